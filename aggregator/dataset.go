@@ -1,0 +1,144 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// dataset is what the server knows of a dataset while it runs: the nodes that
+// are connected and the rounds that are open. Everything that must outlive
+// the server is in etcd.
+type dataset struct {
+	record coordinator.Dataset
+
+	mu         sync.Mutex
+	nodes      map[nodeID]*node
+	executions map[roundKey]*execution
+
+	// admission is held while the budget is read and while a reservation
+	// comes or goes, so that what is spent and what is reserved fit together.
+	admission sync.Mutex
+	reserved  map[*execution][]privacy.Event
+}
+
+func newDataset(record coordinator.Dataset) *dataset {
+	return &dataset{
+		record:     record,
+		nodes:      map[nodeID]*node{},
+		executions: map[roundKey]*execution{},
+		reserved:   map[*execution][]privacy.Event{},
+	}
+}
+
+// join makes n the live stream of its node and returns the one it replaces.
+func (d *dataset) join(n *node) (replaced *node) {
+	d.mu.Lock()
+	replaced = d.nodes[n.id]
+	d.nodes[n.id] = n
+	d.mu.Unlock()
+	d.wakeAll()
+	return replaced
+}
+
+// leave takes n out, unless a newer stream of the same node took its place.
+func (d *dataset) leave(n *node) (gone bool) {
+	d.mu.Lock()
+	if d.nodes[n.id] == n {
+		delete(d.nodes, n.id)
+		gone = true
+	}
+	d.mu.Unlock()
+	d.wakeAll()
+	return gone
+}
+
+// live returns the connected nodes, ordered by site and name.
+func (d *dataset) live() []*node {
+	d.mu.Lock()
+	nodes := make([]*node, 0, len(d.nodes))
+	for _, n := range d.nodes {
+		nodes = append(nodes, n)
+	}
+	d.mu.Unlock()
+	slices.SortFunc(nodes, func(a, b *node) int {
+		return cmp.Or(cmp.Compare(a.id.site, b.id.site), cmp.Compare(a.id.name, b.id.name))
+	})
+	return nodes
+}
+
+// liveTeachers is the number of teachers connected now.
+func (d *dataset) liveTeachers() uint32 {
+	total := uint32(0)
+	for _, n := range d.live() {
+		total += n.teachers
+	}
+	return total
+}
+
+func (d *dataset) execution(key roundKey) *execution {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.executions[key]
+}
+
+func (d *dataset) wakeAll() {
+	d.mu.Lock()
+	open := make([]*execution, 0, len(d.executions))
+	for _, e := range d.executions {
+		open = append(open, e)
+	}
+	d.mu.Unlock()
+	for _, e := range open {
+		e.wake()
+	}
+}
+
+// register opens an execution: nodes are looked at, and may answer, from now
+// on.
+func (d *dataset) register(e *execution) {
+	d.mu.Lock()
+	d.executions[e.key] = e
+	d.mu.Unlock()
+}
+
+// unregister closes an execution and gives back what it reserved.
+func (d *dataset) unregister(e *execution) {
+	d.mu.Lock()
+	if d.executions[e.key] == e {
+		delete(d.executions, e.key)
+	}
+	d.mu.Unlock()
+	d.admission.Lock()
+	delete(d.reserved, e)
+	d.admission.Unlock()
+}
+
+// reserve checks that the worst case of e fits the budgets of its run and of
+// the dataset, other open rounds included, and sets it aside. The error
+// matches privacy.ErrOverBudget when it does not fit.
+func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, e *execution) error {
+	d.admission.Lock()
+	defer d.admission.Unlock()
+	runSpent, datasetSpent, err := store.Spent(ctx, e.key.run)
+	if err != nil {
+		return unavailablef("read what run %q has spent: %w", e.key.run, err)
+	}
+	worst := e.question.worst()
+	if _, err := e.spec.budget.Admit(runSpent, worst); err != nil {
+		return overBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.number, e.key.run)
+	}
+	spent := slices.Clone(datasetSpent)
+	for _, r := range d.reserved {
+		spent = append(spent, r...)
+	}
+	if _, err := d.record.Budget.Admit(spent, worst); err != nil {
+		return overBudget(err, "round %d of run %q does not fit the budget of dataset %q", e.key.number, e.key.run, d.record.Name)
+	}
+	d.reserved[e] = worst
+	return nil
+}

@@ -1,0 +1,42 @@
+// Package aggregator is the server between the nodes of the sites and the
+// student. It passes a student's round on to every node, collects the votes
+// (or sums) of their teachers, turns them into a noisy release, charges the
+// ledger in etcd and only then answers.
+//
+// Start it with New, then Serve:
+//
+//	config, err := aggregator.LoadConfig("aggregator.yaml")
+//	...
+//	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: logger})
+//	...
+//	defer server.Close()
+//	err = server.Serve(ctx)
+//
+// # How the pieces fit
+//
+// A dataset holds the nodes connected for it. A node is one stream: a handler
+// with one goroutine that receives and one that sends. An execution is one
+// round being answered; it looks at the nodes of its dataset whenever
+// something changed, so that joining, leaving and answering need no order.
+// A question (votes or a sum) knows how to check what a node sent, what the
+// release costs at worst, and how to draw it.
+//
+// # What it promises
+//
+//   - A round that could pass the budget of its run or of its dataset is
+//     refused before any node sees it.
+//   - A release is charged durably before it is answered. Asking the same
+//     (run, round) again returns the same bytes and charges nothing, also after
+//     a crash.
+//   - A malformed answer of a node is rejected by name and never counted; a
+//     node is counted once in a round.
+//   - Logs and errors hold no vote, no histogram and no sum.
+//
+// # What it does not promise
+//
+// The aggregator sees the votes in the clear. That partitions of different
+// nodes hold no common privacy unit is for the sites to see to; the
+// aggregator only holds each node to the manifest it first came with. A
+// repeated request is recognized by (run, round) alone: whoever asks a
+// released round with other queries gets the answer to the first ones.
+package aggregator

@@ -1,0 +1,61 @@
+package aggregator
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/conclave-dp/conclave/coordinator"
+)
+
+// openStore starts the embedded etcd where one is configured, and dials.
+func (s *Server) openStore(ctx context.Context) error {
+	c := s.config.Etcd
+	config := coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix}
+	var err error
+	if c.Embedded {
+		if s.embedded, err = coordinator.StartEmbedded(ctx, coordinator.EmbeddedConfig{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {
+			return fmt.Errorf("start the embedded etcd in %s: %w", c.Dir, err)
+		}
+		config.Endpoints = s.embedded.Endpoints()
+	} else if config.TLS, err = c.clientTLS(); err != nil {
+		return err
+	}
+	if s.store, err = coordinator.Open(ctx, config); err != nil {
+		return fmt.Errorf("open etcd: %w", err)
+	}
+	return nil
+}
+
+// clientTLS returns nil when no file is set: plain TCP, for a tunnel or a
+// loopback etcd.
+func (c EtcdConfig) clientTLS() (*tls.Config, error) {
+	if c.CA == "" && c.Cert == "" && c.Key == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("etcd.ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("etcd.ca: %s holds no PEM certificate", c.CA)
+		}
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, errors.New("etcd: set cert and key together")
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("etcd.cert, etcd.key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}

@@ -1,0 +1,385 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// progressEvery is how often a waiting student hears how a round stands.
+	progressEvery = time.Second
+	// abandonAfter is how long a round goes on that nobody waits for any
+	// more: long enough for a student to dial again.
+	abandonAfter = 15 * time.Second
+	// maxReason bounds what is kept of a node's refusal.
+	maxReason = 200
+)
+
+// execution is one round being answered. However many requests ask for the
+// round, it is executed once.
+//
+// It is driven by the state of its dataset, not by events: whenever something
+// may have changed it is woken and compares the nodes that are live with
+// those it asked and those that answered (step). Joins, leaves and answers may
+// thus come in any order.
+type execution struct {
+	key      roundKey
+	digest   [32]byte
+	spec     *runSpec
+	dataset  *dataset
+	question question
+	parts    []encoded
+	began    time.Time
+
+	woken     chan struct{} // holds one token while a step is due
+	done      chan struct{} // closed when the outcome is set
+	abandoned chan struct{} // closed when the round shall end unanswered
+	abandon   sync.Once
+
+	mu        sync.Mutex
+	open      bool              // answers are still taken
+	asked     map[*node]bool    // streams that were sent the round
+	failed    map[*node]string  // streams whose answer was refused or rejected
+	counted   map[nodeID]uint32 // nodes whose answer is in counts, with their teachers
+	counts    []int64           // the sum of all answers
+	quorumAt  time.Time         // when enough teachers were first connected
+	progress  *conclavev1.Progress
+	changed   chan struct{} // closed and replaced when progress changes
+	waiters   int
+	idleSince time.Time // when the last waiter left
+
+	release *conclavev1.Release // outcome, set before done is closed
+	err     error
+}
+
+func newExecution(p *payload, spec *runSpec, d *dataset, q question, parts []encoded) *execution {
+	return &execution{
+		key:       p.key,
+		digest:    p.digest,
+		spec:      spec,
+		dataset:   d,
+		question:  q,
+		parts:     parts,
+		began:     time.Now(),
+		woken:     make(chan struct{}, 1),
+		done:      make(chan struct{}),
+		abandoned: make(chan struct{}),
+		open:      true,
+		asked:     map[*node]bool{},
+		failed:    map[*node]string{},
+		counted:   map[nodeID]uint32{},
+		counts:    make([]int64, q.length()),
+		progress:  &conclavev1.Progress{TeachersNeeded: spec.quorum},
+		changed:   make(chan struct{}),
+		idleSince: time.Now(),
+	}
+}
+
+func (e *execution) wake() {
+	select {
+	case e.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (e *execution) finished() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// cancel ends a round that collects answers. A round that is being charged
+// goes on.
+func (e *execution) cancel() { e.abandon.Do(func() { close(e.abandoned) }) }
+
+// attach and detach count the requests that wait.
+func (e *execution) attach() {
+	e.mu.Lock()
+	e.waiters++
+	e.mu.Unlock()
+}
+
+func (e *execution) detach() {
+	e.mu.Lock()
+	e.waiters--
+	e.idleSince = time.Now()
+	e.mu.Unlock()
+}
+
+func (e *execution) idle() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.waiters == 0
+}
+
+// watch returns how the round stands and a channel that is closed when that
+// changes.
+func (e *execution) watch() (*conclavev1.Progress, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.progress, e.changed
+}
+
+// take counts the answer of a node, at most one per round. The error names the
+// node and what is wrong, never what was answered.
+func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
+	if err := e.mayAnswer(n); err != nil {
+		return err
+	}
+	// Unpacked outside the lock: answers of several nodes at once, each on
+	// its own stream's goroutine.
+	var counts []int64
+	var problem string
+	if r := answer.GetRefusal(); r != nil {
+		problem = "refused: " + printable(r.GetReason())
+	} else if c, err := e.question.read(answer, n.teachers); err != nil {
+		problem = "sent a malformed answer: " + err.Error()
+	} else {
+		counts = c
+	}
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.open {
+		return nil
+	}
+	defer e.wake()
+	if problem == "" {
+		if _, twice := e.counted[n.id]; twice {
+			return fmt.Errorf("node %v answered round %d twice; the first answer counts", n.id, e.key.number)
+		}
+		if i := overflows(e.counts, counts); i >= 0 {
+			problem = fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
+		}
+	}
+	if problem != "" {
+		e.failed[n] = problem
+		return fmt.Errorf("node %v %s", n.id, problem)
+	}
+	for i, c := range counts {
+		e.counts[i] += c
+	}
+	e.counted[n.id] = n.teachers
+	delete(e.failed, n)
+	return nil
+}
+
+func (e *execution) mayAnswer(n *node) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.asked[n] {
+		return fmt.Errorf("node %v answered round %d, which it was not asked", n.id, e.key.number)
+	}
+	if _, twice := e.counted[n.id]; twice {
+		return fmt.Errorf("node %v answered round %d twice; the first answer counts", n.id, e.key.number)
+	}
+	if _, again := e.failed[n]; again {
+		return fmt.Errorf("node %v answered round %d again after its answer was turned down", n.id, e.key.number)
+	}
+	return nil
+}
+
+// overflows returns the first entry whose sum would leave the range in which
+// noise can be added safely, -1 when there is none.
+func overflows(sum, add []int64) int {
+	const limit = int64(1) << 62
+	for i, v := range add {
+		if v > limit-sum[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// collect waits until the round can be answered: nil, or why it cannot.
+func (e *execution) collect(draining context.Context) error {
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	var deadline <-chan time.Time
+	for {
+		finished, err := e.step(e.dataset.live(), time.Now())
+		if finished || err != nil {
+			return err
+		}
+		if at := e.deadline(); deadline == nil && !at.IsZero() {
+			timer := time.NewTimer(time.Until(at))
+			defer timer.Stop()
+			deadline = timer.C
+		}
+		select {
+		case <-e.woken:
+		case <-tick.C:
+		case <-deadline:
+		case <-e.abandoned:
+			return unavailablef("round %d of run %q was given up: nobody waits for it", e.key.number, e.key.run)
+		case <-draining.Done():
+			return context.Cause(draining)
+		}
+	}
+}
+
+func (e *execution) deadline() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.quorumAt.IsZero() {
+		return time.Time{}
+	}
+	return e.quorumAt.Add(time.Duration(e.spec.pb.GetDeadlineSeconds() * float64(time.Second)))
+}
+
+// step compares the live nodes with what is known, asks whoever was not asked
+// yet, and says whether the round is over.
+func (e *execution) step(live []*node, now time.Time) (finished bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	connected, answered, pending := uint32(0), uint32(0), 0
+	for _, t := range e.counted {
+		answered += t
+	}
+	present := answered // live or already counted
+	var failures []string
+	for _, n := range live {
+		connected += n.teachers
+		if _, ok := e.counted[n.id]; ok {
+			continue
+		}
+		present += n.teachers
+		if why, ok := e.failed[n]; ok {
+			failures = append(failures, n.id.String()+" "+why)
+		} else {
+			pending++
+		}
+	}
+	if present > e.spec.pb.GetTeachers() {
+		return false, e.tooMany(live)
+	}
+	if e.quorumAt.IsZero() && connected >= e.spec.quorum {
+		e.quorumAt = now
+	}
+	if !e.quorumAt.IsZero() {
+		if err := e.ask(live); err != nil {
+			return false, err
+		}
+	}
+	e.report(&conclavev1.Progress{
+		TeachersNeeded:   e.spec.quorum,
+		TeachersLive:     connected,
+		TeachersAnswered: answered,
+		WaitingForQuorum: present < e.spec.quorum,
+	})
+
+	switch {
+	case answered >= e.spec.quorum && (pending == 0 || !now.Before(e.quorumAt.Add(time.Duration(e.spec.pb.GetDeadlineSeconds()*float64(time.Second))))):
+		e.open = false
+		return true, nil
+	case pending == 0 && len(failures) > 0 && present >= e.spec.quorum:
+		// Everybody who could answer did, and it is not enough.
+		return false, refusedf("round %d of run %q has %d of the %d teachers it needs and no other is connected: %s",
+			e.key.number, e.key.run, answered, e.spec.quorum, strings.Join(failures, "; "))
+	case e.waiters == 0 && now.Sub(e.idleSince) > abandonAfter:
+		e.cancel()
+	}
+	return false, nil
+}
+
+// ask sends the round to every live node that neither has it nor answered it.
+// Callers hold e.mu.
+func (e *execution) ask(live []*node) error {
+	for _, n := range live {
+		if _, ok := e.counted[n.id]; ok || e.asked[n] {
+			continue
+		}
+		if err := e.question.fits(n.teachers); err != nil {
+			return invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, n.id, err)
+		}
+		e.asked[n] = true
+		n.sendRound(e.key, e.parts)
+	}
+	return nil
+}
+
+func (e *execution) tooMany(live []*node) error {
+	names := make([]string, len(live))
+	for i, n := range live {
+		names[i] = fmt.Sprintf("%v with %d", n.id, n.teachers)
+	}
+	return refusedf("run %q counts on %d teachers and more are connected (%s); stop the surplus nodes or open a run with more teachers",
+		e.key.run, e.spec.pb.GetTeachers(), strings.Join(names, ", "))
+}
+
+// report tells the waiting requests about a change. Callers hold e.mu.
+func (e *execution) report(p *conclavev1.Progress) {
+	old := e.progress
+	if old.GetTeachersLive() == p.GetTeachersLive() && old.GetTeachersAnswered() == p.GetTeachersAnswered() &&
+		old.GetWaitingForQuorum() == p.GetWaitingForQuorum() {
+		return
+	}
+	e.progress = p
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// takenPart returns the number of teachers whose answers count.
+func (e *execution) takenPart() uint32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	total := uint32(0)
+	for _, t := range e.counted {
+		total += t
+	}
+	return total
+}
+
+// withdraw tells the nodes that were asked and did not answer that the round
+// is over.
+func (e *execution) withdraw() error {
+	message, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
+		Withdraw: &conclavev1.Withdraw{Run: e.key.run, Round: e.key.number},
+	}})
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open = false
+	for n := range e.asked {
+		_, answered := e.counted[n.id]
+		_, failed := e.failed[n]
+		if !answered && !failed {
+			n.withdraw(e.key, message)
+		}
+	}
+	return nil
+}
+
+// finish sets the outcome.
+func (e *execution) finish(r *conclavev1.Release, err error) {
+	e.release, e.err = r, err
+	close(e.done)
+}
+
+// printable makes a node's own words safe for logs and errors.
+func printable(s string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\ufffd' {
+			return -1
+		}
+		return r
+	}, s)
+	if len(clean) > maxReason {
+		clean = strings.ToValidUTF8(clean[:maxReason], "") + "..."
+	}
+	if clean == "" {
+		return "no reason given"
+	}
+	return clean
+}

@@ -1,0 +1,97 @@
+package aggregator
+
+import (
+	"bytes"
+	"crypto/sha256"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// maxPartBytes bounds the data of one part, well under gRPC's 4 MiB.
+	maxPartBytes = 1 << 20
+	// maxRoundBytes bounds a round: 64 MiB are 500,000 records of 32 features.
+	maxRoundBytes = 64 << 20
+)
+
+// roundKey is the idempotency key of a round.
+type roundKey struct {
+	run    string
+	number uint64
+}
+
+// assembly puts the parts of one round together.
+type assembly struct {
+	key   roundKey
+	total uint32
+	size  int
+	parts []*conclavev1.RoundPart
+}
+
+// add takes the next part. The parts of a round come in order.
+func (a *assembly) add(p *conclavev1.RoundPart) error {
+	if p == nil {
+		return invalidf("an ask request holds no round part")
+	}
+	if len(a.parts) == 0 {
+		if p.GetParts() == 0 || p.GetParts() > maxRoundBytes/maxPartBytes {
+			return invalidf("round %d of run %q comes in %d parts; send 1 to %d parts of at most %d bytes",
+				p.GetRound(), p.GetRun(), p.GetParts(), maxRoundBytes/maxPartBytes, maxPartBytes)
+		}
+		a.key = roundKey{run: p.GetRun(), number: p.GetRound()}
+		a.total = p.GetParts()
+	}
+	switch {
+	case a.complete():
+		return invalidf("round %d of run %q: a part after the last one", a.key.number, a.key.run)
+	case p.GetRun() != a.key.run || p.GetRound() != a.key.number || p.GetParts() != a.total:
+		return invalidf("parts of different rounds on one stream; ask each round on a stream of its own")
+	case int(p.GetPart()) != len(a.parts):
+		return invalidf("round %d of run %q: part %d came where part %d was due; send parts in order from 0",
+			a.key.number, a.key.run, p.GetPart(), len(a.parts))
+	case len(p.GetData()) == 0 || len(p.GetData()) > maxPartBytes:
+		return invalidf("round %d of run %q: part %d holds %d bytes; send 1 to %d",
+			a.key.number, a.key.run, p.GetPart(), len(p.GetData()), maxPartBytes)
+	}
+	a.size += len(p.GetData())
+	a.parts = append(a.parts, p)
+	return nil
+}
+
+func (a *assembly) complete() bool {
+	return a.total > 0 && len(a.parts) == int(a.total)
+}
+
+// payload is a complete round as it came: its bytes to look into, and the same
+// parts encoded for the nodes.
+type payload struct {
+	key    roundKey
+	data   []byte
+	digest [sha256.Size]byte
+	parts  []*conclavev1.RoundPart
+}
+
+func (a *assembly) payload() *payload {
+	data := a.parts[0].GetData()
+	if len(a.parts) > 1 {
+		pieces := make([][]byte, len(a.parts))
+		for i, p := range a.parts {
+			pieces[i] = p.GetData()
+		}
+		data = bytes.Join(pieces, nil)
+	}
+	return &payload{key: a.key, data: data, digest: sha256.Sum256(data), parts: a.parts}
+}
+
+// encode serializes the parts for the nodes, once for all of them.
+func (p *payload) encode() ([]encoded, error) {
+	out := make([]encoded, len(p.parts))
+	for i, part := range p.parts {
+		m, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: part}})
+		if err != nil {
+			return nil, err
+		}
+		out[i] = m
+	}
+	return out, nil
+}

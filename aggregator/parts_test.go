@@ -1,0 +1,84 @@
+package aggregator
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+func part(index, total uint32, data string) *conclavev1.RoundPart {
+	return &conclavev1.RoundPart{Run: "r", Round: 3, Part: index, Parts: total, Data: []byte(data)}
+}
+
+func TestAssemblyJoinsPartsInOrder(t *testing.T) {
+	var a assembly
+	for i, text := range []string{"one ", "two ", "three"} {
+		if a.complete() {
+			t.Fatalf("complete before part %d", i)
+		}
+		if err := a.add(part(uint32(i), 3, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !a.complete() {
+		t.Fatal("not complete after the last part")
+	}
+	p := a.payload()
+	if p.key != (roundKey{"r", 3}) || !bytes.Equal(p.data, []byte("one two three")) {
+		t.Fatalf("got %v %q", p.key, p.data)
+	}
+	messages, err := p.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range messages {
+		var got conclavev1.WorkResponse
+		if err := proto.Unmarshal(m, &got); err != nil {
+			t.Fatal(err)
+		}
+		if !proto.Equal(got.GetPart(), p.parts[i]) {
+			t.Errorf("part %d arrives as %v", i, got.GetPart())
+		}
+	}
+}
+
+func TestAssemblyRefuses(t *testing.T) {
+	foreignRun, foreignRound := part(1, 2, "x"), part(1, 2, "x")
+	foreignRun.Run, foreignRound.Round = "other", 4
+	huge := part(0, 1, "")
+	huge.Data = make([]byte, maxPartBytes+1)
+	for name, c := range map[string]struct {
+		parts []*conclavev1.RoundPart
+		want  string
+	}{
+		"no part":         {[]*conclavev1.RoundPart{nil}, "no round part"},
+		"no parts":        {[]*conclavev1.RoundPart{part(0, 0, "x")}, "0 parts"},
+		"too many parts":  {[]*conclavev1.RoundPart{part(0, 65, "x")}, "65 parts"},
+		"starts late":     {[]*conclavev1.RoundPart{part(1, 2, "x")}, "part 0 was due"},
+		"repeated":        {[]*conclavev1.RoundPart{part(0, 2, "x"), part(0, 2, "x")}, "part 1 was due"},
+		"skipped":         {[]*conclavev1.RoundPart{part(0, 3, "x"), part(2, 3, "x")}, "part 1 was due"},
+		"another total":   {[]*conclavev1.RoundPart{part(0, 2, "x"), part(1, 3, "x")}, "different rounds"},
+		"another run":     {[]*conclavev1.RoundPart{part(0, 2, "x"), foreignRun}, "different rounds"},
+		"another round":   {[]*conclavev1.RoundPart{part(0, 2, "x"), foreignRound}, "different rounds"},
+		"after the last":  {[]*conclavev1.RoundPart{part(0, 1, "x"), part(1, 1, "x")}, "after the last"},
+		"empty":           {[]*conclavev1.RoundPart{part(0, 1, "")}, "0 bytes"},
+		"more than 1 MiB": {[]*conclavev1.RoundPart{huge}, "1048577 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a assembly
+			var err error
+			for _, p := range c.parts {
+				if err = a.add(p); err != nil {
+					break
+				}
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}

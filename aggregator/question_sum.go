@@ -1,0 +1,84 @@
+package aggregator
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// maxSumEntry bounds what a node may send for one entry: more than 2^53 is
+	// no count of anything.
+	maxSumEntry = int64(1) << 53
+	// maxSumScale bounds the fixed-point unit, so that 2^21 privacy units of
+	// one class still stay below maxSumEntry.
+	maxSumScale = 1 << 32
+)
+
+// classCounts asks every node for its number of records of each class, as
+// fixed-point numbers to which a privacy unit adds at most `scale` in all. The
+// release is the sum with discrete Laplace noise.
+//
+// Whether a node kept to that bound cannot be seen from outside; that is the
+// node's part of the guarantee. What can be seen is refused: negative and
+// absurd entries.
+type classCounts struct {
+	classes int
+	scale   uint64
+	epsilon float64
+}
+
+func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec) (*classCounts, error) {
+	c := q.GetClassCounts()
+	if c == nil {
+		return nil, invalidf("the sum question asks nothing; set class_counts")
+	}
+	if c.GetClasses() == 0 || c.GetClasses() > maxClasses {
+		return nil, invalidf("class_counts.classes is %d; it must be 1 to %d", c.GetClasses(), maxClasses)
+	}
+	if c.GetScale() == 0 || c.GetScale() > maxSumScale {
+		return nil, invalidf("class_counts.scale is %d; it must be 1 to %d", c.GetScale(), uint64(maxSumScale))
+	}
+	epsilon := spec.pb.GetClassShareEpsilon()
+	if epsilon == 0 {
+		return nil, refusedf("run %q was opened without class_share_epsilon, so it cannot pay for class counts", spec.pb.GetName())
+	}
+	return &classCounts{classes: int(c.GetClasses()), scale: c.GetScale(), epsilon: epsilon}, nil
+}
+
+func (q *classCounts) purpose() string { return "class-share" }
+
+func (q *classCounts) length() int { return q.classes }
+
+func (q *classCounts) fits(uint32) error { return nil }
+
+func (q *classCounts) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
+	sum := answer.GetSum()
+	if sum == nil {
+		return nil, fmt.Errorf("votes where a sum was asked")
+	}
+	if len(sum.GetValues()) != q.classes {
+		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(sum.GetValues()), q.classes)
+	}
+	for i, v := range sum.GetValues() {
+		if v < 0 || v > maxSumEntry {
+			return nil, fmt.Errorf("entry %d of the sum is out of range 0 to %d", i, maxSumEntry)
+		}
+	}
+	return sum.GetValues(), nil
+}
+
+func (q *classCounts) worst() []privacy.Event {
+	return []privacy.Event{{Kind: privacy.Laplace, Epsilon: q.epsilon, Count: 1}}
+}
+
+func (q *classCounts) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
+	noisy, err := gnmax.LaplaceCounts(src, counts, int64(q.scale), q.epsilon)
+	if err != nil {
+		return cost{}, fmt.Errorf("draw noisy class counts: %w", err)
+	}
+	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: q.scale}}
+	return cost{events: q.worst(), queries: 1, answered: 1}, nil
+}

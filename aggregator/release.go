@@ -1,0 +1,124 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// chargeTimeout bounds the writing of a charge. The round then ends with an
+// error; whether it was charged shows when it is asked again.
+const chargeTimeout = 30 * time.Second
+
+// launch begins to answer a round on a goroutine of its own. It says false
+// when the server is stopping.
+func (s *Server) launch(e *execution) bool {
+	s.executionsMu.Lock()
+	if s.draining.Err() != nil {
+		s.executionsMu.Unlock()
+		e.dataset.unregister(e)
+		return false
+	}
+	s.executions.Add(1)
+	s.executionsMu.Unlock()
+	e.dataset.register(e)
+	go func() {
+		defer s.executions.Done()
+		release, err := s.execute(e)
+		e.dataset.unregister(e)
+		if werr := e.withdraw(); werr != nil {
+			s.log.Error("withdraw a round", zap.Error(werr))
+		}
+		if err != nil {
+			s.log.Warn("round ended without a release", zap.String("run", e.key.run),
+				zap.Uint64("round", e.key.number), zap.Error(err))
+		}
+		e.finish(release, err)
+	}()
+	return true
+}
+
+func (s *Server) execute(e *execution) (*conclavev1.Release, error) {
+	if err := e.collect(s.draining); err != nil {
+		return nil, err
+	}
+	return s.charge(e)
+}
+
+// charge draws the release, pays for it and returns it as it is stored. From
+// here on the round is not given up when the server stops; it ends when
+// leadership does.
+func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
+	release := &conclavev1.Release{Run: e.key.run, Round: e.key.number, Teachers: e.takenPart()}
+	cost, err := e.question.answer(gnmax.NewSource(), e.counts, release)
+	if err != nil {
+		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)
+	}
+	raw, err := marshalStable(release)
+	if err != nil {
+		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)
+	}
+	if hook := s.options.Hooks.BeforeCharge; hook != nil {
+		hook(e.key.run, e.key.number)
+	}
+	ctx, cancel := context.WithTimeout(s.leading, chargeTimeout)
+	defer cancel()
+	stored, entry, err := s.store.Charge(ctx, s.lead, coordinator.Charge{
+		Run:      e.key.run,
+		Round:    e.key.number,
+		Purpose:  e.question.purpose(),
+		Events:   cost.events,
+		Queries:  cost.queries,
+		Answered: cost.answered,
+		Release:  raw,
+	})
+	if err != nil {
+		if s.leading.Err() != nil {
+			err = context.Cause(s.leading)
+		}
+		return nil, fmt.Errorf("charge round %d of run %q: %w", e.key.number, e.key.run, err)
+	}
+	if hook := s.options.Hooks.AfterCharge; hook != nil {
+		hook(e.key.run, e.key.number)
+	}
+	s.log.Info("released", zap.String("run", e.key.run), zap.Uint64("round", e.key.number),
+		zap.String("purpose", entry.Purpose), zap.Uint32("teachers", release.Teachers),
+		zap.Any("events", entry.Events), zap.Float64("epsilon_spent", entry.EpsilonSpent),
+		zap.Uint64("ledger_seq", entry.Seq), zap.Duration("took", time.Since(e.began)))
+	return readRelease(stored, entry)
+}
+
+// stored returns the release of a round that was charged before, nil when
+// there is none.
+func (s *Server) stored(ctx context.Context, key roundKey) (*conclavev1.Release, error) {
+	raw, entry, ok, err := s.store.Release(ctx, key.run, key.number)
+	if err != nil {
+		return nil, unavailablef("read the releases of run %q: %w", key.run, err)
+	}
+	if !ok {
+		return nil, nil
+	}
+	return readRelease(raw, entry)
+}
+
+// readRelease completes a stored release with the fields of the ledger entry
+// that paid for it. They are not part of what is stored, because the entry
+// holds the hash of that.
+func readRelease(raw []byte, entry privacy.Entry) (*conclavev1.Release, error) {
+	release := new(conclavev1.Release)
+	if err := proto.Unmarshal(raw, release); err != nil {
+		return nil, fmt.Errorf("read a stored release: %w", err)
+	}
+	release.EpsilonSpent = entry.EpsilonSpent
+	release.LedgerSeq = entry.Seq
+	release.LedgerHash = entry.Hash
+	return release, nil
+}

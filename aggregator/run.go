@@ -1,0 +1,107 @@
+package aggregator
+
+import (
+	"context"
+	"sync"
+)
+
+// run is what the server keeps of a run while it is in use.
+type run struct {
+	spec    *runSpec
+	dataset *dataset
+
+	// turn holds a token while nobody decides about the run's rounds. It is
+	// a channel and not a mutex because deciding reads etcd and a waiting
+	// request may go away.
+	turn chan struct{}
+	// closed says that no new round may be asked, under turn. Only this
+	// server closes runs while it leads.
+	closed bool
+	// current is the run's latest execution, under turn.
+	current *execution
+}
+
+func (r *run) lock(ctx context.Context) error {
+	select {
+	case <-r.turn:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// settle ends an open execution that nobody waits for; one that somebody
+// waits for is an error. Callers hold the turn.
+func (r *run) settle(ctx context.Context) error {
+	open := r.openExecution()
+	if open == nil {
+		return nil
+	}
+	if !open.idle() {
+		return refusedf("round %d of run %q is open and somebody waits for it; let it end first", open.key.number, open.key.run)
+	}
+	open.cancel()
+	select {
+	case <-open.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *run) unlock() { r.turn <- struct{}{} }
+
+// openExecution returns the execution that is not over yet, nil when there is
+// none. Callers hold the turn.
+func (r *run) openExecution() *execution {
+	if r.current != nil && r.current.finished() {
+		r.current = nil
+	}
+	return r.current
+}
+
+// runs holds the runs in use. A run's spec never changes, so it is read and
+// parsed once.
+type runs struct {
+	mu     sync.Mutex
+	byName map[string]*run
+}
+
+func (rs *runs) get(name string) *run {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.byName[name]
+}
+
+// put keeps r unless another request was faster; it returns the one kept.
+func (rs *runs) put(name string, r *run) *run {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if kept, ok := rs.byName[name]; ok {
+		return kept
+	}
+	rs.byName[name] = r
+	return r
+}
+
+// run returns a run that was opened, now or by an earlier server.
+func (s *Server) run(ctx context.Context, name string) (*run, error) {
+	if r := s.runs.get(name); r != nil {
+		return r, nil
+	}
+	record, err := s.store.Run(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := parseRunSpec(record.Spec)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.dataset(record.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{spec: spec, dataset: d, turn: make(chan struct{}, 1), closed: record.Closed}
+	r.unlock()
+	return s.runs.put(name, r), nil
+}

@@ -1,0 +1,274 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/coordinator"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// maxMessageBytes is gRPC's default limit, stated because the sizes of
+	// parts and answers are chosen to stay under it.
+	maxMessageBytes = 4 << 20
+	// A connection without traffic is pinged after pingEvery and given up
+	// pingTimeout later: a dead node is noticed within 20 s.
+	pingEvery   = 10 * time.Second
+	pingTimeout = 10 * time.Second
+	// minPeerPing lets peers ping every 10 s, with room for jitter.
+	minPeerPing = 5 * time.Second
+	// drainTimeout bounds how long a stopping server waits for handlers.
+	drainTimeout = 5 * time.Second
+	// resignTimeout bounds giving leadership back; the lease ends it anyway.
+	resignTimeout = 3 * time.Second
+)
+
+// Options is what a caller sets and a config file must not.
+type Options struct {
+	// Logger receives the server's log; nil logs nothing.
+	Logger *zap.Logger
+	// AllowCoin lets runs ask for coin votes, the baseline. Only local runs
+	// set it.
+	AllowCoin bool
+	// Hooks are for tests.
+	Hooks Hooks
+}
+
+// Hooks are called at named moments of a round. A hook that blocks holds up
+// its round and no other.
+type Hooks struct {
+	BeforeCharge, AfterCharge func(run string, round uint64)
+}
+
+// Server is an aggregator. It leads from New to Close.
+type Server struct {
+	config   Config
+	options  Options
+	log      *zap.Logger
+	datasets map[string]*dataset
+	runs     runs
+
+	embedded *coordinator.Embedded // nil with an external etcd
+	store    *coordinator.Store
+	lead     *coordinator.Leadership
+	listener net.Listener
+	grpc     *grpc.Server
+	health   *health.Server
+
+	// leading ends when leadership does or the server is closed: then nothing
+	// may be charged any more. draining, its child, ends earlier on a stop:
+	// then no answers are collected any more.
+	leading      context.Context
+	endLeading   context.CancelCauseFunc
+	draining     context.Context
+	startDrain   context.CancelCauseFunc
+	executionsMu sync.Mutex // orders the start of an execution and of the drain
+	executions   sync.WaitGroup
+	streams      sync.WaitGroup // goroutines of node streams
+	closeOnce    sync.Once
+	closeErr     error
+}
+
+// New opens etcd, waits until it leads, opens the datasets and listens. It
+// returns when nodes and students can dial; they are answered from Serve on.
+// With a standby it returns only when the leader is gone. ctx bounds New, not
+// the server.
+func New(ctx context.Context, config Config, options Options) (*Server, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config:   config,
+		options:  options,
+		log:      options.Logger,
+		datasets: map[string]*dataset{},
+		runs:     runs{byName: map[string]*run{}},
+		health:   health.NewServer(),
+	}
+	if s.log == nil {
+		s.log = zap.NewNop()
+	}
+	if err := s.open(ctx); err != nil {
+		// What was opened so far is closed again.
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) open(ctx context.Context) error {
+	// Set first, so that Close works from here on.
+	s.leading, s.endLeading = context.WithCancelCause(context.Background())
+	s.draining, s.startDrain = context.WithCancelCause(s.leading)
+
+	tlsConfig, err := certs.ServerTLS(s.config.TLS)
+	if err != nil {
+		return fmt.Errorf("tls: %w", err)
+	}
+	if err := s.openStore(ctx); err != nil {
+		return err
+	}
+	s.log.Info("waiting for leadership", zap.String("name", s.config.Name))
+	if s.lead, err = s.store.Lead(ctx, s.config.Name, s.config.Etcd.LeaseTTL); err != nil {
+		return fmt.Errorf("become the leading aggregator: %w", err)
+	}
+	context.AfterFunc(s.lead.Context(), func() {
+		s.endLeading(fmt.Errorf("%w; another aggregator has taken over or etcd was away: %w", ErrLeadershipLost, context.Cause(s.lead.Context())))
+	})
+	if s.embedded != nil {
+		go s.watchEmbedded()
+	}
+	for _, c := range s.config.Datasets {
+		record, err := c.record()
+		if err != nil {
+			return err
+		}
+		if err := s.store.OpenDataset(ctx, s.lead, record); err != nil {
+			return fmt.Errorf("open dataset %q: %w", record.Name, err)
+		}
+		s.datasets[record.Name] = newDataset(record)
+	}
+
+	var lc net.ListenConfig
+	if s.listener, err = lc.Listen(ctx, "tcp", s.config.Listen); err != nil {
+		return fmt.Errorf("listen on %s (set listen to a free address): %w", s.config.Listen, err)
+	}
+	s.grpc = grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(tlsConfig)),
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.UnaryInterceptor(unaryInterceptor),
+		grpc.StreamInterceptor(streamInterceptor),
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPeerPing, PermitWithoutStream: true}),
+		grpc.WaitForHandlers(true),
+	)
+	conclavev1.RegisterTeacherServiceServer(s.grpc, &teacherService{Server: s})
+	conclavev1.RegisterStudentServiceServer(s.grpc, &studentService{Server: s})
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	s.log.Info("listening", zap.Stringer("address", s.listener.Addr()), zap.Int64("fence", s.lead.Fence()))
+	return nil
+}
+
+// watchEmbedded ends everything when the embedded etcd cannot go on: without
+// it nothing can be charged, so nothing may be asked.
+func (s *Server) watchEmbedded() {
+	select {
+	case <-s.embedded.Failed():
+		s.endLeading(fmt.Errorf("%w: the embedded etcd failed: %w", ErrLeadershipLost, s.embedded.Err()))
+	case <-s.leading.Done():
+	}
+}
+
+// Addr is the address the server listens on.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve answers nodes and students until ctx ends; then it drains: rounds that
+// are being charged are answered, everything else ends with Unavailable. It
+// returns nil after a drain and an error that matches ErrLeadershipLost when
+// leadership ended first. It can be called once; call Close after it.
+func (s *Server) Serve(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- s.grpc.Serve(s.listener) }()
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-s.leading.Done():
+		if cause := context.Cause(s.leading); !errors.Is(cause, errStopping) {
+			err = cause
+		}
+	case serr := <-served:
+		s.drain()
+		if serr != nil && s.draining.Err() == nil {
+			return fmt.Errorf("serve on %s: %w", s.listener.Addr(), serr)
+		}
+		return nil
+	}
+	s.drain()
+	<-served
+	return err
+}
+
+// drain ends everything that is in flight and waits for it.
+func (s *Server) drain() {
+	s.health.Shutdown()
+	s.executionsMu.Lock()
+	s.startDrain(errStopping)
+	s.executionsMu.Unlock()
+	s.executions.Wait()
+	if s.grpc == nil {
+		return
+	}
+	// Handlers end by themselves; a peer that does not read its stream would
+	// hold the graceful stop up.
+	force := time.AfterFunc(drainTimeout, s.grpc.Stop)
+	s.grpc.GracefulStop()
+	force.Stop()
+	s.streams.Wait()
+}
+
+// Close drains, gives leadership back and closes etcd. It can be called more
+// than once, and while Serve runs.
+func (s *Server) Close() error {
+	s.closeOnce.Do(func() {
+		s.drain()
+		var errs []error
+		if s.lead != nil && s.lead.Context().Err() == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
+			if err := s.lead.Resign(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("resign leadership: %w", err))
+			}
+			cancel()
+		}
+		s.endLeading(errStopping)
+		if s.listener != nil {
+			// Closed already where Serve ran.
+			if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+		if s.store != nil {
+			s.store.Close()
+		}
+		if s.embedded != nil {
+			if err := s.embedded.Close(); err != nil {
+				errs = append(errs, fmt.Errorf("close etcd: %w", err))
+			}
+		}
+		s.closeErr = errors.Join(errs...)
+	})
+	return s.closeErr
+}
+
+func (s *Server) dataset(name string) (*dataset, error) {
+	d, ok := s.datasets[name]
+	if !ok {
+		return nil, refusedf("dataset %q is not served here; add it to the aggregator's datasets", name)
+	}
+	return d, nil
+}
+
+// markPresence notes in etcd that a node came or went. It informs operators
+// only, so a failure is logged and harms nothing.
+func (s *Server) markPresence(d *dataset, n *node, mark func(context.Context, *coordinator.Leadership, coordinator.Node) error) {
+	ctx, cancel := context.WithTimeout(s.leading, presenceTimeout)
+	defer cancel()
+	err := mark(ctx, s.lead, coordinator.Node{
+		Dataset: d.record.Name, Site: n.id.site, Name: n.id.name, Teachers: n.teachers,
+	})
+	if err != nil {
+		s.log.Warn("presence of a node not noted", zap.Stringer("node", n.id), zap.Error(err))
+	}
+}

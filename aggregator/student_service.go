@@ -1,0 +1,281 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// studentService serves students.
+type studentService struct {
+	conclavev1.UnimplementedStudentServiceServer
+	*Server
+}
+
+// OpenRun registers a run or finds it again.
+func (s *studentService) OpenRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+	spec, err := newRunSpec(q.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.dataset(spec.pb.GetDataset())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkRun(spec, d.record); err != nil {
+		return nil, err
+	}
+	raw, err := marshalStable(spec.pb)
+	if err != nil {
+		return nil, err
+	}
+	existing, err := s.store.OpenRun(ctx, s.lead, coordinator.Run{
+		Name:    spec.pb.GetName(),
+		Dataset: d.record.Name,
+		Spec:    raw,
+		Budget:  spec.budget,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.run(ctx, spec.pb.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	closed := r.closed
+	r.unlock()
+	rounds, spent, err := s.standing(ctx, spec.pb.GetName(), d)
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("run opened", zap.String("run", spec.pb.GetName()), zap.String("dataset", d.record.Name),
+		zap.String("student", identityOf(ctx).Name), zap.Bool("existing", existing), zap.Bool("closed", closed),
+		zap.Float64("epsilon", spec.budget.Epsilon), zap.Float64("delta", spec.budget.Delta), zap.Uint64("rounds", rounds))
+	return &conclavev1.OpenRunResponse{
+		Aggregator:   s.config.Name,
+		TeachersLive: d.liveTeachers(),
+		Rounds:       rounds,
+		EpsilonSpent: spent,
+		Closed:       closed,
+	}, nil
+}
+
+// checkRun checks a spec against its dataset.
+func (s *studentService) checkRun(spec *runSpec, d coordinator.Dataset) error {
+	name := spec.pb.GetName()
+	switch {
+	case spec.pb.GetSchemaSha256() != d.SchemaSHA256:
+		return refusedf("run %q has schema %s, dataset %q has %s; use the same schema file everywhere",
+			name, spec.pb.GetSchemaSha256(), d.Name, d.SchemaSHA256)
+	case spec.pb.GetUnit() != d.Unit:
+		return refusedf("run %q protects unit %q, dataset %q unit %q; set the same unit everywhere",
+			name, spec.pb.GetUnit(), d.Name, d.Unit)
+	case spec.pb.GetCoinVotes() && !s.options.AllowCoin:
+		return refusedf("run %q wants coin votes, the baseline of local runs; open it without coin_votes", name)
+	case spec.budget.Delta >= d.Budget.Delta && spec.budget.Epsilon > d.Budget.Epsilon:
+		return refusedf("run %q wants epsilon %v, dataset %q has a budget of %v in all; lower the run's epsilon",
+			name, spec.budget.Epsilon, d.Name, d.Budget.Epsilon)
+	}
+	return nil
+}
+
+// Ask takes a round and waits for its release.
+func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
+	p, err := receiveRound(stream)
+	if err != nil {
+		return err
+	}
+	e, release, err := s.enter(stream.Context(), p)
+	if err != nil {
+		s.log.Warn("round refused", zap.String("run", printable(p.key.run)), zap.Uint64("round", p.key.number), zap.Error(err))
+		return err
+	}
+	if e != nil {
+		defer e.detach()
+		if release, err = s.await(stream, e); err != nil {
+			return err
+		}
+	}
+	return stream.Send(&conclavev1.AskResponse{Message: &conclavev1.AskResponse_Release{Release: release}})
+}
+
+func receiveRound(stream conclavev1.StudentService_AskServer) (*payload, error) {
+	var a assembly
+	for !a.complete() {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, invalidf("the stream ended after %d of %d parts of the round", len(a.parts), a.total)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := a.add(m.GetPart()); err != nil {
+			return nil, err
+		}
+	}
+	return a.payload(), nil
+}
+
+// await reports progress until the round is over.
+func (s *studentService) await(stream grpc.ServerStreamingServer[conclavev1.AskResponse], e *execution) (*conclavev1.Release, error) {
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		progress, changed := e.watch()
+		if err := stream.Send(&conclavev1.AskResponse{Message: &conclavev1.AskResponse_Progress{Progress: progress}}); err != nil {
+			return nil, err
+		}
+		select {
+		case <-e.done:
+			return e.release, e.err
+		case <-changed:
+		case <-tick.C:
+		case <-stream.Context().Done():
+			return nil, context.Cause(stream.Context())
+		}
+	}
+}
+
+// enter decides about a round: it is released already (the release is
+// returned), being answered (its execution, attached to), due (a new
+// execution), or refused.
+func (s *Server) enter(ctx context.Context, p *payload) (*execution, *conclavev1.Release, error) {
+	r, err := s.run(ctx, p.key.run)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer r.unlock()
+
+	if open := r.openExecution(); open != nil && open.key == p.key && open.digest == p.digest {
+		open.attach()
+		return open, nil, nil
+	}
+	if release, err := s.stored(ctx, p.key); release != nil || err != nil {
+		return nil, release, err
+	}
+	// A student that restarted may ask the open round otherwise, or may have
+	// gone back; then the round that nobody waits for makes room. It may have
+	// been charged meanwhile.
+	if r.openExecution() != nil {
+		if err := r.settle(ctx); err != nil {
+			return nil, nil, err
+		}
+		if release, err := s.stored(ctx, p.key); release != nil || err != nil {
+			return nil, release, err
+		}
+	}
+	e, err := s.start(ctx, r, p)
+	return e, nil, err
+}
+
+// start checks a round that was never released and begins to answer it.
+// Callers hold the run's turn.
+func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, error) {
+	if r.closed {
+		return nil, refusedf("run %q is closed; only its released rounds can be asked again", p.key.run)
+	}
+	if p.key.number > 0 {
+		_, _, previous, err := s.store.Release(ctx, p.key.run, p.key.number-1)
+		if err != nil {
+			return nil, unavailablef("read the releases of run %q: %w", p.key.run, err)
+		}
+		if !previous {
+			rounds, _, err := s.standing(ctx, p.key.run, r.dataset)
+			if err != nil {
+				return nil, err
+			}
+			return nil, refusedf("round %d of run %q is asked and round %d is due", p.key.number, p.key.run, rounds)
+		}
+	}
+	q, err := parseQuestion(p, r.spec, s.options.AllowCoin)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := p.encode()
+	if err != nil {
+		return nil, err
+	}
+	e := newExecution(p, r.spec, r.dataset, q, parts)
+	if err := r.dataset.reserve(ctx, s.store, e); err != nil {
+		return nil, err
+	}
+	if !s.launch(e) {
+		return nil, context.Cause(s.draining)
+	}
+	e.attach()
+	r.current = e
+	return e, nil
+}
+
+// CloseRun ends a run.
+func (s *studentService) CloseRun(ctx context.Context, q *conclavev1.CloseRunRequest) (*conclavev1.CloseRunResponse, error) {
+	r, err := s.run(ctx, q.GetRun())
+	if err != nil {
+		return nil, err
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.unlock()
+	if err := r.settle(ctx); err != nil {
+		return nil, err
+	}
+	head, err := s.store.CloseRun(ctx, s.lead, q.GetRun())
+	if err != nil {
+		return nil, err
+	}
+	r.closed = true
+	s.log.Info("run closed", zap.String("run", q.GetRun()), zap.String("ledger_head", head))
+	return &conclavev1.CloseRunResponse{LedgerHead: head}, nil
+}
+
+// ReadLedger streams the ledger of a run's dataset.
+func (s *studentService) ReadLedger(q *conclavev1.ReadLedgerRequest, stream conclavev1.StudentService_ReadLedgerServer) error {
+	ctx := stream.Context()
+	r, err := s.run(ctx, q.GetRun())
+	if err != nil {
+		return err
+	}
+	entries, err := s.store.Ledger(ctx, r.dataset.record.Name)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		line, err := entry.Canonical()
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&conclavev1.ReadLedgerResponse{Entry: line}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// standing counts the releases of a run and says what they cost.
+func (s *Server) standing(ctx context.Context, name string, d *dataset) (rounds uint64, epsilonSpent float64, err error) {
+	entries, err := s.store.Ledger(ctx, d.record.Name)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, entry := range entries {
+		if entry.Run == name && entry.Round != nil {
+			rounds++
+			epsilonSpent = entry.EpsilonSpent
+		}
+	}
+	return rounds, epsilonSpent, nil
+}

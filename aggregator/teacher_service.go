@@ -1,0 +1,197 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// protocolVersion is the version of the exchange a hello must name.
+	protocolVersion = 1
+	// maxNodeTeachers bounds the teachers of one node.
+	maxNodeTeachers = 1 << 16
+	// helloTimeout bounds the wait for a hello; a stream that never says one
+	// would hold a handler for nothing.
+	helloTimeout = 10 * time.Second
+	// presenceTimeout bounds a write of a node's presence to etcd.
+	presenceTimeout = 5 * time.Second
+)
+
+// teacherService serves the nodes.
+type teacherService struct {
+	conclavev1.UnimplementedTeacherServiceServer
+	*Server
+}
+
+// Work is a node's stream. The handler reads the hello and the answers; one
+// goroutine receives for it, one sends. Both end when the stream does, which
+// for a blocked call is right after the handler returns; the server waits for
+// them before it closes.
+func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) error {
+	n := newNode()
+	done := make(chan struct{})
+	defer close(done)
+	in := make(chan *conclavev1.WorkRequest)
+	ended := make(chan error, 2)
+	s.streams.Go(func() { ended <- receive(stream, in, done) })
+
+	d, err := s.greet(stream.Context(), n, in, ended)
+	if err != nil {
+		return err
+	}
+	s.streams.Go(func() { ended <- n.send(stream, done) })
+	log := s.log.With(zap.String("dataset", d.record.Name), zap.Stringer("node", n.id))
+	defer s.depart(d, n, log)
+
+	for {
+		select {
+		case m := <-in:
+			if err := s.handle(d, n, m, log); err != nil {
+				log.Warn("node sent what it must not", zap.Error(err))
+				return err
+			}
+		case err := <-ended:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case <-n.dropped:
+			return n.reason
+		case <-s.draining.Done():
+			return context.Cause(s.draining)
+		}
+	}
+}
+
+// greet waits for the hello, checks it and makes the node live.
+func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclavev1.WorkRequest, ended <-chan error) (*dataset, error) {
+	timeout := time.NewTimer(helloTimeout)
+	defer timeout.Stop()
+	var hello *conclavev1.Hello
+	select {
+	case m := <-in:
+		if hello = m.GetHello(); hello == nil {
+			return nil, invalidf("the first message of a node must be a hello")
+		}
+	case err := <-ended:
+		if errors.Is(err, io.EOF) {
+			return nil, invalidf("the stream ended before a hello")
+		}
+		return nil, err
+	case <-timeout.C:
+		return nil, invalidf("no hello within %v", helloTimeout)
+	case <-s.draining.Done():
+		return nil, context.Cause(s.draining)
+	}
+
+	d, err := s.admit(ctx, hello)
+	if err != nil {
+		s.log.Warn("node refused", zap.String("site", identityOf(ctx).Name),
+			zap.String("node", hello.GetNode()), zap.Error(err))
+		return nil, err
+	}
+	welcome, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
+		Welcome: &conclavev1.Welcome{Aggregator: s.config.Name},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	n.id = nodeID{site: hello.GetSite(), name: hello.GetNode()}
+	n.teachers = hello.GetTeachers()
+	// Queued before the node is live, so that no round can come first.
+	n.enqueue(delivery{messages: []encoded{welcome}})
+	if old := d.join(n); old != nil {
+		old.drop(errReplaced)
+	}
+	s.markPresence(d, n, s.store.MarkLive)
+	s.log.Info("node joined", zap.String("dataset", d.record.Name), zap.Stringer("node", n.id),
+		zap.Uint32("teachers", n.teachers), zap.Uint32("teachers_live", d.liveTeachers()))
+	return d, nil
+}
+
+// admit checks a hello against the certificate, the dataset and the manifest
+// the node first came with.
+func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*dataset, error) {
+	if h.GetProtocol() != protocolVersion {
+		return nil, refusedf("node %s speaks protocol %d, this aggregator %d; install matching versions",
+			h.GetNode(), h.GetProtocol(), protocolVersion)
+	}
+	if site := identityOf(ctx).Name; h.GetSite() != site {
+		return nil, deniedf("the hello names site %q, the certificate site %q; use the site's own certificate", h.GetSite(), site)
+	}
+	if err := checkName("site", h.GetSite()); err != nil {
+		return nil, err
+	}
+	if err := checkName("node", h.GetNode()); err != nil {
+		return nil, err
+	}
+	d, err := s.dataset(h.GetDataset())
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case h.GetSchemaSha256() != d.record.SchemaSHA256:
+		return nil, refusedf("node %s/%s has schema %s, dataset %q has %s; use the same schema file everywhere",
+			h.GetSite(), h.GetNode(), h.GetSchemaSha256(), d.record.Name, d.record.SchemaSHA256)
+	case h.GetUnit() != d.record.Unit:
+		return nil, refusedf("node %s/%s partitions by unit %q, dataset %q by %q; set the same unit everywhere",
+			h.GetSite(), h.GetNode(), h.GetUnit(), d.record.Name, d.record.Unit)
+	case h.GetTeachers() == 0 || h.GetTeachers() > maxNodeTeachers:
+		return nil, invalidf("node %s/%s hosts %d teachers; a node hosts 1 to %d",
+			h.GetSite(), h.GetNode(), h.GetTeachers(), maxNodeTeachers)
+	case h.GetManifest() == "" || len(h.GetManifest()) > 256:
+		return nil, invalidf("node %s/%s sent no usable manifest fingerprint (1 to 256 characters)", h.GetSite(), h.GetNode())
+	}
+	return d, s.store.AdmitNode(ctx, s.lead, coordinator.Node{
+		Dataset:      d.record.Name,
+		Site:         h.GetSite(),
+		Name:         h.GetNode(),
+		Manifest:     h.GetManifest(),
+		SchemaSHA256: h.GetSchemaSha256(),
+		Teachers:     h.GetTeachers(),
+	})
+}
+
+// handle takes one answer of a live node. An error ends the stream; a wrong
+// answer only costs the node its part in the round.
+func (s *teacherService) handle(d *dataset, n *node, m *conclavev1.WorkRequest, log *zap.Logger) error {
+	var key roundKey
+	switch a := m.GetMessage().(type) {
+	case *conclavev1.WorkRequest_Votes:
+		key = roundKey{run: a.Votes.GetRun(), number: a.Votes.GetRound()}
+	case *conclavev1.WorkRequest_Sum:
+		key = roundKey{run: a.Sum.GetRun(), number: a.Sum.GetRound()}
+	case *conclavev1.WorkRequest_Refusal:
+		key = roundKey{run: a.Refusal.GetRun(), number: a.Refusal.GetRound()}
+	default:
+		return invalidf("node %v sent a second hello or an empty message", n.id)
+	}
+	log = log.With(zap.Uint64("round", key.number))
+	e := d.execution(key)
+	if e == nil {
+		// Late answers are part of normal work: the round was over before the
+		// withdrawal arrived.
+		log.Debug("answer to a round that is not open")
+		return nil
+	}
+	if err := e.take(n, m); err != nil {
+		log.Warn("answer rejected", zap.String("run", key.run), zap.Error(err))
+	}
+	return nil
+}
+
+func (s *teacherService) depart(d *dataset, n *node, log *zap.Logger) {
+	if !d.leave(n) {
+		log.Info("node stream replaced")
+		return
+	}
+	log.Info("node left", zap.Uint32("teachers", n.teachers), zap.Uint32("teachers_live", d.liveTeachers()))
+	s.markPresence(d, n, s.store.MarkGone)
+}

@@ -1,0 +1,25 @@
+package certs
+
+import "errors"
+
+// What errors.Is finds in the errors of this package.
+var (
+	// ErrMissing: a file is not there or cannot be read.
+	ErrMissing = errors.New("certificate file missing")
+	// ErrMalformed: a file does not hold the PEM block it should.
+	ErrMalformed = errors.New("certificate file malformed")
+	// ErrExpired: a certificate is not valid now, or not any more.
+	ErrExpired = errors.New("certificate expired or not yet valid")
+	// ErrForeign: a certificate was not signed by the authority in use.
+	ErrForeign = errors.New("certificate of another authority")
+	// ErrKeyMismatch: a key does not belong to its certificate.
+	ErrKeyMismatch = errors.New("key and certificate do not belong together")
+	// ErrWrongRole: a certificate is good, but not for this purpose.
+	ErrWrongRole = errors.New("certificate of the wrong role")
+	// ErrWrongHost: a server's certificate does not name the host dialled.
+	ErrWrongHost = errors.New("certificate for another host")
+	// ErrNoIdentity: a certificate names no role and name.
+	ErrNoIdentity = errors.New("certificate without identity")
+	// ErrExists: a file would be overwritten.
+	ErrExists = errors.New("certificate file exists")
+)

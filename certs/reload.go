@@ -1,0 +1,72 @@
+package certs
+
+import (
+	"crypto/x509"
+	"os"
+	"sync"
+	"time"
+)
+
+// source holds the material of Files and reads it again when a file changed.
+type source struct {
+	files Files
+	usage x509.ExtKeyUsage
+	roles []Role
+	now   func() time.Time
+
+	mu     sync.Mutex
+	stamps [3]stamp
+	held   *material
+}
+
+// stamp tells versions of a file apart. Secrets in Kubernetes are replaced by
+// swapping a link, which gives another file with a time of its own.
+type stamp struct {
+	size     int64
+	modified time.Time
+}
+
+func newSource(f Files, usage x509.ExtKeyUsage, roles ...Role) (*source, error) {
+	s := &source{files: f, usage: usage, roles: roles, now: time.Now}
+	_, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// current returns the material on disk. While files are being replaced they
+// may not fit each other; then the material held before is used as long as it
+// is valid, and the files are tried again at the next handshake.
+func (s *source) current() (*material, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Stamps come first: a change during the load is seen next time.
+	stamps, statErr := s.stat()
+	if s.held != nil && statErr == nil && stamps == s.stamps {
+		if err := checkTime(s.held.pair.Leaf, s.files.Cert, s.now()); err != nil {
+			return nil, err
+		}
+		return s.held, nil
+	}
+	fresh, err := s.files.load(s.now(), s.usage, s.roles...)
+	if err != nil {
+		if s.held != nil && checkTime(s.held.pair.Leaf, s.files.Cert, s.now()) == nil {
+			return s.held, nil
+		}
+		return nil, err
+	}
+	s.held, s.stamps = fresh, stamps
+	return fresh, nil
+}
+
+func (s *source) stat() (stamps [3]stamp, err error) {
+	for i, path := range []string{s.files.CA, s.files.Cert, s.files.Key} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return stamps, err
+		}
+		stamps[i] = stamp{size: info.Size(), modified: info.ModTime()}
+	}
+	return stamps, nil
+}

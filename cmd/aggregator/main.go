@@ -1,0 +1,58 @@
+// Command aggregator serves teachers and students: it collects votes, adds
+// noise, and charges every answer to the ledger in etcd.
+//
+// Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/conclave-dp/conclave/aggregator"
+	"github.com/conclave-dp/conclave/logging"
+)
+
+func main() {
+	path := flag.String("config", "", "path of the aggregator's YAML file")
+	embedded := flag.Bool("embedded-etcd", false, "run an etcd in this process, whatever the file says")
+	listen := flag.String("listen", "", "address to listen on instead of the file's")
+	flag.Parse()
+	if *path == "" || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "usage: aggregator --config aggregator.yaml [--embedded-etcd] [--listen HOST:PORT]")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, *path, *embedded, *listen); err != nil {
+		fmt.Fprintln(os.Stderr, "aggregator:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(ctx context.Context, path string, embedded bool, listen string) error {
+	config, err := aggregator.LoadConfig(path, func(c *aggregator.Config) {
+		if embedded {
+			c.Etcd.Embedded = true
+		}
+		if listen != "" {
+			c.Listen = listen
+		}
+	})
+	if err != nil {
+		return err
+	}
+	log, err := logging.New(config.Log.Level, config.Log.Format)
+	if err != nil {
+		return err
+	}
+	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log})
+	if err != nil {
+		return err
+	}
+	return errors.Join(server.Serve(ctx), server.Close())
+}

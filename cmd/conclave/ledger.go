@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+
+	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/report"
+)
+
+func ledger(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "verify" {
+		return verify(ctx, args[1:])
+	}
+	fmt.Fprintln(os.Stderr, "usage: conclave ledger verify --ledger FILE [--certificate FILE]")
+	return errUsage
+}
+
+func verify(_ context.Context, args []string) error {
+	f := flags("ledger verify", "ledger verify --ledger FILE [--certificate FILE] [--format json]")
+	path := f.String("ledger", "", "ledger.jsonl to verify")
+	certificate := f.String("certificate", "", "certificate.json to verify against the ledger")
+	format := f.String("format", "text", "text or json")
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if *path == "" {
+		return misuse(f, "--ledger: name a ledger.jsonl")
+	}
+	if *format != "text" && *format != "json" {
+		return misuse(f, "--format %q: use text or json", *format)
+	}
+	raw, err := os.ReadFile(*path)
+	if err != nil {
+		return fmt.Errorf("read the ledger: %w", err)
+	}
+	v, err := privacy.VerifyLedger(bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("%s: %w", *path, err)
+	}
+	if *certificate != "" {
+		c, err := report.ReadCertificate(*certificate)
+		if err != nil {
+			return err
+		}
+		if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+			return fmt.Errorf("%s: %w", *certificate, err)
+		}
+	}
+	if *format == "json" {
+		return printVerification(v)
+	}
+	fmt.Printf("%s holds: %d entries, head %s\n", *path, v.Entries, v.Head)
+	fmt.Printf("dataset %s, budget (%g, %g), unit %s: all runs spent epsilon %.6f\n", v.Dataset, v.Budget.Epsilon, v.Budget.Delta, v.Unit, v.Claim.Epsilon)
+	for _, name := range runNames(v) {
+		r := v.Runs[name]
+		fmt.Printf("run %s: epsilon %.6f of %g at delta %g (%s), %d releases, %d of %d queries answered\n",
+			name, r.Claim.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Claim.Accountant, r.Releases, r.Answered, r.Queries)
+	}
+	if *certificate != "" {
+		fmt.Printf("%s agrees with it\n", *certificate)
+	}
+	return nil
+}
+
+func printVerification(v privacy.Verification) error {
+	type runJSON struct {
+		Epsilon      float64 `json:"epsilon"`
+		Delta        float64 `json:"delta"`
+		EpsilonSpent float64 `json:"epsilon_spent"`
+		Accountant   string  `json:"accountant"`
+		Releases     int     `json:"releases"`
+		Queries      int64   `json:"queries"`
+		Answered     int64   `json:"answered"`
+	}
+	runs := map[string]runJSON{}
+	for name, r := range v.Runs {
+		runs[name] = runJSON{r.Budget.Epsilon, r.Budget.Delta, r.Claim.Epsilon, r.Claim.Accountant, r.Releases, r.Queries, r.Answered}
+	}
+	raw, err := json.Marshal(map[string]any{
+		"entries": v.Entries, "head": v.Head, "dataset": v.Dataset, "unit": v.Unit, "neighbouring": v.Neighbouring,
+		"budget": v.Budget, "epsilon_spent": v.Claim.Epsilon, "runs": runs,
+	})
+	if err != nil {
+		return errors.Join(errors.New("print the verification"), err)
+	}
+	fmt.Println(string(raw))
+	return nil
+}
+
+func runNames(v privacy.Verification) []string {
+	names := make([]string, 0, len(v.Runs))
+	for name := range v.Runs {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}

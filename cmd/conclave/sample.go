@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+)
+
+func sample(_ context.Context, args []string) error {
+	f := flags("sample", "sample --model DIR/model --rows N --out FILE [--where label=1]")
+	dir := f.String("model", "", "model folder of a finished run")
+	rows := f.Int("rows", 1000, "number of rows")
+	out := f.String("out", "", "CSV file to write, - for standard output")
+	where := f.String("where", "", "draw one class only, as label=value")
+	seed := f.Uint64("seed", 0, "repeat a draw; 0 draws anew each time")
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if *dir == "" || *out == "" {
+		return misuse(f, "--model and --out are needed")
+	}
+	model, err := pipeline.LoadModel(*dir)
+	if err != nil {
+		return err
+	}
+	class := pipeline.AnyClass
+	if *where != "" {
+		column, value, ok := strings.Cut(*where, "=")
+		if !ok {
+			return misuse(f, "--where %q: write label=value", *where)
+		}
+		if class, err = model.Class(column, value); err != nil {
+			return err
+		}
+	}
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	table, err := model.Sample(*rows, class, rand.New(rand.NewPCG(*seed, 0x5a3e)))
+	if err != nil {
+		return err
+	}
+	if *out == "-" {
+		return partition.WriteCSV(os.Stdout, table)
+	}
+	var b bytes.Buffer
+	if err := partition.WriteCSV(&b, table); err != nil {
+		return err
+	}
+	if err := os.WriteFile(*out, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the sample: %w", err)
+	}
+	return nil
+}

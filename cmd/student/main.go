@@ -1,0 +1,69 @@
+// Command student trains a generator from an aggregator's releases and writes
+// the synthetic data with its certificate.
+//
+// Exit codes: 0 done, 1 failed, 2 wrong usage.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/progress"
+	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/student"
+)
+
+func main() {
+	path := flag.String("config", "", "path of the student's YAML file")
+	flag.Parse()
+	if *path == "" || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "usage: student --config student.yaml")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := learn(ctx, *path); err != nil {
+		fmt.Fprintln(os.Stderr, "student:", err)
+		os.Exit(1)
+	}
+}
+
+func learn(ctx context.Context, path string) error {
+	config, err := student.LoadConfig(path)
+	if err != nil {
+		return err
+	}
+	log, err := logging.New(config.Log.Level, config.Log.Format)
+	if err != nil {
+		return err
+	}
+	spec, err := run.Load(config.Run)
+	if err != nil {
+		return err
+	}
+	client, err := student.Dial(config, log)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	display := progress.New(os.Stderr)
+	result, err := run.Execute(ctx, spec, run.Options{
+		Client: client, Dataset: config.Dataset, Out: config.Out, Log: log, Watch: display.Update,
+	})
+	display.Close()
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	fmt.Println(string(raw))
+	return nil
+}

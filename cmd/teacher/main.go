@@ -1,0 +1,48 @@
+// Command teacher is the node of a site: it trains the site's teachers and
+// answers the aggregator's rounds. It only dials out.
+//
+// Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/teacher"
+)
+
+func main() {
+	path := flag.String("config", "", "path of the node's YAML file")
+	flag.Parse()
+	if *path == "" || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "usage: teacher --config teacher.yaml")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := work(ctx, *path); err != nil {
+		fmt.Fprintln(os.Stderr, "teacher:", err)
+		os.Exit(1)
+	}
+}
+
+func work(ctx context.Context, path string) error {
+	config, err := teacher.LoadConfig(path)
+	if err != nil {
+		return err
+	}
+	log, err := logging.New(config.Log.Level, config.Log.Format)
+	if err != nil {
+		return err
+	}
+	node, err := teacher.New(config, log)
+	if err != nil {
+		return err
+	}
+	return node.Run(ctx)
+}

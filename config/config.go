@@ -1,0 +1,146 @@
+// Package config reads the configuration files of the roles: strict YAML over
+// defaults, then the environment.
+//
+// Start with [Load]. It knows nothing about what a configuration means; each
+// role validates its own.
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Load decodes the YAML file at path over the defaults already in into, a
+// pointer to a struct with yaml tags. Unknown fields, duplicate fields and
+// trailing documents are errors that name the file and line. Then each
+// scalar field may be replaced from the environment: the field `tls.ca` by
+// CONCLAVE_TLS_CA, and so on.
+func Load(path string, into any) error {
+	if _, err := LoadText(path, into); err != nil {
+		return err
+	}
+	if err := fromEnvironment("CONCLAVE", reflect.ValueOf(into).Elem(), os.LookupEnv); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// LoadText is Load without the environment, for files that describe a job and
+// not a machine. It returns the file's text.
+func LoadText(path string, into any) (string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read configuration: %w; name an existing file", err)
+	}
+	if err := Decode(bytes.NewReader(raw), into); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return string(raw), nil
+}
+
+// Decode reads one strict YAML document over the defaults in into.
+func Decode(r io.Reader, into any) error {
+	defaults := reflect.New(reflect.TypeOf(into).Elem()).Elem()
+	defaults.Set(reflect.ValueOf(into).Elem())
+	d := yaml.NewDecoder(r, yaml.Strict())
+	err := d.Decode(into)
+	if errors.Is(err, io.EOF) {
+		// An empty file means the defaults; the decoder has cleared them.
+		reflect.ValueOf(into).Elem().Set(defaults)
+		return nil
+	}
+	if err != nil {
+		return errors.New(strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return errors.New("more than one YAML document; keep one")
+	}
+	return nil
+}
+
+// Resolve returns path relative to the folder of the file it was read from.
+// Empty and absolute paths stay as they are.
+func Resolve(file, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(file), path)
+}
+
+func fromEnvironment(prefix string, v reflect.Value, lookup func(string) (string, bool)) error {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		tag, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if !field.IsExported() || tag == "-" || tag == "" {
+			continue
+		}
+		name := prefix + "_" + strings.ToUpper(tag)
+		target := v.Field(i)
+		if target.Kind() == reflect.Struct {
+			if err := fromEnvironment(name, target, lookup); err != nil {
+				return err
+			}
+			continue
+		}
+		text, ok := lookup(name)
+		if !ok {
+			continue
+		}
+		if err := set(target, text); err != nil {
+			return fmt.Errorf("environment variable %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func set(v reflect.Value, text string) error {
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("want a duration such as 10s: %w", err)
+		}
+		v.SetInt(int64(d))
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return errors.New("want true or false")
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("want a whole number")
+		}
+		v.SetInt(n)
+	case reflect.Uint32, reflect.Uint64:
+		n, err := strconv.ParseUint(text, 10, v.Type().Bits())
+		if err != nil {
+			return errors.New("want a whole number of at least 0")
+		}
+		v.SetUint(n)
+	case reflect.Float64:
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return errors.New("want a number")
+		}
+		v.SetFloat(x)
+	default:
+		return errors.New("this field can only be set in the file")
+	}
+	return nil
+}

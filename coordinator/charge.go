@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// MaxRelease is the largest release in bytes. With base64, the ledger entry and
+// the totals it stays under the 1.5 MiB that every etcd accepts in a request.
+const MaxRelease = 768 << 10
+
+// Charge is a release and what it costs.
+type Charge struct {
+	Run     string
+	Round   uint64
+	Purpose string // "labels", "class-share", ...
+	// Events are the mechanisms used, as they are to stand in the ledger.
+	Events            []privacy.Event
+	Queries, Answered int64
+	// Release is what is stored and handed out: at most MaxRelease bytes. The
+	// ledger entry holds its SHA-256.
+	Release []byte
+}
+
+// releaseRecord is the value of a release's key.
+type releaseRecord struct {
+	Dataset string `json:"dataset"`
+	Seq     uint64 `json:"seq"` // of the entry that paid for it
+	Release []byte `json:"release"`
+}
+
+// Charge pays for a release and stores it, in one transaction, and returns it
+// with its ledger entry. Only what Charge returned may be handed out.
+//
+// If the round was charged before, by whomever, the stored release and entry
+// are returned and nothing is charged: the release given is forgotten. Events
+// that do not fit the budget of the run or of the dataset are refused with a
+// [*privacy.OverBudgetError]. Other errors match ErrNoRun, ErrRunClosed,
+// ErrNotLeader, ErrTooLarge (nothing was written) or ErrUnavailable (ask again
+// to learn what became of it).
+func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte, privacy.Entry, error) {
+	const op = "charge"
+	if len(c.Release) == 0 {
+		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: the release is empty", op, c.Round, c.Run)
+	}
+	if len(c.Release) > MaxRelease {
+		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: %w: the release has %d bytes, at most %d can be stored; ask fewer queries in a round",
+			op, c.Round, c.Run, ErrTooLarge, len(c.Release), MaxRelease)
+	}
+	sum := sha256.Sum256(c.Release)
+	var release []byte
+	var entry privacy.Entry
+	err := s.update(ctx, func() (bool, error) {
+		key := s.releaseKey(c.Run, c.Round)
+		l, err := s.load(ctx, op, c.Run, key)
+		if err != nil {
+			return false, err
+		}
+		if stored := l.more[0]; stored != nil {
+			release, entry, err = s.stored(ctx, stored)
+			return err == nil, err
+		}
+		if l.run.Closed {
+			return false, fmt.Errorf("%s round %d: %w: %q", op, c.Round, ErrRunClosed, c.Run)
+		}
+		claim, err := l.admit(c.Events)
+		if err != nil {
+			return false, fmt.Errorf("%s round %d: %w", op, c.Round, err)
+		}
+		next := s.newEntry(lead, privacy.EntryRelease, l.run.Dataset)
+		next.Run, next.Round, next.Purpose = c.Run, &c.Round, c.Purpose
+		next.Events, next.Queries, next.Answered = c.Events, c.Queries, c.Answered
+		next.EpsilonSpent, next.ReleaseSHA256 = claim.Epsilon, hex.EncodeToString(sum[:])
+		puts, err := s.appendEntry(&l.dataset, next)
+		if err != nil {
+			return false, fmt.Errorf("%s round %d of run %q: %w", op, c.Round, c.Run, err)
+		}
+		release, entry = c.Release, l.dataset.Head
+		l.run.Releases++
+		l.run.EpsilonSpent = claim.Epsilon
+		value, err := encode(releaseRecord{Dataset: l.run.Dataset, Seq: entry.Seq, Release: c.Release})
+		if err != nil {
+			return false, err
+		}
+		return s.commitRun(ctx, op, lead, l,
+			[]clientv3.Cmp{absent(key)},
+			append(puts, clientv3.OpPut(key, value))...)
+	})
+	if err != nil {
+		return nil, privacy.Entry{}, err
+	}
+	return release, entry, nil
+}
+
+// admit asks both budgets and adds the events to both totals. It returns the
+// run's claim.
+func (l *loaded) admit(events []privacy.Event) (privacy.Claim, error) {
+	claim, err := l.run.Budget.Admit(l.run.Spent, events)
+	if err != nil {
+		return privacy.Claim{}, fmt.Errorf("budget of run %q: %w", l.run.Name, err)
+	}
+	if _, err := l.dataset.Budget.Admit(l.dataset.Spent, events); err != nil {
+		return privacy.Claim{}, fmt.Errorf("budget of dataset %q: %w", l.dataset.Name, err)
+	}
+	l.run.Spent = privacy.Merge(append(l.run.Spent, events...))
+	l.dataset.Spent = privacy.Merge(append(l.dataset.Spent, events...))
+	return claim, nil
+}
+
+// Release returns the stored release of a round with the ledger entry that paid
+// for it; found is false when the round was not charged.
+func (s *Store) Release(ctx context.Context, run string, round uint64) (release []byte, entry privacy.Entry, found bool, err error) {
+	if err := checkName("run", run); err != nil {
+		return nil, privacy.Entry{}, false, err
+	}
+	kvs, _, err := s.read(ctx, "read release", s.releaseKey(run, round))
+	if err != nil || kvs[0] == nil {
+		return nil, privacy.Entry{}, false, err
+	}
+	if release, entry, err = s.stored(ctx, kvs[0]); err != nil {
+		return nil, privacy.Entry{}, false, err
+	}
+	return release, entry, true, nil
+}
+
+// stored decodes a release and fetches its entry, which must have its hash.
+func (s *Store) stored(ctx context.Context, kv *mvccpb.KeyValue) ([]byte, privacy.Entry, error) {
+	record, err := decode[releaseRecord](kv)
+	if err != nil {
+		return nil, privacy.Entry{}, err
+	}
+	kvs, _, err := s.read(ctx, "read release", s.entryKey(record.Dataset, record.Seq))
+	if err != nil {
+		return nil, privacy.Entry{}, err
+	}
+	if kvs[0] == nil {
+		return nil, privacy.Entry{}, fmt.Errorf("%w: key %s has no ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
+	}
+	entry, err := decodeEntry(kvs[0])
+	if err != nil {
+		return nil, privacy.Entry{}, err
+	}
+	if sum := sha256.Sum256(record.Release); hex.EncodeToString(sum[:]) != entry.ReleaseSHA256 {
+		return nil, privacy.Entry{}, fmt.Errorf("%w: key %s is not the release of its ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
+	}
+	return record.Release, entry, nil
+}

@@ -1,0 +1,357 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+func TestChargeOnce(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	release, entry, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte("answer"))
+	claim, err := privacy.Account(testCharge("first", 0, "").Events, 1e-5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(release) != "answer" || entry.ReleaseSHA256 != hex.EncodeToString(sum[:]) ||
+		entry.Seq != 3 || entry.Fence != c.lead.Fence() || entry.EpsilonSpent != claim.Epsilon {
+		t.Errorf("release %q, entry %+v", release, entry)
+	}
+
+	// The same round again, with another answer: the stored one counts.
+	again, second, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "another answer"))
+	if err != nil || string(again) != "answer" {
+		t.Errorf("asked again: %q, %v", again, err)
+	}
+	if diff := cmp.Diff(entry, second); diff != "" {
+		t.Errorf("entry of the second asking:\n%s", diff)
+	}
+	stored, third, found, err := c.store.Release(ctx, "first", 0)
+	if err != nil || !found || string(stored) != "answer" {
+		t.Errorf("stored: %q, %v, %v", stored, found, err)
+	}
+	if diff := cmp.Diff(entry, third); diff != "" {
+		t.Errorf("stored entry:\n%s", diff)
+	}
+	if _, _, found, err := c.store.Release(ctx, "first", 1); found || err != nil {
+		t.Errorf("round 1: found %v, %v", found, err)
+	}
+
+	run, dataset, err := c.store.Spent(ctx, "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spent := range [][]privacy.Event{run, dataset} {
+		if diff := cmp.Diff(testCharge("", 0, "").Events, spent); diff != "" {
+			t.Errorf("spent:\n%s", diff)
+		}
+	}
+	if entries, _ := ledger(t, c.store); len(entries) != 3 {
+		t.Errorf("%d entries, want open, run, release", len(entries))
+	}
+}
+
+// Two stores (two processes' worth of clients) under one leadership charge the
+// same rounds at the same time, each with an answer of its own.
+func TestConcurrentCharges(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	if _, err := c.store.OpenRun(ctx, c.lead, testRun("second")); err != nil {
+		t.Fatal(err)
+	}
+	stores := []*Store{c.store, openStore(t, Config{Endpoints: c.etcd.Endpoints()})}
+	const rounds, askers = 6, 4
+
+	type key struct {
+		run   string
+		round uint64
+	}
+	var mu sync.Mutex
+	answers := make(map[key]map[string]bool)
+	var wg sync.WaitGroup
+	for asker := range askers {
+		for _, run := range []string{"first", "second"} {
+			for round := range uint64(rounds) {
+				wg.Go(func() {
+					mine := fmt.Sprintf("%s/%d by %d", run, round, asker)
+					release, _, err := stores[asker%2].Charge(ctx, c.lead, testCharge(run, round, mine))
+					if err != nil {
+						t.Errorf("%s: %v", mine, err)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					k := key{run, round}
+					if answers[k] == nil {
+						answers[k] = make(map[string]bool)
+					}
+					answers[k][string(release)] = true
+				})
+			}
+		}
+	}
+	wg.Wait()
+	if len(answers) != 2*rounds {
+		t.Errorf("%d rounds answered", len(answers))
+	}
+	for k, got := range answers {
+		if len(got) != 1 {
+			t.Errorf("%v got different answers: %v", k, got)
+		}
+		stored, _, found, err := c.store.Release(ctx, k.run, k.round)
+		if err != nil || !found || !got[string(stored)] {
+			t.Errorf("%v: stored %q, %v", k, stored, err)
+		}
+	}
+	entries, v := ledger(t, c.store)
+	if want := 1 + 2 + 2*rounds; len(entries) != want {
+		t.Errorf("%d entries, want %d", len(entries), want)
+	}
+	for name, run := range v.Runs {
+		if run.Releases != rounds {
+			t.Errorf("run %s: %d releases", name, run.Releases)
+		}
+	}
+}
+
+func TestOverBudgetWritesNothing(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	refused := func(charge Charge, budget privacy.Budget) {
+		t.Helper()
+		before := everything(t, c.store)
+		_, _, err := c.store.Charge(ctx, c.lead, charge)
+		var over *privacy.OverBudgetError
+		if !errors.As(err, &over) || over.Budget != budget {
+			t.Errorf("got %v, want a refusal by %+v", err, budget)
+		}
+		if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
+			t.Errorf("a refusal wrote:\n%s", diff)
+		}
+	}
+	charge := testCharge("first", 0, "answer")
+	charge.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 1, Count: 4}}
+	refused(charge, testRun("first").Budget)
+
+	// Releases that each run may make, until all runs pass the dataset's budget.
+	charge.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 6, Count: 1}}
+	for i := range 30 {
+		charge.Run = fmt.Sprintf("run-%d", i)
+		if _, err := c.store.OpenRun(ctx, c.lead, testRun(charge.Run)); err != nil {
+			t.Fatal(err)
+		}
+		_, spent, err := c.store.Spent(ctx, charge.Run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := testDataset.Budget.Admit(spent, charge.Events); err != nil {
+			refused(charge, testDataset.Budget)
+			ledger(t, c.store)
+			return
+		}
+		if _, _, err := c.store.Charge(ctx, c.lead, charge); err != nil {
+			t.Fatalf("run %d: %v", i, err)
+		}
+	}
+	t.Error("the dataset's budget never refused")
+}
+
+// everything is all keys with their revisions.
+func everything(t *testing.T, s *Store) map[string]int64 {
+	t.Helper()
+	r, err := s.client.Get(t.Context(), s.config.Prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]int64)
+	for _, kv := range r.Kvs {
+		all[string(kv.Key)] = kv.ModRevision
+	}
+	return all
+}
+
+func TestChargeRefuses(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	change := func(f func(*Charge)) Charge {
+		charge := testCharge("first", 0, "answer")
+		f(&charge)
+		return charge
+	}
+	before := everything(t, c.store)
+	for _, tc := range []struct {
+		name   string
+		charge Charge
+		want   error // nil: any
+	}{
+		{"no such run", change(func(c *Charge) { c.Run = "nobody" }), ErrNoRun},
+		{"bad name", change(func(c *Charge) { c.Run = "a/b" }), ErrBadName},
+		{"empty release", change(func(c *Charge) { c.Release = nil }), nil},
+		{"too large", change(func(c *Charge) { c.Release = make([]byte, MaxRelease+1) }), ErrTooLarge},
+		{"free", change(func(c *Charge) { c.Events = nil }), nil},
+		{"no noise", change(func(c *Charge) { c.Events[0].Sigma = 0 }), nil},
+		{"no purpose", change(func(c *Charge) { c.Purpose = "" }), nil},
+		{"more answers than queries", change(func(c *Charge) { c.Answered = 5 }), nil},
+	} {
+		_, _, err := c.store.Charge(ctx, c.lead, tc.charge)
+		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+	}
+	if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
+		t.Errorf("refusals wrote:\n%s", diff)
+	}
+	largest := testCharge("first", 0, "")
+	largest.Release = bytes.Repeat([]byte{0xff}, MaxRelease)
+	if _, _, err := c.store.Charge(ctx, c.lead, largest); err != nil {
+		t.Errorf("the largest release: %v", err)
+	}
+}
+
+// faultyKV lets a test decide what happens around commits of writes.
+type faultyKV struct {
+	clientv3.KV
+	around func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error)
+}
+
+func (f *faultyKV) Txn(ctx context.Context) clientv3.Txn {
+	// A commit may arrive after its caller's deadline.
+	return &faultyTxn{Txn: f.KV.Txn(context.WithoutCancel(ctx)), kv: f}
+}
+
+type faultyTxn struct {
+	clientv3.Txn
+	kv     *faultyKV
+	writes bool
+}
+
+func (x *faultyTxn) If(c ...clientv3.Cmp) clientv3.Txn {
+	x.Txn, x.writes = x.Txn.If(c...), true
+	return x
+}
+func (x *faultyTxn) Then(ops ...clientv3.Op) clientv3.Txn { x.Txn = x.Txn.Then(ops...); return x }
+func (x *faultyTxn) Else(ops ...clientv3.Op) clientv3.Txn { x.Txn = x.Txn.Else(ops...); return x }
+func (x *faultyTxn) Commit() (*clientv3.TxnResponse, error) {
+	if !x.writes {
+		return x.Txn.Commit()
+	}
+	return x.kv.around(x.Txn.Commit)
+}
+
+var errLost = status.Error(codes.Unavailable, "connection lost")
+
+func TestAmbiguousCommit(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		failure error
+		commits bool // before the answer is lost
+	}{
+		{"lost after the commit", errLost, true},
+		{"lost before the commit", errLost, false},
+		{"deadline after the commit", context.DeadlineExceeded, true},
+		{"deadline before the commit", context.DeadlineExceeded, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newCluster(t)
+			calls := 0
+			c.store.client.KV = &faultyKV{c.store.client.KV, func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+				if calls++; calls > 1 {
+					return commit()
+				}
+				if tc.commits {
+					if _, err := commit(); err != nil {
+						t.Error(err)
+					}
+				}
+				return nil, tc.failure
+			}}
+			release, entry, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "answer"))
+			if err != nil || string(release) != "answer" || entry.Seq != 3 {
+				t.Fatalf("%q, %+v, %v", release, entry, err)
+			}
+			if want := map[bool]int{true: 1, false: 2}[tc.commits]; calls != want {
+				t.Errorf("%d commits, want %d", calls, want)
+			}
+			if _, v := ledger(t, c.store); v.Runs["first"].Releases != 1 {
+				t.Errorf("%d releases", v.Runs["first"].Releases)
+			}
+		})
+	}
+}
+
+// A commit that arrives after its caller gave up must not become a second
+// answer, nor a second charge.
+func TestLateCommit(t *testing.T) {
+	c := newCluster(t)
+	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
+	var late func() (*clientv3.TxnResponse, error)
+	c.store.client.KV = &faultyKV{c.store.client.KV, func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+		late = commit
+		return nil, errLost
+	}}
+	_, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "first answer"))
+	if !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("got %v, want ErrUnavailable", err)
+	}
+	release, _, err := other.Charge(t.Context(), c.lead, testCharge("first", 0, "second answer"))
+	if err != nil || string(release) != "second answer" {
+		t.Fatalf("%q, %v", release, err)
+	}
+	if r, err := late(); err != nil || r.Succeeded {
+		t.Errorf("the late commit: %+v, %v; want a failed comparison", r, err)
+	}
+	stored, _, _, err := other.Release(t.Context(), "first", 0)
+	if err != nil || string(stored) != "second answer" {
+		t.Errorf("stored %q, %v", stored, err)
+	}
+	if _, v := ledger(t, other); v.Runs["first"].Releases != 1 {
+		t.Errorf("%d releases", v.Runs["first"].Releases)
+	}
+}
+
+// Somebody else charges between reading and committing: the totals that the
+// budget was checked on are stale, so the charge is decided anew.
+func TestConflictIsDecidedAnew(t *testing.T) {
+	c := newCluster(t)
+	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
+	big := []privacy.Event{{Kind: privacy.GNMax, Sigma: 6, Count: 1}}
+	var once atomic.Bool
+	c.store.client.KV = &faultyKV{c.store.client.KV, func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+		if once.CompareAndSwap(false, true) {
+			charge := testCharge("first", 0, "other")
+			charge.Events = big
+			if _, _, err := other.Charge(t.Context(), c.lead, charge); err != nil {
+				t.Error(err)
+			}
+		}
+		return commit()
+	}}
+	charge := testCharge("first", 1, "mine")
+	charge.Events = big
+	// Each fits the run's budget alone, both together do not.
+	_, _, err := c.store.Charge(t.Context(), c.lead, charge)
+	if !errors.Is(err, privacy.ErrOverBudget) {
+		t.Errorf("got %v, want ErrOverBudget", err)
+	}
+	if _, v := ledger(t, c.store); v.Runs["first"].Releases != 1 {
+		t.Errorf("%d releases", v.Runs["first"].Releases)
+	}
+}

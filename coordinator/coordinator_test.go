@@ -1,0 +1,125 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childEnv); dir != "" {
+		child(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// runEtcd runs an etcd on dir until the test ends.
+func runEtcd(t testing.TB, dir string) *Embedded {
+	t.Helper()
+	e, err := StartEmbedded(context.Background(), EmbeddedConfig{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func openStore(t testing.TB, c Config) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func leadAs(t testing.TB, s *Store, name string) *Leadership {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	l, err := s.Lead(ctx, name, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var testDataset = Dataset{
+	Name:         "flchain",
+	Budget:       privacy.Budget{Epsilon: 3, Delta: 1e-5},
+	SchemaSHA256: "5c0ffee",
+	Unit:         "record",
+}
+
+func testRun(name string) Run {
+	return Run{Name: name, Dataset: "flchain", Spec: []byte("spec of " + name), Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}
+}
+
+// testCharge costs little: some hundred fit the run's budget.
+func testCharge(run string, round uint64, release string) Charge {
+	return Charge{
+		Run: run, Round: round, Purpose: "labels",
+		Events:  []privacy.Event{{Kind: privacy.GNMax, Sigma: 200, Count: 4}},
+		Queries: 4, Answered: 4,
+		Release: []byte(release),
+	}
+}
+
+// cluster is an etcd with a store that leads, a dataset and a run "first".
+type cluster struct {
+	dir   string
+	etcd  *Embedded
+	store *Store
+	lead  *Leadership
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	c := &cluster{dir: t.TempDir()}
+	c.etcd = runEtcd(t, c.dir)
+	c.store = openStore(t, Config{Endpoints: c.etcd.Endpoints()})
+	c.lead = leadAs(t, c.store, "agg")
+	if err := c.store.OpenDataset(t.Context(), c.lead, testDataset); err != nil {
+		t.Fatal(err)
+	}
+	existing, err := c.store.OpenRun(t.Context(), c.lead, testRun("first"))
+	if err != nil || existing {
+		t.Fatalf("existing %v, %v", existing, err)
+	}
+	return c
+}
+
+// ledger returns the entries after they passed the auditor's check.
+func ledger(t testing.TB, s *Store) ([]privacy.Entry, privacy.Verification) {
+	t.Helper()
+	entries, err := s.Ledger(t.Context(), testDataset.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	for _, e := range entries {
+		line, err := e.Canonical()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(line, '\n'))
+	}
+	v, err := privacy.VerifyLedger(&lines)
+	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+		t.Fatal(err)
+	}
+	return entries, v
+}

@@ -1,0 +1,203 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// neighbouring is the relation every dataset is opened with.
+const neighbouring = "add-or-remove-one-unit"
+
+// Dataset is what all runs on a dataset share, for its life.
+type Dataset struct {
+	Name   string         `json:"name"`
+	Budget privacy.Budget `json:"budget"`
+	// SchemaSHA256 is the hash of the schema file, in hex.
+	SchemaSHA256 string `json:"schema_sha256"`
+	// Unit is "record" or the column of the privacy unit.
+	Unit string `json:"unit"`
+}
+
+// datasetRecord is the value of a dataset's key. Each ledger entry changes it,
+// so that its mod revision stands for the whole ledger.
+type datasetRecord struct {
+	Dataset
+	Head  privacy.Entry   `json:"head"`
+	Spent []privacy.Event `json:"spent,omitempty"` // over all runs, merged
+}
+
+// OpenDataset creates the dataset with the first entry of its ledger, or checks
+// that it is the one opened before, with a [*MismatchError] otherwise. The
+// ledger of a dataset that exists is verified from its first entry to its head
+// and against the totals that the budget checks use; errors match ErrCorrupt.
+func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) error {
+	const op = "open dataset"
+	if err := checkName("dataset", d.Name); err != nil {
+		return err
+	}
+	if d.SchemaSHA256 == "" {
+		return fmt.Errorf("%s %q: the schema's hash is missing", op, d.Name)
+	}
+	key := s.datasetKey(d.Name)
+	return s.update(ctx, func() (bool, error) {
+		kvs, _, err := s.read(ctx, op, key)
+		if err != nil {
+			return false, err
+		}
+		if kvs[0] != nil {
+			stored, err := decode[datasetRecord](kvs[0])
+			if err != nil {
+				return false, err
+			}
+			if err := d.matches(stored.Dataset); err != nil {
+				return false, err
+			}
+			if err := s.audit(ctx, stored); err != nil {
+				return false, err
+			}
+			// Compares nothing but the fence: a leader that is over learns it here.
+			return s.commit(ctx, op, lead, nil)
+		}
+		record := datasetRecord{Dataset: d}
+		entry := s.newEntry(lead, privacy.EntryOpen, d.Name)
+		entry.Budget, entry.Unit, entry.Neighbouring = &d.Budget, d.Unit, neighbouring
+		puts, err := s.appendEntry(&record, entry)
+		if err != nil {
+			return false, fmt.Errorf("%s %q: %w", op, d.Name, err)
+		}
+		return s.commit(ctx, op, lead, []clientv3.Cmp{absent(key)}, puts...)
+	})
+}
+
+func (d Dataset) matches(stored Dataset) error {
+	for _, f := range []struct {
+		name          string
+		stored, given any
+	}{
+		{"budget epsilon", stored.Budget.Epsilon, d.Budget.Epsilon},
+		{"budget delta", stored.Budget.Delta, d.Budget.Delta},
+		{"privacy unit", stored.Unit, d.Unit},
+		{"schema", stored.SchemaSHA256, d.SchemaSHA256},
+	} {
+		if f.stored != f.given {
+			return &MismatchError{Dataset: d.Name, Field: f.name, Stored: fmt.Sprint(f.stored), Given: fmt.Sprint(f.given)}
+		}
+	}
+	return nil
+}
+
+func (s *Store) newEntry(lead *Leadership, kind, dataset string) privacy.Entry {
+	entry := privacy.Entry{Time: privacy.FormatTime(s.now()), Type: kind, Dataset: dataset}
+	if lead != nil { // commit refuses it
+		entry.Fence = lead.fence
+	}
+	return entry
+}
+
+// appendEntry seals entry behind the head of record, if there is one, and makes
+// it the head. It returns the puts of the entry and of the record.
+func (s *Store) appendEntry(record *datasetRecord, entry privacy.Entry) ([]clientv3.Op, error) {
+	var previous *privacy.Entry
+	if record.Head.Seq > 0 {
+		previous = &record.Head
+	}
+	if err := entry.Seal(previous); err != nil {
+		return nil, err
+	}
+	line, err := entry.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	record.Head = entry
+	value, err := encode(record)
+	if err != nil {
+		return nil, err
+	}
+	return []clientv3.Op{
+		clientv3.OpPut(s.entryKey(record.Name, entry.Seq), string(line)),
+		clientv3.OpPut(s.datasetKey(record.Name), value),
+	}, nil
+}
+
+// Ledger returns the dataset's entries, oldest first. The error matches
+// ErrNoDataset when there is none.
+func (s *Store) Ledger(ctx context.Context, dataset string) ([]privacy.Entry, error) {
+	if err := checkName("dataset", dataset); err != nil {
+		return nil, err
+	}
+	kvs, err := s.list(ctx, "read the ledger", s.ledgerPrefix(dataset))
+	if err != nil {
+		return nil, err
+	}
+	if len(kvs) == 0 {
+		return nil, fmt.Errorf("%w: %q", ErrNoDataset, dataset)
+	}
+	entries := make([]privacy.Entry, len(kvs))
+	for i, kv := range kvs {
+		if entries[i], err = decodeEntry(kv); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// decodeEntry makes sure that what is handed out again is what is stored.
+func decodeEntry(kv *mvccpb.KeyValue) (privacy.Entry, error) {
+	entry, err := decode[privacy.Entry](kv)
+	if err != nil {
+		return entry, err
+	}
+	line, err := entry.Canonical()
+	if err != nil {
+		return entry, err
+	}
+	if !bytes.Equal(line, kv.Value) {
+		return entry, fmt.Errorf("%w: key %s is not a canonical ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
+	}
+	return entry, nil
+}
+
+// audit recomputes the ledger and compares it with the totals kept beside it.
+func (s *Store) audit(ctx context.Context, record datasetRecord) error {
+	damaged := func(err error) error {
+		return fmt.Errorf("%w: ledger of dataset %q: %w; restore etcd from a backup", ErrCorrupt, record.Name, err)
+	}
+	kvs, err := s.list(ctx, "read the ledger", s.ledgerPrefix(record.Name))
+	if err != nil {
+		return err
+	}
+	var lines bytes.Buffer
+	for _, kv := range kvs {
+		lines.Write(kv.Value)
+		lines.WriteByte('\n')
+	}
+	v, err := privacy.VerifyLedger(&lines)
+	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+		return damaged(err)
+	}
+	if v.Head != record.Head.Hash {
+		return damaged(errors.New("its last entry is not the head"))
+	}
+	if !slices.Equal(v.Events, record.Spent) {
+		return damaged(errors.New("its releases are not the dataset's total"))
+	}
+	for name, total := range v.Runs {
+		run, err := s.Run(ctx, name)
+		if err != nil {
+			return damaged(err)
+		}
+		if run.Dataset != record.Name || run.Budget != total.Budget || run.Closed != total.Closed ||
+			run.Releases != uint64(total.Releases) || !slices.Equal(run.Spent, total.Events) {
+			return damaged(fmt.Errorf("it does not agree with the record of run %q", name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
+)
+
+const (
+	// quotaBytes bounds the database. A ledger entry with its release takes
+	// some kilobytes, so this is room for a few hundred thousand rounds; past
+	// it etcd refuses writes and keeps answering reads.
+	quotaBytes = 2 << 30
+	// compactionRetention is how many revisions before the latest stay
+	// readable. Nothing here reads history; watches want a little of it.
+	compactionRetention = "1000"
+	// tick and election are short because a single member waits for nobody.
+	// They bound the time to start: etcd elects itself after one election.
+	tickMillis, electionMillis = 10, 100
+
+	startTimeout = 15 * time.Second
+	// closeGrace is how long calls in flight have when etcd closes.
+	closeGrace   = 500 * time.Millisecond
+	closeTimeout = 15 * time.Second
+)
+
+// EmbeddedConfig says where an embedded etcd keeps its data.
+type EmbeddedConfig struct {
+	// Dir is the folder, created when it does not exist. It must outlive
+	// restarts: it holds the ledger, in a folder "etcd" of mode 0700. One
+	// process uses it at a time.
+	Dir string
+	// Logger gets etcd's errors; nil for none.
+	Logger *zap.Logger
+}
+
+// Embedded is an etcd server with one member in this process.
+type Embedded struct {
+	endpoint string
+	dir      string
+	unlock   func() error
+	server   *embed.Etcd
+	grpc     *grpc.Server
+	failure  *failure
+	socket   string // folder of the socket when it is not Dir
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// StartEmbedded starts etcd on the folder's data and returns when it answers,
+// usually within half a second.
+//
+// It listens on a Unix socket in a folder of mode 0700 and nowhere else: no
+// other user can connect, and there is no peer port because there are no peers.
+// Every commit is synced to disk before it is acknowledged.
+//
+// An error matches ErrInUse, at once, when another process has the folder.
+func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err error) {
+	if c.Dir == "" {
+		return nil, errors.New("embedded etcd: no folder given; name one that outlives restarts")
+	}
+	dir, err := filepath.Abs(filepath.Join(c.Dir, "etcd"))
+	if err != nil {
+		return nil, fmt.Errorf("embedded etcd: %w", err)
+	}
+	e := &Embedded{dir: dir, failure: newFailure()}
+	if e.unlock, err = lockFolder(dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.release())
+		}
+	}()
+	socket, err := e.socketPath()
+	if err != nil {
+		return nil, err
+	}
+	e.endpoint = "unix://" + socket
+
+	config := embedConfig(dir, socket, e.failure.guard(c.Logger))
+	config.ServiceRegister = func(s *grpc.Server) { e.grpc = s }
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	started := make(chan startResult, 1)
+	go startEtcd(config, started)
+	select {
+	case r := <-started:
+		if r.err != nil {
+			return nil, fmt.Errorf("start etcd in %s: %w", dir, r.err)
+		}
+		e.server = r.server
+	case <-e.failure.done:
+		return nil, fmt.Errorf("start etcd in %s: %w; the folder may be damaged: restore it from a backup", dir, e.failure.err)
+	case <-ctx.Done():
+		go abandon(started)
+		return nil, fmt.Errorf("start etcd in %s: it is not ready: %w; another program may hold its files, or the disk is slow", dir, ctx.Err())
+	}
+	select {
+	case <-e.server.Server.ReadyNotify():
+		return e, nil
+	case serr := <-e.server.Err():
+		err = serr
+	case <-e.failure.done:
+		err = e.failure.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", dir, err), e.stop())
+}
+
+func embedConfig(dir, socket string, log *zap.Logger) *embed.Config {
+	c := embed.NewConfig()
+	c.Name = "conclave"
+	c.Dir = filepath.Join(dir, "data")
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
+
+	endpoint := url.URL{Scheme: "unix", Path: socket}
+	c.ListenClientUrls = []url.URL{endpoint}
+	c.AdvertiseClientUrls = []url.URL{endpoint}
+	// A member must have a peer URL to be known by; nobody listens on it.
+	c.ListenPeerUrls = nil
+	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.EnableGRPCGateway = false
+
+	c.TickMs, c.ElectionMs = tickMillis, electionMillis
+	c.UnsafeNoFsync = false
+	c.QuotaBackendBytes = quotaBytes
+	c.AutoCompactionMode = embed.CompactorModeRevision
+	c.AutoCompactionRetention = compactionRetention
+	return c
+}
+
+type startResult struct {
+	server *embed.Etcd
+	err    error
+}
+
+// startEtcd runs on a goroutine of its own, because etcd's fatal errors end
+// the goroutine they occur on. Damaged files also make it panic.
+func startEtcd(config *embed.Config, started chan<- startResult) {
+	defer func() {
+		if r := recover(); r != nil {
+			started <- startResult{err: fmt.Errorf("etcd cannot read its files (%v); restore the folder from a backup", r)}
+		}
+	}()
+	server, err := embed.StartEtcd(config)
+	started <- startResult{server, err}
+}
+
+// abandon closes an etcd that came up after nobody waited for it any more.
+func abandon(started <-chan startResult) {
+	if r := <-started; r.err == nil {
+		r.server.Close()
+	}
+}
+
+// Endpoints is where a [Store] in this process, or another process of this
+// user, reaches the server.
+func (e *Embedded) Endpoints() []string { return []string{e.endpoint} }
+
+// Failed is closed when etcd met an error after which it cannot go on, such as
+// a full disk. Calls to it time out from then on; Err says why.
+func (e *Embedded) Failed() <-chan struct{} { return e.failure.done }
+
+// Err is the reason after Failed was closed, nil before.
+func (e *Embedded) Err() error {
+	select {
+	case <-e.failure.done:
+		return e.failure.err
+	default:
+		return nil
+	}
+}
+
+// Close ends calls in flight, stops the server and gives the folder free. Close
+// stores first; those left open get errors that match ErrUnavailable.
+func (e *Embedded) Close() error {
+	e.closeOnce.Do(func() { e.closeErr = errors.Join(e.stop(), e.release()) })
+	return e.closeErr
+}
+
+func (e *Embedded) stop() error {
+	if e.server == nil {
+		return nil
+	}
+	// etcd itself would wait seconds for watches that nobody ends.
+	force := time.AfterFunc(closeGrace, func() {
+		if e.grpc != nil {
+			e.grpc.Stop()
+		}
+	})
+	defer force.Stop()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		e.server.Close()
+	}()
+	select {
+	case <-closed:
+		return nil
+	case <-time.After(closeTimeout):
+		return errors.Join(fmt.Errorf("etcd in %s did not stop within %v; end the process", e.dir, closeTimeout), e.Err())
+	}
+}
+
+// release gives back what is outside etcd.
+func (e *Embedded) release() error {
+	var err error
+	if e.socket != "" {
+		err = os.RemoveAll(e.socket)
+	}
+	return errors.Join(err, e.unlock())
+}
+
+// lockFolder creates dir when needed and takes its lock file. The lock comes
+// before etcd's own, which waits forever, and before the socket is replaced.
+func lockFolder(dir string) (unlock func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create etcd's folder: %w", err)
+	}
+	// Whoever may enter the folder may use the socket; MkdirAll left an old
+	// folder as it was, and volume drivers like to open them to groups.
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("close etcd's folder to other users: %w; run as its owner", err)
+	}
+	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_WRONLY|os.O_CREATE, 0o600)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s; stop the other aggregator or use another folder", ErrInUse, dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock etcd's folder: %w", err)
+	}
+	return lock.Close, nil
+}
+
+// maxSocketPath is what sockaddr_un holds on the systems with the least room.
+const maxSocketPath = 103
+
+// socketPath chooses the socket's place: in the folder, or where that path is
+// too long for a socket, in a temporary folder.
+func (e *Embedded) socketPath() (string, error) {
+	path := filepath.Join(e.dir, "etcd.sock")
+	if len(path) <= maxSocketPath {
+		return path, nil
+	}
+	short, err := os.MkdirTemp("", "conclave-") // mode 0700
+	if err != nil {
+		return "", fmt.Errorf("create a folder for etcd's socket: %w", err)
+	}
+	e.socket = short
+	if path = filepath.Join(short, "etcd.sock"); len(path) > maxSocketPath {
+		return "", fmt.Errorf("%s is too long a path for a socket; set TMPDIR to a shorter one", path)
+	}
+	return path, nil
+}
+
+// failure keeps etcd's fatal errors from ending the process.
+type failure struct {
+	once sync.Once
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+func newFailure() *failure { return &failure{done: make(chan struct{})} }
+
+// guard returns a logger for etcd that passes errors on and turns fatal ones,
+// after which etcd expects not to return, into the end of the goroutine.
+func (f *failure) guard(log *zap.Logger) *zap.Logger {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	return log.WithOptions(
+		zap.IncreaseLevel(zapcore.ErrorLevel),
+		zap.WithFatalHook(f),
+		zap.WithPanicHook(f),
+	)
+}
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (f *failure) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	f.once.Do(func() {
+		f.err = errors.New("etcd: " + entry.Message)
+		for _, field := range fields {
+			if cause, ok := field.Interface.(error); ok && field.Type == zapcore.ErrorType {
+				f.err = fmt.Errorf("etcd: %s: %w", entry.Message, cause)
+			}
+		}
+		close(f.done)
+	})
+	runtime.Goexit()
+}

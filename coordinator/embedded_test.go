@@ -1,0 +1,470 @@
+package coordinator
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/certs"
+)
+
+func TestEmbeddedStartsQuicklyAndPrivately(t *testing.T) {
+	dir := t.TempDir() // open to other users
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	e := runEtcd(t, dir)
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("start took %v", took)
+	}
+	socket, ok := strings.CutPrefix(e.Endpoints()[0], "unix://")
+	if !ok || !filepath.IsAbs(socket) {
+		t.Fatalf("endpoint %s", e.Endpoints()[0])
+	}
+	if info, err := os.Stat(filepath.Dir(socket)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("socket's folder: %v, %v", info.Mode(), err)
+	}
+	if ports := listeningPorts(t); len(ports) > 0 {
+		t.Errorf("it listens on TCP: %v", ports)
+	}
+	config := e.server.Config()
+	if config.UnsafeNoFsync {
+		t.Error("commits are not synced")
+	}
+	openStore(t, Config{Endpoints: e.Endpoints()})
+}
+
+// listeningPorts are this process's listening TCP sockets.
+func listeningPorts(t *testing.T) (ports []string) {
+	if runtime.GOOS != "linux" {
+		t.Log("TCP sockets are looked for on Linux only")
+		return nil
+	}
+	mine := make(map[string]bool)
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if link, err := os.Readlink(fd); err == nil {
+			if inode, ok := strings.CutPrefix(link, "socket:["); ok {
+				mine[strings.TrimSuffix(inode, "]")] = true
+			}
+		}
+	}
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		raw, err := os.ReadFile(table)
+		if err != nil {
+			continue
+		}
+		for _, line := range strings.Split(string(raw), "\n")[1:] {
+			const listen = "0A"
+			if f := strings.Fields(line); len(f) > 9 && f[3] == listen && mine[f[9]] {
+				ports = append(ports, f[1])
+			}
+		}
+	}
+	return ports
+}
+
+func TestListeningPortsSeesTCP(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if len(listeningPorts(t)) != 1 {
+		t.Error("a listening socket was not found")
+	}
+}
+
+func TestEmbeddedLongPath(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	e := runEtcd(t, dir)
+	socket := strings.TrimPrefix(e.Endpoints()[0], "unix://")
+	if len(socket) > maxSocketPath {
+		t.Errorf("socket %s", socket)
+	}
+	if info, err := os.Stat(filepath.Dir(socket)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("socket's folder: %v, %v", info, err)
+	}
+	openStore(t, Config{Endpoints: e.Endpoints()})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(socket)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket's folder was left: %v", err)
+	}
+}
+
+func TestEmbeddedRestartKeepsAll(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store.AdmitNode(ctx, c.lead, testNode()); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := ledger(t, c.store)
+	if err := c.etcd.Close(); err != nil { // with the store still open
+		t.Fatal(err)
+	}
+	runEtcd(t, c.dir)
+
+	// The store finds the server again, and the lease survived.
+	after, _ := ledger(t, c.store)
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("ledger:\n%s", diff)
+	}
+	release, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "other"))
+	if err != nil || string(release) != "answer" {
+		t.Errorf("stored round: %q, %v", release, err)
+	}
+	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 1, "more")); err != nil {
+		t.Error(err)
+	}
+	if nodes, err := c.store.Nodes(ctx, "flchain"); err != nil || len(nodes) != 1 {
+		t.Errorf("nodes %v, %v", nodes, err)
+	}
+}
+
+func TestEmbeddedCloseIsQuick(t *testing.T) {
+	c := newCluster(t) // its store watches and keeps a lease alive
+	start := time.Now()
+	if err := c.etcd.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("close took %v", took)
+	}
+	if err := c.etcd.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+}
+
+func TestEmbeddedRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{"no folder": "", "a file": file} {
+		e, err := StartEmbedded(t.Context(), EmbeddedConfig{Dir: dir})
+		if err == nil {
+			e.Close()
+			t.Errorf("%s: accepted", name)
+		} else if !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %q does not name it", name, err)
+		}
+	}
+}
+
+// etcd's fatal errors must reach the caller and not end the process.
+func TestEmbeddedDamagedFolder(t *testing.T) {
+	for name, damage := range map[string]func(dir string) error{
+		"write-ahead log": func(dir string) error {
+			logs, err := filepath.Glob(filepath.Join(dir, "etcd", "data", "member", "wal", "0*.wal"))
+			if err != nil || len(logs) == 0 {
+				return fmt.Errorf("no log: %w", err)
+			}
+			return os.WriteFile(logs[0], []byte(strings.Repeat("damage", 1000)), 0o600)
+		},
+		"database": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "etcd", "data", "member", "snap", "db"), []byte(strings.Repeat("damage", 10000)), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := runEtcd(t, dir).Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(dir); err != nil {
+				t.Fatal(err)
+			}
+			e, err := StartEmbedded(t.Context(), EmbeddedConfig{Dir: dir})
+			if err == nil {
+				e.Close()
+				t.Fatal("it started")
+			}
+			if !strings.Contains(err.Error(), dir) {
+				t.Errorf("%q does not name the folder", err)
+			}
+		})
+	}
+}
+
+const childEnv = "CONCLAVE_TEST_COORDINATOR_DIR"
+
+// child is another process that holds the folder, leads and charges a round
+// per line it reads.
+func child(dir string) {
+	ctx := context.Background()
+	check := func(err error) {
+		if err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+	}
+	e, err := StartEmbedded(ctx, EmbeddedConfig{Dir: dir})
+	check(err)
+	s, err := Open(ctx, Config{Endpoints: e.Endpoints()})
+	check(err)
+	l, err := s.Lead(ctx, "agg", time.Minute)
+	check(err)
+	check(s.OpenDataset(ctx, l, testDataset))
+	_, err = s.OpenRun(ctx, l, testRun("first"))
+	check(err)
+	fmt.Println("ready")
+	lines := bufio.NewScanner(os.Stdin)
+	for round := uint64(0); lines.Scan(); round++ {
+		_, entry, err := s.Charge(ctx, l, testCharge("first", round, lines.Text()))
+		check(err)
+		fmt.Println(entry.Hash)
+	}
+}
+
+func TestAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+dir)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	next := func() string {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatalf("the other process ended: %v\n%s", lines.Err(), stderr.String())
+		}
+		return lines.Text()
+	}
+	if line := next(); line != "ready" {
+		t.Fatal(line)
+	}
+
+	start := time.Now()
+	if e, err := StartEmbedded(t.Context(), EmbeddedConfig{Dir: dir}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), dir) {
+		if err == nil {
+			e.Close()
+		}
+		t.Errorf("a folder in use: %v", err)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("the refusal took %v", took)
+	}
+
+	var hash string
+	for round := range 5 { // the refused start must not have hurt it
+		if _, err := fmt.Fprintf(stdin, "answer %d\n", round); err != nil {
+			t.Fatal(err)
+		}
+		hash = next()
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, stdout)
+	cmd.Wait()
+	if stderr.Len() > 0 {
+		t.Errorf("etcd is not quiet:\n%s", stderr.String())
+	}
+
+	// What was acknowledged before kill -9 is there, and leadership of the
+	// same name is free at once.
+	s := openStore(t, Config{Endpoints: runEtcd(t, dir).Endpoints()})
+	start = time.Now()
+	l := leadAs(t, s, "agg")
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("takeover took %v", took)
+	}
+	if err := s.OpenDataset(t.Context(), l, testDataset); err != nil {
+		t.Error(err)
+	}
+	if _, v := ledger(t, s); v.Head != hash || v.Runs["first"].Releases != 5 {
+		t.Errorf("head %s, %d releases; want %s, 5", v.Head, v.Runs["first"].Releases, hash)
+	}
+}
+
+// externalEtcd is a server as an operator would run it: TCP, mutual TLS.
+func externalEtcd(t *testing.T, files certs.Files) (endpoint string) {
+	t.Helper()
+	loopback := url.URL{Scheme: "https", Host: "127.0.0.1:0"}
+	c := embed.NewConfig()
+	c.Dir = t.TempDir()
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{loopback}, []url.URL{loopback}
+	c.ListenPeerUrls = nil
+	c.EnableGRPCGateway = false
+	c.ClientTLSInfo.CertFile, c.ClientTLSInfo.KeyFile = files.Cert, files.Key
+	c.ClientTLSInfo.TrustedCAFile, c.ClientTLSInfo.ClientCertAuth = files.CA, true
+	c.TickMs, c.ElectionMs = 10, 100
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	select {
+	case <-e.Server.ReadyNotify():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the external etcd is not ready")
+	}
+	return "https://" + e.Clients[0].Addr().String()
+}
+
+func TestExternalEtcd(t *testing.T) {
+	dir, foreign := t.TempDir(), t.TempDir()
+	for _, d := range []string{dir, foreign} {
+		if err := certs.CreateCA(d); err != nil {
+			t.Fatal(err)
+		}
+		if err := certs.Issue(d, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := certs.IssuedFiles(dir, certs.RoleAggregator, "agg")
+	endpoint := externalEtcd(t, files)
+
+	tlsConfig, err := certs.ClientTLS(files, "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	// Two clusters share the etcd.
+	for _, prefix := range []string{"", "/other"} {
+		s := openStore(t, Config{Endpoints: []string{endpoint}, TLS: tlsConfig, Prefix: prefix})
+		l := leadAs(t, s, "agg")
+		if err := s.OpenDataset(ctx, l, testDataset); err != nil {
+			t.Fatal(err)
+		}
+		if existing, err := s.OpenRun(ctx, l, testRun("first")); err != nil || existing {
+			t.Fatalf("existing %v, %v", existing, err)
+		}
+		for range 2 {
+			release, entry, err := s.Charge(ctx, l, testCharge("first", 0, "answer"))
+			if err != nil || string(release) != "answer" || entry.Seq != 3 {
+				t.Errorf("%q, %+v, %v", release, entry, err)
+			}
+		}
+		ledger(t, s)
+		if err := l.Resign(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+
+	stranger, err := certs.ClientTLS(certs.IssuedFiles(foreign, certs.RoleAggregator, "agg"), "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(ctx, Config{Endpoints: []string{endpoint}, TLS: stranger, DialTimeout: time.Second})
+	if err == nil {
+		s.Close()
+	}
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "another authority") {
+		t.Errorf("a foreign certificate: %v", err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	// A port that nobody listens on.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := "http://" + l.Addr().String()
+	l.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, endpoint := range []string{closed, "http://" + silent.Addr().String(), "unix:///nowhere/etcd.sock"} {
+		start := time.Now()
+		s, err := Open(t.Context(), Config{Endpoints: []string{endpoint}, DialTimeout: 300 * time.Millisecond})
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), endpoint) {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("%s: took %v", endpoint, took)
+		}
+	}
+	if _, err := Open(t.Context(), Config{}); err == nil {
+		t.Error("no endpoints were accepted")
+	}
+}
+
+// etcd goes away in the middle of a run and comes back.
+func TestEtcdAway(t *testing.T) {
+	dir := t.TempDir()
+	etcd := runEtcd(t, dir)
+	s := openStore(t, Config{Endpoints: etcd.Endpoints(), RequestTimeout: 600 * time.Millisecond})
+	l := leadAs(t, s, "agg")
+	ctx := t.Context()
+	if err := s.OpenDataset(ctx, l, testDataset); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.OpenRun(ctx, l, testRun("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := etcd.Close(); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	_, _, err := s.Charge(ctx, l, testCharge("first", 0, "answer"))
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), etcd.Endpoints()[0]) {
+		t.Errorf("charge: %v", err)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("the error took %v", took)
+	}
+	if _, _, _, err := s.Release(ctx, "first", 0); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("release: %v", err)
+	}
+	if _, err := s.Ledger(ctx, "flchain"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("ledger: %v", err)
+	}
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, _, err := s.Charge(canceled, l, testCharge("first", 0, "answer")); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+
+	back := openStore(t, Config{Endpoints: runEtcd(t, dir).Endpoints()})
+	if _, v := ledger(t, back); v.Runs["first"].Releases != 0 {
+		t.Errorf("%d releases", v.Runs["first"].Releases)
+	}
+	if _, _, err := s.Charge(ctx, l, testCharge("first", 0, "answer")); err != nil {
+		t.Errorf("after etcd came back: %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// What errors.Is finds in the errors of this package.
+var (
+	// ErrUnavailable: etcd did not answer; see [UnavailableError].
+	ErrUnavailable = errors.New("etcd unavailable")
+	// ErrInUse: another process has the folder of an embedded etcd.
+	ErrInUse = errors.New("etcd's folder is in use by another process")
+	// ErrNotLeader: the leadership that was shown is over. Nothing was written.
+	ErrNotLeader = errors.New("not the leader any more")
+	// ErrNoDataset: no dataset of this name was opened.
+	ErrNoDataset = errors.New("no such dataset")
+	// ErrNoRun: no run of this name was opened.
+	ErrNoRun = errors.New("no such run")
+	// ErrRunExists: a run of this name was opened with another spec.
+	ErrRunExists = errors.New("a run of this name exists with another spec")
+	// ErrRunClosed: the run was closed; only stored releases can be had.
+	ErrRunClosed = errors.New("the run is closed")
+	// ErrForeignManifest: a node came back with other data; see
+	// [ManifestMismatchError].
+	ErrForeignManifest = errors.New("not the node that was admitted first")
+	// ErrBadName: a name cannot be part of a key.
+	ErrBadName = errors.New("unusable name")
+	// ErrTooLarge: a value is over what every etcd accepts. Nothing was written.
+	ErrTooLarge = errors.New("too large for etcd")
+	// ErrCorrupt: what etcd holds is not what this package wrote.
+	ErrCorrupt = errors.New("the stored state is damaged")
+)
+
+// UnavailableError says that etcd gave no answer, or could not give one. A
+// write may or may not have happened; whoever asks again finds out, and
+// [Store.Charge] never charges twice.
+type UnavailableError struct {
+	Op        string
+	Endpoints []string
+	Err       error
+
+	commit bool // a write was under way
+}
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("%s: %v at %s: %v; check that it runs and can be reached, then ask again",
+		e.Op, ErrUnavailable, strings.Join(e.Endpoints, ", "), e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, ErrUnavailable) true.
+func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+
+// MismatchError says that a dataset was opened before with another value.
+type MismatchError struct {
+	Dataset, Field string
+	Stored, Given  string
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("dataset %q was opened with %s %s, now it is %s; these never change during a dataset's life: put the old value back or give the dataset another name",
+		e.Dataset, e.Field, e.Stored, e.Given)
+}
+
+// ManifestMismatchError says in what a node differs from the one that was
+// admitted first under its name.
+type ManifestMismatchError struct {
+	Dataset, Site, Node, Field string
+}
+
+func (e *ManifestMismatchError) Error() string {
+	return fmt.Sprintf("node %q of site %q came back to dataset %q with another %s; a node keeps its data and partitions for the life of a dataset: start it with its old data file, key and partition count",
+		e.Node, e.Site, e.Dataset, e.Field)
+}
+
+// Is makes errors.Is(err, ErrForeignManifest) true.
+func (e *ManifestMismatchError) Is(target error) bool { return target == ErrForeignManifest }
+
+// wrap gives an error of the etcd client its meaning. ctx is the caller's, not
+// the one with the request's own limit.
+func (s *Store) wrap(ctx context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() == context.Canceled {
+		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+	}
+	if unanswered(err) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w%s", err, s.diagnose())
+		}
+		return &UnavailableError{Op: op, Endpoints: s.config.Endpoints, Err: err}
+	}
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return fmt.Errorf("%s: etcd's database is full: %w; compact and defragment it, or raise its quota", op, err)
+	}
+	if errors.Is(err, rpctypes.ErrRequestTooLarge) {
+		return fmt.Errorf("%s: %w: %w", op, ErrTooLarge, err)
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}
+
+// diagnose asks once more, without waiting for a connection, because gRPC
+// keeps to itself why a connection cannot be made when it waited for one.
+func (s *Store) diagnose() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	_, err := etcdserverpb.NewKVClient(s.client.ActiveConnection()).
+		Range(ctx, &etcdserverpb.RangeRequest{Key: []byte(s.leaderKey())}, grpc.WaitForReady(false))
+	if status.Code(err) == codes.Unavailable {
+		return " (" + status.Convert(err).Message() + ")"
+	}
+	return ""
+}
+
+// unanswered tells errors after which nobody knows what etcd did, or that it
+// cannot do anything now, from etcd's refusals.
+func unanswered(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	code := status.Code(err)
+	var etcd rpctypes.EtcdError
+	if errors.As(err, &etcd) {
+		code = etcd.Code()
+	}
+	switch code {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal:
+		return true
+	case codes.Unknown:
+		// A connection that broke, seen below gRPC's own errors.
+		return !errors.As(err, &etcd)
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func ended(t *testing.T, l *Leadership, within time.Duration) {
+	t.Helper()
+	select {
+	case <-l.Context().Done():
+		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrNotLeader) {
+			t.Errorf("cause %v", cause)
+		}
+	case <-time.After(within):
+		t.Fatalf("leadership did not end within %v", within)
+	}
+}
+
+// A process that crashed left its leadership behind; the next one of the same
+// name does not wait for the lease.
+func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
+	c := newCluster(t)
+	node := testNode()
+	if err := c.store.MarkLive(t.Context(), c.lead, node); err != nil {
+		t.Fatal(err)
+	}
+	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
+	start := time.Now()
+	next := leadAs(t, other, "agg")
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("takeover took %v", took)
+	}
+	if next.Fence() <= c.lead.Fence() {
+		t.Errorf("fence %d after %d", next.Fence(), c.lead.Fence())
+	}
+	if live, err := other.LiveNodes(t.Context(), "flchain"); err != nil || len(live) != 0 {
+		t.Errorf("live nodes of the old leader: %v, %v", live, err)
+	}
+	ended(t, c.lead, 2*time.Second)
+	if next.Context().Err() != nil {
+		t.Error("the new leadership ended")
+	}
+}
+
+func TestFencedOffLeaderWritesNothing(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
+		t.Fatal(err)
+	}
+	leadAs(t, openStore(t, Config{Endpoints: c.etcd.Endpoints()}), "agg")
+	before := everything(t, c.store)
+	for name, write := range map[string]func(*Leadership) error{
+		"charge": func(l *Leadership) error {
+			_, _, err := c.store.Charge(ctx, l, testCharge("first", 1, "late"))
+			return err
+		},
+		"open dataset": func(l *Leadership) error {
+			d := testDataset
+			d.Name = "other"
+			return c.store.OpenDataset(ctx, l, d)
+		},
+		"open known dataset": func(l *Leadership) error { return c.store.OpenDataset(ctx, l, testDataset) },
+		"open run":           func(l *Leadership) error { _, err := c.store.OpenRun(ctx, l, testRun("second")); return err },
+		"close run":          func(l *Leadership) error { _, err := c.store.CloseRun(ctx, l, "first"); return err },
+		"admit node":         func(l *Leadership) error { return c.store.AdmitNode(ctx, l, testNode()) },
+		"mark live":          func(l *Leadership) error { return c.store.MarkLive(ctx, l, testNode()) },
+		"mark gone":          func(l *Leadership) error { return c.store.MarkGone(ctx, l, testNode()) },
+	} {
+		for who, l := range map[string]*Leadership{"deposed": c.lead, "nobody": nil} {
+			if err := write(l); !errors.Is(err, ErrNotLeader) {
+				t.Errorf("%s by %s: %v, want ErrNotLeader", name, who, err)
+			}
+		}
+	}
+	if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
+		t.Errorf("a deposed leader wrote:\n%s", diff)
+	}
+	// What is released is released: repeating it gives nothing new away.
+	release, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "other"))
+	if err != nil || string(release) != "answer" {
+		t.Errorf("stored round: %q, %v", release, err)
+	}
+}
+
+func TestStandbyWaits(t *testing.T) {
+	c := newCluster(t)
+	standby := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
+	elected := make(chan *Leadership, 1)
+	go func() {
+		l, err := standby.Lead(t.Context(), "standby", 10*time.Second)
+		if err != nil {
+			t.Error(err)
+		}
+		elected <- l
+	}()
+	select {
+	case <-elected:
+		t.Fatal("two leaders")
+	case <-time.After(300 * time.Millisecond):
+	}
+	if err := c.lead.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case l := <-elected:
+		if _, _, err := standby.Charge(t.Context(), l, testCharge("first", 0, "answer")); err != nil {
+			t.Error(err)
+		}
+	case <-time.After(2 * time.Second):
+		t.Fatal("the standby did not take over")
+	}
+	ended(t, c.lead, time.Second)
+	if err := c.lead.Resign(t.Context()); err != nil {
+		t.Errorf("resigning twice: %v", err)
+	}
+	entries, _ := ledger(t, standby)
+	if first, last := entries[0].Fence, entries[len(entries)-1].Fence; last <= first {
+		t.Errorf("fences %d, %d", first, last)
+	}
+}
+
+// A leader whose process is gone, without a word, is followed after its lease.
+func TestLeaseRunsOut(t *testing.T) {
+	etcd := runEtcd(t, t.TempDir())
+	dead := openStore(t, Config{Endpoints: etcd.Endpoints()})
+	l, err := dead.Lead(t.Context(), "dead", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	ended(t, l, 2*time.Second)
+	start := time.Now()
+	leadAs(t, openStore(t, Config{Endpoints: etcd.Endpoints()}), "alive")
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("takeover after %v", took)
+	}
+}
+
+func TestLeadershipOutlivesItsLease(t *testing.T) {
+	etcd := runEtcd(t, t.TempDir())
+	s := openStore(t, Config{Endpoints: etcd.Endpoints()})
+	l, err := s.Lead(t.Context(), "agg", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-l.Context().Done():
+		t.Fatal(context.Cause(l.Context()))
+	case <-time.After(2500 * time.Millisecond):
+	}
+	if err := s.OpenDataset(t.Context(), l, testDataset); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLeadRefuses(t *testing.T) {
+	c := newCluster(t)
+	if _, err := c.store.Lead(t.Context(), "a/b", time.Minute); !errors.Is(err, ErrBadName) {
+		t.Errorf("bad name: %v", err)
+	}
+	if _, err := c.store.Lead(t.Context(), "b", time.Millisecond); err == nil {
+		t.Error("a lease of a millisecond was accepted")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := c.store.Lead(ctx, "b", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting in vain: %v", err)
+	}
+}

@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func testNode() Node {
+	return Node{Dataset: "flchain", Site: "north", Name: "n1", Manifest: "f1", SchemaSHA256: "5c0ffee", Teachers: 100}
+}
+
+func TestAdmitNode(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	south := testNode()
+	south.Site, south.Manifest = "south", "f2"
+	for range 2 { // the second time they come back
+		for _, n := range []Node{south, testNode()} {
+			if err := c.store.AdmitNode(ctx, c.lead, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for field, change := range map[string]func(*Node){
+		"partition manifest": func(n *Node) { n.Manifest = "f3" },
+		"schema":             func(n *Node) { n.SchemaSHA256 = "other" },
+		"number of teachers": func(n *Node) { n.Teachers = 99 },
+	} {
+		n := testNode()
+		change(&n)
+		err := c.store.AdmitNode(ctx, c.lead, n)
+		want := &ManifestMismatchError{Dataset: "flchain", Site: "north", Node: "n1", Field: field}
+		var got *ManifestMismatchError
+		if !errors.Is(err, ErrForeignManifest) || !errors.As(err, &got) || *got != *want {
+			t.Errorf("another %s: %v", field, err)
+			continue
+		}
+		for _, name := range []string{`"north"`, `"n1"`, `"flchain"`, field} {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("%q does not name %s", err, name)
+			}
+		}
+	}
+	for name, change := range map[string]func(*Node){
+		"no manifest":     func(n *Node) { n.Name, n.Manifest = "n2", "" },
+		"no schema":       func(n *Node) { n.Name, n.SchemaSHA256 = "n2", "" },
+		"no teachers":     func(n *Node) { n.Name, n.Teachers = "n2", 0 },
+		"no site":         func(n *Node) { n.Site = "" },
+		"a path as name":  func(n *Node) { n.Name = "n2/../n1" },
+		"unknown dataset": func(n *Node) { n.Dataset = "nowhere" },
+	} {
+		n := testNode()
+		change(&n)
+		if err := c.store.AdmitNode(ctx, c.lead, n); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	got, err := c.store.Nodes(ctx, "flchain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Node{testNode(), south}, got); diff != "" {
+		t.Errorf("nodes:\n%s", diff)
+	}
+}
+
+func TestLiveNodes(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	live := func() []Node {
+		t.Helper()
+		nodes, err := c.store.LiveNodes(ctx, "flchain")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nodes
+	}
+	if err := c.store.MarkLive(ctx, c.lead, testNode()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Node{testNode()}, live()); diff != "" {
+		t.Error(diff)
+	}
+	if err := c.store.MarkGone(ctx, c.lead, testNode()); err != nil {
+		t.Fatal(err)
+	}
+	if nodes := live(); len(nodes) != 0 {
+		t.Errorf("gone, but live: %v", nodes)
+	}
+	if err := c.store.MarkLive(ctx, c.lead, testNode()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.lead.Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if nodes := live(); len(nodes) != 0 {
+		t.Errorf("live after the leader resigned: %v", nodes)
+	}
+}

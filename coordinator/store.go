@@ -1,0 +1,151 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+const (
+	defaultPrefix         = "/conclave/"
+	defaultDialTimeout    = 5 * time.Second
+	defaultRequestTimeout = 5 * time.Second
+)
+
+// Config says where etcd is.
+type Config struct {
+	// Endpoints are URLs or host:port pairs. Required.
+	Endpoints []string
+	// TLS is needed for https endpoints.
+	TLS *tls.Config
+	// Prefix begins all keys, so that clusters can share an etcd. Default
+	// "/conclave/".
+	Prefix string
+	// DialTimeout bounds Open. Default 5 s.
+	DialTimeout time.Duration
+	// RequestTimeout bounds each request to etcd; an operation makes a few.
+	// Default 5 s.
+	RequestTimeout time.Duration
+}
+
+// Store reads and writes the state of a cluster. It may be used concurrently.
+type Store struct {
+	config Config
+	client *clientv3.Client
+	now    func() time.Time
+}
+
+// Open connects and makes sure that etcd answers. An error matches
+// ErrUnavailable when it does not.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	if len(c.Endpoints) == 0 {
+		return nil, errors.New("etcd: no endpoints given")
+	}
+	if c.Prefix == "" {
+		c.Prefix = defaultPrefix
+	}
+	if !strings.HasSuffix(c.Prefix, "/") {
+		c.Prefix += "/"
+	}
+	if c.DialTimeout <= 0 {
+		c.DialTimeout = defaultDialTimeout
+	}
+	if c.RequestTimeout <= 0 {
+		c.RequestTimeout = defaultRequestTimeout
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: c.Endpoints,
+		TLS:       c.TLS,
+		Logger:    zap.NewNop(),
+		// Notice a peer that went silent, before the lease runs out.
+		DialKeepAliveTime:    5 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+		// gRPC's own pause between attempts grows to two minutes, in which an
+		// etcd that came back would not be noticed.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
+			MinConnectTimeout: 3 * time.Second,
+		})},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd client for %s: %w", strings.Join(c.Endpoints, ", "), err)
+	}
+	s := &Store{config: c, client: client, now: time.Now}
+	dial, cancel := context.WithTimeout(ctx, c.DialTimeout)
+	defer cancel()
+	if _, _, err := s.read(dial, "connect", s.leaderKey()); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return s, nil
+}
+
+// Close ends the connections and every leadership won through this store,
+// without giving the leader's key back; see [Leadership.Resign].
+func (s *Store) Close() error { return s.client.Close() }
+
+// request bounds one request.
+func (s *Store) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.config.RequestTimeout)
+}
+
+// names are path elements, so that no name reaches into another's keys.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func checkName(what, name string) error {
+	if !namePattern.MatchString(name) {
+		return fmt.Errorf("%w: %s %q; take 1 to 128 letters, digits, dots, dashes and underscores, beginning with a letter or digit", ErrBadName, what, name)
+	}
+	return nil
+}
+
+func (s *Store) leaderKey() string                { return s.config.Prefix + "leader" }
+func (s *Store) datasetKey(dataset string) string { return s.config.Prefix + "datasets/" + dataset }
+func (s *Store) runKey(run string) string         { return s.config.Prefix + "runs/" + run }
+
+func (s *Store) ledgerPrefix(dataset string) string {
+	return s.config.Prefix + "ledger/" + dataset + "/"
+}
+
+func (s *Store) entryKey(dataset string, seq uint64) string {
+	return fmt.Sprintf("%s%016x", s.ledgerPrefix(dataset), seq)
+}
+
+func (s *Store) releaseKey(run string, round uint64) string {
+	return fmt.Sprintf("%sreleases/%s/%016x", s.config.Prefix, run, round)
+}
+
+func (s *Store) nodesPrefix(kind, dataset string) string {
+	return s.config.Prefix + kind + "/" + dataset + "/"
+}
+
+func (s *Store) nodeKey(kind string, n Node) string {
+	return s.nodesPrefix(kind, n.Dataset) + n.Site + "/" + n.Name
+}
+
+// decode reads a value this package wrote.
+func decode[T any](kv *mvccpb.KeyValue) (v T, err error) {
+	if err := json.Unmarshal(kv.Value, &v); err != nil {
+		return v, fmt.Errorf("%w: key %s: %w; restore etcd from a backup", ErrCorrupt, kv.Key, err)
+	}
+	return v, nil
+}
+
+// encode writes a value; those of this package have nothing JSON cannot hold.
+func encode(v any) (string, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("encode %T: %w", v, err)
+	}
+	return string(raw), nil
+}

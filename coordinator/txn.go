@@ -1,0 +1,143 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	readRetryPause = 50 * time.Millisecond
+	// commitAttempts bounds how often a commit without an answer is looked
+	// into and, where it did not happen, made again.
+	commitAttempts = 3
+)
+
+// read returns the keys as they stand at one revision, nil for absent ones. It
+// tries until the request's limit, so that a short absence of etcd goes
+// unnoticed.
+func (s *Store) read(ctx context.Context, op string, keys ...string) ([]*mvccpb.KeyValue, int64, error) {
+	gets := make([]clientv3.Op, len(keys))
+	for i, key := range keys {
+		gets[i] = clientv3.OpGet(key)
+	}
+	bounded, cancel := s.request(ctx)
+	defer cancel()
+	for {
+		r, err := s.client.Txn(bounded).Then(gets...).Commit()
+		if err == nil {
+			kvs := make([]*mvccpb.KeyValue, len(keys))
+			for i, response := range r.Responses {
+				if found := response.GetResponseRange().GetKvs(); len(found) > 0 {
+					kvs[i] = found[0]
+				}
+			}
+			return kvs, r.Header.GetRevision(), nil
+		}
+		if !unanswered(err) || bounded.Err() != nil {
+			return nil, 0, s.wrap(ctx, op, err)
+		}
+		select {
+		case <-bounded.Done():
+			return nil, 0, s.wrap(ctx, op, err)
+		case <-time.After(readRetryPause):
+		}
+	}
+}
+
+// list returns the values under a prefix in the order of their keys, beginning
+// behind it. It reads in pages, for keys that are never changed or removed
+// together.
+func (s *Store) list(ctx context.Context, op, prefix string) ([]*mvccpb.KeyValue, error) {
+	const page = 1000
+	end := clientv3.GetPrefixRangeEnd(prefix)
+	var all []*mvccpb.KeyValue
+	for from := prefix; ; {
+		bounded, cancel := s.request(ctx)
+		r, err := s.client.Get(bounded, from, clientv3.WithRange(end), clientv3.WithLimit(page))
+		cancel()
+		if err != nil {
+			return nil, s.wrap(ctx, op, err)
+		}
+		all = append(all, r.Kvs...)
+		if !r.More {
+			return all, nil
+		}
+		from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// commit writes ops in one transaction, if lead still leads and the conditions
+// hold. It returns false when a condition does not hold, and an error that
+// matches ErrNotLeader when lead is over.
+func (s *Store) commit(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp, ops ...clientv3.Op) (bool, error) {
+	if lead == nil {
+		return false, fmt.Errorf("%s: %w: no leadership given", op, ErrNotLeader)
+	}
+	bounded, cancel := s.request(ctx)
+	defer cancel()
+	fence := clientv3.Compare(clientv3.CreateRevision(s.leaderKey()), "=", lead.fence)
+	r, err := s.client.Txn(bounded).
+		If(append([]clientv3.Cmp{fence}, conditions...)...).
+		Then(ops...).
+		Else(clientv3.OpGet(s.leaderKey())).
+		Commit()
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return false, lead.over(op)
+	}
+	if err != nil {
+		err = s.wrap(ctx, op, err)
+		if u, ok := err.(*UnavailableError); ok {
+			u.commit = true
+		}
+		return false, err
+	}
+	if r.Succeeded {
+		return true, nil
+	}
+	leader := r.Responses[0].GetResponseRange().GetKvs()
+	if len(leader) == 0 || leader[0].CreateRevision != lead.fence {
+		return false, lead.over(op)
+	}
+	return false, nil
+}
+
+// update repeats a step that reads, decides and commits, until it is done. A
+// commit that lost against another writer is decided anew; so is one without
+// an answer, because reading again tells whether it happened. A late commit
+// does no harm: each compares what its decision was made on.
+func (s *Store) update(ctx context.Context, step func() (done bool, err error)) error {
+	for unknown := 0; ; {
+		done, err := step()
+		if done {
+			return nil
+		}
+		if err == nil {
+			err = ctx.Err() // somebody else committed; try again unless told to stop
+			if err == nil {
+				continue
+			}
+			return err
+		}
+		var u *UnavailableError
+		if !errors.As(err, &u) || !u.commit {
+			return err
+		}
+		if unknown++; unknown == commitAttempts || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func unchanged(kv *mvccpb.KeyValue) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)
+}
+
+func absent(key string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+}

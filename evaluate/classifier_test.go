@@ -1,0 +1,297 @@
+package evaluate
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// world makes rows whose label depends on the first column, and on the product of
+// the next two when the world is not linear.
+func world(seed uint64, rows, cols int, linear bool) (Matrix, []bool) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	x := Matrix{Rows: rows, Cols: cols, Data: make([]float64, rows*cols)}
+	positive := make([]bool, rows)
+	for i := range rows {
+		row := x.Row(i)
+		for j := range row {
+			row[j] = r.NormFloat64()
+		}
+		z := 2 * row[0]
+		if !linear {
+			z = 4 * row[1] * row[2]
+		}
+		positive[i] = r.Float64() < sigmoid(z)
+	}
+	return x, positive
+}
+
+func auroc(t *testing.T, model Classifier, x Matrix, positive []bool) float64 {
+	t.Helper()
+	scores, err := model.Score(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := AUROC(positive, scores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestModelsLearnWhatTheyCan(t *testing.T) {
+	cases := []struct {
+		name   string
+		model  Classifier
+		linear bool
+		least  float64
+		most   float64
+	}{
+		{"logistic on a linear world", NewLogistic(1), true, 0.85, 1},
+		{"boosting on a linear world", NewBoosting(BoostingOptions{}), true, 0.83, 1},
+		{"logistic cannot see a product", NewLogistic(1), false, 0.4, 0.6},
+		{"boosting sees a product", NewBoosting(BoostingOptions{}), false, 0.85, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			x, y := world(1, 4000, 5, c.linear)
+			test, truth := world(2, 4000, 5, c.linear)
+			if err := c.model.Fit(x, y); err != nil {
+				t.Fatal(err)
+			}
+			if a := auroc(t, c.model, test, truth); a < c.least || a > c.most {
+				t.Errorf("AUROC %.3f, want between %v and %v", a, c.least, c.most)
+			}
+		})
+	}
+}
+
+func TestModelsAreDeterministicAndForget(t *testing.T) {
+	x, y := world(1, 800, 4, false)
+	other, labels := world(9, 300, 6, true)
+	for _, pair := range [][2]Classifier{
+		{NewLogistic(0.5), NewLogistic(0.5)},
+		{NewBoosting(BoostingOptions{}), NewBoosting(BoostingOptions{})},
+	} {
+		if err := pair[0].Fit(other, labels); err != nil {
+			t.Fatal(err)
+		}
+		var scores [2][]float64
+		for k, model := range pair {
+			if err := model.Fit(x, y); err != nil {
+				t.Fatal(err)
+			}
+			s, err := model.Score(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scores[k] = s
+		}
+		if !slices.Equal(scores[0], scores[1]) {
+			t.Errorf("%s: two fits on the same rows differ", pair[0].Name())
+		}
+	}
+}
+
+// At the minimum the gradient of the stated objective is zero. Coefficients are
+// given in the features' own scale.
+func TestLogisticIsAtTheMinimum(t *testing.T) {
+	x, y := world(3, 500, 3, true)
+	for i := range x.Rows {
+		row := x.Row(i)
+		row[1] = 1000 + 50*row[1]
+		row[2] = 7 // constant
+	}
+	model := NewLogistic(2)
+	if err := model.Fit(x, y); err != nil {
+		t.Fatal(err)
+	}
+	weights, intercept := model.Coefficients()
+	mean, scale := standardization(x)
+	gradient := make([]float64, 4)
+	for i := range x.Rows {
+		z := intercept
+		for j, v := range x.Row(i) {
+			z += weights[j] * v
+		}
+		residual := sigmoid(z)
+		if y[i] {
+			residual--
+		}
+		for j, v := range x.Row(i) {
+			gradient[j] += residual * (v - mean[j]) / scale[j]
+		}
+		gradient[3] += residual
+	}
+	for j := range 3 {
+		gradient[j] += 2 * weights[j] * scale[j]
+	}
+	for j, g := range gradient {
+		if math.Abs(g) > 1e-5 {
+			t.Errorf("gradient %d is %v at the fitted point", j, g)
+		}
+	}
+	if weights[2] != 0 {
+		t.Errorf("the constant column has weight %v", weights[2])
+	}
+}
+
+func TestLogisticOnSeparableAndDependentColumns(t *testing.T) {
+	x := Matrix{Rows: 6, Cols: 3, Data: []float64{
+		0, 1, 0,
+		0, 1, 0,
+		0, 1, 0,
+		1, 0, 1,
+		1, 0, 1,
+		1, 0, 1,
+	}}
+	y := []bool{false, false, false, true, true, true}
+	model := NewLogistic(1e-6)
+	if err := model.Fit(x, y); err != nil {
+		t.Fatal(err)
+	}
+	if a := auroc(t, model, x, y); a != 1 {
+		t.Errorf("AUROC %v on separable rows", a)
+	}
+}
+
+func TestModelsRefuse(t *testing.T) {
+	x := Matrix{Rows: 2, Cols: 1, Data: []float64{0, 1}}
+	y := []bool{false, true}
+	bad := []struct {
+		name     string
+		x        Matrix
+		y        []bool
+		says     string
+		oneClass bool
+	}{
+		{"one class", x, []bool{true, true}, "all 2 are positive", true},
+		{"no rows", Matrix{Cols: 1}, nil, "at least one", false},
+		{"no columns", Matrix{Rows: 2}, y, "at least one", false},
+		{"cells missing", Matrix{Rows: 2, Cols: 2, Data: []float64{1, 2, 3}}, y, "holds 3 cells", false},
+		{"labels missing", x, y[:1], "2 rows but 1 labels", false},
+		{"not a number", Matrix{Rows: 2, Cols: 1, Data: []float64{0, math.NaN()}}, y, "feature 1 of row 2", false},
+		{"infinite", Matrix{Rows: 2, Cols: 1, Data: []float64{math.Inf(1), 0}}, y, "feature 1 of row 1", false},
+	}
+	for _, model := range Models() {
+		if _, err := model.Score(x); err == nil || !strings.Contains(err.Error(), "Fit first") {
+			t.Errorf("%s: score before fit gave %v", model.Name(), err)
+		}
+		for _, c := range bad {
+			err := model.Fit(c.x, c.y)
+			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrOneClass) != c.oneClass {
+				t.Errorf("%s, %s: %v; want an error saying %q", model.Name(), c.name, err, c.says)
+			}
+		}
+		if err := model.Fit(x, y); err != nil {
+			t.Errorf("%s on two rows: %v", model.Name(), err)
+		}
+		if _, err := model.Score(Matrix{Rows: 1, Cols: 2, Data: []float64{1, 2}}); err == nil || !strings.Contains(err.Error(), "fitted to 1 columns") {
+			t.Errorf("%s: other width gave %v", model.Name(), err)
+		}
+	}
+	options := []Classifier{
+		NewLogistic(0), NewLogistic(-1), NewLogistic(math.NaN()), NewLogistic(math.Inf(1)),
+		NewBoosting(BoostingOptions{Trees: -1}), NewBoosting(BoostingOptions{Leaves: 1}),
+		NewBoosting(BoostingOptions{MinRows: -1}), NewBoosting(BoostingOptions{Bins: 257}),
+		NewBoosting(BoostingOptions{LearningRate: math.NaN()}), NewBoosting(BoostingOptions{L2: -1}),
+	}
+	for k, model := range options {
+		if err := model.Fit(x, y); err == nil {
+			t.Errorf("setting %d was accepted", k)
+		}
+	}
+}
+
+func TestCutPoints(t *testing.T) {
+	few := []float64{1, 1, 2, 4}
+	if got, want := cutPoints(few, 255), []float64{1.5, 3}; !slices.Equal(got, want) {
+		t.Errorf("cuts %v, want %v", got, want)
+	}
+	if got := cutPoints([]float64{3, 3, 3}, 255); len(got) != 0 {
+		t.Errorf("a constant column got cuts %v", got)
+	}
+	close := []float64{1, math.Nextafter(1, 2)}
+	if got := cutPoints(close, 255); len(got) != 1 || !(got[0] < close[1]) || got[0] < close[0] {
+		t.Errorf("neighbouring floats got cuts %v", got)
+	}
+	many := make([]float64, 10000)
+	for i := range many {
+		many[i] = float64(i)
+	}
+	x := Matrix{Rows: len(many), Cols: 1, Data: many}
+	b := binned(x, 256)
+	counts := make([]int, len(b.cuts[0])+1)
+	for _, c := range b.cells[0] {
+		counts[c]++
+	}
+	if len(counts) != 256 || slices.Min(counts) < 35 || slices.Max(counts) > 45 {
+		t.Errorf("%d bins of %d to %d rows, want 256 of about 39", len(counts), slices.Min(counts), slices.Max(counts))
+	}
+}
+
+// Training adds leaf values to rows by bin, scoring by threshold: both must
+// reach the same leaf.
+func TestTreeScoresAsItWasGrown(t *testing.T) {
+	x, y := world(5, 600, 3, false)
+	g := newGrower(binned(x, 16), BoostingOptions{Leaves: 12}.withDefaults())
+	for i := range y {
+		g.slope[i], g.curve[i] = 0.5, 0.25
+		if y[i] {
+			g.slope[i] = -0.5
+		}
+	}
+	grown := make([]float64, x.Rows)
+	tr := g.grow(grown)
+	leaves := 0
+	for _, n := range tr {
+		if n.left == 0 {
+			leaves++
+		}
+	}
+	if leaves < 4 || leaves > 12 {
+		t.Errorf("%d leaves, want at most 12 and more than 3", leaves)
+	}
+	for i := range x.Rows {
+		if got := tr.value(x.Row(i)); got != grown[i] {
+			t.Fatalf("row %d: scored %v, grown %v", i, got, grown[i])
+		}
+	}
+}
+
+func TestBoostingIsFastEnough(t *testing.T) {
+	x, y := world(1, 6300, 9, false)
+	best := time.Duration(math.MaxInt64)
+	for range 3 {
+		start := time.Now()
+		if err := NewBoosting(BoostingOptions{}).Fit(x, y); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(start))
+	}
+	t.Logf("6300 x 9: %v", best)
+	// Loose, because other tests may share the machine; the benchmark measures.
+	if best > 3*time.Second {
+		t.Errorf("6300 x 9 took %v", best)
+	}
+}
+
+func BenchmarkBoosting(b *testing.B) {
+	for _, size := range []struct {
+		name       string
+		rows, cols int
+	}{{"6300x9", 6300, 9}, {"60000x30", 60000, 30}} {
+		x, y := world(1, size.rows, size.cols, false)
+		b.Run(size.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := NewBoosting(BoostingOptions{}).Fit(x, y); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package gnmax
+
+import "math/bits"
+
+// DiscreteLaplace draws an integer x with probability proportional to
+// exp(-|x|/scale), exactly (Canonne, Kamath, Steinke 2020, Algorithm 2).
+func (s *Source) DiscreteLaplace(scale Scale) (int64, error) {
+	if scale.num == 0 {
+		return 0, errZeroParameter
+	}
+	return s.draw(func(d *draws) int64 { return d.laplace(scale.num, scale.den) })
+}
+
+// laplace draws from exp(-|x| den/num).
+//
+// U + num V is geometric with ratio exp(-1/num): U is uniform below num, kept
+// with probability exp(-U/num), and V counts factors exp(-1). Dividing by den
+// and rounding down gives the ratio exp(-den/num). A random sign makes it
+// two-sided; zero would come up with both signs, so one of them is refused.
+func (d *draws) laplace(num, den uint64) int64 {
+	for range maxRepeats {
+		u := d.uniform(num)
+		if !d.bernoulliExpFraction(u, num) {
+			continue
+		}
+		v := d.geometric()
+		hi, lo := bits.Mul64(num, v)
+		lo, carry := bits.Add64(lo, u, 0)
+		// The quotient fits: newScale keeps num/den at 2^38 or below.
+		magnitude, _ := bits.Div64(hi+carry, lo, den)
+		negative := d.uniform(2) == 1
+		switch {
+		case !negative:
+			return int64(magnitude)
+		case magnitude != 0:
+			return -int64(magnitude)
+		}
+	}
+	d.err = errBroken
+	return 0
+}
+
+// geometric counts how often a coin of probability 1/e succeeds in a row.
+func (d *draws) geometric() uint64 {
+	for v := range uint64(maxRepeats) {
+		if !d.bernoulliExpFraction(1, 1) {
+			return v
+		}
+	}
+	d.err = errBroken
+	return 0
+}

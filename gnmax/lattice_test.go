@@ -1,0 +1,153 @@
+package gnmax
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// lattice has what is needed of the discrete Gaussian with variance parameter
+// s², in logarithms, so that it holds far into the tail.
+type lattice struct{ s2, logZ float64 }
+
+func newLattice(s2 float64) lattice {
+	z := 1.0
+	for k := 1.0; k*k/(2*s2) < 750; k++ {
+		z += 2 * math.Exp(-k*k/(2*s2))
+	}
+	return lattice{s2: s2, logZ: math.Log(z)}
+}
+
+// logTail is log P[X >= m] for m >= 1: the mass of m times the sum of what
+// follows, relative to it.
+func (l lattice) logTail(m float64) float64 {
+	sum := 0.0
+	for j := 0.0; ; j++ {
+		term := math.Exp(-(2*m*j + j*j) / (2 * l.s2))
+		sum += term
+		if term < 1e-18*sum {
+			break
+		}
+	}
+	return -m*m/(2*l.s2) - l.logZ + math.Log(sum)
+}
+
+// quantile is z(m) of the package's documentation.
+func (l lattice) quantile(m float64) float64 {
+	if m <= 0 {
+		return -l.quantile(1 - m) // P[X >= m] = 1 - P[X >= 1-m] by symmetry
+	}
+	// Newton on log P[N > z], which is concave: from the right, z = sqrt(-2 log Q).
+	target := l.logTail(m)
+	z := math.Sqrt(-2 * target)
+	for range 60 {
+		ratio := millsRatio(z)
+		step := (-z*z/2 - math.Log(2*math.Pi)/2 + math.Log(ratio) - target) * ratio
+		z += step
+		if math.Abs(step) < 1e-15*z {
+			break
+		}
+	}
+	return z
+}
+
+// millsRatio is (1 - Phi(x))/phi(x) for x >= 0, by another method than package
+// privacy's: a long continued fraction from 2 on.
+func millsRatio(x float64) float64 {
+	if x < 2 {
+		return math.Sqrt(math.Pi/2) * math.Exp(x*x/2) * math.Erfc(x/math.Sqrt2)
+	}
+	f := x
+	for k := 250; k >= 1; k-- {
+		f = x + float64(k)/f
+	}
+	return 1 / f
+}
+
+// steepest is the supremum of z(m) - z(m-1): all m from 0 to 12 s, then in steps
+// of 2% to 40 s², where only powers of m are left to change.
+func (l lattice) steepest() float64 {
+	s := math.Sqrt(l.s2)
+	mu := 0.0
+	for m := 1.0; m <= max(40*l.s2, 60); m = max(m+1, math.Floor(m*stepAfter(m, 12*s))) {
+		mu = max(mu, l.quantile(m)-l.quantile(m-1))
+	}
+	return mu
+}
+
+func stepAfter(m, dense float64) float64 {
+	if m < dense {
+		return 1
+	}
+	return 1.02
+}
+
+// The claim on which the charge for discrete Gaussian noise rests.
+func TestLatticeMargin(t *testing.T) {
+	const rounding = 1e-12
+	for _, sigma := range []float64{1, 1.001, 1.05, 1.2, 1.5, 2, 2.7, 4, 7, 15, 40, 100, 300} {
+		mu := newLattice(variance(mustSigma(t, sigma))).steepest()
+		if mu > 1/sigma*(1+rounding) {
+			t.Errorf("sigma %v: the noise is %v-GDP per unit, charged for %v", sigma, mu, 1/sigma)
+		}
+		// Without a margin it would not hold; so the test can tell.
+		if bare := newLattice(sigma * sigma).steepest(); bare <= 1/sigma {
+			t.Errorf("sigma %v: no margin is needed (%v); the test sees nothing", sigma, bare)
+		}
+		// 1/12 is what the centre needs for large sigma; less shows as well.
+		if sigma >= 4 && sigma <= 40 {
+			if less := newLattice(sigma*sigma + 0.08).steepest(); less <= 1/sigma {
+				t.Errorf("sigma %v: a margin of 0.08 is enough (%v); the test is too coarse", sigma, less)
+			}
+		}
+	}
+}
+
+// The divergence itself, by enumeration: moving the noise by d costs at most
+// alpha d²/(2 sigma²), which is what the accountant adds up.
+func TestDiscreteGaussianDivergence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sigma := rapid.Float64Range(1, 12).Draw(t, "sigma")
+		alpha := rapid.Float64Range(1.05, 30).Draw(t, "alpha")
+		shift := float64(rapid.IntRange(1, 5).Draw(t, "shift"))
+		s, err := NewSigma(sigma)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLattice(variance(s))
+		mass := func(x float64) float64 { return -x*x/(2*l.s2) - l.logZ }
+		// The terms of the sum peak at x = -(alpha-1) shift.
+		centre := math.Round(-(alpha - 1) * shift)
+		peak := alpha*mass(centre) + (1-alpha)*mass(centre-shift)
+		sum := 0.0
+		for x := centre - 40*sigma; x <= centre+40*sigma; x++ {
+			x := math.Round(x)
+			sum += math.Exp(alpha*mass(x) + (1-alpha)*mass(x-shift) - peak)
+		}
+		got := (peak + math.Log(sum)) / (alpha - 1)
+		if bound := alpha * shift * shift / (2 * sigma * sigma); got > bound*(1+1e-9) {
+			t.Fatalf("divergence is %v, charged for %v", got, bound)
+		}
+	})
+}
+
+// Moving discrete Laplace noise by d changes no probability by more than
+// exp(d lambda): exactly that, for the scale that is drawn.
+func TestDiscreteLaplaceRatio(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lambda := rapid.Float64Range(1e-4, 5).Draw(t, "lambda")
+		l, err := NewLambda(lambda)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scale, _ := l.Scale().Rat().Float64()
+		shift := float64(rapid.IntRange(1, 5).Draw(t, "shift"))
+		for x := -20.0; x <= 20; x++ {
+			ratio := (math.Abs(x) - math.Abs(x-shift)) / scale
+			if math.Abs(ratio) > shift*lambda*(1+1e-12) {
+				t.Fatalf("log ratio at %v is %v, charged for %v", x, ratio, shift*lambda)
+			}
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package gnmax
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// Mechanism answers queries from histograms of votes in which one privacy unit
+// moves at most one vote from one bin to another. Mechanisms are immutable and
+// may be used by several goroutines at once.
+//
+// A mechanism keeps no account. Charge [Mechanism.Worst] against the budget's
+// filter before the question is asked, [Mechanism.Cost] to the ledger before
+// the answer is given.
+type Mechanism interface {
+	Kind() privacy.Kind
+	// Answer decides one query. Counts has one entry per class.
+	Answer(src *Source, counts []int64) (Answer, error)
+	// Worst is the most that a number of queries can cost.
+	Worst(queries int64) []privacy.Event
+	// Cost is what queries cost of which so many were answered.
+	Cost(asked, answered int64) []privacy.Event
+}
+
+// Answer is what may leave the aggregator.
+type Answer struct {
+	// Answered is false where a confidence threshold was not passed.
+	Answered bool
+	// Winner is the class with the largest noisy count, -1 when unanswered.
+	// Equal counts are decided by lot.
+	Winner int
+	// Noisy holds the noisy counts of all classes; nil unless answered and the
+	// mechanism releases whole histograms.
+	Noisy []int64
+}
+
+// maxCount keeps sums of counts and noise far from the ends of int64.
+const maxCount = 1 << 61
+
+// ErrHistogram is what errors.Is finds when a histogram cannot be answered. The
+// message holds no count.
+var ErrHistogram = errors.New("unusable histogram of votes")
+
+func checkHistogram(counts []int64) error {
+	if len(counts) < 2 {
+		return fmt.Errorf("%w: it has %d classes, a vote needs at least 2", ErrHistogram, len(counts))
+	}
+	voted := false
+	for class, c := range counts {
+		if c < 0 || c > maxCount {
+			return fmt.Errorf("%w: the count of class %d is negative or too large", ErrHistogram, class)
+		}
+		voted = voted || c > 0
+	}
+	if !voted {
+		return fmt.Errorf("%w: nobody voted", ErrHistogram)
+	}
+	return nil
+}
+
+// noisyAnswer adds noise of its own to each count and finds the largest.
+// Everything after the noise is post-processing.
+func noisyAnswer(src *Source, counts []int64, whole bool, noise func() (int64, error)) (Answer, error) {
+	noisy := make([]int64, len(counts))
+	for class, c := range counts {
+		x, err := noise()
+		if err != nil {
+			return Answer{}, err
+		}
+		noisy[class] = c + x
+	}
+	winner, err := src.largest(noisy)
+	if err != nil {
+		return Answer{}, err
+	}
+	if !whole {
+		noisy = nil
+	}
+	return Answer{Answered: true, Winner: winner, Noisy: noisy}, nil
+}
+
+// largest returns the place of the largest number, by lot among equal ones: the
+// i-th of them replaces those before it with probability 1/i.
+func (s *Source) largest(numbers []int64) (int, error) {
+	best, ties := 0, uint64(1)
+	for i := 1; i < len(numbers); i++ {
+		switch {
+		case numbers[i] > numbers[best]:
+			best, ties = i, 1
+		case numbers[i] == numbers[best]:
+			ties++
+			lot, err := s.draw(func(d *draws) int64 { return int64(d.uniform(ties)) })
+			if err != nil {
+				return 0, err
+			}
+			if lot == 0 {
+				best = i
+			}
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,132 @@
+package gnmax
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// ErrParameter is what errors.Is finds when noise was asked for with a parameter
+// that cannot be used.
+var ErrParameter = errors.New("unusable noise parameter")
+
+// errZeroParameter catches a Sigma, Lambda or Scale that was not made by its
+// constructor: its zero value would mean no noise.
+var errZeroParameter = fmt.Errorf("%w: it was not made by its constructor", ErrParameter)
+
+func parameterErrorf(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrParameter}, args...)...)
+}
+
+const (
+	maxSigma = 1 << 29
+	// maxScale bounds the scale of Laplace noise, 2^38.
+	maxScale = 1 << 38
+)
+
+// Sigma is the standard deviation of integer Gaussian noise as the ledger
+// charges for it, made by [NewSigma].
+type Sigma struct {
+	sigma float64
+	// The noise has variance parameter t w/q, a fraction that package's samplers
+	// need in this form: t is floor(sigma)+1, q a power of two, and all products
+	// of two of them stay below 2^31.
+	t, w, q uint64
+}
+
+// NewSigma accepts numbers from [privacy.MinSigma] to 2^29.
+func NewSigma(sigma float64) (Sigma, error) {
+	if !(sigma >= privacy.MinSigma && sigma <= maxSigma) {
+		return Sigma{}, parameterErrorf("sigma is %v; it must lie between %v and %v", sigma, privacy.MinSigma, maxSigma)
+	}
+	t := uint64(sigma) + 1
+	q := uint64(1) << (30 - bits.Len64(t))
+	// w = ceil((sigma² + 1/8) q/t): upwards is more noise.
+	v := new(big.Rat).SetFloat64(sigma)
+	v.Mul(v, v).Add(v, big.NewRat(1, 8)).Mul(v, new(big.Rat).SetFrac(new(big.Int).SetUint64(q), new(big.Int).SetUint64(t)))
+	w, remainder := new(big.Int).QuoRem(v.Num(), v.Denom(), new(big.Int))
+	if remainder.Sign() > 0 {
+		w.Add(w, big.NewInt(1))
+	}
+	return Sigma{sigma: sigma, t: t, w: w.Uint64(), q: q}, nil
+}
+
+// Float returns the number that Sigma was made from.
+func (s Sigma) Float() float64 { return s.sigma }
+
+// Variance returns the variance parameter v of the noise that is drawn, the
+// smallest fraction of the samplers' form with v >= sigma² + 1/8.
+func (s Sigma) Variance() *big.Rat {
+	if s.q == 0 {
+		return new(big.Rat)
+	}
+	v := new(big.Rat).SetFrac(new(big.Int).SetUint64(s.w), new(big.Int).SetUint64(s.q))
+	return v.Mul(v, new(big.Rat).SetFrac(new(big.Int).SetUint64(s.t), big.NewInt(1)))
+}
+
+// Scale is the scale of discrete Laplace noise, an exact fraction, made by
+// [NewScale].
+type Scale struct{ num, den uint64 }
+
+// NewScale makes the scale num/den, at most 2^38.
+func NewScale(num, den uint64) (Scale, error) {
+	if num == 0 || den == 0 {
+		return Scale{}, parameterErrorf("scale is %d/%d; both numbers must be above zero", num, den)
+	}
+	if hi, lo := bits.Mul64(den, maxScale); hi == 0 && lo < num {
+		return Scale{}, parameterErrorf("scale is %d/%d; it must be at most 2^38", num, den)
+	}
+	return Scale{num: num, den: den}, nil
+}
+
+// Rat returns the scale as a fraction.
+func (s Scale) Rat() *big.Rat {
+	if s.den == 0 {
+		return new(big.Rat)
+	}
+	return new(big.Rat).SetFrac(new(big.Int).SetUint64(s.num), new(big.Int).SetUint64(s.den))
+}
+
+// scaleFor returns unit/epsilon, rounded up to a fraction of 63-bit numbers.
+func scaleFor(unit uint64, epsilon float64) (Scale, error) {
+	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
+		return Scale{}, parameterErrorf("epsilon is %v; it must be a finite number above zero", epsilon)
+	}
+	_, exponent := math.Frexp(epsilon) // epsilon < 2^exponent
+	shift := 63 - max(bits.Len64(unit), exponent, 0)
+	if shift < 0 {
+		return Scale{}, parameterErrorf("epsilon is %v for a unit of %d; both must be below 2^62", epsilon, unit)
+	}
+	// Both products are exact; the conversion rounds down, which is more noise.
+	den := uint64(math.Ldexp(epsilon, shift))
+	if den == 0 {
+		return Scale{}, parameterErrorf("epsilon is %v for a unit of %d; the noise would be larger than 2^38", epsilon, unit)
+	}
+	return NewScale(unit<<shift, den)
+}
+
+// Lambda is the inverse scale of Laplace noise on a vote count, made by
+// [NewLambda].
+type Lambda struct {
+	lambda float64
+	scale  Scale
+}
+
+// NewLambda accepts finite numbers from 2^-38 on.
+func NewLambda(lambda float64) (Lambda, error) {
+	scale, err := scaleFor(1, lambda)
+	if err != nil {
+		return Lambda{}, fmt.Errorf("lambda: %w", err)
+	}
+	return Lambda{lambda: lambda, scale: scale}, nil
+}
+
+// Float returns the number that Lambda was made from.
+func (l Lambda) Float() float64 { return l.lambda }
+
+// Scale returns the scale of the noise that is drawn: 1/lambda, rounded up.
+func (l Lambda) Scale() Scale { return l.scale }

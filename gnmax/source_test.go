@@ -1,0 +1,149 @@
+package gnmax
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+)
+
+// constant is a reader of one byte value without end.
+type constant byte
+
+func (c constant) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(c)
+	}
+	return len(p), nil
+}
+
+// A source that is broken gives an error, and neither noise nor an endless loop.
+func TestBrokenSources(t *testing.T) {
+	sigma := mustSigma(t, 3)
+	scale, err := NewScale(3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, draw := range map[string]func(*Source) (int64, error){
+		"gaussian": func(s *Source) (int64, error) { return s.DiscreteGaussian(sigma) },
+		"laplace":  func(s *Source) (int64, error) { return s.DiscreteLaplace(scale) },
+	} {
+		if x, err := draw(NewSourceFrom(constant(0))); !errors.Is(err, errBroken) || x != 0 {
+			t.Errorf("%s from zeros: %d, %v", name, x, err)
+		}
+		for value := range 256 { // must end, with or without an error
+			if x, err := draw(NewSourceFrom(constant(value))); err != nil && x != 0 {
+				t.Errorf("%s: %d comes with the error %v", name, x, err)
+			}
+		}
+		if x, err := draw(NewSourceFrom(bytes.NewReader(nil))); !errors.Is(err, io.EOF) || x != 0 {
+			t.Errorf("%s from nothing: %d, %v", name, x, err)
+		}
+		if x, err := draw(NewSourceFrom(bytes.NewReader(make([]byte, 12)))); err == nil || x != 0 {
+			t.Errorf("%s from 12 bytes: %d, %v", name, x, err)
+		}
+	}
+	if _, err := NewSource().DiscreteGaussian(Sigma{}); !errors.Is(err, ErrParameter) {
+		t.Errorf("the zero Sigma: error is %v", err)
+	}
+	if _, err := NewSource().DiscreteLaplace(Scale{}); !errors.Is(err, ErrParameter) {
+		t.Errorf("the zero Scale: error is %v", err)
+	}
+}
+
+// One source under many goroutines never hands out the same bits twice.
+func TestSourceIsSafeForGoroutines(t *testing.T) {
+	src := NewSource()
+	const workers, each = 8, 500
+	var all sync.Map
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				x, err := src.draw(func(d *draws) int64 { return int64(d.word()) })
+				if err != nil {
+					t.Error(err)
+				}
+				if _, repeated := all.LoadOrStore(x, true); repeated {
+					t.Errorf("the same 64 bits came twice")
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// chain is a reproducible stream of bytes for tests: SHA-256 of a counter.
+type chain struct {
+	counter byte
+	rest    []byte
+}
+
+func (c *chain) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		sum := sha256.Sum256([]byte{c.counter})
+		c.counter++
+		c.rest = sum[:]
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// Noise is a function of the bytes alone.
+func TestNoiseFromGivenBytes(t *testing.T) {
+	sigma := mustSigma(t, 100)
+	first, second := NewSourceFrom(&chain{}), NewSourceFrom(&chain{})
+	different := false
+	for range 50 {
+		x, err := first.DiscreteGaussian(sigma)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := second.DiscreteGaussian(sigma)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x != y {
+			t.Fatalf("%d and %d from the same bytes", x, y)
+		}
+		different = different || x != 0
+	}
+	if !different {
+		t.Error("all noise is zero")
+	}
+}
+
+func BenchmarkDiscreteGaussian(b *testing.B) {
+	src := NewSource()
+	for _, c := range []struct {
+		name  string
+		sigma float64
+	}{{"sigma=1", 1}, {"sigma=100", 100}, {"sigma=1e6", 1e6}} {
+		s := mustSigma(b, c.sigma)
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := src.DiscreteGaussian(s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDiscreteLaplace(b *testing.B) {
+	src := NewSource()
+	l, err := NewLambda(0.05)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := src.DiscreteLaplace(l.Scale()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

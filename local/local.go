@@ -1,0 +1,200 @@
+// Package local plays a whole cluster on one machine: an authority, an
+// aggregator with an embedded etcd, a node for each site, and the student, each
+// the real thing, talking over TLS on loopback sockets.
+//
+// Start with [Run]. What a local run does not show is what a real cluster is
+// for: here one process holds the data of all sites, so the sites trust
+// whoever runs it. The guarantee for what it releases is the same.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/aggregator"
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/student"
+	"github.com/conclave-dp/conclave/teacher"
+)
+
+// dataset is the name of the one dataset of a local cluster.
+const dataset = "local"
+
+// Options say where and how a local run works.
+type Options struct {
+	// Out is the folder for the results. The cluster's state is kept below it,
+	// so that an interrupted run goes on when it is started again.
+	Out string
+	// Coin replaces votes by coin flips, the baseline.
+	Coin bool
+	Log  *zap.Logger
+	// Watch is told how the run stands. May be nil.
+	Watch func(run.Status)
+}
+
+// ErrFinished says that the folder holds a finished run.
+var ErrFinished = errors.New("the output folder holds a finished run")
+
+// Run executes a spec on a cluster of its own and ends the cluster.
+func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, err error) {
+	started := time.Now()
+	if len(spec.Data) == 0 {
+		return nil, fmt.Errorf("%s: data: a local run needs the sites' files; name at least one", spec.Path)
+	}
+	schema, err := spec.LoadSchema()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := run.NewPlan(spec, schema); err != nil {
+		return nil, fmt.Errorf("%s: %w", spec.Path, err)
+	}
+	certificate := filepath.Join(o.Out, "certificate.json")
+	if _, err := os.Stat(certificate); err == nil {
+		return nil, fmt.Errorf("%s: %w; name another with --out", o.Out, ErrFinished)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look into the output folder: %w", err)
+	}
+	state := filepath.Join(o.Out, "state")
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, fmt.Errorf("make the output folder: %w", err)
+	}
+	nodes, err := newNodes(spec, state, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	if err := issueCertificates(filepath.Join(state, "certs"), spec); err != nil {
+		return nil, err
+	}
+
+	server, err := startAggregator(ctx, spec, schema.SHA256, state, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(ctx) })
+	for _, n := range nodes {
+		group.Go(func() error { return n.run(ctx, server.Addr().String()) })
+	}
+	group.Go(func() error {
+		defer cancel() // the student's end is the cluster's
+		result, err = executeStudent(ctx, spec, server.Addr().String(), state, started, o)
+		return err
+	})
+	// The first error is the reason why the others ended.
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+func executeStudent(ctx context.Context, spec *run.Spec, address, state string, started time.Time, o Options) (*run.Result, error) {
+	c := student.DefaultConfig()
+	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, spec.Path, o.Out
+	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleStudent, studentName)
+	log := o.Log.Named("student")
+	client, err := student.Dial(c, log)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return run.Execute(ctx, spec, run.Options{
+		Client: client, Dataset: dataset, Out: o.Out, Coin: o.Coin, Started: started, Log: log, Watch: o.Watch,
+	})
+}
+
+func startAggregator(ctx context.Context, spec *run.Spec, schemaSHA256, state string, o Options) (*aggregator.Server, error) {
+	c := aggregator.DefaultConfig()
+	c.Name, c.Listen = "local", "127.0.0.1:0"
+	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleAggregator, c.Name)
+	c.Etcd.Embedded, c.Etcd.Dir = true, filepath.Join(state, "etcd")
+	c.Datasets = []aggregator.DatasetConfig{{
+		Name: dataset, SchemaSHA256: schemaSHA256, Unit: spec.Privacy.Unit,
+		Budget: privacy.Budget{Epsilon: spec.Privacy.Epsilon, Delta: spec.Privacy.Delta},
+	}}
+	return aggregator.New(ctx, c, aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin})
+}
+
+// studentName is the name in the student's certificate.
+const studentName = "student"
+
+// validity is generous: a local run keeps its authority to itself.
+const validity = 30 * 24 * time.Hour
+
+// issueCertificates makes an authority and a certificate for each role, or keeps
+// those of an interrupted run.
+func issueCertificates(dir string, spec *run.Spec) error {
+	exists := func(err error) error {
+		if errors.Is(err, certs.ErrExists) {
+			return nil
+		}
+		return err
+	}
+	if err := exists(certs.CreateCA(dir)); err != nil {
+		return err
+	}
+	if err := exists(certs.Issue(dir, certs.RoleAggregator, "local", []string{"127.0.0.1", "localhost"}, validity)); err != nil {
+		return err
+	}
+	if err := exists(certs.Issue(dir, certs.RoleStudent, studentName, nil, validity)); err != nil {
+		return err
+	}
+	for _, d := range spec.Data {
+		if err := exists(certs.Issue(dir, certs.RoleNode, d.Site, nil, validity)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pendingNode is a node that waits for the aggregator's address.
+type pendingNode struct {
+	cfg teacher.Config
+	log *zap.Logger
+}
+
+func (p pendingNode) run(ctx context.Context, address string) error {
+	p.cfg.Aggregator = address
+	node, err := teacher.New(p.cfg, p.log)
+	if err != nil {
+		return err
+	}
+	return node.Run(ctx)
+}
+
+// newNodes prepares a node for each site. Teachers are divided in proportion
+// to the sites' public shares, never to their private numbers of records.
+func newNodes(spec *run.Spec, state string, log *zap.Logger) ([]pendingNode, error) {
+	parts := spec.Sites()
+	var total float64
+	for _, d := range spec.Data {
+		total += d.Share
+	}
+	var nodes []pendingNode
+	left, weight := spec.Teachers, total
+	for i, d := range spec.Data {
+		c := teacher.DefaultConfig()
+		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i], spec.Privacy.Unit
+		c.Teachers = int(float64(left)*d.Share/weight + 0.5)
+		left, weight = left-c.Teachers, weight-d.Share
+		if c.Teachers < 1 {
+			return nil, fmt.Errorf("%s: teachers: %d are too few for %d sites; give each at least one", spec.Path, spec.Teachers, len(spec.Data))
+		}
+		c.State = filepath.Join(state, "node-"+d.Site)
+		c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleNode, d.Site)
+		nodes = append(nodes, pendingNode{cfg: c, log: log.Named("teacher").With(zap.String("site", d.Site))})
+	}
+	return nodes, nil
+}

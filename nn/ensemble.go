@@ -1,0 +1,194 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+)
+
+// EnsembleSpec describes many equal class-conditional discriminators.
+type EnsembleSpec struct {
+	// Models is the number of models, Features the input width, Classes the
+	// number of classes a record can have.
+	Models, Features, Classes int
+	// Hidden is the width of the hidden layer of each class, 0 for none
+	// (logistic regression).
+	Hidden int
+	// Rate and Decay are Adam's step size and its decoupled weight decay.
+	Rate, Decay float64
+	Seed        uint64
+}
+
+// Ensemble holds the models of a spec, one network per model and class, with
+// their optimizer. Model i's parameters of class c are contiguous:
+// [hidden x features weights, hidden biases, hidden output weights, bias], or
+// [features weights, bias] without a hidden layer.
+type Ensemble struct {
+	spec EnsembleSpec
+	// size is the number of parameters of one model and class.
+	size    int
+	w, m, v []float32
+	steps   int
+}
+
+// Examples holds the real records of one model by class: ByClass[c] has shape
+// [rows, features].
+type Examples struct {
+	ByClass [][]float32
+}
+
+// NewEnsemble returns an ensemble with zero output weights, so that a model
+// that never sees a record of some class scores all records of it alike.
+func NewEnsemble(spec EnsembleSpec) (*Ensemble, error) {
+	if spec.Models < 1 || spec.Features < 1 || spec.Classes < 1 || spec.Hidden < 0 {
+		return nil, fmt.Errorf("nn: ensemble of %d models, %d features, %d classes, %d hidden units: the first three must be at least 1, the last at least 0",
+			spec.Models, spec.Features, spec.Classes, spec.Hidden)
+	}
+	if !(spec.Rate > 0) || !(spec.Decay >= 0) || math.IsInf(spec.Rate, 0) || math.IsInf(spec.Decay, 0) {
+		return nil, fmt.Errorf("nn: ensemble learning rate %v and decay %v: want a rate above 0 and a decay of at least 0", spec.Rate, spec.Decay)
+	}
+	e := &Ensemble{spec: spec, size: spec.Features + 1}
+	if spec.Hidden > 0 {
+		e.size = spec.Hidden*(spec.Features+1) + spec.Hidden + 1
+	}
+	n := spec.Models * spec.Classes * e.size
+	e.w, e.m, e.v = make([]float32, n), make([]float32, n), make([]float32, n)
+	if spec.Hidden > 0 {
+		bound := math.Sqrt(6 / float64(spec.Features+spec.Hidden))
+		for i := range spec.Models {
+			rng := rand.New(rand.NewPCG(spec.Seed, uint64(i)))
+			for c := range spec.Classes {
+				w := e.params(e.w, i, c)
+				for j := range spec.Hidden * (spec.Features + 1) {
+					w[j] = float32((2*rng.Float64() - 1) * bound)
+				}
+			}
+		}
+	}
+	return e, nil
+}
+
+// Spec returns the ensemble's description.
+func (e *Ensemble) Spec() EnsembleSpec { return e.spec }
+
+func (e *Ensemble) params(of []float32, model, class int) []float32 {
+	at := (model*e.spec.Classes + class) * e.size
+	return of[at : at+e.size]
+}
+
+// Train takes optimizer steps on every model: real[i] against the generated
+// records of shape [len(classes), features]. A step sees at most batch real
+// and batch generated records of each class. A model without real records of
+// a class keeps its network of that class.
+func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, steps, batch int) error {
+	s := e.spec
+	if len(real) != s.Models {
+		return fmt.Errorf("nn: train got the examples of %d models, the ensemble has %d", len(real), s.Models)
+	}
+	if steps < 1 || batch < 1 {
+		return fmt.Errorf("nn: train with %d steps of %d records, want at least 1 of each", steps, batch)
+	}
+	byClass, err := e.split(generated, classes)
+	if err != nil {
+		return err
+	}
+	for i, r := range real {
+		if len(r.ByClass) != s.Classes {
+			return fmt.Errorf("nn: model %d has examples of %d classes, want %d", i, len(r.ByClass), s.Classes)
+		}
+		for _, rows := range r.ByClass {
+			if len(rows)%s.Features != 0 {
+				return fmt.Errorf("nn: model %d has %d example values, not a multiple of %d features", i, len(rows), s.Features)
+			}
+		}
+	}
+	start := e.steps
+	e.eachModel(func(i int, t *trainer) {
+		for c := range s.Classes {
+			if len(real[i].ByClass[c]) == 0 || len(byClass[c]) == 0 {
+				continue
+			}
+			rng := rand.New(rand.NewPCG(s.Seed^uint64(start)<<20, uint64(i*s.Classes+c)))
+			for k := range steps {
+				t.step(e.params(e.w, i, c), e.params(e.m, i, c), e.params(e.v, i, c), start+k+1, real[i].ByClass[c], byClass[c], batch, rng)
+			}
+		}
+	})
+	e.steps += steps
+	return nil
+}
+
+// Score writes every model's score of every record to out, shape [models,
+// len(classes)]; x has shape [len(classes), features].
+func (e *Ensemble) Score(out, x []float32, classes []int) error {
+	s, n := e.spec, len(classes)
+	if len(x) != n*s.Features || len(out) != n*s.Models {
+		return fmt.Errorf("nn: score got %d values and room for %d scores of %d records", len(x), len(out), n)
+	}
+	for _, c := range classes {
+		if c < 0 || c >= s.Classes {
+			return fmt.Errorf("nn: class %d of %d", c, s.Classes)
+		}
+	}
+	e.eachModel(func(i int, t *trainer) {
+		for j, c := range classes {
+			out[i*n+j] = t.score(e.params(e.w, i, c), x[j*s.Features:(j+1)*s.Features])
+		}
+	})
+	return nil
+}
+
+// State lists the ensemble's tensors for a checkpoint; Steps and SetSteps go
+// with it.
+func (e *Ensemble) State() []Param {
+	shape := []int{e.spec.Models, e.spec.Classes, e.size}
+	return []Param{{Name: "weights", Shape: shape, Value: e.w}, {Name: "m", Shape: shape, Value: e.m}, {Name: "v", Shape: shape, Value: e.v}}
+}
+
+// Steps returns the number of optimizer steps taken by each model.
+func (e *Ensemble) Steps() int { return e.steps }
+
+// SetSteps restores the number of optimizer steps.
+func (e *Ensemble) SetSteps(n int) { e.steps = n }
+
+// split copies the records of each class together.
+func (e *Ensemble) split(x []float32, classes []int) ([][]float32, error) {
+	f := e.spec.Features
+	if len(x) != len(classes)*f {
+		return nil, fmt.Errorf("nn: %d values for %d records of %d features", len(x), len(classes), f)
+	}
+	out := make([][]float32, e.spec.Classes)
+	for i, c := range classes {
+		if c < 0 || c >= e.spec.Classes {
+			return nil, fmt.Errorf("nn: class %d of %d", c, e.spec.Classes)
+		}
+		out[c] = append(out[c], x[i*f:(i+1)*f]...)
+	}
+	return out, nil
+}
+
+// eachModel runs f for every model on all processors. Models do not share
+// state, so the result does not depend on the schedule.
+func (e *Ensemble) eachModel(f func(model int, t *trainer)) {
+	const chunk = 16
+	workers := min(runtime.GOMAXPROCS(0), (e.spec.Models+chunk-1)/chunk)
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			t := newTrainer(e.spec, e.size)
+			for lo := range next {
+				for i := lo; i < min(lo+chunk, e.spec.Models); i++ {
+					f(i, t)
+				}
+			}
+		})
+	}
+	for lo := 0; lo < e.spec.Models; lo += chunk {
+		next <- lo
+	}
+	close(next)
+	wg.Wait()
+}

@@ -1,0 +1,240 @@
+package nn
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sort"
+)
+
+// ErrFormat marks a file that is not a safetensors file of float32 tensors.
+var ErrFormat = errors.New("not a valid safetensors file")
+
+// maxHeader bounds the header that ReadTensors accepts.
+const maxHeader = 16 << 20
+
+// Tensors is the content of a safetensors file: named float32 tensors and
+// string metadata.
+type Tensors struct {
+	Metadata map[string]string
+	ByName   map[string]Tensor
+}
+
+// Tensor is a dense row-major float32 array.
+type Tensor struct {
+	Shape []int
+	Data  []float32
+}
+
+type tensorHeader struct {
+	DType   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets [2]int `json:"data_offsets"`
+}
+
+// NewTensors returns an empty set.
+func NewTensors() *Tensors {
+	return &Tensors{Metadata: map[string]string{}, ByName: map[string]Tensor{}}
+}
+
+// Add puts the values of params into the set, each name behind prefix.
+func (t *Tensors) Add(prefix string, params []Param) {
+	for _, p := range params {
+		t.ByName[prefix+p.Name] = Tensor{Shape: p.Shape, Data: p.Value}
+	}
+}
+
+// CopyTo writes the tensors of the set into params, which must all be there
+// with their shapes.
+func (t *Tensors) CopyTo(prefix string, params []Param) error {
+	for _, p := range params {
+		from, ok := t.ByName[prefix+p.Name]
+		if !ok {
+			return fmt.Errorf("nn: tensor %q is missing", prefix+p.Name)
+		}
+		if len(from.Data) != len(p.Value) {
+			return fmt.Errorf("nn: tensor %q has %d values, want %d", prefix+p.Name, len(from.Data), len(p.Value))
+		}
+		copy(p.Value, from.Data)
+	}
+	return nil
+}
+
+// WriteTensors writes a safetensors file: eight bytes of header length, a JSON
+// header, little-endian data. Equal sets give equal bytes.
+func WriteTensors(w io.Writer, t *Tensors) error {
+	names := make([]string, 0, len(t.ByName))
+	for name := range t.ByName {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	header := map[string]any{}
+	if len(t.Metadata) > 0 {
+		header["__metadata__"] = t.Metadata
+	}
+	at := 0
+	for _, name := range names {
+		x := t.ByName[name]
+		if size, err := shapeSize(x.Shape); err != nil || size != len(x.Data) {
+			return fmt.Errorf("nn: tensor %q of shape %v has %d values", name, x.Shape, len(x.Data))
+		}
+		end := at + 4*len(x.Data)
+		header[name] = tensorHeader{DType: "F32", Shape: x.Shape, Offsets: [2]int{at, end}}
+		at = end
+	}
+	head, err := json.Marshal(header)
+	if err != nil {
+		return fmt.Errorf("nn: encode header: %w", err)
+	}
+	for len(head)%8 != 0 {
+		head = append(head, ' ')
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint64(len(head))); err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := w.Write(Bytes(t.ByName[name].Data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadTensors reads a safetensors file of float32 tensors. Errors match
+// [ErrFormat] when the bytes are at fault.
+func ReadTensors(r io.Reader) (*Tensors, error) {
+	var size uint64
+	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
+		return nil, fmt.Errorf("%w: header length: %v", ErrFormat, err)
+	}
+	if size > maxHeader {
+		return nil, fmt.Errorf("%w: header of %d bytes, want at most %d", ErrFormat, size, maxHeader)
+	}
+	head := make([]byte, size)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, fmt.Errorf("%w: header: %v", ErrFormat, err)
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(head, &raw); err != nil {
+		return nil, fmt.Errorf("%w: header: %v", ErrFormat, err)
+	}
+	body, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("nn: read tensors: %w", err)
+	}
+	t := NewTensors()
+	for name, msg := range raw {
+		if name == "__metadata__" {
+			if err := json.Unmarshal(msg, &t.Metadata); err != nil {
+				return nil, fmt.Errorf("%w: metadata: %v", ErrFormat, err)
+			}
+			continue
+		}
+		var h tensorHeader
+		if err := json.Unmarshal(msg, &h); err != nil {
+			return nil, fmt.Errorf("%w: tensor %q: %v", ErrFormat, name, err)
+		}
+		n, err := shapeSize(h.Shape)
+		if err != nil {
+			return nil, fmt.Errorf("%w: tensor %q: %v", ErrFormat, name, err)
+		}
+		lo, hi := h.Offsets[0], h.Offsets[1]
+		if h.DType != "F32" || lo < 0 || hi < lo || hi > len(body) || hi-lo != 4*n {
+			return nil, fmt.Errorf("%w: tensor %q: type %s, shape %v, bytes %d to %d of %d", ErrFormat, name, h.DType, h.Shape, lo, hi, len(body))
+		}
+		data, err := Floats(body[lo:hi])
+		if err != nil {
+			return nil, err
+		}
+		t.ByName[name] = Tensor{Shape: h.Shape, Data: data}
+	}
+	if t.Metadata == nil {
+		t.Metadata = map[string]string{}
+	}
+	return t, nil
+}
+
+func shapeSize(shape []int) (int, error) {
+	n := 1
+	for _, s := range shape {
+		if s < 0 || (s > 0 && n > math.MaxInt32/s) {
+			return 0, fmt.Errorf("shape %v is negative or too large", shape)
+		}
+		n *= s
+	}
+	return n, nil
+}
+
+// Bytes returns the little-endian bytes of x.
+func Bytes(x []float32) []byte {
+	b := make([]byte, 4*len(x))
+	for i, v := range x {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
+	}
+	return b
+}
+
+// Floats is the inverse of Bytes.
+func Floats(b []byte) ([]float32, error) {
+	if len(b)%4 != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are not a whole number of float32 values", ErrFormat, len(b))
+	}
+	x := make([]float32, len(b)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return x, nil
+}
+
+// SaveTensors writes a safetensors file so that a crash leaves the old or the
+// new one, never a part.
+func SaveTensors(path string, t *Tensors) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("nn: save tensors: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("nn: save tensors to %s: %w", path, err)
+		}
+	}()
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err := WriteTensors(w, t); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// LoadTensors reads a safetensors file.
+func LoadTensors(path string) (*Tensors, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("nn: load tensors: %w", err)
+	}
+	defer f.Close()
+	t, err := ReadTensors(bufio.NewReaderSize(f, 1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}

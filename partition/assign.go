@@ -1,0 +1,70 @@
+package partition
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// Assignment says which partition each row of a table belongs to.
+type Assignment struct {
+	Partitions int
+	Of         []int // row -> partition, 0 to Partitions-1
+}
+
+// Assign puts every privacy unit in one partition by its hash under the key.
+// unit is "record" (each row is a unit) or the name of the schema's column of
+// role unit. The partition is floor(h * partitions / 2^64) for the first 64
+// bits h of HMAC-SHA256; its probability is off from uniform by less than
+// partitions/2^64.
+//
+// More partitions than units is ErrTooManyPartitions. That check is the only
+// thing here that looks at more than one unit.
+func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error) {
+	if partitions < 1 {
+		return nil, fmt.Errorf("assign partitions: their number must be at least 1, not %d", partitions)
+	}
+	if err := t.schema.CheckUnit(unit); err != nil {
+		return nil, fmt.Errorf("assign partitions: %w", err)
+	}
+	if unit != UnitRecord && !t.hasUnits() {
+		return nil, fmt.Errorf("assign partitions: a row has no %q; read the table without ignoring its unit column", unit)
+	}
+	digests := unitDigests(key, t, unit)
+	if tooFew(digests, partitions) {
+		return nil, fmt.Errorf("assign partitions: %w: %d partitions asked for; use fewer teachers at this node or give it more data",
+			ErrTooManyPartitions, partitions)
+	}
+	a := &Assignment{Partitions: partitions, Of: make([]int, t.rows)}
+	for row, d := range digests {
+		high, _ := bits.Mul64(binary.BigEndian.Uint64(d[:8]), uint64(partitions))
+		a.Of[row] = int(high)
+	}
+	return a, nil
+}
+
+// tooFew tells whether there are fewer distinct digests than wanted.
+func tooFew(digests []digest, wanted int) bool {
+	if len(digests) < wanted {
+		return true
+	}
+	distinct := make(map[digest]struct{}, wanted)
+	for _, d := range digests {
+		if distinct[d] = struct{}{}; len(distinct) >= wanted {
+			return false
+		}
+	}
+	return true
+}
+
+// Rows are the rows of partition p in the order of the table. It looks at all
+// rows; ask for each partition once.
+func (a *Assignment) Rows(p int) []int {
+	var rows []int
+	for row, of := range a.Of {
+		if of == p {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}

@@ -1,0 +1,348 @@
+package partition
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// content is a row as text, equal for equal records.
+func content(t *Table, row int) string {
+	return fmt.Sprint(t.Cells(row), t.Unit(row))
+}
+
+// placement counts records by content and partition: the table seen as a
+// multiset, in which equal records are not told apart.
+func placement(t *Table, a *Assignment) map[string]int {
+	out := make(map[string]int)
+	for row, p := range a.Of {
+		out[fmt.Sprint(content(t, row), " in ", p)]++
+	}
+	return out
+}
+
+func drawKey(t *rapid.T) Key {
+	var key Key
+	copy(key[:], rapid.SliceOfN(rapid.Byte(), len(key), len(key)).Draw(t, "key"))
+	return key
+}
+
+// assignAll is Assign without the lower bound on the number of units, which is
+// the one thing that does depend on other records.
+func assignAll(t *rapid.T, key Key, table *Table, partitions int, unit string) *Assignment {
+	a, err := Assign(key, table, partitions, unit)
+	if err != nil && !errors.Is(err, ErrTooManyPartitions) {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func drawUnit(t *rapid.T, s *Schema) string {
+	if s.UnitColumn() >= 0 && rapid.Bool().Draw(t, "by unit column") {
+		return "who"
+	}
+	return UnitRecord
+}
+
+// Partitions are disjoint and cover the table, assigning again gives the same,
+// and a unit has one partition.
+func TestPartitionsAreDisjointStableAndCover(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSchema(t)
+		unit := drawUnit(t, s)
+		table := drawTable(t, s, 1, 30)
+		key := drawKey(t)
+		partitions := rapid.IntRange(1, 8).Draw(t, "partitions")
+		a := assignAll(t, key, table, partitions, unit)
+		if a == nil {
+			return
+		}
+		owner := make([]int, table.Len())
+		for p := range partitions {
+			for _, row := range a.Rows(p) {
+				owner[row]++
+				if a.Of[row] != p {
+					t.Fatalf("row %d is listed in %d and belongs to %d", row, p, a.Of[row])
+				}
+			}
+		}
+		for row, n := range owner {
+			if n != 1 {
+				t.Fatalf("row %d is in %d partitions", row, n)
+			}
+		}
+		if diff := cmp.Diff(a, assignAll(t, key, table, partitions, unit)); diff != "" {
+			t.Fatalf("assigning again (-first +second):\n%s", diff)
+		}
+		if unit != UnitRecord {
+			home := make(map[string]int)
+			for row, p := range a.Of {
+				if first, seen := home[table.Unit(row)]; seen && first != p {
+					t.Fatalf("a unit is in partitions %d and %d", first, p)
+				}
+				home[table.Unit(row)] = p
+			}
+		}
+		// The order of the rows does not matter.
+		order := rapid.Permutation(indexes(table.Len())).Draw(t, "order")
+		shuffled := table.Subset(order)
+		if diff := cmp.Diff(placement(table, a), placement(shuffled, assignAll(t, key, shuffled, partitions, unit))); diff != "" {
+			t.Fatalf("in another order (-first +second):\n%s", diff)
+		}
+	})
+}
+
+func indexes(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// Adding one record, also one equal to others, moves no other record; and
+// read backwards, neither does removing one.
+func TestOtherRecordsDoNotMove(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSchema(t)
+		unit := drawUnit(t, s)
+		larger := drawTable(t, s, 2, 30)
+		key := drawKey(t)
+		partitions := rapid.IntRange(1, 8).Draw(t, "partitions")
+		gone := rapid.IntRange(0, larger.Len()-1).Draw(t, "removed row")
+		smaller := larger.Subset(slices.Delete(indexes(larger.Len()), gone, gone+1))
+		with, without := assignAll(t, key, larger, partitions, unit), assignAll(t, key, smaller, partitions, unit)
+		if with == nil || without == nil {
+			return
+		}
+		before, after := placement(smaller, without), placement(larger, with)
+		moved := 0
+		for place, n := range after {
+			moved += n - before[place]
+			if n < before[place] {
+				t.Fatalf("a record left its partition when another came")
+			}
+			delete(before, place)
+		}
+		if len(before) > 0 || moved != 1 {
+			t.Fatalf("adding one record changed %d places", moved+len(before))
+		}
+	})
+}
+
+// Equal records are units of their own and spread over the partitions.
+func TestEqualRecordsSpread(t *testing.T) {
+	s := mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
+	table := NewTable(s)
+	for range 4000 {
+		if err := table.Append([]float64{1}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := Assign(Key{7}, table, 4, UnitRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range 4 {
+		// 1000 expected with a standard deviation of 27.
+		if n := len(a.Rows(p)); n < 850 || n > 1150 {
+			t.Errorf("partition %d has %d of 4000 equal records", p, n)
+		}
+	}
+}
+
+// The parsed value counts, not its spelling.
+func TestSpellingDoesNotMove(t *testing.T) {
+	s := mustSchema(t, "columns:\n  - {name: id, kind: integer, lower: 0, upper: 99, role: unit}\n  - {name: a, kind: continuous, lower: -5, upper: 5, nullable: true}\n")
+	var want *Assignment
+	for _, text := range []string{"id,a\n1,0\n2,1\n3,\n", "a,id\n-0.0,01\n1.00,2.0\n,3e0\n"} {
+		table, err := DecodeCSV(s, strings.NewReader(text), "t.csv", ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, unit := range []string{UnitRecord, "id"} {
+			a, err := Assign(Key{7}, table, 3, unit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if unit == UnitRecord {
+				if want == nil {
+					want = a
+				}
+				if diff := cmp.Diff(want, a); diff != "" {
+					t.Errorf("(-first +second):\n%s", diff)
+				}
+			}
+		}
+		if table.Unit(1) != "2" {
+			t.Errorf("unit %q, want 2", table.Unit(1))
+		}
+	}
+}
+
+// Another key gives other partitions.
+func TestKeyDecides(t *testing.T) {
+	s := clinic(t)
+	table := NewTable(s)
+	for i := range 200 {
+		if err := table.Append([]float64{math.NaN(), 0, float64(i % 100), math.NaN(), 3, math.NaN(), math.NaN(), 1}, fmt.Sprint("p", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, unit := range []string{UnitRecord, "patient"} {
+		a, err := Assign(Key{1}, table, 10, unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Assign(Key{2}, table, 10, unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := 0
+		for row := range a.Of {
+			if a.Of[row] == b.Of[row] {
+				same++
+			}
+		}
+		if same > 60 { // 20 expected
+			t.Errorf("unit %s: %d of 200 rows are in the same partition under another key", unit, same)
+		}
+	}
+}
+
+func TestAssignRefuses(t *testing.T) {
+	s := clinic(t)
+	table, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		partitions int
+		unit, want string
+		tooMany    bool
+	}{
+		{0, UnitRecord, "at least 1", false},
+		{-3, UnitRecord, "at least 1", false},
+		{7, UnitRecord, "fewer teachers", true},
+		{5, "patient", "fewer teachers", true},
+		{2, "ward", `unit column is "patient"`, false},
+		{2, "", `unit column is "patient"`, false},
+	} {
+		_, err := Assign(Key{1}, table, tc.partitions, tc.unit)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, ErrTooManyPartitions) != tc.tooMany {
+			t.Errorf("%d partitions by %q: error %v, want one with %q", tc.partitions, tc.unit, err, tc.want)
+		}
+	}
+	for unit, partitions := range map[string]int{UnitRecord: 6, "patient": 4} { // as many as there are
+		if _, err := Assign(Key{1}, table, partitions, unit); err != nil {
+			t.Errorf("%d partitions by %q: %v", partitions, unit, err)
+		}
+	}
+	plain := NewTable(mustSchema(t, "columns:\n  - {name: a, kind: binary}\n"))
+	if _, err := Assign(Key{1}, plain, 1, "a"); err == nil || !strings.Contains(err.Error(), "no column of role unit") {
+		t.Errorf("a schema without unit: %v", err)
+	}
+	if _, err := Assign(Key{1}, plain, 1, UnitRecord); !errors.Is(err, ErrTooManyPartitions) {
+		t.Errorf("an empty table: %v", err)
+	}
+}
+
+// Shares of one file are disjoint and cover it, units stay whole, and an added
+// record moves no other between shares.
+func TestSharesProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSchema(t)
+		table := drawTable(t, s, 1, 30)
+		var file bytes.Buffer
+		if err := WriteCSV(&file, table); err != nil {
+			t.Fatal(err)
+		}
+		cut := rapid.Float64Range(0.01, 0.99).Draw(t, "cut")
+		whole := make(map[string]int)
+		for row := range table.Len() {
+			whole[content(table, row)]++
+		}
+		units := make(map[string]float64)
+		for _, share := range [][2]float64{{0, cut}, {cut, 1}} {
+			part, err := DecodeCSV(s, bytes.NewReader(file.Bytes()), "t.csv", ReadOptions{From: share[0], To: share[1]})
+			if err != nil {
+				if strings.Contains(err.Error(), "no row belongs") {
+					continue
+				}
+				t.Fatal(err)
+			}
+			for row := range part.Len() {
+				whole[content(part, row)]--
+				if s.UnitColumn() >= 0 {
+					if from, seen := units[part.Unit(row)]; seen && from != share[0] {
+						t.Fatalf("a unit is in both shares")
+					}
+					units[part.Unit(row)] = share[0]
+				}
+			}
+		}
+		for record, n := range whole {
+			if n != 0 {
+				t.Fatalf("%d copies of a record are lost (or too many, if negative): %s", n, record)
+			}
+		}
+		positions := sharePositions(table)
+		smaller := sharePositions(table.Subset(indexes(table.Len() - 1)))
+		if diff := cmp.Diff(positions[:len(smaller)], smaller); diff != "" {
+			t.Fatalf("the last record moves others (-with +without):\n%s", diff)
+		}
+	})
+}
+
+func TestSharesOfFlchain(t *testing.T) {
+	s, err := LoadSchema(needShared(t, "flchain", "schema.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := needShared(t, "flchain", "train.csv.gz")
+	sum := 0
+	for _, share := range [][2]float64{{0, 0.5}, {0.5, 1}} {
+		part, err := ReadCSV(s, path, ReadOptions{From: share[0], To: share[1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := part.Len(); n < 2950 || n > 3350 { // 3149.5 expected, standard deviation 40
+			t.Errorf("share %v has %d rows", share, n)
+		}
+		sum += part.Len()
+	}
+	if sum != 6299 {
+		t.Errorf("the shares have %d of 6299 rows", sum)
+	}
+}
+
+// The share of a record says nothing of its partition: within one share the
+// partitions are as even as in the whole file.
+func TestSharesAndPartitionsAreIndependent(t *testing.T) {
+	s := mustSchema(t, "columns:\n  - {name: a, kind: integer, lower: 0, upper: 100000}\n")
+	var text strings.Builder
+	text.WriteString("a\n")
+	for i := range 8000 {
+		fmt.Fprintln(&text, i)
+	}
+	half, err := DecodeCSV(s, strings.NewReader(text.String()), "t.csv", ReadOptions{To: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Assign(Key{9}, half, 4, UnitRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range 4 {
+		if n := len(a.Rows(p)); n < 850 || n > 1150 { // 1000 expected, standard deviation about 29
+			t.Errorf("partition %d has %d rows", p, n)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package partition
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Range is the range a number of the column ends up in, and the one that is
+// encoded to [0,1]: clip where the schema has it, else lower and upper. For a
+// categorical column it is that of its cells, 0 to the last category's index.
+func (c *Column) Range() (lo, hi float64) {
+	switch {
+	case c.Clip != nil:
+		return c.Clip[0], c.Clip[1]
+	case c.Kind == Categorical:
+		return 0, float64(len(c.Categories) - 1)
+	default:
+		return c.Lower, c.Upper
+	}
+}
+
+// Describe says in a few public words what the column holds, for reports:
+// "integer 50 to 110", "continuous 0 to 12, may be empty", "F, M".
+func (c *Column) Describe() string {
+	var b strings.Builder
+	switch c.Kind {
+	case Continuous, Integer:
+		lo, hi := c.Range()
+		fmt.Fprintf(&b, "%s %s to %s", c.Kind, formatNumber(lo), formatNumber(hi))
+		if c.Clip != nil {
+			b.WriteString(", clipped")
+		}
+		if c.Scale == Log {
+			b.WriteString(", log scale")
+		}
+	case Binary:
+		b.WriteString("0 or 1")
+	case Categorical:
+		const most = 8
+		words := c.Categories
+		if c.Names != nil {
+			words = c.Names
+		}
+		b.WriteString(strings.Join(words[:min(most, len(words))], ", "))
+		if len(words) > most {
+			fmt.Fprintf(&b, ", ... (%d categories)", len(words))
+		}
+	default:
+		b.WriteString("any text")
+	}
+	if c.Nullable {
+		b.WriteString(", may be empty")
+	}
+	if c.Role != RoleNone {
+		fmt.Fprintf(&b, " (%s)", c.Role)
+	}
+	return b.String()
+}
+
+// CellText is a cell as it is written to CSV: the empty string for NaN, the
+// category, a whole number, or the shortest decimal that reads back the same.
+func (c *Column) CellText(cell float64) string { return string(c.appendCell(nil, cell)) }
+
+func (c *Column) appendCell(b []byte, cell float64) []byte {
+	switch {
+	case math.IsNaN(cell):
+		return b
+	case c.Kind == Categorical:
+		if i := int(cell); i >= 0 && i < len(c.Categories) {
+			return append(b, c.Categories[i]...)
+		}
+		return b
+	case c.Kind == Integer || c.Kind == Binary:
+		return strconv.AppendInt(b, int64(cell), 10)
+	default:
+		return appendNumber(b, cell)
+	}
+}
+
+func formatNumber(v float64) string { return string(appendNumber(nil, v)) }
+
+// appendNumber writes the shortest decimal, with an exponent only where the
+// plain form would be long.
+func appendNumber(b []byte, v float64) []byte {
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
+		return strconv.AppendFloat(b, v, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}
+
+// cellFault is what is wrong with a cell and the mend, without its value.
+type cellFault struct{ problem, mend string }
+
+const mendCell = "correct the cell"
+
+// parseCell reads a cell's text, moving numbers into clip where there is one.
+// It is not for text columns, which have no cell value.
+func (c *Column) parseCell(text string) (float64, *cellFault) {
+	if text == "" {
+		if c.Nullable {
+			return math.NaN(), nil
+		}
+		return 0, &cellFault{"the cell is empty", "fill it, or set nullable: true in the schema"}
+	}
+	if c.Kind == Categorical {
+		i, ok := c.index[text]
+		if !ok {
+			return 0, &cellFault{"the cell is not one of the schema's categories", "correct its spelling (case and spaces count) or add the category to the schema"}
+		}
+		return float64(i), nil
+	}
+	v, fault := parseNumber(text)
+	if fault != nil {
+		return 0, &cellFault{fault.problem + ", expected " + c.expected(), fault.mend}
+	}
+	if (c.Kind == Integer || c.Kind == Binary) && v != math.Trunc(v) {
+		return 0, &cellFault{"not a whole number, expected " + c.expected(), mendCell + " or the column's kind in the schema"}
+	}
+	if c.Clip != nil {
+		return min(max(v, c.Clip[0]), c.Clip[1]), nil
+	}
+	if v < c.Lower || v > c.Upper {
+		return 0, &cellFault{"outside the bounds, expected " + c.expected(), mendCell + ", or give the column clip: [lo, hi] to move such values to the edge"}
+	}
+	return v, nil
+}
+
+// expected words what a number of the column must be.
+func (c *Column) expected() string {
+	what := "a number"
+	switch c.Kind {
+	case Binary:
+		return "0 or 1"
+	case Integer:
+		what = "a whole number"
+	}
+	if c.Clip != nil {
+		return what
+	}
+	return fmt.Sprintf("%s from %s to %s", what, formatNumber(c.Lower), formatNumber(c.Upper))
+}
+
+// parseNumber reads a plain decimal number. The words nan and inf, and the
+// hexadecimal and underscored forms Go knows, are not numbers in a table.
+func parseNumber(text string) (float64, *cellFault) {
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case b >= '0' && b <= '9', b == '.', b == '-', b == '+', b == 'e', b == 'E':
+		default:
+			return 0, notNumber(text)
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, notNumber(text)
+	}
+	return v + 0, nil // + 0 makes -0 the 0 it is equal to
+}
+
+func notNumber(text string) *cellFault {
+	switch strings.ToLower(strings.Trim(strings.TrimSpace(text), "+-")) {
+	case "nan", "na", "n/a", "null", "none", "?":
+		return &cellFault{"not a number but a word for a missing value", "leave the cell empty and set nullable: true in the schema"}
+	case "inf", "infinity":
+		return &cellFault{"not a finite number", mendCell}
+	}
+	if strings.TrimSpace(text) != text {
+		return &cellFault{"not a number (there are spaces around the cell)", "remove the spaces"}
+	}
+	return &cellFault{"not a finite decimal number", mendCell + " or the column's kind in the schema"}
+}
+
+// parseUnit checks the text of a unit column and gives its one form, so that
+// the identifiers 7 and 7.0 of an integer column are the same unit.
+func (c *Column) parseUnit(text string) (string, *cellFault) {
+	if text == "" {
+		return "", &cellFault{"the privacy unit's identifier is empty", "fill it: every record must belong to a unit"}
+	}
+	if c.Kind == Text {
+		return strings.Clone(text), nil // the cells of a row share their memory
+	}
+	cell, fault := c.parseCell(text)
+	if fault != nil {
+		return "", fault
+	}
+	return c.CellText(cell), nil
+}
+
+// checkCell tells whether a parsed cell can stand in the column.
+func (c *Column) checkCell(cell float64) *cellFault {
+	if c.Kind == Text || c.Role == RoleUnit {
+		if !math.IsNaN(cell) {
+			return &cellFault{"a unit column has no cell value", "use NaN and give the unit's text"}
+		}
+		return nil
+	}
+	if math.IsNaN(cell) {
+		if !c.Nullable {
+			return &cellFault{"the cell is empty", "only a nullable column may hold NaN"}
+		}
+		return nil
+	}
+	lo, hi := c.Range()
+	if cell < lo || cell > hi {
+		return &cellFault{"the cell is outside the column's range", "use Encoder.Decode or Column.Range"}
+	}
+	if c.Kind != Continuous && cell != math.Trunc(cell) {
+		return &cellFault{"the cell is not a whole number", "round it first"}
+	}
+	return nil
+}

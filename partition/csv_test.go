@@ -1,0 +1,558 @@
+package partition
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// rowsOf lists a table's cells and units for comparison.
+func rowsOf(t *Table) (cells [][]float64, units []string) {
+	for row := range t.Len() {
+		cells = append(cells, t.Cells(row))
+		units = append(units, t.Unit(row))
+	}
+	return cells, units
+}
+
+func sameTables(t testing.TB, want, got *Table) {
+	t.Helper()
+	wantCells, wantUnits := rowsOf(want)
+	gotCells, gotUnits := rowsOf(got)
+	if diff := cmp.Diff(wantCells, gotCells, cmpopts.EquateNaNs()); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantUnits, gotUnits); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+}
+
+func zipped(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestReadCSV(t *testing.T) {
+	s := clinic(t)
+	table, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := math.NaN()
+	cells, units := rowsOf(table)
+	want := [][]float64{
+		{e, 0, 0, e, 0, 0, e, 0},
+		{e, 0, 120, 9.5, 100, 2, 1, 1},
+		{e, 1, 64, -1, 12.5, e, 0, 0},
+		{e, 0, 33, 0.25, 0.001, 1, 1, 1},
+		{e, 1, 64, -1, 12.5, e, 0, 0},
+		{e, 1, 64, -1, 12.5, e, 0, 0},
+	}
+	if diff := cmp.Diff(want, cells, cmpopts.EquateNaNs()); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"p1", "p1", "p2", "p3", "p4", "p4"}, units); diff != "" {
+		t.Errorf("units: %s", diff)
+	}
+	if table.Schema() != s || table.Label(1) != 1 || table.Label(0) != 0 {
+		t.Errorf("schema or labels are wrong")
+	}
+}
+
+// Every spelling of a file gives the same table.
+func TestSameTableFromOtherSpellings(t *testing.T) {
+	s := clinic(t)
+	raw, err := os.ReadFile("testdata/clinic/visits.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	crlf := strings.ReplaceAll(text, "\n", "\r\n")
+	const mark = "\ufeff"
+	turned := "outcome,smoker,grade,marker,dose,age,ward,patient\n" +
+		"0.0,,1,0,,0,north,p1\n1,1,\"b,c\",1e2,+9.50,120.0,north,p1\n0,0,,12.5,-1,64,south,p2\n" +
+		"1,1,2,.001,0.25,33,north,p3\n0,0,,12.5,-1,64,south,p4\n0,0,,12.5,-1,64,south,p4\n"
+	for name, file := range map[string][]byte{
+		"crlf":                   []byte(crlf),
+		"byte order mark":        []byte(mark + text),
+		"mark and crlf, zipped":  zipped(t, mark+crlf),
+		"zipped":                 zipped(t, text),
+		"no last line break":     []byte(strings.TrimSuffix(text, "\n")),
+		"blank lines":            []byte(strings.Replace(text, "\n", "\n\n", 3) + "\n\n"),
+		"other order and digits": []byte(turned),
+		"zipped in two members":  append(zipped(t, text[:80]), zipped(t, text[80:])...),
+		"clipped beyond bounds":  []byte(strings.Replace(strings.Replace(text, ",100,", ",1e9,", 1), "p1,north,0,,0,", "p1,north,0,,-50,", 1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := DecodeCSV(s, bytes.NewReader(file), name, ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameTables(t, want, got)
+		})
+	}
+}
+
+const badSchema = `
+columns:
+  - {name: who, kind: integer, lower: 1, upper: 9999, role: unit}
+  - {name: ward, kind: categorical, categories: [north, south], role: site}
+  - {name: age, kind: integer, lower: 0, upper: 120}
+  - {name: dose, kind: continuous, lower: -1, upper: 9.5}
+  - {name: smoker, kind: binary, nullable: true}
+  - {name: marker, kind: continuous, lower: 0, upper: 1000, clip: [0, 100]}
+`
+
+// Every bad table is one error with place and mend, and without the value.
+// The bad values hold 7731 or "zebra", which no message may show.
+func TestBadTables(t *testing.T) {
+	s := mustSchema(t, badSchema)
+	const header = "who,ward,age,dose,smoker,marker\n"
+	const good = "1,north,50,1.5,1,3\n"
+	for _, tc := range []struct {
+		name, text string
+		row, line  int
+		column     string
+		want       string
+	}{
+		{"empty", "", 0, 0, "", "the file is empty"},
+		{"only a mark", "\ufeff", 0, 0, "", "the file is empty"},
+		{"only line breaks", "\n\n\n", 0, 0, "", "the file is empty"},
+		{"header only", header, 0, 0, "", "no row"},
+		{"header only, crlf", "who,ward,age,dose,smoker,marker\r\n\r\n", 0, 0, "", "no row"},
+		{"no header", "7731,north,50,1.5,1,3\n" + good, 0, 1, "", "none of the schema's column names"},
+		{"unknown column", "who,ward,age,dose,smoker,marker,height\n1,north,50,1.5,1,3,180\n", 0, 1, "height", "not in the schema"},
+		{"unknown column, maybe a record", "age,zebra7731,zebra,zebra2,zebra3\n1,2,3,4,5\n", 0, 1, "", "column 2 of the header"},
+		{"wrong case", "who,ward,Age,dose,smoker,marker\n" + good, 0, 1, "Age", "not in the schema"},
+		{"missing column", "who,ward,age,dose,marker\n1,north,50,1.5,3\n", 0, 1, "smoker", "missing"},
+		{"missing unit", "ward,age,dose,smoker,marker\nnorth,50,1.5,1,3\n", 0, 1, "who", "missing"},
+		{"column twice", "who,ward,age,dose,smoker,marker,age\n1,north,50,1.5,1,3,50\n", 0, 1, "age", "twice"},
+		{"integer above", header + good + "2,north,7731,1.5,1,3\n", 2, 3, "age", "from 0 to 120"},
+		{"integer below", header + good + "2,north,-7731,1.5,1,3\n", 2, 3, "age", "from 0 to 120"},
+		{"number above", header + "2,north,50,7731,1,3\n", 1, 2, "dose", "from -1 to 9.5"},
+		{"number just above", header + "2,north,50,9.50000007731,1,3\n", 1, 2, "dose", "outside the bounds"},
+		{"binary 2", header + "2,north,50,1,7731,3\n", 1, 2, "smoker", "0 or 1"},
+		{"unknown category", header + "2,zebra,50,1,1,3\n", 1, 2, "ward", "not one of the schema's categories"},
+		{"category with space", header + "2,north ,50,1,1,3\n", 1, 2, "ward", "not one of the schema's categories"},
+		{"word for integer", header + "2,north,zebra,1,1,3\n", 1, 2, "age", "expected a whole number"},
+		{"fraction for integer", header + "2,north,7.731,1,1,3\n", 1, 2, "age", "not a whole number"},
+		{"word for number", header + "2,north,50,zebra,1,3\n", 1, 2, "dose", "expected a number"},
+		{"two numbers", header + "2,north,50,7731 7731,1,3\n", 1, 2, "dose", "expected a number"},
+		{"spaces", header + "2,north,50, 1,1,3\n", 1, 2, "dose", "spaces"},
+		{"decimal comma", header + "2,north,50,\"7731,5\",1,3\n", 1, 2, "dose", "expected a number"},
+		{"hexadecimal", header + "2,north,0x7731,1,1,3\n", 1, 2, "age", "expected a whole number"},
+		{"underscore", header + "2,north,5_0,1,1,3\n", 1, 2, "age", "expected a whole number"},
+		{"too large for a float", header + "2,north,50,7731e999,1,3\n", 1, 2, "dose", "finite"},
+		{"nan", header + "2,north,50,NaN,1,3\n", 1, 2, "dose", "missing value"},
+		{"nan in a nullable column", header + "2,north,50,1,nan,3\n", 1, 2, "smoker", "missing value"},
+		{"na", header + "2,north,50,NA,1,3\n", 1, 2, "dose", "missing value"},
+		{"inf", header + "2,north,50,-Inf,1,3\n", 1, 2, "dose", "not a finite number"},
+		{"inf under clip", header + "2,north,50,1,1,+Infinity\n", 1, 2, "marker", "not a finite number"},
+		{"too large under clip", header + "2,north,50,1,1,1e999\n", 1, 2, "marker", "finite"},
+		{"word under clip", header + "2,north,50,1,1,zebra\n", 1, 2, "marker", "expected a number"},
+		{"empty cell", header + "2,north,,1,1,3\n", 1, 2, "age", "the cell is empty"},
+		{"empty category", header + "2,,50,1,1,3\n", 1, 2, "ward", "the cell is empty"},
+		{"empty unit", header + ",north,50,1,1,3\n", 1, 2, "who", "identifier is empty"},
+		{"unit outside bounds", header + "77310,north,50,1,1,3\n", 1, 2, "who", "from 1 to 9999"},
+		{"too few cells", header + good + "2,north,50,1,1\n", 2, 3, "", "6 cells"},
+		{"too many cells", header + good + "2,north,50,1,1,3,7731\n", 2, 3, "", "6 cells"},
+		{"quote in a cell", header + "2,nor\"th7731,50,1,1,3\n", 1, 2, "", "broken quotes"},
+		{"quote left open", header + good + "2,\"zebra,50,1,1,3\n", 2, 3, "", "broken quotes"},
+		{"line after quoted break", "who,ward,age,dose,smoker,\"marker\"\n1,north,50,1,1,\"3\"\n\n2,north,7731,1,1,3\n", 2, 4, "age", "outside the bounds"},
+		{"not a text", "\x00\x01\x02zebra\n", 0, 1, "", "none of the schema's column names"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := DecodeCSV(s, strings.NewReader(tc.text), "t.csv", ReadOptions{})
+			var input *InputError
+			if !errors.As(err, &input) {
+				t.Fatalf("error %v (%T), want an *InputError", err, err)
+			}
+			message := err.Error()
+			if !strings.HasPrefix(message, "t.csv") || !strings.Contains(message, tc.want) || input.Mend == "" || strings.Contains(message, "\n") {
+				t.Errorf("error %q, want one line for t.csv with %q and a mend", message, tc.want)
+			}
+			if input.Row != tc.row || input.Line != tc.line || input.Column != tc.column {
+				t.Errorf("row %d line %d column %q, want %d %d %q: %s", input.Row, input.Line, input.Column, tc.row, tc.line, tc.column, message)
+			}
+			for _, secret := range []string{"7731", "zebra"} {
+				if strings.Contains(message, secret) {
+					t.Errorf("the error holds a value: %s", message)
+				}
+			}
+		})
+	}
+}
+
+func TestErrorForm(t *testing.T) {
+	s := mustSchema(t, badSchema)
+	_, err := DecodeCSV(s, strings.NewReader("who,ward,age,dose,smoker,marker\n1,north,121,1,1,3\n"), "visits.csv", ReadOptions{})
+	const want = `visits.csv, row 1 (line 2), column "age": outside the bounds, expected a whole number from 0 to 120; ` +
+		`correct the cell, or give the column clip: [lo, hi] to move such values to the edge`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestBrokenGzip(t *testing.T) {
+	s := clinic(t)
+	raw, err := os.ReadFile("testdata/clinic/visits.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := zipped(t, string(raw))
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)-6] ^= 1 // in the checksum
+	garbled := bytes.Clone(whole)
+	garbled[12] ^= 0xff
+	for name, file := range map[string][]byte{
+		"cut in the header":   whole[:5],
+		"cut in the data":     whole[:len(whole)/2],
+		"cut at the checksum": whole[:len(whole)-3],
+		"wrong checksum":      flipped,
+		"garbled":             garbled,
+		"trailing rubbish":    append(bytes.Clone(whole), "rubbish"...),
+		"wrong method":        append([]byte{0x1f, 0x8b, 1}, whole[3:]...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := DecodeCSV(s, bytes.NewReader(file), "t.csv.gz", ReadOptions{})
+			var input *InputError
+			if !errors.As(err, &input) || !strings.Contains(err.Error(), "broken gzip data") || input.Mend != mendGzip {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+type failingReader struct{ after int }
+
+func (r *failingReader) Read(p []byte) (int, error) {
+	if r.after <= 0 {
+		return 0, errors.New("disk on fire")
+	}
+	n := copy(p[:min(len(p), r.after)], strings.Repeat("a,b\n", 1<<14))
+	r.after -= n
+	return n, nil
+}
+
+func TestUnreadableTables(t *testing.T) {
+	s := clinic(t)
+	if _, err := ReadCSV(s, "testdata/none.csv", ReadOptions{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "testdata/none.csv: cannot read the table") {
+		t.Errorf("missing file: %v", err)
+	}
+	var input *InputError
+	if _, err := ReadCSV(s, "testdata", ReadOptions{}); !errors.As(err, &input) || input.File != "testdata" || input.Mend == "" {
+		t.Errorf("a folder: %v", err)
+	}
+	closed := filepath.Join(t.TempDir(), "closed.csv")
+	if err := os.WriteFile(closed, []byte("a\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 { // root may read everything
+		if _, err := ReadCSV(s, closed, ReadOptions{}); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("no permission: %v", err)
+		}
+	}
+	plain := mustSchema(t, "columns:\n  - {name: a, kind: categorical, categories: [a]}\n  - {name: b, kind: categorical, categories: [b]}\n")
+	for _, after := range []int{0, 1 << 15} {
+		_, err := DecodeCSV(plain, &failingReader{after}, "t.csv", ReadOptions{})
+		if !errors.As(err, &input) || !strings.Contains(err.Error(), "disk on fire") {
+			t.Errorf("failure after %d bytes: %v", after, err)
+		}
+	}
+}
+
+func TestSites(t *testing.T) {
+	s := clinic(t)
+	north, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{Site: "north"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, units := rowsOf(north)
+	if diff := cmp.Diff([]string{"p1", "p1", "p3"}, units); diff != "" {
+		t.Errorf("rows of north: %s", diff)
+	}
+	if _, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{Site: "west"}); err == nil || !strings.Contains(err.Error(), "use one of: north, south") {
+		t.Errorf("unknown site: %v", err)
+	}
+	const none = "patient,ward,age,dose,marker,grade,smoker,outcome\np1,north,0,,0,1,,0\n"
+	if _, err := DecodeCSV(s, strings.NewReader(none), "t.csv", ReadOptions{Site: "south"}); err == nil || !strings.Contains(err.Error(), "no row belongs") {
+		t.Errorf("site without rows: %v", err)
+	}
+	plain := mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
+	all, err := DecodeCSV(plain, strings.NewReader("a\n1\n0\n"), "t.csv", ReadOptions{Site: "anything"})
+	if err != nil || all.Len() != 2 {
+		t.Errorf("a schema without sites: %v", err)
+	}
+}
+
+func TestReadOptionErrors(t *testing.T) {
+	s := clinic(t)
+	for name, o := range map[string]ReadOptions{
+		"turned":      {From: 0.5, To: 0.2},
+		"empty":       {From: 0.5, To: 0.5},
+		"negative":    {From: -0.1, To: 0.2},
+		"beyond":      {From: 0.5, To: 1.5},
+		"nan":         {From: math.NaN(), To: 1},
+		"extra known": {Extra: []string{"age"}},
+		"extra twice": {Extra: []string{"w", "w"}},
+	} {
+		if _, err := ReadCSV(s, "testdata/clinic/visits.csv", o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// A release with weights and without units reads back.
+func TestExtraColumnsAndNoUnits(t *testing.T) {
+	s := clinic(t)
+	table, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := []float64{1, 0.5, 2, 1e-9, 3e22, 0}
+	free := NewTable(s)
+	for row := range table.Len() {
+		if err := free.Append(table.Cells(row), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b bytes.Buffer
+	if err := WriteCSV(&b, free, ExtraColumn{"weight", weights}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(b.String(), "patient,ward,age,dose,marker,grade,smoker,outcome,weight\n,north,0,,0,1,,0,1\n") {
+		t.Errorf("written as\n%s", b.String())
+	}
+	text := b.String()
+	if _, err := DecodeCSV(s, strings.NewReader(text), "t.csv", ReadOptions{IgnoreUnit: true}); err == nil || !strings.Contains(err.Error(), `"weight"`) {
+		t.Errorf("an undeclared extra column: %v", err)
+	}
+	o := ReadOptions{IgnoreUnit: true, Extra: []string{"other", "weight"}}
+	got, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameTables(t, free, got)
+	if diff := cmp.Diff(weights, got.Extra("weight")); diff != "" || got.Extra("other") != nil {
+		t.Errorf("weights: %s, other: %v", diff, got.Extra("other"))
+	}
+	if diff := cmp.Diff([]float64{2, 1}, got.Subset([]int{2, 0}).Extra("weight")); diff != "" {
+		t.Errorf("weights of a subset: %s", diff)
+	}
+	o.From, o.To = 0, 0.5
+	first, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.From, o.To = 0.5, 1
+	second, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Len()+second.Len() != 6 {
+		t.Errorf("shares of records without units: %d and %d of 6", first.Len(), second.Len())
+	}
+	var input *InputError
+	_, err = DecodeCSV(s, strings.NewReader(strings.Replace(text, ",1e-09\n", ",x\n", 1)), "t.csv", o)
+	if !errors.As(err, &input) || input.Column != "weight" || input.Row != 4 {
+		t.Errorf("a bad weight: %v", err)
+	}
+	if _, err := Assign(Key{1}, free, 1, "patient"); err == nil || !strings.Contains(err.Error(), "patient") {
+		t.Errorf("assigning rows without units: %v", err)
+	}
+}
+
+func TestWriteCSVRefuses(t *testing.T) {
+	s := mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
+	table := NewTable(s)
+	if err := table.Append([]float64{1}, ""); err != nil {
+		t.Fatal(err)
+	}
+	for name, extra := range map[string]ExtraColumn{
+		"schema's name": {"a", []float64{1}},
+		"no name":       {"", []float64{1}},
+		"too short":     {"w", nil},
+		"nan":           {"w", []float64{math.NaN()}},
+		"inf":           {"w", []float64{math.Inf(1)}},
+	} {
+		var b bytes.Buffer
+		if err := WriteCSV(&b, table, extra); err == nil || b.Len() > 0 {
+			t.Errorf("%s: error %v, %d bytes written", name, err, b.Len())
+		}
+	}
+}
+
+func TestNumbersAreWrittenShort(t *testing.T) {
+	c := &Column{Kind: Continuous}
+	for v, want := range map[float64]string{
+		0.1: "0.1", 1e6: "1000000", 5.70: "5.7", 1e-7: "1e-07", 0.000001: "0.000001", 1e21: "1e+21", 0: "0", -2.5: "-2.5", 1.0 / 3: "0.3333333333333333",
+	} {
+		if got := c.CellText(v); got != want {
+			t.Errorf("%v is written %q, want %q", v, got, want)
+		}
+	}
+	if got := (&Column{Kind: Integer}).CellText(2e9); got != "2000000000" {
+		t.Errorf("an integer is written %q", got)
+	}
+}
+
+func TestAppendRefuses(t *testing.T) {
+	s := clinic(t)
+	e := math.NaN()
+	good := []float64{e, 0, 50, e, 3, e, e, 1}
+	if err := NewTable(s).Append(good, "p1"); err != nil {
+		t.Fatal(err)
+	}
+	with := func(i int, v float64) []float64 {
+		cells := append([]float64(nil), good...)
+		cells[i] = v
+		return cells
+	}
+	for name, cells := range map[string][]float64{
+		"too few":             good[:7],
+		"cell of the unit":    with(0, 1),
+		"empty site":          with(1, e),
+		"category beyond":     with(1, 2),
+		"category fraction":   with(1, 0.5),
+		"integer fraction":    with(2, 1.5),
+		"above":               with(2, 121),
+		"infinite":            with(3, math.Inf(1)),
+		"beyond clip":         with(4, 101),
+		"negative category":   with(5, -1),
+		"binary two":          with(6, 2),
+		"empty label":         with(7, e),
+		"empty, not nullable": with(4, e),
+	} {
+		table := NewTable(s)
+		if err := table.Append(cells, "p1"); err == nil || table.Len() != 0 {
+			t.Errorf("%s: error %v, %d rows", name, err, table.Len())
+		}
+	}
+	plain := NewTable(mustSchema(t, "columns:\n  - {name: a, kind: binary}\n"))
+	if err := plain.Append([]float64{1}, "p1"); err == nil {
+		t.Errorf("a unit without a unit column is accepted")
+	}
+}
+
+// What WriteCSV writes, ReadCSV reads: cell by cell, for any schema and text.
+func TestWriteReadProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSchema(t)
+		table := drawTable(t, s, 1, 20)
+		var b bytes.Buffer
+		if err := WriteCSV(&b, table); err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeCSV(s, bytes.NewReader(b.Bytes()), "t.csv", ReadOptions{})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, b.String())
+		}
+		wantCells, wantUnits := rowsOf(table)
+		gotCells, gotUnits := rowsOf(got)
+		if diff := cmp.Diff(wantCells, gotCells, cmpopts.EquateNaNs()); diff != "" {
+			t.Fatalf("cells (-want +got):\n%s\n%s", diff, b.String())
+		}
+		if diff := cmp.Diff(wantUnits, gotUnits); diff != "" {
+			t.Fatalf("units (-want +got):\n%s", diff)
+		}
+		var again bytes.Buffer
+		if err := WriteCSV(&again, got); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
+			t.Fatalf("written otherwise the second time: %v", err)
+		}
+	})
+}
+
+// Train and test files of the shared data sets read without a complaint and
+// with the number of rows their schema states.
+func TestSharedTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads all shared tables")
+	}
+	needShared(t)
+	for _, name := range []string{"adult", "banknote", "boston_housing", "breast_cancer_wisconsin", "census1940", "cervical_cancer", "credit",
+		"diabetes130", "epileptic_seizure", "flchain", "heart_disease", "iris", "isolet", "titanic"} {
+		t.Run(name, func(t *testing.T) {
+			s, err := LoadSchema(needShared(t, name, "schema.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, split := range []string{"train", "test"} {
+				file := s.Files[split]
+				table, err := ReadCSV(s, needShared(t, name, file.Path), ReadOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if table.Len() != file.Rows {
+					t.Errorf("%s: %d rows, the schema says %d", split, table.Len(), file.Rows)
+				}
+			}
+		})
+	}
+}
+
+func FuzzDecodeCSV(f *testing.F) {
+	s := mustSchema(f, badSchema)
+	raw, err := os.ReadFile("testdata/clinic/schema.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	other := mustSchema(f, string(raw))
+	visits, err := os.ReadFile("testdata/clinic/visits.csv")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(visits)
+	f.Add([]byte("who,ward,age,dose,smoker,marker\n1,north,50,1.5,,3\n"))
+	f.Add([]byte("\ufeffwho,ward,age,dose,smoker,marker\r\n1,\"north\",-0,1e-3,,1e300\r\n"))
+	f.Add(zipped(f, string(visits)))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, s := range []*Schema{s, other} {
+			table, err := DecodeCSV(s, bytes.NewReader(text), "t.csv", ReadOptions{})
+			if err != nil {
+				var input *InputError
+				if !errors.As(err, &input) {
+					t.Fatalf("an error of another type: %v", err)
+				}
+				continue
+			}
+			// Whatever is read satisfies the schema, and reads back the same.
+			copied := NewTable(s)
+			for row := range table.Len() {
+				if err := copied.Append(table.Cells(row), table.Unit(row)); err != nil {
+					t.Fatalf("a row that was read is refused: %v", err)
+				}
+			}
+			var b bytes.Buffer
+			if err := WriteCSV(&b, copied); err != nil {
+				t.Fatal(err)
+			}
+			again, err := DecodeCSV(s, &b, "again.csv", ReadOptions{})
+			if err != nil {
+				t.Fatalf("does not read back: %v", err)
+			}
+			sameTables(t, table, again)
+		}
+	})
+}

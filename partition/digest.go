@@ -1,0 +1,119 @@
+package partition
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"math"
+)
+
+type digest = [sha256.Size]byte
+
+// nan is the one NaN of tables, so that empty cells hash equally.
+var nan = math.NaN()
+
+// hasher computes HMAC-SHA256 under one key. Every message starts with its
+// purpose, so that a digest made for one purpose is never one of another.
+type hasher struct {
+	mac hash.Hash
+	buf []byte
+}
+
+func newHasher(key Key) *hasher { return &hasher{mac: hmac.New(sha256.New, key[:])} }
+
+// start begins a message; add to h.buf and call sum.
+func (h *hasher) start(purpose string) {
+	h.buf = append(h.buf[:0], "conclave/partition/1/"...)
+	h.text(purpose)
+}
+
+// text adds a string with its length, so that no two lists of strings look alike.
+func (h *hasher) text(s string) {
+	h.number(uint64(len(s)))
+	h.buf = append(h.buf, s...)
+}
+
+func (h *hasher) number(n uint64) { h.buf = binary.BigEndian.AppendUint64(h.buf, n) }
+
+func (h *hasher) sum() (d digest) {
+	h.mac.Reset()
+	h.mac.Write(h.buf)
+	h.mac.Sum(d[:0])
+	return d
+}
+
+// recordDigests gives each row a digest of its parsed values and, among equal
+// rows, its running number. The set of digests depends on the rows as a
+// multiset only: another row adds one digest and changes no other.
+func recordDigests(key Key, t *Table) []digest {
+	h := newHasher(key)
+	seen := make(map[digest]uint64, t.rows)
+	out := make([]digest, t.rows)
+	for row := range out {
+		h.start("record")
+		for i, cell := range t.Cells(row) {
+			if i == t.schema.unit {
+				h.text(t.Unit(row))
+				continue
+			}
+			h.number(cellBits(cell))
+		}
+		content := h.sum()
+		h.start("occurrence")
+		h.buf = append(h.buf, content[:]...)
+		h.number(seen[content])
+		seen[content]++
+		out[row] = h.sum()
+	}
+	return out
+}
+
+// unitDigests gives each row the digest of its privacy unit.
+func unitDigests(key Key, t *Table, unit string) []digest {
+	if unit == UnitRecord {
+		return recordDigests(key, t)
+	}
+	h := newHasher(key)
+	out := make([]digest, t.rows)
+	for row := range out {
+		h.start("unit")
+		h.text(t.Unit(row))
+		out[row] = h.sum()
+	}
+	return out
+}
+
+func cellBits(cell float64) uint64 {
+	if math.IsNaN(cell) {
+		return math.Float64bits(nan)
+	}
+	return math.Float64bits(cell)
+}
+
+// shareKey is public on purpose: shares only simulate several sites from one
+// file, and two sites must agree on them.
+var shareKey = Key(sha256.Sum256([]byte("conclave shares of a file, public key 1")))
+
+// sharePositions gives each row the place of its unit in [0,1).
+func sharePositions(t *Table) []float64 {
+	unit := UnitRecord
+	if t.schema.unit >= 0 && t.hasUnits() {
+		unit = t.schema.Columns[t.schema.unit].Name
+	}
+	out := make([]float64, t.rows)
+	for row, d := range unitDigests(shareKey, t, unit) {
+		out[row] = float64(binary.BigEndian.Uint64(d[:8])>>11) / (1 << 53)
+	}
+	return out
+}
+
+// hasUnits tells whether every row has a unit's text.
+func (t *Table) hasUnits() bool {
+	for row := range t.rows {
+		if t.Unit(row) == "" {
+			return false
+		}
+	}
+	return true
+}

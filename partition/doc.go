@@ -1,0 +1,79 @@
+// Package partition turns a site's table into what teachers train on: it
+// reads the public schema and the private CSV, encodes rows as numbers, and
+// decides once and for all which partition every privacy unit belongs to.
+//
+// # How to start
+//
+//	schema, err := partition.LoadSchema("flchain/schema.yaml")
+//	table, err := partition.ReadCSV(schema, "flchain/train.csv.gz", partition.ReadOptions{})
+//	key, err := partition.LoadOrCreateKey("partition.key")
+//	assigned, err := partition.Assign(key, table, 200, "record")
+//	encoder := partition.NewEncoder(schema)
+//	encoded := encoder.Encode(table)            // rows x encoder.Width() numbers, and a class per row
+//	rows := assigned.Rows(17)                   // the rows of teacher 17
+//
+// # The schema
+//
+// schema.yaml is public. Nothing in it may be computed from the rows, for
+// bounds, categories and fills that depend on the data are a release that
+// nobody has paid for. Unknown fields are errors. A column has
+//
+//	name        unique in the schema
+//	kind        continuous, integer, categorical or binary
+//	lower/upper public bounds of a number, both allowed themselves (binary: 0 and 1)
+//	categories  public values of a categorical column; names gives them words for reports
+//	clip        [lo, hi] inside lower and upper, see below
+//	nullable    true: an empty cell is a value of its own
+//	role        site (which institution a row belongs to) or unit (the privacy unit's identifier)
+//	scale       linear (the default) or log, see below
+//	repeat      n: stands for n columns name_0 .. name_(n-1), as the pixels of images
+//	doc         a remark
+//
+// A column of role unit may leave out its kind; its cells are then any
+// non-empty text.
+//
+// A number outside lower and upper is an error that names row and column.
+// Where the schema says clip, the data's owner has asked for the opposite:
+// every finite number beyond an edge of clip is moved to that edge, however
+// far beyond it lies, and no such number is an error. Without clip nothing is
+// ever moved.
+//
+// scale: log is for skewed numbers that are not negative (incomes, counts,
+// laboratory values). A value v in the range [lo, hi] (clip if given, else
+// lower and upper) is encoded as
+//
+//	(log1p(v) - log1p(lo)) / (log1p(hi) - log1p(lo))
+//
+// instead of (v - lo) / (hi - lo), and decoded by the inverse. The transform
+// is monotone and depends on public bounds only, so it costs nothing.
+//
+// # Encoding
+//
+// Every column but the label and the unit becomes one or more features in
+// [0,1]; a numeric label (regression) is a feature as well. A number is one
+// feature, a binary column one, a categorical column one per category. A
+// nullable number or binary column has one more feature, 1 for an empty cell;
+// its value is then set to one half. A nullable categorical column has one
+// more category for empty cells. Decoding puts numbers back into their range,
+// rounds integers, and drops the decimals that a float32 feature cannot carry,
+// so that a value of few decimals comes back as it was.
+//
+// # Partitions
+//
+// A unit's partition is a hash of the unit under the site's secret key. With
+// unit "record" the hash covers the record's parsed values and, among equal
+// records, a running number; with a unit column it covers the unit's text.
+// Hence adding or removing one record moves no other (seen as multisets), all
+// rows of a unit stay together, and the same file gives the same partitions
+// for as long as the key lives. Manifest records the result so that a node
+// that comes back with other data is noticed.
+//
+// # What this package does not promise
+//
+// It adds no noise: tables, encoded rows, row counts, partition sizes and the
+// manifest file are private and must stay on the node. Only the manifest's
+// Fingerprint, a keyed hash, is meant to be shown to others. Partitions have
+// equal size only on average and may be empty. Images (format idx) are read
+// as schema only. Whoever holds the key and a record can tell the record's
+// partition, so the key is as secret as the data.
+package partition

@@ -1,0 +1,237 @@
+package partition
+
+import (
+	"fmt"
+	"math"
+)
+
+// HeadKind says how the features of a head are to be made by a generator.
+type HeadKind string
+
+// The kinds of heads.
+const (
+	HeadNumber   HeadKind = "number"   // one feature in [0,1]
+	HeadBinary   HeadKind = "binary"   // one feature, 0 or 1
+	HeadCategory HeadKind = "category" // one feature per category, one of them 1
+	HeadMissing  HeadKind = "missing"  // one feature, 1 where the column's cell is empty
+)
+
+// Head is a group of neighbouring features of one column.
+type Head struct {
+	Column int // index in Schema.Columns
+	Kind   HeadKind
+	Offset int // of the first feature
+	Width  int // of a nullable category: its categories and one more for empty cells, the last
+}
+
+// emptyValue stands in a number's feature when the cell is empty. It is the
+// middle of the range: public, and without a lean to either side.
+const emptyValue = 0.5
+
+// Encoder turns cells into features and back. It is safe for use by several
+// goroutines at once.
+type Encoder struct {
+	schema *Schema
+	heads  []Head
+	scales []scaler // by column, of numbers only
+	width  int
+}
+
+// NewEncoder lays out the features of a schema: every column in order but the
+// unit and a label that has classes.
+func NewEncoder(s *Schema) *Encoder {
+	e := &Encoder{schema: s, scales: make([]scaler, len(s.Columns))}
+	add := func(column int, kind HeadKind, width int) {
+		e.heads = append(e.heads, Head{Column: column, Kind: kind, Offset: e.width, Width: width})
+		e.width += width
+	}
+	for i := range s.Columns {
+		c := &s.Columns[i]
+		if i == s.unit || i == s.label && s.hasClasses() {
+			continue
+		}
+		switch c.Kind {
+		case Categorical:
+			width := len(c.Categories)
+			if c.Nullable {
+				width++
+			}
+			add(i, HeadCategory, width)
+			continue
+		case Binary:
+			add(i, HeadBinary, 1)
+		default:
+			e.scales[i] = newScaler(c)
+			add(i, HeadNumber, 1)
+		}
+		if c.Nullable {
+			add(i, HeadMissing, 1)
+		}
+	}
+	return e
+}
+
+// Width is the number of features of a row.
+func (e *Encoder) Width() int { return e.width }
+
+// Schema is the schema the encoder was made for.
+func (e *Encoder) Schema() *Schema { return e.schema }
+
+// Heads are the groups of features in order; together they are all of them.
+func (e *Encoder) Heads() []Head { return append([]Head(nil), e.heads...) }
+
+// Names are the features' names: the column's, with "=category" of a category
+// and "=" of an empty cell.
+func (e *Encoder) Names() []string {
+	names := make([]string, 0, e.width)
+	for _, h := range e.heads {
+		c := &e.schema.Columns[h.Column]
+		switch h.Kind {
+		case HeadCategory:
+			for _, category := range c.Categories {
+				names = append(names, c.Name+"="+category)
+			}
+			if c.Nullable {
+				names = append(names, c.Name+"=")
+			}
+		case HeadMissing:
+			names = append(names, c.Name+"=")
+		default:
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Encoded is a table as numbers.
+type Encoded struct {
+	Width    int
+	Features []float32 // rows x Width, each in [0,1]
+	Classes  []int     // per row an index of Schema.Classes; 0 when there are none
+}
+
+// Len is the number of rows.
+func (x *Encoded) Len() int { return len(x.Classes) }
+
+// Row are the features of a row; the slice is x's own.
+func (x *Encoded) Row(i int) []float32 {
+	return x.Features[i*x.Width : (i+1)*x.Width : (i+1)*x.Width]
+}
+
+// Encode encodes all rows of a table of the encoder's schema.
+func (e *Encoder) Encode(t *Table) *Encoded {
+	x := &Encoded{Width: e.width, Features: make([]float32, t.rows*e.width), Classes: make([]int, t.rows)}
+	for row := range t.rows {
+		cells := t.Cells(row)
+		out := x.Row(row)
+		for _, h := range e.heads {
+			e.encodeHead(h, cells[h.Column], out[h.Offset:h.Offset+h.Width])
+		}
+		x.Classes[row] = t.Label(row)
+	}
+	return x
+}
+
+// encodeHead fills the zeros of out with one head's features.
+func (e *Encoder) encodeHead(h Head, cell float64, out []float32) {
+	empty := math.IsNaN(cell)
+	switch {
+	case h.Kind == HeadMissing:
+		if empty {
+			out[0] = 1
+		}
+	case h.Kind == HeadCategory && empty:
+		out[h.Width-1] = 1
+	case h.Kind == HeadCategory:
+		out[int(cell)] = 1
+	case empty:
+		out[0] = emptyValue
+	case h.Kind == HeadBinary:
+		out[0] = float32(cell)
+	default:
+		out[0] = float32(e.scales[h.Column].encode(cell))
+	}
+}
+
+// Decode gives the cells of one row of features: numbers moved into their
+// range and freed of decimals that float32 cannot carry, integers rounded, the
+// largest of a category (the first of equals), binary and missing 1 from 0.5
+// on. class is the label's class (0 without classes). unit is the text of a
+// unit column, which may be empty; it is checked here and goes to
+// Table.Append, for its cell is always NaN. Features that are not finite, or
+// of another number, are errors.
+func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64, error) {
+	if len(features) != e.width {
+		return nil, fmt.Errorf("decode a row: %d features, expected %d", len(features), e.width)
+	}
+	for i, f := range features {
+		if !finite(float64(f)) {
+			return nil, fmt.Errorf("decode a row: feature %d (%s) is not a finite number; the model that made it has diverged", i, e.Names()[i])
+		}
+	}
+	s := e.schema
+	cells := make([]float64, len(s.Columns))
+	if s.unit >= 0 {
+		cells[s.unit] = nan
+		if unit != "" {
+			if _, fault := s.Columns[s.unit].parseUnit(unit); fault != nil {
+				return nil, fmt.Errorf("decode a row: unit column %q: %s", s.Columns[s.unit].Name, fault.problem)
+			}
+		}
+	}
+	switch {
+	case s.hasClasses():
+		if class < 0 || class >= s.Columns[s.label].classCount() {
+			return nil, fmt.Errorf("decode a row: there is no class %d", class)
+		}
+		cells[s.label] = float64(class)
+	case class != 0:
+		return nil, fmt.Errorf("decode a row: class %d, but the schema has no classes", class)
+	}
+	for _, h := range e.heads {
+		f := features[h.Offset : h.Offset+h.Width]
+		switch h.Kind {
+		case HeadNumber:
+			cells[h.Column] = e.scales[h.Column].decode(float64(f[0]))
+		case HeadBinary:
+			cells[h.Column] = 0
+			if f[0] >= 0.5 {
+				cells[h.Column] = 1
+			}
+		case HeadMissing:
+			if f[0] >= 0.5 {
+				cells[h.Column] = nan
+			}
+		case HeadCategory:
+			best := 0
+			for i := range f {
+				if f[i] > f[best] {
+					best = i
+				}
+			}
+			cells[h.Column] = float64(best)
+			if best == len(s.Columns[h.Column].Categories) {
+				cells[h.Column] = nan
+			}
+		}
+	}
+	return cells, nil
+}
+
+// hasClasses tells whether the label is a class, which is no feature.
+func (s *Schema) hasClasses() bool {
+	return s.label >= 0 && s.Columns[s.label].classCount() > 0
+}
+
+// classCount is the number of values of a binary or categorical column, 0 of
+// others.
+func (c *Column) classCount() int {
+	switch c.Kind {
+	case Binary:
+		return 2
+	case Categorical:
+		return len(c.Categories)
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,98 @@
+package partition
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Key is a site's secret for hashing privacy units. It must outlive every run
+// on the data: another key means other partitions, and units that two
+// teachers saw. It does not show itself when printed.
+type Key [32]byte
+
+// NewKey draws a key from the system's source of randomness.
+func NewKey() (Key, error) {
+	var key Key
+	if _, err := rand.Read(key[:]); err != nil {
+		return Key{}, fmt.Errorf("draw a partition key: %w", err)
+	}
+	return key, nil
+}
+
+// Format prints a placeholder, whatever the verb.
+func (Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("partition key (secret)")) }
+
+// MarshalText refuses, so that a key never slips into JSON or a log.
+func (Key) MarshalText() ([]byte, error) {
+	return nil, errors.New("a partition key is secret and has no text form; it lives in its key file")
+}
+
+// LoadOrCreateKey reads the key file, 64 hexadecimal digits on one line, or
+// makes it with mode 0600. A file that others can read, or that holds
+// something else, is an *InputError. Of two processes that create the file at
+// once, both get the key of the first.
+func LoadOrCreateKey(path string) (Key, error) {
+	key, err := loadKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if key, err = NewKey(); err != nil {
+		return Key{}, err
+	}
+	if err := createKey(path, key); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Key{}, &InputError{File: path, Problem: "cannot create the partition key", Mend: "make its folder and let this process write to it", Err: withoutPath(err)}
+	}
+	return loadKey(path)
+}
+
+func loadKey(path string) (Key, error) {
+	problem := func(text, mend string, err error) (Key, error) {
+		return Key{}, &InputError{File: path, Problem: text, Mend: mend, Err: err}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return problem("cannot read the partition key", "check path and permissions", withoutPath(err))
+	}
+	if runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o007 != 0 {
+		return problem("everybody can read the partition key", "take the right away with chmod 600", nil)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return problem("cannot read the partition key", "check path and permissions", withoutPath(err))
+	}
+	var key Key
+	const mend = "restore the file from a backup; a new key gives every unit another partition"
+	text := bytes.TrimSpace(raw)
+	if len(text) != hex.EncodedLen(len(key)) {
+		return problem("not a partition key, which is 64 hexadecimal digits", mend, nil)
+	}
+	if _, err := hex.Decode(key[:], text); err != nil {
+		return problem("not a partition key, which is 64 hexadecimal digits", mend, nil)
+	}
+	if key == (Key{}) {
+		return problem("a partition key of zeros protects nothing", "remove the file to get a new key", nil)
+	}
+	return key, nil
+}
+
+// createKey writes the whole file aside and then gives it its name, which
+// fails when the name is taken: nobody ever sees half a key.
+func createKey(path string, key Key) error {
+	aside, err := os.CreateTemp(filepath.Dir(path), ".partition-key-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(aside.Name())
+	_, err = aside.WriteString(hex.EncodeToString(key[:]) + "\n")
+	if err = errors.Join(err, aside.Sync(), aside.Close()); err != nil {
+		return err
+	}
+	return os.Link(aside.Name(), path)
+}

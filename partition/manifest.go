@@ -1,0 +1,183 @@
+package partition
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// manifestVersion is written to manifest files; another one is refused.
+const manifestVersion = 1
+
+// Manifest is a node's record of its partitions. The file is private, for it
+// holds counts; only Fingerprint may be shown to others. All digests are
+// HMAC-SHA256 under the node's key, in hex.
+type Manifest struct {
+	Version      int    `json:"version"`
+	Dataset      string `json:"dataset"`
+	Site         string `json:"site"`
+	Node         string `json:"node"`
+	SchemaSHA256 string `json:"schema_sha256"`
+	Unit         string `json:"unit"`
+	Partitions   int    `json:"partitions"`
+	Units        []int  `json:"units"` // privacy units per partition
+	Rows         []int  `json:"rows"`  // records per partition
+	KeyID        string `json:"key_id"`
+	Data         string `json:"data"` // over the sorted record digests
+	// Fingerprint covers all of the above and each record's partition. Equal
+	// fingerprints mean equal manifests; nothing else can be read from it.
+	Fingerprint string `json:"fingerprint"`
+}
+
+// BuildManifest describes an assignment made by Assign with the same key,
+// table and unit. The order of the rows does not matter.
+func BuildManifest(key Key, dataset, site, node string, t *Table, a *Assignment, unit string) (*Manifest, error) {
+	if err := t.schema.CheckUnit(unit); err != nil {
+		return nil, fmt.Errorf("build the partition manifest: %w", err)
+	}
+	if a.Partitions < 1 || len(a.Of) != t.rows {
+		return nil, errors.New("build the partition manifest: the assignment belongs to another table")
+	}
+	m := &Manifest{
+		Version: manifestVersion, Dataset: dataset, Site: site, Node: node,
+		SchemaSHA256: t.schema.SHA256, Unit: unit, Partitions: a.Partitions,
+		Units: make([]int, a.Partitions), Rows: make([]int, a.Partitions),
+	}
+	records := recordDigests(key, t)
+	units := records
+	if unit != UnitRecord {
+		units = unitDigests(key, t, unit)
+	}
+	home := make(map[digest]int, len(units))
+	for row, p := range a.Of {
+		if p < 0 || p >= a.Partitions {
+			return nil, fmt.Errorf("build the partition manifest: row %d is in no partition", row+1)
+		}
+		first, seen := home[units[row]]
+		if seen && first != p {
+			return nil, fmt.Errorf("build the partition manifest: the unit of row %d is in two partitions; make the assignment with Assign and unit %q", row+1, unit)
+		}
+		if !seen {
+			home[units[row]] = p
+			m.Units[p]++
+		}
+		m.Rows[p]++
+	}
+	m.seal(key, records, a.Of)
+	return m, nil
+}
+
+// seal fills the keyed digests.
+func (m *Manifest) seal(key Key, records []digest, of []int) {
+	type placed struct {
+		record    digest
+		partition int
+	}
+	sorted := make([]placed, len(records))
+	for row, d := range records {
+		sorted[row] = placed{d, of[row]}
+	}
+	slices.SortFunc(sorted, func(a, b placed) int { return bytes.Compare(a.record[:], b.record[:]) })
+
+	h := newHasher(key)
+	hexSum := func() string { d := h.sum(); return hex.EncodeToString(d[:]) }
+	h.start("key id")
+	m.KeyID = hexSum()
+	h.start("data")
+	for _, p := range sorted {
+		h.buf = append(h.buf, p.record[:]...)
+	}
+	m.Data = hexSum()
+	h.start("fingerprint")
+	for _, text := range []string{m.Dataset, m.Site, m.Node, m.SchemaSHA256, m.Unit} {
+		h.text(text)
+	}
+	h.number(uint64(m.Partitions))
+	for _, p := range sorted {
+		h.buf = append(h.buf, p.record[:]...)
+		h.number(uint64(p.partition))
+	}
+	m.Fingerprint = hexSum()
+}
+
+// CheckAgainst compares a manifest with the one stored when the node first
+// took part. A difference is ErrManifestChanged with the part that differs.
+func (m *Manifest) CheckAgainst(stored *Manifest) error {
+	for _, part := range []struct {
+		name string
+		same bool
+		mend string
+	}{
+		{"data set", m.Dataset == stored.Dataset, "start the node for the data set it was made for, or give it a folder of its own"},
+		{"site", m.Site == stored.Site, "start the node with its first site name"},
+		{"node", m.Node == stored.Node, "start the node with its first name"},
+		{"schema", m.SchemaSHA256 == stored.SchemaSHA256, "restore the schema file; a changed schema is another data set"},
+		{"privacy unit", m.Unit == stored.Unit, "use the unit of the first run"},
+		{"partition count", m.Partitions == stored.Partitions, "use the number of teachers of the first run"},
+		{"key", m.KeyID == stored.KeyID, "restore the partition key file"},
+		{"data", m.Data == stored.Data, "restore the table; changed data is another data set"},
+		{"partition map", m.Fingerprint == stored.Fingerprint, "restore the manifest file from a backup"},
+	} {
+		if !part.same {
+			return fmt.Errorf("%w: its %s differs from the one stored for this node; %s", ErrManifestChanged, part.name, part.mend)
+		}
+	}
+	return nil
+}
+
+// Save writes the manifest with mode 0600. The file is replaced as a whole or
+// not at all.
+func (m *Manifest) Save(path string) error {
+	raw, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save the partition manifest: %w", err)
+	}
+	aside, err := os.CreateTemp(filepath.Dir(path), ".manifest-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("save the partition manifest: %w; make its folder and let this process write to it", err)
+	}
+	defer os.Remove(aside.Name())
+	_, err = aside.Write(append(raw, '\n'))
+	if err = errors.Join(err, aside.Sync(), aside.Close()); err != nil {
+		return fmt.Errorf("save the partition manifest: %w", err)
+	}
+	if err := os.Rename(aside.Name(), path); err != nil {
+		return fmt.Errorf("save the partition manifest: %w", err)
+	}
+	return nil
+}
+
+// LoadManifest reads what Save wrote. Errors are *InputError; a file that is
+// not there is fs.ErrNotExist.
+func LoadManifest(path string) (*Manifest, error) {
+	const mend = "restore the file from a backup"
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &InputError{File: path, Problem: "cannot read the partition manifest", Mend: mend, Err: withoutPath(err)}
+	}
+	m := new(Manifest)
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(m)
+	if err == nil {
+		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is more than one JSON value")
+		}
+	}
+	if err != nil {
+		return nil, &InputError{File: path, Problem: "not a partition manifest", Mend: mend, Err: err}
+	}
+	if m.Version != manifestVersion {
+		return nil, &InputError{File: path, Problem: fmt.Sprintf("a manifest of version %d, expected %d", m.Version, manifestVersion), Mend: "use the release that wrote it"}
+	}
+	if m.Partitions < 1 || len(m.Units) != m.Partitions || len(m.Rows) != m.Partitions || m.Fingerprint == "" {
+		return nil, &InputError{File: path, Problem: "an incomplete partition manifest", Mend: mend}
+	}
+	return m, nil
+}

@@ -1,0 +1,69 @@
+package partition
+
+import "math"
+
+// scaler maps the public range of a number to [0,1] and back.
+type scaler struct {
+	lo, hi      float64
+	log         bool
+	whole       bool
+	start, span float64 // of the range after the transform
+}
+
+func newScaler(c *Column) scaler {
+	s := scaler{log: c.Scale == Log, whole: c.Kind == Integer}
+	s.lo, s.hi = c.Range()
+	s.start, s.span = s.lo, s.hi-s.lo
+	if s.log {
+		s.start = math.Log1p(s.lo)
+		s.span = math.Log1p(s.hi) - s.start
+	}
+	return s
+}
+
+// encode gives the place of v in the range, in [0,1] for v in the range.
+func (s *scaler) encode(v float64) float64 {
+	if s.log {
+		v = math.Log1p(v)
+	}
+	return (v - s.start) / s.span
+}
+
+// decode is the inverse for any finite f; places beyond [0,1] give the edges.
+func (s *scaler) decode(f float64) float64 {
+	v := s.start + min(max(f, 0), 1)*s.span
+	slope := s.span
+	if s.log {
+		v = math.Expm1(v)
+		slope *= 1 + v
+	}
+	if s.whole {
+		v = math.Round(v)
+	} else {
+		v = dropDecimals(v, slope*0x1p-24)
+	}
+	// Rounding may leave the range by a hair.
+	return min(max(v, s.lo), s.hi) + 0
+}
+
+// dropDecimals rounds v to the finest power of ten that is not below step. A
+// float32 f in [0,1] is off by at most 2^-25, and its number by slope times
+// that; so with step twice this error, a number that has no finer decimals
+// than step comes back exactly.
+func dropDecimals(v, step float64) float64 {
+	power := math.Ceil(math.Log10(step))
+	if power < -300 || power > 300 {
+		return v
+	}
+	if power <= 0 {
+		// Dividing by a whole power of ten is correctly rounded, so the result
+		// is the float64 nearest to the decimal and prints as it.
+		unit := math.Pow10(int(-power))
+		if scaled := v * unit; math.Abs(scaled) < maxExact {
+			return math.Round(scaled) / unit
+		}
+		return v
+	}
+	unit := math.Pow10(int(power))
+	return math.Round(v/unit) * unit
+}

@@ -1,0 +1,174 @@
+package partition
+
+import (
+	"fmt"
+	"os"
+)
+
+// ColumnKind says what the cells of a column are.
+type ColumnKind string
+
+// The kinds of columns. Text is that of a unit column without a kind of its
+// own: its cells are identifiers.
+const (
+	Continuous  ColumnKind = "continuous"
+	Integer     ColumnKind = "integer"
+	Categorical ColumnKind = "categorical"
+	Binary      ColumnKind = "binary"
+	Text        ColumnKind = "text"
+)
+
+// Role is what a column stands for beside being data.
+type Role string
+
+// The roles of columns.
+const (
+	RoleNone Role = ""
+	RoleSite Role = "site" // the institution a row belongs to
+	RoleUnit Role = "unit" // the identifier of the privacy unit a row belongs to
+)
+
+// Scale is how a number is laid out on [0,1] when it is encoded.
+type Scale string
+
+// The scales; see the package documentation.
+const (
+	Linear Scale = "linear"
+	Log    Scale = "log"
+)
+
+// UnitRecord is the privacy unit of a table in which every row is a unit.
+const UnitRecord = "record"
+
+// Schema is the public description of a table. Load it with LoadSchema or
+// ParseSchema, which check it; the other functions rely on that.
+type Schema struct {
+	Name    string
+	Task    string // "binary", "multiclass", "regression" or "none"
+	Label   string // empty when there is none
+	Format  string // "csv" or "idx"
+	Image   *Image // of format idx
+	Files   map[string]File
+	Notes   []string
+	Columns []Column // in the order of the released table, repeated ones written out
+	SHA256  string   // of the file's bytes, in hex
+
+	raw      []byte
+	positive int
+	label    int
+	site     int
+	unit     int
+}
+
+// Column is one column of a schema.
+type Column struct {
+	Name         string
+	Kind         ColumnKind
+	Lower, Upper float64     // of a number; 0 and 1 for binary
+	Categories   []string    // of a categorical column, in the order of their cells
+	Names        []string    // words for the categories, nil when they speak for themselves
+	Clip         *[2]float64 // nil: numbers beyond the bounds are errors
+	Nullable     bool
+	Role         Role
+	Scale        Scale // Linear or Log for numbers, empty otherwise
+	Doc          string
+
+	index map[string]int // category -> cell
+}
+
+// File names the files of one split of a data set, relative to the schema.
+type File struct {
+	Path   string `yaml:"path"`
+	Images string `yaml:"images"` // of format idx
+	Labels string `yaml:"labels"` // of format idx
+	Rows   int    `yaml:"rows"`
+}
+
+// Image is the shape of the images of format idx.
+type Image struct {
+	Height   int `yaml:"height"`
+	Width    int `yaml:"width"`
+	Channels int `yaml:"channels"`
+}
+
+// maxSchemaBytes bounds what is read of a schema file; the largest real one
+// known has 618 columns in 40 KB.
+const maxSchemaBytes = 16 << 20
+
+// LoadSchema reads and checks a schema file. Errors are *InputError.
+func LoadSchema(path string) (*Schema, error) {
+	const mend = "check the path of the schema"
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, &InputError{File: path, Problem: "cannot read the schema", Mend: mend, Err: withoutPath(err)}
+	}
+	if info.Size() > maxSchemaBytes {
+		return nil, &InputError{File: path, Problem: fmt.Sprintf("a schema of more than %d MiB", maxSchemaBytes>>20), Mend: mend}
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &InputError{File: path, Problem: "cannot read the schema", Mend: mend, Err: withoutPath(err)}
+	}
+	return parseSchema(raw, path)
+}
+
+// ParseSchema checks the text of a schema file. Errors are *InputError.
+func ParseSchema(raw []byte) (*Schema, error) { return parseSchema(raw, "schema") }
+
+// Raw is the text the schema was read from, byte for byte: writing it to a
+// file gives a schema with the same SHA256.
+func (s *Schema) Raw() []byte { return append([]byte(nil), s.raw...) }
+
+// Classes are the values of a categorical or binary label in the order of
+// their cells. It is nil when there is no label or the label is a number.
+func (s *Schema) Classes() []string {
+	if s.label < 0 {
+		return nil
+	}
+	switch c := &s.Columns[s.label]; c.Kind {
+	case Categorical:
+		return append([]string(nil), c.Categories...)
+	case Binary:
+		return []string{"0", "1"}
+	default:
+		return nil
+	}
+}
+
+// Positive is the index in Classes of the positive class: what the schema
+// says, else 1 where there are two classes, else -1.
+func (s *Schema) Positive() int { return s.positive }
+
+// LabelColumn is the index of the label's column, -1 when there is none.
+func (s *Schema) LabelColumn() int { return s.label }
+
+// SiteColumn is the index of the column of role site, -1 when there is none.
+func (s *Schema) SiteColumn() int { return s.site }
+
+// UnitColumn is the index of the column of role unit, -1 when there is none.
+func (s *Schema) UnitColumn() int { return s.unit }
+
+// ColumnIndex is the index of a column by name, -1 when there is none.
+func (s *Schema) ColumnIndex(name string) int {
+	for i := range s.Columns {
+		if s.Columns[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// CheckUnit tells whether `unit` can be the privacy unit of this schema's
+// tables: "record" or the name of the column of role unit.
+func (s *Schema) CheckUnit(unit string) error {
+	switch {
+	case unit == UnitRecord:
+		return nil
+	case s.unit < 0:
+		return fmt.Errorf("privacy unit %q: the schema has no column of role unit; use %q or give that column role: unit", unit, UnitRecord)
+	case unit != s.Columns[s.unit].Name:
+		return fmt.Errorf("privacy unit %q: the schema's unit column is %q; use that name or %q", unit, s.Columns[s.unit].Name, UnitRecord)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,125 @@
+package partition
+
+import "fmt"
+
+// Table holds the parsed rows of one schema: a float64 per column and row, and
+// the privacy unit's text. A cell is the number itself, the index of its
+// category, 0 or 1 for binary, and NaN when it is empty. The cell of a column
+// of role unit is always NaN; its text is kept beside. Reading a table from
+// several goroutines at once is safe, appending is not.
+type Table struct {
+	schema *Schema
+	cells  []float64 // rows x columns
+	units  []string  // nil when the schema has no unit column
+	rows   int
+	extra  []ExtraColumn
+}
+
+// NewTable makes an empty table.
+func NewTable(s *Schema) *Table { return &Table{schema: s} }
+
+// Len is the number of rows. It is private unless it is released with noise.
+func (t *Table) Len() int { return t.rows }
+
+// Schema is the schema the table was made for.
+func (t *Table) Schema() *Schema { return t.schema }
+
+// Cells are the cells of a row, one per column of the schema. The slice is the
+// table's own: do not write to it.
+func (t *Table) Cells(row int) []float64 {
+	n := len(t.schema.Columns)
+	return t.cells[row*n : (row+1)*n : (row+1)*n]
+}
+
+// Unit is the text of the row's privacy unit, empty when the schema has no
+// column of role unit.
+func (t *Table) Unit(row int) string {
+	if t.units == nil {
+		return ""
+	}
+	return t.units[row]
+}
+
+// Extra gives the values of a column that was read by ReadOptions.Extra, one
+// per row, or nil when the file did not have it.
+func (t *Table) Extra(name string) []float64 {
+	for _, e := range t.extra {
+		if e.Name == name {
+			return e.Values
+		}
+	}
+	return nil
+}
+
+// Append adds a row. It refuses cells that the schema does not allow (it never
+// moves them) and a unit where the schema has no unit column. A generated row
+// may have an empty unit; Assign refuses such rows.
+func (t *Table) Append(cells []float64, unit string) error {
+	columns := t.schema.Columns
+	if len(t.extra) > 0 {
+		return fmt.Errorf("append a row: the table has columns beside the schema; append to a new table")
+	}
+	if len(cells) != len(columns) {
+		return fmt.Errorf("append a row: %d cells for a schema of %d columns", len(cells), len(columns))
+	}
+	for i := range columns {
+		if fault := columns[i].checkCell(cells[i]); fault != nil {
+			return &InputError{Row: t.rows + 1, Column: columns[i].Name, Problem: fault.problem, Mend: fault.mend}
+		}
+	}
+	if unit != "" {
+		if t.schema.unit < 0 {
+			return fmt.Errorf("append a row: it has a unit but the schema has no column of role unit")
+		}
+		c := &columns[t.schema.unit]
+		text, fault := c.parseUnit(unit)
+		if fault != nil {
+			return &InputError{Row: t.rows + 1, Column: c.Name, Problem: fault.problem, Mend: fault.mend}
+		}
+		unit = text
+	}
+	t.push(cells, unit)
+	return nil
+}
+
+// push adds a row that is known to be good.
+func (t *Table) push(cells []float64, unit string) {
+	for _, cell := range cells {
+		t.cells = append(t.cells, cell+0) // no -0: equal cells must hash equally
+	}
+	if t.schema.unit >= 0 {
+		t.units = append(t.units, unit)
+	}
+	t.rows++
+}
+
+// Subset is a new table of the given rows, in that order.
+func (t *Table) Subset(rows []int) *Table {
+	n := len(t.schema.Columns)
+	out := &Table{schema: t.schema, rows: len(rows), cells: make([]float64, 0, len(rows)*n)}
+	if t.units != nil {
+		out.units = make([]string, 0, len(rows))
+	}
+	for _, row := range rows {
+		out.cells = append(out.cells, t.Cells(row)...)
+		if t.units != nil {
+			out.units = append(out.units, t.units[row])
+		}
+	}
+	for _, e := range t.extra {
+		values := make([]float64, len(rows))
+		for i, row := range rows {
+			values[i] = e.Values[row]
+		}
+		out.extra = append(out.extra, ExtraColumn{Name: e.Name, Values: values})
+	}
+	return out
+}
+
+// Label gives the class index of a row, or 0 when the schema has no classes.
+func (t *Table) Label(row int) int {
+	if !t.schema.hasClasses() {
+		return 0
+	}
+	return int(t.Cells(row)[t.schema.label])
+}

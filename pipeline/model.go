@@ -1,0 +1,200 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Files of a model folder.
+const (
+	weightsFile = "generator.safetensors"
+	modelFile   = "model.json"
+	schemaFile  = "schema.yaml"
+)
+
+// Model is a trained generator with what is needed to sample from it: the
+// public schema and the privately released class shares. Sampling from it is
+// post-processing and costs nothing.
+type Model struct {
+	Schema    *partition.Schema
+	Generator *Generator
+	// Shares holds the share of each class; they add up to 1.
+	Shares []float64
+
+	encoder *partition.Encoder
+}
+
+type modelJSON struct {
+	Format    int           `json:"format"`
+	Generator GeneratorSpec `json:"generator"`
+	Shares    []float64     `json:"class_shares"`
+}
+
+// NewModel puts a model together.
+func NewModel(schema *partition.Schema, g *Generator, shares []float64) (*Model, error) {
+	m := &Model{Schema: schema, Generator: g, Shares: shares, encoder: partition.NewEncoder(schema)}
+	var sum float64
+	for _, s := range shares {
+		if !(s >= 0) {
+			return nil, fmt.Errorf("pipeline: class share %v is not a share", s)
+		}
+		sum += s
+	}
+	if len(shares) != g.spec.Classes || sum < 1-1e-6 || sum > 1+1e-6 || m.encoder.Width() != g.width {
+		return nil, fmt.Errorf("pipeline: %d class shares with sum %v and %d features do not fit a generator of %d classes and %d features", len(shares), sum, m.encoder.Width(), g.spec.Classes, g.width)
+	}
+	return m, nil
+}
+
+// Shares turns noisy class counts into shares: negative counts, which only
+// noise can make, count as zero, and all-zero counts as equal shares. This is
+// post-processing of the release.
+func Shares(counts []float64) []float64 {
+	shares := make([]float64, len(counts))
+	var sum float64
+	for _, c := range counts {
+		sum += max(0, c)
+	}
+	for i, c := range counts {
+		if sum > 0 {
+			shares[i] = max(0, c) / sum
+		} else {
+			shares[i] = 1 / float64(len(counts))
+		}
+	}
+	return shares
+}
+
+// Save writes the model folder.
+func (m *Model) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the model folder: %w", err)
+	}
+	t := nn.NewTensors()
+	t.Add("", m.Generator.Net.Params())
+	if err := nn.SaveTensors(filepath.Join(dir, weightsFile), t); err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(modelJSON{Format: 1, Generator: m.Generator.spec, Shares: m.Shares}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", modelFile, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, modelFile), append(raw, '\n'), 0o644); err != nil {
+		return fmt.Errorf("save the model: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, schemaFile), m.Schema.Raw(), 0o644); err != nil {
+		return fmt.Errorf("save the model's schema: %w", err)
+	}
+	return nil
+}
+
+// LoadModel reads a model folder.
+func LoadModel(dir string) (*Model, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, modelFile))
+	if err != nil {
+		return nil, fmt.Errorf("load model: %w; name the model folder of a finished run", err)
+	}
+	var j modelJSON
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, modelFile), err)
+	}
+	if j.Format != 1 {
+		return nil, fmt.Errorf("%s: format %d is not known to this version; update it", filepath.Join(dir, modelFile), j.Format)
+	}
+	schema, err := partition.LoadSchema(filepath.Join(dir, schemaFile))
+	if err != nil {
+		return nil, err
+	}
+	const limit = 1 << 16 // keeps a damaged file from asking for all memory
+	if s := j.Generator; s.Noise > limit || s.Hidden > limit || s.Layers > 64 || s.Classes > limit {
+		return nil, fmt.Errorf("%s: generator %+v is too large", filepath.Join(dir, modelFile), s)
+	}
+	g, err := NewGenerator(partition.NewEncoder(schema), j.Generator, rand.New(rand.NewPCG(0, 0)))
+	if err != nil {
+		return nil, err
+	}
+	t, err := nn.LoadTensors(filepath.Join(dir, weightsFile))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.CopyTo("", g.Net.Params()); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return NewModel(schema, g, j.Shares)
+}
+
+// AnyClass asks Sample for classes in their released shares.
+const AnyClass = -1
+
+// Sample draws a table of rows records, all of one class or, with AnyClass, of
+// classes in their released shares. A unit column gets a new unit in each row.
+func (m *Model) Sample(rows, class int, rng *rand.Rand) (*partition.Table, error) {
+	if rows < 1 {
+		return nil, fmt.Errorf("sample %d rows: want at least 1", rows)
+	}
+	if class != AnyClass && (class < 0 || class >= len(m.Shares)) {
+		return nil, fmt.Errorf("sample class %d of %d", class, len(m.Shares))
+	}
+	table := partition.NewTable(m.Schema)
+	const batch = 1024
+	x := make([]float32, batch*m.Generator.width)
+	classes := make([]int, batch)
+	for done := 0; done < rows; done += batch {
+		n := min(batch, rows-done)
+		for i := range n {
+			if classes[i] = class; class == AnyClass {
+				classes[i] = draw(m.Shares, rng)
+			}
+		}
+		m.Generator.Sample(x[:n*m.Generator.width], classes[:n], rng)
+		for i := range n {
+			unit := ""
+			if m.Schema.UnitColumn() >= 0 {
+				unit = strconv.Itoa(done + i + 1)
+			}
+			cells, err := m.encoder.Decode(x[i*m.Generator.width:(i+1)*m.Generator.width], classes[i], unit)
+			if err != nil {
+				return nil, err
+			}
+			if err := table.Append(cells, unit); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return table, nil
+}
+
+// ErrNoSuchClass marks a condition that names no class of the label.
+var ErrNoSuchClass = errors.New("no such class")
+
+// Class finds the class for a condition "label=value".
+func (m *Model) Class(column, value string) (int, error) {
+	classes := m.Schema.Classes()
+	if column != m.Schema.Label || len(classes) == 0 {
+		return 0, fmt.Errorf("%w: only the label %q can be asked for", ErrNoSuchClass, m.Schema.Label)
+	}
+	for i, c := range classes {
+		if c == value {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: label %q has the values %q", ErrNoSuchClass, column, classes)
+}
+
+func draw(shares []float64, rng *rand.Rand) int {
+	u := rng.Float64()
+	for i, s := range shares {
+		if u -= s; u < 0 {
+			return i
+		}
+	}
+	return len(shares) - 1
+}

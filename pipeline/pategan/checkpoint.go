@@ -1,0 +1,145 @@
+package pategan
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/pipeline"
+)
+
+// ErrCheckpoint marks a checkpoint that does not belong to this student.
+var ErrCheckpoint = errors.New("the checkpoint does not fit this run")
+
+// checkpointJSON is the part of a checkpoint that is not a tensor.
+type checkpointJSON struct {
+	Identity       string    `json:"identity"`
+	Random         string    `json:"random"`
+	Steps          [4]int    `json:"steps"`
+	Counts         []float64 `json:"counts"`
+	Spent          float64   `json:"spent"`
+	Classes        [][]int   `json:"classes"`
+	PendingTrain   []int     `json:"pending_training"`
+	PendingQueries []int     `json:"pending_queries"`
+}
+
+const checkpointKey = "pategan"
+
+// Save writes the whole state to path, so that a crash leaves the old or the
+// new checkpoint. identity names the run and all that its state depends on.
+func (t *Trainer) Save(path, identity string) error {
+	random, err := t.source.MarshalBinary()
+	if err != nil {
+		return fmt.Errorf("pategan: save random state: %w", err)
+	}
+	j := checkpointJSON{
+		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Counts: t.counts, Spent: t.spent,
+		Steps: [4]int{t.adam.Steps(), t.disc.adam.Steps(), t.referenceAdam.Steps(), t.average.Steps()},
+	}
+	set := nn.NewTensors()
+	for _, part := range t.parts() {
+		set.Add(part.prefix, part.params)
+	}
+	for i, r := range t.rounds {
+		set.Add(fmt.Sprintf("round%d.", i), r.tensors())
+		j.Classes = append(j.Classes, r.classes)
+	}
+	if q := t.pending; q != nil {
+		set.Add("pending.", questionTensors(q))
+		j.PendingTrain, j.PendingQueries = q.TrainingClasses, q.QueryClasses
+	}
+	raw, err := json.Marshal(j)
+	if err != nil {
+		return fmt.Errorf("pategan: encode checkpoint: %w", err)
+	}
+	set.Metadata[checkpointKey] = string(raw)
+	return nn.SaveTensors(path, set)
+}
+
+// Restore loads the state that Save wrote. It reports false when there is none,
+// and an error matching [ErrCheckpoint] when it is of another run.
+func (t *Trainer) Restore(path, identity string) (bool, error) {
+	set, err := nn.LoadTensors(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var j checkpointJSON
+	if err := json.Unmarshal([]byte(set.Metadata[checkpointKey]), &j); err != nil {
+		return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+	}
+	if j.Identity != identity {
+		return false, fmt.Errorf("%s: %w: it is of another run or of other options; use another output folder", path, ErrCheckpoint)
+	}
+	for _, part := range t.parts() {
+		if err := set.CopyTo(part.prefix, part.params); err != nil {
+			return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+		}
+	}
+	random, err := base64.StdEncoding.DecodeString(j.Random)
+	if err == nil {
+		err = t.source.UnmarshalBinary(random)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w: random state: %w", path, ErrCheckpoint, err)
+	}
+	t.adam.SetSteps(j.Steps[0])
+	t.disc.adam.SetSteps(j.Steps[1])
+	t.referenceAdam.SetSteps(j.Steps[2])
+	t.average.SetSteps(j.Steps[3])
+	t.counts, t.spent, t.rounds, t.pending = j.Counts, j.Spent, nil, nil
+	w := t.generator.Width()
+	for i, classes := range j.Classes {
+		n := len(classes)
+		r := &labelled{
+			classes: classes, x: make([]float32, n*(w+t.classes)),
+			share: make([]float32, n), known: make([]float32, n), before: make([]float32, n),
+		}
+		if err := set.CopyTo(fmt.Sprintf("round%d.", i), r.tensors()); err != nil {
+			return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+		}
+		t.rounds = append(t.rounds, r)
+	}
+	if len(j.PendingQueries) > 0 {
+		q := &pipeline.VoteQuestion{
+			Width: w, TrainingClasses: j.PendingTrain, QueryClasses: j.PendingQueries,
+			Training: make([]float32, len(j.PendingTrain)*w), Queries: make([]float32, len(j.PendingQueries)*w),
+		}
+		if err := set.CopyTo("pending.", questionTensors(q)); err != nil {
+			return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+		}
+		t.pending = q
+	}
+	return true, nil
+}
+
+type statePart struct {
+	prefix string
+	params []nn.Param
+}
+
+func (t *Trainer) parts() []statePart {
+	return []statePart{
+		{"generator.", t.generator.Net.Params()}, {"generator.adam.", t.adam.State()},
+		{"average.", t.average.Model().Params()},
+		{"discriminator.", t.disc.net.Params()}, {"discriminator.adam.", t.disc.adam.State()},
+		{"reference.", t.reference.Params()}, {"reference.adam.", t.referenceAdam.State()},
+	}
+}
+
+func (r *labelled) tensors() []nn.Param {
+	return []nn.Param{vector("x", r.x), vector("share", r.share), vector("known", r.known), vector("before", r.before)}
+}
+
+func questionTensors(q *pipeline.VoteQuestion) []nn.Param {
+	return []nn.Param{vector("training", q.Training), vector("queries", q.Queries)}
+}
+
+func vector(name string, x []float32) nn.Param {
+	return nn.Param{Name: name, Shape: []int{len(x)}, Value: x}
+}

@@ -1,0 +1,25 @@
+// Package pategan trains a generator from teachers' votes (PATE-GAN: Jordon,
+// Yoon and van der Schaar, ICLR 2019).
+//
+// Each round the student sends generated records; the teachers train on a part
+// of them and vote on the rest; the student learns from the noisy shares of
+// votes. Start with [New], then [Trainer.Run].
+//
+// It differs from the paper in three ways, each of which changes nothing about
+// the cost of a vote:
+//
+//   - Teachers are class-conditional, and by default vote real with the
+//     probability that their score gives relative to their own median over the
+//     round's queries, so that the shares of votes carry the size of a
+//     difference and not only its sign.
+//   - The student's discriminator accumulates: the votes of a round estimate
+//     the log-ratio of real to generated records at that time, so they fit the
+//     discriminator's change since then. Old labels stay true while the
+//     generator moves, and all of them are used.
+//   - The generator follows the tilted distribution, generated times exp of the
+//     discriminator's change, measured by a second, free discriminator between
+//     the generator and itself one round earlier. This keeps it from running
+//     after single labels.
+//
+// The student holds no real record. Its training is post-processing.
+package pategan

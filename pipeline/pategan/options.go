@@ -1,0 +1,190 @@
+package pategan
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Mechanism names how votes become releases.
+type Mechanism string
+
+// The mechanisms.
+const (
+	LNMax          Mechanism = "lnmax"
+	GNMax          Mechanism = "gnmax"
+	ConfidentGNMax Mechanism = "confident-gnmax"
+)
+
+// Vote names how teachers vote.
+type Vote string
+
+// The rules of voting; each casts one vote per teacher and query.
+const (
+	Calibrated Vote = "calibrated"
+	Relative   Vote = "relative"
+	Plain      Vote = "plain"
+	Coin       Vote = "coin"
+)
+
+// Options are the `pategan:` part of a run. The zero value of a field is not
+// its default; start from [DefaultOptions].
+type Options struct {
+	// Mechanism: gnmax (default; the cheapest for many labels), lnmax (the
+	// paper's; pure DP), confident-gnmax (charges little for a query that
+	// teachers disagree on, but answers fewer).
+	Mechanism Mechanism `yaml:"mechanism"`
+	// Votes: calibrated (default), relative (balanced, but unanimous over small
+	// differences), plain (the paper's; teachers soon call everything fake).
+	Votes Vote `yaml:"votes"`
+	// Release: histogram (default: the noisy counts, at the same
+	// data-independent cost) or winner (the paper's: one bit per query).
+	Release string `yaml:"release"`
+	// Labels is the number of queries of the whole run. More labels mean more
+	// noise on each. Default: 0, chosen from epsilon and the teachers.
+	Labels int `yaml:"labels"`
+	// Queries is the number of queries in each round. Default: 64. Fewer make
+	// more rounds, each with a fresher generator.
+	Queries int `yaml:"queries"`
+	// Noise sets sigma (gnmax) or lambda (lnmax) by hand. Default: 0, the
+	// least noise the budget allows for the labels.
+	Noise float64 `yaml:"noise"`
+	// ClassShare is the part of epsilon paid for the class shares. Default: 0.02.
+	ClassShare float64 `yaml:"class_share"`
+	// Threshold and ThresholdNoise belong to confident-gnmax: the share of
+	// teachers that must agree (default 0.6), and the noise of that test as a
+	// multiple of the answer's (default 3).
+	Threshold      float64 `yaml:"threshold"`
+	ThresholdNoise float64 `yaml:"threshold_noise"`
+	// Quorum is the share of the teachers without which a round does not
+	// count. Default: 0.9.
+	Quorum float64 `yaml:"quorum"`
+	// Deadline is how many seconds a round waits for the rest once it has a
+	// quorum. Default: 30.
+	Deadline float64 `yaml:"deadline"`
+
+	Teacher Teacher `yaml:"teacher"`
+	Student Student `yaml:"student"`
+}
+
+// Teacher says how teachers learn.
+type Teacher struct {
+	// Model: logistic (default) or hidden (one hidden layer; needs larger
+	// partitions).
+	Model string `yaml:"model"`
+	// Hidden is the width of the hidden layer. Default: 16.
+	Hidden int `yaml:"hidden"`
+	// Steps is the number of optimizer steps in each round. Default: 10.
+	Steps int `yaml:"steps"`
+	// Batch bounds the real and the generated records of a class in a step.
+	// Default: 32.
+	Batch int `yaml:"batch"`
+	// Training is the number of generated records that teachers train on in
+	// each round. Default: 64.
+	Training int `yaml:"training"`
+	// Rate is the step size, Decay pulls the weights to zero: the fewer records
+	// a teacher has, the more it needs. Defaults: 0.1 and 0.3.
+	Rate  float64 `yaml:"rate"`
+	Decay float64 `yaml:"decay"`
+}
+
+// Student says how the student learns. Its steps are free of cost.
+type Student struct {
+	// Noise is the number of random inputs of the generator. Default: 16.
+	Noise int `yaml:"noise"`
+	// Hidden and Layers shape generator and discriminators. Defaults: 64, 2.
+	Hidden int `yaml:"hidden"`
+	Layers int `yaml:"layers"`
+	// DiscriminatorSteps and GeneratorSteps are taken in each round. Defaults:
+	// 200 and 150.
+	DiscriminatorSteps int `yaml:"discriminator_steps"`
+	GeneratorSteps     int `yaml:"generator_steps"`
+	// DiscriminatorRate and GeneratorRate are Adam's step sizes. Defaults:
+	// 0.002 and 0.001.
+	DiscriminatorRate float64 `yaml:"discriminator_rate"`
+	GeneratorRate     float64 `yaml:"generator_rate"`
+	// Trust is how many votes' log-odds count as one unit of the log-ratio: the
+	// higher, the smaller the generator's steps. Default: 2.
+	Trust float64 `yaml:"trust"`
+	// Memory is the weight of a label relative to one of the next round.
+	// Default: 0.9. 1 keeps all labels alike.
+	Memory float64 `yaml:"memory"`
+	// Average is the decay of the generator's moving average per step.
+	// Default: 0.99.
+	Average float64 `yaml:"average"`
+}
+
+// DefaultOptions returns the defaults named at each field.
+func DefaultOptions() Options {
+	return Options{
+		Mechanism: GNMax, Votes: Calibrated, Release: "histogram",
+		Queries: 64, ClassShare: 0.02, Threshold: 0.6, ThresholdNoise: 3, Quorum: 0.9, Deadline: 30,
+		Teacher: Teacher{Model: "logistic", Hidden: 16, Steps: 10, Batch: 32, Training: 64, Rate: 0.1, Decay: 0.3},
+		Student: Student{
+			Noise: 16, Hidden: 64, Layers: 2, DiscriminatorSteps: 200, GeneratorSteps: 150,
+			DiscriminatorRate: 2e-3, GeneratorRate: 1e-3, Trust: 2, Memory: 0.9, Average: 0.99,
+		},
+	}
+}
+
+// Validate reports every option that cannot work.
+func (o Options) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("pategan."+format, args...))
+		}
+	}
+	oneOf := func(field, value string, of ...string) {
+		for _, v := range of {
+			if v == value {
+				return
+			}
+		}
+		check(false, "%s: %q is not one of %q", field, value, of)
+	}
+	between := func(field string, v, lo, hi float64) {
+		check(v >= lo && v <= hi, "%s: %v is not between %v and %v", field, v, lo, hi)
+	}
+	positive := func(field string, v float64) {
+		check(v > 0 && !math.IsInf(v, 0), "%s: %v is not above 0", field, v)
+	}
+	oneOf("mechanism", string(o.Mechanism), string(GNMax), string(LNMax), string(ConfidentGNMax))
+	oneOf("votes", string(o.Votes), string(Calibrated), string(Relative), string(Plain))
+	oneOf("release", o.Release, "histogram", "winner")
+	between("labels", float64(o.Labels), 0, 1e7)
+	between("queries", float64(o.Queries), 2, 65536)
+	check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
+	check(o.ClassShare > 0 && o.ClassShare < 1, "class_share: %v is not a part of epsilon, between 0 and 1", o.ClassShare)
+	check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1", o.Threshold)
+	positive("threshold_noise", o.ThresholdNoise)
+	check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
+	positive("deadline", o.Deadline)
+	oneOf("teacher.model", o.Teacher.Model, "logistic", "hidden")
+	between("teacher.hidden", float64(o.Teacher.Hidden), 1, 4096)
+	between("teacher.steps", float64(o.Teacher.Steps), 1, 10000)
+	between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
+	between("teacher.training", float64(o.Teacher.Training), 1, 65536)
+	positive("teacher.rate", o.Teacher.Rate)
+	check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate", o.Teacher.Decay)
+	between("student.noise", float64(o.Student.Noise), 1, 4096)
+	between("student.hidden", float64(o.Student.Hidden), 1, 4096)
+	between("student.layers", float64(o.Student.Layers), 1, 16)
+	between("student.discriminator_steps", float64(o.Student.DiscriminatorSteps), 1, 1e6)
+	between("student.generator_steps", float64(o.Student.GeneratorSteps), 1, 1e6)
+	positive("student.discriminator_rate", o.Student.DiscriminatorRate)
+	positive("student.generator_rate", o.Student.GeneratorRate)
+	positive("student.trust", o.Student.Trust)
+	check(o.Student.Memory > 0 && o.Student.Memory <= 1, "student.memory: %v is not above 0 and at most 1", o.Student.Memory)
+	check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
+	return errors.Join(errs...)
+}
+
+// LabelsFor returns the number of labels of a run that sets none. The noise
+// of a label grows with the root of their number, so the number that the
+// teachers can carry grows with the square of epsilon times their number; more
+// labels than a small student can use are not bought.
+func LabelsFor(epsilon float64, teachers int) int {
+	carried := math.Pow(epsilon*float64(teachers), 2) / 1000
+	return int(math.Round(math.Min(math.Max(carried, 256), 2048)))
+}

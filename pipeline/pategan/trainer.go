@@ -1,0 +1,230 @@
+package pategan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+)
+
+// firstVoteRound is the number of the first round of votes; round 0 asks for
+// the class counts.
+const firstVoteRound = 1
+
+// Trainer is the state of a student.
+type Trainer struct {
+	opts    Options
+	classes int
+	source  *rand.PCG
+	rng     *rand.Rand
+
+	generator *pipeline.Generator
+	adam      *nn.Adam
+	average   *nn.Average
+	disc      discriminator
+	// reference tells the generator from itself one round earlier.
+	reference     *nn.MLP
+	referenceAdam *nn.Adam
+
+	counts []float64
+	rounds []*labelled
+	// pending is the question of the next round. It is kept, so that a student
+	// that starts again asks the very same one.
+	pending *pipeline.VoteQuestion
+	spent   float64
+}
+
+// Progress tells how a run stands after a round.
+type Progress struct {
+	// Round counts rounds of votes from 1 to Rounds.
+	Round, Rounds int
+	EpsilonSpent  float64
+	Answered      int
+	Queries       int
+}
+
+// New returns an untrained student. The seed makes training repeatable and
+// protects nothing.
+func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	t := &Trainer{opts: opts, classes: classes, source: rand.NewPCG(seed, 0x5eed)}
+	t.rng = rand.New(t.source)
+	s := opts.Student
+	var err error
+	t.generator, err = pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes}, t.rng)
+	if err != nil {
+		return nil, err
+	}
+	widths := []int{e.Width() + classes}
+	for range s.Layers {
+		widths = append(widths, s.Hidden)
+	}
+	widths = append(widths, 1)
+	if t.disc.net, err = nn.NewMLP(t.rng, widths...); err != nil {
+		return nil, err
+	}
+	if t.reference, err = nn.NewMLP(t.rng, widths...); err != nil {
+		return nil, err
+	}
+	t.disc.net.Scale(0.1)
+	t.disc.classes, t.disc.trust, t.disc.memory = classes, float32(s.Trust), s.Memory
+	t.disc.adam = nn.NewAdam(t.disc.net.Params(), s.DiscriminatorRate)
+	t.disc.adam.Beta1, t.disc.adam.Beta2, t.disc.adam.Decay = 0.9, 0.99, 0.01
+	t.referenceAdam = nn.NewAdam(t.reference.Params(), s.DiscriminatorRate)
+	t.referenceAdam.Decay = 0.01
+	t.adam = nn.NewAdam(t.generator.Net.Params(), s.GeneratorRate)
+	t.average = nn.NewAverage(t.generator.Net, s.Average)
+	return t, nil
+}
+
+// Generator returns the moving average of the generator.
+func (t *Trainer) Generator() *pipeline.Generator { return t.generator.With(t.average.Model()) }
+
+// Shares returns the released class shares.
+func (t *Trainer) Shares() []float64 { return pipeline.Shares(t.counts) }
+
+// Run asks for the class counts and then for rounds of votes, learning after
+// each, until `labels` queries have been asked. After each step it calls keep,
+// which may store the state, and progress. A restored trainer goes on where it
+// was.
+func (t *Trainer) Run(ctx context.Context, oracle pipeline.Oracle, labels int, keep func() error, progress func(Progress)) error {
+	rounds := (labels + t.opts.Queries - 1) / t.opts.Queries
+	if t.counts == nil {
+		counts, err := oracle.ClassCounts(ctx, 0, t.classes)
+		if err != nil {
+			return err
+		}
+		if len(counts) != t.classes {
+			return fmt.Errorf("pategan: %d class counts for %d classes", len(counts), t.classes)
+		}
+		t.counts = counts
+	}
+	for len(t.rounds) < rounds {
+		if t.pending == nil {
+			t.pending = t.ask(min(t.opts.Queries, labels-len(t.rounds)*t.opts.Queries))
+			if err := keep(); err != nil {
+				return err
+			}
+		}
+		answer, err := oracle.Votes(ctx, uint64(firstVoteRound+len(t.rounds)), t.pending)
+		if err != nil {
+			return err
+		}
+		answered, err := t.learn(t.pending, answer)
+		if err != nil {
+			return err
+		}
+		t.pending, t.spent = nil, answer.EpsilonSpent
+		progress(Progress{Round: len(t.rounds), Rounds: rounds, EpsilonSpent: t.spent, Answered: answered, Queries: len(answer.Share)})
+	}
+	return keep()
+}
+
+// ask generates the records of the next round, all classes alike.
+func (t *Trainer) ask(queries int) *pipeline.VoteQuestion {
+	w := t.generator.Width()
+	q := &pipeline.VoteQuestion{Width: w, TrainingClasses: t.balanced(t.opts.Teacher.Training), QueryClasses: t.balanced(queries)}
+	q.Training = make([]float32, len(q.TrainingClasses)*w)
+	t.generator.Sample(q.Training, q.TrainingClasses, t.rng)
+	q.Queries = make([]float32, len(q.QueryClasses)*w)
+	t.generator.Sample(q.Queries, q.QueryClasses, t.rng)
+	return q
+}
+
+func (t *Trainer) balanced(n int) []int {
+	c := make([]int, n)
+	for i := range c {
+		c[i] = i % t.classes
+	}
+	return c
+}
+
+// errDiverged says that training left the numbers.
+var errDiverged = errors.New("pategan: training diverged; lower student.generator_rate or raise student.trust")
+
+// learn adds a round's labels, trains the discriminator on all rounds and moves
+// the generator.
+func (t *Trainer) learn(q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answered int, err error) {
+	n := len(q.QueryClasses)
+	if len(a.Share) != n || len(a.Answered) != n {
+		return 0, fmt.Errorf("pategan: %d shares and %d marks for %d queries", len(a.Share), len(a.Answered), n)
+	}
+	r := &labelled{
+		x:       inputs(nil, q.Queries, q.QueryClasses, q.Width, t.classes),
+		classes: q.QueryClasses, share: a.Share, known: make([]float32, n),
+	}
+	for i, ok := range a.Answered {
+		if ok {
+			r.known[i] = 1
+			answered++
+		}
+	}
+	r.before = append([]float32(nil), t.disc.net.Forward(r.x, n)...)
+	t.rounds = append(t.rounds, r)
+	old := t.disc.net.Clone()
+	t.disc.fit(t.rounds, t.opts.Student.DiscriminatorSteps, t.rng)
+	t.follow(old)
+	for _, p := range t.generator.Net.Params() {
+		for _, v := range p.Value {
+			if v != v {
+				return 0, errDiverged
+			}
+		}
+	}
+	return answered, nil
+}
+
+// follow moves the generator towards its own distribution at the start of the
+// round, tilted by exp(D - D_old): it descends the divergence
+// KL(generator || generated_then * exp(D - D_old)), whose first part is
+// estimated by the reference discriminator from generated records alone.
+func (t *Trainer) follow(old *nn.MLP) {
+	const batch = 128
+	w, in := t.generator.Width(), t.generator.Width()+t.classes
+	then := t.generator.With(t.generator.Net.Clone())
+	classes := t.balanced(batch)
+	now, before := make([]float32, batch*w), make([]float32, batch*w)
+	both := make([]float32, 2*batch*in)
+	grad, gradBoth := make([]float32, batch), make([]float32, 2*batch)
+	gradX := make([]float32, batch*w)
+	for range t.opts.Student.GeneratorSteps {
+		then.Sample(before, classes, t.rng)
+		t.generator.Sample(now, classes, t.rng)
+		inputs(both[:batch*in], now, classes, w, t.classes)
+		inputs(both[batch*in:], before, classes, w, t.classes)
+
+		out := t.reference.Forward(both, 2*batch)
+		for i := range batch {
+			gradBoth[i] = (nn.Sigmoid(out[i]) - 1) / (2 * batch)
+			gradBoth[batch+i] = nn.Sigmoid(out[batch+i]) / (2 * batch)
+		}
+		t.reference.Backward(gradBoth, true, false)
+		t.referenceAdam.Step()
+
+		clear(gradX)
+		add := func(net *nn.MLP, sign float32) {
+			net.Forward(both[:batch*in], batch)
+			for i := range grad {
+				grad[i] = sign / batch
+			}
+			dx := net.Backward(grad, false, true)
+			for i := range batch {
+				for j := range w {
+					gradX[i*w+j] += dx[i*in+j]
+				}
+			}
+		}
+		add(t.reference, 1)
+		add(t.disc.net, -1)
+		add(old, 1)
+		t.generator.Backward(gradX, now)
+		t.adam.Step()
+		t.average.Update(t.generator.Net)
+	}
+}

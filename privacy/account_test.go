@@ -1,0 +1,214 @@
+package privacy
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Figures of Balle and Wang's analytic Gaussian mechanism, computed by an
+// independent implementation of their Theorem 8.
+func TestAccountGaussian(t *testing.T) {
+	for _, c := range []struct {
+		sigma, sensitivity float64
+		count              int64
+		delta, epsilon     float64
+	}{
+		{12.264, 1, 100, 1e-6, 3.8795892929632485},
+		{82.516, 1, 1, 1e-6, 0.041420909555782225},
+		{406.819, math.Sqrt2, 3, 1e-6, 0.01945976459070943},
+		{0.969, math.Sqrt2, 1, 1e-8, 8.84633098798373},
+		{3.698, math.Sqrt2, 1000, 1e-8, 140.17251069807807},
+		{1.165, 1, 5000, 1e-5, 2099.888638289176},
+	} {
+		claim := mustAccount(t, []Event{{Kind: Gaussian, Sigma: c.sigma, Sensitivity: c.sensitivity, Count: c.count}}, c.delta)
+		closeTo(t, "epsilon", claim.Epsilon, c.epsilon, 1e-6)
+		if claim.Accountant != AccountantGDP || claim.ByAccountant[AccountantPure] != nil {
+			t.Errorf("accountant %q, pure %v; want gdp and none", claim.Accountant, claim.ByAccountant[AccountantPure])
+		}
+	}
+}
+
+// Costs per query, written out a second time.
+func TestRDPByHand(t *testing.T) {
+	for _, alpha := range []float64{1.5, 2, 8, 256} {
+		for _, c := range []struct {
+			name string
+			e    Event
+			want float64
+		}{
+			{"gnmax", Event{Kind: GNMax, Sigma: 29.92, Count: 1}, alpha / (29.92 * 29.92)},
+			{"gaussian", Event{Kind: Gaussian, Sigma: 4, Sensitivity: 3, Count: 2}, 2 * alpha * 9 / 32},
+			{"threshold test", Event{Kind: ConfidentGNMax, Sigma1: 26.22, Sigma2: 5, Asked: 1}, alpha / (2 * 26.22 * 26.22)},
+			{"confident", Event{Kind: ConfidentGNMax, Threshold: 3, Sigma1: 20, Sigma2: 5, Asked: 7, Answered: 3}, alpha * (7.0/800 + 3.0/25)},
+			{"laplace", Event{Kind: Laplace, Epsilon: 0.5, Count: 1}, responseRDP(0.5, alpha)},
+			{"lnmax", Event{Kind: LNMax, Lambda: 0.5, Count: 3}, 6 * responseRDP(0.5, alpha)},
+		} {
+			closeTo(t, c.name, mustRDP(t, c.e, alpha), c.want, 1e-9)
+		}
+	}
+}
+
+// responseRDP is the divergence of randomized response by its definition.
+func responseRDP(epsilon, alpha float64) float64 {
+	p := 1 / (1 + math.Exp(-epsilon))
+	return math.Log(math.Pow(p, alpha)*math.Pow(1-p, 1-alpha)+math.Pow(1-p, alpha)*math.Pow(p, 1-alpha)) / (alpha - 1)
+}
+
+// One LNMax query costs less in Rényi terms than any (2 lambda, 0)-DP release
+// can, and never more.
+func TestLNMaxIsBelowItsPureBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lambda := rapid.Float64Range(1e-6, 20).Draw(t, "lambda")
+		alpha := rapid.Float64Range(1.001, 1e4).Draw(t, "alpha")
+		got, err := Event{Kind: LNMax, Lambda: lambda, Count: 1}.RDP(alpha)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bound := pureRDP(2*lambda, alpha); got > bound*(1+1e-9) {
+			t.Fatalf("%g is above %g", got, bound)
+		}
+	})
+}
+
+func TestAccountPureAndMixed(t *testing.T) {
+	one := mustAccount(t, []Event{{Kind: Laplace, Epsilon: 0.3, Count: 1}}, 1e-12)
+	if pure := *one.ByAccountant[AccountantPure]; pure != 0.3 || one.Epsilon > 0.3 || one.Epsilon < 0.2999 {
+		t.Errorf("one Laplace release costs %v, %v by pure DP; want 0.3", one.Epsilon, pure)
+	}
+	many := mustAccount(t, []Event{{Kind: LNMax, Lambda: 0.005, Count: 1000}}, 1e-5)
+	if many.Accountant != AccountantRDP || many.Epsilon >= 1 {
+		t.Errorf("1000 LNMax queries cost %v by %s, want rdp far below the sum 10", many.Epsilon, many.Accountant)
+	}
+	gaussian := Event{Kind: GNMax, Sigma: 40, Count: 20}
+	alone := mustAccount(t, []Event{gaussian}, 1e-5)
+	mixed := mustAccount(t, []Event{gaussian, {Kind: Laplace, Epsilon: 0.02, Count: 1}}, 1e-5)
+	if mixed.Accountant != AccountantGDP || mixed.Epsilon <= alone.Epsilon || mixed.Epsilon > alone.Epsilon+0.02 {
+		t.Errorf("mixed epsilon is %v by %s, alone %v", mixed.Epsilon, mixed.Accountant, alone.Epsilon)
+	}
+	nothing := mustAccount(t, nil, 1e-5)
+	if nothing.Epsilon != 0 {
+		t.Errorf("nothing costs %v", nothing.Epsilon)
+	}
+}
+
+func TestClaimJSON(t *testing.T) {
+	claim := mustAccount(t, []Event{{Kind: Gaussian, Sigma: 1e9, Sensitivity: 1, Count: 1}}, 0.5)
+	raw, err := json.Marshal(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"delta":0.5,"epsilon":0,"accountant":"gdp","by_accountant":{"gdp":0,"pure":null,"rdp":0}}`
+	if string(raw) != want {
+		t.Errorf("claim is %s, want %s", raw, want)
+	}
+}
+
+func TestAccountRefuses(t *testing.T) {
+	ok := []Event{{Kind: Laplace, Epsilon: 1, Count: 1}}
+	for _, delta := range []float64{0, 1, -1, 2, math.NaN(), math.Inf(1)} {
+		var field *FieldError
+		if _, err := Account(ok, delta); !errors.As(err, &field) || field.Field != "delta" {
+			t.Errorf("delta %v: error is %v", delta, err)
+		}
+		if _, err := FilterEpsilon(ok, delta); err == nil {
+			t.Errorf("delta %v: the filter has no error", delta)
+		}
+	}
+	for _, tiny := range []Event{
+		{Kind: GNMax, Sigma: 1e-300, Count: 1},
+		{Kind: ConfidentGNMax, Sigma1: 1, Sigma2: 1e-300, Asked: 1},
+		{Kind: LNMax, Lambda: math.MaxFloat64, Count: 2},
+	} {
+		if claim, err := Account([]Event{tiny}, 1e-5); err == nil {
+			t.Errorf("%+v: no error but %+v", tiny, claim)
+		}
+		b := Budget{Epsilon: 1e300, Delta: 0.5}
+		if _, err := b.Admit(nil, []Event{tiny}); err == nil {
+			t.Errorf("%+v: the filter admits it", tiny)
+		}
+	}
+	for _, alpha := range []float64{1, 0.5, math.NaN(), math.Inf(1)} {
+		if _, err := ok[0].RDP(alpha); err == nil {
+			t.Errorf("order %v: no error", alpha)
+		}
+	}
+}
+
+// drawEvent makes events of all kinds, from cheap to dear.
+func drawEvent(t *rapid.T) Event {
+	logUniform := func(name string, lo, hi float64) float64 {
+		return math.Exp(rapid.Float64Range(math.Log(lo), math.Log(hi)).Draw(t, name))
+	}
+	count := rapid.Int64Range(1, 2000)
+	switch kind := rapid.SampledFrom(kinds).Draw(t, "kind"); kind {
+	case Gaussian:
+		return Event{Kind: kind, Sigma: logUniform("sigma", 0.5, 1e4), Sensitivity: logUniform("sensitivity", 0.1, 10), Count: count.Draw(t, "count")}
+	case GNMax:
+		return Event{Kind: kind, Sigma: logUniform("sigma", 1, 1e4), Count: count.Draw(t, "count")}
+	case ConfidentGNMax:
+		asked := count.Draw(t, "asked")
+		return Event{Kind: kind, Threshold: 10, Sigma1: logUniform("sigma1", 1, 1e4), Sigma2: logUniform("sigma2", 1, 1e4),
+			Asked: asked, Answered: rapid.Int64Range(0, asked).Draw(t, "answered")}
+	case LNMax:
+		return Event{Kind: kind, Lambda: logUniform("lambda", 1e-5, 1), Count: count.Draw(t, "count")}
+	default:
+		return Event{Kind: kind, Epsilon: logUniform("epsilon", 1e-5, 1), Count: count.Draw(t, "count")}
+	}
+}
+
+func drawEvents(t *rapid.T, atMost int) []Event {
+	return rapid.SliceOfN(rapid.Custom(drawEvent), 0, atMost).Draw(t, "events")
+}
+
+var drawDelta = rapid.SampledFrom([]float64{1e-12, 1e-8, 1e-5, 1e-2})
+
+func TestAddingAnEventNeverLowersEpsilon(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := drawEvents(t, 4)
+		more := append(append([]Event(nil), events...), drawEvent(t))
+		delta := drawDelta.Draw(t, "delta")
+		before, err := Account(events, delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := Account(more, delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after.Epsilon < before.Epsilon*(1-1e-12) {
+			t.Fatalf("epsilon falls from %v to %v", before.Epsilon, after.Epsilon)
+		}
+		if filterEpsilon(Merge(more), delta) < filterEpsilon(Merge(events), delta)*(1-1e-12) {
+			t.Fatal("the filter's epsilon falls")
+		}
+	})
+}
+
+func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events, delta := drawEvents(t, 4), drawDelta.Draw(t, "delta")
+		claim, err := Account(events, delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, epsilon := range claim.ByAccountant {
+			if epsilon != nil && *epsilon < claim.Epsilon {
+				t.Fatalf("%s has %v, the claim is %v", name, *epsilon, claim.Epsilon)
+			}
+		}
+		if filter := filterEpsilon(Merge(events), delta); claim.Epsilon > filter*(1+1e-12) {
+			t.Fatalf("claim %v is above the filter's %v", claim.Epsilon, filter)
+		}
+		smaller, err := Account(events, delta/10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if smaller.Epsilon < claim.Epsilon*(1-1e-12) {
+			t.Fatal("epsilon falls with delta")
+		}
+	})
+}

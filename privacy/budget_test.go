@@ -1,0 +1,197 @@
+package privacy
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestNewBudget(t *testing.T) {
+	if b, err := NewBudget(1, 1e-5); err != nil || b != (Budget{Epsilon: 1, Delta: 1e-5}) {
+		t.Errorf("got %+v, %v", b, err)
+	}
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		epsilon, delta float64
+		field          string
+	}{
+		{0, 1e-5, "epsilon"}, {-1, 1e-5, "epsilon"}, {nan, 1e-5, "epsilon"}, {inf, 1e-5, "epsilon"},
+		{1, 0, "delta"}, {1, 1, "delta"}, {1, -0.1, "delta"}, {1, 1.1, "delta"}, {1, nan, "delta"},
+	} {
+		var field *FieldError
+		if _, err := NewBudget(c.epsilon, c.delta); !errors.As(err, &field) || field.Field != c.field {
+			t.Errorf("(%v, %v): error is %v, want one about %s", c.epsilon, c.delta, err, c.field)
+		}
+		b := Budget{Epsilon: c.epsilon, Delta: c.delta}
+		if _, err := b.Admit(nil, validEvents[1:2]); err == nil {
+			t.Errorf("(%v, %v) admits", c.epsilon, c.delta)
+		}
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	b := Budget{Epsilon: 1, Delta: 1e-5}
+	spent := []Event{{Kind: GNMax, Sigma: 80, Count: 100}}
+	next := []Event{{Kind: GNMax, Sigma: 80, Count: 10}}
+	claim, err := b.Admit(spent, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	together := mustAccount(t, []Event{{Kind: GNMax, Sigma: 80, Count: 110}}, 1e-5)
+	closeTo(t, "claim", claim.Epsilon, together.Epsilon, 1e-12)
+	if spent[0].Count != 100 || len(next) != 1 {
+		t.Error("the lists were changed")
+	}
+
+	_, err = b.Admit(spent, []Event{{Kind: GNMax, Sigma: 80, Count: 1000}})
+	var over *OverBudgetError
+	if !errors.Is(err, ErrOverBudget) || !errors.As(err, &over) {
+		t.Fatalf("error is %v", err)
+	}
+	closeTo(t, "spent", over.Spent, mustAccount(t, spent, 1e-5).Epsilon, 1e-12)
+	if over.Needed <= 1 || over.Budget != b || !strings.Contains(err.Error(), "budget is epsilon 1") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := b.Admit(spent, []Event{{Kind: GNMax, Sigma: 80}}); err == nil || errors.Is(err, ErrOverBudget) {
+		t.Errorf("an invalid event: error is %v", err)
+	}
+}
+
+// An adaptive analyst who asks whatever comes to mind never gets a list past
+// either of the two rules, nor a claim above the budget.
+func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := Budget{Epsilon: rapid.SampledFrom([]float64{0.1, 1, 10, 200}).Draw(t, "epsilon"), Delta: drawDelta.Draw(t, "delta")}
+		var spent []Event
+		for range rapid.IntRange(1, 8).Draw(t, "questions") {
+			next := []Event{drawEvent(t)}
+			claim, err := b.Admit(spent, next)
+			if errors.Is(err, ErrOverBudget) {
+				var over *OverBudgetError
+				if errors.As(err, &over); over.Needed < b.Epsilon*(1-1e-9) {
+					t.Fatalf("refused at %v of %v", over.Needed, b.Epsilon)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			spent = append(spent, next...)
+			if claim.Epsilon > b.Epsilon*(1+1e-12) {
+				t.Fatalf("claim %v passes the budget %v", claim.Epsilon, b.Epsilon)
+			}
+			// The rules once more, from their definitions.
+			mu2, pure := 0.0, 0.0
+			for _, e := range spent {
+				switch n := float64(e.Count); e.Kind {
+				case Gaussian:
+					mu2 += n * e.Sensitivity * e.Sensitivity / e.Sigma / e.Sigma
+					pure = math.Inf(1)
+				case GNMax:
+					mu2 += n * 2 / e.Sigma / e.Sigma
+					pure = math.Inf(1)
+				case ConfidentGNMax:
+					mu2 += float64(e.Asked)/e.Sigma1/e.Sigma1 + float64(e.Answered)*2/e.Sigma2/e.Sigma2
+					pure = math.Inf(1)
+				case LNMax:
+					mu2 += 2 * n * math.Pow(pureMu(e.Lambda), 2)
+					pure += 2 * n * e.Lambda
+				default:
+					mu2 += n * math.Pow(pureMu(e.Epsilon), 2)
+					pure += n * e.Epsilon
+				}
+			}
+			if pure > b.Epsilon*(1+1e-12) && gdpEpsilon(math.Sqrt(mu2), b.Delta) > b.Epsilon*(1+1e-9) {
+				t.Fatalf("admitted %+v under %+v", spent, b)
+			}
+		}
+	})
+}
+
+func TestCalibration(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := Budget{Epsilon: rapid.SampledFrom([]float64{0.1, 1, 3, 10}).Draw(t, "epsilon"), Delta: drawDelta.Draw(t, "delta")}
+		queries := rapid.Int64Range(1, 100000).Draw(t, "queries")
+		var other []Event
+		if rapid.Bool().Draw(t, "with class shares") {
+			other = []Event{{Kind: Laplace, Epsilon: b.Epsilon / 20, Count: 1}}
+		}
+		sigma, err := GNMaxSigma(b, queries, other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits := func(e Event) bool {
+			_, err := b.Admit(other, []Event{e})
+			return err == nil
+		}
+		if !fits(Event{Kind: GNMax, Sigma: sigma, Count: queries}) {
+			t.Fatalf("sigma %v does not fit", sigma)
+		}
+		if sigma > MinSigma && fits(Event{Kind: GNMax, Sigma: sigma * (1 - 1e-6), Count: queries}) {
+			t.Fatalf("sigma %v is not the smallest", sigma)
+		}
+		lambda, err := LNMaxLambda(b, queries, other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !fits(Event{Kind: LNMax, Lambda: lambda, Count: queries}) {
+			t.Fatalf("lambda %v does not fit", lambda)
+		}
+		if fits(Event{Kind: LNMax, Lambda: lambda * (1 + 1e-6), Count: queries}) {
+			t.Fatalf("lambda %v is not the largest", lambda)
+		}
+	})
+}
+
+// A run that was calibrated and then charged round by round, with its class
+// shares in the middle, asks all of its queries.
+func TestCalibratedRunUsesItsBudget(t *testing.T) {
+	b := Budget{Epsilon: 1, Delta: 1e-5}
+	share := Event{Kind: Laplace, Epsilon: 0.05, Count: 1}
+	sigma, err := GNMaxSigma(b, 3200, []Event{share})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spent []Event
+	charge := func(e Event) {
+		t.Helper()
+		if _, err := b.Admit(spent, []Event{e}); err != nil {
+			t.Fatal(err)
+		}
+		spent = Merge(append(spent, e))
+	}
+	for range 50 {
+		charge(Event{Kind: GNMax, Sigma: sigma, Count: 32})
+	}
+	charge(share)
+	for range 50 {
+		charge(Event{Kind: GNMax, Sigma: sigma, Count: 32})
+	}
+	if _, err := b.Admit(spent, []Event{{Kind: GNMax, Sigma: sigma, Count: 1}}); !errors.Is(err, ErrOverBudget) {
+		t.Errorf("one query more: error is %v", err)
+	}
+}
+
+func TestCalibrationRefuses(t *testing.T) {
+	b := Budget{Epsilon: 1, Delta: 1e-5}
+	full := []Event{{Kind: GNMax, Sigma: 1, Count: 100}}
+	for name, calibrate := range map[string]func(Budget, int64, []Event) (float64, error){"sigma": GNMaxSigma, "lambda": LNMaxLambda} {
+		if got, err := calibrate(b, 10, full); !errors.Is(err, ErrOverBudget) {
+			t.Errorf("%s with nothing left: %v, %v", name, got, err)
+		}
+		for _, queries := range []int64{0, -1} {
+			if got, err := calibrate(b, queries, nil); err == nil {
+				t.Errorf("%s for %d queries: %v", name, queries, got)
+			}
+		}
+		if got, err := calibrate(Budget{}, 1, nil); err == nil {
+			t.Errorf("%s without a budget: %v", name, got)
+		}
+		if got, err := calibrate(b, 1, []Event{{Kind: "?"}}); err == nil {
+			t.Errorf("%s beside an unknown event: %v", name, got)
+		}
+	}
+}

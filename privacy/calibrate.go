@@ -1,0 +1,77 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+)
+
+// MinSigma is the smallest standard deviation of integer Gaussian noise that
+// package gnmax draws, in counts, and the smallest that [GNMaxSigma] returns.
+const MinSigma = 1
+
+// GNMaxSigma returns the smallest noise per bin such that the budget's filter
+// admits that many GNMax queries on top of the other events; at least
+// [MinSigma]. An [*OverBudgetError] says that the others leave no room.
+func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
+	if err := checkCalibration(b, queries, other); err != nil {
+		return 0, err
+	}
+	left := square(gdpMu(b.Epsilon, b.Delta)) - square(totalMu(Merge(other)))
+	if !(left > 0) {
+		return 0, noRoom(b, other)
+	}
+	// queries * 2/sigma² <= left. The last digits of sums depend on their
+	// order, so a little noise is added until the filter agrees.
+	sigma := max(MinSigma, math.Sqrt(2*float64(queries)/left)*(1+1e-12))
+	for range 60 {
+		if _, err := b.admit(other, []Event{{Kind: GNMax, Sigma: sigma, Count: queries}}); err == nil {
+			return sigma, nil
+		}
+		sigma *= 1 + 1e-9
+	}
+	return 0, noRoom(b, other)
+}
+
+// LNMaxLambda returns the largest lambda (inverse scale of the noise per bin)
+// such that the budget's filter admits that many LNMax queries on top of the
+// other events. An [*OverBudgetError] says that the others leave no room.
+func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
+	if err := checkCalibration(b, queries, other); err != nil {
+		return 0, err
+	}
+	admits := func(lambda float64) bool {
+		_, err := b.admit(other, []Event{{Kind: LNMax, Lambda: lambda, Count: queries}})
+		return err == nil
+	}
+	// Neither rule of the filter reaches above this: by pure DP lambda is at
+	// most epsilon/2, and by Gaussian DP pureMu(lambda) < mu.
+	hi := 1.0
+	for admits(hi) {
+		hi *= 2
+	}
+	lo, _ := bisect(0, hi, admits)
+	lo *= 1 - 1e-12 // room for sums in another order
+	if !positive(lo) || !admits(lo) {
+		return 0, noRoom(b, other)
+	}
+	return lo, nil
+}
+
+func checkCalibration(b Budget, queries int64, other []Event) error {
+	if err := b.Validate(); err != nil {
+		return fmt.Errorf("budget: %w", err)
+	}
+	if queries < 1 {
+		return fieldErrorf("queries", "is %d; it must be at least 1", queries)
+	}
+	_, err := validMerged(other)
+	return err
+}
+
+func noRoom(b Budget, other []Event) error {
+	refusal := &OverBudgetError{Budget: b, Needed: math.Inf(1)}
+	if spent, err := FilterEpsilon(other, b.Delta); err == nil {
+		refusal.Spent = spent
+	}
+	return fmt.Errorf("no noise is large enough for these queries: %w", refusal)
+}

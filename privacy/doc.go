@@ -1,0 +1,38 @@
+// Package privacy says what releases cost and whether another one may be made.
+//
+// Start with [Account]: a list of [Event] values (what was released, with which
+// noise, how often) and a delta give a [Claim], the smallest epsilon that the
+// accountants of this package can prove. [Budget.Admit] is the filter in front
+// of every release, [Entry] and [VerifyLedger] are the log behind it, and
+// [GNMaxSigma] and [LNMaxLambda] turn a budget into noise.
+//
+// # Neighbouring datasets
+//
+// Two datasets are neighbours when one privacy unit is added to, or removed
+// from, one of them. Partitions are disjoint, so that a unit reaches one
+// teacher, and a teacher casts one vote per query: a histogram of votes changes
+// by one vote that moves from one bin to another, and never in its total. All
+// costs of the vote mechanisms are stated for such a move.
+//
+// # Two statements, kept apart
+//
+// [Account] answers: what do these releases cost, their number and noise taken
+// as given? It may take the smallest of several proofs, since each of them
+// holds for the same list.
+//
+// [Budget.Admit] answers: may this be released too, where the list so far was
+// itself chosen in the light of earlier answers? Proofs for such fully adaptive
+// lists are fewer, and one may not pick the most favourable of them after the
+// fact. See [FilterEpsilon] for the rule and its sources. The rule is never
+// below the claim, so that a claim never passes a budget that the filter
+// guarded.
+//
+// # What it does not promise
+//
+// The figures are float64: relative errors of about 1e-13 are not rounded up,
+// except where subtraction would magnify them. Nothing here knows whether noise
+// was really drawn; see package gnmax for that. A ledger is a hash chain, not a
+// signature: who holds the only copy can write another one from the start, and
+// who drops whole runs from its end is found by comparing its head with the one
+// in the release certificate.
+package privacy

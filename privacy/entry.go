@@ -1,0 +1,200 @@
+package privacy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// The types of ledger entries.
+const (
+	EntryOpen    = "open"    // a dataset and its budget; the first entry of a ledger
+	EntryRun     = "run"     // a run and its budget
+	EntryRelease = "release" // an answer and what it cost
+	EntryClose   = "close"   // the end of a run
+)
+
+// timeLayout is RFC 3339 in UTC with milliseconds.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// FormatTime writes a time as ledger entries have it: RFC 3339, UTC,
+// milliseconds.
+func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// Entry is one line of the ledger of one dataset. Fill in what belongs to its
+// type, then [Entry.Seal] it to the entry before.
+//
+//	open     dataset, budget, unit, neighbouring
+//	run      dataset, run, budget
+//	release  dataset, run, round, purpose, events, queries, answered, epsilon_spent, release_sha256
+//	close    dataset, run, epsilon_spent
+//
+// Time and fence belong to all of them.
+type Entry struct {
+	Seq          uint64  `json:"seq"`  // from 1, without gaps
+	Time         string  `json:"time"` // see FormatTime
+	Type         string  `json:"type"`
+	Dataset      string  `json:"dataset"`
+	Run          string  `json:"run,omitempty"`
+	Round        *uint64 `json:"round,omitempty"`
+	Purpose      string  `json:"purpose,omitempty"` // of a release: "labels", "class-share", ...
+	Budget       *Budget `json:"budget,omitempty"`
+	Unit         string  `json:"unit,omitempty"`         // "record" or the column of the privacy unit
+	Neighbouring string  `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
+	Events       []Event `json:"events,omitempty"`
+	Queries      int64   `json:"queries,omitempty"`
+	Answered     int64   `json:"answered,omitempty"`
+	// EpsilonSpent is the claim of the run after this entry, at the run's delta.
+	EpsilonSpent  float64 `json:"epsilon_spent"`
+	ReleaseSHA256 string  `json:"release_sha256,omitempty"` // hex, of the stored answer
+	Fence         int64   `json:"fence"`                    // of the leadership that wrote it; never falls
+	Previous      string  `json:"previous"`                 // hash of the entry before, empty for the first
+	Hash          string  `json:"hash"`                     // hex SHA-256 of the canonical form with an empty hash
+}
+
+// Canonical returns the one JSON form of the entry, as it stands in a ledger
+// file without the line's end: fields in the order of the struct, no white
+// space, numbers as encoding/json writes them.
+func (e Entry) Canonical() ([]byte, error) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("ledger entry %d: %w", e.Seq, err)
+	}
+	return line, nil
+}
+
+// Seal chains the entry to the one before (nil for the first of a ledger): it
+// sets Seq, Previous and Hash. It refuses an entry whose fields do not fit its
+// type, and leaves it as it was then.
+func (e *Entry) Seal(previous *Entry) error {
+	sealed := *e
+	sealed.Seq, sealed.Previous = 1, ""
+	if previous != nil {
+		sealed.Seq, sealed.Previous = previous.Seq+1, previous.Hash
+	}
+	if err := sealed.validate(); err != nil {
+		return fmt.Errorf("ledger entry %d: %w", sealed.Seq, err)
+	}
+	hash, err := sealed.digest()
+	if err != nil {
+		return err
+	}
+	sealed.Hash = hash
+	*e = sealed
+	return nil
+}
+
+// digest is what Hash must be.
+func (e Entry) digest() (string, error) {
+	e.Hash = ""
+	line, err := e.Canonical()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// parseEntry reads a line and accepts its canonical form alone, so that two
+// different lines never mean the same entry.
+func parseEntry(line []byte) (Entry, error) {
+	var e Entry
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return Entry{}, fmt.Errorf("not a ledger entry: %w", err)
+	}
+	canonical, err := e.Canonical()
+	if err != nil {
+		return Entry{}, err
+	}
+	if !bytes.Equal(line, canonical) {
+		return Entry{}, errors.New("not in canonical form: the line was edited or written by another program")
+	}
+	return e, nil
+}
+
+// validate checks that fields fit the type, without looking at other entries.
+func (e Entry) validate() error {
+	for _, f := range []struct{ name, value string }{
+		{"dataset", e.Dataset}, {"run", e.Run}, {"purpose", e.Purpose},
+		{"unit", e.Unit}, {"neighbouring", e.Neighbouring},
+	} {
+		if !utf8.ValidString(f.value) {
+			return fieldErrorf(f.name, "is not UTF-8") // JSON would change it silently
+		}
+	}
+	if t, err := time.Parse(timeLayout, e.Time); err != nil || FormatTime(t) != e.Time {
+		return fieldErrorf("time", "is %q; it must look like %s", e.Time, timeLayout)
+	}
+	if e.Fence < 0 {
+		return fieldErrorf("fence", "is %d; it must not be negative", e.Fence)
+	}
+	fields, known := entryFields[e.Type]
+	if !known {
+		return fieldErrorf("type", "is %q; it must be open, run, release or close", e.Type)
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"dataset", e.Dataset != ""}, {"run", e.Run != ""}, {"round", e.Round != nil},
+		{"purpose", e.Purpose != ""}, {"budget", e.Budget != nil}, {"unit", e.Unit != ""},
+		{"neighbouring", e.Neighbouring != ""}, {"events", len(e.Events) > 0},
+		{"release_sha256", e.ReleaseSHA256 != ""},
+	} {
+		if f.set != fields[f.name] {
+			if f.set {
+				return fieldErrorf(f.name, "does not belong to an entry of type %s", e.Type)
+			}
+			return fieldErrorf(f.name, "is missing in an entry of type %s", e.Type)
+		}
+	}
+	if e.Budget != nil {
+		if err := e.Budget.Validate(); err != nil {
+			return fmt.Errorf("budget: %w", err)
+		}
+	}
+	for i, event := range e.Events {
+		if err := event.Validate(); err != nil {
+			return fmt.Errorf("event %d: %w", i+1, err)
+		}
+	}
+	if !finite(e.EpsilonSpent) || e.EpsilonSpent < 0 {
+		return fieldErrorf("epsilon_spent", "is %v; it must be a number, zero or more", e.EpsilonSpent)
+	}
+	if e.Type == EntryRelease {
+		return e.validateRelease()
+	}
+	if e.Queries != 0 || e.Answered != 0 {
+		return fieldErrorf("queries", "and answered belong to releases only")
+	}
+	if e.Type != EntryClose && e.EpsilonSpent != 0 {
+		return fieldErrorf("epsilon_spent", "must be 0 in an entry of type %s", e.Type)
+	}
+	return nil
+}
+
+// entryFields says which optional fields an entry of a type has; it has all of
+// them and no others.
+var entryFields = map[string]map[string]bool{
+	EntryOpen:    {"dataset": true, "budget": true, "unit": true, "neighbouring": true},
+	EntryRun:     {"dataset": true, "run": true, "budget": true},
+	EntryRelease: {"dataset": true, "run": true, "round": true, "purpose": true, "events": true, "release_sha256": true},
+	EntryClose:   {"dataset": true, "run": true},
+}
+
+func (e Entry) validateRelease() error {
+	if e.Queries < 0 || e.Answered < 0 || e.Answered > e.Queries {
+		return fieldErrorf("answered", "is %d of %d queries; it must be between 0 and queries", e.Answered, e.Queries)
+	}
+	if sum, err := hex.DecodeString(e.ReleaseSHA256); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != e.ReleaseSHA256 {
+		return fieldErrorf("release_sha256", "is not a SHA-256 in lower-case hex")
+	}
+	return nil
+}

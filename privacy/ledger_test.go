@@ -1,0 +1,420 @@
+package privacy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// writer appends entries the way a coordinator does.
+type writer struct {
+	t       testing.TB
+	entries []Entry
+	spent   map[string][]Event
+	deltas  map[string]float64
+}
+
+func newWriter(t testing.TB, budget Budget) *writer {
+	w := &writer{t: t, spent: map[string][]Event{}, deltas: map[string]float64{}}
+	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"})
+	return w
+}
+
+// add seals whatever it is given, right or wrong in its place.
+func (w *writer) add(e Entry) {
+	w.t.Helper()
+	e.Time = FormatTime(time.Date(2026, 1, 2, 3, 4, len(w.entries), 5e6, time.UTC))
+	if e.Dataset == "" {
+		e.Dataset = "flchain"
+	}
+	if e.Fence == 0 {
+		e.Fence = 7
+	}
+	var previous *Entry
+	if n := len(w.entries); n > 0 {
+		previous = &w.entries[n-1]
+	}
+	if err := e.Seal(previous); err != nil {
+		w.t.Fatal(err)
+	}
+	w.entries = append(w.entries, e)
+}
+
+func (w *writer) open(run string, budget Budget) {
+	w.t.Helper()
+	w.deltas[run] = budget.Delta
+	w.add(Entry{Type: EntryRun, Run: run, Budget: &budget})
+}
+
+func (w *writer) release(run string, round uint64, events ...Event) {
+	w.t.Helper()
+	w.spent[run] = append(w.spent[run], events...)
+	w.add(Entry{Type: EntryRelease, Run: run, Round: &round, Purpose: "labels", Events: events, Queries: 32, Answered: 30,
+		EpsilonSpent: w.epsilon(run), ReleaseSHA256: strings.Repeat("0a", 32)})
+}
+
+func (w *writer) close(run string) {
+	w.t.Helper()
+	w.add(Entry{Type: EntryClose, Run: run, EpsilonSpent: w.epsilon(run)})
+}
+
+func (w *writer) epsilon(run string) float64 {
+	w.t.Helper()
+	claim, err := Account(w.spent[run], w.deltas[run])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return claim.Epsilon
+}
+
+// bytes is the ledger file.
+func (w *writer) bytes() []byte {
+	w.t.Helper()
+	var out bytes.Buffer
+	for _, e := range w.entries {
+		line, err := e.Canonical()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out.Write(line)
+		out.WriteByte('\n')
+	}
+	return out.Bytes()
+}
+
+var (
+	confident = Event{Kind: ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32, Answered: 30}
+	shares    = Event{Kind: Laplace, Epsilon: 0.05, Count: 1}
+	labels    = Event{Kind: GNMax, Sigma: 150, Count: 32}
+)
+
+// goodLedger has two runs, interleaved and closed.
+func goodLedger(t testing.TB) *writer {
+	w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
+	w.open("one", Budget{Epsilon: 1, Delta: 1e-5})
+	w.release("one", 0, shares)
+	w.release("one", 1, confident)
+	w.open("two", Budget{Epsilon: 2, Delta: 1e-6})
+	w.release("two", 0, labels, shares)
+	w.release("one", 2, confident)
+	w.close("one")
+	w.release("two", 5, labels)
+	w.close("two")
+	return w
+}
+
+func verify(ledger []byte) (Verification, error) { return VerifyLedger(bytes.NewReader(ledger)) }
+
+func TestVerifyLedger(t *testing.T) {
+	w := goodLedger(t)
+	v, err := verify(w.bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Entries != 10 || v.Head != w.entries[9].Hash || v.Dataset != "flchain" || v.Unit != "record" || v.Budget.Epsilon != 3 {
+		t.Errorf("verification is %+v", v)
+	}
+	for name, releases := range map[string]int{"one": 3, "two": 2} {
+		run := v.Runs[name]
+		if !run.Closed || run.Releases != releases || run.Queries != int64(32*releases) || run.Answered != int64(30*releases) {
+			t.Errorf("run %s is %+v", name, run)
+		}
+		closeTo(t, "epsilon of run "+name, run.Claim.Epsilon, w.epsilon(name), 1e-12)
+	}
+	all := mustAccount(t, append(w.spent["one"], w.spent["two"]...), 1e-5)
+	closeTo(t, "epsilon of the dataset", v.Claim.Epsilon, all.Epsilon, 1e-12)
+}
+
+func TestVerifyFindsAnOpenRun(t *testing.T) {
+	w := goodLedger(t)
+	w.entries = w.entries[:9]
+	v, err := verify(w.bytes())
+	var unclosed *UnclosedError
+	if !errors.Is(err, ErrUnclosed) || !errors.As(err, &unclosed) || !slices.Equal(unclosed.Runs, []string{"two"}) {
+		t.Fatalf("error is %v", err)
+	}
+	if v.Entries != 9 || v.Runs["two"].Releases != 2 || v.Runs["two"].Claim.Epsilon <= 0 || v.Claim.Epsilon <= 0 {
+		t.Errorf("the verification was not filled in: %+v", v)
+	}
+	w.entries = w.entries[:2] // a run without any release
+	if v, err = verify(w.bytes()); !errors.Is(err, ErrUnclosed) || v.Runs["one"].Claim.Epsilon != 0 {
+		t.Errorf("a new run: %+v, %v", v, err)
+	}
+}
+
+// Every byte of a ledger counts: all 255 other values of it are found.
+func TestVerifyFindsEveryFlippedByte(t *testing.T) {
+	w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
+	w.open("one", Budget{Epsilon: 1, Delta: 1e-5})
+	w.release("one", 0, labels)
+	w.close("one")
+	good := w.bytes()
+	for i := range good {
+		flips := []byte{1, 2, 4, 8, 16, 32, 64, 128}
+		if i%16 == 0 {
+			flips = nil
+			for flip := 1; flip < 256; flip++ {
+				flips = append(flips, byte(flip))
+			}
+		}
+		for _, flip := range flips {
+			bad := slices.Clone(good)
+			bad[i] ^= flip
+			if _, err := verify(bad); err == nil {
+				t.Fatalf("byte %d of %q may become %q", i, good[i], bad[i])
+			}
+		}
+	}
+}
+
+func TestVerifyFindsMovedLines(t *testing.T) {
+	lines := bytes.SplitAfter(goodLedger(t).bytes(), []byte("\n"))
+	lines = lines[:len(lines)-1]
+	refuse := func(what string, line int, changed [][]byte) {
+		t.Helper()
+		_, err := verify(bytes.Join(changed, nil))
+		var at *LedgerError
+		switch {
+		case errors.As(err, &at) && line > 0 && at.Line != line:
+			t.Errorf("%s: found in line %d, want %d: %v", what, at.Line, line, err)
+		case err == nil:
+			t.Errorf("%s: not found", what)
+		}
+	}
+	for i := range lines {
+		refuse(fmt.Sprintf("line %d removed", i+1), 0, slices.Delete(slices.Clone(lines), i, i+1))
+		refuse(fmt.Sprintf("line %d repeated", i+1), i+2, slices.Insert(slices.Clone(lines), i+1, lines[i]))
+		for j := range i {
+			swapped := slices.Clone(lines)
+			swapped[i], swapped[j] = swapped[j], swapped[i]
+			refuse(fmt.Sprintf("lines %d and %d swapped", j+1, i+1), j+1, swapped)
+		}
+	}
+	whole := bytes.Join(lines, nil)
+	for end := range len(whole) {
+		if end == len(lines[0]) {
+			continue // a dataset without runs is a ledger too; the certificate's head tells
+		}
+		if _, err := verify(whole[:end]); err == nil {
+			t.Fatalf("cut off at byte %d: not found", end)
+		}
+	}
+}
+
+func TestVerifyFindsAnyEdit(t *testing.T) {
+	good := goodLedger(t).bytes()
+	rapid.Check(t, func(t *rapid.T) {
+		at := rapid.IntRange(0, len(good)-1).Draw(t, "at")
+		cut := rapid.IntRange(0, min(40, len(good)-at)).Draw(t, "cut")
+		insert := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "insert")
+		bad := slices.Concat(good[:at], insert, good[at+cut:])
+		if bytes.Equal(bad, good) {
+			t.Skip("nothing changed")
+		}
+		if _, err := verify(bad); err == nil {
+			t.Fatal("not found")
+		}
+	})
+}
+
+// Ledgers whose hashes are all right, but which tell of something that must not
+// happen.
+func TestVerifyFindsWrongHistories(t *testing.T) {
+	budget := Budget{Epsilon: 1, Delta: 1e-5}
+	for _, c := range []struct {
+		name, message string
+		line          int
+		write         func(w *writer)
+	}{
+		{"two datasets opened", "only one of that type", 2, func(w *writer) {
+			w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "x"})
+		}},
+		{"a foreign dataset", "belongs to dataset", 2, func(w *writer) {
+			w.add(Entry{Type: EntryRun, Dataset: "adult", Run: "one", Budget: &budget})
+		}},
+		{"charged before it was opened", "never opened", 2, func(w *writer) {
+			w.deltas["one"] = 1e-5
+			w.release("one", 0, labels)
+		}},
+		{"closed before it was opened", "never opened", 2, func(w *writer) {
+			w.deltas["one"] = 1e-5
+			w.close("one")
+		}},
+		{"opened twice", "opened before", 3, func(w *writer) {
+			w.open("one", budget)
+			w.open("one", budget)
+		}},
+		{"closed twice", "closed before", 4, func(w *writer) {
+			w.open("one", budget)
+			w.close("one")
+			w.close("one")
+		}},
+		{"charged after it was closed", "closed before", 5, func(w *writer) {
+			w.open("one", budget)
+			w.release("one", 0, labels)
+			w.close("one")
+			w.release("one", 1, labels)
+		}},
+		{"a round twice", "released before", 4, func(w *writer) {
+			w.open("one", budget)
+			w.release("one", 3, labels)
+			w.release("one", 3, labels)
+		}},
+		{"past the run's budget", `budget of run "one"`, 3, func(w *writer) {
+			w.open("one", budget)
+			w.release("one", 0, Event{Kind: GNMax, Sigma: 10, Count: 32})
+		}},
+		{"past the dataset's budget", `budget of dataset "flchain"`, 5, func(w *writer) {
+			w.open("one", Budget{Epsilon: 2, Delta: 1e-5})
+			w.release("one", 0, Event{Kind: Laplace, Epsilon: 1.9, Count: 1})
+			w.open("two", Budget{Epsilon: 2, Delta: 1e-5})
+			w.release("two", 0, Event{Kind: Laplace, Epsilon: 1.9, Count: 1})
+		}},
+		{"epsilon spent too low", "epsilon_spent", 3, func(w *writer) {
+			w.open("one", budget)
+			round := uint64(0)
+			w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: []Event{labels},
+				EpsilonSpent: 0.1, ReleaseSHA256: strings.Repeat("0a", 32)})
+		}},
+		{"epsilon spent wrong at the end", "epsilon_spent", 4, func(w *writer) {
+			w.open("one", budget)
+			w.release("one", 0, labels)
+			w.add(Entry{Type: EntryClose, Run: "one", EpsilonSpent: 1e-3})
+		}},
+		{"a deposed leader", "deposed", 3, func(w *writer) {
+			w.open("one", budget)
+			w.add(Entry{Type: EntryClose, Run: "one", Fence: 6})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
+			c.write(w)
+			_, err := verify(w.bytes())
+			var at *LedgerError
+			if !errors.As(err, &at) || at.Line != c.line || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("error is %v, want %q in line %d", err, c.message, c.line)
+			}
+		})
+	}
+	if _, err := verify(nil); err == nil {
+		t.Error("an empty ledger is believed")
+	}
+	if _, err := verify(bytes.Repeat([]byte("x"), 2*maxLedgerLine)); err == nil || !strings.Contains(err.Error(), "longer") {
+		t.Errorf("an endless line: error is %v", err)
+	}
+}
+
+func TestSeal(t *testing.T) {
+	w := goodLedger(t)
+	first := w.entries[0]
+	if first.Seq != 1 || first.Previous != "" || len(first.Hash) != 64 {
+		t.Errorf("first entry is %+v", first)
+	}
+	// The form is part of the format: auditors recompute it with other programs.
+	line, err := first.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"seq":1,"time":"2026-01-02T03:04:00.005Z","type":"open","dataset":"flchain","budget":{"epsilon":3,"delta":0.00001},` +
+		`"unit":"record","neighbouring":"add-or-remove-one-unit","epsilon_spent":0,"fence":7,"previous":"",` +
+		`"hash":"` + first.Hash + `"}`
+	if string(line) != want {
+		t.Errorf("canonical form is\n%s\nwant\n%s", line, want)
+	}
+
+	round := uint64(0)
+	release := Entry{Type: EntryRelease, Time: first.Time, Dataset: "d", Run: "r", Round: &round, Purpose: "labels",
+		Events: []Event{labels}, Queries: 32, Answered: 32, EpsilonSpent: 0.1, ReleaseSHA256: strings.Repeat("ab", 32)}
+	good := release
+	if err := good.Seal(&first); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(e *Entry){
+		"unknown type":          func(e *Entry) { e.Type = "grant" },
+		"local time":            func(e *Entry) { e.Time = "2026-01-02T03:04:05.000+01:00" },
+		"time without millis":   func(e *Entry) { e.Time = "2026-01-02T03:04:05Z" },
+		"no dataset":            func(e *Entry) { e.Dataset = "" },
+		"no run":                func(e *Entry) { e.Run = "" },
+		"no round":              func(e *Entry) { e.Round = nil },
+		"no purpose":            func(e *Entry) { e.Purpose = "" },
+		"no events":             func(e *Entry) { e.Events = nil },
+		"a budget":              func(e *Entry) { e.Budget = &Budget{1, 1e-5} },
+		"a unit":                func(e *Entry) { e.Unit = "record" },
+		"an invalid event":      func(e *Entry) { e.Events = []Event{{Kind: GNMax, Count: 1}} },
+		"more answers":          func(e *Entry) { e.Answered = 33 },
+		"negative queries":      func(e *Entry) { e.Queries, e.Answered = -1, -1 },
+		"no hash":               func(e *Entry) { e.ReleaseSHA256 = "" },
+		"short hash":            func(e *Entry) { e.ReleaseSHA256 = "ab" },
+		"upper-case hash":       func(e *Entry) { e.ReleaseSHA256 = strings.Repeat("AB", 32) },
+		"negative epsilon":      func(e *Entry) { e.EpsilonSpent = -1 },
+		"negative fence":        func(e *Entry) { e.Fence = -1 },
+		"a name that is broken": func(e *Entry) { e.Run = "r\xff" },
+	} {
+		bad := release
+		change(&bad)
+		if err := bad.Seal(&first); err == nil {
+			t.Errorf("%s: was sealed", name)
+		} else if bad.Hash != "" || bad.Seq != 0 {
+			t.Errorf("%s: the refused entry was changed", name)
+		}
+	}
+}
+
+func FuzzVerifyLedger(f *testing.F) {
+	w := goodLedger(f)
+	good := w.bytes()
+	f.Add(good)
+	f.Add(good[:len(good)/2])
+	f.Add([]byte("{}\n"))
+	f.Add([]byte("{\"seq\":1,\"type\":\"open\"}\n\n"))
+	f.Add([]byte("null\n"))
+	f.Fuzz(func(t *testing.T, ledger []byte) {
+		v, err := verify(ledger)
+		if err != nil && !errors.Is(err, ErrUnclosed) {
+			return
+		}
+		// What is believed has one form only, and its runs stay in their budgets.
+		var out bytes.Buffer
+		for _, line := range bytes.Split(bytes.TrimSuffix(ledger, []byte("\n")), []byte("\n")) {
+			e, err := parseEntry(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			canonical, err := e.Canonical()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Write(append(canonical, '\n'))
+		}
+		if !bytes.Equal(out.Bytes(), ledger) {
+			t.Fatal("a ledger was believed that is not in canonical form")
+		}
+		for name, run := range v.Runs {
+			if run.Claim.Epsilon > run.Budget.Epsilon*(1+1e-12) {
+				t.Fatalf("run %s is over its budget", name)
+			}
+		}
+	})
+}
+
+func BenchmarkVerifyLedger(b *testing.B) {
+	w := newWriter(b, Budget{Epsilon: 10, Delta: 1e-5})
+	w.open("one", Budget{Epsilon: 5, Delta: 1e-5})
+	w.release("one", 1000, shares)
+	for round := range uint64(100) {
+		w.release("one", round, labels)
+	}
+	w.close("one")
+	ledger := w.bytes()
+	for b.Loop() {
+		if _, err := verify(ledger); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// mechanism is what the accountants know about a kind of release. Each bound
+// takes a validated event and covers all of its count.
+type mechanism struct {
+	fields []string
+	// rdp bounds the Rényi divergence of order alpha > 1, both ways.
+	rdp func(e Event, alpha float64) float64
+	// muSquared bounds the square of the Gaussian DP parameter mu.
+	muSquared func(e Event) float64
+	// gaussian says that muSquared is the exact cost of Gaussian noise and not
+	// a bound derived from pure differential privacy.
+	gaussian bool
+	// pure is the epsilon of (epsilon, 0)-DP; nil where there is none.
+	pure func(e Event) float64
+}
+
+func (m mechanism) has(field string) bool { return slices.Contains(m.fields, field) }
+
+// kinds lists the mechanisms in the order of the documentation.
+var kinds = []Kind{Gaussian, GNMax, ConfidentGNMax, LNMax, Laplace, Exponential}
+
+var mechanisms = map[Kind]mechanism{
+	// Gaussian noise N(0, sigma²) on a value of L2 sensitivity s.
+	//
+	// Why this is private: both neighbours' outputs are Gaussians of equal
+	// width whose centres lie at most s apart, so whoever tells them apart does
+	// a test between N(0, 1) and N(s/sigma, 1). That is mu = s/sigma Gaussian
+	// DP (Dong, Roth, Su 2022, Theorem 1) and RDP alpha s²/(2 sigma²) (Mironov
+	// 2017, Proposition 7).
+	Gaussian: gaussianType([]string{"sigma", "sensitivity"}, func(e Event) float64 {
+		return float64(e.Count) * square(e.Sensitivity/e.Sigma)
+	}),
+
+	// GNMax: N(0, sigma²) on every bin of a histogram of votes, then the
+	// largest bin or all of them.
+	//
+	// Why this is private: a unit moves one vote, so that two bins change by 1
+	// and the histogram by sqrt 2 in L2: mu² = 2/sigma², RDP alpha/sigma²
+	// (Papernot et al. 2018, Proposition 8). The bound is that of the whole
+	// noisy histogram; choosing its largest bin only forgets.
+	GNMax: gaussianType([]string{"sigma"}, func(e Event) float64 {
+		return float64(e.Count) * 2 * square(1/e.Sigma)
+	}),
+
+	// Confident-GNMax: is the largest count plus N(0, sigma1²) at least the
+	// threshold? If so, GNMax with fresh noise sigma2.
+	//
+	// Why this is private: one moved vote changes the largest count by at most
+	// 1, so the test is a Gaussian release with mu² = 1/sigma1² whatever its
+	// outcome, RDP alpha/(2 sigma1²); an answer adds GNMax's alpha/sigma2²
+	// (Papernot et al. 2018, Algorithm 1 and Theorem 6). Which queries were
+	// answered is public, so the number of answers may be charged.
+	ConfidentGNMax: gaussianType([]string{"threshold", "sigma1", "sigma2", "asked"}, func(e Event) float64 {
+		return float64(e.Asked)*square(1/e.Sigma1) + float64(e.Answered)*2*square(1/e.Sigma2)
+	}),
+
+	// LNMax: Laplace noise of scale 1/lambda on every bin, then the largest bin
+	// or all of them.
+	//
+	// Why this is private: a unit moves one vote, so two bins change by 1 each,
+	// and each of them is a (lambda, 0)-DP release with noise of its own. Two
+	// such releases are (2 lambda, 0)-DP (Papernot et al. 2017, section 3.1;
+	// Dwork and Roth 2014, Theorem 3.6 and Corollary 3.15), and their Rényi
+	// divergence is twice that of one, which is less than that of a single
+	// 2 lambda release.
+	LNMax: {
+		fields:    []string{"lambda"},
+		rdp:       func(e Event, alpha float64) float64 { return 2 * float64(e.Count) * pureRDP(e.Lambda, alpha) },
+		muSquared: func(e Event) float64 { return 2 * float64(e.Count) * square(pureMu(e.Lambda)) },
+		pure:      func(e Event) float64 { return 2 * float64(e.Count) * e.Lambda },
+	},
+
+	// Laplace noise of scale s/epsilon on a value of L1 sensitivity s.
+	//
+	// Why this is private: the noise's density falls by at most exp(epsilon)
+	// over the distance s (Dwork and Roth 2014, Theorem 3.6).
+	Laplace: {
+		fields:    []string{"epsilon"},
+		rdp:       func(e Event, alpha float64) float64 { return float64(e.Count) * pureRDP(e.Epsilon, alpha) },
+		muSquared: func(e Event) float64 { return float64(e.Count) * square(pureMu(e.Epsilon)) },
+		pure:      func(e Event) float64 { return float64(e.Count) * e.Epsilon },
+	},
+
+	// The exponential mechanism: chooses r with probability proportional to
+	// exp(epsilon u(r) / (2 s)) where scores u have sensitivity s.
+	//
+	// Why this is private: weights and their sum each change by at most
+	// exp(epsilon/2) (Dwork and Roth 2014, Theorem 3.10). Its privacy loss
+	// moves in a range of width epsilon only (Durfee and Rogers 2019), which
+	// gives RDP alpha epsilon²/8 (Cesar and Rogers 2021, Lemma 3.2); for large
+	// alpha the bound of pure DP is smaller.
+	Exponential: {
+		fields: []string{"epsilon"},
+		rdp: func(e Event, alpha float64) float64 {
+			return float64(e.Count) * min(alpha*square(e.Epsilon)/8, pureRDP(e.Epsilon, alpha))
+		},
+		muSquared: func(e Event) float64 { return float64(e.Count) * square(pureMu(e.Epsilon)) },
+		pure:      func(e Event) float64 { return float64(e.Count) * e.Epsilon },
+	},
+}
+
+// gaussianType is a mechanism whose cost is that of Gaussian noise alone. A
+// mu-GDP Gaussian release has RDP alpha mu²/2 at every order, so one number
+// says everything.
+func gaussianType(fields []string, muSquared func(Event) float64) mechanism {
+	return mechanism{
+		fields:    fields,
+		rdp:       func(e Event, alpha float64) float64 { return alpha * muSquared(e) / 2 },
+		muSquared: muSquared,
+		gaussian:  true,
+	}
+}
+
+// RDP returns a bound on the Rényi divergence of order alpha between the
+// event's outputs on neighbouring datasets, in nats. Alpha is above 1.
+func (e Event) RDP(alpha float64) (float64, error) {
+	if err := e.Validate(); err != nil {
+		return 0, err
+	}
+	if !(alpha > 1) || !finite(alpha) {
+		return 0, fieldErrorf("alpha", "is %v; an order must be a finite number above 1", alpha)
+	}
+	cost := mechanisms[e.Kind].rdp(e, alpha)
+	if math.IsNaN(cost) {
+		return 0, fmt.Errorf("%s event: divergence of order %v is not a number", e.Kind, alpha)
+	}
+	return cost, nil
+}
+
+func square(x float64) float64 { return x * x }

@@ -1,0 +1,247 @@
+package privacy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// maxLedgerLine bounds one entry in bytes.
+const maxLedgerLine = 1 << 20
+
+// Verification is what a ledger proves.
+type Verification struct {
+	Entries      int
+	Head         string // hash of the last entry
+	Dataset      string
+	Budget       Budget // of the dataset, over all runs
+	Unit         string
+	Neighbouring string
+	Events       []Event // of all runs, merged
+	Claim        Claim   // of all runs, at the dataset's delta
+	Runs         map[string]RunTotal
+}
+
+// RunTotal is what a ledger says of one run.
+type RunTotal struct {
+	Budget            Budget
+	Events            []Event // merged
+	Claim             Claim   // at the run's delta
+	Closed            bool
+	Releases          int
+	Queries, Answered int64
+}
+
+// ErrUnclosed is what errors.Is finds when a ledger ends while a run is open:
+// the run is still going on, or the end of the ledger was cut off.
+var ErrUnclosed = errors.New("a run is not closed")
+
+// UnclosedError names the runs without a closing entry.
+type UnclosedError struct{ Runs []string }
+
+func (e *UnclosedError) Error() string {
+	return fmt.Sprintf("the ledger ends while these runs are not closed: %s; either they still go on, or the ledger's end is missing: fetch it again from the aggregator",
+		strings.Join(e.Runs, ", "))
+}
+
+// Is makes errors.Is(err, ErrUnclosed) true.
+func (e *UnclosedError) Is(target error) bool { return target == ErrUnclosed }
+
+// LedgerError says which line of a ledger is wrong, counted from 1, and why.
+type LedgerError struct {
+	Line int
+	Err  error
+}
+
+func (e *LedgerError) Error() string { return fmt.Sprintf("ledger line %d: %v", e.Line, e.Err) }
+
+// Unwrap returns the reason.
+func (e *LedgerError) Unwrap() error { return e.Err }
+
+// VerifyLedger reads a ledger file (one canonical entry per line) and believes
+// nothing in it: it recomputes every hash, every run's epsilon after every
+// release, and whether the filter would have admitted it under the budgets of
+// run and dataset. The first thing wrong is a [*LedgerError].
+//
+// A ledger that is right but ends with an open run gives the whole verification
+// and an [*UnclosedError]. That a ledger goes on after its last closed run is
+// not visible in it: compare Head with the one in the release certificate.
+func VerifyLedger(r io.Reader) (Verification, error) {
+	lines := bufio.NewReader(r)
+	a := auditor{}
+	for n := 1; ; n++ {
+		line, err := readLine(lines)
+		if err == io.EOF {
+			return a.finish()
+		}
+		if err == nil {
+			err = a.line(line)
+		}
+		if err != nil {
+			return a.result, &LedgerError{Line: n, Err: err}
+		}
+	}
+}
+
+// readLine returns the next line without its end, or io.EOF where there is none.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxLedgerLine:
+			return nil, fmt.Errorf("the line is longer than %d bytes; this is not a ledger", maxLedgerLine)
+		case err == nil:
+			return line[:len(line)-1], nil
+		case err == io.EOF && len(line) == 0:
+			return nil, io.EOF
+		case err == io.EOF:
+			return nil, errors.New("the line has no end; the ledger was cut off")
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, fmt.Errorf("read the ledger: %w", err)
+		}
+	}
+}
+
+// auditor checks entries one after the other.
+type auditor struct {
+	last   Entry
+	rounds map[string]map[uint64]bool // run -> rounds released
+	result Verification
+}
+
+func (a *auditor) line(line []byte) error {
+	e, err := parseEntry(line)
+	if err != nil {
+		return err
+	}
+	if err := a.chain(e); err != nil {
+		return err
+	}
+	if err := e.validate(); err != nil {
+		return err
+	}
+	if err := a.meaning(e); err != nil {
+		return err
+	}
+	a.last = e
+	a.result.Entries++
+	a.result.Head = e.Hash
+	return nil
+}
+
+// chain checks that the entry follows the last one and was not altered.
+func (a *auditor) chain(e Entry) error {
+	digest, err := e.digest()
+	switch {
+	case err != nil:
+		return err
+	case e.Hash != digest:
+		return errors.New("the hash does not fit the entry; it was altered")
+	case e.Seq != a.last.Seq+1:
+		return fmt.Errorf("entry %d follows entry %d; entries are missing, repeated or out of order", e.Seq, a.last.Seq)
+	case e.Previous != a.last.Hash:
+		return errors.New("the entry was chained to another one; entries before it were altered, removed or reordered")
+	case e.Fence < a.last.Fence:
+		return fmt.Errorf("fence %d is below %d; a deposed leader wrote this entry", e.Fence, a.last.Fence)
+	}
+	return nil
+}
+
+// meaning checks the entry against what went before.
+func (a *auditor) meaning(e Entry) error {
+	if (e.Type == EntryOpen) != (a.result.Entries == 0) {
+		return errors.New("a ledger begins with the entry that opens its dataset, and has only one of that type")
+	}
+	if e.Type == EntryOpen {
+		a.result.Dataset, a.result.Budget = e.Dataset, *e.Budget
+		a.result.Unit, a.result.Neighbouring = e.Unit, e.Neighbouring
+		a.result.Runs = make(map[string]RunTotal)
+		a.rounds = make(map[string]map[uint64]bool)
+		return nil
+	}
+	if e.Dataset != a.result.Dataset {
+		return fmt.Errorf("the entry belongs to dataset %q, the ledger to %q", e.Dataset, a.result.Dataset)
+	}
+	run, opened := a.result.Runs[e.Run]
+	if e.Type == EntryRun {
+		if opened {
+			return fmt.Errorf("run %q was opened before", e.Run)
+		}
+		a.result.Runs[e.Run] = RunTotal{Budget: *e.Budget}
+		a.rounds[e.Run] = make(map[uint64]bool)
+		return nil
+	}
+	switch {
+	case !opened:
+		return fmt.Errorf("run %q was never opened", e.Run)
+	case run.Closed:
+		return fmt.Errorf("run %q was closed before", e.Run)
+	}
+	if e.Type == EntryRelease {
+		if err := a.release(&run, e); err != nil {
+			return err
+		}
+	} else {
+		run.Closed = true
+	}
+	claim, err := Account(run.Events, run.Budget.Delta)
+	if err != nil {
+		return err
+	}
+	run.Claim = claim
+	if math.Abs(e.EpsilonSpent-claim.Epsilon) > 1e-9*claim.Epsilon {
+		return fmt.Errorf("epsilon_spent is %v, the releases so far come to %v", e.EpsilonSpent, claim.Epsilon)
+	}
+	a.result.Runs[e.Run] = run
+	return nil
+}
+
+func (a *auditor) release(run *RunTotal, e Entry) error {
+	if a.rounds[e.Run][*e.Round] {
+		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)
+	}
+	a.rounds[e.Run][*e.Round] = true
+	var err error
+	if run.Events, err = run.Budget.admit(run.Events, e.Events); err != nil {
+		return fmt.Errorf("budget of run %q: %w", e.Run, err)
+	}
+	if a.result.Events, err = a.result.Budget.admit(a.result.Events, e.Events); err != nil {
+		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
+	}
+	run.Releases++
+	run.Queries += e.Queries
+	run.Answered += e.Answered
+	return nil
+}
+
+func (a *auditor) finish() (Verification, error) {
+	if a.result.Entries == 0 {
+		return a.result, &LedgerError{Line: 1, Err: errors.New("the ledger is empty; it must at least open its dataset")}
+	}
+	claim, err := Account(a.result.Events, a.result.Budget.Delta)
+	if err != nil {
+		return a.result, err
+	}
+	a.result.Claim = claim
+	var unclosed []string
+	for name, run := range a.result.Runs {
+		if !run.Closed {
+			unclosed = append(unclosed, name)
+			if run.Claim, err = Account(run.Events, run.Budget.Delta); err != nil {
+				return a.result, err
+			}
+			a.result.Runs[name] = run
+		}
+	}
+	if len(unclosed) > 0 {
+		slices.Sort(unclosed)
+		return a.result, &UnclosedError{Runs: unclosed}
+	}
+	return a.result, nil
+}

@@ -1,0 +1,111 @@
+// Package progress shows people how a run stands: a bar with round, epsilon
+// spent, rate and time left on a terminal, plain lines elsewhere.
+//
+// Start with [New]. It shows what it is told and measures only time.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/conclave-dp/conclave/run"
+)
+
+// Display shows the progress of one run.
+type Display struct {
+	mu      sync.Mutex
+	out     io.Writer
+	bars    *mpb.Progress
+	bar     *mpb.Bar
+	status  run.Status
+	started time.Time
+	// printed is when the last plain line was written, waiting what it said.
+	printed time.Time
+	waiting string
+}
+
+// plainEvery is the pause between plain lines.
+const plainEvery = 5 * time.Second
+
+// New shows progress on f.
+func New(f *os.File) *Display {
+	d := &Display{out: f, started: time.Now()}
+	if term.IsTerminal(int(f.Fd())) {
+		d.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40), mpb.WithRefreshRate(150*time.Millisecond))
+	}
+	return d
+}
+
+// Update shows a new status.
+func (d *Display) Update(s run.Status) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	advanced := s.Round - d.status.Round
+	d.status = s
+	if d.bars == nil {
+		d.plain()
+		return
+	}
+	if d.bar == nil {
+		d.bar = d.bars.AddBar(int64(s.Rounds),
+			mpb.PrependDecorators(decor.Name("round "), decor.CountersNoUnit("%d/%d")),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				return " " + d.line()
+			})))
+	}
+	if advanced > 0 {
+		d.bar.IncrBy(advanced)
+	}
+}
+
+// Close ends the display.
+func (d *Display) Close() {
+	if d.bars == nil {
+		return
+	}
+	d.mu.Lock()
+	bar := d.bar
+	d.mu.Unlock()
+	if bar != nil && !bar.Completed() {
+		bar.Abort(false)
+	}
+	d.bars.Wait()
+}
+
+// plain writes a line at the start, the end, every few seconds, and when what
+// the run waits for changes.
+func (d *Display) plain() {
+	now := time.Now()
+	last := d.status.Round == d.status.Rounds
+	if !last && d.waiting == d.status.Waiting && now.Sub(d.printed) < plainEvery {
+		return
+	}
+	d.printed, d.waiting = now, d.status.Waiting
+	fmt.Fprintf(d.out, "round %d/%d, %s\n", d.status.Round, d.status.Rounds, d.line())
+}
+
+func (d *Display) line() string {
+	s := d.status
+	parts := []string{fmt.Sprintf("epsilon %.3f of %g", s.EpsilonSpent, s.Epsilon)}
+	if s.Round > 0 {
+		each := time.Since(d.started) / time.Duration(s.Round)
+		parts = append(parts, fmt.Sprintf("%.1f rounds/s", float64(time.Second)/float64(each)))
+		if left := each * time.Duration(s.Rounds-s.Round); left > 0 {
+			parts = append(parts, left.Round(time.Second).String()+" left")
+		}
+	}
+	if s.Waiting != "" {
+		parts = append(parts, s.Waiting)
+	}
+	return strings.Join(parts, ", ")
+}

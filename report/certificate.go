@@ -1,0 +1,300 @@
+package report
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sort"
+	"time"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// The two kinds of guarantee.
+const (
+	DataIndependent = "data-independent"
+	DataDependent   = "data-dependent"
+)
+
+// VotesCoin marks a baseline run whose votes were coin flips.
+const VotesCoin = "coin"
+
+// maxCertificateBytes bounds what is read: certificates are a few kilobytes.
+const maxCertificateBytes = 1 << 20
+
+// ErrCertificate says that a certificate is malformed.
+var ErrCertificate = errors.New("not a valid certificate")
+
+// Certificate states what a release guarantees. (Epsilon, Delta) is the
+// guarantee; EpsilonSpent, never more than Epsilon, is what the ledger's
+// events add up to at Delta.
+type Certificate struct {
+	Run          string      `json:"run"`
+	SchemaSHA256 string      `json:"schema_sha256"`
+	Pipeline     string      `json:"pipeline"`
+	Epsilon      float64     `json:"epsilon"`
+	Delta        float64     `json:"delta"`
+	EpsilonSpent float64     `json:"epsilon_spent"`
+	Guarantee    string      `json:"guarantee"`    // DataIndependent or DataDependent
+	Neighbouring string      `json:"neighbouring"` // what neighbouring datasets differ by
+	Unit         string      `json:"unit"`         // "record" or the unit column's name
+	Accountant   string      `json:"accountant"`
+	Mechanisms   []Mechanism `json:"mechanisms"`
+	LedgerHead   string      `json:"ledger_head"` // hash of the last ledger entry; the run was closed there or before
+	Rows         int         `json:"rows"`        // synthetic rows released
+	Created      string      `json:"created"`     // RFC 3339
+	Software     string      `json:"software"`
+	Teachers     int         `json:"teachers,omitempty"`
+	Votes        string      `json:"votes,omitempty"` // VotesCoin for a baseline
+}
+
+// Mechanism is a noisy release, and how often it was used. Parameters are
+// named as in the ledger's events.
+type Mechanism struct {
+	Kind       privacy.Kind       `json:"kind"`
+	Parameters map[string]float64 `json:"parameters"`
+	Count      int64              `json:"count"`
+}
+
+// Facts are what a certificate says besides the figures of the ledger.
+type Facts struct {
+	Run          string
+	SchemaSHA256 string // of the schema file's bytes, hex
+	Pipeline     string
+	Guarantee    string
+	Neighbouring string
+	Unit         string
+	Rows         int
+	Teachers     int
+	Votes        string // empty, or VotesCoin
+	Created      time.Time
+	Software     string // name and version
+}
+
+// NewCertificate puts the facts of a run and its verified ledger together. It
+// fails when the ledger does not know the run or has not closed it, and when a
+// fact is missing or impossible.
+func NewCertificate(f Facts, ledger privacy.Verification) (Certificate, error) {
+	total, err := closedRun(ledger, f.Run)
+	if err != nil {
+		return Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
+	c := Certificate{
+		Run:          f.Run,
+		SchemaSHA256: f.SchemaSHA256,
+		Pipeline:     f.Pipeline,
+		Epsilon:      total.Budget.Epsilon,
+		Delta:        total.Budget.Delta,
+		EpsilonSpent: total.Claim.Epsilon,
+		Guarantee:    f.Guarantee,
+		Neighbouring: f.Neighbouring,
+		Unit:         f.Unit,
+		Accountant:   total.Claim.Accountant,
+		Mechanisms:   Mechanisms(total.Events),
+		LedgerHead:   ledger.Head,
+		Rows:         f.Rows,
+		Created:      f.Created.UTC().Format(time.RFC3339),
+		Software:     f.Software,
+		Teachers:     f.Teachers,
+		Votes:        f.Votes,
+	}
+	if err := c.Validate(); err != nil {
+		return Certificate{}, err
+	}
+	return c, nil
+}
+
+// Mechanisms lists events by mechanism, equal ones added up, in the order of
+// their first use. The count of a confident query is the number asked; the
+// number answered, which costs more, is among its parameters.
+func Mechanisms(events []privacy.Event) []Mechanism {
+	merged := privacy.Merge(events)
+	list := make([]Mechanism, 0, len(merged))
+	for _, e := range merged {
+		m := Mechanism{Kind: e.Kind, Parameters: map[string]float64{}, Count: e.Count}
+		if e.Kind == privacy.ConfidentGNMax {
+			m.Count = e.Asked
+			m.Parameters["threshold"] = e.Threshold
+			m.Parameters["answered"] = float64(e.Answered)
+		}
+		for name, value := range map[string]float64{
+			"sigma": e.Sigma, "sensitivity": e.Sensitivity, "sigma1": e.Sigma1, "sigma2": e.Sigma2,
+			"lambda": e.Lambda, "epsilon": e.Epsilon,
+		} {
+			if value != 0 {
+				m.Parameters[name] = value
+			}
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// Validate refuses a certificate with a field missing or impossible, or that
+// spent more than it guarantees.
+func (c Certificate) Validate() error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrCertificate}, args...)...)
+	}
+	for _, f := range []struct{ name, value string }{
+		{"run", c.Run}, {"pipeline", c.Pipeline}, {"neighbouring", c.Neighbouring},
+		{"unit", c.Unit}, {"software", c.Software},
+	} {
+		if f.value == "" {
+			return fail("%s is missing", f.name)
+		}
+	}
+	for _, f := range []struct{ name, value string }{{"schema_sha256", c.SchemaSHA256}, {"ledger_head", c.LedgerHead}} {
+		if raw, err := hex.DecodeString(f.value); err != nil || len(raw) != 32 {
+			return fail("%s is not a SHA-256 of 64 hexadecimal digits", f.name)
+		}
+	}
+	if c.Guarantee != DataIndependent && c.Guarantee != DataDependent {
+		return fail("guarantee is %q: it must be %q or %q", c.Guarantee, DataIndependent, DataDependent)
+	}
+	if c.Votes != "" && c.Votes != VotesCoin {
+		return fail("votes is %q: it must be absent or %q", c.Votes, VotesCoin)
+	}
+	if _, err := time.Parse(time.RFC3339, c.Created); err != nil {
+		return fail("created is %q: it must be a time like 2006-01-02T15:04:05Z", c.Created)
+	}
+	if !(c.Epsilon > 0) || math.IsInf(c.Epsilon, 0) {
+		return fail("epsilon is %v: it must be positive and finite", c.Epsilon)
+	}
+	if !(c.Delta > 0 && c.Delta < 1) {
+		return fail("delta is %v: it must lie between 0 and 1", c.Delta)
+	}
+	if !(c.EpsilonSpent >= 0) || math.IsInf(c.EpsilonSpent, 0) {
+		return fail("epsilon_spent is %v: it must be finite and not negative", c.EpsilonSpent)
+	}
+	if c.EpsilonSpent > c.Epsilon {
+		return fmt.Errorf("%w: %w: epsilon_spent %v, epsilon %v", ErrCertificate, ErrOverspent, c.EpsilonSpent, c.Epsilon)
+	}
+	if c.Accountant == "" && len(c.Mechanisms) > 0 {
+		return fail("accountant is missing")
+	}
+	if c.Rows < 0 || c.Teachers < 0 {
+		return fail("%d rows and %d teachers: neither can be negative", c.Rows, c.Teachers)
+	}
+	for i, m := range c.Mechanisms {
+		if m.Kind == "" || m.Count <= 0 {
+			return fail("mechanism %d of kind %q has count %d: both must be given", i+1, m.Kind, m.Count)
+		}
+		for name, value := range m.Parameters {
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				return fail("mechanism %d: %s is %v", i+1, name, value)
+			}
+		}
+	}
+	return nil
+}
+
+// WriteFile writes the certificate, complete or not at all: a file that was
+// there before stays until the new one is whole.
+func (c Certificate) WriteFile(path string) error {
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if c.Mechanisms == nil {
+		c.Mechanisms = []Mechanism{}
+	}
+	raw, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := replaceFile(path, append(raw, '\n')); err != nil {
+		return fmt.Errorf("write certificate: %w", err)
+	}
+	return nil
+}
+
+// ReadCertificate reads a certificate file. Unknown fields, anything after the
+// object, and whatever Validate refuses are errors.
+func ReadCertificate(path string) (Certificate, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Certificate{}, fmt.Errorf("read certificate: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxCertificateBytes+1))
+	if err != nil {
+		return Certificate{}, fmt.Errorf("read certificate: %w", err)
+	}
+	c, err := ParseCertificate(raw)
+	if err != nil {
+		return Certificate{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// ParseCertificate is ReadCertificate for bytes.
+func ParseCertificate(raw []byte) (Certificate, error) {
+	if len(raw) > maxCertificateBytes {
+		return Certificate{}, fmt.Errorf("%w: larger than %d bytes", ErrCertificate, maxCertificateBytes)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	var c Certificate
+	if err := decoder.Decode(&c); err != nil {
+		return Certificate{}, fmt.Errorf("%w: %w", ErrCertificate, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Certificate{}, fmt.Errorf("%w: there is something after its end", ErrCertificate)
+	}
+	if err := c.Validate(); err != nil {
+		return Certificate{}, err
+	}
+	return c, nil
+}
+
+// replaceFile writes beside path and renames.
+func replaceFile(path string, raw []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".certificate-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(raw); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// String names the mechanism with its parameters in alphabetical order.
+func (m Mechanism) String() string {
+	names := make([]string, 0, len(m.Parameters))
+	for name := range m.Parameters {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s(", m.Kind)
+	for i, name := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s=%v", name, m.Parameters[name])
+	}
+	fmt.Fprintf(&b, ") x %d", m.Count)
+	return b.String()
+}

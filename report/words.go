@@ -1,0 +1,106 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// words are the sentences that depend on the certificate.
+type words struct {
+	One          string // what is protected: "one record", "one patient_id"
+	Whom         string
+	Meaning      string
+	Guess        string // the attacker's best chance, as a percentage
+	Strength     string
+	Neighbours   string
+	Source       string
+	Coin         bool
+	Dependent    bool
+	SharePercent string // of the budget that was spent
+}
+
+// explain puts the guarantee into words. The figures are those of the budget,
+// not of what was spent: where the number of answers depends on the votes, it
+// is the budget that is guaranteed and the spending that stays below it.
+func explain(c Certificate) words {
+	w := words{
+		One:          "one record",
+		Whom:         "Every record in the training data is protected for itself. Somebody who has several records there is protected less: the protection weakens with each further record.",
+		Coin:         c.Votes == VotesCoin,
+		Dependent:    c.Guarantee == DataDependent,
+		SharePercent: percent(c.EpsilonSpent / c.Epsilon),
+	}
+	if c.Unit != partition.UnitRecord {
+		w.One = fmt.Sprintf("all records of one %s", c.Unit)
+		w.Whom = fmt.Sprintf("All records that share one value of %q are protected together, as one unit.", c.Unit)
+	}
+	change := "left out or added"
+	if strings.Contains(c.Neighbouring, "replace") {
+		change = "replaced by something else"
+		if strings.Contains(c.Neighbouring, "add") {
+			change = "left out, added or replaced"
+		}
+	}
+	w.Meaning = fmt.Sprintf("If %s had been %s, then everything that can be seen in the released files or computed from them would have been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s, at most, is exempt.",
+		w.One, change, factor(c.Epsilon), figure(c.Delta))
+	w.Guess = guess(c.Epsilon, c.Delta)
+	w.Neighbours = strings.ReplaceAll(c.Neighbouring, "-", " ")
+	w.Source = "from the votes of"
+	if w.Coin {
+		w.Source = "from coin flips in place of the votes of"
+	}
+	switch {
+	case c.Epsilon <= 1:
+		w.Strength = "strong"
+	case c.Epsilon <= 3:
+		w.Strength = "good"
+	case c.Epsilon <= 10:
+		w.Strength = "moderate"
+	default:
+		w.Strength = "weak"
+	}
+	return w
+}
+
+// purpose says what a mechanism does.
+func purpose(kind privacy.Kind) string {
+	switch kind {
+	case privacy.GNMax, privacy.LNMax:
+		return "the teachers' vote on a generated row, with noise"
+	case privacy.ConfidentGNMax:
+		return "the teachers' vote with noise, answered only where enough teachers agree"
+	case privacy.Laplace:
+		return "counts with noise"
+	case privacy.Gaussian:
+		return "sums with noise"
+	case privacy.Exponential:
+		return "a choice made at random, the better ones more likely"
+	default:
+		return ""
+	}
+}
+
+// factor is e^epsilon.
+func factor(epsilon float64) string {
+	if epsilon > 14 {
+		return fmt.Sprintf("e^%s", figure(epsilon))
+	}
+	return figure(math.Exp(epsilon))
+}
+
+// guess is the best chance of telling, from the release and anything else, on
+// which of two neighbouring datasets it was computed, after an even start:
+// (e^epsilon + delta) / (e^epsilon + 1). It follows from the trade-off of the
+// two error rates in Kairouz, Oh, Viswanath (2015), Theorem 2.1.
+func guess(epsilon, delta float64) string {
+	e := math.Exp(-epsilon)
+	share := (1 + delta*e) / (1 + e)
+	if p := 100 * share; p > 99.9 {
+		return "> 99.9%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*share)
+}

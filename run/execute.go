@@ -1,0 +1,165 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/pipeline/pategan"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/student"
+)
+
+// Options say where a run is executed.
+type Options struct {
+	Client *student.Client
+	// Dataset names the dataset at the aggregator.
+	Dataset string
+	// Out is the folder for the results and the checkpoint.
+	Out string
+	// Coin replaces votes by coin flips, the baseline. Aggregators refuse it
+	// outside local runs.
+	Coin bool
+	// Started is when the run began, for the wall clock; zero means now.
+	Started time.Time
+	Log     *zap.Logger
+	// Watch is told how the run stands. May be nil.
+	Watch func(Status)
+}
+
+// Status tells how a run stands.
+type Status struct {
+	Round, Rounds         int
+	EpsilonSpent, Epsilon float64
+	// Waiting says what the run waits for; empty while it goes on.
+	Waiting string
+}
+
+// Result is what a run reports at its end, and the object of --format json.
+type Result struct {
+	Name         string            `json:"name"`
+	Pipeline     string            `json:"pipeline"`
+	Epsilon      float64           `json:"epsilon"`
+	Delta        float64           `json:"delta"`
+	Guarantee    string            `json:"guarantee"`
+	EpsilonSpent float64           `json:"epsilon_spent"`
+	Rounds       int               `json:"rounds"`
+	Queries      int64             `json:"queries"`
+	Answered     int64             `json:"answered"`
+	Teachers     int               `json:"teachers"`
+	WallSeconds  float64           `json:"wall_seconds"`
+	Rows         int               `json:"rows"`
+	Outputs      map[string]string `json:"outputs"`
+	// Utility holds what was measured on real test rows. NOT PRIVATE.
+	Utility []UtilityResult `json:"utility_not_private,omitempty"`
+}
+
+// UtilityResult is one classifier trained on synthetic and, for the ceiling, on
+// real rows, both tested on real rows. NOT PRIVATE.
+type UtilityResult struct {
+	Classifier     string   `json:"classifier"`
+	SyntheticAUROC float64  `json:"synthetic_auroc"`
+	RealAUROC      *float64 `json:"real_auroc,omitempty"`
+}
+
+// Execute runs the spec against an aggregator to its files. A run that was
+// interrupted goes on from its checkpoint; repeated questions cost nothing.
+func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
+	if o.Watch == nil {
+		o.Watch = func(Status) {}
+	}
+	schema, err := s.LoadSchema()
+	if err != nil {
+		return nil, err
+	}
+	real, err := loadReal(s, schema)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := NewPlan(s, schema)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	runSpec := plan.RunSpec(s, schema, o.Dataset, o.Coin)
+	opened, err := o.Client.OpenRun(ctx, runSpec)
+	if err != nil {
+		return nil, err
+	}
+	o.Log.Info("run open", zap.String("run", s.Name), zap.String("aggregator", opened.Aggregator),
+		zap.Int("labels", plan.Labels), zap.Int("rounds", plan.Rounds), zap.Uint64("released", opened.Rounds))
+
+	trainer, err := train(ctx, s, schema, plan, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.Client.CloseRun(ctx, s.Name); err != nil {
+		return nil, err
+	}
+	model, err := pipeline.NewModel(schema, trainer.Generator(), trainer.Shares())
+	if err != nil {
+		return nil, err
+	}
+	return publish(ctx, s, schema, model, real, o)
+}
+
+// train lets the pipeline learn until its labels are used or the budget is.
+func train(ctx context.Context, s *Spec, schema *partition.Schema, plan *Plan, o Options) (*pategan.Trainer, error) {
+	trainer, err := pategan.New(s.PATEGAN, partition.NewEncoder(schema), plan.Classes, s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	state := filepath.Join(o.Out, "state")
+	if err := os.MkdirAll(state, 0o755); err != nil {
+		return nil, fmt.Errorf("make the output folder: %w", err)
+	}
+	checkpoint, identity := filepath.Join(state, "student.safetensors"), s.identity(schema, o.Coin)
+	restored, err := trainer.Restore(checkpoint, identity)
+	if err != nil {
+		return nil, err
+	}
+	if restored {
+		o.Log.Info("going on from the checkpoint", zap.String("file", checkpoint))
+	}
+	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon}
+	ask := &oracle{
+		client: o.Client, run: s.Name, teacher: teacherSpec(s, plan.Classes, o.Coin),
+		waiting: func(p *conclavev1.Progress) {
+			waiting := status
+			if p.WaitingForQuorum {
+				waiting.Waiting = fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)
+			}
+			o.Watch(waiting)
+		},
+	}
+	err = trainer.Run(ctx, ask, plan.Labels,
+		func() error { return trainer.Save(checkpoint, identity) },
+		func(p pategan.Progress) {
+			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
+			o.Watch(status)
+		})
+	if errors.Is(err, student.ErrOverBudget) && status.Round > 0 {
+		// The aggregator refused the next question before it was asked. What was
+		// learned until then is the result.
+		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Int("rounds", status.Round), zap.Error(err))
+		return trainer, nil
+	}
+	return trainer, err
+}
+
+// identity names everything a checkpoint depends on.
+func (s *Spec) identity(schema *partition.Schema, coin bool) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %d %v %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.PATEGAN))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,94 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/pipeline"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/student"
+)
+
+// countScale is the fixed-point unit of class counts: a unit with several
+// records adds a fraction of it for each.
+const countScale = 1 << 16
+
+// oracle carries a pipeline's questions over the wire.
+type oracle struct {
+	client  *student.Client
+	run     string
+	teacher *conclavev1.TeacherSpec
+	// waiting is told how a round stands while it waits.
+	waiting func(*conclavev1.Progress)
+}
+
+// Votes asks a round of votes.
+func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
+	const answerClasses = 2 // fake, real
+	release, err := o.client.Ask(ctx, &conclavev1.Round{
+		Run: o.run, Number: round,
+		Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
+			Teacher:  o.teacher,
+			Training: tensor(q.Training, q.Width), TrainingClasses: classIDs(q.TrainingClasses),
+			Queries: tensor(q.Queries, q.Width), QueryClasses: classIDs(q.QueryClasses),
+			AnswerClasses: answerClasses,
+		}},
+	}, o.waiting)
+	if err != nil {
+		return nil, err
+	}
+	n := len(q.QueryClasses)
+	votes := release.GetVotes()
+	if votes == nil || len(votes.Labels) != n || (len(votes.Histogram) != 0 && len(votes.Histogram) != n*answerClasses) || release.Teachers == 0 {
+		return nil, fmt.Errorf("the release of round %d does not fit its %d queries", round, n)
+	}
+	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent}
+	for i, label := range votes.Labels {
+		a.Answered[i] = label >= 0
+		switch {
+		case label < 0:
+		case len(votes.Histogram) > 0:
+			fake, real := votes.Histogram[2*i], votes.Histogram[2*i+1]
+			a.Share[i] = 0.5 + 0.5*float32(real-fake)/float32(release.Teachers)
+		default:
+			a.Share[i] = float32(label)
+		}
+	}
+	return a, nil
+}
+
+// ClassCounts asks for the number of privacy units of each class.
+func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) ([]float64, error) {
+	release, err := o.client.Ask(ctx, &conclavev1.Round{
+		Run: o.run, Number: round,
+		Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
+			ClassCounts: &conclavev1.ClassCounts{Classes: uint32(classes), Scale: countScale},
+		}}},
+	}, o.waiting)
+	if err != nil {
+		return nil, err
+	}
+	sum := release.GetSum()
+	if sum == nil || len(sum.Values) != classes || sum.Scale == 0 {
+		return nil, errors.New("the release of the class counts does not fit the question")
+	}
+	counts := make([]float64, classes)
+	for i, v := range sum.Values {
+		counts[i] = float64(v) / float64(sum.Scale)
+	}
+	return counts, nil
+}
+
+func tensor(x []float32, width int) *conclavev1.Tensor {
+	return &conclavev1.Tensor{Shape: []uint32{uint32(len(x) / width), uint32(width)}, Data: nn.Bytes(x)}
+}
+
+func classIDs(classes []int) []uint32 {
+	ids := make([]uint32, len(classes))
+	for i, c := range classes {
+		ids[i] = uint32(c)
+	}
+	return ids
+}

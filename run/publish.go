@@ -1,0 +1,177 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/report"
+)
+
+// Software names the program in certificates.
+const Software = "conclave 0.1.0"
+
+// realTables are real rows for the report. NOT PRIVATE; train may be nil, and
+// both are when the spec names none.
+type realTables struct {
+	test, train *partition.Table
+}
+
+// loadReal reads the real tables before anything is spent, so that a mistake
+// in their paths costs nothing.
+func loadReal(s *Spec, schema *partition.Schema) (realTables, error) {
+	var r realTables
+	for _, f := range []struct {
+		path string
+		into **partition.Table
+	}{{s.Evaluate.Test, &r.test}, {s.Evaluate.Train, &r.train}} {
+		if f.path == "" {
+			continue
+		}
+		t, err := partition.ReadCSV(schema, f.path, partition.ReadOptions{})
+		if err != nil {
+			return r, fmt.Errorf("real rows for the report: %w", err)
+		}
+		*f.into = t
+	}
+	return r, nil
+}
+
+// publish samples the synthetic table and writes all files of the run.
+func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipeline.Model, real realTables, o Options) (*Result, error) {
+	synthetic, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{
+		"synthetic":   filepath.Join(o.Out, "synthetic.csv"),
+		"model":       filepath.Join(o.Out, "model"),
+		"ledger":      filepath.Join(o.Out, "ledger.jsonl"),
+		"certificate": filepath.Join(o.Out, "certificate.json"),
+		"report":      filepath.Join(o.Out, "report.html"),
+	}
+	if err := model.Save(out["model"]); err != nil {
+		return nil, err
+	}
+	if err := writeFile(out["synthetic"], func(b *bytes.Buffer) error { return partition.WriteCSV(b, synthetic) }); err != nil {
+		return nil, err
+	}
+	lines, err := o.Client.Ledger(ctx, s.Name)
+	if err != nil {
+		return nil, err
+	}
+	ledger := append(bytes.Join(lines, []byte("\n")), '\n')
+	verified, err := privacy.VerifyLedger(bytes.NewReader(ledger))
+	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+		// Another run of the dataset may be open; this one is closed.
+		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator", err)
+	}
+	if err := writeFile(out["ledger"], func(b *bytes.Buffer) error { _, err := b.Write(ledger); return err }); err != nil {
+		return nil, err
+	}
+	facts := report.Facts{
+		Run: s.Name, SchemaSHA256: schema.SHA256, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
+		Neighbouring: verified.Neighbouring, Unit: s.Privacy.Unit, Rows: synthetic.Len(), Teachers: s.Teachers,
+		Created: time.Now(), Software: Software,
+	}
+	if o.Coin {
+		facts.Votes = report.VotesCoin
+	}
+	certificate, err := report.NewCertificate(facts, verified)
+	if err != nil {
+		return nil, err
+	}
+	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+		return nil, fmt.Errorf("the certificate does not verify: %w", err)
+	}
+	if err := certificate.WriteFile(out["certificate"]); err != nil {
+		return nil, err
+	}
+	total := verified.Runs[s.Name]
+	result := &Result{
+		Name: s.Name, Pipeline: s.Pipeline, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Guarantee: s.Privacy.Guarantee,
+		EpsilonSpent: certificate.EpsilonSpent, Rounds: total.Releases, Queries: total.Queries, Answered: total.Answered,
+		Teachers: s.Teachers, Rows: synthetic.Len(), Outputs: out,
+	}
+	page := report.Page{
+		Certificate: certificate, Config: s.Text, Rounds: roundsOf(lines, s.Name),
+		Elapsed: time.Since(o.Started).Round(time.Second),
+	}
+	if err := measure(&page, result, schema, synthetic, real); err != nil {
+		return nil, err
+	}
+	if err := writeFile(out["report"], func(b *bytes.Buffer) error { return report.WriteHTML(b, page) }); err != nil {
+		return nil, err
+	}
+	result.WallSeconds = time.Since(o.Started).Seconds()
+	return result, nil
+}
+
+// measure fills in what the report shows of the synthetic table and, where the
+// spec names real rows, how it compares with them. NOT PRIVATE.
+func measure(page *report.Page, result *Result, schema *partition.Schema, synthetic *partition.Table, real realTables) error {
+	var err error
+	if page.Columns, err = report.Columns(schema, synthetic, real.test); err != nil {
+		return err
+	}
+	if real.test == nil {
+		return nil
+	}
+	measured, err := utility(synthetic, real.test)
+	if err != nil {
+		return err
+	}
+	if measured == nil {
+		page.Notes = append(page.Notes, "The synthetic rows cannot be ranked: the label has no two classes, or only one of them was drawn.")
+		return nil
+	}
+	var ceiling []evaluate.Utility
+	if real.train != nil {
+		if ceiling, err = utility(real.train, real.test); err != nil {
+			return err
+		}
+	}
+	page.Utility = report.UtilityRows(measured, nil, ceiling)
+	for i, u := range measured {
+		r := UtilityResult{Classifier: u.Classifier, SyntheticAUROC: u.AUROC}
+		if i < len(ceiling) {
+			r.RealAUROC = &ceiling[i].AUROC
+		}
+		result.Utility = append(result.Utility, r)
+	}
+	return nil
+}
+
+// utility trains on one table and tests on another; nil when there is nothing
+// to rank.
+func utility(train, test *partition.Table) ([]evaluate.Utility, error) {
+	u, err := evaluate.TrainTest(train, test, evaluate.Models()...)
+	if errors.Is(err, evaluate.ErrOneClass) || errors.Is(err, evaluate.ErrNoClasses) {
+		return nil, nil
+	}
+	return u, err
+}
+
+// writeFile writes a file so that a crash leaves the old or the new one.
+func writeFile(path string, fill func(*bytes.Buffer) error) error {
+	var b bytes.Buffer
+	if err := fill(&b); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := os.WriteFile(path+".part", b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	if err := os.Rename(path+".part", path); err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	"github.com/conclave-dp/conclave/config"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline/pategan"
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// Spec is a run.yaml. Paths are relative to the file.
+type Spec struct {
+	// Name names the run in the cluster and in its ledger. A name is used once.
+	Name string `yaml:"name"`
+	// Schema is the path of the public schema.yaml.
+	Schema string `yaml:"schema"`
+	// Data lists the sites of a local run; elsewhere nodes bring their data.
+	Data []Data `yaml:"data"`
+	// Privacy is what the run may spend, and for whom.
+	Privacy Privacy `yaml:"privacy"`
+	// Teachers is the number of teachers over all sites. Default: 1000. More
+	// teachers drown the noise better, each learns from fewer records.
+	Teachers int `yaml:"teachers"`
+	// Pipeline: pategan.
+	Pipeline string `yaml:"pipeline"`
+	// WarmStart buys a start for the generator. Not available yet.
+	WarmStart map[string]float64 `yaml:"warm_start"`
+	// Post lists stages after training. Not available yet.
+	Post []string `yaml:"post"`
+	// Weights adds a weight to each synthetic row: none.
+	Weights string `yaml:"weights"`
+	// Release says what is written.
+	Release Release `yaml:"release"`
+	// Evaluate names real rows to measure against; they stay where they are.
+	Evaluate Evaluate `yaml:"evaluate"`
+	// Seed makes training repeatable. Noise never depends on it. Default: 1.
+	Seed uint64 `yaml:"seed"`
+	// PATEGAN holds the options of the pipeline.
+	PATEGAN pategan.Options `yaml:"pategan"`
+
+	// Path is the file the spec came from, Text its content.
+	Path string `yaml:"-"`
+	Text string `yaml:"-"`
+}
+
+// Data is the data of one site in a local run.
+type Data struct {
+	Site string `yaml:"site"`
+	File string `yaml:"file"`
+	// Share is the part of the file that is the site's, chosen by a hash of
+	// each record. Sites that share a file get parts that do not overlap.
+	// Default: all.
+	Share float64 `yaml:"share"`
+}
+
+// Privacy is the budget and what it protects.
+type Privacy struct {
+	Epsilon float64 `yaml:"epsilon"`
+	Delta   float64 `yaml:"delta"`
+	// Unit: record (default), or the schema's unit column.
+	Unit string `yaml:"unit"`
+	// Guarantee: data-independent.
+	Guarantee string `yaml:"guarantee"`
+}
+
+// Release says what is written.
+type Release struct {
+	// Rows is the number of synthetic rows. Default: 6000. It is public, so
+	// it must not be taken from the data.
+	Rows int `yaml:"rows"`
+	// Format: csv.
+	Format string `yaml:"format"`
+}
+
+// Evaluate names real rows to measure against. NOT PRIVATE.
+type Evaluate struct {
+	Test string `yaml:"test"`
+	// Train is a real table for the ceiling: the same models trained on it.
+	// Default: none.
+	Train string `yaml:"train"`
+}
+
+// DefaultSpec returns the defaults named at each field.
+func DefaultSpec() Spec {
+	return Spec{
+		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
+		Teachers: 1000, Pipeline: "pategan", Weights: "none",
+		Release: Release{Rows: 6000, Format: "csv"},
+		Seed:    1, PATEGAN: pategan.DefaultOptions(),
+	}
+}
+
+// Load reads a run.yaml over the defaults and validates it.
+func Load(path string) (*Spec, error) {
+	s := DefaultSpec()
+	text, err := config.LoadText(path, &s)
+	if err != nil {
+		return nil, err
+	}
+	s.Path, s.Text = path, text
+	for i := range s.Data {
+		if s.Data[i].Share == 0 {
+			s.Data[i].Share = 1
+		}
+		s.Data[i].File = config.Resolve(path, s.Data[i].File)
+	}
+	for _, p := range []*string{&s.Schema, &s.Evaluate.Test, &s.Evaluate.Train} {
+		*p = config.Resolve(path, *p)
+	}
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &s, nil
+}
+
+var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
+
+// maxTeachers is far beyond what one aggregator serves.
+const maxTeachers = 1_000_000
+
+// Validate reports every field that cannot work.
+func (s *Spec) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(nameRule.MatchString(s.Name), "name: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", s.Name)
+	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
+	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
+		errs = append(errs, fmt.Errorf("privacy: %w", err))
+	}
+	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
+	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent", s.Privacy.Guarantee)
+	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
+	need(s.Pipeline == "pategan", "pipeline: %q is not available; use pategan", s.Pipeline)
+	need(len(s.WarmStart) == 0, "warm_start: not available; leave it out")
+	need(len(s.Post) == 0, "post: %q are not available; leave it out or empty", s.Post)
+	need(s.Weights == "none", "weights: %q is not available; use none", s.Weights)
+	need(s.Release.Rows >= 1 && s.Release.Rows <= math.MaxInt32, "release.rows: %d is not between 1 and %d", s.Release.Rows, math.MaxInt32)
+	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
+	need(s.Evaluate.Train == "" || s.Evaluate.Test != "", "evaluate.train: set without evaluate.test; name the real rows to test on too")
+	errs = append(errs, s.validateData()...)
+	if err := s.PATEGAN.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Spec) validateData() (errs []error) {
+	sites, shares := map[string]bool{}, map[string]float64{}
+	for i, d := range s.Data {
+		if !nameRule.MatchString(d.Site) {
+			errs = append(errs, fmt.Errorf("data[%d].site: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", i, d.Site))
+		}
+		if sites[d.Site] {
+			errs = append(errs, fmt.Errorf("data[%d].site: %q is there twice; give each site one entry", i, d.Site))
+		}
+		if d.File == "" {
+			errs = append(errs, fmt.Errorf("data[%d].file: missing; give the path of the site's CSV file", i))
+		}
+		if !(d.Share > 0 && d.Share <= 1) {
+			errs = append(errs, fmt.Errorf("data[%d].share: %v is not above 0 and at most 1", i, d.Share))
+		}
+		sites[d.Site] = true
+		shares[d.File] += d.Share
+		if shares[d.File] > 1+1e-9 {
+			errs = append(errs, fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites", i, d.File))
+		}
+	}
+	return errs
+}
+
+// LoadSchema reads the spec's schema and checks the spec against it.
+func (s *Spec) LoadSchema() (*partition.Schema, error) {
+	schema, err := partition.LoadSchema(s.Schema)
+	if err != nil {
+		return nil, err
+	}
+	if err := schema.CheckUnit(s.Privacy.Unit); err != nil {
+		return nil, fmt.Errorf("%s: privacy.unit: %w", s.Path, err)
+	}
+	if strings.EqualFold(schema.Format, "idx") {
+		return nil, fmt.Errorf("%s: images are not available with pategan; use a table", s.Schema)
+	}
+	return schema, nil
+}
+
+// Sites returns for each entry of Data the part [from, to) of its file: parts
+// of one file follow each other and do not overlap.
+func (s *Spec) Sites() [][2]float64 {
+	used := map[string]float64{}
+	parts := make([][2]float64, len(s.Data))
+	for i, d := range s.Data {
+		from := used[d.File]
+		to := math.Min(1, from+d.Share)
+		if to > 1-1e-9 {
+			to = 1
+		}
+		parts[i] = [2]float64{from, to}
+		used[d.File] = to
+	}
+	return parts
+}

@@ -1,0 +1,76 @@
+package student
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// partSize keeps every message well under gRPC's default limit of 4 MiB.
+const partSize = 1 << 20
+
+// Ask sends a round and returns its release, however often the aggregator has
+// to be found again. The round is serialized once, so that a repeated question
+// is the same to the bit. progress may be nil.
+func (c *Client) Ask(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (release *conclavev1.Release, err error) {
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode round %d: %w", r.Number, err)
+	}
+	err = c.retry(ctx, fmt.Sprintf("ask round %d", r.Number), func() error {
+		release, err = c.ask(ctx, r, raw, progress)
+		return err
+	})
+	return release, err
+}
+
+func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // frees the stream on every way out
+	stream, err := c.api.Ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts := (len(raw) + partSize - 1) / partSize
+	for i := range parts {
+		err := stream.Send(&conclavev1.AskRequest{Part: &conclavev1.RoundPart{
+			Run: r.Run, Round: r.Number, Part: uint32(i), Parts: uint32(parts),
+			Data: raw[i*partSize : min((i+1)*partSize, len(raw))],
+		}})
+		if errors.Is(err, io.EOF) {
+			break // Recv has the reason
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		return nil, err
+	}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, status.Error(codes.Unavailable, "the aggregator ended the round without a release")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if p := m.GetProgress(); p != nil && progress != nil {
+			c.met = true
+			progress(p)
+		}
+		if release := m.GetRelease(); release != nil {
+			if release.Run != r.Run || release.Round != r.Number {
+				return nil, status.Errorf(codes.FailedPrecondition, "the release is of round %d of run %q", release.Round, release.Run)
+			}
+			return release, nil
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package student
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Errors that a caller may want to tell apart with errors.Is.
+var (
+	// ErrOverBudget: the aggregator refused a question that the budget does
+	// not cover. Nothing was asked or charged.
+	ErrOverBudget = errors.New("the budget does not cover the question")
+	// ErrRefused: the aggregator refused for another lasting reason.
+	ErrRefused = errors.New("the aggregator refused")
+	// ErrUnreachable: no aggregator answered within Config.Patience.
+	ErrUnreachable = errors.New("the aggregator cannot be reached")
+)
+
+// Client is a student's connection. It is safe for use by one goroutine.
+type Client struct {
+	cfg  Config
+	log  *zap.Logger
+	tls  *tls.Config
+	conn *grpc.ClientConn
+	api  conclavev1.StudentServiceClient
+	// met is set once the aggregator has answered.
+	met bool
+}
+
+// Dial prepares a connection; nothing is sent yet.
+func Dial(cfg Config, log *zap.Logger) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	t, err := certs.ClientTLS(cfg.TLS, cfg.serverName())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient(cfg.Aggregator,
+		grpc.WithTransportCredentials(credentials.NewTLS(t)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: cfg.Retry},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("dial aggregator %s: %w", cfg.Aggregator, err)
+	}
+	return &Client{cfg: cfg, log: log, tls: t, conn: conn, api: conclavev1.NewStudentServiceClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// OpenRun registers the run, or finds it again.
+func (c *Client) OpenRun(ctx context.Context, spec *conclavev1.RunSpec) (resp *conclavev1.OpenRunResponse, err error) {
+	err = c.retry(ctx, "open the run", func() error {
+		resp, err = c.api.OpenRun(ctx, &conclavev1.OpenRunRequest{Spec: spec})
+		return err
+	})
+	return resp, err
+}
+
+// CloseRun ends the run and returns the ledger's head.
+func (c *Client) CloseRun(ctx context.Context, run string) (head string, err error) {
+	err = c.retry(ctx, "close the run", func() error {
+		resp, err := c.api.CloseRun(ctx, &conclavev1.CloseRunRequest{Run: run})
+		head = resp.GetLedgerHead()
+		return err
+	})
+	return head, err
+}
+
+// Ledger returns the canonical lines of the ledger of the run's dataset.
+func (c *Client) Ledger(ctx context.Context, run string) (lines [][]byte, err error) {
+	err = c.retry(ctx, "read the ledger", func() error {
+		lines = nil
+		stream, err := c.api.ReadLedger(ctx, &conclavev1.ReadLedgerRequest{Run: run})
+		if err != nil {
+			return err
+		}
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			lines = append(lines, m.Entry)
+		}
+	})
+	return lines, err
+}
+
+// retry repeats call through troubles that pass. An aggregator that has never
+// answered is given up after Config.Patience.
+func (c *Client) retry(ctx context.Context, what string, call func() error) error {
+	start, pause := time.Now(), 50*time.Millisecond
+	for {
+		err := call()
+		if err == nil {
+			c.met = true
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", what, ctx.Err())
+		}
+		message := status.Convert(err).Message()
+		switch status.Code(err) {
+		case codes.ResourceExhausted:
+			return fmt.Errorf("%s: %w: %s", what, ErrOverBudget, message)
+		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown:
+		default:
+			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
+		}
+		if !c.met {
+			if err := certs.Probe(ctx, c.cfg.Aggregator, c.tls); err != nil {
+				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
+			}
+			if time.Since(start) > c.cfg.Patience {
+				return fmt.Errorf("%s: %w: %s did not answer for %v (%s); start it, or mend the address", what, ErrUnreachable, c.cfg.Aggregator, c.cfg.Patience, message)
+			}
+		}
+		c.log.Warn("the aggregator does not answer; trying again", zap.String("to", what), zap.Duration("pause", pause), zap.String("reason", message))
+		select {
+		case <-time.After(pause/2 + time.Duration(rand.Int64N(int64(pause/2)+1))):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, c.cfg.Retry)
+	}
+}

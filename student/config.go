@@ -1,0 +1,90 @@
+package student
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/config"
+	"github.com/conclave-dp/conclave/logging"
+)
+
+// Config is the configuration of a student process. Relative paths in a file
+// are relative to that file.
+type Config struct {
+	// Aggregator is the address to dial, host:port. No default.
+	Aggregator string `yaml:"aggregator"`
+	// ServerName is the host name the aggregator's certificate must carry.
+	// Default: the host of Aggregator.
+	ServerName string `yaml:"server_name"`
+	// Dataset names the dataset at the aggregator whose budget pays.
+	Dataset string `yaml:"dataset"`
+	// Run is the path of the run.yaml.
+	Run string `yaml:"run"`
+	// Out is the folder for the synthetic data and all that goes with it.
+	// Default: "out".
+	Out string `yaml:"out"`
+	// TLS names the files of the mutual TLS connection.
+	TLS certs.Files `yaml:"tls"`
+	// Retry bounds the pause between attempts to reach the aggregator.
+	// Default: 2s.
+	Retry time.Duration `yaml:"retry"`
+	// Patience is how long the student tries to reach an aggregator that has
+	// never answered. Once a run is open it waits without end. Default: 30s.
+	Patience time.Duration `yaml:"patience"`
+	// Log says what is logged to standard error.
+	Log logging.Config `yaml:"log"`
+}
+
+// DefaultConfig returns the defaults named at each field.
+func DefaultConfig() Config {
+	return Config{Out: "out", Retry: 2 * time.Second, Patience: 30 * time.Second, Log: logging.DefaultConfig()}
+}
+
+// LoadConfig reads a student's YAML file over the defaults and the environment
+// over both, and validates the result.
+func LoadConfig(path string) (Config, error) {
+	c := DefaultConfig()
+	if err := config.Load(path, &c); err != nil {
+		return Config{}, err
+	}
+	for _, p := range []*string{&c.Run, &c.Out, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key} {
+		*p = config.Resolve(path, *p)
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Validate reports every field that cannot work.
+func (c Config) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(c.Aggregator != "", "aggregator: missing; give the address to dial, host:port")
+	need(c.Dataset != "", "dataset: missing; give the name of a dataset at the aggregator")
+	need(c.Run != "", "run: missing; give the path of a run.yaml")
+	need(c.Out != "", "out: missing; give a folder for the results")
+	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
+	need(c.Retry > 0, "retry: %v is not above 0", c.Retry)
+	need(c.Patience > 0, "patience: %v is not above 0", c.Patience)
+	return errors.Join(errs...)
+}
+
+// serverName is the host name the aggregator must prove.
+func (c Config) serverName() string {
+	if c.ServerName != "" {
+		return c.ServerName
+	}
+	host, _, err := net.SplitHostPort(c.Aggregator)
+	if err != nil {
+		return c.Aggregator
+	}
+	return host
+}

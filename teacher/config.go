@@ -1,0 +1,121 @@
+package teacher
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"time"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/config"
+	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Config is the configuration of a node. Relative paths in a file are relative
+// to that file.
+type Config struct {
+	// Aggregator is the address to dial, host:port. No default.
+	Aggregator string `yaml:"aggregator"`
+	// ServerName is the host name the aggregator's certificate must carry.
+	// Default: the host of Aggregator.
+	ServerName string `yaml:"server_name"`
+	// Dataset names the dataset at the aggregator. Its budget spans runs.
+	Dataset string `yaml:"dataset"`
+	// Site names the institution; the certificate must be issued to it.
+	Site string `yaml:"site"`
+	// Node names this process among the nodes of its site. Default: "0".
+	Node string `yaml:"node"`
+	// Schema is the path of the public schema.yaml.
+	Schema string `yaml:"schema"`
+	// Data is the path of the site's CSV file, plain or gzipped.
+	Data string `yaml:"data"`
+	// Share takes a part [from, to) of the file, chosen by a hash of each
+	// record, so that several sites can be played on one file. Default: all.
+	Share [2]float64 `yaml:"share"`
+	// Unit is the privacy unit: "record", or the column that names the person.
+	// Default: "record". A person's records all go to one teacher.
+	Unit string `yaml:"unit"`
+	// Teachers is the number of teachers (= partitions) on this node. More
+	// teachers drown the noise better, each learns from fewer records. Fixed
+	// for the life of the dataset. Default: 100.
+	Teachers int `yaml:"teachers"`
+	// State is the folder for the partition key, the manifest and the
+	// teachers' weights. Losing it loses the right to take part: new
+	// partitions of old data are refused. Default: "state".
+	State string `yaml:"state"`
+	// TLS names the files of the mutual TLS connection.
+	TLS certs.Files `yaml:"tls"`
+	// Reconnect bounds the pause between attempts to reach the aggregator.
+	// Default: 5s. Longer is kinder to a large cluster, shorter recovers faster.
+	Reconnect time.Duration `yaml:"reconnect"`
+	// Log says what is logged to standard error.
+	Log logging.Config `yaml:"log"`
+}
+
+// DefaultConfig returns the defaults named at each field.
+func DefaultConfig() Config {
+	return Config{Node: "0", Share: [2]float64{0, 1}, Unit: "record", Teachers: 100, State: "state", Reconnect: 5 * time.Second, Log: logging.DefaultConfig()}
+}
+
+// LoadConfig reads a node's YAML file over the defaults and the environment
+// over both, and validates the result.
+func LoadConfig(path string) (Config, error) {
+	c := DefaultConfig()
+	if err := config.Load(path, &c); err != nil {
+		return Config{}, err
+	}
+	for _, p := range []*string{&c.Schema, &c.Data, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key} {
+		*p = config.Resolve(path, *p)
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
+
+// Validate reports every field that cannot work.
+func (c Config) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(c.Aggregator != "", "aggregator: missing; give the address to dial, host:port")
+	for _, n := range []struct{ field, value string }{{"dataset", c.Dataset}, {"site", c.Site}, {"node", c.Node}} {
+		need(nameRule.MatchString(n.value), "%s: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", n.field, n.value)
+	}
+	need(c.Schema != "", "schema: missing; give the path of the public schema.yaml")
+	need(c.Data != "", "data: missing; give the path of the site's CSV file")
+	need(0 <= c.Share[0] && c.Share[0] < c.Share[1] && c.Share[1] <= 1, "share: [%v, %v] is not a part of [0, 1]", c.Share[0], c.Share[1])
+	need(c.Unit != "", "unit: empty; use record or the name of the unit column")
+	need(c.Teachers >= 1 && c.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", c.Teachers, maxTeachers)
+	need(c.State != "", "state: missing; give a folder that lives as long as the dataset")
+	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
+	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
+	return errors.Join(errs...)
+}
+
+// maxTeachers keeps a node's packed votes and state within bounds.
+const maxTeachers = 100_000
+
+// serverName is the host name the aggregator must prove.
+func (c Config) serverName() string {
+	if c.ServerName != "" {
+		return c.ServerName
+	}
+	host, _, err := net.SplitHostPort(c.Aggregator)
+	if err != nil {
+		return c.Aggregator
+	}
+	return host
+}
+
+// readOptions says which rows of the file belong to the node.
+func (c Config) readOptions() partition.ReadOptions {
+	return partition.ReadOptions{Site: c.Site, From: c.Share[0], To: c.Share[1]}
+}

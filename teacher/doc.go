@@ -1,0 +1,12 @@
+// Package teacher is the node of a site: it keeps the site's records, splits
+// them once into disjoint partitions, trains one discriminator on each, and
+// answers the aggregator's rounds with votes and bounded sums.
+//
+// Start with [LoadConfig], [New] and [Node.Run]. A node only dials out.
+//
+// What leaves a node: its names, its number of teachers, a keyed fingerprint
+// of its partition manifest, votes, and the sums that a round asks for. Votes
+// and raw sums are private: they go to the aggregator, which adds noise, over
+// TLS to a peer whose certificate says aggregator. A node does not add noise
+// itself and does not hide from the aggregator how its teachers vote.
+package teacher

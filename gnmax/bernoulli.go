@@ -24,7 +24,7 @@ func (d *draws) bernoulliExpFraction(n, denominator uint64) bool {
 			return false
 		}
 	}
-	d.err = errBroken
+	d.fail(errBroken)
 	return false
 }
 

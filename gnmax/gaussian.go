@@ -22,7 +22,10 @@ func (d *draws) gaussian(s Sigma) int64 {
 	denominator := 2 * s.t * s.w * s.q // below 2^62
 	for range maxRepeats {
 		y := d.laplace(s.t, 1)
-		distance := uint64(max(y, -y)) * s.q // below 2^46, as |y| < t 2^16 + t
+		if d.err != nil {
+			return 0
+		}
+		distance := uint64(max(y, -y)) * s.q // below 2^43, as |y| <= t 2^12
 		if distance > s.w {
 			distance -= s.w
 		} else {
@@ -33,6 +36,6 @@ func (d *draws) gaussian(s Sigma) int64 {
 			return y
 		}
 	}
-	d.err = errBroken
+	d.fail(errBroken)
 	return 0
 }

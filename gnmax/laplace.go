@@ -19,6 +19,9 @@ func (s *Source) DiscreteLaplace(scale Scale) (int64, error) {
 // two-sided; zero would come up with both signs, so one of them is refused.
 func (d *draws) laplace(num, den uint64) int64 {
 	for range maxRepeats {
+		if d.err != nil {
+			return 0
+		}
 		u := d.uniform(num)
 		if !d.bernoulliExpFraction(u, num) {
 			continue
@@ -26,7 +29,7 @@ func (d *draws) laplace(num, den uint64) int64 {
 		v := d.geometric()
 		hi, lo := bits.Mul64(num, v)
 		lo, carry := bits.Add64(lo, u, 0)
-		// The quotient fits: newScale keeps num/den at 2^38 or below.
+		// The quotient fits: NewScale keeps num/den at 2^38 or below.
 		magnitude, _ := bits.Div64(hi+carry, lo, den)
 		negative := d.uniform(2) == 1
 		switch {
@@ -36,7 +39,7 @@ func (d *draws) laplace(num, den uint64) int64 {
 			return -int64(magnitude)
 		}
 	}
-	d.err = errBroken
+	d.fail(errBroken)
 	return 0
 }
 
@@ -47,6 +50,6 @@ func (d *draws) geometric() uint64 {
 			return v
 		}
 	}
-	d.err = errBroken
+	d.fail(errBroken)
 	return 0
 }

@@ -32,9 +32,9 @@ const (
 // charges for it, made by [NewSigma].
 type Sigma struct {
 	sigma float64
-	// The noise has variance parameter t w/q, a fraction that package's samplers
-	// need in this form: t is floor(sigma)+1, q a power of two, and all products
-	// of two of them stay below 2^31.
+	// The noise has variance parameter t w/q, the form in which the sampler
+	// needs it: t is floor(sigma)+1, q a power of two with t q below 2^30, and w
+	// below 2^31.
 	t, w, q uint64
 }
 

@@ -56,18 +56,27 @@ func (d *draws) word() uint64 {
 	}
 	b, err := d.reader.Peek(8)
 	if err != nil {
-		d.err = err
+		d.fail(err)
 		return 0
 	}
 	w := binary.LittleEndian.Uint64(b)
-	_, d.err = d.reader.Discard(8)
+	if _, err := d.reader.Discard(8); err != nil {
+		d.fail(err)
+	}
 	return w
 }
 
+// fail keeps the first error.
+func (d *draws) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
 // maxRepeats bounds every loop that a random source leaves with probability 1/4
-// or more each time: none gets there (0.75^65536 is below 10^-8000), a broken
-// one may.
-const maxRepeats = 1 << 16
+// or more each time: none gets there (0.75^4096 is below 10^-500), a broken one
+// may.
+const maxRepeats = 1 << 12
 
 // uniform returns a number in [0, n), n > 0, every one equally likely: the
 // product w*n falls into n intervals of 2^64, and what would make some of them
@@ -79,6 +88,6 @@ func (d *draws) uniform(n uint64) uint64 {
 			return hi
 		}
 	}
-	d.err = errBroken
+	d.fail(errBroken)
 	return 0
 }

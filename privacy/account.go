@@ -30,7 +30,7 @@ type Claim struct {
 //
 //   - "rdp": Rényi divergences on the grid of [Orders].
 //   - "gdp": Gaussian DP. Events compose to mu = sqrt(sum mu_i²) (Dong, Roth, Su
-//     2022, Corollary 2), exactly where all of them are Gaussian. Events of pure
+//     2019, Corollary 3.3), exactly where all of them are Gaussian. Events of pure
 //     DP take part as the Gaussian DP they imply, or are added by basic
 //     composition, whichever is smaller.
 //   - "pure": the sum of epsilons, where all events have one. It holds at every

@@ -93,13 +93,13 @@ func (b Budget) fits(events []Event) bool {
 // happens on every branch at once:
 //
 //   - Gaussian DP: let sum mu_i² never pass mu². The whole is mu-GDP (Smith and
-//     Thakurta 2022, Theorem 1; Koskela, Tobaben, Honkela 2023): each answer can
+//     Thakurta 2022; Koskela, Tobaben, Honkela 2023): each answer can
 //     be computed from a stretch of length mu_i² of one Brownian motion with
 //     drift, and together they use a stretch of at most mu². Events of pure DP
 //     count with the Gaussian DP they imply, which is what makes one number
 //     enough.
-//   - Pure DP: let the sum of epsilons never pass epsilon (Rogers et al. 2016,
-//     Theorem 3.6). Only for lists with pure events alone.
+//   - Pure DP: let the sum of epsilons never pass epsilon (Rogers
+//     et al. 2016). Only for lists with pure events alone.
 //
 // A list is admitted when one of the two admits it. That costs nothing extra:
 // split the outputs into those that end within the pure rule and the others;

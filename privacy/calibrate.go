@@ -43,8 +43,6 @@ func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
 		_, err := b.admit(other, []Event{{Kind: LNMax, Lambda: lambda, Count: queries}})
 		return err == nil
 	}
-	// Neither rule of the filter reaches above this: by pure DP lambda is at
-	// most epsilon/2, and by Gaussian DP pureMu(lambda) < mu.
 	hi := 1.0
 	for admits(hi) {
 		hi *= 2

@@ -7,7 +7,7 @@ import "math"
 //
 //	delta = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2)
 //
-// (Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 1). With
+// (Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2019, Corollary 2.13). With
 // a = epsilon/mu - mu/2 and b = a + mu, e^epsilon phi(b) = phi(a), so that
 // delta = phi(a) (M(a) - M(b)) with Mills' ratio M: no power of e overflows.
 // What the subtraction may have lost is added back.

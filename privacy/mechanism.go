@@ -32,8 +32,8 @@ var mechanisms = map[Kind]mechanism{
 	// Why this is private: both neighbours' outputs are Gaussians of equal
 	// width whose centres lie at most s apart, so whoever tells them apart does
 	// a test between N(0, 1) and N(s/sigma, 1). That is mu = s/sigma Gaussian
-	// DP (Dong, Roth, Su 2022, Theorem 1) and RDP alpha s²/(2 sigma²) (Mironov
-	// 2017, Proposition 7).
+	// DP (Dong, Roth, Su 2019, Theorem 2.7) and RDP alpha s²/(2 sigma²)
+	// (Mironov 2017, Proposition 7).
 	Gaussian: gaussianType([]string{"sigma", "sensitivity"}, func(e Event) float64 {
 		return float64(e.Count) * square(e.Sensitivity/e.Sigma)
 	}),
@@ -54,9 +54,10 @@ var mechanisms = map[Kind]mechanism{
 	//
 	// Why this is private: one moved vote changes the largest count by at most
 	// 1, so the test is a Gaussian release with mu² = 1/sigma1² whatever its
-	// outcome, RDP alpha/(2 sigma1²); an answer adds GNMax's alpha/sigma2²
-	// (Papernot et al. 2018, Algorithm 1 and Theorem 6). Which queries were
-	// answered is public, so the number of answers may be charged.
+	// outcome, RDP alpha/(2 sigma1²) (Mironov 2017, Proposition 7); an answer
+	// adds GNMax's alpha/sigma2² (Papernot et al. 2018, Algorithm 1 and
+	// Proposition 8). Which queries were answered is part of the release, so
+	// the number of answers may be charged.
 	ConfidentGNMax: gaussianType([]string{"threshold", "sigma1", "sigma2", "asked"}, func(e Event) float64 {
 		return float64(e.Asked)*square(1/e.Sigma1) + float64(e.Answered)*2*square(1/e.Sigma2)
 	}),
@@ -66,7 +67,7 @@ var mechanisms = map[Kind]mechanism{
 	//
 	// Why this is private: a unit moves one vote, so two bins change by 1 each,
 	// and each of them is a (lambda, 0)-DP release with noise of its own. Two
-	// such releases are (2 lambda, 0)-DP (Papernot et al. 2017, section 3.1;
+	// such releases are (2 lambda, 0)-DP (Papernot et al. 2017, section 3;
 	// Dwork and Roth 2014, Theorem 3.6 and Corollary 3.15), and their Rényi
 	// divergence is twice that of one, which is less than that of a single
 	// 2 lambda release.
@@ -94,7 +95,7 @@ var mechanisms = map[Kind]mechanism{
 	// Why this is private: weights and their sum each change by at most
 	// exp(epsilon/2) (Dwork and Roth 2014, Theorem 3.10). Its privacy loss
 	// moves in a range of width epsilon only (Durfee and Rogers 2019), which
-	// gives RDP alpha epsilon²/8 (Cesar and Rogers 2021, Lemma 3.2); for large
+	// gives RDP alpha epsilon²/8 (Cesar and Rogers 2021, bounded range and concentrated DP); for large
 	// alpha the bound of pure DP is smaller.
 	Exponential: {
 		fields: []string{"epsilon"},

@@ -4,7 +4,7 @@ import "math"
 
 // pureRDP is the largest Rényi divergence of order alpha that two outputs of an
 // (epsilon, 0)-DP mechanism can have. Randomized response attains it (Kairouz,
-// Oh, Viswanath 2015; Bun and Steinke 2016, Proposition 3.3), and so does
+// Oh, Viswanath 2015; Bun and Steinke 2016, proof of Proposition 3.3), and so does
 // discrete Laplace noise of scale 1/epsilon moved by one.
 //
 // With p = e^epsilon/(1+e^epsilon) it is
@@ -25,7 +25,7 @@ func pureRDP(epsilon, alpha float64) float64 {
 // pureMu is the smallest mu such that every (epsilon, 0)-DP mechanism is
 // mu-GDP.
 //
-// The trade-off function of (epsilon, 0)-DP (Dong, Roth, Su 2022, section 2.2)
+// The trade-off function of (epsilon, 0)-DP (Dong, Roth, Su 2019, Proposition 2.5)
 // is two straight lines that meet where both errors are 1/(1+e^epsilon). The
 // curve of mu-GDP is convex and shares the lines' outer ends, so it lies below
 // them as soon as it does at the corner: Phi(-mu/2) = 1/(1+e^epsilon).

@@ -57,7 +57,7 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	sum := sha256.Sum256(c.Release)
 	var release []byte
 	var entry privacy.Entry
-	err := s.update(ctx, func() (bool, error) {
+	err := update(func() (bool, error) {
 		key := s.releaseKey(c.Run, c.Round)
 		l, err := s.load(ctx, op, c.Run, key)
 		if err != nil {

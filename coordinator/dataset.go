@@ -47,7 +47,7 @@ func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) er
 		return fmt.Errorf("%s %q: the schema's hash is missing", op, d.Name)
 	}
 	key := s.datasetKey(d.Name)
-	return s.update(ctx, func() (bool, error) {
+	return update(func() (bool, error) {
 		kvs, _, err := s.read(ctx, op, key)
 		if err != nil {
 			return false, err

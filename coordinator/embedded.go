@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
@@ -52,7 +53,7 @@ type Embedded struct {
 	dir      string
 	unlock   func() error
 	server   *embed.Etcd
-	grpc     *grpc.Server
+	grpc     atomic.Pointer[grpc.Server] // set once etcd serves
 	failure  *failure
 	socket   string // folder of the socket when it is not Dir
 
@@ -92,7 +93,7 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 	e.endpoint = "unix://" + socket
 
 	config := embedConfig(dir, socket, e.failure.guard(c.Logger))
-	config.ServiceRegister = func(s *grpc.Server) { e.grpc = s }
+	config.ServiceRegister = func(s *grpc.Server) { e.grpc.Store(s) }
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	started := make(chan startResult, 1)
@@ -200,8 +201,8 @@ func (e *Embedded) stop() error {
 	}
 	// etcd itself would wait seconds for watches that nobody ends.
 	force := time.AfterFunc(closeGrace, func() {
-		if e.grpc != nil {
-			e.grpc.Stop()
+		if s := e.grpc.Load(); s != nil {
+			s.Stop()
 		}
 	})
 	defer force.Stop()
@@ -283,12 +284,10 @@ func newFailure() *failure { return &failure{done: make(chan struct{})} }
 func (f *failure) guard(log *zap.Logger) *zap.Logger {
 	if log == nil {
 		log = zap.NewNop()
+	} else {
+		log = log.WithOptions(zap.IncreaseLevel(zapcore.ErrorLevel))
 	}
-	return log.WithOptions(
-		zap.IncreaseLevel(zapcore.ErrorLevel),
-		zap.WithFatalHook(f),
-		zap.WithPanicHook(f),
-	)
+	return log.WithOptions(zap.WithFatalHook(f), zap.WithPanicHook(f))
 }
 
 // OnWrite implements zapcore.CheckWriteHook.

@@ -13,12 +13,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/conclave-dp/conclave/certs"
 )
@@ -117,6 +119,7 @@ func TestEmbeddedLongPath(t *testing.T) {
 }
 
 func TestEmbeddedRestartKeepsAll(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := t.Context()
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
@@ -200,15 +203,44 @@ func TestEmbeddedDamagedFolder(t *testing.T) {
 			if err := damage(dir); err != nil {
 				t.Fatal(err)
 			}
-			e, err := StartEmbedded(t.Context(), EmbeddedConfig{Dir: dir})
-			if err == nil {
-				e.Close()
-				t.Fatal("it started")
-			}
-			if !strings.Contains(err.Error(), dir) {
-				t.Errorf("%q does not name the folder", err)
+			// In another process, because a failed start leaves goroutines of
+			// etcd behind that nothing can end.
+			cmd := exec.CommandContext(t.Context(), os.Args[0])
+			cmd.Env = append(os.Environ(), childEnv+"="+dir)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || !strings.HasPrefix(string(out), "error: start etcd in "+dir) || !strings.Contains(string(out), "backup") {
+				t.Errorf("%v: %s", err, out)
 			}
 		})
+	}
+}
+
+func TestFatalErrorsOfEtcdEndNoProcess(t *testing.T) {
+	for name, write := range map[string]func(*zap.Logger){
+		"fatal": func(log *zap.Logger) { log.Fatal("cannot go on", zap.Error(io.ErrShortWrite)) },
+		"panic": func(log *zap.Logger) { log.Panic("cannot go on", zap.Error(io.ErrShortWrite)) },
+	} {
+		core, logged := observer.New(zap.DebugLevel)
+		for _, log := range []*zap.Logger{nil, zap.New(core)} {
+			e := &Embedded{failure: newFailure()}
+			if e.Err() != nil {
+				t.Error("failed before it failed")
+			}
+			guarded := e.failure.guard(log)
+			guarded.Warn("not passed on")
+			returned := false
+			var wg sync.WaitGroup
+			wg.Go(func() { write(guarded); returned = true })
+			wg.Wait()
+			<-e.Failed()
+			if returned || !errors.Is(e.Err(), io.ErrShortWrite) {
+				t.Errorf("%s: returned %v, error %v", name, returned, e.Err())
+			}
+		}
+		if logged.Len() != 1 {
+			t.Errorf("%s: %d lines logged", name, logged.Len())
+		}
 	}
 }
 
@@ -243,6 +275,7 @@ func child(dir string) {
 }
 
 func TestAnotherProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+dir)
@@ -341,6 +374,7 @@ func externalEtcd(t *testing.T, files certs.Files) (endpoint string) {
 }
 
 func TestExternalEtcd(t *testing.T) {
+	t.Parallel()
 	dir, foreign := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, foreign} {
 		if err := certs.CreateCA(d); err != nil {
@@ -394,6 +428,7 @@ func TestExternalEtcd(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	// A port that nobody listens on.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -426,6 +461,7 @@ func TestUnreachable(t *testing.T) {
 
 // etcd goes away in the middle of a run and comes back.
 func TestEtcdAway(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	etcd := runEtcd(t, dir)
 	s := openStore(t, Config{Endpoints: etcd.Endpoints(), RequestTimeout: 600 * time.Millisecond})

@@ -89,6 +89,7 @@ func TestFencedOffLeaderWritesNothing(t *testing.T) {
 }
 
 func TestStandbyWaits(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	standby := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	elected := make(chan *Leadership, 1)
@@ -127,6 +128,7 @@ func TestStandbyWaits(t *testing.T) {
 
 // A leader whose process is gone, without a word, is followed after its lease.
 func TestLeaseRunsOut(t *testing.T) {
+	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
 	dead := openStore(t, Config{Endpoints: etcd.Endpoints()})
 	l, err := dead.Lead(t.Context(), "dead", time.Second)
@@ -143,6 +145,7 @@ func TestLeaseRunsOut(t *testing.T) {
 }
 
 func TestLeadershipOutlivesItsLease(t *testing.T) {
+	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
 	s := openStore(t, Config{Endpoints: etcd.Endpoints()})
 	l, err := s.Lead(t.Context(), "agg", time.Second)

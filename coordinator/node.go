@@ -59,7 +59,7 @@ func (s *Store) AdmitNode(ctx context.Context, lead *Leadership, n Node) error {
 		return err
 	}
 	key := s.nodeKey("nodes", n)
-	return s.update(ctx, func() (bool, error) {
+	return update(func() (bool, error) {
 		kvs, _, err := s.read(ctx, op, key, s.datasetKey(n.Dataset))
 		if err != nil {
 			return false, err
@@ -120,7 +120,7 @@ func (s *Store) MarkLive(ctx context.Context, lead *Leadership, n Node) error {
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, func() (bool, error) {
+	return update(func() (bool, error) {
 		if lead == nil {
 			return s.commit(ctx, op, nil, nil)
 		}
@@ -134,7 +134,7 @@ func (s *Store) MarkGone(ctx context.Context, lead *Leadership, n Node) error {
 	if err := n.check(); err != nil {
 		return err
 	}
-	return s.update(ctx, func() (bool, error) {
+	return update(func() (bool, error) {
 		return s.commit(ctx, op, lead, nil, clientv3.OpDelete(s.nodeKey("live", n)))
 	})
 }

@@ -43,7 +43,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		return false, err
 	}
 	opened := Run{Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget}
-	err = s.update(ctx, func() (bool, error) {
+	err = update(func() (bool, error) {
 		kvs, _, err := s.read(ctx, op, s.runKey(r.Name), s.datasetKey(r.Dataset))
 		if err != nil {
 			return false, err
@@ -157,7 +157,7 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 // hash. Closing again returns the same hash and writes nothing.
 func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name string) (head string, err error) {
 	const op = "close run"
-	err = s.update(ctx, func() (bool, error) {
+	err = update(func() (bool, error) {
 		l, err := s.load(ctx, op, name)
 		if err != nil {
 			return false, err

@@ -111,24 +111,20 @@ func (s *Store) commit(ctx context.Context, op string, lead *Leadership, conditi
 // commit that lost against another writer is decided anew; so is one without
 // an answer, because reading again tells whether it happened. A late commit
 // does no harm: each compares what its decision was made on.
-func (s *Store) update(ctx context.Context, step func() (done bool, err error)) error {
+func update(step func() (done bool, err error)) error {
 	for unknown := 0; ; {
 		done, err := step()
 		if done {
 			return nil
 		}
 		if err == nil {
-			err = ctx.Err() // somebody else committed; try again unless told to stop
-			if err == nil {
-				continue
-			}
-			return err
+			continue // somebody else committed first
 		}
 		var u *UnavailableError
 		if !errors.As(err, &u) || !u.commit {
 			return err
 		}
-		if unknown++; unknown == commitAttempts || ctx.Err() != nil {
+		if unknown++; unknown == commitAttempts {
 			return err
 		}
 	}

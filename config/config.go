@@ -48,24 +48,82 @@ func LoadText(path string, into any) (string, error) {
 	return string(raw), nil
 }
 
-// Decode reads one strict YAML document over the defaults in into.
-func Decode(r io.Reader, into any) error {
+// Decode reads one strict YAML document over the defaults in into. Its errors
+// say the line and how to mend it.
+func Decode(r io.Reader, into any) (err error) {
+	defer func() {
+		// The YAML parser gives up on some broken files with a panic.
+		if recover() != nil {
+			err = errors.New("not valid YAML; compare it with a file that works")
+		}
+	}()
 	defaults := reflect.New(reflect.TypeOf(into).Elem()).Elem()
 	defaults.Set(reflect.ValueOf(into).Elem())
 	d := yaml.NewDecoder(r, yaml.Strict())
-	err := d.Decode(into)
+	err = d.Decode(into)
 	if errors.Is(err, io.EOF) {
 		// An empty file means the defaults; the decoder has cleared them.
 		reflect.ValueOf(into).Elem().Set(defaults)
 		return nil
 	}
 	if err != nil {
-		return errors.New(strings.TrimSpace(yaml.FormatError(err, false, true)))
+		return explain(err)
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return errors.New("more than one YAML document; keep one")
 	}
 	return nil
+}
+
+// explain words what the YAML decoder found for people who know no Go.
+func explain(err error) error {
+	var at yaml.Error
+	if !errors.As(err, &at) || at.GetToken() == nil {
+		return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+	}
+	place := at.GetToken().Position
+	says := at.GetMessage()
+	var unknown *yaml.UnknownFieldError
+	var twice *yaml.DuplicateKeyError
+	var kind *yaml.TypeError
+	var large *yaml.OverflowError
+	switch {
+	case errors.As(err, &unknown):
+		says += "; correct its name or remove it"
+	case errors.As(err, &twice):
+		says += "; keep one of them"
+	case errors.As(err, &kind):
+		says = "want " + kindName(kind.DstType)
+		if kind.StructFieldName != nil {
+			_, field, _ := strings.Cut(*kind.StructFieldName, ".")
+			says = strings.ToLower(field) + ": " + says
+		}
+	case errors.As(err, &large):
+		says = "want " + kindName(large.DstType) + "; the number is too large or negative"
+	}
+	return fmt.Errorf("line %d, column %d: %s", place.Line, place.Column, says)
+}
+
+// kindName says what a field takes.
+func kindName(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Duration]() {
+		return "a duration such as 10s"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint32, reflect.Uint64:
+		return "a whole number of at least 0"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	}
+	return "fields with values"
 }
 
 // Resolve returns path relative to the folder of the file it was read from.
@@ -103,11 +161,13 @@ func fromEnvironment(prefix string, v reflect.Value, lookup func(string) (string
 	return nil
 }
 
+func wrong(v reflect.Value) error { return errors.New("want " + kindName(v.Type())) }
+
 func set(v reflect.Value, text string) error {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("want a duration such as 10s: %w", err)
+			return wrong(v)
 		}
 		v.SetInt(int64(d))
 		return nil
@@ -118,25 +178,25 @@ func set(v reflect.Value, text string) error {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
-			return errors.New("want true or false")
+			return wrong(v)
 		}
 		v.SetBool(b)
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return errors.New("want a whole number")
+			return wrong(v)
 		}
 		v.SetInt(n)
 	case reflect.Uint32, reflect.Uint64:
 		n, err := strconv.ParseUint(text, 10, v.Type().Bits())
 		if err != nil {
-			return errors.New("want a whole number of at least 0")
+			return wrong(v)
 		}
 		v.SetUint(n)
 	case reflect.Float64:
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return errors.New("want a number")
+			return wrong(v)
 		}
 		v.SetFloat(x)
 	default:

@@ -57,12 +57,17 @@ func TestLoadOfAnEmptyFileKeepsTheDefaults(t *testing.T) {
 
 func TestLoadRefusesWhatItDoesNotKnow(t *testing.T) {
 	for name, c := range map[string]struct{ text, env, want string }{
-		"unknown field":     {text: "nmae: x\n", want: "nmae"},
-		"nested unknown":    {text: "tls: {caa: x}\n", want: "caa"},
-		"wrong type":        {text: "count: many\n", want: "count"},
-		"duplicate":         {text: "name: a\nname: b\n", want: "name"},
-		"two documents":     {text: "name: a\n---\nname: b\n", want: "one"},
-		"bad environment":   {text: "name: a\n", env: "many", want: "CONCLAVE_COUNT"},
+		"unknown field":     {text: "nmae: x\n", want: `line 1, column 1: unknown field "nmae"; correct its name or remove it`},
+		"nested unknown":    {text: "name: x\ntls: {caa: x}\n", want: `line 2, column 7: unknown field "caa"`},
+		"wrong type":        {text: "count: many\n", want: "line 1, column 8: count: want a whole number"},
+		"wrong duration":    {text: "wait: soon\n", want: "duration"},
+		"map for a text":    {text: "name: {a: b}\n", want: "line 1"},
+		"text for a map":    {text: "tls: x\n", want: "line 1"},
+		"too large":         {text: "count: 99999999999999999999\n", want: "want a whole number"},
+		"duplicate":         {text: "name: a\nname: b\n", want: "line 2, column 1"},
+		"broken YAML":       {text: "name: [a\n", want: "role.yaml: line 1"},
+		"two documents":     {text: "name: a\n---\nname: b\n", want: "more than one YAML document; keep one"},
+		"bad environment":   {text: "name: a\n", env: "many", want: "environment variable CONCLAVE_COUNT: want a whole number"},
 		"not a YAML object": {text: "- 1\n- 2\n", want: "role.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,4 +84,63 @@ func TestLoadRefusesWhatItDoesNotKnow(t *testing.T) {
 	if err := Load(filepath.Join(t.TempDir(), "none.yaml"), &sample{}); err == nil {
 		t.Error("a missing file was accepted")
 	}
+}
+
+func TestTheEnvironmentIsCheckedForEveryKind(t *testing.T) {
+	type kinds struct {
+		Flag  bool          `yaml:"flag"`
+		Wait  time.Duration `yaml:"wait"`
+		Small uint32        `yaml:"small"`
+		Real  float64       `yaml:"real"`
+		List  []string      `yaml:"list"`
+		Plain string
+	}
+	for name, bad := range map[string]string{
+		"CONCLAVE_FLAG": "perhaps", "CONCLAVE_WAIT": "3", "CONCLAVE_SMALL": "-1", "CONCLAVE_REAL": "much", "CONCLAVE_LIST": "a",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, bad)
+			var k kinds
+			if err := Load(write(t, ""), &k); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("error %v does not name %s", err, name)
+			}
+		})
+	}
+	for name, value := range map[string]string{"FLAG": "true", "WAIT": "3s", "SMALL": "4", "REAL": "0.5", "PLAIN": "x"} {
+		t.Setenv("CONCLAVE_"+name, value)
+	}
+	var got kinds
+	if err := Load(write(t, "flag: false\nsmall: 9\n"), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(kinds{Flag: true, Wait: 3 * time.Second, Small: 4, Real: 0.5}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for _, c := range []struct{ file, path, want string }{
+		{"/etc/run.yaml", "data.csv", "/etc/data.csv"},
+		{"conf/run.yaml", "../data.csv", "data.csv"},
+		{"run.yaml", "data.csv", "data.csv"},
+		{"/etc/run.yaml", "/data.csv", "/data.csv"},
+		{"/etc/run.yaml", "", ""},
+	} {
+		if got := Resolve(c.file, c.path); got != c.want {
+			t.Errorf("Resolve(%q, %q) = %q, want %q", c.file, c.path, got, c.want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{"", "name: a\ncount: 3\n", "tls: {ca: x}\nlist: [a, b]\n", "a: &b [*b]", "- {", "name: |\n  x", "? :", "wait: 1h"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		// No panic, and no success that leaves a second document unread.
+		s := sample{Count: 7}
+		if err := Decode(strings.NewReader(text), &s); err != nil && err.Error() == "" {
+			t.Errorf("%q gave an error without a word", text)
+		}
+	})
 }

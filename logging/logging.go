@@ -23,6 +23,21 @@ type Config struct {
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config { return Config{Level: "info", Format: Auto} }
 
+// Validate refuses what New would.
+func (c Config) Validate() error {
+	switch c.Level {
+	case "debug", "info", "warn", "error":
+	default:
+		return fmt.Errorf("log: level %q is unknown; use debug, info, warn or error", c.Level)
+	}
+	switch c.Format {
+	case Auto, JSON, Console:
+	default:
+		return fmt.Errorf("log: format %q is unknown; use auto, json or console", c.Format)
+	}
+	return nil
+}
+
 // Formats of a log.
 const (
 	Auto    = "auto"
@@ -30,31 +45,23 @@ const (
 	Console = "console"
 )
 
-// New returns a logger to standard error. level is debug, info, warn or error;
-// format is one of the formats, Auto choosing by whether standard error is a
-// terminal.
-func New(level, format string) (*zap.Logger, error) {
-	at, err := zapcore.ParseLevel(level)
+// New returns a logger to standard error. Format Auto chooses by whether
+// standard error is a terminal.
+func New(c Config) (*zap.Logger, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	at, err := zapcore.ParseLevel(c.Level)
 	if err != nil {
-		return nil, fmt.Errorf("log level %q: use debug, info, warn or error", level)
+		return nil, fmt.Errorf("log: %w", err)
 	}
-	var encoder zapcore.Encoder
-	if format == Auto {
-		format = JSON
-		if term.IsTerminal(int(os.Stderr.Fd())) {
-			format = Console
-		}
-	}
-	c := zap.NewProductionEncoderConfig()
-	c.EncodeTime = zapcore.ISO8601TimeEncoder
-	switch format {
-	case JSON:
-		encoder = zapcore.NewJSONEncoder(c)
-	case Console:
-		c.EncodeLevel = zapcore.CapitalLevelEncoder
-		encoder = zapcore.NewConsoleEncoder(c)
-	default:
-		return nil, fmt.Errorf("log format %q: use auto, json or console", format)
+	console := c.Format == Console || c.Format == Auto && term.IsTerminal(int(os.Stderr.Fd()))
+	e := zap.NewProductionEncoderConfig()
+	e.EncodeTime = zapcore.ISO8601TimeEncoder
+	encoder := zapcore.NewJSONEncoder(e)
+	if console {
+		e.EncodeLevel = zapcore.CapitalLevelEncoder
+		encoder = zapcore.NewConsoleEncoder(e)
 	}
 	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), at)), nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -21,11 +22,17 @@ import (
 
 // Display shows the progress of one run.
 type Display struct {
-	mu      sync.Mutex
-	out     io.Writer
-	bars    *mpb.Progress
-	bar     *mpb.Bar
-	status  run.Status
+	mu     sync.Mutex
+	out    io.Writer
+	bars   *mpb.Progress
+	bar    *mpb.Bar
+	status run.Status
+	// text stands behind the bar. The bar's own goroutine reads it while Update
+	// may be waiting for that goroutine, so that mu must not guard it.
+	text atomic.Pointer[string]
+	// first is the round of the first status and started its time: a run that
+	// goes on from a checkpoint did not do its earlier rounds now.
+	first   int
 	started time.Time
 	// printed is when the last plain line was written, waiting what it said.
 	printed time.Time
@@ -37,31 +44,39 @@ const plainEvery = 5 * time.Second
 
 // New shows progress on f.
 func New(f *os.File) *Display {
-	d := &Display{out: f, started: time.Now()}
 	if term.IsTerminal(int(f.Fd())) {
-		d.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40), mpb.WithRefreshRate(150*time.Millisecond))
+		return newBar(f)
 	}
-	return d
+	return &Display{out: f}
+}
+
+// refresh is the pause between two pictures of the bar.
+const refresh = 150 * time.Millisecond
+
+func newBar(out io.Writer, options ...mpb.ContainerOption) *Display {
+	all := []mpb.ContainerOption{mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(refresh)}
+	return &Display{out: out, bars: mpb.New(append(all, options...)...)}
 }
 
 // Update shows a new status.
 func (d *Display) Update(s run.Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.started.IsZero() {
+		d.first, d.started = s.Round, time.Now()
+	}
 	advanced := s.Round - d.status.Round
 	d.status = s
 	if d.bars == nil {
 		d.plain()
 		return
 	}
+	text := " " + d.line()
+	d.text.Store(&text)
 	if d.bar == nil {
 		d.bar = d.bars.AddBar(int64(s.Rounds),
 			mpb.PrependDecorators(decor.Name("round "), decor.CountersNoUnit("%d/%d")),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				return " " + d.line()
-			})))
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return *d.text.Load() })))
 	}
 	if advanced > 0 {
 		d.bar.IncrBy(advanced)
@@ -97,8 +112,8 @@ func (d *Display) plain() {
 func (d *Display) line() string {
 	s := d.status
 	parts := []string{fmt.Sprintf("epsilon %.3f of %g", s.EpsilonSpent, s.Epsilon)}
-	if s.Round > 0 {
-		each := time.Since(d.started) / time.Duration(s.Round)
+	if done := s.Round - d.first; done > 0 {
+		each := max(time.Since(d.started)/time.Duration(done), 1)
 		parts = append(parts, fmt.Sprintf("%.1f rounds/s", float64(time.Second)/float64(each)))
 		if left := each * time.Duration(s.Rounds-s.Round); left > 0 {
 			parts = append(parts, left.Round(time.Second).String()+" left")

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/logging"
 	"github.com/conclave-dp/conclave/privacy"
 )
 
@@ -34,7 +35,7 @@ type Config struct {
 	// Etcd says where the ledger is kept.
 	Etcd EtcdConfig `yaml:"etcd"`
 	// Log says what is logged, and how.
-	Log LogConfig `yaml:"log"`
+	Log logging.Config `yaml:"log"`
 }
 
 // DatasetConfig names a dataset and its budget. Both are fixed when the
@@ -82,15 +83,6 @@ type EtcdConfig struct {
 	LeaseTTL time.Duration `yaml:"lease_ttl"`
 }
 
-// LogConfig says what is logged to standard error.
-type LogConfig struct {
-	// Level is debug, info, warn or error. Default info.
-	Level string `yaml:"level"`
-	// Format is json, console, or auto: console on a terminal, else JSON.
-	// Default auto.
-	Format string `yaml:"format"`
-}
-
 // DefaultConfig holds the defaults. It is not valid by itself: datasets, TLS
 // files and etcd have none.
 func DefaultConfig() Config {
@@ -98,7 +90,7 @@ func DefaultConfig() Config {
 		Name:   "aggregator",
 		Listen: ":7443",
 		Etcd:   EtcdConfig{LeaseTTL: 10 * time.Second},
-		Log:    LogConfig{Level: "info", Format: "auto"},
+		Log:    logging.DefaultConfig(),
 	}
 }
 
@@ -159,7 +151,7 @@ func (c Config) Validate() error {
 	if err := c.Etcd.validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if err := c.Log.validate(); err != nil {
+	if err := c.Log.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -206,22 +198,10 @@ func (c EtcdConfig) validate() error {
 		return errors.New("etcd: embedded needs dir, a folder that outlives restarts")
 	case !c.Embedded && len(c.Endpoints) == 0:
 		return errors.New("etcd: set endpoints, or embedded: true with dir")
+	case (c.Cert == "") != (c.Key == ""):
+		return errors.New("etcd: set cert and key together")
 	case c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute:
 		return fmt.Errorf("etcd: lease_ttl %v must be 1s to 10m", c.LeaseTTL)
-	}
-	return nil
-}
-
-func (c LogConfig) validate() error {
-	switch c.Level {
-	case "debug", "info", "warn", "error":
-	default:
-		return fmt.Errorf("log: level %q is unknown; use debug, info, warn or error", c.Level)
-	}
-	switch c.Format {
-	case "auto", "json", "console":
-	default:
-		return fmt.Errorf("log: format %q is unknown; use auto, json or console", c.Format)
 	}
 	return nil
 }

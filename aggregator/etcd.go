@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 
@@ -46,9 +45,6 @@ func (c EtcdConfig) clientTLS() (*tls.Config, error) {
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("etcd.ca: %s holds no PEM certificate", c.CA)
 		}
-	}
-	if (c.Cert == "") != (c.Key == "") {
-		return nil, errors.New("etcd: set cert and key together")
 	}
 	if c.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)

@@ -41,17 +41,18 @@ type execution struct {
 	abandoned chan struct{} // closed when the round shall end unanswered
 	abandon   sync.Once
 
-	mu        sync.Mutex
-	open      bool              // answers are still taken
-	asked     map[*node]bool    // streams that were sent the round
-	failed    map[*node]string  // streams whose answer was refused or rejected
-	counted   map[nodeID]uint32 // nodes whose answer is in counts, with their teachers
-	counts    []int64           // the sum of all answers
-	quorumAt  time.Time         // when enough teachers were first connected
-	progress  *conclavev1.Progress
-	changed   chan struct{} // closed and replaced when progress changes
-	waiters   int
-	idleSince time.Time // when the last waiter left
+	mu         sync.Mutex
+	open       bool              // answers are still taken
+	asked      map[*node]bool    // streams that were sent the round
+	failed     map[*node]string  // streams whose answer was refused or rejected
+	counted    map[nodeID]uint32 // nodes whose answer is in counts, with their teachers
+	counts     []int64           // the sum of all answers
+	deadline   time.Time         // when waiting for the rest ends; zero before there is a quorum
+	atDeadline *time.Timer       // wakes the execution then
+	progress   *conclavev1.Progress
+	changed    chan struct{} // closed and replaced when progress changes
+	waiters    int
+	idleSince  time.Time // when the last waiter left
 
 	release *conclavev1.Release // outcome, set before done is closed
 	err     error
@@ -203,21 +204,15 @@ func overflows(sum, add []int64) int {
 func (e *execution) collect(draining context.Context) error {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
-	var deadline <-chan time.Time
+	defer e.stopTimer()
 	for {
 		finished, err := e.step(e.dataset.live(), time.Now())
 		if finished || err != nil {
 			return err
 		}
-		if at := e.deadline(); deadline == nil && !at.IsZero() {
-			timer := time.NewTimer(time.Until(at))
-			defer timer.Stop()
-			deadline = timer.C
-		}
 		select {
 		case <-e.woken:
 		case <-tick.C:
-		case <-deadline:
 		case <-e.abandoned:
 			return unavailablef("round %d of run %q was given up: nobody waits for it", e.key.number, e.key.run)
 		case <-draining.Done():
@@ -226,13 +221,12 @@ func (e *execution) collect(draining context.Context) error {
 	}
 }
 
-func (e *execution) deadline() time.Time {
+func (e *execution) stopTimer() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.quorumAt.IsZero() {
-		return time.Time{}
+	if e.atDeadline != nil {
+		e.atDeadline.Stop()
 	}
-	return e.quorumAt.Add(time.Duration(e.spec.pb.GetDeadlineSeconds() * float64(time.Second)))
 }
 
 // step compares the live nodes with what is known, asks whoever was not asked
@@ -262,10 +256,11 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 	if present > e.spec.pb.GetTeachers() {
 		return false, e.tooMany(live)
 	}
-	if e.quorumAt.IsZero() && connected >= e.spec.quorum {
-		e.quorumAt = now
+	if e.deadline.IsZero() && connected >= e.spec.quorum {
+		e.deadline = now.Add(e.spec.deadline)
+		e.atDeadline = time.AfterFunc(e.spec.deadline, e.wake)
 	}
-	if !e.quorumAt.IsZero() {
+	if !e.deadline.IsZero() {
 		if err := e.ask(live); err != nil {
 			return false, err
 		}
@@ -278,7 +273,7 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 	})
 
 	switch {
-	case answered >= e.spec.quorum && (pending == 0 || !now.Before(e.quorumAt.Add(time.Duration(e.spec.pb.GetDeadlineSeconds()*float64(time.Second))))):
+	case answered >= e.spec.quorum && (pending == 0 || !now.Before(e.deadline)):
 		e.open = false
 		return true, nil
 	case pending == 0 && len(failures) > 0 && present >= e.spec.quorum:

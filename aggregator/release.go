@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -57,7 +58,7 @@ func (s *Server) execute(e *execution) (*conclavev1.Release, error) {
 // here on the round is not given up when the server stops; it ends when
 // leadership does.
 func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
-	release := &conclavev1.Release{Run: e.key.run, Round: e.key.number, Teachers: e.takenPart()}
+	release := &conclavev1.Release{Run: e.key.run, Round: e.key.number, Teachers: e.takenPart(), QuestionSha256: e.digest[:]}
 	cost, err := e.question.answer(gnmax.NewSource(), e.counts, release)
 	if err != nil {
 		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)
@@ -97,16 +98,25 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 }
 
 // stored returns the release of a round that was charged before, nil when
-// there is none.
-func (s *Server) stored(ctx context.Context, key roundKey) (*conclavev1.Release, error) {
-	raw, entry, ok, err := s.store.Release(ctx, key.run, key.number)
+// there is none. A round that was released for another question is refused: its
+// answers do not belong to the records that are asked about now.
+func (s *Server) stored(ctx context.Context, p *payload) (*conclavev1.Release, error) {
+	raw, entry, ok, err := s.store.Release(ctx, p.key.run, p.key.number)
 	if err != nil {
-		return nil, unavailablef("read the releases of run %q: %w", key.run, err)
+		return nil, unavailablef("read the releases of run %q: %w", p.key.run, err)
 	}
 	if !ok {
 		return nil, nil
 	}
-	return readRelease(raw, entry)
+	release, err := readRelease(raw, entry)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(release.QuestionSha256, p.digest[:]) {
+		return nil, refusedf("round %d of run %q was released for another question; go on from the checkpoint that asked it, or open a run of another name",
+			p.key.number, p.key.run)
+	}
+	return release, nil
 }
 
 // readRelease completes a stored release with the fields of the ledger entry

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -35,6 +36,8 @@ type runSpec struct {
 	mechanism gnmax.Mechanism
 	// quorum is the number of teachers without which a round does not count.
 	quorum uint32
+	// deadline is how long a round waits for the rest once it has a quorum.
+	deadline time.Duration
 }
 
 // parseRunSpec reads a spec as it is stored.
@@ -87,6 +90,7 @@ func newRunSpec(pb *conclavev1.RunSpec) (*runSpec, error) {
 		budget:    budget,
 		mechanism: mechanism,
 		quorum:    quorumOf(pb.GetQuorum(), pb.GetTeachers()),
+		deadline:  time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
 	}, nil
 }
 

@@ -163,7 +163,7 @@ func (s *Server) enter(ctx context.Context, p *payload) (*execution, *conclavev1
 		open.attach()
 		return open, nil, nil
 	}
-	if release, err := s.stored(ctx, p.key); release != nil || err != nil {
+	if release, err := s.stored(ctx, p); release != nil || err != nil {
 		return nil, release, err
 	}
 	// A student that restarted may ask the open round otherwise, or may have
@@ -173,7 +173,7 @@ func (s *Server) enter(ctx context.Context, p *payload) (*execution, *conclavev1
 		if err := r.settle(ctx); err != nil {
 			return nil, nil, err
 		}
-		if release, err := s.stored(ctx, p.key); release != nil || err != nil {
+		if release, err := s.stored(ctx, p); release != nil || err != nil {
 			return nil, release, err
 		}
 	}

@@ -46,7 +46,7 @@ func serve(ctx context.Context, path string, embedded bool, listen string) error
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(config.Log.Level, config.Log.Format)
+	log, err := logging.New(config.Log)
 	if err != nil {
 		return err
 	}

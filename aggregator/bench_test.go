@@ -1,0 +1,55 @@
+package aggregator
+
+import (
+	"testing"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// BenchmarkRound is a whole round through TLS and etcd: 1,000 teachers on one
+// node, 64 queries. The node answers with votes packed before, so what is
+// measured is the aggregator and the wire, not the teachers.
+func BenchmarkRound(b *testing.B) {
+	c := newCluster(b, Options{})
+	student := c.student(b)
+	d := c.dataset()
+	packed := packVotes(1000, 64, 2, alternating)
+	c.node(b, hello(d, "north", "a", 1000), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+			Run: r.GetRun(), Round: r.GetNumber(), Teachers: 1000, Queries: 64, Packed: packed,
+		}}}}
+	})
+	spec, _ := student.open(b, d, func(s *conclavev1.RunSpec) {
+		s.Teachers, s.Mechanism.Sigma, s.Epsilon = 1000, 1000, 100
+	})
+	number := uint64(0)
+	for b.Loop() {
+		student.mustAsk(b, voteRound(spec.Name, number, 64))
+		number++
+	}
+}
+
+// BenchmarkAnswer is the noise of a round: 64 queries, two counts each.
+func BenchmarkAnswer(b *testing.B) {
+	for name, mechanism := range map[string]*conclavev1.Mechanism{
+		"lnmax":     {Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 0.01, WholeHistogram: true},
+		"gnmax":     {Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 40, WholeHistogram: true},
+		"confident": {Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: 40, SigmaThreshold: 50, Threshold: 300},
+	} {
+		b.Run(name, func(b *testing.B) {
+			pb := goodSpec()
+			pb.Mechanism = mechanism
+			spec, err := newRunSpec(pb)
+			must(b, err)
+			q := &voteQuestion{queries: 64, classes: 2, mechanism: spec.mechanism, whole: mechanism.GetWholeHistogram()}
+			counts, err := tallyVotes(packVotes(1000, 64, 2, alternating), 1000, 64, 2)
+			must(b, err)
+			for b.Loop() {
+				if _, err := q.answer(gnmax.NewSource(), counts, &conclavev1.Release{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

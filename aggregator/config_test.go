@@ -1,0 +1,101 @@
+package aggregator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+const goodYAML = `
+name: agg-1
+listen: 127.0.0.1:7443
+datasets:
+  - name: flchain
+    schema: data/schema.yaml
+    budget: {epsilon: 10, delta: 1e-5}
+  - name: adult
+    schema_sha256: ` + testSchema + `
+    unit: patient
+    budget: {epsilon: 3, delta: 1e-6}
+tls: {ca: certs/ca.crt, cert: certs/agg.crt, key: /abs/agg.key}
+etcd: {embedded: true, dir: state, lease_ttl: 5s}
+log: {level: debug}
+`
+
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "aggregator.yaml")
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestLoadConfig(t *testing.T) {
+	t.Setenv("CONCLAVE_LISTEN", "127.0.0.1:0")
+	path := writeConfig(t, goodYAML)
+	dir := filepath.Dir(path)
+	got, err := LoadConfig(path)
+	must(t, err)
+	want := Config{
+		Name: "agg-1", Listen: "127.0.0.1:0",
+		Datasets: []DatasetConfig{
+			{Name: "flchain", Schema: filepath.Join(dir, "data/schema.yaml"), Unit: "record", Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}},
+			{Name: "adult", SchemaSHA256: testSchema, Unit: "patient", Budget: privacy.Budget{Epsilon: 3, Delta: 1e-6}},
+		},
+		TLS:  certs.Files{CA: filepath.Join(dir, "certs/ca.crt"), Cert: filepath.Join(dir, "certs/agg.crt"), Key: "/abs/agg.key"},
+		Etcd: EtcdConfig{Embedded: true, Dir: filepath.Join(dir, "state"), LeaseTTL: 5 * time.Second},
+		Log:  logging.Config{Level: "debug", Format: "auto"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLoadConfigRefuses(t *testing.T) {
+	replace := func(old, new string) string {
+		if !strings.Contains(goodYAML, old) {
+			t.Fatalf("%q is not in the config", old)
+		}
+		return strings.Replace(goodYAML, old, new, 1)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":             {"", "datasets"},
+		"unknown field":     {replace("listen:", "lsten:"), "lsten"},
+		"unknown budget":    {replace("{epsilon: 10,", "{epsilon: 10, sigma: 1,"), "sigma"},
+		"bad name":          {replace("name: agg-1", "name: a/b"), "a/b"},
+		"bad address":       {replace("127.0.0.1:7443", "localhost"), "listen"},
+		"no datasets":       {"name: a\ntls: {ca: a, cert: b, key: c}\netcd: {endpoints: [http://a]}\n", "datasets"},
+		"dataset twice":     {replace("name: adult", "name: flchain"), "twice"},
+		"two schemas":       {replace("schema: data/schema.yaml", "schema: a\n    schema_sha256: "+testSchema), "either schema"},
+		"no schema":         {replace("schema: data/schema.yaml", "unit: record"), "either schema"},
+		"bad hash":          {replace(testSchema, "abc"), "64 lower-case"},
+		"upper-case hash":   {replace(testSchema, strings.ToUpper(testSchema)), "64 lower-case"},
+		"epsilon 0":         {replace("epsilon: 10", "epsilon: 0"), "epsilon"},
+		"delta 1":           {replace("delta: 1e-6", "delta: 1"), "delta"},
+		"no tls":            {replace("ca: certs/ca.crt, ", ""), "tls"},
+		"no etcd":           {replace("etcd: {embedded: true, dir: state, lease_ttl: 5s}", ""), "etcd"},
+		"etcd without dir":  {replace("dir: state, ", ""), "dir"},
+		"both etcds":        {replace("dir: state", "dir: state, endpoints: [http://a]"), "either embedded or endpoints"},
+		"half an etcd pair": {replace("embedded: true, dir: state", "endpoints: [https://a], cert: a"), "cert and key"},
+		"short lease":       {replace("5s", "5ms"), "lease_ttl"},
+		"bad level":         {replace("debug", "loud"), "loud"},
+		"bad format":        {replace("level: debug", "format: xml"), "xml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := LoadConfig(writeConfig(t, c.text))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+	if _, err := LoadConfig(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
+		t.Error("a missing file was read")
+	}
+}

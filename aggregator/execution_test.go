@@ -1,0 +1,177 @@
+package aggregator
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// liveNode is a node without a stream; its outbox shows what it would get.
+func liveNode(site string, teachers uint32) *node {
+	n := newNode()
+	n.id, n.teachers = nodeID{site: site, name: "a"}, teachers
+	return n
+}
+
+func testExecution(t *testing.T) *execution {
+	t.Helper()
+	spec, err := newRunSpec(goodSpec()) // 8 teachers, a quorum of 4, 5 s
+	must(t, err)
+	q := &voteQuestion{queries: 2, classes: 2, mechanism: spec.mechanism}
+	return newExecution(&payload{key: roundKey{"r", 0}}, spec, nil, q, []encoded{{1}})
+}
+
+func answerOf(e *execution, n *node) *conclavev1.WorkRequest {
+	return votes(n.teachers, alternating)(voteRound(e.key.run, e.key.number, 2))[0]
+}
+
+func TestStep(t *testing.T) {
+	now := time.Now()
+	step := func(t *testing.T, e *execution, at time.Duration, wantFinished bool, live ...*node) *conclavev1.Progress {
+		t.Helper()
+		finished, err := e.step(live, now.Add(at))
+		must(t, err)
+		if finished != wantFinished {
+			t.Fatalf("finished is %v", finished)
+		}
+		p, _ := e.watch()
+		return p
+	}
+
+	t.Run("nobody is asked below the quorum", func(t *testing.T) {
+		e, n := testExecution(t), liveNode("north", 3)
+		if p := step(t, e, 0, false, n); !p.GetWaitingForQuorum() || p.GetTeachersLive() != 3 || len(n.outbox) != 0 {
+			t.Errorf("progress %v, outbox %v", p, n.outbox)
+		}
+	})
+	t.Run("a passed deadline waits for the quorum and no longer", func(t *testing.T) {
+		e, north, south := testExecution(t), liveNode("north", 3), liveNode("south", 3)
+		step(t, e, 0, false, north, south)
+		must(t, e.take(north, answerOf(e, north)))
+		step(t, e, time.Second, false, north, south)
+		if p := step(t, e, time.Minute, false, north); !p.GetWaitingForQuorum() || p.GetTeachersAnswered() != 3 {
+			t.Errorf("progress %v", p)
+		}
+		back, slow := liveNode("south", 3), liveNode("east", 1)
+		step(t, e, time.Minute, false, north, back, slow)
+		must(t, e.take(back, answerOf(e, back)))
+		step(t, e, time.Minute, true, north, back, slow)
+		if e.takenPart() != 6 {
+			t.Errorf("%d teachers took part", e.takenPart())
+		}
+	})
+	t.Run("an answer counts although its node left", func(t *testing.T) {
+		e, n := testExecution(t), liveNode("north", 4)
+		step(t, e, 0, false, n)
+		must(t, e.take(n, answerOf(e, n)))
+		step(t, e, 0, true)
+	})
+	t.Run("a node that answered and rejoined is not asked again", func(t *testing.T) {
+		e, n, other := testExecution(t), liveNode("north", 4), liveNode("south", 4)
+		step(t, e, 0, false, n, other)
+		must(t, e.take(n, answerOf(e, n)))
+		again := liveNode("north", 4)
+		step(t, e, 0, false, again, other)
+		if len(again.outbox) != 0 || e.take(again, answerOf(e, again)) == nil {
+			t.Error("asked or counted twice")
+		}
+	})
+	t.Run("an answer that was not asked for is rejected", func(t *testing.T) {
+		e, n := testExecution(t), liveNode("north", 3)
+		step(t, e, 0, false, n)
+		if e.take(n, answerOf(e, n)) == nil || e.takenPart() != 0 {
+			t.Error("counted")
+		}
+	})
+	t.Run("a turned down answer gets no second try on its stream", func(t *testing.T) {
+		e, n := testExecution(t), liveNode("north", 4)
+		step(t, e, 0, false, n)
+		refusal := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{}}}
+		if e.take(n, refusal) == nil || e.take(n, answerOf(e, n)) == nil {
+			t.Fatal("counted")
+		}
+		_, err := e.step([]*node{n}, now)
+		wantStatus(t, toStatus(err), codes.FailedPrecondition, "north/a", "no reason given")
+		back := liveNode("north", 4)
+		step(t, e, 0, false, back)
+		must(t, e.take(back, answerOf(e, back)))
+		step(t, e, 0, true, back)
+	})
+	t.Run("late answers change nothing", func(t *testing.T) {
+		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 4)
+		step(t, e, 0, false, north, south)
+		must(t, e.take(north, answerOf(e, north)))
+		step(t, e, time.Minute, true, north, south)
+		must(t, e.take(south, answerOf(e, south)))
+		if e.takenPart() != 4 {
+			t.Error("a late answer was counted")
+		}
+	})
+	t.Run("a round nobody waits for is given up after a while", func(t *testing.T) {
+		e, n := testExecution(t), liveNode("north", 4)
+		step(t, e, abandonAfter-time.Second, false, n)
+		select {
+		case <-e.abandoned:
+			t.Error("too early")
+		default:
+		}
+		step(t, e, abandonAfter+time.Second, false, n)
+		<-e.abandoned
+	})
+	t.Run("answers that do not fit a message", func(t *testing.T) {
+		e := testExecution(t)
+		e.spec.pb.Teachers = maxTeachers
+		e.question.(*voteQuestion).queries = maxQueries
+		_, err := e.step([]*node{liveNode("north", 1000)}, now)
+		wantStatus(t, toStatus(err), codes.InvalidArgument, "north/a", "fewer queries")
+	})
+}
+
+func TestSumsDoNotOverflow(t *testing.T) {
+	const limit = int64(1) << 62
+	for _, c := range []struct {
+		sum, add int64
+		want     int
+	}{{0, maxSumEntry, -1}, {limit - maxSumEntry, maxSumEntry, -1}, {limit - maxSumEntry + 1, maxSumEntry, 0}, {limit, 0, -1}, {limit, 1, 0}} {
+		if got := overflows([]int64{c.sum}, []int64{c.add}); got != c.want {
+			t.Errorf("%d + %d: got %d, want %d", c.sum, c.add, got, c.want)
+		}
+	}
+}
+
+func TestWithdrawTakesBackWhatWasNotSent(t *testing.T) {
+	n := newNode()
+	a, b := roundKey{"r", 0}, roundKey{"r", 1}
+	n.sendRound(a, []encoded{{1}})
+	n.sendRound(b, []encoded{{2}})
+	n.withdraw(b, encoded{3})
+	if d, ok := n.next(); !ok || d.key != a {
+		t.Fatalf("got %v", d)
+	}
+	n.withdraw(a, encoded{4})
+	if d, ok := n.next(); !ok || !d.withdraw || d.key != a {
+		t.Fatalf("got %v", d)
+	}
+	if d, ok := n.next(); ok {
+		t.Fatalf("left over: %v", d)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                      "no reason given",
+		"\n\x00\x7f":            "no reason given",
+		"budget\r\nlevel=error": "budgetlevel=error",
+		"é\xff":                 "é",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+	if got := printable(string(make([]byte, 1000)) + string([]rune{'é'})); got != "é" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -16,9 +16,9 @@ type GeneratorSpec struct {
 	Classes int `json:"classes"`
 }
 
-// emptyNumber is what partition.Encoder writes into the number of an empty
+// EmptyNumber is what partition.Encoder writes into the number of an empty
 // cell.
-const emptyNumber = 0.5
+const EmptyNumber = 0.5
 
 // temperature is that of the relaxed draws; lower is closer to real draws and
 // gives noisier gradients.
@@ -111,7 +111,7 @@ func (g *Generator) Sample(dst []float32, classes []int, rng *rand.Rand) {
 	for _, e := range g.empties {
 		for i := range n {
 			if dst[i*g.width+e[0]] == 1 {
-				dst[i*g.width+e[1]] = emptyNumber
+				dst[i*g.width+e[1]] = EmptyNumber
 			}
 		}
 	}

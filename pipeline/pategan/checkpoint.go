@@ -18,7 +18,7 @@ var ErrCheckpoint = errors.New("the checkpoint does not fit this run")
 type checkpointJSON struct {
 	Identity       string    `json:"identity"`
 	Random         string    `json:"random"`
-	Steps          [4]int    `json:"steps"`
+	Steps          [3]int    `json:"steps"`
 	Counts         []float64 `json:"counts"`
 	Spent          float64   `json:"spent"`
 	Classes        [][]int   `json:"classes"`
@@ -37,7 +37,7 @@ func (t *Trainer) Save(path, identity string) error {
 	}
 	j := checkpointJSON{
 		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Counts: t.counts, Spent: t.spent,
-		Steps: [4]int{t.adam.Steps(), t.disc.adam.Steps(), t.referenceAdam.Steps(), t.average.Steps()},
+		Steps: [3]int{t.adam.Steps(), t.disc.adam.Steps(), t.average.Steps()},
 	}
 	set := nn.NewTensors()
 	for _, part := range t.parts() {
@@ -90,8 +90,7 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	}
 	t.adam.SetSteps(j.Steps[0])
 	t.disc.adam.SetSteps(j.Steps[1])
-	t.referenceAdam.SetSteps(j.Steps[2])
-	t.average.SetSteps(j.Steps[3])
+	t.average.SetSteps(j.Steps[2])
 	t.counts, t.spent, t.rounds, t.pending = j.Counts, j.Spent, nil, nil
 	w := t.generator.Width()
 	for i, classes := range j.Classes {
@@ -128,7 +127,6 @@ func (t *Trainer) parts() []statePart {
 		{"generator.", t.generator.Net.Params()}, {"generator.adam.", t.adam.State()},
 		{"average.", t.average.Model().Params()},
 		{"discriminator.", t.disc.net.Params()}, {"discriminator.adam.", t.disc.adam.State()},
-		{"reference.", t.reference.Params()}, {"reference.adam.", t.referenceAdam.State()},
 	}
 }
 

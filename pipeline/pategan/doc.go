@@ -5,8 +5,8 @@
 // of them and vote on the rest; the student learns from the noisy shares of
 // votes. Start with [New], then [Trainer.Run].
 //
-// It differs from the paper in three ways, each of which changes nothing about
-// the cost of a vote:
+// It differs from the paper in ways that change nothing about the cost of a
+// vote:
 //
 //   - Teachers are class-conditional, and by default vote real with the
 //     probability that their score gives relative to their own median over the
@@ -17,9 +17,12 @@
 //     discriminator's change since then. Old labels stay true while the
 //     generator moves, and all of them are used.
 //   - The generator follows the tilted distribution, generated times exp of the
-//     discriminator's change, measured by a second, free discriminator between
-//     the generator and itself one round earlier. This keeps it from running
-//     after single labels.
+//     discriminator's change: generated records weighted by the tilt stand for
+//     it, and the generator is fitted to their random features. A generator
+//     that climbs the discriminator instead soon makes one kind of record.
+//   - The first generator is uniform over the public ranges, and a part of all
+//     queries is widened towards it, so that teachers are also asked where the
+//     generator does not go.
 //
 // The student holds no real record. Its training is post-processing.
 package pategan

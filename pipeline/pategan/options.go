@@ -112,6 +112,10 @@ type Student struct {
 	// Average is the decay of the generator's moving average per step.
 	// Default: 0.99.
 	Average float64 `yaml:"average"`
+	// Spread is the part of the queries that is widened. Default: 0.5.
+	Spread float64 `yaml:"spread"`
+	// DiscriminatorDecay pulls the discriminator to zero.
+	DiscriminatorDecay float64 `yaml:"discriminator_decay"`
 }
 
 // DefaultOptions returns the defaults named at each field.
@@ -121,8 +125,8 @@ func DefaultOptions() Options {
 		Queries: 64, ClassShare: 0.02, Threshold: 0.6, ThresholdNoise: 3, Quorum: 0.9, Deadline: 30,
 		Teacher: Teacher{Model: "logistic", Hidden: 16, Steps: 10, Batch: 32, Training: 64, Rate: 0.1, Decay: 0.3},
 		Student: Student{
-			Noise: 16, Hidden: 64, Layers: 2, DiscriminatorSteps: 200, GeneratorSteps: 150,
-			DiscriminatorRate: 2e-3, GeneratorRate: 1e-3, Trust: 2, Memory: 0.9, Average: 0.99,
+			Noise: 16, Hidden: 64, Layers: 2, DiscriminatorSteps: 200, GeneratorSteps: 100,
+			DiscriminatorRate: 2e-3, GeneratorRate: 1e-3, Trust: 2, Memory: 0.9, Average: 0.99, Spread: 0.5, DiscriminatorDecay: 0.05,
 		},
 	}
 }

@@ -26,9 +26,7 @@ type Trainer struct {
 	adam      *nn.Adam
 	average   *nn.Average
 	disc      discriminator
-	// reference tells the generator from itself one round earlier.
-	reference     *nn.MLP
-	referenceAdam *nn.Adam
+	heads     []partition.Head
 
 	counts []float64
 	rounds []*labelled
@@ -69,16 +67,13 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 	if t.disc.net, err = nn.NewMLP(t.rng, widths...); err != nil {
 		return nil, err
 	}
-	if t.reference, err = nn.NewMLP(t.rng, widths...); err != nil {
-		return nil, err
-	}
 	t.disc.net.Scale(0.1)
 	t.disc.classes, t.disc.trust, t.disc.memory = classes, float32(s.Trust), s.Memory
 	t.disc.adam = nn.NewAdam(t.disc.net.Params(), s.DiscriminatorRate)
-	t.disc.adam.Beta1, t.disc.adam.Beta2, t.disc.adam.Decay = 0.9, 0.99, 0.01
-	t.referenceAdam = nn.NewAdam(t.reference.Params(), s.DiscriminatorRate)
-	t.referenceAdam.Decay = 0.01
+	t.disc.adam.Beta1, t.disc.adam.Beta2, t.disc.adam.Decay = 0.9, 0.99, s.DiscriminatorDecay
 	t.adam = nn.NewAdam(t.generator.Net.Params(), s.GeneratorRate)
+	t.heads = e.Heads()
+	t.begin(t.heads)
 	t.average = nn.NewAverage(t.generator.Net, s.Average)
 	return t, nil
 }
@@ -134,6 +129,7 @@ func (t *Trainer) ask(queries int) *pipeline.VoteQuestion {
 	t.generator.Sample(q.Training, q.TrainingClasses, t.rng)
 	q.Queries = make([]float32, len(q.QueryClasses)*w)
 	t.generator.Sample(q.Queries, q.QueryClasses, t.rng)
+	t.spread(q.Queries)
 	return q
 }
 
@@ -178,53 +174,4 @@ func (t *Trainer) learn(q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answe
 		}
 	}
 	return answered, nil
-}
-
-// follow moves the generator towards its own distribution at the start of the
-// round, tilted by exp(D - D_old): it descends the divergence
-// KL(generator || generated_then * exp(D - D_old)), whose first part is
-// estimated by the reference discriminator from generated records alone.
-func (t *Trainer) follow(old *nn.MLP) {
-	const batch = 128
-	w, in := t.generator.Width(), t.generator.Width()+t.classes
-	then := t.generator.With(t.generator.Net.Clone())
-	classes := t.balanced(batch)
-	now, before := make([]float32, batch*w), make([]float32, batch*w)
-	both := make([]float32, 2*batch*in)
-	grad, gradBoth := make([]float32, batch), make([]float32, 2*batch)
-	gradX := make([]float32, batch*w)
-	for range t.opts.Student.GeneratorSteps {
-		then.Sample(before, classes, t.rng)
-		t.generator.Sample(now, classes, t.rng)
-		inputs(both[:batch*in], now, classes, w, t.classes)
-		inputs(both[batch*in:], before, classes, w, t.classes)
-
-		out := t.reference.Forward(both, 2*batch)
-		for i := range batch {
-			gradBoth[i] = (nn.Sigmoid(out[i]) - 1) / (2 * batch)
-			gradBoth[batch+i] = nn.Sigmoid(out[batch+i]) / (2 * batch)
-		}
-		t.reference.Backward(gradBoth, true, false)
-		t.referenceAdam.Step()
-
-		clear(gradX)
-		add := func(net *nn.MLP, sign float32) {
-			net.Forward(both[:batch*in], batch)
-			for i := range grad {
-				grad[i] = sign / batch
-			}
-			dx := net.Backward(grad, false, true)
-			for i := range batch {
-				for j := range w {
-					gradX[i*w+j] += dx[i*in+j]
-				}
-			}
-		}
-		add(t.reference, 1)
-		add(t.disc.net, -1)
-		add(old, 1)
-		t.generator.Backward(gradX, now)
-		t.adam.Step()
-		t.average.Update(t.generator.Net)
-	}
 }

@@ -417,3 +417,19 @@ func TestIdentityURI(t *testing.T) {
 		}
 	}
 }
+
+func FuzzIdentityURI(f *testing.F) {
+	for _, seed := range []string{"conclave://node/north", "conclave://student/a%2Fb", "conclave:node/x", "CONCLAVE://node/x", "conclave://node/x#y"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return
+		}
+		id, err := identityOf(&x509.Certificate{URIs: []*url.URL{u}})
+		if err == nil && id.uri().String() != u.String() {
+			t.Errorf("%q was read as %v, which is %q", raw, id, id.uri())
+		}
+	})
+}

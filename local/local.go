@@ -4,7 +4,9 @@
 //
 // Start with [Run]. What a local run does not show is what a real cluster is
 // for: here one process holds the data of all sites, so the sites trust
-// whoever runs it. The guarantee for what it releases is the same.
+// whoever runs it. The guarantee for what it releases is the same, but it holds
+// for one output folder: each has a ledger of its own, and nobody adds up what
+// runs in other folders spent on the same data.
 package local
 
 import (
@@ -21,6 +23,7 @@ import (
 
 	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/run"
 	"github.com/conclave-dp/conclave/student"
@@ -37,60 +40,78 @@ type Options struct {
 	Out string
 	// Coin replaces votes by coin flips, the baseline.
 	Coin bool
-	Log  *zap.Logger
+	// Log receives the log of all roles; nil logs nothing.
+	Log *zap.Logger
 	// Watch is told how the run stands. May be nil.
 	Watch func(run.Status)
 }
 
-// ErrFinished says that the folder holds a finished run.
+// ErrFinished says that the folder holds a finished run. Nothing was started.
 var ErrFinished = errors.New("the output folder holds a finished run")
 
-// Run executes a spec on a cluster of its own and ends the cluster.
+// Run executes a spec on a cluster of its own and ends the cluster. When ctx
+// ends first, or anything fails, running the same spec in the same folder again
+// goes on where it stopped.
 func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, err error) {
 	started := time.Now()
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
 	if len(spec.Data) == 0 {
 		return nil, fmt.Errorf("%s: data: a local run needs the sites' files; name at least one", spec.Path)
-	}
-	schema, err := spec.LoadSchema()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := run.NewPlan(spec, schema); err != nil {
-		return nil, fmt.Errorf("%s: %w", spec.Path, err)
 	}
 	certificate := filepath.Join(o.Out, "certificate.json")
 	if _, err := os.Stat(certificate); err == nil {
 		return nil, fmt.Errorf("%s: %w; name another with --out", o.Out, ErrFinished)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look into the output folder: %w", err)
+		return nil, fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+	}
+	// Everything that can be wrong with the spec and its files is found before
+	// anything is written or started.
+	job, err := run.Prepare(spec)
+	if err != nil {
+		return nil, err
 	}
 	state := filepath.Join(o.Out, "state")
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return nil, fmt.Errorf("make the output folder: %w", err)
-	}
-	nodes, err := newNodes(spec, state, o.Log)
+	configs, err := nodeConfigs(spec, state)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkData(job.Schema, configs); err != nil {
+		return nil, err
+	}
+	if _, missing := os.Stat(filepath.Join(state, "etcd")); missing == nil {
+		defer func() { err = resumed(err, o.Out) }()
+	}
+	if err := makeFolders(o.Out, state); err != nil {
 		return nil, err
 	}
 	if err := issueCertificates(filepath.Join(state, "certs"), spec); err != nil {
 		return nil, err
 	}
 
-	server, err := startAggregator(ctx, spec, schema.SHA256, state, o)
+	server, err := startAggregator(ctx, spec, job.Schema.SHA256, state, o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
+	// The nodes compare their data with that of an interrupted run. They must
+	// agree before the first of them can answer.
+	nodes, err := newNodes(configs, server.Addr().String(), o.Log)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx) })
 	for _, n := range nodes {
-		group.Go(func() error { return n.run(ctx, server.Addr().String()) })
+		group.Go(func() error { return n.Run(ctx) })
 	}
 	group.Go(func() error {
 		defer cancel() // the student's end is the cluster's
-		result, err = executeStudent(ctx, spec, server.Addr().String(), state, started, o)
+		r, err := executeStudent(ctx, job, server.Addr().String(), state, started, o)
+		result = r
 		return err
 	})
 	// The first error is the reason why the others ended.
@@ -100,9 +121,30 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 	return result, nil
 }
 
-func executeStudent(ctx context.Context, spec *run.Spec, address, state string, started time.Time, o Options) (*run.Result, error) {
+// resumed adds to an error in a folder that an earlier start left what may be
+// behind it.
+func resumed(err error, out string) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("going on with the run in %s: %w; if it is another run you want, name another folder with --out", out, err)
+}
+
+// makeFolders makes the folder of the results, which are to be shared, and that
+// of the cluster's state, which holds keys and is nobody else's business.
+func makeFolders(out, state string) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("make the output folder: %w", err)
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return fmt.Errorf("make the folder of the cluster's state: %w", err)
+	}
+	return nil
+}
+
+func executeStudent(ctx context.Context, job *run.Job, address, state string, started time.Time, o Options) (*run.Result, error) {
 	c := student.DefaultConfig()
-	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, spec.Path, o.Out
+	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, job.Spec.Path, o.Out
 	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleStudent, studentName)
 	log := o.Log.Named("student")
 	client, err := student.Dial(c, log)
@@ -110,7 +152,7 @@ func executeStudent(ctx context.Context, spec *run.Spec, address, state string, 
 		return nil, err
 	}
 	defer client.Close()
-	return run.Execute(ctx, spec, run.Options{
+	return job.Execute(ctx, run.Options{
 		Client: client, Dataset: dataset, Out: o.Out, Coin: o.Coin, Started: started, Log: log, Watch: o.Watch,
 	})
 }
@@ -159,30 +201,15 @@ func issueCertificates(dir string, spec *run.Spec) error {
 	return nil
 }
 
-// pendingNode is a node that waits for the aggregator's address.
-type pendingNode struct {
-	cfg teacher.Config
-	log *zap.Logger
-}
-
-func (p pendingNode) run(ctx context.Context, address string) error {
-	p.cfg.Aggregator = address
-	node, err := teacher.New(p.cfg, p.log)
-	if err != nil {
-		return err
-	}
-	return node.Run(ctx)
-}
-
-// newNodes prepares a node for each site. Teachers are divided in proportion
+// nodeConfigs prepares a node for each site. Teachers are divided in proportion
 // to the sites' public shares, never to their private numbers of records.
-func newNodes(spec *run.Spec, state string, log *zap.Logger) ([]pendingNode, error) {
+func nodeConfigs(spec *run.Spec, state string) ([]teacher.Config, error) {
 	parts := spec.Sites()
 	var total float64
 	for _, d := range spec.Data {
 		total += d.Share
 	}
-	var nodes []pendingNode
+	var configs []teacher.Config
 	left, weight := spec.Teachers, total
 	for i, d := range spec.Data {
 		c := teacher.DefaultConfig()
@@ -194,7 +221,40 @@ func newNodes(spec *run.Spec, state string, log *zap.Logger) ([]pendingNode, err
 		}
 		c.State = filepath.Join(state, "node-"+d.Site)
 		c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleNode, d.Site)
-		nodes = append(nodes, pendingNode{cfg: c, log: log.Named("teacher").With(zap.String("site", d.Site))})
+		configs = append(configs, c)
+	}
+	return configs, nil
+}
+
+// checkData reads every site's records and divides them as its node will, with
+// a key that is thrown away. It leaves no trace, so that a mistake in the data
+// can be mended and the run started in the same folder.
+func checkData(schema *partition.Schema, configs []teacher.Config) error {
+	key, err := partition.NewKey()
+	if err != nil {
+		return err
+	}
+	for _, c := range configs {
+		table, err := partition.ReadCSV(schema, c.Data, partition.ReadOptions{Site: c.Site, From: c.Share[0], To: c.Share[1]})
+		if err != nil {
+			return fmt.Errorf("site %s: %w", c.Site, err)
+		}
+		if _, err := partition.Assign(key, table, c.Teachers, c.Unit); err != nil {
+			return fmt.Errorf("site %s: %s: %w", c.Site, c.Data, err)
+		}
+	}
+	return nil
+}
+
+func newNodes(configs []teacher.Config, address string, log *zap.Logger) ([]*teacher.Node, error) {
+	var nodes []*teacher.Node
+	for _, c := range configs {
+		c.Aggregator = address
+		n, err := teacher.New(c, log.Named("teacher").With(zap.String("site", c.Site)))
+		if err != nil {
+			return nil, fmt.Errorf("site %s: %w", c.Site, err)
+		}
+		nodes = append(nodes, n)
 	}
 	return nodes, nil
 }

@@ -71,20 +71,20 @@ type UtilityResult struct {
 	RealAUROC      *float64 `json:"real_auroc,omitempty"`
 }
 
-// Execute runs the spec against an aggregator to its files. A run that was
-// interrupted goes on from its checkpoint; repeated questions cost nothing.
-func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
-	if o.Started.IsZero() {
-		o.Started = time.Now()
-	}
-	if o.Watch == nil {
-		o.Watch = func(Status) {}
-	}
+// Job is a spec with everything that it needs from files. Making one finds the
+// user's mistakes before a cluster is asked anything.
+type Job struct {
+	Spec   *Spec
+	Schema *partition.Schema
+	Plan   *Plan
+	// real are the rows the report compares with. NOT PRIVATE.
+	real realTables
+}
+
+// Prepare reads the schema and the real rows for the report, and plans what the
+// budget buys.
+func Prepare(s *Spec) (*Job, error) {
 	schema, err := s.LoadSchema()
-	if err != nil {
-		return nil, err
-	}
-	real, err := loadReal(s, schema)
 	if err != nil {
 		return nil, err
 	}
@@ -92,30 +92,58 @@ func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	runSpec := plan.RunSpec(s, schema, o.Dataset, o.Coin)
-	opened, err := o.Client.OpenRun(ctx, runSpec)
+	real, err := loadReal(s, schema)
 	if err != nil {
 		return nil, err
 	}
-	o.Log.Info("run open", zap.String("run", s.Name), zap.String("aggregator", opened.Aggregator),
-		zap.Int("labels", plan.Labels), zap.Int("rounds", plan.Rounds), zap.Uint64("released", opened.Rounds))
+	return &Job{Spec: s, Schema: schema, Plan: plan, real: real}, nil
+}
 
-	trainer, err := train(ctx, s, schema, plan, o)
+// Execute prepares the spec and runs it; see [Job.Execute].
+func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
+	j, err := Prepare(s)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.Client.CloseRun(ctx, s.Name); err != nil {
-		return nil, err
+	return j.Execute(ctx, o)
+}
+
+// Execute runs the job against an aggregator to its files. A run that was
+// interrupted goes on from its checkpoint; repeated questions cost nothing.
+func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
+	if o.Started.IsZero() {
+		o.Started = time.Now()
 	}
-	model, err := pipeline.NewModel(schema, trainer.Generator(), trainer.Shares())
+	if o.Watch == nil {
+		o.Watch = func(Status) {}
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	opened, err := o.Client.OpenRun(ctx, j.Plan.RunSpec(j.Spec, j.Schema, o.Dataset, o.Coin))
 	if err != nil {
 		return nil, err
 	}
-	return publish(ctx, s, schema, model, real, o)
+	o.Log.Info("run open", zap.String("run", j.Spec.Name), zap.String("aggregator", opened.Aggregator),
+		zap.Int("labels", j.Plan.Labels), zap.Int("rounds", j.Plan.Rounds), zap.Uint64("released", opened.Rounds))
+
+	trainer, err := j.train(ctx, opened, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
+		return nil, err
+	}
+	model, err := pipeline.NewModel(j.Schema, trainer.Generator(), trainer.Shares())
+	if err != nil {
+		return nil, err
+	}
+	return publish(ctx, j.Spec, j.Schema, model, j.real, o)
 }
 
 // train lets the pipeline learn until its labels are used or the budget is.
-func train(ctx context.Context, s *Spec, schema *partition.Schema, plan *Plan, o Options) (*pategan.Trainer, error) {
+func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (*pategan.Trainer, error) {
+	s, schema, plan := j.Spec, j.Schema, j.Plan
 	trainer, err := pategan.New(s.PATEGAN, partition.NewEncoder(schema), plan.Classes, s.Seed)
 	if err != nil {
 		return nil, err
@@ -132,7 +160,11 @@ func train(ctx context.Context, s *Spec, schema *partition.Schema, plan *Plan, o
 	if restored {
 		o.Log.Info("going on from the checkpoint", zap.String("file", checkpoint))
 	}
-	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon}
+	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
+	if restored {
+		status.Round = min(voteRounds(opened), plan.Rounds)
+	}
+	o.Watch(status)
 	ask := &oracle{
 		client: o.Client, run: s.Name, teacher: teacherSpec(s, plan.Classes, o.Coin),
 		waiting: func(p *conclavev1.Progress) {
@@ -143,7 +175,7 @@ func train(ctx context.Context, s *Spec, schema *partition.Schema, plan *Plan, o
 			o.Watch(waiting)
 		},
 	}
-	err = trainer.Run(ctx, ask, plan.Labels,
+	err = trainer.Run(ctx, ask, labelsLeft(plan, s.PATEGAN.Queries, opened),
 		func() error { return trainer.Save(checkpoint, identity) },
 		func(p pategan.Progress) {
 			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
@@ -152,10 +184,26 @@ func train(ctx context.Context, s *Spec, schema *partition.Schema, plan *Plan, o
 	if errors.Is(err, student.ErrOverBudget) && status.Round > 0 {
 		// The aggregator refused the next question before it was asked. What was
 		// learned until then is the result.
-		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Int("rounds", status.Round), zap.Error(err))
+		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
 		return trainer, nil
 	}
 	return trainer, err
+}
+
+// voteRounds is the number of rounds of votes that were released before this
+// start; round 0 is that of the class shares.
+func voteRounds(opened *conclavev1.OpenRunResponse) int {
+	return max(0, int(opened.Rounds)-1)
+}
+
+// labelsLeft is the number of labels to learn from: the plan's, or of a run that
+// is closed already only those that were released. A student that was stopped
+// between closing its run and writing its files must not ask for more.
+func labelsLeft(p *Plan, queries int, opened *conclavev1.OpenRunResponse) int {
+	if opened.Closed {
+		return min(p.Labels, voteRounds(opened)*queries)
+	}
+	return p.Labels
 }
 
 // identity names everything a checkpoint depends on.

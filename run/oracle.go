@@ -15,6 +15,9 @@ import (
 // records adds a fraction of it for each.
 const countScale = 1 << 16
 
+// answerClasses: a teacher's vote is 0, fake, or 1, real.
+const answerClasses = 2
+
 // oracle carries a pipeline's questions over the wire.
 type oracle struct {
 	client  *student.Client
@@ -26,7 +29,6 @@ type oracle struct {
 
 // Votes asks a round of votes.
 func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
-	const answerClasses = 2 // fake, real
 	release, err := o.client.Ask(ctx, &conclavev1.Round{
 		Run: o.run, Number: round,
 		Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
@@ -39,10 +41,15 @@ func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuesti
 	if err != nil {
 		return nil, err
 	}
-	n := len(q.QueryClasses)
+	return votesOf(release, len(q.QueryClasses))
+}
+
+// votesOf reads a release of n queries. A teacher votes fake or real, so the
+// difference of the two noisy counts over the teachers is 2 share - 1.
+func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 	votes := release.GetVotes()
 	if votes == nil || len(votes.Labels) != n || (len(votes.Histogram) != 0 && len(votes.Histogram) != n*answerClasses) || release.Teachers == 0 {
-		return nil, fmt.Errorf("the release of round %d does not fit its %d queries", round, n)
+		return nil, fmt.Errorf("the release of round %d does not fit its %d queries", release.GetRound(), n)
 	}
 	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent}
 	for i, label := range votes.Labels {
@@ -50,10 +57,12 @@ func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuesti
 		switch {
 		case label < 0:
 		case len(votes.Histogram) > 0:
-			fake, real := votes.Histogram[2*i], votes.Histogram[2*i+1]
+			fake, real := votes.Histogram[answerClasses*i], votes.Histogram[answerClasses*i+1]
 			a.Share[i] = 0.5 + 0.5*float32(real-fake)/float32(release.Teachers)
-		default:
+		case label < answerClasses:
 			a.Share[i] = float32(label)
+		default:
+			return nil, fmt.Errorf("the release of round %d has label %d of %d classes", release.GetRound(), label, answerClasses)
 		}
 	}
 	return a, nil
@@ -70,6 +79,11 @@ func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) ([]
 	if err != nil {
 		return nil, err
 	}
+	return countsOf(release, classes)
+}
+
+// countsOf reads a release of class counts, in privacy units.
+func countsOf(release *conclavev1.Release, classes int) ([]float64, error) {
 	sum := release.GetSum()
 	if sum == nil || len(sum.Values) != classes || sum.Scale == 0 {
 		return nil, errors.New("the release of the class counts does not fit the question")

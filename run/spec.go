@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -169,8 +170,9 @@ func (s *Spec) validateData() (errs []error) {
 			errs = append(errs, fmt.Errorf("data[%d].share: %v is not above 0 and at most 1", i, d.Share))
 		}
 		sites[d.Site] = true
-		shares[d.File] += d.Share
-		if shares[d.File] > 1+1e-9 {
+		file := fileKey(d.File)
+		shares[file] += d.Share
+		if shares[file] > 1+1e-9 {
 			errs = append(errs, fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites", i, d.File))
 		}
 	}
@@ -192,19 +194,32 @@ func (s *Spec) LoadSchema() (*partition.Schema, error) {
 	return schema, nil
 }
 
+// fileKey is the same for all paths of one file, so that no record gets to two
+// sites because its file was named in two ways.
+func fileKey(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path // of a file that is not there, which is an error later
+}
+
 // Sites returns for each entry of Data the part [from, to) of its file: parts
 // of one file follow each other and do not overlap.
 func (s *Spec) Sites() [][2]float64 {
 	used := map[string]float64{}
 	parts := make([][2]float64, len(s.Data))
 	for i, d := range s.Data {
-		from := used[d.File]
+		file := fileKey(d.File)
+		from := used[file]
 		to := math.Min(1, from+d.Share)
 		if to > 1-1e-9 {
 			to = 1
 		}
 		parts[i] = [2]float64{from, to}
-		used[d.File] = to
+		used[file] = to
 	}
 	return parts
 }

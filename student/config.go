@@ -74,6 +74,9 @@ func (c Config) Validate() error {
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(c.Retry > 0, "retry: %v is not above 0", c.Retry)
 	need(c.Patience > 0, "patience: %v is not above 0", c.Patience)
+	if err := c.Log.Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 

@@ -97,6 +97,9 @@ func (c Config) Validate() error {
 	need(c.State != "", "state: missing; give a folder that lives as long as the dataset")
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
+	if err := c.Log.Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 

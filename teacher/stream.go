@@ -78,7 +78,7 @@ func (n *Node) Run(ctx context.Context) error {
 // refused tells lasting refusals from troubles that pass.
 func refused(err error) bool {
 	switch status.Code(err) {
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented, codes.AlreadyExists, codes.NotFound:
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented, codes.AlreadyExists, codes.NotFound, codes.Aborted:
 		return true
 	}
 	return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,6 +24,10 @@ func certificates(ctx context.Context, args []string) error {
 			return issue(ctx, args[1:])
 		}
 	}
+	if asksHelp(args) {
+		fmt.Println(certsUsage)
+		return nil
+	}
 	fmt.Fprintln(os.Stderr, certsUsage)
 	return errUsage
 }
@@ -30,7 +35,11 @@ func certificates(ctx context.Context, args []string) error {
 func createCA(_ context.Context, args []string) error {
 	f := flags("certs ca", "certs ca --dir DIR")
 	dir := f.String("dir", "", "folder for the authority; ca.key must stay secret")
+	format, checkFormat := formatFlag(f)
 	if err := parse(f, args); err != nil {
+		return err
+	}
+	if err := checkFormat(); err != nil {
 		return err
 	}
 	if *dir == "" {
@@ -39,9 +48,16 @@ func createCA(_ context.Context, args []string) error {
 	if err := certs.CreateCA(*dir); err != nil {
 		return err
 	}
+	cert, key := filepath.Join(*dir, "ca.crt"), filepath.Join(*dir, "ca.key")
+	if *format == "json" {
+		return printJSON(map[string]string{"cert": cert, "key": key})
+	}
 	fmt.Printf("authority in %s; keep ca.key secret, give ca.crt to everybody\n", *dir)
 	return nil
 }
+
+// maxDays is ten years; an authority does not last longer.
+const maxDays = 3650
 
 func issue(_ context.Context, args []string) error {
 	f := flags("certs issue", "certs issue --dir DIR --role ROLE --name NAME [--hosts HOST,...] [--days N]")
@@ -50,11 +66,18 @@ func issue(_ context.Context, args []string) error {
 	name := f.String("name", "", "name in the certificate; a node's is its site")
 	hosts := f.String("hosts", "", "names and addresses an aggregator is dialled by, with commas")
 	days := f.Int("days", 365, "days the certificate is valid")
+	format, checkFormat := formatFlag(f)
 	if err := parse(f, args); err != nil {
+		return err
+	}
+	if err := checkFormat(); err != nil {
 		return err
 	}
 	if *dir == "" || *role == "" || *name == "" {
 		return misuse(f, "--dir, --role and --name are needed")
+	}
+	if *days < 1 || *days > maxDays {
+		return misuse(f, "--days %d: use 1 to %d", *days, maxDays)
 	}
 	var list []string
 	if *hosts != "" {
@@ -64,6 +87,9 @@ func issue(_ context.Context, args []string) error {
 		return err
 	}
 	files := certs.IssuedFiles(*dir, certs.Role(*role), *name)
+	if *format == "json" {
+		return printJSON(files)
+	}
 	fmt.Printf("%s\n%s\n", files.Cert, files.Key)
 	return nil
 }

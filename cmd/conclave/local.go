@@ -1,14 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -21,19 +21,30 @@ import (
 
 // runFlags are the flags of local and demo.
 type runFlags struct {
-	out, format, logLevel, votes string
+	out, logLevel, votes string
+	format               *string
+	checkFormat          func() error
 }
 
 func (r *runFlags) register(f *flag.FlagSet, out string) {
-	f.StringVar(&r.out, "out", out, "folder for the results")
-	f.StringVar(&r.format, "format", "text", "how to print the result: text or json")
-	f.StringVar(&r.logLevel, "log-level", "error", "what the roles log to standard error: debug, info, warn or error")
+	f.StringVar(&r.out, "out", out, "folder for the results (or set CONCLAVE_OUT)")
+	r.format, r.checkFormat = formatFlag(f)
+	f.StringVar(&r.logLevel, "log-level", "error", "what the roles log to standard error: debug, info, warn or error (or set CONCLAVE_LOG_LEVEL)")
 	f.StringVar(&r.votes, "votes", "teachers", "teachers, or coin for the baseline that learns from coin flips")
 }
 
+// check completes the flags from the environment and checks them.
 func (r *runFlags) check(f *flag.FlagSet) error {
-	if r.format != "text" && r.format != "json" {
-		return misuse(f, "--format %q: use text or json", r.format)
+	if err := fromEnvironment(f, "out", "log-level"); err != nil {
+		return err
+	}
+	if err := r.checkFormat(); err != nil {
+		return err
+	}
+	switch r.logLevel {
+	case "debug", "info", "warn", "error":
+	default:
+		return misuse(f, "--log-level %q: use debug, info, warn or error", r.logLevel)
 	}
 	if r.votes != "teachers" && r.votes != "coin" {
 		return misuse(f, "--votes %q: use teachers or coin", r.votes)
@@ -58,7 +69,11 @@ func localRun(ctx context.Context, args []string) error {
 	if err := r.check(f); err != nil {
 		return err
 	}
-	return execute(ctx, *path, r)
+	err := execute(ctx, *path, r)
+	if ctx.Err() != nil && err != nil {
+		return errors.New("interrupted; the same command goes on where this one stopped")
+	}
+	return err
 }
 
 func demo(ctx context.Context, args []string) error {
@@ -80,10 +95,20 @@ func demo(ctx context.Context, args []string) error {
 	if err := os.CopyFS(example, flchain.Files); err != nil {
 		return fmt.Errorf("unpack the example: %w", err)
 	}
-	return execute(ctx, filepath.Join(example, "run.yaml"), r)
+	if *r.format == "text" {
+		fmt.Fprintln(os.Stderr, "demo: two sites with 1000 teachers, an aggregator and a student, all on this machine")
+	}
+	err := execute(ctx, filepath.Join(example, "run.yaml"), r)
+	if ctx.Err() != nil && err != nil {
+		return errors.New("interrupted; the same command starts the demo anew")
+	}
+	return err
 }
 
-// clearDemo removes an earlier demo, and nothing that is not one.
+// demoFiles is all that a demo leaves in its folder.
+var demoFiles = []string{"example", "state", "model", "synthetic.csv", "ledger.jsonl", "certificate.json", "report.html"}
+
+// clearDemo removes what an earlier demo left, and nothing else.
 func clearDemo(out string) error {
 	entries, err := os.ReadDir(out)
 	if os.IsNotExist(err) || (err == nil && len(entries) == 0) {
@@ -92,11 +117,17 @@ func clearDemo(out string) error {
 	if err != nil {
 		return fmt.Errorf("look into the output folder: %w", err)
 	}
-	if _, err := fs.Stat(os.DirFS(out), "example/run.yaml"); err != nil {
+	shipped, err := flchain.Files.ReadFile("schema.yaml")
+	if err != nil {
+		return fmt.Errorf("read the example: %w", err)
+	}
+	if found, err := os.ReadFile(filepath.Join(out, "example", "schema.yaml")); err != nil || !bytes.Equal(found, shipped) {
 		return fmt.Errorf("%s is not empty and not an earlier demo; name another folder with --out", out)
 	}
-	if err := os.RemoveAll(out); err != nil {
-		return fmt.Errorf("remove the earlier demo: %w", err)
+	for _, name := range demoFiles {
+		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
+			return fmt.Errorf("remove the earlier demo: %w", err)
+		}
 	}
 	return nil
 }
@@ -106,7 +137,7 @@ func execute(ctx context.Context, path string, r runFlags) error {
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(r.logLevel, logging.Auto)
+	log, err := logging.New(logging.Config{Level: r.logLevel, Format: logging.Auto})
 	if err != nil {
 		return err
 	}
@@ -119,39 +150,56 @@ func execute(ctx context.Context, path string, r runFlags) error {
 		log.Debug("failed", zap.Error(err))
 		return err
 	}
-	return show(result, r.format)
+	if *r.format == "json" {
+		return printJSON(result)
+	}
+	show(result)
+	return nil
 }
 
-// show prints a result on standard output.
-func show(result *run.Result, format string) error {
-	if format == "json" {
-		raw, err := json.Marshal(result)
-		if err != nil {
-			return fmt.Errorf("print the result: %w", err)
-		}
-		fmt.Println(string(raw))
-		return nil
-	}
+// outputs says what each file of a run is, in the order people want them.
+var outputs = []struct{ name, what string }{
+	{"synthetic", "the synthetic rows"},
+	{"report", "what they look like, for a browser"},
+	{"certificate", "what was guaranteed; it travels with the rows"},
+	{"ledger", "every answer and its cost"},
+	{"model", "draws more rows at no cost"},
+}
+
+// show prints a result for people, and what they may do next.
+func show(result *run.Result) {
 	fmt.Printf("%s: %d synthetic rows in %.0f s\n", result.Name, result.Rows, result.WallSeconds)
 	fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f on %d answers by %d teachers in %d rounds\n",
 		result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent, result.Answered, result.Teachers, result.Rounds)
 	if len(result.Utility) > 0 {
-		fmt.Println("AUROC on real test rows (NOT PRIVATE), trained on synthetic rows:")
+		fmt.Println("AUROC on real test rows of models trained on (NOT PRIVATE, stays on this machine):")
 		for _, u := range result.Utility {
-			fmt.Printf("  %-20s %.3f", u.Classifier, u.SyntheticAUROC)
+			fmt.Printf("  %-20s synthetic rows %.3f", u.Classifier, u.SyntheticAUROC)
 			if u.RealAUROC != nil {
-				fmt.Printf("   trained on real rows %.3f", *u.RealAUROC)
+				fmt.Printf(", real rows %.3f", *u.RealAUROC)
 			}
 			fmt.Println()
 		}
 	}
-	names := make([]string, 0, len(result.Outputs))
-	for name := range result.Outputs {
-		names = append(names, name)
+	fmt.Println("files:")
+	width := 0
+	for _, o := range outputs {
+		width = max(width, len(result.Outputs[o.name]))
 	}
-	sort.Strings(names)
-	for _, name := range names {
-		fmt.Printf("  %-12s %s\n", name, result.Outputs[name])
+	for _, o := range outputs {
+		fmt.Printf("  %-*s  %s\n", width, result.Outputs[o.name], o.what)
 	}
-	return nil
+	me := invocation()
+	fmt.Println("next:")
+	fmt.Printf("  %s ledger verify --ledger %s --certificate %s\n", me, result.Outputs["ledger"], result.Outputs["certificate"])
+	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, result.Outputs["model"])
+}
+
+// invocation is how this program was started, as a person would type it: `go run`
+// leaves its binary in a folder that is gone afterwards.
+func invocation() string {
+	if path, err := os.Executable(); err == nil && strings.Contains(filepath.ToSlash(path), "/go-build") {
+		return "go run ./cmd/conclave"
+	}
+	return "conclave"
 }

@@ -1,16 +1,20 @@
 // Command conclave is the operator's and the newcomer's command: local runs,
 // the demo, sampling, ledgers and certificates.
 //
-// Exit codes: 0 done, 1 failed, 2 wrong usage.
+// Results go to standard output, everything else to standard error.
+//
+// Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/conclave-dp/conclave/run"
@@ -39,18 +43,22 @@ func commands() []command {
 // errUsage marks wrong usage; the message has been shown.
 var errUsage = errors.New("usage")
 
-func main() {
+func main() { os.Exit(mainCode()) }
+
+// mainCode runs the command of the arguments and returns the exit code.
+func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := dispatch(ctx, os.Args[1:])
 	stop()
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
 	case errors.Is(err, errUsage):
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "conclave:", err)
-		os.Exit(1)
+		return 2
 	}
+	fmt.Fprintln(os.Stderr, "conclave:", err)
+	return 1
 }
 
 func dispatch(ctx context.Context, args []string) error {
@@ -61,18 +69,28 @@ func dispatch(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	help := len(args) > 0 && (args[0] == "help" || args[0] == "-h" || args[0] == "--help")
+	help := asksHelp(args)
 	if len(args) > 0 && !help {
 		fmt.Fprintf(os.Stderr, "conclave: unknown command %q\n", args[0])
 	}
-	fmt.Fprintln(os.Stderr, "usage: conclave COMMAND [flags]; conclave COMMAND --help shows a command's flags")
-	for _, c := range commands() {
-		fmt.Fprintf(os.Stderr, "  %-8s %s\n", c.name, c.summary)
+	out := os.Stderr
+	if help {
+		out = os.Stdout
 	}
+	fmt.Fprintln(out, "usage: conclave COMMAND [flags]; conclave COMMAND --help shows a command's flags")
+	for _, c := range commands() {
+		fmt.Fprintf(out, "  %-8s %s\n", c.name, c.summary)
+	}
+	fmt.Fprintln(out, "exit codes: 0 done, 1 failed or interrupted, 2 wrong usage")
 	if help {
 		return nil
 	}
 	return errUsage
+}
+
+// asksHelp tells whether the first argument asks for help.
+func asksHelp(args []string) bool {
+	return len(args) > 0 && (args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help")
 }
 
 // flags makes a flag set that reports wrong usage as errUsage.
@@ -96,6 +114,45 @@ func parse(f *flag.FlagSet, args []string) error {
 		return misuse(f, "unexpected argument %q", f.Arg(0))
 	}
 	return nil
+}
+
+// formatFlag registers --format and returns its value and its check.
+func formatFlag(f *flag.FlagSet) (format *string, check func() error) {
+	format = f.String("format", "text", "how to print the result: text or json")
+	return format, func() error {
+		if *format != "text" && *format != "json" {
+			return misuse(f, "--format %q: use text or json", *format)
+		}
+		return nil
+	}
+}
+
+// fromEnvironment sets flags that were not given from variables such as
+// CONCLAVE_LOG_LEVEL for --log-level.
+func fromEnvironment(f *flag.FlagSet, names ...string) error {
+	given := map[string]bool{}
+	f.Visit(func(g *flag.Flag) { given[g.Name] = true })
+	for _, name := range names {
+		variable := "CONCLAVE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		value, ok := os.LookupEnv(variable)
+		if !ok || given[name] {
+			continue
+		}
+		if err := f.Set(name, value); err != nil {
+			return misuse(f, "environment variable %s: %v", variable, err)
+		}
+	}
+	return nil
+}
+
+// printJSON prints a result as one line on standard output.
+func printJSON(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	_, err = fmt.Println(string(raw))
+	return err
 }
 
 func misuse(f *flag.FlagSet, format string, args ...any) error {

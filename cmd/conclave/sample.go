@@ -19,11 +19,18 @@ func sample(_ context.Context, args []string) error {
 	out := f.String("out", "", "CSV file to write, - for standard output")
 	where := f.String("where", "", "draw one class only, as label=value")
 	seed := f.Uint64("seed", 0, "repeat a draw; 0 draws anew each time")
+	format, checkFormat := formatFlag(f)
 	if err := parse(f, args); err != nil {
+		return err
+	}
+	if err := checkFormat(); err != nil {
 		return err
 	}
 	if *dir == "" || *out == "" {
 		return misuse(f, "--model and --out are needed")
+	}
+	if *rows < 1 {
+		return misuse(f, "--rows %d: ask for at least 1", *rows)
 	}
 	model, err := pipeline.LoadModel(*dir)
 	if err != nil {
@@ -56,5 +63,9 @@ func sample(_ context.Context, args []string) error {
 	if err := os.WriteFile(*out, b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write the sample: %w", err)
 	}
+	if *format == "json" {
+		return printJSON(map[string]any{"rows": *rows, "output": *out})
+	}
+	fmt.Printf("%d synthetic rows in %s\n", *rows, *out)
 	return nil
 }

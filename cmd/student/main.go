@@ -39,7 +39,7 @@ func learn(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(config.Log.Level, config.Log.Format)
+	log, err := logging.New(config.Log)
 	if err != nil {
 		return err
 	}

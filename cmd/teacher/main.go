@@ -36,7 +36,7 @@ func work(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(config.Log.Level, config.Log.Format)
+	log, err := logging.New(config.Log)
 	if err != nil {
 		return err
 	}

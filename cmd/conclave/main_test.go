@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/local"
+	"github.com/conclave-dp/conclave/run"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"conclave": main})
+}
+
+func TestScripts(t *testing.T) {
+	finished := finishedRun(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Condition: func(name string) (bool, error) {
+			if name == "root" {
+				return os.Getuid() == 0, nil
+			}
+			return false, errors.New("unknown condition " + name)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"finished": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(finished())))
+			},
+			"edit":   edit,
+			"fields": fields,
+			"lines":  lines,
+		},
+	})
+}
+
+// smallRun is a run that takes a second. The quality of what it makes does not
+// matter here.
+const smallRun = `name: small
+schema: schema.yaml
+data:
+  - {site: north, file: train.csv.gz, share: 0.5}
+  - {site: south, file: train.csv.gz, share: 0.5}
+privacy: {epsilon: 1, delta: 1e-5}
+teachers: 30
+release: {rows: 200}
+evaluate: {test: test.csv.gz}
+pategan: {labels: 64, queries: 16, student: {discriminator_steps: 5, generator_steps: 5}}
+`
+
+// finishedRun makes a small run the first time it is asked for and returns its
+// folder, which scripts copy.
+func finishedRun(t *testing.T) func() string {
+	dir, err := os.MkdirTemp("", "cmd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return sync.OnceValue(func() string {
+		example := filepath.Join(dir, "example")
+		if err := os.CopyFS(example, flchain.Files); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(example, "small.yaml")
+		if err := os.WriteFile(path, []byte(smallRun), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		spec, err := run.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(dir, "out")
+		if _, err := local.Run(t.Context(), spec, local.Options{Out: out}); err != nil {
+			t.Fatal(err)
+		}
+		// The cluster's state is not part of what a script looks at.
+		if err := os.RemoveAll(filepath.Join(out, "state")); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	})
+}
+
+// edit changes a file:
+//
+//	edit FILE flip TEXT        flip one bit of the first byte of TEXT
+//	edit FILE remove N         remove line N, from 1; negative counts from the end
+//	edit FILE swap N M         swap two lines
+//	edit FILE cut N            cut the last N bytes off
+//	edit FILE replace OLD NEW  replace the first OLD
+func edit(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	raw, err := os.ReadFile(path)
+	ts.Check(err)
+	all := slices.Collect(bytes.Lines(raw))
+	line := func(text string) int {
+		n, err := strconv.Atoi(text)
+		ts.Check(err)
+		if n < 0 {
+			return len(all) + n
+		}
+		return n - 1
+	}
+	switch args[1] {
+	case "flip":
+		at := bytes.Index(raw, []byte(args[2]))
+		if at < 0 {
+			ts.Fatalf("no %q in %s", args[2], args[0])
+		}
+		raw = bytes.Clone(raw)
+		raw[at] ^= 1
+	case "remove":
+		at := line(args[2])
+		raw = bytes.Join(slices.Delete(all, at, at+1), nil)
+	case "swap":
+		a, b := line(args[2]), line(args[3])
+		all[a], all[b] = all[b], all[a]
+		raw = bytes.Join(all, nil)
+	case "cut":
+		n, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		raw = raw[:len(raw)-n]
+	case "replace":
+		if !bytes.Contains(raw, []byte(args[2])) {
+			ts.Fatalf("no %q in %s", args[2], args[0])
+		}
+		raw = bytes.Replace(raw, []byte(args[2]), []byte(args[3]), 1)
+	default:
+		ts.Fatalf("unknown edit %q", args[1])
+	}
+	ts.Check(os.WriteFile(path, raw, 0o644))
+}
+
+// fields fails unless the last line of a file is a JSON object with exactly the
+// fields named. A dotted prefix goes into an object: fields FILE runs.small a b.
+func fields(ts *testscript.TestScript, _ bool, args []string) {
+	text := strings.TrimSpace(ts.ReadFile(args[0]))
+	var object map[string]json.RawMessage
+	ts.Check(json.Unmarshal([]byte(text[strings.LastIndexByte(text, '\n')+1:]), &object))
+	want := args[2:]
+	if args[1] != "." {
+		for key := range strings.SplitSeq(args[1], ".") {
+			raw := object[key]
+			object = nil
+			ts.Check(json.Unmarshal(raw, &object))
+		}
+	}
+	got := make([]string, 0, len(object))
+	for key := range object {
+		got = append(got, key)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		ts.Fatalf("fields of %s (-want +got):\n%s", args[0], diff)
+	}
+}
+
+// lines fails unless a file has so many lines.
+func lines(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if got := strings.Count(ts.ReadFile(args[0]), "\n"); got != want {
+		ts.Fatalf("%s has %d lines, want %d", args[0], got, want)
+	}
+}

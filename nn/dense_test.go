@@ -1,0 +1,134 @@
+package nn
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// loss is a fixed function of a network's outputs, with its gradient.
+func loss(out []float32) (value float64, grad []float32) {
+	grad = make([]float32, len(out))
+	for i, v := range out {
+		value += math.Sin(float64(v)+float64(i)) / float64(len(out))
+		grad[i] = float32(math.Cos(float64(v)+float64(i)) / float64(len(out)))
+	}
+	return value, grad
+}
+
+// numeric returns the central difference of f at x[i].
+func numeric(x []float32, i int, f func() float64) float64 {
+	const h = 1e-2
+	was := x[i]
+	x[i] = was + h
+	up := f()
+	x[i] = was - h
+	down := f()
+	x[i] = was
+	return (up - down) / (2 * h)
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 2e-3*(1+math.Abs(want)) {
+		t.Errorf("%s: gradient %v, central difference %v", what, got, want)
+	}
+}
+
+func TestMLPGradientsAgreeWithCentralDifferences(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	m, err := NewMLP(rng, 5, 7, 4, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 6
+	x := make([]float32, n*5)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	at := func() float64 {
+		v, _ := loss(m.Forward(x, n))
+		return v
+	}
+	_, grad := loss(m.Forward(x, n))
+	dx := append([]float32(nil), m.Backward(grad, true, true)...)
+	for _, p := range m.Params() {
+		for i := 0; i < len(p.Value); i += 3 {
+			near(t, p.Name, float64(p.Grad[i]), numeric(p.Value, i, at))
+		}
+	}
+	for i := 0; i < len(x); i += 2 {
+		near(t, "input", float64(dx[i]), numeric(x, i, at))
+	}
+}
+
+func TestMLPBackwardWithoutParamsLeavesTheirGradients(t *testing.T) {
+	m, err := NewMLP(rand.New(rand.NewPCG(1, 2)), 3, 4, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, grad := loss(m.Forward([]float32{1, 2, 3}, 1))
+	m.Backward(grad, false, true)
+	for _, p := range m.Params() {
+		for _, g := range p.Grad {
+			if g != 0 {
+				t.Fatalf("%s has gradient %v", p.Name, g)
+			}
+		}
+	}
+}
+
+func TestNewMLPRefusesBadWidths(t *testing.T) {
+	for _, widths := range [][]int{nil, {3}, {3, 0}, {-1, 2}} {
+		if _, err := NewMLP(rand.New(rand.NewPCG(1, 2)), widths...); err == nil {
+			t.Errorf("widths %v were accepted", widths)
+		}
+	}
+}
+
+func TestAdamFindsAMinimum(t *testing.T) {
+	p := Param{Name: "x", Shape: []int{2}, Value: []float32{3, -2}, Grad: make([]float32, 2)}
+	a := NewAdam([]Param{p}, 0.05)
+	for range 500 {
+		p.Grad[0], p.Grad[1] = 2*(p.Value[0]-1), 20*(p.Value[1]+1)
+		a.Step()
+	}
+	if math.Abs(float64(p.Value[0]-1)) > 0.02 || math.Abs(float64(p.Value[1]+1)) > 0.02 {
+		t.Errorf("ended at %v, want [1 -1]", p.Value)
+	}
+	if p.Grad[0] != 0 || a.Steps() != 500 {
+		t.Errorf("gradient %v after %d steps", p.Grad, a.Steps())
+	}
+}
+
+// TestAdamFirstStep checks the bias correction: whatever the gradient's size,
+// the first step is the learning rate.
+func TestAdamFirstStep(t *testing.T) {
+	for _, g := range []float32{1e-3, 1, 1e4} {
+		p := Param{Value: []float32{0}, Grad: []float32{g}}
+		NewAdam([]Param{p}, 0.1).Step()
+		if math.Abs(float64(p.Value[0])+0.1) > 1e-4 {
+			t.Errorf("gradient %v: first step to %v, want -0.1", g, p.Value[0])
+		}
+	}
+}
+
+func TestAverageForgetsTheStartAndFollows(t *testing.T) {
+	m, err := NewMLP(rand.New(rand.NewPCG(1, 2)), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := m.Params()[0].Value
+	w[0] = 100
+	a := NewAverage(m, 0.9)
+	w[0] = 1
+	for range 200 {
+		a.Update(m)
+	}
+	if got := a.Model().Params()[0].Value[0]; math.Abs(float64(got)-1) > 1e-3 {
+		t.Errorf("average is %v, want 1", got)
+	}
+	if m.Params()[0].Value[0] != 1 {
+		t.Error("the average changed the model")
+	}
+}

@@ -1,0 +1,101 @@
+package nn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sampleTensors() *Tensors {
+	t := NewTensors()
+	t.Metadata["step"] = "12"
+	t.ByName["b"] = Tensor{Shape: []int{2, 2}, Data: []float32{1, -2, 3.5, float32(math.Inf(1))}}
+	t.ByName["a"] = Tensor{Shape: []int{0}, Data: []float32{}}
+	t.ByName["scalar"] = Tensor{Shape: []int{}, Data: []float32{7}}
+	return t
+}
+
+func TestTensorsComeBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.safetensors")
+	if err := SaveTensors(path, sampleTensors()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := LoadTensors(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sampleTensors(), got); diff != "" {
+		t.Error(diff)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Errorf("folder holds %v after saving, %v", left, err)
+	}
+}
+
+func TestReadTensorsRefusesDamage(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteTensors(&b, sampleTensors()); err != nil {
+		t.Fatal(err)
+	}
+	file := func(header, data string) []byte {
+		return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), data...)
+	}
+	for name, raw := range map[string][]byte{
+		"empty":       nil,
+		"short":       b.Bytes()[:5],
+		"cut header":  b.Bytes()[:20],
+		"cut data":    b.Bytes()[:b.Len()-1],
+		"huge header": binary.LittleEndian.AppendUint64(nil, 1<<60),
+		"not JSON":    file("nonsense", ""),
+		"other type":  file(`{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}`, "12345678"),
+		"shape":       file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, "1234"),
+		"negative":    file(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, "1234"),
+		"overflow":    file(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, ""),
+		"offsets":     file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, "1234"),
+	} {
+		if _, err := ReadTensors(bytes.NewReader(raw)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestCopyToNeedsEveryTensor(t *testing.T) {
+	set := sampleTensors()
+	into := make([]float32, 4)
+	if err := set.CopyTo("", []Param{{Name: "b", Value: into}}); err != nil || into[1] != -2 {
+		t.Errorf("copied %v, %v", into, err)
+	}
+	if set.CopyTo("", []Param{{Name: "c", Value: into}}) == nil {
+		t.Error("a missing tensor was accepted")
+	}
+	if set.CopyTo("", []Param{{Name: "b", Value: into[:3]}}) == nil {
+		t.Error("another size was accepted")
+	}
+}
+
+func FuzzReadTensors(f *testing.F) {
+	var b bytes.Buffer
+	if err := WriteTensors(&b, sampleTensors()); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte{})
+	f.Add(append(binary.LittleEndian.AppendUint64(nil, 2), "{}"...))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		set, err := ReadTensors(bytes.NewReader(raw))
+		if err != nil {
+			return
+		}
+		var again bytes.Buffer
+		if err := WriteTensors(&again, set); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+	})
+}

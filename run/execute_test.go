@@ -1,0 +1,66 @@
+package run
+
+import (
+	"testing"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Whatever changes what a student would ask or learn changes its identity, so
+// that it does not go on from a checkpoint of something else.
+func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
+	schema := tinySchema(t)
+	base := func() *Spec {
+		s := DefaultSpec()
+		s.Name, s.Privacy.Epsilon, s.Privacy.Delta = "r1", 1, 1e-5
+		return &s
+	}
+	want := base().identity(schema, false)
+	if again := base().identity(schema, false); again != want {
+		t.Error("the same spec has two identities")
+	}
+	if base().identity(schema, true) == want {
+		t.Error("coin flips have the identity of votes")
+	}
+	for name, change := range map[string]func(*Spec){
+		"name":     func(s *Spec) { s.Name = "r2" },
+		"seed":     func(s *Spec) { s.Seed++ },
+		"teachers": func(s *Spec) { s.Teachers++ },
+		"queries":  func(s *Spec) { s.PATEGAN.Queries++ },
+		"rate":     func(s *Spec) { s.PATEGAN.Student.GeneratorRate *= 1.0000001 },
+		"steps":    func(s *Spec) { s.PATEGAN.Student.GeneratorSteps++ },
+		"teacher":  func(s *Spec) { s.PATEGAN.Teacher.Batch++ },
+		"votes":    func(s *Spec) { s.PATEGAN.Votes = "plain" },
+	} {
+		s := base()
+		if change(s); s.identity(schema, false) == want {
+			t.Errorf("%s does not change the identity", name)
+		}
+	}
+	for name, change := range map[string]func(*Spec){
+		"rows":     func(s *Spec) { s.Release.Rows++ },
+		"evaluate": func(s *Spec) { s.Evaluate.Test = "other.csv" },
+		"path":     func(s *Spec) { s.Path, s.Text = "x", "y" },
+	} {
+		s := base()
+		if change(s); s.identity(schema, false) != want {
+			t.Errorf("%s changes the identity, though no question depends on it", name)
+		}
+	}
+}
+
+func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
+	p := &Plan{Labels: 100}
+	for _, c := range []struct {
+		closed bool
+		rounds uint64
+		want   int
+	}{
+		{false, 0, 100}, {false, 5, 100},
+		{true, 0, 0}, {true, 1, 0}, {true, 3, 64}, {true, 5, 100},
+	} {
+		if got := labelsLeft(p, 32, &conclavev1.OpenRunResponse{Closed: c.closed, Rounds: c.rounds}); got != c.want {
+			t.Errorf("closed %v after %d releases: %d labels left, want %d", c.closed, c.rounds, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline/pategan"
+	"github.com/conclave-dp/conclave/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// charged is what the ledger will hold when all of a plan's labels are answered.
+func charged(t *testing.T, p *Plan, labels int64) []privacy.Event {
+	t.Helper()
+	var m gnmax.Mechanism
+	var err error
+	switch p.Mechanism.Kind {
+	case conclavev1.Mechanism_KIND_LNMAX:
+		m, err = gnmax.NewLNMax(p.Mechanism.Lambda, p.Mechanism.WholeHistogram)
+	case conclavev1.Mechanism_KIND_GNMAX:
+		m, err = gnmax.NewGNMax(p.Mechanism.Sigma, p.Mechanism.WholeHistogram)
+	case conclavev1.Mechanism_KIND_CONFIDENT_GNMAX:
+		m, err = gnmax.NewConfident(p.Mechanism.Threshold, p.Mechanism.SigmaThreshold, p.Mechanism.Sigma, p.Mechanism.WholeHistogram)
+	default:
+		t.Fatalf("mechanism %v", p.Mechanism)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(m.Worst(labels), privacy.Event{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon, Count: 1})
+}
+
+func tinySchema(t *testing.T) *partition.Schema {
+	t.Helper()
+	schema, err := partition.ParseSchema([]byte(schemaText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// The least noise for the labels fits the budget, and not one label more does.
+func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
+	schema := tinySchema(t)
+	for _, mechanism := range []pategan.Mechanism{pategan.GNMax, pategan.LNMax, pategan.ConfidentGNMax} {
+		for _, epsilon := range []float64{0.1, 1, 10} {
+			for _, labels := range []int{64, 1000} {
+				t.Run(fmt.Sprintf("%s, epsilon %g, %d labels", mechanism, epsilon, labels), func(t *testing.T) {
+					s := DefaultSpec()
+					s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = epsilon, 1e-5, 500
+					s.PATEGAN.Mechanism, s.PATEGAN.Labels = mechanism, labels
+					p, err := NewPlan(&s, schema)
+					if err != nil {
+						t.Fatal(err)
+					}
+					budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}
+					claim, err := budget.Admit(nil, charged(t, p, int64(labels)))
+					if err != nil {
+						t.Fatalf("the plan does not fit: %v", err)
+					}
+					if claim.Epsilon > epsilon {
+						t.Errorf("claim %v is above the budget %v", claim.Epsilon, epsilon)
+					}
+					if _, err := budget.Admit(nil, charged(t, p, int64(labels)+1)); !errors.Is(err, privacy.ErrOverBudget) {
+						t.Errorf("one label more was admitted (%v); the plan has too much noise", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestThePlanFollowsTheSpec(t *testing.T) {
+	schema := tinySchema(t)
+	plan := func(change func(*Spec)) *Plan {
+		t.Helper()
+		s := DefaultSpec()
+		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = 1, 1e-5, 200
+		change(&s)
+		p, err := NewPlan(&s, schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := plan(func(s *Spec) { s.PATEGAN.Labels, s.PATEGAN.Queries = 130, 64 })
+	if p.Labels != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || !p.Mechanism.WholeHistogram {
+		t.Errorf("plan %+v; want 130 labels in 3 rounds, 2 classes, 0.02 for the class shares, whole histograms", p)
+	}
+	p = plan(func(s *Spec) {})
+	if want := pategan.LabelsFor(1, 200); p.Labels != want {
+		t.Errorf("%d labels, want %d, chosen from epsilon and teachers", p.Labels, want)
+	}
+	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Release = 77, "winner" })
+	if p.Mechanism.Sigma != 77 || p.Mechanism.WholeHistogram {
+		t.Errorf("mechanism %v; want sigma 77 by hand and winners only", p.Mechanism)
+	}
+	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Mechanism = 0.01, pategan.LNMax })
+	if p.Mechanism.Lambda != 0.01 {
+		t.Errorf("mechanism %v; want lambda 0.01 by hand", p.Mechanism)
+	}
+	p = plan(func(s *Spec) {
+		s.PATEGAN.Noise, s.PATEGAN.Mechanism, s.PATEGAN.Threshold, s.PATEGAN.ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
+	})
+	if m := p.Mechanism; m.Sigma != 50 || m.SigmaThreshold != 100 || math.Abs(m.Threshold-140) > 1e-9 {
+		t.Errorf("mechanism %v; want sigma 50, threshold noise 100, threshold 140 of 200", m)
+	}
+}
+
+func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
+	schema := tinySchema(t)
+	s := DefaultSpec()
+	s.Name, s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Unit = "r1", 1, 1e-5, "patient"
+	p, err := NewPlan(&s, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.RunSpec(&s, schema, "data", true)
+	if got.Name != "r1" || got.Dataset != "data" || got.Pipeline != "pategan" || got.SchemaSha256 != schema.SHA256 ||
+		got.Epsilon != 1 || got.Delta != 1e-5 || got.Unit != "patient" || got.Guarantee != "data-independent" ||
+		got.Teachers != 1000 || got.Quorum != 0.9 || got.DeadlineSeconds != 30 || got.ClassShareEpsilon != 0.02 || !got.CoinVotes {
+		t.Errorf("spec %v", got)
+	}
+}
+
+func TestTeachersAreToldHowToVote(t *testing.T) {
+	for _, c := range []struct {
+		votes pategan.Vote
+		coin  bool
+		want  conclavev1.TeacherSpec_Vote
+	}{
+		{pategan.Calibrated, false, conclavev1.TeacherSpec_VOTE_CALIBRATED},
+		{pategan.Relative, false, conclavev1.TeacherSpec_VOTE_RELATIVE},
+		{pategan.Plain, false, conclavev1.TeacherSpec_VOTE_PLAIN},
+		{pategan.Plain, true, conclavev1.TeacherSpec_VOTE_COIN},
+	} {
+		s := DefaultSpec()
+		s.PATEGAN.Votes = c.votes
+		if got := teacherSpec(&s, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
+			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
+		}
+	}
+	s := DefaultSpec()
+	s.PATEGAN.Teacher.Model, s.PATEGAN.Teacher.Hidden = "hidden", 5
+	if got := teacherSpec(&s, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
+		t.Errorf("hidden layer: %v", got)
+	}
+}

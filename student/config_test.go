@@ -1,0 +1,62 @@
+package student
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/certs"
+)
+
+const good = `aggregator: agg.example:7443
+dataset: data
+run: run.yaml
+tls: {ca: ca.crt, cert: /etc/s.crt, key: s.key}
+`
+
+func TestLoadConfig(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "student.yaml")
+	write(t, path, good)
+	t.Setenv("CONCLAVE_PATIENCE", "5s")
+	got, err := LoadConfig(path)
+	must(t, err)
+	want := DefaultConfig()
+	want.Aggregator, want.Dataset, want.Run, want.Out = "agg.example:7443", "data", filepath.Join(dir, "run.yaml"), filepath.Join(dir, "out")
+	want.TLS = certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: "/etc/s.crt", Key: filepath.Join(dir, "s.key")}
+	want.Patience = 5 * time.Second
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if host := got.serverName(); host != "agg.example" {
+		t.Errorf("server name %q, want the host of the aggregator", host)
+	}
+	got.ServerName = "other.example"
+	if host := got.serverName(); host != "other.example" {
+		t.Errorf("server name %q, want the one that was set", host)
+	}
+}
+
+func TestConfigsThatCannotWork(t *testing.T) {
+	for field, text := range map[string]string{
+		"aggregator:": strings.Replace(good, "aggregator: agg.example:7443", "", 1),
+		"dataset:":    strings.Replace(good, "dataset: data", "", 1),
+		"run:":        strings.Replace(good, "run: run.yaml", "", 1),
+		"tls:":        strings.Replace(good, ", key: s.key", "", 1),
+		"retry:":      good + "retry: 0s\n",
+		"patience:":   good + "patience: -1s\n",
+		"log:":        good + "log: {level: loud}\n",
+		"out:":        good + "out: \"\"\n",
+		`"agregator"`: good + "agregator: x\n",
+	} {
+		path := filepath.Join(t.TempDir(), "student.yaml")
+		write(t, path, text)
+		_, err := LoadConfig(path)
+		if err == nil || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), field) {
+			t.Errorf("error %v; want one that names %s and %s", err, path, field)
+		}
+	}
+}

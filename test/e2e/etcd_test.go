@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// externalEtcd is an etcd in a process of its own, over TCP.
+type externalEtcd struct {
+	c       *cluster
+	address string
+	process *process
+}
+
+// newExternalEtcd starts an etcd and makes it the cluster's. Leadership outlives
+// a leader that is silent for as long as lease says.
+func newExternalEtcd(c *cluster, lease string) *externalEtcd {
+	c.t.Helper()
+	e := &externalEtcd{c: c, address: freeAddress(c.t)}
+	c.etcd = e.settings(lease)
+	e.start()
+	return e
+}
+
+// settings is the `etcd:` part of an aggregator's configuration.
+func (e *externalEtcd) settings(lease string) string {
+	return fmt.Sprintf("{endpoints: ['%s'], lease_ttl: %s}", e.endpoint(), lease)
+}
+
+func (e *externalEtcd) endpoint() string { return "http://" + e.address }
+
+func (e *externalEtcd) start() {
+	e.c.t.Helper()
+	e.process = startWith(e.c.t, "etcd", []string{helperVariable + "=etcd"}, os.Args[0], filepath.Join(e.c.dir, "member"), e.address)
+	e.process.awaitLog("ready", nil)
+}
+
+// The roles by hand against an external etcd, which dies and comes back during
+// the run: nothing is released meanwhile, and the run goes on.
+func TestRolesWithExternalEtcd(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	etcd := newExternalEtcd(c, "120s") // longer than the absence
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	auditor, audited := audit(t, etcd.endpoint())
+	north, south := c.startSites()
+	j := job{name: "external", rounds: 12, quorum: 1}
+	runFile, out := c.runFile(j), c.out("external")
+	student := c.startStudent(c.studentFile(runFile, out))
+
+	awaitRound(aggregator, 3)
+	etcd.process.kill()
+	released := len(aggregator.logged("released"))
+	student.awaitLog("the aggregator does not answer; trying again", nil)
+	// A charge that etcd had taken may have been logged after the count.
+	if n := len(aggregator.logged("released")); n > released+1 {
+		t.Errorf("%d rounds were released while etcd was away", n-released)
+	}
+	etcd.start()
+	finish(t, student, out, j)
+	c.repeat(runFile, out, j)
+	audited()
+	if n := auditor.charged(); n != j.rounds+1 {
+		t.Errorf("%d releases in etcd, want %d", n, j.rounds+1)
+	}
+	for _, p := range []*process{north, south, aggregator, etcd.process} {
+		p.stop()
+	}
+}
+
+// A standby takes over when the leader is killed. When etcd is away for longer
+// than its lease it ends with an error, and goes on where it was once both are
+// back.
+func TestStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	etcd := newExternalEtcd(c, "3s")
+	first := c.startAggregator(c.aggregatorFile(settings{"name": "first"}))
+	first.awaitLog("listening", nil)
+	auditor, audited := audit(t, etcd.endpoint())
+	north, south := c.startSites()
+	// It listens only when it leads, so that both can have one address here.
+	standby := c.startAggregator(c.aggregatorFile(settings{"name": "second"}))
+	standby.awaitLog("waiting for leadership", nil)
+	j := job{name: "standby", rounds: 20, quorum: 1}
+	runFile, out := c.runFile(j), c.out(j.name)
+	student := c.startStudent(c.studentFile(runFile, out))
+
+	awaitRound(first, 3)
+	if n := len(standby.logged("listening")); n != 0 {
+		t.Error("the standby listens beside the leader")
+	}
+	first.kill()
+	awaitRound(standby, 5)
+	etcd.process.kill()
+	refused(t, standby, "aggregator: ", "leadership lost", "etcd")
+	etcd.start()
+	// From here on nobody waits for a lease to end.
+	standby = c.startAggregator(c.aggregatorFile(settings{"name": "second", "etcd": etcd.settings("60s")}))
+	finish(t, student, out, j)
+	c.repeat(runFile, out, j)
+	audited()
+	if n := auditor.charged(); n != j.rounds+1 {
+		t.Errorf("%d releases in etcd, want %d", n, j.rounds+1)
+	}
+	for _, p := range []*process{north, south, standby, etcd.process} {
+		p.stop()
+	}
+}

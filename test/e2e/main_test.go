@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/certs"
+)
+
+// seed chooses the random moments of kills.
+var seed = flag.Uint64("seed", 0, "seed of the random moments; 0 takes a new one")
+
+// built is what the tests share and none of them changes: the binaries, the
+// certificates, and the two sites' data.
+var built struct {
+	dir     string
+	schema  string
+	test    string // real rows that no site has
+	north   string // the first half of the rows, plain
+	south   string // the second half, gzipped
+	certs   string
+	foreign string // another authority with the same roles and names
+	both    string // one file with the certificates of both authorities
+}
+
+func TestMain(m *testing.M) {
+	if helper := os.Getenv(helperVariable); helper != "" {
+		os.Exit(help(helper))
+	}
+	flag.Parse()
+	waitTogether()
+	dir, err := os.MkdirTemp("", "e2e")
+	if err == nil {
+		err = prepare(dir)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prepare the end-to-end tests:", err)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// waitTogether runs more tests at once than there are cores: they wait more than
+// they compute. -parallel says otherwise.
+func waitTogether() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if n := 2 * runtime.GOMAXPROCS(0); !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(n))
+	}
+}
+
+func binary(name string) string { return filepath.Join(built.dir, "bin", name) }
+
+func prepare(dir string) error {
+	built.dir = dir
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin")+string(filepath.Separator), "../../cmd/...")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", build, err, out)
+	}
+	if err := splitExample(); err != nil {
+		return err
+	}
+	built.certs, built.foreign = filepath.Join(dir, "certs"), filepath.Join(dir, "foreign")
+	for _, folder := range []string{built.certs, built.foreign} {
+		if err := issueAll(folder); err != nil {
+			return err
+		}
+	}
+	// Validity is counted in whole seconds, so this one has ended already.
+	for _, c := range []struct {
+		role certs.Role
+		name string
+	}{{certs.RoleAggregator, "expired"}, {certs.RoleNode, "expired"}, {certs.RoleStudent, "expired"}} {
+		if err := certs.Issue(built.certs, c.role, c.name, []string{"127.0.0.1"}, time.Nanosecond); err != nil {
+			return err
+		}
+	}
+	var bundle []byte
+	for _, folder := range []string{built.certs, built.foreign} {
+		raw, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
+		if err != nil {
+			return err
+		}
+		bundle = append(bundle, raw...)
+	}
+	built.both = filepath.Join(dir, "both.crt")
+	return os.WriteFile(built.both, bundle, 0o600)
+}
+
+// issueAll makes an authority and its certificates as an operator does.
+func issueAll(folder string) error {
+	commands := [][]string{
+		{"certs", "ca", "--dir", folder},
+		{"certs", "issue", "--dir", folder, "--role", "aggregator", "--name", "aggregator", "--hosts", "127.0.0.1,localhost"},
+		{"certs", "issue", "--dir", folder, "--role", "node", "--name", "north", "--days", "1"},
+		{"certs", "issue", "--dir", folder, "--role", "node", "--name", "south", "--days", "1"},
+		{"certs", "issue", "--dir", folder, "--role", "student", "--name", "lab", "--days", "1"},
+	}
+	for _, args := range commands {
+		if out, err := exec.Command(binary("conclave"), args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("conclave %v: %w\n%s", args, err, out)
+		}
+	}
+	return nil
+}
+
+// splitExample gives each half of the example's rows to a site.
+func splitExample() error {
+	example, err := filepath.Abs("../../examples/flchain")
+	if err != nil {
+		return err
+	}
+	built.schema, built.test = filepath.Join(example, "schema.yaml"), filepath.Join(example, "test.csv.gz")
+	packed, err := os.Open(filepath.Join(example, "train.csv.gz"))
+	if err != nil {
+		return err
+	}
+	defer packed.Close()
+	unpacked, err := gzip.NewReader(packed)
+	if err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(unpacked)
+	if err != nil {
+		return err
+	}
+	lines := bytes.SplitAfter(raw, []byte("\n"))
+	header, rows := lines[0], lines[1:]
+	half := len(rows) / 2
+	north := append(bytes.Clone(header), bytes.Join(rows[:half], nil)...)
+	south := append(bytes.Clone(header), bytes.Join(rows[half:], nil)...)
+
+	built.north, built.south = filepath.Join(built.dir, "north.csv"), filepath.Join(built.dir, "south.csv.gz")
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err = w.Write(south)
+	return errors.Join(err, w.Close(),
+		os.WriteFile(built.north, north, 0o600),
+		os.WriteFile(built.south, zipped.Bytes(), 0o600))
+}

@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/nn"
+)
+
+// teachersState is what a node keeps of a run.
+type teachersState struct {
+	rounds, last uint64 // answered rounds of votes; the number of the last
+	steps        int    // optimizer steps of its teachers
+}
+
+func (c *cluster) teachersState(site string, j job) teachersState {
+	c.t.Helper()
+	set, err := nn.LoadTensors(filepath.Join(c.state(site), "run-"+j.name+".safetensors"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	number := func(key string) uint64 {
+		n, err := strconv.ParseUint(set.Metadata[key], 10, 64)
+		if err != nil {
+			c.t.Fatalf("the state of %s: %s: %v", site, key, err)
+		}
+		return n
+	}
+	return teachersState{rounds: number("rounds"), last: number("last_round"), steps: int(number("steps"))}
+}
+
+// checkRejoined checks that a node that was killed went on with its teachers:
+// the rounds and steps in its state are those before and those since.
+func (c *cluster) checkRejoined(site string, j job, before teachersState, back *process) {
+	c.t.Helper()
+	since := map[uint64]bool{}
+	for _, l := range back.logged("answered") {
+		if l.Round > before.last {
+			since[l.Round] = true
+		}
+	}
+	after := c.teachersState(site, j)
+	if len(since) == 0 || after.rounds != before.rounds+uint64(len(since)) {
+		c.t.Errorf("the node's state counts %d rounds: %d before it was killed and %d answered since", after.rounds, before.rounds, len(since))
+	}
+	if each := before.steps / int(before.rounds); each < 1 || after.steps != each*int(after.rounds) {
+		c.t.Errorf("the node's teachers took %d steps in %d rounds, and %d in %d rounds before it was killed",
+			after.steps, after.rounds, before.steps, before.rounds)
+	}
+}
+
+func TestNodeKilledWithQuorumLeft(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	north, south := c.startSites()
+	j := job{name: "quorum-left", rounds: 30, quorum: 0.5}
+	runFile, out := c.runFile(j), c.out(j.name)
+	student := c.startStudent(c.studentFile(runFile, out))
+
+	south.awaitLog("answered", func(l logLine) bool { return l.Round >= 3 })
+	south.kill()
+	before := c.teachersState("south", j)
+	// The run goes on without it: rounds asked after its death.
+	awaitRound(aggregator, before.last+4)
+	for _, l := range aggregator.logged("released") {
+		if l.Round == before.last+3 && l.Teachers != siteTeachers {
+			t.Errorf("round %d without the node was answered by %d teachers, want %d", l.Round, l.Teachers, siteTeachers)
+		}
+	}
+	south = c.startNode("south")
+	south.awaitLog("joined", nil)
+	finish(t, student, out, j)
+	released := aggregator.logged("released")
+	if last := released[len(released)-1]; last.Teachers != allTeachers {
+		t.Errorf("the last round was answered by %d teachers; the node that came back takes no part", last.Teachers)
+	}
+	c.checkRejoined("south", j, before, south)
+	for _, p := range []*process{north, south, aggregator} {
+		p.stop()
+	}
+}
+
+// The node dies in the middle of a round: the other one has answered, and alone
+// it is no quorum.
+func TestNodeKilledWithoutQuorum(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	auditor, audited := audit(t, c.embeddedEndpoint())
+	north, south := c.startSites()
+	j := job{name: "no-quorum", rounds: 10, quorum: 0.9}
+	runFile, out := c.runFile(j), c.out(j.name)
+	student := c.startStudent(c.studentFile(runFile, out))
+
+	awaitRound(aggregator, 3)
+	south.signal(syscall.SIGSTOP)
+	stopped := time.Now()
+	south.await("a round that only the other node has answered", func() bool {
+		last := lastRound(north, "answered")
+		// In rare cases the node was stopped between logging and sending.
+		return last > lastRound(aggregator, "released") && (last > lastRound(south, "answered") || time.Since(stopped) > 3*time.Second)
+	})
+	south.kill()
+	before := c.teachersState("south", j)
+	waits := fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", siteTeachers, allTeachers*9/10)
+	student.await("the student to say: "+waits, func() bool { return student.said(waits) })
+	if charged := auditor.charges(); charged > int(before.last)+1 {
+		t.Errorf("%d rounds were charged, the node had answered up to round %d", charged, before.last)
+	}
+	south = c.startNode("south")
+	south.awaitLog("joined", nil)
+	finish(t, student, out, j)
+	for _, l := range aggregator.logged("released") {
+		if l.Teachers != allTeachers {
+			t.Errorf("round %d was released with %d teachers, below the quorum", l.Round, l.Teachers)
+		}
+	}
+	c.checkRejoined("south", j, before, south)
+	c.repeat(runFile, out, j)
+	audited()
+	for _, p := range []*process{north, south, aggregator} {
+		p.stop()
+	}
+}
+
+// A node that hangs without losing its connection holds each round up to its
+// deadline and no longer, and takes part again when it wakes.
+func TestNodeStalls(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	north, south := c.startSites()
+	j := job{name: "stall", rounds: 12, quorum: 0.5, deadline: 0.5}
+	runFile, out := c.runFile(j), c.out(j.name)
+	student := c.startStudent(c.studentFile(runFile, out))
+
+	awaitRound(aggregator, 2)
+	south.signal(syscall.SIGSTOP)
+	last := lastRound(south, "answered")
+	alone := aggregator.awaitLog("released", func(l logLine) bool { return l.Round > last+1 })
+	if alone.Teachers != siteTeachers {
+		t.Errorf("round %d was answered by %d teachers while a node hung, want %d", alone.Round, alone.Teachers, siteTeachers)
+	}
+	south.signal(syscall.SIGCONT)
+	south.awaitLog("round went on without this node", nil)
+	finish(t, student, out, j)
+	released := aggregator.logged("released")
+	if end := released[len(released)-1]; end.Teachers != allTeachers {
+		t.Errorf("the last round was answered by %d teachers; the node that woke takes no part", end.Teachers)
+	}
+	for _, p := range []*process{north, south, aggregator} {
+		p.stop()
+	}
+}
+
+// lastRound is the highest round of the log lines with a message.
+func lastRound(p *process, message string) (last uint64) {
+	for _, l := range p.logged(message) {
+		last = max(last, l.Round)
+	}
+	return last
+}

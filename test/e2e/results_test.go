@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// result is the object that a student prints, as DESIGN.md lists its fields.
+type result struct {
+	Name         string            `json:"name"`
+	Pipeline     string            `json:"pipeline"`
+	Epsilon      float64           `json:"epsilon"`
+	Delta        float64           `json:"delta"`
+	Guarantee    string            `json:"guarantee"`
+	EpsilonSpent float64           `json:"epsilon_spent"`
+	Rounds       int               `json:"rounds"`
+	Queries      int64             `json:"queries"`
+	Answered     int64             `json:"answered"`
+	Teachers     int               `json:"teachers"`
+	WallSeconds  float64           `json:"wall_seconds"`
+	Rows         int               `json:"rows"`
+	Outputs      map[string]string `json:"outputs"`
+}
+
+// finish waits for a student to end well and checks everything it leaves: the
+// printed result, the files, and the ledger with exactly one release for each
+// round of j.
+func finish(t *testing.T, student *process, out string, j job) result {
+	t.Helper()
+	if code := student.wait(); code != 0 {
+		t.Fatalf("the student ended with exit code %d", code)
+	}
+	r := parseResult(t, student.stdout.Bytes())
+	rounds := j.rounds + 1 // round 0 asks for the class shares
+	want := result{
+		Name: j.name, Pipeline: "pategan", Epsilon: 10, Delta: 1e-5, Guarantee: "data-independent",
+		EpsilonSpent: r.EpsilonSpent, Rounds: rounds, Queries: int64(16*j.rounds + 1), Answered: int64(16*j.rounds + 1),
+		Teachers: allTeachers, WallSeconds: r.WallSeconds, Rows: 200,
+		Outputs: map[string]string{
+			"synthetic": filepath.Join(out, "synthetic.csv"), "model": filepath.Join(out, "model"),
+			"ledger": filepath.Join(out, "ledger.jsonl"), "certificate": filepath.Join(out, "certificate.json"),
+			"report": filepath.Join(out, "report.html"),
+		},
+	}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Errorf("the student's result (-want +got):\n%s", diff)
+	}
+	if r.EpsilonSpent <= 9 || r.EpsilonSpent > 10 || r.WallSeconds <= 0 {
+		t.Errorf("the student says it spent epsilon %v in %v s", r.EpsilonSpent, r.WallSeconds)
+	}
+	checkFiles(t, out, r)
+	checkLedger(t, filepath.Join(out, "ledger.jsonl"), j.name, rounds)
+	if stdout, stderr, code := run(t, binary("conclave"), "ledger", "verify",
+		"--ledger", r.Outputs["ledger"], "--certificate", r.Outputs["certificate"]); code != 0 {
+		t.Errorf("ledger verify: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	return r
+}
+
+func parseResult(t *testing.T, stdout []byte) result {
+	t.Helper()
+	lines := bytes.Split(bytes.TrimSpace(stdout), []byte("\n"))
+	last := lines[len(lines)-1]
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(last, &fields); err != nil {
+		t.Fatalf("the last line on stdout is no JSON object: %v\n%s", err, stdout)
+	}
+	delete(fields, "utility_not_private") // only with real test rows
+	want := []string{
+		"answered", "delta", "epsilon", "epsilon_spent", "guarantee", "name", "outputs", "pipeline", "queries",
+		"rounds", "rows", "teachers", "wall_seconds",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(fields))); diff != "" {
+		t.Errorf("the result's fields (-want +got):\n%s", diff)
+	}
+	var r result
+	if err := json.Unmarshal(last, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func checkFiles(t *testing.T, out string, r result) {
+	t.Helper()
+	schema, err := partition.LoadSchema(built.schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Reading checks bounds, categories and the order of the columns.
+	table, err := partition.ReadCSV(schema, filepath.Join(out, "synthetic.csv"), partition.ReadOptions{})
+	if err != nil {
+		t.Errorf("the synthetic table: %v", err)
+	} else if table.Len() != r.Rows {
+		t.Errorf("%d synthetic rows, want %d", table.Len(), r.Rows)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil || !bytes.Contains(page, []byte(r.Name)) {
+		t.Errorf("the report does not name the run (%v)", err)
+	}
+	raw, err := os.ReadFile(filepath.Join(out, "certificate.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c map[string]any
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{
+		"run", "schema_sha256", "pipeline", "epsilon", "delta", "epsilon_spent", "guarantee", "neighbouring", "unit",
+		"accountant", "mechanisms", "ledger_head", "rows", "created", "software",
+	} {
+		if v, ok := c[field]; !ok || v == "" || v == nil {
+			t.Errorf("certificate.json has no %s", field)
+		}
+	}
+	if c["run"] != r.Name || c["epsilon_spent"] != r.EpsilonSpent || c["unit"] != "record" || c["rows"] != float64(r.Rows) {
+		t.Errorf("certificate.json is not of this run: %v", c)
+	}
+}
+
+// checkLedger checks that a ledger holds the opening of the dataset and of one
+// run, each round once and in order, and the run's end.
+func checkLedger(t *testing.T, path, run string, rounds int) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range parseLedger(t, raw) {
+		entry := e.Type
+		if e.Run != "" {
+			entry += " " + e.Run
+		}
+		if e.Round != nil {
+			entry += " " + e.Purpose
+			if want := uint64(len(got) - 2); *e.Round != want {
+				t.Errorf("ledger entry %d is of round %d, want %d", e.Seq, *e.Round, want)
+			}
+		}
+		got = append(got, entry)
+	}
+	want := []string{"open", "run " + run, "release " + run + " class-share"}
+	for range rounds - 1 {
+		want = append(want, "release "+run+" labels")
+	}
+	want = append(want, "close "+run)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the ledger's entries (-want +got):\n%s", diff)
+	}
+}
+
+func parseLedger(t *testing.T, raw []byte) []privacy.Entry {
+	t.Helper()
+	if _, err := privacy.VerifyLedger(bytes.NewReader(raw)); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+		t.Fatalf("the ledger does not verify: %v", err)
+	}
+	var entries []privacy.Entry
+	for line := range strings.Lines(string(raw)) {
+		var e privacy.Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// repeat lets a second student with nothing but the run.yaml ask the whole
+// finished run again. No node needs to be there, for nothing is asked of them.
+func (c *cluster) repeat(runFile, out string, j job) {
+	c.t.Helper()
+	again := c.out(j.name + "-again")
+	finish(c.t, c.startStudent(c.studentFile(runFile, again)), again, j)
+	sameAnswers(c.t, out, again)
+}
+
+// sameAnswers compares what two students of one run.yaml made of the answers
+// they got. Training repeats exactly, so they ask the same questions; a single
+// answer that differed between the two would give another model, table and
+// checkpoint, which holds every answer.
+func sameAnswers(t *testing.T, out, other string) {
+	t.Helper()
+	for _, file := range []string{"synthetic.csv", "ledger.jsonl", "state/student.safetensors"} {
+		first, err := os.ReadFile(filepath.Join(out, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := os.ReadFile(filepath.Join(other, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first, second) {
+			t.Errorf("%s of two students of one run differ in %s and %s", file, out, other)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package e2e
+
+import "testing"
+
+// A student that is killed goes on from its checkpoint. Its result is the one of
+// a student that was never killed, so that not even a random number is lost.
+func TestStudentKilled(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	auditor, audited := audit(t, c.embeddedEndpoint())
+	north, south := c.startSites()
+	j := job{name: "student-killed", rounds: 16, quorum: 0.9}
+	runFile, out := c.runFile(j), c.out(j.name)
+	file := c.studentFile(runFile, out)
+
+	student := c.startStudent(file)
+	// Around its first checkpoint and later; each time as soon as a round is
+	// charged, while the answer is on its way or being learned from.
+	for i, round := range []uint64{0, 2, 9} {
+		awaitRound(aggregator, round)
+		student.kill()
+		student = c.startStudent(file)
+		if open := student.awaitLog("run open", nil); open.Released < round+1 {
+			t.Errorf("start %d: the student found %d rounds released, want at least %d", i+2, open.Released, round+1)
+		}
+		if round > 0 {
+			student.awaitLog("going on from the checkpoint", nil)
+		}
+	}
+	finish(t, student, out, j)
+	c.repeat(runFile, out, j)
+	audited()
+	if n := auditor.charged(); n != j.rounds+1 {
+		t.Errorf("%d releases were charged, want %d", n, j.rounds+1)
+	}
+	for _, p := range []*process{north, south, aggregator} {
+		p.stop()
+	}
+}

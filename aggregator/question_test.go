@@ -28,7 +28,7 @@ func goodVote(queries int) *conclavev1.VoteQuestion {
 	return &conclavev1.VoteQuestion{
 		Teacher: &conclavev1.TeacherSpec{
 			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE,
-			Classes: 2, Steps: 1, Batch: 4, LearningRate: 0.1,
+			Classes: 2, Steps: 1, Batch: 4, LearningRate: 0.1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
 		},
 		Training:        tensor(4, 3),
 		TrainingClasses: []uint32{0, 1, 0, 1},

@@ -34,14 +34,14 @@ func newVoteQuestion(q *conclavev1.VoteQuestion, spec *runSpec, allowCoin bool) 
 		return nil, err
 	}
 	if teacher.GetVote() == conclavev1.TeacherSpec_VOTE_COIN && !(allowCoin && spec.pb.GetCoinVotes()) {
-		return nil, refusedf("coin votes are the baseline of local runs that were opened with coin_votes; ask for relative or plain votes")
+		return nil, refusedf("coin votes are the baseline of local runs that were opened with coin_votes; ask for relative, calibrated or plain votes")
 	}
 	classes := q.GetAnswerClasses()
 	if classes < 2 || classes > maxAnswerClasses {
 		return nil, invalidf("answer_classes is %d; it must be 2 to %d", classes, maxAnswerClasses)
 	}
 	if classes != 2 && teacher.GetVote() != conclavev1.TeacherSpec_VOTE_COIN {
-		return nil, invalidf("answer_classes is %d; relative and plain votes choose between 2", classes)
+		return nil, invalidf("answer_classes is %d; relative, calibrated and plain votes choose between 2", classes)
 	}
 	batch, batchFeatures, err := matrixShape("training", q.GetTraining())
 	if err != nil {
@@ -87,7 +87,12 @@ func checkTeacher(t *conclavev1.TeacherSpec) error {
 	switch t.GetVote() {
 	case conclavev1.TeacherSpec_VOTE_RELATIVE, conclavev1.TeacherSpec_VOTE_PLAIN, conclavev1.TeacherSpec_VOTE_CALIBRATED, conclavev1.TeacherSpec_VOTE_COIN:
 	default:
-		return invalidf("teacher.vote %v is unknown; use relative or plain", t.GetVote())
+		return invalidf("teacher.vote %v is unknown; use relative, calibrated or plain", t.GetVote())
+	}
+	switch t.GetFeatures() {
+	case conclavev1.TeacherSpec_FEATURES_PLAIN, conclavev1.TeacherSpec_FEATURES_STANDARD:
+	default:
+		return invalidf("teacher.features %v is unknown; use standard or plain", t.GetFeatures())
 	}
 	if t.GetClasses() == 0 || t.GetClasses() > maxClasses {
 		return invalidf("teacher.classes is %d; it must be 1 to %d", t.GetClasses(), maxClasses)

@@ -73,15 +73,16 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 		return nil, err
 	}
 	state := filepath.Join(o.Out, "state")
-	configs, err := nodeConfigs(spec, state)
+	configs, err := nodeConfigs(spec, job.Schema, state)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkData(job.Schema, configs); err != nil {
 		return nil, err
 	}
 	if _, missing := os.Stat(filepath.Join(state, "etcd")); missing == nil {
 		defer func() { err = resumed(err, o.Out) }()
+	}
+	sites, err := readSites(configs)
+	if err != nil {
+		return nil, err
 	}
 	if err := makeFolders(o.Out, state); err != nil {
 		return nil, err
@@ -95,9 +96,7 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	// The nodes compare their data with that of an interrupted run. They must
-	// agree before the first of them can answer.
-	nodes, err := newNodes(configs, server.Addr().String(), o.Log)
+	nodes, err := newNodes(sites, server.Addr().String(), o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -203,8 +202,8 @@ func issueCertificates(dir string, spec *run.Spec) error {
 
 // nodeConfigs prepares a node for each site. Teachers are divided in proportion
 // to the sites' public shares, never to their private numbers of records.
-func nodeConfigs(spec *run.Spec, state string) ([]teacher.Config, error) {
-	parts := spec.Sites()
+func nodeConfigs(spec *run.Spec, schema *partition.Schema, state string) ([]teacher.Config, error) {
+	parts := spec.Sites(schema)
 	var total float64
 	for _, d := range spec.Data {
 		total += d.Share
@@ -226,33 +225,28 @@ func nodeConfigs(spec *run.Spec, state string) ([]teacher.Config, error) {
 	return configs, nil
 }
 
-// checkData reads every site's records and divides them as its node will, with
-// a key that is thrown away. It leaves no trace, so that a mistake in the data
+// readSites reads every site's records and checks them, also against those of an
+// interrupted run. It leaves no trace, so that a mistake in the data of any site
 // can be mended and the run started in the same folder.
-func checkData(schema *partition.Schema, configs []teacher.Config) error {
-	key, err := partition.NewKey()
-	if err != nil {
-		return err
-	}
+func readSites(configs []teacher.Config) ([]*teacher.Site, error) {
+	var sites []*teacher.Site
 	for _, c := range configs {
-		table, err := partition.ReadCSV(schema, c.Data, partition.ReadOptions{Site: c.Site, From: c.Share[0], To: c.Share[1]})
-		if err != nil {
-			return fmt.Errorf("site %s: %w", c.Site, err)
-		}
-		if _, err := partition.Assign(key, table, c.Teachers, c.Unit); err != nil {
-			return fmt.Errorf("site %s: %s: %w", c.Site, c.Data, err)
-		}
-	}
-	return nil
-}
-
-func newNodes(configs []teacher.Config, address string, log *zap.Logger) ([]*teacher.Node, error) {
-	var nodes []*teacher.Node
-	for _, c := range configs {
-		c.Aggregator = address
-		n, err := teacher.New(c, log.Named("teacher").With(zap.String("site", c.Site)))
+		s, err := teacher.ReadSite(c)
 		if err != nil {
 			return nil, fmt.Errorf("site %s: %w", c.Site, err)
+		}
+		sites = append(sites, s)
+	}
+	return sites, nil
+}
+
+// newNodes makes the sites' nodes, which keep their manifests from now on.
+func newNodes(sites []*teacher.Site, address string, log *zap.Logger) ([]*teacher.Node, error) {
+	var nodes []*teacher.Node
+	for _, s := range sites {
+		n, err := s.Node(address, log.Named("teacher").With(zap.String("site", s.Name())))
+		if err != nil {
+			return nil, fmt.Errorf("site %s: %w", s.Name(), err)
 		}
 		nodes = append(nodes, n)
 	}

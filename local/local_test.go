@@ -31,7 +31,7 @@ data:
 privacy: {epsilon: 1, delta: 1e-5}
 teachers: 30
 release: {rows: 100}
-pategan: {labels: 64, queries: 8, student: {discriminator_steps: 3, generator_steps: 3}}
+pategan: {labels: 64, queries: 8, student: {generator_steps: 3}}
 `
 
 // folder makes a folder with a short path, because the embedded etcd listens on
@@ -227,6 +227,27 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 	}
 }
 
+// A student that learned from a ledger which is gone must not get a certificate
+// from a new one, which would name no cost at all.
+func TestALostLedgerIsNoticed(t *testing.T) {
+	dir := folder(t)
+	spec, out := load(t, dir, smallRun), filepath.Join(dir, "out")
+	if _, err := Run(t.Context(), spec, Options{Out: out}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"certificate.json", "state/etcd"} {
+		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, run.ErrOtherLedger) {
+		t.Errorf("error %v, want one that says that the ledger is another", err)
+	}
+	if _, err := os.Stat(filepath.Join(out, "certificate.json")); err == nil {
+		t.Error("there is a certificate")
+	}
+}
+
 func TestAnotherRunInTheFolderOfAnInterruptedOneIsRefused(t *testing.T) {
 	dir := folder(t)
 	out := filepath.Join(dir, "out")
@@ -267,11 +288,15 @@ func TestNodesGetTeachersByPublicShares(t *testing.T) {
 		{3, []float64{1, 1, 1}, []int{1, 1, 1}},
 		{7, []float64{1}, []int{7}},
 	} {
+		schema, err := partition.ParseSchema([]byte("name: x\ncolumns: [{name: a, kind: binary}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		spec := &run.Spec{Teachers: c.teachers, Schema: "schema.yaml", Privacy: run.Privacy{Unit: "record"}}
 		for i, share := range c.shares {
 			spec.Data = append(spec.Data, run.Data{Site: string(rune('a' + i)), File: string(rune('a'+i)) + ".csv", Share: share})
 		}
-		configs, err := nodeConfigs(spec, "state")
+		configs, err := nodeConfigs(spec, schema, "state")
 		if err != nil {
 			t.Errorf("%d teachers for %v: %v", c.teachers, c.shares, err)
 			continue
@@ -295,6 +320,7 @@ func TestMistakesLeaveNoTrace(t *testing.T) {
 	}{
 		"too many teachers": {strings.Replace(smallRun, "teachers: 30", "teachers: 9000", 1), partition.ErrTooManyPartitions},
 		"no such file":      {strings.Replace(smallRun, "train.csv.gz", "none.csv", 1), os.ErrNotExist},
+		"second site only":  {strings.Replace(smallRun, "{site: south, file: train.csv.gz", "{site: south, file: none.csv", 1), os.ErrNotExist},
 		"no such test file": {smallRun + "evaluate: {test: none.csv}\n", os.ErrNotExist},
 	} {
 		if _, err := Run(t.Context(), load(t, dir, c.text), Options{Out: out}); !errors.Is(err, c.want) {
@@ -303,6 +329,27 @@ func TestMistakesLeaveNoTrace(t *testing.T) {
 		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the output folder was made (%v)", name, err)
 		}
+	}
+}
+
+// A site's manifest binds it for good, so none is kept before the data of all
+// sites is known to be right: here the second site's differ from its first start.
+func TestNoManifestIsKeptBeforeAllSitesAreChecked(t *testing.T) {
+	dir := folder(t)
+	out := filepath.Join(dir, "out")
+	interrupted(t, load(t, dir, smallRun), out, 1)
+	north := filepath.Join(out, "state", "node-north")
+	if err := os.RemoveAll(north); err != nil {
+		t.Fatal(err)
+	}
+	last := strings.LastIndex(smallRun, "share: 0.5")
+	other := smallRun[:last] + "share: 0.4" + smallRun[last+len("share: 0.5"):]
+	_, err := Run(t.Context(), load(t, dir, other), Options{Out: out})
+	if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "site south") {
+		t.Errorf("error %v, want that the manifest of site south changed", err)
+	}
+	if _, err := os.Stat(north); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("site north has a state folder again (%v)", err)
 	}
 }
 

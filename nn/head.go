@@ -25,18 +25,22 @@ type Head struct {
 	Offset, Width int
 }
 
-// Heads turns the raw outputs of a generator into records. Draws use the
-// Gumbel trick, and gradients pass through them as if the relaxed values had
-// been used (the straight-through Gumbel-softmax of Jang, Gu and Poole 2017).
+// Heads turns the raw outputs of a generator into records. Categories are drawn
+// with the Gumbel trick, so that records hold choices and not shares.
+//
+// The gradient of a choice is that of its expectation: with e_k the loss when
+// the choice is k and p the softmax of the raw outputs z, the expected loss is
+// sum p_k e_k, and its derivative by z_k is p_k (e_k - sum p_j e_j). It is exact
+// when Backward is given e (up to a constant), and needs no relaxed draw, whose
+// gradient is biased.
 type Heads struct {
-	heads       []Head
-	width       int
-	temperature float32
-	soft        []float32
+	heads []Head
+	width int
+	mean  []float32
 }
 
 // NewHeads checks that the heads tile [0, width) in order.
-func NewHeads(heads []Head, width int, temperature float64) (*Heads, error) {
+func NewHeads(heads []Head, width int) (*Heads, error) {
 	at := 0
 	for i, h := range heads {
 		if h.Offset != at || h.Width < 1 {
@@ -47,76 +51,71 @@ func NewHeads(heads []Head, width int, temperature float64) (*Heads, error) {
 	if at != width {
 		return nil, fmt.Errorf("nn: heads cover %d of %d outputs", at, width)
 	}
-	if !(temperature > 0) {
-		return nil, fmt.Errorf("nn: temperature is %v, want it above 0", temperature)
-	}
-	return &Heads{heads: heads, width: width, temperature: float32(temperature)}, nil
+	return &Heads{heads: heads, width: width}, nil
 }
 
 // Forward writes the records drawn from raw outputs, both of shape [n, width],
 // to dst and keeps what Backward needs.
 func (h *Heads) Forward(dst, raw []float32, n int, rng *rand.Rand) {
-	h.soft = resize(h.soft, n*h.width)
+	h.mean = resize(h.mean, n*h.width)
 	for i := range n {
-		row, soft, out := raw[i*h.width:(i+1)*h.width], h.soft[i*h.width:(i+1)*h.width], dst[i*h.width:(i+1)*h.width]
+		row, mean, out := raw[i*h.width:(i+1)*h.width], h.mean[i*h.width:(i+1)*h.width], dst[i*h.width:(i+1)*h.width]
 		for _, head := range h.heads {
 			lo, hi := head.Offset, head.Offset+head.Width
 			switch head.Kind {
 			case SigmoidHead:
 				for j := lo; j < hi; j++ {
-					soft[j] = Sigmoid(row[j])
-					out[j] = soft[j]
+					mean[j] = Sigmoid(row[j])
+					out[j] = mean[j]
 				}
 			case BernoulliHead:
 				for j := lo; j < hi; j++ {
-					u := rng.Float64()
-					noise := float32(math.Log(u+1e-12) - math.Log(1-u+1e-12))
-					soft[j] = Sigmoid((row[j] + noise) / h.temperature)
+					mean[j] = Sigmoid(row[j])
 					out[j] = 0
-					if soft[j] > 0.5 {
+					if rng.Float32() < mean[j] {
 						out[j] = 1
 					}
 				}
 			case CategoricalHead:
-				best := lo
+				best, top := lo, math.Inf(-1)
 				for j := lo; j < hi; j++ {
-					gumbel := -math.Log(rng.ExpFloat64() + 1e-20)
-					soft[j] = (row[j] + float32(gumbel)) / h.temperature
-					if soft[j] > soft[best] {
-						best = j
+					if v := float64(row[j]) - math.Log(rng.ExpFloat64()+1e-20); v > top {
+						best, top = j, v
 					}
-					out[j] = 0
+					out[j], mean[j] = 0, row[j]
 				}
 				out[best] = 1
-				softmax(soft[lo:hi])
+				softmax(mean[lo:hi])
 			}
 		}
 	}
 }
 
+// Mean returns the expectation of the records of the last Forward, of shape
+// [n, width]: numbers as they are, choices as probabilities. The caller must
+// not change it.
+func (h *Heads) Mean() []float32 { return h.mean }
+
 // Backward turns the gradient with respect to the records of the last Forward
-// into the gradient with respect to the raw outputs, in place.
+// into the gradient with respect to the raw outputs, in place. The gradient of
+// a choice is the loss of choosing it: of 1 less that of 0 for a Bernoulli head.
 func (h *Heads) Backward(grad []float32, n int) {
 	for i := range n {
-		g, soft := grad[i*h.width:(i+1)*h.width], h.soft[i*h.width:(i+1)*h.width]
+		g, mean := grad[i*h.width:(i+1)*h.width], h.mean[i*h.width:(i+1)*h.width]
 		for _, head := range h.heads {
 			lo, hi := head.Offset, head.Offset+head.Width
 			switch head.Kind {
-			case SigmoidHead:
+			case SigmoidHead, BernoulliHead:
 				for j := lo; j < hi; j++ {
-					g[j] *= soft[j] * (1 - soft[j])
-				}
-			case BernoulliHead:
-				for j := lo; j < hi; j++ {
-					g[j] *= soft[j] * (1 - soft[j]) / h.temperature
+					g[j] *= mean[j] * (1 - mean[j])
 				}
 			case CategoricalHead:
 				var dot float32
 				for j := lo; j < hi; j++ {
-					dot += g[j] * soft[j]
+					dot += g[j] * mean[j]
 				}
 				for j := lo; j < hi; j++ {
-					g[j] = soft[j] * (g[j] - dot) / h.temperature
+					g[j] = mean[j] * (g[j] - dot)
 				}
 			}
 		}

@@ -8,7 +8,7 @@ import (
 
 func mixedHeads(t *testing.T) *Heads {
 	t.Helper()
-	h, err := NewHeads([]Head{{SigmoidHead, 0, 1}, {BernoulliHead, 1, 1}, {CategoricalHead, 2, 3}}, 5, 0.5)
+	h, err := NewHeads([]Head{{SigmoidHead, 0, 1}, {BernoulliHead, 1, 1}, {CategoricalHead, 2, 3}}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,26 +47,26 @@ func TestHeadsDrawWithTheirProbabilities(t *testing.T) {
 	}
 }
 
-// TestHeadsGradientIsThatOfTheRelaxedDraw compares the straight-through
-// gradient with differences of the relaxed values under the same randomness.
-func TestHeadsGradientIsThatOfTheRelaxedDraw(t *testing.T) {
+// TestHeadsGradientIsThatOfTheExpectation gives Backward the loss of every
+// choice and compares it with differences of the expected loss.
+func TestHeadsGradientIsThatOfTheExpectation(t *testing.T) {
 	h := mixedHeads(t)
 	raw := []float32{0.2, 0.4, -0.3, 0.1, 0.5}
-	weights := []float32{1, -2, 0.5, 3, -1}
+	losses := []float32{1, -2, 0.5, 3, -1}
 	x := make([]float32, 5)
-	relaxed := func() float64 {
+	expected := func() float64 {
 		h.Forward(x, raw, 1, rand.New(rand.NewPCG(5, 6)))
 		var v float64
-		for j, s := range h.soft {
-			v += float64(weights[j] * s)
+		for j, p := range h.Mean() {
+			v += float64(losses[j] * p)
 		}
 		return v
 	}
-	relaxed()
-	grad := append([]float32(nil), weights...)
+	expected()
+	grad := append([]float32(nil), losses...)
 	h.Backward(grad, 1)
 	for j := range raw {
-		near(t, "head", float64(grad[j]), numeric(raw, j, relaxed))
+		near(t, "head", float64(grad[j]), numeric(raw, j, expected))
 	}
 }
 
@@ -77,11 +77,8 @@ func TestNewHeadsRefusesGapsAndOverlaps(t *testing.T) {
 		"short":   {{SigmoidHead, 0, 1}},
 		"empty":   {{SigmoidHead, 0, 0}},
 	} {
-		if _, err := NewHeads(heads, 2, 0.5); err == nil {
+		if _, err := NewHeads(heads, 2); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
-	}
-	if _, err := NewHeads([]Head{{SigmoidHead, 0, 1}}, 1, 0); err == nil {
-		t.Error("temperature 0 was accepted")
 	}
 }

@@ -188,6 +188,20 @@ func (c *Column) parseUnit(text string) (string, *cellFault) {
 	return c.CellText(cell), nil
 }
 
+// MadeUpUnit returns the text of the i-th made-up identifier of a unit column,
+// from 0: one that the column allows. After as many as the column has, they
+// begin again.
+func (c *Column) MadeUpUnit(i int) string {
+	if c.Kind == Text {
+		return strconv.Itoa(i + 1)
+	}
+	lo, hi := c.Range()
+	if c.Kind == Continuous {
+		return c.CellText(lo + (hi-lo)*math.Mod(float64(i)/(1<<20), 1))
+	}
+	return c.CellText(lo + math.Mod(float64(i), hi-lo+1))
+}
+
 // checkCell tells whether a parsed cell can stand in the column.
 func (c *Column) checkCell(cell float64) *cellFault {
 	if c.Kind == Text || c.Role == RoleUnit {

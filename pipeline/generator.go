@@ -20,10 +20,6 @@ type GeneratorSpec struct {
 // cell.
 const EmptyNumber = 0.5
 
-// temperature is that of the relaxed draws; lower is closer to real draws and
-// gives noisier gradients.
-const temperature = 0.5
-
 // Generator makes encoded records of a wanted class from noise. The
 // network behind it can be exchanged, so that a generator and its moving
 // average share the rest.
@@ -61,7 +57,7 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 		heads = append(heads, nn.Head{Kind: kind, Offset: h.Offset, Width: h.Width})
 	}
 	var err error
-	if g.heads, err = nn.NewHeads(heads, g.width, temperature); err != nil {
+	if g.heads, err = nn.NewHeads(heads, g.width); err != nil {
 		return nil, err
 	}
 	widths := []int{spec.Noise + spec.Classes}
@@ -117,8 +113,13 @@ func (g *Generator) Sample(dst []float32, classes []int, rng *rand.Rand) {
 	}
 }
 
+// Numbers returns the expectation of the records of the last Sample as
+// [nn.Heads.Mean] does, with the numbers that empty cells would have held.
+func (g *Generator) Numbers() []float32 { return g.heads.Mean() }
+
 // Backward adds the gradients of the network for grad, the gradient with
-// respect to the records x of the last Sample. It overwrites grad.
+// respect to the records x of the last Sample; that of a choice is the loss of
+// choosing it, see [nn.Heads]. It overwrites grad.
 func (g *Generator) Backward(grad, x []float32) {
 	n := len(x) / g.width
 	for _, e := range g.empties {

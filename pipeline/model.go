@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
@@ -135,7 +134,7 @@ func LoadModel(dir string) (*Model, error) {
 const AnyClass = -1
 
 // Sample draws a table of rows records, all of one class or, with AnyClass, of
-// classes in their released shares. A unit column gets a new unit in each row.
+// classes in their released shares. A unit column gets a made-up unit in each row.
 func (m *Model) Sample(rows, class int, rng *rand.Rand) (*partition.Table, error) {
 	if rows < 1 {
 		return nil, fmt.Errorf("sample %d rows: want at least 1", rows)
@@ -157,8 +156,8 @@ func (m *Model) Sample(rows, class int, rng *rand.Rand) (*partition.Table, error
 		m.Generator.Sample(x[:n*m.Generator.width], classes[:n], rng)
 		for i := range n {
 			unit := ""
-			if m.Schema.UnitColumn() >= 0 {
-				unit = strconv.Itoa(done + i + 1)
+			if u := m.Schema.UnitColumn(); u >= 0 {
+				unit = m.Schema.Columns[u].MadeUpUnit(done + i)
 			}
 			cells, err := m.encoder.Decode(x[i*m.Generator.width:(i+1)*m.Generator.width], classes[i], unit)
 			if err != nil {

@@ -6,9 +6,7 @@ import "context"
 // from 0; asking a round again gives the same answer.
 type Oracle interface {
 	Votes(ctx context.Context, round uint64, q *VoteQuestion) (*VoteAnswer, error)
-	// ClassCounts returns the noisy number of privacy units of each class. It
-	// may be negative.
-	ClassCounts(ctx context.Context, round uint64, classes int) ([]float64, error)
+	ClassCounts(ctx context.Context, round uint64, classes int) (*CountAnswer, error)
 }
 
 // VoteQuestion holds the generated records of a round.
@@ -24,6 +22,15 @@ type VoteQuestion struct {
 	QueryClasses []int
 }
 
+// CountAnswer holds the release of class counts.
+type CountAnswer struct {
+	// Counts is the noisy number of privacy units of each class. It may be
+	// negative.
+	Counts []float64
+	// Receipt is the hash of the ledger entry that paid for the release.
+	Receipt string
+}
+
 // VoteAnswer holds the release for each query.
 type VoteAnswer struct {
 	// Share is the noisy share of teachers that called a query real. Noise may
@@ -31,6 +38,10 @@ type VoteAnswer struct {
 	Share []float32
 	// Answered is false where a confidence threshold was not passed.
 	Answered []bool
+	// Noise is the standard deviation of the noise of a share.
+	Noise float64
+	// Receipt is the hash of the ledger entry that paid for the release.
+	Receipt string
 	// EpsilonSpent is the run's total after the round.
 	EpsilonSpent float64
 }

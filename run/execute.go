@@ -138,7 +138,7 @@ func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publish(ctx, j.Spec, j.Schema, model, j.real, o)
+	return publish(ctx, j.Spec, j.Schema, model, trainer.Receipts(), j.real, o)
 }
 
 // train lets the pipeline learn until its labels are used or the budget is.
@@ -159,14 +159,19 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	}
 	if restored {
 		o.Log.Info("going on from the checkpoint", zap.String("file", checkpoint))
+		lines, err := o.Client.Ledger(ctx, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkReceipts(trainer.Receipts(), releasesOf(lines, s.Name)); err != nil {
+			return nil, fmt.Errorf("%s: %w", checkpoint, err)
+		}
 	}
 	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
-	if restored {
-		status.Round = min(voteRounds(opened), plan.Rounds)
-	}
+	status.Round = trainer.Rounds()
 	o.Watch(status)
 	ask := &oracle{
-		client: o.Client, run: s.Name, teacher: teacherSpec(s, plan.Classes, o.Coin),
+		client: o.Client, run: s.Name, teacher: teacherSpec(s, plan.Classes, o.Coin), noise: plan.shareNoise,
 		waiting: func(p *conclavev1.Progress) {
 			waiting := status
 			if p.WaitingForQuorum {
@@ -186,6 +191,11 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		// learned until then is the result.
 		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
 		return trainer, nil
+	}
+	if errors.Is(err, student.ErrOverBudget) {
+		// Nothing more can be asked; a run that stays open could never be verified.
+		_, closeErr := o.Client.CloseRun(ctx, s.Name)
+		return nil, errors.Join(err, closeErr)
 	}
 	return trainer, err
 }

@@ -23,6 +23,8 @@ type oracle struct {
 	client  *student.Client
 	run     string
 	teacher *conclavev1.TeacherSpec
+	// noise is the plan's shareNoise.
+	noise func(teachers float64) float64
 	// waiting is told how a round stands while it waits.
 	waiting func(*conclavev1.Progress)
 }
@@ -41,7 +43,12 @@ func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuesti
 	if err != nil {
 		return nil, err
 	}
-	return votesOf(release, len(q.QueryClasses))
+	a, err := votesOf(release, len(q.QueryClasses))
+	if err != nil {
+		return nil, err
+	}
+	a.Noise = o.noise(float64(release.Teachers))
+	return a, nil
 }
 
 // votesOf reads a release of n queries. A teacher votes fake or real, so the
@@ -51,7 +58,7 @@ func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 	if votes == nil || len(votes.Labels) != n || (len(votes.Histogram) != 0 && len(votes.Histogram) != n*answerClasses) || release.Teachers == 0 {
 		return nil, fmt.Errorf("the release of round %d does not fit its %d queries", release.GetRound(), n)
 	}
-	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent}
+	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent, Receipt: release.LedgerHash}
 	for i, label := range votes.Labels {
 		a.Answered[i] = label >= 0
 		switch {
@@ -69,7 +76,7 @@ func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 }
 
 // ClassCounts asks for the number of privacy units of each class.
-func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) ([]float64, error) {
+func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) (*pipeline.CountAnswer, error) {
 	release, err := o.client.Ask(ctx, &conclavev1.Round{
 		Run: o.run, Number: round,
 		Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
@@ -79,7 +86,11 @@ func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) ([]
 	if err != nil {
 		return nil, err
 	}
-	return countsOf(release, classes)
+	counts, err := countsOf(release, classes)
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline.CountAnswer{Counts: counts, Receipt: release.LedgerHash}, nil
 }
 
 // countsOf reads a release of class counts, in privacy units.

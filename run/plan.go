@@ -68,6 +68,20 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 	return p, nil
 }
 
+// shareNoise is the standard deviation of the noise on a query's share of n
+// teachers: half the difference of two noisy counts over n. Of a winner, half
+// the distance of what it can be.
+func (p *Plan) shareNoise(n float64) float64 {
+	m := p.Mechanism
+	switch {
+	case !m.WholeHistogram:
+		return 0.5
+	case m.Kind == conclavev1.Mechanism_KIND_LNMAX:
+		return 1 / (m.Lambda * n) // a count's noise has variance 2/lambda^2
+	}
+	return m.Sigma / (math.Sqrt2 * n)
+}
+
 // RunSpec is the plan as the aggregator registers it.
 func (p *Plan) RunSpec(s *Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
@@ -85,6 +99,9 @@ func teacherSpec(s *Spec, classes int, coin bool) *conclavev1.TeacherSpec {
 	t := &conclavev1.TeacherSpec{
 		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Classes: uint32(classes),
 		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: s.Seed,
+	}
+	if t.Features = conclavev1.TeacherSpec_FEATURES_STANDARD; o.Features == "plain" {
+		t.Features = conclavev1.TeacherSpec_FEATURES_PLAIN
 	}
 	if o.Model == "hidden" {
 		t.Model, t.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, uint32(o.Hidden)

@@ -47,7 +47,7 @@ func loadReal(s *Spec, schema *partition.Schema) (realTables, error) {
 }
 
 // publish samples the synthetic table and writes all files of the run.
-func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipeline.Model, real realTables, o Options) (*Result, error) {
+func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipeline.Model, receipts []string, real realTables, o Options) (*Result, error) {
 	synthetic, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 	if err != nil {
 		return nil, err
@@ -74,6 +74,10 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
 		// Another run of the dataset may be open; this one is closed.
 		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator", err)
+	}
+	releases := releasesOf(lines, s.Name)
+	if err := checkReceipts(receipts, releases); err != nil {
+		return nil, err
 	}
 	if err := writeFile(out["ledger"], func(b *bytes.Buffer) error { _, err := b.Write(ledger); return err }); err != nil {
 		return nil, err
@@ -103,7 +107,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 		Teachers: s.Teachers, Rows: synthetic.Len(), Outputs: out,
 	}
 	page := report.Page{
-		Certificate: certificate, Config: s.Text, Rounds: roundsOf(lines, s.Name),
+		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases),
 		Elapsed: time.Since(o.Started).Round(time.Second),
 	}
 	if err := measure(&page, result, schema, synthetic, real); err != nil {

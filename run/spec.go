@@ -55,8 +55,21 @@ type Data struct {
 	File string `yaml:"file"`
 	// Share is the part of the file that is the site's, chosen by a hash of
 	// each record. Sites that share a file get parts that do not overlap.
-	// Default: all.
+	// Teachers are divided in proportion to the shares. Default: 1, all. In a
+	// schema with a column of role site that column says whose a record is, and
+	// shares only divide the teachers.
 	Share float64 `yaml:"share"`
+}
+
+// UnmarshalYAML reads an entry over its defaults.
+func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
+	type fields Data
+	f := fields{Share: 1}
+	if err := unmarshal(&f); err != nil {
+		return err
+	}
+	*d = Data(f)
+	return nil
 }
 
 // Privacy is the budget and what it protects.
@@ -105,9 +118,6 @@ func Load(path string) (*Spec, error) {
 	}
 	s.Path, s.Text = path, text
 	for i := range s.Data {
-		if s.Data[i].Share == 0 {
-			s.Data[i].Share = 1
-		}
 		s.Data[i].File = config.Resolve(path, s.Data[i].File)
 	}
 	for _, p := range []*string{&s.Schema, &s.Evaluate.Test, &s.Evaluate.Train} {
@@ -155,7 +165,7 @@ func (s *Spec) Validate() error {
 }
 
 func (s *Spec) validateData() (errs []error) {
-	sites, shares := map[string]bool{}, map[string]float64{}
+	sites := map[string]bool{}
 	for i, d := range s.Data {
 		if !nameRule.MatchString(d.Site) {
 			errs = append(errs, fmt.Errorf("data[%d].site: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", i, d.Site))
@@ -170,13 +180,21 @@ func (s *Spec) validateData() (errs []error) {
 			errs = append(errs, fmt.Errorf("data[%d].share: %v is not above 0 and at most 1", i, d.Share))
 		}
 		sites[d.Site] = true
+	}
+	return errs
+}
+
+// checkShares refuses parts of a file that overlap.
+func (s *Spec) checkShares() error {
+	shares := map[string]float64{}
+	for i, d := range s.Data {
 		file := fileKey(d.File)
 		shares[file] += d.Share
 		if shares[file] > 1+1e-9 {
-			errs = append(errs, fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites", i, d.File))
+			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites", i, d.File)
 		}
 	}
-	return errs
+	return nil
 }
 
 // LoadSchema reads the spec's schema and checks the spec against it.
@@ -187,6 +205,11 @@ func (s *Spec) LoadSchema() (*partition.Schema, error) {
 	}
 	if err := schema.CheckUnit(s.Privacy.Unit); err != nil {
 		return nil, fmt.Errorf("%s: privacy.unit: %w", s.Path, err)
+	}
+	if schema.SiteColumn() < 0 {
+		if err := s.checkShares(); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Path, err)
+		}
 	}
 	if strings.EqualFold(schema.Format, "idx") {
 		return nil, fmt.Errorf("%s: images are not available with pategan; use a table", s.Schema)
@@ -207,8 +230,16 @@ func fileKey(path string) string {
 }
 
 // Sites returns for each entry of Data the part [from, to) of its file: parts
-// of one file follow each other and do not overlap.
-func (s *Spec) Sites() [][2]float64 {
+// of one file follow each other and do not overlap. Where the schema has a site
+// column all of the file is read, and each site takes its own records.
+func (s *Spec) Sites(schema *partition.Schema) [][2]float64 {
+	if schema.SiteColumn() >= 0 {
+		parts := make([][2]float64, len(s.Data))
+		for i := range parts {
+			parts[i] = [2]float64{0, 1}
+		}
+		return parts
+	}
 	used := map[string]float64{}
 	parts := make([][2]float64, len(s.Data))
 	for i, d := range s.Data {

@@ -1,13 +1,17 @@
 package run
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/partition"
 )
 
 func TestLoadOverDefaults(t *testing.T) {
@@ -73,8 +77,8 @@ func TestSpecsThatCannotWork(t *testing.T) {
 		"no file":            {good + "data: [{site: a}]\n", "data[0].file: missing; give"},
 		"share negative":     {good + "data: [{site: a, file: a, share: -0.1}]\n", "data[0].share: -0.1 is not"},
 		"share above 1":      {good + "data: [{site: a, file: a, share: 1.5}]\n", "data[0].share: 1.5 is not"},
-		"shares above 1":     {good + "data: [{site: a, file: a, share: 0.6}, {site: b, file: a, share: 0.6}]\n", "data[1].share: the shares of"},
-		"same file, 2 paths": {good + "data: [{site: a, file: a.csv, share: 0.6}, {site: b, file: x/../a.csv, share: 0.6}]\n", "data[1].share: the shares of"},
+		"share 0":            {good + "data: [{site: a, file: a, share: 0}]\n", "data[0].share: 0 is not"},
+		"unknown in data":    {good + "data: [{site: a, file: a, part: 1}]\n", "part"},
 		"bad option":         {good + "pategan: {queries: 1}\n", "pategan.queries: 1 is not between"},
 		"bad mechanism":      {good + "pategan: {mechanism: magic}\n", `pategan.mechanism: "magic" is not one of`},
 	} {
@@ -119,16 +123,28 @@ func TestLoadSchemaChecksTheSpecAgainstIt(t *testing.T) {
 	}
 }
 
+func TestSharesOfAFileMustNotOverlap(t *testing.T) {
+	for _, files := range [][2]string{{"a.csv", "a.csv"}, {"a.csv", "x/../a.csv"}} {
+		s, err := load(t, fmt.Sprintf("%sdata: [{site: a, file: %s, share: 0.6}, {site: b, file: %s, share: 0.6}]\n", good, files[0], files[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.LoadSchema(); err == nil || !strings.Contains(err.Error(), "run.yaml: data[1].share: the shares of") {
+			t.Errorf("%v: error %v", files, err)
+		}
+	}
+}
+
 func TestSitesTakePartsThatFollowEachOther(t *testing.T) {
 	s := &Spec{Data: []Data{
 		{"a", "x.csv", 0.5}, {"b", "y.csv", 1}, {"c", "x.csv", 0.25}, {"d", "x.csv", 0.25}, {"e", "z.csv", 0.1},
 	}}
 	want := [][2]float64{{0, 0.5}, {0, 1}, {0.5, 0.75}, {0.75, 1}, {0, 0.1}}
-	if diff := cmp.Diff(want, s.Sites()); diff != "" {
+	if diff := cmp.Diff(want, s.Sites(plainSchema(t))); diff != "" {
 		t.Error(diff)
 	}
 	thirds := &Spec{Data: []Data{{"a", "x", 1.0 / 3}, {"b", "x", 1.0 / 3}, {"c", "x", 1.0 / 3}}}
-	if got := thirds.Sites()[2][1]; got != 1 {
+	if got := thirds.Sites(plainSchema(t))[2][1]; got != 1 {
 		t.Errorf("three thirds end at %v; the last records would belong to nobody", got)
 	}
 }
@@ -143,11 +159,11 @@ func TestAFileWithTwoNamesIsOneFile(t *testing.T) {
 	t.Chdir(dir)
 	for _, other := range []string{link, "a.csv", "./b.csv"} {
 		s := &Spec{Data: []Data{{"a", real, 0.5}, {"b", other, 0.5}}}
-		if got, want := s.Sites(), [][2]float64{{0, 0.5}, {0.5, 1}}; !cmp.Equal(want, got) {
+		if got, want := s.Sites(plainSchema(t)), [][2]float64{{0, 0.5}, {0.5, 1}}; !cmp.Equal(want, got) {
 			t.Errorf("%s: parts %v, want %v", other, got, want)
 		}
 		s.Data[1].Share = 1
-		if s.validateData() == nil {
+		if s.checkShares() == nil {
 			t.Errorf("%s: shares of 1.5 of one file were accepted", other)
 		}
 	}
@@ -170,13 +186,42 @@ func TestSitesNeverOverlap(t *testing.T) {
 			t.Fatalf("refused: %v", errs)
 		}
 		end := 0.0
-		for i, part := range s.Sites() {
+		for i, part := range s.Sites(plainSchema(t)) {
 			if part[0] != end || part[1] <= part[0] || part[1] > 1 || cmpFloat(part[1]-part[0], s.Data[i].Share) > 2e-9 {
 				t.Fatalf("part %d is %v after %v, share %v", i, part, end, s.Data[i].Share)
 			}
 			end = part[1]
 		}
 	})
+}
+
+func plainSchema(t interface {
+	Helper()
+	Fatal(...any)
+}) *partition.Schema {
+	t.Helper()
+	schema, err := partition.ParseSchema([]byte("name: x\ncolumns: [{name: a, kind: binary}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// A site column says whose a record is: sites read all of one file.
+func TestASiteColumnNeedsNoShares(t *testing.T) {
+	schema := "name: x\ncolumns: [{name: a, kind: binary}, {name: s, kind: categorical, categories: [north, south], role: site}]\n"
+	dir := write(t, map[string]string{"schema.yaml": schema, "run.yaml": "name: r\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\ndata: [{site: north, file: x.csv}, {site: south, file: x.csv}]\n"})
+	s, err := Load(filepath.Join(dir, "run.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := s.LoadSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Sites(loaded), [][2]float64{{0, 1}, {0, 1}}; !cmp.Equal(want, got) {
+		t.Errorf("parts %v, want %v", got, want)
+	}
 }
 
 func cmpFloat(a, b float64) float64 { return max(a-b, b-a) }
@@ -197,7 +242,7 @@ func FuzzLoad(f *testing.F) {
 		if err := s.Validate(); err != nil {
 			t.Errorf("loaded and not valid: %v", err)
 		}
-		for _, part := range s.Sites() {
+		for _, part := range s.Sites(plainSchema(t)) {
 			if !(part[0] >= 0 && part[0] < part[1] && part[1] <= 1) {
 				t.Errorf("part %v of a file", part)
 			}

@@ -79,13 +79,27 @@ var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
 // Validate reports every field that cannot work.
 func (c Config) Validate() error {
+	return errors.Join(checkAddress(c.Aggregator), c.validateSite())
+}
+
+func checkAddress(aggregator string) error {
+	if aggregator == "" {
+		return errors.New("aggregator: missing; give the address to dial, host:port")
+	}
+	if host, port, err := net.SplitHostPort(aggregator); err != nil || host == "" || port == "" {
+		return fmt.Errorf("aggregator: %q is not an address; give host:port", aggregator)
+	}
+	return nil
+}
+
+// validateSite reports the fields that are needed before an aggregator is.
+func (c Config) validateSite() error {
 	var errs []error
 	need := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(c.Aggregator != "", "aggregator: missing; give the address to dial, host:port")
 	for _, n := range []struct{ field, value string }{{"dataset", c.Dataset}, {"site", c.Site}, {"node", c.Node}} {
 		need(nameRule.MatchString(n.value), "%s: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", n.field, n.value)
 	}
@@ -103,8 +117,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// maxTeachers keeps a node's packed votes and state within bounds.
-const maxTeachers = 100_000
+// maxTeachers is what an aggregator takes from one node.
+const maxTeachers = 1 << 16
 
 // serverName is the host name the aggregator must prove.
 func (c Config) serverName() string {

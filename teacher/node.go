@@ -1,11 +1,8 @@
 package teacher
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"crypto/sha256"
+	"encoding/binary"
 
 	"go.uber.org/zap"
 
@@ -13,17 +10,24 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Node hosts the teachers of one site's process.
+// Node hosts the teachers of one site's process. It answers one aggregator at a
+// time: its methods are not safe for use by several goroutines.
 type Node struct {
-	cfg     Config
-	log     *zap.Logger
-	schema  *partition.Schema
-	encoder *partition.Encoder
-	classes int
+	cfg      Config
+	log      *zap.Logger
+	schema   *partition.Schema
+	features int
+	classes  int
+	// seed tells this node's draws from those of the other nodes of a run.
+	seed uint64
 	// manifest says which partitions the teachers were trained on.
 	manifest *partition.Manifest
 	// examples holds each teacher's encoded records by class.
 	examples []nn.Examples
+	// numbers lists the features that are numbers, standard is the space for
+	// the examples in units of a round.
+	numbers  []int
+	standard []nn.Examples
 	// unitClasses holds the classes of each privacy unit's records.
 	unitClasses [][]int
 	// run and current are the run that was answered last.
@@ -39,61 +43,23 @@ func New(cfg Config, log *zap.Logger) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	schema, err := partition.LoadSchema(cfg.Schema)
+	site, err := ReadSite(cfg)
 	if err != nil {
 		return nil, err
 	}
-	table, err := partition.ReadCSV(schema, cfg.Data, cfg.readOptions())
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
-		return nil, fmt.Errorf("make the state folder: %w", err)
-	}
-	key, err := partition.LoadOrCreateKey(filepath.Join(cfg.State, "partition.key"))
-	if err != nil {
-		return nil, err
-	}
-	assignment, err := partition.Assign(key, table, cfg.Teachers, cfg.Unit)
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := partition.BuildManifest(key, cfg.Dataset, cfg.Site, cfg.Node, table, assignment, cfg.Unit)
-	if err != nil {
-		return nil, err
-	}
-	if err := keepManifest(filepath.Join(cfg.State, "manifest.json"), manifest); err != nil {
-		return nil, err
-	}
+	return site.Node(cfg.Aggregator, log)
+}
+
+// newNode encodes the records and sorts them by teacher and class, and by unit.
+func newNode(cfg Config, table *partition.Table, assignment *partition.Assignment, manifest *partition.Manifest, log *zap.Logger) *Node {
+	schema := table.Schema()
+	encoder := partition.NewEncoder(schema)
 	n := &Node{
-		cfg: cfg, log: log, schema: schema, manifest: manifest,
-		encoder: partition.NewEncoder(schema),
-		classes: max(1, len(schema.Classes())),
+		cfg: cfg, log: log, schema: schema, manifest: manifest, seed: nodeSeed(cfg.Site, cfg.Node),
+		features: encoder.Width(), classes: max(1, len(schema.Classes())), numbers: numbersOf(encoder.Heads()),
 	}
-	n.load(table, assignment)
-	return n, nil
-}
-
-// keepManifest stores the manifest at the first start and compares it with the
-// stored one later.
-func keepManifest(path string, m *partition.Manifest) error {
-	stored, err := partition.LoadManifest(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m.Save(path)
-	}
-	if err != nil {
-		return err
-	}
-	if err := m.CheckAgainst(stored); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// load encodes the records and sorts them by teacher and class, and by unit.
-func (n *Node) load(table *partition.Table, assignment *partition.Assignment) {
-	encoded := n.encoder.Encode(table)
-	n.examples = make([]nn.Examples, n.cfg.Teachers)
+	encoded := encoder.Encode(table)
+	n.examples = make([]nn.Examples, cfg.Teachers)
 	for t := range n.examples {
 		n.examples[t].ByClass = make([][]float32, n.classes)
 	}
@@ -102,7 +68,7 @@ func (n *Node) load(table *partition.Table, assignment *partition.Assignment) {
 		class := encoded.Classes[row]
 		of := n.examples[t].ByClass
 		of[class] = append(of[class], encoded.Row(row)...)
-		if n.cfg.Unit == "record" {
+		if cfg.Unit == partition.UnitRecord {
 			n.unitClasses = append(n.unitClasses, []int{class})
 			continue
 		}
@@ -114,6 +80,15 @@ func (n *Node) load(table *partition.Table, assignment *partition.Assignment) {
 		}
 		n.unitClasses[u] = append(n.unitClasses[u], class)
 	}
+	return n
+}
+
+// nodeSeed is a number of the node's own. Without it teachers with the same
+// number on different nodes would draw alike, and what their draws add to a
+// histogram would grow with the number of nodes instead of averaging out.
+func nodeSeed(site, node string) uint64 {
+	sum := sha256.Sum256([]byte("conclave/teacher/draws/1/" + site + "/" + node))
+	return binary.BigEndian.Uint64(sum[:8])
 }
 
 // Fingerprint returns the keyed fingerprint of the node's partition manifest,

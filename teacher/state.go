@@ -2,6 +2,7 @@ package teacher
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/conclave-dp/conclave/nn"
 )
+
+// errOtherTeachers is public: it is about the question alone.
+var errOtherTeachers = errors.New("the run asks for other teachers than in its first round; use another run name")
 
 // runState is what a node keeps of one run: its teachers and its last answer.
 // It is saved before an answer leaves, so that a node that was killed gives
@@ -25,13 +29,42 @@ type runState struct {
 	lastVotes    []byte
 }
 
+// state returns the run's teachers: those in memory, those on disk, or new
+// ones. They must be those the run began with.
+func (n *Node) state(run string, spec nn.EnsembleSpec) (*runState, error) {
+	if n.current != nil && n.run == run {
+		if n.current.ensemble.Spec() != spec {
+			return nil, errOtherTeachers
+		}
+		return n.current, nil
+	}
+	fresh, err := nn.NewEnsemble(spec)
+	if err != nil {
+		return nil, err
+	}
+	s, err := loadState(statePath(n.cfg.State, run), fresh)
+	if errors.Is(err, errOtherTeachers) {
+		return nil, errOtherTeachers
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errState, err)
+	}
+	n.run, n.current = run, s
+	return s, nil
+}
+
 func statePath(dir, run string) string {
 	return filepath.Join(dir, "run-"+run+".safetensors")
 }
 
 func (s *runState) save(path string) error {
+	spec, err := json.Marshal(s.ensemble.Spec())
+	if err != nil {
+		return fmt.Errorf("encode the teachers' description: %w", err)
+	}
 	t := nn.NewTensors()
 	t.Add("", s.ensemble.State())
+	t.Metadata["teachers"] = string(spec)
 	t.Metadata["steps"] = strconv.Itoa(s.ensemble.Steps())
 	t.Metadata["rounds"] = strconv.FormatUint(s.rounds, 10)
 	t.Metadata["last_round"] = strconv.FormatUint(s.lastRound, 10)
@@ -43,31 +76,45 @@ func (s *runState) save(path string) error {
 // loadState restores a run's state into a fresh ensemble, or starts at zero
 // when there is none.
 func loadState(path string, fresh *nn.Ensemble) (*runState, error) {
-	s := &runState{ensemble: fresh}
 	t, err := nn.LoadTensors(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return &runState{ensemble: fresh}, nil
 	}
+	var s *runState
 	if err == nil {
-		err = t.CopyTo("", fresh.State())
-	}
-	var steps int
-	if err == nil {
-		steps, err = strconv.Atoi(t.Metadata["steps"])
-	}
-	if err == nil {
-		s.rounds, err = strconv.ParseUint(t.Metadata["rounds"], 10, 64)
-	}
-	if err == nil {
-		s.lastRound, err = strconv.ParseUint(t.Metadata["last_round"], 10, 64)
-	}
-	if err == nil {
-		s.lastVotes, err = base64.StdEncoding.DecodeString(t.Metadata["last_votes"])
+		s, err = restore(t, fresh)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("teachers' state %s: %w; restore the file, or remove it to let the teachers of this run start anew", path, err)
 	}
-	s.lastQuestion = t.Metadata["last_question"]
+	return s, nil
+}
+
+func restore(t *nn.Tensors, fresh *nn.Ensemble) (*runState, error) {
+	var spec nn.EnsembleSpec
+	if err := json.Unmarshal([]byte(t.Metadata["teachers"]), &spec); err != nil {
+		return nil, fmt.Errorf("teachers: %w", err)
+	}
+	if spec != fresh.Spec() {
+		return nil, errOtherTeachers
+	}
+	if err := t.CopyTo("", fresh.State()); err != nil {
+		return nil, err
+	}
+	s := &runState{ensemble: fresh, lastQuestion: t.Metadata["last_question"]}
+	steps, err := strconv.Atoi(t.Metadata["steps"])
+	if err != nil {
+		return nil, fmt.Errorf("steps: %w", err)
+	}
 	fresh.SetSteps(steps)
+	if s.rounds, err = strconv.ParseUint(t.Metadata["rounds"], 10, 64); err != nil {
+		return nil, fmt.Errorf("rounds: %w", err)
+	}
+	if s.lastRound, err = strconv.ParseUint(t.Metadata["last_round"], 10, 64); err != nil {
+		return nil, fmt.Errorf("last_round: %w", err)
+	}
+	if s.lastVotes, err = base64.StdEncoding.DecodeString(t.Metadata["last_votes"]); err != nil {
+		return nil, fmt.Errorf("last_votes: %w", err)
+	}
 	return s, nil
 }

@@ -1,7 +1,7 @@
 package teacher
 
 import (
-	"fmt"
+	"cmp"
 	"math/rand/v2"
 	"slices"
 
@@ -15,87 +15,101 @@ const (
 	voteReal = 1
 )
 
-// castVotes turns the teachers' scores, shape [teachers, queries], into one
-// vote per teacher and query. Every rule casts exactly one vote of 0 or 1 per
-// query, so a teacher moves a histogram by one vote whatever the rule is.
+// voter casts the votes of one teacher after the other.
 //
-// The draws of a rule come from a seeded generator: they are part of training,
-// repeat when a round is asked again, and protect nothing.
-func castVotes(spec *conclavev1.TeacherSpec, round uint64, scores []float32, classes []int, teachers int) ([]uint8, error) {
-	queries := len(classes)
-	votes := make([]uint8, teachers*queries)
-	byClass := make([][]int, spec.Classes)
+// Its draws come from a seeded generator. They protect nothing: whatever they
+// are, a teacher casts one vote of 0 or 1 on each query, so that its records
+// move a histogram by one vote, and the aggregator's noise hides that much.
+// They must be unlike between teachers and alike when a round is asked again.
+type voter struct {
+	pcg *rand.PCG
+	rng *rand.Rand
+	// order and sorted are scratch memory of the rules.
+	order  []int
+	sorted []float32
+}
+
+// rule casts one teacher's votes on queries of one class, given by their places
+// in scores and votes; votes are fake before.
+type rule func(v *voter, votes []uint8, scores []float32, queries []int)
+
+func ruleOf(vote conclavev1.TeacherSpec_Vote) rule {
+	switch vote {
+	case conclavev1.TeacherSpec_VOTE_RELATIVE:
+		return (*voter).relative
+	case conclavev1.TeacherSpec_VOTE_CALIBRATED:
+		return (*voter).calibrated
+	case conclavev1.TeacherSpec_VOTE_PLAIN:
+		return (*voter).plain
+	case conclavev1.TeacherSpec_VOTE_COIN:
+		return (*voter).coin
+	}
+	return nil
+}
+
+func knownVote(vote conclavev1.TeacherSpec_Vote) bool { return ruleOf(vote) != nil }
+
+// castVotes turns the teachers' scores, shape [teachers, len(classes)], into
+// one vote per teacher and query, in the same shape. The rule must be known.
+func castVotes(vote conclavev1.TeacherSpec_Vote, seed, round uint64, scores []float32, classes []int) []uint8 {
+	var byClass [][]int
 	for q, c := range classes {
+		for len(byClass) <= c {
+			byClass = append(byClass, nil)
+		}
 		byClass[c] = append(byClass[c], q)
 	}
-	var rule func(rng *rand.Rand, scores []float32, queries []int, votes []uint8)
-	switch spec.Vote {
-	case conclavev1.TeacherSpec_VOTE_RELATIVE:
-		rule = voteRelative
-	case conclavev1.TeacherSpec_VOTE_CALIBRATED:
-		rule = voteCalibrated
-	case conclavev1.TeacherSpec_VOTE_PLAIN:
-		rule = votePlain
-	case conclavev1.TeacherSpec_VOTE_COIN:
-		rule = voteCoin
-	default:
-		return nil, fmt.Errorf("vote rule %v is not known to this node; update it", spec.Vote)
-	}
-	for t := range teachers {
-		rng := rand.New(rand.NewPCG(spec.Seed, round<<32|uint64(t)))
-		row := votes[t*queries : (t+1)*queries]
+	cast, queries := ruleOf(vote), len(classes)
+	votes := make([]uint8, len(scores))
+	v := &voter{pcg: rand.NewPCG(0, 0)}
+	v.rng = rand.New(v.pcg)
+	for at := 0; at < len(scores); at += queries {
+		v.pcg.Seed(seed, round<<32|uint64(at/queries))
 		for _, of := range byClass {
 			if len(of) > 0 {
-				rule(rng, scores[t*queries:(t+1)*queries], of, row)
+				cast(v, votes[at:at+queries], scores[at:at+queries], of)
 			}
 		}
 	}
-	return votes, nil
+	return votes
 }
 
-// voteRelative calls the better half of a class's queries real, ties broken by
-// chance.
-func voteRelative(rng *rand.Rand, scores []float32, queries []int, votes []uint8) {
-	order := slices.Clone(queries)
-	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case scores[a] > scores[b]:
-			return -1
-		case scores[a] < scores[b]:
-			return 1
-		}
-		return 0
-	})
-	for i, q := range order {
-		if 2*i+1 < len(order) || (2*i+1 == len(order) && rng.IntN(2) == 0) {
-			votes[q] = voteReal
-		}
+// relative calls the better half of a class's queries real. Chance breaks ties
+// and decides on the middle one of an odd number.
+func (v *voter) relative(votes []uint8, scores []float32, queries []int) {
+	v.order = append(v.order[:0], queries...)
+	v.rng.Shuffle(len(v.order), func(i, j int) { v.order[i], v.order[j] = v.order[j], v.order[i] })
+	slices.SortStableFunc(v.order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	half := len(v.order) / 2
+	if len(v.order)%2 == 1 {
+		half += v.rng.IntN(2)
+	}
+	for _, q := range v.order[:half] {
+		votes[q] = voteReal
 	}
 }
 
-// voteCalibrated calls a query real with probability sigmoid(score - median
-// score of the class's queries). The share of real votes then carries the
-// teachers' mean log-odds: it comes to rest at one half as generated records
-// become like real ones, where voteRelative stays unanimous over any
-// difference, however small.
-func voteCalibrated(rng *rand.Rand, scores []float32, queries []int, votes []uint8) {
-	sorted := make([]float32, len(queries))
-	for i, q := range queries {
-		sorted[i] = scores[q]
-	}
-	slices.Sort(sorted)
-	n := len(sorted)
-	median := (sorted[(n-1)/2] + sorted[n/2]) / 2
+// calibrated calls a query real with probability sigmoid(score - median score
+// of the class's queries). The share of real votes then carries the teachers'
+// mean log-odds: it comes to rest at one half as generated records become like
+// real ones, where relative stays unanimous over any difference, however small.
+func (v *voter) calibrated(votes []uint8, scores []float32, queries []int) {
+	v.sorted = v.sorted[:0]
 	for _, q := range queries {
-		if rng.Float32() < nn.Sigmoid(scores[q]-median) {
+		v.sorted = append(v.sorted, scores[q])
+	}
+	slices.Sort(v.sorted)
+	n := len(v.sorted)
+	median := (v.sorted[(n-1)/2] + v.sorted[n/2]) / 2
+	for _, q := range queries {
+		if v.rng.Float32() < nn.Sigmoid(scores[q]-median) {
 			votes[q] = voteReal
 		}
 	}
 }
 
-// votePlain is PATE-GAN's own rule: real above a score of zero.
-func votePlain(_ *rand.Rand, scores []float32, queries []int, votes []uint8) {
+// plain is PATE-GAN's own rule: real above a score of zero.
+func (v *voter) plain(votes []uint8, scores []float32, queries []int) {
 	for _, q := range queries {
 		if scores[q] > 0 {
 			votes[q] = voteReal
@@ -103,27 +117,9 @@ func votePlain(_ *rand.Rand, scores []float32, queries []int, votes []uint8) {
 	}
 }
 
-// voteCoin is the baseline that has learned nothing.
-func voteCoin(rng *rand.Rand, _ []float32, queries []int, votes []uint8) {
+// coin is the baseline that has learned nothing.
+func (v *voter) coin(votes []uint8, _ []float32, queries []int) {
 	for _, q := range queries {
-		votes[q] = uint8(rng.IntN(2))
+		votes[q] = uint8(v.rng.IntN(2))
 	}
-}
-
-// pack writes the votes teacher by teacher, each row padded to a whole byte,
-// with the fewest of 1, 2, 4 or 8 bits per vote that hold the answer classes.
-func pack(votes []uint8, teachers, queries int, answerClasses uint32) []byte {
-	bits := 1
-	for 1<<bits < answerClasses {
-		bits *= 2
-	}
-	stride := (queries*bits + 7) / 8
-	packed := make([]byte, teachers*stride)
-	for t := range teachers {
-		row := packed[t*stride : (t+1)*stride]
-		for q, v := range votes[t*queries : (t+1)*queries] {
-			row[q*bits/8] |= v << (q * bits % 8)
-		}
-	}
-	return packed
 }

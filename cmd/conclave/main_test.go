@@ -58,7 +58,7 @@ privacy: {epsilon: 1, delta: 1e-5}
 teachers: 30
 release: {rows: 200}
 evaluate: {test: test.csv.gz}
-pategan: {labels: 64, queries: 16, student: {discriminator_steps: 5, generator_steps: 5}}
+pategan: {labels: 64, queries: 16, student: {generator_steps: 5}}
 `
 
 // finishedRun makes a small run the first time it is asked for and returns its

@@ -18,9 +18,12 @@ var ErrCheckpoint = errors.New("the checkpoint does not fit this run")
 type checkpointJSON struct {
 	Identity       string    `json:"identity"`
 	Random         string    `json:"random"`
-	Steps          [3]int    `json:"steps"`
+	Steps          [2]int    `json:"steps"`
+	Done           int       `json:"done"`
+	Noise          []float64 `json:"noise"`
 	Counts         []float64 `json:"counts"`
 	Spent          float64   `json:"spent"`
+	Receipts       []string  `json:"receipts"`
 	Classes        [][]int   `json:"classes"`
 	PendingTrain   []int     `json:"pending_training"`
 	PendingQueries []int     `json:"pending_queries"`
@@ -37,7 +40,7 @@ func (t *Trainer) Save(path, identity string) error {
 	}
 	j := checkpointJSON{
 		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Counts: t.counts, Spent: t.spent,
-		Steps: [3]int{t.adam.Steps(), t.disc.adam.Steps(), t.average.Steps()},
+		Steps: [2]int{t.adam.Steps(), t.average.Steps()}, Done: t.done, Receipts: t.receipts,
 	}
 	set := nn.NewTensors()
 	for _, part := range t.parts() {
@@ -45,7 +48,7 @@ func (t *Trainer) Save(path, identity string) error {
 	}
 	for i, r := range t.rounds {
 		set.Add(fmt.Sprintf("round%d.", i), r.tensors())
-		j.Classes = append(j.Classes, r.classes)
+		j.Classes, j.Noise = append(j.Classes, r.classes), append(j.Noise, r.noise)
 	}
 	if q := t.pending; q != nil {
 		set.Add("pending.", questionTensors(q))
@@ -88,16 +91,22 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("%s: %w: random state: %w", path, ErrCheckpoint, err)
 	}
+	if len(j.Noise) != len(j.Classes) || j.Done < len(j.Classes) || (j.Counts != nil && (len(j.Counts) != t.classes || len(j.Receipts) != j.Done+1)) {
+		return false, fmt.Errorf("%s: %w: its parts do not fit together", path, ErrCheckpoint)
+	}
+	if err := t.checkClasses(append(j.Classes, j.PendingTrain, j.PendingQueries)); err != nil {
+		return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+	}
 	t.adam.SetSteps(j.Steps[0])
-	t.disc.adam.SetSteps(j.Steps[1])
-	t.average.SetSteps(j.Steps[2])
-	t.counts, t.spent, t.rounds, t.pending = j.Counts, j.Spent, nil, nil
+	t.average.SetSteps(j.Steps[1])
+	t.counts, t.spent, t.rounds, t.done, t.pending = j.Counts, j.Spent, nil, j.Done, nil
+	t.receipts = j.Receipts
 	w := t.generator.Width()
 	for i, classes := range j.Classes {
 		n := len(classes)
 		r := &labelled{
-			classes: classes, x: make([]float32, n*(w+t.classes)),
-			share: make([]float32, n), known: make([]float32, n), before: make([]float32, n),
+			classes: classes, x: make([]float32, n*w), noise: j.Noise[i],
+			share: make([]float32, n), known: make([]float32, n), change: make([]float32, n),
 		}
 		if err := set.CopyTo(fmt.Sprintf("round%d.", i), r.tensors()); err != nil {
 			return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
@@ -117,6 +126,17 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	return true, nil
 }
 
+func (t *Trainer) checkClasses(all [][]int) error {
+	for _, classes := range all {
+		for _, c := range classes {
+			if c < 0 || c >= t.classes {
+				return fmt.Errorf("class %d of %d", c, t.classes)
+			}
+		}
+	}
+	return nil
+}
+
 type statePart struct {
 	prefix string
 	params []nn.Param
@@ -126,12 +146,11 @@ func (t *Trainer) parts() []statePart {
 	return []statePart{
 		{"generator.", t.generator.Net.Params()}, {"generator.adam.", t.adam.State()},
 		{"average.", t.average.Model().Params()},
-		{"discriminator.", t.disc.net.Params()}, {"discriminator.adam.", t.disc.adam.State()},
 	}
 }
 
 func (r *labelled) tensors() []nn.Param {
-	return []nn.Param{vector("x", r.x), vector("share", r.share), vector("known", r.known), vector("before", r.before)}
+	return []nn.Param{vector("x", r.x), vector("share", r.share), vector("known", r.known), vector("change", r.change)}
 }
 
 func questionTensors(q *pipeline.VoteQuestion) []nn.Param {

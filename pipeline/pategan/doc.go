@@ -8,10 +8,10 @@
 // It differs from the paper in ways that change nothing about the cost of a
 // vote:
 //
-//   - Teachers are class-conditional, and by default vote real with the
-//     probability that their score gives relative to their own median over the
-//     round's queries, so that the shares of votes carry the size of a
-//     difference and not only its sign.
+//   - Teachers are class-conditional and see records in units of the round's
+//     generated ones, with squares, so that they can tell where a column is and
+//     how wide. By default a teacher calls real what it scores above its own
+//     median of the round's queries.
 //   - The student's discriminator accumulates: the votes of a round estimate
 //     the log-ratio of real to generated records at that time, so they fit the
 //     discriminator's change since then. Old labels stay true while the

@@ -3,27 +3,22 @@ package pategan
 import (
 	"math"
 
-	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
 )
 
 // follow moves the generator towards its own distribution at the start of the
-// round, tilted by exp(D - D_old). Generated records weighted by the tilt stand
-// for that distribution, and the generator is fitted to their mean features. A
-// tilt that would leave too few records with weight is taken in several turns,
-// each on fresh records.
-func (t *Trainer) follow(old *nn.MLP) {
+// round, tilted by exp of the discriminator's change. Generated records
+// weighted by the tilt stand for that distribution, and the generator is fitted
+// to their mean features. A tilt that would leave too few records with weight
+// is taken in several turns, each on fresh records.
+func (t *Trainer) follow(d *change) {
 	const pool, maxTurns, minShare = 4096, 6, 0.4
 	w := t.generator.Width()
 	classes := t.balanced(pool)
 	x := make([]float32, pool*w)
 	for done, turn := 0.0, 0; done < 1 && turn < maxTurns; turn++ {
 		t.generator.Sample(x, classes, t.rng)
-		in := inputs(nil, x, classes, w, t.classes)
-		tilt := append([]float32(nil), t.disc.net.Forward(in, pool)...)
-		for i, v := range old.Forward(in, pool) {
-			tilt[i] -= v
-		}
+		tilt := d.of(x, classes)
 		weights := make([]float32, pool)
 		part := 1 - done
 		for share := t.weigh(weights, tilt, classes, part); share < minShare && part > 0.02; {
@@ -73,12 +68,12 @@ func (t *Trainer) fit(x []float32, classes []int, weights []float32, steps int) 
 	target := make([]float32, t.classes*count)
 	for step := range steps {
 		if step%25 == 0 {
-			f = newFeatures(t.rng, count, x, w)
+			f = newFeatures(t.rng, count, x, w, t.heads)
 			clear(target)
 			f.mean(target, x, classes, weights)
 		}
 		t.generator.Sample(now, of, t.rng)
-		f.pull(grad, now, of, target, t.classes)
+		f.pull(grad, now, t.generator.Numbers(), of, target, t.classes)
 		t.generator.Backward(grad, now)
 		t.adam.Step()
 		if t.average != nil {

@@ -34,8 +34,10 @@ type Options struct {
 	// paper's; pure DP), confident-gnmax (charges little for a query that
 	// teachers disagree on, but answers fewer).
 	Mechanism Mechanism `yaml:"mechanism"`
-	// Votes: calibrated (default), relative (balanced, but unanimous over small
-	// differences), plain (the paper's; teachers soon call everything fake).
+	// Votes: relative (default; each teacher calls the queries above its own
+	// median real), calibrated (real with the probability that the score gives;
+	// says how large a difference is, in a quieter voice), plain (the paper's;
+	// teachers soon call everything fake).
 	Votes Vote `yaml:"votes"`
 	// Release: histogram (default: the noisy counts, at the same
 	// data-independent cost) or winner (the paper's: one bit per query).
@@ -74,6 +76,10 @@ type Teacher struct {
 	Model string `yaml:"model"`
 	// Hidden is the width of the hidden layer. Default: 16.
 	Hidden int `yaml:"hidden"`
+	// Features: standard (default; in units of the round's generated records,
+	// with the squares of numbers, so that teachers also tell a column that is
+	// too wide or too narrow), plain (the encoded columns).
+	Features string `yaml:"features"`
 	// Steps is the number of optimizer steps in each round. Default: 10.
 	Steps int `yaml:"steps"`
 	// Batch bounds the real and the generated records of a class in a step.
@@ -83,7 +89,7 @@ type Teacher struct {
 	// each round. Default: 64.
 	Training int `yaml:"training"`
 	// Rate is the step size, Decay pulls the weights to zero: the fewer records
-	// a teacher has, the more it needs. Defaults: 0.1 and 0.3.
+	// a teacher has, the more it needs. Defaults: 0.1 and 0.1.
 	Rate  float64 `yaml:"rate"`
 	Decay float64 `yaml:"decay"`
 }
@@ -95,38 +101,36 @@ type Student struct {
 	// Hidden and Layers shape generator and discriminators. Defaults: 64, 2.
 	Hidden int `yaml:"hidden"`
 	Layers int `yaml:"layers"`
-	// DiscriminatorSteps and GeneratorSteps are taken in each round. Defaults:
-	// 200 and 150.
-	DiscriminatorSteps int `yaml:"discriminator_steps"`
-	GeneratorSteps     int `yaml:"generator_steps"`
-	// DiscriminatorRate and GeneratorRate are Adam's step sizes. Defaults:
-	// 0.002 and 0.001.
-	DiscriminatorRate float64 `yaml:"discriminator_rate"`
-	GeneratorRate     float64 `yaml:"generator_rate"`
-	// Trust is how many votes' log-odds count as one unit of the log-ratio: the
-	// higher, the smaller the generator's steps. Default: 2.
+	// GeneratorSteps are taken in each turn of a round, of at most 6; a change
+	// of the discriminator that the generator can follow at once takes one.
+	// GeneratorRate is Adam's step size. Defaults: 100 and 0.001.
+	GeneratorSteps int     `yaml:"generator_steps"`
+	GeneratorRate  float64 `yaml:"generator_rate"`
+	// Trust is how many votes' log-odds count as one unit of the log-ratio of
+	// real to generated records: the higher, the less a vote moves. Default: 1.
 	Trust float64 `yaml:"trust"`
-	// Memory is the weight of a label relative to one of the next round.
-	// Default: 0.9. 1 keeps all labels alike.
+	// Step is how far a round may be expected to move a column, in units of its
+	// spread. Less is calmer and slower. Default: 1.
+	Step float64 `yaml:"step"`
+	// Memory says how soon labels are forgotten: of K rounds, the k-th has
+	// weight (k/K)^memory. Default: 3. 0 keeps all labels alike.
 	Memory float64 `yaml:"memory"`
 	// Average is the decay of the generator's moving average per step.
 	// Default: 0.99.
 	Average float64 `yaml:"average"`
 	// Spread is the part of the queries that is widened. Default: 0.5.
 	Spread float64 `yaml:"spread"`
-	// DiscriminatorDecay pulls the discriminator to zero.
-	DiscriminatorDecay float64 `yaml:"discriminator_decay"`
 }
 
 // DefaultOptions returns the defaults named at each field.
 func DefaultOptions() Options {
 	return Options{
-		Mechanism: GNMax, Votes: Calibrated, Release: "histogram",
+		Mechanism: GNMax, Votes: Relative, Release: "histogram",
 		Queries: 64, ClassShare: 0.02, Threshold: 0.6, ThresholdNoise: 3, Quorum: 0.9, Deadline: 30,
-		Teacher: Teacher{Model: "logistic", Hidden: 16, Steps: 10, Batch: 32, Training: 64, Rate: 0.1, Decay: 0.3},
+		Teacher: Teacher{Model: "logistic", Hidden: 16, Features: "standard", Steps: 10, Batch: 32, Training: 64, Rate: 0.1, Decay: 0.1},
 		Student: Student{
-			Noise: 16, Hidden: 64, Layers: 2, DiscriminatorSteps: 200, GeneratorSteps: 100,
-			DiscriminatorRate: 2e-3, GeneratorRate: 1e-3, Trust: 2, Memory: 0.9, Average: 0.99, Spread: 0.5, DiscriminatorDecay: 0.05,
+			Noise: 16, Hidden: 64, Layers: 2, GeneratorSteps: 100, GeneratorRate: 1e-3,
+			Trust: 1, Step: 1, Memory: 3, Average: 0.99, Spread: 0.5,
 		},
 	}
 }
@@ -166,6 +170,7 @@ func (o Options) Validate() error {
 	positive("deadline", o.Deadline)
 	oneOf("teacher.model", o.Teacher.Model, "logistic", "hidden")
 	between("teacher.hidden", float64(o.Teacher.Hidden), 1, 4096)
+	oneOf("teacher.features", o.Teacher.Features, "standard", "plain")
 	between("teacher.steps", float64(o.Teacher.Steps), 1, 10000)
 	between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
 	between("teacher.training", float64(o.Teacher.Training), 1, 65536)
@@ -174,13 +179,13 @@ func (o Options) Validate() error {
 	between("student.noise", float64(o.Student.Noise), 1, 4096)
 	between("student.hidden", float64(o.Student.Hidden), 1, 4096)
 	between("student.layers", float64(o.Student.Layers), 1, 16)
-	between("student.discriminator_steps", float64(o.Student.DiscriminatorSteps), 1, 1e6)
 	between("student.generator_steps", float64(o.Student.GeneratorSteps), 1, 1e6)
-	positive("student.discriminator_rate", o.Student.DiscriminatorRate)
 	positive("student.generator_rate", o.Student.GeneratorRate)
 	positive("student.trust", o.Student.Trust)
-	check(o.Student.Memory > 0 && o.Student.Memory <= 1, "student.memory: %v is not above 0 and at most 1", o.Student.Memory)
+	positive("student.step", o.Student.Step)
+	between("student.memory", o.Student.Memory, 0, 100)
 	check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
+	between("student.spread", o.Student.Spread, 0, 1)
 	return errors.Join(errs...)
 }
 

@@ -25,11 +25,14 @@ type Trainer struct {
 	generator *pipeline.Generator
 	adam      *nn.Adam
 	average   *nn.Average
-	disc      discriminator
 	heads     []partition.Head
 
 	counts []float64
+	// receipts are those of all releases learned from, in their order.
+	receipts []string
+	// rounds holds the newest labelled rounds of the done ones.
 	rounds []*labelled
+	done   int
 	// pending is the question of the next round. It is kept, so that a student
 	// that starts again asks the very same one.
 	pending *pipeline.VoteQuestion
@@ -59,18 +62,6 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 	if err != nil {
 		return nil, err
 	}
-	widths := []int{e.Width() + classes}
-	for range s.Layers {
-		widths = append(widths, s.Hidden)
-	}
-	widths = append(widths, 1)
-	if t.disc.net, err = nn.NewMLP(t.rng, widths...); err != nil {
-		return nil, err
-	}
-	t.disc.net.Scale(0.1)
-	t.disc.classes, t.disc.trust, t.disc.memory = classes, float32(s.Trust), s.Memory
-	t.disc.adam = nn.NewAdam(t.disc.net.Params(), s.DiscriminatorRate)
-	t.disc.adam.Beta1, t.disc.adam.Beta2, t.disc.adam.Decay = 0.9, 0.99, s.DiscriminatorDecay
 	t.adam = nn.NewAdam(t.generator.Net.Params(), s.GeneratorRate)
 	t.heads = e.Heads()
 	t.begin(t.heads)
@@ -84,6 +75,13 @@ func (t *Trainer) Generator() *pipeline.Generator { return t.generator.With(t.av
 // Shares returns the released class shares.
 func (t *Trainer) Shares() []float64 { return pipeline.Shares(t.counts) }
 
+// Rounds returns the number of rounds of votes learned from.
+func (t *Trainer) Rounds() int { return t.done }
+
+// Receipts returns the receipts of all releases learned from, in their order:
+// what this student knows, some ledger was charged for.
+func (t *Trainer) Receipts() []string { return t.receipts }
+
 // Run asks for the class counts and then for rounds of votes, learning after
 // each, until `labels` queries have been asked. After each step it calls keep,
 // which may store the state, and progress. A restored trainer goes on where it
@@ -95,19 +93,19 @@ func (t *Trainer) Run(ctx context.Context, oracle pipeline.Oracle, labels int, k
 		if err != nil {
 			return err
 		}
-		if len(counts) != t.classes {
-			return fmt.Errorf("pategan: %d class counts for %d classes", len(counts), t.classes)
+		if len(counts.Counts) != t.classes {
+			return fmt.Errorf("pategan: %d class counts for %d classes", len(counts.Counts), t.classes)
 		}
-		t.counts = counts
+		t.counts, t.receipts = counts.Counts, append(t.receipts, counts.Receipt)
 	}
-	for len(t.rounds) < rounds {
+	for t.done < rounds {
 		if t.pending == nil {
-			t.pending = t.ask(min(t.opts.Queries, labels-len(t.rounds)*t.opts.Queries))
+			t.pending = t.ask(min(t.opts.Queries, labels-t.done*t.opts.Queries))
 			if err := keep(); err != nil {
 				return err
 			}
 		}
-		answer, err := oracle.Votes(ctx, uint64(firstVoteRound+len(t.rounds)), t.pending)
+		answer, err := oracle.Votes(ctx, uint64(firstVoteRound+t.done), t.pending)
 		if err != nil {
 			return err
 		}
@@ -115,8 +113,8 @@ func (t *Trainer) Run(ctx context.Context, oracle pipeline.Oracle, labels int, k
 		if err != nil {
 			return err
 		}
-		t.pending, t.spent = nil, answer.EpsilonSpent
-		progress(Progress{Round: len(t.rounds), Rounds: rounds, EpsilonSpent: t.spent, Answered: answered, Queries: len(answer.Share)})
+		t.pending, t.spent, t.receipts = nil, answer.EpsilonSpent, append(t.receipts, answer.Receipt)
+		progress(Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.spent, Answered: answered, Queries: len(answer.Share)})
 	}
 	return keep()
 }
@@ -141,10 +139,29 @@ func (t *Trainer) balanced(n int) []int {
 	return c
 }
 
+// units returns the units of the generator as it is.
+func (t *Trainer) units() (*nn.Standard, error) {
+	const sample = 2048
+	classes := t.balanced(sample)
+	x := make([]float32, sample*t.generator.Width())
+	t.generator.Sample(x, classes, t.rng)
+	var numbers []int
+	for _, h := range t.heads {
+		if h.Kind == partition.HeadNumber {
+			numbers = append(numbers, h.Offset)
+		}
+	}
+	return nn.NewStandard(x, classes, t.generator.Width(), t.classes, numbers)
+}
+
 // errDiverged says that training left the numbers.
 var errDiverged = errors.New("pategan: training diverged; lower student.generator_rate or raise student.trust")
 
-// learn adds a round's labels, trains the discriminator on all rounds and moves
+// keptRounds bounds the rounds that the discriminator is fitted to. Older ones
+// are of a generator long gone, and have little weight.
+const keptRounds = 256
+
+// learn adds a round's labels, fits the discriminator to all rounds and moves
 // the generator.
 func (t *Trainer) learn(q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answered int, err error) {
 	n := len(q.QueryClasses)
@@ -152,20 +169,31 @@ func (t *Trainer) learn(q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answe
 		return 0, fmt.Errorf("pategan: %d shares and %d marks for %d queries", len(a.Share), len(a.Answered), n)
 	}
 	r := &labelled{
-		x:       inputs(nil, q.Queries, q.QueryClasses, q.Width, t.classes),
-		classes: q.QueryClasses, share: a.Share, known: make([]float32, n),
+		x: q.Queries, classes: q.QueryClasses, share: a.Share, known: make([]float32, n), noise: a.Noise, change: make([]float32, n),
 	}
 	for i, ok := range a.Answered {
 		if ok {
+			if v := a.Share[i]; v-v != 0 {
+				return 0, fmt.Errorf("pategan: share %d is %v, not a number", i, v)
+			}
 			r.known[i] = 1
 			answered++
 		}
 	}
-	r.before = append([]float32(nil), t.disc.net.Forward(r.x, n)...)
 	t.rounds = append(t.rounds, r)
-	old := t.disc.net.Clone()
-	t.disc.fit(t.rounds, t.opts.Student.DiscriminatorSteps, t.rng)
-	t.follow(old)
+	t.done++
+	if len(t.rounds) > keptRounds {
+		t.rounds = t.rounds[1:]
+	}
+	units, err := t.units()
+	if err != nil {
+		return 0, err
+	}
+	d := newChange(units, t.classes, t.opts.Student)
+	if err := d.fit(t.rounds, t.done); err != nil {
+		return 0, err
+	}
+	t.follow(d)
 	for _, p := range t.generator.Net.Params() {
 		for _, v := range p.Value {
 			if v != v {

@@ -132,6 +132,58 @@ func (TeacherSpec_Vote) EnumDescriptor() ([]byte, []int) {
 	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 1}
 }
 
+type TeacherSpec_Features int32
+
+const (
+	TeacherSpec_FEATURES_UNSPECIFIED TeacherSpec_Features = 0
+	// The encoded columns.
+	TeacherSpec_FEATURES_PLAIN TeacherSpec_Features = 1
+	// The columns in units of the round's training records of the class, mean
+	// 0 and spread 1, with the squares of the numbers among them.
+	TeacherSpec_FEATURES_STANDARD TeacherSpec_Features = 2
+)
+
+// Enum value maps for TeacherSpec_Features.
+var (
+	TeacherSpec_Features_name = map[int32]string{
+		0: "FEATURES_UNSPECIFIED",
+		1: "FEATURES_PLAIN",
+		2: "FEATURES_STANDARD",
+	}
+	TeacherSpec_Features_value = map[string]int32{
+		"FEATURES_UNSPECIFIED": 0,
+		"FEATURES_PLAIN":       1,
+		"FEATURES_STANDARD":    2,
+	}
+)
+
+func (x TeacherSpec_Features) Enum() *TeacherSpec_Features {
+	p := new(TeacherSpec_Features)
+	*p = x
+	return p
+}
+
+func (x TeacherSpec_Features) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TeacherSpec_Features) Descriptor() protoreflect.EnumDescriptor {
+	return file_conclave_v1_round_proto_enumTypes[2].Descriptor()
+}
+
+func (TeacherSpec_Features) Type() protoreflect.EnumType {
+	return &file_conclave_v1_round_proto_enumTypes[2]
+}
+
+func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TeacherSpec_Features.Descriptor instead.
+func (TeacherSpec_Features) EnumDescriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 2}
+}
+
 // Tensor is a dense array of little-endian float32 values, row-major.
 type Tensor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -517,7 +569,8 @@ type TeacherSpec struct {
 	LearningRate float32 `protobuf:"fixed32,7,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"`
 	WeightDecay  float32 `protobuf:"fixed32,8,opt,name=weight_decay,json=weightDecay,proto3" json:"weight_decay,omitempty"`
 	// seed makes training repeatable. It protects nothing.
-	Seed          uint64 `protobuf:"varint,9,opt,name=seed,proto3" json:"seed,omitempty"`
+	Seed          uint64               `protobuf:"varint,9,opt,name=seed,proto3" json:"seed,omitempty"`
+	Features      TeacherSpec_Features `protobuf:"varint,10,opt,name=features,proto3,enum=conclave.v1.TeacherSpec_Features" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -613,6 +666,13 @@ func (x *TeacherSpec) GetSeed() uint64 {
 		return x.Seed
 	}
 	return 0
+}
+
+func (x *TeacherSpec) GetFeatures() TeacherSpec_Features {
+	if x != nil {
+		return x.Features
+	}
+	return TeacherSpec_FEATURES_UNSPECIFIED
 }
 
 // Release is the noisy answer to a round: the only thing a student sees.
@@ -904,7 +964,7 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\tstatistic\"=\n" +
 	"\vClassCounts\x12\x18\n" +
 	"\aclasses\x18\x01 \x01(\rR\aclasses\x12\x14\n" +
-	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\xdb\x03\n" +
+	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\xeb\x04\n" +
 	"\vTeacherSpec\x124\n" +
 	"\x05model\x18\x01 \x01(\x0e2\x1e.conclave.v1.TeacherSpec.ModelR\x05model\x121\n" +
 	"\x04vote\x18\x02 \x01(\x0e2\x1d.conclave.v1.TeacherSpec.VoteR\x04vote\x12\x18\n" +
@@ -914,7 +974,9 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\x05batch\x18\x06 \x01(\rR\x05batch\x12#\n" +
 	"\rlearning_rate\x18\a \x01(\x02R\flearningRate\x12!\n" +
 	"\fweight_decay\x18\b \x01(\x02R\vweightDecay\x12\x12\n" +
-	"\x04seed\x18\t \x01(\x04R\x04seed\"D\n" +
+	"\x04seed\x18\t \x01(\x04R\x04seed\x12=\n" +
+	"\bfeatures\x18\n" +
+	" \x01(\x0e2!.conclave.v1.TeacherSpec.FeaturesR\bfeatures\"D\n" +
 	"\x05Model\x12\x15\n" +
 	"\x11MODEL_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODEL_LOGISTIC\x10\x01\x12\x10\n" +
@@ -925,7 +987,11 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\n" +
 	"VOTE_PLAIN\x10\x02\x12\r\n" +
 	"\tVOTE_COIN\x10\x03\x12\x13\n" +
-	"\x0fVOTE_CALIBRATED\x10\x04\"\xc1\x02\n" +
+	"\x0fVOTE_CALIBRATED\x10\x04\"O\n" +
+	"\bFeatures\x12\x18\n" +
+	"\x14FEATURES_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eFEATURES_PLAIN\x10\x01\x12\x15\n" +
+	"\x11FEATURES_STANDARD\x10\x02\"\xc1\x02\n" +
 	"\aRelease\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12/\n" +
@@ -960,37 +1026,39 @@ func file_conclave_v1_round_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_round_proto_rawDescData
 }
 
-var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_conclave_v1_round_proto_goTypes = []any{
-	(TeacherSpec_Model)(0), // 0: conclave.v1.TeacherSpec.Model
-	(TeacherSpec_Vote)(0),  // 1: conclave.v1.TeacherSpec.Vote
-	(*Tensor)(nil),         // 2: conclave.v1.Tensor
-	(*Round)(nil),          // 3: conclave.v1.Round
-	(*VoteQuestion)(nil),   // 4: conclave.v1.VoteQuestion
-	(*SumQuestion)(nil),    // 5: conclave.v1.SumQuestion
-	(*ClassCounts)(nil),    // 6: conclave.v1.ClassCounts
-	(*TeacherSpec)(nil),    // 7: conclave.v1.TeacherSpec
-	(*Release)(nil),        // 8: conclave.v1.Release
-	(*NoisyVotes)(nil),     // 9: conclave.v1.NoisyVotes
-	(*NoisySum)(nil),       // 10: conclave.v1.NoisySum
+	(TeacherSpec_Model)(0),    // 0: conclave.v1.TeacherSpec.Model
+	(TeacherSpec_Vote)(0),     // 1: conclave.v1.TeacherSpec.Vote
+	(TeacherSpec_Features)(0), // 2: conclave.v1.TeacherSpec.Features
+	(*Tensor)(nil),            // 3: conclave.v1.Tensor
+	(*Round)(nil),             // 4: conclave.v1.Round
+	(*VoteQuestion)(nil),      // 5: conclave.v1.VoteQuestion
+	(*SumQuestion)(nil),       // 6: conclave.v1.SumQuestion
+	(*ClassCounts)(nil),       // 7: conclave.v1.ClassCounts
+	(*TeacherSpec)(nil),       // 8: conclave.v1.TeacherSpec
+	(*Release)(nil),           // 9: conclave.v1.Release
+	(*NoisyVotes)(nil),        // 10: conclave.v1.NoisyVotes
+	(*NoisySum)(nil),          // 11: conclave.v1.NoisySum
 }
 var file_conclave_v1_round_proto_depIdxs = []int32{
-	4,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
-	5,  // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
-	7,  // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
-	2,  // 3: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
-	2,  // 4: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
-	6,  // 5: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
+	5,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
+	6,  // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
+	8,  // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
+	3,  // 3: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
+	3,  // 4: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
+	7,  // 5: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
 	0,  // 6: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
 	1,  // 7: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
-	9,  // 8: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
-	10, // 9: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	2,  // 8: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
+	10, // 9: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
+	11, // 10: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_round_proto_init() }
@@ -1014,7 +1082,7 @@ func file_conclave_v1_round_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_round_proto_rawDesc), len(file_conclave_v1_round_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -1,0 +1,120 @@
+package nn
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestFastSigmoidIsTheSigmoidUpToRounding(t *testing.T) {
+	for x := float32(-100); x <= 100; x += 1.0 / 128 {
+		want := 1 / (1 + math.Exp(-float64(x)))
+		got := float64(fastSigmoid(x))
+		if tolerance := 5e-7 * want; math.Abs(got-want) > max(tolerance, 1e-37) {
+			t.Fatalf("sigmoid(%v) is %v, want %v", x, got, want)
+		}
+	}
+	for x, want := range map[float32]float32{0: 0.5, 1e30: 1, float32(math.Inf(1)): 1} {
+		if got := fastSigmoid(x); got != want {
+			t.Errorf("sigmoid(%v) is %v, want %v", x, got, want)
+		}
+	}
+	if got := fastSigmoid(float32(math.Inf(-1))); got < 0 || got > 1e-37 {
+		t.Errorf("sigmoid(-Inf) is %v, want about 0", got)
+	}
+}
+
+// slowGradient is the gradient of accumulate in float64, row by row.
+func slowGradient(spec EnsembleSpec, w, rows []float32, take, at int, sign float64) []float64 {
+	f, h, n := spec.Features, spec.Hidden, len(rows)/spec.Features
+	grad := make([]float64, len(w))
+	dense := func(w []float32, x []float64) (s float64) {
+		for j, v := range x {
+			s += float64(w[j]) * v
+		}
+		return s
+	}
+	for i := range take {
+		row := (at + i) % n
+		x := make([]float64, f)
+		for j := range x {
+			x[j] = float64(rows[row*f+j])
+		}
+		last, lastW, base := x, w[:f], 0
+		act := make([]float64, h)
+		if h > 0 {
+			for k := range act {
+				act[k] = dense(w[k*f:], x) + float64(w[h*f+k])
+				if act[k] < 0 {
+					act[k] *= leak
+				}
+			}
+			base = h*f + h
+			last, lastW = act, w[base:base+h]
+		}
+		score := dense(lastW, last) + float64(w[len(w)-1])
+		d := 0.5 * sign / float64(take) / (1 + math.Exp(-sign*score))
+		grad[len(w)-1] += d
+		for j, v := range last {
+			grad[base+j] += d * v
+		}
+		for k, a := range act {
+			da := d * float64(lastW[k])
+			if a < 0 {
+				da *= leak
+			}
+			grad[h*f+k] += da
+			for j, v := range x {
+				grad[k*f+j] += da * v
+			}
+		}
+	}
+	return grad
+}
+
+// TestTrainerTakesAWindowInBlocks compares with a plain loop: batches below,
+// at and above the block size, and windows that go round the end.
+func TestTrainerTakesAWindowInBlocks(t *testing.T) {
+	for name, hidden := range map[string]int{"logistic": 0, "hidden": 5} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(3, 4))
+			const f, n = 7, 3*blockRows + 11
+			spec := EnsembleSpec{Models: 1, Features: f, Classes: 1, Hidden: hidden, Rate: 1}
+			e, err := NewEnsemble(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := make([]float32, n*f)
+			for i := range rows {
+				rows[i] = float32(rng.NormFloat64())
+			}
+			for i := range e.w {
+				e.w[i] = float32(rng.NormFloat64())
+			}
+			tr := newTrainer(spec, e.size)
+			wrapped := 0
+			for seed := range uint64(20) {
+				for _, batch := range []int{1, 5, blockRows, blockRows + 1, n - 1, n, 10 * n} {
+					take, at := n, 0
+					if batch < n {
+						take, at = batch, rand.New(rand.NewPCG(seed, 9)).IntN(n)
+					}
+					if at+take > n {
+						wrapped++
+					}
+					sign := 1 - 2*float64(seed%2)
+					clear(tr.grad)
+					tr.accumulate(e.w, rows, batch, float32(sign), rand.New(rand.NewPCG(seed, 9)))
+					for j, want := range slowGradient(spec, e.w, rows, take, at, sign) {
+						if got := float64(tr.grad[j]); math.Abs(got-want) > 2e-6*(1+math.Abs(want)) {
+							t.Fatalf("batch %d from row %d: gradient %d is %v, want %v", batch, at, j, got, want)
+						}
+					}
+				}
+			}
+			if wrapped == 0 {
+				t.Error("no window went round the end")
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+func csvOf(t *testing.T, m *Model, rows, class int, seed uint64) string {
+	t.Helper()
+	table, err := m.Sample(rows, class, rand.New(rand.NewPCG(seed, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := partition.WriteCSV(&b, table); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A model that was saved and loaded draws the same rows, to the byte.
+func TestSavedModelDrawsTheSameRows(t *testing.T) {
+	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := LoadModel(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := csvOf(t, m, 1500, AnyClass, 3), csvOf(t, loaded, 1500, AnyClass, 3); a != b {
+		t.Error("the loaded model draws other rows")
+	}
+	if a, b := csvOf(t, m, 20, AnyClass, 3), csvOf(t, m, 20, AnyClass, 4); a == b {
+		t.Error("two seeds draw the same rows")
+	}
+}
+
+// Rows are of the wanted class, or of all in their shares, and the schema's own
+// reader takes every one of them.
+func TestSampledRowsFitTheSchema(t *testing.T) {
+	m := testModel(t, 0.7, 0.3)
+	const rows = 4000
+	text := csvOf(t, m, rows, AnyClass, 1)
+	path := filepath.Join(t.TempDir(), "rows.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if table, err := partition.ReadCSV(m.Schema, path, partition.ReadOptions{}); err != nil || table.Len() != rows {
+		t.Fatalf("the rows cannot be read again: %v", err)
+	}
+	// 5 standard deviations of a binomial share: a false failure in 1.7 million.
+	if got := float64(strings.Count(text, ",no\n")) / rows; math.Abs(got-0.7) > 5*math.Sqrt(0.7*0.3/rows) {
+		t.Errorf("%.3f of the rows are of class no, want 0.7", got)
+	}
+	for class, name := range []string{"no", "yes"} {
+		if got := strings.Count(csvOf(t, m, 100, class, 1), ","+name+"\n"); got != 100 {
+			t.Errorf("%d of 100 rows asked of class %s are of it", got, name)
+		}
+	}
+}
+
+func TestSampleRefuses(t *testing.T) {
+	m, rng := testModel(t, 0.5, 0.5), rand.New(rand.NewPCG(1, 1))
+	for _, c := range [][2]int{{0, AnyClass}, {-1, 0}, {1, 2}, {1, -2}} {
+		if _, err := m.Sample(c[0], c[1], rng); err == nil {
+			t.Errorf("%d rows of class %d were drawn", c[0], c[1])
+		}
+	}
+	if class, err := m.Class("label", "yes"); err != nil || class != 1 {
+		t.Errorf("class of label=yes is %d, %v", class, err)
+	}
+	for _, c := range [][2]string{{"label", "maybe"}, {"a", "1"}} {
+		if _, err := m.Class(c[0], c[1]); !errors.Is(err, ErrNoSuchClass) {
+			t.Errorf("%s=%s: error %v", c[0], c[1], err)
+		}
+	}
+}
+
+func TestShares(t *testing.T) {
+	for _, c := range []struct{ counts, want []float64 }{
+		{[]float64{30, 10}, []float64{0.75, 0.25}},
+		{[]float64{-5, 10}, []float64{0, 1}},
+		{[]float64{-5, -1}, []float64{0.5, 0.5}},
+		{[]float64{3}, []float64{1}},
+	} {
+		if got := Shares(c.counts); !slices.Equal(got, c.want) {
+			t.Errorf("shares of %v are %v, want %v", c.counts, got, c.want)
+		}
+	}
+}
+
+func TestLoadModelRefusesDamage(t *testing.T) {
+	m := testModel(t, 0.7, 0.3)
+	for name, c := range map[string]struct {
+		file, content string
+	}{
+		"not JSON":        {"model.json", "{"},
+		"other format":    {"model.json", `{"format": 2, "generator": {"noise": 4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.3]}`},
+		"too large":       {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 900000000, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.3]}`},
+		"negative":        {"model.json", `{"format": 1, "generator": {"noise": -4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.3]}`},
+		"other shape":     {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 9, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.3]}`},
+		"shares above 1":  {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.7]}`},
+		"a share below 0": {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [1.5, -0.5]}`},
+		"one share":       {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [1]}`},
+		"no schema":       {"schema.yaml", ""},
+		"no weights":      {"generator.safetensors", ""},
+	} {
+		dir := filepath.Join(t.TempDir(), "model")
+		if err := m.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadModel(dir); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := LoadModel(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty folder: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package teacher
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// checkReply checks that a reply holds what the round asked for and no more: a
+// vote per teacher and query, or a sum within its bound, or a refusal.
+func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
+	t.Helper()
+	if proto.Size(m) > 4<<20 {
+		t.Fatalf("a reply of %d bytes", proto.Size(m))
+	}
+	switch a := m.GetMessage().(type) {
+	case *conclavev1.WorkRequest_Votes:
+		v, asked := a.Votes, todo.question.round.GetVote()
+		queries := len(asked.GetQueryClasses())
+		if v.Run != todo.run || v.Round != todo.round || int(v.Teachers) != n.cfg.Teachers || int(v.Queries) != queries || queries == 0 {
+			t.Fatalf("votes of %d teachers on %d queries of round %d of %q", v.Teachers, v.Queries, v.Round, v.Run)
+		}
+		unpack(t, v.Packed, n.cfg.Teachers, queries, 2)
+	case *conclavev1.WorkRequest_Sum:
+		s, asked := a.Sum, todo.question.round.GetSum().GetClassCounts()
+		total := int64(0)
+		for _, v := range s.Values {
+			if v < 0 {
+				t.Fatalf("a sum of %d", v)
+			}
+			total += v
+		}
+		if s.Run != todo.run || s.Round != todo.round || len(s.Values) != int(asked.GetClasses()) || total > int64(asked.GetScale())*int64(len(n.unitClasses)) {
+			t.Fatalf("sums %v of round %d of %q at scale %d", s.Values, s.Round, s.Run, asked.GetScale())
+		}
+	case *conclavev1.WorkRequest_Refusal:
+		f := a.Refusal
+		if f.Run != todo.run || f.Round != todo.round || f.Reason == "" || len(f.Reason) > 1000 || strings.Contains(f.Reason, n.cfg.State) {
+			t.Fatalf("refusal %v of round %d of %q", f, todo.round, todo.run)
+		}
+	default:
+		t.Fatalf("reply %v", m)
+	}
+}
+
+// FuzzWork feeds a node what might come down its stream: a message, and the
+// same bytes as a round in parts. Whatever it is, the node does not panic and
+// replies with no more than was asked.
+func FuzzWork(f *testing.F) {
+	add := func(m proto.Message, cut uint16) {
+		raw, err := proto.Marshal(m)
+		must(f, err)
+		f.Add(raw, cut)
+	}
+	add(voteRound("r", 1), 100)
+	add(voteRound("r", 2), 1)
+	add(countRound("r", 0, 2, 1<<16), 3)
+	add(countRound("r", 0, 1<<31, 1<<63), 3)
+	hidden := voteRound("h", 1)
+	hidden.GetVote().Teacher.Model, hidden.GetVote().Teacher.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 2
+	add(hidden, 1000)
+	for _, s := range spoils() {
+		r := voteRound("r", 1)
+		s.change(r.GetVote())
+		add(r, 50)
+	}
+	for _, m := range []*conclavev1.WorkResponse{
+		{Message: &conclavev1.WorkResponse_Part{Part: partsOf(f, voteRound("r", 3), 1<<20)[0]}},
+		{Message: &conclavev1.WorkResponse_Part{Part: partsOf(f, voteRound("r", 3), 200)[2]}},
+		{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: "r", Round: 1}}},
+		{Message: &conclavev1.WorkResponse_Welcome{Welcome: &conclavev1.Welcome{Aggregator: "a"}}},
+		{},
+	} {
+		add(m, 0)
+	}
+	n := smallNode(f, 3)
+	f.Fuzz(func(t *testing.T, raw []byte, cut uint16) {
+		var messages []*conclavev1.WorkResponse
+		if m := new(conclavev1.WorkResponse); proto.Unmarshal(raw, m) == nil {
+			messages = append(messages, m)
+		}
+		round := new(conclavev1.Round)
+		if proto.Unmarshal(raw, round) == nil && len(raw) > 0 {
+			if a := round.GetVote().GetTeacher(); a.GetSteps() > 100 && a.GetSteps() <= maxSteps {
+				return // answered, but slowly
+			}
+			size := max(1, int(cut))
+			total := (len(raw) + size - 1) / size
+			for i := range total {
+				messages = append(messages, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: &conclavev1.RoundPart{
+					Run: round.Run, Round: round.Number, Part: uint32(i), Parts: uint32(total), Data: bytes.Clone(raw[i*size : min((i+1)*size, len(raw))]),
+				}}})
+			}
+		}
+		in, parts := newInbox(), assembly{}
+		for _, m := range messages {
+			must(t, n.dispatch(t.Context(), m, &parts, in))
+			for todo, ok := in.take(); ok; todo, ok = in.take() {
+				checkReply(t, n, todo, n.reply(todo))
+			}
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package teacher
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Site is a site's table, read and checked, before there is an aggregator to
+// answer to. Making one writes nothing, so that a mistake leaves no trace.
+type Site struct {
+	cfg   Config
+	table *partition.Table
+	// key, assignment and manifest are kept where the key was there already;
+	// at a first start manifest is nil.
+	key        partition.Key
+	assignment *partition.Assignment
+	manifest   *partition.Manifest
+}
+
+// ReadSite reads the schema and the records that the configuration names and
+// checks them like [NewSite].
+func ReadSite(cfg Config) (*Site, error) {
+	if err := cfg.validateSite(); err != nil {
+		return nil, err
+	}
+	schema, err := partition.LoadSchema(cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	table, err := partition.ReadCSV(schema, cfg.Data, cfg.readOptions())
+	if err != nil {
+		return nil, err
+	}
+	return NewSite(cfg, table)
+}
+
+// NewSite checks that a table can be divided among the node's teachers and that
+// its partitions are those of earlier starts. The table must hold the node's
+// own rows only; the configuration needs no address of an aggregator, and its
+// file names are used in errors only.
+func NewSite(cfg Config, table *partition.Table) (*Site, error) {
+	if err := cfg.validateSite(); err != nil {
+		return nil, err
+	}
+	s := &Site{cfg: cfg, table: table}
+	stored, err := partition.LoadManifest(s.manifestPath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	switch _, err := os.Stat(s.keyPath()); {
+	case err == nil:
+		if s.key, err = partition.LoadOrCreateKey(s.keyPath()); err != nil {
+			return nil, err
+		}
+		if err := s.divide(); err != nil {
+			return nil, err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+	case stored != nil:
+		return nil, fmt.Errorf("%s is missing, which belongs to %s; restore it from a backup, for a new key gives every unit another teacher",
+			s.keyPath(), s.manifestPath())
+	default:
+		if err := s.tryDivide(); err != nil {
+			return nil, err
+		}
+	}
+	if stored != nil {
+		if err := s.manifest.CheckAgainst(stored); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.manifestPath(), err)
+		}
+	}
+	return s, nil
+}
+
+// Name is the site's name.
+func (s *Site) Name() string { return s.cfg.Site }
+
+// tryDivide divides with a key that is thrown away.
+func (s *Site) tryDivide() error {
+	key, err := partition.NewKey()
+	if err != nil {
+		return err
+	}
+	if _, err := partition.Assign(key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.Data, err)
+	}
+	return nil
+}
+
+// divide assigns the units to partitions by the site's own key.
+func (s *Site) divide() (err error) {
+	if s.assignment, err = partition.Assign(s.key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.Data, err)
+	}
+	s.manifest, err = partition.BuildManifest(s.key, s.cfg.Dataset, s.cfg.Site, s.cfg.Node, s.table, s.assignment, s.cfg.Unit)
+	return err
+}
+
+// Node makes the node that answers to the aggregator at an address, host:port.
+// The first node of a site makes the state folder, the partition key and the
+// manifest.
+func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
+	if err := checkAddress(aggregator); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.cfg.State, 0o700); err != nil {
+		return nil, fmt.Errorf("make the state folder: %w; name one that this process may write to", err)
+	}
+	key, err := partition.LoadOrCreateKey(s.keyPath())
+	if err != nil {
+		return nil, err
+	}
+	if s.manifest == nil || key != s.key {
+		s.key = key
+		if err := s.divide(); err != nil {
+			return nil, err
+		}
+	}
+	if err := keepManifest(s.manifestPath(), s.manifest); err != nil {
+		return nil, err
+	}
+	cfg := s.cfg
+	cfg.Aggregator = aggregator
+	return newNode(cfg, s.table, s.assignment, s.manifest, log), nil
+}
+
+// keepManifest stores the manifest at the first start and compares it with the
+// stored one later.
+func keepManifest(path string, m *partition.Manifest) error {
+	stored, err := partition.LoadManifest(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m.Save(path)
+	}
+	if err != nil {
+		return err
+	}
+	if err := m.CheckAgainst(stored); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func (s *Site) keyPath() string      { return filepath.Join(s.cfg.State, "partition.key") }
+func (s *Site) manifestPath() string { return filepath.Join(s.cfg.State, "manifest.json") }

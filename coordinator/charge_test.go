@@ -153,17 +153,28 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 
 	// Releases that each run may make, until all runs pass the dataset's budget.
 	charge.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 6, Count: 1}}
+	// They are all opened while there is room for each of them.
 	for i := range 30 {
-		charge.Run = fmt.Sprintf("run-%d", i)
-		if _, err := c.store.OpenRun(ctx, c.lead, testRun(charge.Run)); err != nil {
+		if _, err := c.store.OpenRun(ctx, c.lead, testRun(fmt.Sprintf("run-%d", i))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range 30 {
+		charge.Run = fmt.Sprintf("run-%d", i)
 		_, spent, err := c.store.Spent(ctx, charge.Run)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := testDataset.Budget.Admit(spent, charge.Events); err != nil {
 			refused(charge, testDataset.Budget)
+			before := everything(t, c.store)
+			var over *privacy.OverBudgetError
+			if _, err := c.store.OpenRun(ctx, c.lead, testRun("late")); !errors.As(err, &over) || over.Budget != testDataset.Budget {
+				t.Errorf("a run that could not end was opened: %v", err)
+			}
+			if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
+				t.Errorf("a refusal wrote:\n%s", diff)
+			}
 			ledger(t, c.store)
 			return
 		}

@@ -65,6 +65,9 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		if err != nil {
 			return false, err
 		}
+		if err := record.Budget.Room(record.Spent, r.Budget); err != nil {
+			return false, fmt.Errorf("%s %q: its budget does not fit what is left of that of dataset %q: %w", op, r.Name, r.Dataset, err)
+		}
 		entry := s.newEntry(lead, privacy.EntryRun, r.Dataset)
 		entry.Run, entry.Budget = r.Name, &r.Budget
 		puts, err := s.appendEntry(&record, entry)

@@ -45,6 +45,24 @@ func (e *OverBudgetError) Error() string {
 // Is makes errors.Is(err, ErrOverBudget) true.
 func (e *OverBudgetError) Is(target error) bool { return target == ErrOverBudget }
 
+// Room answers whether a run that spends all of its own budget fits on top of
+// spent, as Gaussian or as pure DP: a run that does not would stop half-way,
+// with a part paid for and nothing to show. The error is that of [Budget.Admit].
+func (b Budget) Room(spent []Event, run Budget) error {
+	if err := run.Validate(); err != nil {
+		return fmt.Errorf("budget: %w", err)
+	}
+	// A hair less than the whole, for the last digits of sums.
+	mu := gdpMu(run.Epsilon, run.Delta) * (1 - 1e-9)
+	_, err := b.Admit(spent, []Event{{Kind: Gaussian, Sigma: 1 / mu, Sensitivity: 1, Count: 1}})
+	if errors.Is(err, ErrOverBudget) {
+		if _, pure := b.Admit(spent, []Event{{Kind: Laplace, Epsilon: run.Epsilon, Count: 1}}); pure == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // Admit answers, before anything is asked, whether `next` may be charged on top
 // of `spent`. It returns the claim of both together, or an [*OverBudgetError].
 //

@@ -195,3 +195,37 @@ func TestCalibrationRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Runs that each spend their whole budget share a dataset's exactly as far as
+// the filter lets them.
+func TestRoom(t *testing.T) {
+	dataset := Budget{Epsilon: 2, Delta: 1e-5}
+	run := Budget{Epsilon: 1, Delta: 1e-5}
+	sigma, err := GNMaxSigma(run, 1000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spent []Event
+	runs := 0
+	for ; dataset.Room(spent, run) == nil; runs++ {
+		spent = Merge(append(spent, Event{Kind: GNMax, Sigma: sigma, Count: 1000}))
+		if _, err := dataset.Admit(nil, spent); err != nil {
+			t.Fatalf("run %d was given room that there is not: %v", runs+1, err)
+		}
+	}
+	if runs != 3 { // mu(2)/mu(1) is 1.89, its square 3.6
+		t.Errorf("%d runs of epsilon 1 fit into epsilon 2, want 3", runs)
+	}
+	if err := dataset.Room(spent, run); !errors.Is(err, ErrOverBudget) {
+		t.Errorf("error is %v", err)
+	}
+	if err := dataset.Room(nil, dataset); err != nil {
+		t.Errorf("a run of all of the budget: %v", err)
+	}
+	if err := dataset.Room([]Event{{Kind: Laplace, Epsilon: 1, Count: 1}}, run); err != nil {
+		t.Errorf("a second run of pure DP: %v", err)
+	}
+	if err := dataset.Room(nil, Budget{}); err == nil || errors.Is(err, ErrOverBudget) {
+		t.Errorf("no budget: %v", err)
+	}
+}

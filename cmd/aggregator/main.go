@@ -37,7 +37,7 @@ func main() {
 func serve(ctx context.Context, path string, embedded bool, listen string) error {
 	config, err := aggregator.LoadConfig(path, func(c *aggregator.Config) {
 		if embedded {
-			c.Etcd.Embedded = true
+			c.Etcd.Embedded, c.Etcd.Endpoints = true, nil
 		}
 		if listen != "" {
 			c.Listen = listen

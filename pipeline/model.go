@@ -82,6 +82,10 @@ func (m *Model) Save(dir string) error {
 	if err := nn.SaveTensors(filepath.Join(dir, weightsFile), t); err != nil {
 		return err
 	}
+	// Like the rest of the folder, the weights are to be shared.
+	if err := os.Chmod(filepath.Join(dir, weightsFile), 0o644); err != nil {
+		return fmt.Errorf("save the model's weights: %w", err)
+	}
 	raw, err := json.MarshalIndent(modelJSON{Format: 1, Generator: m.Generator.spec, Shares: m.Shares}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", modelFile, err)

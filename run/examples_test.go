@@ -50,6 +50,9 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if want := pategan.DefaultOptions(); !reflect.DeepEqual(spec.PATEGAN, want) {
+		t.Errorf("the example's options are %+v, the defaults %+v", spec.PATEGAN, want)
+	}
 	job, err := run.Prepare(spec)
 	if err != nil {
 		t.Fatal(err)

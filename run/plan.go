@@ -47,6 +47,9 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 		}
 	case pategan.GNMax, pategan.ConfidentGNMax:
 		sigma := o.Noise
+		if sigma > 0 && sigma < privacy.MinSigma {
+			return nil, fmt.Errorf("pategan.noise: %v is below %v, the least that integer noise can be; raise it, or use 0 to have it chosen", sigma, privacy.MinSigma)
+		}
 		if sigma == 0 {
 			if sigma, err = privacy.GNMaxSigma(budget, int64(p.Labels), classShare); err != nil {
 				return nil, fmt.Errorf("plan %d labels: %w", p.Labels, err)

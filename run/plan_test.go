@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/gnmax"
@@ -148,5 +149,30 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 	s.PATEGAN.Teacher.Model, s.PATEGAN.Teacher.Hidden = "hidden", 5
 	if got := teacherSpec(&s, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
 		t.Errorf("hidden layer: %v", got)
+	}
+}
+
+func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
+	s := DefaultSpec()
+	s.Privacy.Epsilon, s.Privacy.Delta, s.PATEGAN.Noise = 1, 1e-5, 0.5
+	if _, err := NewPlan(&s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), "pategan.noise: 0.5 is below 1") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The noise on a share is what half the difference of two noisy counts has.
+func TestShareNoise(t *testing.T) {
+	for _, c := range []struct {
+		mechanism *conclavev1.Mechanism
+		want      float64
+	}{
+		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 50, WholeHistogram: true}, 50 / math.Sqrt2 / 100},
+		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: 50, SigmaThreshold: 9, WholeHistogram: true}, 50 / math.Sqrt2 / 100},
+		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 0.1, WholeHistogram: true}, 0.1},
+		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 50}, 0.5},
+	} {
+		if got := (&Plan{Mechanism: c.mechanism}).shareNoise(100); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v: noise %v, want %v", c.mechanism, got, c.want)
+		}
 	}
 }

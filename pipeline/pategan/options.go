@@ -61,8 +61,8 @@ type Options struct {
 	// Quorum is the share of the teachers without which a round does not
 	// count. Default: 0.9.
 	Quorum float64 `yaml:"quorum"`
-	// Deadline is how many seconds a round waits for the rest once it has a
-	// quorum. Default: 30.
+	// Deadline is how many seconds a round waits for the rest once a quorum is
+	// connected. Default: 30.
 	Deadline float64 `yaml:"deadline"`
 
 	Teacher Teacher `yaml:"teacher"`

@@ -16,17 +16,17 @@ func TestLearnsFromVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains two students")
 	}
-	run := func(coin bool) *Trainer {
+	run := func(coin bool, labels int) *Trainer {
 		o := DefaultOptions()
-		o.Student.GeneratorSteps = 50
+		o.Student.GeneratorSteps = 30
 		tr, oracle := testTrainer(t, o, 1), newCrowd(t, o, 0.05)
 		oracle.coin = coin
-		if err := tr.Run(context.Background(), oracle, 1024, nothing, func(Progress) {}); err != nil {
+		if err := tr.Run(context.Background(), oracle, labels, nothing, func(Progress) {}); err != nil {
 			t.Fatal(err)
 		}
 		return tr
 	}
-	tr := run(false)
+	tr := run(false, 640)
 	if got, want := tr.Shares(), []float64{0.75, 0.25}; !slices.Equal(got, want) {
 		t.Errorf("shares are %v, want %v", got, want)
 	}
@@ -42,7 +42,7 @@ func TestLearnsFromVotes(t *testing.T) {
 			}
 		}
 	}
-	coin := run(true).Generator()
+	coin := run(true, 128).Generator()
 	if a, b := means(coin, 0)[0], means(coin, 1)[0]; math.Abs(a-b) > 0.3 {
 		t.Errorf("coin flips moved the classes apart: %.3f and %.3f", a, b)
 	}

@@ -89,7 +89,7 @@ func (f *features) mean(out, x []float32, classes []int, weights []float32) {
 	eachChunk(n, func(lo, hi int) {
 		f.project(x, lo, hi)
 		for k, a := range f.arg[lo*f.count : hi*f.count] {
-			_, f.value[lo*f.count+k] = sincos(a)
+			f.value[lo*f.count+k] = cosine(a)
 		}
 	})
 	for i, c := range classes {
@@ -190,10 +190,6 @@ func eachChunk(n int, do func(lo, hi int)) {
 // choices writes to grad the loss of each choice of a record: pull's gradient
 // by feature times the feature's value if the choice were taken.
 func (f *features) choices(grad, x, numbers, arg, by []float32) {
-	cos := func(a float32) float32 {
-		_, c := sincos(a)
-		return c
-	}
 	for h, head := range f.heads {
 		lo, hi := head.Offset, head.Offset+head.Width
 		if head.Kind != partition.HeadNumber {
@@ -204,19 +200,19 @@ func (f *features) choices(grad, x, numbers, arg, by []float32) {
 			switch head.Kind {
 			case partition.HeadBinary:
 				zero := arg[k] - w[lo]*x[lo]
-				grad[lo] += by[k] * (cos(zero+w[lo]) - cos(zero))
+				grad[lo] += by[k] * (cosine(zero+w[lo]) - cosine(zero))
 			case partition.HeadMissing:
 				zero := arg[k] - w[lo]*x[lo] - w[lo-1]*x[lo-1]
-				grad[lo] += by[k] * (cos(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) - cos(zero+w[lo-1]*numbers[lo-1]))
+				grad[lo] += by[k] * (cosine(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) - cosine(zero+w[lo-1]*numbers[lo-1]))
 			case partition.HeadCategory:
 				zero := arg[k]
 				for j := lo; j < hi; j++ {
 					zero -= w[j] * x[j]
 				}
-				none := cos(zero)
+				none := cosine(zero)
 				for j := lo; j < hi; j++ {
 					if w[j] != 0 { // else it is as if no category touched it
-						grad[j] += by[k] * (cos(zero+w[j]) - none)
+						grad[j] += by[k] * (cosine(zero+w[j]) - none)
 					}
 				}
 			}

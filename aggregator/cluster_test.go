@@ -145,13 +145,18 @@ func voteRound(run string, number uint64, queries int) *conclavev1.Round {
 	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: goodVote(queries)}}
 }
 
-// ask sends a round in parts of 100 bytes and waits for its release. Progress
-// goes to watch, which may be nil.
+// ask sends a round and waits for its release. Progress goes to watch, which may
+// be nil.
 func (s *testStudent) ask(ctx context.Context, round *conclavev1.Round, watch func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	raw, err := proto.Marshal(round)
 	if err != nil {
 		return nil, err
 	}
+	return s.askBytes(ctx, roundKey{round.GetRun(), round.GetNumber()}, raw, watch)
+}
+
+// askBytes sends a serialized round in parts of 100 bytes, at most 20 of them.
+func (s *testStudent) askBytes(ctx context.Context, key roundKey, raw []byte, watch func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	size := max(100, (len(raw)+19)/20)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -162,7 +167,7 @@ func (s *testStudent) ask(ctx context.Context, round *conclavev1.Round, watch fu
 	parts := uint32((len(raw) + size - 1) / size)
 	for i := range parts {
 		data := raw[int(i)*size : min(int(i+1)*size, len(raw))]
-		p := &conclavev1.RoundPart{Run: round.GetRun(), Round: round.GetNumber(), Part: i, Parts: parts, Data: data}
+		p := &conclavev1.RoundPart{Run: key.run, Round: key.number, Part: i, Parts: parts, Data: data}
 		if err := stream.Send(&conclavev1.AskRequest{Part: p}); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -126,7 +127,7 @@ func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, e *exec
 	defer d.admission.Unlock()
 	runSpent, datasetSpent, err := store.Spent(ctx, e.key.run)
 	if err != nil {
-		return unavailablef("read what run %q has spent: %w", e.key.run, err)
+		return fmt.Errorf("read what run %q has spent: %w", e.key.run, err)
 	}
 	worst := e.question.worst()
 	if _, err := e.spec.budget.Admit(runSpent, worst); err != nil {

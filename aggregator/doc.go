@@ -26,8 +26,8 @@
 //   - A round that could pass the budget of its run or of its dataset is
 //     refused before any node sees it.
 //   - A release is charged durably before it is answered. Asking the same
-//     (run, round) again returns the same bytes and charges nothing, also after
-//     a crash.
+//     question of (run, round) again returns the same bytes and charges nothing,
+//     also after a crash. Another question for a released round is refused.
 //   - A malformed answer of a node is rejected by name and never counted; a
 //     node is counted once in a round.
 //   - Logs and errors hold no vote, no histogram and no sum.
@@ -37,6 +37,7 @@
 // The aggregator sees the votes in the clear. That partitions of different
 // nodes hold no common privacy unit is for the sites to see to; the
 // aggregator only holds each node to the manifest it first came with. A
-// repeated request is recognized by (run, round) alone: whoever asks a
-// released round with other queries gets the answer to the first ones.
+// repeated question is recognized by its content (digestOf), not by who asks:
+// every student that may call this aggregator can have the release of any round
+// whose question it knows.
 package aggregator

@@ -82,7 +82,7 @@ func codeOf(err error) codes.Code {
 		errors.Is(err, ErrLeadershipLost),
 		errors.Is(err, errStopping):
 		return codes.Unavailable
-	case errors.Is(err, coordinator.ErrNoRun):
+	case errors.Is(err, coordinator.ErrNoRun), errors.Is(err, coordinator.ErrNoDataset):
 		return codes.NotFound
 	case errors.Is(err, coordinator.ErrRunExists),
 		errors.Is(err, coordinator.ErrRunClosed),
@@ -91,6 +91,8 @@ func codeOf(err error) codes.Code {
 		return codes.FailedPrecondition
 	case errors.Is(err, coordinator.ErrBadName), errors.Is(err, coordinator.ErrTooLarge):
 		return codes.InvalidArgument
+	case errors.Is(err, coordinator.ErrCorrupt):
+		return codes.DataLoss // asking again cannot help, unlike for most of Internal
 	case errors.Is(err, context.Canceled):
 		return codes.Canceled
 	case errors.Is(err, context.DeadlineExceeded):

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 
+	"google.golang.org/protobuf/proto"
+
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -62,16 +64,17 @@ func (a *assembly) complete() bool {
 	return a.total > 0 && len(a.parts) == int(a.total)
 }
 
-// payload is a complete round as it came: its bytes to look into, and the same
-// parts encoded for the nodes.
+// payload is a complete round: what it asks, and the parts as they came, for the
+// nodes.
 type payload struct {
 	key    roundKey
-	data   []byte
-	digest [sha256.Size]byte
+	round  *conclavev1.Round
+	digest [sha256.Size]byte // of round
 	parts  []*conclavev1.RoundPart
 }
 
-func (a *assembly) payload() *payload {
+// payload reads the round that the parts hold.
+func (a *assembly) payload() (*payload, error) {
 	data := a.parts[0].GetData()
 	if len(a.parts) > 1 {
 		pieces := make([][]byte, len(a.parts))
@@ -80,7 +83,15 @@ func (a *assembly) payload() *payload {
 		}
 		data = bytes.Join(pieces, nil)
 	}
-	return &payload{key: a.key, data: data, digest: sha256.Sum256(data), parts: a.parts}
+	round := new(conclavev1.Round)
+	if err := proto.Unmarshal(data, round); err != nil {
+		return nil, invalidf("round %d of run %q cannot be read: %w", a.key.number, a.key.run, err)
+	}
+	if round.GetRun() != a.key.run || round.GetNumber() != a.key.number {
+		return nil, invalidf("the parts say round %d of run %q, the round in them says round %d of run %q",
+			a.key.number, a.key.run, round.GetNumber(), round.GetRun())
+	}
+	return &payload{key: a.key, round: round, digest: digestOf(round), parts: a.parts}, nil
 }
 
 // encode serializes the parts for the nodes, once for all of them.

@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -15,31 +14,29 @@ func part(index, total uint32, data string) *conclavev1.RoundPart {
 }
 
 func TestAssemblyJoinsPartsInOrder(t *testing.T) {
+	round := voteRound("r", 3, 5)
+	raw, err := proto.Marshal(round)
+	must(t, err)
 	var a assembly
-	for i, text := range []string{"one ", "two ", "three"} {
+	for i, text := range []string{string(raw[:40]), string(raw[40:41]), string(raw[41:])} {
 		if a.complete() {
 			t.Fatalf("complete before part %d", i)
 		}
-		if err := a.add(part(uint32(i), 3, text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.add(part(uint32(i), 3, text)))
 	}
 	if !a.complete() {
 		t.Fatal("not complete after the last part")
 	}
-	p := a.payload()
-	if p.key != (roundKey{"r", 3}) || !bytes.Equal(p.data, []byte("one two three")) {
-		t.Fatalf("got %v %q", p.key, p.data)
+	p, err := a.payload()
+	must(t, err)
+	if p.key != (roundKey{"r", 3}) || !proto.Equal(p.round, round) {
+		t.Fatalf("got %v %v", p.key, p.round)
 	}
 	messages, err := p.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, m := range messages {
 		var got conclavev1.WorkResponse
-		if err := proto.Unmarshal(m, &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, proto.Unmarshal(m, &got))
 		if !proto.Equal(got.GetPart(), p.parts[i]) {
 			t.Errorf("part %d arrives as %v", i, got.GetPart())
 		}

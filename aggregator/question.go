@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -34,17 +32,9 @@ type cost struct {
 	queries, answered int64
 }
 
-// parseQuestion reads a round and checks it against its key and its run.
+// parseQuestion checks what a round asks against its run.
 func parseQuestion(p *payload, spec *runSpec, allowCoin bool) (question, error) {
-	var round conclavev1.Round
-	if err := proto.Unmarshal(p.data, &round); err != nil {
-		return nil, invalidf("round %d of run %q cannot be read: %w", p.key.number, p.key.run, err)
-	}
-	if round.GetRun() != p.key.run || round.GetNumber() != p.key.number {
-		return nil, invalidf("the parts say round %d of run %q, the round in them says round %d of run %q",
-			p.key.number, p.key.run, round.GetNumber(), round.GetRun())
-	}
-	switch q := round.GetQuestion().(type) {
+	switch q := p.round.GetQuestion().(type) {
 	case *conclavev1.Round_Vote:
 		return newVoteQuestion(q.Vote, spec, allowCoin)
 	case *conclavev1.Round_Sum:

@@ -49,13 +49,20 @@ func goodSpec() *conclavev1.RunSpec {
 
 const testSchema = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-func payloadOf(t *testing.T, key roundKey, round *conclavev1.Round) *payload {
+// parse reads a round as it comes from a student who says it is round key.
+func parse(t *testing.T, key roundKey, round *conclavev1.Round, spec *runSpec, allowCoin bool) (question, error) {
 	t.Helper()
 	raw, err := proto.Marshal(round)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &payload{key: key, data: raw}
+	var a assembly
+	must(t, a.add(&conclavev1.RoundPart{Run: key.run, Round: key.number, Parts: 1, Data: raw}))
+	p, err := a.payload()
+	if err != nil {
+		return nil, err
+	}
+	return parseQuestion(p, spec, allowCoin)
 }
 
 func TestParseQuestionRefuses(t *testing.T) {
@@ -84,7 +91,7 @@ func TestParseQuestionRefuses(t *testing.T) {
 		"no teacher":           {vote(func(q *conclavev1.VoteQuestion) { q.Teacher = nil }), "teacher.model", codes.InvalidArgument},
 		"unknown model":        {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Model = 9 }), "teacher.model", codes.InvalidArgument},
 		"hidden without units": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Model = conclavev1.TeacherSpec_MODEL_HIDDEN }), "teacher.hidden", codes.InvalidArgument},
-		"no vote kind":         {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Vote = 0 }), "teacher.vote", codes.InvalidArgument},
+		"no vote kind":         {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Vote = 0 }), "use relative, calibrated or plain", codes.InvalidArgument},
 		"coin":                 {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN }), "coin votes", codes.FailedPrecondition},
 		"no classes":           {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Classes = 0 }), "teacher.classes", codes.InvalidArgument},
 		"learning rate":        {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.LearningRate = nan }), "learning_rate", codes.InvalidArgument},
@@ -111,7 +118,7 @@ func TestParseQuestionRefuses(t *testing.T) {
 		"absurd scale":      {sum(2, 1<<33), "scale", codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parseQuestion(payloadOf(t, roundKey{"r", 1}, c.round), spec, true)
+			_, err := parse(t, roundKey{"r", 1}, c.round, spec, true)
 			if err == nil || !strings.Contains(err.Error(), c.want) || codeOf(err) != c.code {
 				t.Errorf("got %v (%v), want %v with %q", err, codeOf(err), c.code, c.want)
 			}
@@ -119,13 +126,13 @@ func TestParseQuestionRefuses(t *testing.T) {
 	}
 
 	t.Run("not a message", func(t *testing.T) {
-		_, err := parseQuestion(&payload{key: roundKey{"r", 1}, data: []byte{0xff}}, spec, true)
-		if codeOf(err) != codes.InvalidArgument {
+		a := assembly{key: roundKey{"r", 1}, parts: []*conclavev1.RoundPart{part(0, 1, "\xff")}}
+		if _, err := a.payload(); codeOf(err) != codes.InvalidArgument {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("good", func(t *testing.T) {
-		q, err := parseQuestion(payloadOf(t, roundKey{"r", 1}, vote(func(*conclavev1.VoteQuestion) {})), spec, false)
+		q, err := parse(t, roundKey{"r", 1}, vote(func(*conclavev1.VoteQuestion) {}), spec, false)
 		if err != nil || q.length() != 10 {
 			t.Errorf("got %v, %v", q, err)
 		}
@@ -137,7 +144,7 @@ func TestParseQuestionRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parseQuestion(payloadOf(t, roundKey{"r", 1}, sum(2, 1)), free, false); codeOf(err) != codes.FailedPrecondition {
+		if _, err := parse(t, roundKey{"r", 1}, sum(2, 1), free, false); codeOf(err) != codes.FailedPrecondition {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -154,7 +161,7 @@ func TestCoinVotesNeedTheOptionAndTheRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parseQuestion(payloadOf(t, roundKey{run: "r"}, round), spec, c.option); (err == nil) != c.want {
+		if _, err := parse(t, roundKey{run: "r"}, round, spec, c.option); (err == nil) != c.want {
 			t.Errorf("option %v, run %v: got %v", c.option, c.run, err)
 		}
 	}

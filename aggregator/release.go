@@ -103,7 +103,7 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 func (s *Server) stored(ctx context.Context, p *payload) (*conclavev1.Release, error) {
 	raw, entry, ok, err := s.store.Release(ctx, p.key.run, p.key.number)
 	if err != nil {
-		return nil, unavailablef("read the releases of run %q: %w", p.key.run, err)
+		return nil, fmt.Errorf("read the releases of run %q: %w", p.key.run, err)
 	}
 	if !ok {
 		return nil, nil

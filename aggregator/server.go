@@ -261,14 +261,15 @@ func (s *Server) dataset(name string) (*dataset, error) {
 }
 
 // markPresence notes in etcd that a node came or went. It informs operators
-// only, so a failure is logged and harms nothing.
+// only, so a failure is logged and harms nothing. When the server stops or
+// leadership is over, what was noted goes with the lease: not worth a word.
 func (s *Server) markPresence(d *dataset, n *node, mark func(context.Context, *coordinator.Leadership, coordinator.Node) error) {
 	ctx, cancel := context.WithTimeout(s.leading, presenceTimeout)
 	defer cancel()
 	err := mark(ctx, s.lead, coordinator.Node{
 		Dataset: d.record.Name, Site: n.id.site, Name: n.id.name, Teachers: n.teachers,
 	})
-	if err != nil {
+	if err != nil && s.draining.Err() == nil && !errors.Is(err, coordinator.ErrNotLeader) {
 		s.log.Warn("presence of a node not noted", zap.Stringer("node", n.id), zap.Error(err))
 	}
 }

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -123,7 +124,7 @@ func receiveRound(stream conclavev1.StudentService_AskServer) (*payload, error) 
 			return nil, err
 		}
 	}
-	return a.payload(), nil
+	return a.payload()
 }
 
 // await reports progress until the round is over.
@@ -190,7 +191,7 @@ func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, err
 	if p.key.number > 0 {
 		_, _, previous, err := s.store.Release(ctx, p.key.run, p.key.number-1)
 		if err != nil {
-			return nil, unavailablef("read the releases of run %q: %w", p.key.run, err)
+			return nil, fmt.Errorf("read the releases of run %q: %w", p.key.run, err)
 		}
 		if !previous {
 			rounds, _, err := s.standing(ctx, p.key.run, r.dataset)

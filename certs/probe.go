@@ -6,46 +6,75 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
+	"strings"
 	"time"
 )
 
 // ErrRejected: the other side does not accept our certificate.
 var ErrRejected = errors.New("certificate not accepted by the other side")
 
+// limits bound the steps of a probe.
+type limits struct {
+	dial, handshake time.Duration
+	verdict         time.Duration // the wait for a server that may have nothing to say
+}
+
 // Probe makes one connection to a server of this authority and tells whether
 // the two sides trust each other. gRPC reports a failed handshake only as
-// unavailable, as if the server were down; Probe tells the two apart. It
-// returns nil when the server cannot be reached at all: that passes.
+// unavailable, as if the server were down; Probe tells the two apart.
+//
+// It returns nil when they do, and also when nobody can tell: the server cannot
+// be reached, is silent, or has troubles of its own. All that may pass.
 func Probe(ctx context.Context, address string, config *tls.Config) error {
-	dialer := net.Dialer{Timeout: 5 * time.Second}
+	return probe(ctx, address, config, limits{dial: 5 * time.Second, handshake: 5 * time.Second, verdict: 2 * time.Second})
+}
+
+func probe(ctx context.Context, address string, config *tls.Config, within limits) error {
+	dialer := net.Dialer{Timeout: within.dial}
 	raw, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil
 	}
 	defer raw.Close()
-	conn := tls.Client(raw, config)
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return nil
-	}
-	err = conn.HandshakeContext(ctx)
-	if err == nil {
-		// In TLS 1.3 a server looks at the client's certificate after the
-		// client's handshake is done; its refusal is the first thing to read.
-		if err = conn.SetDeadline(time.Now().Add(2 * time.Second)); err == nil {
-			_, err = conn.Read(make([]byte, 1))
-		}
-	}
-	var op *net.OpError
+	defer context.AfterFunc(ctx, func() { raw.Close() })()
+	err = handshake(tls.Client(raw, config), within)
+	var alert *net.OpError
 	switch {
-	case errors.As(err, &op) && op.Op == "remote error":
-		return fmt.Errorf("%w (%w); ask the aggregator's operator for a certificate of its authority", ErrRejected, op.Err)
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return refusal(address, alert.Err)
 	case errors.Is(err, ErrForeign), errors.Is(err, ErrExpired), errors.Is(err, ErrWrongHost), errors.Is(err, ErrWrongRole), errors.Is(err, ErrNoIdentity):
 		return err
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("%s does not speak TLS: %w; name the aggregator's own port", address, err)
-	case err == nil, errors.Is(err, os.ErrDeadlineExceeded):
-		return nil
 	}
-	return nil // the connection broke; that passes
+	return nil // all is well, or the connection broke
+}
+
+// handshake returns what ended the handshake, or the server's verdict on our
+// certificate. In TLS 1.3 a server looks at that after the client's handshake is
+// done; its refusal is the first thing to read.
+func handshake(conn *tls.Conn, within limits) error {
+	if err := conn.SetDeadline(time.Now().Add(within.handshake)); err != nil {
+		return err
+	}
+	if err := conn.Handshake(); err != nil {
+		return err
+	}
+	if err := conn.SetDeadline(time.Now().Add(within.verdict)); err != nil {
+		return err
+	}
+	_, err := conn.Read(make([]byte, 1))
+	return err
+}
+
+// refusal gives the server's alert a meaning. crypto/tls tells alerts apart in
+// words only.
+func refusal(address string, alert error) error {
+	switch text := alert.Error(); {
+	case strings.Contains(text, "certificate"), strings.Contains(text, "access denied"):
+		return fmt.Errorf("%w (%w); ask the aggregator's operator for a certificate of its authority", ErrRejected, alert)
+	case strings.Contains(text, "internal error"):
+		return nil // its own files are not in order, and may be mended
+	}
+	return fmt.Errorf("%s refuses the connection: %w; name the aggregator's own port", address, alert)
 }

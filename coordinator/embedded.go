@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 )
 
@@ -43,7 +41,8 @@ type EmbeddedConfig struct {
 	// restarts: it holds the ledger, in a folder "etcd" of mode 0700. One
 	// process uses it at a time.
 	Dir string
-	// Logger gets etcd's errors; nil for none.
+	// Logger gets etcd's errors, without those that it logs at a start and a
+	// stop that went well; nil for none.
 	Logger *zap.Logger
 }
 
@@ -54,7 +53,7 @@ type Embedded struct {
 	unlock   func() error
 	server   *embed.Etcd
 	grpc     atomic.Pointer[grpc.Server] // set once etcd serves
-	failure  *failure
+	log      *etcdLog
 	socket   string // folder of the socket when it is not Dir
 
 	closeOnce sync.Once
@@ -77,7 +76,7 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 	if err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
-	e := &Embedded{dir: dir, failure: newFailure()}
+	e := &Embedded{dir: dir, log: newEtcdLog()}
 	if e.unlock, err = lockFolder(dir); err != nil {
 		return nil, err
 	}
@@ -92,7 +91,7 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 	}
 	e.endpoint = "unix://" + socket
 
-	config := embedConfig(dir, socket, e.failure.guard(c.Logger))
+	config := embedConfig(dir, socket, e.log.logger(c.Logger))
 	config.ServiceRegister = func(s *grpc.Server) { e.grpc.Store(s) }
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -104,9 +103,10 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 			return nil, fmt.Errorf("start etcd in %s: %w", dir, r.err)
 		}
 		e.server = r.server
-	case <-e.failure.done:
-		return nil, fmt.Errorf("start etcd in %s: %w; the folder may be damaged: restore it from a backup", dir, e.failure.err)
+	case <-e.log.failed:
+		return nil, fmt.Errorf("start etcd in %s: %w; the folder may be damaged: restore it from a backup", dir, e.log.err)
 	case <-ctx.Done():
+		e.log.closing.Store(true)
 		go abandon(started)
 		return nil, fmt.Errorf("start etcd in %s: it is not ready: %w; another program may hold its files, or the disk is slow", dir, ctx.Err())
 	}
@@ -115,8 +115,8 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 		return e, nil
 	case serr := <-e.server.Err():
 		err = serr
-	case <-e.failure.done:
-		err = e.failure.err
+	case <-e.log.failed:
+		err = e.log.err
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -176,13 +176,13 @@ func (e *Embedded) Endpoints() []string { return []string{e.endpoint} }
 
 // Failed is closed when etcd met an error after which it cannot go on, such as
 // a full disk. Calls to it time out from then on; Err says why.
-func (e *Embedded) Failed() <-chan struct{} { return e.failure.done }
+func (e *Embedded) Failed() <-chan struct{} { return e.log.failed }
 
 // Err is the reason after Failed was closed, nil before.
 func (e *Embedded) Err() error {
 	select {
-	case <-e.failure.done:
-		return e.failure.err
+	case <-e.log.failed:
+		return e.log.err
 	default:
 		return nil
 	}
@@ -199,6 +199,7 @@ func (e *Embedded) stop() error {
 	if e.server == nil {
 		return nil
 	}
+	e.log.closing.Store(true)
 	// etcd itself would wait seconds for watches that nobody ends.
 	force := time.AfterFunc(closeGrace, func() {
 		if s := e.grpc.Load(); s != nil {
@@ -268,38 +269,4 @@ func (e *Embedded) socketPath() (string, error) {
 		return "", fmt.Errorf("%s is too long a path for a socket; set TMPDIR to a shorter one", path)
 	}
 	return path, nil
-}
-
-// failure keeps etcd's fatal errors from ending the process.
-type failure struct {
-	once sync.Once
-	done chan struct{}
-	err  error // set before done is closed
-}
-
-func newFailure() *failure { return &failure{done: make(chan struct{})} }
-
-// guard returns a logger for etcd that passes errors on and turns fatal ones,
-// after which etcd expects not to return, into the end of the goroutine.
-func (f *failure) guard(log *zap.Logger) *zap.Logger {
-	if log == nil {
-		log = zap.NewNop()
-	} else {
-		log = log.WithOptions(zap.IncreaseLevel(zapcore.ErrorLevel))
-	}
-	return log.WithOptions(zap.WithFatalHook(f), zap.WithPanicHook(f))
-}
-
-// OnWrite implements zapcore.CheckWriteHook.
-func (f *failure) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
-	f.once.Do(func() {
-		f.err = errors.New("etcd: " + entry.Message)
-		for _, field := range fields {
-			if cause, ok := field.Interface.(error); ok && field.Type == zapcore.ErrorType {
-				f.err = fmt.Errorf("etcd: %s: %w", entry.Message, cause)
-			}
-		}
-		close(f.done)
-	})
-	runtime.Goexit()
 }

@@ -13,14 +13,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/conclave-dp/conclave/certs"
 )
@@ -213,34 +211,6 @@ func TestEmbeddedDamagedFolder(t *testing.T) {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
-	}
-}
-
-func TestFatalErrorsOfEtcdEndNoProcess(t *testing.T) {
-	for name, write := range map[string]func(*zap.Logger){
-		"fatal": func(log *zap.Logger) { log.Fatal("cannot go on", zap.Error(io.ErrShortWrite)) },
-		"panic": func(log *zap.Logger) { log.Panic("cannot go on", zap.Error(io.ErrShortWrite)) },
-	} {
-		core, logged := observer.New(zap.DebugLevel)
-		for _, log := range []*zap.Logger{nil, zap.New(core)} {
-			e := &Embedded{failure: newFailure()}
-			if e.Err() != nil {
-				t.Error("failed before it failed")
-			}
-			guarded := e.failure.guard(log)
-			guarded.Warn("not passed on")
-			returned := false
-			var wg sync.WaitGroup
-			wg.Go(func() { write(guarded); returned = true })
-			wg.Wait()
-			<-e.Failed()
-			if returned || !errors.Is(e.Err(), io.ErrShortWrite) {
-				t.Errorf("%s: returned %v, error %v", name, returned, e.Err())
-			}
-		}
-		if logged.Len() != 1 {
-			t.Errorf("%s: %d lines logged", name, logged.Len())
-		}
 	}
 }
 

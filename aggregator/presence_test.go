@@ -1,0 +1,79 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/conclave-dp/conclave/coordinator"
+)
+
+const notNoted = "presence of a node not noted"
+
+// A server that stops or was deposed lets its nodes go without a word about
+// their presence.
+func TestPresenceIsSilentAtTheEnd(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *cluster){
+		"a stop": func(t *testing.T, c *cluster) { must(t, c.stop()) },
+		"lost leadership": func(t *testing.T, c *cluster) {
+			other, err := coordinator.Open(within(t), coordinator.Config{Endpoints: c.server.embedded.Endpoints()})
+			must(t, err)
+			defer other.Close()
+			lead, err := other.Lead(within(t), c.config.Name, patience)
+			must(t, err)
+			<-c.server.leading.Done()
+			must(t, lead.Resign(within(t)))
+			if err := c.stop(); !errors.Is(err, ErrLeadershipLost) {
+				t.Errorf("Serve returned %v", err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core, logged := observer.New(zap.InfoLevel)
+			c := newCluster(t, Options{Logger: zap.New(core)})
+			d := c.dataset()
+			north := c.node(t, hello(d, "north", "a", 4), silent)
+			south := c.node(t, hello(d, "south", "a", 4), silent)
+			end(t, c)
+			<-north.ended
+			<-south.ended
+			if n := logged.FilterMessage("node left").Len(); n != 2 {
+				t.Errorf("%d nodes left", n)
+			}
+			for _, line := range logged.FilterMessage(notNoted).All() {
+				t.Errorf("said %v", line.ContextMap())
+			}
+		})
+	}
+}
+
+func TestPresenceNotNotedIsSaid(t *testing.T) {
+	for _, tc := range []struct {
+		err     error
+		said    int
+		stopped bool
+	}{
+		{nil, 0, false},
+		{coordinator.ErrUnavailable, 1, false},
+		{fmt.Errorf("mark node gone: %w", coordinator.ErrNotLeader), 0, false}, // deposed, and not told yet
+		{coordinator.ErrUnavailable, 0, true},
+	} {
+		core, logged := observer.New(zap.InfoLevel)
+		s := &Server{log: zap.New(core)}
+		s.leading, s.endLeading = context.WithCancelCause(t.Context())
+		s.draining, s.startDrain = context.WithCancelCause(s.leading)
+		if tc.stopped {
+			s.startDrain(errStopping)
+		}
+		s.markPresence(newDataset(coordinator.Dataset{}), liveNode("north", 4),
+			func(context.Context, *coordinator.Leadership, coordinator.Node) error { return tc.err })
+		if n := logged.FilterMessage(notNoted).Len(); n != tc.said {
+			t.Errorf("%v, stopped %v: said %d times, want %d", tc.err, tc.stopped, n, tc.said)
+		}
+		s.endLeading(errStopping)
+	}
+}

@@ -1,0 +1,223 @@
+package certs
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// listen serves every connection with serve until the test ends, and returns
+// the address.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				serve(conn)
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	return l.Addr().String()
+}
+
+// speaks is a server that says a byte once the handshake is done, as one of
+// HTTP/2 does, and then waits for the client to go.
+func speaks(config *tls.Config) func(net.Conn) {
+	return func(raw net.Conn) {
+		conn := tls.Server(raw, config)
+		if conn.Handshake() == nil {
+			_, _ = conn.Write([]byte{0})
+			awaitEnd(conn)
+		}
+	}
+}
+
+// awaitEnd returns when the other side closes.
+func awaitEnd(conn net.Conn) {
+	for buffer := make([]byte, 1024); ; {
+		if _, err := conn.Read(buffer); err != nil {
+			return
+		}
+	}
+}
+
+// agedCA is an authority of two days ago, with an aggregator "agg" that is good
+// and an aggregator and a node "old" that have expired.
+func agedCA(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "aged")
+	if err := createCA(dir, time.Now().Add(-48*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []Role{RoleAggregator, RoleNode} {
+		if err := issue(dir, Identity{role, "old"}, []string{"127.0.0.1"}, time.Hour, time.Now().Add(-47*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Issue(dir, RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// unchecked presents a certificate whatever it is, to whatever server.
+func unchecked(t *testing.T, f Files) *tls.Config {
+	t.Helper()
+	pair := must(tls.LoadX509KeyPair(f.Cert, f.Key))(t)
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: protocols,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
+	}
+}
+
+func TestProbe(t *testing.T) {
+	dir, other, aged := newCA(t), newCA(t), agedCA(t)
+	client := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "127.0.0.1"))(t)
+	good := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
+	foreign := must(ServerTLS(IssuedFiles(other, RoleAggregator, "agg")))(t)
+	elsewhere := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "aggregator.example"))(t)
+	old := must(ServerTLS(IssuedFiles(aged, RoleAggregator, "agg")))(t)
+
+	// A certificate that was good when it was loaded, two hours ago.
+	f := IssuedFiles(dir, RoleNode, "north")
+	expiring := must(newSource(f, 0, RoleNode))(t)
+	expiring.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	expired := client.Clone()
+	expired.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		m, err := expiring.current()
+		if err != nil {
+			return nil, err
+		}
+		return &m.pair, nil
+	}
+
+	expiredPair := IssuedFiles(aged, RoleAggregator, "old")
+	oldServer := unchecked(t, expiredPair)
+	oldServer.Certificates = []tls.Certificate{must(tls.LoadX509KeyPair(expiredPair.Cert, expiredPair.Key))(t)}
+	agedClient := must(ClientTLS(newNode(t, aged), "127.0.0.1"))(t)
+	impostor := &tls.Config{Certificates: []tls.Certificate{must(tls.LoadX509KeyPair(f.Cert, f.Key))(t)}}
+	broken := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no files") }}
+	tls12 := &tls.Config{Certificates: impostor.Certificates, MaxVersion: tls.VersionTLS12}
+
+	for _, tc := range []struct {
+		name   string
+		serve  func(net.Conn)
+		client *tls.Config
+		want   error  // nil: any error, or none where says is empty
+		says   string // part of the error
+	}{
+		{"good", speaks(good), client, nil, ""},
+		{"good, for a student", speaks(good), must(ClientTLS(IssuedFiles(dir, RoleStudent, "lab"), "127.0.0.1"))(t), nil, ""},
+
+		{"our certificate expired since it was loaded", speaks(good), expired, ErrExpired, "issue a new one"},
+		{"our certificate expired, says the server", speaks(old), unchecked(t, IssuedFiles(aged, RoleNode, "old")), ErrRejected, "expired certificate"},
+		{"our certificate is of another authority", speaks(good), unchecked(t, IssuedFiles(other, RoleNode, "north")), ErrRejected, "operator"},
+		{"no certificate", speaks(good), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, NextProtos: protocols}, ErrRejected, "certificate required"},
+
+		{"server of another authority", speaks(foreign), client, ErrForeign, "one authority on both sides"},
+		{"server's certificate expired", speaks(oldServer), agedClient, ErrExpired, "127.0.0.1"},
+		{"server of another name", speaks(good), elsewhere, ErrWrongHost, "aggregator.example"},
+		{"a node plays the server", speaks(impostor), client, ErrWrongRole, ""},
+
+		{"no TLS", func(c net.Conn) {
+			_, _ = bufio.NewReader(c).Peek(1)
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			awaitEnd(c)
+		}, client, nil, "does not speak TLS"},
+		{"TLS 1.2 only", speaks(tls12), client, nil, "refuses the connection"},
+
+		{"server with troubles of its own", speaks(broken), client, nil, ""},
+		{"server that hangs up", func(net.Conn) {}, client, nil, ""},
+		{"server that hangs up after the handshake", func(c net.Conn) { _ = tls.Server(c, good).Handshake() }, client, nil, ""},
+		// These two return only because Probe gives up.
+		{"server that is silent after the handshake", func(c net.Conn) {
+			conn := tls.Server(c, good)
+			_ = conn.Handshake()
+			awaitEnd(conn)
+		}, client, nil, ""},
+		{"server that says nothing", awaitEnd, client, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			err := Probe(t.Context(), listen(t, tc.serve), tc.client)
+			switch {
+			case tc.want == nil && tc.says == "":
+				if err != nil {
+					t.Errorf("got %v", err)
+				}
+			case err == nil:
+				t.Error("no error")
+			case tc.want != nil && !errors.Is(err, tc.want), !strings.Contains(err.Error(), tc.says):
+				t.Errorf("got %v, want %v that says %q", err, tc.want, tc.says)
+			}
+		})
+	}
+}
+
+// newNode issues a node "north" and returns its files.
+func newNode(t *testing.T, dir string) Files {
+	t.Helper()
+	if err := Issue(dir, RoleNode, "north", nil, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	return IssuedFiles(dir, RoleNode, "north")
+}
+
+func TestProbeServerDown(t *testing.T) {
+	client := must(ClientTLS(IssuedFiles(newCA(t), RoleNode, "north"), "127.0.0.1"))(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	for _, address := range []string{closed, "nowhere.invalid:1", "no port"} {
+		if err := Probe(t.Context(), address, client); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// A caller that goes away is not held up by a server that says nothing, before
+// the handshake or after it. With these limits nothing else would end the probe.
+func TestProbeEndsWithItsContext(t *testing.T) {
+	dir := newCA(t)
+	client := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "127.0.0.1"))(t)
+	good := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
+	for name, serve := range map[string]func(net.Conn) net.Conn{
+		"before": func(c net.Conn) net.Conn { return c },
+		"after": func(c net.Conn) net.Conn {
+			conn := tls.Server(c, good)
+			_ = conn.Handshake()
+			return conn
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		address := listen(t, func(c net.Conn) {
+			conn := serve(c)
+			cancel()
+			awaitEnd(conn)
+		})
+		if err := probe(ctx, address, client, limits{time.Hour, time.Hour, time.Hour}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -68,6 +68,57 @@ func TestAggregatorDiesAroundCharge(t *testing.T) {
 	}
 }
 
+// The same with the program as it is shipped: when etcd has charged a round, and
+// its outcome is still on the way to the aggregator, the aggregator is killed.
+func TestAggregatorKilledBetweenChargeAndAnswer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	etcd := newExternalEtcd(c, "60s")
+	between := freeAddress(t)
+	proxy := newChargeProxy(t, between, etcd.address)
+	file := c.aggregatorFile(settings{"etcd": "{endpoints: ['http://" + between + "']}"})
+	aggregator := c.startAggregator(file)
+	aggregator.awaitLog("listening", nil)
+	auditor, audited := audit(t, etcd.endpoint())
+	north, south := c.startSites()
+	j := job{name: "between", rounds: 16, quorum: 0.9}
+	runFile, out := c.runFile(j), c.out(j.name)
+
+	var student *process
+	for death := range 3 {
+		held := proxy.arm()
+		if death == 0 { // at the very first charge
+			student = c.startStudent(c.studentFile(runFile, out))
+		}
+		var round uint64
+		aggregator.await("a charge", func() bool {
+			select {
+			case round = <-held:
+				return true
+			default:
+				return false
+			}
+		})
+		aggregator.await("the charge in etcd", func() bool { return auditor.charged() == int(round)+1 })
+		aggregator.kill()
+		if slices.ContainsFunc(aggregator.logged("released"), func(l logLine) bool { return l.Round >= round }) {
+			t.Errorf("the aggregator had heard of the charge of round %d", round)
+		}
+		proxy.reset()
+		aggregator = c.startAggregator(file)
+		awaitRound(aggregator, round+2)
+	}
+	finish(t, student, out, j)
+	c.repeat(runFile, out, j)
+	audited()
+	if n := auditor.charged(); n != j.rounds+1 {
+		t.Errorf("%d releases were charged, want %d", n, j.rounds+1)
+	}
+	for _, p := range []*process{north, south, aggregator, etcd.process} {
+		p.stop()
+	}
+}
+
 // The aggregator is killed at random moments, during its start as well as in
 // the middle of rounds, and started again at once. Nobody else is touched: the
 // nodes come back, and two students that ask the same run side by side finish by

@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/aggregator"
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline/pategan"
+	"github.com/conclave-dp/conclave/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/student"
+	"github.com/conclave-dp/conclave/teacher"
+)
+
+// The size of the cluster that is measured.
+const (
+	benchTeachers = 1000
+	benchFeatures = 30
+	benchRecords  = 6 // of each teacher
+	benchQueries  = 64
+)
+
+// BenchmarkRoundTrip is one round from the student's question to its release,
+// all told: student, aggregator with an embedded etcd, and one node with 1,000
+// teachers in this process, over TLS on loopback. The question is serialized and
+// sent, the teachers train, vote and are saved, the votes are counted and noised,
+// and the release is charged and synced to disk.
+//
+// CPU-ms/teacher is the figure to watch: processor time of the process, over all
+// cores, for one teacher and round. What the student learns from the release is
+// not part of it.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		change func(*conclavev1.TeacherSpec)
+	}{
+		{"defaults", func(*conclavev1.TeacherSpec) {}}, // of pategan
+		{"steps30", func(s *conclavev1.TeacherSpec) { s.Steps = 30 }},
+		{"plain30", func(s *conclavev1.TeacherSpec) { s.Steps, s.Features = 30, conclavev1.TeacherSpec_FEATURES_PLAIN }},
+		{"hidden16", func(s *conclavev1.TeacherSpec) { s.Model, s.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 16 }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			client := benchCluster(b)
+			spec := defaultTeacher()
+			c.change(spec)
+			rng := rand.New(rand.NewPCG(1, 2))
+			number := uint64(0)
+			ask := func() {
+				r := &conclavev1.Round{Run: "bench", Number: number, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
+					Teacher: spec, AnswerClasses: 2,
+				}}}
+				v := r.GetVote()
+				v.Training, v.TrainingClasses = benchRows(rng, pategan.DefaultOptions().Teacher.Training)
+				v.Queries, v.QueryClasses = benchRows(rng, benchQueries)
+				release, err := client.Ask(b.Context(), r, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if release.GetTeachers() != benchTeachers || len(release.GetVotes().GetLabels()) != benchQueries {
+					b.Fatalf("round %d: %d labels by %d teachers", number, len(release.GetVotes().GetLabels()), release.GetTeachers())
+				}
+				number++
+			}
+			ask() // makes the teachers
+			before := cpuTime(b)
+			for b.Loop() {
+				ask()
+			}
+			used := cpuTime(b) - before
+			b.ReportMetric(1e3*used.Seconds()/float64(b.N)/benchTeachers, "CPU-ms/teacher")
+		})
+	}
+}
+
+// cpuTime is the processor time this process has used.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func defaultTeacher() *conclavev1.TeacherSpec {
+	o := pategan.DefaultOptions().Teacher
+	return &conclavev1.TeacherSpec{
+		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE,
+		Features: conclavev1.TeacherSpec_FEATURES_STANDARD, Classes: 2,
+		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: 1,
+	}
+}
+
+// benchRows draws generated records and their classes.
+func benchRows(rng *rand.Rand, rows int) (*conclavev1.Tensor, []uint32) {
+	values := make([]float32, rows*benchFeatures)
+	for i := range values {
+		values[i] = rng.Float32()
+	}
+	classes := make([]uint32, rows)
+	for i := range classes {
+		classes[i] = rng.Uint32N(2)
+	}
+	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), benchFeatures}, Data: nn.Bytes(values)}, classes
+}
+
+// benchCluster runs an aggregator and a node until the benchmark ends, opens a
+// run that can pay for every round, and returns its student.
+func benchCluster(b *testing.B) *student.Client {
+	dir, err := os.MkdirTemp("", "e2e") // short, for etcd's socket
+	check(b, err)
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	schema, data := benchData(b, dir)
+
+	a := aggregator.DefaultConfig()
+	a.Listen, a.TLS = "127.0.0.1:0", certs.IssuedFiles(built.certs, certs.RoleAggregator, "aggregator")
+	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
+	a.Datasets = []aggregator.DatasetConfig{{
+		Name: dataset, SchemaSHA256: schema.SHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1000, Delta: 1e-5},
+	}}
+	server, err := aggregator.New(b.Context(), a, aggregator.Options{})
+	check(b, err)
+	b.Cleanup(func() { check(b, server.Close()) })
+
+	t := teacher.DefaultConfig()
+	t.Dataset, t.Site, t.Teachers = dataset, "north", benchTeachers
+	t.Schema, t.Data, t.State = filepath.Join(dir, "schema.yaml"), data, filepath.Join(dir, "node")
+	t.TLS = certs.IssuedFiles(built.certs, certs.RoleNode, "north")
+	site, err := teacher.ReadSite(t)
+	check(b, err)
+	node, err := site.Node(server.Addr().String(), zap.NewNop())
+	check(b, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var roles errgroup.Group
+	roles.Go(func() error { return node.Run(ctx) })
+	roles.Go(func() error { return server.Serve(ctx) })
+	b.Cleanup(func() {
+		cancel()
+		check(b, roles.Wait())
+	})
+
+	s := student.DefaultConfig()
+	s.Aggregator, s.Dataset, s.Run = server.Addr().String(), dataset, "run.yaml"
+	s.TLS = certs.IssuedFiles(built.certs, certs.RoleStudent, "lab")
+	client, err := student.Dial(s, zap.NewNop())
+	check(b, err)
+	b.Cleanup(func() { client.Close() })
+	_, err = client.OpenRun(ctx, &conclavev1.RunSpec{
+		Name: "bench", Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema.SHA256, Epsilon: 100, Delta: 1e-5,
+		Unit: "record", Guarantee: "data-independent", Teachers: benchTeachers, Quorum: 1, DeadlineSeconds: 60,
+		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 1000, WholeHistogram: true},
+	})
+	check(b, err)
+	return client
+}
+
+// benchData writes a schema of numbers and a table for all teachers.
+func benchData(b *testing.B, dir string) (*partition.Schema, string) {
+	text := "label: y\ncolumns:\n"
+	var table bytes.Buffer
+	for i := range benchFeatures {
+		text += fmt.Sprintf("  - {name: x%d, kind: continuous, lower: 0, upper: 1}\n", i)
+		fmt.Fprintf(&table, "x%d,", i)
+	}
+	text += "  - {name: y, kind: binary}\n"
+	table.WriteString("y\n")
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range benchTeachers * benchRecords {
+		for range benchFeatures {
+			fmt.Fprintf(&table, "%.6f,", rng.Float64())
+		}
+		fmt.Fprintf(&table, "%d\n", rng.IntN(2))
+	}
+	path, data := filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "data.csv")
+	check(b, os.WriteFile(path, []byte(text), 0o600))
+	check(b, os.WriteFile(data, table.Bytes(), 0o600))
+	schema, err := partition.LoadSchema(path)
+	check(b, err)
+	return schema, data
+}
+
+func check(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}

@@ -48,9 +48,9 @@ func openStore(t testing.TB, c Config) *Store {
 
 func leadAs(t testing.TB, s *Store, name string) *Leadership {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	l, err := s.Lead(ctx, name, 10*time.Second)
+	l, err := s.Lead(ctx, name, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/privacy"
 )
 
@@ -89,7 +90,7 @@ func codeOf(err error) codes.Code {
 		errors.Is(err, coordinator.ErrForeignManifest),
 		errors.As(err, &mismatch):
 		return codes.FailedPrecondition
-	case errors.Is(err, coordinator.ErrBadName), errors.Is(err, coordinator.ErrTooLarge):
+	case errors.Is(err, coordinator.ErrBadName), errors.Is(err, coordinator.ErrTooLarge), errors.Is(err, gnmax.ErrParameter):
 		return codes.InvalidArgument
 	case errors.Is(err, coordinator.ErrCorrupt):
 		return codes.DataLoss // asking again cannot help, unlike for most of Internal

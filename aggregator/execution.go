@@ -191,7 +191,7 @@ func (e *execution) mayAnswer(n *node) error {
 // overflows returns the first entry whose sum would leave the range in which
 // noise can be added safely, -1 when there is none.
 func overflows(sum, add []int64) int {
-	const limit = int64(1) << 62
+	const limit = int64(1) << 61 // as package gnmax has it
 	for i, v := range add {
 		if v > limit-sum[i] {
 			return i

@@ -131,7 +131,7 @@ func TestStep(t *testing.T) {
 }
 
 func TestSumsDoNotOverflow(t *testing.T) {
-	const limit = int64(1) << 62
+	const limit = int64(1) << 61
 	for _, c := range []struct {
 		sum, add int64
 		want     int

@@ -20,6 +20,8 @@ type question interface {
 	// fits says whether the answer of a node with so many teachers can be sent
 	// in one message.
 	fits(teachers uint32) error
+	// largest is the most bytes that the stored release can have.
+	largest() int
 	// worst is the most that the release can cost.
 	worst() []privacy.Event
 	// answer draws the release from the summed counts and writes it to r.

@@ -45,7 +45,18 @@ func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec) (*classCounts, err
 	if epsilon == 0 {
 		return nil, refusedf("run %q was opened without class_share_epsilon, so it cannot pay for class counts", spec.pb.GetName())
 	}
+	if err := checkLaplace(int64(c.GetScale()), epsilon); err != nil {
+		return nil, fmt.Errorf("class counts of run %q at scale %d: %w; lower the scale, or open a run with a larger class_share_epsilon",
+			spec.pb.GetName(), c.GetScale(), err)
+	}
 	return &classCounts{classes: int(c.GetClasses()), scale: c.GetScale(), epsilon: epsilon}, nil
+}
+
+// checkLaplace says whether counts in a unit can be released for epsilon, by a
+// draw that is thrown away: found out at the release, it would be too late.
+func checkLaplace(unit int64, epsilon float64) error {
+	_, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, unit, epsilon)
+	return err
 }
 
 func (q *classCounts) purpose() string { return "class-share" }

@@ -9,8 +9,8 @@ import (
 )
 
 // Bounds of a vote question. They keep every message below gRPC's 4 MiB, every
-// release below the 1.5 MiB that etcd takes, and the noise of a round within
-// seconds.
+// release, however its noise falls, below coordinator.MaxRelease, and the noise
+// of a round within seconds.
 const (
 	maxFeatures      = 1 << 20
 	maxQueries       = 1 << 16
@@ -155,7 +155,9 @@ func (q *voteQuestion) answer(src *gnmax.Source, counts []int64, r *conclavev1.R
 		answered++
 		out.Labels[i] = int32(a.Winner)
 		if q.whole {
-			copy(out.Histogram[i*q.classes:(i+1)*q.classes], a.Noisy)
+			for class, v := range a.Noisy {
+				out.Histogram[i*q.classes+class] = clampNoisyVotes(v)
+			}
 		}
 	}
 	r.Answer = &conclavev1.Release_Votes{Votes: out}

@@ -58,7 +58,7 @@ func (s *Server) execute(e *execution) (*conclavev1.Release, error) {
 // here on the round is not given up when the server stops; it ends when
 // leadership does.
 func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
-	release := &conclavev1.Release{Run: e.key.run, Round: e.key.number, Teachers: e.takenPart(), QuestionSha256: e.digest[:]}
+	release := e.newRelease()
 	cost, err := e.question.answer(gnmax.NewSource(), e.counts, release)
 	if err != nil {
 		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)

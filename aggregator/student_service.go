@@ -87,6 +87,13 @@ func (s *studentService) checkRun(spec *runSpec, d coordinator.Dataset) error {
 		return refusedf("run %q wants epsilon %v, dataset %q has a budget of %v in all; lower the run's epsilon",
 			name, spec.budget.Epsilon, d.Name, d.Budget.Epsilon)
 	}
+	// Here and not where stored specs are read, so that a run of an earlier
+	// version can still be closed.
+	if epsilon := spec.pb.GetClassShareEpsilon(); epsilon > 0 {
+		if err := checkLaplace(1, epsilon); err != nil {
+			return fmt.Errorf("run %q: class_share_epsilon: %w; raise it", name, err)
+		}
+	}
 	return nil
 }
 
@@ -208,6 +215,9 @@ func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, err
 	parts, err := p.encode()
 	if err != nil {
 		return nil, err
+	}
+	if err := s.store.CheckRoom(ctx, p.key.run, q.largest()); err != nil {
+		return nil, fmt.Errorf("round %d: %w", p.key.number, err)
 	}
 	e := newExecution(p, r.spec, r.dataset, q, parts)
 	if err := r.dataset.reserve(ctx, s.store, e); err != nil {

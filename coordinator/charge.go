@@ -12,9 +12,10 @@ import (
 	"github.com/conclave-dp/conclave/privacy"
 )
 
-// MaxRelease is the largest release in bytes. With base64, the ledger entry and
-// the totals it stays under the 1.5 MiB that every etcd accepts in a request.
-const MaxRelease = 768 << 10
+// MaxRelease is the largest release in bytes. With base64 it takes 1.33 MiB of
+// the 1.5 MiB that every etcd accepts in a request; [Store.CheckRoom] says
+// whether the totals fit beside it.
+const MaxRelease = 1 << 20
 
 // Charge is a release and what it costs.
 type Charge struct {
@@ -24,8 +25,8 @@ type Charge struct {
 	// Events are the mechanisms used, as they are to stand in the ledger.
 	Events            []privacy.Event
 	Queries, Answered int64
-	// Release is what is stored and handed out: at most MaxRelease bytes. The
-	// ledger entry holds its SHA-256.
+	// Release is what is stored and handed out: at most MaxRelease bytes, and
+	// at most what CheckRoom was asked for. The ledger entry holds its SHA-256.
 	Release []byte
 }
 
@@ -51,8 +52,9 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: the release is empty", op, c.Round, c.Run)
 	}
 	if len(c.Release) > MaxRelease {
-		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: %w: the release has %d bytes, at most %d can be stored; ask fewer queries in a round",
-			op, c.Round, c.Run, ErrTooLarge, len(c.Release), MaxRelease)
+		// CheckRoom finds this before noise is drawn. The size of a release
+		// depends on its noise and what is under it, so it is not told.
+		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: %w; ask fewer queries in a round", op, c.Round, c.Run, ErrTooLarge)
 	}
 	sum := sha256.Sum256(c.Release)
 	var release []byte

@@ -1,0 +1,53 @@
+package coordinator
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// What there is room for can be charged, and what there is none for is refused
+// before: the bound is kept near what etcd takes.
+func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	if err := c.store.CheckRoom(ctx, "first", MaxRelease); err != nil {
+		t.Errorf("the largest release: %v", err)
+	}
+	if err := c.store.CheckRoom(ctx, "first", MaxRelease+1); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a larger release: %v", err)
+	}
+	if err := c.store.CheckRoom(ctx, "nobody", 1); !errors.Is(err, ErrNoRun) {
+		t.Errorf("no run: %v", err)
+	}
+	// A run whose own record takes much of a request.
+	wide := testRun("wide")
+	wide.Spec = bytes.Repeat([]byte{1}, 400<<10)
+	if _, err := c.store.OpenRun(ctx, c.lead, wide); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store.CheckRoom(ctx, "wide", MaxRelease); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "fewer queries") {
+		t.Errorf("beside a large record: %v", err)
+	}
+	size := MaxRelease
+	for c.store.CheckRoom(ctx, "wide", size) != nil {
+		size -= 16 << 10
+	}
+	charge := testCharge("wide", 0, "")
+	charge.Release = bytes.Repeat([]byte{0xff}, size)
+	if _, _, err := c.store.Charge(ctx, c.lead, charge); err != nil {
+		t.Errorf("a release of %d bytes, for which there is room: %v", size, err)
+	}
+}
+
+// The size of a release depends on its noise and the votes under it.
+func TestARefusedChargeDoesNotTellItsSize(t *testing.T) {
+	c := newCluster(t)
+	charge := testCharge("first", 0, "")
+	charge.Release = make([]byte, MaxRelease+12345)
+	_, _, err := c.store.Charge(t.Context(), c.lead, charge)
+	if !errors.Is(err, ErrTooLarge) || strings.ContainsAny(strings.ReplaceAll(err.Error(), "round 0", ""), "0123456789") {
+		t.Errorf("error %v", err)
+	}
+}

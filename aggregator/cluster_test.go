@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // cluster is an aggregator on loopback TLS with an embedded etcd, both real,
 // and the certificates of the test's own nodes and students.
@@ -227,6 +227,7 @@ type testNode struct {
 	ended     chan struct{}
 	err       error // why the stream ended, after ended is closed
 	rounds    chan *conclavev1.Round
+	attempts  chan uint64 // of the rounds
 	withdrawn chan *conclavev1.Withdraw
 }
 
@@ -234,7 +235,7 @@ type answerFunc func(*conclavev1.Round) []*conclavev1.WorkRequest
 
 func hello(dataset, site, name string, teachers uint32) *conclavev1.Hello {
 	return &conclavev1.Hello{
-		Protocol: 1, Dataset: dataset, Site: site, Node: name, Teachers: teachers,
+		Protocol: 2, Dataset: dataset, Site: site, Node: name, Teachers: teachers,
 		SchemaSha256: testSchema, Unit: "record", Manifest: "fingerprint-" + site + "-" + name,
 	}
 }
@@ -262,7 +263,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) 
 	must(t, stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}}))
 	n := &testNode{
 		stream: stream, cancel: cancel, welcomed: make(chan struct{}), ended: make(chan struct{}),
-		rounds: make(chan *conclavev1.Round, 10000), withdrawn: make(chan *conclavev1.Withdraw, 10000),
+		rounds: make(chan *conclavev1.Round, 10000), attempts: make(chan uint64, 10000), withdrawn: make(chan *conclavev1.Withdraw, 10000),
 	}
 	go n.work(answer)
 	t.Cleanup(n.leave)
@@ -300,8 +301,10 @@ func (n *testNode) work(answer answerFunc) {
 				return
 			}
 			raw = nil
+			n.attempts <- m.GetAttempt()
 			n.rounds <- round
 			for _, reply := range answer(round) {
+				reply.Attempt = m.GetAttempt()
 				if n.stream.Send(reply) != nil {
 					break
 				}

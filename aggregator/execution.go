@@ -29,6 +29,7 @@ const (
 // thus come in any order.
 type execution struct {
 	key      roundKey
+	attempt  uint64 // no other execution of this server has it
 	digest   [32]byte
 	spec     *runSpec
 	dataset  *dataset
@@ -58,9 +59,10 @@ type execution struct {
 	err     error
 }
 
-func newExecution(p *payload, spec *runSpec, d *dataset, q question, parts []encoded) *execution {
+func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q question, parts []encoded) *execution {
 	return &execution{
 		key:       p.key,
+		attempt:   attempt,
 		digest:    p.digest,
 		spec:      spec,
 		dataset:   d,
@@ -337,7 +339,7 @@ func (e *execution) takenPart() uint32 {
 // withdraw tells the nodes that were asked and did not answer that the round
 // is over.
 func (e *execution) withdraw() error {
-	message, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
+	message, err := encode(&conclavev1.WorkResponse{Attempt: e.attempt, Message: &conclavev1.WorkResponse_Withdraw{
 		Withdraw: &conclavev1.Withdraw{Run: e.key.run, Round: e.key.number},
 	}})
 	if err != nil {

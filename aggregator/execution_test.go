@@ -21,7 +21,7 @@ func testExecution(t *testing.T) *execution {
 	spec, err := newRunSpec(goodSpec()) // 8 teachers, a quorum of 4, 5 s
 	must(t, err)
 	q := &voteQuestion{queries: 2, classes: 2, mechanism: spec.mechanism}
-	return newExecution(&payload{key: roundKey{"r", 0}}, spec, nil, q, []encoded{{1}})
+	return newExecution(&payload{key: roundKey{"r", 0}}, 1, spec, nil, q, []encoded{{1}})
 }
 
 func answerOf(e *execution, n *node) *conclavev1.WorkRequest {

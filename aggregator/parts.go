@@ -95,10 +95,10 @@ func (a *assembly) payload() (*payload, error) {
 }
 
 // encode serializes the parts for the nodes, once for all of them.
-func (p *payload) encode() ([]encoded, error) {
+func (p *payload) encode(attempt uint64) ([]encoded, error) {
 	out := make([]encoded, len(p.parts))
 	for i, part := range p.parts {
-		m, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: part}})
+		m, err := encode(&conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part}})
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func TestAssemblyJoinsPartsInOrder(t *testing.T) {
 	if p.key != (roundKey{"r", 3}) || !proto.Equal(p.round, round) {
 		t.Fatalf("got %v %v", p.key, p.round)
 	}
-	messages, err := p.encode()
+	messages, err := p.encode(7)
 	must(t, err)
 	for i, m := range messages {
 		var got conclavev1.WorkResponse

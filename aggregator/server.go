@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -77,6 +78,7 @@ type Server struct {
 	startDrain   context.CancelCauseFunc
 	executionsMu sync.Mutex // orders the start of an execution and of the drain
 	executions   sync.WaitGroup
+	attempts     atomic.Uint64  // numbers executions
 	streams      sync.WaitGroup // goroutines of node streams
 	closeOnce    sync.Once
 	closeErr     error

@@ -212,14 +212,15 @@ func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, err
 	if err != nil {
 		return nil, err
 	}
-	parts, err := p.encode()
+	attempt := s.attempts.Add(1)
+	parts, err := p.encode(attempt)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.store.CheckRoom(ctx, p.key.run, q.largest()); err != nil {
 		return nil, fmt.Errorf("round %d: %w", p.key.number, err)
 	}
-	e := newExecution(p, r.spec, r.dataset, q, parts)
+	e := newExecution(p, attempt, r.spec, r.dataset, q, parts)
 	if err := r.dataset.reserve(ctx, s.store, e); err != nil {
 		return nil, err
 	}

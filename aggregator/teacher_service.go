@@ -14,7 +14,7 @@ import (
 
 const (
 	// protocolVersion is the version of the exchange a hello must name.
-	protocolVersion = 1
+	protocolVersion = 2
 	// maxNodeTeachers bounds the teachers of one node.
 	maxNodeTeachers = 1 << 16
 	// helloTimeout bounds the wait for a hello; a stream that never says one
@@ -179,6 +179,11 @@ func (s *teacherService) handle(d *dataset, n *node, m *conclavev1.WorkRequest, 
 		// Late answers are part of normal work: the round was over before the
 		// withdrawal arrived.
 		log.Debug("answer to a round that is not open")
+		return nil
+	}
+	if m.GetAttempt() != e.attempt {
+		// The round was given up and asked again, perhaps with another question.
+		log.Info("answer to an earlier question of the round dropped", zap.String("run", key.run))
 		return nil
 	}
 	if err := e.take(n, m); err != nil {

@@ -14,6 +14,7 @@ const maxWaiting = 8
 type task struct {
 	run      string
 	round    uint64
+	attempt  uint64 // names the asking; the answer brings it back
 	question *question
 	refusal  error
 }

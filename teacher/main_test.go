@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // smallSchema has five features and two classes.
 const smallSchema = `columns:

@@ -15,7 +15,7 @@ import (
 )
 
 // protocol is the version of the wire contract this node speaks.
-const protocol = 1
+const protocol = 2
 
 type workStream = conclavev1.TeacherService_WorkClient
 
@@ -96,7 +96,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		if q == nil && err == nil {
 			return nil
 		}
-		return in.put(ctx, task{run: p.Run, round: p.Round, question: q, refusal: err})
+		return in.put(ctx, task{run: p.Run, round: p.Round, attempt: m.Attempt, question: q, refusal: err})
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		in.withdraw(w.Run, w.Round)
@@ -115,6 +115,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		var answer *conclavev1.WorkRequest
 		if answer, err = n.answer(t.question); err == nil {
 			n.log.Debug("answered", zap.String("run", t.run), zap.Uint64("round", t.round), zap.Duration("took", time.Since(start)))
+			answer.Attempt = t.attempt
 			return answer
 		}
 	}
@@ -123,7 +124,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	if errors.Is(err, errState) {
 		reason = errState.Error() // the names of the site's files stay here
 	}
-	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{
+	return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Refusal{
 		Refusal: &conclavev1.Refusal{Run: t.run, Round: t.round, Reason: reason},
 	}}
 }

@@ -29,7 +29,11 @@ type WorkRequest struct {
 	//	*WorkRequest_Votes
 	//	*WorkRequest_Sum
 	//	*WorkRequest_Refusal
-	Message       isWorkRequest_Message `protobuf_oneof:"message"`
+	Message isWorkRequest_Message `protobuf_oneof:"message"`
+	// attempt is that of the parts that are answered. A round may be given up and
+	// its number asked again with another question; an answer that comes late
+	// must not count for that one.
+	Attempt       uint64 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -107,6 +111,13 @@ func (x *WorkRequest) GetRefusal() *Refusal {
 	return nil
 }
 
+func (x *WorkRequest) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 type isWorkRequest_Message interface {
 	isWorkRequest_Message()
 }
@@ -142,7 +153,10 @@ type WorkResponse struct {
 	//	*WorkResponse_Welcome
 	//	*WorkResponse_Part
 	//	*WorkResponse_Withdraw
-	Message       isWorkResponse_Message `protobuf_oneof:"message"`
+	Message isWorkResponse_Message `protobuf_oneof:"message"`
+	// attempt names one asking of a round, for a part or its withdrawal. It never
+	// repeats on a stream, is above 0 and says nothing else; answers bring it back.
+	Attempt       uint64 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -211,6 +225,13 @@ func (x *WorkResponse) GetWithdraw() *Withdraw {
 	return nil
 }
 
+func (x *WorkResponse) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 type isWorkResponse_Message interface {
 	isWorkResponse_Message()
 }
@@ -236,11 +257,12 @@ func (*WorkResponse_Withdraw) isWorkResponse_Message() {}
 
 // Hello introduces a node. The site must be the one its certificate names.
 type Hello struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Protocol uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Dataset  string                 `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	Site     string                 `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
-	Node     string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// protocol is 2. Nodes of protocol 1 do not bring back the attempt.
+	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Dataset  string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	Site     string `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
+	Node     string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	// teachers is the number of teachers (= partitions) the node hosts.
 	Teachers     uint32 `protobuf:"varint,5,opt,name=teachers,proto3" json:"teachers,omitempty"`
 	SchemaSha256 string `protobuf:"bytes,6,opt,name=schema_sha256,json=schemaSha256,proto3" json:"schema_sha256,omitempty"`
@@ -718,17 +740,19 @@ var File_conclave_v1_teacher_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/teacher.proto\x12\vconclave.v1\"\xc8\x01\n" +
+	"\x19conclave/v1/teacher.proto\x12\vconclave.v1\"\xe2\x01\n" +
 	"\vWorkRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.conclave.v1.HelloH\x00R\x05hello\x12*\n" +
 	"\x05votes\x18\x02 \x01(\v2\x12.conclave.v1.VotesH\x00R\x05votes\x12$\n" +
 	"\x03sum\x18\x03 \x01(\v2\x10.conclave.v1.SumH\x00R\x03sum\x120\n" +
-	"\arefusal\x18\x04 \x01(\v2\x14.conclave.v1.RefusalH\x00R\arefusalB\t\n" +
-	"\amessage\"\xae\x01\n" +
+	"\arefusal\x18\x04 \x01(\v2\x14.conclave.v1.RefusalH\x00R\arefusal\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\x04R\aattemptB\t\n" +
+	"\amessage\"\xc8\x01\n" +
 	"\fWorkResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x04part\x18\x02 \x01(\v2\x16.conclave.v1.RoundPartH\x00R\x04part\x123\n" +
-	"\bwithdraw\x18\x03 \x01(\v2\x15.conclave.v1.WithdrawH\x00R\bwithdrawB\t\n" +
+	"\bwithdraw\x18\x03 \x01(\v2\x15.conclave.v1.WithdrawH\x00R\bwithdraw\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattemptB\t\n" +
 	"\amessage\"\xd6\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +

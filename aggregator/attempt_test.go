@@ -1,0 +1,81 @@
+package aggregator
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// A node that answers a question late, after the round was given up and asked
+// again with another question, does not answer that one: its votes are for other
+// records. Laplace noise with lambda 40 changes a count with a chance below 1e-17.
+func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
+	c := newCluster(t, Options{})
+	student := c.student(t)
+	vote := func(class int) answerFunc { return votes(8, func(_, _ int) int { return class }) }
+	for name, late := range map[string]answerFunc{
+		"an answer": vote(0),
+		"a refusal": func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+			return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Refusal{
+				Refusal: &conclavev1.Refusal{Run: r.GetRun(), Round: r.GetNumber(), Reason: "no"}}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := c.dataset()
+			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
+				s.Epsilon = 90
+				s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 40, WholeHistogram: true}
+			})
+			node := c.node(t, hello(d, "north", "a", 8), silent)
+			first := voteRound(spec.Name, 0, 1)
+			second := proto.Clone(first).(*conclavev1.Round)
+			second.GetVote().QueryClasses[0] = 1
+
+			// The student asks, and is gone.
+			asking, cancel := context.WithCancel(within(t))
+			gone := make(chan error, 1)
+			go func() {
+				_, err := student.ask(asking, first, nil)
+				gone <- err
+			}()
+			<-node.rounds
+			firstAttempt := <-node.attempts
+			cancel()
+			wantStatus(t, <-gone, codes.Canceled)
+			e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
+			eventually(t, "a round that nobody waits for", e.idle)
+
+			// It comes back with another question, and the node is behind.
+			released := make(chan *conclavev1.Release, 1)
+			go func() {
+				r, err := student.ask(within(t), second, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				released <- r
+			}()
+			<-node.rounds
+			secondAttempt := <-node.attempts
+			if firstAttempt == secondAttempt || firstAttempt == 0 {
+				t.Errorf("attempts %d and %d", firstAttempt, secondAttempt)
+			}
+			send := func(answer answerFunc, to *conclavev1.Round, attempt uint64) {
+				for _, reply := range answer(to) {
+					reply.Attempt = attempt
+					must(t, node.stream.Send(reply))
+				}
+			}
+			send(late, first, firstAttempt)
+			send(vote(0), first, 0) // a node that brings nothing back
+			send(vote(1), second, secondAttempt)
+			r := <-released
+			if v := r.GetVotes(); r.GetTeachers() != 8 || v.GetLabels()[0] != 1 || v.GetHistogram()[0] != 0 || v.GetHistogram()[1] != 8 {
+				t.Errorf("the release is %v; want the 8 votes of the second question", r)
+			}
+		})
+	}
+}

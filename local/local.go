@@ -240,7 +240,8 @@ func readSites(configs []teacher.Config) ([]*teacher.Site, error) {
 	return sites, nil
 }
 
-// newNodes makes the sites' nodes, which keep their manifests from now on.
+// newNodes makes the sites' nodes, which keep their manifests once they are
+// welcomed.
 func newNodes(sites []*teacher.Site, address string, log *zap.Logger) ([]*teacher.Node, error) {
 	var nodes []*teacher.Node
 	for _, s := range sites {

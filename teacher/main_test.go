@@ -71,8 +71,17 @@ func smallConfig(t testing.TB, teachers int) Config {
 	return c
 }
 
-// start makes a node from a table as a process that starts does.
+// start makes a node from a table as a process that starts does, as the
+// aggregator has welcomed it.
 func start(t testing.TB, c Config, table *partition.Table) *Node {
+	t.Helper()
+	n := unknown(t, c, table)
+	must(t, n.keepManifest())
+	return n
+}
+
+// unknown makes a node that no aggregator has welcomed yet.
+func unknown(t testing.TB, c Config, table *partition.Table) *Node {
 	t.Helper()
 	site, err := NewSite(c, table)
 	must(t, err)

@@ -22,6 +22,8 @@ type Node struct {
 	seed uint64
 	// manifest says which partitions the teachers were trained on.
 	manifest *partition.Manifest
+	// kept is set once the manifest is known to be stored.
+	kept bool
 	// examples holds each teacher's encoded records by class.
 	examples []nn.Examples
 	// numbers lists the features that are numbers, standard is the space for
@@ -90,7 +92,3 @@ func nodeSeed(site, node string) uint64 {
 	sum := sha256.Sum256([]byte("conclave/teacher/draws/1/" + site + "/" + node))
 	return binary.BigEndian.Uint64(sum[:8])
 }
-
-// Fingerprint returns the keyed fingerprint of the node's partition manifest,
-// the only thing about the partitions that leaves the node.
-func (n *Node) Fingerprint() string { return n.manifest.Fingerprint }

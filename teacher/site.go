@@ -50,8 +50,8 @@ func NewSite(cfg Config, table *partition.Table) (*Site, error) {
 		return nil, err
 	}
 	s := &Site{cfg: cfg, table: table}
-	stored, err := partition.LoadManifest(s.manifestPath())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	stored, err := loadManifest(s.manifestPath())
+	if err != nil {
 		return nil, err
 	}
 	switch _, err := os.Stat(s.keyPath()); {
@@ -105,8 +105,9 @@ func (s *Site) divide() (err error) {
 }
 
 // Node makes the node that answers to the aggregator at an address, host:port.
-// The first node of a site makes the state folder, the partition key and the
-// manifest.
+// The first node of a site makes the state folder and the partition key, which
+// says nothing of the configuration. The manifest, which binds the node to its
+// configuration and its data, is kept once the aggregator has welcomed it.
 func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	if err := checkAddress(aggregator); err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 			return nil, err
 		}
 	}
-	if err := keepManifest(s.manifestPath(), s.manifest); err != nil {
+	if _, err := checkManifest(s.manifestPath(), s.manifest); err != nil {
 		return nil, err
 	}
 	cfg := s.cfg
@@ -132,21 +133,5 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	return newNode(cfg, s.table, s.assignment, s.manifest, log), nil
 }
 
-// keepManifest stores the manifest at the first start and compares it with the
-// stored one later.
-func keepManifest(path string, m *partition.Manifest) error {
-	stored, err := partition.LoadManifest(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m.Save(path)
-	}
-	if err != nil {
-		return err
-	}
-	if err := m.CheckAgainst(stored); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
 func (s *Site) keyPath() string      { return filepath.Join(s.cfg.State, "partition.key") }
-func (s *Site) manifestPath() string { return filepath.Join(s.cfg.State, "manifest.json") }
+func (s *Site) manifestPath() string { return manifestPath(s.cfg.State) }

@@ -52,14 +52,14 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 	first := start(t, c, table)
 	stored, err := partition.LoadManifest(filepath.Join(c.State, "manifest.json"))
 	must(t, err)
-	if stored.Fingerprint != first.Fingerprint() || stored.Partitions != 4 {
-		t.Errorf("the manifest of %d partitions has fingerprint %s, the node %s", stored.Partitions, stored.Fingerprint, first.Fingerprint())
+	if stored.Fingerprint != first.manifest.Fingerprint || stored.Partitions != 4 {
+		t.Errorf("the manifest of %d partitions has fingerprint %s, the node %s", stored.Partitions, stored.Fingerprint, first.manifest.Fingerprint)
 	}
-	if again := start(t, c, table); again.Fingerprint() != first.Fingerprint() {
+	if again := start(t, c, table); again.manifest.Fingerprint != first.manifest.Fingerprint {
 		t.Error("a second start has another fingerprint")
 	}
 	other := smallConfig(t, 4)
-	if start(t, other, table).Fingerprint() == first.Fingerprint() {
+	if start(t, other, table).manifest.Fingerprint == first.manifest.Fingerprint {
 		t.Error("another key has the same fingerprint: it tells about the records")
 	}
 	for name, change := range map[string]func(*Config) *partition.Table{
@@ -108,7 +108,7 @@ func TestASiteIsCheckedAgainAtItsStart(t *testing.T) {
 	must(t, os.RemoveAll(c.State))
 	n, err := early.Node(c.Aggregator, zap.NewNop())
 	must(t, err)
-	if again := start(t, c, table); again.Fingerprint() != n.Fingerprint() {
+	if again := start(t, c, table); again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("the manifest is not that of the key")
 	}
 }

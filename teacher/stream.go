@@ -49,6 +49,9 @@ func (n *Node) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if errors.Is(err, errManifest) {
+			return err
+		}
 		if refused(err) {
 			return fmt.Errorf("%w: %s", ErrRefused, status.Convert(err).Message())
 		}

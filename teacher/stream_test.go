@@ -42,7 +42,7 @@ func TestTeachersSurviveAReconnect(t *testing.T) {
 	j.leave <- status.Error(codes.Unavailable, "gone")
 
 	j = f.next()
-	if j.hello.String() != hello.String() || hello.Manifest != n.Fingerprint() {
+	if j.hello.String() != hello.String() || hello.Manifest != n.manifest.Fingerprint {
 		t.Errorf("it came back as %v, before %v", j.hello, hello)
 	}
 	if again := j.votes(voteRound("r", 2)); !bytes.Equal(again, last) {

@@ -89,6 +89,9 @@ func (n *Node) receive(ctx context.Context, stream workStream, in *inbox) error 
 func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *assembly, in *inbox) error {
 	switch {
 	case m.GetWelcome() != nil:
+		if err := n.keepManifest(); err != nil {
+			return err
+		}
 		n.log.Info("joined", zap.String("aggregator", m.GetWelcome().Aggregator), zap.Int("teachers", n.cfg.Teachers))
 	case m.GetPart() != nil:
 		p := m.GetPart()

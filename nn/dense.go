@@ -101,9 +101,6 @@ func NewMLP(rng *rand.Rand, widths ...int) (*MLP, error) {
 // In returns the input width, Out the output width.
 func (m *MLP) In() int { return m.layers[0].in }
 
-// Out returns the output width.
-func (m *MLP) Out() int { return m.layers[len(m.layers)-1].out }
-
 // Forward returns the outputs for n records, shape [n, Out]. The slice is
 // valid until the next Forward.
 func (m *MLP) Forward(x []float32, n int) []float32 {

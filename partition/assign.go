@@ -56,15 +56,3 @@ func tooFew(digests []digest, wanted int) bool {
 	}
 	return true
 }
-
-// Rows are the rows of partition p in the order of the table. It looks at all
-// rows; ask for each partition once.
-func (a *Assignment) Rows(p int) []int {
-	var rows []int
-	for row, of := range a.Of {
-		if of == p {
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}

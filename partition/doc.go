@@ -10,7 +10,7 @@
 //	assigned, err := partition.Assign(key, table, 200, "record")
 //	encoder := partition.NewEncoder(schema)
 //	encoded := encoder.Encode(table)            // rows x encoder.Width() numbers, and a class per row
-//	rows := assigned.Rows(17)                   // the rows of teacher 17
+//	teacher := assigned.Of[17]                  // the teacher of row 17
 //
 // # The schema
 //

@@ -74,9 +74,6 @@ func NewEncoder(s *Schema) *Encoder {
 // Width is the number of features of a row.
 func (e *Encoder) Width() int { return e.width }
 
-// Schema is the schema the encoder was made for.
-func (e *Encoder) Schema() *Schema { return e.schema }
-
 // Heads are the groups of features in order; together they are all of them.
 func (e *Encoder) Heads() []Head { return append([]Head(nil), e.heads...) }
 

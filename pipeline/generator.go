@@ -75,9 +75,6 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 // start, no query would tell teachers apart.
 const initialSpread = 3
 
-// Spec returns the generator's shape, Width the number of features.
-func (g *Generator) Spec() GeneratorSpec { return g.spec }
-
 // Width returns the number of features of a record.
 func (g *Generator) Width() int { return g.width }
 

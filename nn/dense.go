@@ -98,10 +98,10 @@ func NewMLP(rng *rand.Rand, widths ...int) (*MLP, error) {
 	return m, nil
 }
 
-// In returns the input width, Out the output width.
+// In returns the input width.
 func (m *MLP) In() int { return m.layers[0].in }
 
-// Forward returns the outputs for n records, shape [n, Out]. The slice is
+// Forward returns the outputs for n records, shape [n, outputs]. The slice is
 // valid until the next Forward.
 func (m *MLP) Forward(x []float32, n int) []float32 {
 	if len(x) != n*m.In() {

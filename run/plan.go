@@ -23,7 +23,8 @@ type Plan struct {
 }
 
 // NewPlan chooses the number of labels and the least noise that the budget
-// allows for them, unless the spec sets either.
+// allows for them, unless the spec sets either. It refuses what could not be
+// asked, before a run is open or anything is spent.
 func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 	o := s.PATEGAN
 	budget, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta)
@@ -35,7 +36,7 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 		p.Labels = pategan.LabelsFor(s.Privacy.Epsilon, s.Teachers)
 	}
 	p.Rounds = (p.Labels + o.Queries - 1) / o.Queries
-	classShare := []privacy.Event{{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon, Count: 1}}
+	classShare := p.classShare()
 	p.Mechanism = &conclavev1.Mechanism{WholeHistogram: o.Release == "histogram"}
 	switch o.Mechanism {
 	case pategan.LNMax:
@@ -67,6 +68,9 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 			p.Mechanism.Threshold = o.Threshold * float64(s.Teachers)
 		}
 		p.Mechanism.Sigma = sigma
+	}
+	if err := p.checkFeasible(s, budget); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
@@ -17,22 +16,11 @@ import (
 // charged is what the ledger will hold when all of a plan's labels are answered.
 func charged(t *testing.T, p *Plan, labels int64) []privacy.Event {
 	t.Helper()
-	var m gnmax.Mechanism
-	var err error
-	switch p.Mechanism.Kind {
-	case conclavev1.Mechanism_KIND_LNMAX:
-		m, err = gnmax.NewLNMax(p.Mechanism.Lambda, p.Mechanism.WholeHistogram)
-	case conclavev1.Mechanism_KIND_GNMAX:
-		m, err = gnmax.NewGNMax(p.Mechanism.Sigma, p.Mechanism.WholeHistogram)
-	case conclavev1.Mechanism_KIND_CONFIDENT_GNMAX:
-		m, err = gnmax.NewConfident(p.Mechanism.Threshold, p.Mechanism.SigmaThreshold, p.Mechanism.Sigma, p.Mechanism.WholeHistogram)
-	default:
-		t.Fatalf("mechanism %v", p.Mechanism)
-	}
+	m, err := p.mechanism()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(m.Worst(labels), privacy.Event{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon, Count: 1})
+	return append(m.Worst(labels), p.classShare()...)
 }
 
 func tinySchema(t *testing.T) *partition.Schema {
@@ -174,5 +162,44 @@ func TestShareNoise(t *testing.T) {
 		if got := (&Plan{Mechanism: c.mechanism}).shareNoise(100); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%v: noise %v, want %v", c.mechanism, got, c.want)
 		}
+	}
+}
+
+// What the aggregator would refuse later is refused before a run is open.
+func TestPlansThatCannotBeAskedAreRefused(t *testing.T) {
+	schema := tinySchema(t)
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		want   []string // nothing: the plan works
+	}{
+		"tiny epsilon":     {func(s *Spec) { s.Privacy.Epsilon = 1e-5 }, []string{"pategan.class_share: 0.02", "privacy.epsilon 1e-05", "raise either"}},
+		"tiny class share": {func(s *Spec) { s.PATEGAN.ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
+		"tiny epsilon, large class share": {func(s *Spec) {
+			s.Privacy.Epsilon, s.PATEGAN.ClassShare = 1e-5, 0.5
+		}, nil},
+		"no noise with lnmax":      {func(s *Spec) { s.PATEGAN.Mechanism, s.PATEGAN.Noise = pategan.LNMax, 50 }, []string{"pategan.noise: 50", "64 queries", "lower pategan.noise"}},
+		"little noise with gnmax":  {func(s *Spec) { s.PATEGAN.Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "raise pategan.noise"}},
+		"little noise, few labels": {func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Labels = 10, 2 }, nil},
+		"noise for a part only":    {func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Labels = 60, 100000 }, nil},
+		"too much noise":           {func(s *Spec) { s.PATEGAN.Noise = 1e12 }, []string{"sigma", "noise"}},
+		"lambda too small":         {func(s *Spec) { s.PATEGAN.Mechanism, s.PATEGAN.Noise = pategan.LNMax, 1e-13 }, []string{"lambda", "pategan.noise"}},
+		"no noise on the threshold": {func(s *Spec) {
+			s.PATEGAN.Mechanism, s.PATEGAN.ThresholdNoise, s.PATEGAN.Noise = pategan.ConfidentGNMax, 1e-3, 100
+		}, []string{"sigma", "noise"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := DefaultSpec()
+			s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
+			c.change(&s)
+			_, err := NewPlan(&s, schema)
+			if (err != nil) != (c.want != nil) {
+				t.Fatalf("error %v", err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
 	}
 }

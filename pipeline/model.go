@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,10 +34,19 @@ type Model struct {
 	encoder *partition.Encoder
 }
 
+// ModelFiles are the files of the model folder dir.
+func ModelFiles(dir string) []string {
+	return []string{filepath.Join(dir, modelFile), filepath.Join(dir, schemaFile), filepath.Join(dir, weightsFile)}
+}
+
+// modelJSON binds the other two files to each other: weights under another
+// schema would draw rows that mean nothing.
 type modelJSON struct {
-	Format    int           `json:"format"`
-	Generator GeneratorSpec `json:"generator"`
-	Shares    []float64     `json:"class_shares"`
+	Format        int           `json:"format"`
+	Generator     GeneratorSpec `json:"generator"`
+	Shares        []float64     `json:"class_shares"`
+	SchemaSHA256  string        `json:"schema_sha256"`
+	WeightsSHA256 string        `json:"weights_sha256"` // of the weights file's bytes, hex
 }
 
 // NewModel puts a model together.
@@ -72,31 +84,38 @@ func Shares(counts []float64) []float64 {
 	return shares
 }
 
-// Save writes the model folder.
+// Save writes the model folder, model.json last.
 func (m *Model) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the model folder: %w", err)
 	}
 	t := nn.NewTensors()
 	t.Add("", m.Generator.Net.Params())
-	if err := nn.SaveTensors(filepath.Join(dir, weightsFile), t); err != nil {
-		return err
+	var weights bytes.Buffer
+	if err := nn.WriteTensors(&weights, t); err != nil {
+		return fmt.Errorf("encode %s: %w", weightsFile, err)
 	}
-	// Like the rest of the folder, the weights are to be shared.
-	if err := os.Chmod(filepath.Join(dir, weightsFile), 0o644); err != nil {
-		return fmt.Errorf("save the model's weights: %w", err)
-	}
-	raw, err := json.MarshalIndent(modelJSON{Format: 1, Generator: m.Generator.spec, Shares: m.Shares}, "", "  ")
+	raw, err := json.MarshalIndent(modelJSON{
+		Format: 1, Generator: m.Generator.spec, Shares: m.Shares,
+		SchemaSHA256: m.Schema.SHA256, WeightsSHA256: sha256Hex(weights.Bytes()),
+	}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", modelFile, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, modelFile), append(raw, '\n'), 0o644); err != nil {
-		return fmt.Errorf("save the model: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, schemaFile), m.Schema.Raw(), 0o644); err != nil {
-		return fmt.Errorf("save the model's schema: %w", err)
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{weightsFile, weights.Bytes()}, {schemaFile, m.Schema.Raw()}, {modelFile, append(raw, '\n')}} {
+		if err := os.WriteFile(filepath.Join(dir, f.name), f.content, 0o644); err != nil {
+			return fmt.Errorf("save the model: %w", err)
+		}
 	}
 	return nil
+}
+
+func sha256Hex(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
 }
 
 // LoadModel reads a model folder.
@@ -112,9 +131,15 @@ func LoadModel(dir string) (*Model, error) {
 	if j.Format != 1 {
 		return nil, fmt.Errorf("%s: format %d is not known to this version; update it", filepath.Join(dir, modelFile), j.Format)
 	}
+	if j.SchemaSHA256 == "" || j.WeightsSHA256 == "" {
+		return nil, fmt.Errorf("%s: schema_sha256 or weights_sha256 is missing, so that nothing says which files it belongs to; train the model again", filepath.Join(dir, modelFile))
+	}
 	schema, err := partition.LoadSchema(filepath.Join(dir, schemaFile))
 	if err != nil {
 		return nil, err
+	}
+	if schema.SHA256 != j.SchemaSHA256 {
+		return nil, changed(dir, schemaFile)
 	}
 	const limit = 1 << 16 // keeps a damaged file from asking for all memory
 	if s := j.Generator; s.Noise > limit || s.Hidden > limit || s.Layers > 64 || s.Classes > limit {
@@ -124,14 +149,26 @@ func LoadModel(dir string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := nn.LoadTensors(filepath.Join(dir, weightsFile))
+	weights, err := os.ReadFile(filepath.Join(dir, weightsFile))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load model: %w; copy the whole model folder again", err)
+	}
+	if sha256Hex(weights) != j.WeightsSHA256 {
+		return nil, changed(dir, weightsFile)
+	}
+	t, err := nn.ReadTensors(bytes.NewReader(weights))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, weightsFile), err)
 	}
 	if err := t.CopyTo("", g.Net.Params()); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return NewModel(schema, g, j.Shares)
+}
+
+func changed(dir, name string) error {
+	return fmt.Errorf("%s: the file was changed since the model was trained: its SHA-256 is not the one in %s; copy the model folder again, do not edit it",
+		filepath.Join(dir, name), modelFile)
 }
 
 // AnyClass asks Sample for classes in their released shares.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -102,32 +103,77 @@ func TestShares(t *testing.T) {
 
 func TestLoadModelRefusesDamage(t *testing.T) {
 	m := testModel(t, 0.7, 0.3)
-	for name, c := range map[string]struct {
-		file, content string
+	const spec, shares = `{"noise": 4, "hidden": 8, "layers": 2, "classes": 2}`, `[0.7, 0.3]`
+	// model is a model.json with the right digests.
+	model := func(format int, spec, shares string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			weights, err := os.ReadFile(filepath.Join(dir, weightsFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, dir, modelFile, fmt.Sprintf(`{"format": %d, "generator": %s, "class_shares": %s, "schema_sha256": %q, "weights_sha256": %q}`,
+				format, spec, shares, m.Schema.SHA256, sha256Hex(weights)))
+		}
+	}
+	file := func(name, content string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) { write(t, dir, name, content) }
+	}
+	for _, c := range []struct {
+		name, says string // says nothing: it is as it should be
+		damage     func(t *testing.T, dir string)
 	}{
-		"not JSON":        {"model.json", "{"},
-		"other format":    {"model.json", `{"format": 2, "generator": {"noise": 4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.3]}`},
-		"too large":       {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 900000000, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.3]}`},
-		"negative":        {"model.json", `{"format": 1, "generator": {"noise": -4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.3]}`},
-		"other shape":     {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 9, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.3]}`},
-		"shares above 1":  {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [0.7, 0.7]}`},
-		"a share below 0": {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [1.5, -0.5]}`},
-		"one share":       {"model.json", `{"format": 1, "generator": {"noise": 4, "hidden": 8, "layers": 2, "classes": 2}, "class_shares": [1]}`},
-		"no schema":       {"schema.yaml", ""},
-		"no weights":      {"generator.safetensors", ""},
+		{"nothing", "", model(1, spec, shares)},
+		{"not JSON", "model.json", file(modelFile, "{")},
+		{"other format", "format 2", model(2, spec, shares)},
+		{"too large", "too large", model(1, strings.Replace(spec, "8", "900000000", 1), shares)},
+		{"negative", "-4", model(1, strings.Replace(spec, "4", "-4", 1), shares)},
+		{"other shape", "values, want", model(1, strings.Replace(spec, "8", "9", 1), shares)},
+		{"shares above 1", "class shares", model(1, spec, "[0.7, 0.7]")},
+		{"a share below 0", "class share", model(1, spec, "[1.5, -0.5]")},
+		{"one share", "class shares", model(1, spec, "[1]")},
+		{"no digests", "schema_sha256 or weights_sha256 is missing", file(modelFile, `{"format": 1, "generator": `+spec+`, "class_shares": `+shares+`}`)},
+		{"no schema", "schema.yaml", file(schemaFile, "")},
+		{"an edited schema", "schema.yaml: the file was changed", func(t *testing.T, dir string) {
+			write(t, dir, schemaFile, string(m.Schema.Raw())+"# harmless\n")
+		}},
+		{"no weights", "generator.safetensors: the file was changed", file(weightsFile, "")},
+		{"other weights", "generator.safetensors: the file was changed", func(t *testing.T, dir string) {
+			raw, err := os.ReadFile(filepath.Join(dir, weightsFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw[len(raw)-1] ^= 1
+			write(t, dir, weightsFile, string(raw))
+		}},
 	} {
 		dir := filepath.Join(t.TempDir(), "model")
 		if err := m.Save(dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := LoadModel(dir); err == nil {
-			t.Errorf("%s: no error", name)
+		c.damage(t, dir)
+		_, err := LoadModel(dir)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: error is %v, want %q", c.name, err, c.says)
 		}
 	}
 	if _, err := LoadModel(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty folder: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, weightsFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadModel(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder without weights: %v", err)
+	}
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

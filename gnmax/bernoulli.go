@@ -2,11 +2,6 @@ package gnmax
 
 import "math/bits"
 
-// bernoulli is true with probability n/d, for 0 <= n <= d.
-func (d *draws) bernoulli(n, denominator uint64) bool {
-	return d.uniform(denominator) < n
-}
-
 // bernoulliExpFraction is true with probability exp(-n/denominator), for
 // n <= denominator (Canonne, Kamath, Steinke 2020, Algorithm 1, first case).
 //
@@ -14,10 +9,13 @@ func (d *draws) bernoulli(n, denominator uint64) bool {
 // until one fails, at toss K. K > k has probability gamma^k/k!, so that K is
 // odd with probability 1 - gamma + gamma²/2 - ... = exp(-gamma).
 func (d *draws) bernoulliExpFraction(n, denominator uint64) bool {
+	if n == denominator {
+		return d.bernoulliExpOne()
+	}
 	for k := uint64(1); k < maxRepeats; k++ {
 		// gamma/k as two independent coins: the product of the denominators
 		// need not fit.
-		if (k > 1 && d.uniform(k) != 0) || !d.bernoulli(n, denominator) {
+		if (k > 1 && d.uniform(k) != 0) || d.uniform(denominator) >= n {
 			return k%2 == 1
 		}
 		if d.err != nil {
@@ -28,13 +26,52 @@ func (d *draws) bernoulliExpFraction(n, denominator uint64) bool {
 	return false
 }
 
-// bernoulliExp is true with probability exp(-(hi 2^64 + lo)/denominator), for
-// hi < denominator (the same, second case): e^-gamma is as many factors e^-1 as
-// gamma has whole parts, and one for the rest.
+// bernoulliExpOne is true with probability exp(-1). It is the case gamma = 1,
+// where K > k has probability 1/k!: one number below 7! tells which of the first
+// seven tosses failed, if one did.
+func (d *draws) bernoulliExpOne() bool {
+	const all = 5040 // 7!
+	switch x := d.uniform(all); {
+	case x >= all/2: // K = 2
+		return false
+	case x >= all/6: // K = 3
+		return true
+	case x >= all/24:
+		return false
+	case x >= all/120:
+		return true
+	case x >= all/720:
+		return false
+	case x >= 1: // K = 7
+		return true
+	}
+	for k := uint64(8); k < maxRepeats && d.err == nil; k++ {
+		if d.uniform(k) != 0 {
+			return k%2 == 1
+		}
+	}
+	d.fail(errBroken)
+	return false
+}
+
+// bernoulliExp is true with probability exp(-(hi 2^64 + lo)/denominator) (the
+// same, second case): e^-gamma is as many factors e^-1 as gamma has whole parts,
+// and one for the rest.
 func (d *draws) bernoulliExp(hi, lo, denominator uint64) bool {
-	whole, rest := bits.Div64(hi, lo, denominator)
-	for ; whole > 0; whole-- {
-		if d.err != nil || !d.bernoulliExpFraction(1, 1) {
+	if hi == 0 && lo < denominator {
+		return d.bernoulliExpFraction(lo, denominator)
+	}
+	// A quotient that does not fit is above maxRepeats, and so it is never used.
+	whole, rest := uint64(maxRepeats), uint64(0)
+	if hi < denominator {
+		whole, rest = bits.Div64(hi, lo, denominator)
+	}
+	for i := uint64(0); i < whole; i++ {
+		if !d.bernoulliExpOne() {
+			return false
+		}
+		if i+1 == maxRepeats {
+			d.fail(errBroken)
 			return false
 		}
 	}

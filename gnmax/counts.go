@@ -22,16 +22,17 @@ func LaplaceCounts(src *Source, counts []int64, unit int64, epsilon float64) ([]
 	if err != nil {
 		return nil, fmt.Errorf("laplace counts: %w", err)
 	}
-	noisy := make([]int64, len(counts))
 	for i, c := range counts {
 		if c < -maxCount || c > maxCount {
 			return nil, fmt.Errorf("%w: count %d is too large", ErrHistogram, i)
 		}
-		x, err := src.DiscreteLaplace(scale)
-		if err != nil {
-			return nil, err
-		}
-		noisy[i] = c + x
+	}
+	noisy := make([]int64, len(counts))
+	if err := src.DiscreteLaplaces(noisy, scale); err != nil {
+		return nil, err
+	}
+	for i, c := range counts {
+		noisy[i] += c
 	}
 	return noisy, nil
 }

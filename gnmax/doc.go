@@ -1,9 +1,10 @@
-// Package gnmax adds exact noise to private counts and decides votes with it.
+// Package gnmax adds exact noise to private numbers and decides votes with it.
 //
-// Start with [NewSource] and one of the mechanisms [NewGNMax], [NewConfident]
-// and [NewLNMax]; [LaplaceCounts] is for counts that are not votes. A mechanism
-// answers one query from one histogram of votes, and names the events of
-// package privacy that the answer costs.
+// Start with [NewSource] and a mechanism: [NewGNMax], [NewConfident] and
+// [NewLNMax] decide votes, [NewGaussianSum] releases sums of bounded vectors
+// (which [Encode] makes), [NewExponential] selects by score, and [LaplaceCounts]
+// is for counts that are not votes. Each names the events of package privacy
+// that its answers cost, and says in its comment why that is enough.
 //
 // # Exact
 //
@@ -19,8 +20,8 @@
 //
 // The ledger charges for continuous Gaussian noise of standard deviation sigma,
 // because its composition is known exactly. The noise drawn is the discrete
-// Gaussian of variance sigma² + 1/8, and moving it by a whole number d is never
-// easier to see than moving N(0, sigma²) by d. Why:
+// Gaussian of variance sigma² + 1/8 (sigma² + 5 from sigma 256 on), and moving it
+// by a whole number d is never easier to see than moving N(0, sigma²) by d. Why:
 //
 // Let Q(m) = P[X >= m] and z(m) the normal quantile with P[N(0,1) > z(m)] =
 // Q(m). The likelihood ratio of X and X+1 is monotone, so the best tests
@@ -32,17 +33,50 @@
 //
 //	sup over m of z(m) - z(m-1)  <=  1/sigma.
 //
-// With s² the variance parameter, the centre has z(m) - z(m-1) about
-// (1 + 1/(24 s²))/s and the far tail (m about 4.5 s²) about (1 + 0.025/s²)/s.
-// As 1/sqrt(s² - 1/8) is (1 + 1/(16 s²))/s and more, 1/8 covers both with room.
-// A test computes the supremum for sigma from 1 to 300 and far into the tail.
-// Smaller sigma are refused. Since each release is 1/sigma-GDP per unit moved,
-// Gaussian DP composes them like continuous ones, adaptively too.
+// Below sigma = 256 it is computed. With s² the variance parameter, the centre
+// has z(m) - z(m-1) about (1 + 1/(24 s²))/s and the far tail (m about 4.5 s²)
+// about (1 + 0.025/s²)/s. As 1/sqrt(s² - 1/8) is (1 + 1/(16 s²))/s and more, 1/8
+// covers both with room. A test computes the supremum for many sigma from 1 on
+// and far into the tail. Smaller sigma are refused.
+//
+// From 256 to 2^29, where fixed-point sums live, float64 could not show so small
+// a difference, and a margin of 5, which costs nothing there, allows a proof.
+// Round y to the whole number x with probability exp(-(x-y)²/8)/Z(y). By Poisson
+// summation Z(y) is sqrt(8 pi) up to a factor 1±h, h = 2.01 exp(-8 pi²) <
+// 1.1e-34. If Z were constant, then Y ~ N(0, s²-4), rounded so, would have
+// exactly the distribution of X, since convolution adds variances; as it is, the
+// probabilities of any event and of its complement differ by factors within
+// exp(±2.3e-34). Rounding is post-processing: rounded Y and rounded Y+1 are
+// 1/sqrt(s²-4)-GDP. A factor exp(±eta) on both sides of an event moves its
+// normal quantile by at most 2 sqrt(pi/2) eta (Mills' ratio is sqrt(pi/2) at 0
+// and falls), once for X and once for X+1. Hence
+//
+//	z(m) - z(m-1)  <=  1/sqrt(s²-4) + 2e-33  <=  1/sigma,
+//
+// because 1/sigma - 1/sqrt(sigma²+1) >= 1/(2 (sigma²+1)^1.5) > 1e-27.
+//
+// # Larger moves and vectors
+//
+// Nothing above needs a move by 1. For a vector whose entries move by whole
+// numbers d_1, d_2, ... under independent noise, entry j is |d_j|/sigma-GDP, and
+// the product of these trade-off functions is that of their composition: the
+// vector is ||d||/sigma-GDP with the L2 norm (Dong, Roth, Su 2019, Theorem 3.2
+// and Corollary 3.3). No finer lattice and no more noise is needed than for one
+// vote, as long as all moves are whole: this is why vectors are rounded before
+// they are added, and why sigma counts in whole steps. Releases compose in the
+// same way, adaptively too. Rényi and concentrated DP of the same size hold even
+// without a margin (Canonne, Kamath, Steinke 2020, Proposition 5 and
+// Theorem 14).
 //
 // # What it does not promise
 //
-// Rejection sampling takes a time that depends on the noise. Who can time
-// single draws learns something of the noise; a round of many queries over a
-// network hides most of that, and nothing here hides the rest. Memory that
-// held random bytes is not wiped.
+// Rejection sampling takes a time that depends on what is drawn, and exponential
+// selection a time that depends on the scores. Who can time single draws learns
+// something of the noise; a round of many queries over a network hides most of
+// that, and nothing here hides the rest. Whether a query passed a threshold
+// shows in the time as well, but that is part of the release. Adding and
+// comparing takes no time that depends on the numbers, apart from the lot among
+// equal noisy counts, which are released or forgotten with it. Encoding a unit's
+// vector happens at its site, and takes a second pass for some vectors. Memory
+// that held random bytes is not wiped.
 package gnmax

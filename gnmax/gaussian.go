@@ -3,8 +3,8 @@ package gnmax
 import "math/bits"
 
 // DiscreteGaussian draws an integer x with probability proportional to
-// exp(-x²/(2 v)), exactly, where v is sigma's [Sigma.Variance]: a little above
-// sigma² + 1/8 (see the package's documentation).
+// exp(-x²/(2 v)), exactly, where v is sigma's [Sigma.Variance]: a little more
+// than sigma² (see the package's documentation).
 func (s *Source) DiscreteGaussian(sigma Sigma) (int64, error) {
 	if sigma.t == 0 {
 		return 0, errZeroParameter
@@ -12,30 +12,43 @@ func (s *Source) DiscreteGaussian(sigma Sigma) (int64, error) {
 	return s.draw(func(d *draws) int64 { return d.gaussian(sigma) })
 }
 
+// DiscreteGaussians fills dst with independent draws of
+// [Source.DiscreteGaussian]. After an error dst holds zeros.
+func (s *Source) DiscreteGaussians(dst []int64, sigma Sigma) error {
+	if sigma.t == 0 {
+		clear(dst)
+		return errZeroParameter
+	}
+	return s.fillWith(dst, func(d *draws) int64 { return d.gaussian(sigma) })
+}
+
 // gaussian is Algorithm 3 of Canonne, Kamath, Steinke 2020: a discrete Laplace y
 // of scale t is kept with probability exp(-(|y| - v/t)²/(2 v)), because
 //
 //	-|y|/t - (|y| - v/t)²/(2 v) = -y²/(2 v) - v/(2 t²).
-//
-// With v = t w/q the exponent is (|y| q - w)²/(2 t w q): whole numbers.
 func (d *draws) gaussian(s Sigma) int64 {
-	denominator := 2 * s.t * s.w * s.q // below 2^62
 	for range maxRepeats {
 		y := d.laplace(s.t, 1)
 		if d.err != nil {
 			return 0
 		}
-		distance := uint64(max(y, -y)) * s.q // below 2^43, as |y| <= t 2^12
-		if distance > s.w {
-			distance -= s.w
-		} else {
-			distance = s.w - distance
-		}
-		hi, lo := bits.Mul64(distance, distance)
-		if d.bernoulliExp(hi, lo, denominator) {
+		if d.bernoulliExp(s.exponent(y)) {
 			return y
 		}
 	}
 	d.fail(errBroken)
 	return 0
+}
+
+// exponent is (|y| - v/t)²/(2 v) as (hi 2^64 + lo)/denominator. With v = t w/q it
+// is (|y| q - w)²/(2 t w q): whole numbers.
+func (s Sigma) exponent(y int64) (hi, lo, denominator uint64) {
+	distance := uint64(max(y, -y)) * s.q // below 2^43, as |y| <= t 2^12
+	if distance > s.w {
+		distance -= s.w
+	} else {
+		distance = s.w - distance
+	}
+	hi, lo = bits.Mul64(distance, distance)
+	return hi, lo, 2 * s.t * s.w * s.q // below 2^62
 }

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,12 +14,13 @@ import (
 
 const module = "github.com/conclave-dp/conclave/"
 
-// noisePath returns the non-test files of this package and of every package of
-// this module that it reaches, by import path.
+// noisePath returns the non-test files of the packages that hold private numbers
+// and noise, and of every package of this module that they reach, by import
+// path.
 func noisePath(t *testing.T, fset *token.FileSet) map[string][]*ast.File {
 	t.Helper()
 	packages := make(map[string][]*ast.File)
-	waiting := []string{module + "gnmax"}
+	waiting := []string{module + "gnmax", module + "privacy", module + "aggregator"}
 	for len(waiting) > 0 {
 		path := waiting[0]
 		waiting = waiting[1:]
@@ -59,36 +61,69 @@ func imports(file *ast.File) []string {
 	return paths
 }
 
-// Noise never comes from a generator that can be predicted. (The standard
-// library's math/big imports math/rand for a function that nobody here calls,
-// so the packages of this module are what counts, and they use the standard
-// library alone.)
+// Noise never comes from a generator that can be predicted: nothing from the
+// votes' arrival to their release can as much as name one. (The standard
+// library's math/big imports math/rand for a function that nobody here calls, so
+// the packages of this module are what counts.)
 func TestNoPredictableRandomness(t *testing.T) {
-	fset := token.NewFileSet()
-	packages := noisePath(t, fset)
-	usesCryptoRand := false
+	packages := noisePath(t, token.NewFileSet())
+	for _, needed := range []string{"gnmax", "privacy", "aggregator", "coordinator"} {
+		if len(packages[module+needed]) == 0 {
+			t.Errorf("package %s was not looked at", needed)
+		}
+	}
 	for path, files := range packages {
 		for _, file := range files {
 			for _, imported := range imports(file) {
-				if imported == "math/rand" || imported == "math/rand/v2" {
+				if predictable(imported) {
 					t.Errorf("%s imports %s", path, imported)
 				}
-				if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") && !strings.HasPrefix(imported, module) {
-					t.Errorf("%s imports %s, which is not the standard library", path, imported)
-				}
-				usesCryptoRand = usesCryptoRand || imported == "crypto/rand"
 			}
 		}
 	}
-	if len(packages[module+"privacy"]) == 0 || !usesCryptoRand {
-		t.Errorf("looked at the wrong packages: %v", len(packages))
+}
+
+// predictable is whether a package generates numbers from a seed: math/rand,
+// math/rand/v2, and what others have called rand, such as golang.org/x/exp/rand.
+func predictable(imported string) bool {
+	return slices.Contains(strings.Split(imported, "/"), "rand") && imported != "crypto/rand"
+}
+
+func TestPredictableKnowsThem(t *testing.T) {
+	for _, bad := range []string{"math/rand", "math/rand/v2", "golang.org/x/exp/rand"} {
+		if !predictable(bad) {
+			t.Errorf("%s was overlooked", bad)
+		}
+	}
+	if predictable("crypto/rand") {
+		t.Error("crypto/rand is where noise comes from")
+	}
+}
+
+// This package itself needs the standard library and the names of costs, and
+// random bits come in at one place.
+func TestNoiseNeedsNothingElse(t *testing.T) {
+	fset := token.NewFileSet()
+	var sources []string
+	for _, file := range noisePath(t, fset)[module+"gnmax"] {
+		for _, imported := range imports(file) {
+			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") && imported != module+"privacy" {
+				t.Errorf("gnmax imports %s", imported)
+			}
+			if imported == "crypto/rand" {
+				sources = append(sources, filepath.Base(fset.Position(file.Pos()).Filename))
+			}
+		}
+	}
+	if len(sources) != 1 || sources[0] != "source.go" {
+		t.Errorf("crypto/rand is read in %v, want source.go alone", sources)
 	}
 }
 
 // The files that accept and reject hold no floating-point number and none of the
 // functions on them.
 func TestSamplersHoldNoFloat(t *testing.T) {
-	samplers := map[string]bool{"source.go": false, "bernoulli.go": false, "laplace.go": false, "gaussian.go": false}
+	samplers := map[string]bool{"source.go": false, "bernoulli.go": false, "laplace.go": false, "gaussian.go": false, "exponential.go": false}
 	fset := token.NewFileSet()
 	for _, file := range noisePath(t, fset)[module+"gnmax"] {
 		name := filepath.Base(fset.Position(file.Pos()).Filename)

@@ -11,6 +11,16 @@ func (s *Source) DiscreteLaplace(scale Scale) (int64, error) {
 	return s.draw(func(d *draws) int64 { return d.laplace(scale.num, scale.den) })
 }
 
+// DiscreteLaplaces fills dst with independent draws of [Source.DiscreteLaplace].
+// After an error dst holds zeros.
+func (s *Source) DiscreteLaplaces(dst []int64, scale Scale) error {
+	if scale.num == 0 {
+		clear(dst)
+		return errZeroParameter
+	}
+	return s.fillWith(dst, func(d *draws) int64 { return d.laplace(scale.num, scale.den) })
+}
+
 // laplace draws from exp(-|x| den/num).
 //
 // U + num V is geometric with ratio exp(-1/num): U is uniform below num, kept
@@ -28,10 +38,12 @@ func (d *draws) laplace(num, den uint64) int64 {
 		}
 		v := d.geometric()
 		hi, lo := bits.Mul64(num, v)
-		lo, carry := bits.Add64(lo, u, 0)
-		// The quotient fits: NewScale keeps num/den at 2^38 or below.
-		magnitude, _ := bits.Div64(hi+carry, lo, den)
-		negative := d.uniform(2) == 1
+		magnitude, carry := bits.Add64(lo, u, 0)
+		if den > 1 {
+			// The quotient fits: NewScale keeps num/den at 2^38 or below.
+			magnitude, _ = bits.Div64(hi+carry, magnitude, den)
+		}
+		negative := d.flip()
 		switch {
 		case !negative:
 			return int64(magnitude)
@@ -46,7 +58,7 @@ func (d *draws) laplace(num, den uint64) int64 {
 // geometric counts how often a coin of probability 1/e succeeds in a row.
 func (d *draws) geometric() uint64 {
 	for v := range uint64(maxRepeats) {
-		if !d.bernoulliExpFraction(1, 1) {
+		if !d.bernoulliExpOne() {
 			return v
 		}
 	}

@@ -83,10 +83,15 @@ func stepAfter(m, dense float64) float64 {
 	return 1.02
 }
 
-// The claim on which the charge for discrete Gaussian noise rests.
+// The claim on which the charge for discrete Gaussian noise rests where it is
+// computed; from computedBelow on it is proved.
 func TestLatticeMargin(t *testing.T) {
 	const rounding = 1e-12
-	for _, sigma := range []float64{1, 1.001, 1.05, 1.2, 1.5, 2, 2.7, 4, 7, 15, 40, 100, 300} {
+	step := 1.15
+	if testing.Short() {
+		step = 2.3
+	}
+	for sigma := 1.0; sigma < 1.2*computedBelow; sigma *= step {
 		mu := newLattice(variance(mustSigma(t, sigma))).steepest()
 		if mu > 1/sigma*(1+rounding) {
 			t.Errorf("sigma %v: the noise is %v-GDP per unit, charged for %v", sigma, mu, 1/sigma)
@@ -99,6 +104,60 @@ func TestLatticeMargin(t *testing.T) {
 		if sigma >= 4 && sigma <= 40 {
 			if less := newLattice(sigma*sigma + 0.08).steepest(); less <= 1/sigma {
 				t.Errorf("sigma %v: a margin of 0.08 is enough (%v); the test is too coarse", sigma, less)
+			}
+		}
+	}
+}
+
+// The numbers in the proof for larger sigma, from the tightest end.
+func TestLargeSigmaMargin(t *testing.T) {
+	h := 2.01 * math.Exp(-8*math.Pi*math.Pi)
+	eta := math.Log1p(h) - math.Log1p(-h)
+	shift := 2 * 2 * math.Sqrt(math.Pi/2) * eta
+	if h > 1.1e-34 || eta > 2.3e-34 || shift > 2e-33 {
+		t.Errorf("h is %v, eta %v, the quantiles move by %v", h, eta, shift)
+	}
+	// 1/sigma - 1/sqrt(sigma²+1), without the subtraction.
+	sigma := float64(maxSigma)
+	root := math.Sqrt(sigma*sigma + 1)
+	if room := 1 / (sigma * root * (sigma + root)); room < 1e-27 || shift > room {
+		t.Errorf("the room at sigma %v is %v", sigma, room)
+	}
+	// Rounding with exp(-(x-y)²/8) is as even as the proof says.
+	for y := 0.0; y < 1; y += 0.01 {
+		z := 0.0
+		for x := -60.0; x <= 60; x++ {
+			z += math.Exp(-(x - y) * (x - y) / 8)
+		}
+		if math.Abs(z/math.Sqrt(8*math.Pi)-1) > 1e-14 {
+			t.Errorf("Z(%v) is %v, want sqrt(8 pi)", y, z)
+		}
+	}
+}
+
+// Moves by many steps, as in sums: the whole trade-off curve by enumeration, in
+// both directions, lies above that of d/sigma-GDP. (The hockey-stick divergences
+// at all epsilon, negative ones too, are the curve's tangents: Dong, Roth, Su
+// 2019, Proposition 2.12.)
+func TestLargeMovesAreGaussian(t *testing.T) {
+	phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+	for _, sigma := range []float64{1, 1.37, 2, 3.3, 8, 30, 100, 300} {
+		noise := gaussianPMF(variance(mustSigma(t, sigma)), 17*sigma+10)
+		for d := 1; float64(d) <= 5*sigma+3; d = 1 + d*5/4 {
+			o := outputs{p: noise.mass, q: make([]float64, len(noise.mass))}
+			for i := range o.q {
+				o.q[i] = noise.at(noise.from + i - d)
+			}
+			mu := float64(d) / sigma
+			for k := -6.0; k <= 6; k += 0.4 {
+				epsilon := k * mu
+				charged := phi(mu/2-k) - math.Exp(epsilon)*phi(-mu/2-k)
+				rounding := 1e-11*charged + 1e-14*(1+math.Exp(epsilon))
+				for _, o := range []outputs{o, {p: o.q, q: o.p}} {
+					if got := o.hockeyStick(epsilon); got > charged+rounding {
+						t.Errorf("sigma %v moved by %d: delta at %v is %v, charged for %v", sigma, d, epsilon, got, charged)
+					}
+				}
 			}
 		}
 	}

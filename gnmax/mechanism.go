@@ -60,16 +60,15 @@ func checkHistogram(counts []int64) error {
 	return nil
 }
 
-// noisyAnswer adds noise of its own to each count and finds the largest.
-// Everything after the noise is post-processing.
-func noisyAnswer(src *Source, counts []int64, whole bool, noise func() (int64, error)) (Answer, error) {
+// noisyAnswer adds noise of its own to each count and finds the largest. Noise
+// fills a slice with independent draws. Everything after it is post-processing.
+func noisyAnswer(src *Source, counts []int64, whole bool, noise func([]int64) error) (Answer, error) {
 	noisy := make([]int64, len(counts))
+	if err := noise(noisy); err != nil {
+		return Answer{}, err
+	}
 	for class, c := range counts {
-		x, err := noise()
-		if err != nil {
-			return Answer{}, err
-		}
-		noisy[class] = c + x
+		noisy[class] += c
 	}
 	winner, err := src.largest(noisy)
 	if err != nil {

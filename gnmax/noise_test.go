@@ -1,56 +1,15 @@
 package gnmax
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"testing"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
-
-// falseFailure is the probability with which one statistical test of this
-// package fails although the sampler is right. There are about 30 of them, so
-// that a whole run fails by chance once in about 30 million times.
-const falseFailure = 1e-9
-
-// chiSquare tests a sample of integers against their exact log mass (up to a
-// constant). Neighbouring integers share a bin until 50 of the sample are
-// expected in it; all integers beyond `reach` on either side share the last
-// bins. Reach must hold all but a negligible share of the mass.
-func chiSquare(t *testing.T, sample []int64, reach int64, logMass func(x float64) float64) {
-	t.Helper()
-	total := 0.0
-	for x := -reach; x <= reach; x++ {
-		total += math.Exp(logMass(float64(x)))
-	}
-	counts := make(map[int64]float64)
-	for _, x := range sample {
-		counts[max(-reach, min(reach, x))]++
-	}
-	var statistic, expected, seen, bins float64
-	var lastExpected, lastSeen float64
-	for x := -reach; x <= reach; x++ {
-		expected += float64(len(sample)) * math.Exp(logMass(float64(x))) / total
-		seen += counts[x]
-		if expected < 50 {
-			continue
-		}
-		statistic += (seen - expected) * (seen - expected) / expected
-		lastExpected, lastSeen = expected, seen
-		expected, seen = 0, 0
-		bins++
-	}
-	// What is left joins the last bin.
-	statistic -= (lastSeen - lastExpected) * (lastSeen - lastExpected) / lastExpected
-	statistic += (lastSeen + seen - lastExpected - expected) * (lastSeen + seen - lastExpected - expected) / (lastExpected + expected)
-	if bins < 3 {
-		t.Fatalf("only %v bins: too small a sample", bins)
-	}
-	limit := distuv.ChiSquared{K: bins - 1}.Quantile(1 - falseFailure)
-	if !(statistic < limit) {
-		t.Errorf("chi-square is %.1f with %v bins; above %.1f with probability %g only", statistic, bins, limit, falseFailure)
-	}
-}
 
 func draw(t *testing.T, n int, sample func() (int64, error)) []int64 {
 	t.Helper()
@@ -79,29 +38,68 @@ func variance(s Sigma) float64 {
 	return v
 }
 
+// Against the exact mass function: all of it by chi-square, then mean, variance,
+// the tails on both sides, symmetry, and independence of one draw from the next.
+func checkNoise(t *testing.T, xs []int64, exact pmf) {
+	t.Helper()
+	chiSquareOf(t, xs, exact)
+	n := len(xs)
+	second, fourth := exact.moment(2), exact.moment(4)
+	var sum, squares, products, positive, nonzero float64
+	for i, x := range xs {
+		x := float64(x)
+		sum += x
+		squares += x * x
+		products += x * float64(xs[(i+1)%n])
+		if x != 0 {
+			nonzero++
+		}
+		if x > 0 {
+			positive++
+		}
+	}
+	checkMean(t, "mean", sum/float64(n), 0, second, n)
+	checkMean(t, "variance", squares/float64(n), second, fourth-second*second, n)
+	checkMean(t, "covariance of neighbours", products/float64(n), 0, second*second, n)
+	checkMean(t, "share of positive numbers", positive/nonzero, 0.5, 0.25, int(nonzero))
+
+	// The tail of which about 2000 are expected.
+	for _, sign := range []int64{-1, 1} {
+		tail, from := 0.0, exact.from+len(exact.mass)
+		for total := exact.total(); tail*float64(n) < 2000; from-- {
+			tail += exact.at(from-1) / total
+		}
+		beyond := 0.0
+		for _, x := range xs {
+			if sign*x >= int64(from) {
+				beyond++
+			}
+		}
+		checkMean(t, fmt.Sprintf("share beyond %d", sign*int64(from)), beyond/float64(n), tail, tail*(1-tail), n)
+	}
+}
+
+// sampleSize is 500,000 draws, 300,000 under -short.
+func sampleSize() int {
+	if testing.Short() {
+		return 300_000
+	}
+	return 500_000
+}
+
+// Sigmas below privacy.MinSigma are refused for what they promise, not for how
+// they are drawn: the sampler itself is right for them.
 func TestDiscreteGaussianMass(t *testing.T) {
 	src := NewSource()
-	for _, sigma := range []float64{1, 1.3, 2.5, 7.77, 40, 100, 5000} {
+	for _, sigma := range []float64{0.3, 0.7, 1, 3, 29.9, 100, 1000, 5000} {
 		t.Run(fmt.Sprint(sigma), func(t *testing.T) {
-			s := mustSigma(t, sigma)
-			v := variance(s)
-			xs := draw(t, 100_000, func() (int64, error) { return src.DiscreteGaussian(s) })
-			chiSquare(t, xs, int64(12*sigma)+12, func(x float64) float64 { return -x * x / (2 * v) })
-
-			// Mean and variance: sums of 10^5 draws are normal enough at 6.1
-			// standard errors, which is falseFailure.
-			var sum, squares float64
-			for _, x := range xs {
-				sum += float64(x)
-				squares += float64(x) * float64(x)
+			r := new(big.Rat).SetFloat64(sigma)
+			s := sigmaOfVariance(r.Mul(r, r))
+			xs := make([]int64, sampleSize())
+			if err := src.DiscreteGaussians(xs, s); err != nil {
+				t.Fatal(err)
 			}
-			n := float64(len(xs))
-			if e := math.Sqrt(v / n); math.Abs(sum/n) > 6.1*e {
-				t.Errorf("mean is %v, %v standard errors from 0", sum/n, sum/n/e)
-			}
-			if e := v * math.Sqrt(2/n); math.Abs(squares/n-v) > 6.5*e {
-				t.Errorf("variance is %v, want %v within %v", squares/n, v, 6.5*e)
-			}
+			checkNoise(t, xs, gaussianPMF(variance(s), 12*math.Sqrt(variance(s))+3))
 		})
 	}
 }
@@ -114,60 +112,83 @@ func TestDiscreteLaplaceMass(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			width := float64(c.num) / float64(c.den)
-			xs := draw(t, 100_000, func() (int64, error) { return src.DiscreteLaplace(scale) })
-			chiSquare(t, xs, int64(40*width)+20, func(x float64) float64 { return -math.Abs(x) / width })
-		})
-	}
-}
-
-// The building block, against its definition.
-func TestBernoulliExp(t *testing.T) {
-	src := NewSource()
-	const n = 100_000
-	for _, c := range []struct{ lo, denominator uint64 }{{0, 7}, {1, 1000}, {1, 2}, {6, 7}, {1, 1}, {9, 4}, {5, 1}, {1 << 61, 1 << 62}} {
-		p := math.Exp(-float64(c.lo) / float64(c.denominator))
-		hits := 0.0
-		for range n {
-			x, err := src.draw(func(d *draws) int64 {
-				if d.bernoulliExp(0, c.lo, c.denominator) {
-					return 1
-				}
-				return 0
-			})
-			if err != nil {
+			xs := make([]int64, sampleSize())
+			if err := src.DiscreteLaplaces(xs, scale); err != nil {
 				t.Fatal(err)
 			}
-			hits += float64(x)
-		}
-		if e := math.Sqrt(p * (1 - p) * n); math.Abs(hits-n*p) > 6.5*e {
-			t.Errorf("exp(-%d/%d): %v of %d, want %v within %v", c.lo, c.denominator, hits, n, n*p, 6.5*e)
-		}
+			checkNoise(t, xs, laplacePMF(float64(c.num)/float64(c.den)))
+		})
 	}
 }
 
-func TestUniform(t *testing.T) {
+// What a proposal y loses by its own distribution and by the exponent is y²/(2 v)
+// and a constant: as fractions, far beyond what a sample could show.
+func TestGaussianExponentIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := NewSigma(math.Exp(rapid.Float64Range(0, math.Log(maxSigma)-1e-9).Draw(t, "log sigma")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		weight := func(y int64) *big.Rat {
+			hi, lo, denominator := s.exponent(y)
+			n := new(big.Int).SetUint64(hi)
+			n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(lo))
+			w := new(big.Rat).SetFrac(n, new(big.Int).SetUint64(denominator))
+			return w.Add(w, big.NewRat(max(y, -y), int64(s.t)))
+		}
+		reach := int64(s.t) << 12
+		y := rapid.Int64Range(-reach, reach).Draw(t, "y")
+		want := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(y), big.NewInt(y)), big.NewInt(2))
+		want.Quo(want, s.Variance())
+		if got := new(big.Rat).Sub(weight(y), weight(0)); got.Cmp(want) != 0 {
+			t.Fatalf("sigma %v, y %d: the exponents add up to %v, want %v", s.Float(), y, got, want)
+		}
+	})
+}
+
+// Noise added by several hands is the sum of independent noise: the distribution
+// of three draws together is the convolution.
+func TestSumOfShares(t *testing.T) {
 	src := NewSource()
-	for _, n := range []uint64{3, 10, 1000} {
-		xs := draw(t, 100_000, func() (int64, error) {
-			return src.draw(func(d *draws) int64 { return int64(d.uniform(n)) })
+	for name, c := range map[string]struct {
+		fill func([]int64) error
+		one  pmf
+	}{
+		"gaussian": {
+			func(dst []int64) error { return src.DiscreteGaussians(dst, mustSigma(t, 1)) },
+			gaussianPMF(variance(mustSigma(t, 1)), 14),
+		},
+		"laplace": {
+			func(dst []int64) error { return src.DiscreteLaplaces(dst, must(NewScale(7, 3))) },
+			laplacePMF(7.0 / 3),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shares := make([]int64, 3*(sampleSize()/3))
+			if err := c.fill(shares); err != nil {
+				t.Fatal(err)
+			}
+			sums := make([]int64, len(shares)/3)
+			for i := range sums {
+				sums[i] = shares[3*i] + shares[3*i+1] + shares[3*i+2]
+			}
+			checkNoise(t, sums, c.one.plus(c.one, 1).plus(c.one, 1))
 		})
-		bins := make([]float64, n)
-		for _, x := range xs {
-			bins[x]++
-		}
-		want, statistic := float64(len(xs))/float64(n), 0.0
-		for _, b := range bins {
-			statistic += (b - want) * (b - want) / want
-		}
-		if limit := (distuv.ChiSquared{K: float64(n) - 1}).Quantile(1 - falseFailure); statistic > limit {
-			t.Errorf("below %d: chi-square is %v, above %v", n, statistic, limit)
-		}
 	}
-	// Where the range does not divide 2^64, some words must be drawn again: of
-	// 2^63+1 numbers the word 0 would stand for one twice as often.
-	d := draws{reader: NewSourceFrom(constant(0)).draws.reader}
-	if d.uniform(1<<63 + 1); d.err == nil {
-		t.Error("a word from the uneven rest was used")
+}
+
+// One draw at a time and a slice at a time are the same draws.
+func TestSlicesAreDraws(t *testing.T) {
+	one, many := NewSourceFrom(&chain{}), NewSourceFrom(&chain{})
+	s, scale := mustSigma(t, 7), must(NewScale(7, 3))
+	gaussians, laplaces := make([]int64, 50), make([]int64, 50)
+	if err := errors.Join(many.DiscreteGaussians(gaussians, s), many.DiscreteLaplaces(laplaces, scale)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(gaussians, draw(t, 50, func() (int64, error) { return one.DiscreteGaussian(s) })); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(laplaces, draw(t, 50, func() (int64, error) { return one.DiscreteLaplace(scale) })); diff != "" {
+		t.Error(diff)
 	}
 }

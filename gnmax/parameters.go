@@ -33,33 +33,64 @@ const (
 type Sigma struct {
 	sigma float64
 	// The noise has variance parameter t w/q, the form in which the sampler
-	// needs it: t is floor(sigma)+1, q a power of two with t q below 2^30, and w
-	// below 2^31.
+	// needs it: t is floor(sqrt of it)+1, q a power of two with t q below 2^30,
+	// and w below 2^31.
 	t, w, q uint64
 }
 
 // NewSigma accepts numbers from [privacy.MinSigma] to 2^29.
 func NewSigma(sigma float64) (Sigma, error) {
-	if !(sigma >= privacy.MinSigma && sigma <= maxSigma) {
-		return Sigma{}, parameterErrorf("sigma is %v; it must lie between %v and %v", sigma, privacy.MinSigma, maxSigma)
+	if math.IsNaN(sigma) || math.IsInf(sigma, 0) {
+		return Sigma{}, parameterErrorf("sigma is %v; it must be a finite number", sigma)
 	}
-	t := uint64(sigma) + 1
+	return exactSigma(new(big.Rat).SetFloat64(sigma))
+}
+
+// exactSigma is NewSigma for a number that need not be a float64.
+func exactSigma(sigma *big.Rat) (Sigma, error) {
+	charged, _ := sigma.Float64()
+	if sigma.Cmp(big.NewRat(privacy.MinSigma, 1)) < 0 || sigma.Cmp(big.NewRat(maxSigma, 1)) > 0 {
+		return Sigma{}, parameterErrorf("sigma is %v; it must lie between %v and %v", charged, privacy.MinSigma, maxSigma)
+	}
+	v := new(big.Rat).Mul(sigma, sigma)
+	s := sigmaOfVariance(v.Add(v, margin(sigma)))
+	s.sigma = charged
+	return s, nil
+}
+
+// margin is what the variance of the noise needs above sigma² for the charge to
+// hold; the package's documentation has the two proofs.
+func margin(sigma *big.Rat) *big.Rat {
+	if sigma.Cmp(big.NewRat(computedBelow, 1)) < 0 {
+		return big.NewRat(1, 8)
+	}
+	return big.NewRat(5, 1)
+}
+
+// computedBelow is the sigma up to which the margin is found by computing.
+const computedBelow = 256
+
+// sigmaOfVariance rounds a variance parameter below 2^59 up to the sampler's
+// form. It charges for nothing, and so it is not for callers outside.
+func sigmaOfVariance(v *big.Rat) Sigma {
+	whole := new(big.Int).Quo(v.Num(), v.Denom())
+	t := whole.Sqrt(whole).Uint64() + 1
 	q := uint64(1) << (30 - bits.Len64(t))
-	// w = ceil((sigma² + 1/8) q/t): upwards is more noise.
-	v := new(big.Rat).SetFloat64(sigma)
-	v.Mul(v, v).Add(v, big.NewRat(1, 8)).Mul(v, new(big.Rat).SetFrac(new(big.Int).SetUint64(q), new(big.Int).SetUint64(t)))
+	// w = ceil(v q/t): upwards is more noise.
+	v = new(big.Rat).Mul(v, new(big.Rat).SetFrac(new(big.Int).SetUint64(q), new(big.Int).SetUint64(t)))
 	w, remainder := new(big.Int).QuoRem(v.Num(), v.Denom(), new(big.Int))
 	if remainder.Sign() > 0 {
 		w.Add(w, big.NewInt(1))
 	}
-	return Sigma{sigma: sigma, t: t, w: w.Uint64(), q: q}, nil
+	return Sigma{t: t, w: w.Uint64(), q: q}
 }
 
 // Float returns the number that Sigma was made from.
 func (s Sigma) Float() float64 { return s.sigma }
 
 // Variance returns the variance parameter v of the noise that is drawn, the
-// smallest fraction of the samplers' form with v >= sigma² + 1/8.
+// smallest fraction of the samplers' form with v >= sigma² + 1/8, and from sigma
+// 256 on with v >= sigma² + 5.
 func (s Sigma) Variance() *big.Rat {
 	if s.q == 0 {
 		return new(big.Rat)

@@ -53,7 +53,63 @@ func TestParametersAreRefused(t *testing.T) {
 	}
 }
 
-// The variance drawn is never below sigma² + 1/8, barely above it, and made of
+func TestSumParametersAreRefused(t *testing.T) {
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 0.0999, 5e-324, 1e9} {
+		if m, err := NewGaussianSum(10, bad); !errors.Is(err, ErrParameter) || m != nil {
+			t.Errorf("multiplier %v: error is %v", bad, err)
+		}
+	}
+	for _, bad := range []int64{0, -1, math.MinInt64, math.MaxInt64, maxSigma + 1} {
+		if m, err := NewGaussianSum(bad, 1); !errors.Is(err, ErrParameter) || m != nil {
+			t.Errorf("bound %d: error is %v", bad, err)
+		}
+		if _, err := NewFixedPoint(1, max(bad, maxBound+1)); !errors.Is(err, ErrParameter) {
+			t.Errorf("fixed point with bound %d: error is %v", max(bad, maxBound+1), err)
+		}
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 5e-324} {
+		if _, err := NewFixedPoint(bad, 1<<20); !errors.Is(err, ErrParameter) {
+			t.Errorf("clip norm %v: error is %v", bad, err)
+		}
+	}
+	for _, bad := range []int64{0, -1} {
+		if _, err := NewFixedPoint(1, bad); !errors.Is(err, ErrParameter) {
+			t.Errorf("fixed point with bound %d: error is %v", bad, err)
+		}
+	}
+	// The smallest noise there is: 10 steps by 0.1 is 1 and a bit.
+	if _, err := NewGaussianSum(10, 0.1); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSelectionParametersAreRefused(t *testing.T) {
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-12, 5e-324, 1e300} {
+		if m, err := NewExponential(bad, 1); !errors.Is(err, ErrParameter) || m != nil {
+			t.Errorf("epsilon %v: error is %v", bad, err)
+		}
+	}
+	for _, bad := range []int64{0, -1, math.MinInt64, math.MaxInt64, maxCount} {
+		if m, err := NewExponential(1, bad); !errors.Is(err, ErrParameter) || m != nil {
+			t.Errorf("sensitivity %d: error is %v", bad, err)
+		}
+	}
+}
+
+// The epsilon that is drawn with never passes the one that is charged.
+func TestSelectionEpsilonRoundsDown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sensitivity := rapid.Int64Range(1, 1<<30).Draw(t, "sensitivity")
+		m, err := NewExponential(rapid.Float64Range(0.01, 20).Draw(t, "epsilon"), sensitivity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := new(big.Rat).SetInt64(2 * sensitivity)
+		checkSlightlyAbove(t, m.scale.Rat(), want.Quo(want, new(big.Rat).SetFloat64(m.epsilon)))
+	})
+}
+
+// The variance drawn is never below sigma² and its margin, barely above it, and made of
 // numbers that the sampler's products have room for.
 func TestSigmaRoundsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -63,7 +119,8 @@ func TestSigmaRoundsUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := new(big.Rat).SetFloat64(s.Float())
-		want.Mul(want, want).Add(want, big.NewRat(1, 8))
+		extra := margin(want)
+		want.Mul(want, want).Add(want, extra)
 		checkSlightlyAbove(t, s.Variance(), want)
 		if s.t*s.q >= 1<<30 || s.w >= 1<<31 || s.t*s.q < 1<<29 {
 			t.Fatalf("sigma %v: t %d, w %d, q %d", sigma, s.t, s.w, s.q)

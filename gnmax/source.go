@@ -1,7 +1,6 @@
 package gnmax
 
 import (
-	"bufio"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -24,7 +23,7 @@ func NewSource() *Source { return NewSourceFrom(rand.Reader) }
 // NewSourceFrom is for tests: noise from bytes that somebody else knows
 // protects nothing.
 func NewSourceFrom(r io.Reader) *Source {
-	return &Source{draws: draws{reader: bufio.NewReaderSize(r, 4096)}}
+	return &Source{draws: draws{reader: r}}
 }
 
 // errBroken is returned where only a source that is not random can lead.
@@ -33,8 +32,10 @@ var errBroken = errors.New("the source of randomness repeats itself; nothing can
 // draws hands out random bits. After its first error all bits are zero:
 // samplers must not loop on that, and [Source.draw] drops what they return.
 type draws struct {
-	reader *bufio.Reader
-	err    error
+	reader   io.Reader
+	buffer   [4096]byte
+	from, to int // what of buffer is still unused
+	err      error
 }
 
 // draw runs one sampler with the source to itself.
@@ -49,28 +50,83 @@ func (s *Source) draw(sample func(d *draws) int64) (int64, error) {
 	return x, nil
 }
 
-// word returns 64 random bits.
-func (d *draws) word() uint64 {
-	if d.err != nil {
-		return 0
+// fillWith puts a number from sample into every place of dst, or zero into all
+// of them when the source fails.
+func (s *Source) fillWith(dst []int64, sample func(d *draws) int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draws.err = nil
+	for i := range dst {
+		dst[i] = sample(&s.draws)
+		if s.draws.err != nil {
+			clear(dst)
+			return fmt.Errorf("draw noise: %w", s.draws.err)
+		}
 	}
-	b, err := d.reader.Peek(8)
+	return nil
+}
+
+// refill reads until n bytes are unused. It says no after an error.
+func (d *draws) refill(n int) bool {
+	if d.err != nil {
+		return false
+	}
+	left := copy(d.buffer[:], d.buffer[d.from:d.to])
+	read, err := io.ReadAtLeast(d.reader, d.buffer[left:], n-left)
+	d.from, d.to = 0, left+read
 	if err != nil {
 		d.fail(err)
+		return false
+	}
+	return true
+}
+
+// word returns 64 random bits.
+func (d *draws) word() uint64 {
+	if d.to-d.from < 8 && !d.refill(8) {
 		return 0
 	}
-	w := binary.LittleEndian.Uint64(b)
-	if _, err := d.reader.Discard(8); err != nil {
-		d.fail(err)
-	}
+	w := binary.LittleEndian.Uint64(d.buffer[d.from:])
+	d.from += 8
 	return w
 }
 
-// fail keeps the first error.
+// word32 returns 32 random bits.
+func (d *draws) word32() uint32 {
+	if d.to-d.from < 4 && !d.refill(4) {
+		return 0
+	}
+	w := binary.LittleEndian.Uint32(d.buffer[d.from:])
+	d.from += 4
+	return w
+}
+
+// word16 returns 16 random bits.
+func (d *draws) word16() uint16 {
+	if d.to-d.from < 2 && !d.refill(2) {
+		return 0
+	}
+	w := binary.LittleEndian.Uint16(d.buffer[d.from:])
+	d.from += 2
+	return w
+}
+
+// flip returns a fair coin.
+func (d *draws) flip() bool {
+	if d.to == d.from && !d.refill(1) {
+		return false
+	}
+	b := d.buffer[d.from]
+	d.from++
+	return b&1 == 1
+}
+
+// fail keeps the first error and drops the bytes in hand.
 func (d *draws) fail(err error) {
 	if d.err == nil {
 		d.err = err
 	}
+	d.from, d.to = 0, 0
 }
 
 // maxRepeats bounds every loop that a random source leaves with probability 1/4
@@ -78,14 +134,28 @@ func (d *draws) fail(err error) {
 // may.
 const maxRepeats = 1 << 12
 
-// uniform returns a number in [0, n), n > 0, every one equally likely: the
-// product w*n falls into n intervals of 2^64, and what would make some of them
-// longer is drawn again (Lemire 2019).
+// uniform returns a number in [0, n), n > 0, every one equally likely: with a
+// word w of b bits the product w*n falls into n intervals of 2^b, and what would
+// make some of them longer is drawn again (Lemire 2019). Random bits are what
+// sampling spends most time on, so small n take short words.
 func (d *draws) uniform(n uint64) uint64 {
 	for range maxRepeats {
-		hi, lo := bits.Mul64(d.word(), n)
-		if lo >= n || lo >= -n%n {
-			return hi
+		switch {
+		case n < 1<<13: // drawn again less than once in 8 times
+			m := uint32(d.word16()) * uint32(n)
+			if lo := m & 0xffff; lo >= uint32(n) || lo >= 1<<16%uint32(n) {
+				return uint64(m >> 16)
+			}
+		case n < 1<<32:
+			m := uint64(d.word32()) * n
+			if lo := m & 0xffffffff; lo >= n || lo >= 1<<32%n {
+				return m >> 32
+			}
+		default:
+			hi, lo := bits.Mul64(d.word(), n)
+			if lo >= n || lo >= -n%n {
+				return hi
+			}
 		}
 	}
 	d.fail(errBroken)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -43,6 +44,21 @@ func TestBrokenSources(t *testing.T) {
 		}
 		if x, err := draw(NewSourceFrom(bytes.NewReader(make([]byte, 12)))); err == nil || x != 0 {
 			t.Errorf("%s from 12 bytes: %d, %v", name, x, err)
+		}
+	}
+	for name, fill := range map[string]func(*Source, []int64) error{
+		"gaussians": func(s *Source, dst []int64) error { return s.DiscreteGaussians(dst, sigma) },
+		"laplaces":  func(s *Source, dst []int64) error { return s.DiscreteLaplaces(dst, scale) },
+		"no sigma":  func(s *Source, dst []int64) error { return s.DiscreteGaussians(dst, Sigma{}) },
+		"no scale":  func(s *Source, dst []int64) error { return s.DiscreteLaplaces(dst, Scale{}) },
+	} {
+		dst := slices.Repeat([]int64{9}, 1000)
+		// Enough bytes for some of them.
+		if err := fill(NewSourceFrom(io.LimitReader(NewSource().draws.reader, 1000)), dst); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if slices.ContainsFunc(dst, func(x int64) bool { return x != 0 }) {
+			t.Errorf("%s: noise comes with an error", name)
 		}
 	}
 	if _, err := NewSource().DiscreteGaussian(Sigma{}); !errors.Is(err, ErrParameter) {
@@ -130,6 +146,27 @@ func BenchmarkDiscreteGaussian(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// A slice at a time, as the mechanisms draw.
+func BenchmarkDiscreteGaussians(b *testing.B) {
+	src := NewSource()
+	noise := make([]int64, 1000)
+	for _, c := range []struct {
+		name  string
+		sigma float64
+	}{{"sigma=1", 1}, {"sigma=100", 100}, {"sigma=1e6", 1e6}} {
+		s := mustSigma(b, c.sigma)
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := src.DiscreteGaussians(noise, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*len(noise))/b.Elapsed().Seconds()/1e6, "M/s")
 		})
 	}
 }

@@ -38,7 +38,7 @@ func (m *GNMaxMechanism) Answer(src *Source, counts []int64) (Answer, error) {
 	if err := checkHistogram(counts); err != nil {
 		return Answer{}, err
 	}
-	return noisyAnswer(src, counts, m.whole, func() (int64, error) { return src.DiscreteGaussian(m.sigma) })
+	return noisyAnswer(src, counts, m.whole, func(dst []int64) error { return src.DiscreteGaussians(dst, m.sigma) })
 }
 
 // Worst is the same as the cost: every query is answered.
@@ -155,7 +155,7 @@ func (m *LNMaxMechanism) Answer(src *Source, counts []int64) (Answer, error) {
 	if err := checkHistogram(counts); err != nil {
 		return Answer{}, err
 	}
-	return noisyAnswer(src, counts, m.whole, func() (int64, error) { return src.DiscreteLaplace(m.lambda.Scale()) })
+	return noisyAnswer(src, counts, m.whole, func(dst []int64) error { return src.DiscreteLaplaces(dst, m.lambda.Scale()) })
 }
 
 // Worst is the same as the cost: every query is answered.

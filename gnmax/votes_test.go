@@ -2,6 +2,7 @@ package gnmax
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -83,37 +84,7 @@ func TestWholeHistogramIsNoise(t *testing.T) {
 				spread += float64(x) * float64(x) / (2 * n)
 			}
 		}
-		if e := spread / math.Sqrt(n); math.Abs(product/n) > 6.5*e {
-			t.Errorf("%s: the noise of two bins has covariance %v, more than %v", name, product/n, 6.5*e)
-		}
-	}
-}
-
-// Equal counts win equally often, whatever their place.
-func TestTiesHaveNoBias(t *testing.T) {
-	src := NewSource()
-	const n, k = 60_000, 4
-	wins := make([]float64, k)
-	for range n {
-		winner, err := src.largest([]int64{5, 5, 1, 5, 5}) // place 2 never wins
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch {
-		case winner == 2:
-			t.Fatal("a smaller count won")
-		case winner > 2:
-			winner--
-		}
-		wins[winner]++
-	}
-	statistic := 0.0
-	for _, w := range wins {
-		statistic += (w - n/k) * (w - n/k) / (n / k)
-	}
-	const limit = 46 // chi-square with 3 degrees passes this with probability 6e-10
-	if statistic > limit {
-		t.Errorf("wins are %v, chi-square %v", wins, statistic)
+		checkMean(t, name+": the covariance of two bins' noise", product/n, 0, spread*spread, n)
 	}
 }
 
@@ -149,9 +120,7 @@ func TestThreshold(t *testing.T) {
 				t.Fatalf("an unanswered query says %+v", a)
 			}
 		}
-		if e := math.Sqrt(n * p * (1 - p)); math.Abs(passed-n*p) > 6.5*e {
-			t.Errorf("threshold %v: %v of %d passed, want %v within %v", c.threshold, passed, n, n*p, 6.5*e)
-		}
+		checkMean(t, fmt.Sprintf("the share that passes the threshold %v", c.threshold), passed/n, p, p*(1-p), n)
 	}
 }
 

@@ -1,0 +1,76 @@
+package gnmax
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// falseFailure is the probability with which a run of this package's tests fails
+// although all samplers are right. It is shared out among fewer than 200
+// statistical checks, which leaves a factor of 10 for the approximations in them
+// (Poisson counts of 1000 and more taken as normal: a factor of 8 at most).
+const (
+	falseFailure = 1e-9
+	perCheck     = falseFailure / 2000
+	// deviations is how many standard errors a normal variable passes with
+	// probability perCheck, to either side.
+	deviations = 7.23
+)
+
+// chiSquare tests a sample of integers against their exact log mass (up to a
+// constant). Neighbouring integers share a bin until 1000 of the sample are
+// expected in it; all integers beyond `reach` on either side share the last
+// bins. Reach must hold all but a negligible share of the mass.
+func chiSquare(t *testing.T, sample []int64, reach int64, logMass func(x float64) float64) {
+	t.Helper()
+	mass := make([]float64, 2*reach+1)
+	for i := range mass {
+		mass[i] = math.Exp(logMass(float64(int64(i) - reach)))
+	}
+	chiSquareOf(t, sample, pmf{from: int(-reach), mass: mass})
+}
+
+// chiSquareOf is chiSquare for a mass function (up to a factor).
+func chiSquareOf(t *testing.T, sample []int64, exact pmf) {
+	t.Helper()
+	total := exact.total()
+	last := exact.from + len(exact.mass) - 1
+	counts := make([]float64, len(exact.mass))
+	for _, x := range sample {
+		counts[max(exact.from, min(last, int(x)))-exact.from]++
+	}
+	var statistic, expected, seen, bins float64
+	var lastExpected, lastSeen float64
+	for i, m := range exact.mass {
+		expected += float64(len(sample)) * m / total
+		seen += counts[i]
+		if expected < 1000 {
+			continue
+		}
+		statistic += (seen - expected) * (seen - expected) / expected
+		lastExpected, lastSeen = expected, seen
+		expected, seen = 0, 0
+		bins++
+	}
+	if bins < 2 {
+		t.Fatalf("only %v bins: too small a sample", bins)
+	}
+	// What is left joins the last bin.
+	statistic -= (lastSeen - lastExpected) * (lastSeen - lastExpected) / lastExpected
+	statistic += (lastSeen + seen - lastExpected - expected) * (lastSeen + seen - lastExpected - expected) / (lastExpected + expected)
+	limit := distuv.ChiSquared{K: bins - 1}.Quantile(1 - perCheck)
+	if !(statistic < limit) {
+		t.Errorf("chi-square is %.1f with %v bins; above %.1f with probability %g only", statistic, bins, limit, perCheck)
+	}
+}
+
+// checkMean fails when a mean of n numbers with that expectation and variance is
+// too far off.
+func checkMean(t *testing.T, what string, got, want, variance float64, n int) {
+	t.Helper()
+	if e := deviations * math.Sqrt(variance/float64(n)); !(math.Abs(got-want) <= e) {
+		t.Errorf("%s is %v, want %v within %v", what, got, want, e)
+	}
+}

@@ -1,0 +1,116 @@
+package gnmax
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrVector is what errors.Is finds when a unit's vector cannot be encoded. The
+// message holds none of its values.
+var ErrVector = errors.New("unusable vector")
+
+// maxBound keeps the square of a bound in 64 bits.
+const maxBound = 1 << 30
+
+// FixedPoint turns vectors of real numbers with a bounded L2 norm into vectors
+// of whole numbers with a bounded L2 norm, and back. It is made by
+// [NewFixedPoint]; both ends of a sum must use the same one.
+type FixedPoint struct {
+	clip  float64
+	bound int64
+}
+
+// NewFixedPoint represents the norm clip by bound steps: one step is
+// clip/bound. Clip is finite and above zero; bound is from 1 to 2^30. Rounding
+// takes less than one step from each entry, so that a vector of d entries wants
+// a bound well above sqrt(d); 2^20 is enough for most, and leaves room for a
+// noise multiplier of 2^9 (see [NewGaussianSum]) and for 2^41 units.
+func NewFixedPoint(clip float64, bound int64) (FixedPoint, error) {
+	if !(clip > 0) || math.IsInf(clip, 0) {
+		return FixedPoint{}, parameterErrorf("clip norm is %v; it must be a finite number above zero", clip)
+	}
+	if bound < 1 || bound > maxBound {
+		return FixedPoint{}, parameterErrorf("bound is %d fixed-point steps; it must lie between 1 and 2^30", bound)
+	}
+	if step := clip / float64(bound); step == 0 {
+		return FixedPoint{}, parameterErrorf("clip norm %v in %d steps is too small for a float64; scale the vectors up", clip, bound)
+	}
+	return FixedPoint{clip: clip, bound: bound}, nil
+}
+
+// Clip is the L2 norm to which vectors are clipped, in their own unit.
+func (f FixedPoint) Clip() float64 { return f.clip }
+
+// Bound is the L2 norm that no encoded vector passes, in steps.
+func (f FixedPoint) Bound() int64 { return f.bound }
+
+// Encode clips one privacy unit's vector to f's clip norm and returns it in
+// whole steps, of the same length. Its L2 norm is at most f's bound: that is
+// checked on the whole numbers themselves, so it does not rest on any rounding
+// of floating-point numbers.
+//
+// A vector with a number that is not finite gives an [ErrVector]. Count such a
+// unit as zeros: a sum that fails because of one unit tells of that unit.
+func Encode[F float32 | float64](f FixedPoint, vector []F) ([]int64, error) {
+	if f.bound == 0 {
+		return nil, fmt.Errorf("%w: the fixed point was not made by its constructor", ErrParameter)
+	}
+	largest := 0.0
+	for i, x := range vector {
+		magnitude := math.Abs(float64(x))
+		if math.IsNaN(magnitude) || math.IsInf(magnitude, 0) {
+			return nil, fmt.Errorf("%w: entry %d is not a finite number", ErrVector, i)
+		}
+		largest = max(largest, magnitude)
+	}
+	steps := make([]int64, len(vector))
+	if largest == 0 {
+		return steps, nil
+	}
+	// Relative to the largest entry nothing overflows.
+	length := 0.0
+	for _, x := range vector {
+		r := float64(x) / largest
+		length += r * r
+	}
+	length = math.Sqrt(length) // 1 or more
+	scale := float64(f.bound) * min(largest/f.clip, 1/length)
+	for slack := 0x1p-50; ; slack *= 2 {
+		for i, x := range vector {
+			steps[i] = int64(float64(x) / largest * scale) // towards zero: no entry grows
+		}
+		if within(steps, f.bound) {
+			return steps, nil
+		}
+		// Scale was rounded up by a few parts in 2^53. Slack reaches 1, and
+		// then all steps are zero.
+		scale *= 1 - min(slack, 1)
+	}
+}
+
+// within is whether the L2 norm is at most bound.
+func within(steps []int64, bound int64) bool {
+	var squares uint64 // at most bound² = 2^60, and 2^60 more before the check
+	for _, x := range steps {
+		if x < -bound || x > bound {
+			return false
+		}
+		squares += uint64(x * x)
+		if squares > uint64(bound*bound) {
+			return false
+		}
+	}
+	return true
+}
+
+// Decode turns steps into the unit of the vectors. Applied to a released sum it
+// is post-processing.
+func (f FixedPoint) Decode(steps []int64) []float64 {
+	decoded := make([]float64, len(steps))
+	step := f.clip / float64(f.bound)
+	for i, x := range steps {
+		decoded[i] = float64(x) * step
+	}
+	return decoded
+}

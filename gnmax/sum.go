@@ -1,0 +1,97 @@
+package gnmax
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// ErrSum is what errors.Is finds when a sum cannot be released. The message
+// holds none of its values.
+var ErrSum = errors.New("unusable sum")
+
+// GaussianSum releases a sum of bounded vectors with Gaussian noise. Datasets
+// are neighbours when one privacy unit is added or removed; its vector of whole
+// numbers, as [Encode] makes it, has an L2 norm of at most the bound. Where a
+// unit is replaced by another, the sum moves by up to twice the bound: make the
+// mechanism with a bound of 2 [FixedPoint.Bound].
+//
+// Why this is private: entry j of the sum changes by a whole number d_j and has
+// noise of its own, so that its change is no easier to see than d_j/sigma-GDP
+// (see the package's documentation, which proves it for every whole d_j).
+// Independent entries compose to sqrt(sum of d_j²)/sigma-GDP (Dong, Roth, Su
+// 2019, Theorem 3.2 and Corollary 3.3), however many they are. With sigma =
+// multiplier x bound that is 1/multiplier-GDP: the charge of a Gaussian release
+// of sensitivity 1 and that multiplier. Concentrated DP of the same size holds
+// too (Canonne, Kamath, Steinke 2020, Theorem 14).
+//
+// A GaussianSum is immutable and may be used by several goroutines at once.
+type GaussianSum struct {
+	bound      int64
+	multiplier float64
+	sigma      Sigma
+}
+
+// NewGaussianSum makes a release for vectors of L2 norm at most bound, in whole
+// fixed-point steps, with a noise multiplier: the standard deviation of the
+// noise on each entry is multiplier x bound, and must lie between
+// [privacy.MinSigma] and 2^29.
+func NewGaussianSum(bound int64, multiplier float64) (*GaussianSum, error) {
+	if bound <= 0 {
+		return nil, parameterErrorf("gaussian sum: bound is %d; it must be the L2 norm that one privacy unit adds at most, in fixed-point steps, above zero", bound)
+	}
+	if !(multiplier > 0) || math.IsInf(multiplier, 0) {
+		return nil, parameterErrorf("gaussian sum: noise multiplier is %v; it must be a finite number above zero", multiplier)
+	}
+	// The product is exact: rounded down it would be less noise than charged for.
+	sigma := new(big.Rat).SetFloat64(multiplier)
+	s, err := exactSigma(sigma.Mul(sigma, new(big.Rat).SetInt64(bound)))
+	if err != nil {
+		return nil, fmt.Errorf("gaussian sum: noise multiplier %v times bound %d: %w", multiplier, bound, err)
+	}
+	return &GaussianSum{bound: bound, multiplier: multiplier, sigma: s}, nil
+}
+
+// Kind is [privacy.Gaussian].
+func (m *GaussianSum) Kind() privacy.Kind { return privacy.Gaussian }
+
+// Bound is the L2 norm of what one unit adds, in fixed-point steps.
+func (m *GaussianSum) Bound() int64 { return m.bound }
+
+// Sigma is the noise on each entry, in fixed-point steps.
+func (m *GaussianSum) Sigma() Sigma { return m.sigma }
+
+// Release returns the sum with noise on every entry, of the same length, in
+// fixed-point steps; [FixedPoint.Decode] gives it its unit back. It neither
+// changes the sum nor knows how many units are in it. Entries must lie within
+// 2^61 of zero.
+func (m *GaussianSum) Release(src *Source, sum []int64) ([]int64, error) {
+	if len(sum) == 0 {
+		return nil, fmt.Errorf("%w: it has no entries", ErrSum)
+	}
+	for i, x := range sum {
+		if x < -maxCount || x > maxCount {
+			return nil, fmt.Errorf("%w: entry %d is too large; use fewer fixed-point steps", ErrSum, i)
+		}
+	}
+	noisy := make([]int64, len(sum))
+	if err := src.DiscreteGaussians(noisy, m.sigma); err != nil {
+		return nil, err
+	}
+	for i, x := range sum {
+		noisy[i] += x
+	}
+	return noisy, nil
+}
+
+// Cost charges a number of releases; nil for none. It is at the same time the
+// most they can cost.
+func (m *GaussianSum) Cost(releases int64) []privacy.Event {
+	if releases == 0 {
+		return nil
+	}
+	return []privacy.Event{{Kind: privacy.Gaussian, Sigma: m.multiplier, Sensitivity: 1, Count: releases}}
+}

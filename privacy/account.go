@@ -10,6 +10,7 @@ import (
 const (
 	AccountantRDP  = "rdp"
 	AccountantGDP  = "gdp"
+	AccountantPLD  = "pld"
 	AccountantPure = "pure"
 )
 
@@ -35,33 +36,68 @@ type Claim struct {
 //     composition, whichever is smaller.
 //   - "pure": the sum of epsilons, where all events have one. It holds at every
 //     delta.
+//   - "pld": privacy loss distributions on a grid, rounded up; see pld.go.
 func Account(events []Event, delta float64) (Claim, error) {
-	if err := checkDelta(delta); err != nil {
-		return Claim{}, err
-	}
-	events, err := validMerged(events)
+	events, err := accountable(events, delta)
 	if err != nil {
 		return Claim{}, err
 	}
-	claim := Claim{Delta: delta, Epsilon: math.Inf(1), ByAccountant: make(map[string]*float64)}
-	consider := func(accountant string, epsilon float64) {
-		claim.ByAccountant[accountant] = nil
-		if !finite(epsilon) {
-			return
-		}
-		claim.ByAccountant[accountant] = &epsilon
-		if epsilon < claim.Epsilon {
-			claim.Epsilon, claim.Accountant = epsilon, accountant
-		}
+	claim, guess := closedForms(events, delta)
+	claim.consider(AccountantPLD, pldEpsilon(events, delta, guess, pessimistic))
+	return claim.proven()
+}
+
+// Running is [Account] without "pld": by the accountants that are a formula. It
+// is what ledger entries carry after each release, so that a pocket calculator
+// can follow them; a [Claim] of the whole list may be smaller, never larger.
+func Running(events []Event, delta float64) (Claim, error) {
+	events, err := accountable(events, delta)
+	if err != nil {
+		return Claim{}, err
 	}
+	return running(events, delta)
+}
+
+func accountable(events []Event, delta float64) ([]Event, error) {
+	if err := checkDelta(delta); err != nil {
+		return nil, err
+	}
+	return validMerged(events)
+}
+
+// running is Running for validated, merged events.
+func running(events []Event, delta float64) (Claim, error) {
+	claim, _ := closedForms(events, delta)
+	return claim.proven()
+}
+
+// closedForms asks all accountants but "pld".
+func closedForms(events []Event, delta float64) (claim Claim, byRDP renyi) {
+	claim = Claim{Delta: delta, Epsilon: math.Inf(1), ByAccountant: make(map[string]*float64)}
 	// Of equal ones the first is named: pure DP says most.
-	consider(AccountantPure, pureEpsilon(events))
-	consider(AccountantGDP, min(gdpEpsilon(totalMu(events), delta), gdpPlusPureEpsilon(events, delta)))
-	consider(AccountantRDP, rdpEpsilon(events, delta))
-	if claim.Accountant == "" {
+	claim.consider(AccountantPure, pureEpsilon(events))
+	claim.consider(AccountantGDP, min(gdpEpsilon(totalMu(events), delta), gdpPlusPureEpsilon(events, delta)))
+	byRDP = rdpEpsilon(events, delta)
+	claim.consider(AccountantRDP, byRDP.epsilon)
+	return claim, byRDP
+}
+
+func (c *Claim) consider(accountant string, epsilon float64) {
+	c.ByAccountant[accountant] = nil
+	if !finite(epsilon) {
+		return
+	}
+	c.ByAccountant[accountant] = &epsilon
+	if epsilon < c.Epsilon {
+		c.Epsilon, c.Accountant = epsilon, accountant
+	}
+}
+
+func (c Claim) proven() (Claim, error) {
+	if c.Accountant == "" {
 		return Claim{}, errors.New("no accountant finds a finite epsilon for these events; their noise is too small")
 	}
-	return claim, nil
+	return c, nil
 }
 
 func checkDelta(delta float64) error {

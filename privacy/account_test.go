@@ -80,14 +80,19 @@ func TestAccountPureAndMixed(t *testing.T) {
 		t.Errorf("one Laplace release costs %v, %v by pure DP; want 0.3", one.Epsilon, pure)
 	}
 	many := mustAccount(t, []Event{{Kind: LNMax, Lambda: 0.005, Count: 1000}}, 1e-5)
-	if many.Accountant != AccountantRDP || many.Epsilon >= 1 {
-		t.Errorf("1000 LNMax queries cost %v by %s, want rdp far below the sum 10", many.Epsilon, many.Accountant)
+	rdp := *many.ByAccountant[AccountantRDP]
+	if many.Accountant != AccountantPLD || many.Epsilon >= rdp || rdp >= 1 {
+		t.Errorf("1000 LNMax queries cost %v by %s, %v by rdp; want pld below rdp, far below the sum 10", many.Epsilon, many.Accountant, rdp)
+	}
+	if running, err := Running([]Event{{Kind: LNMax, Lambda: 0.005, Count: 1000}}, 1e-5); err != nil || running.Epsilon != rdp {
+		t.Errorf("the running figure is %v by %s (%v), want %v by rdp", running.Epsilon, running.Accountant, err, rdp)
 	}
 	gaussian := Event{Kind: GNMax, Sigma: 40, Count: 20}
 	alone := mustAccount(t, []Event{gaussian}, 1e-5)
 	mixed := mustAccount(t, []Event{gaussian, {Kind: Laplace, Epsilon: 0.02, Count: 1}}, 1e-5)
-	if mixed.Accountant != AccountantGDP || mixed.Epsilon <= alone.Epsilon || mixed.Epsilon > alone.Epsilon+0.02 {
-		t.Errorf("mixed epsilon is %v by %s, alone %v", mixed.Epsilon, mixed.Accountant, alone.Epsilon)
+	gdp := *mixed.ByAccountant[AccountantGDP]
+	if mixed.Accountant != AccountantPLD || mixed.Epsilon <= alone.Epsilon || mixed.Epsilon > gdp || gdp > alone.Epsilon+0.02 {
+		t.Errorf("mixed epsilon is %v by %s, %v by gdp, alone %v", mixed.Epsilon, mixed.Accountant, gdp, alone.Epsilon)
 	}
 	nothing := mustAccount(t, nil, 1e-5)
 	if nothing.Epsilon != 0 {
@@ -101,7 +106,7 @@ func TestClaimJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"delta":0.5,"epsilon":0,"accountant":"gdp","by_accountant":{"gdp":0,"pure":null,"rdp":0}}`
+	want := `{"delta":0.5,"epsilon":0,"accountant":"gdp","by_accountant":{"gdp":0,"pld":0,"pure":null,"rdp":0}}`
 	if string(raw) != want {
 		t.Errorf("claim is %s, want %s", raw, want)
 	}
@@ -114,7 +119,7 @@ func TestAccountRefuses(t *testing.T) {
 		if _, err := Account(ok, delta); !errors.As(err, &field) || field.Field != "delta" {
 			t.Errorf("delta %v: error is %v", delta, err)
 		}
-		if _, err := FilterEpsilon(ok, delta); err == nil {
+		if _, err := FilterGDP.Epsilon(ok, delta); err == nil {
 			t.Errorf("delta %v: the filter has no error", delta)
 		}
 	}
@@ -155,6 +160,8 @@ func drawEvent(t *rapid.T) Event {
 			Asked: asked, Answered: rapid.Int64Range(0, asked).Draw(t, "answered")}
 	case LNMax:
 		return Event{Kind: kind, Lambda: logUniform("lambda", 1e-5, 1), Count: count.Draw(t, "count")}
+	case SubsampledGaussian:
+		return Event{Kind: kind, Rate: logUniform("rate", 1e-3, 1), NoiseMultiplier: logUniform("noise_multiplier", 0.4, 100), Count: count.Draw(t, "count")}
 	default:
 		return Event{Kind: kind, Epsilon: logUniform("epsilon", 1e-5, 1), Count: count.Draw(t, "count")}
 	}
@@ -171,18 +178,18 @@ func TestAddingAnEventNeverLowersEpsilon(t *testing.T) {
 		events := drawEvents(t, 4)
 		more := append(append([]Event(nil), events...), drawEvent(t))
 		delta := drawDelta.Draw(t, "delta")
-		before, err := Account(events, delta)
+		before, err := Running(events, delta)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := Account(more, delta)
+		after, err := Running(more, delta)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if after.Epsilon < before.Epsilon*(1-1e-12) {
 			t.Fatalf("epsilon falls from %v to %v", before.Epsilon, after.Epsilon)
 		}
-		if filterEpsilon(Merge(more), delta) < filterEpsilon(Merge(events), delta)*(1-1e-12) {
+		if FilterGDP.epsilon(Merge(more), delta) < FilterGDP.epsilon(Merge(events), delta)*(1-1e-12) {
 			t.Fatal("the filter's epsilon falls")
 		}
 	})
@@ -200,14 +207,21 @@ func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
 				t.Fatalf("%s has %v, the claim is %v", name, *epsilon, claim.Epsilon)
 			}
 		}
-		if filter := filterEpsilon(Merge(events), delta); claim.Epsilon > filter*(1+1e-12) {
-			t.Fatalf("claim %v is above the filter's %v", claim.Epsilon, filter)
-		}
-		smaller, err := Account(events, delta/10)
+		running, err := Running(events, delta)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if smaller.Epsilon < claim.Epsilon*(1-1e-12) {
+		if running.Epsilon < claim.Epsilon {
+			t.Fatalf("the running figure %v is below the claim %v", running.Epsilon, claim.Epsilon)
+		}
+		if filter := FilterGDP.epsilon(Merge(events), delta); running.Epsilon > filter*(1+1e-12) {
+			t.Fatalf("the running figure %v is above the filter's %v", running.Epsilon, filter)
+		}
+		smaller, err := Running(events, delta/10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if smaller.Epsilon < running.Epsilon*(1-1e-12) {
 			t.Fatal("epsilon falls with delta")
 		}
 	})

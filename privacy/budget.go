@@ -3,6 +3,7 @@ package privacy
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -10,6 +11,8 @@ import (
 type Budget struct {
 	Epsilon float64 `json:"epsilon"`
 	Delta   float64 `json:"delta"`
+	// Filter is the rule of [Budget.Admit]; empty means [FilterGDP].
+	Filter Filter `json:"filter,omitempty"`
 }
 
 // NewBudget refuses an epsilon that is not a finite number above zero and a
@@ -24,7 +27,10 @@ func (b Budget) Validate() error {
 	if !positive(b.Epsilon) {
 		return fieldErrorf("epsilon", "is %v; a budget must be a finite number above 0", b.Epsilon)
 	}
-	return checkDelta(b.Delta)
+	if err := checkDelta(b.Delta); err != nil {
+		return err
+	}
+	return b.Filter.validate()
 }
 
 // ErrOverBudget is what errors.Is finds in every refusal of [Budget.Admit].
@@ -53,7 +59,7 @@ func (b Budget) Room(spent []Event, run Budget) error {
 		return fmt.Errorf("budget: %w", err)
 	}
 	// A hair less than the whole, for the last digits of sums.
-	mu := gdpMu(run.Epsilon, run.Delta) * (1 - 1e-9)
+	mu := math.Sqrt(filterRules[run.Filter].room(run, nil)) * (1 - 1e-9)
 	_, err := b.Admit(spent, []Event{{Kind: Gaussian, Sigma: 1 / mu, Sensitivity: 1, Count: 1}})
 	if errors.Is(err, ErrOverBudget) {
 		if _, pure := b.Admit(spent, []Event{{Kind: Laplace, Epsilon: run.Epsilon, Count: 1}}); pure == nil {
@@ -64,12 +70,12 @@ func (b Budget) Room(spent []Event, run Budget) error {
 }
 
 // Admit answers, before anything is asked, whether `next` may be charged on top
-// of `spent`. It returns the claim of both together, or an [*OverBudgetError].
+// of `spent`. It returns the running claim of both together (see [Running]), or
+// an [*OverBudgetError].
 //
 // Admit is a filter in the sense of Rogers, Roth, Ullman and Vadhan (2016):
 // everything it lets through, however each question depends on the answers
-// before it, is together (Epsilon, Delta)-DP. [FilterEpsilon] says by which
-// rule.
+// before it, is together (Epsilon, Delta)-DP. [Filter] says by which rule.
 func (b Budget) Admit(spent, next []Event) (Claim, error) {
 	if err := b.Validate(); err != nil {
 		return Claim{}, fmt.Errorf("budget: %w", err)
@@ -78,7 +84,7 @@ func (b Budget) Admit(spent, next []Event) (Claim, error) {
 	if err != nil {
 		return Claim{}, err
 	}
-	return Account(all, b.Delta)
+	return running(all, b.Delta)
 }
 
 // admit is Admit without the claim: it returns the merged events of both lists.
@@ -90,56 +96,11 @@ func (b Budget) admit(spent, next []Event) ([]Event, error) {
 	if !b.fits(all) {
 		return nil, &OverBudgetError{
 			Budget: b,
-			Spent:  filterEpsilon(Merge(spent), b.Delta),
-			Needed: filterEpsilon(all, b.Delta),
+			Spent:  b.Filter.epsilon(Merge(spent), b.Delta),
+			Needed: b.Filter.epsilon(all, b.Delta),
 		}
 	}
 	return all, nil
 }
 
-// fits is the filter's rule for validated events, decided in delta rather than
-// in epsilon, which needs no search.
-func (b Budget) fits(events []Event) bool {
-	return pureEpsilon(events) <= b.Epsilon || gdpDelta(b.Epsilon, totalMu(events)) <= b.Delta
-}
-
-// FilterEpsilon is the smallest budget at delta that would have admitted the
-// events in any order. It is never below the epsilon of [Account].
-//
-// The rule. Costs may depend on earlier answers (how many queries passed a
-// threshold, what an analyst asks next), so a rule is needed that bounds what
-// happens on every branch at once:
-//
-//   - Gaussian DP: let sum mu_i² never pass mu². The whole is mu-GDP (Smith and
-//     Thakurta 2022; Koskela, Tobaben, Honkela 2023): each answer can
-//     be computed from a stretch of length mu_i² of one Brownian motion with
-//     drift, and together they use a stretch of at most mu². Events of pure DP
-//     count with the Gaussian DP they imply, which is what makes one number
-//     enough.
-//   - Pure DP: let the sum of epsilons never pass epsilon (Rogers
-//     et al. 2016). Only for lists with pure events alone.
-//
-// A list is admitted when one of the two admits it. That costs nothing extra:
-// split the outputs into those that end within the pure rule and the others;
-// for the first, P <= e^epsilon Q, for the others P <= e^epsilon Q + delta, and
-// the sum is e^epsilon Q + delta.
-//
-// Rényi filters (Feldman and Zrnic 2021; Lécuyer 2021; Whitehouse et al. 2023)
-// give nothing more for Gaussian releases: their cost is alpha mu²/2 at every
-// order, so that each order's rule "the sum stays under a bound" is the rule on
-// sum mu_i² with a smaller bound. For many Laplace releases they could admit
-// more, but a third rule would have to share delta with the others.
-func FilterEpsilon(events []Event, delta float64) (float64, error) {
-	if err := checkDelta(delta); err != nil {
-		return 0, err
-	}
-	events, err := validMerged(events)
-	if err != nil {
-		return 0, err
-	}
-	return filterEpsilon(events, delta), nil
-}
-
-func filterEpsilon(events []Event, delta float64) float64 {
-	return min(pureEpsilon(events), gdpEpsilon(totalMu(events), delta))
-}
+func (b Budget) fits(events []Event) bool { return filterRules[b.Filter].fits(b, events) }

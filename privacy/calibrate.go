@@ -16,7 +16,7 @@ func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
 	if err := checkCalibration(b, queries, other); err != nil {
 		return 0, err
 	}
-	left := square(gdpMu(b.Epsilon, b.Delta)) - square(totalMu(Merge(other)))
+	left := filterRules[b.Filter].room(b, Merge(other))
 	if !(left > 0) {
 		return 0, noRoom(b, other)
 	}
@@ -68,7 +68,7 @@ func checkCalibration(b Budget, queries int64, other []Event) error {
 
 func noRoom(b Budget, other []Event) error {
 	refusal := &OverBudgetError{Budget: b, Needed: math.Inf(1)}
-	if spent, err := FilterEpsilon(other, b.Delta); err == nil {
+	if spent, err := b.Filter.Epsilon(other, b.Delta); err == nil {
 		refusal.Spent = spent
 	}
 	return fmt.Errorf("no noise is large enough for these queries: %w", refusal)

@@ -23,7 +23,7 @@
 // [Budget.Admit] answers: may this be released too, where the list so far was
 // itself chosen in the light of earlier answers? Proofs for such fully adaptive
 // lists are fewer, and one may not pick the most favourable of them after the
-// fact. See [FilterEpsilon] for the rule and its sources. The rule is never
+// fact. See [Filter] for the rule and its sources. The rule is never
 // below the claim, so that a claim never passes a budget that the filter
 // guarded.
 //

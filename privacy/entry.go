@@ -49,7 +49,8 @@ type Entry struct {
 	Events       []Event `json:"events,omitempty"`
 	Queries      int64   `json:"queries,omitempty"`
 	Answered     int64   `json:"answered,omitempty"`
-	// EpsilonSpent is the claim of the run after this entry, at the run's delta.
+	// EpsilonSpent is the running figure of the run after this entry, at the
+	// run's delta; see [Running].
 	EpsilonSpent  float64 `json:"epsilon_spent"`
 	ReleaseSHA256 string  `json:"release_sha256,omitempty"` // hex, of the stored answer
 	Fence         int64   `json:"fence"`                    // of the leadership that wrote it; never falls

@@ -13,37 +13,41 @@ type Kind string
 // The mechanisms an [Event] can name. See mechanism.go for what each of them
 // costs and why.
 const (
-	Gaussian       Kind = "gaussian"
-	GNMax          Kind = "gnmax"
-	ConfidentGNMax Kind = "confident-gnmax"
-	LNMax          Kind = "lnmax"
-	Laplace        Kind = "laplace"
-	Exponential    Kind = "exponential"
+	Gaussian           Kind = "gaussian"
+	SubsampledGaussian Kind = "subsampled-gaussian"
+	GNMax              Kind = "gnmax"
+	ConfidentGNMax     Kind = "confident-gnmax"
+	LNMax              Kind = "lnmax"
+	Laplace            Kind = "laplace"
+	Exponential        Kind = "exponential"
 )
 
 // Event is a release, or a number of equal ones. Which fields belong to it
 // depends on its kind:
 //
-//	gaussian         sigma, sensitivity (L2), count
-//	gnmax            sigma (of each bin), count
-//	confident-gnmax  threshold (votes), sigma1 (of the test), sigma2 (of each bin), asked, answered
-//	lnmax            lambda (inverse scale of each bin), count
-//	laplace          epsilon, count
-//	exponential      epsilon, count
+//	gaussian             sigma, sensitivity (L2), count
+//	subsampled-gaussian  rate (of the Poisson sample), noise_multiplier (sigma over L2 sensitivity), count
+//	gnmax                sigma (of each bin), count
+//	confident-gnmax      threshold (votes), sigma1 (of the test), sigma2 (of each bin), asked, answered
+//	lnmax                lambda (inverse scale of each bin), count
+//	laplace              epsilon, count
+//	exponential          epsilon, count
 //
 // A count is never left out: an event that forgot it would cost nothing.
 type Event struct {
-	Kind        Kind    `json:"kind"`
-	Sigma       float64 `json:"sigma,omitempty"`
-	Sensitivity float64 `json:"sensitivity,omitempty"`
-	Threshold   float64 `json:"threshold,omitempty"`
-	Sigma1      float64 `json:"sigma1,omitempty"`
-	Sigma2      float64 `json:"sigma2,omitempty"`
-	Lambda      float64 `json:"lambda,omitempty"`
-	Epsilon     float64 `json:"epsilon,omitempty"`
-	Count       int64   `json:"count,omitempty"`
-	Asked       int64   `json:"asked,omitempty"`
-	Answered    int64   `json:"answered,omitempty"`
+	Kind            Kind    `json:"kind"`
+	Sigma           float64 `json:"sigma,omitempty"`
+	Sensitivity     float64 `json:"sensitivity,omitempty"`
+	Rate            float64 `json:"rate,omitempty"`
+	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
+	Threshold       float64 `json:"threshold,omitempty"`
+	Sigma1          float64 `json:"sigma1,omitempty"`
+	Sigma2          float64 `json:"sigma2,omitempty"`
+	Lambda          float64 `json:"lambda,omitempty"`
+	Epsilon         float64 `json:"epsilon,omitempty"`
+	Count           int64   `json:"count,omitempty"`
+	Asked           int64   `json:"asked,omitempty"`
+	Answered        int64   `json:"answered,omitempty"`
 }
 
 // Validate refuses an event whose cost would not be a positive number: unknown
@@ -59,7 +63,8 @@ func (e Event) Validate() error {
 		name  string
 		value float64
 	}{
-		{"sigma", e.Sigma}, {"sensitivity", e.Sensitivity}, {"sigma1", e.Sigma1},
+		{"sigma", e.Sigma}, {"sensitivity", e.Sensitivity}, {"rate", e.Rate},
+		{"noise_multiplier", e.NoiseMultiplier}, {"sigma1", e.Sigma1},
 		{"sigma2", e.Sigma2}, {"lambda", e.Lambda}, {"epsilon", e.Epsilon},
 	} {
 		switch {
@@ -68,6 +73,9 @@ func (e Event) Validate() error {
 		case !m.has(f.name) && f.value != 0: // true for NaN as well
 			return e.errorf(f.name, "does not belong to this kind")
 		}
+	}
+	if e.Rate > 1 {
+		return e.errorf("rate", "is %v; it is the probability of a unit to be in the sample, at most 1", e.Rate)
 	}
 	switch {
 	case m.has("threshold") && (!finite(e.Threshold) || e.Threshold < 0):

@@ -99,11 +99,11 @@ func TestMergeDoesNotChangeTheClaim(t *testing.T) {
 		events := drawEvents(t, 4)
 		events = append(events, events...)
 		order := rapid.Permutation(events).Draw(t, "order")
-		a, err := Account(events, 1e-5)
+		a, err := Running(events, 1e-5)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Account(Merge(order), 1e-5)
+		b, err := Running(Merge(order), 1e-5)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,8 +55,16 @@ func (w *writer) open(run string, budget Budget) {
 func (w *writer) release(run string, round uint64, events ...Event) {
 	w.t.Helper()
 	w.spent[run] = append(w.spent[run], events...)
-	w.add(Entry{Type: EntryRelease, Run: run, Round: &round, Purpose: "labels", Events: events, Queries: 32, Answered: 30,
-		EpsilonSpent: w.epsilon(run), ReleaseSHA256: strings.Repeat("0a", 32)})
+	e := Entry{Type: EntryRelease, Run: run, Round: &round, Purpose: "labels", Events: events,
+		EpsilonSpent: w.epsilon(run), ReleaseSHA256: strings.Repeat("0a", 32)}
+	for _, event := range events {
+		e.Queries += event.Count + event.Asked
+		e.Answered += event.Count + event.Answered
+		if event.Kind == Laplace {
+			e.Purpose = "class-share"
+		}
+	}
+	w.add(e)
 }
 
 func (w *writer) close(run string) {
@@ -66,7 +74,7 @@ func (w *writer) close(run string) {
 
 func (w *writer) epsilon(run string) float64 {
 	w.t.Helper()
-	claim, err := Account(w.spent[run], w.deltas[run])
+	claim, err := Running(w.spent[run], w.deltas[run])
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -101,15 +109,17 @@ func goodLedger(t testing.TB) *writer {
 	w.release("one", 0, shares)
 	w.release("one", 1, confident)
 	w.open("two", Budget{Epsilon: 2, Delta: 1e-6})
-	w.release("two", 0, labels, shares)
+	w.release("two", 0, labels)
 	w.release("one", 2, confident)
 	w.close("one")
-	w.release("two", 5, labels)
+	w.release("two", 1, labels)
 	w.close("two")
 	return w
 }
 
 func verify(ledger []byte) (Verification, error) { return VerifyLedger(bytes.NewReader(ledger)) }
+
+func auditOf(ledger []byte) (Verification, error) { return AuditLedger(bytes.NewReader(ledger)) }
 
 func TestVerifyLedger(t *testing.T) {
 	w := goodLedger(t)
@@ -120,12 +130,22 @@ func TestVerifyLedger(t *testing.T) {
 	if v.Entries != 10 || v.Head != w.entries[9].Hash || v.Dataset != "flchain" || v.Unit != "record" || v.Budget.Epsilon != 3 {
 		t.Errorf("verification is %+v", v)
 	}
-	for name, releases := range map[string]int{"one": 3, "two": 2} {
+	if audited, err := auditOf(w.bytes()); err != nil || audited.Head != v.Head {
+		t.Errorf("the audit says %+v, %v", audited, err)
+	}
+	for name, want := range map[string]RunTotal{
+		"one": {Releases: 3, Queries: 1 + 32 + 32, Answered: 1 + 30 + 30},
+		"two": {Releases: 2, Queries: 64, Answered: 64},
+	} {
 		run := v.Runs[name]
-		if !run.Closed || run.Releases != releases || run.Queries != int64(32*releases) || run.Answered != int64(30*releases) {
+		if !run.Closed || run.Releases != want.Releases || run.Queries != want.Queries || run.Answered != want.Answered {
 			t.Errorf("run %s is %+v", name, run)
 		}
-		closeTo(t, "epsilon of run "+name, run.Claim.Epsilon, w.epsilon(name), 1e-12)
+		claim := mustAccount(t, w.spent[name], w.deltas[name])
+		closeTo(t, "epsilon of run "+name, run.Claim.Epsilon, claim.Epsilon, 1e-12)
+		if running := w.epsilon(name); run.Claim.Epsilon > running {
+			t.Errorf("run %s: the claim %v is above the running figure %v", name, run.Claim.Epsilon, running)
+		}
 	}
 	all := mustAccount(t, append(w.spent["one"], w.spent["two"]...), 1e-5)
 	closeTo(t, "epsilon of the dataset", v.Claim.Epsilon, all.Epsilon, 1e-12)
@@ -310,6 +330,75 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 	}
 }
 
+// Ledgers whose hashes and budgets are all right, but that no aggregator writes.
+func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
+	budget := Budget{Epsilon: 1, Delta: 1e-5}
+	lnmax := Event{Kind: LNMax, Lambda: 1e-3, Count: 32}
+	// entry is the second release of the run, after its class counts.
+	entry := func(change func(e *Entry)) func(w *writer) {
+		return func(w *writer) {
+			w.release("one", 0, shares)
+			round := uint64(1)
+			e := Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: []Event{labels},
+				Queries: 32, Answered: 32, ReleaseSHA256: strings.Repeat("0a", 32)}
+			change(&e)
+			w.spent["one"] = append(w.spent["one"], e.Events...)
+			e.EpsilonSpent = w.epsilon("one")
+			w.add(e)
+		}
+	}
+	for _, c := range []struct {
+		name, message string // no message: nothing is wrong
+		line          int
+		write         func(w *writer)
+	}{
+		{"as it is written", "", 0, entry(func(*Entry) {})},
+		{"lnmax", "", 0, entry(func(e *Entry) { e.Events = []Event{lnmax} })},
+		{"confident", "", 0, entry(func(e *Entry) { e.Events, e.Answered = []Event{confident}, 30 })},
+		{"none answered", "", 0, entry(func(e *Entry) {
+			e.Events, e.Answered = []Event{{Kind: ConfidentGNMax, Sigma1: 300, Sigma2: 200, Asked: 32}}, 0
+		})},
+		{"a round skipped", "round 2 of run \"one\" follows 1 rounds", 4, entry(func(e *Entry) { *e.Round = 2 })},
+		{"a first round that is not 0", "round 1 of run \"one\" follows 0 rounds", 3, func(w *writer) { w.release("one", 1, shares) }},
+		{"a huge round", "follows 1 rounds", 4, entry(func(e *Entry) { *e.Round = 1<<64 - 1 })},
+		{"an answer missing", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Answered = 31 })},
+		{"an answer missing of lnmax", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Events, e.Answered = []Event{lnmax}, 31 })},
+		{"an answer too many", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Events, e.Answered = []Event{confident}, 31 })},
+		{"an unpaid query", "33 of 33 queries answered", 4, entry(func(e *Entry) { e.Queries, e.Answered = 33, 33 })},
+		{"no query", "0 of 0 queries answered", 4, entry(func(e *Entry) { e.Queries, e.Answered = 0, 0 })},
+		{"counts that overflow", "queries answered", 4, entry(func(e *Entry) {
+			huge := Event{Kind: GNMax, Sigma: 1e12, Count: 1<<63 - 1}
+			e.Events = []Event{huge, huge, {Kind: GNMax, Sigma: 1e12, Count: 34}}
+		})},
+		{"an unknown purpose", `purpose is "fun"`, 4, entry(func(e *Entry) { e.Purpose = "fun" })},
+		{"votes as class counts", "gnmax event does not belong", 4, entry(func(e *Entry) { e.Purpose = "class-share" })},
+		{"class counts as votes", "laplace event does not belong", 4, entry(func(e *Entry) {
+			e.Events, e.Queries, e.Answered = []Event{shares}, 1, 1
+		})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
+			w.open("one", budget)
+			c.write(w)
+			w.close("one")
+			if _, err := verify(w.bytes()); err != nil {
+				t.Fatalf("hashes or budgets are wrong: %v", err)
+			}
+			_, err := auditOf(w.bytes())
+			var at *LedgerError
+			if c.message == "" && err != nil || c.message != "" &&
+				(!errors.As(err, &at) || at.Line != c.line || !strings.Contains(err.Error(), c.message)) {
+				t.Errorf("error is %v, want %q in line %d", err, c.message, c.line)
+			}
+		})
+	}
+	w := &writer{t: t}
+	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "everybody"})
+	if _, err := auditOf(w.bytes()); err == nil || !strings.Contains(err.Error(), `neighbouring is "everybody"`) {
+		t.Errorf("an unknown neighbouring: error is %v", err)
+	}
+}
+
 func TestSeal(t *testing.T) {
 	w := goodLedger(t)
 	first := w.entries[0]
@@ -344,7 +433,7 @@ func TestSeal(t *testing.T) {
 		"no round":              func(e *Entry) { e.Round = nil },
 		"no purpose":            func(e *Entry) { e.Purpose = "" },
 		"no events":             func(e *Entry) { e.Events = nil },
-		"a budget":              func(e *Entry) { e.Budget = &Budget{1, 1e-5} },
+		"a budget":              func(e *Entry) { e.Budget = &Budget{Epsilon: 1, Delta: 1e-5} },
 		"a unit":                func(e *Entry) { e.Unit = "record" },
 		"an invalid event":      func(e *Entry) { e.Events = []Event{{Kind: GNMax, Count: 1}} },
 		"more answers":          func(e *Entry) { e.Answered = 33 },

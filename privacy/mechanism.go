@@ -24,7 +24,7 @@ type mechanism struct {
 func (m mechanism) has(field string) bool { return slices.Contains(m.fields, field) }
 
 // kinds lists the mechanisms in the order of the documentation.
-var kinds = []Kind{Gaussian, GNMax, ConfidentGNMax, LNMax, Laplace, Exponential}
+var kinds = []Kind{Gaussian, SubsampledGaussian, GNMax, ConfidentGNMax, LNMax, Laplace, Exponential}
 
 var mechanisms = map[Kind]mechanism{
 	// Gaussian noise N(0, sigma²) on a value of L2 sensitivity s.
@@ -37,6 +37,28 @@ var mechanisms = map[Kind]mechanism{
 	Gaussian: gaussianType([]string{"sigma", "sensitivity"}, func(e Event) float64 {
 		return float64(e.Count) * square(e.Sensitivity/e.Sigma)
 	}),
+
+	// Gaussian noise on the sum over a Poisson sample: every unit takes part
+	// with probability rate, by itself, and adds at most 1 (in L2, in units of
+	// the sensitivity) to the sum; the noise is N(0, noise_multiplier²).
+	//
+	// Why this is private: most of the time the unit is not in the sample, and
+	// who sees the sum cannot tell. The cost is that of a mixture of two
+	// Gaussians against one (Mironov, Talwar, Zhang 2019, Theorem 4). It is a
+	// cost for adding or removing a unit; what may take part, with its rate,
+	// must not depend on the data, and the size of the sample stays secret.
+	// As Gaussian DP it counts as if everybody took part: the trade-off
+	// function of the sampled release is nowhere below that one, and no smaller
+	// mu holds (Dong, Roth, Su 2019, section 4).
+	SubsampledGaussian: {
+		fields: []string{"rate", "noise_multiplier"},
+		rdp: func(e Event, alpha float64) float64 {
+			return float64(e.Count) * subsampledCurves.rdp(e.Rate, e.NoiseMultiplier, alpha)
+		},
+		muSquared: func(e Event) float64 {
+			return float64(e.Count) * square(1/e.NoiseMultiplier)
+		},
+	},
 
 	// GNMax: N(0, sigma²) on every bin of a histogram of votes, then the
 	// largest bin or all of them.

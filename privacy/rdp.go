@@ -34,6 +34,9 @@ var orders = func() []float64 {
 // Orders returns the orders alpha of the RDP accountant, ascending.
 func Orders() []float64 { return slices.Clone(orders) }
 
+// renyi is an epsilon and the order that proves it.
+type renyi struct{ epsilon, order float64 }
+
 // rdpEpsilon is the smallest epsilon >= 0 that validated events have at delta by
 // Rényi differential privacy: divergences add up at every order (Mironov 2017,
 // Proposition 1), and a divergence rho of order alpha gives (epsilon, delta)
@@ -43,17 +46,18 @@ func Orders() []float64 { return slices.Clone(orders) }
 //
 // (Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020,
 // Theorem 21). The order may be chosen freely since all of them hold at once.
-func rdpEpsilon(events []Event, delta float64) float64 {
-	best := math.Inf(1)
+func rdpEpsilon(events []Event, delta float64) renyi {
+	best := renyi{epsilon: math.Inf(1), order: orders[0]}
 	for _, alpha := range orders {
 		rho := 0.0
 		for _, e := range events {
 			rho += mechanisms[e.Kind].rdp(e, alpha)
 		}
 		epsilon := rho + math.Log1p(-1/alpha) - (math.Log(delta)+math.Log(alpha))/(alpha-1)
-		if epsilon < best { // false for NaN
-			best = epsilon
+		if epsilon < best.epsilon { // false for NaN
+			best = renyi{epsilon, alpha}
 		}
 	}
-	return max(0, best)
+	best.epsilon = max(0, best.epsilon)
+	return best
 }

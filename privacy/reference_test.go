@@ -128,7 +128,7 @@ func TestReferencePure(t *testing.T) {
 }
 
 // Rows with rate 1 are plain Gaussian composition.
-func TestReferenceUnsampledGaussian(t *testing.T) {
+func TestReferenceSubsampledGaussian(t *testing.T) {
 	type row struct {
 		Rate       float64   `json:"sampling_probability"`
 		Multiplier float64   `json:"noise_multiplier"`
@@ -140,10 +140,7 @@ func TestReferenceUnsampledGaussian(t *testing.T) {
 		ByPLD      float64   `json:"epsilon_pld"`
 	}
 	for _, r := range loadGroup[row](t, "poisson_subsampled_gaussian") {
-		if r.Rate != 1 {
-			continue
-		}
-		e := Event{Kind: Gaussian, Sigma: r.Multiplier, Sensitivity: 1, Count: r.Steps}
+		e := Event{Kind: SubsampledGaussian, Rate: r.Rate, NoiseMultiplier: r.Multiplier, Count: r.Steps}
 		for i, alpha := range r.Orders {
 			closeTo(t, "rdp", mustRDP(t, e, alpha), r.RDP[i], 1e-9)
 		}
@@ -151,8 +148,22 @@ func TestReferenceUnsampledGaussian(t *testing.T) {
 		if got := *claim.ByAccountant[AccountantRDP]; got > r.ByRDP*(1+1e-9) {
 			t.Errorf("epsilon by rdp is %v, the reference has %v with fewer orders", got, r.ByRDP)
 		}
-		if claim.Epsilon > r.ByPLD*(1+1e-9) || claim.Epsilon < r.ByPLD*(1-2e-3) {
-			t.Errorf("epsilon is %v, the reference's upper bound is %v", claim.Epsilon, r.ByPLD)
+		pld := *claim.ByAccountant[AccountantPLD]
+		if pld > r.ByPLD*(1+2e-3) {
+			t.Errorf("epsilon by pld is %v, the reference's is %v: %+v", pld, r.ByPLD, e)
+		}
+		// The reference is an upper bound on a coarser grid. Where it is more
+		// than 0.2% above ours, the optimistic figure shows that ours is not
+		// too small.
+		if r.Steps > 1000 && pld >= r.ByPLD*(1-2e-3) {
+			continue // takes long, shows little
+		}
+		least := pldEpsilon([]Event{e}, r.Delta, rdpEpsilon([]Event{e}, r.Delta), optimistic)
+		if pld < least || least > r.ByPLD {
+			t.Errorf("epsilon by pld is %v, the reference's is %v, both should be above %v: %+v", pld, r.ByPLD, least, e)
+		}
+		if pld < r.ByPLD*(1-2e-3) && pld > least*(1+1e-3) {
+			t.Errorf("epsilon by pld is %v, the reference's is %v, and the truth is only known to be above %v: %+v", pld, r.ByPLD, least, e)
 		}
 	}
 }

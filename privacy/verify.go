@@ -70,9 +70,11 @@ func (e *LedgerError) Unwrap() error { return e.Err }
 // A ledger that is right but ends with an open run gives the whole verification
 // and an [*UnclosedError]. That a ledger goes on after its last closed run is
 // not visible in it: compare Head with the one in the release certificate.
-func VerifyLedger(r io.Reader) (Verification, error) {
+func VerifyLedger(r io.Reader) (Verification, error) { return verifyLedger(r, false) }
+
+func verifyLedger(r io.Reader, strict bool) (Verification, error) {
 	lines := bufio.NewReader(r)
-	a := auditor{}
+	a := auditor{strict: strict}
 	for n := 1; ; n++ {
 		line, err := readLine(lines)
 		if err == io.EOF {
@@ -110,6 +112,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 
 // auditor checks entries one after the other.
 type auditor struct {
+	strict bool // see AuditLedger
 	last   Entry
 	rounds map[string]map[uint64]bool // run -> rounds released
 	result Verification
@@ -159,6 +162,9 @@ func (a *auditor) meaning(e Entry) error {
 		return errors.New("a ledger begins with the entry that opens its dataset, and has only one of that type")
 	}
 	if e.Type == EntryOpen {
+		if err := e.openedAsWritten(); a.strict && err != nil {
+			return err
+		}
 		a.result.Dataset, a.result.Budget = e.Dataset, *e.Budget
 		a.result.Unit, a.result.Neighbouring = e.Unit, e.Neighbouring
 		a.result.Runs = make(map[string]RunTotal)
@@ -190,11 +196,10 @@ func (a *auditor) meaning(e Entry) error {
 	} else {
 		run.Closed = true
 	}
-	claim, err := Account(run.Events, run.Budget.Delta)
+	claim, err := Running(run.Events, run.Budget.Delta)
 	if err != nil {
 		return err
 	}
-	run.Claim = claim
 	if math.Abs(e.EpsilonSpent-claim.Epsilon) > 1e-9*claim.Epsilon {
 		return fmt.Errorf("epsilon_spent is %v, the releases so far come to %v", e.EpsilonSpent, claim.Epsilon)
 	}
@@ -207,6 +212,11 @@ func (a *auditor) release(run *RunTotal, e Entry) error {
 		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)
 	}
 	a.rounds[e.Run][*e.Round] = true
+	if a.strict {
+		if err := e.releasedAsWritten(run.Releases); err != nil {
+			return err
+		}
+	}
 	var err error
 	if run.Events, err = run.Budget.admit(run.Events, e.Events); err != nil {
 		return fmt.Errorf("budget of run %q: %w", e.Run, err)
@@ -224,19 +234,18 @@ func (a *auditor) finish() (Verification, error) {
 	if a.result.Entries == 0 {
 		return a.result, &LedgerError{Line: 1, Err: errors.New("the ledger is empty; it must at least open its dataset")}
 	}
-	claim, err := Account(a.result.Events, a.result.Budget.Delta)
-	if err != nil {
+	var err error
+	if a.result.Claim, err = Account(a.result.Events, a.result.Budget.Delta); err != nil {
 		return a.result, err
 	}
-	a.result.Claim = claim
 	var unclosed []string
 	for name, run := range a.result.Runs {
+		if run.Claim, err = Account(run.Events, run.Budget.Delta); err != nil {
+			return a.result, err
+		}
+		a.result.Runs[name] = run
 		if !run.Closed {
 			unclosed = append(unclosed, name)
-			if run.Claim, err = Account(run.Events, run.Budget.Delta); err != nil {
-				return a.result, err
-			}
-			a.result.Runs[name] = run
 		}
 	}
 	if len(unclosed) > 0 {

@@ -1,0 +1,63 @@
+package privacy
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// AuditLedger is [VerifyLedger] for a ledger from other hands. It refuses, in
+// addition, what no aggregator writes even where hashes and budgets hold: words
+// it does not use, rounds that do not count from 0 in order, and queries and
+// answers that are not those of the events.
+func AuditLedger(r io.Reader) (Verification, error) { return verifyLedger(r, true) }
+
+// neighbourings are the relations that datasets are opened with.
+var neighbourings = []string{"add-or-remove-one-unit"}
+
+func (e Entry) openedAsWritten() error {
+	if slices.Contains(neighbourings, e.Neighbouring) {
+		return nil
+	}
+	return fieldErrorf("neighbouring", "is %q; an aggregator writes %s", e.Neighbouring, strings.Join(neighbourings, " or "))
+}
+
+// purposes are those of releases, with the mechanisms that serve them.
+var purposes = map[string][]Kind{
+	"class-share": {Laplace},
+	"labels":      {GNMax, ConfidentGNMax, LNMax},
+}
+
+// releasedAsWritten checks a release against what an aggregator writes after so
+// many releases of the run: each event is a mechanism of the purpose, and the queries
+// and answers are those that the events paid for.
+func (e Entry) releasedAsWritten(before int) error {
+	if *e.Round != uint64(before) {
+		return fmt.Errorf("round %d of run %q follows %d rounds; they count from 0 without gaps", *e.Round, e.Run, before)
+	}
+	kinds, known := purposes[e.Purpose]
+	if !known {
+		return fieldErrorf("purpose", "is %q; an aggregator writes %s", e.Purpose, strings.Join(slices.Sorted(maps.Keys(purposes)), " or "))
+	}
+	// Counted down, so that no sum can overflow.
+	queries, answered := e.Queries, e.Answered
+	for _, event := range e.Events {
+		if !slices.Contains(kinds, event.Kind) {
+			return fmt.Errorf("a %s event does not belong to purpose %q", event.Kind, e.Purpose)
+		}
+		if event.Kind == ConfidentGNMax {
+			queries, answered = queries-event.Asked, answered-event.Answered
+		} else {
+			queries, answered = queries-event.Count, answered-event.Count
+		}
+		if queries < 0 || answered < 0 {
+			break
+		}
+	}
+	if queries != 0 || answered != 0 {
+		return fmt.Errorf("%d of %d queries answered is not what the events paid for", e.Answered, e.Queries)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package privacy
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// The data-dependent bounds live on probabilities far below the smallest
+// float64, so all of them are kept as natural logarithms. This file has what
+// those bounds share.
+
+// logOfSum is log(e^a + e^b). Gonum's floats.LogSumExp ends in a plain log and
+// would round the sums that matter here, 1 + 1e-30, to a divergence of zero.
+func logOfSum(a, b float64) float64 {
+	hi, lo := max(a, b), min(a, b)
+	if math.IsInf(lo, -1) || math.IsInf(hi, 1) {
+		return hi
+	}
+	return hi + math.Log1p(math.Exp(lo-hi))
+}
+
+// logOneLess is log(1 - e^x) for x <= 0, NaN above.
+func logOneLess(x float64) float64 {
+	if x > -math.Ln2 {
+		return math.Log(-math.Expm1(x))
+	}
+	return math.Log1p(-math.Exp(x))
+}
+
+// logTailAt is log P[N(0,1) > z] for every z, where [logNormalTail] is for
+// z >= 0.
+func logTailAt(z float64) float64 {
+	switch {
+	case math.IsInf(z, 1):
+		return math.Inf(-1)
+	case z >= 0:
+		return logNormalTail(z)
+	default:
+		return math.Log1p(-normalTail(-z))
+	}
+}
+
+// checkVotes refuses what is no histogram of votes and returns the number of
+// votes. A message never holds a count: votes are private.
+func checkVotes(votes []int64) (int64, error) {
+	if len(votes) < 2 {
+		return 0, fieldErrorf("votes", "has %d classes; a histogram needs at least 2", len(votes))
+	}
+	total := int64(0)
+	for class, n := range votes {
+		if n < 0 {
+			return 0, fieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more", class)
+		}
+		if total > math.MaxInt64-n {
+			return 0, fieldErrorf("votes", "has more votes than fit into 64 bits; check the histogram")
+		}
+		total += n
+	}
+	if total == 0 {
+		return 0, fieldErrorf("votes", "has no votes; leave out queries that nobody voted on")
+	}
+	return total, nil
+}
+
+func checkOrder(field string, alpha float64) error {
+	if !(alpha > 1) || !finite(alpha) {
+		return fieldErrorf(field, "is %v; an order must be a finite number above 1", alpha)
+	}
+	return nil
+}
+
+func checkPositive(field string, x float64) error {
+	if !positive(x) {
+		return fieldErrorf(field, "is %v; it must be a finite number above zero", x)
+	}
+	return nil
+}
+
+// checkFigure is the last gate of every exported bound: a figure that float64
+// cannot hold is an error, never a number that reads like a small cost.
+func checkFigure(what string, x float64) (float64, error) {
+	if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+		return 0, fieldErrorf(what, "does not come out as a finite number; the noise is too small or too large for these orders")
+	}
+	return x, nil
+}
+
+// unionBound is log of an upper bound on P[the winner is not the largest bin],
+// where beats(gap) is the logarithm of the probability that a bin which lies
+// gap votes behind overtakes the largest in a match of two.
+//
+// Why it holds: whoever is not the winner lost at least one match, so the
+// probability is at most the sum (Papernot et al. 2018, proof of Proposition 7).
+// The largest bin also wins at least as often as any other, hence with
+// probability 1/m or more: log(1 - 1/m) caps the sum.
+func unionBound(votes []int64, beats func(gap float64) float64) float64 {
+	first := 0
+	for i, n := range votes {
+		if n > votes[first] {
+			first = i
+		}
+	}
+	logs := make([]float64, 0, len(votes)-1)
+	for i, n := range votes {
+		if i != first {
+			logs = append(logs, beats(float64(votes[first]-n)))
+		}
+	}
+	return min(floats.LogSumExp(logs), math.Log1p(-1/float64(len(votes))))
+}

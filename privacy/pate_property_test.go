@@ -1,0 +1,104 @@
+package privacy
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func drawVotes(t *rapid.T) []int64 {
+	return rapid.Custom(func(t *rapid.T) []int64 {
+		votes := rapid.SliceOfN(rapid.Int64Range(0, 2000), 2, 12).Draw(t, "counts")
+		votes[0]++
+		return votes
+	}).Draw(t, "votes")
+}
+
+func drawOrder(t *rapid.T) float64 {
+	return rapid.SampledFrom(Orders()).Draw(t, "alpha")
+}
+
+func drawLog(t *rapid.T, name string, lo, hi float64) float64 {
+	return math.Exp(rapid.Float64Range(math.Log(lo), math.Log(hi)).Draw(t, name))
+}
+
+func withinBounds(t *rapid.T, what string, got, least, most float64) {
+	if math.IsNaN(got) || got < least || got > most*(1+1e-12) {
+		t.Fatalf("%s = %v, want it in [%v, %v]", what, got, least, most)
+	}
+}
+
+func TestBoundsAreNeverAboveTheDataIndependentOnes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		votes, alpha := drawVotes(t), drawOrder(t)
+		sigma, lambda := drawLog(t, "sigma", .3, 3000), drawLog(t, "lambda", 1e-4, 10)
+		threshold := rapid.Float64Range(0, 3000).Draw(t, "threshold")
+		check := func(what string, most float64) func(float64, error) {
+			return func(got float64, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				withinBounds(t, what, got, 0, most)
+			}
+		}
+		check("gnmax", alpha/sigma/sigma)(GNMaxRDP(votes, sigma, alpha))
+		check("threshold", alpha/sigma/sigma/2)(ThresholdRDP(votes, threshold, sigma, alpha))
+		check("lnmax", min(2*lambda, 2*pureRDP(lambda, alpha)))(LNMaxRDP(votes, lambda, alpha))
+		events := []VotedEvent{
+			{Event: Event{Kind: GNMax, Sigma: sigma}, Votes: [][]int64{votes, votes}},
+			{Event: Event{Kind: LNMax, Lambda: lambda}, Votes: [][]int64{votes}},
+		}
+		plain := []Event{{Kind: GNMax, Sigma: sigma, Count: 2}, {Kind: LNMax, Lambda: lambda, Count: 1}}
+		claim, err := DataDependent(events, 1e-5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := Account(plain, 1e-5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		withinBounds(t, "epsilon", *claim.RDP, 0, *all.ByAccountant[AccountantRDP])
+	})
+}
+
+// A larger lead never costs more, and a second query never less.
+func TestBoundsFallWithTheGap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.Int64Range(2, 2000).Draw(t, "total")
+		gap := rapid.Int64Range(0, total-1).Draw(t, "gap")
+		alpha, sigma, lambda := drawOrder(t), drawLog(t, "sigma", 1, 500), drawLog(t, "lambda", 1e-3, 3)
+		votes := func(gap int64) []int64 { return []int64{total, total - gap} }
+		less := func(what string, f func(gap int64) (float64, error)) {
+			near, err1 := f(gap)
+			far, err2 := f(gap + 1)
+			if err1 != nil || err2 != nil || far > near*(1+1e-9) {
+				t.Fatalf("%s: %v (%v) at a gap of %d, %v (%v) at one more", what, near, err1, gap, far, err2)
+			}
+		}
+		less("gnmax log q", func(g int64) (float64, error) { q, err := GNMaxLogQ(votes(g), sigma); return math.Exp(q), err })
+		less("lnmax log q", func(g int64) (float64, error) { q, err := LNMaxLogQ(votes(g), lambda); return math.Exp(q), err })
+		less("gnmax", func(g int64) (float64, error) { return GNMaxRDP(votes(g), sigma, alpha) })
+		less("lnmax", func(g int64) (float64, error) { return LNMaxRDP(votes(g), lambda, alpha) })
+		less("moments", func(g int64) (float64, error) { return PATEGANMoments([][]int64{votes(g)}, lambda, 1e-5) })
+		one, _ := PATEGANMoments([][]int64{votes(gap)}, lambda, 1e-5)
+		two, err := PATEGANMoments([][]int64{votes(gap), votes(gap)}, lambda, 1e-5)
+		if err != nil || two < one {
+			t.Fatalf("moments: %v for one query, %v (%v) for two", one, two, err)
+		}
+	})
+}
+
+// The order of the classes says nothing.
+func TestBoundsIgnoreNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		votes := drawVotes(t)
+		shuffled := rapid.Permutation(votes).Draw(t, "shuffled")
+		sigma := drawLog(t, "sigma", 1, 500)
+		a, err1 := GNMaxRDP(votes, sigma, 4)
+		b, err2 := GNMaxRDP(shuffled, sigma, 4)
+		if err1 != nil || err2 != nil || math.Abs(a-b) > 1e-9*a {
+			t.Fatalf("%v (%v) and %v (%v)", a, err1, b, err2)
+		}
+	})
+}

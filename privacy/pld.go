@@ -1,0 +1,130 @@
+package privacy
+
+import "math"
+
+// gridError is the share of the sum's variance that a grid may add.
+const gridError = 2e-5
+
+// coarsePoints are enough to see where the mass of a pair lies.
+const coarsePoints = 1 << 13
+
+// countedPair is count releases that a pair dominates.
+type countedPair struct {
+	pair  lossPair
+	count float64
+}
+
+// pldEpsilon is an epsilon >= 0 that validated events have at delta, from their
+// privacy loss distributions on a grid, composed by Fourier transform (Koskela,
+// Jälkö, Honkela 2020; Gopi, Lee, Wutschitz 2021). It is within about 0.1% of
+// the smallest one and, pessimistic, never below it. Order is that of a Rényi
+// divergence that decides about the tail.
+//
+// A unit more and a unit less are composed each by itself: a neighbour is the
+// same for all releases. Infinite when the figure cannot be computed.
+func pldEpsilon(events []Event, delta float64, guess renyi, side rounding) float64 {
+	if !positive(guess.epsilon) {
+		return guess.epsilon
+	}
+	if allGaussian(events) {
+		return gdpEpsilon(totalMu(events), delta) // their exact distribution
+	}
+	epsilon := pairsEpsilon(dominatingPairs(events, false), delta, guess, side)
+	for _, e := range events {
+		if e.Kind == SubsampledGaussian && e.Rate < 1 {
+			return max(epsilon, pairsEpsilon(dominatingPairs(events, true), delta, guess, side))
+		}
+	}
+	return epsilon
+}
+
+func allGaussian(events []Event) bool {
+	for _, e := range events {
+		if !mechanisms[e.Kind].gaussian {
+			return false
+		}
+	}
+	return true
+}
+
+// dominatingPairs returns a pair for each event, all Gaussian ones in one.
+func dominatingPairs(events []Event, swapped bool) []countedPair {
+	var pairs []countedPair
+	mu2 := 0.0
+	for _, e := range events {
+		switch e.Kind {
+		case SubsampledGaussian:
+			sampled := sampledPair{rate: e.Rate, sigma: e.NoiseMultiplier}
+			switch {
+			case e.Rate == 1:
+				mu2 += float64(e.Count) / square(e.NoiseMultiplier)
+			case swapped:
+				pairs = append(pairs, countedPair{swappedPair{sampled}, float64(e.Count)})
+			default:
+				pairs = append(pairs, countedPair{sampled, float64(e.Count)})
+			}
+		case LNMax: // two bins, each with noise of its own
+			pairs = append(pairs, countedPair{responsePair{e.Lambda}, 2 * float64(e.Count)})
+		case Laplace:
+			pairs = append(pairs, countedPair{responsePair{e.Epsilon}, float64(e.Count)})
+		case Exponential:
+			pairs = append(pairs, countedPair{rangePair{e.Epsilon}, float64(e.Count)})
+		default:
+			mu2 += mechanisms[e.Kind].muSquared(e)
+		}
+	}
+	if mu2 > 0 {
+		pairs = append(pairs, countedPair{gaussianPair{math.Sqrt(mu2)}, 1})
+	}
+	return pairs
+}
+
+func pairsEpsilon(pairs []countedPair, delta float64, guess renyi, side rounding) float64 {
+	count := 0.0
+	for _, p := range pairs {
+		count += p.count
+	}
+	if count > maxCompositions {
+		return math.Inf(1)
+	}
+	tail := delta * tailShare / count
+	// A first look, to choose the grid for all.
+	variance, width := 0.0, 0.0
+	deviations := make([]float64, len(pairs))
+	for i, p := range pairs {
+		lo, hi := p.pair.span(tail)
+		if !finite(hi-lo) || !(hi > lo) {
+			return math.Inf(1)
+		}
+		width = max(width, hi-lo, math.Abs(hi), math.Abs(lo))
+		_, v := discretize(p.pair, (hi-lo)/coarsePoints, tail).tilted(guess.order - 1)
+		deviations[i] = math.Sqrt(v)
+		variance += p.count * v
+	}
+	// Mass between two points of distance step adds up to step²/6 of variance
+	// on average when it is divided among them. Where the tail is one point, as
+	// near the limit of pure DP, epsilon itself is the scale.
+	variance = max(variance, square(guess.epsilon/1000))
+	fineness := gridError
+	if side == optimistic {
+		fineness /= 16 // its own error is larger
+	}
+	step := max(math.Sqrt(6*fineness*variance/count), width/(maxGrid/2))
+	if !positive(step) {
+		return math.Inf(1)
+	}
+	c := &composition{side: side, known: map[float64]float64{}}
+	for i, p := range pairs {
+		var grid *lossGrid
+		if side == pessimistic {
+			grid = discretize(p.pair, step, tail)
+		} else {
+			grid = discretizeDown(p.pair, step, tail, deviations[i])
+		}
+		if side == pessimistic && !grid.whole() {
+			return math.Inf(1)
+		}
+		c.parts = append(c.parts, lossPart{grid, p.count})
+	}
+	return c.epsilon(delta, guess.order-1)
+}

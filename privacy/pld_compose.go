@@ -1,0 +1,243 @@
+package privacy
+
+import (
+	"math"
+	"math/cmplx"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+// composition is a number of independent losses, added up.
+type composition struct {
+	parts []lossPart
+	side  rounding
+	known map[float64]float64 // logMoment by order
+}
+
+// lossPart is count independent losses of one distribution.
+type lossPart struct {
+	grid  *lossGrid
+	count float64
+}
+
+const (
+	maxGrid = 1 << 22 // points of one grid and of the sum
+	// window is how many standard deviations of the tilted sum are kept on
+	// each side, at first.
+	window = 12
+	// noiseShare of delta may be rounding before another order is tried.
+	noiseShare      = 1e-5
+	maxCompositions = 1e8
+	// tailShare of delta is what mass right of grid and window may cost.
+	tailShare = 1e-7
+	// leftShare of the tilted sum may lie left of the window. It wraps around
+	// to its right end and makes epsilon a little larger.
+	leftShare = 1e-10
+)
+
+func (c *composition) step() float64 { return c.parts[0].grid.step }
+
+// logMoment is log E[e^(order sum)] of the finite part.
+func (c *composition) logMoment(order float64) float64 {
+	if sum, ok := c.known[order]; ok {
+		return sum
+	}
+	sum := 0.0
+	for _, p := range c.parts {
+		sum += p.count * p.grid.logMoment(order)
+	}
+	c.known[order] = sum
+	return sum
+}
+
+func (c *composition) tilted(order float64) (mean, variance float64) {
+	for _, p := range c.parts {
+		m, v := p.grid.tilted(order)
+		mean += p.count * m
+		variance += p.count * v
+	}
+	return mean, variance
+}
+
+// ends returns the smallest and the largest finite sum.
+func (c *composition) ends() (smallest, largest float64) {
+	for _, p := range c.parts {
+		smallest += p.count * p.grid.loss(0)
+		largest += p.count * p.grid.loss(len(p.grid.mass)-1)
+	}
+	return smallest, largest
+}
+
+// massAbove bounds P[sum > loss], massBelow the tilted P[sum < loss], both by
+// Chernoff's bound with the given distance from the order of the tilt. Any
+// distance is valid.
+func (c *composition) massAbove(loss, order, distance float64) float64 {
+	return math.Exp(c.logMoment(order+distance) - (order+distance)*loss)
+}
+
+func (c *composition) massBelow(loss, order, distance float64) float64 {
+	return math.Exp(c.logMoment(order-distance) - c.logMoment(order) + distance*loss)
+}
+
+// epsilon is the smallest epsilon >= 0 at delta.
+//
+// The masses are tilted by e^(order loss) before they are transformed, which
+// moves the weight of the sum to the place where epsilon will be. That keeps
+// the relative precision of the tail, for any delta, and allows a window that
+// covers this place instead of the whole sum. What wraps around into the window
+// from its left only adds; what would wrap from its right is bounded and added
+// to delta. Every order gives a valid figure; where rounding has a part in it,
+// a smaller order is tried.
+func (c *composition) epsilon(delta, order float64) float64 {
+	left, shift := delta, 0.0
+	if c.side == optimistic {
+		left *= 1 + 2*noiseShare
+	}
+	for _, p := range c.parts {
+		left -= p.count * p.grid.infinite
+		shift += p.count * p.grid.lost
+	}
+	best := math.Inf(1)
+	for range 12 {
+		mean, variance := c.tilted(order)
+		if !finite(variance) || !(math.Abs(mean) < math.MaxInt32*c.step()) {
+			break
+		}
+		half, below, beyond := c.window(mean, variance, order, delta)
+		if c.side == optimistic {
+			beyond = 0
+		}
+		size := 64
+		for float64(size)*c.step() < 2*half && size < maxGrid {
+			size *= 2
+		}
+		start := int(math.Round(mean/c.step())) - size/2
+		if left > beyond {
+			epsilon, noise := c.solve(c.sum(order, size), start, order, left-beyond, below)
+			if c.side == pessimistic {
+				best = min(best, epsilon)
+			}
+			if noise <= delta*noiseShare {
+				return max(0, min(best, epsilon)-shift)
+			}
+		}
+		if order /= 4; order < 1e-9 {
+			order = 0
+		}
+	}
+	if c.side == optimistic {
+		return 0
+	}
+	return best
+}
+
+// window returns half the width of a window around the tilted mean, so wide
+// that next to nothing of the tilted sum lies left of it, and a bound on the
+// mass on both sides.
+func (c *composition) window(mean, variance, order, delta float64) (half, below, beyond float64) {
+	smallest, largest := c.ends()
+	half = window*math.Sqrt(variance) + 64*c.step()
+	for ; ; half *= 1.5 {
+		// The best distance for a normal distribution and some below it, and
+		// those at which E[e^-L] = 1 bounds a long tail to the left.
+		normal := half / variance
+		for _, distance := range []float64{normal, normal / 2, normal / 5, normal / 20, order + 1, 2 * (order + 1)} {
+			below = 0
+			if mean-half > smallest {
+				below = min(1, c.massBelow(mean-half, order, distance))
+			}
+			beyond = 0
+			if mean+half < largest {
+				beyond = min(1, c.massAbove(mean+half, order, distance)) // 1 for NaN as well
+			}
+			if below <= leftShare && beyond <= delta*tailShare || 2*half >= maxGrid*c.step() {
+				return half, below, beyond
+			}
+		}
+	}
+}
+
+// sum returns the tilted distribution of the sum, modulo size.
+func (c *composition) sum(order float64, size int) []float64 {
+	transform := fourier.NewFFT(size)
+	total := make([]complex128, size/2+1)
+	for i := range total {
+		total[i] = 1
+	}
+	folded := make([]float64, size)
+	var part []complex128
+	for _, p := range c.parts {
+		clear(folded)
+		log := p.grid.logMoment(order)
+		for i, logMass := range p.grid.logMass {
+			if x := order*p.grid.loss(i) + logMass - log; x > 12*negligible {
+				folded[modulo(p.grid.first+i, size)] += math.Exp(x)
+			}
+		}
+		part = transform.Coefficients(part, folded)
+		for i, x := range part {
+			r, phase := cmplx.Polar(x)
+			total[i] *= cmplx.Rect(math.Pow(r, p.count), math.Remainder(phase*p.count, 2*math.Pi))
+		}
+	}
+	tilted := transform.Sequence(folded, total)
+	for i := range tilted {
+		tilted[i] /= float64(size)
+	}
+	return tilted
+}
+
+// solve looks for the epsilon with hockey-stick divergence delta, from the right
+// end of the window, and returns also what rounding and the tilted mass below
+// the window may have added to the divergence there. An epsilon left of the
+// window is given as the window's left end, with infinite noise.
+//
+// With A the mass above epsilon and C the sum of mass times e^(l'-l), for l' the
+// point right of epsilon, the divergence is A - C e^(epsilon-l').
+func (c *composition) solve(tilted []float64, start int, order, delta, below float64) (epsilon, noise float64) {
+	step, log := c.step(), c.logMoment(order)
+	decay := math.Exp(-step)
+	rounding := c.rounding(tilted)
+	above, discounted := 0.0, 0.0
+	for i := len(tilted) - 1; i >= 0; i-- {
+		loss := float64(start+i) * step
+		weight := math.Exp(log - order*loss)
+		mass := tilted[modulo(start+i, len(tilted))]
+		if c.side == pessimistic {
+			mass = max(0, mass) + rounding
+		} else {
+			mass = max(0, mass-rounding)
+		}
+		noise += rounding * weight
+		above += mass * weight
+		discounted = discounted*decay + mass*weight
+		if above-discounted*decay > delta {
+			return loss + math.Log((above-delta)/discounted), noise + below*weight
+		}
+		if loss <= 0 {
+			return 0, 0
+		}
+	}
+	return float64(start) * step, math.Inf(1)
+}
+
+// rounding bounds the error of one entry. A coefficient of a transform is off by
+// some 1e-16 of the whole, its power by count times that, relatively; entries
+// of the result then are off by as much of the largest one.
+func (c *composition) rounding(tilted []float64) float64 {
+	count, largest := 0.0, 0.0
+	for _, p := range c.parts {
+		count += p.count
+	}
+	for _, x := range tilted {
+		largest = max(largest, x)
+	}
+	return 4e-16 * (1 + count) * largest / math.Sqrt(float64(len(tilted)))
+}
+
+func modulo(i, n int) int {
+	if i %= n; i < 0 {
+		return i + n
+	}
+	return i
+}

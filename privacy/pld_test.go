@@ -1,0 +1,217 @@
+package privacy
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// compose is pldEpsilon without the shortcuts for Gaussian lists.
+func compose(t testing.TB, delta float64, side rounding, pairs ...countedPair) float64 {
+	t.Helper()
+	// Any guess gives a valid figure; this is about the best one for a loss of
+	// that variance.
+	variance := 0.0
+	for _, p := range pairs {
+		lo, hi := p.pair.span(1e-12)
+		_, v := discretize(p.pair, (hi-lo)/1000, 1e-12).tilted(0)
+		variance += v * p.count
+	}
+	reach := math.Sqrt(2 * math.Log(1/delta))
+	guess := renyi{epsilon: variance/2 + reach*math.Sqrt(variance), order: 1 + reach/math.Sqrt(variance)}
+	return pairsEpsilon(pairs, delta, guess, side)
+}
+
+// within fails unless a pessimistic figure lies between the truth and a little
+// above it, and an optimistic one not above it.
+func within(t *testing.T, what string, truth, delta, tolerance float64, pairs ...countedPair) {
+	t.Helper()
+	upper := compose(t, delta, pessimistic, pairs...)
+	lower := compose(t, delta, optimistic, pairs...)
+	if !(upper >= truth*(1-1e-9) && upper <= truth*(1+tolerance)) {
+		t.Errorf("%s, delta %g: pessimistic %.9g, truth %.9g", what, delta, upper, truth)
+	}
+	if !(lower <= truth*(1+1e-9)) {
+		t.Errorf("%s, delta %g: optimistic %.9g, truth %.9g", what, delta, lower, truth)
+	}
+}
+
+// Many Gaussians are one, whose epsilon has a closed form.
+func TestPLDOfGaussians(t *testing.T) {
+	for _, mu := range []float64{1e-4, 0.03, 4} {
+		for _, count := range []float64{1, 2, 1000} {
+			for _, delta := range []float64{1e-3, 1e-15} {
+				truth := gdpEpsilon(mu*math.Sqrt(count), delta)
+				within(t, "gaussian", truth, delta, 3e-4, countedPair{gaussianPair{mu}, count})
+			}
+		}
+	}
+}
+
+// responseDelta is the exact hockey-stick divergence of n randomized responses:
+// the loss is epsilon0 (2k - n) with a binomial k.
+func responseDelta(epsilon0 float64, n int, epsilon float64) float64 {
+	logP, logQ := -math.Log1p(math.Exp(-epsilon0)), -math.Log1p(math.Exp(epsilon0))
+	logFactorial := func(k int) float64 { l, _ := math.Lgamma(float64(k) + 1); return l }
+	sum := 0.0
+	for k := n; k >= 0; k-- {
+		loss := epsilon0 * float64(2*k-n)
+		if loss <= epsilon {
+			break
+		}
+		log := logFactorial(n) - logFactorial(k) - logFactorial(n-k) + float64(k)*logP + float64(n-k)*logQ
+		sum += math.Exp(log) * -math.Expm1(epsilon-loss)
+	}
+	return sum
+}
+
+func TestPLDOfPureMechanisms(t *testing.T) {
+	for _, c := range []struct {
+		epsilon0 float64
+		n        int
+	}{{0.001, 40_000}, {0.02, 500}, {0.3, 30}, {1, 5}, {3, 1}, {0.05, 1}} {
+		for _, delta := range []float64{1e-3, 1e-5, 1e-9} {
+			lo, hi := 0.0, c.epsilon0*float64(c.n)
+			if responseDelta(c.epsilon0, c.n, 0) <= delta {
+				continue
+			}
+			_, truth := bisect(lo, hi, func(e float64) bool { return responseDelta(c.epsilon0, c.n, e) > delta })
+			within(t, "randomized response", truth, delta, 2e-3, countedPair{responsePair{c.epsilon0}, float64(c.n)})
+		}
+	}
+}
+
+// A pair's own hockey stick, from its tails.
+func hockeyStick(pair lossPair, epsilon float64) float64 {
+	tails := pair.tails(epsilon)
+	return tails.pAbove - math.Exp(epsilon)*tails.qAbove
+}
+
+func TestPLDOfOneRelease(t *testing.T) {
+	sampled := sampledPair{rate: 0.05, sigma: 0.8}
+	for name, pair := range map[string]lossPair{
+		"sampled": sampled, "swapped": swappedPair{sampled}, "range": rangePair{0.7}, "gaussian": gaussianPair{0.5},
+	} {
+		for _, delta := range []float64{1e-2, 1e-3} {
+			if hockeyStick(pair, 0) <= delta {
+				t.Fatalf("%s: nothing to test", name)
+			}
+			_, truth := bisect(0, 20, func(e float64) bool { return hockeyStick(pair, e) > delta })
+			within(t, name, truth, delta, 2e-3, countedPair{pair, 1})
+		}
+	}
+}
+
+// The tails of a pair belong together: dP = e^L dQ, so that the mass between two
+// losses under P is that under Q times something between the two powers of e.
+func TestLossPairsAreConsistent(t *testing.T) {
+	sampled := sampledPair{rate: 0.01, sigma: 1.3}
+	for name, pair := range map[string]lossPair{
+		"gaussian": gaussianPair{1.7}, "sampled": sampled, "swapped": swappedPair{sampled},
+		"range": rangePair{1.1}, "response": responsePair{0.9},
+	} {
+		lo, hi := pair.span(1e-8)
+		const steps = 400
+		low := pair.tails(lo)
+		for i := 1; i <= steps; i++ {
+			from, to := lo+(hi-lo)*float64(i-1)/steps, lo+(hi-lo)*float64(i)/steps
+			high := pair.tails(to)
+			p, q := low.pAbove-high.pAbove, low.qAbove-high.qAbove
+			if p < q*math.Exp(from)-1e-13 || p > q*math.Exp(to)+1e-13 {
+				t.Errorf("%s: between losses %g and %g P has %g, Q %g", name, from, to, p, q)
+			}
+			if d := math.Abs(high.pAbove + high.pBelow - 1); d > 1e-12 {
+				t.Errorf("%s: tails of P at %g add up to 1%+g", name, to, d)
+			}
+			if d := math.Abs(high.qAbove + high.qBelow - 1); d > 1e-12 {
+				t.Errorf("%s: tails of Q at %g add up to 1%+g", name, to, d)
+			}
+			low = high
+		}
+	}
+}
+
+// The exponential mechanism on any two neighbours is dominated by rangePair.
+func TestRangePairDominatesExponentialMechanisms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		epsilon := rapid.Float64Range(0.01, 5).Draw(t, "epsilon")
+		scores := rapid.SliceOfN(rapid.Float64Range(0, 6), 2, 8).Draw(t, "scores")
+		p, q := make([]float64, len(scores)), make([]float64, len(scores))
+		sumP, sumQ := 0.0, 0.0
+		for i, score := range scores {
+			moved := score + rapid.Float64Range(-1, 1).Draw(t, "move")
+			p[i], q[i] = math.Exp(epsilon*score/2), math.Exp(epsilon*moved/2)
+			sumP, sumQ = sumP+p[i], sumQ+q[i]
+		}
+		at := rapid.Float64Range(-epsilon, epsilon).Draw(t, "at")
+		divergence := 0.0
+		for i := range p {
+			divergence += max(0, p[i]/sumP-math.Exp(at)*q[i]/sumQ)
+		}
+		if bound := hockeyStick(rangePair{epsilon}, at); divergence > bound+1e-12 {
+			t.Fatalf("divergence %g at %g is above %g", divergence, at, bound)
+		}
+	})
+}
+
+// Lists of all kinds: what is proven lies above what is possible, and the two
+// are close.
+func TestPLDOfMixtures(t *testing.T) {
+	worst := 0.0
+	rapid.Check(t, func(t *rapid.T) {
+		events := Merge(drawEvents(t, 3))
+		delta := drawDelta.Draw(t, "delta")
+		best := rdpEpsilon(events, delta)
+		upper := pldEpsilon(events, delta, best, pessimistic)
+		if math.IsInf(upper, 1) {
+			return
+		}
+		lower := pldEpsilon(events, delta, best, optimistic)
+		if upper < lower || lower < 0 {
+			t.Fatalf("pessimistic %g, optimistic %g", upper, lower)
+		}
+		// rangePair covers every choice of the worst range at once, and many
+		// of them cost more than their Rényi bound.
+		selects := slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Exponential })
+		if upper > best.epsilon*(1+1e-3)+1e-9 && !selects {
+			t.Fatalf("pld %g is above rdp %g", upper, best.epsilon)
+		}
+		if lower > 0.01 {
+			worst = max(worst, upper/lower-1)
+		}
+	})
+	t.Logf("largest gap between pessimistic and optimistic: %.2g", worst)
+}
+
+func TestPLDGivesUpSafely(t *testing.T) {
+	for name, e := range map[string]Event{
+		"too many":        {Kind: LNMax, Lambda: 1e-9, Count: 1 << 40},
+		"no noise":        {Kind: SubsampledGaussian, Rate: 0.1, NoiseMultiplier: 1e-200, Count: 1},
+		"almost no noise": {Kind: SubsampledGaussian, Rate: 0.1, NoiseMultiplier: 1e-9, Count: 3},
+		"huge epsilon":    {Kind: Exponential, Epsilon: 1e300, Count: 2},
+		"tiny epsilon":    {Kind: Exponential, Epsilon: 1e-300, Count: 2},
+		"tiny rate":       {Kind: SubsampledGaussian, Rate: 1e-300, NoiseMultiplier: 1, Count: 1},
+	} {
+		epsilon := pldEpsilon([]Event{e}, 1e-5, rdpEpsilon([]Event{e}, 1e-5), pessimistic)
+		if math.IsNaN(epsilon) || epsilon < 0 {
+			t.Errorf("%s: epsilon %v", name, epsilon)
+		}
+		t.Logf("%s: %v", name, epsilon)
+	}
+}
+
+func BenchmarkPLD(b *testing.B) {
+	for name, count := range map[string]int64{"steps=1e4": 1e4, "steps=1e6": 1e6} {
+		b.Run(name, func(b *testing.B) {
+			events := []Event{{Kind: SubsampledGaussian, Rate: 0.01, NoiseMultiplier: 1, Count: count}}
+			guess := rdpEpsilon(events, 1e-5)
+			var epsilon float64
+			for b.Loop() {
+				epsilon = pldEpsilon(events, 1e-5, guess, pessimistic)
+			}
+			b.ReportMetric(epsilon, "epsilon")
+		})
+	}
+}

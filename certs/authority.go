@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -80,8 +79,14 @@ func issue(dir string, id Identity, hosts []string, validity time.Duration, now 
 	if validity <= 0 {
 		return fmt.Errorf("validity %v must be positive", validity)
 	}
-	if id.Role == RoleAggregator && len(hosts) == 0 {
-		return errors.New("an aggregator's certificate needs the host names or IP addresses it is dialled by")
+	// Not in validate: the name of a certificate that another authority issued
+	// is compared with the site's when it is used.
+	if id.Role == RoleNode && !sitePattern.MatchString(id.Name) {
+		return fmt.Errorf("name %q is no name of a site; a node's is that of its site: 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", id.Name)
+	}
+	ips, names, err := splitHosts(id.Role, hosts)
+	if err != nil {
+		return err
 	}
 	ca, caKey, err := loadCA(dir, now)
 	if err != nil {
@@ -98,18 +103,11 @@ func issue(dir string, id Identity, hosts []string, validity time.Duration, now 
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		URIs:                  []*url.URL{id.uri()},
+		IPAddresses:           ips,
+		DNSNames:              names,
 	}
 	if id.Role == RoleAggregator {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
-	}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else if host == "" || len(host) > 253 {
-			return fmt.Errorf("host %q is not a DNS name or IP address", host)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -385,8 +385,44 @@ func TestIssueRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", tc.name)
 		}
 	}
+	for _, host := range []string{"bad host", " localhost", "1.2.3", "10.0.0.256", "agg:7443", "[::1]", "a..b", "agg.", "-a", "a-",
+		"*", "*.org", "b.*.org", "größe.example", "agg\x00", strings.Repeat("a", 64), strings.Repeat("a.", 127) + "a"} {
+		err := Issue(dir, RoleAggregator, "a", []string{"localhost", host}, time.Hour)
+		if err == nil || !strings.Contains(err.Error(), "not a DNS name or IP address") {
+			t.Errorf("host %q: got %v", host, err)
+		}
+	}
+	for _, site := range []string{"NORTH", "North", "north_1", "north-", strings.Repeat("a", 65)} {
+		if err := Issue(dir, RoleNode, site, nil, time.Hour); err == nil || !strings.Contains(err.Error(), "name") {
+			t.Errorf("site %q: got %v", site, err)
+		}
+	}
+	// Other roles' names are nobody's site.
+	if err := Issue(dir, RoleStudent, "Lab_1", nil, time.Hour); err != nil {
+		t.Error(err)
+	}
 	if left := must(filepath.Glob(filepath.Join(dir, "*-a.*")))(t); len(left) > 0 {
 		t.Errorf("files of refused certificates: %v", left)
+	}
+	if left := must(filepath.Glob(filepath.Join(dir, "node-[Nn]orth[^.]*")))(t); len(left) > 0 {
+		t.Errorf("files of refused certificates: %v", left)
+	}
+}
+
+func TestHostsThatCanBeDialled(t *testing.T) {
+	dir := newCA(t)
+	hosts := []string{"agg", "agg.example.org", "*.example.org", "my_agg", "3com.example", "xn--gre-6ka8i.example", "10.0.0.7", "::1", "fd00::7"}
+	if err := Issue(dir, RoleAggregator, "all", hosts, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	pair := must(loadPair(filepath.Join(dir, "aggregator-all.crt"), filepath.Join(dir, "aggregator-all.key")))(t)
+	if len(pair.Leaf.DNSNames) != 6 || len(pair.Leaf.IPAddresses) != 3 {
+		t.Errorf("names %v, addresses %v", pair.Leaf.DNSNames, pair.Leaf.IPAddresses)
+	}
+	for _, host := range []string{"agg", "agg.example.org", "b1.example.org", "10.0.0.7", "::1"} {
+		if err := pair.Leaf.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

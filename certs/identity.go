@@ -25,6 +25,9 @@ const scheme = "conclave"
 // names become parts of file names and URIs, so they are plain.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
+// sites are named as in a node's configuration.
+var sitePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
+
 // Identity is whom a certificate was issued to.
 type Identity struct {
 	Role Role

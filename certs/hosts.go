@@ -1,0 +1,53 @@
+package certs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+)
+
+// labelPattern is a part of a DNS name between dots. Underscores are not in the
+// standard, but in use.
+var labelPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+
+var onlyDigits = regexp.MustCompile(`^[0-9]+$`)
+
+// splitHosts checks what the holder of a certificate is dialled by. A host that nobody can
+// dial would show only when the connections of all others fail.
+func splitHosts(role Role, hosts []string) (ips []net.IP, names []string, err error) {
+	if role == RoleAggregator && len(hosts) == 0 {
+		return nil, nil, errors.New("an aggregator's certificate needs the host names or IP addresses it is dialled by")
+	}
+	for _, host := range hosts {
+		switch ip := net.ParseIP(host); {
+		case ip != nil:
+			ips = append(ips, ip)
+		case dnsName(host):
+			names = append(names, host)
+		default:
+			return nil, nil, fmt.Errorf("host %q is not a DNS name or IP address; give hosts without port and spaces, with commas between them", host)
+		}
+	}
+	return ips, names, nil
+}
+
+// dnsName tells whether a certificate can name the host. The last label is no
+// number: that would be an IP address with a slip in it. A star may stand for
+// the first.
+func dnsName(host string) bool {
+	if len(host) > 253 {
+		return false
+	}
+	labels := strings.Split(host, ".")
+	if len(labels) > 2 && labels[0] == "*" {
+		labels = labels[1:]
+	}
+	for _, label := range labels {
+		if !labelPattern.MatchString(label) {
+			return false
+		}
+	}
+	return !onlyDigits.MatchString(labels[len(labels)-1])
+}

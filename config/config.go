@@ -6,6 +6,7 @@
 package config
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func Load(path string, into any) error {
 }
 
 // LoadText is Load without the environment, for files that describe a job and
-// not a machine. It returns the file's text.
+// not a machine. It returns the file's text, without a byte order mark.
 func LoadText(path string, into any) (string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -45,8 +46,11 @@ func LoadText(path string, into any) (string, error) {
 	if err := Decode(bytes.NewReader(raw), into); err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return string(raw), nil
+	return string(bytes.TrimPrefix(raw, byteOrderMark)), nil
 }
+
+// byteOrderMark is what some editors put in front of UTF-8; YAML allows it.
+var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // Decode reads one strict YAML document over the defaults in into. Its errors
 // say the line and how to mend it.
@@ -59,7 +63,11 @@ func Decode(r io.Reader, into any) (err error) {
 	}()
 	defaults := reflect.New(reflect.TypeOf(into).Elem()).Elem()
 	defaults.Set(reflect.ValueOf(into).Elem())
-	d := yaml.NewDecoder(r, yaml.Strict())
+	text := bufio.NewReader(r)
+	if mark, _ := text.Peek(len(byteOrderMark)); bytes.Equal(mark, byteOrderMark) {
+		_, _ = text.Discard(len(mark))
+	}
+	d := yaml.NewDecoder(text, yaml.Strict())
 	err = d.Decode(into)
 	if errors.Is(err, io.EOF) {
 		// An empty file means the defaults; the decoder has cleared them.

@@ -43,6 +43,25 @@ func TestLoadKeepsDefaultsAndPrefersTheEnvironment(t *testing.T) {
 	}
 }
 
+// Some editors put a byte order mark in front.
+func TestLoadForgivesAByteOrderMark(t *testing.T) {
+	var got sample
+	text, err := LoadText(write(t, "\ufeffname: x\n"), &got)
+	if err != nil || got.Name != "x" || text != "name: x\n" {
+		t.Errorf("%+v from %q, %v", got, text, err)
+	}
+	if err := Load(write(t, "\ufeff"), &got); err != nil || got.Name != "x" {
+		t.Errorf("a mark alone: %+v, %v", got, err)
+	}
+	err = Load(write(t, "\ufeffnmae: x\n"), &got)
+	if err == nil || !strings.Contains(err.Error(), `line 1, column 1: unknown field "nmae"`) {
+		t.Errorf("a slip behind a mark: %v", err)
+	}
+	if err := Load(write(t, "name: \ufeff\n"), &got); err != nil || got.Name != "\ufeff" {
+		t.Errorf("the mark elsewhere: %+v, %v", got, err)
+	}
+}
+
 func TestLoadOfAnEmptyFileKeepsTheDefaults(t *testing.T) {
 	for _, text := range []string{"", "# nothing set\n"} {
 		got := sample{Name: "default", Count: 7}

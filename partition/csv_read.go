@@ -198,7 +198,11 @@ func (d *csvDecoder) readHeader() error {
 func (d *csvDecoder) unknownColumn(header []string, at, known int) error {
 	e := d.fail("", fmt.Sprintf("column %d of the header is not in the schema", at+1), "remove it from the file or add it to the schema")
 	e.Line = 1
-	if 2*known >= len(header) {
+	switch {
+	case 2*known < len(header):
+	case strings.TrimSpace(header[at]) == "":
+		e.Problem, e.Mend = fmt.Sprintf("column %d of the header has no name", at+1), "give it its name in the schema, or remove the column (a comma too many makes one)"
+	default:
 		e.Column, e.Problem = header[at], "the column is not in the schema"
 	}
 	return e

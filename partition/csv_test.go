@@ -145,6 +145,8 @@ func TestBadTables(t *testing.T) {
 		{"no header", "7731,north,50,1.5,1,3\n" + good, 0, 1, "", "none of the schema's column names"},
 		{"unknown column", "who,ward,age,dose,smoker,marker,height\n1,north,50,1.5,1,3,180\n", 0, 1, "height", "not in the schema"},
 		{"unknown column, maybe a record", "age,zebra7731,zebra,zebra2,zebra3\n1,2,3,4,5\n", 0, 1, "", "column 2 of the header"},
+		{"a comma too many", "who,ward,age,dose,smoker,marker,\n1,north,50,1.5,1,3,\n", 0, 1, "", "column 7 of the header has no name; give it"},
+		{"blank name", "who,ward, ,age,dose,smoker,marker\n1,north,,50,1.5,1,3\n", 0, 1, "", "column 3 of the header has no name; give it"},
 		{"wrong case", "who,ward,Age,dose,smoker,marker\n" + good, 0, 1, "Age", "not in the schema"},
 		{"missing column", "who,ward,age,dose,marker\n1,north,50,1.5,3\n", 0, 1, "smoker", "missing"},
 		{"missing unit", "ward,age,dose,smoker,marker\nnorth,50,1.5,1,3\n", 0, 1, "who", "missing"},

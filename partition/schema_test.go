@@ -88,6 +88,22 @@ func TestLoadSchema(t *testing.T) {
 	}
 }
 
+// Some editors put a byte order mark in front. The digest covers it, as that
+// of any program does.
+func TestSchemaWithAByteOrderMark(t *testing.T) {
+	const text = "columns:\n  - {name: age, kind: integer, lower: 0, upper: 9}\n"
+	s := mustSchema(t, "\ufeff"+text)
+	sum := sha256.Sum256([]byte("\ufeff" + text))
+	if s.SHA256 != hex.EncodeToString(sum[:]) || string(s.Raw()) != "\ufeff"+text || s.Columns[0].Name != "age" {
+		t.Errorf("schema is %+v", s)
+	}
+	_, err := ParseSchema([]byte("\ufeff" + strings.Replace(text, "upper", "uper", 1)))
+	var at *InputError
+	if !errors.As(err, &at) || at.Line != 2 || !strings.Contains(err.Error(), `unknown field "uper"`) {
+		t.Errorf("error is %v", err)
+	}
+}
+
 func TestLabelsAndClasses(t *testing.T) {
 	for _, tc := range []struct {
 		name, label, head string

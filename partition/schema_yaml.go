@@ -160,13 +160,15 @@ func parseSchema(raw []byte, name string) (*Schema, error) {
 	if len(raw) > maxSchemaBytes || !utf8.Valid(raw) {
 		return nil, &InputError{File: name, Problem: "not a text file in UTF-8 of reasonable size", Mend: "save the schema as UTF-8"}
 	}
-	file, err := decodeSchemaFile(raw, name)
+	// A byte order mark is no part of the YAML, but of the file and its digest.
+	text := bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+	file, err := decodeSchemaFile(text, name)
 	if err != nil {
 		return nil, err
 	}
 	s, bad := buildSchema(file)
 	if bad != nil {
-		return nil, &InputError{File: name, Line: lineOf(raw, bad.path), Column: bad.column, Problem: bad.problem, Mend: bad.mend}
+		return nil, &InputError{File: name, Line: lineOf(text, bad.path), Column: bad.column, Problem: bad.problem, Mend: bad.mend}
 	}
 	sum := sha256.Sum256(raw)
 	s.SHA256 = hex.EncodeToString(sum[:])

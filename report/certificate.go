@@ -1,16 +1,13 @@
 package report
 
 import (
-	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/conclave-dp/conclave/privacy"
@@ -25,8 +22,8 @@ const (
 // VotesCoin marks a baseline run whose votes were coin flips.
 const VotesCoin = "coin"
 
-// maxCertificateBytes bounds what is read: certificates are a few kilobytes.
-const maxCertificateBytes = 1 << 20
+// pipelines are those that can make a run.
+var pipelines = []string{"pategan"}
 
 // ErrCertificate says that a certificate is malformed.
 var ErrCertificate = errors.New("not a valid certificate")
@@ -50,7 +47,7 @@ type Certificate struct {
 	Rows         int         `json:"rows"`        // synthetic rows released
 	Created      string      `json:"created"`     // RFC 3339
 	Software     string      `json:"software"`
-	Teachers     int         `json:"teachers,omitempty"`
+	Teachers     int         `json:"teachers"`
 	Votes        string      `json:"votes,omitempty"` // VotesCoin for a baseline
 }
 
@@ -150,6 +147,9 @@ func (c Certificate) Validate() error {
 			return fail("%s is missing", f.name)
 		}
 	}
+	if !slices.Contains(pipelines, c.Pipeline) {
+		return fail("pipeline is %q: it must be one of %s", c.Pipeline, strings.Join(pipelines, ", "))
+	}
 	for _, f := range []struct{ name, value string }{{"schema_sha256", c.SchemaSHA256}, {"ledger_head", c.LedgerHead}} {
 		if raw, err := hex.DecodeString(f.value); err != nil || len(raw) != 32 {
 			return fail("%s is not a SHA-256 of 64 hexadecimal digits", f.name)
@@ -179,12 +179,12 @@ func (c Certificate) Validate() error {
 	if c.Accountant == "" && len(c.Mechanisms) > 0 {
 		return fail("accountant is missing")
 	}
-	if c.Rows < 0 || c.Teachers < 0 {
-		return fail("%d rows and %d teachers: neither can be negative", c.Rows, c.Teachers)
+	if c.Rows < 1 || c.Teachers < 1 {
+		return fail("%d rows by %d teachers: a run has at least 1 of each", c.Rows, c.Teachers)
 	}
 	for i, m := range c.Mechanisms {
-		if m.Kind == "" || m.Count <= 0 {
-			return fail("mechanism %d of kind %q has count %d: both must be given", i+1, m.Kind, m.Count)
+		if m.Kind == "" || m.Parameters == nil || m.Count <= 0 {
+			return fail("mechanism %d of kind %q has count %d: kind, parameters and count must be given", i+1, m.Kind, m.Count)
 		}
 		for name, value := range m.Parameters {
 			if math.IsNaN(value) || math.IsInf(value, 0) {
@@ -195,91 +195,6 @@ func (c Certificate) Validate() error {
 	return nil
 }
 
-// WriteFile writes the certificate, complete or not at all: a file that was
-// there before stays until the new one is whole.
-func (c Certificate) WriteFile(path string) error {
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if c.Mechanisms == nil {
-		c.Mechanisms = []Mechanism{}
-	}
-	raw, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := replaceFile(path, append(raw, '\n')); err != nil {
-		return fmt.Errorf("write certificate: %w", err)
-	}
-	return nil
-}
-
-// ReadCertificate reads a certificate file. Unknown fields, anything after the
-// object, and whatever Validate refuses are errors.
-func ReadCertificate(path string) (Certificate, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Certificate{}, fmt.Errorf("read certificate: %w", err)
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxCertificateBytes+1))
-	if err != nil {
-		return Certificate{}, fmt.Errorf("read certificate: %w", err)
-	}
-	c, err := ParseCertificate(raw)
-	if err != nil {
-		return Certificate{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return c, nil
-}
-
-// ParseCertificate is ReadCertificate for bytes.
-func ParseCertificate(raw []byte) (Certificate, error) {
-	if len(raw) > maxCertificateBytes {
-		return Certificate{}, fmt.Errorf("%w: larger than %d bytes", ErrCertificate, maxCertificateBytes)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
-	var c Certificate
-	if err := decoder.Decode(&c); err != nil {
-		return Certificate{}, fmt.Errorf("%w: %w", ErrCertificate, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Certificate{}, fmt.Errorf("%w: there is something after its end", ErrCertificate)
-	}
-	if err := c.Validate(); err != nil {
-		return Certificate{}, err
-	}
-	return c, nil
-}
-
-// replaceFile writes beside path and renames.
-func replaceFile(path string, raw []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".certificate-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(raw); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
 // String names the mechanism with its parameters in alphabetical order.
 func (m Mechanism) String() string {
 	names := make([]string, 0, len(m.Parameters))
@@ -287,7 +202,7 @@ func (m Mechanism) String() string {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	var b bytes.Buffer
+	var b strings.Builder
 	fmt.Fprintf(&b, "%s(", m.Kind)
 	for i, name := range names {
 		if i > 0 {

@@ -1,8 +1,8 @@
 package report
 
 import (
+	"bytes"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestNewCertificateSaysWhatTheLedgerSays(t *testing.T) {
-	_, c, rounds := example(t)
+	ledger, c, rounds := example(t)
 	want := []Mechanism{
 		{Kind: privacy.Laplace, Parameters: map[string]float64{"epsilon": 0.05}, Count: 1},
 		{Kind: privacy.GNMax, Parameters: map[string]float64{"sigma": 112}, Count: 6 * 64},
@@ -23,9 +23,15 @@ func TestNewCertificateSaysWhatTheLedgerSays(t *testing.T) {
 	if diff := cmp.Diff(want, c.Mechanisms); diff != "" {
 		t.Errorf("mechanisms (-want +got):\n%s", diff)
 	}
-	last := rounds[len(rounds)-1].EpsilonSpent
-	if c.Epsilon != 1 || c.Delta != 1e-5 || math.Abs(c.EpsilonSpent-last) > 1e-12 || c.EpsilonSpent > c.Epsilon {
-		t.Errorf("epsilon %v, delta %v, spent %v; want 1, 1e-5, %v", c.Epsilon, c.Delta, c.EpsilonSpent, last)
+	verified, err := privacy.AuditLedger(bytes.NewReader(ledger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The smallest proof of all, so never above the running figure of the entries.
+	claim, last := verified.Runs[run].Claim, rounds[len(rounds)-1].EpsilonSpent
+	if c.Epsilon != 1 || c.Delta != 1e-5 || c.EpsilonSpent != claim.Epsilon || c.Accountant != claim.Accountant || c.EpsilonSpent > last {
+		t.Errorf("epsilon %v, delta %v, spent %v by %s; want 1, 1e-5, %v by %s, at most %v", c.Epsilon, c.Delta,
+			c.EpsilonSpent, c.Accountant, claim.Epsilon, claim.Accountant, last)
 	}
 	if c.Created != "2026-03-01T12:05:00Z" {
 		t.Errorf("created %q", c.Created)
@@ -120,11 +126,36 @@ func TestParseCertificateRefuses(t *testing.T) {
 		{"something after it", good + "{}", "after its end"},
 		{"run missing", swap(`"run": "flchain-eps1"`, `"run": ""`), "run is missing"},
 		{"short hash", swap(`"schema_sha256": "abab`, `"schema_sha256": "ab`), "schema_sha256"},
+		{"another pipeline", swap(`"pategan"`, `"alchemy"`), "pipeline is"},
 		{"guarantee", swap(`"data-independent"`, `"best effort"`), "guarantee"},
 		{"epsilon zero", swap(`"epsilon": 1,`, `"epsilon": 0,`), "epsilon is 0"},
 		{"epsilon text", swap(`"epsilon": 1,`, `"epsilon": "1",`), "cannot unmarshal"},
 		{"delta one", swap(`"delta": 0.00001`, `"delta": 1`), "delta is 1"},
 		{"negative rows", swap(`"rows": 6000`, `"rows": -1`), "-1 rows"},
+		{"no rows", swap(`"rows": 6000`, `"rows": 0`), "0 rows"},
+		{"no teachers", swap(`"teachers": 200`, `"teachers": 0`), "0 teachers"},
+		{"teachers missing", swap(",\n  \"teachers\": 200", ""), "0 teachers"},
+		{"no parameters", swap(`"parameters": {
+        "sigma": 3
+      }`, `"parameters": null`), "parameters"},
+		{"mechanisms null", strings.Replace(strings.Split(good, `"mechanisms"`)[0]+`"mechanisms": null,
+  "ledger_head"`+strings.SplitN(good, `"ledger_head"`, 2)[1], "0.9", "0", 1), "line 12 "},
+		{"a key twice", swap(`"epsilon": 1,`, `"epsilon": 0.95,
+  "epsilon": 1,`), "line 5 "},
+		{"a key twice with other capitals", swap(`"epsilon": 1,`, `"epsilon": 0.95,
+  "EPSILON": 1,`), "line 5 "},
+		{"a key in capitals", swap(`"rows"`, `"Rows"`), "line 22 "},
+		{"a parameter twice", swap(`"sigma": 3`, `"sigma": 300,
+        "sigma": 3`), "line 16 "},
+		{"another order", swap(`"run": "flchain-eps1",
+  "schema_sha256": "`+strings.Repeat("ab", 32)+`"`, `"schema_sha256": "`+strings.Repeat("ab", 32)+`",
+  "run": "flchain-eps1"`), "line 2 "},
+		{"one line", strings.ReplaceAll(good, "\n", ""), "line 1 "},
+		{"no end of line", strings.TrimSuffix(good, "\n"), "line 26 "},
+		{"another spelling of a number", swap(`"rows": 6000`, `"rows": 6e3`), "rows"},
+		{"another spelling of epsilon", swap(`"epsilon": 1,`, `"epsilon": 1.0,`), "line 5 "},
+		{"empty votes", swap(`"teachers": 200`, `"teachers": 200,
+  "votes": ""`), "line 25 "},
 		{"created", swap(`"created": "2026`, `"created": "around 2026`), "created"},
 		{"count zero", swap(`"count": 1`, `"count": 0`), "count 0"},
 		{"votes", swap(`"teachers": 200`, `"votes": "dice"`), "votes"},

@@ -2,9 +2,12 @@ package report
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,20 +56,47 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 	var all []privacy.Event
 	for i, events := range perRound {
 		all = append(all, events...)
-		claim, err := privacy.Account(all, 1e-5)
+		claim, err := privacy.Running(all, 1e-5)
 		if err != nil {
 			t.Fatal(err)
 		}
 		round := uint64(i)
 		spent = claim.Epsilon
-		entries = append(entries, privacy.Entry{Type: privacy.EntryRelease, Run: name, Round: &round, Purpose: "labels",
-			Events: events, Queries: 64, Answered: 64, EpsilonSpent: spent, ReleaseSHA256: sha})
+		e := privacy.Entry{Type: privacy.EntryRelease, Run: name, Round: &round, Purpose: "labels",
+			Events: events, EpsilonSpent: spent, ReleaseSHA256: sha}
+		for _, event := range events {
+			e.Queries += event.Count + event.Asked
+			e.Answered += event.Count + event.Answered
+			if event.Kind == privacy.Laplace {
+				e.Purpose = "class-share"
+			}
+		}
+		entries = append(entries, e)
 	}
 	return entries, spent
 }
 
-// example is a finished run: a class share, GNMax and Confident-GNMax rounds.
+// example is a finished run: a class share, GNMax and Confident-GNMax rounds. It
+// is made once, and each test gets a copy of its own.
 func example(t *testing.T) (ledger []byte, c Certificate, rounds []Round) {
+	t.Helper()
+	made.Do(func() { made.ledger, made.certificate, made.rounds = makeExample(t) })
+	c = made.certificate
+	c.Mechanisms = slices.Clone(c.Mechanisms)
+	for i := range c.Mechanisms {
+		c.Mechanisms[i].Parameters = maps.Clone(c.Mechanisms[i].Parameters)
+	}
+	return slices.Clone(made.ledger), c, slices.Clone(made.rounds)
+}
+
+var made struct {
+	sync.Once
+	ledger      []byte
+	certificate Certificate
+	rounds      []Round
+}
+
+func makeExample(t *testing.T) (ledger []byte, c Certificate, rounds []Round) {
 	t.Helper()
 	perRound := [][]privacy.Event{{{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1}}}
 	for range 6 {

@@ -14,7 +14,7 @@ import (
 )
 
 // What VerifyAgainstLedger may find wrong with a certificate. A ledger that is
-// itself broken is reported by privacy.VerifyLedger's own errors.
+// itself broken is reported by privacy.AuditLedger's own errors.
 var (
 	ErrUnknownRun = errors.New("the ledger does not know the certificate's run")
 	ErrOpenRun    = errors.New("the ledger has not closed the certificate's run")
@@ -25,7 +25,11 @@ var (
 	ErrOverspent  = errors.New("more was spent than the guarantee allows")
 	ErrScope      = errors.New("the certificate's unit or neighbouring is not the ledger's")
 	ErrAccountant = errors.New("the certificate's accountant is not the one that gives the ledger's epsilon")
+	ErrGuarantee  = errors.New("the certificate's guarantee is not the one that a ledger proves")
 )
+
+// Stated are the fields of a certificate that no ledger can confirm.
+var Stated = []string{"schema_sha256", "pipeline", "rows", "teachers", "votes", "created", "software"}
 
 // spentTolerance is relative: two machines may round the last digits otherwise.
 const spentTolerance = 1e-9
@@ -35,7 +39,7 @@ const spentTolerance = 1e-9
 // mechanisms and spent epsilon. A ledger that went on after the certificate,
 // with other runs on the same dataset, still verifies it. The first thing that
 // does not hold is returned, as one of the errors above or one of
-// privacy.VerifyLedger.
+// privacy.AuditLedger. The fields in Stated are only checked for what they may be.
 func VerifyAgainstLedger(c Certificate, ledger io.Reader) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -45,7 +49,7 @@ func VerifyAgainstLedger(c Certificate, ledger io.Reader) error {
 		return fmt.Errorf("read ledger: %w", err)
 	}
 	// A later run on the same dataset may still be open; this one may not.
-	verified, err := privacy.VerifyLedger(bytes.NewReader(raw))
+	verified, err := privacy.AuditLedger(bytes.NewReader(raw))
 	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
 		return fmt.Errorf("ledger: %w", err)
 	}
@@ -63,6 +67,10 @@ func VerifyAgainstLedger(c Certificate, ledger io.Reader) error {
 	if c.Unit != verified.Unit || c.Neighbouring != verified.Neighbouring {
 		return fmt.Errorf("%w: ledger %q, %q, certificate %q, %q", ErrScope,
 			verified.Unit, verified.Neighbouring, c.Unit, c.Neighbouring)
+	}
+	// Events are charged with what they cost whatever the votes were.
+	if c.Guarantee != DataIndependent {
+		return fmt.Errorf("%w: it proves %q, the certificate says %q", ErrGuarantee, DataIndependent, c.Guarantee)
 	}
 	ofLedger := Mechanisms(total.Events)
 	if m, ok := firstMissing(ofLedger, c.Mechanisms); ok {

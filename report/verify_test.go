@@ -47,6 +47,8 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 		{"another unit", func(c *Certificate) { c.Unit = "patient" }, ErrScope},
 		{"another neighbouring", func(c *Certificate) { c.Neighbouring = "replace-one-unit" }, ErrScope},
 		{"another accountant", func(c *Certificate) { c.Accountant = "pure" }, ErrAccountant},
+		{"another guarantee", func(c *Certificate) { c.Guarantee = DataDependent }, ErrGuarantee},
+		{"no teachers", func(c *Certificate) { c.Teachers = 0 }, ErrCertificate},
 		{"malformed", func(c *Certificate) { c.SchemaSHA256 = "" }, ErrCertificate},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,6 +79,13 @@ func TestVerifyFindsAlteredLedgers(t *testing.T) {
 		if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); !errors.As(err, &broken) {
 			t.Errorf("%s: %v; want a *privacy.LedgerError", name, err)
 		}
+	}
+	// Hashes and budgets hold, but no aggregator wrote it.
+	charged, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 112, Count: 64}})
+	charged[0].Answered = 63
+	unwritten := writeLedger(t, append(append(opening(run, 1), charged...), privacy.Entry{Type: privacy.EntryClose, Run: run, EpsilonSpent: spent})...)
+	if err := VerifyAgainstLedger(c, bytes.NewReader(unwritten)); !errors.As(err, &broken) || broken.Line != 3 {
+		t.Errorf("an answer that was paid for is missing: %v", err)
 	}
 	if err := VerifyAgainstLedger(c, bytes.NewReader(join(lines[:len(lines)-1]...))); !errors.Is(err, ErrOpenRun) {
 		t.Errorf("the end cut off: %v; want %v", err, ErrOpenRun)

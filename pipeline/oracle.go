@@ -29,6 +29,8 @@ type CountAnswer struct {
 	Counts []float64
 	// Receipt is the hash of the ledger entry that paid for the release.
 	Receipt string
+	// Teachers is the number of teachers that took part.
+	Teachers int
 }
 
 // VoteAnswer holds the release for each query.
@@ -42,6 +44,8 @@ type VoteAnswer struct {
 	Noise float64
 	// Receipt is the hash of the ledger entry that paid for the release.
 	Receipt string
+	// Teachers is the number of teachers that took part.
+	Teachers int
 	// EpsilonSpent is the run's total after the round.
 	EpsilonSpent float64
 }

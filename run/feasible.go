@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/gnmax"
-	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -19,29 +18,22 @@ func (p *Plan) checkFeasible(s *Spec, budget privacy.Budget) error {
 		return fmt.Errorf("pategan.class_share: %v of privacy.epsilon %v is too little to pay for the class shares (%w); raise either",
 			s.PATEGAN.ClassShare, s.Privacy.Epsilon, err)
 	}
+	mend := "set pategan.noise otherwise, or to 0 to have it chosen"
+	if s.PATEGAN.Noise == 0 {
+		mend = "raise privacy.epsilon"
+	}
 	mechanism, err := p.mechanism()
 	if err != nil {
-		return fmt.Errorf("noise for %d labels: %w; %s", p.Labels, err, mendOfNoise(s.PATEGAN))
+		return fmt.Errorf("noise for %d labels: %w; %s", p.Labels, err, mend)
 	}
 	first := append(mechanism.Worst(int64(min(p.Labels, s.PATEGAN.Queries))), p.classShare()...)
 	if _, err := budget.Admit(nil, first); errors.Is(err, privacy.ErrOverBudget) {
-		return fmt.Errorf("pategan.noise: %v is too dear for one round of %d queries: %w; %s",
-			s.PATEGAN.Noise, min(p.Labels, s.PATEGAN.Queries), err, mendOfNoise(s.PATEGAN))
+		return fmt.Errorf("pategan.noise: %v is too dear for one round of %d queries: %w; %s (sigma grows with the noise, lambda of lnmax falls)",
+			s.PATEGAN.Noise, min(p.Labels, s.PATEGAN.Queries), err, mend)
 	} else if err != nil {
 		return err
 	}
 	return nil
-}
-
-// mendOfNoise says what to do about a mechanism that cannot be used.
-func mendOfNoise(o pategan.Options) string {
-	switch {
-	case o.Noise == 0:
-		return "raise privacy.epsilon, or ask fewer labels"
-	case o.Mechanism == pategan.LNMax:
-		return "lambda is an inverse scale: lower pategan.noise for more noise, or use 0 to have it chosen"
-	}
-	return "raise pategan.noise, or use 0 to have it chosen"
 }
 
 // mechanism is what the aggregator makes of the plan's.

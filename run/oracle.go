@@ -58,7 +58,7 @@ func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 	if votes == nil || len(votes.Labels) != n || (len(votes.Histogram) != 0 && len(votes.Histogram) != n*answerClasses) || release.Teachers == 0 {
 		return nil, fmt.Errorf("the release of round %d does not fit its %d queries", release.GetRound(), n)
 	}
-	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent, Receipt: release.LedgerHash}
+	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent, Receipt: release.LedgerHash, Teachers: int(release.Teachers)}
 	for i, label := range votes.Labels {
 		a.Answered[i] = label >= 0
 		switch {
@@ -90,7 +90,7 @@ func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) (*p
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline.CountAnswer{Counts: counts, Receipt: release.LedgerHash}, nil
+	return &pipeline.CountAnswer{Counts: counts, Receipt: release.LedgerHash, Teachers: int(release.Teachers)}, nil
 }
 
 // countsOf reads a release of class counts, in privacy units.

@@ -177,8 +177,8 @@ func TestPlansThatCannotBeAskedAreRefused(t *testing.T) {
 		"tiny epsilon, large class share": {func(s *Spec) {
 			s.Privacy.Epsilon, s.PATEGAN.ClassShare = 1e-5, 0.5
 		}, nil},
-		"no noise with lnmax":      {func(s *Spec) { s.PATEGAN.Mechanism, s.PATEGAN.Noise = pategan.LNMax, 50 }, []string{"pategan.noise: 50", "64 queries", "lower pategan.noise"}},
-		"little noise with gnmax":  {func(s *Spec) { s.PATEGAN.Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "raise pategan.noise"}},
+		"no noise with lnmax":      {func(s *Spec) { s.PATEGAN.Mechanism, s.PATEGAN.Noise = pategan.LNMax, 50 }, []string{"pategan.noise: 50", "64 queries", "lambda of lnmax falls"}},
+		"little noise with gnmax":  {func(s *Spec) { s.PATEGAN.Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
 		"little noise, few labels": {func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Labels = 10, 2 }, nil},
 		"noise for a part only":    {func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Labels = 60, 100000 }, nil},
 		"too much noise":           {func(s *Spec) { s.PATEGAN.Noise = 1e12 }, []string{"sigma", "noise"}},

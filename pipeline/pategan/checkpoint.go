@@ -11,8 +11,20 @@ import (
 	"github.com/conclave-dp/conclave/pipeline"
 )
 
-// ErrCheckpoint marks a checkpoint that does not belong to this student.
-var ErrCheckpoint = errors.New("the checkpoint does not fit this run")
+// Errors of checkpoints that a caller may want to tell apart with errors.Is.
+var (
+	// ErrCheckpoint marks a checkpoint that does not belong to this student.
+	ErrCheckpoint = errors.New("the checkpoint does not fit this run")
+	// ErrDamaged marks a checkpoint that is not what was saved.
+	ErrDamaged = errors.New("the checkpoint is damaged")
+)
+
+// damaged says what helps: training is repeatable, so that a student without a
+// checkpoint asks the very same questions again.
+func damaged(path string, err error) error {
+	return fmt.Errorf("%s: %w (%w); remove the file and run again: the rounds are asked anew from the first one, and what was released is repeated and costs nothing",
+		path, ErrDamaged, err)
+}
 
 // checkpointJSON is the part of a checkpoint that is not a tensor.
 type checkpointJSON struct {
@@ -24,6 +36,7 @@ type checkpointJSON struct {
 	Counts         []float64 `json:"counts"`
 	Spent          float64   `json:"spent"`
 	Receipts       []string  `json:"receipts"`
+	TeachersLeast  int       `json:"teachers_least"`
 	Classes        [][]int   `json:"classes"`
 	PendingTrain   []int     `json:"pending_training"`
 	PendingQueries []int     `json:"pending_queries"`
@@ -40,7 +53,7 @@ func (t *Trainer) Save(path, identity string) error {
 	}
 	j := checkpointJSON{
 		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Counts: t.counts, Spent: t.spent,
-		Steps: [2]int{t.adam.Steps(), t.average.Steps()}, Done: t.done, Receipts: t.receipts,
+		Steps: [2]int{t.adam.Steps(), t.average.Steps()}, Done: t.done, Receipts: t.receipts, TeachersLeast: t.teachersLeast,
 	}
 	set := nn.NewTensors()
 	for _, part := range t.parts() {
@@ -59,22 +72,32 @@ func (t *Trainer) Save(path, identity string) error {
 		return fmt.Errorf("pategan: encode checkpoint: %w", err)
 	}
 	set.Metadata[checkpointKey] = string(raw)
+	if err := set.Seal(); err != nil {
+		return fmt.Errorf("pategan: save checkpoint: %w", err)
+	}
 	return nn.SaveTensors(path, set)
 }
 
 // Restore loads the state that Save wrote. It reports false when there is none,
-// and an error matching [ErrCheckpoint] when it is of another run.
+// and an error matching [ErrCheckpoint] when it is of another run or
+// [ErrDamaged] when it is not as it was saved.
 func (t *Trainer) Restore(path, identity string) (bool, error) {
 	set, err := nn.LoadTensors(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	if errors.Is(err, nn.ErrFormat) {
+		return false, damaged(path, err)
+	}
 	if err != nil {
 		return false, err
 	}
+	if err := set.CheckSeal(); err != nil {
+		return false, damaged(path, err)
+	}
 	var j checkpointJSON
 	if err := json.Unmarshal([]byte(set.Metadata[checkpointKey]), &j); err != nil {
-		return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+		return false, damaged(path, err)
 	}
 	if j.Identity != identity {
 		return false, fmt.Errorf("%s: %w: it is of another run or of other options; use another output folder", path, ErrCheckpoint)
@@ -100,7 +123,7 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	t.adam.SetSteps(j.Steps[0])
 	t.average.SetSteps(j.Steps[1])
 	t.counts, t.spent, t.rounds, t.done, t.pending = j.Counts, j.Spent, nil, j.Done, nil
-	t.receipts = j.Receipts
+	t.receipts, t.teachersLeast = j.Receipts, j.TeachersLeast
 	w := t.generator.Width()
 	for i, classes := range j.Classes {
 		n := len(classes)

@@ -30,6 +30,9 @@ type Trainer struct {
 	counts []float64
 	// receipts are those of all releases learned from, in their order.
 	receipts []string
+	// teachersLeast is the least number of teachers that took part in a round,
+	// 0 before the first.
+	teachersLeast int
 	// rounds holds the newest labelled rounds of the done ones.
 	rounds []*labelled
 	done   int
@@ -82,6 +85,16 @@ func (t *Trainer) Rounds() int { return t.done }
 // what this student knows, some ledger was charged for.
 func (t *Trainer) Receipts() []string { return t.receipts }
 
+// TeachersLeast returns the least number of teachers that took part in a round.
+// Who is connected does not depend on records, so it is public.
+func (t *Trainer) TeachersLeast() int { return t.teachersLeast }
+
+func (t *Trainer) tookPart(teachers int) {
+	if t.teachersLeast == 0 || teachers < t.teachersLeast {
+		t.teachersLeast = teachers
+	}
+}
+
 // Run asks for the class counts and then for rounds of votes, learning after
 // each, until `labels` queries have been asked. After each step it calls keep,
 // which may store the state, and progress. A restored trainer goes on where it
@@ -97,6 +110,7 @@ func (t *Trainer) Run(ctx context.Context, oracle pipeline.Oracle, labels int, k
 			return fmt.Errorf("pategan: %d class counts for %d classes", len(counts.Counts), t.classes)
 		}
 		t.counts, t.receipts = counts.Counts, append(t.receipts, counts.Receipt)
+		t.tookPart(counts.Teachers)
 	}
 	for t.done < rounds {
 		if t.pending == nil {
@@ -114,6 +128,7 @@ func (t *Trainer) Run(ctx context.Context, oracle pipeline.Oracle, labels int, k
 			return err
 		}
 		t.pending, t.spent, t.receipts = nil, answer.EpsilonSpent, append(t.receipts, answer.Receipt)
+		t.tookPart(answer.Teachers)
 		progress(Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.spent, Answered: answered, Queries: len(answer.Share)})
 	}
 	return keep()

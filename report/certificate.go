@@ -47,8 +47,11 @@ type Certificate struct {
 	Rows         int         `json:"rows"`        // synthetic rows released
 	Created      string      `json:"created"`     // RFC 3339
 	Software     string      `json:"software"`
-	Teachers     int         `json:"teachers"`
-	Votes        string      `json:"votes,omitempty"` // VotesCoin for a baseline
+	Teachers     int         `json:"teachers"` // that the run was planned with
+	// TeachersLeast is how many took part in the round with the fewest, if that
+	// was not all of them.
+	TeachersLeast int    `json:"teachers_least,omitempty"`
+	Votes         string `json:"votes,omitempty"` // VotesCoin for a baseline
 }
 
 // Mechanism is a noisy release, and how often it was used. Parameters are
@@ -69,9 +72,11 @@ type Facts struct {
 	Unit         string
 	Rows         int
 	Teachers     int
-	Votes        string // empty, or VotesCoin
-	Created      time.Time
-	Software     string // name and version
+	// TeachersLeast is how many took part in the round with the fewest.
+	TeachersLeast int
+	Votes         string // empty, or VotesCoin
+	Created       time.Time
+	Software      string // name and version
 }
 
 // NewCertificate puts the facts of a run and its verified ledger together. It
@@ -100,6 +105,9 @@ func NewCertificate(f Facts, ledger privacy.Verification) (Certificate, error) {
 		Software:     f.Software,
 		Teachers:     f.Teachers,
 		Votes:        f.Votes,
+	}
+	if f.TeachersLeast != f.Teachers {
+		c.TeachersLeast = f.TeachersLeast
 	}
 	if err := c.Validate(); err != nil {
 		return Certificate{}, err
@@ -181,6 +189,9 @@ func (c Certificate) Validate() error {
 	}
 	if c.Rows < 1 || c.Teachers < 1 {
 		return fail("%d rows by %d teachers: a run has at least 1 of each", c.Rows, c.Teachers)
+	}
+	if c.TeachersLeast < 0 || c.TeachersLeast >= c.Teachers {
+		return fail("teachers_least is %d of %d teachers: it must be absent, or at least 1 and fewer", c.TeachersLeast, c.Teachers)
 	}
 	for i, m := range c.Mechanisms {
 		if m.Kind == "" || m.Parameters == nil || m.Count <= 0 {

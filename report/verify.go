@@ -29,7 +29,7 @@ var (
 )
 
 // Stated are the fields of a certificate that no ledger can confirm.
-var Stated = []string{"schema_sha256", "pipeline", "rows", "teachers", "votes", "created", "software"}
+var Stated = []string{"schema_sha256", "pipeline", "rows", "teachers", "teachers_least", "votes", "created", "software"}
 
 // spentTolerance is relative: two machines may round the last digits otherwise.
 const spentTolerance = 1e-9

@@ -46,19 +46,22 @@ type Status struct {
 
 // Result is what a run reports at its end, and the object of --format json.
 type Result struct {
-	Name         string            `json:"name"`
-	Pipeline     string            `json:"pipeline"`
-	Epsilon      float64           `json:"epsilon"`
-	Delta        float64           `json:"delta"`
-	Guarantee    string            `json:"guarantee"`
-	EpsilonSpent float64           `json:"epsilon_spent"`
-	Rounds       int               `json:"rounds"`
-	Queries      int64             `json:"queries"`
-	Answered     int64             `json:"answered"`
-	Teachers     int               `json:"teachers"`
-	WallSeconds  float64           `json:"wall_seconds"`
-	Rows         int               `json:"rows"`
-	Outputs      map[string]string `json:"outputs"`
+	Name         string  `json:"name"`
+	Pipeline     string  `json:"pipeline"`
+	Epsilon      float64 `json:"epsilon"`
+	Delta        float64 `json:"delta"`
+	Guarantee    string  `json:"guarantee"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+	Rounds       int     `json:"rounds"`
+	Queries      int64   `json:"queries"`
+	Answered     int64   `json:"answered"`
+	Teachers     int     `json:"teachers"`
+	// TeachersLeast is how many took part in the round with the fewest, if that
+	// was not all of them.
+	TeachersLeast int               `json:"teachers_least,omitempty"`
+	WallSeconds   float64           `json:"wall_seconds"`
+	Rows          int               `json:"rows"`
+	Outputs       map[string]string `json:"outputs"`
 	// Utility holds what was measured on real test rows. NOT PRIVATE.
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
 }
@@ -138,7 +141,7 @@ func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publish(ctx, j.Spec, j.Schema, model, trainer.Receipts(), j.real, o)
+	return publish(ctx, j.Spec, j.Schema, model, trainer, j.real, o)
 }
 
 // train lets the pipeline learn until its labels are used or the budget is.

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/evaluate"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/report"
 )
@@ -47,7 +48,7 @@ func loadReal(s *Spec, schema *partition.Schema) (realTables, error) {
 }
 
 // publish samples the synthetic table and writes all files of the run.
-func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipeline.Model, receipts []string, real realTables, o Options) (*Result, error) {
+func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipeline.Model, trainer *pategan.Trainer, real realTables, o Options) (*Result, error) {
 	synthetic, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator", err)
 	}
 	releases := releasesOf(lines, s.Name)
-	if err := checkReceipts(receipts, releases); err != nil {
+	if err := checkReceipts(trainer.Receipts(), releases); err != nil {
 		return nil, err
 	}
 	if err := writeFile(out["ledger"], func(b *bytes.Buffer) error { _, err := b.Write(ledger); return err }); err != nil {
@@ -84,7 +85,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	}
 	facts := report.Facts{
 		Run: s.Name, SchemaSHA256: schema.SHA256, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
-		Neighbouring: verified.Neighbouring, Unit: s.Privacy.Unit, Rows: synthetic.Len(), Teachers: s.Teachers,
+		Neighbouring: verified.Neighbouring, Unit: s.Privacy.Unit, Rows: synthetic.Len(), Teachers: s.Teachers, TeachersLeast: trainer.TeachersLeast(),
 		Created: time.Now(), Software: Software,
 	}
 	if o.Coin {
@@ -104,7 +105,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	result := &Result{
 		Name: s.Name, Pipeline: s.Pipeline, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Guarantee: s.Privacy.Guarantee,
 		EpsilonSpent: certificate.EpsilonSpent, Rounds: total.Releases, Queries: total.Queries, Answered: total.Answered,
-		Teachers: s.Teachers, Rows: synthetic.Len(), Outputs: out,
+		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out,
 	}
 	page := report.Page{
 		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases),

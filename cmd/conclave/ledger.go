@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strings"
 
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/report"
@@ -43,7 +44,7 @@ func verify(_ context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
-	v, err := privacy.VerifyLedger(bytes.NewReader(raw))
+	v, err := privacy.AuditLedger(bytes.NewReader(raw))
 	// A certificate says where the ledger of its run ends, so that nothing can be
 	// missing from it. Without one an open run may be a ledger that was cut off.
 	open := errors.Is(err, privacy.ErrUnclosed)
@@ -59,8 +60,12 @@ func verify(_ context.Context, args []string) error {
 			return fmt.Errorf("%s: %w", *certificate, err)
 		}
 	}
+	var stated []string
+	if *certificate != "" {
+		stated = report.Stated
+	}
 	if *format == "json" {
-		return printVerification(v)
+		return printVerification(v, stated)
 	}
 	fmt.Printf("%s holds: %d entries, head %s\n", *path, v.Entries, v.Head)
 	fmt.Printf("dataset %s, budget (%g, %g), unit %s: all runs spent epsilon %.6f\n", v.Dataset, v.Budget.Epsilon, v.Budget.Delta, v.Unit, v.Claim.Epsilon)
@@ -75,11 +80,12 @@ func verify(_ context.Context, args []string) error {
 	}
 	if *certificate != "" {
 		fmt.Printf("%s agrees with it\n", *certificate)
+		fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(stated, ", "))
 	}
 	return nil
 }
 
-func printVerification(v privacy.Verification) error {
+func printVerification(v privacy.Verification, stated []string) error {
 	type runJSON struct {
 		Epsilon      float64 `json:"epsilon"`
 		Delta        float64 `json:"delta"`
@@ -94,10 +100,14 @@ func printVerification(v privacy.Verification) error {
 	for name, r := range v.Runs {
 		runs[name] = runJSON{r.Budget.Epsilon, r.Budget.Delta, r.Claim.Epsilon, r.Claim.Accountant, r.Closed, r.Releases, r.Queries, r.Answered}
 	}
-	return printJSON(map[string]any{
+	result := map[string]any{
 		"entries": v.Entries, "head": v.Head, "dataset": v.Dataset, "unit": v.Unit, "neighbouring": v.Neighbouring,
 		"budget": v.Budget, "epsilon_spent": v.Claim.Epsilon, "runs": runs,
-	})
+	}
+	if stated != nil {
+		result["stated_not_proven"] = stated
+	}
+	return printJSON(result)
 }
 
 func runNames(v privacy.Verification) []string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/local"
+	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/run"
 )
 
@@ -40,9 +42,10 @@ func TestScripts(t *testing.T) {
 			"finished": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(finished())))
 			},
-			"edit":   edit,
-			"fields": fields,
-			"lines":  lines,
+			"edit":    edit,
+			"rechain": rechain,
+			"fields":  fields,
+			"lines":   lines,
 		},
 	})
 }
@@ -101,6 +104,7 @@ func finishedRun(t *testing.T) func() string {
 //	edit FILE swap N M         swap two lines
 //	edit FILE cut N            cut the last N bytes off
 //	edit FILE replace OLD NEW  replace the first OLD
+//	edit FILE number KEY NEW   replace the number of a JSON key
 func edit(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	raw, err := os.ReadFile(path)
@@ -138,10 +142,33 @@ func edit(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("no %q in %s", args[2], args[0])
 		}
 		raw = bytes.Replace(raw, []byte(args[2]), []byte(args[3]), 1)
+	case "number":
+		number := regexp.MustCompile(`("` + args[2] + `": ?)[-+.0-9e]+`)
+		if len(number.FindAll(raw, -1)) != 1 {
+			ts.Fatalf("%s has not one number %s", args[0], args[2])
+		}
+		raw = number.ReplaceAll(raw, []byte("${1}"+args[3]))
 	default:
 		ts.Fatalf("unknown edit %q", args[1])
 	}
 	ts.Check(os.WriteFile(path, raw, 0o644))
+}
+
+// rechain gives the entries of an edited ledger new hashes, as somebody would who
+// rewrites it.
+func rechain(ts *testscript.TestScript, _ bool, args []string) {
+	var out bytes.Buffer
+	var previous *privacy.Entry
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var e privacy.Entry
+		ts.Check(json.Unmarshal([]byte(line), &e))
+		ts.Check(e.Seal(previous))
+		canonical, err := e.Canonical()
+		ts.Check(err)
+		out.Write(append(canonical, '\n'))
+		previous = &e
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o644))
 }
 
 // fields fails unless the last line of a file is a JSON object with exactly the

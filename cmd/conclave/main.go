@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -62,6 +63,9 @@ func mainCode() int {
 }
 
 func dispatch(ctx context.Context, args []string) error {
+	if len(args) > 0 && (args[0] == "--version" || args[0] == "-version") {
+		args = []string{"version"}
+	}
 	if len(args) > 0 {
 		for _, c := range commands() {
 			if c.name == args[0] {
@@ -104,11 +108,19 @@ func flags(name, usage string) *flag.FlagSet {
 }
 
 func parse(f *flag.FlagSet, args []string) error {
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return errUsage
+	// The flag package would print the whole usage after any mistake.
+	out, usage := f.Output(), f.Usage
+	f.SetOutput(io.Discard)
+	f.Usage = nil
+	err := f.Parse(args)
+	f.SetOutput(out)
+	f.Usage = usage
+	if errors.Is(err, flag.ErrHelp) {
+		f.Usage()
+		return err
+	}
+	if err != nil {
+		return misuse(f, "%v", err)
 	}
 	if f.NArg() > 0 {
 		return misuse(f, "unexpected argument %q", f.Arg(0))
@@ -155,8 +167,9 @@ func printJSON(v any) error {
 	return err
 }
 
+// misuse says what is wrong with the usage, and where help is.
 func misuse(f *flag.FlagSet, format string, args ...any) error {
 	fmt.Fprintf(f.Output(), "conclave: "+format+"\n", args...)
-	f.Usage()
+	fmt.Fprintf(f.Output(), "conclave %s --help shows the flags\n", f.Name())
 	return errUsage
 }

@@ -69,11 +69,37 @@ func localRun(ctx context.Context, args []string) error {
 	if err := r.check(f); err != nil {
 		return err
 	}
+	if err := ownFolder(r.out); err != nil {
+		return err
+	}
 	err := execute(ctx, *path, r)
 	if ctx.Err() != nil && err != nil {
 		return errors.New("interrupted; the same command goes on where this one stopped")
 	}
 	return err
+}
+
+// ownFolder refuses an output folder with other people's files in it, which the
+// results could overwrite. New and empty folders will do, and those of a local
+// run: it makes its cluster's state first.
+func ownFolder(out string) error {
+	entries, err := os.ReadDir(out)
+	if os.IsNotExist(err) || (err == nil && len(entries) == 0) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+	}
+	if _, err := os.Stat(filepath.Join(out, "state", "certs", "ca.key")); err == nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(out, "certificate.json")); err == nil {
+		return nil // a finished run without its state, which is refused as such
+	}
+	if inside, err := os.ReadDir(filepath.Join(out, "state")); err == nil && len(inside) == 0 && len(entries) == 1 {
+		return nil // a run that was stopped before it had an authority
+	}
+	return fmt.Errorf("%s is not empty and not an earlier run; name another folder with --out", out)
 }
 
 func demo(ctx context.Context, args []string) error {

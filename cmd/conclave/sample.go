@@ -32,6 +32,9 @@ func sample(_ context.Context, args []string) error {
 	if *rows < 1 {
 		return misuse(f, "--rows %d: ask for at least 1", *rows)
 	}
+	if err := outsideModel(*out, *dir); err != nil {
+		return err
+	}
 	model, err := pipeline.LoadModel(*dir)
 	if err != nil {
 		return err
@@ -67,5 +70,20 @@ func sample(_ context.Context, args []string) error {
 		return printJSON(map[string]any{"rows": *rows, "output": *out})
 	}
 	fmt.Printf("%d synthetic rows in %s\n", *rows, *out)
+	return nil
+}
+
+// outsideModel refuses an output that is one of the model's own files, by
+// whatever path: the model could never be read again.
+func outsideModel(out, dir string) error {
+	target, err := os.Stat(out)
+	if err != nil {
+		return nil // a new file, or an error when it is written
+	}
+	for _, path := range pipeline.ModelFiles(dir) {
+		if own, err := os.Stat(path); err == nil && os.SameFile(own, target) {
+			return fmt.Errorf("--out %s is a file of the model; name another", out)
+		}
+	}
 	return nil
 }

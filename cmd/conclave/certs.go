@@ -79,6 +79,9 @@ func issue(_ context.Context, args []string) error {
 	if *days < 1 || *days > maxDays {
 		return misuse(f, "--days %d: use 1 to %d", *days, maxDays)
 	}
+	if *hosts != "" && (*role == string(certs.RoleNode) || *role == string(certs.RoleStudent)) {
+		return misuse(f, "--hosts belongs to an aggregator, nobody dials a %s; leave it out", *role)
+	}
 	var list []string
 	if *hosts != "" {
 		list = strings.Split(*hosts, ",")

@@ -15,13 +15,19 @@ import (
 
 	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/run"
 )
 
 func main() {
 	path := flag.String("config", "", "path of the aggregator's YAML file")
 	embedded := flag.Bool("embedded-etcd", false, "run an etcd in this process, whatever the file says")
 	listen := flag.String("listen", "", "address to listen on instead of the file's")
+	version := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
+	if *version {
+		fmt.Println(run.Software)
+		return
+	}
 	if *path == "" || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "usage: aggregator --config aggregator.yaml [--embedded-etcd] [--listen HOST:PORT]")
 		os.Exit(2)

@@ -21,7 +21,12 @@ import (
 
 func main() {
 	path := flag.String("config", "", "path of the student's YAML file")
+	version := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
+	if *version {
+		fmt.Println(run.Software)
+		return
+	}
 	if *path == "" || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "usage: student --config student.yaml")
 		os.Exit(2)

@@ -13,12 +13,18 @@ import (
 	"syscall"
 
 	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/run"
 	"github.com/conclave-dp/conclave/teacher"
 )
 
 func main() {
 	path := flag.String("config", "", "path of the node's YAML file")
+	version := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
+	if *version {
+		fmt.Println(run.Software)
+		return
+	}
 	if *path == "" || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "usage: teacher --config teacher.yaml")
 		os.Exit(2)

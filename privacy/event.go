@@ -1,9 +1,7 @@
 package privacy
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 )
 
@@ -139,24 +137,4 @@ func Merge(events []Event) []Event {
 		merged[i].Answered += e.Answered
 	}
 	return merged
-}
-
-// ParseEvents reads a JSON list of events and refuses unknown fields, invalid
-// events and anything behind the list.
-func ParseEvents(r io.Reader) ([]Event, error) {
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
-	var events []Event
-	if err := d.Decode(&events); err != nil {
-		return nil, fmt.Errorf("events are not a JSON list of known fields: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("events: something follows the list; a file holds one list")
-	}
-	for i, e := range events {
-		if err := e.Validate(); err != nil {
-			return nil, fmt.Errorf("event %d: %w", i+1, err)
-		}
-	}
-	return events, nil
 }

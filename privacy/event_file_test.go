@@ -1,0 +1,145 @@
+package privacy
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseEventsWithVotes(t *testing.T) {
+	confident := Event{Kind: ConfidentGNMax, Threshold: 120, Sigma1: 30, Sigma2: 20}
+	with := func(e Event, asked, answered int64) Event { e.Asked, e.Answered = asked, answered; return e }
+	for text, want := range map[string]VotedEvent{
+		`{"kind":"gnmax","sigma":40,"votes":[[12,188],[180,20]]}`: {
+			Event: Event{Kind: GNMax, Sigma: 40, Count: 2}, Votes: [][]int64{{12, 188}, {180, 20}},
+		},
+		`{"kind":"lnmax","lambda":0.1,"count":1,"votes":[[3,5]]}`: {
+			Event: Event{Kind: LNMax, Lambda: 0.1, Count: 1}, Votes: [][]int64{{3, 5}},
+		},
+		`{"kind":"confident-gnmax","threshold":120,"sigma1":30,"sigma2":20,"votes":[[12,188],[1,199]]}`: {
+			Event: with(confident, 2, 2), Votes: [][]int64{{12, 188}, {1, 199}},
+		},
+		`{"kind":"confident-gnmax","threshold":120,"sigma1":30,"sigma2":20,"votes":[[12,188],{"votes":[101,99],"answered":false}]}`: {
+			Event: with(confident, 2, 1), Votes: [][]int64{{12, 188}, {101, 99}}, Unanswered: []bool{false, true},
+		},
+		`{"kind":"confident-gnmax","threshold":120,"sigma1":30,"sigma2":20,"answered":false,"votes":[[100,100],[99,101]]}`: {
+			Event: with(confident, 2, 0), Votes: [][]int64{{100, 100}, {99, 101}}, Unanswered: []bool{true, true},
+		},
+		`{"kind":"confident-gnmax","threshold":120,"sigma1":30,"sigma2":20,"asked":5,"answered":3}`: {
+			Event: with(confident, 5, 3),
+		},
+	} {
+		events, err := ParseEvents(strings.NewReader("[" + text + "]"))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff([]VotedEvent{want}, events); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+func TestParseEventsRefuses(t *testing.T) {
+	for text, part := range map[string]string{
+		`{"kind":"gnmax","sigma":40,"count":3,"votes":[[1,2]]}`:                                               "count is 3, the votes say 1",
+		`{"kind":"gnmax","sigma":40,"votes":[]}`:                                                              "count is 0",
+		`{"kind":"gnmax","sigma":40,"votes":[[]]}`:                                                            "query 1",
+		`{"kind":"gnmax","sigma":40,"votes":[[5]]}`:                                                           "query 1",
+		`{"kind":"gnmax","sigma":40,"votes":[[1,-2]]}`:                                                        "query 1",
+		`{"kind":"gnmax","sigma":40,"votes":[[1,2.5]]}`:                                                       "events are not",
+		`{"kind":"gnmax","sigma":40,"votes":[null]}`:                                                          "query 1 are missing",
+		`{"kind":"gnmax","sigma":40,"answered":false,"votes":[[1,2]]}`:                                        "does not belong",
+		`{"kind":"gnmax","sigma":40,"votes":[{"votes":[1,2],"answered":true}]}`:                               "does not belong",
+		`{"kind":"gnmax","sigma":40,"votes":[{"counts":[1,2]}]}`:                                              "unknown field",
+		`{"kind":"gaussian","sigma":40,"sensitivity":1,"votes":[[1,2]]}`:                                      "do not belong",
+		`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"asked":1,"answered":true}`:            "without votes",
+		`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"answered":"no","votes":[[1,2]]}`:      "whole number",
+		`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"answered":1,"votes":[[1,2],[2,1]]}`:   "answered is 1, the votes say 2",
+		`{"kind":"subsampled-gaussian","rate":1.5,"noise_multiplier":1,"count":1}`:                            "rate is 1.5",
+		`{"kind":"subsampled-gaussian","rate":0.5,"noise_multiplier":1,"sensitivity":1,"count":1}`:            "does not belong",
+		`{"kind":"gnmax","sigma":40,"votes":[[9223372036854775807,9223372036854775807,9223372036854775807]]}`: "query 1",
+	} {
+		events, err := ParseEvents(strings.NewReader("[" + text + "]"))
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: read as %+v with error %v; want an error with %q", text, events, err, part)
+		}
+	}
+}
+
+func FuzzParseEvents(f *testing.F) {
+	for _, e := range validEvents {
+		raw, _ := json.Marshal([]Event{e})
+		f.Add(raw)
+	}
+	f.Add([]byte(`[{"kind":"gnmax","sigma":-1,"count":1}]`))
+	f.Add([]byte(`[{"kind":"laplace","epsilon":1e308,"count":9223372036854775807}]`))
+	f.Add([]byte(`[{"kind":"gnmax","sigma":1e-308,"count":1}]`))
+	f.Add([]byte(`[{"kind":"lnmax","lambda":0.1,"votes":[[3,5],[0,8]]}]`))
+	f.Add([]byte(`[{"kind":"confident-gnmax","threshold":120,"sigma1":30,"sigma2":20,"votes":[{"votes":[101,99],"answered":false}]}]`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		events, err := ParseEvents(bytes.NewReader(raw))
+		if err != nil {
+			return
+		}
+		var plain []Event
+		for _, v := range events {
+			plain = append(plain, v.Event)
+		}
+		claim, err := Running(plain, 1e-5)
+		if err != nil {
+			return
+		}
+		if !(claim.Epsilon >= 0) || math.IsInf(claim.Epsilon, 0) {
+			t.Fatalf("claim is %+v", claim)
+		}
+		if len(events) > 4 {
+			return
+		}
+		voted, err := DataDependent(events, 1e-5)
+		if err == nil && voted.RDP != nil && (!(*voted.RDP >= 0) || *voted.RDP > *claim.ByAccountant[AccountantRDP]*(1+1e-9)) {
+			t.Fatalf("data-dependent %g, for all datasets %g", *voted.RDP, *claim.ByAccountant[AccountantRDP])
+		}
+	})
+}
+
+// Any single event gives a claim that is finite, not negative and not above the
+// running figure, or an error.
+func FuzzAccount(f *testing.F) {
+	f.Add(uint8(1), 0.01, 1.0, int64(1000), 1e-5)
+	f.Add(uint8(0), 1e-300, 1e300, int64(1), 1e-300)
+	f.Add(uint8(6), 700.0, 0.0, int64(3), 0.999)
+	f.Add(uint8(4), 1e-9, 0.0, int64(99), 1e-12)
+	f.Fuzz(func(t *testing.T, kind uint8, a, b float64, count int64, delta float64) {
+		e := Event{Kind: kinds[int(kind)%len(kinds)], Count: count}
+		switch e.Kind {
+		case Gaussian:
+			e.Sigma, e.Sensitivity = a, b
+		case SubsampledGaussian:
+			e.Rate, e.NoiseMultiplier = a, b
+		case GNMax:
+			e.Sigma = a
+		case ConfidentGNMax:
+			e.Count, e.Threshold, e.Sigma1, e.Sigma2, e.Asked, e.Answered = 0, 1, a, b, count, count/2
+		case LNMax:
+			e.Lambda = a
+		default:
+			e.Epsilon = a
+		}
+		claim, err := Account([]Event{e}, delta)
+		if err != nil {
+			return
+		}
+		running, err := Running([]Event{e}, delta)
+		if err == nil && claim.Epsilon > running.Epsilon {
+			t.Fatalf("%+v: claim %g, running %g", e, claim.Epsilon, running.Epsilon)
+		}
+		if !(claim.Epsilon >= 0) || math.IsInf(claim.Epsilon, 0) {
+			t.Fatalf("%+v: claim is %+v", e, claim)
+		}
+	})
+}

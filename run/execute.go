@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -102,6 +100,9 @@ func Prepare(s *Spec) (*Job, error) {
 	return &Job{Spec: s, Schema: schema, Plan: plan, real: real}, nil
 }
 
+// ErrStopped says that the caller's context ended before the run did.
+var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from its checkpoint, and what was released is not charged again")
+
 // Execute prepares the spec and runs it; see [Job.Execute].
 func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
 	j, err := Prepare(s)
@@ -112,7 +113,8 @@ func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
 }
 
 // Execute runs the job against an aggregator to its files. A run that was
-// interrupted goes on from its checkpoint; repeated questions cost nothing.
+// interrupted goes on from its checkpoint; repeated questions cost nothing. The
+// error matches [ErrStopped] when ctx ended first.
 func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
 	if o.Started.IsZero() {
 		o.Started = time.Now()
@@ -122,6 +124,17 @@ func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	result, err := j.execute(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrStopped, ctx.Err())
+	}
+	return result, err
+}
+
+func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
+	if err := makeOutput(o.Out); err != nil {
+		return nil, err
 	}
 	opened, err := o.Client.OpenRun(ctx, j.Plan.RunSpec(j.Spec, j.Schema, o.Dataset, o.Coin))
 	if err != nil {
@@ -151,11 +164,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	if err != nil {
 		return nil, err
 	}
-	state := filepath.Join(o.Out, "state")
-	if err := os.MkdirAll(state, 0o755); err != nil {
-		return nil, fmt.Errorf("make the output folder: %w", err)
-	}
-	checkpoint, identity := filepath.Join(state, "student.safetensors"), s.identity(schema, o.Coin)
+	checkpoint, identity := checkpointPath(o.Out), s.identity(schema, o.Coin)
 	restored, err := trainer.Restore(checkpoint, identity)
 	if err != nil {
 		return nil, err

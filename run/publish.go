@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/conclave-dp/conclave/evaluate"
@@ -53,13 +52,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{
-		"synthetic":   filepath.Join(o.Out, "synthetic.csv"),
-		"model":       filepath.Join(o.Out, "model"),
-		"ledger":      filepath.Join(o.Out, "ledger.jsonl"),
-		"certificate": filepath.Join(o.Out, "certificate.json"),
-		"report":      filepath.Join(o.Out, "report.html"),
-	}
+	out := outputsOf(o.Out)
 	if err := model.Save(out["model"]); err != nil {
 		return nil, err
 	}
@@ -172,10 +165,10 @@ func writeFile(path string, fill func(*bytes.Buffer) error) error {
 	if err := fill(&b); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := os.WriteFile(path+".part", b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(part(path), b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write results: %w", err)
 	}
-	if err := os.Rename(path+".part", path); err != nil {
+	if err := os.Rename(part(path), path); err != nil {
 		return fmt.Errorf("write results: %w", err)
 	}
 	return nil

@@ -30,6 +30,9 @@ var (
 	ErrRefused = errors.New("the aggregator refused")
 	// ErrUnreachable: no aggregator answered within Config.Patience.
 	ErrUnreachable = errors.New("the aggregator cannot be reached")
+	// ErrFailed: the aggregator failed at the request for all of
+	// Config.Patience.
+	ErrFailed = errors.New("the aggregator fails at the request")
 )
 
 // Client is a student's connection. It is safe for use by one goroutine.
@@ -111,9 +114,11 @@ func (c *Client) Ledger(ctx context.Context, run string) (lines [][]byte, err er
 }
 
 // retry repeats call through troubles that pass. An aggregator that has never
-// answered is given up after Config.Patience.
+// answered is given up after Config.Patience, and so is one that answers, and
+// fails, for as long: that may never pass.
 func (c *Client) retry(ctx context.Context, what string, call func() error) error {
 	start, pause := time.Now(), 50*time.Millisecond
+	var failing time.Time // since when every answer was a failure; zero: it was not
 	for {
 		err := call()
 		if err == nil {
@@ -123,11 +128,20 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", what, ctx.Err())
 		}
-		message := status.Convert(err).Message()
+		message, trouble := status.Convert(err).Message(), "the aggregator does not answer; trying again"
 		switch status.Code(err) {
 		case codes.ResourceExhausted:
 			return fmt.Errorf("%s: %w: %s", what, ErrOverBudget, message)
-		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown:
+		case codes.Internal, codes.Unknown:
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			if time.Since(failing) > c.cfg.Patience {
+				return fmt.Errorf("%s: %w: %s; its log may say more; mend it and run again, which goes on from the checkpoint", what, ErrFailed, message)
+			}
+			trouble = "the aggregator fails at the request; trying again"
+		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
+			failing = time.Time{}
 		default:
 			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
 		}
@@ -139,7 +153,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 				return fmt.Errorf("%s: %w: %s did not answer for %v (%s); start it, or mend the address", what, ErrUnreachable, c.cfg.Aggregator, c.cfg.Patience, message)
 			}
 		}
-		c.log.Warn("the aggregator does not answer; trying again", zap.String("to", what), zap.Duration("pause", pause), zap.String("reason", message))
+		c.log.Warn(trouble, zap.String("to", what), zap.Duration("pause", pause), zap.String("reason", message))
 		select {
 		case <-time.After(pause/2 + time.Duration(rand.Int64N(int64(pause/2)+1))):
 		case <-ctx.Done():

@@ -37,6 +37,27 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 	}
 }
 
+// An aggregator that answers every time with a failure will never do otherwise.
+func TestFailuresThatDoNotPassEnd(t *testing.T) {
+	for _, code := range []codes.Code{codes.Internal, codes.Unknown} {
+		t.Run(code.String(), func(t *testing.T) {
+			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+				return nil, status.Error(code, "the reason")
+			}}
+			dir := authority(t)
+			address, _ := serve(t, dir, "127.0.0.1:0", s)
+			c := studentConfig(dir, address)
+			c.Patience = 200 * time.Millisecond
+			client := dial(t, c)
+			client.met = true
+			_, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"})
+			if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "the reason") || s.count() < 2 {
+				t.Errorf("error %v after %d calls; want ErrFailed with the reason after some", err, s.count())
+			}
+		})
+	}
+}
+
 func TestLastingRefusalsEndAtOnce(t *testing.T) {
 	for code, want := range map[codes.Code]error{
 		codes.ResourceExhausted:  ErrOverBudget,

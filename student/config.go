@@ -32,7 +32,9 @@ type Config struct {
 	// Default: 2s.
 	Retry time.Duration `yaml:"retry"`
 	// Patience is how long the student tries to reach an aggregator that has
-	// never answered. Once a run is open it waits without end. Default: 30s.
+	// never answered, and how long it repeats a request at which the aggregator
+	// fails. For one that is away while a run is open it waits without end.
+	// Default: 30s.
 	Patience time.Duration `yaml:"patience"`
 	// Log says what is logged to standard error.
 	Log logging.Config `yaml:"log"`

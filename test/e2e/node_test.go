@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/report"
 )
 
 // teachersState is what a node keeps of a run.
@@ -75,7 +76,14 @@ func TestNodeKilledWithQuorumLeft(t *testing.T) {
 	}
 	south = c.startNode("south")
 	south.awaitLog("joined", nil)
-	finish(t, student, out, j)
+	r := finish(t, student, out, j)
+	if r.TeachersLeast != siteTeachers {
+		t.Errorf("the student says that at least %d teachers took part in each round, want %d", r.TeachersLeast, siteTeachers)
+	}
+	certificate, err := report.ReadCertificate(r.Outputs["certificate"])
+	if err != nil || certificate.Teachers != allTeachers || certificate.TeachersLeast != siteTeachers {
+		t.Errorf("the certificate says %d teachers, at least %d (%v), want %d and %d", certificate.Teachers, certificate.TeachersLeast, err, allTeachers, siteTeachers)
+	}
 	released := aggregator.logged("released")
 	if last := released[len(released)-1]; last.Teachers != allTeachers {
 		t.Errorf("the last round was answered by %d teachers; the node that came back takes no part", last.Teachers)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/run"
@@ -125,6 +126,12 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 func resumed(err error, out string) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
+	}
+	// The dataset of a local run has no name that anybody could change.
+	var changed *coordinator.MismatchError
+	if errors.As(err, &changed) {
+		return fmt.Errorf("the run in %s was begun with %s %s, now it is %s: put the old value back to go on with it, or name another folder with --out",
+			out, changed.Field, changed.Stored, changed.Given)
 	}
 	return fmt.Errorf("going on with the run in %s: %w; if it is another run you want, name another folder with --out", out, err)
 }

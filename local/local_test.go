@@ -254,7 +254,7 @@ func TestAnotherRunInTheFolderOfAnInterruptedOneIsRefused(t *testing.T) {
 	interrupted(t, load(t, dir, smallRun), out, 1)
 	before := stored(t, out)
 	for name, c := range map[string]struct{ old, new, want string }{
-		"other budget":   {"epsilon: 1", "epsilon: 2", "budget"},
+		"other budget":   {"epsilon: 1", "epsilon: 2", "begun with budget epsilon 1, now it is 2"},
 		"other teachers": {"teachers: 30", "teachers: 40", "manifest"},
 		"other data":     {"share: 0.5}\n  - {site: s", "share: 0.3}\n  - {site: s", "manifest"},
 		"other labels":   {"labels: 64", "labels: 72", "another spec"},
@@ -266,8 +266,8 @@ func TestAnotherRunInTheFolderOfAnInterruptedOneIsRefused(t *testing.T) {
 				t.Fatalf("%q is not in the run", c.old)
 			}
 			_, err := Run(t.Context(), load(t, dir, changed), Options{Out: out})
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "name another folder with --out") {
-				t.Errorf("error %v; want one about the %s that says to name another folder", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "name another folder with --out") || strings.Contains(err.Error(), "the dataset another name") {
+				t.Errorf("error %v; want one about the %s that says to name another folder, not another dataset", err, c.want)
 			}
 		})
 	}

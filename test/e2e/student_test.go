@@ -1,6 +1,9 @@
 package e2e
 
-import "testing"
+import (
+	"syscall"
+	"testing"
+)
 
 // A student that is killed goes on from its checkpoint. Its result is the one of
 // a student that was never killed, so that not even a random number is lost.
@@ -11,7 +14,7 @@ func TestStudentKilled(t *testing.T) {
 	aggregator.awaitLog("listening", nil)
 	auditor, audited := audit(t, c.embeddedEndpoint())
 	north, south := c.startSites()
-	j := job{name: "student-killed", rounds: 16, quorum: 0.9}
+	j := job{name: "student-killed", rounds: 40, quorum: 0.9}
 	runFile, out := c.runFile(j), c.out(j.name)
 	file := c.studentFile(runFile, out)
 
@@ -29,6 +32,13 @@ func TestStudentKilled(t *testing.T) {
 			student.awaitLog("going on from the checkpoint", nil)
 		}
 	}
+	// Told to stop, it says so and how it goes on.
+	student.signal(syscall.SIGTERM)
+	if code := student.wait(); code != 1 || !student.said("stopped; start it again") {
+		t.Errorf("exit code %d after SIGTERM, want 1 and what helps", code)
+	}
+	student = c.startStudent(file)
+	student.awaitLog("going on from the checkpoint", nil)
 	finish(t, student, out, j)
 	c.repeat(runFile, out, j)
 	audited()

@@ -14,6 +14,11 @@ const (
 	AccountantPure = "pure"
 )
 
+// Accountants returns the names of all accountants.
+func Accountants() []string {
+	return []string{AccountantPure, AccountantGDP, AccountantRDP, AccountantPLD}
+}
+
 // Claim is what a list of events costs: (Epsilon, Delta)-DP.
 type Claim struct {
 	Delta   float64 `json:"delta"`

@@ -118,6 +118,18 @@ func (e Event) parameters() Event {
 	return e
 }
 
+// Times is the event n times in place of the counts it has; confident queries
+// all answered.
+func (e Event) Times(n int64) Event {
+	e = e.parameters()
+	if e.Kind == ConfidentGNMax {
+		e.Asked, e.Answered = n, n
+	} else {
+		e.Count = n
+	}
+	return e
+}
+
 // Merge adds up the counts of equal mechanisms and keeps the order in which
 // they first appear. It does not change what the events cost.
 func Merge(events []Event) []Event {

@@ -26,6 +26,9 @@ func (m mechanism) has(field string) bool { return slices.Contains(m.fields, fie
 // kinds lists the mechanisms in the order of the documentation.
 var kinds = []Kind{Gaussian, SubsampledGaussian, GNMax, ConfidentGNMax, LNMax, Laplace, Exponential}
 
+// Kinds returns the mechanisms that an [Event] can name.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
 var mechanisms = map[Kind]mechanism{
 	// Gaussian noise N(0, sigma²) on a value of L2 sensitivity s.
 	//

@@ -34,13 +34,7 @@ func TeachersToSurvive(query Event, classes int, probability float64) (int64, er
 	default:
 		return 0, fmt.Errorf("%s event: %w", query.Kind, fieldErrorf("kind", "has no vote that could survive; use gnmax, confident-gnmax or lnmax"))
 	}
-	noise := query.parameters()
-	if noise.Kind == ConfidentGNMax {
-		noise.Asked, noise.Answered = 1, 1
-	} else {
-		noise.Count = 1
-	}
-	if err := noise.Validate(); err != nil {
+	if err := query.Times(1).Validate(); err != nil {
 		return 0, err
 	}
 	allowed := (1 - probability) / float64(classes-1)

@@ -34,40 +34,63 @@ func Calibrate(template Event, target Budget) (Event, error) {
 	if err := template.scaled(1).Validate(); err != nil {
 		return Event{}, err
 	}
-	// Formulas give a first bracket that a loss distribution then narrows.
-	within := func(account func([]Event, float64) (Claim, error)) func(float64) bool {
-		return func(more float64) bool {
-			claim, err := account([]Event{template.scaled(more)}, target.Delta)
-			return err == nil && claim.Epsilon <= target.Epsilon // an error means too little noise
+	// excess is above 0 where there is too little noise.
+	excess := func(account func([]Event, float64) (Claim, error), logNoise float64) float64 {
+		claim, err := account([]Event{template.scaled(math.Exp(logNoise))}, target.Delta)
+		if err != nil {
+			return math.Inf(1) // far too little
 		}
+		return math.Log(claim.Epsilon / target.Epsilon)
 	}
-	const least, most = 1e-12, 1e15
-	if !within(Running)(most) {
+	lo, hi := math.Log(1e-12), math.Log(1e15)
+	running := func(x float64) float64 { return excess(Running, x) }
+	if running(hi) > 0 {
 		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g: %w", template.Kind, target.Epsilon, target.Delta, ErrUnreachable)
 	}
-	enough := leastNoise(least, most, 1e-9, within(Running))
+	// By formulas first, which is exact for Gaussian noise; where it is not, the
+	// answer is less noise, and not much less.
+	_, hi = bisect(lo, hi, func(x float64) bool { return running(x) > 0 })
 	if mechanisms[template.Kind].gaussian {
-		return template.scaled(enough), nil // the formula is exact
+		return template.scaled(math.Exp(hi)), nil
 	}
-	less := enough / 2
-	for less > least && within(Account)(less) {
-		enough, less = less, less/2
-	}
-	return template.scaled(leastNoise(less, enough, noiseError, within(Account))), nil
-}
-
-// leastNoise narrows [lo, hi] around the place from which on there is enough
-// noise, in proportion, and returns the upper end.
-func leastNoise(lo, hi, precision float64, enough func(float64) bool) float64 {
-	for hi/lo > 1+precision {
-		mid := math.Sqrt(lo * hi)
-		if mid <= lo || mid >= hi {
+	full := func(x float64) float64 { return excess(Account, x) }
+	for lo = hi - 0.3; full(lo) <= 0; lo -= 0.3 {
+		if hi = lo; hi < math.Log(1e-12) {
 			break
 		}
-		if enough(mid) {
-			hi = mid
-		} else {
-			lo = mid
+	}
+	return template.scaled(math.Exp(root(lo, hi, full))), nil
+}
+
+// root returns an x within noiseError right of the zero of a falling function,
+// which is above zero at lo and at or below zero at hi, by the Illinois method
+// (regula falsi that halves the value of an end that stays).
+func root(lo, hi float64, f func(float64) float64) float64 {
+	atLo, atHi, kept := f(lo), f(hi), 0
+	for range 60 {
+		if hi-lo < noiseError {
+			break
+		}
+		x := hi - (hi-lo)*atHi/(atHi-atLo)
+		if !(x > lo && x < hi) || math.IsInf(atLo, 1) {
+			x = (lo + hi) / 2
+		}
+		// Aim a little to the right, where the answer must be.
+		x = min(x+noiseError/4, (x+hi)/2)
+		switch y := f(x); {
+		case y > 0:
+			if lo, atLo = x, y; kept == 1 {
+				atHi /= 2
+			}
+			kept = 1
+		default:
+			if hi, atHi = x, y; y > -noiseError {
+				return hi
+			}
+			if kept == -1 {
+				atLo /= 2
+			}
+			kept = -1
 		}
 	}
 	return hi
@@ -102,20 +125,11 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 	if err := target.Validate(); err != nil {
 		return 0, fmt.Errorf("target: %w", err)
 	}
-	times := func(n int64) Event {
-		e := query.parameters()
-		if e.Kind == ConfidentGNMax {
-			e.Asked, e.Answered = n, n
-		} else {
-			e.Count = n
-		}
-		return e
-	}
-	if err := times(1).Validate(); err != nil {
+	if err := query.Times(1).Validate(); err != nil {
 		return 0, err
 	}
 	fits := func(n int64) bool {
-		claim, err := Account([]Event{times(n)}, target.Delta)
+		claim, err := Account([]Event{query.Times(n)}, target.Delta)
 		return err == nil && claim.Epsilon <= target.Epsilon
 	}
 	if !fits(1) {

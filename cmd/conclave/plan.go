@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/run"
+)
+
+func plan(_ context.Context, args []string) error {
+	f := flags("privacy plan", "privacy plan --run run.yaml [--site-teachers N] [--format json]")
+	path := f.String("run", "", "run.yaml to plan; nothing is asked or spent")
+	teachers := f.Int("site-teachers", 0, "teachers of the node whose messages are shown; 0 means all of the run")
+	dataset := f.String("dataset", "dataset", "name of the dataset in the node's messages")
+	site := f.String("site", "site", "name of the site in the node's messages")
+	node := f.String("node", "1", "name of the node in its messages")
+	format, checkFormat := formatFlag(f)
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if err := checkFormat(); err != nil {
+		return err
+	}
+	if *path == "" {
+		return misuse(f, "--run: name a run.yaml")
+	}
+	spec, err := run.Load(*path)
+	if err != nil {
+		return err
+	}
+	schema, err := spec.LoadSchema()
+	if err != nil {
+		return err
+	}
+	if *teachers == 0 {
+		*teachers = spec.Teachers
+	}
+	forecast, err := run.NewForecast(spec, schema, run.Node{Dataset: *dataset, Site: *site, Node: *node, Teachers: *teachers})
+	if err != nil {
+		return fmt.Errorf("%s: %w", *path, err)
+	}
+	if *format == "json" {
+		return printJSON(forecast)
+	}
+	printForecast(forecast)
+	return nil
+}
+
+func printForecast(f *run.Forecast) {
+	fmt.Printf("run %s: %d queries in %d rounds to %d teachers\n", f.Run, f.Queries, f.Rounds, f.Teachers)
+	fmt.Println("releases, every query answered:")
+	for _, e := range f.Events {
+		fmt.Printf("  %s\n", describe(e))
+	}
+	fmt.Printf("cost epsilon %.6g of %g at delta %g (%s), for one %s more or less\n", f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit)
+	fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n", f.FilterEpsilon)
+	fmt.Printf("a unanimous vote survives the noise of its query with probability 0.95 from %d teachers on\n", f.Unanimous)
+	fmt.Println("what leaves a node, at most (before TLS):")
+	printMessages(f.Leaving)
+	fmt.Println("what it is sent:")
+	printMessages(f.Arriving)
+}
+
+func printMessages(messages []run.Message) {
+	for _, m := range messages {
+		if m.Times == 0 {
+			fmt.Printf("  %s: %s\n", m.Name, m.Content)
+			continue
+		}
+		fmt.Printf("  %s, %d x %d bytes: %s\n", m.Name, m.Times, m.Bytes, m.Content)
+	}
+}

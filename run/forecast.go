@@ -1,0 +1,134 @@
+package run
+
+import (
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// survival is the probability with which a unanimous vote should survive.
+const survival = 0.95
+
+// Forecast is what a run will cost and send, known before anything is spent: it
+// depends on the run.yaml and the public schema alone.
+type Forecast struct {
+	Run      string  `json:"run"`
+	Epsilon  float64 `json:"epsilon"` // budget
+	Delta    float64 `json:"delta"`
+	Unit     string  `json:"unit"`
+	Teachers int     `json:"teachers"`
+	// Rounds ask Queries in all, besides round 0 for the class shares.
+	Rounds  int `json:"rounds"`
+	Queries int `json:"queries"`
+	// Events are all releases, every query answered, and Claim what they cost.
+	Events []privacy.Event `json:"events"`
+	Claim  privacy.Claim   `json:"claim"`
+	// FilterEpsilon is the smallest budget whose filter admits them one after
+	// another.
+	FilterEpsilon float64 `json:"filter_epsilon"`
+	// Unanimous is how many teachers must agree for a vote to survive the noise
+	// of one query with probability 0.95.
+	Unanimous int64 `json:"unanimous_teachers"`
+	// Leaving is all that a node sends, Arriving what it is sent.
+	Leaving  []Message `json:"leaving"`
+	Arriving []Message `json:"arriving"`
+}
+
+// Message is one kind of message between a node and the aggregator.
+type Message struct {
+	Name    string `json:"name"`
+	Content string `json:"content"`
+	Times   int    `json:"times"`
+	// Bytes is the size of one, serialized, at most; TLS and gRPC add their
+	// frames.
+	Bytes int `json:"bytes"`
+}
+
+// Node is for whom messages are forecast.
+type Node struct {
+	Dataset, Site, Node string
+	Teachers            int
+}
+
+// NewForecast plans the run and adds up what it will cost. It reads no data.
+func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error) {
+	p, err := NewPlan(s, schema)
+	if err != nil {
+		return nil, err
+	}
+	if node.Teachers < 1 || node.Teachers > s.Teachers {
+		return nil, fmt.Errorf("a node with %d teachers in a run of %d; it must host at least one and at most all of them", node.Teachers, s.Teachers)
+	}
+	mechanism, err := p.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta}
+	f := &Forecast{
+		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
+		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Labels,
+		Events: append(p.classShare(), mechanism.Worst(int64(p.Labels))...),
+	}
+	if f.Claim, err = privacy.Account(f.Events, budget.Delta); err != nil {
+		return nil, err
+	}
+	if f.FilterEpsilon, err = budget.Filter.Epsilon(f.Events, budget.Delta); err != nil {
+		return nil, err
+	}
+	if f.Unanimous, err = privacy.TeachersToSurvive(f.Events[1], answerClasses, survival); err != nil {
+		return nil, err
+	}
+	f.addMessages(s, schema, p, node)
+	return f, nil
+}
+
+func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node) {
+	last := uint64(p.Rounds)
+	queries := min(p.Labels, s.PATEGAN.Queries)
+	const digest = 64 // characters of a SHA-256
+	hello := &conclavev1.Hello{
+		Protocol: 2, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
+		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
+	}
+	sum := &conclavev1.Sum{Run: s.Name, Values: make([]int64, p.Classes)}
+	for i := range sum.Values {
+		sum.Values[i] = 1 << 53 // the largest that is accepted
+	}
+	votes := &conclavev1.Votes{
+		Run: s.Name, Round: last, Teachers: uint32(node.Teachers), Queries: uint32(queries),
+		Packed: make([]byte, node.Teachers*((queries+7)/8)),
+	}
+	f.Leaving = []Message{
+		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the partition manifest; once per connection",
+			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
+		{"class counts", fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases their sum with noise only", p.Classes),
+			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})},
+		{"votes", fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator sees them, and releases sums over all teachers with noise only", node.Teachers, queries),
+			p.Rounds, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: votes}, Attempt: math.MaxUint32})},
+	}
+	f.Leaving = append(f.Leaving, Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0})
+	width := partition.NewEncoder(schema).Width()
+	training := s.PATEGAN.Teacher.Training
+	round := &conclavev1.Round{Run: s.Name, Number: last, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
+		Teacher:  teacherSpec(s, p.Classes, false),
+		Training: tensor(make([]float32, training*width), width), TrainingClasses: classes(training, p.Classes),
+		Queries: tensor(make([]float32, queries*width), width), QueryClasses: classes(queries, p.Classes),
+		AnswerClasses: answerClasses,
+	}}}
+	f.Arriving = []Message{{"round", fmt.Sprintf("%d generated records to train on, %d to vote on, %d numbers each; nobody's data", training, queries, width),
+		p.Rounds, proto.Size(round)}}
+}
+
+// classes are n class ids that take the most bytes.
+func classes(n, classes int) []uint32 {
+	ids := make([]uint32, n)
+	for i := range ids {
+		ids[i] = uint32(classes - 1)
+	}
+	return ids
+}

@@ -170,7 +170,7 @@ func (d DatasetConfig) validate() error {
 	if d.Unit == "" {
 		return fmt.Errorf("dataset %q: unit is empty; set record or a column's name", d.Name)
 	}
-	if _, err := privacy.NewBudget(d.Budget.Epsilon, d.Budget.Delta); err != nil {
+	if err := d.Budget.Validate(); err != nil {
 		return fmt.Errorf("dataset %q: budget: %w", d.Name, err)
 	}
 	return nil

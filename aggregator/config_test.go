@@ -79,6 +79,7 @@ func TestLoadConfigRefuses(t *testing.T) {
 		"upper-case hash":   {replace(testSchema, strings.ToUpper(testSchema)), "64 lower-case"},
 		"epsilon 0":         {replace("epsilon: 10", "epsilon: 0"), "epsilon"},
 		"delta 1":           {replace("delta: 1e-6", "delta: 1"), "delta"},
+		"unknown filter":    {replace("delta: 1e-6}", "delta: 1e-6, filter: best}"), "filter"},
 		"no tls":            {replace("ca: certs/ca.crt, ", ""), "tls"},
 		"no etcd":           {replace("etcd: {embedded: true, dir: state, lease_ttl: 5s}", ""), "etcd"},
 		"etcd without dir":  {replace("dir: state, ", ""), "dir"},

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,7 @@ func (d Dataset) matches(stored Dataset) error {
 	}{
 		{"budget epsilon", stored.Budget.Epsilon, d.Budget.Epsilon},
 		{"budget delta", stored.Budget.Delta, d.Budget.Delta},
+		{"budget filter", cmp.Or(stored.Budget.Filter, privacy.FilterGDP), cmp.Or(d.Budget.Filter, privacy.FilterGDP)},
 		{"privacy unit", stored.Unit, d.Unit},
 		{"schema", stored.SchemaSHA256, d.SchemaSHA256},
 	} {

@@ -20,6 +20,7 @@ func TestOpenDataset(t *testing.T) {
 	for field, change := range map[string]func(*Dataset){
 		"budget epsilon": func(d *Dataset) { d.Budget.Epsilon = 10 },
 		"budget delta":   func(d *Dataset) { d.Budget.Delta = 1e-6 },
+		"budget filter":  func(d *Dataset) { d.Budget.Filter = privacy.FilterRDP },
 		"privacy unit":   func(d *Dataset) { d.Unit = "patient" },
 		"schema":         func(d *Dataset) { d.SchemaSHA256 = "another" },
 	} {

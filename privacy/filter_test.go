@@ -1,0 +1,131 @@
+package privacy
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestUnknownFilter(t *testing.T) {
+	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: "renyi"}
+	if err := b.Validate(); err == nil {
+		t.Error("an unknown filter was accepted")
+	}
+	if _, err := b.Admit(nil, []Event{{Kind: GNMax, Sigma: 100, Count: 1}}); err == nil {
+		t.Error("an unknown filter admitted a release")
+	}
+	if _, err := Filter("pld").Epsilon(nil, 1e-5); err == nil {
+		t.Error("an unknown filter has a figure")
+	}
+}
+
+// Whatever is admitted, in whatever order, has divergences that together stay
+// within the budget: recomputed here from the sum at the filter's own order, and
+// by all accountants of the list.
+func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := Budget{
+			Epsilon: math.Exp(rapid.Float64Range(math.Log(0.05), math.Log(30)).Draw(t, "log epsilon")),
+			Delta:   drawDelta.Draw(t, "delta"), Filter: FilterRDP,
+		}
+		var spent []Event
+		for range rapid.IntRange(1, 6).Draw(t, "questions") {
+			next := drawEvent(t)
+			_, err := b.Admit(spent, []Event{next})
+			if err == nil {
+				spent = append(spent, next)
+				continue
+			}
+			if !errors.Is(err, ErrOverBudget) {
+				t.Fatal(err)
+			}
+			var refusal *OverBudgetError
+			if errors.As(err, &refusal) && !(refusal.Needed > b.Epsilon*(1-1e-9)) {
+				t.Fatalf("refused although %g of %g would do", refusal.Needed, b.Epsilon)
+			}
+		}
+		rho, pure := 0.0, 0.0
+		alpha, _ := b.order()
+		for _, e := range spent {
+			cost, err := e.RDP(alpha)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rho += cost
+			pure += pureEpsilon([]Event{e})
+		}
+		byOrder := rho + math.Log((alpha-1)/alpha) - (math.Log(b.Delta)+math.Log(alpha))/(alpha-1)
+		if min(byOrder, pure) > b.Epsilon*(1+1e-9) {
+			t.Fatalf("%g at order %g and %g by pure DP, the budget is %g", byOrder, alpha, pure, b.Epsilon)
+		}
+		claim, err := Running(spent, b.Delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if claim.Epsilon > b.Epsilon*(1+1e-9) {
+			t.Fatalf("claim %g, budget %g", claim.Epsilon, b.Epsilon)
+		}
+	})
+}
+
+// What the two filters are good for, as their comments say.
+func TestFiltersCompared(t *testing.T) {
+	gdp, rdp := Budget{Epsilon: 1, Delta: 1e-5}, Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterRDP}
+	most := func(b Budget, e Event) int64 {
+		lo, hi := int64(0), int64(1<<24)
+		for hi-lo > 1 {
+			mid := lo + (hi-lo)/2
+			if _, err := b.admit(nil, []Event{e.Times(mid)}); err == nil {
+				lo = mid
+			} else {
+				hi = mid
+			}
+		}
+		return lo
+	}
+	gaussian := Event{Kind: Gaussian, Sigma: 500, Sensitivity: 1}
+	if a, b := most(gdp, gaussian), most(rdp, gaussian); b >= a || float64(b) < 0.8*float64(a) {
+		t.Errorf("gdp admits %d Gaussian releases, rdp %d; want somewhat fewer", a, b)
+	}
+	sampled := Event{Kind: SubsampledGaussian, Rate: 0.01, NoiseMultiplier: 1.5}
+	if a, b := most(gdp, sampled), most(rdp, sampled); b < 100*max(a, 1) {
+		t.Errorf("gdp admits %d samples, rdp %d; want far more", a, b)
+	}
+	// The order must not depend on what was spent.
+	before, _ := rdp.order()
+	if _, err := rdp.Admit([]Event{sampled.Times(100)}, []Event{gaussian.Times(10)}); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := rdp.order(); after != before {
+		t.Errorf("order %g before, %g after", before, after)
+	}
+}
+
+// GNMaxSigma and Room work with either filter.
+func TestCalibrationUnderTheRDPFilter(t *testing.T) {
+	b := Budget{Epsilon: 2, Delta: 1e-6, Filter: FilterRDP}
+	share := []Event{{Kind: Laplace, Epsilon: 0.05, Count: 1}}
+	sigma, err := GNMaxSigma(b, 500, share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	votes := Event{Kind: GNMax, Sigma: sigma, Count: 500}
+	if _, err := b.Admit(share, []Event{votes}); err != nil {
+		t.Errorf("the calibrated noise is refused: %v", err)
+	}
+	votes.Count += 5
+	if _, err := b.Admit(share, []Event{votes}); !errors.Is(err, ErrOverBudget) {
+		t.Errorf("more queries are admitted (%v): too much noise", err)
+	}
+	if err := b.Room(nil, b); err != nil {
+		t.Errorf("an empty budget has no room for a run of its own size: %v", err)
+	}
+	if err := b.Room([]Event{votes.Times(400)}, b); !errors.Is(err, ErrOverBudget) {
+		t.Errorf("a spent budget has room: %v", err)
+	}
+	if spent, err := FilterRDP.Epsilon([]Event{votes.Times(500)}, b.Delta); err != nil || spent > b.Epsilon || spent < 0.9*b.Epsilon {
+		t.Errorf("500 queries count as %v of %v (%v)", spent, b.Epsilon, err)
+	}
+}

@@ -22,8 +22,8 @@ const (
 	// the default.
 	FilterGDP Filter = "gdp"
 	// FilterRDP adds up Rényi divergences at one order and never lets the sum
-	// pass what (epsilon, delta) allows there (Feldman and Zrnic 2021,
-	// Theorem 4.3; Lécuyer 2021, Theorem 1). The order follows from the budget
+	// pass what (epsilon, delta) allows there (the Rényi filter of
+	// Feldman and Zrnic 2021 and Lécuyer 2021). The order follows from the budget
 	// alone. It costs some 8% of epsilon against FilterGDP for Gaussian noise,
 	// and is the better one as soon as samples are to be amplified.
 	FilterRDP Filter = "rdp"

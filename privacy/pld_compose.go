@@ -81,7 +81,8 @@ func (c *composition) massBelow(loss, order, distance float64) float64 {
 
 // epsilon is the smallest epsilon >= 0 at delta.
 //
-// The masses are tilted by e^(order loss) before they are transformed, which
+// The masses are tilted by e^(order loss) before they are transformed (as in
+// Alghamdi et al. 2023, there with an expansion in place of a transform), which
 // moves the weight of the sum to the place where epsilon will be. That keeps
 // the relative precision of the tail, for any delta, and allows a window that
 // covers this place instead of the whole sum. What wraps around into the window

@@ -33,7 +33,7 @@ func (g *lossGrid) loss(i int) float64 { return float64(g.first+i) * g.step }
 // that its sums under P and under Q stay what they are. The hockey-stick
 // divergence then is exact at the points and lies on straight lines (in
 // e^epsilon) between them, above the true one, which is convex ("connect the
-// dots", Doroshenko et al. 2022, Theorem 4.1). The lower tail moves up to the first
+// dots", Doroshenko et al. 2022). The lower tail moves up to the first
 // point, the upper tail to infinity.
 //
 // Optimistic. The mass around each point becomes one outcome: merging outcomes

@@ -37,7 +37,7 @@ func (g gaussianPair) span(mass float64) (lo, hi float64) {
 // responsePair is randomized response: L is epsilon with probability
 // e^epsilon/(1+e^epsilon) under P and 1/(1+e^epsilon) under Q, otherwise
 // -epsilon. It dominates every (epsilon, 0)-DP mechanism (Kairouz, Oh, Viswanath
-// 2015, Theorem 2), and integer Laplace noise on a count that moves by one is
+// 2015), and integer Laplace noise on a count that moves by one is
 // no better: neighbouring integers have the ratio e^epsilon or e^-epsilon,
 // never one between.
 type responsePair struct{ epsilon float64 }
@@ -58,9 +58,9 @@ func (r responsePair) tails(loss float64) lossTails {
 func (r responsePair) span(float64) (lo, hi float64) { return -r.epsilon, r.epsilon }
 
 // rangePair dominates every mechanism whose privacy loss moves in a range of
-// width epsilon, such as the exponential mechanism (Durfee and Rogers 2019,
-// Definition 5 and Lemma 4.1). The worst of them for one range [t-epsilon, t]
-// takes its two ends only (Dong, Durfee, Rogers 2020, Lemma 3.1), with hockey
+// width epsilon, such as the exponential mechanism (bounded range, Durfee
+// and Rogers 2019). The worst of them for one range [t-epsilon, t]
+// takes its two ends only (Dong, Durfee, Rogers 2020), with hockey
 // stick (1-e^(t-epsilon)) (1-e^(y-t)) / (1-e^-epsilon) at y. No t is the worst
 // at every y; the largest, at t = (y+epsilon)/2, is
 //
@@ -68,7 +68,7 @@ func (r responsePair) span(float64) (lo, hi float64) { return -r.epsilon, r.epsi
 //
 // As a function of x = e^y it is convex, falls from 1 to 0 and is nowhere below
 // 1 - x, so that it is the hockey stick of a pair (Zhu, Dong, Wang 2022,
-// Proposition 9), whose Q[L > y] is minus its derivative in x.
+// section 3), whose Q[L > y] is minus its derivative in x.
 type rangePair struct{ epsilon float64 }
 
 func (r rangePair) tails(loss float64) lossTails {
@@ -97,8 +97,7 @@ func (r rangePair) span(float64) (lo, hi float64) { return -r.epsilon, r.epsilon
 //	P = (1-q) N(0, sigma²) + q N(1, sigma²),   Q = N(0, sigma²)
 //
 // with L(x) = log(1 - q + q e^((2x-1)/(2 sigma²))), which grows with x. The pair
-// dominates (Zhu, Dong, Wang 2022, Theorem 11; Koskela, Jälkö, Honkela 2020,
-// section 6).
+// dominates (Zhu, Dong, Wang 2022, Theorem 11).
 type sampledPair struct{ rate, sigma float64 }
 
 // outcome is the x with L(x) = loss; minus infinity for losses that L never

@@ -1,7 +1,7 @@
 // Command student trains a generator from an aggregator's releases and writes
 // the synthetic data with its certificate.
 //
-// Exit codes: 0 done, 1 failed, 2 wrong usage.
+// Exit codes: 0 done, 1 failed or stopped, 2 wrong usage.
 package main
 
 import (

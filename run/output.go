@@ -31,6 +31,9 @@ func part(path string) string { return path + ".part" }
 // makeOutput makes the output folder and finds what would keep the results from
 // being written, before a run is open: afterwards its budget is spent.
 func makeOutput(out string) error {
+	if err := checkForeign(out); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(stateDir(out), 0o755); err != nil {
 		return fmt.Errorf("make the output folder: %w; name one that this process may write to", err)
 	}
@@ -59,6 +62,20 @@ func makeOutput(out string) error {
 	for _, dir := range folders {
 		if err := probe(dir); err != nil {
 			return fmt.Errorf("write to the output folder: %w; name one that this process may write to", err)
+		}
+	}
+	return nil
+}
+
+// checkForeign refuses to write over results that no run in this folder left: a
+// run makes the state folder before anything else.
+func checkForeign(out string) error {
+	if _, err := os.Lstat(stateDir(out)); err == nil {
+		return nil
+	}
+	for _, path := range outputsOf(out) {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s exists and is not of a run in this folder; move it away, or name another output folder", path)
 		}
 	}
 	return nil

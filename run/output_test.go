@@ -43,22 +43,44 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 		"model/model.json", "model/generator.safetensors", "state/student.safetensors",
 	} {
 		out := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(out, name), 0o755); err != nil {
-			t.Fatal(err)
+		for _, dir := range []string{filepath.Join(out, name), stateDir(out)} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), filepath.Join(out, name)+" is a folder") {
 			t.Errorf("%s is a folder: error %v", name, err)
 		}
 	}
 	out := write(t, map[string]string{"model": ""})
+	if err := os.Mkdir(stateDir(out), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), "model is a file") {
 		t.Errorf("model is a file: error %v", err)
+	}
+}
+
+// Somebody else's results are not written over.
+func TestForeignResultsStay(t *testing.T) {
+	j := job(t)
+	for _, name := range []string{"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "model"} {
+		out := write(t, map[string]string{name: "mine"})
+		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), name+" exists and is not of a run") {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if entries, err := os.ReadDir(out); err != nil || len(entries) != 1 {
+			t.Errorf("%s: the folder holds %v (%v)", name, entries, err)
+		}
 	}
 }
 
 // Making the folder leaves nothing but the folders, and what is there stays.
 func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 	out := write(t, map[string]string{"synthetic.csv": "old", "notes.txt": "mine"})
+	if err := os.Mkdir(stateDir(out), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := makeOutput(out); err != nil {
 			t.Fatal(err)

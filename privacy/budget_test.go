@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
 )
 
@@ -96,6 +97,12 @@ func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
 				case ConfidentGNMax:
 					mu2 += float64(e.Asked)/e.Sigma1/e.Sigma1 + float64(e.Answered)*2/e.Sigma2/e.Sigma2
 					pure = math.Inf(1)
+				case SubsampledGaussian:
+					mu2 += n / e.NoiseMultiplier / e.NoiseMultiplier
+					pure = math.Inf(1)
+				case Exponential:
+					mu2 += n * math.Pow(2*distuv.UnitNormal.Quantile((1+math.Tanh(e.Epsilon/4))/2), 2)
+					pure += n * e.Epsilon
 				case LNMax:
 					mu2 += 2 * n * math.Pow(pureMu(e.Lambda), 2)
 					pure += 2 * n * e.Lambda

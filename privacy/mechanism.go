@@ -120,14 +120,14 @@ var mechanisms = map[Kind]mechanism{
 	// Why this is private: weights and their sum each change by at most
 	// exp(epsilon/2) (Dwork and Roth 2014, Theorem 3.10). Its privacy loss
 	// moves in a range of width epsilon only (Durfee and Rogers 2019), which
-	// gives RDP alpha epsilon²/8 (Cesar and Rogers 2021, bounded range and concentrated DP); for large
-	// alpha the bound of pure DP is smaller.
+	// gives RDP alpha epsilon²/8 (Cesar and Rogers 2021), for large alpha less
+	// by pure DP, and the Gaussian DP of rangeMu.
 	Exponential: {
 		fields: []string{"epsilon"},
 		rdp: func(e Event, alpha float64) float64 {
 			return float64(e.Count) * min(alpha*square(e.Epsilon)/8, pureRDP(e.Epsilon, alpha))
 		},
-		muSquared: func(e Event) float64 { return float64(e.Count) * square(pureMu(e.Epsilon)) },
+		muSquared: func(e Event) float64 { return float64(e.Count) * square(rangeMu(e.Epsilon)) },
 		pure:      func(e Event) float64 { return float64(e.Count) * e.Epsilon },
 	},
 }

@@ -156,6 +156,22 @@ func TestRangePairDominatesExponentialMechanisms(t *testing.T) {
 	})
 }
 
+// rangeMu is enough everywhere, and no smaller mu would do.
+func TestRangeMu(t *testing.T) {
+	for _, epsilon := range []float64{1e-6, 0.01, 0.3, 1, 4, 20, 60} {
+		mu, pair := rangeMu(epsilon), rangePair{epsilon}
+		for i := -2000; i <= 2000; i++ {
+			y := epsilon * float64(i) / 2000
+			if gaussian, bound := gdpDelta(y, mu), hockeyStick(pair, y); bound > gaussian+1e-13 {
+				t.Errorf("epsilon %g at %g: %g is above the Gaussian %g", epsilon, y, bound, gaussian)
+			}
+		}
+		if less := gdpDelta(0, mu*(1-1e-6)); epsilon < 20 && less >= hockeyStick(pair, 0) {
+			t.Errorf("epsilon %g: a smaller mu would do", epsilon)
+		}
+	}
+}
+
 // Lists of all kinds: what is proven lies above what is possible, and the two
 // are close.
 func TestPLDOfMixtures(t *testing.T) {

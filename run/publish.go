@@ -15,10 +15,8 @@ import (
 	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/report"
+	"github.com/conclave-dp/conclave/version"
 )
-
-// Software names the program in certificates.
-const Software = "conclave 0.1.0"
 
 // realTables are real rows for the report. NOT PRIVATE; train may be nil, and
 // both are when the spec names none.
@@ -79,7 +77,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	facts := report.Facts{
 		Run: s.Name, SchemaSHA256: schema.SHA256, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
 		Neighbouring: verified.Neighbouring, Unit: s.Privacy.Unit, Rows: synthetic.Len(), Teachers: s.Teachers, TeachersLeast: trainer.TeachersLeast(),
-		Created: time.Now(), Software: Software,
+		Created: time.Now(), Software: version.Software,
 	}
 	if o.Coin {
 		facts.Votes = report.VotesCoin

@@ -15,17 +15,17 @@ import (
 
 	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/logging"
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/version"
 )
 
 func main() {
 	path := flag.String("config", "", "path of the aggregator's YAML file")
 	embedded := flag.Bool("embedded-etcd", false, "run an etcd in this process, whatever the file says")
 	listen := flag.String("listen", "", "address to listen on instead of the file's")
-	version := flag.Bool("version", false, "print the version and end")
+	showVersion := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
-	if *version {
-		fmt.Println(run.Software)
+	if *showVersion {
+		fmt.Println(version.Software)
 		return
 	}
 	if *path == "" || flag.NArg() > 0 {

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/version"
 )
 
 // command is one of conclave's commands.
@@ -36,7 +36,7 @@ func commands() []command {
 		{"privacy", "account for releases, calibrate noise, plan a run", privacyCommand},
 		{"certs", "make an authority and certificates for a cluster", certificates},
 		{"version", "print the version", func(context.Context, []string) error {
-			fmt.Println(run.Software)
+			fmt.Println(version.Software)
 			return nil
 		}},
 	}

@@ -13,16 +13,16 @@ import (
 	"syscall"
 
 	"github.com/conclave-dp/conclave/logging"
-	"github.com/conclave-dp/conclave/run"
 	"github.com/conclave-dp/conclave/teacher"
+	"github.com/conclave-dp/conclave/version"
 )
 
 func main() {
 	path := flag.String("config", "", "path of the node's YAML file")
-	version := flag.Bool("version", false, "print the version and end")
+	showVersion := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
-	if *version {
-		fmt.Println(run.Software)
+	if *showVersion {
+		fmt.Println(version.Software)
 		return
 	}
 	if *path == "" || flag.NArg() > 0 {

@@ -59,31 +59,39 @@ func account(_ context.Context, args []string) error {
 	if !(*delta > 0 && *delta < 1) {
 		return misuse(f, "--delta %v: give a number between 0 and 1", *delta)
 	}
-	voted, err := readEvents(*path)
+	answer, err := accountFile(*path, *delta)
 	if err != nil {
 		return err
-	}
-	events, withVotes := make([]privacy.Event, len(voted)), false
-	for i, v := range voted {
-		events[i] = v.Event
-		withVotes = withVotes || len(v.Votes) > 0
-	}
-	answer := accountAnswer{}
-	if answer.Claim, err = privacy.Account(events, *delta); err != nil {
-		return fmt.Errorf("%s: %w", *path, err)
-	}
-	if withVotes {
-		claim, err := privacy.DataDependent(voted, *delta)
-		if err != nil {
-			return fmt.Errorf("%s: %w", *path, err)
-		}
-		answer.DataDependent = &claim
 	}
 	if *format == "json" {
 		return printJSON(answer)
 	}
 	printAccount(answer)
 	return nil
+}
+
+// accountFile is the answer for a file of events.
+func accountFile(path string, delta float64) (answer accountAnswer, err error) {
+	voted, err := readEvents(path)
+	if err != nil {
+		return answer, err
+	}
+	events, withVotes := make([]privacy.Event, len(voted)), false
+	for i, v := range voted {
+		events[i] = v.Event
+		withVotes = withVotes || len(v.Votes) > 0
+	}
+	if answer.Claim, err = privacy.Account(events, delta); err != nil {
+		return answer, fmt.Errorf("%s: %w", path, err)
+	}
+	if withVotes {
+		claim, err := privacy.DataDependent(voted, delta)
+		if err != nil {
+			return answer, fmt.Errorf("%s: %w", path, err)
+		}
+		answer.DataDependent = &claim
+	}
+	return answer, nil
 }
 
 func readEvents(path string) ([]privacy.VotedEvent, error) {

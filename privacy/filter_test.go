@@ -129,3 +129,34 @@ func TestCalibrationUnderTheRDPFilter(t *testing.T) {
 		t.Errorf("500 queries count as %v of %v (%v)", spent, b.Epsilon, err)
 	}
 }
+
+func TestAdmits(t *testing.T) {
+	b := Budget{Epsilon: 1, Delta: 1e-5}
+	share := []Event{{Kind: Laplace, Epsilon: 0.02, Count: 1}}
+	for _, next := range []Event{
+		{Kind: GNMax, Sigma: 100}, {Kind: LNMax, Lambda: 0.01},
+		{Kind: ConfidentGNMax, Threshold: 10, Sigma1: 300, Sigma2: 100}, {Kind: GNMax, Sigma: 1},
+	} {
+		n, err := b.Admits(share, next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			if _, err := b.Admit(share, []Event{next.Times(n)}); err != nil {
+				t.Errorf("%s: %d are not admitted: %v", next.Kind, n, err)
+			}
+		}
+		if _, err := b.Admit(share, []Event{next.Times(n + 1)}); !errors.Is(err, ErrOverBudget) {
+			t.Errorf("%s: one more than %d is admitted (%v)", next.Kind, n, err)
+		}
+	}
+	if n, err := b.Admits(nil, Event{Kind: GNMax, Sigma: 1e9}); err != nil || n != 1<<40 {
+		t.Errorf("next to no cost: %d (%v)", n, err)
+	}
+	if _, err := b.Admits(nil, Event{Kind: GNMax}); err == nil {
+		t.Error("no noise was counted")
+	}
+	if _, err := (Budget{}).Admits(nil, Event{Kind: GNMax, Sigma: 1}); err == nil {
+		t.Error("no budget was counted")
+	}
+}

@@ -25,6 +25,9 @@ type Forecast struct {
 	// Rounds ask Queries in all, besides round 0 for the class shares.
 	Rounds  int `json:"rounds"`
 	Queries int `json:"queries"`
+	// Admitted is the number of queries that the budget's filter admits at this
+	// noise, every one answered. Where it is below Queries, the run ends early.
+	Admitted int64 `json:"admitted"`
 	// Events are all releases, every query answered, and Claim what they cost.
 	Events []privacy.Event `json:"events"`
 	Claim  privacy.Claim   `json:"claim"`
@@ -72,8 +75,12 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	f := &Forecast{
 		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
 		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Labels,
-		Events: append(p.classShare(), mechanism.Worst(int64(p.Labels))...),
 	}
+	if f.Admitted, err = budget.Admits(p.classShare(), mechanism.Worst(1)[0]); err != nil {
+		return nil, err
+	}
+	asked := min(int64(p.Labels), f.Admitted)
+	f.Events = append(p.classShare(), mechanism.Worst(asked)...)
 	if f.Claim, err = privacy.Account(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}

@@ -33,8 +33,8 @@ func TestForecast(t *testing.T) {
 	if _, err := budget.Admit(nil, f.Events); err != nil {
 		t.Errorf("the budget does not admit the plan: %v", err)
 	}
-	if asked := f.Events[1].Count; asked != int64(f.Queries) {
-		t.Errorf("%d queries are charged, %d asked", asked, f.Queries)
+	if asked := f.Events[1].Count; asked != int64(f.Queries) || f.Admitted != asked {
+		t.Errorf("%d queries are charged, %d asked, %d admitted", asked, f.Queries, f.Admitted)
 	}
 	// The bytes of a real message with these votes.
 	var votes Message
@@ -73,7 +73,12 @@ func TestForecastOfEveryMechanism(t *testing.T) {
 		}
 	}
 	s := DefaultSpec()
-	s.Privacy.Epsilon, s.Privacy.Delta, s.PATEGAN.Noise = 1, 1e-5, 0.5
+	s.Privacy.Epsilon, s.Privacy.Delta, s.PATEGAN.Noise, s.PATEGAN.Labels = 1, 1e-5, 100, 1000
+	f, err := NewForecast(&s, tinySchema(t), Node{Teachers: 1})
+	if err != nil || f.Admitted >= 1000 || f.Admitted < 100 || f.Events[1].Count != f.Admitted || f.Claim.Epsilon > 1 {
+		t.Errorf("noise for part of the labels: %+v (%v)", f, err)
+	}
+	s.PATEGAN.Noise = 0.5
 	if _, err := NewForecast(&s, tinySchema(t), Node{Teachers: 1}); err == nil || !strings.Contains(err.Error(), "pategan.noise") {
 		t.Errorf("noise that cannot be drawn: %v", err)
 	}

@@ -48,6 +48,10 @@ func plan(_ context.Context, args []string) error {
 
 func printForecast(f *run.Forecast) {
 	fmt.Printf("run %s: %d queries in %d rounds to %d teachers\n", f.Run, f.Queries, f.Rounds, f.Teachers)
+	fmt.Printf("at this noise the budget admits %d queries\n", f.Admitted)
+	if f.Admitted < int64(f.Queries) {
+		fmt.Println("that is fewer than planned: the run ends early, with what it has learned")
+	}
 	fmt.Println("releases, every query answered:")
 	for _, e := range f.Events {
 		fmt.Printf("  %s\n", describe(e))

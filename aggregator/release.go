@@ -59,7 +59,11 @@ func (s *Server) execute(e *execution) (*conclavev1.Release, error) {
 // leadership does.
 func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	release := e.newRelease()
-	cost, err := e.question.answer(gnmax.NewSource(), e.counts, release)
+	q := e.question
+	if distort := s.options.distort; distort != nil {
+		q = distort(q)
+	}
+	cost, err := q.answer(gnmax.NewSource(), e.counts, release)
 	if err != nil {
 		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)
 	}

@@ -46,6 +46,9 @@ type Options struct {
 	AllowCoin bool
 	// Hooks are for tests.
 	Hooks Hooks
+	// distort is for tests of the audit, which has to find what it does to the
+	// noise of a release. No program can set it: it is set in a test file alone.
+	distort func(question) question
 }
 
 // Hooks are called at named moments of a round. A hook that blocks holds up

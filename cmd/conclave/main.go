@@ -33,6 +33,7 @@ func commands() []command {
 		{"local", "run a run.yaml on a cluster of its own on this machine", localRun},
 		{"sample", "draw more rows from a trained model", sample},
 		{"ledger", "verify a ledger and its certificate", ledger},
+		{"audit", "test the privacy claim against the releases of thousands of runs", auditClaim},
 		{"privacy", "account for releases, calibrate noise, plan a run", privacyCommand},
 		{"certs", "make an authority and certificates for a cluster", certificates},
 		{"version", "print the version", func(context.Context, []string) error {

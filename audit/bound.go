@@ -1,0 +1,149 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+const (
+	// pilotShare is the part of the trials that chooses the event: one in so
+	// many. Few are enough, because the bound is flat around its best event.
+	pilotShare = 4
+	// pilotAlpha is the margin with which the pilot's counts are taken. It has no
+	// part in the guarantee.
+	pilotAlpha = 0.1
+	// maxThresholds bounds the events that are tried on the pilot.
+	maxThresholds = 64
+	// MinRuns is the least number of trials per world that can be split.
+	MinRuns = 2 * pilotShare
+)
+
+// Event is a set of releases: those whose statistic lies on one side of a
+// threshold.
+type Event struct {
+	// Over is the world in which the event is expected more often: 0 or 1.
+	Over int `json:"over"`
+	// Above says that the event is a statistic of at least Threshold; else of
+	// at most Threshold.
+	Above     bool    `json:"above"`
+	Threshold float64 `json:"threshold"`
+}
+
+func (e Event) holds(x float64) bool {
+	if e.Above {
+		return x >= e.Threshold
+	}
+	return x <= e.Threshold
+}
+
+func (e Event) count(xs []float64) int {
+	n := 0
+	for _, x := range xs {
+		if e.holds(x) {
+			n++
+		}
+	}
+	return n
+}
+
+// Bound is a lower bound on epsilon and what it rests on.
+type Bound struct {
+	// Epsilon is zero where nothing was found.
+	Epsilon float64 `json:"epsilon"`
+	Event   Event   `json:"event"`
+	// Seen counts the trials of each world in which the event happened, of the
+	// Of trials that were not used to choose it.
+	Seen [2]int `json:"seen"`
+	Of   [2]int `json:"of"`
+}
+
+// ClopperPearson returns bounds on a probability of which k successes in n
+// trials were seen. Each of them is wrong with probability alpha at most, so
+// that both hold with 1 - 2 alpha (Clopper and Pearson 1934).
+func ClopperPearson(k, n int, alpha float64) (low, high float64) {
+	low, high = 0, 1
+	if k > 0 {
+		low = mathext.InvRegIncBeta(float64(k), float64(n-k+1), alpha)
+	}
+	if k < n {
+		high = mathext.InvRegIncBeta(float64(k+1), float64(n-k), 1-alpha)
+	}
+	return low, high
+}
+
+// epsilonOf is the epsilon that the counts of an event prove at delta, when each
+// of the two probabilities may be missed with probability alpha; zero or more.
+func epsilonOf(kP, nP, kQ, nQ int, delta, alpha float64) float64 {
+	low, _ := ClopperPearson(kP, nP, alpha)
+	_, high := ClopperPearson(kQ, nQ, alpha)
+	if low <= delta {
+		return 0
+	}
+	return max(0, math.Log((low-delta)/high))
+}
+
+// LowerBound returns an epsilon that the program under test does not go below at
+// delta, from one statistic per trial of each world. It is too high with
+// probability 1 - confidence at most, whatever the distributions are; trials must
+// be independent.
+//
+// The first quarter of the trials of each world chooses the event: threshold,
+// side of it, and which world goes over the other. The other three quarters
+// then decide about this one event, with half of 1 - confidence for each of the
+// two probabilities. So nothing has to be paid for the choice.
+//
+// It is an error to give fewer than [MinRuns] trials of a world, a statistic that
+// is not a number, or a delta or confidence that are not between 0 and 1.
+func LowerBound(trials [2][]float64, delta, confidence float64) (Bound, error) {
+	if !(delta >= 0 && delta < 1) || !(confidence > 0 && confidence < 1) {
+		return Bound{}, fmt.Errorf("delta is %v and confidence %v; both must lie between 0 and 1", delta, confidence)
+	}
+	var pilot, rest [2][]float64
+	for world, xs := range trials {
+		if len(xs) < MinRuns {
+			return Bound{}, fmt.Errorf("world %d has %d trials; at least %d are needed, and a thousand to see anything", world, len(xs), MinRuns)
+		}
+		if slices.ContainsFunc(xs, math.IsNaN) {
+			return Bound{}, fmt.Errorf("a statistic of world %d is not a number", world)
+		}
+		at := len(xs) / pilotShare
+		pilot[world], rest[world] = xs[:at], xs[at:]
+	}
+	alpha := (1 - confidence) / 2
+	b := Bound{Of: [2]int{len(rest[0]), len(rest[1])}}
+	b.Event = choose(pilot, b.Of, delta, alpha)
+	for world, xs := range rest {
+		b.Seen[world] = b.Event.count(xs)
+	}
+	p, q := b.Event.Over, 1-b.Event.Over
+	b.Epsilon = epsilonOf(b.Seen[p], b.Of[p], b.Seen[q], b.Of[q], delta, alpha)
+	return b, nil
+}
+
+// choose returns the event that promises most: the one with the largest bound if
+// the rest of the trials shows it as often as the pilot. Where none promises
+// anything it is the first, which costs nothing.
+func choose(pilot [2][]float64, of [2]int, delta, alpha float64) Event {
+	values := slices.Concat(pilot[0], pilot[1])
+	slices.Sort(values)
+	values = slices.Compact(values)
+	best, promise := Event{Above: true, Threshold: values[len(values)/2]}, math.Inf(-1)
+	for i := range min(len(values), maxThresholds) {
+		t := values[i*len(values)/min(len(values), maxThresholds)]
+		for _, e := range []Event{{0, true, t}, {0, false, t}, {1, true, t}, {1, false, t}} {
+			p, q := e.Over, 1-e.Over
+			// What the pilot shows is taken with a margin, or rare events would be
+			// chosen for the luck they had in it.
+			low, _ := ClopperPearson(e.count(pilot[p]), len(pilot[p]), pilotAlpha)
+			_, high := ClopperPearson(e.count(pilot[q]), len(pilot[q]), pilotAlpha)
+			kP, kQ := math.Floor(low*float64(of[p])), math.Ceil(high*float64(of[q]))
+			if got := epsilonOf(int(kP), of[p], int(kQ), of[q], delta, alpha); got > promise {
+				best, promise = e, got
+			}
+		}
+	}
+	return best
+}

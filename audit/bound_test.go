@@ -1,0 +1,160 @@
+package audit
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// By summing up the binomial distribution itself.
+func TestClopperPearsonIsExact(t *testing.T) {
+	below := func(k, n int, p float64) float64 {
+		sum := 0.0
+		for i := range k + 1 {
+			sum += distuv.Binomial{N: float64(n), P: p}.Prob(float64(i))
+		}
+		return sum
+	}
+	for _, n := range []int{1, 7, 100, 750} {
+		for _, k := range []int{0, 1, n / 3, n - 1, n} {
+			for _, alpha := range []float64{0.1, 0.005, 0.0005} {
+				low, high := ClopperPearson(k, n, alpha)
+				if k == 0 && low != 0 || k == n && high != 1 {
+					t.Errorf("%d of %d: the bounds are %v and %v", k, n, low, high)
+				}
+				if k > 0 && math.Abs(1-below(k-1, n, low)-alpha) > 1e-6 {
+					t.Errorf("%d of %d: under the lower bound %v so many come with %v, want %v", k, n, low, 1-below(k-1, n, low), alpha)
+				}
+				if k < n && math.Abs(below(k, n, high)-alpha) > 1e-6 {
+					t.Errorf("%d of %d: under the upper bound %v so few come with %v, want %v", k, n, high, below(k, n, high), alpha)
+				}
+			}
+		}
+	}
+}
+
+// For every coin: how often each bound misses it, summed up exactly. The bounds are
+// conservative, so that it is never more than alpha and mostly less.
+func TestClopperPearsonCovers(t *testing.T) {
+	const n, alpha = 60, 0.01
+	for p := 0.01; p < 1; p += 0.01 {
+		tooHigh, tooLow := 0.0, 0.0
+		for k := range n + 1 {
+			chance := distuv.Binomial{N: n, P: p}.Prob(float64(k))
+			low, high := ClopperPearson(k, n, alpha)
+			if low > p {
+				tooHigh += chance
+			}
+			if high < p {
+				tooLow += chance
+			}
+		}
+		if tooHigh > alpha+1e-9 || tooLow > alpha+1e-9 {
+			t.Errorf("a coin of %.2f is missed from above with %v, from below with %v; allowed is %v", p, tooHigh, tooLow, alpha)
+		}
+	}
+}
+
+// coins makes trials of which each is 1 with its world's probability.
+func coins(r *rand.Rand, runs int, p [2]float64) (trials [2][]float64) {
+	for world := range trials {
+		for range runs {
+			x := 0.0
+			if r.Float64() < p[world] {
+				x = 1
+			}
+			trials[world] = append(trials[world], x)
+		}
+	}
+	return trials
+}
+
+// Randomized response with epsilon 1 is exactly (1, 0)-DP: here a bound above 1
+// is a false alarm. At confidence 0.9 one in ten may be; of 2000 there are fewer than
+// 260 but for once in 10^5 times.
+func TestFalseAlarms(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	p := [2]float64{math.E / (1 + math.E), 1 / (1 + math.E)}
+	alarms, blind := 0, 0
+	for range 2000 {
+		b, err := LowerBound(coins(r, 1000, p), 0, 0.9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Epsilon > 1 {
+			alarms++
+		}
+		if b.Epsilon < 0.7 {
+			blind++
+		}
+	}
+	if alarms > 260 {
+		t.Errorf("%d of 2000 audits of an exact mechanism found a violation, allowed are 10%%", alarms)
+	}
+	if blind > 20 {
+		t.Errorf("%d of 2000 bounds are below 0.7; a thousand runs show more", blind)
+	}
+}
+
+// The same with deltas: the statistic of a mechanism that fails openly with
+// probability delta and else is randomized response.
+func TestFalseAlarmsWithDelta(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	const delta = 0.1
+	q := (1 - delta) / (1 + math.E)
+	p := [2]float64{math.E*q + delta, q}
+	alarms := 0
+	for range 2000 {
+		b, err := LowerBound(coins(r, 1000, p), delta, 0.9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Epsilon > 1 {
+			alarms++
+		}
+	}
+	if alarms > 260 {
+		t.Errorf("%d of 2000 audits of an exact mechanism found a violation, allowed are 10%%", alarms)
+	}
+}
+
+// A coin of epsilon 2 where 1 was claimed is found, at the default confidence,
+// whichever world and side the event is on.
+func TestViolationIsFound(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	high := math.Exp(2) / (1 + math.Exp(2))
+	for _, p := range [][2]float64{{high, 1 - high}, {1 - high, high}} {
+		for range 50 {
+			b, err := LowerBound(coins(r, 1000, p), 0, DefaultOptions().Confidence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Epsilon < 1.3 || b.Epsilon > 2 {
+				t.Errorf("coins of %v: the bound is %v", p, b.Epsilon)
+			}
+			if b.Of != [2]int{750, 750} {
+				t.Errorf("decided on %v trials", b.Of)
+			}
+		}
+	}
+}
+
+func TestNothingToFind(t *testing.T) {
+	same := make([]float64, 100)
+	b, err := LowerBound([2][]float64{same, same}, 0.1, 0.999)
+	if err != nil || b.Epsilon != 0 {
+		t.Errorf("equal worlds give %v, %v", b.Epsilon, err)
+	}
+	for _, xs := range [][]float64{nil, make([]float64, MinRuns-1), {0, 1, 2, 3, 4, 5, 6, math.NaN()}} {
+		if _, err := LowerBound([2][]float64{same, xs}, 0.1, 0.999); err == nil {
+			t.Errorf("%d trials with %v were taken", len(xs), xs)
+		}
+	}
+	for _, bad := range [][2]float64{{-0.1, 0.9}, {1, 0.9}, {0, 0}, {0, 1}, {math.NaN(), 0.9}, {0, math.NaN()}} {
+		if _, err := LowerBound([2][]float64{same, same}, bad[0], bad[1]); err == nil {
+			t.Errorf("delta %v and confidence %v were taken", bad[0], bad[1])
+		}
+	}
+}

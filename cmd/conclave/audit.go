@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/conclave-dp/conclave/audit"
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+func auditClaim(ctx context.Context, args []string) error {
+	f := flags("audit", "audit [flags]")
+	o := audit.DefaultOptions()
+	mechanism := f.String("mechanism", "all", "all, gnmax, confident-gnmax, lnmax, laplace, or one case: "+strings.Join(audit.Cases(), ", "))
+	f.IntVar(&o.Runs, "runs", o.Runs, "runs of each case in each of the two worlds")
+	f.Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "budget of one run; 1 to 3 shows most")
+	f.Float64Var(&o.Delta, "delta", o.Delta, "delta of one run; a small one hides what a thousand runs can show")
+	f.Float64Var(&o.Confidence, "confidence", o.Confidence, "confidence of each lower bound")
+	format, checkFormat := formatFlag(f)
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if err := checkFormat(); err != nil {
+		return err
+	}
+	var err error
+	if o.Cases, err = audit.Select(*mechanism); err != nil {
+		return misuse(f, "--mechanism %v", err)
+	}
+	if err := o.Validate(); err != nil {
+		return misuse(f, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	watch := auditWatch{terminal: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now()}
+	o.Watch = watch.update
+	started := time.Now()
+	results, err := audit.Run(ctx, o)
+	watch.clear()
+	if ctx.Err() != nil && err != nil {
+		return errors.New("interrupted; an audit cannot be resumed, start it again")
+	}
+	if err != nil {
+		return err
+	}
+	if *format == "json" {
+		err = printJSON(map[string]any{"cases": results, "violation": violated(results) != nil, "wall_seconds": time.Since(started).Seconds()})
+	} else {
+		showAudit(results, o, time.Since(started))
+	}
+	return errors.Join(err, violated(results))
+}
+
+// violated is an error that names the cases whose bound passes the claim.
+func violated(results []audit.Result) error {
+	var names []string
+	for _, r := range results {
+		if r.Violation {
+			names = append(names, r.Case)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("the privacy claim does not hold for %s: the releases tell neighbouring datasets apart better than the ledger allows; release nothing with this program, and report it", strings.Join(names, ", "))
+}
+
+func showAudit(results []audit.Result, o audit.Options, took time.Duration) {
+	fmt.Printf("%d runs in each of two neighbouring worlds, delta %g, confidence %g for each bound\n", o.Runs, o.Delta, o.Confidence)
+	fmt.Printf("%-16s  %-34s  %7s  %7s\n", "case", "one run, as the ledger has it", "claimed", "seen")
+	for _, r := range results {
+		fmt.Printf("%-16s  %-34s  %7.3f  %7.3f  %s\n", r.Case, eventWords(r.Events), r.Epsilon, r.LowerBound.Epsilon, r.Verdict())
+	}
+	fmt.Printf("claimed: epsilon of one run; seen: the epsilon that the releases prove, at least; %.0f s\n", took.Seconds())
+	fmt.Println("a figure below the claim is no proof of privacy; docs/audit.md says what this test can see")
+}
+
+// eventWords is what a run cost, in few words.
+func eventWords(events []privacy.Event) string {
+	var words []string
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+	for _, e := range events {
+		switch e.Kind {
+		case privacy.GNMax:
+			words = append(words, fmt.Sprintf("%d x sigma %s", e.Count, number(e.Sigma)))
+		case privacy.ConfidentGNMax:
+			words = append(words, fmt.Sprintf("%d x sigma1 %s, sigma2 %s", e.Asked, number(e.Sigma1), number(e.Sigma2)))
+		case privacy.LNMax:
+			words = append(words, fmt.Sprintf("%d x lambda %s", e.Count, number(e.Lambda)))
+		default:
+			words = append(words, fmt.Sprintf("%d x %s epsilon %s", e.Count, e.Kind, number(e.Epsilon)))
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// auditWatch shows how far an audit is: a line that is written over on a
+// terminal, a line per case elsewhere.
+type auditWatch struct {
+	terminal bool
+	began    time.Time // the case
+	name     string
+	shown    time.Time
+}
+
+func (w *auditWatch) update(name string, done, total int) {
+	now := time.Now()
+	if name != w.name {
+		w.name, w.began = name, now
+		if !w.terminal {
+			fmt.Fprintf(os.Stderr, "%s: %d runs\n", name, total)
+		}
+	}
+	if !w.terminal || (now.Sub(w.shown) < 200*time.Millisecond && done < total) {
+		return
+	}
+	w.shown = now
+	left := ""
+	if spent := now.Sub(w.began); done > 20 && spent > time.Second {
+		left = fmt.Sprintf(", %.0f runs/s, %v left", float64(done)/spent.Seconds(), (spent / time.Duration(done) * time.Duration(total-done)).Round(time.Second))
+	}
+	fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %d of %d runs%s", name, done, total, left)
+}
+
+func (w *auditWatch) clear() {
+	if w.terminal && w.name != "" {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
+}

@@ -37,6 +37,15 @@ const (
 
 func (c *composition) step() float64 { return c.parts[0].grid.step }
 
+// count is the number of losses.
+func (c *composition) count() float64 {
+	sum := 0.0
+	for _, p := range c.parts {
+		sum += p.count
+	}
+	return sum
+}
+
 // logMoment is log E[e^(order sum)] of the finite part.
 func (c *composition) logMoment(order float64) float64 {
 	if sum, ok := c.known[order]; ok {
@@ -72,11 +81,19 @@ func (c *composition) ends() (smallest, largest float64) {
 // Chernoff's bound with the given distance from the order of the tilt. Any
 // distance is valid.
 func (c *composition) massAbove(loss, order, distance float64) float64 {
-	return math.Exp(c.logMoment(order+distance) - (order+distance)*loss)
+	return probability(c.logMoment(order+distance) - (order+distance)*loss)
 }
 
 func (c *composition) massBelow(loss, order, distance float64) float64 {
-	return math.Exp(c.logMoment(order-distance) - c.logMoment(order) + distance*loss)
+	return probability(c.logMoment(order-distance) - c.logMoment(order) + distance*loss)
+}
+
+// probability is e^log, 1 where that is more or not a number.
+func probability(log float64) float64 {
+	if !(log < 0) {
+		return 1
+	}
+	return math.Exp(log)
 }
 
 // epsilon is the smallest epsilon >= 0 at delta.
@@ -91,9 +108,13 @@ func (c *composition) massBelow(loss, order, distance float64) float64 {
 // a smaller order is tried.
 func (c *composition) epsilon(delta, order float64) float64 {
 	left, shift := delta, 0.0
+	// Tilted masses are off by some 1e-13 of themselves, their products by
+	// count times that.
+	slack := 1e-7 + 1e-13*c.count()
 	if c.side == optimistic {
-		left *= 1 + 2*noiseShare
+		slack = -slack - 2*noiseShare
 	}
+	left *= 1 - slack
 	for _, p := range c.parts {
 		left -= p.count * p.grid.infinite
 		shift += p.count * p.grid.lost
@@ -145,11 +166,11 @@ func (c *composition) window(mean, variance, order, delta float64) (half, below,
 		for _, distance := range []float64{normal, normal / 2, normal / 5, normal / 20, order + 1, 2 * (order + 1)} {
 			below = 0
 			if mean-half > smallest {
-				below = min(1, c.massBelow(mean-half, order, distance))
+				below = c.massBelow(mean-half, order, distance)
 			}
 			beyond = 0
 			if mean+half < largest {
-				beyond = min(1, c.massAbove(mean+half, order, distance)) // 1 for NaN as well
+				beyond = c.massAbove(mean+half, order, distance)
 			}
 			if below <= leftShare && beyond <= delta*tailShare || 2*half >= maxGrid*c.step() {
 				return half, below, beyond
@@ -226,14 +247,11 @@ func (c *composition) solve(tilted []float64, start int, order, delta, below flo
 // some 1e-16 of the whole, its power by count times that, relatively; entries
 // of the result then are off by as much of the largest one.
 func (c *composition) rounding(tilted []float64) float64 {
-	count, largest := 0.0, 0.0
-	for _, p := range c.parts {
-		count += p.count
-	}
+	largest := 0.0
 	for _, x := range tilted {
 		largest = max(largest, x)
 	}
-	return 4e-16 * (1 + count) * largest / math.Sqrt(float64(len(tilted)))
+	return 4e-16 * (1 + c.count()) * largest / math.Sqrt(float64(len(tilted)))
 }
 
 func modulo(i, n int) int {

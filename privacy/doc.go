@@ -6,6 +6,15 @@
 // of every release, [Entry] and [VerifyLedger] are the log behind it, and
 // [GNMaxSigma] and [LNMaxLambda] turn a budget into noise.
 //
+// For a calculator: [Calibrate] and [MaxQueries] find noise and number of queries
+// for a target, [TeachersToSurvive] the votes that stand out of the noise,
+// [DataDependent] the figures of the PATE papers for votes that were cast, which
+// are no differential privacy, and [PlanSmoothRelease] a way to publish one.
+//
+// mechanism.go says of each mechanism why it is private. The accountants are in
+// pure.go, gaussian.go, rdp.go with subsampled.go, and pld.go with its pairs, its
+// grid and its composition.
+//
 // # Neighbouring datasets
 //
 // Two datasets are neighbours when one privacy unit is added to, or removed

@@ -70,7 +70,7 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("dataset %q was opened with %s %s, now it is %s; these never change during a dataset's life: put the old value back or give the dataset another name",
+	return fmt.Sprintf("dataset %q was opened with %s %s, now it is %s; these never change during a dataset's life: put the old value back",
 		e.Dataset, e.Field, e.Stored, e.Given)
 }
 

@@ -15,6 +15,9 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
+// MaxRows bounds the rows drawn at once, which are held in memory.
+const MaxRows = 10_000_000
+
 // Files of a model folder.
 const (
 	weightsFile = "generator.safetensors"

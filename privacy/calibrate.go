@@ -21,8 +21,9 @@ func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
 		return 0, noRoom(b, other)
 	}
 	// queries * 2/sigma² <= left. The last digits of sums depend on their
-	// order, so a little noise is added until the filter agrees.
-	sigma := max(MinSigma, math.Sqrt(2*float64(queries)/left)*(1+1e-12))
+	// order, and those of an epsilon on the way it is found, so there is a hair
+	// more noise, and a little more until the filter agrees.
+	sigma := max(MinSigma, math.Sqrt(2*float64(queries)/left)*(1+1e-9))
 	for range 60 {
 		if _, err := b.admit(other, []Event{{Kind: GNMax, Sigma: sigma, Count: queries}}); err == nil {
 			return sigma, nil
@@ -48,7 +49,7 @@ func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
 		hi *= 2
 	}
 	lo, _ := bisect(0, hi, admits)
-	lo *= 1 - 1e-12 // room for sums in another order
+	lo *= 1 - 1e-9 // room for the last digits, as above
 	if !positive(lo) || !admits(lo) {
 		return 0, noRoom(b, other)
 	}

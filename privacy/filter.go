@@ -99,7 +99,8 @@ func (f Filter) validate() error {
 
 // Epsilon is the smallest budget at delta that would have admitted the events in
 // any order, to the last digits. For FilterGDP it is never below the running
-// figure of [Running], so that no claim passes a budget that it guarded.
+// figure of [Running] but for rounding (some 1e-11 of it), so that no claim
+// passes a budget that it guarded by more.
 func (f Filter) Epsilon(events []Event, delta float64) (float64, error) {
 	if err := f.validate(); err != nil {
 		return 0, err

@@ -358,6 +358,7 @@ func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
 		{"none answered", "", 0, entry(func(e *Entry) {
 			e.Events, e.Answered = []Event{{Kind: ConfidentGNMax, Sigma1: 300, Sigma2: 200, Asked: 32}}, 0
 		})},
+		{"a run that may spend more than its dataset", "an aggregator does not open such a run", 3, func(w *writer) { w.open("big", Budget{Epsilon: 4, Delta: 1e-5}); w.close("big") }},
 		{"a round skipped", "round 2 of run \"one\" follows 1 rounds", 4, entry(func(e *Entry) { *e.Round = 2 })},
 		{"a first round that is not 0", "round 1 of run \"one\" follows 0 rounds", 3, func(w *writer) { w.release("one", 1, shares) }},
 		{"a huge round", "follows 1 rounds", 4, entry(func(e *Entry) { *e.Round = 1<<64 - 1 })},

@@ -179,6 +179,9 @@ func (a *auditor) meaning(e Entry) error {
 		if opened {
 			return fmt.Errorf("run %q was opened before", e.Run)
 		}
+		if b := a.result.Budget; a.strict && e.Budget.Delta >= b.Delta && e.Budget.Epsilon > b.Epsilon {
+			return fmt.Errorf("run %q has a budget of epsilon %v, its dataset one of %v in all; an aggregator does not open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
+		}
 		a.result.Runs[e.Run] = RunTotal{Budget: *e.Budget}
 		a.rounds[e.Run] = make(map[uint64]bool)
 		return nil

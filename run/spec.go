@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 )
@@ -154,7 +155,7 @@ func (s *Spec) Validate() error {
 	need(len(s.WarmStart) == 0, "warm_start: not available; leave it out")
 	need(len(s.Post) == 0, "post: %q are not available; leave it out or empty", s.Post)
 	need(s.Weights == "none", "weights: %q is not available; use none", s.Weights)
-	need(s.Release.Rows >= 1 && s.Release.Rows <= math.MaxInt32, "release.rows: %d is not between 1 and %d", s.Release.Rows, math.MaxInt32)
+	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows, "release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
 	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
 	need(s.Evaluate.Train == "" || s.Evaluate.Test != "", "evaluate.train: set without evaluate.test; name the real rows to test on too")
 	errs = append(errs, s.validateData()...)

@@ -19,6 +19,7 @@ func sample(_ context.Context, args []string) error {
 	out := f.String("out", "", "CSV file to write, - for standard output")
 	where := f.String("where", "", "draw one class only, as label=value")
 	seed := f.Uint64("seed", 0, "repeat a draw; 0 draws anew each time")
+	force := f.Bool("force", false, "replace --out where it exists")
 	format, checkFormat := formatFlag(f)
 	if err := parse(f, args); err != nil {
 		return err
@@ -29,11 +30,14 @@ func sample(_ context.Context, args []string) error {
 	if *dir == "" || *out == "" {
 		return misuse(f, "--model and --out are needed")
 	}
-	if *rows < 1 {
-		return misuse(f, "--rows %d: ask for at least 1", *rows)
+	if *rows < 1 || *rows > pipeline.MaxRows {
+		return misuse(f, "--rows %d: ask for 1 to %d, and again for more", *rows, pipeline.MaxRows)
 	}
 	if err := outsideModel(*out, *dir); err != nil {
 		return err
+	}
+	if _, err := os.Lstat(*out); *out != "-" && err == nil && !*force {
+		return fmt.Errorf("%s exists; name another file, or add --force to replace it", *out)
 	}
 	model, err := pipeline.LoadModel(*dir)
 	if err != nil {

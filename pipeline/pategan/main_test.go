@@ -32,12 +32,16 @@ func testEncoder(t testing.TB) *partition.Encoder {
 	return partition.NewEncoder(s)
 }
 
-// smallOptions keep a test short.
+// smallOptions keep a test short; the race detector makes training some thirty
+// times slower.
 func smallOptions() Options {
 	o := DefaultOptions()
 	o.Queries, o.Teacher.Training = 16, 8
 	o.Student.Noise, o.Student.Hidden = 4, 16
 	o.Student.GeneratorSteps = 20
+	if testing.Short() {
+		o.Student.GeneratorSteps = 3
+	}
 	return o
 }
 

@@ -137,6 +137,9 @@ func (c *composition) epsilon(delta, order float64) float64 {
 		if left > beyond {
 			epsilon, noise := c.solve(c.sum(order, size), start, order, left-beyond, below)
 			if c.side == pessimistic {
+				if size >= maxGrid/8 && epsilon > best*(1-1e-4) {
+					break // another order would take long and gain little
+				}
 				best = min(best, epsilon)
 			}
 			if noise <= delta*noiseShare {

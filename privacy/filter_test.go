@@ -160,3 +160,20 @@ func TestAdmits(t *testing.T) {
 		t.Error("no budget was counted")
 	}
 }
+
+// So many samples that each costs less than the last digits of a number near 1:
+// the sum of their losses is normal, mu² = n q² (e^(1/sigma²) - 1), and no figure
+// may lie below it.
+func TestVeryManySamples(t *testing.T) {
+	for _, c := range []struct {
+		rate, multiplier float64
+		count            int64
+	}{{1e-9, 1, 1e18}, {0.5, 1e9, 1e18}, {0.01, 1e7, 1e18}, {0.01, 1e6, 1e16}, {0.5, 1.58e8, 1e13}} {
+		e := Event{Kind: SubsampledGaussian, Rate: c.rate, NoiseMultiplier: c.multiplier, Count: c.count}
+		truth := gdpEpsilon(math.Sqrt(float64(c.count)*math.Expm1(1/square(c.multiplier)))*c.rate, 1e-5)
+		claim, err := Running([]Event{e}, 1e-5)
+		if err == nil && claim.Epsilon < truth*0.999 {
+			t.Errorf("%+v: epsilon %g, the truth is %g", e, claim.Epsilon, truth)
+		}
+	}
+}

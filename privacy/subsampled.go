@@ -47,8 +47,7 @@ func logMomentInteger(rate, sigma float64, alpha int) float64 {
 		x := float64(k)
 		sum.add(logBinomial + x*logRate + float64(alpha-k)*logRest + (x*x-x)/(2*sigma*sigma))
 	}
-	// The moment is at least 1; rounding must not make it less.
-	return max(0, sum.log())
+	return max(0, sum.log()) + momentError(float64(alpha))
 }
 
 // maxPoints bounds the work for one order; it is reached for noise multipliers
@@ -91,8 +90,12 @@ func logMomentIntegral(rate, sigma, alpha float64) float64 {
 		}
 		sum.add(-z*z/2 + alpha*logMixture(rate, z/sigma-1/(2*sigma*sigma)))
 	}
-	return max(0, sum.log()+math.Log(step)-math.Log(2*math.Pi)/2)
+	return max(0, sum.log()+math.Log(step)-math.Log(2*math.Pi)/2) + momentError(alpha)
 }
+
+// momentError is above what rounding can take from the logarithm of a moment,
+// which is often a number a little above 1: so many releases multiply it.
+func momentError(alpha float64) float64 { return 2e-15 * (4 + alpha) }
 
 // logMixture is log(1 - q + q e^x).
 func logMixture(rate, x float64) float64 {

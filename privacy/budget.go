@@ -90,41 +90,18 @@ func (b Budget) Admit(spent, next []Event) (Claim, error) {
 // Admits returns how often the next event, taken once, is admitted on top of
 // spent; confident queries all answered. More than 2^40 count as 2^40.
 func (b Budget) Admits(spent []Event, next Event) (int64, error) {
-	admitted := func(n int64) (bool, error) {
-		_, err := b.admit(spent, []Event{next.Times(n)})
-		if errors.Is(err, ErrOverBudget) {
-			return false, nil
-		}
-		return err == nil, err
-	}
 	if err := b.Validate(); err != nil {
 		return 0, fmt.Errorf("budget: %w", err)
 	}
-	lo, hi := int64(0), int64(1)
-	for {
-		ok, err := admitted(hi)
-		if err != nil {
-			return 0, err
+	var invalid error
+	n := largestCount(maxQueriesAsked, func(n int64) bool {
+		_, err := b.admit(spent, []Event{next.Times(n)})
+		if err != nil && !errors.Is(err, ErrOverBudget) {
+			invalid = err
 		}
-		if !ok {
-			break
-		}
-		if lo = hi; hi >= maxQueriesAsked {
-			return lo, nil
-		}
-		hi *= 2
-	}
-	for hi-lo > 1 {
-		mid := lo + (hi-lo)/2
-		if ok, err := admitted(mid); err != nil {
-			return 0, err
-		} else if ok {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return lo, nil
+		return err == nil
+	})
+	return n, invalid
 }
 
 // admit is Admit without the claim: it returns the merged events of both lists.

@@ -2,7 +2,6 @@ package privacy
 
 import (
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -143,8 +142,8 @@ func dataDependent(events []VotedEvent, delta float64, noise voteNoise) (DataDep
 	if !voted {
 		return claim, nil
 	}
-	if epsilon := epsilonOnGrid(grid, rho, delta); finite(epsilon) {
-		claim.RDP = &epsilon
+	if best := bestOrder(rho, delta); finite(best.epsilon) {
+		claim.RDP = &best.epsilon
 	}
 	if votes, lambda, ok := pateganVotes(events); ok {
 		epsilon, err := PATEGANMoments(votes, lambda, delta)
@@ -154,19 +153,6 @@ func dataDependent(events []VotedEvent, delta float64, noise voteNoise) (DataDep
 		claim.PATEGANMoments = &epsilon
 	}
 	return claim, nil
-}
-
-// epsilonOnGrid is the conversion of [rdpEpsilon]; infinite where no order gives
-// a finite one.
-func epsilonOnGrid(grid, rho []float64, delta float64) float64 {
-	best := math.Inf(1)
-	for i, alpha := range grid {
-		epsilon := rho[i] + math.Log1p(-1/alpha) - (math.Log(delta)+math.Log(alpha))/(alpha-1)
-		if epsilon < best { // false for NaN
-			best = epsilon
-		}
-	}
-	return max(0, best)
 }
 
 // pateganVotes joins the histograms of all events where the moments accountant

@@ -67,27 +67,18 @@ var gdpRule = filterRule{
 }
 
 // order returns the order at which FilterRDP counts, and the divergence that the
-// budget allows there: the conversion of rdpEpsilon, solved for rho. Of all
-// orders it is the one that lets most Gaussian releases through.
+// budget allows there. Of all orders it is the one that lets most Gaussian releases through.
 func (b Budget) order() (alpha, allowed float64) {
 	for _, order := range orders {
 		if order > maxSubsampledOrder {
 			break
 		}
-		rho := b.Epsilon - math.Log1p(-1/order) + (math.Log(b.Delta)+math.Log(order))/(order-1)
+		rho := b.Epsilon - conversion(order, b.Delta)
 		if alpha == 0 || rho/order > allowed/alpha {
 			alpha, allowed = order, rho
 		}
 	}
 	return alpha, allowed
-}
-
-func totalRDP(events []Event, alpha float64) float64 {
-	sum := 0.0
-	for _, e := range events {
-		sum += mechanisms[e.Kind].rdp(e, alpha)
-	}
-	return sum
 }
 
 func (f Filter) validate() error {

@@ -47,17 +47,35 @@ type renyi struct{ epsilon, order float64 }
 // (Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020,
 // Theorem 21). The order may be chosen freely since all of them hold at once.
 func rdpEpsilon(events []Event, delta float64) renyi {
+	rho := make([]float64, len(orders))
+	for i, alpha := range orders {
+		rho[i] = totalRDP(events, alpha)
+	}
+	return bestOrder(rho, delta)
+}
+
+// bestOrder converts divergences at each of orders; the epsilon is infinite
+// where no order gives a finite one.
+func bestOrder(rho []float64, delta float64) renyi {
 	best := renyi{epsilon: math.Inf(1), order: orders[0]}
-	for _, alpha := range orders {
-		rho := 0.0
-		for _, e := range events {
-			rho += mechanisms[e.Kind].rdp(e, alpha)
-		}
-		epsilon := rho + math.Log1p(-1/alpha) - (math.Log(delta)+math.Log(alpha))/(alpha-1)
-		if epsilon < best.epsilon { // false for NaN
+	for i, alpha := range orders {
+		if epsilon := rho[i] + conversion(alpha, delta); epsilon < best.epsilon { // false for NaN
 			best = renyi{epsilon, alpha}
 		}
 	}
 	best.epsilon = max(0, best.epsilon)
 	return best
+}
+
+// conversion is what epsilon has above a divergence of order alpha.
+func conversion(alpha, delta float64) float64 {
+	return math.Log1p(-1/alpha) - (math.Log(delta)+math.Log(alpha))/(alpha-1)
+}
+
+func totalRDP(events []Event, alpha float64) float64 {
+	sum := 0.0
+	for _, e := range events {
+		sum += mechanisms[e.Kind].rdp(e, alpha)
+	}
+	return sum
 }

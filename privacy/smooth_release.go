@@ -176,7 +176,5 @@ func (p SmoothRelease) Epsilon(released, releasedLogStd, missed, delta float64) 
 	}
 	z := normalTailInverse(math.Log(missed / 2))
 	upper := max(0, released) + z*math.Exp(releasedLogStd+z*p.LogStd)
-	rho := upper + cost
-	epsilon := rho + math.Log1p(-1/p.Order) - (math.Log(delta)+math.Log(p.Order))/(p.Order-1)
-	return checkFigure("released", max(0, epsilon))
+	return checkFigure("released", max(0, upper+cost+conversion(p.Order, delta)))
 }

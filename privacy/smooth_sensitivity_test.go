@@ -117,7 +117,7 @@ func TestPlanSmoothRelease(t *testing.T) {
 	z := normalTailInverse(math.Log(missed / 2))
 	epsilon := must(t)(plan.Epsilon(plan.Value-z*plan.NoiseStd, plan.LogNoiseStd-z*logStd, missed, delta))
 	cost := must(t)(SmoothReleaseRDP(beta, noise, logStd, order))
-	covered := epsilonOnGrid([]float64{order}, []float64{plan.Value + cost}, delta)
+	covered := max(0, plan.Value+cost+conversion(order, delta))
 	if epsilon < covered*(1-1e-12) {
 		t.Errorf("epsilon %v, the votes have %v", epsilon, covered)
 	}

@@ -38,18 +38,9 @@ func TeachersToSurvive(query Event, classes int, probability float64) (int64, er
 		return 0, err
 	}
 	allowed := (1 - probability) / float64(classes-1)
-	lo, hi := int64(0), int64(1)
-	for lost(float64(hi)) > allowed {
-		if lo, hi = hi, hi*2; hi > maxQueriesAsked {
-			return 0, fmt.Errorf("%s: no number of teachers below %d survives this noise: %w", query.Kind, int64(maxQueriesAsked), ErrUnreachable)
-		}
+	n := largestCount(maxQueriesAsked, func(n int64) bool { return lost(float64(n)) > allowed })
+	if n == maxQueriesAsked {
+		return 0, fmt.Errorf("%s: no number of teachers below %d survives this noise: %w", query.Kind, int64(maxQueriesAsked), ErrUnreachable)
 	}
-	for hi-lo > 1 {
-		if mid := lo + (hi-lo)/2; lost(float64(mid)) > allowed {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return hi, nil
+	return n + 1, nil
 }

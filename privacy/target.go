@@ -114,7 +114,7 @@ func (e Event) scaled(more float64) Event {
 	return e
 }
 
-// maxQueriesAsked bounds the search of [MaxQueries].
+// maxQueriesAsked bounds the search of [MaxQueries] and its like.
 const maxQueriesAsked = 1 << 40
 
 // MaxQueries returns the largest number of queries like the given one whose
@@ -128,26 +128,36 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 	if err := query.Times(1).Validate(); err != nil {
 		return 0, err
 	}
-	fits := func(n int64) bool {
+	n := largestCount(1_000_000, func(n int64) bool {
 		claim, err := Account([]Event{query.Times(n)}, target.Delta)
 		return err == nil && claim.Epsilon <= target.Epsilon
-	}
-	if !fits(1) {
+	})
+	switch n {
+	case 0:
 		return 0, fmt.Errorf("%s: one query passes epsilon %g at delta %g: %w", query.Kind, target.Epsilon, target.Delta, ErrUnreachable)
+	case maxQueriesAsked:
+		return 0, fmt.Errorf("%s: more than %d queries fit epsilon %g; their noise hides any answer", query.Kind, int64(maxQueriesAsked), target.Epsilon)
 	}
-	lo, hi := int64(1), int64(2)
+	return n, nil
+}
+
+// largestCount returns the largest n with fits(n), or less by at most one part
+// in the given number; maxQueriesAsked where that fits as well, 0 where not even
+// 1 does. What fits must fit for all that is less.
+func largestCount(parts int64, fits func(n int64) bool) int64 {
+	lo, hi := int64(0), int64(1)
 	for fits(hi) {
-		if hi >= maxQueriesAsked {
-			return 0, fmt.Errorf("%s: more than %d queries fit epsilon %g; their noise hides any answer", query.Kind, int64(maxQueriesAsked), target.Epsilon)
+		if lo = hi; lo == maxQueriesAsked {
+			return lo
 		}
-		lo, hi = hi, hi*2
+		hi *= 2
 	}
-	for hi-lo > 1+lo/1_000_000 {
+	for hi-lo > 1+lo/parts {
 		if mid := lo + (hi-lo)/2; fits(mid) {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	return lo, nil
+	return lo
 }

@@ -70,6 +70,22 @@ func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
 	})
 }
 
+// As pure DP a budget holds its epsilon and not a hair more: delta is too small
+// for anything else to fit.
+func TestFiltersKeepThePureBudget(t *testing.T) {
+	for _, filter := range []Filter{FilterGDP, FilterRDP} {
+		b := Budget{Epsilon: 1, Delta: 1e-9, Filter: filter}
+		if _, err := b.Admit(nil, []Event{{Kind: Laplace, Epsilon: 0.25, Count: 4}}); err != nil {
+			t.Errorf("%s: four quarters of the budget: %v", filter, err)
+		}
+		for _, next := range []Event{{Kind: Laplace, Epsilon: 0.2501, Count: 4}, {Kind: LNMax, Lambda: 0.501, Count: 1}} {
+			if _, err := b.Admit(nil, []Event{next}); !errors.Is(err, ErrOverBudget) {
+				t.Errorf("%s: %+v is above the budget and gives %v", filter, next, err)
+			}
+		}
+	}
+}
+
 // What the two filters are good for, as their comments say.
 func TestFiltersCompared(t *testing.T) {
 	gdp, rdp := Budget{Epsilon: 1, Delta: 1e-5}, Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterRDP}

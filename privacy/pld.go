@@ -29,10 +29,10 @@ func pldEpsilon(events []Event, delta float64, guess renyi, side rounding) float
 	if allGaussian(events) {
 		return gdpEpsilon(totalMu(events), delta) // their exact distribution
 	}
-	epsilon := pairsEpsilon(dominatingPairs(events, false), delta, guess, side)
+	epsilon := pairsEpsilon(dominatingPairs(events, false), delta, guess, side, 0)
 	for _, e := range events {
 		if e.Kind == SubsampledGaussian && e.Rate < 1 {
-			return max(epsilon, pairsEpsilon(dominatingPairs(events, true), delta, guess, side))
+			return max(epsilon, pairsEpsilon(dominatingPairs(events, true), delta, guess, side, epsilon))
 		}
 	}
 	return epsilon
@@ -79,12 +79,17 @@ func dominatingPairs(events []Event, swapped bool) []countedPair {
 	return pairs
 }
 
-func pairsEpsilon(pairs []countedPair, delta float64, guess renyi, side rounding) float64 {
+// maxPairs bounds the time, which grows with the number of different releases.
+const maxPairs = 256
+
+// pairsEpsilon is pldEpsilon for the pairs of one direction. A pessimistic figure
+// is not refined any more once it is at most enough.
+func pairsEpsilon(pairs []countedPair, delta float64, guess renyi, side rounding, enough float64) float64 {
 	count := 0.0
 	for _, p := range pairs {
 		count += p.count
 	}
-	if count > maxCompositions {
+	if count > maxCompositions || len(pairs) > maxPairs {
 		return math.Inf(1)
 	}
 	tail := delta * tailShare / count
@@ -109,22 +114,56 @@ func pairsEpsilon(pairs []countedPair, delta float64, guess renyi, side rounding
 	if side == optimistic {
 		fineness /= 16 // its own error is larger
 	}
-	step := max(math.Sqrt(6*fineness*variance/count), width/(maxGrid/2))
+	finest := width / (maxGrid / 2)
+	step := max(math.Sqrt(6*fineness*variance/count), finest)
 	if !positive(step) {
 		return math.Inf(1)
 	}
-	c := &composition{side: side, known: map[float64]float64{}}
-	for i, p := range pairs {
-		var grid *lossGrid
-		if side == pessimistic {
-			grid = discretize(p.pair, step, tail)
-		} else {
-			grid = discretizeDown(p.pair, step, tail, deviations[i])
-		}
-		if side == pessimistic && !grid.whole() {
+	if side == optimistic {
+		return composeOptimistic(pairs, deviations, step, tail).epsilon(delta, guess.order-1)
+	}
+	return refined(step, finest, enough, func(step float64) float64 {
+		c, ok := composePessimistic(pairs, step, tail)
+		if !ok {
 			return math.Inf(1)
+		}
+		return c.epsilon(delta, guess.order-1)
+	})
+}
+
+// refined asks for epsilon at half the step until that gains little. The first
+// look may have chosen too coarse a grid where the guess is far off, as for one
+// sample of a tiny rate. The error falls with the square of the step, so what is
+// still to be gained is a third of the last gain.
+func refined(step, finest, enough float64, epsilonAt func(step float64) float64) float64 {
+	const gain = 1e-3
+	epsilon := epsilonAt(2 * step)
+	for ; step >= finest && epsilon > enough; step /= 2 {
+		finer := epsilonAt(step)
+		if !(epsilon-finer > gain*finer) {
+			return min(epsilon, finer)
+		}
+		epsilon = finer
+	}
+	return epsilon
+}
+
+func composePessimistic(pairs []countedPair, step, tail float64) (c *composition, ok bool) {
+	c = newComposition(pessimistic)
+	for _, p := range pairs {
+		grid := discretize(p.pair, step, tail)
+		if !grid.whole() {
+			return nil, false
 		}
 		c.parts = append(c.parts, lossPart{grid, p.count})
 	}
-	return c.epsilon(delta, guess.order-1)
+	return c, true
+}
+
+func composeOptimistic(pairs []countedPair, deviations []float64, step, tail float64) *composition {
+	c := newComposition(optimistic)
+	for i, p := range pairs {
+		c.parts = append(c.parts, lossPart{discretizeDown(p.pair, step, tail, deviations[i]), p.count})
+	}
+	return c
 }

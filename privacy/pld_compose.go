@@ -5,6 +5,7 @@ import (
 	"math/cmplx"
 
 	"gonum.org/v1/gonum/dsp/fourier"
+	"gonum.org/v1/gonum/floats"
 )
 
 // composition is a number of independent losses, added up.
@@ -12,6 +13,10 @@ type composition struct {
 	parts []lossPart
 	side  rounding
 	known map[float64]float64 // logMoment by order
+}
+
+func newComposition(side rounding) *composition {
+	return &composition{side: side, known: make(map[float64]float64)}
 }
 
 // lossPart is count independent losses of one distribution.
@@ -26,7 +31,10 @@ const (
 	// each side, at first.
 	window = 12
 	// noiseShare of delta may be rounding before another order is tried.
-	noiseShare      = 1e-5
+	noiseShare = 1e-5
+	// noiseBound is the share of delta beyond which a figure is not believed:
+	// what is known of rounding is no more than its usual size.
+	noiseBound      = 1e-2
 	maxCompositions = 1e8
 	// tailShare of delta is what mass right of grid and window may cost.
 	tailShare = 1e-7
@@ -140,7 +148,9 @@ func (c *composition) epsilon(delta, order float64) float64 {
 				if size >= maxGrid/8 && epsilon > best*(1-1e-4) {
 					break // another order would take long and gain little
 				}
-				best = min(best, epsilon)
+				if noise <= delta*noiseBound {
+					best = min(best, epsilon)
+				}
 			}
 			if noise <= delta*noiseShare {
 				return max(0, min(best, epsilon)-shift)
@@ -161,23 +171,30 @@ func (c *composition) epsilon(delta, order float64) float64 {
 // mass on both sides.
 func (c *composition) window(mean, variance, order, delta float64) (half, below, beyond float64) {
 	smallest, largest := c.ends()
-	half = window*math.Sqrt(variance) + 64*c.step()
-	for ; ; half *= 1.5 {
+	largestHalf := maxGrid / 2 * c.step()
+	half = min(window*math.Sqrt(variance)+64*c.step(), largestHalf)
+	for ; ; half = min(1.5*half, largestHalf) {
+		// The window lies on the grid, up to two steps off.
+		left, right := mean-half+2*c.step(), mean+half-2*c.step()
 		// The best distance for a normal distribution and some below it, and
 		// those at which E[e^-L] = 1 bounds a long tail to the left.
 		normal := half / variance
+		below, beyond = 1, 1
 		for _, distance := range []float64{normal, normal / 2, normal / 5, normal / 20, order + 1, 2 * (order + 1)} {
-			below = 0
-			if mean-half > smallest {
-				below = c.massBelow(mean-half, order, distance)
+			below = min(below, c.massBelow(left, order, distance))
+			beyond = min(beyond, c.massAbove(right, order, distance))
+			if left <= smallest {
+				below = 0
 			}
-			beyond = 0
-			if mean+half < largest {
-				beyond = c.massAbove(mean+half, order, distance)
+			if right >= largest {
+				beyond = 0
 			}
-			if below <= leftShare && beyond <= delta*tailShare || 2*half >= maxGrid*c.step() {
+			if below <= leftShare && beyond <= delta*tailShare {
 				return half, below, beyond
 			}
+		}
+		if half >= largestHalf {
+			return half, below, beyond
 		}
 	}
 }
@@ -246,15 +263,12 @@ func (c *composition) solve(tilted []float64, start int, order, delta, below flo
 	return float64(start) * step, math.Inf(1)
 }
 
-// rounding bounds the error of one entry. A coefficient of a transform is off by
-// some 1e-16 of the whole, its power by count times that, relatively; entries
-// of the result then are off by as much of the largest one.
+// rounding bounds the error of one entry. A transform is off by some 1e-16 times
+// log n of the norm of what it transforms (Higham 2002, Theorem 24.2), spread
+// over n entries; a power of coefficients by count times that.
 func (c *composition) rounding(tilted []float64) float64 {
-	largest := 0.0
-	for _, x := range tilted {
-		largest = max(largest, x)
-	}
-	return 4e-16 * (1 + c.count()) * largest / math.Sqrt(float64(len(tilted)))
+	n := float64(len(tilted))
+	return 4e-16 * math.Log2(n) * (1 + c.count()) * floats.Norm(tilted, 2) / math.Sqrt(n)
 }
 
 func modulo(i, n int) int {

@@ -21,7 +21,7 @@ func compose(t testing.TB, delta float64, side rounding, pairs ...countedPair) f
 	}
 	reach := math.Sqrt(2 * math.Log(1/delta))
 	guess := renyi{epsilon: variance/2 + reach*math.Sqrt(variance), order: 1 + reach/math.Sqrt(variance)}
-	return pairsEpsilon(pairs, delta, guess, side)
+	return pairsEpsilon(pairs, delta, guess, side, 0)
 }
 
 // within fails unless a pessimistic figure lies between the truth and a little
@@ -101,6 +101,83 @@ func TestPLDOfOneRelease(t *testing.T) {
 			_, truth := bisect(0, 20, func(e float64) bool { return hockeyStick(pair, e) > delta })
 			within(t, name, truth, delta, 2e-3, countedPair{pair, 1})
 		}
+	}
+}
+
+// Whatever grid, tilt and pair: never below the truth. Figures that rounding has
+// spoilt, or whose window is too small for the grid, are infinite or larger.
+func TestPLDIsNeverBelow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sampled := sampledPair{
+			rate:  math.Exp(rapid.Float64Range(math.Log(1e-4), math.Log(0.9)).Draw(t, "log rate")),
+			sigma: rapid.Float64Range(0.3, 5).Draw(t, "sigma"),
+		}
+		pair := rapid.SampledFrom([]lossPair{
+			sampled, swappedPair{sampled}, rangePair{sampled.sigma}, gaussianPair{1 / sampled.sigma},
+		}).Draw(t, "pair")
+		delta := math.Exp(rapid.Float64Range(math.Log(1e-9), math.Log(0.2)).Draw(t, "log delta"))
+		if hockeyStick(pair, 0) <= delta {
+			t.Skip("epsilon is 0")
+		}
+		_, truth := bisect(0, 200, func(e float64) bool { return hockeyStick(pair, e) > delta })
+		tail := delta * tailShare
+		lo, hi := pair.span(tail)
+		step := (hi - lo) / rapid.Float64Range(200, 50_000).Draw(t, "points")
+		c, ok := composePessimistic([]countedPair{{pair, 1}}, step, tail)
+		if !ok {
+			t.Fatal("the grid has lost mass")
+		}
+		order := math.Exp(rapid.Float64Range(math.Log(1e-3), math.Log(100)).Draw(t, "log order"))
+		if epsilon := c.epsilon(delta, order); epsilon < truth*(1-1e-9) {
+			t.Fatalf("epsilon %.9g, truth %.9g", epsilon, truth)
+		}
+	})
+	sampled := sampledPair{rate: 0.05, sigma: 0.8}
+	_, truth := bisect(0, 20, func(e float64) bool { return hockeyStick(sampled, e) > 1e-3 })
+	c, _ := composePessimistic([]countedPair{{sampled, 1}}, 1.95e-6, 1e-10) // right end beyond the largest window
+	if epsilon := c.epsilon(1e-3, 3); epsilon < truth {
+		t.Errorf("epsilon %.9g, truth %.9g", epsilon, truth)
+	}
+}
+
+// Rare samples beside other releases, where the first look at the losses misleads.
+func TestPLDRefinesItsGrid(t *testing.T) {
+	rate, sigma := 0.00714114, 0.434769
+	events := []Event{{Kind: GNMax, Sigma: 33.7228583, Count: 2}, {Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: sigma, Count: 1}}
+	// The product of the pairs by numerical integration: the hockey stick of the
+	// sample, at the loss that the Gaussian leaves.
+	const delta = 0.0107188
+	gaussian := gaussianPair{2 / 33.7228583}
+	truth := 0.0
+	for _, pair := range []lossPair{sampledPair{rate, sigma}, swappedPair{sampledPair{rate, sigma}}} {
+		_, epsilon := bisect(0, 2, func(e float64) bool {
+			sum, last := 0.0, gaussian.tails(-1).pBelow
+			const step = 1e-4
+			for loss := -1.0; loss < 1; loss += step {
+				next := gaussian.tails(loss + step).pBelow
+				sum += (next - last) * hockeyStick(pair, e-loss-step/2)
+				last = next
+			}
+			return sum > delta
+		})
+		truth = max(truth, epsilon)
+	}
+	claim := mustAccount(t, events, delta)
+	if pld := *claim.ByAccountant[AccountantPLD]; pld < truth*(1-1e-4) || pld > truth*(1+1.1e-3) {
+		t.Errorf("pld %.6g, by integration %.6g", pld, truth)
+	}
+}
+
+// A list whose worst neighbour is one unit less, and one that pays twice.
+func TestPLDCountsAll(t *testing.T) {
+	sampled := []Event{{Kind: SubsampledGaussian, Rate: 0.0283182, NoiseMultiplier: 0.620628, Count: 3}, {Kind: Laplace, Epsilon: 0.248969, Count: 3}}
+	if pld := *mustAccount(t, sampled, 0.0991054).ByAccountant[AccountantPLD]; pld < 0.2150 || pld > 0.2153 {
+		t.Errorf("pld %.6g; adding alone costs 0.2014, removing 0.2151", pld)
+	}
+	const delta = 1e-3
+	_, truth := bisect(0, 2, func(e float64) bool { return responseDelta(0.5, 4, e) > delta })
+	if pld := *mustAccount(t, []Event{{Kind: LNMax, Lambda: 0.5, Count: 2}}, delta).ByAccountant[AccountantPLD]; pld < truth || pld > truth*1.002 {
+		t.Errorf("two lnmax: pld %.6g, four responses have %.6g", pld, truth)
 	}
 }
 

@@ -3,8 +3,10 @@ package privacy
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // ParseEvents reads a JSON list of events with the fields of [Event]. In place
@@ -15,10 +17,18 @@ import (
 //	 "votes": [[12, 188], {"votes": [101, 99], "answered": false}]}
 //
 // An "answered" of true or false beside "votes" holds for all of the event's
-// queries. Unknown fields, invalid events and anything behind the list are
-// errors; they name the event, counted from 1.
+// queries. A list without events, unknown or repeated fields, null, invalid
+// events and anything behind the list are errors; those of an event name it,
+// counted from 1.
 func ParseEvents(r io.Reader) ([]VotedEvent, error) {
-	d := json.NewDecoder(r)
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read the events: %w", err)
+	}
+	if err := unambiguous(raw); err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	var written []writtenEvent
 	if err := d.Decode(&written); err != nil {
@@ -26,6 +36,9 @@ func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("events: something follows the list; a file holds one list")
+	}
+	if len(written) == 0 {
+		return nil, errors.New("events: the list is empty; a file names at least one release")
 	}
 	events := make([]VotedEvent, len(written))
 	for i, w := range written {
@@ -41,7 +54,7 @@ func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 // writtenEvent is an event as it stands in a file.
 type writtenEvent struct {
 	Event
-	Answered answeredField  `json:"answered"` // hides the event's own
+	Answered *answeredField `json:"answered"` // hides the event's own
 	Votes    []writtenVotes `json:"votes"`
 }
 
@@ -87,17 +100,23 @@ func (v *writtenVotes) UnmarshalJSON(raw []byte) error {
 
 func (w writtenEvent) event() (VotedEvent, error) {
 	v := VotedEvent{Event: w.Event}
-	v.Event.Answered = w.Answered.count
-	if w.Answered.all != nil && len(w.Votes) == 0 {
-		return VotedEvent{}, w.errorf("answered", "is %v without votes; give the number of queries that were answered", *w.Answered.all)
+	var all *bool
+	switch {
+	case w.Answered != nil:
+		v.Event.Answered, all = w.Answered.count, w.Answered.all
+	case w.Kind == ConfidentGNMax && len(w.Votes) == 0:
+		return VotedEvent{}, w.errorf("answered", "is missing; give the number of queries that were answered, 0 where none was")
 	}
-	unanswered, said := make([]bool, len(w.Votes)), w.Answered.all != nil
+	if all != nil && len(w.Votes) == 0 {
+		return VotedEvent{}, w.errorf("answered", "is %v without votes; give the number of queries that were answered", *all)
+	}
+	unanswered, said := make([]bool, len(w.Votes)), all != nil
 	for i, query := range w.Votes {
 		if query.counts == nil {
 			return VotedEvent{}, w.errorf("votes", "of query %d are missing", i+1)
 		}
 		v.Votes = append(v.Votes, query.counts)
-		answered := w.Answered.all
+		answered := all
 		if query.answered != nil {
 			answered, said = query.answered, true
 		}
@@ -112,4 +131,53 @@ func (w writtenEvent) event() (VotedEvent, error) {
 	var err error
 	v.Event, err = v.Resolve()
 	return v, err
+}
+
+// unambiguous refuses what JSON decoders read in one way or another: keys that
+// an object repeats, keys with other letters than a to z (the decoder would not
+// mind capitals) and null, which it takes for a value that was left out.
+func unambiguous(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var open []map[string]bool // of each object its keys so far, nil for a list
+	isKey := false
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		inObject := func() bool { return len(open) > 0 && open[len(open)-1] != nil }
+		switch token := token.(type) {
+		case json.Delim:
+			switch token {
+			case '{':
+				open = append(open, make(map[string]bool))
+			case '[':
+				open = append(open, nil)
+			default:
+				open = open[:len(open)-1]
+			}
+			isKey = inObject()
+			continue
+		case string:
+			if isKey {
+				keys := open[len(open)-1]
+				if keys[token] {
+					return fmt.Errorf("byte %d: the key %q stands twice in one object", d.InputOffset(), token)
+				}
+				if strings.Trim(token, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+					return fmt.Errorf("byte %d: unknown field %q; fields are in small letters", d.InputOffset(), token)
+				}
+				keys[token] = true
+				isKey = false
+				continue
+			}
+		case nil:
+			return fmt.Errorf("byte %d: null is no value; leave the field out or give a number", d.InputOffset())
+		}
+		isKey = inObject()
+	}
 }

@@ -94,7 +94,7 @@ func (b Budget) Admits(spent []Event, next Event) (int64, error) {
 		return 0, fmt.Errorf("budget: %w", err)
 	}
 	var invalid error
-	n := largestCount(maxQueriesAsked, func(n int64) bool {
+	n := largestCount(func(n int64) bool {
 		_, err := b.admit(spent, []Event{next.Times(n)})
 		if err != nil && !errors.Is(err, ErrOverBudget) {
 			invalid = err

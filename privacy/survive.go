@@ -38,7 +38,7 @@ func TeachersToSurvive(query Event, classes int, probability float64) (int64, er
 		return 0, err
 	}
 	allowed := (1 - probability) / float64(classes-1)
-	n := largestCount(maxQueriesAsked, func(n int64) bool { return lost(float64(n)) > allowed })
+	n := largestCount(func(n int64) bool { return lost(float64(n)) > allowed })
 	if n == maxQueriesAsked {
 		return 0, fmt.Errorf("%s: no number of teachers below %d survives this noise: %w", query.Kind, int64(maxQueriesAsked), ErrUnreachable)
 	}

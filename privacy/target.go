@@ -128,23 +128,57 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 	if err := query.Times(1).Validate(); err != nil {
 		return 0, err
 	}
-	n := largestCount(1_000_000, func(n int64) bool {
-		claim, err := Account([]Event{query.Times(n)}, target.Delta)
-		return err == nil && claim.Epsilon <= target.Epsilon
-	})
-	switch n {
-	case 0:
-		return 0, fmt.Errorf("%s: one query passes epsilon %g at delta %g: %w", query.Kind, target.Epsilon, target.Delta, ErrUnreachable)
-	case maxQueriesAsked:
+	claimed := func(account func([]Event, float64) (Claim, error), n int64) float64 {
+		claim, err := account([]Event{query.Times(n)}, target.Delta)
+		if err != nil {
+			return math.Inf(1)
+		}
+		return claim.Epsilon
+	}
+	// By formulas first, as in Calibrate; the answer is no less, and not much more.
+	n := largestCount(func(n int64) bool { return claimed(Running, n) <= target.Epsilon })
+	if !mechanisms[query.Kind].gaussian && n < maxQueriesAsked {
+		n = moreQueries(n, func(n int64) float64 { return math.Log(claimed(Account, n) / target.Epsilon) })
+	}
+	switch {
+	case n >= maxQueriesAsked:
 		return 0, fmt.Errorf("%s: more than %d queries fit epsilon %g; their noise hides any answer", query.Kind, int64(maxQueriesAsked), target.Epsilon)
+	case n == 0:
+		return 0, fmt.Errorf("%s: one query passes epsilon %g at delta %g: %w", query.Kind, target.Epsilon, target.Delta, ErrUnreachable)
 	}
 	return n, nil
 }
 
-// largestCount returns the largest n with fits(n), or less by at most one part
-// in the given number; maxQueriesAsked where that fits as well, 0 where not even
-// 1 does. What fits must fit for all that is less.
-func largestCount(parts int64, fits func(n int64) bool) int64 {
+// moreQueries is the largest number from n on whose excess is not above 0, to
+// one part in a million.
+func moreQueries(n int64, excess func(n int64) float64) int64 {
+	known := make(map[int64]float64)
+	at := func(n int64) float64 {
+		if _, ok := known[n]; !ok {
+			known[n] = excess(n)
+		}
+		return known[n]
+	}
+	step := n/8 + 1
+	hi := n + step
+	for at(hi) <= 0 {
+		if n = hi; n >= maxQueriesAsked {
+			return n
+		}
+		step *= 2
+		hi = n + step
+	}
+	if n == 0 {
+		return n
+	}
+	// The logarithm of epsilon is close to a straight line in that of n.
+	number := func(x float64) int64 { return int64(math.Round(math.Exp(-x))) }
+	return number(root(-math.Log(float64(hi)), -math.Log(float64(n)), func(x float64) float64 { return at(number(x)) }))
+}
+
+// largestCount returns the largest n with fits(n), maxQueriesAsked where that
+// fits as well, 0 where not even 1 does. What fits must fit for all that is less.
+func largestCount(fits func(n int64) bool) int64 {
 	lo, hi := int64(0), int64(1)
 	for fits(hi) {
 		if lo = hi; lo == maxQueriesAsked {
@@ -152,7 +186,7 @@ func largestCount(parts int64, fits func(n int64) bool) int64 {
 		}
 		hi *= 2
 	}
-	for hi-lo > 1+lo/parts {
+	for hi-lo > 1 {
 		if mid := lo + (hi-lo)/2; fits(mid) {
 			lo = mid
 		} else {

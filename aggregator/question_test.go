@@ -38,6 +38,11 @@ func goodVote(queries int) *conclavev1.VoteQuestion {
 	}
 }
 
+func countRound(run string, number uint64, classes uint32, scale uint64) *conclavev1.Round {
+	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
+		Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: classes, Scale: scale}}}}}
+}
+
 func goodSpec() *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: "r", Dataset: "d", Pipeline: "pategan", SchemaSha256: testSchema, Epsilon: 10, Delta: 1e-5,
@@ -72,10 +77,7 @@ func TestParseQuestionRefuses(t *testing.T) {
 		change(q)
 		return &conclavev1.Round{Run: "r", Number: 1, Question: &conclavev1.Round_Vote{Vote: q}}
 	}
-	sum := func(classes uint32, scale uint64) *conclavev1.Round {
-		return &conclavev1.Round{Run: "r", Number: 1, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-			Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: classes, Scale: scale}}}}}
-	}
+	sum := func(classes uint32, scale uint64) *conclavev1.Round { return countRound("r", 1, classes, scale) }
 	spec, err := newRunSpec(goodSpec())
 	if err != nil {
 		t.Fatal(err)

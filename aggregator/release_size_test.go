@@ -71,7 +71,9 @@ func TestNoReleaseIsLargerThanItsBound(t *testing.T) {
 					}
 				}
 			}
-			checkBound(t, q, &conclavev1.Release_Votes{Votes: out})
+			r := largestRelease()
+			r.Answer = &conclavev1.Release_Votes{Votes: out}
+			checkSize(t, q, r)
 		}
 	}
 	for _, classes := range []int{1, maxClasses} {
@@ -83,13 +85,6 @@ func TestNoReleaseIsLargerThanItsBound(t *testing.T) {
 		r.Answer = &conclavev1.Release_Sum{Sum: out}
 		checkSize(t, &classCounts{classes: classes}, r)
 	}
-}
-
-func checkBound(t *testing.T, q question, answer *conclavev1.Release_Votes) {
-	t.Helper()
-	r := largestRelease()
-	r.Answer = answer
-	checkSize(t, q, r)
 }
 
 func largestRelease() *conclavev1.Release {
@@ -139,11 +134,7 @@ func TestNoiseThatCannotBeDrawnIsRefusedAtOnce(t *testing.T) {
 
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.ClassShareEpsilon = 2e-7 })
 	node := c.node(t, hello(d, "north", "a", 8), silent)
-	counts := func(scale uint64) *conclavev1.Round {
-		return &conclavev1.Round{Run: spec.Name, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-			Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: 2, Scale: scale}}}}}
-	}
-	_, err := student.ask(within(t), counts(1<<16), nil)
+	_, err := student.ask(within(t), countRound(spec.Name, 0, 2, 1<<16), nil)
 	wantStatus(t, err, codes.InvalidArgument, "scale", "class_share_epsilon")
 	if len(node.rounds) != 0 || len(student.ledger(t, spec.Name)) != 0 {
 		t.Errorf("the node saw %d rounds, %d releases were charged", len(node.rounds), len(student.ledger(t, spec.Name)))

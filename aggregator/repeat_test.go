@@ -34,9 +34,8 @@ func TestReleasedRoundHasOneQuestion(t *testing.T) {
 		"a bit of a query":   changed(func(q *conclavev1.VoteQuestion) { q.Queries.Data[5] ^= 1 }),
 		"a class of a query": changed(func(q *conclavev1.VoteQuestion) { q.QueryClasses[3] = 1 }),
 		"another seed":       changed(func(q *conclavev1.VoteQuestion) { q.Teacher.Seed++ }),
-		"a sum": {Run: spec.Name, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-			Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: 2, Scale: 1}}}}},
-		"nothing": {Run: spec.Name},
+		"a sum":              countRound(spec.Name, 0, 2, 1),
+		"nothing":            {Run: spec.Name},
 	}
 	check := func(t *testing.T) {
 		for name, ask := range map[string]func() (*conclavev1.Release, error){

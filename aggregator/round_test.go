@@ -325,8 +325,7 @@ func TestRounds(t *testing.T) {
 		c.node(t, hello(d, "north", "a", 4), counts(700_000, 300_000))
 		c.node(t, hello(d, "south", "a", 4), counts(100_000, 900_000))
 		eventually(t, "both nodes", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
-		r := student.mustAsk(t, &conclavev1.Round{Run: spec.Name, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-			Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: 2, Scale: 1000}}}}})
+		r := student.mustAsk(t, countRound(spec.Name, 0, 2, 1000))
 		// The noise has scale 1000/5; 100 scales away is never.
 		for i, want := range []float64{800_000, 1_200_000} {
 			if got := float64(r.GetSum().GetValues()[i]); math.Abs(got-want) > 20_000 {

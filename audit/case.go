@@ -109,10 +109,7 @@ func (s *scenario) gnmax(b privacy.Budget, whole bool) error {
 		return err
 	}
 	s.mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: sigma, WholeHistogram: whole}
-	s.statistic = perQuery(s.queries, whole, winnerRatio)
-	if whole {
-		s.statistic = perQuery(s.queries, whole, gaussianRatio(s.votes, sigma))
-	}
+	s.statistic = perQuery(s.queries, whole, gaussianRatio(s.votes, sigma))
 	return nil
 }
 
@@ -143,10 +140,7 @@ func (s *scenario) lnmax(b privacy.Budget, whole bool) error {
 		return err
 	}
 	s.mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: lambda, WholeHistogram: whole}
-	s.statistic = perQuery(s.queries, whole, winnerRatio)
-	if whole {
-		s.statistic = perQuery(s.queries, whole, laplaceRatio(s.votes, lambda))
-	}
+	s.statistic = perQuery(s.queries, whole, laplaceRatio(s.votes, lambda))
 	return nil
 }
 

@@ -14,8 +14,12 @@ import (
 type statistic func(releases []*conclavev1.Release) (float64, error)
 
 // perQuery adds up a log-likelihood ratio over the votes of all rounds: queries are
-// answered with noise of their own.
+// answered with noise of their own. The ratio is that of whole histograms; where
+// they are not released, winnerRatio takes its place.
 func perQuery(queries int, whole bool, ratio func(label int32, noisy []int64) float64) statistic {
+	if !whole {
+		ratio = winnerRatio
+	}
 	return func(releases []*conclavev1.Release) (float64, error) {
 		sum := 0.0
 		for _, r := range releases {

@@ -6,7 +6,6 @@
 package config
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -43,14 +42,13 @@ func LoadText(path string, into any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read configuration: %w; name an existing file", err)
 	}
+	// Some editors put a byte order mark in front of UTF-8; YAML allows it.
+	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	if err := Decode(bytes.NewReader(raw), into); err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return string(bytes.TrimPrefix(raw, byteOrderMark)), nil
+	return string(raw), nil
 }
-
-// byteOrderMark is what some editors put in front of UTF-8; YAML allows it.
-var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // Decode reads one strict YAML document over the defaults in into. Its errors
 // say the line and how to mend it.
@@ -63,11 +61,7 @@ func Decode(r io.Reader, into any) (err error) {
 	}()
 	defaults := reflect.New(reflect.TypeOf(into).Elem()).Elem()
 	defaults.Set(reflect.ValueOf(into).Elem())
-	text := bufio.NewReader(r)
-	if mark, _ := text.Peek(len(byteOrderMark)); bytes.Equal(mark, byteOrderMark) {
-		_, _ = text.Discard(len(mark))
-	}
-	d := yaml.NewDecoder(text, yaml.Strict())
+	d := yaml.NewDecoder(r, yaml.Strict())
 	err = d.Decode(into)
 	if errors.Is(err, io.EOF) {
 		// An empty file means the defaults; the decoder has cleared them.

@@ -27,12 +27,5 @@ func LaplaceCounts(src *Source, counts []int64, unit int64, epsilon float64) ([]
 			return nil, fmt.Errorf("%w: count %d is too large", ErrHistogram, i)
 		}
 	}
-	noisy := make([]int64, len(counts))
-	if err := src.DiscreteLaplaces(noisy, scale); err != nil {
-		return nil, err
-	}
-	for i, c := range counts {
-		noisy[i] += c
-	}
-	return noisy, nil
+	return addNoise(counts, func(dst []int64) error { return src.DiscreteLaplaces(dst, scale) })
 }

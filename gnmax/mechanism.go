@@ -60,15 +60,25 @@ func checkHistogram(counts []int64) error {
 	return nil
 }
 
-// noisyAnswer adds noise of its own to each count and finds the largest. Noise
-// fills a slice with independent draws. Everything after it is post-processing.
-func noisyAnswer(src *Source, counts []int64, whole bool, noise func([]int64) error) (Answer, error) {
-	noisy := make([]int64, len(counts))
+// addNoise returns each number with noise of its own. Noise fills a slice with
+// independent draws.
+func addNoise(numbers []int64, noise func([]int64) error) ([]int64, error) {
+	noisy := make([]int64, len(numbers))
 	if err := noise(noisy); err != nil {
-		return Answer{}, err
+		return nil, err
 	}
-	for class, c := range counts {
-		noisy[class] += c
+	for i, x := range numbers {
+		noisy[i] += x
+	}
+	return noisy, nil
+}
+
+// noisyAnswer adds noise to the counts and finds the largest. Everything after
+// the noise is post-processing.
+func noisyAnswer(src *Source, counts []int64, whole bool, noise func([]int64) error) (Answer, error) {
+	noisy, err := addNoise(counts, noise)
+	if err != nil {
+		return Answer{}, err
 	}
 	winner, err := src.largest(noisy)
 	if err != nil {

@@ -30,7 +30,7 @@ func NewSourceFrom(r io.Reader) *Source {
 var errBroken = errors.New("the source of randomness repeats itself; nothing can be released with it")
 
 // draws hands out random bits. After its first error all bits are zero:
-// samplers must not loop on that, and [Source.draw] drops what they return.
+// samplers must not loop on that, and [Source.fillWith] drops what they return.
 type draws struct {
 	reader   io.Reader
 	buffer   [4096]byte
@@ -38,20 +38,15 @@ type draws struct {
 	err      error
 }
 
-// draw runs one sampler with the source to itself.
+// draw is fillWith for a single number.
 func (s *Source) draw(sample func(d *draws) int64) (int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draws.err = nil
-	x := sample(&s.draws)
-	if s.draws.err != nil {
-		return 0, fmt.Errorf("draw noise: %w", s.draws.err)
-	}
-	return x, nil
+	var x [1]int64
+	err := s.fillWith(x[:], sample)
+	return x[0], err
 }
 
-// fillWith puts a number from sample into every place of dst, or zero into all
-// of them when the source fails.
+// fillWith puts a number from sample into every place of dst, with the source to
+// itself, or zero into all of them when the source fails.
 func (s *Source) fillWith(dst []int64, sample func(d *draws) int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -77,14 +77,7 @@ func (m *GaussianSum) Release(src *Source, sum []int64) ([]int64, error) {
 			return nil, fmt.Errorf("%w: entry %d is too large; use fewer fixed-point steps", ErrSum, i)
 		}
 	}
-	noisy := make([]int64, len(sum))
-	if err := src.DiscreteGaussians(noisy, m.sigma); err != nil {
-		return nil, err
-	}
-	for i, x := range sum {
-		noisy[i] += x
-	}
-	return noisy, nil
+	return addNoise(sum, func(dst []int64) error { return src.DiscreteGaussians(dst, m.sigma) })
 }
 
 // Cost charges a number of releases; nil for none. It is at the same time the

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/pipeline/pategan"
+	"github.com/conclave-dp/conclave/privacy"
 )
 
 // What the error about a damaged checkpoint advises is true: without it, the
@@ -46,9 +47,16 @@ func TestADamagedCheckpointCanBeRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkBeginsWith(t, ledger, before)
+}
+
+// checkBeginsWith checks that what was in a ledger before an interruption stands
+// as it was.
+func checkBeginsWith(t *testing.T, ledger []byte, before []privacy.Entry) {
+	t.Helper()
 	for i, line := range slices.Collect(bytes.Lines(ledger))[:len(before)] {
 		if want, err := before[i].Canonical(); err != nil || !bytes.Equal(bytes.TrimSpace(line), want) {
-			t.Errorf("entry %d changed (%v)", i+1, err)
+			t.Errorf("entry %d changed after the interruption (%v)", i+1, err)
 		}
 	}
 }

@@ -21,14 +21,21 @@ type EnsembleSpec struct {
 	Seed        uint64
 }
 
+// Size is the number of parameters of one model and class.
+func (s EnsembleSpec) Size() int {
+	if s.Hidden > 0 {
+		return s.Hidden*(s.Features+1) + s.Hidden + 1
+	}
+	return s.Features + 1
+}
+
 // Ensemble holds the models of a spec, one network per model and class, with
 // their optimizer. Model i's parameters of class c are contiguous:
 // [hidden x features weights, hidden biases, hidden output weights, bias], or
 // [features weights, bias] without a hidden layer.
 type Ensemble struct {
-	spec EnsembleSpec
-	// size is the number of parameters of one model and class.
-	size    int
+	spec    EnsembleSpec
+	size    int // spec.Size()
 	w, m, v []float32
 	steps   int
 }
@@ -49,10 +56,7 @@ func NewEnsemble(spec EnsembleSpec) (*Ensemble, error) {
 	if !(spec.Rate > 0) || !(spec.Decay >= 0) || math.IsInf(spec.Rate, 0) || math.IsInf(spec.Decay, 0) {
 		return nil, fmt.Errorf("nn: ensemble learning rate %v and decay %v: want a rate above 0 and a decay of at least 0", spec.Rate, spec.Decay)
 	}
-	e := &Ensemble{spec: spec, size: spec.Features + 1}
-	if spec.Hidden > 0 {
-		e.size = spec.Hidden*(spec.Features+1) + spec.Hidden + 1
-	}
+	e := &Ensemble{spec: spec, size: spec.Size()}
 	n := spec.Models * spec.Classes * e.size
 	e.w, e.m, e.v = make([]float32, n), make([]float32, n), make([]float32, n)
 	if spec.Hidden > 0 {

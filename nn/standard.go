@@ -16,7 +16,6 @@ import (
 type Standard struct {
 	width   int
 	squares []int
-	classes int
 	// mean and scale, one over the spread, have shape [classes, width].
 	mean, scale []float32
 }
@@ -40,7 +39,7 @@ func NewStandard(x []float32, classes []int, width, classCount int, squares []in
 	if width < 1 || classCount < 1 || len(x) != len(classes)*width {
 		return nil, fmt.Errorf("nn: reference of %d values for %d records of %d features in %d classes", len(x), len(classes), width, classCount)
 	}
-	s := &Standard{width: width, squares: squares, classes: classCount, mean: make([]float32, classCount*width), scale: make([]float32, classCount*width)}
+	s := &Standard{width: width, squares: squares, mean: make([]float32, classCount*width), scale: make([]float32, classCount*width)}
 	least := make([]float64, width)
 	for j := range least {
 		least[j] = minFlagSpread

@@ -104,8 +104,8 @@ func openPlain(r io.Reader, name string) (io.Reader, error) {
 		buffered = bufio.NewReaderSize(unzipped, 1<<16)
 	}
 	// What is wrong further in shows when the rows are read.
-	if mark, _ := buffered.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		_, _ = buffered.Discard(3)
+	if mark, _ := buffered.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = buffered.Discard(len(mark))
 	}
 	return buffered, nil
 }

@@ -77,6 +77,17 @@ func (e *Encoder) Width() int { return e.width }
 // Heads are the groups of features in order; together they are all of them.
 func (e *Encoder) Heads() []Head { return append([]Head(nil), e.heads...) }
 
+// Numbers are the features that hold numbers, in order.
+func (e *Encoder) Numbers() []int {
+	var numbers []int
+	for _, h := range e.heads {
+		if h.Kind == HeadNumber {
+			numbers = append(numbers, h.Offset)
+		}
+	}
+	return numbers
+}
+
 // Names are the features' names: the column's, with "=category" of a category
 // and "=" of an empty cell.
 func (e *Encoder) Names() []string {

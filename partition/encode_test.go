@@ -26,6 +26,9 @@ func TestEncodeByHand(t *testing.T) {
 	if diff := cmp.Diff(wantHeads, e.Heads()); diff != "" {
 		t.Errorf("heads (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff([]int{2, 3, 5}, e.Numbers()); diff != "" {
+		t.Errorf("numbers (-want +got):\n%s", diff)
+	}
 	wantNames := []string{"ward=north", "ward=south", "age", "dose", "dose=", "marker", "grade=1", "grade=2", "grade=b,c", "grade=", "smoker", "smoker="}
 	if diff := cmp.Diff(wantNames, e.Names()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)

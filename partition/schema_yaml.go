@@ -155,13 +155,16 @@ func yamlType(t reflect.Type) string {
 	}
 }
 
+// byteOrderMark is what some editors put in front of UTF-8.
+const byteOrderMark = "\xef\xbb\xbf"
+
 // parseSchema decodes and checks a schema; name is for errors.
 func parseSchema(raw []byte, name string) (*Schema, error) {
 	if len(raw) > maxSchemaBytes || !utf8.Valid(raw) {
 		return nil, &InputError{File: name, Problem: "not a text file in UTF-8 of reasonable size", Mend: "save the schema as UTF-8"}
 	}
 	// A byte order mark is no part of the YAML, but of the file and its digest.
-	text := bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+	text := bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	file, err := decodeSchemaFile(text, name)
 	if err != nil {
 		return nil, err

@@ -3,10 +3,12 @@ package run
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -102,10 +104,7 @@ func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node 
 		Protocol: 2, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
 		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
 	}
-	sum := &conclavev1.Sum{Run: s.Name, Values: make([]int64, p.Classes)}
-	for i := range sum.Values {
-		sum.Values[i] = 1 << 53 // the largest that is accepted
-	}
+	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)} // the largest that are accepted
 	votes := &conclavev1.Votes{
 		Run: s.Name, Round: last, Teachers: uint32(node.Teachers), Queries: uint32(queries),
 		Packed: make([]byte, node.Teachers*((queries+7)/8)),
@@ -117,25 +116,16 @@ func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node 
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})},
 		{"votes", fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator sees them, and releases sums over all teachers with noise only", node.Teachers, queries),
 			p.Rounds, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: votes}, Attempt: math.MaxUint32})},
+		{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0},
 	}
-	f.Leaving = append(f.Leaving, Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0})
 	width := partition.NewEncoder(schema).Width()
 	training := s.PATEGAN.Teacher.Training
-	round := &conclavev1.Round{Run: s.Name, Number: last, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-		Teacher:  teacherSpec(s, p.Classes, false),
-		Training: tensor(make([]float32, training*width), width), TrainingClasses: classes(training, p.Classes),
-		Queries: tensor(make([]float32, queries*width), width), QueryClasses: classes(queries, p.Classes),
-		AnswerClasses: answerClasses,
-	}}}
+	class := []int{p.Classes - 1} // the one that takes the most bytes
+	round := voteRound(s.Name, last, teacherSpec(s, p.Classes, false), &pipeline.VoteQuestion{
+		Width:    width,
+		Training: make([]float32, training*width), TrainingClasses: slices.Repeat(class, training),
+		Queries: make([]float32, queries*width), QueryClasses: slices.Repeat(class, queries),
+	})
 	f.Arriving = []Message{{"round", fmt.Sprintf("%d generated records to train on, %d to vote on, %d numbers each; nobody's data", training, queries, width),
 		p.Rounds, proto.Size(round)}}
-}
-
-// classes are n class ids that take the most bytes.
-func classes(n, classes int) []uint32 {
-	ids := make([]uint32, n)
-	for i := range ids {
-		ids[i] = uint32(classes - 1)
-	}
-	return ids
 }

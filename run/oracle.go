@@ -31,15 +31,7 @@ type oracle struct {
 
 // Votes asks a round of votes.
 func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
-	release, err := o.client.Ask(ctx, &conclavev1.Round{
-		Run: o.run, Number: round,
-		Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-			Teacher:  o.teacher,
-			Training: tensor(q.Training, q.Width), TrainingClasses: classIDs(q.TrainingClasses),
-			Queries: tensor(q.Queries, q.Width), QueryClasses: classIDs(q.QueryClasses),
-			AnswerClasses: answerClasses,
-		}},
-	}, o.waiting)
+	release, err := o.client.Ask(ctx, voteRound(o.run, round, o.teacher, q), o.waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +41,16 @@ func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuesti
 	}
 	a.Noise = o.noise(float64(release.Teachers))
 	return a, nil
+}
+
+// voteRound is a round of votes as nodes are sent it.
+func voteRound(run string, number uint64, teacher *conclavev1.TeacherSpec, q *pipeline.VoteQuestion) *conclavev1.Round {
+	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
+		Teacher:  teacher,
+		Training: tensor(q.Training, q.Width), TrainingClasses: classIDs(q.TrainingClasses),
+		Queries: tensor(q.Queries, q.Width), QueryClasses: classIDs(q.QueryClasses),
+		AnswerClasses: answerClasses,
+	}}}
 }
 
 // votesOf reads a release of n queries. A teacher votes fake or real, so the

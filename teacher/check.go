@@ -76,34 +76,35 @@ func (n *Node) checkVote(q *conclavev1.VoteQuestion) (a *asked, err error) {
 // checkTeacher checks how teachers shall learn and vote, and returns what
 // describes them for the life of a run.
 func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (nn.EnsembleSpec, error) {
-	features := n.features
+	rate, decay := float64(t.LearningRate), float64(t.WeightDecay)
+	spec := nn.EnsembleSpec{
+		Models: n.cfg.Teachers, Features: n.features, Classes: n.classes,
+		Rate: rate, Decay: decay, Seed: t.Seed ^ n.seed,
+	}
 	switch t.Features {
 	case conclavev1.TeacherSpec_FEATURES_PLAIN:
 	case conclavev1.TeacherSpec_FEATURES_STANDARD:
-		features += len(n.numbers)
+		spec.Features += len(n.numbers)
 	default:
 		return nn.EnsembleSpec{}, fmt.Errorf("teacher features %v are not known to this node; update it", t.Features)
 	}
-	hidden, size := 0, features+1
 	switch t.Model {
 	case conclavev1.TeacherSpec_MODEL_LOGISTIC:
 	case conclavev1.TeacherSpec_MODEL_HIDDEN:
 		if t.Hidden < 1 || t.Hidden > maxHidden {
 			return nn.EnsembleSpec{}, fmt.Errorf("teachers with a hidden layer of %d units; use 1 to %d", t.Hidden, maxHidden)
 		}
-		hidden = int(t.Hidden)
-		size = hidden*(features+2) + 1
+		spec.Hidden = int(t.Hidden)
 	default:
 		return nn.EnsembleSpec{}, fmt.Errorf("teacher model %v is not known to this node; update it", t.Model)
 	}
-	rate, decay := float64(t.LearningRate), float64(t.WeightDecay)
 	switch {
 	case !knownVote(t.Vote):
 		return nn.EnsembleSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
 	case int64(t.Classes) != int64(n.classes):
 		return nn.EnsembleSpec{}, fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides", t.Classes, n.classes)
-	case n.cfg.Teachers*n.classes*size > maxParameters:
-		return nn.EnsembleSpec{}, fmt.Errorf("%d teachers of %d classes with %d weights each are more than %d weights; use a smaller hidden layer", n.cfg.Teachers, n.classes, size, maxParameters)
+	case n.cfg.Teachers*n.classes*spec.Size() > maxParameters:
+		return nn.EnsembleSpec{}, fmt.Errorf("%d teachers of %d classes with %d weights each are more than %d weights; use a smaller hidden layer", n.cfg.Teachers, n.classes, spec.Size(), maxParameters)
 	case t.Steps < 1 || t.Steps > maxSteps:
 		return nn.EnsembleSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, maxSteps)
 	case t.Batch < 1 || t.Batch > maxBatch:
@@ -114,10 +115,7 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (nn.EnsembleSpec, error) 
 	case !(decay >= 0 && rate*decay < 1+1e-6):
 		return nn.EnsembleSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; use one of at least 0 and below 1/rate", decay, rate)
 	}
-	return nn.EnsembleSpec{
-		Models: n.cfg.Teachers, Features: features, Classes: n.classes, Hidden: hidden,
-		Rate: rate, Decay: decay, Seed: t.Seed ^ n.seed,
-	}, nil
+	return spec, nil
 }
 
 // checkRecords unpacks generated records. A record that no encoder makes is

@@ -51,10 +51,10 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 // same bytes as a round in parts. Whatever it is, the node does not panic and
 // replies with no more than was asked.
 func FuzzWork(f *testing.F) {
-	add := func(m proto.Message, cut uint16) {
+	add := func(m proto.Message, size uint16) {
 		raw, err := proto.Marshal(m)
 		must(f, err)
-		f.Add(raw, cut)
+		f.Add(raw, size)
 	}
 	add(voteRound("r", 1), 100)
 	add(voteRound("r", 2), 1)
@@ -78,7 +78,7 @@ func FuzzWork(f *testing.F) {
 		add(m, 0)
 	}
 	n := smallNode(f, 3)
-	f.Fuzz(func(t *testing.T, raw []byte, cut uint16) {
+	f.Fuzz(func(t *testing.T, raw []byte, size uint16) {
 		var messages []*conclavev1.WorkResponse
 		if m := new(conclavev1.WorkResponse); proto.Unmarshal(raw, m) == nil {
 			messages = append(messages, m)
@@ -88,12 +88,8 @@ func FuzzWork(f *testing.F) {
 			if a := round.GetVote().GetTeacher(); a.GetSteps() > 100 && a.GetSteps() <= maxSteps {
 				return // answered, but slowly
 			}
-			size := max(1, int(cut))
-			total := (len(raw) + size - 1) / size
-			for i := range total {
-				messages = append(messages, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: &conclavev1.RoundPart{
-					Run: round.Run, Round: round.Number, Part: uint32(i), Parts: uint32(total), Data: bytes.Clone(raw[i*size : min((i+1)*size, len(raw))]),
-				}}})
+			for _, p := range cut(round, bytes.Clone(raw), max(1, int(size))) {
+				messages = append(messages, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}})
 			}
 		}
 		in, parts := newInbox(), assembly{}

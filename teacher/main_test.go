@@ -139,6 +139,11 @@ func partsOf(t testing.TB, r *conclavev1.Round, size int) []*conclavev1.RoundPar
 	t.Helper()
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	must(t, err)
+	return cut(r, raw, size)
+}
+
+// cut makes the parts of a round from its bytes.
+func cut(r *conclavev1.Round, raw []byte, size int) []*conclavev1.RoundPart {
 	total := (len(raw) + size - 1) / size
 	var parts []*conclavev1.RoundPart
 	for i := range total {

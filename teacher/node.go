@@ -58,7 +58,7 @@ func newNode(cfg Config, table *partition.Table, assignment *partition.Assignmen
 	encoder := partition.NewEncoder(schema)
 	n := &Node{
 		cfg: cfg, log: log, schema: schema, manifest: manifest, seed: nodeSeed(cfg.Site, cfg.Node),
-		features: encoder.Width(), classes: max(1, len(schema.Classes())), numbers: numbersOf(encoder.Heads()),
+		features: encoder.Width(), classes: max(1, len(schema.Classes())), numbers: encoder.Numbers(),
 	}
 	encoded := encoder.Encode(table)
 	n.examples = make([]nn.Examples, cfg.Teachers)

@@ -1,20 +1,6 @@
 package teacher
 
-import (
-	"github.com/conclave-dp/conclave/nn"
-	"github.com/conclave-dp/conclave/partition"
-)
-
-// numbersOf lists the columns that hold numbers.
-func numbersOf(heads []partition.Head) []int {
-	var numbers []int
-	for _, h := range heads {
-		if h.Kind == partition.HeadNumber {
-			numbers = append(numbers, h.Offset)
-		}
-	}
-	return numbers
-}
+import "github.com/conclave-dp/conclave/nn"
 
 // standardize expresses the question's records and the node's own in units of
 // the question's training records, and returns the node's. The units are the

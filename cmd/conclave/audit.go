@@ -23,11 +23,8 @@ func auditClaim(ctx context.Context, args []string) error {
 	f.Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "budget of one run; 1 to 3 shows most")
 	f.Float64Var(&o.Delta, "delta", o.Delta, "delta of one run; a small one hides what a thousand runs can show")
 	f.Float64Var(&o.Confidence, "confidence", o.Confidence, "confidence of each lower bound")
-	format, checkFormat := formatFlag(f)
+	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
-		return err
-	}
-	if err := checkFormat(); err != nil {
 		return err
 	}
 	var err error

@@ -32,17 +32,14 @@ func calibrate(_ context.Context, args []string) error {
 	thresholdNoise := f.Float64("threshold-noise", 3, "of confident-gnmax: noise of the test in proportion to that of the answer")
 	classes := f.Int("classes", 2, "of votes: number of classes")
 	survive := f.Float64("survive", 0.95, "of votes: probability with which a unanimous vote survives the noise")
-	format, checkFormat := formatFlag(f)
+	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
-		return err
-	}
-	if err := checkFormat(); err != nil {
 		return err
 	}
 	given := map[string]bool{}
 	f.Visit(func(g *flag.Flag) { given[g.Name] = true })
 	e := privacy.Event{Kind: privacy.Kind(*kind)}
-	if _, known := noiseNames[e.Kind]; !known {
+	if _, known := noiseOf(&e); known == nil {
 		return misuse(f, "--kind %q: use one of %s", *kind, kindNames())
 	}
 	if given["queries"] == given["noise"] {
@@ -95,19 +92,30 @@ func calibrate(_ context.Context, args []string) error {
 	return nil
 }
 
-// mostQueries is the event with the noise, as often as the target allows.
-func mostQueries(e privacy.Event, noise float64, target privacy.Budget) (privacy.Event, error) {
+// noiseOf returns the field of an event that is its noise, and the field's name;
+// nil where the kind is not known. A confident query's is that of its answer.
+func noiseOf(e *privacy.Event) (name string, noise *float64) {
 	switch e.Kind {
 	case privacy.Gaussian, privacy.GNMax:
-		e.Sigma = noise
+		return "sigma", &e.Sigma
 	case privacy.SubsampledGaussian:
-		e.NoiseMultiplier = noise
+		return "noise_multiplier", &e.NoiseMultiplier
 	case privacy.ConfidentGNMax:
-		e.Sigma1, e.Sigma2 = e.Sigma1*noise, noise
+		return "sigma2", &e.Sigma2
 	case privacy.LNMax:
-		e.Lambda = noise
-	default:
-		e.Epsilon = noise
+		return "lambda", &e.Lambda
+	case privacy.Laplace, privacy.Exponential:
+		return "epsilon", &e.Epsilon
+	}
+	return "", nil
+}
+
+// mostQueries is the event with the noise, as often as the target allows.
+func mostQueries(e privacy.Event, noise float64, target privacy.Budget) (privacy.Event, error) {
+	_, field := noiseOf(&e)
+	*field = noise
+	if e.Kind == privacy.ConfidentGNMax {
+		e.Sigma1 *= noise
 	}
 	n, err := privacy.MaxQueries(e, target)
 	return e.Times(n), err
@@ -116,9 +124,8 @@ func mostQueries(e privacy.Event, noise float64, target privacy.Budget) (privacy
 func printCalibrated(c calibrated, classes int, survive float64) {
 	e := c.Event
 	queries := max(e.Count, e.Asked)
-	noise := map[string]float64{"sigma": e.Sigma, "noise_multiplier": e.NoiseMultiplier, "sigma2": e.Sigma2, "lambda": e.Lambda, "epsilon": e.Epsilon}
-	name := noiseNames[e.Kind]
-	fmt.Printf("%s: %d queries with %s %.9g", e.Kind, queries, name, noise[name])
+	name, noise := noiseOf(&e)
+	fmt.Printf("%s: %d queries with %s %.9g", e.Kind, queries, name, *noise)
 	if e.Kind == privacy.ConfidentGNMax {
 		fmt.Printf(" and sigma1 %.9g, all answered", e.Sigma1)
 	}

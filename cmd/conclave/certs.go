@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,30 +15,14 @@ const certsUsage = `usage: conclave certs ca    --dir DIR
 A node's name is its site. An aggregator needs the hosts it is dialled by.`
 
 func certificates(ctx context.Context, args []string) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case "ca":
-			return createCA(ctx, args[1:])
-		case "issue":
-			return issue(ctx, args[1:])
-		}
-	}
-	if asksHelp(args) {
-		fmt.Println(certsUsage)
-		return nil
-	}
-	fmt.Fprintln(os.Stderr, certsUsage)
-	return errUsage
+	return among(ctx, args, certsUsage, map[string]commandFunc{"ca": createCA, "issue": issue})
 }
 
 func createCA(_ context.Context, args []string) error {
 	f := flags("certs ca", "certs ca --dir DIR")
 	dir := f.String("dir", "", "folder for the authority; ca.key must stay secret")
-	format, checkFormat := formatFlag(f)
+	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
-		return err
-	}
-	if err := checkFormat(); err != nil {
 		return err
 	}
 	if *dir == "" {
@@ -66,11 +49,8 @@ func issue(_ context.Context, args []string) error {
 	name := f.String("name", "", "name in the certificate; a node's is its site")
 	hosts := f.String("hosts", "", "names and addresses an aggregator is dialled by, with commas")
 	days := f.Int("days", 365, "days the certificate is valid")
-	format, checkFormat := formatFlag(f)
+	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
-		return err
-	}
-	if err := checkFormat(); err != nil {
 		return err
 	}
 	if *dir == "" || *role == "" || *name == "" {

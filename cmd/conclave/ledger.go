@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/conclave-dp/conclave/privacy"
@@ -14,31 +15,20 @@ import (
 )
 
 func ledger(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "verify" {
-		return verify(ctx, args[1:])
-	}
 	const usage = "usage: conclave ledger verify --ledger FILE [--certificate FILE] [--format json]"
-	if asksHelp(args) {
-		fmt.Println(usage)
-		return nil
-	}
-	fmt.Fprintln(os.Stderr, usage)
-	return errUsage
+	return among(ctx, args, usage, map[string]commandFunc{"verify": verify})
 }
 
 func verify(_ context.Context, args []string) error {
 	f := flags("ledger verify", "ledger verify --ledger FILE [--certificate FILE] [--format json]")
 	path := f.String("ledger", "", "ledger.jsonl to verify")
 	certificate := f.String("certificate", "", "certificate.json to verify against the ledger")
-	format, checkFormat := formatFlag(f)
+	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
 		return err
 	}
 	if *path == "" {
 		return misuse(f, "--ledger: name a ledger.jsonl")
-	}
-	if err := checkFormat(); err != nil {
-		return err
 	}
 	raw, err := os.ReadFile(*path)
 	if err != nil {
@@ -51,6 +41,7 @@ func verify(_ context.Context, args []string) error {
 	if err != nil && !(open && *certificate != "") {
 		return fmt.Errorf("%s: %w", *path, err)
 	}
+	var stated []string
 	if *certificate != "" {
 		c, err := report.ReadCertificate(*certificate)
 		if err != nil {
@@ -59,9 +50,6 @@ func verify(_ context.Context, args []string) error {
 		if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
 			return fmt.Errorf("%s: %w", *certificate, err)
 		}
-	}
-	var stated []string
-	if *certificate != "" {
 		stated = report.Stated
 	}
 	if *format == "json" {
@@ -69,7 +57,7 @@ func verify(_ context.Context, args []string) error {
 	}
 	fmt.Printf("%s holds: %d entries, head %s\n", *path, v.Entries, v.Head)
 	fmt.Printf("dataset %s, budget (%g, %g), unit %s: all runs spent epsilon %.6f\n", v.Dataset, v.Budget.Epsilon, v.Budget.Delta, v.Unit, v.Claim.Epsilon)
-	for _, name := range runNames(v) {
+	for _, name := range slices.Sorted(maps.Keys(v.Runs)) {
 		r := v.Runs[name]
 		standing := ""
 		if !r.Closed {
@@ -108,13 +96,4 @@ func printVerification(v privacy.Verification, stated []string) error {
 		result["stated_not_proven"] = stated
 	}
 	return printJSON(result)
-}
-
-func runNames(v privacy.Verification) []string {
-	names := make([]string, 0, len(v.Runs))
-	for name := range v.Runs {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }

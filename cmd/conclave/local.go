@@ -23,12 +23,11 @@ import (
 type runFlags struct {
 	out, logLevel, votes string
 	format               *string
-	checkFormat          func() error
 }
 
 func (r *runFlags) register(f *flag.FlagSet, out string) {
 	f.StringVar(&r.out, "out", out, "folder for the results (or set CONCLAVE_OUT)")
-	r.format, r.checkFormat = formatFlag(f)
+	r.format = formatFlag(f)
 	f.StringVar(&r.logLevel, "log-level", "error", "what the roles log to standard error: debug, info, warn or error (or set CONCLAVE_LOG_LEVEL)")
 	f.StringVar(&r.votes, "votes", "teachers", "teachers, or coin for the baseline that learns from coin flips")
 }
@@ -36,9 +35,6 @@ func (r *runFlags) register(f *flag.FlagSet, out string) {
 // check completes the flags from the environment and checks them.
 func (r *runFlags) check(f *flag.FlagSet) error {
 	if err := fromEnvironment(f, "out", "log-level"); err != nil {
-		return err
-	}
-	if err := r.checkFormat(); err != nil {
 		return err
 	}
 	switch r.logLevel {

@@ -24,8 +24,11 @@ import (
 // command is one of conclave's commands.
 type command struct {
 	name, summary string
-	run           func(ctx context.Context, args []string) error
+	run           commandFunc
 }
+
+// commandFunc runs a command with the arguments behind its name.
+type commandFunc = func(ctx context.Context, args []string) error
 
 func commands() []command {
 	return []command{
@@ -99,6 +102,19 @@ func asksHelp(args []string) bool {
 	return len(args) > 0 && (args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help")
 }
 
+// among runs the command of a group that the first argument names.
+func among(ctx context.Context, args []string, usage string, group map[string]commandFunc) error {
+	if len(args) > 0 && group[args[0]] != nil {
+		return group[args[0]](ctx, args[1:])
+	}
+	if asksHelp(args) {
+		fmt.Println(usage)
+		return nil
+	}
+	fmt.Fprintln(os.Stderr, usage)
+	return errUsage
+}
+
 // flags makes a flag set that reports wrong usage as errUsage.
 func flags(name, usage string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -127,18 +143,15 @@ func parse(f *flag.FlagSet, args []string) error {
 	if f.NArg() > 0 {
 		return misuse(f, "unexpected argument %q", f.Arg(0))
 	}
+	if format := f.Lookup("format"); format != nil && format.Value.String() != "text" && format.Value.String() != "json" {
+		return misuse(f, "--format %q: use text or json", format.Value)
+	}
 	return nil
 }
 
-// formatFlag registers --format and returns its value and its check.
-func formatFlag(f *flag.FlagSet) (format *string, check func() error) {
-	format = f.String("format", "text", "how to print the result: text or json")
-	return format, func() error {
-		if *format != "text" && *format != "json" {
-			return misuse(f, "--format %q: use text or json", *format)
-		}
-		return nil
-	}
+// formatFlag registers --format, which parse checks, and returns its value.
+func formatFlag(f *flag.FlagSet) *string {
+	return f.String("format", "text", "how to print the result: text or json")
 }
 
 // fromEnvironment sets flags that were not given from variables such as

@@ -14,11 +14,8 @@ func plan(_ context.Context, args []string) error {
 	dataset := f.String("dataset", "dataset", "name of the dataset in the node's messages")
 	site := f.String("site", "site", "name of the site in the node's messages")
 	node := f.String("node", "1", "name of the node in its messages")
-	format, checkFormat := formatFlag(f)
+	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
-		return err
-	}
-	if err := checkFormat(); err != nil {
 		return err
 	}
 	if *path == "" {

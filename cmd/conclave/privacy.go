@@ -18,22 +18,7 @@ const privacyUsage = `usage: conclave privacy account   --events FILE --delta D 
 // privacyCommand is the calculator: what releases cost, which noise a budget
 // wants, what a run will spend and send.
 func privacyCommand(ctx context.Context, args []string) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case "account":
-			return account(ctx, args[1:])
-		case "calibrate":
-			return calibrate(ctx, args[1:])
-		case "plan":
-			return plan(ctx, args[1:])
-		}
-	}
-	if asksHelp(args) {
-		fmt.Println(privacyUsage)
-		return nil
-	}
-	fmt.Fprintln(os.Stderr, privacyUsage)
-	return errUsage
+	return among(ctx, args, privacyUsage, map[string]commandFunc{"account": account, "calibrate": calibrate, "plan": plan})
 }
 
 // accountAnswer is the answer of `privacy account`.
@@ -46,11 +31,8 @@ func account(_ context.Context, args []string) error {
 	f := flags("privacy account", "privacy account --events FILE --delta D [--format json]")
 	path := f.String("events", "", "JSON list of events, - for standard input")
 	delta := f.Float64("delta", 0, "delta of the claim, between 0 and 1")
-	format, checkFormat := formatFlag(f)
+	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
-		return err
-	}
-	if err := checkFormat(); err != nil {
 		return err
 	}
 	if *path == "" {
@@ -129,12 +111,6 @@ func figure(epsilon *float64) string {
 		return "does not apply"
 	}
 	return fmt.Sprintf("%.9g", *epsilon)
-}
-
-// noiseNames says which flag value is the noise of a kind.
-var noiseNames = map[privacy.Kind]string{
-	privacy.Gaussian: "sigma", privacy.SubsampledGaussian: "noise_multiplier", privacy.GNMax: "sigma",
-	privacy.ConfidentGNMax: "sigma2", privacy.LNMax: "lambda", privacy.Laplace: "epsilon", privacy.Exponential: "epsilon",
 }
 
 func kindNames() string {

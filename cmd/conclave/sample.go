@@ -20,11 +20,8 @@ func sample(_ context.Context, args []string) error {
 	where := f.String("where", "", "draw one class only, as label=value")
 	seed := f.Uint64("seed", 0, "repeat a draw; 0 draws anew each time")
 	force := f.Bool("force", false, "replace --out where it exists")
-	format, checkFormat := formatFlag(f)
+	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
-		return err
-	}
-	if err := checkFormat(); err != nil {
 		return err
 	}
 	if *dir == "" || *out == "" {

@@ -1,10 +1,6 @@
 package pategan
 
-import (
-	"math"
-
-	"github.com/conclave-dp/conclave/partition"
-)
+import "math"
 
 // follow moves the generator towards its own distribution at the start of the
 // round, tilted by exp of the discriminator's change. Generated records
@@ -84,7 +80,7 @@ func (t *Trainer) fit(x []float32, classes []int, weights []float32, steps int) 
 
 // begin makes the untrained generator uniform over the public ranges, so that
 // the first round asks everywhere. It needs no data.
-func (t *Trainer) begin(heads []partition.Head) {
+func (t *Trainer) begin() {
 	const pool = 4096
 	w := t.generator.Width()
 	x, classes, weights := make([]float32, pool*w), t.balanced(pool), make([]float32, pool)
@@ -92,7 +88,7 @@ func (t *Trainer) begin(heads []partition.Head) {
 		weights[i] = float32(t.classes) / pool
 	}
 	for i := range pool {
-		t.uniform(x[i*w:(i+1)*w], heads)
+		t.uniform(x[i*w : (i+1)*w])
 	}
 	t.fit(x, classes, weights, 4*t.opts.Student.GeneratorSteps)
 }

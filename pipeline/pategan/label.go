@@ -114,9 +114,9 @@ func (d *change) fit(rounds []*labelled, done int) error {
 	// An error with a result says that a line search ended at the precision
 	// of the numbers: the result is the minimum as far as they tell.
 	copy(d.weights, result.X)
-	for i, r := range rounds {
+	for _, r := range rounds {
 		for j, v := range d.at(r.basis, r.classes) {
-			rounds[i].change[j] += v
+			r.change[j] += v
 		}
 		r.basis = nil
 	}

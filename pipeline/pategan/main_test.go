@@ -114,11 +114,7 @@ func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion)
 	examples := make([]nn.Examples, crowdTeachers)
 	for t := range examples {
 		for c, x := range o.real[t].ByClass {
-			classes := make([]int, len(x)/q.Width)
-			for i := range classes {
-				classes[i] = c
-			}
-			examples[t].ByClass = append(examples[t].ByClass, units.All(x, classes))
+			examples[t].ByClass = append(examples[t].ByClass, units.All(x, slices.Repeat([]int{c}, len(x)/q.Width)))
 		}
 	}
 	if err := o.models.Train(examples, units.All(q.Training, q.TrainingClasses), q.TrainingClasses, o.options.Teacher.Steps, o.options.Teacher.Batch); err != nil {
@@ -172,12 +168,8 @@ func nothing() error { return nil }
 // means draws from g and returns the mean of each column in class c.
 func means(g *pipeline.Generator, c int) []float64 {
 	const n = 2000
-	classes := make([]int, n)
-	for i := range classes {
-		classes[i] = c
-	}
 	x := make([]float32, n*g.Width())
-	g.Sample(x, classes, rand.New(rand.NewPCG(1, 2)))
+	g.Sample(x, slices.Repeat([]int{c}, n), rand.New(rand.NewPCG(1, 2)))
 	m := make([]float64, g.Width())
 	for i, v := range x {
 		m[i%g.Width()] += float64(v) / n

@@ -98,7 +98,7 @@ type Teacher struct {
 type Student struct {
 	// Noise is the number of random inputs of the generator. Default: 16.
 	Noise int `yaml:"noise"`
-	// Hidden and Layers shape generator and discriminators. Defaults: 64, 2.
+	// Hidden and Layers shape the generator. Defaults: 64, 2.
 	Hidden int `yaml:"hidden"`
 	Layers int `yaml:"layers"`
 	// GeneratorSteps are taken in each turn of a round, of at most 6; a change

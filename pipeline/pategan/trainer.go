@@ -26,6 +26,7 @@ type Trainer struct {
 	adam      *nn.Adam
 	average   *nn.Average
 	heads     []partition.Head
+	numbers   []int // the features that are numbers
 
 	counts []float64
 	// receipts are those of all releases learned from, in their order.
@@ -66,8 +67,8 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 		return nil, err
 	}
 	t.adam = nn.NewAdam(t.generator.Net.Params(), s.GeneratorRate)
-	t.heads = e.Heads()
-	t.begin(t.heads)
+	t.heads, t.numbers = e.Heads(), e.Numbers()
+	t.begin()
 	t.average = nn.NewAverage(t.generator.Net, s.Average)
 	return t, nil
 }
@@ -160,13 +161,7 @@ func (t *Trainer) units() (*nn.Standard, error) {
 	classes := t.balanced(sample)
 	x := make([]float32, sample*t.generator.Width())
 	t.generator.Sample(x, classes, t.rng)
-	var numbers []int
-	for _, h := range t.heads {
-		if h.Kind == partition.HeadNumber {
-			numbers = append(numbers, h.Offset)
-		}
-	}
-	return nn.NewStandard(x, classes, t.generator.Width(), t.classes, numbers)
+	return nn.NewStandard(x, classes, t.generator.Width(), t.classes, t.numbers)
 }
 
 // errDiverged says that training left the numbers.

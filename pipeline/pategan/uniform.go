@@ -14,7 +14,7 @@ func (t *Trainer) spread(queries []float32) {
 		if t.rng.Float64() >= t.opts.Student.Spread {
 			continue
 		}
-		t.uniform(row, t.heads)
+		t.uniform(row)
 		for k, h := range t.heads {
 			if h.Kind == partition.HeadMissing {
 				continue // goes with its number
@@ -31,8 +31,8 @@ func (t *Trainer) spread(queries []float32) {
 }
 
 // uniform draws a record from the public ranges alone.
-func (t *Trainer) uniform(row []float32, heads []partition.Head) {
-	for _, h := range heads {
+func (t *Trainer) uniform(row []float32) {
+	for _, h := range t.heads {
 		switch h.Kind {
 		case partition.HeadNumber:
 			row[h.Offset] = t.rng.Float32()

@@ -31,8 +31,9 @@ type releaseKey struct {
 	round uint64
 }
 
-// audit starts an auditor; finish ends it.
-func audit(t *testing.T, endpoints ...string) (a *auditor, finish func()) {
+// audit starts an auditor; finish ends it and checks how many releases it has seen
+// in all.
+func audit(t *testing.T, endpoints ...string) (a *auditor, finish func(releases int)) {
 	t.Helper()
 	a = &auditor{t: t, endpoints: endpoints, releases: map[releaseKey][]byte{}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -50,10 +51,12 @@ func audit(t *testing.T, endpoints ...string) (a *auditor, finish func()) {
 	}()
 	stop := func() { cancel(); <-done }
 	t.Cleanup(stop)
-	return a, func() {
+	return a, func(releases int) {
 		t.Helper()
 		stop()
-		a.again()
+		if n := a.charges(); n != releases {
+			t.Errorf("%d releases were charged, want %d", n, releases)
+		}
 	}
 }
 

@@ -89,9 +89,7 @@ func TestNodeKilledWithQuorumLeft(t *testing.T) {
 		t.Errorf("the last round was answered by %d teachers; the node that came back takes no part", last.Teachers)
 	}
 	c.checkRejoined("south", j, before, south)
-	for _, p := range []*process{north, south, aggregator} {
-		p.stop()
-	}
+	stop(north, south, aggregator)
 }
 
 // The node dies in the middle of a round: the other one has answered, and alone
@@ -132,10 +130,8 @@ func TestNodeKilledWithoutQuorum(t *testing.T) {
 	}
 	c.checkRejoined("south", j, before, south)
 	c.repeat(runFile, out, j)
-	audited()
-	for _, p := range []*process{north, south, aggregator} {
-		p.stop()
-	}
+	audited(j.rounds + 1)
+	stop(north, south, aggregator)
 }
 
 // A node that hangs without losing its connection holds each round up to its
@@ -164,9 +160,7 @@ func TestNodeStalls(t *testing.T) {
 	if end := released[len(released)-1]; end.Teachers != allTeachers {
 		t.Errorf("the last round was answered by %d teachers; the node that woke takes no part", end.Teachers)
 	}
-	for _, p := range []*process{north, south, aggregator} {
-		p.stop()
-	}
+	stop(north, south, aggregator)
 }
 
 // lastRound is the highest round of the log lines with a message.

@@ -122,6 +122,14 @@ func (p *process) stop() {
 	}
 }
 
+// stop stops processes one after the other.
+func stop(processes ...*process) {
+	for _, p := range processes {
+		p.t.Helper()
+		p.stop()
+	}
+}
+
 // logged returns the log lines with a message.
 func (p *process) logged(message string) []logLine {
 	var found []logLine

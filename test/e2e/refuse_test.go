@@ -67,9 +67,7 @@ func TestNodesAndStudentsRefused(t *testing.T) {
 	j := job{name: "after-all", rounds: 2, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	finish(t, c.startStudent(c.studentFile(runFile, out)), out, j)
-	for _, p := range []*process{north, south, aggregator} {
-		p.stop()
-	}
+	stop(north, south, aggregator)
 }
 
 // trusting is the TLS part of a configuration with a certificate of the foreign
@@ -271,10 +269,8 @@ func TestMoreTeachersThanTheRunExpects(t *testing.T) {
 	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", ledger); code != 1 || !strings.Contains(stderr, "too-many") {
 		t.Errorf("ledger verify without a certificate: exit code %d, says %q; want it to name the open run", code, stderr)
 	}
-	audited()
-	for _, p := range []*process{north, south, aggregator} {
-		p.stop()
-	}
+	audited(good.rounds + 1)
+	stop(north, south, aggregator)
 }
 
 func TestAggregatorsRefused(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/privacy"
 )
 
-// result is the object that a student prints, as DESIGN.md lists its fields.
+// result is the object that a student prints, as ARCHITECTURE.md lists its fields.
 type result struct {
 	Name         string  `json:"name"`
 	Pipeline     string  `json:"pipeline"`

@@ -40,9 +40,7 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 	other.changes = settings{"seed": "2"}
 	refused(t, c.startStudent(c.studentFile(c.runFile(other), c.out("other-seed"))),
 		"student: ", "round 1", `"by-hand"`, "another question", "open a run of another name")
-	for _, p := range []*process{north, south, aggregator} {
-		p.stop()
-	}
+	stop(north, south, aggregator)
 }
 
 func checkSample(t *testing.T, model string) {

@@ -47,8 +47,8 @@ func Account(events []Event, delta float64) (Claim, error) {
 	if err != nil {
 		return Claim{}, err
 	}
-	claim, guess := closedForms(events, delta)
-	claim.consider(AccountantPLD, pldEpsilon(events, delta, guess, pessimistic))
+	claim := closedForms(events, delta)
+	claim.consider(AccountantPLD, pldEpsilon(events, delta, pessimistic))
 	return claim.proven()
 }
 
@@ -72,19 +72,17 @@ func accountable(events []Event, delta float64) ([]Event, error) {
 
 // running is Running for validated, merged events.
 func running(events []Event, delta float64) (Claim, error) {
-	claim, _ := closedForms(events, delta)
-	return claim.proven()
+	return closedForms(events, delta).proven()
 }
 
 // closedForms asks all accountants but "pld".
-func closedForms(events []Event, delta float64) (claim Claim, byRDP renyi) {
-	claim = Claim{Delta: delta, Epsilon: math.Inf(1), ByAccountant: make(map[string]*float64)}
+func closedForms(events []Event, delta float64) Claim {
+	claim := Claim{Delta: delta, Epsilon: math.Inf(1), ByAccountant: make(map[string]*float64)}
 	// Of equal ones the first is named: pure DP says most.
 	claim.consider(AccountantPure, pureEpsilon(events))
 	claim.consider(AccountantGDP, min(gdpEpsilon(totalMu(events), delta), gdpPlusPureEpsilon(events, delta)))
-	byRDP = rdpEpsilon(events, delta)
-	claim.consider(AccountantRDP, byRDP.epsilon)
-	return claim, byRDP
+	claim.consider(AccountantRDP, rdpEpsilon(events, delta))
+	return claim
 }
 
 func (c *Claim) consider(accountant string, epsilon float64) {

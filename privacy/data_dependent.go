@@ -142,8 +142,8 @@ func dataDependent(events []VotedEvent, delta float64, noise voteNoise) (DataDep
 	if !voted {
 		return claim, nil
 	}
-	if best := bestOrder(rho, delta); finite(best.epsilon) {
-		claim.RDP = &best.epsilon
+	if epsilon := bestEpsilon(rho, delta); finite(epsilon) {
+		claim.RDP = &epsilon
 	}
 	if votes, lambda, ok := pateganVotes(events); ok {
 		epsilon, err := PATEGANMoments(votes, lambda, delta)

@@ -106,7 +106,7 @@ func TestOrdersAreDenseEnough(t *testing.T) {
 				alpha := 1 + above
 				best = min(best, rho*alpha+math.Log1p(-1/alpha)-(math.Log(delta)+math.Log(alpha))/above)
 			}
-			if got := rdpEpsilon(events, delta).epsilon; got > best*1.0005 && best > 1e-4 {
+			if got := rdpEpsilon(events, delta); got > best*1.0005 && best > 1e-4 {
 				t.Errorf("rho %g, delta %g: epsilon %g on the grid, %g off it", rho, delta, got, best)
 			}
 		}

@@ -17,22 +17,18 @@ type countedPair struct {
 // pldEpsilon is an epsilon >= 0 that validated events have at delta, from their
 // privacy loss distributions on a grid, composed by Fourier transform (Koskela,
 // Jälkö, Honkela 2020; Gopi, Lee, Wutschitz 2021). It is within about 0.1% of
-// the smallest one and, pessimistic, never below it. Order is that of a Rényi
-// divergence that decides about the tail.
+// the smallest one and, pessimistic, never below it.
 //
 // A unit more and a unit less are composed each by itself: a neighbour is the
 // same for all releases. Infinite when the figure cannot be computed.
-func pldEpsilon(events []Event, delta float64, guess renyi, side rounding) float64 {
-	if !positive(guess.epsilon) {
-		return guess.epsilon
-	}
+func pldEpsilon(events []Event, delta float64, side rounding) float64 {
 	if allGaussian(events) {
 		return gdpEpsilon(totalMu(events), delta) // their exact distribution
 	}
-	epsilon := pairsEpsilon(dominatingPairs(events, false), delta, guess, side, 0)
+	epsilon := pairsEpsilon(dominatingPairs(events, false), delta, side, 0)
 	for _, e := range events {
 		if e.Kind == SubsampledGaussian && e.Rate < 1 {
-			return max(epsilon, pairsEpsilon(dominatingPairs(events, true), delta, guess, side, epsilon))
+			return max(epsilon, pairsEpsilon(dominatingPairs(events, true), delta, side, epsilon))
 		}
 	}
 	return epsilon
@@ -84,7 +80,7 @@ const maxPairs = 256
 
 // pairsEpsilon is pldEpsilon for the pairs of one direction. A pessimistic figure
 // is not refined any more once it is at most enough.
-func pairsEpsilon(pairs []countedPair, delta float64, guess renyi, side rounding, enough float64) float64 {
+func pairsEpsilon(pairs []countedPair, delta float64, side rounding, enough float64) float64 {
 	count := 0.0
 	for _, p := range pairs {
 		count += p.count
@@ -93,23 +89,22 @@ func pairsEpsilon(pairs []countedPair, delta float64, guess renyi, side rounding
 		return math.Inf(1)
 	}
 	tail := delta * tailShare / count
-	// A first look, to choose the grid for all.
-	variance, width := 0.0, 0.0
-	deviations := make([]float64, len(pairs))
-	for i, p := range pairs {
+	// A first look, to choose the tilt and the grid for all.
+	look, width := newComposition(side), 0.0
+	for _, p := range pairs {
 		lo, hi := p.pair.span(tail)
 		if !finite(hi-lo) || !(hi > lo) {
 			return math.Inf(1)
 		}
 		width = max(width, hi-lo, math.Abs(hi), math.Abs(lo))
-		_, v := discretize(p.pair, (hi-lo)/coarsePoints, tail).tilted(guess.order - 1)
-		deviations[i] = math.Sqrt(v)
-		variance += p.count * v
+		look.parts = append(look.parts, lossPart{discretize(p.pair, (hi-lo)/coarsePoints, tail), p.count})
 	}
+	order, guess := look.tilt(delta)
+	_, variance := look.tilted(order)
 	// Mass between two points of distance step adds up to step²/6 of variance
 	// on average when it is divided among them. Where the tail is one point, as
 	// near the limit of pure DP, epsilon itself is the scale.
-	variance = max(variance, square(guess.epsilon/1000))
+	variance = max(variance, square(guess/1000))
 	fineness := gridError
 	if side == optimistic {
 		fineness /= 16 // its own error is larger
@@ -120,14 +115,14 @@ func pairsEpsilon(pairs []countedPair, delta float64, guess renyi, side rounding
 		return math.Inf(1)
 	}
 	if side == optimistic {
-		return composeOptimistic(pairs, deviations, step, tail).epsilon(delta, guess.order-1)
+		return composeOptimistic(pairs, look, order, step, tail).epsilon(delta, order)
 	}
 	return refined(step, finest, enough, func(step float64) float64 {
 		c, ok := composePessimistic(pairs, step, tail)
 		if !ok {
 			return math.Inf(1)
 		}
-		return c.epsilon(delta, guess.order-1)
+		return c.epsilon(delta, order)
 	})
 }
 
@@ -160,10 +155,13 @@ func composePessimistic(pairs []countedPair, step, tail float64) (c *composition
 	return c, true
 }
 
-func composeOptimistic(pairs []countedPair, deviations []float64, step, tail float64) *composition {
+// composeOptimistic also needs the first look and its tilt: they say how steep the
+// densities are.
+func composeOptimistic(pairs []countedPair, look *composition, order, step, tail float64) *composition {
 	c := newComposition(optimistic)
 	for i, p := range pairs {
-		c.parts = append(c.parts, lossPart{discretizeDown(p.pair, step, tail, deviations[i]), p.count})
+		_, variance := look.parts[i].grid.tilted(order)
+		c.parts = append(c.parts, lossPart{discretizeDown(p.pair, step, tail, math.Sqrt(variance)), p.count})
 	}
 	return c
 }

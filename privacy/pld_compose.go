@@ -33,8 +33,8 @@ const (
 	// noiseShare of delta may be rounding before another order is tried.
 	noiseShare = 1e-5
 	// noiseBound is the share of delta beyond which a figure is not believed:
-	// what is known of rounding is no more than its usual size.
-	noiseBound      = 1e-2
+	// what is known of rounding is its usual size, with a margin.
+	noiseBound      = 0.1
 	maxCompositions = 1e8
 	// tailShare of delta is what mass right of grid and window may cost.
 	tailShare = 1e-7
@@ -74,6 +74,30 @@ func (c *composition) tilted(order float64) (mean, variance float64) {
 		variance += p.count * v
 	}
 	return mean, variance
+}
+
+// tilt returns the order in which Chernoff's bound on epsilon, (log E[e^(order
+// sum)] - log delta) / order, is smallest, roughly, and that bound: tilted so, the
+// sum lies around the epsilon that is asked for.
+func (c *composition) tilt(delta float64) (order, epsilon float64) {
+	bound := func(x float64) float64 { return (c.logMoment(math.Exp(x)) - math.Log(delta)) / math.Exp(x) }
+	// The bound falls, then rises: golden section on a logarithmic scale.
+	lo, hi := math.Log(1e-6), math.Log(1e7)
+	left, right := hi-(hi-lo)/math.Phi, lo+(hi-lo)/math.Phi
+	atLeft, atRight := bound(left), bound(right)
+	for hi-lo > 0.02 {
+		if !(atLeft > atRight) { // true for NaN, which large orders may give
+			hi, right, atRight = right, left, atLeft
+			left = hi - (hi-lo)/math.Phi
+			atLeft = bound(left)
+		} else {
+			lo, left, atLeft = left, right, atRight
+			right = lo + (hi-lo)/math.Phi
+			atRight = bound(right)
+		}
+	}
+	x := (lo + hi) / 2
+	return math.Exp(x), bound(x)
 }
 
 // ends returns the smallest and the largest finite sum.

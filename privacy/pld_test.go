@@ -11,17 +11,7 @@ import (
 // compose is pldEpsilon without the shortcuts for Gaussian lists.
 func compose(t testing.TB, delta float64, side rounding, pairs ...countedPair) float64 {
 	t.Helper()
-	// Any guess gives a valid figure; this is about the best one for a loss of
-	// that variance.
-	variance := 0.0
-	for _, p := range pairs {
-		lo, hi := p.pair.span(1e-12)
-		_, v := discretize(p.pair, (hi-lo)/1000, 1e-12).tilted(0)
-		variance += v * p.count
-	}
-	reach := math.Sqrt(2 * math.Log(1/delta))
-	guess := renyi{epsilon: variance/2 + reach*math.Sqrt(variance), order: 1 + reach/math.Sqrt(variance)}
-	return pairsEpsilon(pairs, delta, guess, side, 0)
+	return pairsEpsilon(pairs, delta, side, 0)
 }
 
 // within fails unless a pessimistic figure lies between the truth and a little
@@ -257,19 +247,19 @@ func TestPLDOfMixtures(t *testing.T) {
 		events := Merge(drawEvents(t, 3))
 		delta := drawDelta.Draw(t, "delta")
 		best := rdpEpsilon(events, delta)
-		upper := pldEpsilon(events, delta, best, pessimistic)
+		upper := pldEpsilon(events, delta, pessimistic)
 		if math.IsInf(upper, 1) {
 			return
 		}
-		lower := pldEpsilon(events, delta, best, optimistic)
+		lower := pldEpsilon(events, delta, optimistic)
 		if upper < lower || lower < 0 {
 			t.Fatalf("pessimistic %g, optimistic %g", upper, lower)
 		}
 		// rangePair covers every choice of the worst range at once, and many
 		// of them cost more than their Rényi bound.
 		selects := slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Exponential })
-		if upper > best.epsilon*(1+1e-3)+1e-9 && !selects {
-			t.Fatalf("pld %g is above rdp %g", upper, best.epsilon)
+		if upper > best*(1+1e-3)+1e-9 && !selects {
+			t.Fatalf("pld %g is above rdp %g", upper, best)
 		}
 		if lower > 0.01 {
 			worst = max(worst, upper/lower-1)
@@ -287,7 +277,7 @@ func TestPLDGivesUpSafely(t *testing.T) {
 		"tiny epsilon":    {Kind: Exponential, Epsilon: 1e-300, Count: 2},
 		"tiny rate":       {Kind: SubsampledGaussian, Rate: 1e-300, NoiseMultiplier: 1, Count: 1},
 	} {
-		epsilon := pldEpsilon([]Event{e}, 1e-5, rdpEpsilon([]Event{e}, 1e-5), pessimistic)
+		epsilon := pldEpsilon([]Event{e}, 1e-5, pessimistic)
 		if math.IsNaN(epsilon) || epsilon < 0 {
 			t.Errorf("%s: epsilon %v", name, epsilon)
 		}
@@ -299,10 +289,9 @@ func BenchmarkPLD(b *testing.B) {
 	for name, count := range map[string]int64{"steps=1e4": 1e4, "steps=1e6": 1e6} {
 		b.Run(name, func(b *testing.B) {
 			events := []Event{{Kind: SubsampledGaussian, Rate: 0.01, NoiseMultiplier: 1, Count: count}}
-			guess := rdpEpsilon(events, 1e-5)
 			var epsilon float64
 			for b.Loop() {
-				epsilon = pldEpsilon(events, 1e-5, guess, pessimistic)
+				epsilon = pldEpsilon(events, 1e-5, pessimistic)
 			}
 			b.ReportMetric(epsilon, "epsilon")
 		})

@@ -34,9 +34,6 @@ var orders = func() []float64 {
 // Orders returns the orders alpha of the RDP accountant, ascending.
 func Orders() []float64 { return slices.Clone(orders) }
 
-// renyi is an epsilon and the order that proves it.
-type renyi struct{ epsilon, order float64 }
-
 // rdpEpsilon is the smallest epsilon >= 0 that validated events have at delta by
 // Rényi differential privacy: divergences add up at every order (Mironov 2017,
 // Proposition 1), and a divergence rho of order alpha gives (epsilon, delta)
@@ -46,25 +43,24 @@ type renyi struct{ epsilon, order float64 }
 //
 // (Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020,
 // Theorem 21). The order may be chosen freely since all of them hold at once.
-func rdpEpsilon(events []Event, delta float64) renyi {
+func rdpEpsilon(events []Event, delta float64) float64 {
 	rho := make([]float64, len(orders))
 	for i, alpha := range orders {
 		rho[i] = totalRDP(events, alpha)
 	}
-	return bestOrder(rho, delta)
+	return bestEpsilon(rho, delta)
 }
 
-// bestOrder converts divergences at each of orders; the epsilon is infinite
-// where no order gives a finite one.
-func bestOrder(rho []float64, delta float64) renyi {
-	best := renyi{epsilon: math.Inf(1), order: orders[0]}
+// bestEpsilon converts divergences at each of orders; it is infinite where no
+// order gives a finite epsilon.
+func bestEpsilon(rho []float64, delta float64) float64 {
+	best := math.Inf(1)
 	for i, alpha := range orders {
-		if epsilon := rho[i] + conversion(alpha, delta); epsilon < best.epsilon { // false for NaN
-			best = renyi{epsilon, alpha}
+		if epsilon := rho[i] + conversion(alpha, delta); epsilon < best { // false for NaN
+			best = epsilon
 		}
 	}
-	best.epsilon = max(0, best.epsilon)
-	return best
+	return max(0, best)
 }
 
 // conversion is what epsilon has above a divergence of order alpha.

@@ -47,6 +47,9 @@ func Calibrate(template Event, target Budget) (Event, error) {
 	if running(hi) > 0 {
 		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g: %w", template.Kind, target.Epsilon, target.Delta, ErrUnreachable)
 	}
+	if running(lo) <= 0 {
+		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g admits all but no noise; it protects nobody: use a smaller one", template.Kind, target.Epsilon, target.Delta)
+	}
 	// By formulas first, which is exact for Gaussian noise; where it is not, the
 	// answer is less noise, and not much less.
 	_, hi = bisect(lo, hi, func(x float64) bool { return running(x) > 0 })

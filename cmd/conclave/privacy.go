@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,24 @@ const privacyUsage = `usage: conclave privacy account   --events FILE --delta D 
 // privacyCommand is the calculator: what releases cost, which noise a budget
 // wants, what a run will spend and send.
 func privacyCommand(ctx context.Context, args []string) error {
-	return among(ctx, args, privacyUsage, map[string]commandFunc{"account": account, "calibrate": calibrate, "plan": plan})
+	return among(ctx, args, privacyUsage, map[string]commandFunc{
+		"account": interruptible(account), "calibrate": interruptible(calibrate), "plan": interruptible(plan),
+	})
+}
+
+// interruptible ends a command that only computes when the context does: it is
+// given up where it stands, and ends with the program.
+func interruptible(command commandFunc) commandFunc {
+	return func(ctx context.Context, args []string) error {
+		done := make(chan error, 1)
+		go func() { done <- command(ctx, args) }()
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return errors.New("interrupted before there was an answer")
+		}
+	}
 }
 
 // accountAnswer is the answer of `privacy account`.
@@ -108,7 +126,7 @@ func printAccount(a accountAnswer) {
 
 func figure(epsilon *float64) string {
 	if epsilon == nil {
-		return "does not apply"
+		return "no figure"
 	}
 	return fmt.Sprintf("%.9g", *epsilon)
 }

@@ -1,0 +1,173 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// atEachLevel runs a test on every level that this processor has.
+func atEachLevel(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	for l := Portable; l <= supported; l++ {
+		t.Run(l.String(), func(t *testing.T) {
+			restore, err := Use(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer restore()
+			test(t)
+		})
+	}
+}
+
+// drawMatrix makes a view of shape [rows, cols], transposed or not, with gaps,
+// at an odd place in memory. Gaps hold NaN: they must not be looked at.
+func drawMatrix(t *rapid.T, name string, rows, cols int, transposed bool) Matrix {
+	inner, outer := cols, rows
+	if transposed {
+		inner, outer = rows, cols
+	}
+	stride := inner + rapid.IntRange(0, 3).Draw(t, name+" gap")
+	offset := rapid.IntRange(0, 5).Draw(t, name+" offset")
+	data := make([]float32, offset+outer*stride+7)
+	for i := range data {
+		data[i] = float32(math.NaN())
+	}
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, name+" seed"), 1))
+	for i := range outer {
+		for j := range inner {
+			data[offset+i*stride+j] = float32(rng.NormFloat64())
+		}
+	}
+	return Matrix{Data: data[offset : offset+max(0, outer*stride)], Rows: rows, Cols: cols, Stride: stride, Transposed: transposed}
+}
+
+func (m Matrix) at(i, j int) float32 {
+	row, col := m.strides()
+	return m.Data[i*row+j*col]
+}
+
+// reference is Gemm in float64, and for each element the sum of magnitudes, the
+// scale of its rounding error.
+func reference(c, a, b Matrix, e Epilogue) (want, scale []float64) {
+	for i := range c.Rows {
+		for j := range c.Cols {
+			x, s := 0.0, 0.0
+			if e.Add {
+				x = float64(c.at(i, j))
+			} else if e.Bias != nil {
+				x = float64(e.Bias[j])
+			}
+			s = math.Abs(x)
+			for p := range a.Cols {
+				y := float64(a.at(i, p)) * float64(b.at(p, j))
+				x, s = x+y, s+math.Abs(y)
+			}
+			if e.Leak > 0 && x < 0 {
+				x *= float64(e.Leak)
+			}
+			want, scale = append(want, x), append(scale, s)
+		}
+	}
+	return want, scale
+}
+
+// Random shapes, small and beyond the kernels' blocks, against float64.
+func TestGemm(t *testing.T) {
+	size := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 40), rapid.IntRange(0, 140), rapid.SampledFrom([]int{12, 16, 31, 32, 33, 48, 64, 256, 257, 300}))
+	atEachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
+			a := drawMatrix(t, "a", m, k, rapid.Bool().Draw(t, "transposed a"))
+			b := drawMatrix(t, "b", k, n, rapid.Bool().Draw(t, "transposed b"))
+			c := drawMatrix(t, "c", m, n, false)
+			e := Epilogue{Add: rapid.Bool().Draw(t, "add"), Leak: rapid.SampledFrom([]float32{0, 0.2, 1}).Draw(t, "leak")}
+			if !e.Add && rapid.Bool().Draw(t, "bias") {
+				e.Bias = drawMatrix(t, "bias", 1, n, false).Data[:n]
+			}
+			want, scale := reference(c, a, b, e)
+			before := append([]float32(nil), c.Data...)
+			Gemm(c, a, b, e)
+			for i := range m {
+				for j := range n {
+					got := float64(c.at(i, j))
+					// Each of k+1 roundings is at most 2^-24 of the sum of magnitudes.
+					if bound := (float64(k) + 2) * 0x1p-24 * scale[i*n+j]; !(math.Abs(got-want[i*n+j]) <= bound) {
+						t.Fatalf("element (%d, %d): %v, want %v within %v", i, j, got, want[i*n+j], bound)
+					}
+				}
+				for j := n; j < c.Stride && i*c.Stride+j < len(c.Data); j++ {
+					if math.Float32bits(c.Data[i*c.Stride+j]) != math.Float32bits(before[i*c.Stride+j]) {
+						t.Fatalf("wrote beyond row %d", i)
+					}
+				}
+			}
+		})
+	})
+}
+
+// NaN and infinity go where arithmetic sends them, and nowhere else.
+func TestGemmSpecialNumbers(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	atEachLevel(t, func(t *testing.T) {
+		for _, n := range []int{1, 7, 33} {
+			a, b := make([]float32, 13*9), make([]float32, 9*n)
+			for i := range a {
+				a[i] = 1
+			}
+			for i := range b {
+				b[i] = 1
+			}
+			a[2*9+3], a[5*9+8] = nan, inf
+			b[4*n+n-1] = -inf
+			c := make([]float32, 13*n)
+			Gemm(Of(c, 13, n), Of(a, 13, 9), Of(b, 9, n), Epilogue{Leak: 0.5})
+			for i := range 13 {
+				for j := range n {
+					got, last := c[i*n+j], j == n-1
+					var want float32 = 9
+					switch {
+					case i == 2 || i == 5 && last:
+						want = nan
+					case i == 5:
+						want = inf
+					case last:
+						want = -inf
+					}
+					if got != want && !(got != got && want != want) {
+						t.Errorf("n %d, element (%d, %d) is %v, want %v", n, i, j, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestGemmRefusesShapesThatDoNotFit(t *testing.T) {
+	x := make([]float32, 12)
+	for name, call := range map[string]func(){
+		"inner":      func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 2, 2), Epilogue{}) },
+		"rows":       func() { Gemm(Of(x, 3, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{}) },
+		"short":      func() { Gemm(Of(x, 4, 4), Of(x, 4, 1), Of(x, 1, 4), Epilogue{}) },
+		"bias":       func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{Bias: x[:1]}) },
+		"bias added": func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{Bias: x[:2], Add: true}) },
+		"transposed": func() { Gemm(Of(x, 2, 2).T(), Of(x, 2, 3), Of(x, 3, 2), Epilogue{}) },
+		"stride": func() {
+			Gemm(Matrix{Data: x, Rows: 2, Cols: 2, Stride: 1}, Of(x, 2, 3), Of(x, 3, 2), Epilogue{})
+		},
+		"negative": func() { Gemm(Of(x, -1, 2), Of(x, -1, 3), Of(x, 3, 2), Epilogue{}) },
+		"leak":     func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{Leak: 2}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: accepted", name)
+				}
+			}()
+			call()
+		}()
+	}
+}

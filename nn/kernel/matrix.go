@@ -1,0 +1,45 @@
+package kernel
+
+import "fmt"
+
+// Matrix is a view of numbers in row-major order: element (i, j) stands at
+// Data[i*Stride+j], or at Data[j*Stride+i] of one that is transposed.
+type Matrix struct {
+	Data       []float32
+	Rows, Cols int // as seen, after transposition
+	Stride     int
+	Transposed bool
+}
+
+// Of returns data as a matrix without gaps.
+func Of(data []float32, rows, cols int) Matrix {
+	return Matrix{Data: data, Rows: rows, Cols: cols, Stride: cols}
+}
+
+// T returns the transposed view.
+func (m Matrix) T() Matrix {
+	m.Rows, m.Cols, m.Transposed = m.Cols, m.Rows, !m.Transposed
+	return m
+}
+
+// check panics unless all elements lie within Data.
+func (m Matrix) check(name string) {
+	rows, cols := m.Rows, m.Cols
+	if m.Transposed {
+		rows, cols = cols, rows
+	}
+	if rows < 0 || cols < 0 || m.Stride < cols {
+		panic(fmt.Sprintf("kernel: matrix %s of shape [%d, %d] with stride %d", name, m.Rows, m.Cols, m.Stride))
+	}
+	if rows > 0 && cols > 0 && (len(m.Data)-cols)/m.Stride < rows-1 || rows > 0 && len(m.Data) < cols {
+		panic(fmt.Sprintf("kernel: matrix %s of shape [%d, %d] with stride %d in %d numbers", name, m.Rows, m.Cols, m.Stride, len(m.Data)))
+	}
+}
+
+// strides returns how far apart neighbours in a column and in a row lie.
+func (m Matrix) strides() (row, col int) {
+	if m.Transposed {
+		return 1, m.Stride
+	}
+	return m.Stride, 1
+}

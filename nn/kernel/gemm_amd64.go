@@ -2,4 +2,200 @@
 
 package kernel
 
-func gemm(c, a, b Matrix, e Epilogue) { gemmPortable(c, a, b, e) }
+import (
+	"sync"
+	"unsafe"
+)
+
+// panel is what an assembly kernel is told; gen/gemm.go has the offsets. It
+// computes m rows and up to as many columns as its registers hold of
+// C = rectify(init + A B).
+type panel struct {
+	a, b, c, init                   *float32
+	aRow, aCol, bRow, cRow, initRow int // bytes
+	m, k                            int // at least 1
+	mask                            uintptr
+	slope                           float32
+}
+
+// The blocks of a large product: a block of B of blockK rows and a panel's width
+// stays in the first cache while a block of A of blockM rows passes, which stays
+// in the second.
+const (
+	blockK = 256
+	blockM = 192
+	blockN = 1024
+	// gap keeps rows of a copied A from falling on one another in the cache.
+	gap = 16
+)
+
+// directB is the size of B, in numbers, up to which it is used where it lies.
+const directB = 6 << 10
+
+// zeros is where sums begin that begin with zero.
+var zeros [32]float32
+
+// masks256 holds ones and then zeros: 16 words from 16-n on are the mask of n
+// columns.
+var masks256 = func() (m [32]uint32) {
+	for i := range 16 {
+		m[i] = ^uint32(0)
+	}
+	return m
+}()
+
+func gemm(c, a, b Matrix, e Epilogue) {
+	switch {
+	case level == Portable || a.Cols == 0:
+		gemmPortable(c, a, b, e)
+	case !b.Transposed && (b.Rows*b.Cols <= directB || c.Rows <= 8):
+		gemmDirect(c, a, b, e)
+	default:
+		gemmBlocked(c, a, b, e)
+	}
+}
+
+// panelWidth is the number of columns of a whole panel.
+func panelWidth() int {
+	if level == AVX512 {
+		return 32
+	}
+	return 16
+}
+
+// gemmDirect computes panels from A and B where they lie.
+func gemmDirect(c, a, b Matrix, e Epilogue) {
+	aRow, aCol := a.strides()
+	p := panel{
+		a: &a.Data[0], aRow: 4 * aRow, aCol: 4 * aCol, bRow: 4 * b.Stride, cRow: 4 * c.Stride,
+		m: c.Rows, k: a.Cols, slope: e.slope(),
+	}
+	width := panelWidth()
+	for j := 0; j < c.Cols; j += width {
+		p.b, p.c = &b.Data[j], &c.Data[j]
+		p.begin(e, j, true)
+		p.run(min(width, c.Cols-j))
+	}
+}
+
+// begin sets what sums of the columns from j on begin with: in the first block
+// what the epilogue says, later what C holds.
+func (p *panel) begin(e Epilogue, j int, first bool) {
+	switch {
+	case e.Add || !first:
+		p.init, p.initRow = p.c, p.cRow
+	case e.Bias != nil:
+		p.init, p.initRow = &e.Bias[j], 0
+	default:
+		p.init, p.initRow = &zeros[0], 0
+	}
+}
+
+// slope is the rectifier's, 1 for none.
+func (e Epilogue) slope() float32 {
+	if e.Leak == 0 {
+		return 1
+	}
+	return e.Leak
+}
+
+// run computes the given number of columns, at most panelWidth.
+func (p *panel) run(columns int) {
+	if level == AVX512 {
+		p.mask = 1<<columns - 1
+		switch {
+		case columns == 32:
+			panel512x32(p)
+		case columns > 16:
+			panel512x32masked(p)
+		default:
+			panel512x16masked(p)
+		}
+		return
+	}
+	p.mask = uintptr(unsafe.Pointer(&masks256[16-columns])) // a variable that stays where it is
+	switch {
+	case columns == 16:
+		panel256x16(p)
+	case columns > 8:
+		panel256x16masked(p)
+	default:
+		panel256x8masked(p)
+	}
+}
+
+// blocks is the memory for copies of parts of A and B.
+type blocks struct {
+	a [(blockM + gap) * (blockK + gap)]float32
+	b [blockK * blockN]float32
+}
+
+var blocksPool = sync.Pool{New: func() any { return new(blocks) }}
+
+// gemmBlocked copies blocks of B into panels, and blocks of A, and computes
+// these.
+func gemmBlocked(c, a, b Matrix, e Epilogue) {
+	memory := blocksPool.Get().(*blocks)
+	defer blocksPool.Put(memory)
+	width := panelWidth()
+	for k := 0; k < a.Cols; k += blockK {
+		depth := min(blockK, a.Cols-k)
+		slope := float32(1)
+		if k+depth == a.Cols {
+			slope = e.slope()
+		}
+		for j := 0; j < c.Cols; j += blockN {
+			n := min(blockN, c.Cols-j)
+			memory.packB(b, k, depth, j, n, width)
+			for i := 0; i < c.Rows; i += blockM {
+				m := min(blockM, c.Rows-i)
+				p := panel{bRow: 4 * width, cRow: 4 * c.Stride, m: m, k: depth, slope: slope}
+				memory.copyA(&p, a, i, k)
+				for jj := 0; jj < n; jj += width {
+					p.b, p.c = &memory.b[jj*depth], &c.Data[i*c.Stride+j+jj]
+					p.begin(e, j+jj, k == 0)
+					p.run(min(width, n-jj))
+				}
+			}
+		}
+	}
+}
+
+// copyA copies the m rows from i on and k columns of A, and points p to them.
+func (s *blocks) copyA(p *panel, a Matrix, i, k int) {
+	if a.Transposed {
+		stride := p.m + gap
+		for q := range p.k {
+			copy(s.a[q*stride:q*stride+p.m], a.Data[(k+q)*a.Stride+i:])
+		}
+		p.aRow, p.aCol = 4, 4*stride
+	} else {
+		stride := p.k + gap
+		for q := range p.m {
+			copy(s.a[q*stride:q*stride+p.k], a.Data[(i+q)*a.Stride+k:])
+		}
+		p.aRow, p.aCol = 4*stride, 4
+	}
+	p.a = &s.a[0]
+}
+
+// packB copies depth rows and n columns of B into panels of the given width,
+// one after the other.
+func (s *blocks) packB(b Matrix, k, depth, j, n, width int) {
+	for jj := 0; jj < n; jj += width {
+		columns := min(width, n-jj)
+		to := s.b[jj*depth:]
+		if b.Transposed {
+			for q := range columns {
+				from := b.Data[(j+jj+q)*b.Stride+k:][:depth]
+				for r, x := range from {
+					to[r*width+q] = x
+				}
+			}
+			continue
+		}
+		for r := range depth {
+			copy(to[r*width:r*width+columns], b.Data[(k+r)*b.Stride+j+jj:])
+		}
+	}
+}

@@ -11,6 +11,16 @@
 // and fused multiplication differ. On one level the same inputs give the same
 // bits, at any number of processors. Arguments whose shapes do not fit are a
 // mistake in the calling program and panic.
+//
+// # Vectors
+//
+// Functions of vectors take slices of one length, which may be 0, at any place in
+// memory. A result may be one of the inputs, but must not overlap them otherwise.
+// Errors are in units of the last place of the exact result (ulp) and hold for all
+// float32 arguments at each level, so two levels differ by twice as much at most.
+// NaN becomes NaN, unless said otherwise. Results of [Exp], [Sigmoid], [Softplus]
+// and [Softmax] that would be below about 2^-125 are 0: processors take a hundred
+// times as long for denormal numbers.
 package kernel
 
 //go:generate go run ./gen

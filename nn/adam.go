@@ -15,12 +15,7 @@ type Adam struct {
 // NewAdam returns an optimizer for params with beta1, beta2 as usual for GANs
 // (0.5, 0.9).
 func NewAdam(params []Param, rate float64) *Adam {
-	a := &Adam{Rate: rate, Beta1: 0.5, Beta2: 0.9, Epsilon: 1e-8, params: params}
-	for _, p := range params {
-		a.m = append(a.m, make([]float32, len(p.Value)))
-		a.v = append(a.v, make([]float32, len(p.Value)))
-	}
-	return a
+	return &Adam{Rate: rate, Beta1: 0.5, Beta2: 0.9, Epsilon: 1e-8, params: params, m: moment(params), v: moment(params)}
 }
 
 // Step moves the parameters against their gradients and clears these.

@@ -1,25 +1,36 @@
 package nn
 
-// Average keeps an exponential moving average of a network's weights. Early
+// Model is a network whose weights can be averaged: [MLP] or [Network].
+type Model[M any] interface {
+	Params() []Param
+	Clone() M
+}
+
+// Average keeps an exponential moving average of an MLP's weights.
+type Average = AverageOf[*MLP]
+
+// AverageOf keeps an exponential moving average of a network's weights. Early
 // steps use a shorter memory, so that the random start is soon forgotten.
-type Average struct {
-	Decay float64
-	model *MLP
-	steps int
+type AverageOf[M Model[M]] struct {
+	Decay  float64
+	model  M
+	params []Param
+	steps  int
 }
 
 // NewAverage starts an average at the weights of m.
-func NewAverage(m *MLP, decay float64) *Average {
-	return &Average{Decay: decay, model: m.Clone()}
+func NewAverage[M Model[M]](m M, decay float64) *AverageOf[M] {
+	model := m.Clone()
+	return &AverageOf[M]{Decay: decay, model: model, params: model.Params()}
 }
 
 // Update moves the average towards the weights of m.
-func (a *Average) Update(m *MLP) {
+func (a *AverageOf[M]) Update(m M) {
 	a.steps++
 	decay := min(a.Decay, float64(1+a.steps)/float64(10+a.steps))
 	keep, add := float32(decay), float32(1-decay)
 	from := m.Params()
-	for i, p := range a.model.Params() {
+	for i, p := range a.params {
 		for j := range p.Value {
 			p.Value[j] = keep*p.Value[j] + add*from[i].Value[j]
 		}
@@ -27,10 +38,10 @@ func (a *Average) Update(m *MLP) {
 }
 
 // Model returns the averaged network. It changes with the next Update.
-func (a *Average) Model() *MLP { return a.model }
+func (a *AverageOf[M]) Model() M { return a.model }
 
 // Steps returns the number of updates; SetSteps restores it.
-func (a *Average) Steps() int { return a.steps }
+func (a *AverageOf[M]) Steps() int { return a.steps }
 
 // SetSteps restores the number of updates.
-func (a *Average) SetSteps(n int) { a.steps = n }
+func (a *AverageOf[M]) SetSteps(n int) { a.steps = n }

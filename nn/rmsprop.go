@@ -1,0 +1,40 @@
+package nn
+
+// RMSprop divides gradients by the root of the moving average of their squares
+// (Tieleman and Hinton 2012), with decoupled weight decay:
+// v = Memory v + (1-Memory) g^2, w = (1 - Rate Decay) w - Rate g / (sqrt(v) + Epsilon).
+type RMSprop struct {
+	Rate, Memory, Epsilon, Decay float64
+
+	params []Param
+	v      [][]float32
+	step   int
+}
+
+// NewRMSprop returns an optimizer for params with a memory of 0.99.
+func NewRMSprop(params []Param, rate float64) *RMSprop {
+	return &RMSprop{Rate: rate, Memory: 0.99, Epsilon: 1e-8, params: params, v: moment(params)}
+}
+
+// Step moves the parameters against their gradients and clears these.
+func (r *RMSprop) Step() {
+	r.step++
+	rate, memory, eps, keep := float32(r.Rate), float32(r.Memory), float32(r.Epsilon), float32(1-r.Rate*r.Decay)
+	for i, p := range r.params {
+		v, w := r.v[i], p.Value
+		for j, g := range p.Grad {
+			v[j] = memory*v[j] + (1-memory)*g*g
+			w[j] = keep*w[j] - rate*g/(sqrt32(v[j])+eps)
+		}
+		clear(p.Grad)
+	}
+}
+
+// State lists the optimizer's tensors for a checkpoint.
+func (r *RMSprop) State() []Param { return states(r.params, ".v", r.v) }
+
+// Steps returns the number of steps taken.
+func (r *RMSprop) Steps() int { return r.step }
+
+// SetSteps restores the number of steps taken.
+func (r *RMSprop) SetSteps(n int) { r.step = n }

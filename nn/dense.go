@@ -2,11 +2,9 @@ package nn
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/conclave-dp/conclave/nn/kernel"
 )
 
 // Param is one tensor of a model with its gradient. Value and Grad share the
@@ -18,168 +16,92 @@ type Param struct {
 	Grad  []float32
 }
 
-// dense is a fully connected layer, y = x W^T + b, W of shape [out, in].
+// Dense is a fully connected layer, y = W x + b, with W of shape [Out, in]. What
+// comes in is taken as a vector, what goes out is one.
+type Dense struct {
+	Out  int
+	Init Init // of W; nil is GlorotUniform
+}
+
+func (s Dense) build(rng *rand.Rand, in Shape, _ *pool) (layer, Shape, error) {
+	if s.Out < 1 {
+		return nil, Shape{}, fmt.Errorf("dense layer of %d outputs, want at least 1", s.Out)
+	}
+	if _, err := shapeSize([]int{s.Out, in.Size()}); err != nil {
+		return nil, Shape{}, fmt.Errorf("dense layer of %d inputs and %d outputs is too large", in.Size(), s.Out)
+	}
+	return newDense(rng, in.Size(), s.Out, s.Init), Vector(s.Out), nil
+}
+
+// dense is a fully connected layer, y = x W^T + b, W of shape [out, in]; with a
+// leak above 0 a leaky rectifier follows.
 type dense struct {
 	in, out int
+	leak    float32
 	w, b    []float32
 	dw, db  []float32
 }
 
-func newDense(rng *rand.Rand, in, out int) *dense {
+func newDense(rng *rand.Rand, in, out int, init Init) *dense {
 	d := &dense{
 		in: in, out: out,
 		w: make([]float32, in*out), b: make([]float32, out),
 		dw: make([]float32, in*out), db: make([]float32, out),
 	}
-	// Glorot and Bengio 2010: uniform with variance 2/(in+out).
-	bound := math.Sqrt(6 / float64(in+out))
-	for i := range d.w {
-		d.w[i] = float32((2*rng.Float64() - 1) * bound)
-	}
+	init.draw(rng, d.w, in, out)
 	return d
 }
 
+func (d *dense) rectify(leak float32) { d.leak = leak }
+
 func (d *dense) forward(y, x []float32, n int) {
-	for i := range n {
-		copy(y[i*d.out:(i+1)*d.out], d.b)
-	}
-	blas32.Gemm(blas.NoTrans, blas.Trans, 1, general(x, n, d.in), general(d.w, d.out, d.in), 1, general(y, n, d.out))
+	kernel.Gemm(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), kernel.Of(d.w, d.out, d.in).T(), kernel.Epilogue{Bias: d.b, Leak: d.leak})
 }
 
-// backward adds the parameters' gradients for the output gradient dy and, if
-// dx is not nil, writes the input gradient to it.
-func (d *dense) backward(dx, dy, x []float32, n int, params bool) {
+// backward takes the gradient dy from before the rectifier.
+func (d *dense) backward(dx, dy, x, _ []float32, n int, params bool) {
+	g := kernel.Of(dy, n, d.out)
 	if params {
-		blas32.Gemm(blas.Trans, blas.NoTrans, 1, general(dy, n, d.out), general(x, n, d.in), 1, general(d.dw, d.out, d.in))
-		for i := range n {
-			for j, g := range dy[i*d.out : (i+1)*d.out] {
-				d.db[j] += g
-			}
-		}
+		kernel.Gemm(kernel.Of(d.dw, d.out, d.in), g.T(), kernel.Of(x, n, d.in), kernel.Epilogue{Add: true})
+		addColumns(d.db, dy)
 	}
 	if dx != nil {
-		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, general(dy, n, d.out), general(d.w, d.out, d.in), 0, general(dx, n, d.in))
+		kernel.Gemm(kernel.Of(dx, n, d.in), g, kernel.Of(d.w, d.out, d.in), kernel.Epilogue{})
 	}
 }
 
-func general(data []float32, rows, cols int) blas32.General {
-	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: data}
-}
-
-// MLP is a dense network with leaky rectifiers between its layers and a linear
-// output. It is not safe for concurrent use: it keeps the activations of the
-// last Forward for Backward.
-type MLP struct {
-	layers []*dense
-	// acts[i] is the input of layer i, acts[len(layers)] the output.
-	acts  [][]float32
-	grads [][]float32
-	n     int
-}
-
-// leak is the slope of the rectifier below zero.
-const leak = 0.2
-
-// NewMLP returns a network with the given layer widths, input first, at least
-// two of them.
-func NewMLP(rng *rand.Rand, widths ...int) (*MLP, error) {
-	if len(widths) < 2 {
-		return nil, fmt.Errorf("nn: a network needs an input and an output width, got %d widths", len(widths))
+func (d *dense) params() []Param {
+	return []Param{
+		{"weight", []int{d.out, d.in}, d.w, d.dw},
+		{"bias", []int{d.out}, d.b, d.db},
 	}
-	m := &MLP{acts: make([][]float32, len(widths)), grads: make([][]float32, len(widths))}
-	for i, w := range widths {
-		if w < 1 {
-			return nil, fmt.Errorf("nn: layer %d has width %d, want at least 1", i, w)
+}
+
+func (d *dense) clone(*pool) layer { return d.copy() }
+
+func (d *dense) copy() *dense {
+	return &dense{
+		in: d.in, out: d.out, leak: d.leak,
+		w: append([]float32(nil), d.w...), b: append([]float32(nil), d.b...),
+		dw: make([]float32, len(d.dw)), db: make([]float32, len(d.db)),
+	}
+}
+
+// addColumns adds to sums the columns of rows of its length, four rows at a time.
+func addColumns(sums, rows []float32) {
+	n := len(sums)
+	for len(rows) >= 4*n {
+		r0, r1, r2, r3 := rows[:n], rows[n:2*n], rows[2*n:3*n], rows[3*n:4*n]
+		for j := range sums {
+			sums[j] += (r0[j] + r1[j]) + (r2[j] + r3[j])
 		}
-		if i > 0 {
-			m.layers = append(m.layers, newDense(rng, widths[i-1], w))
+		rows = rows[4*n:]
+	}
+	for len(rows) >= n {
+		for j, v := range rows[:n] {
+			sums[j] += v
 		}
-	}
-	return m, nil
-}
-
-// In returns the input width.
-func (m *MLP) In() int { return m.layers[0].in }
-
-// Forward returns the outputs for n records, shape [n, outputs]. The slice is
-// valid until the next Forward.
-func (m *MLP) Forward(x []float32, n int) []float32 {
-	if len(x) != n*m.In() {
-		panic(fmt.Sprintf("nn: forward got %d values for %d records of width %d", len(x), n, m.In()))
-	}
-	m.n = n
-	m.acts[0] = x
-	for i, l := range m.layers {
-		m.acts[i+1] = resize(m.acts[i+1], n*l.out)
-		l.forward(m.acts[i+1], m.acts[i], n)
-		if i < len(m.layers)-1 {
-			for j, v := range m.acts[i+1] {
-				if v < 0 {
-					m.acts[i+1][j] = leak * v
-				}
-			}
-		}
-	}
-	return m.acts[len(m.layers)]
-}
-
-// Backward takes the gradient of the loss with respect to the output of the
-// last Forward, adds to the parameters' gradients if params is set, and returns
-// the gradient with respect to the input if input is set (valid until the next
-// Backward).
-func (m *MLP) Backward(dout []float32, params, input bool) []float32 {
-	dy := dout
-	for i := len(m.layers) - 1; i >= 0; i-- {
-		l := m.layers[i]
-		var dx []float32
-		if i > 0 || input {
-			m.grads[i] = resize(m.grads[i], m.n*l.in)
-			dx = m.grads[i]
-		}
-		l.backward(dx, dy, m.acts[i], m.n, params)
-		if i > 0 {
-			for j, v := range m.acts[i] {
-				if v < 0 {
-					dx[j] *= leak
-				}
-			}
-		}
-		dy = dx
-	}
-	return dy
-}
-
-// Params lists the network's tensors, first layer first.
-func (m *MLP) Params() []Param {
-	var ps []Param
-	for i, l := range m.layers {
-		ps = append(ps,
-			Param{fmt.Sprintf("layer%d.weight", i), []int{l.out, l.in}, l.w, l.dw},
-			Param{fmt.Sprintf("layer%d.bias", i), []int{l.out}, l.b, l.db})
-	}
-	return ps
-}
-
-// Clone returns a copy with the same weights and its own memory.
-func (m *MLP) Clone() *MLP {
-	c := &MLP{acts: make([][]float32, len(m.acts)), grads: make([][]float32, len(m.grads))}
-	for _, l := range m.layers {
-		c.layers = append(c.layers, &dense{
-			in: l.in, out: l.out,
-			w: append([]float32(nil), l.w...), b: append([]float32(nil), l.b...),
-			dw: make([]float32, len(l.dw)), db: make([]float32, len(l.db)),
-		})
-	}
-	return c
-}
-
-// Scale multiplies the weights of the output layer. A generator whose
-// pre-activations are spread widely starts near uniform outputs instead of
-// near the middle of every range.
-func (m *MLP) Scale(factor float32) {
-	last := m.layers[len(m.layers)-1]
-	for i := range last.w {
-		last.w[i] *= factor
+		rows = rows[n:]
 	}
 }
 

@@ -137,6 +137,10 @@ func (t *trainer) backward(w, x, d []float32) {
 	blas32.Gemm(blas.Trans, blas.NoTrans, 1, general(dact, n, h), general(x, n, f), 1, general(g, h, f))
 }
 
+func general(data []float32, rows, cols int) blas32.General {
+	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: data}
+}
+
 // gemv adds the product of a, shape [rows, cols], or of its transpose, with x
 // to y.
 func gemv(trans blas.Transpose, a []float32, rows, cols int, x, y []float32) {

@@ -1,0 +1,121 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Activation is a function of each number.
+type Activation int
+
+// The activations. For a leaky rectifier see [LeakyReLU].
+const (
+	ReLU        Activation = iota // max(0, x)
+	Tanh                          // the hyperbolic tangent
+	SigmoidUnit                   // 1/(1+exp(-x))
+)
+
+// LeakyReLU is x above zero and its value times x below. The value must be above
+// 0 and at most 1; GANs use 0.2.
+type LeakyReLU float32
+
+func (a Activation) build(_ *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
+	if a < ReLU || a > SigmoidUnit {
+		return nil, Shape{}, fmt.Errorf("activation %d is unknown", int(a))
+	}
+	return newActivation(a, 0, in.Size(), p), in, nil
+}
+
+func (a LeakyReLU) build(_ *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
+	if !(a > 0 && a <= 1) {
+		return nil, Shape{}, fmt.Errorf("leaky rectifier of slope %v, want it above 0 and at most 1", float32(a))
+	}
+	return newActivation(ReLU, float32(a), in.Size(), p), in, nil
+}
+
+// activation computes in place as well: its gradient needs the outputs only.
+type activation struct {
+	kind  Activation
+	leak  float32
+	width int
+	pool  *pool
+
+	y, x, dx, dy      []float32
+	forwards, backers task
+}
+
+// piece is how many numbers an activation takes at once.
+const piece = 1 << 14
+
+func newActivation(kind Activation, leak float32, width int, p *pool) *activation {
+	a := &activation{kind: kind, leak: leak, width: width, pool: p}
+	a.forwards, a.backers = a.forwardPart, a.backwardPart
+	return a
+}
+
+func (a *activation) forward(y, x []float32, _ int) {
+	a.y, a.x = y, x
+	a.pool.each((len(x)+piece-1)/piece, a.forwards)
+	a.y, a.x = nil, nil
+}
+
+func (a *activation) forwardPart(part int, _ *worker) {
+	lo, hi := part*piece, min((part+1)*piece, len(a.x))
+	y := a.y[lo:hi]
+	switch a.kind {
+	case ReLU:
+		slopes := [2]float32{1, a.leak}
+		for i, v := range a.x[lo:hi] {
+			y[i] = v * slopes[math.Float32bits(v)>>31]
+		}
+	case Tanh:
+		for i, v := range a.x[lo:hi] {
+			y[i] = float32(math.Tanh(float64(v)))
+		}
+	case SigmoidUnit:
+		for i, v := range a.x[lo:hi] {
+			y[i] = fastSigmoid(v)
+		}
+	}
+}
+
+func (a *activation) backward(dx, dy, _, y []float32, _ int, _ bool) {
+	if dx == nil {
+		return
+	}
+	a.dx, a.dy, a.y = dx, dy, y
+	a.pool.each((len(y)+piece-1)/piece, a.backers)
+	a.dx, a.dy, a.y = nil, nil, nil
+}
+
+func (a *activation) backwardPart(part int, _ *worker) {
+	lo, hi := part*piece, min((part+1)*piece, len(a.y))
+	dx, dy, y := a.dx[lo:hi], a.dy[lo:hi], a.y[lo:hi]
+	switch a.kind {
+	case ReLU:
+		leakBackward(dx, dy, y, a.leak)
+	case Tanh:
+		for i, v := range y {
+			dx[i] = dy[i] * (1 - v*v)
+		}
+	case SigmoidUnit:
+		for i, v := range y {
+			dx[i] = dy[i] * (v * (1 - v))
+		}
+	}
+}
+
+func (a *activation) params() []Param { return nil }
+
+func (a *activation) clone(p *pool) layer { return newActivation(a.kind, a.leak, a.width, p) }
+
+// leakBackward is the gradient of a rectifier with outputs y. Signs are random,
+// so that a table is much faster than branches.
+func leakBackward(dx, dy, y []float32, leak float32) {
+	slopes := [2]float32{1, leak}
+	dx, dy = dx[:len(y)], dy[:len(y)]
+	for i, v := range y {
+		dx[i] = dy[i] * slopes[math.Float32bits(v)>>31]
+	}
+}

@@ -1,0 +1,33 @@
+package nn
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Init draws the first weights of a layer that adds up fanIn inputs for an
+// output and spreads an input over fanOut outputs. Biases begin at zero.
+type Init func(rng *rand.Rand, w []float32, fanIn, fanOut int)
+
+// GlorotUniform is uniform with variance 2/(fanIn+fanOut) (Glorot and Bengio
+// 2010).
+func GlorotUniform(rng *rand.Rand, w []float32, fanIn, fanOut int) {
+	bound := math.Sqrt(6 / float64(fanIn+fanOut))
+	for i := range w {
+		w[i] = float32((2*rng.Float64() - 1) * bound)
+	}
+}
+
+// DCGAN is normal with standard deviation 0.02 (Radford, Metz and Chintala 2016).
+func DCGAN(rng *rand.Rand, w []float32, _, _ int) {
+	for i := range w {
+		w[i] = float32(0.02 * rng.NormFloat64())
+	}
+}
+
+func (f Init) draw(rng *rand.Rand, w []float32, fanIn, fanOut int) {
+	if f == nil {
+		f = GlorotUniform
+	}
+	f(rng, w, fanIn, fanOut)
+}

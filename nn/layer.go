@@ -1,0 +1,82 @@
+package nn
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// Shape is that of one record: rows, columns and channels of an image, stored in
+// this order (NHWC with the batch). A vector is an image of one pixel.
+//
+// With channels last, the numbers of a patch lie in runs, a convolution is one
+// product whose result needs no transposition and whose bias is one per column,
+// and a record is contiguous.
+type Shape struct{ Height, Width, Channels int }
+
+// Vector returns the shape of a record of n numbers.
+func Vector(n int) Shape { return Shape{1, 1, n} }
+
+// Size returns how many numbers a record has.
+func (s Shape) Size() int { return s.Height * s.Width * s.Channels }
+
+func (s Shape) check() error {
+	if s.Height < 1 || s.Width < 1 || s.Channels < 1 {
+		return fmt.Errorf("records of shape %d x %d x %d, want at least 1 of each", s.Height, s.Width, s.Channels)
+	}
+	if _, err := shapeSize([]int{s.Height, s.Width, s.Channels}); err != nil {
+		return fmt.Errorf("records of shape %d x %d x %d are too large", s.Height, s.Width, s.Channels)
+	}
+	return nil
+}
+
+// Spec describes a layer: [Dense], [Conv2D], [ConvTranspose2D], [Activation],
+// [LeakyReLU], [Embedding] or [Reshape].
+type Spec interface {
+	// build makes the layer for records of shape in, and says what comes out of
+	// it. A nil layer changes the shape only.
+	build(rng *rand.Rand, in Shape, p *pool) (layer, Shape, error)
+}
+
+// layer is a step of a network. It treats the records of a batch independently:
+// no number of a record depends on another record. It keeps nothing of a batch.
+type layer interface {
+	// forward writes the outputs for n records x to y.
+	forward(y, x []float32, n int)
+	// backward takes the gradient dy by the outputs y of x. It writes the
+	// gradient by x to dx unless that is nil, and adds to the gradients of the
+	// parameters if params is set.
+	backward(dx, dy, x, y []float32, n int, params bool)
+	params() []Param
+	clone(p *pool) layer
+}
+
+// weighted is a layer with parameters.
+type weighted interface {
+	layer
+	// addNorms adds to each record's norm that of its gradient by the parameters.
+	addNorms(norms []exampleNorm, dy, x []float32, n int)
+}
+
+// rectifier is a layer that can do the work of a leaky rectifier after it.
+type rectifier interface{ rectify(leak float32) }
+
+// Reshape takes records as those of another shape of the same size.
+type Reshape Shape
+
+func (s Reshape) build(_ *rand.Rand, in Shape, _ *pool) (layer, Shape, error) {
+	to := Shape(s)
+	if err := to.check(); err != nil {
+		return nil, Shape{}, err
+	}
+	if to.Size() != in.Size() {
+		return nil, Shape{}, fmt.Errorf("reshape of %d numbers to %d x %d x %d", in.Size(), to.Height, to.Width, to.Channels)
+	}
+	return nil, to, nil
+}
+
+func named(layer int, params []Param) []Param {
+	for i := range params {
+		params[i].Name = fmt.Sprintf("layer%d.%s", layer, params[i].Name)
+	}
+	return params
+}

@@ -1,0 +1,126 @@
+// Command torch trains DCGAN's discriminator with nn, and with PyTorch where
+// Python has it, and prints how many images per second each takes as JSON. See
+// README.md.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/nn/kernel"
+)
+
+//go:embed discriminator.py
+var script string
+
+// result is what is printed. Keys of maps are numbers of threads.
+type result struct {
+	Kernel string             `json:"kernel"`
+	NN     map[string]float64 `json:"nn_images_per_second"`
+	Torch  *torch             `json:"torch,omitempty"`
+	// Ratio is nn's images per second over PyTorch's.
+	Ratio map[string]float64 `json:"ratio,omitempty"`
+}
+
+type torch struct {
+	Version string             `json:"torch"`
+	Images  map[string]float64 `json:"images_per_second"`
+}
+
+const batch = 64
+
+func main() {
+	threads := flag.String("threads", "1,2", "numbers of threads, separated by commas")
+	seconds := flag.Float64("seconds", 5, "how long to measure each")
+	python := flag.String("python", "/usr/bin/python3", "Python with PyTorch; empty to measure nn alone")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *threads, *seconds, *python); err != nil {
+		fmt.Fprintln(os.Stderr, "torch:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, threads string, seconds float64, python string) error {
+	if !(seconds > 0 && seconds < 3600) {
+		return fmt.Errorf("-seconds %v: want more than 0 and less than 3600", seconds)
+	}
+	r := result{Kernel: kernel.Active().String(), NN: map[string]float64{}}
+	for _, s := range strings.Split(threads, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-threads %s: want whole numbers of at least 1, separated by commas", threads)
+		}
+		if r.NN[s], err = measure(ctx, n, time.Duration(seconds*float64(time.Second))); err != nil {
+			return err
+		}
+	}
+	if python != "" {
+		cmd := exec.CommandContext(ctx, python, "-c", script, threads, fmt.Sprint(seconds))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("measure PyTorch with %s (-python '' goes without): %w", python, err)
+		}
+		r.Torch, r.Ratio = &torch{}, map[string]float64{}
+		if err := json.Unmarshal(out, r.Torch); err != nil {
+			return fmt.Errorf("read what %s printed: %w", python, err)
+		}
+		for n, speed := range r.Torch.Images {
+			r.Ratio[n] = r.NN[n] / speed
+		}
+	}
+	enc := json.NewEncoder(os.Stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// measure returns images per second of forward, backward and Adam, the best of
+// five stretches: other programs can only make it slower.
+func measure(ctx context.Context, threads int, long time.Duration) (float64, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
+	rng := rand.New(rand.NewPCG(1, 2))
+	net, err := nn.NewNetwork(rng, nn.Shape{Height: 28, Width: 28, Channels: 1},
+		nn.Conv2D{Out: 64, Kernel: 4, Stride: 2, Pad: 1, Init: nn.DCGAN}, nn.LeakyReLU(0.2),
+		nn.Conv2D{Out: 128, Kernel: 4, Stride: 2, Pad: 1, Init: nn.DCGAN}, nn.LeakyReLU(0.2),
+		nn.Dense{Out: 1, Init: nn.DCGAN})
+	if err != nil {
+		return 0, err
+	}
+	adam := nn.NewAdam(net.Params(), 2e-4)
+	x, grad := make([]float32, batch*net.In()), make([]float32, batch)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	step := func() {
+		nn.Logistic(grad, net.Forward(x, batch), true)
+		net.Backward(grad, true, false)
+		adam.Step()
+	}
+	for range 5 {
+		step()
+	}
+	best := 0.0
+	for range 5 {
+		steps, start := 0, time.Now()
+		for time.Since(start) < long/5 && ctx.Err() == nil {
+			step()
+			steps++
+		}
+		best = max(best, batch*float64(steps)/time.Since(start).Seconds())
+	}
+	return best, ctx.Err()
+}

@@ -2,8 +2,9 @@ package nn
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/nn/kernel"
 )
 
 // Activation is a function of each number.
@@ -65,18 +66,11 @@ func (a *activation) forwardPart(part int, _ *worker) {
 	y := a.y[lo:hi]
 	switch a.kind {
 	case ReLU:
-		slopes := [2]float32{1, a.leak}
-		for i, v := range a.x[lo:hi] {
-			y[i] = v * slopes[math.Float32bits(v)>>31]
-		}
+		kernel.LeakyReLU(y, a.x[lo:hi], a.leak)
 	case Tanh:
-		for i, v := range a.x[lo:hi] {
-			y[i] = float32(math.Tanh(float64(v)))
-		}
+		kernel.Tanh(y, a.x[lo:hi])
 	case SigmoidUnit:
-		for i, v := range a.x[lo:hi] {
-			y[i] = fastSigmoid(v)
-		}
+		kernel.Sigmoid(y, a.x[lo:hi])
 	}
 }
 
@@ -94,7 +88,7 @@ func (a *activation) backwardPart(part int, _ *worker) {
 	dx, dy, y := a.dx[lo:hi], a.dy[lo:hi], a.y[lo:hi]
 	switch a.kind {
 	case ReLU:
-		leakBackward(dx, dy, y, a.leak)
+		kernel.LeakyReLUGrad(dx, dy, y, a.leak)
 	case Tanh:
 		for i, v := range y {
 			dx[i] = dy[i] * (1 - v*v)
@@ -109,13 +103,3 @@ func (a *activation) backwardPart(part int, _ *worker) {
 func (a *activation) params() []Param { return nil }
 
 func (a *activation) clone(p *pool) layer { return newActivation(a.kind, a.leak, a.width, p) }
-
-// leakBackward is the gradient of a rectifier with outputs y. Signs are random,
-// so that a table is much faster than branches.
-func leakBackward(dx, dy, y []float32, leak float32) {
-	slopes := [2]float32{1, leak}
-	dx, dy = dx[:len(y)], dy[:len(y)]
-	for i, v := range y {
-		dx[i] = dy[i] * slopes[math.Float32bits(v)>>31]
-	}
-}

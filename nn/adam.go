@@ -1,6 +1,6 @@
 package nn
 
-import "math"
+import "github.com/conclave-dp/conclave/nn/kernel"
 
 // Adam is the optimizer of Kingma and Ba 2015 with decoupled weight decay
 // (Loshchilov and Hutter 2019). Its zero moments are corrected for bias.
@@ -21,21 +21,10 @@ func NewAdam(params []Param, rate float64) *Adam {
 // Step moves the parameters against their gradients and clears these.
 func (a *Adam) Step() {
 	a.step++
-	c1 := 1 - math.Pow(a.Beta1, float64(a.step))
-	c2 := 1 - math.Pow(a.Beta2, float64(a.step))
-	rate := float32(a.Rate / c1)
-	b1, b2 := float32(a.Beta1), float32(a.Beta2)
-	decay := float32(1 - a.Rate*a.Decay)
-	root := float32(1 / math.Sqrt(c2))
-	eps := float32(a.Epsilon)
+	step := kernel.AdamStep{Rate: a.Rate, Beta1: a.Beta1, Beta2: a.Beta2, Epsilon: a.Epsilon, Decay: a.Decay}.At(a.step)
 	for i, p := range a.params {
-		m, v := a.m[i], a.v[i]
-		for j, g := range p.Grad {
-			m[j] = b1*m[j] + (1-b1)*g
-			v[j] = b2*v[j] + (1-b2)*g*g
-			p.Value[j] = decay*p.Value[j] - rate*m[j]/(sqrt32(v[j])*root+eps)
-			p.Grad[j] = 0
-		}
+		kernel.Adam(p.Value, a.m[i], a.v[i], p.Grad, step)
+		clear(p.Grad)
 	}
 }
 
@@ -56,5 +45,3 @@ func (a *Adam) Steps() int { return a.step }
 
 // SetSteps restores the number of steps taken.
 func (a *Adam) SetSteps(n int) { a.step = n }
-
-func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }

@@ -1,5 +1,7 @@
 package nn
 
+import "github.com/conclave-dp/conclave/nn/kernel"
+
 // Model is a network whose weights can be averaged: [MLP] or [Network].
 type Model[M any] interface {
 	Params() []Param
@@ -27,13 +29,10 @@ func NewAverage[M Model[M]](m M, decay float64) *AverageOf[M] {
 // Update moves the average towards the weights of m.
 func (a *AverageOf[M]) Update(m M) {
 	a.steps++
-	decay := min(a.Decay, float64(1+a.steps)/float64(10+a.steps))
-	keep, add := float32(decay), float32(1-decay)
+	keep := float32(min(a.Decay, float64(1+a.steps)/float64(10+a.steps)))
 	from := m.Params()
 	for i, p := range a.params {
-		for j := range p.Value {
-			p.Value[j] = keep*p.Value[j] + add*from[i].Value[j]
-		}
+		kernel.Lerp(p.Value, from[i].Value, keep)
 	}
 }
 

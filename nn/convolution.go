@@ -142,7 +142,7 @@ func (c *convolution) forwardPart(part int, w *worker) {
 			}
 			c.spread(w, b.y, b.x, lo, hi)
 			if c.leak > 0 {
-				leakBackward(y, y, y, c.leak) // the rectifier itself: y times its slope
+				kernel.LeakyReLU(y, y, c.leak)
 			}
 		} else {
 			cols := c.gatherAll(w, b.x, lo, hi)

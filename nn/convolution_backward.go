@@ -21,7 +21,7 @@ func (c *convolution) backward(dx, dy, x, _ []float32, n int, params bool) {
 	if params && k > 1 {
 		c.pool.each((len(c.dw)+piece-1)/piece, c.reduces)
 		for _, b := range c.laneB[:k-1] {
-			addTo(c.db, b)
+			kernel.AddScaled(c.db, b, 1)
 		}
 	}
 	c.batch = convBatch{}
@@ -64,7 +64,7 @@ func (c *convolution) backChunk(w *worker, dw, db []float32, lo, hi int) {
 	if b.params {
 		side := kernel.Of(c.sides(sides, lo, hi), cols.Rows, c.side)
 		kernel.Gemm(kernel.Of(dw, c.side, c.size()), side.T(), cols, kernel.Epilogue{Add: true})
-		addColumns(db, dys(b.dy, lo, hi))
+		addRows(db, dys(b.dy, lo, hi))
 	}
 	switch {
 	case b.dx == nil:
@@ -91,6 +91,6 @@ func (c *convolution) laneGrads(lane int) (dw, db []float32) {
 func (c *convolution) reducePart(part int, _ *worker) {
 	lo, hi := part*piece, min((part+1)*piece, len(c.dw))
 	for _, w := range c.laneW[:lanes(c.batch.n)-1] {
-		addTo(c.dw[lo:hi], w[lo:hi])
+		kernel.AddScaled(c.dw[lo:hi], w[lo:hi], 1)
 	}
 }

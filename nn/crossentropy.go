@@ -1,6 +1,10 @@
 package nn
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/nn/kernel"
+)
 
 // CrossEntropy returns the mean over n records of -log p(target), added up over
 // the heads, where raw are the outputs from which p follows, and writes the
@@ -22,7 +26,10 @@ func (h *Heads) CrossEntropy(grad, raw, target []float32, n int) float64 {
 			for j := lo; j < hi; j++ {
 				// -t log p - (1-t) log(1-p) with p the sigmoid of z.
 				sum += softplus(float64(z[j])) - float64(t[j])*float64(z[j])
-				g[j] = (fastSigmoid(z[j]) - t[j]) * scale
+			}
+			kernel.Sigmoid(g[lo:hi], z[lo:hi])
+			for j := lo; j < hi; j++ {
+				g[j] = (g[j] - t[j]) * scale
 			}
 		}
 	}

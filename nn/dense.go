@@ -63,7 +63,7 @@ func (d *dense) backward(dx, dy, x, _ []float32, n int, params bool) {
 	g := kernel.Of(dy, n, d.out)
 	if params {
 		kernel.Gemm(kernel.Of(d.dw, d.out, d.in), g.T(), kernel.Of(x, n, d.in), kernel.Epilogue{Add: true})
-		addColumns(d.db, dy)
+		addRows(d.db, dy)
 	}
 	if dx != nil {
 		kernel.Gemm(kernel.Of(dx, n, d.in), g, kernel.Of(d.w, d.out, d.in), kernel.Epilogue{})
@@ -87,23 +87,8 @@ func (d *dense) copy() *dense {
 	}
 }
 
-// addColumns adds to sums the columns of rows of its length, four rows at a time.
-func addColumns(sums, rows []float32) {
-	n := len(sums)
-	for len(rows) >= 4*n {
-		r0, r1, r2, r3 := rows[:n], rows[n:2*n], rows[2*n:3*n], rows[3*n:4*n]
-		for j := range sums {
-			sums[j] += (r0[j] + r1[j]) + (r2[j] + r3[j])
-		}
-		rows = rows[4*n:]
-	}
-	for len(rows) >= n {
-		for j, v := range rows[:n] {
-			sums[j] += v
-		}
-		rows = rows[n:]
-	}
-}
+// addRows adds to sums the rows of its length.
+func addRows(sums, rows []float32) { kernel.AddRows(sums, rows, len(rows)/len(sums), len(sums)) }
 
 func resize(s []float32, n int) []float32 {
 	if cap(s) < n {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/nn/kernel"
 )
 
 // Embedding makes a network class-conditional: a record has, after its own
@@ -82,7 +84,7 @@ func (e *embedding) backward(dx, dy, x, _ []float32, n int, params bool) {
 		for p := range e.pixels {
 			pixel := dy[i*e.out()+p*(e.own+e.width):][:e.own+e.width]
 			if params && row != nil {
-				addTo(row[p*e.width:(p+1)*e.width], pixel[e.own:])
+				kernel.AddScaled(row[p*e.width:(p+1)*e.width], pixel[e.own:], 1)
 			}
 			if dx != nil {
 				copy(dx[i*e.in()+p*e.own:][:e.own], pixel)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
 // EnsembleSpec describes many equal class-conditional discriminators.
@@ -31,13 +32,17 @@ func (s EnsembleSpec) Size() int {
 
 // Ensemble holds the models of a spec, one network per model and class, with
 // their optimizer. Model i's parameters of class c are contiguous:
-// [hidden x features weights, hidden biases, hidden output weights, bias], or
-// [features weights, bias] without a hidden layer.
+// [features x hidden weights, hidden biases, hidden output weights, bias], or
+// [features weights, bias] without a hidden layer. It is not safe for concurrent
+// use.
 type Ensemble struct {
 	spec    EnsembleSpec
 	size    int // spec.Size()
 	w, m, v []float32
 	steps   int
+	// byClass are records sorted by their class, for the length of a call.
+	byClass [][]float32
+	workers []*trainer
 }
 
 // Examples holds the real records of one model by class: ByClass[c] has shape
@@ -94,8 +99,7 @@ func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, st
 	if steps < 1 || batch < 1 {
 		return fmt.Errorf("nn: train with %d steps of %d records, want at least 1 of each", steps, batch)
 	}
-	byClass, err := e.split(generated, classes)
-	if err != nil {
+	if err := e.split(generated, classes); err != nil {
 		return err
 	}
 	for i, r := range real {
@@ -108,20 +112,31 @@ func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, st
 			}
 		}
 	}
-	start := e.steps
-	e.eachModel(func(i int, t *trainer) {
-		for c := range s.Classes {
-			if len(real[i].ByClass[c]) == 0 || len(byClass[c]) == 0 {
-				continue
-			}
-			rng := rand.New(rand.NewPCG(s.Seed^uint64(start)<<20, uint64(i*s.Classes+c)))
-			for k := range steps {
-				t.step(e.params(e.w, i, c), e.params(e.m, i, c), e.params(e.v, i, c), start+k+1, real[i].ByClass[c], byClass[c], batch, rng)
-			}
+	if workers := e.crew(); workers > 1 {
+		e.parallel(workers, func(i int, t *trainer) { e.train(t, i, real[i], steps, batch) })
+	} else {
+		for i := range s.Models {
+			e.train(e.workers[0], i, real[i], steps, batch)
 		}
-	})
+	}
 	e.steps += steps
 	return nil
+}
+
+// train takes the steps of one model. Its random numbers depend on nothing but
+// model, class and the steps taken so far.
+func (e *Ensemble) train(t *trainer, model int, real Examples, steps, batch int) {
+	s := e.spec
+	for c := range s.Classes {
+		if len(real.ByClass[c]) == 0 || len(e.byClass[c]) == 0 {
+			continue
+		}
+		t.pcg.Seed(s.Seed^uint64(e.steps)<<20, uint64(model*s.Classes+c))
+		w, m, v := e.params(e.w, model, c), e.params(e.m, model, c), e.params(e.v, model, c)
+		for k := range steps {
+			t.step(w, m, v, e.steps+k+1, real.ByClass[c], e.byClass[c], batch)
+		}
+	}
 }
 
 // Score writes every model's score of every record to out, shape [models,
@@ -131,24 +146,40 @@ func (e *Ensemble) Score(out, x []float32, classes []int) error {
 	if len(x) != n*s.Features || len(out) != n*s.Models {
 		return fmt.Errorf("nn: score got %d values and room for %d scores of %d records", len(x), len(out), n)
 	}
-	for _, c := range classes {
-		if c < 0 || c >= s.Classes {
-			return fmt.Errorf("nn: class %d of %d", c, s.Classes)
+	if err := e.split(x, classes); err != nil {
+		return err
+	}
+	e.parallel(e.crew(), func(i int, t *trainer) { e.score(t, i, out[i*n:(i+1)*n], classes) })
+	return nil
+}
+
+// score evaluates one model on the records in byClass, class by class and block
+// by block, and puts the scores in the order of classes.
+func (e *Ensemble) score(t *trainer, model int, out []float32, classes []int) {
+	f := e.spec.Features
+	for c, rows := range e.byClass {
+		w, next, have := e.params(e.w, model, c), 0, t.out[:0]
+		for i, class := range classes {
+			if class != c {
+				continue
+			}
+			if next == len(have) {
+				k := min(blockRows, len(rows)/f)
+				next, have = 0, t.out[:k]
+				t.scores(have, w, rows[:k*f])
+				rows = rows[k*f:]
+			}
+			out[i] = have[next]
+			next++
 		}
 	}
-	e.eachModel(func(i int, t *trainer) {
-		for j, c := range classes {
-			out[i*n+j] = t.score(e.params(e.w, i, c), x[j*s.Features:(j+1)*s.Features])
-		}
-	})
-	return nil
 }
 
 // State lists the ensemble's tensors for a checkpoint; Steps and SetSteps go
 // with it.
 func (e *Ensemble) State() []Param {
 	shape := []int{e.spec.Models, e.spec.Classes, e.size}
-	return []Param{{Name: "weights", Shape: shape, Value: e.w}, {Name: "m", Shape: shape, Value: e.m}, {Name: "v", Shape: shape, Value: e.v}}
+	return []Param{{Name: "parameters", Shape: shape, Value: e.w}, {Name: "m", Shape: shape, Value: e.m}, {Name: "v", Shape: shape, Value: e.v}}
 }
 
 // Steps returns the number of optimizer steps taken by each model.
@@ -158,41 +189,56 @@ func (e *Ensemble) Steps() int { return e.steps }
 func (e *Ensemble) SetSteps(n int) { e.steps = n }
 
 // split copies the records of each class together.
-func (e *Ensemble) split(x []float32, classes []int) ([][]float32, error) {
+func (e *Ensemble) split(x []float32, classes []int) error {
 	f := e.spec.Features
 	if len(x) != len(classes)*f {
-		return nil, fmt.Errorf("nn: %d values for %d records of %d features", len(x), len(classes), f)
+		return fmt.Errorf("nn: %d values for %d records of %d features", len(x), len(classes), f)
 	}
-	out := make([][]float32, e.spec.Classes)
+	if e.byClass == nil {
+		e.byClass = make([][]float32, e.spec.Classes)
+	}
+	for c := range e.byClass {
+		e.byClass[c] = e.byClass[c][:0]
+	}
 	for i, c := range classes {
 		if c < 0 || c >= e.spec.Classes {
-			return nil, fmt.Errorf("nn: class %d of %d", c, e.spec.Classes)
+			return fmt.Errorf("nn: class %d of %d", c, e.spec.Classes)
 		}
-		out[c] = append(out[c], x[i*f:(i+1)*f]...)
+		e.byClass[c] = append(e.byClass[c], x[i*f:(i+1)*f]...)
 	}
-	return out, nil
+	return nil
 }
 
-// eachModel runs f for every model on all processors. Models do not share
-// state, so the result does not depend on the schedule.
-func (e *Ensemble) eachModel(f func(model int, t *trainer)) {
-	const chunk = 16
-	workers := min(runtime.GOMAXPROCS(0), (e.spec.Models+chunk-1)/chunk)
-	next := make(chan int)
+// chunk is how many models a worker takes at once.
+const chunk = 16
+
+// crew makes a trainer for each worker that can be of use, and returns their
+// number.
+func (e *Ensemble) crew() int {
+	n := min(runtime.GOMAXPROCS(0), (e.spec.Models+chunk-1)/chunk)
+	for len(e.workers) < n {
+		e.workers = append(e.workers, newTrainer(e.spec))
+	}
+	return n
+}
+
+// parallel runs f for every model. Models do not share state, so the result does
+// not depend on the schedule.
+func (e *Ensemble) parallel(workers int, f func(model int, t *trainer)) {
+	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range workers {
+	for _, t := range e.workers[:workers] {
 		wg.Go(func() {
-			t := newTrainer(e.spec, e.size)
-			for lo := range next {
+			for {
+				lo := int(next.Add(chunk)) - chunk
+				if lo >= e.spec.Models {
+					return
+				}
 				for i := lo; i < min(lo+chunk, e.spec.Models); i++ {
 					f(i, t)
 				}
 			}
 		})
 	}
-	for lo := 0; lo < e.spec.Models; lo += chunk {
-		next <- lo
-	}
-	close(next)
 	wg.Wait()
 }

@@ -77,7 +77,7 @@ func TestTrainerGradientAgreesWithCentralDifferences(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rng := rand.New(rand.NewPCG(9, 10))
+			rng := rand.New(rand.NewPCG(9, 11)) // no activation within a difference of its kink
 			for i := range e.w {
 				e.w[i] = float32(rng.NormFloat64())
 			}
@@ -88,24 +88,30 @@ func TestTrainerGradientAgreesWithCentralDifferences(t *testing.T) {
 			for i := range generated {
 				generated[i] = float32(rng.NormFloat64())
 			}
-			tr := newTrainer(spec, e.size)
+			tr := newTrainer(spec)
 			at := func() float64 {
 				var v float64
 				for i := range 5 {
-					v += 0.5 / 5 * math.Log1p(math.Exp(-float64(tr.score(e.w, real[3*i:3*i+3]))))
+					v += 0.5 / 5 * math.Log1p(math.Exp(-float64(scoreOf(tr, e.w, real[3*i:3*i+3]))))
 				}
 				for i := range 4 {
-					v += 0.5 / 4 * math.Log1p(math.Exp(float64(tr.score(e.w, generated[3*i:3*i+3]))))
+					v += 0.5 / 4 * math.Log1p(math.Exp(float64(scoreOf(tr, e.w, generated[3*i:3*i+3]))))
 				}
 				return v
 			}
-			tr.accumulate(e.w, real, 100, -1, rng)
-			tr.accumulate(e.w, generated, 100, 1, rng)
+			tr.accumulate(e.w, real, 100, -1)
+			tr.accumulate(e.w, generated, 100, 1)
 			for i, g := range tr.grad {
 				near(t, "parameter", float64(g), numeric(e.w, i, at))
 			}
 		})
 	}
+}
+
+// scoreOf evaluates one network on one record.
+func scoreOf(t *trainer, w, x []float32) float32 {
+	t.scores(t.out[:1], w, x)
+	return t.out[0]
 }
 
 func TestEnsembleIsTheSameWhateverGOMAXPROCS(t *testing.T) {

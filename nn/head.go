@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/nn/kernel"
 )
 
 // HeadKind is the type of an output head.
@@ -171,17 +173,4 @@ func softmaxBackward(g, y []float32, scale float32) {
 	}
 }
 
-func softmax(x []float32) {
-	top := x[0]
-	for _, v := range x[1:] {
-		top = max(top, v)
-	}
-	var sum float32
-	for i, v := range x {
-		x[i] = float32(math.Exp(float64(v - top)))
-		sum += x[i]
-	}
-	for i := range x {
-		x[i] /= sum
-	}
-}
+func softmax(x []float32) { kernel.Softmax(x, 1, len(x)) }

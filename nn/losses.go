@@ -1,6 +1,10 @@
 package nn
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/nn/kernel"
+)
 
 // The losses of a critic that gives each of n records one score. Each returns
 // the loss and writes its gradient by the scores to grad, of equal length. A
@@ -22,8 +26,10 @@ func Logistic(grad, scores []float32, real bool) float64 {
 	var sum float64
 	for i, s := range scores[:len(grad)] {
 		sum += softplus(float64(sign * s))
-		grad[i] = sign * fastSigmoid(sign*s) / n
+		grad[i] = sign * s
 	}
+	kernel.Sigmoid(grad, grad)
+	kernel.Scale(grad, sign/n)
 	return mean(sum, len(scores))
 }
 

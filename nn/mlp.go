@@ -3,6 +3,8 @@ package nn
 import (
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/nn/kernel"
 )
 
 // MLP is a dense network with leaky rectifiers between its layers and a linear
@@ -74,7 +76,7 @@ func (m *MLP) Backward(dout []float32, params, input bool) []float32 {
 		}
 		l.backward(dx, dy, m.acts[i], nil, m.n, params)
 		if i > 0 {
-			leakBackward(dx, dx, m.acts[i], leak)
+			kernel.LeakyReLUGrad(dx, dx, m.acts[i], leak)
 		}
 		dy = dx
 	}

@@ -1,6 +1,10 @@
 package nn
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/nn/kernel"
+)
 
 // patches says how an image is covered by square patches: position (i, j) sees
 // kernel x kernel pixels from (i*stride-pad, j*stride-pad) on. Pixels outside
@@ -75,27 +79,8 @@ func (p patches) scatter(image, cols []float32) {
 				if y < 0 || y >= p.of.Height || lo >= hi {
 					continue
 				}
-				addTo(image[(y*p.of.Width+at+lo)*c:(y*p.of.Width+at+hi)*c], row[lo*c:hi*c])
+				kernel.AddScaled(image[(y*p.of.Width+at+lo)*c:(y*p.of.Width+at+hi)*c], row[lo*c:hi*c], 1)
 			}
 		}
-	}
-}
-
-// addTo adds src to dst, of equal length.
-func addTo(dst, src []float32) {
-	for len(src) >= 8 && len(dst) >= 8 {
-		d, s := (*[8]float32)(dst), (*[8]float32)(src)
-		d[0] += s[0]
-		d[1] += s[1]
-		d[2] += s[2]
-		d[3] += s[3]
-		d[4] += s[4]
-		d[5] += s[5]
-		d[6] += s[6]
-		d[7] += s[7]
-		dst, src = dst[8:], src[8:]
-	}
-	for i, v := range src {
-		dst[i] += v
 	}
 }

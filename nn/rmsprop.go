@@ -1,5 +1,7 @@
 package nn
 
+import "github.com/conclave-dp/conclave/nn/kernel"
+
 // RMSprop divides gradients by the root of the moving average of their squares
 // (Tieleman and Hinton 2012), with decoupled weight decay:
 // v = Memory v + (1-Memory) g^2, w = (1 - Rate Decay) w - Rate g / (sqrt(v) + Epsilon).
@@ -19,13 +21,9 @@ func NewRMSprop(params []Param, rate float64) *RMSprop {
 // Step moves the parameters against their gradients and clears these.
 func (r *RMSprop) Step() {
 	r.step++
-	rate, memory, eps, keep := float32(r.Rate), float32(r.Memory), float32(r.Epsilon), float32(1-r.Rate*r.Decay)
+	step := kernel.RMSPropStep{Rate: r.Rate, Beta: r.Memory, Epsilon: r.Epsilon, Decay: r.Decay}
 	for i, p := range r.params {
-		v, w := r.v[i], p.Value
-		for j, g := range p.Grad {
-			v[j] = memory*v[j] + (1-memory)*g*g
-			w[j] = keep*w[j] - rate*g/(sqrt32(v[j])+eps)
-		}
+		kernel.RMSProp(p.Value, r.v[i], p.Grad, step)
 		clear(p.Grad)
 	}
 }

@@ -1,5 +1,7 @@
 package nn
 
+import "github.com/conclave-dp/conclave/nn/kernel"
+
 // SGD is gradient descent with momentum (0 for none) and decoupled weight decay:
 // m = Momentum m + g, w = (1 - Rate Decay) w - Rate m.
 type SGD struct {
@@ -18,13 +20,9 @@ func NewSGD(params []Param, rate float64) *SGD {
 // Step moves the parameters against their gradients and clears these.
 func (s *SGD) Step() {
 	s.step++
-	rate, momentum, keep := float32(s.Rate), float32(s.Momentum), float32(1-s.Rate*s.Decay)
+	step := kernel.SGDStep{Rate: s.Rate, Momentum: s.Momentum, Decay: s.Decay}
 	for i, p := range s.params {
-		m, w := s.m[i], p.Value
-		for j, g := range p.Grad {
-			m[j] = momentum*m[j] + g
-			w[j] = keep*w[j] - rate*m[j]
-		}
+		kernel.SGD(p.Value, s.m[i], p.Grad, step)
 		clear(p.Grad)
 	}
 }

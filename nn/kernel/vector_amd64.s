@@ -1107,6 +1107,422 @@ done9:
 	VZEROUPPER
 	RET
 
+// func rowDots512(y *float32, x *float32, w *float32, rows int, cols int, bias float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·rowDots512(SB), NOSPLIT, $0-44
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         w+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	VBROADCASTSS bias+40(FP), Z0
+	MOVQ         SI, DI
+	SHLQ         $0x02, DI
+
+rows1:
+	CMPQ   BX, $0x04
+	JLT    row2
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	LEAQ   (CX)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), R10
+	XORL   R11, R11
+	MOVQ   SI, R12
+	ANDQ   $-16, R12
+	JZ     tail5
+
+loop4:
+	VMOVUPS     (DX)(R11*4), Z5
+	VFMADD231PS (CX)(R11*4), Z5, Z1
+	VFMADD231PS (R8)(R11*4), Z5, Z2
+	VFMADD231PS (R9)(R11*4), Z5, Z3
+	VFMADD231PS (R10)(R11*4), Z5, Z4
+	ADDQ        $0x10, R11
+	CMPQ        R11, R12
+	JB          loop4
+
+tail5:
+	MOVQ        SI, R12
+	SUBQ        R11, R12
+	JZ          done6
+	MOVL        $0xffffffff, R13
+	BZHIL       R12, R13, R13
+	KMOVW       R13, K1
+	VMOVUPS.Z   (DX)(R11*4), K1, Z5
+	VMOVUPS.Z   (CX)(R11*4), K1, Z6
+	VFMADD231PS Z6, Z5, Z1
+	VMOVUPS.Z   (R8)(R11*4), K1, Z6
+	VFMADD231PS Z6, Z5, Z2
+	VMOVUPS.Z   (R9)(R11*4), K1, Z6
+	VFMADD231PS Z6, Z5, Z3
+	VMOVUPS.Z   (R10)(R11*4), K1, Z6
+	VFMADD231PS Z6, Z5, Z4
+
+done6:
+	VSHUFF64X2 $0x4e, Z1, Z1, Z5
+	VADDPS     Z5, Z1, Z1
+	VSHUFF64X2 $0xb1, Z1, Z1, Z5
+	VADDPS     Z5, Z1, Z1
+	VPERMILPS  $0x4e, Z1, Z5
+	VADDPS     Z5, Z1, Z1
+	VPERMILPS  $0xb1, Z1, Z5
+	VADDPS     Z5, Z1, Z1
+	VADDPS     Z0, Z1, Z1
+	VMOVSS     X1, (AX)
+	VSHUFF64X2 $0x4e, Z2, Z2, Z1
+	VADDPS     Z1, Z2, Z2
+	VSHUFF64X2 $0xb1, Z2, Z2, Z1
+	VADDPS     Z1, Z2, Z2
+	VPERMILPS  $0x4e, Z2, Z1
+	VADDPS     Z1, Z2, Z2
+	VPERMILPS  $0xb1, Z2, Z1
+	VADDPS     Z1, Z2, Z2
+	VADDPS     Z0, Z2, Z2
+	VMOVSS     X2, 4(AX)
+	VSHUFF64X2 $0x4e, Z3, Z3, Z1
+	VADDPS     Z1, Z3, Z3
+	VSHUFF64X2 $0xb1, Z3, Z3, Z1
+	VADDPS     Z1, Z3, Z3
+	VPERMILPS  $0x4e, Z3, Z1
+	VADDPS     Z1, Z3, Z3
+	VPERMILPS  $0xb1, Z3, Z1
+	VADDPS     Z1, Z3, Z3
+	VADDPS     Z0, Z3, Z3
+	VMOVSS     X3, 8(AX)
+	VSHUFF64X2 $0x4e, Z4, Z4, Z1
+	VADDPS     Z1, Z4, Z4
+	VSHUFF64X2 $0xb1, Z4, Z4, Z1
+	VADDPS     Z1, Z4, Z4
+	VPERMILPS  $0x4e, Z4, Z1
+	VADDPS     Z1, Z4, Z4
+	VPERMILPS  $0xb1, Z4, Z1
+	VADDPS     Z1, Z4, Z4
+	VADDPS     Z0, Z4, Z4
+	VMOVSS     X4, 12(AX)
+	LEAQ       (R10)(DI*1), CX
+	ADDQ       $0x10, AX
+	SUBQ       $0x04, BX
+	JMP        rows1
+
+row2:
+	CMPQ   BX, $0x01
+	JLT    finished3
+	VXORPS Z1, Z1, Z1
+	XORL   R8, R8
+	MOVQ   SI, R9
+	ANDQ   $-16, R9
+	JZ     tail8
+
+loop7:
+	VMOVUPS     (DX)(R8*4), Z2
+	VFMADD231PS (CX)(R8*4), Z2, Z1
+	ADDQ        $0x10, R8
+	CMPQ        R8, R9
+	JB          loop7
+
+tail8:
+	MOVQ        SI, R9
+	SUBQ        R8, R9
+	JZ          done9
+	MOVL        $0xffffffff, R10
+	BZHIL       R9, R10, R10
+	KMOVW       R10, K1
+	VMOVUPS.Z   (DX)(R8*4), K1, Z2
+	VMOVUPS.Z   (CX)(R8*4), K1, Z3
+	VFMADD231PS Z3, Z2, Z1
+
+done9:
+	VSHUFF64X2 $0x4e, Z1, Z1, Z2
+	VADDPS     Z2, Z1, Z1
+	VSHUFF64X2 $0xb1, Z1, Z1, Z2
+	VADDPS     Z2, Z1, Z1
+	VPERMILPS  $0x4e, Z1, Z2
+	VADDPS     Z2, Z1, Z1
+	VPERMILPS  $0xb1, Z1, Z2
+	VADDPS     Z2, Z1, Z1
+	VADDPS     Z0, Z1, Z1
+	VMOVSS     X1, (AX)
+	LEAQ       (CX)(DI*1), CX
+	ADDQ       $0x04, AX
+	SUBQ       $0x01, BX
+	JMP        row2
+
+finished3:
+	VZEROUPPER
+	RET
+
+// func addWeightedRows512(dst *float32, x *float32, d *float32, rows int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·addWeightedRows512(SB), NOSPLIT, $0-40
+	MOVQ cols+32(FP), AX
+	XORL CX, CX
+	MOVQ AX, DX
+	ANDQ $-16, DX
+	JZ   tail2
+
+loop1:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	MOVQ   x+8(FP), DI
+	MOVQ   d+16(FP), R8
+	MOVQ   rows+24(FP), R9
+	MOVQ   CX, BX
+	SHLQ   $0x02, BX
+	MOVQ   cols+32(FP), SI
+	SHLQ   $0x02, SI
+
+pairs4:
+	CMPQ         R9, $0x02
+	JLT          last5
+	VBROADCASTSS (R8), Z2
+	VFMADD231PS  (DI)(BX*1), Z2, Z0
+	ADDQ         SI, BX
+	ADDQ         $0x04, R8
+	VBROADCASTSS (R8), Z2
+	VFMADD231PS  (DI)(BX*1), Z2, Z1
+	ADDQ         SI, BX
+	ADDQ         $0x04, R8
+	SUBQ         $0x02, R9
+	JMP          pairs4
+
+last5:
+	CMPQ         R9, $0x01
+	JLT          bottom6
+	VBROADCASTSS (R8), Z2
+	VFMADD231PS  (DI)(BX*1), Z2, Z0
+	ADDQ         SI, BX
+	ADDQ         $0x04, R8
+
+bottom6:
+	MOVQ    dst+0(FP), BX
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS (BX)(CX*4), Z1
+	VADDPS  Z0, Z1, Z1
+	VMOVUPS Z1, (BX)(CX*4)
+	ADDQ    $0x10, CX
+	CMPQ    CX, DX
+	JB      loop1
+
+tail2:
+	SUBQ   CX, AX
+	JZ     done3
+	MOVL   $0xffffffff, DX
+	BZHIL  AX, DX, DX
+	KMOVW  DX, K1
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	MOVQ   x+8(FP), BX
+	MOVQ   d+16(FP), SI
+	MOVQ   rows+24(FP), DI
+	MOVQ   CX, AX
+	SHLQ   $0x02, AX
+	MOVQ   cols+32(FP), DX
+	SHLQ   $0x02, DX
+
+pairs7:
+	CMPQ         DI, $0x02
+	JLT          last8
+	VBROADCASTSS (SI), Z2
+	VMOVUPS.Z    (BX)(AX*1), K1, Z3
+	VFMADD231PS  Z3, Z2, Z0
+	ADDQ         DX, AX
+	ADDQ         $0x04, SI
+	VBROADCASTSS (SI), Z2
+	VMOVUPS.Z    (BX)(AX*1), K1, Z3
+	VFMADD231PS  Z3, Z2, Z1
+	ADDQ         DX, AX
+	ADDQ         $0x04, SI
+	SUBQ         $0x02, DI
+	JMP          pairs7
+
+last8:
+	CMPQ         DI, $0x01
+	JLT          bottom9
+	VBROADCASTSS (SI), Z2
+	VMOVUPS.Z    (BX)(AX*1), K1, Z3
+	VFMADD231PS  Z3, Z2, Z0
+	ADDQ         DX, AX
+	ADDQ         $0x04, SI
+
+bottom9:
+	MOVQ      dst+0(FP), AX
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (AX)(CX*4), K1, Z1
+	VADDPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)(CX*4)
+
+done3:
+	VZEROUPPER
+	RET
+
+// func unitGrad512(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int, slope float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·unitGrad512(SB), NOSPLIT, $0-68
+	VBROADCASTSS slope+64(FP), Z0
+	VBROADCASTSS vectorConstants<>+1152(SB), Z1
+	MOVQ         cols+56(FP), AX
+	XORL         CX, CX
+	MOVQ         AX, DX
+	ANDQ         $-16, DX
+	JZ           tail2
+
+loop1:
+	MOVQ    w+24(FP), BX
+	VMOVUPS (BX)(CX*4), Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	MOVQ    dx+0(FP), BX
+	MOVQ    x+8(FP), R8
+	MOVQ    d+16(FP), R9
+	MOVQ    rows+48(FP), R10
+	MOVQ    CX, SI
+	SHLQ    $0x02, SI
+	MOVQ    cols+56(FP), DI
+	SHLQ    $0x02, DI
+
+pairs4:
+	CMPQ         R10, $0x02
+	JLT          last5
+	VBROADCASTSS (R9), Z7
+	VMOVUPS      (R8)(SI*1), Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VMULPS       Z2, Z7, Z7
+	VMULPS       Z0, Z7, Z9
+	VCMPPS       $0x11, Z1, Z8, K1
+	VBLENDMPS    Z9, Z7, K1, Z10
+	VADDPS       Z10, Z5, Z5
+	VMOVUPS      Z10, (BX)(SI*1)
+	ADDQ         DI, SI
+	ADDQ         $0x04, R9
+	VBROADCASTSS (R9), Z7
+	VMOVUPS      (R8)(SI*1), Z8
+	VFMADD231PS  Z8, Z7, Z4
+	VMULPS       Z2, Z7, Z7
+	VMULPS       Z0, Z7, Z9
+	VCMPPS       $0x11, Z1, Z8, K1
+	VBLENDMPS    Z9, Z7, K1, Z11
+	VADDPS       Z11, Z6, Z6
+	VMOVUPS      Z11, (BX)(SI*1)
+	ADDQ         DI, SI
+	ADDQ         $0x04, R9
+	SUBQ         $0x02, R10
+	JMP          pairs4
+
+last5:
+	CMPQ         R10, $0x01
+	JLT          bottom6
+	VBROADCASTSS (R9), Z7
+	VMOVUPS      (R8)(SI*1), Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VMULPS       Z2, Z7, Z7
+	VMULPS       Z0, Z7, Z2
+	VCMPPS       $0x11, Z1, Z8, K1
+	VBLENDMPS    Z2, Z7, K1, Z12
+	VADDPS       Z12, Z5, Z5
+	VMOVUPS      Z12, (BX)(SI*1)
+	ADDQ         DI, SI
+	ADDQ         $0x04, R9
+
+bottom6:
+	MOVQ    gw+32(FP), BX
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS (BX)(CX*4), Z2
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS Z2, (BX)(CX*4)
+	MOVQ    gb+40(FP), BX
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS (BX)(CX*4), Z2
+	VADDPS  Z5, Z2, Z2
+	VMOVUPS Z2, (BX)(CX*4)
+	ADDQ    $0x10, CX
+	CMPQ    CX, DX
+	JB      loop1
+
+tail2:
+	SUBQ      CX, AX
+	JZ        done3
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, DX
+	KMOVW     DX, K1
+	MOVQ      w+24(FP), AX
+	VMOVUPS.Z (AX)(CX*4), K1, Z2
+	VXORPS    Z3, Z3, Z3
+	VXORPS    Z4, Z4, Z4
+	VXORPS    Z5, Z5, Z5
+	VXORPS    Z6, Z6, Z6
+	MOVQ      dx+0(FP), AX
+	MOVQ      x+8(FP), SI
+	MOVQ      d+16(FP), DI
+	MOVQ      rows+48(FP), R8
+	MOVQ      CX, DX
+	SHLQ      $0x02, DX
+	MOVQ      cols+56(FP), BX
+	SHLQ      $0x02, BX
+
+pairs7:
+	CMPQ         R8, $0x02
+	JLT          last8
+	VBROADCASTSS (DI), Z7
+	VMOVUPS.Z    (SI)(DX*1), K1, Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VMULPS       Z2, Z7, Z7
+	VMULPS       Z0, Z7, Z9
+	VCMPPS       $0x11, Z1, Z8, K2
+	VBLENDMPS    Z9, Z7, K2, Z13
+	VADDPS       Z13, Z5, Z5
+	VMOVUPS      Z13, K1, (AX)(DX*1)
+	ADDQ         BX, DX
+	ADDQ         $0x04, DI
+	VBROADCASTSS (DI), Z7
+	VMOVUPS.Z    (SI)(DX*1), K1, Z8
+	VFMADD231PS  Z8, Z7, Z4
+	VMULPS       Z2, Z7, Z7
+	VMULPS       Z0, Z7, Z9
+	VCMPPS       $0x11, Z1, Z8, K2
+	VBLENDMPS    Z9, Z7, K2, Z14
+	VADDPS       Z14, Z6, Z6
+	VMOVUPS      Z14, K1, (AX)(DX*1)
+	ADDQ         BX, DX
+	ADDQ         $0x04, DI
+	SUBQ         $0x02, R8
+	JMP          pairs7
+
+last8:
+	CMPQ         R8, $0x01
+	JLT          bottom9
+	VBROADCASTSS (DI), Z7
+	VMOVUPS.Z    (SI)(DX*1), K1, Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VMULPS       Z2, Z7, Z7
+	VMULPS       Z0, Z7, Z0
+	VCMPPS       $0x11, Z1, Z8, K2
+	VBLENDMPS    Z0, Z7, K2, Z15
+	VADDPS       Z15, Z5, Z5
+	VMOVUPS      Z15, K1, (AX)(DX*1)
+	ADDQ         BX, DX
+	ADDQ         $0x04, DI
+
+bottom9:
+	MOVQ      gw+32(FP), AX
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS.Z (AX)(CX*4), K1, Z0
+	VADDPS    Z3, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(CX*4)
+	MOVQ      gb+40(FP), AX
+	VADDPS    Z6, Z5, Z5
+	VMOVUPS.Z (AX)(CX*4), K1, Z0
+	VADDPS    Z5, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(CX*4)
+
+done3:
+	VZEROUPPER
+	RET
+
 // func adam512(w *float32, m *float32, v *float32, grad *float32, n int, c *[8]float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·adam512(SB), NOSPLIT, $0-48
@@ -2426,6 +2842,412 @@ summed16:
 	VMASKMOVPS Y2, Y0, (AX)(CX*4)
 
 done9:
+	VZEROUPPER
+	RET
+
+// func rowDots256(y *float32, x *float32, w *float32, rows int, cols int, bias float32)
+// Requires: AVX, FMA3
+TEXT ·rowDots256(SB), NOSPLIT, $0-44
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         w+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	VBROADCASTSS bias+40(FP), Y0
+	MOVQ         SI, DI
+	SHLQ         $0x02, DI
+
+rows1:
+	CMPQ   BX, $0x04
+	JLT    row2
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	LEAQ   (CX)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), R10
+	XORL   R11, R11
+	MOVQ   SI, R12
+	ANDQ   $-8, R12
+	JZ     tail5
+
+loop4:
+	VMOVUPS     (DX)(R11*4), Y5
+	VFMADD231PS (CX)(R11*4), Y5, Y1
+	VFMADD231PS (R8)(R11*4), Y5, Y2
+	VFMADD231PS (R9)(R11*4), Y5, Y3
+	VFMADD231PS (R10)(R11*4), Y5, Y4
+	ADDQ        $0x08, R11
+	CMPQ        R11, R12
+	JB          loop4
+
+tail5:
+	MOVQ        SI, R12
+	SUBQ        R11, R12
+	JZ          done6
+	LEAQ        vectorConstants<>+32(SB), R13
+	NEGQ        R12
+	VMOVUPS     (R13)(R12*4), Y5
+	VMASKMOVPS  (DX)(R11*4), Y5, Y6
+	VMASKMOVPS  (CX)(R11*4), Y5, Y7
+	VFMADD231PS Y7, Y6, Y1
+	VMASKMOVPS  (R8)(R11*4), Y5, Y7
+	VFMADD231PS Y7, Y6, Y2
+	VMASKMOVPS  (R9)(R11*4), Y5, Y7
+	VFMADD231PS Y7, Y6, Y3
+	VMASKMOVPS  (R10)(R11*4), Y5, Y5
+	VFMADD231PS Y5, Y6, Y4
+
+done6:
+	VPERM2F128 $0x01, Y1, Y1, Y5
+	VADDPS     Y5, Y1, Y1
+	VPERMILPS  $0x4e, Y1, Y5
+	VADDPS     Y5, Y1, Y1
+	VPERMILPS  $0xb1, Y1, Y5
+	VADDPS     Y5, Y1, Y1
+	VADDPS     Y0, Y1, Y1
+	VMOVSS     X1, (AX)
+	VPERM2F128 $0x01, Y2, Y2, Y1
+	VADDPS     Y1, Y2, Y2
+	VPERMILPS  $0x4e, Y2, Y1
+	VADDPS     Y1, Y2, Y2
+	VPERMILPS  $0xb1, Y2, Y1
+	VADDPS     Y1, Y2, Y2
+	VADDPS     Y0, Y2, Y2
+	VMOVSS     X2, 4(AX)
+	VPERM2F128 $0x01, Y3, Y3, Y1
+	VADDPS     Y1, Y3, Y3
+	VPERMILPS  $0x4e, Y3, Y1
+	VADDPS     Y1, Y3, Y3
+	VPERMILPS  $0xb1, Y3, Y1
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVSS     X3, 8(AX)
+	VPERM2F128 $0x01, Y4, Y4, Y1
+	VADDPS     Y1, Y4, Y4
+	VPERMILPS  $0x4e, Y4, Y1
+	VADDPS     Y1, Y4, Y4
+	VPERMILPS  $0xb1, Y4, Y1
+	VADDPS     Y1, Y4, Y4
+	VADDPS     Y0, Y4, Y4
+	VMOVSS     X4, 12(AX)
+	LEAQ       (R10)(DI*1), CX
+	ADDQ       $0x10, AX
+	SUBQ       $0x04, BX
+	JMP        rows1
+
+row2:
+	CMPQ   BX, $0x01
+	JLT    finished3
+	VXORPS Y1, Y1, Y1
+	XORL   R8, R8
+	MOVQ   SI, R9
+	ANDQ   $-8, R9
+	JZ     tail8
+
+loop7:
+	VMOVUPS     (DX)(R8*4), Y2
+	VFMADD231PS (CX)(R8*4), Y2, Y1
+	ADDQ        $0x08, R8
+	CMPQ        R8, R9
+	JB          loop7
+
+tail8:
+	MOVQ        SI, R9
+	SUBQ        R8, R9
+	JZ          done9
+	LEAQ        vectorConstants<>+32(SB), R10
+	NEGQ        R9
+	VMOVUPS     (R10)(R9*4), Y2
+	VMASKMOVPS  (DX)(R8*4), Y2, Y3
+	VMASKMOVPS  (CX)(R8*4), Y2, Y2
+	VFMADD231PS Y2, Y3, Y1
+
+done9:
+	VPERM2F128 $0x01, Y1, Y1, Y2
+	VADDPS     Y2, Y1, Y1
+	VPERMILPS  $0x4e, Y1, Y2
+	VADDPS     Y2, Y1, Y1
+	VPERMILPS  $0xb1, Y1, Y2
+	VADDPS     Y2, Y1, Y1
+	VADDPS     Y0, Y1, Y1
+	VMOVSS     X1, (AX)
+	LEAQ       (CX)(DI*1), CX
+	ADDQ       $0x04, AX
+	SUBQ       $0x01, BX
+	JMP        row2
+
+finished3:
+	VZEROUPPER
+	RET
+
+// func addWeightedRows256(dst *float32, x *float32, d *float32, rows int, cols int)
+// Requires: AVX, FMA3
+TEXT ·addWeightedRows256(SB), NOSPLIT, $0-40
+	MOVQ cols+32(FP), AX
+	XORL CX, CX
+	MOVQ AX, DX
+	ANDQ $-8, DX
+	JZ   tail2
+
+loop1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   x+8(FP), DI
+	MOVQ   d+16(FP), R8
+	MOVQ   rows+24(FP), R9
+	MOVQ   CX, BX
+	SHLQ   $0x02, BX
+	MOVQ   cols+32(FP), SI
+	SHLQ   $0x02, SI
+
+pairs4:
+	CMPQ         R9, $0x02
+	JLT          last5
+	VBROADCASTSS (R8), Y2
+	VFMADD231PS  (DI)(BX*1), Y2, Y0
+	ADDQ         SI, BX
+	ADDQ         $0x04, R8
+	VBROADCASTSS (R8), Y2
+	VFMADD231PS  (DI)(BX*1), Y2, Y1
+	ADDQ         SI, BX
+	ADDQ         $0x04, R8
+	SUBQ         $0x02, R9
+	JMP          pairs4
+
+last5:
+	CMPQ         R9, $0x01
+	JLT          bottom6
+	VBROADCASTSS (R8), Y2
+	VFMADD231PS  (DI)(BX*1), Y2, Y0
+	ADDQ         SI, BX
+	ADDQ         $0x04, R8
+
+bottom6:
+	MOVQ    dst+0(FP), BX
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS (BX)(CX*4), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, (BX)(CX*4)
+	ADDQ    $0x08, CX
+	CMPQ    CX, DX
+	JB      loop1
+
+tail2:
+	SUBQ    CX, AX
+	JZ      done3
+	LEAQ    vectorConstants<>+32(SB), DX
+	NEGQ    AX
+	VMOVUPS (DX)(AX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	MOVQ    x+8(FP), BX
+	MOVQ    d+16(FP), SI
+	MOVQ    rows+24(FP), DI
+	MOVQ    CX, AX
+	SHLQ    $0x02, AX
+	MOVQ    cols+32(FP), DX
+	SHLQ    $0x02, DX
+
+pairs7:
+	CMPQ         DI, $0x02
+	JLT          last8
+	VBROADCASTSS (SI), Y3
+	VMASKMOVPS   (BX)(AX*1), Y0, Y4
+	VFMADD231PS  Y4, Y3, Y1
+	ADDQ         DX, AX
+	ADDQ         $0x04, SI
+	VBROADCASTSS (SI), Y3
+	VMASKMOVPS   (BX)(AX*1), Y0, Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         DX, AX
+	ADDQ         $0x04, SI
+	SUBQ         $0x02, DI
+	JMP          pairs7
+
+last8:
+	CMPQ         DI, $0x01
+	JLT          bottom9
+	VBROADCASTSS (SI), Y3
+	VMASKMOVPS   (BX)(AX*1), Y0, Y4
+	VFMADD231PS  Y4, Y3, Y1
+	ADDQ         DX, AX
+	ADDQ         $0x04, SI
+
+bottom9:
+	MOVQ       dst+0(FP), AX
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS (AX)(CX*4), Y0, Y2
+	VADDPS     Y1, Y2, Y2
+	VMASKMOVPS Y2, Y0, (AX)(CX*4)
+
+done3:
+	VZEROUPPER
+	RET
+
+// func unitGrad256(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int, slope float32)
+// Requires: AVX, FMA3
+TEXT ·unitGrad256(SB), NOSPLIT, $0-68
+	VBROADCASTSS slope+64(FP), Y0
+	VBROADCASTSS vectorConstants<>+1152(SB), Y1
+	MOVQ         cols+56(FP), AX
+	XORL         CX, CX
+	MOVQ         AX, DX
+	ANDQ         $-8, DX
+	JZ           tail2
+
+loop1:
+	MOVQ    w+24(FP), BX
+	VMOVUPS (BX)(CX*4), Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	MOVQ    dx+0(FP), BX
+	MOVQ    x+8(FP), R8
+	MOVQ    d+16(FP), R9
+	MOVQ    rows+48(FP), R10
+	MOVQ    CX, SI
+	SHLQ    $0x02, SI
+	MOVQ    cols+56(FP), DI
+	SHLQ    $0x02, DI
+
+pairs4:
+	CMPQ         R10, $0x02
+	JLT          last5
+	VBROADCASTSS (R9), Y7
+	VMOVUPS      (R8)(SI*1), Y8
+	VFMADD231PS  Y8, Y7, Y3
+	VMULPS       Y2, Y7, Y7
+	VMULPS       Y0, Y7, Y9
+	VCMPPS       $0x11, Y1, Y8, Y8
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	VMOVUPS      Y7, (BX)(SI*1)
+	ADDQ         DI, SI
+	ADDQ         $0x04, R9
+	VBROADCASTSS (R9), Y7
+	VMOVUPS      (R8)(SI*1), Y8
+	VFMADD231PS  Y8, Y7, Y4
+	VMULPS       Y2, Y7, Y7
+	VMULPS       Y0, Y7, Y9
+	VCMPPS       $0x11, Y1, Y8, Y8
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VADDPS       Y7, Y6, Y6
+	VMOVUPS      Y7, (BX)(SI*1)
+	ADDQ         DI, SI
+	ADDQ         $0x04, R9
+	SUBQ         $0x02, R10
+	JMP          pairs4
+
+last5:
+	CMPQ         R10, $0x01
+	JLT          bottom6
+	VBROADCASTSS (R9), Y7
+	VMOVUPS      (R8)(SI*1), Y8
+	VFMADD231PS  Y8, Y7, Y3
+	VMULPS       Y2, Y7, Y7
+	VMULPS       Y0, Y7, Y2
+	VCMPPS       $0x11, Y1, Y8, Y8
+	VBLENDVPS    Y8, Y2, Y7, Y2
+	VADDPS       Y2, Y5, Y5
+	VMOVUPS      Y2, (BX)(SI*1)
+	ADDQ         DI, SI
+	ADDQ         $0x04, R9
+
+bottom6:
+	MOVQ    gw+32(FP), BX
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS (BX)(CX*4), Y2
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (BX)(CX*4)
+	MOVQ    gb+40(FP), BX
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS (BX)(CX*4), Y2
+	VADDPS  Y5, Y2, Y2
+	VMOVUPS Y2, (BX)(CX*4)
+	ADDQ    $0x08, CX
+	CMPQ    CX, DX
+	JB      loop1
+
+tail2:
+	SUBQ       CX, AX
+	JZ         done3
+	LEAQ       vectorConstants<>+32(SB), DX
+	NEGQ       AX
+	VMOVUPS    (DX)(AX*4), Y2
+	MOVQ       w+24(FP), AX
+	VMASKMOVPS (AX)(CX*4), Y2, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	MOVQ       dx+0(FP), AX
+	MOVQ       x+8(FP), SI
+	MOVQ       d+16(FP), DI
+	MOVQ       rows+48(FP), R8
+	MOVQ       CX, DX
+	SHLQ       $0x02, DX
+	MOVQ       cols+56(FP), BX
+	SHLQ       $0x02, BX
+
+pairs7:
+	CMPQ         R8, $0x02
+	JLT          last8
+	VBROADCASTSS (DI), Y8
+	VMASKMOVPS   (SI)(DX*1), Y2, Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VMULPS       Y3, Y8, Y8
+	VMULPS       Y0, Y8, Y10
+	VCMPPS       $0x11, Y1, Y9, Y9
+	VBLENDVPS    Y9, Y10, Y8, Y8
+	VADDPS       Y8, Y6, Y6
+	VMASKMOVPS   Y8, Y2, (AX)(DX*1)
+	ADDQ         BX, DX
+	ADDQ         $0x04, DI
+	VBROADCASTSS (DI), Y8
+	VMASKMOVPS   (SI)(DX*1), Y2, Y9
+	VFMADD231PS  Y9, Y8, Y5
+	VMULPS       Y3, Y8, Y8
+	VMULPS       Y0, Y8, Y10
+	VCMPPS       $0x11, Y1, Y9, Y9
+	VBLENDVPS    Y9, Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	VMASKMOVPS   Y8, Y2, (AX)(DX*1)
+	ADDQ         BX, DX
+	ADDQ         $0x04, DI
+	SUBQ         $0x02, R8
+	JMP          pairs7
+
+last8:
+	CMPQ         R8, $0x01
+	JLT          bottom9
+	VBROADCASTSS (DI), Y8
+	VMASKMOVPS   (SI)(DX*1), Y2, Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VMULPS       Y3, Y8, Y8
+	VMULPS       Y0, Y8, Y0
+	VCMPPS       $0x11, Y1, Y9, Y1
+	VBLENDVPS    Y1, Y0, Y8, Y0
+	VADDPS       Y0, Y6, Y6
+	VMASKMOVPS   Y0, Y2, (AX)(DX*1)
+	ADDQ         BX, DX
+	ADDQ         $0x04, DI
+
+bottom9:
+	MOVQ       gw+32(FP), AX
+	VADDPS     Y5, Y4, Y4
+	VMASKMOVPS (AX)(CX*4), Y2, Y0
+	VADDPS     Y4, Y0, Y0
+	VMASKMOVPS Y0, Y2, (AX)(CX*4)
+	MOVQ       gb+40(FP), AX
+	VADDPS     Y7, Y6, Y6
+	VMASKMOVPS (AX)(CX*4), Y2, Y0
+	VADDPS     Y6, Y0, Y0
+	VMASKMOVPS Y0, Y2, (AX)(CX*4)
+
+done3:
 	VZEROUPPER
 	RET
 

@@ -74,6 +74,21 @@ func dot512(x *float32, y *float32, n int) float32
 //go:noescape
 func addRows512(dst *float32, x *float32, rows int, cols int)
 
+// rowDots512 is rowDots with vectors of 512 bits, see gen/vector.go.
+//
+//go:noescape
+func rowDots512(y *float32, x *float32, w *float32, rows int, cols int, bias float32)
+
+// addWeightedRows512 is addWeightedRows with vectors of 512 bits, see gen/vector.go.
+//
+//go:noescape
+func addWeightedRows512(dst *float32, x *float32, d *float32, rows int, cols int)
+
+// unitGrad512 is unitGrad with vectors of 512 bits, see gen/vector.go.
+//
+//go:noescape
+func unitGrad512(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int, slope float32)
+
 // adam512 is adam with vectors of 512 bits, see gen/vector.go.
 //
 //go:noescape
@@ -163,6 +178,21 @@ func dot256(x *float32, y *float32, n int) float32
 //
 //go:noescape
 func addRows256(dst *float32, x *float32, rows int, cols int)
+
+// rowDots256 is rowDots with vectors of 256 bits, see gen/vector.go.
+//
+//go:noescape
+func rowDots256(y *float32, x *float32, w *float32, rows int, cols int, bias float32)
+
+// addWeightedRows256 is addWeightedRows with vectors of 256 bits, see gen/vector.go.
+//
+//go:noescape
+func addWeightedRows256(dst *float32, x *float32, d *float32, rows int, cols int)
+
+// unitGrad256 is unitGrad with vectors of 256 bits, see gen/vector.go.
+//
+//go:noescape
+func unitGrad256(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int, slope float32)
 
 // adam256 is adam with vectors of 256 bits, see gen/vector.go.
 //

@@ -1,0 +1,79 @@
+package kernel
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// near fails unless got is within some roundings of magnitude of want.
+func near(t *rapid.T, what string, got float32, want, magnitude float64, terms int) {
+	if bound := (float64(terms) + 4) * 0x1p-24 * magnitude; !(math.Abs(float64(got)-want) <= bound) {
+		t.Fatalf("%s is %v, want %v within %v", what, got, want, bound)
+	}
+}
+
+// The three steps of a unit against sums in float64, at all shapes.
+func TestUnit(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			rows := rapid.OneOf(rapid.IntRange(0, 9), rapid.IntRange(0, 70)).Draw(t, "rows")
+			cols := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, 150)).Draw(t, "cols")
+			x, _ := drawVector(t, "x", rows*cols)
+			w, _ := drawVector(t, "w", cols)
+			d, _ := drawVector(t, "d", rows)
+			y, guardY := drawVector(t, "y", rows)
+			dst, guardDst := drawVector(t, "dst", cols)
+			gw, guardW := drawVector(t, "gw", cols)
+			gb, guardB := drawVector(t, "gb", cols)
+			dx, guardX := drawVector(t, "dx", rows*cols)
+			before := [][]float32{append([]float32(nil), dst...), append([]float32(nil), gw...), append([]float32(nil), gb...)}
+			const bias, slope = 0.25, 0.2
+			RowDots(y, x, w, bias)
+			AddWeightedRows(dst, x, d)
+			UnitGrad(dx, x, d, w, gw, gb, slope)
+			for _, guard := range []func() error{guardY, guardDst, guardW, guardB, guardX} {
+				if err := guard(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range rows {
+				want, size := bias, bias
+				for j := range cols {
+					term := float64(x[i*cols+j]) * float64(w[j])
+					want, size = want+term, size+math.Abs(term)
+				}
+				near(t, "output", y[i], want, size, cols)
+			}
+			for j := range cols {
+				sumW, sumB := 0.0, 0.0
+				sizeW, sizeB := 0.0, 0.0
+				for i := range rows {
+					g := float64(d[i]) * float64(w[j])
+					if x[i*cols+j] < 0 {
+						g *= float64(float32(slope))
+					}
+					near(t, "input gradient", dx[i*cols+j], g, math.Abs(g), 2)
+					term := float64(d[i]) * float64(x[i*cols+j])
+					sumW, sizeW = sumW+term, sizeW+math.Abs(term)
+					sumB, sizeB = sumB+g, sizeB+math.Abs(g)
+				}
+				for k, got := range []float32{dst[j], gw[j], gb[j]} {
+					sum, size := sumW, sizeW
+					if k == 2 {
+						sum, size = sumB, sizeB
+					}
+					begin := float64(before[k][j])
+					near(t, "sum", got, begin+sum, math.Abs(begin)+size, rows+4)
+				}
+			}
+			UnitGrad(x, x, d, w, gw, gb, slope)
+			for i := range x {
+				if x[i] != dx[i] {
+					t.Fatalf("in place element %d is %v, else %v", i, x[i], dx[i])
+				}
+			}
+		})
+	})
+}

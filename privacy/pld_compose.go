@@ -259,12 +259,14 @@ func (c *composition) sum(order float64, size int) []float64 {
 // window is given as the window's left end, with infinite noise.
 //
 // With A the mass above epsilon and C the sum of mass times e^(l'-l), for l' the
-// point right of epsilon, the divergence is A - C e^(epsilon-l').
+// point right of epsilon, the divergence is A - C e^(epsilon-l'). A step to the
+// left adds C (1 - e^-step) to it: so added up, and not as the difference, it
+// keeps its digits however small the losses are.
 func (c *composition) solve(tilted []float64, start int, order, delta, below float64) (epsilon, noise float64) {
 	step, log := c.step(), c.logMoment(order)
-	decay := math.Exp(-step)
+	decay, rise := math.Exp(-step), -math.Expm1(-step)
 	rounding := c.rounding(tilted)
-	above, discounted := 0.0, 0.0
+	divergence, discounted := 0.0, 0.0
 	for i := len(tilted) - 1; i >= 0; i-- {
 		loss := float64(start+i) * step
 		weight := math.Exp(log - order*loss)
@@ -275,10 +277,11 @@ func (c *composition) solve(tilted []float64, start int, order, delta, below flo
 			mass = max(0, mass-rounding)
 		}
 		noise += rounding * weight
-		above += mass * weight
 		discounted = discounted*decay + mass*weight
-		if above-discounted*decay > delta {
-			return loss + math.Log((above-delta)/discounted), noise + below*weight
+		if next := divergence + discounted*rise; next > delta {
+			return max(0, loss+math.Log1p((divergence-delta)/discounted)), noise + below*weight
+		} else {
+			divergence = next
 		}
 		if loss <= 0 {
 			return 0, 0

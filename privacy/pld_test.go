@@ -285,6 +285,113 @@ func TestPLDGivesUpSafely(t *testing.T) {
 	}
 }
 
+// Beyond what is bounded there is no figure, and up to it there is one.
+func TestPLDKeepsItsLimits(t *testing.T) {
+	different := func(n int) (events []Event) {
+		for i := range n {
+			events = append(events, Event{Kind: Laplace, Epsilon: 1e-3 * float64(1+i), Count: 1})
+		}
+		return events
+	}
+	for name, c := range map[string]struct {
+		events []Event
+		figure bool
+	}{
+		"100 million releases": {[]Event{{Kind: Laplace, Epsilon: 1e-4, Count: 1e8}}, true},
+		"one more":             {[]Event{{Kind: Laplace, Epsilon: 1e-4, Count: 1e8 + 1}}, false},
+		"256 pairs":            {different(256), true},
+		"257 pairs":            {different(257), false},
+	} {
+		if epsilon := pldEpsilon(c.events, 1e-5, pessimistic); math.IsInf(epsilon, 1) == c.figure {
+			t.Errorf("%s: epsilon %g", name, epsilon)
+		}
+	}
+}
+
+// Infinite losses, of each release, are taken off delta.
+func TestPLDPaysForInfiniteLosses(t *testing.T) {
+	const delta, count = 1e-3, 3
+	truth := gdpEpsilon(math.Sqrt(count), 1e-4)
+	c, ok := composePessimistic([]countedPair{{gaussianPair{1}, count}}, 1e-3, 1e-12)
+	if !ok {
+		t.Fatal("the grid has lost mass")
+	}
+	c.parts[0].grid.infinite = 3e-4 // all together nine tenths of delta
+	if epsilon := c.epsilon(delta, 3); epsilon < truth*(1-1e-9) || epsilon > truth*(1+1e-3) {
+		t.Errorf("epsilon %.9g, with a tenth of delta it is %.9g", epsilon, truth)
+	}
+	c.parts[0].grid.infinite = 4e-4
+	if epsilon := c.epsilon(delta, 3); !math.IsInf(epsilon, 1) {
+		t.Errorf("epsilon %g, and more than delta has no bound on its loss", epsilon)
+	}
+}
+
+// At the epsilon that is found the divergence is delta, what rounding may have
+// taken put back at every point, also where the powers of e are 1 in float64; and
+// the noise is what was put back, and what may have wrapped around from below.
+func TestPLDPutsRoundingBack(t *testing.T) {
+	for _, mu := range []float64{0.01, 1e-18} {
+		c := newComposition(pessimistic)
+		c.parts = []lossPart{{discretize(gaussianPair{mu}, mu/10, 1e-9), 1e7}}
+		const start, order, below = -20, 0.7, 1e-8
+		tilted := make([]float64, 64)
+		for i := range tilted {
+			tilted[modulo(start+i, len(tilted))] = math.Exp(-square(float64(i-35)) / 90)
+		}
+		tilted[modulo(start+60, len(tilted))] = -1e-9 // as a transform may give
+		log, rounding := c.logMoment(order), c.rounding(tilted)
+		for _, share := range []float64{1e-6, 1e-3, 0.5} {
+			weight := func(i int) float64 { return math.Exp(log - order*float64(i)*c.step()) }
+			delta := share * c.step() * weight(0)
+			epsilon, noise := c.solve(tilted, start, order, delta, below)
+			if epsilon <= 0 {
+				t.Fatalf("epsilon %g", epsilon)
+			}
+			sum, wantNoise := 0.0, 0.0
+			at := start + len(tilted) - 1
+			for ; float64(at)*c.step() > epsilon; at-- {
+				mass := max(0, tilted[modulo(at, len(tilted))]) + rounding
+				sum += mass * weight(at) * -math.Expm1(epsilon-float64(at)*c.step())
+				wantNoise += rounding * weight(at)
+			}
+			closeTo(t, "divergence", sum, delta, 1e-9)
+			closeTo(t, "noise", noise, wantNoise+below*weight(at+1), 1e-9)
+		}
+	}
+}
+
+// A figure of which rounding has a tenth or more is none: not tilted, the far tail
+// of a sum is nothing but rounding.
+func TestPLDDoesNotBelieveRounding(t *testing.T) {
+	c, ok := composePessimistic([]countedPair{{gaussianPair{1}, 1}}, 1e-3, 1e-30)
+	if !ok {
+		t.Fatal("the grid has lost mass")
+	}
+	if epsilon := c.epsilon(1e-20, 0); !math.IsInf(epsilon, 1) {
+		t.Errorf("epsilon %g from rounding", epsilon)
+	}
+	if epsilon, truth := c.epsilon(1e-20, 9), gdpEpsilon(1, 1e-20); epsilon < truth || epsilon > truth*1.001 {
+		t.Errorf("tilted, epsilon is %g, the truth %g", epsilon, truth)
+	}
+}
+
+// Losses of which the powers of e are 1 in float64: no figure below the truth, none
+// below 0.
+func TestPLDOfTinyLosses(t *testing.T) {
+	for _, epsilon0 := range []float64{1e-200, 1e-17, 1e-15, 1e-10} {
+		for _, delta := range []float64{1e-250, 1e-30, 1e-20, 1e-12} {
+			// One response: (e^epsilon0 - e^epsilon) / (1 + e^epsilon0) = delta.
+			truth := max(0, epsilon0-2*delta)
+			for _, side := range []rounding{pessimistic, optimistic} {
+				got := compose(t, delta, side, countedPair{responsePair{epsilon0}, 1})
+				if !(got >= 0) || (side == pessimistic && got < truth*(1-1e-6)) || (side == optimistic && got > truth) {
+					t.Errorf("epsilon0 %g, delta %g: %g, the truth is %g", epsilon0, delta, got, truth)
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkPLD(b *testing.B) {
 	for name, count := range map[string]int64{"steps=1e4": 1e4, "steps=1e6": 1e6} {
 		b.Run(name, func(b *testing.B) {

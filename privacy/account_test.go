@@ -58,6 +58,30 @@ func responseRDP(epsilon, alpha float64) float64 {
 	return math.Log(math.Pow(p, alpha)*math.Pow(1-p, 1-alpha)+math.Pow(1-p, alpha)*math.Pow(p, 1-alpha)) / (alpha - 1)
 }
 
+// The exponential mechanism where the scores of some outcomes rise by 1 and those
+// of the others fall by 1, for every weight of the ones that rise: no divergence
+// is above the bound, and some are close below it.
+func TestExponentialRDPByEnumeration(t *testing.T) {
+	for _, epsilon := range []float64{0.01, 0.3, 1, 4} {
+		for _, alpha := range []float64{1.5, 2, 8, 64} {
+			bound, worst := mustRDP(t, Event{Kind: Exponential, Epsilon: epsilon, Count: 1}, alpha), 0.0
+			for logOdds := -20.0; logOdds < 20; logOdds += 0.01 {
+				w := 1 / (1 + math.Exp(-logOdds))
+				up, down := w*math.Exp(epsilon/2), (1-w)*math.Exp(-epsilon/2)
+				p := up / (up + down)
+				moment := w*math.Pow(p/w, alpha) + (1-w)*math.Pow((1-p)/(1-w), alpha)
+				worst = max(worst, math.Log(moment)/(alpha-1))
+			}
+			if worst > bound*(1+1e-9) {
+				t.Errorf("epsilon %g, order %g: divergence %g, the bound is %g", epsilon, alpha, worst, bound)
+			}
+			if alpha*epsilon < 1 && worst < 0.9*bound {
+				t.Errorf("epsilon %g, order %g: divergence %g at most, the bound %g is loose", epsilon, alpha, worst, bound)
+			}
+		}
+	}
+}
+
 // One LNMax query costs less in Rényi terms than any (2 lambda, 0)-DP release
 // can, and never more.
 func TestLNMaxIsBelowItsPureBound(t *testing.T) {
@@ -110,6 +134,70 @@ func TestClaimJSON(t *testing.T) {
 	if string(raw) != want {
 		t.Errorf("claim is %s, want %s", raw, want)
 	}
+}
+
+// No event counts as nothing, however small the square of its cost: at a delta
+// below all else it has an epsilon.
+func TestNoEventIsFree(t *testing.T) {
+	for _, e := range []Event{
+		{Kind: Gaussian, Sigma: 1e200, Sensitivity: 1, Count: 1},
+		{Kind: Gaussian, Sigma: math.MaxFloat64, Sensitivity: math.SmallestNonzeroFloat64, Count: 1},
+		{Kind: Gaussian, Sigma: 4e161, Sensitivity: 1, Count: 1}, // the square has few digits
+		{Kind: GNMax, Sigma: 1e300, Count: 7},
+		{Kind: ConfidentGNMax, Sigma1: 1e200, Sigma2: 1e200, Asked: 1},
+		{Kind: SubsampledGaussian, Rate: 1, NoiseMultiplier: 1e200, Count: 1},
+		{Kind: SubsampledGaussian, Rate: 1e-200, NoiseMultiplier: 1e200, Count: 1},
+		{Kind: LNMax, Lambda: 1e-200, Count: 1},
+		{Kind: Laplace, Epsilon: 1e-200, Count: 1},
+		{Kind: Laplace, Epsilon: math.SmallestNonzeroFloat64, Count: 1},
+		{Kind: Exponential, Epsilon: 1e-200, Count: 1},
+	} {
+		for _, alpha := range []float64{1 + 1e-15, 1.001, 2, 4096} {
+			if rho := mustRDP(t, e, alpha); !(rho > 0) {
+				t.Errorf("%+v has divergence %g of order %g", e, rho, alpha)
+			}
+		}
+		if mu2 := mechanisms[e.Kind].muSquared(e); !(mu2 > 0) {
+			t.Errorf("%+v has mu² %g", e, mu2)
+		}
+		for name, epsilon := range mustAccount(t, []Event{e}, 1e-250).ByAccountant {
+			if epsilon != nil && !(*epsilon > 0) {
+				t.Errorf("%+v costs %g by %s", e, *epsilon, name)
+			}
+		}
+	}
+}
+
+// The same for whatever passes Validate.
+func TestNoValidEventHasCostZero(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := func(name string) float64 {
+			return math.Pow(10, rapid.Float64Range(-300, 300).Draw(t, name))
+		}
+		e := Event{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Count: 1}
+		switch e.Kind {
+		case Gaussian:
+			e.Sigma, e.Sensitivity = number("sigma"), number("sensitivity")
+		case SubsampledGaussian:
+			e.Rate, e.NoiseMultiplier = min(1, number("rate")), number("noise_multiplier")
+		case GNMax:
+			e.Sigma = number("sigma")
+		case ConfidentGNMax:
+			e = Event{Kind: e.Kind, Sigma1: number("sigma1"), Sigma2: number("sigma2"), Asked: 1}
+		case LNMax:
+			e.Lambda = number("lambda")
+		default:
+			e.Epsilon = number("epsilon")
+		}
+		alpha := rapid.SampledFrom(orders).Draw(t, "alpha")
+		if rho, err := e.RDP(alpha); err == nil && !(rho > 0) {
+			t.Fatalf("%+v has divergence %g of order %g", e, rho, alpha)
+		}
+		// Not a number, as for no answers with next to no noise, has no figure.
+		if mu2 := mechanisms[e.Kind].muSquared(e); mu2 <= 0 {
+			t.Fatalf("%+v has mu² %g", e, mu2)
+		}
+	})
 }
 
 func TestAccountRefuses(t *testing.T) {

@@ -38,7 +38,7 @@ var mechanisms = map[Kind]mechanism{
 	// DP (Dong, Roth, Su 2019, Theorem 2.7) and RDP alpha s²/(2 sigma²)
 	// (Mironov 2017, Proposition 7).
 	Gaussian: gaussianType([]string{"sigma", "sensitivity"}, func(e Event) float64 {
-		return float64(e.Count) * square(e.Sensitivity/e.Sigma)
+		return float64(e.Count) * squaredCost(e.Sensitivity/e.Sigma)
 	}),
 
 	// Gaussian noise on the sum over a Poisson sample: every unit takes part
@@ -59,7 +59,7 @@ var mechanisms = map[Kind]mechanism{
 			return float64(e.Count) * subsampledCurves.rdp(e.Rate, e.NoiseMultiplier, alpha)
 		},
 		muSquared: func(e Event) float64 {
-			return float64(e.Count) * square(1/e.NoiseMultiplier)
+			return float64(e.Count) * squaredCost(1/e.NoiseMultiplier)
 		},
 	},
 
@@ -71,7 +71,7 @@ var mechanisms = map[Kind]mechanism{
 	// (Papernot et al. 2018, Proposition 8). The bound is that of the whole
 	// noisy histogram; choosing its largest bin only forgets.
 	GNMax: gaussianType([]string{"sigma"}, func(e Event) float64 {
-		return float64(e.Count) * 2 * square(1/e.Sigma)
+		return float64(e.Count) * 2 * squaredCost(1/e.Sigma)
 	}),
 
 	// Confident-GNMax: is the largest count plus N(0, sigma1²) at least the
@@ -84,7 +84,7 @@ var mechanisms = map[Kind]mechanism{
 	// Proposition 8). Which queries were answered is part of the release, so
 	// the number of answers may be charged.
 	ConfidentGNMax: gaussianType([]string{"threshold", "sigma1", "sigma2", "asked"}, func(e Event) float64 {
-		return float64(e.Asked)*square(1/e.Sigma1) + float64(e.Answered)*2*square(1/e.Sigma2)
+		return float64(e.Asked)*squaredCost(1/e.Sigma1) + float64(e.Answered)*2*squaredCost(1/e.Sigma2)
 	}),
 
 	// LNMax: Laplace noise of scale 1/lambda on every bin, then the largest bin
@@ -99,7 +99,7 @@ var mechanisms = map[Kind]mechanism{
 	LNMax: {
 		fields:    []string{"lambda"},
 		rdp:       func(e Event, alpha float64) float64 { return 2 * float64(e.Count) * pureRDP(e.Lambda, alpha) },
-		muSquared: func(e Event) float64 { return 2 * float64(e.Count) * square(pureMu(e.Lambda)) },
+		muSquared: func(e Event) float64 { return 2 * float64(e.Count) * squaredCost(pureMu(e.Lambda)) },
 		pure:      func(e Event) float64 { return 2 * float64(e.Count) * e.Lambda },
 	},
 
@@ -110,7 +110,7 @@ var mechanisms = map[Kind]mechanism{
 	Laplace: {
 		fields:    []string{"epsilon"},
 		rdp:       func(e Event, alpha float64) float64 { return float64(e.Count) * pureRDP(e.Epsilon, alpha) },
-		muSquared: func(e Event) float64 { return float64(e.Count) * square(pureMu(e.Epsilon)) },
+		muSquared: func(e Event) float64 { return float64(e.Count) * squaredCost(pureMu(e.Epsilon)) },
 		pure:      func(e Event) float64 { return float64(e.Count) * e.Epsilon },
 	},
 
@@ -125,9 +125,9 @@ var mechanisms = map[Kind]mechanism{
 	Exponential: {
 		fields: []string{"epsilon"},
 		rdp: func(e Event, alpha float64) float64 {
-			return float64(e.Count) * min(alpha*square(e.Epsilon)/8, pureRDP(e.Epsilon, alpha))
+			return float64(e.Count) * min(alpha*squaredCost(e.Epsilon)/8, pureRDP(e.Epsilon, alpha))
 		},
-		muSquared: func(e Event) float64 { return float64(e.Count) * square(rangeMu(e.Epsilon)) },
+		muSquared: func(e Event) float64 { return float64(e.Count) * squaredCost(rangeMu(e.Epsilon)) },
 		pure:      func(e Event) float64 { return float64(e.Count) * e.Epsilon },
 	},
 }
@@ -161,3 +161,11 @@ func (e Event) RDP(alpha float64) (float64, error) {
 }
 
 func square(x float64) float64 { return x * x }
+
+// leastCost is what an event costs at least. Squares and divergences that would
+// underflow are rounded up to it, so that no event counts as nothing; it is far
+// enough above the smallest float64 for all that is rounded below it to be less.
+const leastCost = 1e-300
+
+// squaredCost is the square of a privacy parameter, from above.
+func squaredCost(x float64) float64 { return max(leastCost, x*x) }

@@ -53,7 +53,7 @@ func dominatingPairs(events []Event, swapped bool) []countedPair {
 			sampled := sampledPair{rate: e.Rate, sigma: e.NoiseMultiplier}
 			switch {
 			case e.Rate == 1:
-				mu2 += float64(e.Count) / square(e.NoiseMultiplier)
+				mu2 += mechanisms[e.Kind].muSquared(e)
 			case swapped:
 				pairs = append(pairs, countedPair{swappedPair{sampled}, float64(e.Count)})
 			default:

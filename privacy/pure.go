@@ -17,7 +17,7 @@ func pureRDP(epsilon, alpha float64) float64 {
 	if alpha*epsilon < 1 {
 		// cosh(a) - cosh(b) = 2 sinh((a+b)/2) sinh((a-b)/2)
 		excess := 2 * math.Sinh(alpha*epsilon/2) * math.Sinh((alpha-1)*epsilon/2) / math.Cosh(epsilon/2)
-		return math.Log1p(excess) / (alpha - 1)
+		return max(leastCost, math.Log1p(excess)/(alpha-1))
 	}
 	return epsilon + (math.Log1p(math.Exp(-(2*alpha-1)*epsilon))-math.Log1p(math.Exp(-epsilon)))/(alpha-1)
 }

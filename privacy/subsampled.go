@@ -16,7 +16,7 @@ import (
 func subsampledRDP(rate, sigma, alpha float64) float64 {
 	switch {
 	case rate == 1:
-		return alpha / (2 * sigma * sigma)
+		return alpha * squaredCost(1/sigma) / 2
 	case alpha > maxSubsampledOrder:
 		return math.Inf(1)
 	case alpha == math.Trunc(alpha):

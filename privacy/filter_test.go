@@ -70,6 +70,30 @@ func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
 	})
 }
 
+// FilterRDP admits as many as its rule says and not one more: at the order of the
+// budget, divergence and conversion together stay within epsilon.
+func TestRDPFilterKeepsItsRule(t *testing.T) {
+	for _, b := range []Budget{{0.3, 1e-3, FilterRDP}, {1, 1e-5, FilterRDP}, {8, 1e-9, FilterRDP}} {
+		alpha, _ := b.order()
+		conversion := math.Log((alpha-1)/alpha) - (math.Log(b.Delta)+math.Log(alpha))/(alpha-1)
+		for _, e := range []Event{
+			{Kind: Gaussian, Sigma: 300, Sensitivity: 1}, {Kind: GNMax, Sigma: 500}, {Kind: LNMax, Lambda: 1e-3},
+			{Kind: SubsampledGaussian, Rate: 0.01, NoiseMultiplier: 3}, {Kind: Exponential, Epsilon: 1e-3},
+		} {
+			n, err := b.Admits(nil, e)
+			if err != nil || n < 10 {
+				t.Fatalf("%+v admits %d of %+v (%v)", b, n, e, err)
+			}
+			if used := mustRDP(t, e.Times(n), alpha) + conversion; used > b.Epsilon*(1+1e-12) {
+				t.Errorf("%+v admits %d of %+v, which use %.9g", b, n, e, used)
+			}
+			if used := mustRDP(t, e.Times(n+1), alpha) + conversion; used <= b.Epsilon*(1-1e-12) {
+				t.Errorf("%+v refuses %d of %+v, which use %.9g", b, n+1, e, used)
+			}
+		}
+	}
+}
+
 // As pure DP a budget holds its epsilon and not a hair more: delta is too small
 // for anything else to fit.
 func TestFiltersKeepThePureBudget(t *testing.T) {
@@ -184,7 +208,7 @@ func TestVeryManySamples(t *testing.T) {
 	for _, c := range []struct {
 		rate, multiplier float64
 		count            int64
-	}{{1e-9, 1, 1e18}, {0.5, 1e9, 1e18}, {0.01, 1e7, 1e18}, {0.01, 1e6, 1e16}, {0.5, 1.58e8, 1e13}} {
+	}{{0.01, 1e3, 1e8}, {0.001, 30, 1e7}, {1e-9, 1, 1e18}, {0.5, 1e9, 1e18}, {0.01, 1e7, 1e18}, {0.01, 1e6, 1e16}, {0.5, 1.58e8, 1e13}} {
 		e := Event{Kind: SubsampledGaussian, Rate: c.rate, NoiseMultiplier: c.multiplier, Count: c.count}
 		truth := gdpEpsilon(math.Sqrt(float64(c.count)*math.Expm1(1/square(c.multiplier)))*c.rate, 1e-5)
 		claim, err := Running([]Event{e}, 1e-5)

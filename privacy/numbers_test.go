@@ -40,6 +40,28 @@ func TestGaussianDPNumbers(t *testing.T) {
 	}
 }
 
+// Where the subtraction in gdpDelta loses most, and where it loses nothing: never
+// below the truth but for the last digits. Deltas as above, with 80 digits.
+func TestGaussianDeltaIsNeverBelow(t *testing.T) {
+	for _, c := range []struct{ epsilon, mu, delta float64 }{
+		{0.000338208, 0.000114204, 4.9988176283282926651e-8},
+		{0.000524549, 0.000176861, 7.6225568541947047729e-8},
+		{0.00154721, 0.000393714, 3.8346392218010133314e-9},
+		{0.00154323, 0.000132363, 1.1551558097841617446e-36},
+		{0.00100049, 0.00011086, 1.0805598892363789473e-24},
+		{0.00116012, 0.000138211, 3.7732533728153200628e-22},
+		{601.623, 24.7919, 5.6469491070299816349e-33},
+		{262.539, 15.4443, 5.416554929375282479e-21},
+		{0.00851988, 0.136712, 0.050558844034754017909},
+		{186.491, 19.3532, 0.49553404516578244833},
+		{1.4577, 2.87932, 0.71371649982220510865},
+	} {
+		if got := gdpDelta(c.epsilon, c.mu); got < c.delta*(1-1e-13) || got > c.delta*(1+1e-9) {
+			t.Errorf("delta at %g of mu %g is %.17g, want %.17g or a little more", c.epsilon, c.mu, got, c.delta)
+		}
+	}
+}
+
 func TestPureNumbers(t *testing.T) {
 	for _, c := range []struct{ epsilon, mu float64 }{
 		{1e-9, 1.2533141373155003e-9},

@@ -94,6 +94,18 @@ func TestScaledGaussianRDP(t *testing.T) {
 	}
 }
 
+// The cost of a release by the formula of its comment: rounding to a grid moves
+// both figures further apart, which counts most where there is much noise.
+func TestSmoothReleaseRDPCountsRounding(t *testing.T) {
+	for _, c := range []struct{ beta, noise, logStd, alpha float64 }{
+		{.12, 1, 1, 4}, {.02, 100, 3, 20}, {.001, 5000, 50, 8}, {1e-6, 1e6, 1e6, 2},
+	} {
+		r, v := 1/c.noise+1./1024, 1-(c.alpha-1)*(math.Exp(2*c.beta)-1)
+		want := c.alpha*r*r/(2*v) - c.beta - math.Log(v)/(2*(c.alpha-1)) + c.alpha*square(c.beta/c.logStd+1./1024)/2
+		closeTo(t, fmt.Sprint(c), must(t)(SmoothReleaseRDP(c.beta, c.noise, c.logStd, c.alpha)), want, 1e-8)
+	}
+}
+
 func TestPlanSmoothRelease(t *testing.T) {
 	votes := slices.Repeat([][]int64{{180, 20}, {20, 180}, {90, 110}, {200, 0}}, 3)
 	const sigma, order, beta, noise, logStd, delta = 40, 4, .05, 8, 1, 1e-5

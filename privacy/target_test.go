@@ -76,6 +76,14 @@ func TestCalibrateRefuses(t *testing.T) {
 	if _, err := MaxQueries(Event{Kind: GNMax, Sigma: 1}, Budget{Epsilon: 0.01, Delta: 1e-9}); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("one query too many: %v", err)
 	}
+	for _, query := range []Event{
+		{Kind: Laplace, Epsilon: 5}, {Kind: LNMax, Lambda: 3}, {Kind: Exponential, Epsilon: 9},
+		{Kind: SubsampledGaussian, Rate: 0.5, NoiseMultiplier: 0.3},
+	} {
+		if n, err := MaxQueries(query, ok); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("%+v: %d queries, %v; not one fits", query, n, err)
+		}
+	}
 	if _, err := MaxQueries(Event{Kind: GNMax}, ok); err == nil {
 		t.Error("queries without noise were counted")
 	}

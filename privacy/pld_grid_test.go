@@ -1,0 +1,138 @@
+package privacy
+
+import (
+	"math"
+	"testing"
+)
+
+// hockeySticks returns the divergence of a grid at its points, by the recursion
+// from the right in which nothing cancels.
+func (g *lossGrid) hockeySticks() []float64 {
+	sticks := make([]float64, len(g.mass))
+	divergence, discounted := g.infinite, 0.0
+	for i := len(g.mass) - 1; i >= 0; i-- {
+		sticks[i] = divergence
+		discounted = discounted*math.Exp(-g.step) + g.mass[i]
+		divergence += discounted * -math.Expm1(-g.step)
+	}
+	return sticks
+}
+
+// A pessimistic grid has all mass, that beyond its right end as an infinite loss,
+// and nowhere less divergence than its pair: at the points, between them and
+// beyond both ends.
+func TestDiscretizeLosesNothing(t *testing.T) {
+	sampled := sampledPair{rate: 0.01, sigma: 0.9}
+	for name, pair := range map[string]lossPair{
+		"gaussian": gaussianPair{1.3}, "sampled": sampled, "swapped": swappedPair{sampled},
+		"range": rangePair{0.8}, "response": responsePair{0.6},
+	} {
+		for _, tail := range []float64{1e-3, 1e-12} {
+			lo, hi := pair.span(tail)
+			for _, points := range []float64{7, 100, 3000} {
+				g := discretize(pair, (hi-lo)/points, tail)
+				sum := g.infinite
+				for _, p := range g.mass {
+					sum += p
+				}
+				if math.Abs(sum-1) > 1e-12 || !g.whole() {
+					t.Errorf("%s, tail %g: the grid's mass is %.17g", name, tail, sum)
+				}
+				last := len(g.mass) - 1
+				if beyond := pair.tails(g.loss(last)).pAbove; g.infinite < beyond {
+					t.Errorf("%s, tail %g: infinite %g, mass %g lies right of the grid", name, tail, g.infinite, beyond)
+				}
+				sticks := g.hockeySticks()
+				for i, stick := range sticks {
+					// Both figures are off by the last digits of the tails.
+					at := pair.tails(g.loss(i))
+					rounding := 1e-13 * (at.pAbove + math.Exp(g.loss(i))*at.qAbove)
+					if own := hockeyStick(pair, g.loss(i)); stick < own-rounding {
+						t.Errorf("%s, tail %g, point %d of %d: %g is below the pair's %g", name, tail, i, last, stick, own)
+					}
+					if i == last {
+						continue
+					}
+					// On a straight line in e^epsilon to the next point.
+					between := g.loss(i) + 0.4*g.step
+					part := math.Expm1(0.4*g.step) / math.Expm1(g.step)
+					line := stick + part*(sticks[i+1]-stick)
+					if own := hockeyStick(pair, between); line < own-rounding {
+						t.Errorf("%s, tail %g, behind point %d: %g is below the pair's %g", name, tail, i, line, own)
+					}
+				}
+				for _, further := range []float64{0.5, 3} {
+					if own := hockeyStick(pair, g.loss(last)+further*g.step); g.infinite < own-1e-13*g.infinite {
+						t.Errorf("%s, tail %g: %g right of the grid, the pair has %g", name, tail, g.infinite, own)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Where steps are so small that masses of single points are rounding, the grid
+// still has no less than the pair: mu (phi(z) - z P[N > z]) at epsilon = z mu, for
+// mu next to 0.
+func TestDiscretizePaysForRounding(t *testing.T) {
+	for _, mu := range []float64{1e-7, 1e-9} {
+		const tail = 1e-30
+		pair := gaussianPair{mu}
+		lo, hi := pair.span(tail)
+		g := discretize(pair, (hi-lo)/3000, tail)
+		for i, stick := range g.hockeySticks() {
+			z := g.loss(i) / mu
+			if z < 0 || z > 5 {
+				continue
+			}
+			if own := mu * (normalDensity(z) - z*normalTail(z)); stick < own*(1-10*mu-1e-8) || stick > own*(1+1e-3) {
+				t.Errorf("mu %g at %g mu: %.10g, the pair has %.10g", mu, z, stick, own)
+			}
+		}
+	}
+}
+
+// brokenPair has tails that are no numbers somewhere, as formulas may give for
+// extreme parameters.
+type brokenPair struct{ gaussianPair }
+
+func (b brokenPair) tails(loss float64) lossTails {
+	if loss > 1 && loss < 2 {
+		return lossTails{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+	}
+	return b.gaussianPair.tails(loss)
+}
+
+// missingPair has tails that drop a part of the mass.
+type missingPair struct{ gaussianPair }
+
+func (m missingPair) tails(loss float64) lossTails {
+	tails := m.gaussianPair.tails(loss)
+	if loss > 1 {
+		tails.pAbove *= 0.5
+		tails.pBelow *= 0.5
+	}
+	return tails
+}
+
+// A grid that lost mass has no figure.
+func TestGridsThatLostMassAreRefused(t *testing.T) {
+	for want, grids := range map[bool][]lossGrid{
+		true:  {{mass: []float64{0.5, 0.25}, infinite: 0.25}, {mass: []float64{1}}},
+		false: {{mass: []float64{0.5, 0.25}}, {mass: []float64{0.5, math.NaN(), 0.5}}, {mass: []float64{1}, infinite: math.Inf(1)}},
+	} {
+		for _, g := range grids {
+			if g.whole() != want {
+				t.Errorf("%v, infinite %v: whole is %v", g.mass, g.infinite, !want)
+			}
+		}
+	}
+	for _, pair := range []lossPair{brokenPair{gaussianPair{1}}, missingPair{gaussianPair{1}}} {
+		if _, ok := composePessimistic([]countedPair{{pair, 1}}, 0.01, 1e-9); ok {
+			t.Errorf("%T: the grid was taken", pair)
+		}
+		if epsilon := compose(t, 1e-5, pessimistic, countedPair{pair, 1}); !math.IsInf(epsilon, 1) {
+			t.Errorf("%T: epsilon %g", pair, epsilon)
+		}
+	}
+}

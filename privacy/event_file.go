@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -17,22 +19,28 @@ import (
 //	 "votes": [[12, 188], {"votes": [101, 99], "answered": false}]}
 //
 // An "answered" of true or false beside "votes" holds for all of the event's
-// queries. A list without events, unknown or repeated fields, null, invalid
-// events and anything behind the list are errors; those of an event name it,
-// counted from 1.
+// queries. A list without events, unknown or repeated fields, fields that belong
+// to another kind (with a zero as well), counts that are not said or that the
+// votes contradict, null, invalid events and anything behind the list are errors;
+// those of an event name it, counted from 1.
 func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("read the events: %w", err)
 	}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, errors.New(`events: there is nothing to read; give a list such as [{"kind": "gnmax", "sigma": 40, "count": 1}]`)
+	}
 	if err := unambiguous(raw); err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	var written []writtenEvent
-	if err := d.Decode(&written); err != nil {
-		return nil, fmt.Errorf("events are not a JSON list of known fields: %w", err)
+	var written []json.RawMessage
+	switch err := d.Decode(&written); {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("events: the file ends within the list; is a part of it missing?")
+	case err != nil:
+		return nil, errors.New("events are not a JSON list; write [ before the first and ] behind the last")
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("events: something follows the list; a file holds one list")
@@ -41,8 +49,8 @@ func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 		return nil, errors.New("events: the list is empty; a file names at least one release")
 	}
 	events := make([]VotedEvent, len(written))
-	for i, w := range written {
-		v, err := w.event()
+	for i, raw := range written {
+		v, err := parseEvent(raw)
 		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
 		}
@@ -54,8 +62,137 @@ func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 // writtenEvent is an event as it stands in a file.
 type writtenEvent struct {
 	Event
-	Answered *answeredField `json:"answered"` // hides the event's own
-	Votes    []writtenVotes `json:"votes"`
+	fields   map[string]json.RawMessage
+	answered *answeredField
+	votes    []writtenVotes
+}
+
+func (w writtenEvent) has(field string) bool { return w.fields[field] != nil }
+
+// parseEvent reads field by field: only so can it tell a zero from a field that
+// was left out, and name the field that is wrong.
+func parseEvent(raw json.RawMessage) (VotedEvent, error) {
+	var w writtenEvent
+	if json.Unmarshal(raw, &w.fields) != nil {
+		return VotedEvent{}, errors.New(`is not an object; write {"kind": ...}`)
+	}
+	if !w.has("kind") {
+		return VotedEvent{}, fieldErrorf("kind", "is missing; use one of %v", kinds)
+	}
+	if json.Unmarshal(w.fields["kind"], &w.Kind) != nil {
+		return VotedEvent{}, fieldErrorf("kind", "is %s; use one of %v", short(w.fields["kind"]), kinds)
+	}
+	m, ok := mechanisms[w.Kind]
+	if !ok {
+		return VotedEvent{}, w.Validate()
+	}
+	rest := maps.Clone(w.fields)
+	delete(rest, "kind")
+	var known []string
+	for _, f := range w.writtenFields() {
+		raw, written := rest[f.name]
+		delete(rest, f.name)
+		belongs := w.Kind.writes(f.name)
+		if belongs {
+			known = append(known, f.name)
+		}
+		switch {
+		case !written:
+		case belongs:
+			if err := f.read(raw); err != nil {
+				return VotedEvent{}, err
+			}
+		case f.name == "count":
+			return VotedEvent{}, w.errorf(f.name, "does not belong to this kind; use asked and answered")
+		case f.name == "votes":
+			return VotedEvent{}, w.errorf(f.name, "do not belong to this kind")
+		default:
+			return VotedEvent{}, w.errorf(f.name, "does not belong to this kind")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
+		return VotedEvent{}, w.errorf(name, "is an unknown field; this kind has %s", strings.Join(known, ", "))
+	}
+	for _, name := range m.fields { // a threshold of 0 may be left out, as in a ledger
+		if name != "threshold" && name != "asked" && !w.has(name) {
+			return VotedEvent{}, w.errorf(name, "is missing")
+		}
+	}
+	return w.event()
+}
+
+// writes says whether events of a kind may have the field in a file.
+func (k Kind) writes(field string) bool {
+	m := mechanisms[k]
+	switch field {
+	case "count":
+		return !m.has("asked")
+	case "answered":
+		return m.has("asked")
+	case "votes":
+		return k == GNMax || k == LNMax || k == ConfidentGNMax
+	}
+	return m.has(field)
+}
+
+// writtenField is a field of a file and how it is read.
+type writtenField struct {
+	name string
+	read func(json.RawMessage) error
+}
+
+func (w *writtenEvent) writtenFields() []writtenField {
+	number := func(name string, to *float64) writtenField {
+		return writtenField{name, func(raw json.RawMessage) error {
+			if json.Unmarshal(raw, to) != nil {
+				return w.errorf(name, "is %s; give a number of at most 1.7e308", short(raw))
+			}
+			return nil
+		}}
+	}
+	count := func(name string, to *int64) writtenField {
+		return writtenField{name, func(raw json.RawMessage) error {
+			if json.Unmarshal(raw, to) != nil {
+				return w.errorf(name, "is %s; give a whole number, in digits only", short(raw))
+			}
+			return nil
+		}}
+	}
+	return []writtenField{
+		number("sigma", &w.Sigma), number("sensitivity", &w.Sensitivity), number("rate", &w.Rate),
+		number("noise_multiplier", &w.NoiseMultiplier), number("threshold", &w.Threshold),
+		number("sigma1", &w.Sigma1), number("sigma2", &w.Sigma2), number("lambda", &w.Lambda),
+		number("epsilon", &w.Epsilon), count("count", &w.Count), count("asked", &w.Asked),
+		{"answered", func(raw json.RawMessage) error {
+			w.answered = new(answeredField)
+			if json.Unmarshal(raw, w.answered) != nil {
+				return w.errorf("answered", "is %s; give a whole number of queries, or true or false beside votes", short(raw))
+			}
+			return nil
+		}},
+		{"votes", func(raw json.RawMessage) error {
+			var queries []json.RawMessage
+			if json.Unmarshal(raw, &queries) != nil || len(queries) == 0 {
+				return w.errorf("votes", "hold no query; give a list with a histogram for each, or leave them out")
+			}
+			w.votes = make([]writtenVotes, len(queries))
+			for i, query := range queries {
+				if err := json.Unmarshal(query, &w.votes[i]); err != nil {
+					return w.errorf("votes", "of query %d %v", i+1, err)
+				}
+			}
+			return nil
+		}},
+	}
+}
+
+// short is a value as it stands in a file, cut where it is long.
+func short(raw json.RawMessage) string {
+	const most = 40
+	if len(raw) > most {
+		return strings.ToValidUTF8(string(raw[:most]), "") + "..."
+	}
+	return string(raw)
 }
 
 // answeredField is a number of queries, or whether all of them were answered.
@@ -68,10 +205,7 @@ func (a *answeredField) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &a.count); err == nil {
 		return nil
 	}
-	if err := json.Unmarshal(raw, &a.all); err != nil || a.all == nil {
-		return fmt.Errorf("answered is %s; give a whole number of queries, or true or false beside votes", raw)
-	}
-	return nil
+	return json.Unmarshal(raw, &a.all)
 }
 
 // writtenVotes is a histogram: a list of counts, or an object that says also
@@ -81,37 +215,41 @@ type writtenVotes struct {
 	answered *bool
 }
 
+// UnmarshalJSON has errors of its own: those of package json hold counts of votes.
 func (v *writtenVotes) UnmarshalJSON(raw []byte) error {
-	if bytes.HasPrefix(raw, []byte("[")) {
-		return json.Unmarshal(raw, &v.counts)
+	long := map[string]json.RawMessage{"votes": raw}
+	if !bytes.HasPrefix(raw, []byte("[")) {
+		long = nil
+		if json.Unmarshal(raw, &long) != nil {
+			return errors.New("are neither a list of counts nor an object with votes and answered")
+		}
 	}
-	var long struct {
-		Votes    []int64 `json:"votes"`
-		Answered *bool   `json:"answered"`
+	for _, name := range slices.Sorted(maps.Keys(long)) {
+		switch {
+		case name == "votes" && json.Unmarshal(long[name], &v.counts) != nil:
+			return errors.New("are not a list of whole numbers, in digits only")
+		case name == "answered" && json.Unmarshal(long[name], &v.answered) != nil:
+			return errors.New("have an answered that is neither true nor false")
+		case name != "votes" && name != "answered":
+			return fmt.Errorf("have an unknown field %q; use votes and answered", name)
+		}
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&long); err != nil {
-		return fmt.Errorf("votes of a query are a list of counts, or an object with votes and answered: %w", err)
-	}
-	v.counts, v.answered = long.Votes, long.Answered
 	return nil
 }
 
 func (w writtenEvent) event() (VotedEvent, error) {
 	v := VotedEvent{Event: w.Event}
 	var all *bool
-	switch {
-	case w.Answered != nil:
-		v.Event.Answered, all = w.Answered.count, w.Answered.all
-	case w.Kind == ConfidentGNMax && len(w.Votes) == 0:
-		return VotedEvent{}, w.errorf("answered", "is missing; give the number of queries that were answered, 0 where none was")
+	if w.answered != nil {
+		v.Event.Answered, all = w.answered.count, w.answered.all
 	}
-	if all != nil && len(w.Votes) == 0 {
-		return VotedEvent{}, w.errorf("answered", "is %v without votes; give the number of queries that were answered", *all)
+	if len(w.votes) == 0 {
+		if err := w.checkCounts(); err != nil {
+			return VotedEvent{}, err
+		}
 	}
-	unanswered, said := make([]bool, len(w.Votes)), all != nil
-	for i, query := range w.Votes {
+	unanswered, said := make([]bool, len(w.votes)), all != nil
+	for i, query := range w.votes {
 		if query.counts == nil {
 			return VotedEvent{}, w.errorf("votes", "of query %d are missing", i+1)
 		}
@@ -128,9 +266,42 @@ func (w writtenEvent) event() (VotedEvent, error) {
 		}
 		v.Unanswered = unanswered
 	}
-	var err error
-	v.Event, err = v.Resolve()
-	return v, err
+	resolved, err := v.Resolve()
+	if err != nil {
+		return VotedEvent{}, err
+	}
+	// To Resolve a zero is a count that was left out; here it was written.
+	for _, f := range []struct {
+		name            string
+		stated, counted int64
+		said            bool
+	}{
+		{"count", v.Event.Count, resolved.Count, w.has("count")},
+		{"asked", v.Event.Asked, resolved.Asked, w.has("asked")},
+		{"answered", v.Event.Answered, resolved.Answered, w.has("answered") && all == nil},
+	} {
+		if f.said && f.stated != f.counted {
+			return VotedEvent{}, w.errorf(f.name, "is %d, the votes say %d; correct one or leave it out", f.stated, f.counted)
+		}
+	}
+	v.Event = resolved
+	return v, nil
+}
+
+// checkCounts refuses an event without votes that does not say how often it took
+// place.
+func (w writtenEvent) checkCounts() error {
+	switch {
+	case w.Kind != ConfidentGNMax && !w.has("count"):
+		return w.errorf("count", "is missing; give the number of releases")
+	case w.Kind == ConfidentGNMax && !w.has("asked"):
+		return w.errorf("asked", "is missing; give the number of queries that were asked")
+	case w.Kind == ConfidentGNMax && !w.has("answered"):
+		return w.errorf("answered", "is missing; give the number of queries that were answered, 0 where none was")
+	case w.answered != nil && w.answered.all != nil:
+		return w.errorf("answered", "is %v without votes; give the number of queries that were answered", *w.answered.all)
+	}
+	return nil
 }
 
 // unambiguous refuses what JSON decoders read in one way or another: keys that

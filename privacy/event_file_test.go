@@ -47,11 +47,11 @@ func TestParseEventsWithVotes(t *testing.T) {
 func TestParseEventsRefuses(t *testing.T) {
 	for text, part := range map[string]string{
 		`{"kind":"gnmax","sigma":40,"count":3,"votes":[[1,2]]}`:                                               "count is 3, the votes say 1",
-		`{"kind":"gnmax","sigma":40,"votes":[]}`:                                                              "count is 0",
+		`{"kind":"gnmax","sigma":40,"votes":[]}`:                                                              "votes hold no query",
 		`{"kind":"gnmax","sigma":40,"votes":[[]]}`:                                                            "query 1",
 		`{"kind":"gnmax","sigma":40,"votes":[[5]]}`:                                                           "query 1",
 		`{"kind":"gnmax","sigma":40,"votes":[[1,-2]]}`:                                                        "query 1",
-		`{"kind":"gnmax","sigma":40,"votes":[[1,2.5]]}`:                                                       "events are not",
+		`{"kind":"gnmax","sigma":40,"votes":[[1,2.5]]}`:                                                       "votes of query 1 are not a list of whole numbers",
 		`{"kind":"gnmax","sigma":40,"votes":[{}]}`:                                                            "query 1 are missing",
 		`{"kind":"gnmax","sigma":40,"votes":[null]}`:                                                          "null is no value",
 		`{"kind":"gnmax","sigma":40,"votes":[[1,null]]}`:                                                      "null is no value",
@@ -72,9 +72,51 @@ func TestParseEventsRefuses(t *testing.T) {
 		`{"kind":"subsampled-gaussian","rate":1.5,"noise_multiplier":1,"count":1}`:                            "rate is 1.5",
 		`{"kind":"subsampled-gaussian","rate":0.5,"noise_multiplier":1,"sensitivity":1,"count":1}`:            "does not belong",
 		`{"kind":"gnmax","sigma":40,"votes":[[9223372036854775807,9223372036854775807,9223372036854775807]]}`: "query 1",
+		// A field of another kind counts as said when it is 0 as well.
+		`{"kind":"lnmax","lambda":5,"sigma":0,"count":1}`:                                                     "sigma does not belong",
+		`{"kind":"gnmax","sigma":5,"count":1,"threshold":0}`:                                                  "threshold does not belong",
+		`{"kind":"gnmax","sigma":5,"count":1,"asked":0}`:                                                      "asked does not belong",
+		`{"kind":"gnmax","sigma":5,"count":1,"answered":0}`:                                                   "answered does not belong",
+		`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"asked":1,"answered":1,"count":0}`:     "count does not belong",
+		`{"kind":"laplace","epsilon":1,"count":1,"votes":[]}`:                                                 "votes do not belong",
+		`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"answered":0,"votes":[[5,100]]}`:       "answered is 0, the votes say 1",
+		`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"asked":0,"votes":[[5,100]]}`:          "asked is 0, the votes say 1",
+		`{"kind":"gnmax","sigma":40,"count":0,"votes":[[5,100]]}`:                                             "count is 0, the votes say 1",
+		`{"kind":"gnmax","sigma":40,"count":3,"votes":[]}`:                                                    "votes hold no query",
+		`{"kind":"gnmax","sigma":40,"votes":5}`:                                                               "votes hold no query",
+		`{"kind":"gnmax","sigma":40,"votes":[[1,2],7]}`:                                                       "votes of query 2 are neither",
+		`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"votes":[{"votes":[1],"answered":1}]}`: "neither true nor false",
+		// What is wrong or missing is named as in the file.
+		`{"kind":"gnmax","sigma":40}`:                                                 "count is missing",
+		`{"kind":"gnmax","count":1}`:                                                  "sigma is missing",
+		`{"sigma":40,"count":1}`:                                                      "kind is missing",
+		`{"kind":7,"count":1}`:                                                        "kind is 7",
+		`{"kind":"gnmax","sigma":40,"count":1e3}`:                                     "count is 1e3; give a whole number",
+		`{"kind":"gnmax","sigma":40,"count":"3"}`:                                     `count is "3"; give a whole number`,
+		`{"kind":"gnmax","sigma":1e999,"count":1}`:                                    "sigma is 1e999; give a number",
+		`{"kind":"gnmax","sigma":"40","count":1}`:                                     `sigma is "40"; give a number`,
+		`{"kind":"gnmax","sigma":40,"cuont":1}`:                                       "cuont is an unknown field; this kind has sigma, count, votes",
+		`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"answered":0}`: "asked is missing",
+		`5`: "event 1: is not an object",
 	} {
 		events, err := ParseEvents(strings.NewReader("[" + text + "]"))
 		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: read as %+v with error %v; want an error with %q", text, events, err, part)
+		}
+	}
+}
+
+// A file that is no list says so, and in words of its own.
+func TestParseEventsRefusesOtherFiles(t *testing.T) {
+	for text, part := range map[string]string{
+		"": "there is nothing to read", " \n": "there is nothing to read",
+		`[{"kind":"gnmax","sigma":40`:             "ends within the list",
+		`{"kind":"gnmax","sigma":40,"count":1}`:   "not a JSON list",
+		`[]`:                                      "the list is empty",
+		`[{"kind":"gnmax","sigma":4,"count":1}]]`: "",
+	} {
+		events, err := ParseEvents(strings.NewReader(text))
+		if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%s: read as %+v with error %v; want an error with %q", text, events, err, part)
 		}
 	}

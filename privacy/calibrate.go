@@ -11,7 +11,8 @@ const MinSigma = 1
 
 // GNMaxSigma returns the smallest noise per bin such that the budget's filter
 // admits that many GNMax queries on top of the other events; at least
-// [MinSigma]. An [*OverBudgetError] says that the others leave no room.
+// [MinSigma]. Each has mu² = 2/sigma² (Papernot et al. 2018, Proposition 8; Dong,
+// Roth, Su 2019, Theorem 2.7). An [*OverBudgetError] says that the others leave no room.
 func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
 	if err := checkCalibration(b, queries, other); err != nil {
 		return 0, err
@@ -35,7 +36,8 @@ func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
 
 // LNMaxLambda returns the largest lambda (inverse scale of the noise per bin)
 // such that the budget's filter admits that many LNMax queries on top of the
-// other events. An [*OverBudgetError] says that the others leave no room.
+// other events; a query costs what two (lambda, 0)-DP releases do (Papernot et
+// al. 2017, section 3). An [*OverBudgetError] says that the others leave no room.
 func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
 	if err := checkCalibration(b, queries, other); err != nil {
 		return 0, err

@@ -16,8 +16,10 @@ type countedPair struct {
 
 // pldEpsilon is an epsilon >= 0 that validated events have at delta, from their
 // privacy loss distributions on a grid, composed by Fourier transform (Koskela,
-// Jälkö, Honkela 2020; Gopi, Lee, Wutschitz 2021). It is within about 0.1% of
-// the smallest one and, pessimistic, never below it.
+// Jälkö, Honkela 2020; Gopi, Lee, Wutschitz 2021). Pessimistic, it is
+// never below the smallest one; measured on random mixtures it is mostly within
+// 0.1% of it and within 0.3% at most, what the pairs stand for aside: Laplace noise
+// on fine grids (see responsePair) and the exponential mechanism cost less.
 //
 // A unit more and a unit less are composed each by itself: a neighbour is the
 // same for all releases. Infinite when the figure cannot be computed.

@@ -151,7 +151,9 @@ func scaledGaussianRDP(t, apart, alpha float64) float64 {
 }
 
 // Epsilon turns the two released numbers into an epsilon at delta for the
-// queries and the release together, at the plan's order. It uses no private
+// queries and the release together, at the plan's order: divergences add up
+// (Mironov 2017, Proposition 1) and turn into epsilon (Canonne, Kamath, Steinke
+// 2020, Proposition 12). It uses no private
 // field, so everyone who holds the released numbers and the public fields can
 // compute it.
 //

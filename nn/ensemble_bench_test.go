@@ -32,6 +32,9 @@ func teachers(t testing.TB, models, features, hidden int) (*Ensemble, []Examples
 
 // A step in the steady state needs no memory on one processor.
 func TestEnsembleStepDoesNotAllocate(t *testing.T) {
+	if raced {
+		t.Skip("the race detector makes pools forget, which allocates")
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // AllocsPerRun does so, too
 	for name, hidden := range map[string]int{"logistic": 0, "hidden": 30} {
 		e, real, generated, classes := teachers(t, 20, 30, hidden)

@@ -25,22 +25,21 @@ func (a Activation) build(_ *rand.Rand, in Shape, p *pool) (layer, Shape, error)
 	if a < ReLU || a > SigmoidUnit {
 		return nil, Shape{}, fmt.Errorf("activation %d is unknown", int(a))
 	}
-	return newActivation(a, 0, in.Size(), p), in, nil
+	return newActivation(a, 0, p), in, nil
 }
 
 func (a LeakyReLU) build(_ *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
 	if !(a > 0 && a <= 1) {
 		return nil, Shape{}, fmt.Errorf("leaky rectifier of slope %v, want it above 0 and at most 1", float32(a))
 	}
-	return newActivation(ReLU, float32(a), in.Size(), p), in, nil
+	return newActivation(ReLU, float32(a), p), in, nil
 }
 
 // activation computes in place as well: its gradient needs the outputs only.
 type activation struct {
-	kind  Activation
-	leak  float32
-	width int
-	pool  *pool
+	kind Activation
+	leak float32
+	pool *pool
 
 	y, x, dx, dy      []float32
 	forwards, backers task
@@ -49,8 +48,8 @@ type activation struct {
 // piece is how many numbers an activation takes at once.
 const piece = 1 << 14
 
-func newActivation(kind Activation, leak float32, width int, p *pool) *activation {
-	a := &activation{kind: kind, leak: leak, width: width, pool: p}
+func newActivation(kind Activation, leak float32, p *pool) *activation {
+	a := &activation{kind: kind, leak: leak, pool: p}
 	a.forwards, a.backers = a.forwardPart, a.backwardPart
 	return a
 }
@@ -102,4 +101,4 @@ func (a *activation) backwardPart(part int, _ *worker) {
 
 func (a *activation) params() []Param { return nil }
 
-func (a *activation) clone(p *pool) layer { return newActivation(a.kind, a.leak, a.width, p) }
+func (a *activation) clone(p *pool) layer { return newActivation(a.kind, a.leak, p) }

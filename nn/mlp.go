@@ -106,7 +106,5 @@ func (m *MLP) Clone() *MLP {
 // near the middle of every range.
 func (m *MLP) Scale(factor float32) {
 	last := m.layers[len(m.layers)-1]
-	for i := range last.w {
-		last.w[i] *= factor
-	}
+	kernel.Scale(last.w, factor)
 }

@@ -197,7 +197,16 @@ func (g *vectorGen) mask(rest reg.GPVirtual) operand.Op {
 
 // load reads the elements of a span, 0 where the mask does not select.
 func (g *vectorGen) load(base reg.GPVirtual, s span) reg.VecVirtual {
-	v, m := g.vec(), operand.Mem{Base: base, Index: s.index, Scale: 4}
+	return g.loadAt(operand.Mem{Base: base, Index: s.index, Scale: 4}, s)
+}
+
+func (g *vectorGen) store(v reg.VecVirtual, base reg.GPVirtual, s span) {
+	g.storeAt(v, operand.Mem{Base: base, Index: s.index, Scale: 4}, s)
+}
+
+// loadAt and storeAt are load and store at another place than the span's.
+func (g *vectorGen) loadAt(m operand.Mem, s span) reg.VecVirtual {
+	v := g.vec()
 	switch {
 	case s.mask == nil:
 		g.VMOVUPS(m, v)
@@ -209,8 +218,7 @@ func (g *vectorGen) load(base reg.GPVirtual, s span) reg.VecVirtual {
 	return v
 }
 
-func (g *vectorGen) store(v reg.VecVirtual, base reg.GPVirtual, s span) {
-	m := operand.Mem{Base: base, Index: s.index, Scale: 4}
+func (g *vectorGen) storeAt(v reg.VecVirtual, m operand.Mem, s span) {
 	switch {
 	case s.mask == nil:
 		g.VMOVUPS(v, m)

@@ -108,13 +108,7 @@ func (g *vectorGen) walkRows(dst, x, rows, stride, stride3 reg.GPVirtual, pair b
 			g.VADDPS(m, sum, sum)
 			return
 		}
-		v := g.vec()
-		if g.wide {
-			g.VMOVUPS_Z(m, s.mask, v)
-		} else {
-			g.VMASKMOVPS(m, s.mask, v)
-		}
-		g.VADDPS(v, sum, sum)
+		g.VADDPS(g.loadAt(m, s), sum, sum)
 	}
 	addRow := func(m operand.Mem, i int) {
 		for v := range vectors {

@@ -83,20 +83,6 @@ func (g *vectorGen) down(s span, body func(row int, x operand.Mem, offset reg.GP
 	g.Label(done)
 }
 
-// at reads the elements of a span at a place.
-func (g *vectorGen) at(m operand.Mem, s span) reg.VecVirtual {
-	v := g.vec()
-	switch {
-	case s.mask == nil:
-		g.VMOVUPS(m, v)
-	case g.wide:
-		g.VMOVUPS_Z(m, s.mask, v)
-	default:
-		g.VMASKMOVPS(m, s.mask, v)
-	}
-	return v
-}
-
 // addTo adds both sums to what stands in an argument.
 func (g *vectorGen) addTo(name string, sums []reg.VecVirtual, s span) {
 	base := g.ptr(name)
@@ -113,7 +99,7 @@ func (g *vectorGen) addWeightedRowsKernel() {
 			if s.mask == nil {
 				g.VFMADD231PS(x, d, sums[row])
 			} else {
-				g.VFMADD231PS(g.at(x, s), d, sums[row])
+				g.VFMADD231PS(g.loadAt(x, s), d, sums[row])
 			}
 		})
 		g.addTo("dst", sums, s)
@@ -129,21 +115,13 @@ func (g *vectorGen) unitGradKernel() {
 		weights, biases := g.zeros(2), g.zeros(2)
 		dx := g.ptr("dx")
 		g.down(s, func(row int, at operand.Mem, offset reg.GPVirtual, d reg.VecVirtual) {
-			x, slow := g.at(at, s), g.vec()
+			x, slow := g.loadAt(at, s), g.vec()
 			g.VFMADD231PS(x, d, weights[row])
 			g.VMULPS(weight, d, d)
 			g.VMULPS(slope, d, slow)
 			out := g.choose(g.compare(less, x, zero), slow, d)
 			g.VADDPS(out, biases[row], biases[row])
-			to := operand.Mem{Base: dx, Index: offset, Scale: 1}
-			switch {
-			case s.mask == nil:
-				g.VMOVUPS(out, to)
-			case g.wide:
-				g.VMOVUPS(out, s.mask, to)
-			default:
-				g.VMASKMOVPS(out, s.mask, to)
-			}
+			g.storeAt(out, operand.Mem{Base: dx, Index: offset, Scale: 1}, s)
 		})
 		g.addTo("gw", weights, s)
 		g.addTo("gb", biases, s)

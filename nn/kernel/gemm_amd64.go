@@ -186,16 +186,38 @@ func (s *blocks) packB(b Matrix, k, depth, j, n, width int) {
 		columns := min(width, n-jj)
 		to := s.b[jj*depth:]
 		if b.Transposed {
-			for q := range columns {
-				from := b.Data[(j+jj+q)*b.Stride+k:][:depth]
-				for r, x := range from {
-					to[r*width+q] = x
-				}
-			}
+			packTransposed(to, b.Data[(j+jj)*b.Stride+k:], columns, depth, width, b.Stride)
 			continue
 		}
 		for r := range depth {
 			copy(to[r*width:r*width+columns], b.Data[(k+r)*b.Stride+j+jj:])
 		}
 	}
+}
+
+// packTransposed writes columns of B, which lie stride apart, as depth rows. Squares
+// of 8 may overlap at the ends.
+func packTransposed(to, from []float32, columns, depth, width, stride int) {
+	if columns < 8 || depth < 8 {
+		for q := range columns {
+			for r, x := range from[q*stride:][:depth] {
+				to[r*width+q] = x
+			}
+		}
+		return
+	}
+	for q := 0; q < columns; q = next8(q, columns) {
+		transpose8(&to[q], &from[q*stride], 4*width, 4*stride, depth/8)
+		if r := depth - 8; depth%8 > 0 {
+			transpose8(&to[r*width+q], &from[q*stride+r], 4*width, 4*stride, 1)
+		}
+	}
+}
+
+// next8 is where the square after that at q begins, n at the end.
+func next8(q, n int) int {
+	if q+8 == n {
+		return n
+	}
+	return min(q+8, n-8)
 }

@@ -19,6 +19,7 @@ var outputs = []struct {
 	generate func(*build.Context)
 }{
 	{"gemm", gemm},
+	{"transpose", transpose},
 	{"vector", vector},
 }
 

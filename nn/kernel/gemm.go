@@ -24,6 +24,53 @@ func Gemm(c, a, b Matrix, e Epilogue) {
 	gemm(c, a, b, e)
 }
 
+// Parts returns into how many parts at most a product of this shape is worth
+// splitting for [GemmPart]: 1 for one that takes less time than waking a processor.
+func Parts(m, n, k int) int {
+	const worth = 1 << 20 // multiplications, some 15 microseconds
+	return max(1, min(int(float64(m)*float64(n)*float64(k)/worth), max(m/partRows, n/partCols)))
+}
+
+// Parts of C are cut at multiples of these, which every tile divides.
+const (
+	partRows = 24
+	partCols = 32
+)
+
+// GemmPart computes one of several parts of what [Gemm] does, so that processors
+// can share it: part 0, 1, ..., parts-1, each of different elements of C. What
+// they hold in the end does not depend on the number of parts.
+func GemmPart(c, a, b Matrix, e Epilogue, part, parts int) {
+	checkGemm(c, a, b, e)
+	if part < 0 || part >= parts {
+		panic(fmt.Sprintf("kernel: part %d of %d", part, parts))
+	}
+	if c.Rows == 0 || c.Cols == 0 {
+		return
+	}
+	// Each part copies all of the matrix that is not cut, so cut the other.
+	if c.Rows >= c.Cols {
+		lo, hi := cut(c.Rows, partRows, part, parts)
+		c, a = c.rows(lo, hi), a.rows(lo, hi)
+	} else {
+		lo, hi := cut(c.Cols, partCols, part, parts)
+		c, b = c.T().rows(lo, hi).T(), b.T().rows(lo, hi).T()
+		if e.Bias != nil {
+			e.Bias = e.Bias[lo:hi]
+		}
+	}
+	if c.Rows > 0 && c.Cols > 0 {
+		gemm(c, a, b, e)
+	}
+}
+
+// cut returns the bounds of one of several parts of n, multiples of unit but for
+// the last.
+func cut(n, unit, part, parts int) (lo, hi int) {
+	units := (n + unit - 1) / unit
+	return min(n, part*units/parts*unit), min(n, (part+1)*units/parts*unit)
+}
+
 func checkGemm(c, a, b Matrix, e Epilogue) {
 	a.check("A")
 	b.check("B")

@@ -29,6 +29,10 @@ const (
 	gap = 16
 )
 
+// shortRow is the length of A's rows up to which they do not fall on one another
+// and are used where they lie.
+const shortRow = 64
+
 // directB is the size of B, in numbers, up to which it is used where it lies.
 const directB = 6 << 10
 
@@ -161,8 +165,13 @@ func gemmBlocked(c, a, b Matrix, e Epilogue) {
 	}
 }
 
-// copyA copies the m rows from i on and k columns of A, and points p to them.
+// copyA copies the m rows from i on and k columns of A, unless they are well where
+// they are, and points p to them.
 func (s *blocks) copyA(p *panel, a Matrix, i, k int) {
+	if !a.Transposed && a.Stride <= shortRow {
+		p.a, p.aRow, p.aCol = &a.Data[i*a.Stride+k], 4*a.Stride, 4
+		return
+	}
 	if a.Transposed {
 		stride := p.m + gap
 		for q := range p.k {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -146,6 +147,45 @@ func TestGemmSpecialNumbers(t *testing.T) {
 	})
 }
 
+// Parts put together are the whole, to the last bit.
+func TestGemmPartsAreTheWhole(t *testing.T) {
+	size := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 140), rapid.SampledFrom([]int{24, 32, 257, 300}))
+	atEachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
+			a := drawMatrix(t, "a", m, k, rapid.Bool().Draw(t, "transposed a"))
+			b := drawMatrix(t, "b", k, n, rapid.Bool().Draw(t, "transposed b"))
+			c := drawMatrix(t, "c", m, n, false)
+			e := Epilogue{Add: rapid.Bool().Draw(t, "add"), Leak: rapid.SampledFrom([]float32{0, 0.2}).Draw(t, "leak")}
+			if !e.Add && rapid.Bool().Draw(t, "bias") {
+				e.Bias = drawMatrix(t, "bias", 1, n, false).Data[:n]
+			}
+			d := c
+			d.Data = slices.Clone(c.Data)
+			Gemm(c, a, b, e)
+			parts := rapid.IntRange(1, 9).Draw(t, "parts")
+			for part := range parts {
+				GemmPart(d, a, b, e, part, parts)
+			}
+			for i, want := range c.Data {
+				if math.Float32bits(want) != math.Float32bits(d.Data[i]) {
+					t.Fatalf("number %d of C is %v in parts, %v as a whole", i, d.Data[i], want)
+				}
+			}
+		})
+	})
+}
+
+func TestPartsAreWorthTheirWhile(t *testing.T) {
+	for _, c := range []struct{ m, n, k, least, most int }{
+		{64, 30, 30, 1, 1}, {64, 128, 784, 2, 6}, {1024, 1024, 1024, 16, 1024}, {1, 1, 1 << 30, 1, 1}, {0, 0, 0, 1, 1},
+	} {
+		if got := Parts(c.m, c.n, c.k); got < c.least || got > c.most {
+			t.Errorf("product %d x %d x %d in %d parts, want %d to %d", c.m, c.n, c.k, got, c.least, c.most)
+		}
+	}
+}
+
 func TestGemmRefusesShapesThatDoNotFit(t *testing.T) {
 	x := make([]float32, 12)
 	for name, call := range map[string]func(){
@@ -159,6 +199,7 @@ func TestGemmRefusesShapesThatDoNotFit(t *testing.T) {
 			Gemm(Matrix{Data: x, Rows: 2, Cols: 2, Stride: 1}, Of(x, 2, 3), Of(x, 3, 2), Epilogue{})
 		},
 		"negative": func() { Gemm(Of(x, -1, 2), Of(x, -1, 3), Of(x, 3, 2), Epilogue{}) },
+		"part":     func() { GemmPart(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{}, 2, 2) },
 		"leak":     func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{Leak: 2}) },
 	} {
 		func() {

@@ -22,6 +22,14 @@ func (m Matrix) T() Matrix {
 	return m
 }
 
+// rows returns the view of rows [lo, hi).
+func (m Matrix) rows(lo, hi int) Matrix {
+	row, _ := m.strides()
+	m.Rows = hi - lo
+	m.Data = m.Data[min(len(m.Data), lo*row):]
+	return m
+}
+
 // check panics unless all elements lie within Data.
 func (m Matrix) check(name string) {
 	rows, cols := m.Rows, m.Cols

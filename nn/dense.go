@@ -23,14 +23,18 @@ type Dense struct {
 	Init Init // of W; nil is GlorotUniform
 }
 
-func (s Dense) build(rng *rand.Rand, in Shape, _ *pool) (layer, Shape, error) {
+func (s Dense) build(rng *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
 	if s.Out < 1 {
 		return nil, Shape{}, fmt.Errorf("dense layer of %d outputs, want at least 1", s.Out)
 	}
-	if _, err := shapeSize([]int{s.Out, in.Size()}); err != nil {
+	size, err := shapeSize([]int{s.Out, in.Size()})
+	if err != nil {
 		return nil, Shape{}, fmt.Errorf("dense layer of %d inputs and %d outputs is too large", in.Size(), s.Out)
 	}
-	return newDense(rng, in.Size(), s.Out, s.Init), Vector(s.Out), nil
+	d := &dense{in: in.Size(), out: s.Out, w: make([]float32, size), b: make([]float32, s.Out)}
+	s.Init.draw(rng, d.w, d.in, d.out)
+	d.start(p)
+	return d, Vector(s.Out), nil
 }
 
 // dense is a fully connected layer, y = x W^T + b, W of shape [out, in]; with a
@@ -40,35 +44,44 @@ type dense struct {
 	leak    float32
 	w, b    []float32
 	dw, db  []float32
+	pool    *pool
 }
 
-func newDense(rng *rand.Rand, in, out int, init Init) *dense {
-	d := &dense{
-		in: in, out: out,
-		w: make([]float32, in*out), b: make([]float32, out),
-		dw: make([]float32, in*out), db: make([]float32, out),
-	}
-	init.draw(rng, d.w, in, out)
-	return d
+// start gives the layer its own memory.
+func (d *dense) start(p *pool) {
+	d.dw, d.db, d.pool = make([]float32, len(d.w)), make([]float32, len(d.b)), p
 }
 
 func (d *dense) rectify(leak float32) { d.leak = leak }
 
 func (d *dense) forward(y, x []float32, n int) {
-	kernel.Gemm(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), kernel.Of(d.w, d.out, d.in).T(), kernel.Epilogue{Bias: d.b, Leak: d.leak})
+	if d.out == 1 {
+		kernel.RowDots(y, x, d.w, d.b[0])
+		if d.leak > 0 {
+			kernel.LeakyReLU(y, y, d.leak)
+		}
+		return
+	}
+	d.pool.product(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), d.weights().T(), kernel.Epilogue{Bias: d.b, Leak: d.leak})
 }
 
 // backward takes the gradient dy from before the rectifier.
 func (d *dense) backward(dx, dy, x, _ []float32, n int, params bool) {
 	g := kernel.Of(dy, n, d.out)
 	if params {
-		kernel.Gemm(kernel.Of(d.dw, d.out, d.in), g.T(), kernel.Of(x, n, d.in), kernel.Epilogue{Add: true})
+		if d.out == 1 {
+			kernel.AddWeightedRows(d.dw, x, dy)
+		} else {
+			d.pool.product(kernel.Of(d.dw, d.out, d.in), g.T(), kernel.Of(x, n, d.in), kernel.Epilogue{Add: true})
+		}
 		addRows(d.db, dy)
 	}
 	if dx != nil {
-		kernel.Gemm(kernel.Of(dx, n, d.in), g, kernel.Of(d.w, d.out, d.in), kernel.Epilogue{})
+		d.pool.product(kernel.Of(dx, n, d.in), g, d.weights(), kernel.Epilogue{})
 	}
 }
+
+func (d *dense) weights() kernel.Matrix { return kernel.Of(d.w, d.out, d.in) }
 
 func (d *dense) params() []Param {
 	return []Param{
@@ -77,14 +90,11 @@ func (d *dense) params() []Param {
 	}
 }
 
-func (d *dense) clone(*pool) layer { return d.copy() }
-
-func (d *dense) copy() *dense {
-	return &dense{
-		in: d.in, out: d.out, leak: d.leak,
-		w: append([]float32(nil), d.w...), b: append([]float32(nil), d.b...),
-		dw: make([]float32, len(d.dw)), db: make([]float32, len(d.db)),
-	}
+func (d *dense) clone(p *pool) layer {
+	c := *d
+	c.w, c.b = append([]float32(nil), d.w...), append([]float32(nil), d.b...)
+	c.start(p)
+	return &c
 }
 
 // addRows adds to sums the rows of its length.

@@ -35,35 +35,8 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-func TestMLPGradientsAgreeWithCentralDifferences(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	m, err := NewMLP(rng, 5, 7, 4, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const n = 6
-	x := make([]float32, n*5)
-	for i := range x {
-		x[i] = float32(rng.NormFloat64())
-	}
-	at := func() float64 {
-		v, _ := loss(m.Forward(x, n))
-		return v
-	}
-	_, grad := loss(m.Forward(x, n))
-	dx := append([]float32(nil), m.Backward(grad, true, true)...)
-	for _, p := range m.Params() {
-		for i := 0; i < len(p.Value); i += 3 {
-			near(t, p.Name, float64(p.Grad[i]), numeric(p.Value, i, at))
-		}
-	}
-	for i := 0; i < len(x); i += 2 {
-		near(t, "input", float64(dx[i]), numeric(x, i, at))
-	}
-}
-
-func TestMLPBackwardWithoutParamsLeavesTheirGradients(t *testing.T) {
-	m, err := NewMLP(rand.New(rand.NewPCG(1, 2)), 3, 4, 1)
+func TestBackwardWithoutParamsLeavesTheirGradients(t *testing.T) {
+	m, err := NewNetwork(rand.New(rand.NewPCG(1, 2)), Vector(3), Dense{Out: 4}, LeakyReLU(leak), Dense{Out: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +47,6 @@ func TestMLPBackwardWithoutParamsLeavesTheirGradients(t *testing.T) {
 			if g != 0 {
 				t.Fatalf("%s has gradient %v", p.Name, g)
 			}
-		}
-	}
-}
-
-func TestNewMLPRefusesBadWidths(t *testing.T) {
-	for _, widths := range [][]int{nil, {3}, {3, 0}, {-1, 2}} {
-		if _, err := NewMLP(rand.New(rand.NewPCG(1, 2)), widths...); err == nil {
-			t.Errorf("widths %v were accepted", widths)
 		}
 	}
 }
@@ -114,7 +79,7 @@ func TestAdamFirstStep(t *testing.T) {
 }
 
 func TestAverageForgetsTheStartAndFollows(t *testing.T) {
-	m, err := NewMLP(rand.New(rand.NewPCG(1, 2)), 1, 1)
+	m, err := NewNetwork(rand.New(rand.NewPCG(1, 2)), Vector(1), Dense{Out: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,7 @@
 // Data is row-major: a batch of n records with w features is a []float32 of
 // length n*w. Nothing here knows what a record means or where it came from.
 //
-// Start with [NewMLP] for one dense network, with [NewNetwork] for any other and
-// with [NewEnsemble] for teachers.
+// Start with [NewNetwork] for one network and with [NewEnsemble] for teachers.
 //
 // Training is deterministic: the same seed, inputs and machine kind give the
 // same bits, whatever GOMAXPROCS is. The random numbers of this package

@@ -25,6 +25,16 @@ func DCGAN(rng *rand.Rand, w []float32, _, _ int) {
 	}
 }
 
+// Times draws weights that are larger by a factor.
+func (f Init) Times(factor float32) Init {
+	return func(rng *rand.Rand, w []float32, fanIn, fanOut int) {
+		f.draw(rng, w, fanIn, fanOut)
+		for i := range w {
+			w[i] *= factor
+		}
+	}
+}
+
 func (f Init) draw(rng *rand.Rand, w []float32, fanIn, fanOut int) {
 	if f == nil {
 		f = GlorotUniform

@@ -188,24 +188,26 @@ func TestNetworkTakesAnEmptyBatch(t *testing.T) {
 	}
 }
 
-// A network of dense layers has the tensors of an MLP, and computes the same.
-func TestNetworkOfDenseLayersIsAnMLP(t *testing.T) {
-	m, err := NewMLP(rand.New(rand.NewPCG(15, 16)), 5, 7, 2)
-	if err != nil {
-		t.Fatal(err)
+// Large products are split over processors; nothing may depend on how many.
+func TestLargeDenseNetworkIsTheSameWhateverTheWorkers(t *testing.T) {
+	const n = 100
+	run := func(workers int) (y, dx, dw []float32) {
+		rng := rand.New(rand.NewPCG(15, 16))
+		net, err := NewNetwork(rng, Vector(784), Dense{Out: 300}, LeakyReLU(leak), Dense{Out: 784}, Tanh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		net.SetWorkers(workers)
+		y = net.Forward(normals(rng, n*784), n)
+		dx = net.Backward(normals(rng, n*784), true, true)
+		return y, dx, net.Params()[0].Grad
 	}
-	net, err := NewNetwork(rand.New(rand.NewPCG(15, 16)), Vector(5), Dense{Out: 7}, LeakyReLU(leak), Dense{Out: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := NewTensors()
-	set.Add("", m.Params())
-	if err := set.CopyTo("", net.Params()); err != nil {
-		t.Fatal(err)
-	}
-	x := normals(rand.New(rand.NewPCG(1, 1)), 5*9)
-	if !slices.Equal(m.Forward(x, 9), net.Forward(x, 9)) {
-		t.Error("outputs differ")
+	y, dx, dw := run(1)
+	for _, workers := range []int{2, 3, 7} {
+		y2, dx2, dw2 := run(workers)
+		if !slices.Equal(y, y2) || !slices.Equal(dx, dx2) || !slices.Equal(dw, dw2) {
+			t.Errorf("%d workers compute other numbers than one", workers)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/conclave-dp/conclave/nn/kernel"
 )
 
 // pool runs the parts of a layer's work on several processors, with scratch
@@ -12,6 +14,9 @@ import (
 type pool struct {
 	limit   int // most workers, 0 is GOMAXPROCS
 	workers []worker
+
+	matrix   matrixProduct
+	products task
 
 	task  task
 	parts int64
@@ -44,13 +49,42 @@ func (w *worker) zeros(n int) []float64 {
 	return w.wide
 }
 
+// matrixProduct is a product in work.
+type matrixProduct struct {
+	c, a, b  kernel.Matrix
+	epilogue kernel.Epilogue
+	parts    int
+}
+
+// product computes C = A B on as many processors as it is worth.
+func (p *pool) product(c, a, b kernel.Matrix, e kernel.Epilogue) {
+	parts := min(p.size(), kernel.Parts(c.Rows, c.Cols, a.Cols))
+	if parts == 1 {
+		kernel.Gemm(c, a, b, e)
+		return
+	}
+	if p.products == nil {
+		p.products = func(part int, _ *worker) {
+			m := &p.matrix
+			kernel.GemmPart(m.c, m.a, m.b, m.epilogue, part, m.parts)
+		}
+	}
+	p.matrix = matrixProduct{c, a, b, e, parts}
+	p.each(parts, p.products)
+	p.matrix = matrixProduct{}
+}
+
+// size is how many processors there are.
+func (p *pool) size() int {
+	if p.limit > 0 {
+		return p.limit
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // each runs t for parts 0, 1, ..., parts-1 in any order and waits.
 func (p *pool) each(parts int, t task) {
-	n := p.limit
-	if n < 1 {
-		n = runtime.GOMAXPROCS(0)
-	}
-	n = max(1, min(n, parts))
+	n := max(1, min(p.size(), parts))
 	for len(p.workers) < n {
 		p.grow()
 	}

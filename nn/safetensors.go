@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 )
 
@@ -58,8 +59,8 @@ func (t *Tensors) CopyTo(prefix string, params []Param) error {
 		if !ok {
 			return fmt.Errorf("nn: tensor %q is missing", prefix+p.Name)
 		}
-		if len(from.Data) != len(p.Value) {
-			return fmt.Errorf("nn: tensor %q has %d values, want %d", prefix+p.Name, len(from.Data), len(p.Value))
+		if !slices.Equal(from.Shape, p.Shape) || len(from.Data) != len(p.Value) {
+			return fmt.Errorf("nn: tensor %q has shape %v, want %v", prefix+p.Name, from.Shape, p.Shape)
 		}
 		copy(p.Value, from.Data)
 	}

@@ -69,14 +69,16 @@ func TestReadTensorsRefusesDamage(t *testing.T) {
 func TestCopyToNeedsEveryTensor(t *testing.T) {
 	set := sampleTensors()
 	into := make([]float32, 4)
-	if err := set.CopyTo("", []Param{{Name: "b", Value: into}}); err != nil || into[1] != -2 {
+	if err := set.CopyTo("", []Param{{Name: "b", Shape: []int{2, 2}, Value: into}}); err != nil || into[1] != -2 {
 		t.Errorf("copied %v, %v", into, err)
 	}
 	if set.CopyTo("", []Param{{Name: "c", Value: into}}) == nil {
 		t.Error("a missing tensor was accepted")
 	}
-	if set.CopyTo("", []Param{{Name: "b", Value: into[:3]}}) == nil {
-		t.Error("another size was accepted")
+	for _, p := range []Param{{Name: "b", Shape: []int{3}, Value: into[:3]}, {Name: "b", Shape: []int{4}, Value: into}, {Name: "b", Shape: []int{2, 2}, Value: into[:3]}} {
+		if set.CopyTo("", []Param{p}) == nil {
+			t.Errorf("shape %v with %d values was accepted", p.Shape, len(p.Value))
+		}
 	}
 }
 

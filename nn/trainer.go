@@ -10,6 +10,9 @@ import (
 // to be fast, few enough to stay in the cache.
 const blockRows = 64
 
+// leak is the slope of the teachers' rectifiers below zero.
+const leak = 0.2
+
 // trainer is one worker's scratch memory for ensemble steps.
 type trainer struct {
 	spec EnsembleSpec

@@ -24,7 +24,7 @@ const EmptyNumber = 0.5
 // network behind it can be exchanged, so that a generator and its moving
 // average share the rest.
 type Generator struct {
-	Net   *nn.MLP
+	Net   *nn.Network
 	spec  GeneratorSpec
 	width int
 	heads *nn.Heads
@@ -60,14 +60,14 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 	if g.heads, err = nn.NewHeads(heads, g.width); err != nil {
 		return nil, err
 	}
-	widths := []int{spec.Noise + spec.Classes}
+	var layers []nn.Spec
 	for range spec.Layers {
-		widths = append(widths, spec.Hidden)
+		layers = append(layers, nn.Dense{Out: spec.Hidden}, nn.LeakyReLU(leak))
 	}
-	if g.Net, err = nn.NewMLP(rng, append(widths, g.width)...); err != nil {
+	layers = append(layers, nn.Dense{Out: g.width, Init: nn.Init(nn.GlorotUniform).Times(initialSpread)})
+	if g.Net, err = nn.NewNetwork(rng, nn.Vector(spec.Noise+spec.Classes), layers...); err != nil {
 		return nil, err
 	}
-	g.Net.Scale(initialSpread)
 	return g, nil
 }
 
@@ -75,11 +75,14 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 // start, no query would tell teachers apart.
 const initialSpread = 3
 
+// leak is the slope of the rectifiers below zero.
+const leak = 0.2
+
 // Width returns the number of features of a record.
 func (g *Generator) Width() int { return g.width }
 
 // With returns a generator that shares everything but the network.
-func (g *Generator) With(net *nn.MLP) *Generator {
+func (g *Generator) With(net *nn.Network) *Generator {
 	return &Generator{Net: net, spec: g.spec, width: g.width, heads: g.heads, empties: g.empties}
 }
 

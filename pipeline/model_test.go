@@ -127,7 +127,7 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 		{"other format", "format 2", model(2, spec, shares)},
 		{"too large", "too large", model(1, strings.Replace(spec, "8", "900000000", 1), shares)},
 		{"negative", "-4", model(1, strings.Replace(spec, "4", "-4", 1), shares)},
-		{"other shape", "values, want", model(1, strings.Replace(spec, "8", "9", 1), shares)},
+		{"other shape", "has shape", model(1, strings.Replace(spec, "8", "9", 1), shares)},
 		{"shares above 1", "class shares", model(1, spec, "[0.7, 0.7]")},
 		{"a share below 0", "class share", model(1, spec, "[1.5, -0.5]")},
 		{"one share", "class shares", model(1, spec, "[1]")},

@@ -99,6 +99,4 @@ func (a *activation) backwardPart(part int, _ *worker) {
 	}
 }
 
-func (a *activation) params() []Param { return nil }
-
 func (a *activation) clone(p *pool) layer { return newActivation(a.kind, a.leak, p) }

@@ -16,6 +16,7 @@ type convolution struct {
 	side       int
 	transposed bool
 	leak       float32
+	init       Init
 	w, b       []float32
 	dw, db     []float32
 	laneW      [][]float32 // gradients of lanes after the first
@@ -42,17 +43,24 @@ func newConvolution(rng *rand.Rand, grid patches, side int, transposed bool, ini
 	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
-	c := &convolution{patches: grid, side: side, transposed: transposed, w: make([]float32, size), b: make([]float32, side)}
-	// A side vector is made of, or spread over, the numbers of a patch; a
-	// channel of the image of, or over, kernel x kernel side vectors.
-	in, out := grid.size(), grid.kernel*grid.kernel*side
+	c := &convolution{patches: grid, side: side, transposed: transposed, init: init, w: make([]float32, size), b: make([]float32, side)}
 	if transposed {
 		c.b = make([]float32, grid.of.Channels)
-		in, out = out, in
 	}
-	init.draw(rng, c.w, in, out)
+	c.draw(rng)
 	c.start(p)
 	return c, nil
+}
+
+func (c *convolution) draw(rng *rand.Rand) {
+	// A side vector is made of, or spread over, the numbers of a patch; a
+	// channel of the image of, or over, kernel x kernel side vectors.
+	in, out := c.size(), c.kernel*c.kernel*c.side
+	if c.transposed {
+		in, out = out, in
+	}
+	c.init.draw(rng, c.w, in, out)
+	clear(c.b)
 }
 
 // start gives the layer its own memory.
@@ -72,10 +80,10 @@ func (c *convolution) clone(p *pool) layer {
 
 func (c *convolution) rectify(leak float32) { c.leak = leak }
 
-func (c *convolution) params() []Param {
-	return []Param{
-		{"weight", []int{c.side, c.kernel, c.kernel, c.of.Channels}, c.w, c.dw},
-		{"bias", []int{len(c.b)}, c.b, c.db},
+func (c *convolution) slots() []slot {
+	return []slot{
+		{"weight", []int{c.side, c.kernel, c.kernel, c.of.Channels}, &c.w, &c.dw},
+		{"bias", []int{len(c.b)}, &c.b, &c.db},
 	}
 }
 

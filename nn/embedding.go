@@ -29,14 +29,8 @@ func (s Embedding) build(rng *rand.Rand, in Shape, _ *pool) (layer, Shape, error
 	if err != nil {
 		return nil, Shape{}, fmt.Errorf("embedding: %w", err)
 	}
-	e := &embedding{classes: s.Classes, pixels: pixels, own: in.Channels, width: s.Width, w: make([]float32, size), dw: make([]float32, size)}
-	if s.Init == nil {
-		for i := range e.w {
-			e.w[i] = float32(rng.NormFloat64())
-		}
-	} else {
-		s.Init(rng, e.w, 1, pixels*s.Width)
-	}
+	e := &embedding{classes: s.Classes, pixels: pixels, own: in.Channels, width: s.Width, init: s.Init, w: make([]float32, size), dw: make([]float32, size)}
+	e.draw(rng)
 	in.Channels += s.Width
 	return e, in, in.check()
 }
@@ -44,6 +38,7 @@ func (s Embedding) build(rng *rand.Rand, in Shape, _ *pool) (layer, Shape, error
 // embedding has weights of shape [classes, pixels, width].
 type embedding struct {
 	classes, pixels, own, width int
+	init                        Init
 	w, dw                       []float32
 }
 
@@ -96,8 +91,18 @@ func (e *embedding) backward(dx, dy, x, _ []float32, n int, params bool) {
 	}
 }
 
-func (e *embedding) params() []Param {
-	return []Param{{"weight", []int{e.classes, e.pixels, e.width}, e.w, e.dw}}
+func (e *embedding) draw(rng *rand.Rand) {
+	if e.init != nil {
+		e.init(rng, e.w, 1, e.pixels*e.width)
+		return
+	}
+	for i := range e.w {
+		e.w[i] = float32(rng.NormFloat64())
+	}
+}
+
+func (e *embedding) slots() []slot {
+	return []slot{{"weight", []int{e.classes, e.pixels, e.width}, &e.w, &e.dw}}
 }
 
 func (e *embedding) clone(*pool) layer {

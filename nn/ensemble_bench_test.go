@@ -19,7 +19,9 @@ func teachers(t testing.TB, models, features, hidden int) (*Ensemble, []Examples
 		}
 		return x
 	}
-	e, err := NewEnsemble(EnsembleSpec{Models: models, Features: features, Classes: 1, Hidden: hidden, Rate: 1e-3, Decay: 0.01})
+	spec := critics(models, features, 1, hidden)
+	spec.Rate, spec.Decay = 1e-3, 0.01
+	e, err := NewEnsemble(spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,9 @@ func TestEnsembleLearnsEachClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(7, 8))
 			real, generated, classes := toy(3, 4, rng)
-			e, err := NewEnsemble(EnsembleSpec{Models: 3, Features: 4, Classes: 2, Hidden: hidden, Rate: 0.05, Seed: 1})
+			spec := critics(3, 4, 2, hidden)
+			spec.Rate, spec.Seed = 0.05, 1
+			e, err := NewEnsemble(spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,58 +69,13 @@ func TestEnsembleLearnsEachClass(t *testing.T) {
 	}
 }
 
-// TestTrainerGradientAgreesWithCentralDifferences checks the gradient of one
-// step's loss for both kinds of model.
-func TestTrainerGradientAgreesWithCentralDifferences(t *testing.T) {
-	for name, hidden := range map[string]int{"logistic": 0, "hidden": 3} {
-		t.Run(name, func(t *testing.T) {
-			spec := EnsembleSpec{Models: 1, Features: 3, Classes: 1, Hidden: hidden, Rate: 0.1}
-			e, err := NewEnsemble(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rng := rand.New(rand.NewPCG(9, 11)) // no activation within a difference of its kink
-			for i := range e.w {
-				e.w[i] = float32(rng.NormFloat64())
-			}
-			real, generated := make([]float32, 5*3), make([]float32, 4*3)
-			for i := range real {
-				real[i] = float32(rng.NormFloat64())
-			}
-			for i := range generated {
-				generated[i] = float32(rng.NormFloat64())
-			}
-			tr := newTrainer(spec)
-			at := func() float64 {
-				var v float64
-				for i := range 5 {
-					v += 0.5 / 5 * math.Log1p(math.Exp(-float64(scoreOf(tr, e.w, real[3*i:3*i+3]))))
-				}
-				for i := range 4 {
-					v += 0.5 / 4 * math.Log1p(math.Exp(float64(scoreOf(tr, e.w, generated[3*i:3*i+3]))))
-				}
-				return v
-			}
-			tr.accumulate(e.w, real, 100, -1)
-			tr.accumulate(e.w, generated, 100, 1)
-			for i, g := range tr.grad {
-				near(t, "parameter", float64(g), numeric(e.w, i, at))
-			}
-		})
-	}
-}
-
-// scoreOf evaluates one network on one record.
-func scoreOf(t *trainer, w, x []float32) float32 {
-	t.scores(t.out[:1], w, x)
-	return t.out[0]
-}
-
 func TestEnsembleIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 	train := func(procs int) []float32 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 		real, generated, classes := toy(50, 5, rand.New(rand.NewPCG(1, 1)))
-		e, err := NewEnsemble(EnsembleSpec{Models: 50, Features: 5, Classes: 2, Rate: 0.1, Decay: 0.1, Seed: 3})
+		spec := critics(50, 5, 2, 0)
+		spec.Decay, spec.Seed = 0.1, 3
+		e, err := NewEnsemble(spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +95,7 @@ func TestEnsembleIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 func TestEnsembleModelsDoNotShareAnything(t *testing.T) {
 	real, generated, classes := toy(4, 3, rand.New(rand.NewPCG(2, 2)))
 	train := func(real []Examples) *Ensemble {
-		e, err := NewEnsemble(EnsembleSpec{Models: 4, Features: 3, Classes: 2, Hidden: 4, Rate: 0.1, Seed: 3})
+		e, err := NewEnsemble(critics(4, 3, 2, 4))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +121,7 @@ func TestEnsembleModelsDoNotShareAnything(t *testing.T) {
 
 func TestEnsembleWithoutRecordsOfAClassScoresThemAlike(t *testing.T) {
 	real := []Examples{{ByClass: [][]float32{{1, 2}, nil}}}
-	e, err := NewEnsemble(EnsembleSpec{Models: 1, Features: 2, Classes: 2, Hidden: 3, Rate: 0.1})
+	e, err := NewEnsemble(critics(1, 2, 2, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,17 +138,24 @@ func TestEnsembleWithoutRecordsOfAClassScoresThemAlike(t *testing.T) {
 }
 
 func TestEnsembleRefusesWhatDoesNotFit(t *testing.T) {
-	for _, s := range []EnsembleSpec{
-		{Models: 0, Features: 1, Classes: 1, Rate: 1}, {Models: 1, Features: 0, Classes: 1, Rate: 1},
-		{Models: 1, Features: 1, Classes: 0, Rate: 1}, {Models: 1, Features: 1, Classes: 1, Hidden: -1, Rate: 1},
-		{Models: 1, Features: 1, Classes: 1, Rate: 0}, {Models: 1, Features: 1, Classes: 1, Rate: math.NaN()},
-		{Models: 1, Features: 1, Classes: 1, Rate: 1, Decay: -1},
+	for name, change := range map[string]func(s *EnsembleSpec){
+		"no models":       func(s *EnsembleSpec) { s.Models = 0 },
+		"too many models": func(s *EnsembleSpec) { s.Models = math.MaxInt / 2 },
+		"no classes":      func(s *EnsembleSpec) { s.Classes = 0 },
+		"no input":        func(s *EnsembleSpec) { s.Input = Vector(0) },
+		"no layers":       func(s *EnsembleSpec) { s.Layers = nil },
+		"two outputs":     func(s *EnsembleSpec) { s.Layers = []Spec{Dense{Out: 2}} },
+		"rate 0":          func(s *EnsembleSpec) { s.Rate = 0 },
+		"rate NaN":        func(s *EnsembleSpec) { s.Rate = math.NaN() },
+		"decay below 0":   func(s *EnsembleSpec) { s.Decay = -1 },
 	} {
+		s := critics(1, 2, 1, 0)
+		change(&s)
 		if _, err := NewEnsemble(s); err == nil {
-			t.Errorf("%+v was accepted", s)
+			t.Errorf("%s was accepted", name)
 		}
 	}
-	e, err := NewEnsemble(EnsembleSpec{Models: 1, Features: 2, Classes: 1, Rate: 1})
+	e, err := NewEnsemble(critics(1, 2, 1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +191,9 @@ func BenchmarkEnsembleRound(b *testing.B) {
 					real[i].ByClass[c] = real[i].ByClass[c][:16*features]
 				}
 			}
-			e, err := NewEnsemble(EnsembleSpec{Models: models, Features: features, Classes: 2, Hidden: hidden, Rate: 0.1, Decay: 0.3})
+			spec := critics(models, features, 2, hidden)
+			spec.Decay = 0.3
+			e, err := NewEnsemble(spec)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -25,6 +25,10 @@ func DCGAN(rng *rand.Rand, w []float32, _, _ int) {
 	}
 }
 
+// Zeros draws nothing: a last layer of zeros scores all records alike until it has
+// learned something.
+func Zeros(_ *rand.Rand, w []float32, _, _ int) { clear(w) }
+
 // Times draws weights that are larger by a factor.
 func (f Init) Times(factor float32) Init {
 	return func(rng *rand.Rand, w []float32, fanIn, fanOut int) {

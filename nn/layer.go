@@ -46,15 +46,25 @@ type layer interface {
 	// gradient by x to dx unless that is nil, and adds to the gradients of the
 	// parameters if params is set.
 	backward(dx, dy, x, y []float32, n int, params bool)
-	params() []Param
 	clone(p *pool) layer
 }
 
 // weighted is a layer with parameters.
 type weighted interface {
 	layer
+	slots() []slot
+	// draw draws the first weights anew.
+	draw(rng *rand.Rand)
 	// addNorms adds to each record's norm that of its gradient by the parameters.
 	addNorms(norms []exampleNorm, dy, x []float32, n int)
+}
+
+// slot is a tensor of a layer and where the layer keeps it, so that it can be
+// given another one of the same size.
+type slot struct {
+	name        string
+	shape       []int
+	value, grad *[]float32
 }
 
 // rectifier is a layer that can do the work of a leaky rectifier after it.
@@ -72,11 +82,4 @@ func (s Reshape) build(_ *rand.Rand, in Shape, _ *pool) (layer, Shape, error) {
 		return nil, Shape{}, fmt.Errorf("reshape of %d numbers to %d x %d x %d", in.Size(), to.Height, to.Width, to.Channels)
 	}
 	return nil, to, nil
-}
-
-func named(layer int, params []Param) []Param {
-	for i := range params {
-		params[i].Name = fmt.Sprintf("layer%d.%s", layer, params[i].Name)
-	}
-	return params
 }

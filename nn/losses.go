@@ -15,22 +15,38 @@ import (
 // A term per record, as Logistic and Wasserstein have, becomes that record's own
 // loss when its gradient is multiplied by n; see [Network.ClippedSum].
 
+// Loss is one of these, [Logistic], [Wasserstein] or [KLWGAN].
+type Loss func(grad, scores []float32, real bool) float64
+
 // Logistic is the mean of softplus(-score) over real records and of
 // softplus(score) over others (Goodfellow et al. 2014, with the generator's loss
 // that does not saturate).
 func Logistic(grad, scores []float32, real bool) float64 {
-	sign, n := float32(1), float32(len(scores))
+	sign := float32(1)
 	if real {
 		sign = -1
 	}
+	copy(grad, scores)
+	kernel.Scale(grad, sign)
+	kernel.Softplus(grad, grad)
 	var sum float64
-	for i, s := range scores[:len(grad)] {
-		sum += softplus(float64(sign * s))
-		grad[i] = sign * s
+	for _, v := range grad {
+		sum += float64(v)
 	}
-	kernel.Sigmoid(grad, grad)
-	kernel.Scale(grad, sign/n)
+	logisticGrad(grad, scores, real)
 	return mean(sum, len(scores))
+}
+
+// logisticGrad is the gradient of [Logistic] alone.
+func logisticGrad(grad, scores []float32, real bool) {
+	sign := float32(1)
+	if real {
+		sign = -1
+	}
+	copy(grad, scores)
+	kernel.Scale(grad, sign)
+	kernel.Sigmoid(grad, grad)
+	kernel.Scale(grad, sign/float32(len(scores)))
 }
 
 // Wasserstein is the mean of -score over real records and of score over others
@@ -64,6 +80,15 @@ func KLWGANCritic(grad, scores []float32) float64 {
 		grad[i] /= float32(len(scores))
 	}
 	return value
+}
+
+// KLWGAN is the critic's loss: [Wasserstein] over real records, [KLWGANCritic] over
+// generated ones.
+func KLWGAN(grad, scores []float32, real bool) float64 {
+	if real {
+		return Wasserstein(grad, scores, true)
+	}
+	return KLWGANCritic(grad, scores)
 }
 
 // KLWGANGenerator is -mean(r s) over generated records with r as for

@@ -29,7 +29,9 @@ type stage struct {
 	// inPlace says that the outputs take the place of the inputs, which no one
 	// needs any more; fused that the layer before has computed them.
 	inPlace, fused bool
-	y, dx, dy      []float32
+	// fusedBack says that the layer behind computes the gradient before this one.
+	fusedBack bool
+	y, dx, dy []float32
 }
 
 // NewNetwork builds layers for records of shape in, each upon what comes out of
@@ -74,12 +76,19 @@ func NewNetwork(rng *rand.Rand, in Shape, specs ...Spec) (*Network, error) {
 
 // link finds what can be computed in place, and lists the parameters.
 func (net *Network) link() {
-	numbered := 0
+	for _, s := range net.slots() {
+		net.params = append(net.params, Param{Name: s.name, Shape: s.shape, Value: *s.value, Grad: *s.grad})
+	}
 	for i := range net.stages {
 		s := &net.stages[i]
-		if p := s.layer.params(); len(p) > 0 {
-			net.params = append(net.params, named(numbered, p)...)
-			numbered++
+		if d, ok := s.layer.(*dense); ok {
+			d.unit = nil
+			if i > 1 && net.stages[i-1].fused && d.out == 1 {
+				if before, ok := net.stages[i-2].layer.(*dense); ok {
+					d.unit = before
+					net.stages[i-1].fusedBack = true
+				}
+			}
 		}
 		a, ok := s.layer.(*activation)
 		if !ok || i == 0 {
@@ -94,6 +103,34 @@ func (net *Network) link() {
 		if r, ok := before.(rectifier); ok && a.kind == ReLU && a.leak > 0 {
 			r.rectify(a.leak)
 			s.fused = true
+		}
+	}
+}
+
+// slots lists the layers' tensors, first layer first, by names that say which it
+// is of those that have any.
+func (net *Network) slots() []slot {
+	var all []slot
+	numbered := 0
+	for _, s := range net.stages {
+		l, ok := s.layer.(weighted)
+		if !ok {
+			continue
+		}
+		for _, p := range l.slots() {
+			p.name = fmt.Sprintf("layer%d.%s", numbered, p.name)
+			all = append(all, p)
+		}
+		numbered++
+	}
+	return all
+}
+
+// draw draws all weights anew.
+func (net *Network) draw(rng *rand.Rand) {
+	for _, s := range net.stages {
+		if l, ok := s.layer.(weighted); ok {
+			l.draw(rng)
 		}
 	}
 }
@@ -151,7 +188,9 @@ func (net *Network) Backward(dout []float32, params, input bool) []float32 {
 			s.dx = resize(s.dx, net.n*s.from)
 			dx = s.dx
 		}
-		s.layer.backward(dx, dy, net.input(i), s.y, net.n, params)
+		if !s.fusedBack {
+			s.layer.backward(dx, dy, net.input(i), s.y, net.n, params)
+		}
 		dy = dx
 	}
 	return dy

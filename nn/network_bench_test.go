@@ -55,6 +55,24 @@ func BenchmarkDiscriminator(b *testing.B) {
 	})
 }
 
+// BenchmarkDense does so for a dense critic of images.
+func BenchmarkDense(b *testing.B) {
+	tn := newTestNet(b, rand.New(rand.NewPCG(1, 2)), 256, Vector(784), Dense{Out: 128}, LeakyReLU(leak), Dense{Out: 1})
+	tn.net.Forward(tn.x, tn.n)
+	b.Run("backward", func(b *testing.B) {
+		for b.Loop() {
+			tn.net.Backward(tn.dout, true, false)
+		}
+	})
+	b.Run("clipped sum", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := tn.net.ClippedSum(tn.dout, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 // BenchmarkGenerator is DCGAN's generator for 28 x 28 pixels and 10 classes.
 func BenchmarkGenerator(b *testing.B) {
 	tn := newTestNet(b, rand.New(rand.NewPCG(1, 2)), 64, Vector(100), Embedding{Classes: 10, Width: 10},

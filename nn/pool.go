@@ -28,6 +28,7 @@ type pool struct {
 type task func(part int, w *worker)
 
 type worker struct {
+	index   int // 0, 1, ...
 	run     func()
 	scratch []float32
 	wide    []float64
@@ -100,7 +101,7 @@ func (p *pool) each(parts int, t task) {
 
 func (p *pool) grow() {
 	i := len(p.workers)
-	p.workers = append(p.workers, worker{run: func() {
+	p.workers = append(p.workers, worker{index: i, run: func() {
 		p.work(i)
 		p.wait.Done()
 	}})

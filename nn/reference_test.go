@@ -25,7 +25,7 @@ func refForward(t testing.TB, in Shape, specs []Spec, params [][]float64, x []fl
 			for o := range y {
 				y[o] = b[o]
 				for i, v := range x {
-					y[o] += w[o*len(x)+i] * v
+					y[o] += w[i*s.Out+o] * v
 				}
 			}
 			x, shape = y, Vector(s.Out)
@@ -160,7 +160,11 @@ func newTestNet(t testing.TB, rng *rand.Rand, n int, in Shape, specs ...Spec) *t
 	for _, p := range net.Params() {
 		spread := 0.5
 		if len(p.Shape) > 1 {
-			spread = 1.5 / math.Sqrt(float64(len(p.Value))/float64(p.Shape[0]))
+			fanIn := len(p.Value) / p.Shape[0]
+			if len(p.Shape) == 2 {
+				fanIn = p.Shape[0] // of a dense layer
+			}
+			spread = 1.5 / math.Sqrt(float64(fanIn))
 		}
 		for i := range p.Value {
 			p.Value[i] = float32(spread * rng.NormFloat64())

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
@@ -93,7 +94,9 @@ func (m *Model) Save(dir string) error {
 		return fmt.Errorf("make the model folder: %w", err)
 	}
 	t := nn.NewTensors()
-	t.Add("", m.Generator.Net.Params())
+	for _, p := range m.Generator.Net.Params() {
+		t.Add("", []nn.Param{transposed(p)})
+	}
 	var weights bytes.Buffer
 	if err := nn.WriteTensors(&weights, t); err != nil {
 		return fmt.Errorf("encode %s: %w", weightsFile, err)
@@ -114,6 +117,23 @@ func (m *Model) Save(dir string) error {
 		}
 	}
 	return nil
+}
+
+// transposed returns a copy of a tensor with its two axes, if it has two,
+// exchanged: the file's weights have shape [outputs, inputs], as is usual, the
+// network's [inputs, outputs].
+func transposed(p nn.Param) nn.Param {
+	t := nn.Param{Name: p.Name, Shape: slices.Clone(p.Shape), Value: slices.Clone(p.Value)}
+	if len(p.Shape) == 2 {
+		rows, cols := p.Shape[0], p.Shape[1]
+		t.Shape = []int{cols, rows}
+		for i := range rows {
+			for j := range cols {
+				t.Value[j*rows+i] = p.Value[i*cols+j]
+			}
+		}
+	}
+	return t
 }
 
 func sha256Hex(raw []byte) string {
@@ -163,8 +183,12 @@ func LoadModel(dir string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, weightsFile), err)
 	}
-	if err := t.CopyTo("", g.Net.Params()); err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+	for _, p := range g.Net.Params() {
+		outputsFirst := transposed(p)
+		if err := t.CopyTo("", []nn.Param{outputsFirst}); err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		copy(p.Value, transposed(outputsFirst).Value)
 	}
 	return NewModel(schema, g, j.Shares)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -44,6 +45,49 @@ func TestSavedModelDrawsTheSameRows(t *testing.T) {
 	}
 	if a, b := csvOf(t, m, 20, AnyClass, 3), csvOf(t, m, 20, AnyClass, 4); a == b {
 		t.Error("two seeds draw the same rows")
+	}
+}
+
+// Another program computes the network from the file as ARCHITECTURE.md says:
+// weights of shape [outputs, inputs], leaky rectifiers between layers.
+func TestWeightsFileIsAsDocumented(t *testing.T) {
+	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	file, err := nn.LoadTensors(filepath.Join(dir, weightsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(4, 4))
+	in := make([]float32, m.Generator.Net.In())
+	x := make([]float64, len(in))
+	for i := range in {
+		in[i] = float32(rng.NormFloat64())
+		x[i] = float64(in[i])
+	}
+	layers := m.Generator.spec.Layers + 1
+	for l := range layers {
+		w, b := file.ByName[fmt.Sprintf("layer%d.weight", l)], file.ByName[fmt.Sprintf("layer%d.bias", l)]
+		if !slices.Equal(w.Shape, []int{len(b.Data), len(x)}) {
+			t.Fatalf("layer %d has shape %v for %d inputs and %d outputs", l, w.Shape, len(x), len(b.Data))
+		}
+		y := make([]float64, len(b.Data))
+		for o := range y {
+			y[o] = float64(b.Data[o])
+			for i, v := range x {
+				y[o] += float64(w.Data[o*len(x)+i]) * v
+			}
+			if l < layers-1 && y[o] < 0 {
+				y[o] *= 0.2
+			}
+		}
+		x = y
+	}
+	for i, got := range m.Generator.Net.Forward(in, 1) {
+		if math.Abs(float64(got)-x[i]) > 1e-4*(1+math.Abs(x[i])) {
+			t.Errorf("output %d is %v, from the file %v", i, got, x[i])
+		}
 	}
 }
 

@@ -91,7 +91,7 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 			want := make([]int64, 2*queries)
 			for _, n := range nodes {
 				// What the node keeps for a repeated question is what it sent.
-				kept, err := loadState(statePath(n.cfg.State, name), mustEnsemble(t, n, q))
+				kept, err := loadState(statePath(n.cfg.State, name), freshState(t, n, q))
 				must(t, err)
 				for i, v := range unpack(t, kept.lastVotes, n.cfg.Teachers, queries, 2) {
 					want[2*(i%queries)+int(v)]++

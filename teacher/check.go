@@ -36,7 +36,7 @@ type records struct {
 
 // asked is a vote question that was checked.
 type asked struct {
-	spec              nn.EnsembleSpec
+	spec              teacherSpec
 	standard          bool
 	steps, batch      int
 	vote              conclavev1.TeacherSpec_Vote
@@ -75,9 +75,9 @@ func (n *Node) checkVote(q *conclavev1.VoteQuestion) (a *asked, err error) {
 
 // checkTeacher checks how teachers shall learn and vote, and returns what
 // describes them for the life of a run.
-func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (nn.EnsembleSpec, error) {
+func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 	rate, decay := float64(t.LearningRate), float64(t.WeightDecay)
-	spec := nn.EnsembleSpec{
+	spec := teacherSpec{
 		Models: n.cfg.Teachers, Features: n.features, Classes: n.classes,
 		Rate: rate, Decay: decay, Seed: t.Seed ^ n.seed,
 	}
@@ -86,34 +86,34 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (nn.EnsembleSpec, error) 
 	case conclavev1.TeacherSpec_FEATURES_STANDARD:
 		spec.Features += len(n.numbers)
 	default:
-		return nn.EnsembleSpec{}, fmt.Errorf("teacher features %v are not known to this node; update it", t.Features)
+		return teacherSpec{}, fmt.Errorf("teacher features %v are not known to this node; update it", t.Features)
 	}
 	switch t.Model {
 	case conclavev1.TeacherSpec_MODEL_LOGISTIC:
 	case conclavev1.TeacherSpec_MODEL_HIDDEN:
 		if t.Hidden < 1 || t.Hidden > maxHidden {
-			return nn.EnsembleSpec{}, fmt.Errorf("teachers with a hidden layer of %d units; use 1 to %d", t.Hidden, maxHidden)
+			return teacherSpec{}, fmt.Errorf("teachers with a hidden layer of %d units; use 1 to %d", t.Hidden, maxHidden)
 		}
 		spec.Hidden = int(t.Hidden)
 	default:
-		return nn.EnsembleSpec{}, fmt.Errorf("teacher model %v is not known to this node; update it", t.Model)
+		return teacherSpec{}, fmt.Errorf("teacher model %v is not known to this node; update it", t.Model)
 	}
 	switch {
 	case !knownVote(t.Vote):
-		return nn.EnsembleSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
+		return teacherSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
 	case int64(t.Classes) != int64(n.classes):
-		return nn.EnsembleSpec{}, fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides", t.Classes, n.classes)
-	case n.cfg.Teachers*n.classes*spec.Size() > maxParameters:
-		return nn.EnsembleSpec{}, fmt.Errorf("%d teachers of %d classes with %d weights each are more than %d weights; use a smaller hidden layer", n.cfg.Teachers, n.classes, spec.Size(), maxParameters)
+		return teacherSpec{}, fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides", t.Classes, n.classes)
+	case spec.weights() > maxParameters:
+		return teacherSpec{}, fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; use a smaller hidden layer", n.cfg.Teachers, n.classes, spec.weights(), maxParameters)
 	case t.Steps < 1 || t.Steps > maxSteps:
-		return nn.EnsembleSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, maxSteps)
+		return teacherSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, maxSteps)
 	case t.Batch < 1 || t.Batch > maxBatch:
-		return nn.EnsembleSpec{}, fmt.Errorf("teachers train on batches of %d records; use 1 to %d", t.Batch, maxBatch)
+		return teacherSpec{}, fmt.Errorf("teachers train on batches of %d records; use 1 to %d", t.Batch, maxBatch)
 	case !(rate > 0 && rate <= maxRate):
-		return nn.EnsembleSpec{}, fmt.Errorf("the teachers' learning rate is %v; use one above 0 and at most %d", rate, maxRate)
+		return teacherSpec{}, fmt.Errorf("the teachers' learning rate is %v; use one above 0 and at most %d", rate, maxRate)
 	// Decay may be 1/rate up to the rounding of the two to float32.
 	case !(decay >= 0 && rate*decay < 1+1e-6):
-		return nn.EnsembleSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; use one of at least 0 and below 1/rate", decay, rate)
+		return teacherSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; use one of at least 0 and below 1/rate", decay, rate)
 	}
 	return spec, nil
 }

@@ -222,9 +222,17 @@ func mustEnsemble(t testing.TB, n *Node, q *conclavev1.VoteQuestion) *nn.Ensembl
 	t.Helper()
 	spec, err := n.checkTeacher(q.Teacher)
 	must(t, err)
-	e, err := nn.NewEnsemble(spec)
+	e, err := spec.ensemble()
 	must(t, err)
 	return e
+}
+
+// freshState is what a node knows of a run before its first round.
+func freshState(t testing.TB, n *Node, q *conclavev1.VoteQuestion) *runState {
+	t.Helper()
+	spec, err := n.checkTeacher(q.Teacher)
+	must(t, err)
+	return &runState{spec: spec, ensemble: mustEnsemble(t, n, q)}
 }
 
 // exists tells whether a file of a node's state folder is there.

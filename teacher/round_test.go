@@ -41,7 +41,7 @@ func TestVotesAreThoseOfTheTrainedTeachers(t *testing.T) {
 			must(t, e.Train(examples, training, a.training.classes, 5, 8))
 			scores := make([]float32, 4*12)
 			must(t, e.Score(scores, queries, a.queries.classes))
-			want := castVotes(relativeVote, e.Spec().Seed, 1, scores, a.queries.classes)
+			want := castVotes(relativeVote, a.spec.Seed, 1, scores, a.queries.classes)
 			if got := unpack(t, m.Packed, 4, 12, 2); !slices.Equal(got, want) {
 				t.Errorf("votes %v, want %v", got, want)
 			}

@@ -19,6 +19,7 @@ var errOtherTeachers = errors.New("the run asks for other teachers than in its f
 // It is saved before an answer leaves, so that a node that was killed gives
 // the same answer when the round is asked again.
 type runState struct {
+	spec     teacherSpec
 	ensemble *nn.Ensemble
 	// rounds is the number of rounds answered, the last of them lastRound.
 	rounds    uint64
@@ -31,18 +32,18 @@ type runState struct {
 
 // state returns the run's teachers: those in memory, those on disk, or new
 // ones. They must be those the run began with.
-func (n *Node) state(run string, spec nn.EnsembleSpec) (*runState, error) {
+func (n *Node) state(run string, spec teacherSpec) (*runState, error) {
 	if n.current != nil && n.run == run {
-		if n.current.ensemble.Spec() != spec {
+		if n.current.spec != spec {
 			return nil, errOtherTeachers
 		}
 		return n.current, nil
 	}
-	fresh, err := nn.NewEnsemble(spec)
+	fresh, err := spec.ensemble()
 	if err != nil {
 		return nil, err
 	}
-	s, err := loadState(statePath(n.cfg.State, run), fresh)
+	s, err := loadState(statePath(n.cfg.State, run), &runState{spec: spec, ensemble: fresh})
 	if errors.Is(err, errOtherTeachers) {
 		return nil, errOtherTeachers
 	}
@@ -58,7 +59,7 @@ func statePath(dir, run string) string {
 }
 
 func (s *runState) save(path string) error {
-	spec, err := json.Marshal(s.ensemble.Spec())
+	spec, err := json.Marshal(s.spec)
 	if err != nil {
 		return fmt.Errorf("encode the teachers' description: %w", err)
 	}
@@ -73,48 +74,47 @@ func (s *runState) save(path string) error {
 	return nn.SaveTensors(path, t)
 }
 
-// loadState restores a run's state into a fresh ensemble, or starts at zero
-// when there is none.
-func loadState(path string, fresh *nn.Ensemble) (*runState, error) {
+// loadState restores what was saved of a run into fresh, which it returns, or as
+// it is when there is none.
+func loadState(path string, fresh *runState) (*runState, error) {
 	t, err := nn.LoadTensors(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &runState{ensemble: fresh}, nil
+		return fresh, nil
 	}
-	var s *runState
 	if err == nil {
-		s, err = restore(t, fresh)
+		err = fresh.restore(t)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("teachers' state %s: %w; restore the file, or remove it to let the teachers of this run start anew", path, err)
 	}
-	return s, nil
+	return fresh, nil
 }
 
-func restore(t *nn.Tensors, fresh *nn.Ensemble) (*runState, error) {
-	var spec nn.EnsembleSpec
+func (s *runState) restore(t *nn.Tensors) error {
+	var spec teacherSpec
 	if err := json.Unmarshal([]byte(t.Metadata["teachers"]), &spec); err != nil {
-		return nil, fmt.Errorf("teachers: %w", err)
+		return fmt.Errorf("teachers: %w", err)
 	}
-	if spec != fresh.Spec() {
-		return nil, errOtherTeachers
+	if spec != s.spec {
+		return errOtherTeachers
 	}
-	if err := t.CopyTo("", fresh.State()); err != nil {
-		return nil, err
+	if err := t.CopyTo("", s.ensemble.State()); err != nil {
+		return err
 	}
-	s := &runState{ensemble: fresh, lastQuestion: t.Metadata["last_question"]}
+	s.lastQuestion = t.Metadata["last_question"]
 	steps, err := strconv.Atoi(t.Metadata["steps"])
 	if err != nil {
-		return nil, fmt.Errorf("steps: %w", err)
+		return fmt.Errorf("steps: %w", err)
 	}
-	fresh.SetSteps(steps)
+	s.ensemble.SetSteps(steps)
 	if s.rounds, err = strconv.ParseUint(t.Metadata["rounds"], 10, 64); err != nil {
-		return nil, fmt.Errorf("rounds: %w", err)
+		return fmt.Errorf("rounds: %w", err)
 	}
 	if s.lastRound, err = strconv.ParseUint(t.Metadata["last_round"], 10, 64); err != nil {
-		return nil, fmt.Errorf("last_round: %w", err)
+		return fmt.Errorf("last_round: %w", err)
 	}
 	if s.lastVotes, err = base64.StdEncoding.DecodeString(t.Metadata["last_votes"]); err != nil {
-		return nil, fmt.Errorf("last_votes: %w", err)
+		return fmt.Errorf("last_votes: %w", err)
 	}
-	return s, nil
+	return nil
 }

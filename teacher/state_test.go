@@ -123,9 +123,7 @@ func TestDamagedStateIsRefusedWithoutDetails(t *testing.T) {
 		if m := ask(t, n, voteRound("r", 2)); m.GetRefusal() == nil || m.GetRefusal().Reason != errState.Error() {
 			t.Errorf("%s: %v, want the refusal %q", name, m, errState)
 		}
-		fresh, err := nn.NewEnsemble(nn.EnsembleSpec{Models: 4, Features: smallFeatures, Classes: 2, Rate: 1})
-		must(t, err)
-		if _, err := loadState(path, fresh); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "restore the file") {
+		if _, err := loadState(path, freshState(t, n, voteRound("r", 2).GetVote())); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "restore the file") {
 			t.Errorf("%s: error %v, want the file and what to do", name, err)
 		}
 		must(t, os.WriteFile(path, raw, 0o600))

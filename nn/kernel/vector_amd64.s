@@ -1393,7 +1393,7 @@ pairs4:
 	VFMADD231PS  Z8, Z7, Z3
 	VMULPS       Z2, Z7, Z7
 	VMULPS       Z0, Z7, Z9
-	VCMPPS       $0x11, Z1, Z8, K1
+	VCMPPS       $0x12, Z1, Z8, K1
 	VBLENDMPS    Z9, Z7, K1, Z10
 	VADDPS       Z10, Z5, Z5
 	VMOVUPS      Z10, (BX)(SI*1)
@@ -1404,7 +1404,7 @@ pairs4:
 	VFMADD231PS  Z8, Z7, Z4
 	VMULPS       Z2, Z7, Z7
 	VMULPS       Z0, Z7, Z9
-	VCMPPS       $0x11, Z1, Z8, K1
+	VCMPPS       $0x12, Z1, Z8, K1
 	VBLENDMPS    Z9, Z7, K1, Z11
 	VADDPS       Z11, Z6, Z6
 	VMOVUPS      Z11, (BX)(SI*1)
@@ -1421,7 +1421,7 @@ last5:
 	VFMADD231PS  Z8, Z7, Z3
 	VMULPS       Z2, Z7, Z7
 	VMULPS       Z0, Z7, Z2
-	VCMPPS       $0x11, Z1, Z8, K1
+	VCMPPS       $0x12, Z1, Z8, K1
 	VBLENDMPS    Z2, Z7, K1, Z12
 	VADDPS       Z12, Z5, Z5
 	VMOVUPS      Z12, (BX)(SI*1)
@@ -1472,7 +1472,7 @@ pairs7:
 	VFMADD231PS  Z8, Z7, Z3
 	VMULPS       Z2, Z7, Z7
 	VMULPS       Z0, Z7, Z9
-	VCMPPS       $0x11, Z1, Z8, K2
+	VCMPPS       $0x12, Z1, Z8, K2
 	VBLENDMPS    Z9, Z7, K2, Z13
 	VADDPS       Z13, Z5, Z5
 	VMOVUPS      Z13, K1, (AX)(DX*1)
@@ -1483,7 +1483,7 @@ pairs7:
 	VFMADD231PS  Z8, Z7, Z4
 	VMULPS       Z2, Z7, Z7
 	VMULPS       Z0, Z7, Z9
-	VCMPPS       $0x11, Z1, Z8, K2
+	VCMPPS       $0x12, Z1, Z8, K2
 	VBLENDMPS    Z9, Z7, K2, Z14
 	VADDPS       Z14, Z6, Z6
 	VMOVUPS      Z14, K1, (AX)(DX*1)
@@ -1500,7 +1500,7 @@ last8:
 	VFMADD231PS  Z8, Z7, Z3
 	VMULPS       Z2, Z7, Z7
 	VMULPS       Z0, Z7, Z0
-	VCMPPS       $0x11, Z1, Z8, K2
+	VCMPPS       $0x12, Z1, Z8, K2
 	VBLENDMPS    Z0, Z7, K2, Z15
 	VADDPS       Z15, Z5, Z5
 	VMOVUPS      Z15, K1, (AX)(DX*1)
@@ -3121,7 +3121,7 @@ pairs4:
 	VFMADD231PS  Y8, Y7, Y3
 	VMULPS       Y2, Y7, Y7
 	VMULPS       Y0, Y7, Y9
-	VCMPPS       $0x11, Y1, Y8, Y8
+	VCMPPS       $0x12, Y1, Y8, Y8
 	VBLENDVPS    Y8, Y9, Y7, Y7
 	VADDPS       Y7, Y5, Y5
 	VMOVUPS      Y7, (BX)(SI*1)
@@ -3132,7 +3132,7 @@ pairs4:
 	VFMADD231PS  Y8, Y7, Y4
 	VMULPS       Y2, Y7, Y7
 	VMULPS       Y0, Y7, Y9
-	VCMPPS       $0x11, Y1, Y8, Y8
+	VCMPPS       $0x12, Y1, Y8, Y8
 	VBLENDVPS    Y8, Y9, Y7, Y7
 	VADDPS       Y7, Y6, Y6
 	VMOVUPS      Y7, (BX)(SI*1)
@@ -3149,7 +3149,7 @@ last5:
 	VFMADD231PS  Y8, Y7, Y3
 	VMULPS       Y2, Y7, Y7
 	VMULPS       Y0, Y7, Y2
-	VCMPPS       $0x11, Y1, Y8, Y8
+	VCMPPS       $0x12, Y1, Y8, Y8
 	VBLENDVPS    Y8, Y2, Y7, Y2
 	VADDPS       Y2, Y5, Y5
 	VMOVUPS      Y2, (BX)(SI*1)
@@ -3200,7 +3200,7 @@ pairs7:
 	VFMADD231PS  Y9, Y8, Y4
 	VMULPS       Y3, Y8, Y8
 	VMULPS       Y0, Y8, Y10
-	VCMPPS       $0x11, Y1, Y9, Y9
+	VCMPPS       $0x12, Y1, Y9, Y9
 	VBLENDVPS    Y9, Y10, Y8, Y8
 	VADDPS       Y8, Y6, Y6
 	VMASKMOVPS   Y8, Y2, (AX)(DX*1)
@@ -3211,7 +3211,7 @@ pairs7:
 	VFMADD231PS  Y9, Y8, Y5
 	VMULPS       Y3, Y8, Y8
 	VMULPS       Y0, Y8, Y10
-	VCMPPS       $0x11, Y1, Y9, Y9
+	VCMPPS       $0x12, Y1, Y9, Y9
 	VBLENDVPS    Y9, Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	VMASKMOVPS   Y8, Y2, (AX)(DX*1)
@@ -3228,7 +3228,7 @@ last8:
 	VFMADD231PS  Y9, Y8, Y4
 	VMULPS       Y3, Y8, Y8
 	VMULPS       Y0, Y8, Y0
-	VCMPPS       $0x11, Y1, Y9, Y1
+	VCMPPS       $0x12, Y1, Y9, Y1
 	VBLENDVPS    Y1, Y0, Y8, Y0
 	VADDPS       Y0, Y6, Y6
 	VMASKMOVPS   Y0, Y2, (AX)(DX*1)

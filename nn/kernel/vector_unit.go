@@ -20,7 +20,7 @@ func AddWeightedRows(dst, x, d []float32) {
 // leaky rectifiers before it, whose outputs x have shape [len(d), len(w)]:
 //
 //	gw[j] += sum over i of d[i]*x[i,j]                (of the unit's weights)
-//	dx[i,j] = d[i]*w[j], times slope where x[i,j] < 0 (of the rectifiers' inputs)
+//	dx[i,j] = d[i]*w[j], times slope where x[i,j] <= 0 (of the rectifiers' inputs)
 //	gb[j] += sum over i of dx[i,j]                    (of their biases)
 //
 // Dx may be x. Slope and all numbers must be finite.
@@ -51,7 +51,7 @@ func unitGradPortable(dx, x, d, w, gw, gb []float32, slope float32) {
 		from, to := x[i*n:(i+1)*n], dx[i*n:(i+1)*n]
 		for j, v := range from {
 			g := a * w[j]
-			if v < 0 {
+			if v <= 0 {
 				g *= slope
 			}
 			gw[j] += a * v

@@ -73,7 +73,10 @@ func newCrowd(t testing.TB, o Options, noise float64) *crowd {
 		c.real = append(c.real, e)
 	}
 	var err error
-	c.models, err = nn.NewEnsemble(nn.EnsembleSpec{Models: crowdTeachers, Features: 9, Classes: 2, Rate: o.Teacher.Rate, Decay: o.Teacher.Decay, Seed: 1})
+	c.models, err = nn.NewEnsemble(nn.EnsembleSpec{
+		Models: crowdTeachers, Classes: 2, Input: nn.Vector(9), Layers: []nn.Spec{nn.Dense{Out: 1, Init: nn.Zeros}},
+		Rate: o.Teacher.Rate, Decay: o.Teacher.Decay, Seed: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

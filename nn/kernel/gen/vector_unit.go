@@ -119,7 +119,7 @@ func (g *vectorGen) unitGradKernel() {
 			g.VFMADD231PS(x, d, weights[row])
 			g.VMULPS(weight, d, d)
 			g.VMULPS(slope, d, slow)
-			out := g.choose(g.compare(less, x, zero), slow, d)
+			out := g.choose(g.compare(atMost, x, zero), slow, d)
 			g.VADDPS(out, biases[row], biases[row])
 			g.storeAt(out, operand.Mem{Base: dx, Index: offset, Scale: 1}, s)
 		})

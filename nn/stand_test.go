@@ -6,9 +6,22 @@ import (
 	"testing"
 )
 
-// slowGradient is the gradient of accumulate in float64, row by row.
-func slowGradient(spec EnsembleSpec, w, rows []float32, take, at int, sign float64) []float64 {
-	f, h, n := spec.Features, spec.Hidden, len(rows)/spec.Features
+// critics describes models with one hidden layer, or with none.
+func critics(models, features, classes, hidden int) EnsembleSpec {
+	s := EnsembleSpec{Models: models, Classes: classes, Input: Vector(features), Rate: 0.1}
+	if hidden > 0 {
+		s.Layers = append(s.Layers, Dense{Out: hidden}, LeakyReLU(leak))
+	}
+	s.Layers = append(s.Layers, Dense{Out: 1, Init: Zeros})
+	return s
+}
+
+const leak = 0.2
+
+// slowGradient is the gradient of accumulate in float64, row by row, of f
+// features and h hidden units.
+func slowGradient(f, h int, w, rows []float32, take, at int, sign float64) []float64 {
+	n := len(rows) / f
 	grad := make([]float64, len(w))
 	dense := func(w []float32, x []float64) (s float64) {
 		for j, v := range x {
@@ -57,15 +70,14 @@ func slowGradient(spec EnsembleSpec, w, rows []float32, take, at int, sign float
 	return grad
 }
 
-// TestTrainerTakesAWindowInBlocks compares with a plain loop: batches below,
-// at and above the block size, and windows that go round the end.
-func TestTrainerTakesAWindowInBlocks(t *testing.T) {
+// TestStandTakesAWindow compares with a plain loop: batches below, at and above
+// the number of rows, and windows that go round the end.
+func TestStandTakesAWindow(t *testing.T) {
 	for name, hidden := range map[string]int{"logistic": 0, "hidden": 5} {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
-			const f, n = 7, 3*blockRows + 11
-			spec := EnsembleSpec{Models: 1, Features: f, Classes: 1, Hidden: hidden, Rate: 1}
-			e, err := NewEnsemble(spec)
+			const f, n = 7, 203
+			e, err := NewEnsemble(critics(1, f, 1, hidden))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,10 +88,11 @@ func TestTrainerTakesAWindowInBlocks(t *testing.T) {
 			for i := range e.w {
 				e.w[i] = float32(rng.NormFloat64())
 			}
-			tr := newTrainer(spec)
+			s := e.stands[0]
+			s.take(e.w)
 			wrapped := 0
 			for seed := range uint64(20) {
-				for _, batch := range []int{1, 5, blockRows, blockRows + 1, n - 1, n, 10 * n} {
+				for _, batch := range []int{1, 5, 64, 65, n - 1, n, 10 * n} {
 					take, at := n, 0
 					if batch < n {
 						take, at = batch, rand.New(rand.NewPCG(seed, 9)).IntN(n)
@@ -88,11 +101,11 @@ func TestTrainerTakesAWindowInBlocks(t *testing.T) {
 						wrapped++
 					}
 					sign := 1 - 2*float64(seed%2)
-					clear(tr.grad)
-					tr.pcg.Seed(seed, 9)
-					tr.accumulate(e.w, rows, batch, float32(sign))
-					for j, want := range slowGradient(spec, e.w, rows, take, at, sign) {
-						if got := float64(tr.grad[j]); math.Abs(got-want) > 2e-6*(1+math.Abs(want)) {
+					clear(s.grad)
+					s.pcg.Seed(seed, 9)
+					s.accumulate(rows, batch, Logistic, sign < 0)
+					for j, want := range slowGradient(f, hidden, e.w, rows, take, at, sign) {
+						if got := float64(s.grad[j]); math.Abs(got-want) > 2e-6*(1+math.Abs(want)) {
 							t.Fatalf("batch %d from row %d: gradient %d is %v, want %v", batch, at, j, got, want)
 						}
 					}

@@ -6,13 +6,11 @@
 // real rows. Does each column look right: compare its distribution with the
 // real one (ColumnShape).
 //
-//	rows, err := evaluate.TrainTest(synthetic, realTest, evaluate.Models()...)
+//	rows, err := evaluate.TrainTest(synthetic, realTest, classify.Models()...)
 //
 // Everything here that touches a real table is computed without noise. It has
 // no privacy guarantee, may not leave the site, and must be marked NOT PRIVATE
 // wherever it is shown.
 //
-// All models are deterministic: the same rows in the same order give the same
-// figures on the same machine. They are yardsticks with fixed settings, not
-// tuned predictors.
+// The classifiers are in package classify, the figures in package measure.
 package evaluate

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/conclave-dp/conclave/evaluate/classify"
+	"github.com/conclave-dp/conclave/evaluate/measure"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -15,12 +17,16 @@ type Utility struct {
 	AveragePrecision float64 `json:"average_precision"`
 }
 
+// ErrOneClass says that rows hold one class only, so that there is nothing to tell
+// apart.
+var ErrOneClass = measure.ErrOneClass
+
 // ErrNoClasses says that the schema has no label with a positive class, so that
 // there is nothing to rank rows by.
 var ErrNoClasses = errors.New("the schema names no label with a positive class")
 
 // TrainTest trains each model on train and tests it on test, and gives one
-// Utility per model, in order; without models, Models() are used. Rows of the
+// Utility per model, in order; without models, classify.Models() are used. Rows of the
 // schema's positive class are positive, all others negative.
 //
 // With synthetic rows to train on and real ones to test on this is setting B of
@@ -31,9 +37,9 @@ var ErrNoClasses = errors.New("the schema names no label with a positive class")
 // many classes none of which the schema calls positive; with ErrOneClass when
 // either table holds one class only (the message says which); and when the
 // tables' schemas have different columns.
-func TrainTest(train, test *partition.Table, models ...Classifier) ([]Utility, error) {
+func TrainTest(train, test *partition.Table, models ...classify.Classifier) ([]Utility, error) {
 	if len(models) == 0 {
-		models = Models()
+		models = classify.Models()
 	}
 	schema := train.Schema()
 	if len(schema.Classes()) < 2 || schema.Positive() < 0 {
@@ -50,7 +56,7 @@ func TrainTest(train, test *partition.Table, models ...Classifier) ([]Utility, e
 		name     string
 		positive []bool
 	}{{"training", trainY}, {"test", testY}} {
-		if _, _, err := countClasses(side.positive); err != nil {
+		if _, _, err := measure.CountClasses(side.positive); err != nil {
 			return nil, fmt.Errorf("%s rows: %w", side.name, err)
 		}
 	}
@@ -64,10 +70,10 @@ func TrainTest(train, test *partition.Table, models ...Classifier) ([]Utility, e
 			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
 		}
 		u := Utility{Classifier: model.Name()}
-		if u.AUROC, err = AUROC(testY, scores); err != nil {
+		if u.AUROC, err = measure.AUROC(testY, scores); err != nil {
 			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
 		}
-		if u.AveragePrecision, err = AveragePrecision(testY, scores); err != nil {
+		if u.AveragePrecision, err = measure.AveragePrecision(testY, scores); err != nil {
 			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
 		}
 		results = append(results, u)
@@ -76,8 +82,8 @@ func TrainTest(train, test *partition.Table, models ...Classifier) ([]Utility, e
 }
 
 // features turns encoded rows into what the classifiers take.
-func features(x *partition.Encoded, positiveClass int) (Matrix, []bool) {
-	m := Matrix{Rows: x.Len(), Cols: x.Width, Data: make([]float64, len(x.Features))}
+func features(x *partition.Encoded, positiveClass int) (classify.Matrix, []bool) {
+	m := classify.Matrix{Rows: x.Len(), Cols: x.Width, Data: make([]float64, len(x.Features))}
 	for i, v := range x.Features {
 		m.Data[i] = float64(v)
 	}

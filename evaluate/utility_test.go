@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/evaluate/classify"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -96,7 +97,7 @@ func TestTrainTestUsesTheModelsGiven(t *testing.T) {
 		rows = append(rows, []float64{20 + 50*label, math.NaN(), float64(i % 3), label})
 	}
 	table := tableOf(t, s, rows...)
-	got, err := TrainTest(table, table, NewLogistic(1))
+	got, err := TrainTest(table, table, classify.NewLogistic(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,22 +186,3 @@ func mustShape(t *testing.T, real, synthetic *partition.Table) []Shape {
 }
 
 // Ties across the two samples are where a hasty implementation goes wrong.
-func TestDistancesByHand(t *testing.T) {
-	for _, c := range []struct {
-		a, b   []float64
-		ks, tv float64
-	}{
-		{[]float64{1, 2, 3}, []float64{1, 2, 3}, 0, 0},
-		{[]float64{1, 1, 1}, []float64{2, 2}, 1, 1},
-		{[]float64{1, 2, 2, 3}, []float64{2, 3, 3, 3}, 0.5, 0.5},
-		{[]float64{5}, []float64{5, 5, 5, 6}, 0.25, 0.25},
-		{[]float64{1, 4}, []float64{2, 3}, 0.5, 1},
-	} {
-		if got := ksDistance(append([]float64(nil), c.a...), append([]float64(nil), c.b...)); math.Abs(got-c.ks) > 1e-12 {
-			t.Errorf("KS of %v and %v is %v, want %v", c.a, c.b, got, c.ks)
-		}
-		if got := tvDistance(c.a, c.b); math.Abs(got-c.tv) > 1e-12 {
-			t.Errorf("TV of %v and %v is %v, want %v", c.a, c.b, got, c.tv)
-		}
-	}
-}

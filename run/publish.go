@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/evaluate/classify"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
@@ -150,7 +151,7 @@ func measure(page *report.Page, result *Result, schema *partition.Schema, synthe
 // utility trains on one table and tests on another; nil when there is nothing
 // to rank.
 func utility(train, test *partition.Table) ([]evaluate.Utility, error) {
-	u, err := evaluate.TrainTest(train, test, evaluate.Models()...)
+	u, err := evaluate.TrainTest(train, test, classify.Models()...)
 	if errors.Is(err, evaluate.ErrOneClass) || errors.Is(err, evaluate.ErrNoClasses) {
 		return nil, nil
 	}

@@ -1,9 +1,10 @@
-package evaluate
+package classify
 
 import (
-	"errors"
 	"fmt"
 	"math"
+
+	"github.com/conclave-dp/conclave/evaluate/measure"
 )
 
 // Matrix is a dense table of features, row after row: cell (i, j) is
@@ -15,11 +16,6 @@ type Matrix struct {
 
 // Row returns row i. It shares memory with the matrix.
 func (m Matrix) Row(i int) []float64 { return m.Data[i*m.Cols : (i+1)*m.Cols] }
-
-// ErrOneClass says that the rows hold one class only, so that there is nothing
-// to tell apart. A collapsed generator produces such tables; the caller
-// decides what that is worth.
-var ErrOneClass = errors.New("only one class among the rows")
 
 // check refuses a matrix whose shape is inconsistent or that holds a value
 // that is not finite.
@@ -46,27 +42,6 @@ func checkTraining(x Matrix, positive []bool) error {
 	if len(positive) != x.Rows {
 		return fmt.Errorf("%d rows but %d labels", x.Rows, len(positive))
 	}
-	_, _, err := countClasses(positive)
+	_, _, err := measure.CountClasses(positive)
 	return err
-}
-
-// countClasses counts positive and negative rows; ErrOneClass when either is
-// missing.
-func countClasses(positive []bool) (pos, neg int, err error) {
-	for _, p := range positive {
-		if p {
-			pos++
-		} else {
-			neg++
-		}
-	}
-	switch {
-	case len(positive) == 0:
-		return 0, 0, fmt.Errorf("%w: there are no rows", ErrOneClass)
-	case pos == 0:
-		return pos, neg, fmt.Errorf("%w: all %d are negative", ErrOneClass, neg)
-	case neg == 0:
-		return pos, neg, fmt.Errorf("%w: all %d are positive", ErrOneClass, pos)
-	}
-	return pos, neg, nil
 }

@@ -1,4 +1,4 @@
-package evaluate
+package classify
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/evaluate/measure"
 )
 
 // world makes rows whose label depends on the first column, and on the product of
@@ -36,7 +38,7 @@ func auroc(t *testing.T, model Classifier, x Matrix, positive []bool) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := AUROC(positive, scores)
+	a, err := measure.AUROC(positive, scores)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +185,7 @@ func TestModelsRefuse(t *testing.T) {
 		}
 		for _, c := range bad {
 			err := model.Fit(c.x, c.y)
-			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrOneClass) != c.oneClass {
+			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, measure.ErrOneClass) != c.oneClass {
 				t.Errorf("%s, %s: %v; want an error saying %q", model.Name(), c.name, err, c.says)
 			}
 		}

@@ -1,4 +1,4 @@
-package evaluate
+package classify
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 // before. Score gives one number per row, higher meaning more likely positive;
 // it fails before Fit and for another number of columns.
 //
-// Fit reports ErrOneClass when the training rows hold one class only.
+// Fit reports [measure.ErrOneClass] when the training rows hold one class only.
 type Classifier interface {
 	Name() string
 	Fit(x Matrix, positive []bool) error

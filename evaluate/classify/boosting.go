@@ -1,8 +1,10 @@
-package evaluate
+package classify
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/conclave-dp/conclave/evaluate/measure"
 )
 
 // BoostingOptions are the settings of gradient boosting. Zero means the
@@ -81,7 +83,7 @@ func (b *Boosting) Fit(x Matrix, positive []bool) error {
 	if err := checkTraining(x, positive); err != nil {
 		return fmt.Errorf("gradient boosting: %w", err)
 	}
-	pos, neg, _ := countClasses(positive)
+	pos, neg, _ := measure.CountClasses(positive)
 	b.prior = math.Log(float64(pos) / float64(neg))
 	b.columns = x.Cols
 	b.trees = make([]tree, 0, b.options.Trees)

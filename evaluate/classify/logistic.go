@@ -1,4 +1,4 @@
-package evaluate
+package classify
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/conclave-dp/conclave/evaluate/measure"
 )
 
 const (
@@ -55,7 +57,7 @@ func (l *Logistic) Fit(x Matrix, positive []bool) error {
 	}
 	// theta holds the weights, then the intercept. The intercept starts at the
 	// log odds of the classes, which is its value at infinite l2.
-	pos, neg, _ := countClasses(positive)
+	pos, neg, _ := measure.CountClasses(positive)
 	theta := make([]float64, x.Cols+1)
 	theta[x.Cols] = math.Log(float64(pos) / float64(neg))
 	if err := minimizeLogLoss(features, labels, l.l2, theta); err != nil {

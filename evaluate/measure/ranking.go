@@ -1,4 +1,4 @@
-package evaluate
+package measure
 
 import (
 	"cmp"
@@ -59,7 +59,7 @@ func ranked(positive []bool, scores []float64) (pos, neg int, order []int, err e
 			return 0, 0, nil, fmt.Errorf("score of row %d is not a number", i+1)
 		}
 	}
-	if pos, neg, err = countClasses(positive); err != nil {
+	if pos, neg, err = CountClasses(positive); err != nil {
 		return 0, 0, nil, err
 	}
 	order = make([]int, len(scores))

@@ -1,4 +1,4 @@
-package evaluate
+package classify
 
 const (
 	minGain  = 1e-9

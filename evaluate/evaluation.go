@@ -1,0 +1,128 @@
+package evaluate
+
+// Evaluation is what was measured of one synthetic table beside real rows. It was
+// computed from real rows without noise: NOT PRIVATE. Parts that could not be
+// measured are absent, and Notes say why.
+type Evaluation struct {
+	// Privacy is NotPrivate, so that no copy of these figures goes without it.
+	Privacy string `json:"privacy"`
+	Rows    Rows   `json:"rows"`
+
+	Utility             []ModelUtility `json:"utility,omitempty"`
+	RankingAgreement    *float64       `json:"synthetic_ranking_agreement,omitempty"`
+	ImportanceAgreement *float64       `json:"importance_ranking_agreement,omitempty"`
+
+	Columns    []ColumnQuality `json:"columns,omitempty"`
+	Pairs      []PairTrend     `json:"pairs,omitempty"`
+	Marginals  []Marginal      `json:"marginals,omitempty"`
+	Propensity *Propensity     `json:"propensity,omitempty"`
+	Regression []Regression    `json:"regression,omitempty"`
+	Images     *ImageQuality   `json:"images,omitempty"`
+	Closeness  *Closeness      `json:"closeness,omitempty"`
+
+	Notes []string `json:"notes,omitempty"`
+}
+
+// NotPrivate marks figures computed from real rows without noise.
+const NotPrivate = "NOT PRIVATE: computed from real rows without noise"
+
+// Rows counts the rows that were compared.
+type Rows struct {
+	Synthetic int `json:"synthetic"`
+	Test      int `json:"test"`
+	Train     int `json:"train,omitempty"`
+}
+
+// ModelUtility is one classifier in the settings of the PATE-GAN paper (Jordon,
+// Yoon, van der Schaar 2019): A trained on real and tested on real rows, B
+// trained on synthetic and tested on real ones, C trained and tested on
+// synthetic ones. CoinFlips is B for rows of the same run with its votes
+// replaced by chance.
+type ModelUtility struct {
+	Model     string   `json:"model"`
+	A         *Ranking `json:"train_real_test_real,omitempty"`
+	B         *Ranking `json:"train_synthetic_test_real,omitempty"`
+	C         *Ranking `json:"train_synthetic_test_synthetic,omitempty"`
+	CoinFlips *Ranking `json:"coin_flips,omitempty"`
+}
+
+// Ranking is how well scores rank rows.
+type Ranking struct {
+	AUROC            float64 `json:"auroc"`
+	AveragePrecision float64 `json:"average_precision"`
+}
+
+// ColumnQuality compares a column's distribution in both tables.
+type ColumnQuality struct {
+	Shape
+	// Wasserstein is the distance of numbers in units of the column's public range.
+	Wasserstein *float64 `json:"wasserstein,omitempty"`
+}
+
+// PairTrend compares how two columns go together, as SDMetrics defines it: 1 is the
+// same. Of two numbers, Real and Synthetic are the correlations.
+type PairTrend struct {
+	Columns   [2]string `json:"columns"`
+	Measure   string    `json:"measure"` // CorrelationSimilarity or ContingencySimilarity
+	Score     *float64  `json:"score"`
+	Real      *float64  `json:"real,omitempty"`
+	Synthetic *float64  `json:"synthetic,omitempty"`
+}
+
+// Marginal is the total variation distance of the joint distributions of Ways
+// columns, numbers in equal bins of their public range: 0 is the same.
+type Marginal struct {
+	Ways   int      `json:"ways"`
+	Sets   int      `json:"sets"` // of columns, all or a sample of them
+	Mean   float64  `json:"mean"`
+	Worst  float64  `json:"worst"`
+	Widest []string `json:"widest"` // the columns of the worst
+}
+
+// Propensity is the propensity score's mean squared error (Woo et al. 2009; Snoke et
+// al. 2018) of a logistic regression that tells synthetic from real rows, and
+// its ratio to what is expected of rows of the same distribution: 1 is ideal.
+type Propensity struct {
+	PMSE  float64 `json:"pmse"`
+	Ratio float64 `json:"ratio"`
+}
+
+// Regression compares a linear regression fitted to synthetic rows with one fitted
+// to real ones, both tested on real rows.
+type Regression struct {
+	Column        string   `json:"column"`
+	RMSEReal      *float64 `json:"rmse_train_real,omitempty"`
+	RMSESynthetic float64  `json:"rmse_train_synthetic"`
+	// BetaMSE is the mean squared difference of the coefficients, of features and a
+	// target in units of their public range.
+	BetaMSE *float64 `json:"beta_mse,omitempty"`
+}
+
+// ImageQuality compares images. Features are those of a classifier trained on real
+// images: neither score is the one that the Inception network gives.
+type ImageQuality struct {
+	AccuracyReal      *float64 `json:"accuracy_train_real,omitempty"`
+	AccuracySynthetic float64  `json:"accuracy_train_synthetic"`
+	ScoreReal         float64  `json:"classifier_score_real"`
+	ScoreSynthetic    float64  `json:"classifier_score_synthetic"`
+	FrechetDistance   float64  `json:"classifier_frechet_distance"`
+}
+
+// Closeness says how near synthetic rows come to the real rows they were trained on,
+// beside rows of a holdout that they were not: a share well above the holdout's
+// means that rows were remembered.
+type Closeness struct {
+	// Copies are the shares of synthetic rows that equal a row of the training, and
+	// of the test rows.
+	CopiesTrain float64 `json:"copies_of_train"`
+	CopiesTest  float64 `json:"copies_of_test"`
+	// DistanceTrain and DistanceTest are the median distances to the closest row.
+	DistanceTrain float64 `json:"median_distance_to_train"`
+	DistanceTest  float64 `json:"median_distance_to_test"`
+	// CloserToTrain is the share of synthetic rows that are closer to a training row
+	// than to any of equally many test rows; 0.5 is ideal.
+	CloserToTrain float64 `json:"closer_to_train"`
+	// MembershipAUROC is how well the distance to the closest synthetic row tells
+	// training from test rows; 0.5 is guessing.
+	MembershipAUROC float64 `json:"membership_auroc"`
+}

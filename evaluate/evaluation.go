@@ -101,11 +101,11 @@ type Regression struct {
 // ImageQuality compares images. Features are those of a classifier trained on real
 // images: neither score is the one that the Inception network gives.
 type ImageQuality struct {
-	AccuracyReal      *float64 `json:"accuracy_train_real,omitempty"`
-	AccuracySynthetic float64  `json:"accuracy_train_synthetic"`
-	ScoreReal         float64  `json:"classifier_score_real"`
-	ScoreSynthetic    float64  `json:"classifier_score_synthetic"`
-	FrechetDistance   float64  `json:"classifier_frechet_distance"`
+	AccuracyReal      float64 `json:"accuracy_train_real"`
+	AccuracySynthetic float64 `json:"accuracy_train_synthetic"`
+	ScoreReal         float64 `json:"classifier_score_real"`
+	ScoreSynthetic    float64 `json:"classifier_score_synthetic"`
+	FrechetDistance   float64 `json:"classifier_frechet_distance"`
 }
 
 // Closeness says how near synthetic rows come to the real rows they were trained on,

@@ -73,7 +73,7 @@
 // It adds no noise: tables, encoded rows, row counts, partition sizes and the
 // manifest file are private and must stay on the node. Only the manifest's
 // Fingerprint, a keyed hash, is meant to be shown to others. Partitions have
-// equal size only on average and may be empty. Images (format idx) are read
-// as schema only. Whoever holds the key and a record can tell the record's
+// equal size only on average and may be empty. Images (format idx) are not
+// partitioned yet. Whoever holds the key and a record can tell the record's
 // partition, so the key is as secret as the data.
 package partition

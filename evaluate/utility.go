@@ -62,7 +62,7 @@ func TrainTest(train, test *partition.Table, models ...classify.Classifier) ([]U
 	}
 	results := make([]Utility, 0, len(models))
 	for _, model := range models {
-		if err := model.Fit(trainX, trainY); err != nil {
+		if err := model.Fit(classify.Rows{X: trainX, Positive: trainY}); err != nil {
 			return nil, fmt.Errorf("train %s: %w", model.Name(), err)
 		}
 		scores, err := model.Score(testX)

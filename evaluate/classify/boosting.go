@@ -3,8 +3,6 @@ package classify
 import (
 	"fmt"
 	"math"
-
-	"github.com/conclave-dp/conclave/evaluate/measure"
 )
 
 // BoostingOptions are the settings of gradient boosting. Zero means the
@@ -13,7 +11,7 @@ import (
 type BoostingOptions struct {
 	Trees        int     // default 100
 	Leaves       int     // per tree, at most; default 8
-	MinRows      int     // per leaf, at least; default 20
+	MinRows      int     // per leaf, at least, counted by weight; default 20
 	Bins         int     // per feature, at most 256; default 255
 	LearningRate float64 // default 0.1
 	L2           float64 // added to the sum of second derivatives of a leaf; default 1
@@ -56,13 +54,17 @@ func (o BoostingOptions) check() error {
 	return nil
 }
 
-// Boosting is gradient boosting of regression trees for the logistic loss, with
-// Newton leaf values, over features sorted into bins.
+// Boosting is gradient boosting of regression trees in the manner of XGBoost
+// (Chen and Guestrin 2016): second order, with the gain and the leaf values of
+// Newton steps on the logistic loss under an L2 penalty, over features sorted
+// into bins. It is HistGradientBoostingClassifier of scikit-learn with
+// max_leaf_nodes 8 and l2_regularization 1.
 type Boosting struct {
 	options BoostingOptions
 	columns int
 	prior   float64 // log odds before the first tree
 	trees   []tree
+	gains   []float64
 }
 
 // NewBoosting returns gradient boosting of trees. Trees grow leaf by leaf,
@@ -74,57 +76,66 @@ func NewBoosting(o BoostingOptions) *Boosting { return &Boosting{options: o.with
 // Name is "gradient boosting".
 func (*Boosting) Name() string { return "gradient boosting" }
 
-// Fit grows the trees. Where there are fewer than twice MinRows rows no split
-// is possible, and every row gets the same score.
-func (b *Boosting) Fit(x Matrix, positive []bool) error {
+// Fit grows the trees. Where the rows weigh less than twice MinRows no split is
+// possible, and every row gets the same score.
+func (b *Boosting) Fit(r Rows) error {
 	if err := b.options.check(); err != nil {
 		return fmt.Errorf("gradient boosting: %w", err)
 	}
-	if err := checkTraining(x, positive); err != nil {
+	t, err := r.prepare()
+	if err != nil {
 		return fmt.Errorf("gradient boosting: %w", err)
 	}
-	pos, neg, _ := measure.CountClasses(positive)
-	b.prior = math.Log(float64(pos) / float64(neg))
-	b.columns = x.Cols
+	b.prior = t.logOdds()
+	b.columns = t.x.Cols
 	b.trees = make([]tree, 0, b.options.Trees)
 
-	g := newGrower(binned(x, b.options.Bins), b.options)
-	logOdds := make([]float64, x.Rows)
+	g := newLeafwise(binned(t, b.options.Bins), t.weight, b.options)
+	logOdds := make([]float64, t.x.Rows)
 	for i := range logOdds {
 		logOdds[i] = b.prior
 	}
 	for range b.options.Trees {
 		for i, z := range logOdds {
 			p := sigmoid(z)
-			g.slope[i], g.curve[i] = p, p*(1-p)
-			if positive[i] {
-				g.slope[i] = p - 1
-			}
+			g.slope[i], g.curve[i] = t.weight[i]*(p-t.label[i]), t.weight[i]*(p*(1-p))
 		}
 		b.trees = append(b.trees, g.grow(logOdds))
 	}
+	b.gains = g.gains
 	return nil
 }
 
 // Score gives the log odds of the positive class.
 func (b *Boosting) Score(x Matrix) ([]float64, error) {
-	if b.trees == nil {
-		return nil, fmt.Errorf("gradient boosting: %w", errNotFitted)
-	}
-	if err := x.check(); err != nil {
+	if err := checkScoring(b.columns, x); err != nil {
 		return nil, fmt.Errorf("gradient boosting: %w", err)
 	}
-	if x.Cols != b.columns {
-		return nil, fmt.Errorf("gradient boosting: fitted to %d columns, asked about %d", b.columns, x.Cols)
+	return addTrees(b.prior, b.trees, x), nil
+}
+
+// Importances gives each feature's share of the gain of all splits.
+func (b *Boosting) Importances() []float64 {
+	if b.columns == 0 {
+		return nil
 	}
-	scores := make([]float64, x.Rows)
-	for i := range scores {
-		row := x.Row(i)
-		z := b.prior
-		for _, t := range b.trees {
-			z += t.value(row)
+	return shares(b.gains)
+}
+
+// addTrees adds the trees' values for each row to start.
+func addTrees(start float64, trees []tree, x Matrix) []float64 {
+	const piece = 1024
+	sums := make([]float64, x.Rows)
+	parallel((x.Rows+piece-1)/piece, func() func(int) {
+		return func(k int) {
+			for i := k * piece; i < min((k+1)*piece, x.Rows); i++ {
+				row, sum := x.Row(i), start
+				for _, t := range trees {
+					sum += t.value(row)
+				}
+				sums[i] = sum
+			}
 		}
-		scores[i] = z
-	}
-	return scores, nil
+	})
+	return sums
 }

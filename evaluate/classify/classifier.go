@@ -2,6 +2,7 @@ package classify
 
 import (
 	"errors"
+	"fmt"
 	"math"
 )
 
@@ -9,11 +10,21 @@ import (
 // before. Score gives one number per row, higher meaning more likely positive;
 // it fails before Fit and for another number of columns.
 //
-// Fit reports [measure.ErrOneClass] when the training rows hold one class only.
+// Fit reports [measure.ErrOneClass] when the rows of weight above 0 hold one
+// class only, and [ErrWeight] for weights that it cannot use.
 type Classifier interface {
 	Name() string
-	Fit(x Matrix, positive []bool) error
+	Fit(r Rows) error
 	Score(x Matrix) ([]float64, error)
+}
+
+// Importance is what classifiers have besides that can say how much each feature
+// counts. Importances gives one number of at least 0 per column, nil before
+// Fit: shares of the gain in purity that sum to 1 (or are all 0 where nothing
+// was split) for trees, absolute coefficients per standard deviation of the
+// training rows for linear models. Only their order compares across models.
+type Importance interface {
+	Importances() []float64
 }
 
 // Models returns the yardsticks used by default: one linear model and one that
@@ -23,6 +34,20 @@ func Models() []Classifier {
 }
 
 var errNotFitted = errors.New("the model has not been fitted: call Fit first")
+
+// checkScoring refuses rows that a model of so many columns cannot score.
+func checkScoring(columns int, x Matrix) error {
+	if columns == 0 {
+		return errNotFitted
+	}
+	if err := x.check(); err != nil {
+		return err
+	}
+	if x.Cols != columns {
+		return fmt.Errorf("fitted to %d columns, asked about %d", columns, x.Cols)
+	}
+	return nil
+}
 
 // sigmoid is the logistic function; it does not overflow at either end.
 func sigmoid(z float64) float64 {

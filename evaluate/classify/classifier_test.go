@@ -62,7 +62,7 @@ func TestModelsLearnWhatTheyCan(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x, y := world(1, 4000, 5, c.linear)
 			test, truth := world(2, 4000, 5, c.linear)
-			if err := c.model.Fit(x, y); err != nil {
+			if err := c.model.Fit(Rows{X: x, Positive: y}); err != nil {
 				t.Fatal(err)
 			}
 			if a := auroc(t, c.model, test, truth); a < c.least || a > c.most {
@@ -79,12 +79,12 @@ func TestModelsAreDeterministicAndForget(t *testing.T) {
 		{NewLogistic(0.5), NewLogistic(0.5)},
 		{NewBoosting(BoostingOptions{}), NewBoosting(BoostingOptions{})},
 	} {
-		if err := pair[0].Fit(other, labels); err != nil {
+		if err := pair[0].Fit(Rows{X: other, Positive: labels}); err != nil {
 			t.Fatal(err)
 		}
 		var scores [2][]float64
 		for k, model := range pair {
-			if err := model.Fit(x, y); err != nil {
+			if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
 				t.Fatal(err)
 			}
 			s, err := model.Score(x)
@@ -109,11 +109,15 @@ func TestLogisticIsAtTheMinimum(t *testing.T) {
 		row[2] = 7 // constant
 	}
 	model := NewLogistic(2)
-	if err := model.Fit(x, y); err != nil {
+	if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
 		t.Fatal(err)
 	}
 	weights, intercept := model.Coefficients()
-	mean, scale := standardization(x)
+	rows, err := Rows{X: x, Positive: y}.prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean, scale := rows.standardization()
 	gradient := make([]float64, 4)
 	for i := range x.Rows {
 		z := intercept
@@ -153,7 +157,7 @@ func TestLogisticOnSeparableAndDependentColumns(t *testing.T) {
 	}}
 	y := []bool{false, false, false, true, true, true}
 	model := NewLogistic(1e-6)
-	if err := model.Fit(x, y); err != nil {
+	if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
 		t.Fatal(err)
 	}
 	if a := auroc(t, model, x, y); a != 1 {
@@ -184,12 +188,12 @@ func TestModelsRefuse(t *testing.T) {
 			t.Errorf("%s: score before fit gave %v", model.Name(), err)
 		}
 		for _, c := range bad {
-			err := model.Fit(c.x, c.y)
+			err := model.Fit(Rows{X: c.x, Positive: c.y})
 			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, measure.ErrOneClass) != c.oneClass {
 				t.Errorf("%s, %s: %v; want an error saying %q", model.Name(), c.name, err, c.says)
 			}
 		}
-		if err := model.Fit(x, y); err != nil {
+		if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
 			t.Errorf("%s on two rows: %v", model.Name(), err)
 		}
 		if _, err := model.Score(Matrix{Rows: 1, Cols: 2, Data: []float64{1, 2}}); err == nil || !strings.Contains(err.Error(), "fitted to 1 columns") {
@@ -203,33 +207,41 @@ func TestModelsRefuse(t *testing.T) {
 		NewBoosting(BoostingOptions{LearningRate: math.NaN()}), NewBoosting(BoostingOptions{L2: -1}),
 	}
 	for k, model := range options {
-		if err := model.Fit(x, y); err == nil {
+		if err := model.Fit(Rows{X: x, Positive: y}); err == nil {
 			t.Errorf("setting %d was accepted", k)
 		}
 	}
 }
 
-func TestCutPoints(t *testing.T) {
-	few := []float64{1, 1, 2, 4}
-	if got, want := cutPoints(few, 255), []float64{1.5, 3}; !slices.Equal(got, want) {
-		t.Errorf("cuts %v, want %v", got, want)
+func TestBins(t *testing.T) {
+	data := func(values ...float64) training {
+		rows := training{x: Matrix{Rows: len(values), Cols: 1, Data: values}, uniform: true}
+		for range values {
+			rows.weight = append(rows.weight, 1)
+		}
+		return rows
 	}
-	if got := cutPoints([]float64{3, 3, 3}, 255); len(got) != 0 {
-		t.Errorf("a constant column got cuts %v", got)
+	if got, want := binned(data(4, 1, 2, 1), 255), []float64{1.5, 3}; !slices.Equal(got.cuts[0], want) {
+		t.Errorf("cuts %v, want %v", got.cuts[0], want)
+	}
+	if got := binned(data(3, 3, 3), 255); len(got.cuts[0]) != 0 {
+		t.Errorf("a constant column got cuts %v", got.cuts[0])
 	}
 	close := []float64{1, math.Nextafter(1, 2)}
-	if got := cutPoints(close, 255); len(got) != 1 || !(got[0] < close[1]) || got[0] < close[0] {
+	if got := binned(data(close...), 255).cuts[0]; len(got) != 1 || !(got[0] < close[1]) || got[0] < close[0] {
 		t.Errorf("neighbouring floats got cuts %v", got)
 	}
 	many := make([]float64, 10000)
 	for i := range many {
 		many[i] = float64(i)
 	}
-	x := Matrix{Rows: len(many), Cols: 1, Data: many}
-	b := binned(x, 256)
+	b := binned(data(many...), 256)
 	counts := make([]int, len(b.cuts[0])+1)
-	for _, c := range b.cells[0] {
+	for i, c := range b.cells[0] {
 		counts[c]++
+		if v := many[i]; v < b.low[0][c] || v > b.high[0][c] {
+			t.Fatalf("%v lies in the bin from %v to %v", v, b.low[0][c], b.high[0][c])
+		}
 	}
 	if len(counts) != 256 || slices.Min(counts) < 35 || slices.Max(counts) > 45 {
 		t.Errorf("%d bins of %d to %d rows, want 256 of about 39", len(counts), slices.Min(counts), slices.Max(counts))
@@ -240,7 +252,11 @@ func TestCutPoints(t *testing.T) {
 // reach the same leaf.
 func TestTreeScoresAsItWasGrown(t *testing.T) {
 	x, y := world(5, 600, 3, false)
-	g := newGrower(binned(x, 16), BoostingOptions{Leaves: 12}.withDefaults())
+	rows, err := Rows{X: x, Positive: y}.prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newLeafwise(binned(rows, 16), rows.weight, BoostingOptions{Leaves: 12}.withDefaults())
 	for i := range y {
 		g.slope[i], g.curve[i] = 0.5, 0.25
 		if y[i] {
@@ -270,7 +286,7 @@ func TestBoostingIsFastEnough(t *testing.T) {
 	best := time.Duration(math.MaxInt64)
 	for range 3 {
 		start := time.Now()
-		if err := NewBoosting(BoostingOptions{}).Fit(x, y); err != nil {
+		if err := NewBoosting(BoostingOptions{}).Fit(Rows{X: x, Positive: y}); err != nil {
 			t.Fatal(err)
 		}
 		best = min(best, time.Since(start))
@@ -290,7 +306,7 @@ func BenchmarkBoosting(b *testing.B) {
 		x, y := world(1, size.rows, size.cols, false)
 		b.Run(size.name, func(b *testing.B) {
 			for b.Loop() {
-				if err := NewBoosting(BoostingOptions{}).Fit(x, y); err != nil {
+				if err := NewBoosting(BoostingOptions{}).Fit(Rows{X: x, Positive: y}); err != nil {
 					b.Fatal(err)
 				}
 			}

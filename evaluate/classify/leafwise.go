@@ -1,0 +1,173 @@
+package classify
+
+const (
+	minGain  = 1e-9
+	minCurve = 1e-3 // least sum of second derivatives of a leaf: nearly pure leaves stay whole
+)
+
+// openLeaf is a leaf that may still be divided; gain 0 means that it cannot be.
+type openLeaf struct {
+	node      int
+	rows      []int32
+	total     sums
+	histogram []sums
+	best      split
+}
+
+// leafwise grows small trees leaf by leaf, largest gain first, one after another
+// on the same rows, reusing memory.
+type leafwise struct {
+	data         bins
+	options      BoostingOptions
+	rules        rules
+	offset       []int     // first histogram cell of each column, and the end
+	weight       []float64 // per row
+	slope, curve []float64 // per row, set by the caller before grow
+	gains        []float64 // per column, added to by grow
+	order        []int32   // rows, grouped by leaf
+	spare        []int32
+	leafSlope    []float64 // of the leaf in work, in the leaf's row order
+	leafCurve    []float64
+	leafWeight   []float64
+	free         [][]sums
+}
+
+func newLeafwise(data bins, weight []float64, o BoostingOptions) *leafwise {
+	g := &leafwise{
+		data: data, options: o, weight: weight, offset: make([]int, len(data.cells)+1),
+		rules: rules{l2: o.L2, minRows: float64(o.MinRows), minCurve: minCurve},
+		gains: make([]float64, len(data.cells)),
+	}
+	for j, cuts := range data.cuts {
+		g.offset[j+1] = g.offset[j] + len(cuts) + 1
+	}
+	floats := func() []float64 { return make([]float64, data.rows) }
+	g.slope, g.curve = floats(), floats()
+	g.leafSlope, g.leafCurve, g.leafWeight = floats(), floats(), floats()
+	g.order, g.spare = make([]int32, data.rows), make([]int32, data.rows)
+	return g
+}
+
+// grow fits a tree to slope and curve and adds its values to logOdds.
+func (g *leafwise) grow(logOdds []float64) tree {
+	for i := range g.order {
+		g.order[i] = int32(i)
+	}
+	root := openLeaf{rows: g.order, histogram: g.measure(g.order)}
+	for i, w := range g.weight {
+		root.total = root.total.plus(sums{g.slope[i], g.curve[i], w})
+	}
+	root.best = g.bestSplit(root)
+
+	grown := tree{{}}
+	leaves := []openLeaf{root}
+	for len(leaves) < g.options.Leaves {
+		at := 0
+		for k := range leaves {
+			if leaves[k].best.gain > leaves[at].best.gain {
+				at = k
+			}
+		}
+		parent := leaves[at]
+		if parent.best.gain <= 0 {
+			break
+		}
+		g.gains[parent.best.column] += parent.best.gain
+		left, right := g.divide(parent)
+		left.node, right.node = len(grown), len(grown)+1
+		cut := g.data.cuts[parent.best.column][parent.best.bin]
+		grown[parent.node] = node{column: parent.best.column, cut: cut, left: left.node, right: right.node}
+		grown = append(grown, node{}, node{})
+		leaves[at] = left
+		leaves = append(leaves, right)
+	}
+	for _, leaf := range leaves {
+		value := -g.options.LearningRate * leaf.total.slope / (leaf.total.curve + g.options.L2)
+		grown[leaf.node].leaf = value
+		for _, i := range leaf.rows {
+			logOdds[i] += value
+		}
+		g.free = append(g.free, leaf.histogram)
+	}
+	return grown
+}
+
+// measure adds up the derivatives of the rows per column and bin.
+func (g *leafwise) measure(rows []int32) []sums {
+	var histogram []sums
+	if n := len(g.free); n > 0 {
+		histogram, g.free = g.free[n-1], g.free[:n-1]
+		clear(histogram)
+	} else {
+		histogram = make([]sums, g.offset[len(g.offset)-1])
+	}
+	slope, curve, weight := g.leafSlope[:len(rows)], g.leafCurve[:len(rows)], g.leafWeight[:len(rows)]
+	for k, i := range rows {
+		slope[k], curve[k], weight[k] = g.slope[i], g.curve[i], g.weight[i]
+	}
+	for j, column := range g.data.cells {
+		part := histogram[g.offset[j]:g.offset[j+1]]
+		if len(part) == 1 {
+			continue // a constant column: nothing to divide
+		}
+		for k, i := range rows {
+			cell := &part[column[i]]
+			cell.slope += slope[k]
+			cell.curve += curve[k]
+			cell.rows += weight[k]
+		}
+	}
+	return histogram
+}
+
+func (g *leafwise) bestSplit(leaf openLeaf) split {
+	if leaf.total.rows < 2*g.rules.minRows {
+		return split{}
+	}
+	best := split{column: -1, gain: minGain}
+	for j := range g.data.cells {
+		g.rules.scan(leaf.histogram[g.offset[j]:g.offset[j+1]], leaf.total, j, &best)
+	}
+	if best.column < 0 {
+		return split{}
+	}
+	return best
+}
+
+// divide applies a leaf's best split. Only the smaller side is measured; the
+// other is the difference.
+func (g *leafwise) divide(parent openLeaf) (left, right openLeaf) {
+	column := g.data.cells[parent.best.column]
+	lows := partition(parent.rows, g.spare, column, parent.best.bin)
+	left = openLeaf{rows: parent.rows[:lows], total: parent.best.left}
+	right = openLeaf{rows: parent.rows[lows:], total: parent.total.minus(parent.best.left)}
+
+	small, large := &left, &right
+	if len(right.rows) < lows {
+		small, large = &right, &left
+	}
+	small.histogram = g.measure(small.rows)
+	large.histogram = parent.histogram
+	for k, s := range small.histogram {
+		large.histogram[k] = large.histogram[k].minus(s)
+	}
+	left.best, right.best = g.bestSplit(left), g.bestSplit(right)
+	return left, right
+}
+
+// partition puts the rows up to the bin before the others, each in their order,
+// and gives their number.
+func partition(rows, spare []int32, column []uint8, bin int) int {
+	lows, highs := 0, 0
+	for _, i := range rows {
+		if int(column[i]) <= bin {
+			rows[lows] = i
+			lows++
+		} else {
+			spare[highs] = i
+			highs++
+		}
+	}
+	copy(rows[lows:], spare[:highs])
+	return lows
+}

@@ -70,10 +70,10 @@ func TrainTest(train, test *partition.Table, models ...classify.Classifier) ([]U
 			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
 		}
 		u := Utility{Classifier: model.Name()}
-		if u.AUROC, err = measure.AUROC(testY, scores); err != nil {
+		if u.AUROC, err = measure.AUROC(testY, scores, nil); err != nil {
 			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
 		}
-		if u.AveragePrecision, err = measure.AveragePrecision(testY, scores); err != nil {
+		if u.AveragePrecision, err = measure.AveragePrecision(testY, scores, nil); err != nil {
 			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
 		}
 		results = append(results, u)

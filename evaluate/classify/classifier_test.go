@@ -38,7 +38,7 @@ func auroc(t *testing.T, model Classifier, x Matrix, positive []bool) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := measure.AUROC(positive, scores)
+	a, err := measure.AUROC(positive, scores, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

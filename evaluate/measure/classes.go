@@ -30,3 +30,25 @@ func CountClasses(positive []bool) (pos, neg int, err error) {
 	}
 	return pos, neg, nil
 }
+
+// weighClasses adds up the weights of positive and of negative rows; ErrOneClass
+// when either is missing or weighs nothing.
+func weighClasses(positive []bool, weight []float64) (pos, neg float64, err error) {
+	if _, _, err := CountClasses(positive); err != nil {
+		return 0, 0, err
+	}
+	for i, p := range positive {
+		if p {
+			pos += weight[i]
+		} else {
+			neg += weight[i]
+		}
+	}
+	switch {
+	case pos == 0:
+		return 0, 0, fmt.Errorf("%w: the positive ones weigh nothing", ErrOneClass)
+	case neg == 0:
+		return 0, 0, fmt.Errorf("%w: the negative ones weigh nothing", ErrOneClass)
+	}
+	return pos, neg, nil
+}

@@ -1,50 +1,136 @@
 package measure
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
 
 // KolmogorovSmirnov is the largest difference of the two empirical distribution
-// functions. It sorts its arguments.
-func KolmogorovSmirnov(a, b []float64) float64 {
-	slices.Sort(a)
-	slices.Sort(b)
-	largest := 0.0
-	for i, j := 0, 0; i < len(a) && j < len(b); {
-		at := math.Min(a[i], b[j])
-		for i < len(a) && a[i] == at {
-			i++
-		}
-		for j < len(b) && b[j] == at {
-			j++
-		}
-		largest = math.Max(largest, math.Abs(float64(i)/float64(len(a))-float64(j)/float64(len(b))))
+// functions: 0 for equal distributions, 1 for samples that do not overlap. wa
+// and wb are the values' weights, nil for 1 each.
+//
+// It fails with ErrNoValues for an empty sample, with ErrWeights, and for NaN;
+// infinite values are allowed.
+func KolmogorovSmirnov(a, b, wa, wb []float64) (float64, error) {
+	values, err := merge(a, b, wa, wb)
+	if err != nil {
+		return 0, fmt.Errorf("kolmogorov-smirnov: %w", err)
 	}
-	return largest
+	var fa, fb, largest float64
+	for _, v := range values {
+		fa += v.a
+		fb += v.b
+		largest = math.Max(largest, math.Abs(fa-fb))
+	}
+	return min(largest, 1), nil
 }
 
 // TotalVariation is half the sum, over the values, of the difference of their
-// shares.
-func TotalVariation(a, b []float64) float64 {
-	counts := map[float64][2]int{}
-	for _, v := range a {
-		c := counts[v]
-		counts[v] = [2]int{c[0] + 1, c[1]}
+// shares: 0 for equal distributions, 1 for samples without a common value. It
+// takes and refuses the same as KolmogorovSmirnov.
+func TotalVariation(a, b, wa, wb []float64) (float64, error) {
+	values, err := merge(a, b, wa, wb)
+	if err != nil {
+		return 0, fmt.Errorf("total variation: %w", err)
 	}
-	for _, v := range b {
-		c := counts[v]
-		counts[v] = [2]int{c[0], c[1] + 1}
+	total := 0.0
+	for _, v := range values {
+		total += math.Abs(v.a - v.b)
 	}
-	// Added up in a fixed order, so that the last digit is always the same.
-	differences := make([]float64, 0, len(counts))
-	for _, c := range counts {
-		differences = append(differences, math.Abs(float64(c[0])/float64(len(a))-float64(c[1])/float64(len(b))))
+	return min(total/2, 1), nil
+}
+
+// Wasserstein is the first Wasserstein (earth mover's) distance of two samples
+// of numbers, in their unit: the area between the two empirical distribution
+// functions (Vallender 1974). It takes and refuses the same as KolmogorovSmirnov,
+// and refuses infinite values.
+func Wasserstein(a, b, wa, wb []float64) (float64, error) {
+	for _, sample := range [][]float64{a, b} {
+		if err := checkFinite("value", sample); err != nil {
+			return 0, fmt.Errorf("wasserstein: %w", err)
+		}
 	}
-	slices.Sort(differences)
-	sum := 0.0
-	for _, d := range differences {
-		sum += d
+	values, err := merge(a, b, wa, wb)
+	if err != nil {
+		return 0, fmt.Errorf("wasserstein: %w", err)
 	}
-	return math.Min(sum/2, 1)
+	var fa, fb, area float64
+	for i, v := range values[:len(values)-1] {
+		fa += v.a
+		fb += v.b
+		// Halves first: the difference of two finite numbers may be infinite.
+		area += math.Abs(fa-fb) * (values[i+1].at/2 - v.at/2)
+	}
+	return 2 * area, nil
+}
+
+// mass is what share of each sample has a value.
+type mass struct{ at, a, b float64 }
+
+// merge gives the distinct values of two samples in rising order.
+func merge(a, b, wa, wb []float64) ([]mass, error) {
+	first, err := shares(a, wa)
+	if err != nil {
+		return nil, err
+	}
+	second, err := shares(b, wb)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]mass, 0, len(first)+len(second))
+	for i, j := 0, 0; i < len(first) || j < len(second); {
+		switch {
+		case j == len(second) || i < len(first) && first[i].at < second[j].at:
+			out = append(out, first[i])
+			i++
+		case i == len(first) || second[j].at < first[i].at:
+			out = append(out, mass{at: second[j].at, b: second[j].a})
+			j++
+		default:
+			out = append(out, mass{first[i].at, first[i].a, second[j].a})
+			i++
+			j++
+		}
+	}
+	return out, nil
+}
+
+// shares gives the distinct values of one sample that weigh something.
+func shares(values, weight []float64) ([]mass, error) {
+	w, err := Weights(len(values), weight)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]mass, 0, len(values))
+	for i, v := range values {
+		if math.IsNaN(v) {
+			return nil, fmt.Errorf("value %d is not a number: leave it out", i+1)
+		}
+		if w[i] > 0 {
+			all = append(all, mass{at: v, a: w[i]})
+		}
+	}
+	if len(all) == 0 {
+		return nil, ErrNoValues
+	}
+	// By weight, too, so that the order of the rows cannot change the last digit.
+	slices.SortFunc(all, func(x, y mass) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.a, y.a)) })
+	total := 0.0
+	for _, v := range all {
+		total += v.a
+	}
+	out := all[:0]
+	for _, v := range all {
+		if n := len(out); n > 0 && out[n-1].at == v.at {
+			out[n-1].a += v.a
+		} else {
+			out = append(out, v)
+		}
+	}
+	for i := range out {
+		out[i].a /= total
+	}
+	return out, nil
 }

@@ -28,10 +28,10 @@ func TestRankingByHand(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got, err := AUROC(c.positive, c.scores); err != nil || math.Abs(got-c.auroc) > 1e-12 {
+			if got, err := AUROC(c.positive, c.scores, nil); err != nil || math.Abs(got-c.auroc) > 1e-12 {
 				t.Errorf("AUROC = %v, %v; want %v", got, err, c.auroc)
 			}
-			if got, err := AveragePrecision(c.positive, c.scores); err != nil || math.Abs(got-c.ap) > 1e-12 {
+			if got, err := AveragePrecision(c.positive, c.scores, nil); err != nil || math.Abs(got-c.ap) > 1e-12 {
 				t.Errorf("AveragePrecision = %v, %v; want %v", got, err, c.ap)
 			}
 		})
@@ -54,8 +54,8 @@ func TestRankingRefuses(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for name, f := range map[string]func([]bool, []float64) (float64, error){"AUROC": AUROC, "AveragePrecision": AveragePrecision} {
-				_, err := f(c.positive, c.scores)
+			for name, f := range map[string]func([]bool, []float64, []float64) (float64, error){"AUROC": AUROC, "AveragePrecision": AveragePrecision} {
+				_, err := f(c.positive, c.scores, nil)
 				if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrOneClass) != c.oneClass {
 					t.Errorf("%s: %v; want an error saying %q, one class %v", name, err, c.says, c.oneClass)
 				}
@@ -90,7 +90,7 @@ func TestAUROCIsThePairCount(t *testing.T) {
 				}
 			}
 		}
-		got, err := AUROC(positive, scores)
+		got, err := AUROC(positive, scores, nil)
 		if err != nil || math.Abs(got-wins/pairs) > 1e-12 {
 			t.Fatalf("AUROC = %v, %v; pairs say %v", got, err, wins/pairs)
 		}
@@ -98,10 +98,10 @@ func TestAUROCIsThePairCount(t *testing.T) {
 		for i, s := range scores {
 			negated[i], monotone[i] = -s, math.Exp(s)
 		}
-		if down, _ := AUROC(positive, negated); math.Abs(got+down-1) > 1e-12 {
+		if down, _ := AUROC(positive, negated, nil); math.Abs(got+down-1) > 1e-12 {
 			t.Fatalf("AUROC of negated scores is %v, want %v", down, 1-got)
 		}
-		if same, _ := AUROC(positive, monotone); math.Abs(same-got) > 1e-12 {
+		if same, _ := AUROC(positive, monotone, nil); math.Abs(same-got) > 1e-12 {
 			t.Fatalf("AUROC of a monotone map is %v, want %v", same, got)
 		}
 	})

@@ -1,0 +1,144 @@
+package measure
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ErrConstant says that a sample has one value only, so that it has no
+// correlation with anything.
+var ErrConstant = errors.New("all values are the same")
+
+// Pearson is the correlation coefficient of paired numbers, from -1 to 1, with
+// weights of the pairs, nil for 1 each.
+//
+// It fails with ErrNoValues without pairs, with ErrConstant, with ErrWeights, and for
+// slices of unequal length and values that are not finite.
+func Pearson(x, y, weight []float64) (float64, error) {
+	r, err := pearson(x, y, weight)
+	if err != nil {
+		return 0, fmt.Errorf("pearson: %w", err)
+	}
+	return r, nil
+}
+
+// Spearman is the correlation coefficient of the ranks of paired numbers, equal
+// values sharing the mean of their ranks. A pair of weight 2 counts as the pair
+// twice. It fails like Pearson, but allows infinite values.
+func Spearman(x, y, weight []float64) (float64, error) {
+	w, err := paired(x, y, weight)
+	if err == nil {
+		var rx, ry []float64
+		if rx, err = ranks(x, w); err == nil {
+			if ry, err = ranks(y, w); err == nil {
+				var r float64
+				if r, err = pearson(rx, ry, w); err == nil {
+					return r, nil
+				}
+			}
+		}
+	}
+	return 0, fmt.Errorf("spearman: %w", err)
+}
+
+func pearson(x, y, weight []float64) (float64, error) {
+	w, err := paired(x, y, weight)
+	if err != nil {
+		return 0, err
+	}
+	dx, err := centred(x, w)
+	if err != nil {
+		return 0, err
+	}
+	dy, err := centred(y, w)
+	if err != nil {
+		return 0, err
+	}
+	var xx, yy, xy float64
+	for i, v := range w {
+		xx += v * dx[i] * dx[i]
+		yy += v * dy[i] * dy[i]
+		xy += v * dx[i] * dy[i]
+	}
+	if !(xx > 0 && yy > 0) { // all but one value weigh next to nothing
+		return 0, ErrConstant
+	}
+	return max(-1, min(1, xy/math.Sqrt(xx)/math.Sqrt(yy))), nil
+}
+
+func paired(x, y, weight []float64) ([]float64, error) {
+	if len(x) != len(y) {
+		return nil, fmt.Errorf("%d and %d values: they must be pairs", len(x), len(y))
+	}
+	if len(x) == 0 {
+		return nil, ErrNoValues
+	}
+	return Weights(len(x), weight)
+}
+
+// centred gives the distances from the weighted mean, in units of the largest, so
+// that no square of them overflows.
+func centred(x, w []float64) ([]float64, error) {
+	if err := checkFinite("value", x); err != nil {
+		return nil, err
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for i, v := range x {
+		if w[i] > 0 {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	if low == high {
+		return nil, ErrConstant
+	}
+	// Numbers near the largest of all are halved first, for their difference.
+	half := 1.0
+	if math.IsInf(high-low, 0) {
+		half = 0.5
+	}
+	middle, span := half*low, half*high-half*low
+	out := make([]float64, len(x))
+	mean, total := 0.0, 0.0
+	for i, v := range x {
+		if w[i] > 0 {
+			out[i] = (half*v - middle) / span
+			mean += w[i] * out[i]
+			total += w[i]
+		}
+	}
+	mean /= total
+	for i := range out {
+		out[i] -= mean
+	}
+	return out, nil
+}
+
+// ranks gives each value the weight below it and half of that of its equals,
+// which is the mean of their ranks up to a constant.
+func ranks(x, w []float64) ([]float64, error) {
+	order := make([]int, len(x))
+	for i, v := range x {
+		if math.IsNaN(v) {
+			return nil, fmt.Errorf("value %d is not a number: leave it out", i+1)
+		}
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(x[a], x[b]), cmp.Compare(a, b)) })
+	out := make([]float64, len(x))
+	below := 0.0
+	for start := 0; start < len(order); {
+		end, tied := start, 0.0
+		for ; end < len(order) && x[order[end]] == x[order[start]]; end++ {
+			tied += w[order[end]]
+		}
+		for _, i := range order[start:end] {
+			out[i] = below + tied/2
+		}
+		below += tied
+		start = end
+	}
+	return out, nil
+}

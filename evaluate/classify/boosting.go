@@ -58,7 +58,7 @@ func (o BoostingOptions) check() error {
 // (Chen and Guestrin 2016): second order, with the gain and the leaf values of
 // Newton steps on the logistic loss under an L2 penalty, over features sorted
 // into bins. It is HistGradientBoostingClassifier of scikit-learn with
-// max_leaf_nodes 8 and l2_regularization 1.
+// max_leaf_nodes 8 and l2_regularization 1. [FirstOrderBoosting] is Friedman's.
 type Boosting struct {
 	options BoostingOptions
 	columns int

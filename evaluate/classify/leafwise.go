@@ -138,7 +138,7 @@ func (g *leafwise) bestSplit(leaf openLeaf) split {
 // other is the difference.
 func (g *leafwise) divide(parent openLeaf) (left, right openLeaf) {
 	column := g.data.cells[parent.best.column]
-	lows := partition(parent.rows, g.spare, column, parent.best.bin)
+	lows := divideRows(parent.rows, g.spare, column, parent.best.bin)
 	left = openLeaf{rows: parent.rows[:lows], total: parent.best.left}
 	right = openLeaf{rows: parent.rows[lows:], total: parent.total.minus(parent.best.left)}
 
@@ -155,9 +155,9 @@ func (g *leafwise) divide(parent openLeaf) (left, right openLeaf) {
 	return left, right
 }
 
-// partition puts the rows up to the bin before the others, each in their order,
+// divideRows puts the rows up to the bin before the others, each in their order,
 // and gives their number.
-func partition(rows, spare []int32, column []uint8, bin int) int {
+func divideRows(rows, spare []int32, column []uint8, bin int) int {
 	lows, highs := 0, 0
 	for _, i := range rows {
 		if int(column[i]) <= bin {

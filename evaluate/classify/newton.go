@@ -72,10 +72,11 @@ func (p *linearLoss) minimize(theta []float64) error {
 		hessian := mat.NewSymDense(d, nil)
 		hessian.SymOuterK(1, weighted.T())
 		for j := range d {
-			// A free intercept's curvature may round to zero on separable rows.
-			ridge := p.l2
-			if j >= penalized {
-				ridge = 1e-12 * p.total
+			// A free intercept's curvature may round to zero on separable rows, and
+			// a penalty beside heavy rows; this only shortens the step.
+			ridge := 1e-12 * p.total
+			if j < penalized {
+				ridge = math.Max(ridge, p.l2)
 			}
 			hessian.SetSym(j, j, hessian.At(j, j)+ridge)
 		}

@@ -4,4 +4,4 @@ package kernel
 
 import "errors"
 
-func lonePage() ([]float32, func(), error) { return nil, nil, errors.ErrUnsupported }
+func lonePages(int) ([]float32, func(), error) { return nil, nil, errors.ErrUnsupported }

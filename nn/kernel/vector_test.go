@@ -168,7 +168,7 @@ func TestVectors(t *testing.T) {
 
 // Slices at the ends of readable memory: a read beyond would be fatal.
 func TestVectorsAtTheEndsOfMemory(t *testing.T) {
-	page, release, err := lonePage()
+	page, release, err := lonePages(1)
 	if err != nil {
 		t.Skip(err)
 	}

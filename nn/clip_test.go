@@ -330,3 +330,36 @@ func TestClippedSumRefusesBounds(t *testing.T) {
 		t.Errorf("gradients of norm %v were added", norm)
 	}
 }
+
+// Nor where scales, or scaled gradients, are so small that float32 has but a few
+// numbers left for them.
+func TestNoRecordAddsMoreThanTheBoundOfTheSmallestNumbers(t *testing.T) {
+	const n, bound = 2000, 1e-6
+	rng := rand.New(rand.NewPCG(29, 30))
+	for _, tn := range []*testNet{
+		newTestNet(t, rng, n, Vector(1), Dense{Out: 1}),
+		newTestNet(t, rng, n, Shape{2, 2, 1}, Conv2D{Out: 1, Kernel: 1, Stride: 1}),
+		newTestNet(t, rng, n, Shape{2, 1, 1}, ConvTranspose2D{Out: 1, Kernel: 1, Stride: 1}),
+	} {
+		for i := range tn.x {
+			tn.x[i] *= 2e37
+		}
+		tn.net.Forward(tn.x, n)
+		c, err := tn.net.ClippedSum(tn.dout, bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := 0
+		for i := range n {
+			if c.Scales[i] > 0 {
+				kept++
+			}
+			if got := contribution(tn.net, i); c.Scales[i] > 0 && got > bound {
+				t.Fatalf("%v: record %d adds %v times the bound", tn.specs, i, got/bound)
+			}
+		}
+		if kept < n/20 {
+			t.Errorf("%v: only %d records were kept", tn.specs, kept)
+		}
+	}
+}

@@ -147,7 +147,7 @@ func windowOf(rows []float32, in, batch int, rng *rand.Rand) (window []float32) 
 // Calls in any order, on processors that come and go, do what networks of their
 // own do, to the same bits on one processor.
 func TestEnsembleCallsInAnyOrder(t *testing.T) {
-	for name, spec := range architectures(7) {
+	for name, spec := range architectures(13) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(8) {
 				spec.Seed = seed

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,28 @@ func TestTensorsComeBack(t *testing.T) {
 	left, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(left) != 1 {
 		t.Errorf("folder holds %v after saving, %v", left, err)
+	}
+}
+
+// The data begins at a multiple of 8 bytes, and what was read can be sealed.
+func TestTensorsWithoutMetadata(t *testing.T) {
+	for n := range 9 {
+		var b bytes.Buffer
+		set := &Tensors{ByName: map[string]Tensor{strings.Repeat("x", 1+n): {Shape: []int{1}, Data: []float32{1}}}}
+		if err := WriteTensors(&b, set); err != nil {
+			t.Fatal(err)
+		}
+		if at := b.Len() - 4; at%8 != 0 {
+			t.Errorf("data begins at byte %d", at)
+		}
+	}
+	const header = `{"__metadata__":null}`
+	set, err := ReadTensors(strings.NewReader(string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set.Seal(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -192,6 +192,7 @@ func TestGemmRefusesShapesThatDoNotFit(t *testing.T) {
 		"inner":      func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 2, 2), Epilogue{}) },
 		"rows":       func() { Gemm(Of(x, 3, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{}) },
 		"short":      func() { Gemm(Of(x, 4, 4), Of(x, 4, 1), Of(x, 1, 4), Epilogue{}) },
+		"short row":  func() { Gemm(Of(x, 1, 4), Of(x[:2], 1, 3), Of(x, 3, 4), Epilogue{}) },
 		"bias":       func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{Bias: x[:1]}) },
 		"bias added": func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{Bias: x[:2], Add: true}) },
 		"transposed": func() { Gemm(Of(x, 2, 2).T(), Of(x, 2, 3), Of(x, 3, 2), Epilogue{}) },
@@ -200,6 +201,7 @@ func TestGemmRefusesShapesThatDoNotFit(t *testing.T) {
 		},
 		"negative": func() { Gemm(Of(x, -1, 2), Of(x, -1, 3), Of(x, 3, 2), Epilogue{}) },
 		"part":     func() { GemmPart(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{}, 2, 2) },
+		"part -1":  func() { GemmPart(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{}, -1, 2) },
 		"leak":     func() { Gemm(Of(x, 2, 2), Of(x, 2, 3), Of(x, 3, 2), Epilogue{Leak: 2}) },
 	} {
 		func() {

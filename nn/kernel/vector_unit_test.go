@@ -21,6 +21,9 @@ func TestUnit(t *testing.T) {
 			rows := rapid.OneOf(rapid.IntRange(0, 9), rapid.IntRange(0, 70)).Draw(t, "rows")
 			cols := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, 150)).Draw(t, "cols")
 			x, _ := drawVector(t, "x", rows*cols)
+			for i := 0; i < len(x); i += 5 { // what a rectifier gives may be 0
+				x[i] = float32(math.Copysign(0, float64(i%2)-0.5))
+			}
 			w, _ := drawVector(t, "w", cols)
 			d, _ := drawVector(t, "d", rows)
 			y, guardY := drawVector(t, "y", rows)
@@ -51,7 +54,7 @@ func TestUnit(t *testing.T) {
 				sizeW, sizeB := 0.0, 0.0
 				for i := range rows {
 					g := float64(d[i]) * float64(w[j])
-					if x[i*cols+j] < 0 {
+					if x[i*cols+j] <= 0 {
 						g *= float64(float32(slope))
 					}
 					near(t, "input gradient", dx[i*cols+j], g, math.Abs(g), 2)
@@ -76,4 +79,20 @@ func TestUnit(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestUnitRefusesLengthsThatDiffer(t *testing.T) {
+	x := make([]float32, 12)
+	for name, call := range map[string]func(){
+		"outputs":            func() { RowDots(x[:3], x, x[:3], 0) },
+		"weights":            func() { AddWeightedRows(x[:4], x, x[:4]) },
+		"records":            func() { UnitGrad(x, x, x[:4], x[:4], x[:4], x[:4], 1) },
+		"input gradients":    func() { UnitGrad(x[:11], x, x[:3], x[:4], x[:4], x[:4], 1) },
+		"weights' gradients": func() { UnitGrad(x, x, x[:3], x[:4], x[:3], x[:4], 1) },
+		"biases' gradients":  func() { UnitGrad(x, x, x[:3], x[:4], x[:4], x[:3], 1) },
+	} {
+		if !panics(call) {
+			t.Errorf("%s: accepted", name)
+		}
+	}
 }

@@ -92,11 +92,11 @@ func (p *pool) each(parts int, t task) {
 	p.task, p.parts = t, int64(parts)
 	p.next.Store(0)
 	p.wait.Add(n - 1)
+	defer p.wait.Wait() // also when a part panics here, or the others would still run
 	for i := range n - 1 {
 		go p.workers[i+1].run()
 	}
 	p.work(0)
-	p.wait.Wait()
 }
 
 func (p *pool) grow() {

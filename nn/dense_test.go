@@ -78,6 +78,26 @@ func TestAdamFirstStep(t *testing.T) {
 	}
 }
 
+// Until the decay is reached, step t keeps (1+t)/(10+t) of the average.
+func TestAverageBeginsWithAShortMemory(t *testing.T) {
+	m, err := NewNetwork(rand.New(rand.NewPCG(1, 2)), Vector(1), Dense{Out: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := m.Params()[0].Value
+	w[0] = 1
+	a := NewAverage(m, 0.3)
+	w[0] = 0
+	want := 1.0
+	for step := 1; step <= 5; step++ {
+		a.Update(m)
+		want *= min(0.3, float64(1+step)/float64(10+step))
+		if got := float64(a.Model().Params()[0].Value[0]); math.Abs(got-want) > 1e-6*want || a.Steps() != step {
+			t.Errorf("average is %v after %d steps, want %v after %d", got, a.Steps(), want, step)
+		}
+	}
+}
+
 func TestAverageForgetsTheStartAndFollows(t *testing.T) {
 	m, err := NewNetwork(rand.New(rand.NewPCG(1, 2)), Vector(1), Dense{Out: 1})
 	if err != nil {

@@ -87,6 +87,12 @@ func TestLossesOfLargeScores(t *testing.T) {
 	if v := Logistic(grad, []float32{1000, -1000}, true); v != 500 || grad[1] != -0.5 || grad[0] > 0 || grad[0] < -1e-30 {
 		t.Errorf("logistic: %v, gradient %v", v, grad)
 	}
+	if v := KLWGANCritic(grad, []float32{-990, -1000}); math.Abs(v-(-990-math.Ln2)) > 1e-3 || math.Abs(float64(grad[0])-1) > 1e-3 {
+		t.Errorf("kl: %v, gradient %v", v, grad)
+	}
+	if v := KLWGANCritic(grad, []float32{2000, 0}); math.Abs(v-(2000-math.Ln2)) > 1e-3 || grad[0] != 1 || grad[1] != 0 {
+		t.Errorf("kl: %v, gradient %v", v, grad)
+	}
 	nan := float32(math.NaN())
 	if v := KLWGANCritic(grad, []float32{1, nan}); !math.IsNaN(v) || grad[0] == grad[0] {
 		t.Errorf("kl of NaN: %v, gradient %v", v, grad)

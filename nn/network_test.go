@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -175,6 +176,33 @@ func TestNetworkCloneIsIndependent(t *testing.T) {
 	if !slices.Equal(before, tn.net.Forward(tn.x, tn.n)) {
 		t.Error("training the clone changed the network")
 	}
+}
+
+// A network that has worked and its clone may be used at the same time.
+func TestNetworkAndCloneAtTheSameTime(t *testing.T) {
+	tn := dcgan(t, rand.New(rand.NewPCG(19, 20)), 70)
+	step := func(net *Network) (bits []float32) {
+		net.Forward(tn.x, tn.n)
+		bits = append(bits, net.Backward(tn.dout, true, true)...)
+		for _, p := range net.Params() {
+			bits = append(bits, p.Grad...)
+			clear(p.Grad)
+		}
+		return bits
+	}
+	want := step(tn.net)
+	var wait sync.WaitGroup
+	for i, net := range []*Network{tn.net, tn.net.Clone(), tn.net.Clone()} {
+		wait.Go(func() {
+			for range 10 {
+				if !slices.Equal(step(net), want) {
+					t.Errorf("network %d computes something else beside others", i)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
 }
 
 func TestNetworkTakesAnEmptyBatch(t *testing.T) {

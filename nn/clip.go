@@ -40,7 +40,8 @@ const minBound = 1e-18
 // second product with scaled rows gives the sum.
 //
 // It fails closed. A record whose norm is NaN or infinite, or so large that float32
-// cannot hold it or its scale, adds nothing and is counted. Scales follow from an upper
+// cannot hold it or its scale, adds nothing and is counted, and so is one in whose
+// convolutions the squares of a patch, numbers of 1e18 say, overflow. Scales follow from an upper
 // bound of the norm that includes every rounding error of its computation and of
 // the scaled rows, so that in exact arithmetic no record adds more than bound; it
 // exceeds the norm by about 1e-7 of it for dense layers and by 1e-4 to 1e-2 for

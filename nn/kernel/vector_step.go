@@ -4,7 +4,7 @@ import "math"
 
 // AdamStep holds the numbers of a step of [Adam]. Corrections divide the moments,
 // which begin at 0 and would else be too small; 0 stands for 1, none. Epsilon must
-// be above 0.
+// be at least 2^-126, the least normal number.
 type AdamStep struct {
 	Rate, Beta1, Beta2, Epsilon float64
 	Decay                       float64 // of weights, decoupled, times Rate
@@ -26,7 +26,7 @@ func (s AdamStep) At(t int) AdamStep {
 //	w = (1-Rate Decay) w - Rate/Correction1 m / (sqrt(v/Correction2) + Epsilon)
 //
 // Operations round to float32, the quotient within 2 ulp. Where g squared
-// overflows, v is Inf from then on and w no longer moves; where g is NaN or
+// overflows, v is Inf from then on and only decay moves w; where g is NaN or
 // infinite, w becomes NaN.
 func Adam(w, m, v, g []float32, s AdamStep) {
 	sameLength("Adam", len(w), len(m))
@@ -45,7 +45,7 @@ func Adam(w, m, v, g []float32, s AdamStep) {
 	})
 }
 
-// RMSPropStep holds the numbers of a step of [RMSProp]. Epsilon must be above 0.
+// RMSPropStep holds the numbers of a step of [RMSProp]. Epsilon is as in [AdamStep].
 type RMSPropStep struct {
 	Rate, Beta, Epsilon float64
 	Decay               float64 // of weights, decoupled, times Rate

@@ -195,6 +195,18 @@ func TestAdamOfExtremeGradients(t *testing.T) {
 	})
 }
 
+// The least epsilon that is allowed does no harm where all else is 0.
+func TestLeastEpsilon(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		for _, n := range []int{1, 8, 16, 21} {
+			w, m, v, g := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
+			Adam(w, m, v, g, AdamStep{Rate: 1e-3, Beta1: 0.5, Beta2: 0.9, Epsilon: 0x1p-126}.At(1))
+			RMSProp(w, v, g, RMSPropStep{Rate: 1e-3, Beta: 0.9, Epsilon: 0x1p-126})
+			same(t, "weights", w, make([]float32, n))
+		}
+	})
+}
+
 // Fields left at 0 correct nothing.
 func TestAdamWithoutCorrections(t *testing.T) {
 	w, m, v := []float32{1}, []float32{0}, []float32{0}

@@ -44,7 +44,7 @@ func tableOf(t *testing.T, s *partition.Schema, rows ...[]float64) *partition.Ta
 }
 
 // shared reads one of the data sets beside the project.
-func shared(t *testing.T, name string) (train, test *partition.Table) {
+func shared(t testing.TB, name string) (train, test *partition.Table) {
 	t.Helper()
 	dir := filepath.Join("..", "..", "shared", "data", name)
 	if _, err := os.Stat(dir); err != nil {

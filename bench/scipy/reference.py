@@ -94,11 +94,13 @@ def propensity(rng, n):
     synthetic[:2] = [True, False]
     x = np.round(rng.normal(size=(n, 2)) + 0.4 * synthetic[:, None], 1)
     w = rng.integers(1, 4, n)
-    model = linear_model.LogisticRegression(penalty=None, tol=1e-12, max_iter=10000)
+    model = linear_model.LogisticRegression(penalty=None, solver="newton-cg", tol=1e-10, max_iter=10000)
     p = model.fit(x, synthetic).predict_proba(x)[:, 1]
+    weighted = model.fit(x, synthetic, sample_weight=w).predict_proba(x)[:, 1]
     c = np.average(synthetic, weights=w)
     return {
         "synthetic": synthetic.tolist(), "propensity": p.tolist(), "weight": w.tolist(),
+        "x": x.tolist(), "propensity_of_weighted_fit": weighted.tolist(),
         "pmse": metrics.mean_squared_error(np.full(n, synthetic.mean()), p),
         "pmse_weighted": metrics.mean_squared_error(np.full(n, c), p, sample_weight=w),
     }

@@ -1,0 +1,71 @@
+package evaluate
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// measures are all figures of two tables, by name.
+func measures(train, test, synthetic *partition.Table, weight []float64) map[string]func() error {
+	return map[string]func() error{
+		"columns":    func() error { _, _, err := CompareColumns(test, synthetic, weight); return err },
+		"pairs":      func() error { _, _, err := ComparePairs(test, synthetic, weight, 1); return err },
+		"marginals":  func() error { _, _, err := CompareMarginals(test, synthetic, weight, MarginalOptions{}); return err },
+		"propensity": func() error { _, _, err := ComparePropensity(test, synthetic, weight); return err },
+		"importance": func() error { _, _, err := CompareImportance(test, synthetic, weight); return err },
+		"regression": func() error {
+			_, _, err := CompareRegressions(train, test, synthetic, weight, NumberColumns(test.Schema()))
+			return err
+		},
+		"closeness": func() error {
+			_, _, err := CompareCloseness(train, test, synthetic, weight, ClosenessOptions{})
+			return err
+		},
+	}
+}
+
+// shuffled is a table of as many rows with every column drawn by itself.
+func shuffled(t testing.TB, from *partition.Table, rows int, seed uint64) *partition.Table {
+	random := rand.New(rand.NewPCG(seed, 0))
+	out := partition.NewTable(from.Schema())
+	for range rows {
+		cells := make([]float64, len(from.Schema().Columns))
+		for j := range cells {
+			cells[j] = from.Cells(random.IntN(from.Len()))[j]
+		}
+		if err := out.Append(cells, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func BenchmarkTableMeasures(b *testing.B) {
+	for _, name := range []string{"flchain", "adult"} {
+		train, test := shared(b, name)
+		synthetic := shuffled(b, train, train.Len(), 1)
+		for measure, run := range measures(train, test, synthetic, nil) {
+			b.Run(name+"/"+measure, func(b *testing.B) {
+				for b.Loop() {
+					if err := run(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Thirty thousand rows of 15 columns: the training rows of adult, three halves.
+func BenchmarkClosenessOfManyRows(b *testing.B) {
+	train, _ := shared(b, "adult")
+	real := shuffled(b, train, 30_000, 2)
+	holdout, synthetic := shuffled(b, train, 30_000, 3), shuffled(b, train, 30_000, 4)
+	for b.Loop() {
+		if _, _, err := CompareCloseness(real, holdout, synthetic, nil, ClosenessOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -156,8 +156,8 @@ func (e *Ensemble) Score(out, x []float32, classes []int) error {
 
 // InputGradients calls visit with, for every model, the gradients by the records x
 // of shape [len(classes), In], of the same shape: record i's is that of its own
-// loss by the given [Loss] as if it were a real one, the direction that a
-// generator descends. A Loss that looks at a whole batch sees the records of one
+// loss by the given [Loss], nil means [Logistic], as if it were a real one: the
+// direction that a generator descends. A Loss that looks at a whole batch sees the records of one
 // class. Calls come in any order and at the same time from several
 // goroutines; dx is valid during the call.
 func (e *Ensemble) InputGradients(x []float32, classes []int, loss Loss, visit func(model int, dx []float32)) error {

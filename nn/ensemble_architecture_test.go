@@ -174,7 +174,7 @@ func TestInputGradientsAgreeWithCentralDifferences(t *testing.T) {
 			const n = 4
 			x, classes := images(rand.New(rand.NewPCG(2, 9)), e, n), []int{0, 0, 0, 0}
 			tn := &testNet{in: spec.Input, specs: spec.Layers}
-			if err := e.InputGradients(x, classes, Logistic, func(model int, dx []float32) {
+			if err := e.InputGradients(x, classes, nil, func(model int, dx []float32) {
 				params := widenedParams(standAlone(t, e, model, 0).net.Params())
 				wide := widened(x)
 				for i := 0; i < len(x); i += 3 {

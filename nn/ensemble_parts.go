@@ -68,7 +68,7 @@ func (e *Ensemble) gradientPart(part int, w *worker) {
 			s.take(e.params(e.w, i, c))
 			scores := s.net.Forward(rows, n)
 			s.scores = resize(s.scores, n)
-			e.job.loss(s.scores, scores, true)
+			e.job.loss.gradient(s.scores, scores, true)
 			kernel.Scale(s.scores, float32(n)) // from the mean's to each record's own
 			dx := s.net.Backward(s.scores, false, true)
 			for j := range n {

@@ -18,6 +18,16 @@ import (
 // Loss is one of these, [Logistic], [Wasserstein] or [KLWGAN].
 type Loss func(grad, scores []float32, real bool) float64
 
+// gradient writes that of the loss, of [Logistic] if there is none, to grad. A
+// logistic value costs more than its gradient and is left out.
+func (l Loss) gradient(grad, scores []float32, real bool) {
+	if l == nil {
+		logisticGrad(grad, scores, real)
+		return
+	}
+	l(grad, scores, real)
+}
+
 // Logistic is the mean of softplus(-score) over real records and of
 // softplus(score) over others (Goodfellow et al. 2014, with the generator's loss
 // that does not saturate).

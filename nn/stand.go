@@ -57,11 +57,7 @@ func (s *stand) accumulate(rows []float32, batch int, loss Loss, real bool) {
 	}
 	scores := s.net.Forward(rows, n)
 	s.scores = resize(s.scores, n)
-	if loss != nil {
-		loss(s.scores, scores, real)
-	} else {
-		logisticGrad(s.scores, scores, real) // without its value
-	}
+	loss.gradient(s.scores, scores, real)
 	kernel.Scale(s.scores, 0.5)
 	s.net.Backward(s.scores, true, false)
 }

@@ -12,7 +12,7 @@ import (
 
 // ClosenessOptions are the settings of CompareCloseness; zeros are the defaults.
 type ClosenessOptions struct {
-	Queries int    // rows whose closest row is searched, at most; 5,000
+	Queries int    // rows whose closest row is searched, at most; 5,000, fewer in large tables
 	Rows    int    // of a table that are searched, at most; 50,000
 	Seed    uint64 // of all samples
 }
@@ -50,56 +50,26 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 	if o.Queries < 0 || o.Rows < 0 {
 		return fail(fmt.Errorf("%d queries and %d rows: choose positive numbers, or 0 for the defaults", o.Queries, o.Rows))
 	}
-	if o.Queries == 0 {
-		o.Queries = 5_000
-	}
-	if o.Rows == 0 {
-		o.Rows = 50_000
-	}
 	s := newSpace(train.Schema())
-	if s.width() == 0 {
+	if len(s.columns) == 0 {
 		return nil, []string{"closeness: no column holds data"}, nil
 	}
-	var present []int // synthetic rows that weigh something
-	for i, w := range weight {
-		if w > 0 {
-			present = append(present, i)
-		}
-	}
-	equal := min(train.Len(), test.Len(), o.Rows)
-	// Every sample has a stream of its own, so that none hangs on another's size.
-	draw := func(stream uint64, from []int, most int) []int {
-		return sample(rand.New(rand.NewPCG(o.Seed, stream)), from, most)
-	}
-	trainRows, testRows := draw(1, count(train.Len()), equal), draw(2, count(test.Len()), equal)
-	queries := draw(3, present, o.Queries)
-	madeRows := draw(4, present, o.Rows)
-	members := max(1, o.Queries/2)
-	memberRows, otherRows := draw(5, trainRows, members), draw(6, testRows, members)
+	p := drawClose(train.Len(), test.Len(), weight, len(s.columns), o)
 
 	var c Closeness
-	var notes []string
-	if equal < max(train.Len(), test.Len()) {
-		notes = append(notes, fmt.Sprintf("closeness: %d of %d training and %d of %d test rows were drawn at random; %.6g of the synthetic rows equal one of all training rows",
-			equal, train.Len(), equal, test.Len(), copies(synthetic, present, weight, train, count(train.Len()), s.columns)))
-	}
-	if len(queries) < len(present) {
-		notes = append(notes, fmt.Sprintf("closeness: distances are of %d synthetic rows drawn at random", len(queries)))
-	}
-	if len(madeRows) < len(present) {
-		notes = append(notes, fmt.Sprintf("closeness: membership was tried with %d synthetic rows drawn at random", len(madeRows)))
-	}
-	if members < equal {
-		notes = append(notes, fmt.Sprintf("closeness: membership was tried for %d training and %d test rows", members, members))
+	c.CopiesTrain = copies(synthetic, p.present, weight, train, p.train, s.columns)
+	c.CopiesTest = copies(synthetic, p.present, weight, test, p.test, s.columns)
+	notes := p.notes
+	if len(p.train) < train.Len() {
+		notes = append(notes, fmt.Sprintf("closeness: %.6g of the synthetic rows equal one of all %d training rows",
+			copies(synthetic, p.present, weight, train, count(train.Len()), s.columns), train.Len()))
 	}
 
-	c.CopiesTrain = copies(synthetic, present, weight, train, trainRows, s.columns)
-	c.CopiesTest = copies(synthetic, present, weight, test, testRows, s.columns)
-	made := s.points(synthetic, madeRows)
-	s.sort(made) // once, so that sums of equal terms are equal in every search
-	toTrain := s.closest(s.points(synthetic, queries), s.points(train, trainRows))
-	toTest := s.closest(s.points(synthetic, queries), s.points(test, testRows))
-	queryWeight := pick(weight, queries)
+	made := s.points(synthetic, p.made)
+	s.sort(made) // before the other points are laid out
+	queries, queryWeight := s.points(synthetic, p.queries), pick(weight, p.queries)
+	toTrain := s.closest(queries, s.points(train, p.train))
+	toTest := s.closest(queries, s.points(test, p.test))
 	var closer, total float64
 	for i, w := range queryWeight {
 		total += w
@@ -117,15 +87,66 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 	if c.DistanceTest, err = measure.Median(toTest, queryWeight); err != nil {
 		return fail(err)
 	}
-	near := append(s.closest(s.points(train, memberRows), made), s.closest(s.points(test, otherRows), made)...)
+	near := append(s.closest(s.points(train, p.members), made), s.closest(s.points(test, p.others), made)...)
 	member := make([]bool, len(near))
 	for i := range near {
-		near[i], member[i] = -near[i], i < len(memberRows)
+		near[i], member[i] = -near[i], i < len(p.members)
 	}
 	if c.MembershipAUROC, err = measure.AUROC(member, near, nil); err != nil {
 		return fail(err)
 	}
 	return &c, notes, nil
+}
+
+// closeRows are the rows that CompareCloseness looks at.
+type closeRows struct {
+	present         []int // synthetic rows that weigh something
+	queries, made   []int // of those: that ask, that are searched
+	train, test     []int // equally many
+	members, others []int // of those: that are tried for membership
+	notes           []string
+}
+
+// closeWork bounds the coordinates that are compared by default, some ten seconds
+// of one processor.
+const closeWork = 1e10
+
+func drawClose(train, test int, weight []float64, columns int, o ClosenessOptions) closeRows {
+	var p closeRows
+	for i, w := range weight {
+		if w > 0 {
+			p.present = append(p.present, i)
+		}
+	}
+	most := o.Rows
+	if most == 0 {
+		most = 50_000
+	}
+	equal, made := min(train, test, most), min(len(p.present), most)
+	queries := o.Queries
+	if queries == 0 {
+		queries = max(500, min(5_000, int(closeWork/(float64(2*equal+made)*float64(columns)))))
+	}
+	members := min(equal, max(1, queries/2))
+	// Every sample has a stream of its own, so that none hangs on another's size.
+	draw := func(stream uint64, from []int, most int) []int {
+		return sample(rand.New(rand.NewPCG(o.Seed, stream)), from, most)
+	}
+	p.train, p.test = draw(1, count(train), equal), draw(2, count(test), equal)
+	p.queries, p.made = draw(3, p.present, queries), draw(4, p.present, made)
+	p.members, p.others = draw(5, p.train, members), draw(6, p.test, members)
+
+	note := func(format string, a ...any) { p.notes = append(p.notes, fmt.Sprintf("closeness: "+format, a...)) }
+	if equal < max(train, test) {
+		note("%d of %d training and of %d test rows each, drawn at random", equal, train, test)
+	}
+	if len(p.queries) < len(p.present) {
+		note("distances are those of %d synthetic rows drawn at random", len(p.queries))
+	}
+	if members < equal || made < len(p.present) {
+		note("membership was tried for %d training and %d test rows among %d synthetic ones, drawn at random", members, members, made)
+	}
+	return p
 }
 
 // sample draws at most so many of the given rows, and keeps their order.

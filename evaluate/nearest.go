@@ -24,8 +24,6 @@ type space struct {
 
 func newSpace(schema *partition.Schema) *space { return &space{schema, dataColumns(schema)} }
 
-func (s *space) width() int { return len(s.columns) }
-
 // points lays out rows of a table one after the other.
 func (s *space) points(t *partition.Table, rows []int) []float64 {
 	out := make([]float64, 0, len(rows)*len(s.columns))

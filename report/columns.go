@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/conclave-dp/conclave/evaluate"
 	"github.com/conclave-dp/conclave/partition"
@@ -225,15 +224,4 @@ func (c ColumnSummary) ends() (low, high string) {
 		high = "≥ " + high
 	}
 	return low, high
-}
-
-// figure writes a number with three significant digits, whole numbers in full.
-func figure(v float64) string {
-	if v == math.Trunc(v) && math.Abs(v) < 1e7 {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	if a := math.Abs(v); a >= 1000 && a < 1e7 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
 }

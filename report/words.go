@@ -14,7 +14,8 @@ type words struct {
 	One          string // what is protected: "one record", "one patient_id"
 	Whom         string
 	Meaning      string
-	Guess        string // the attacker's best chance, as a percentage
+	Guess        string  // the attacker's best chance, as a percentage
+	GuessAt      float64 // where that lies between guessing, 0, and certainty, guessWidth
 	Strength     string
 	Neighbours   string
 	Source       string
@@ -47,7 +48,8 @@ func explain(c Certificate) words {
 	}
 	w.Meaning = fmt.Sprintf("If %s had been %s, then everything that can be seen in the released files or computed from them would have been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s, at most, is exempt.",
 		w.One, change, factor(c.Epsilon), figure(c.Delta))
-	w.Guess = guess(c.Epsilon, c.Delta)
+	chance := bestChance(c.Epsilon, c.Delta)
+	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
 	w.Neighbours = strings.ReplaceAll(c.Neighbouring, "-", " ")
 	w.Source = "from the votes of"
 	if w.Coin {
@@ -92,15 +94,22 @@ func factor(epsilon float64) string {
 	return figure(math.Exp(epsilon))
 }
 
-// guess is the best chance of telling, from the release and anything else, on
-// which of two neighbouring datasets it was computed, after an even start:
+// guessWidth is the width of the picture of the best chance.
+const guessWidth = 300
+
+// bestChance is the best chance of telling, from the release and anything else,
+// on which of two neighbouring datasets it was computed, after an even start:
 // (e^epsilon + delta) / (e^epsilon + 1). It follows from the trade-off of the
 // two error rates in Kairouz, Oh, Viswanath (2015), Theorem 2.1.
-func guess(epsilon, delta float64) string {
+func bestChance(epsilon, delta float64) float64 {
 	e := math.Exp(-epsilon)
-	share := (1 + delta*e) / (1 + e)
-	if p := 100 * share; p > 99.9 {
+	return (1 + delta*e) / (1 + e)
+}
+
+// guess writes a chance; what is not certain never reads as certain.
+func guess(chance float64) string {
+	if p := 100 * chance; p > 99.9 {
 		return "> 99.9%"
 	}
-	return fmt.Sprintf("%.1f%%", 100*share)
+	return fmt.Sprintf("%.1f%%", 100*chance)
 }

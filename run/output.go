@@ -18,6 +18,8 @@ func outputsOf(out string) map[string]string {
 		"ledger":      filepath.Join(out, "ledger.jsonl"),
 		"certificate": filepath.Join(out, "certificate.json"),
 		"report":      filepath.Join(out, "report.html"),
+		"report_md":   filepath.Join(out, "report.md"),
+		"report_json": filepath.Join(out, "report.json"),
 	}
 }
 

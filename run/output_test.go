@@ -39,7 +39,7 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.html.part",
+		"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.html.part", "report.md", "report.json",
 		"model/model.json", "model/generator.safetensors", "state/student.safetensors",
 	} {
 		out := t.TempDir()
@@ -64,7 +64,7 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 // Somebody else's results are not written over.
 func TestForeignResultsStay(t *testing.T) {
 	j := job(t)
-	for _, name := range []string{"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "model"} {
+	for _, name := range []string{"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.md", "report.json", "model"} {
 		out := write(t, map[string]string{name: "mine"})
 		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), name+" exists and is not of a run") {
 			t.Errorf("%s: error %v", name, err)

@@ -9,8 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/conclave-dp/conclave/evaluate"
-	"github.com/conclave-dp/conclave/evaluate/classify"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
@@ -100,62 +98,18 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out,
 	}
 	page := report.Page{
-		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases),
+		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, sharesOf(s, trainer)),
 		Elapsed: time.Since(o.Started).Round(time.Second),
 	}
-	if err := measure(&page, result, schema, synthetic, real); err != nil {
+	if err := fillPage(ctx, &page, synthetic, real); err != nil {
 		return nil, err
 	}
-	if err := writeFile(out["report"], func(b *bytes.Buffer) error { return report.WriteHTML(b, page) }); err != nil {
+	result.Utility = utilityOf(page.Evaluation)
+	if err := writeReports(out, page); err != nil {
 		return nil, err
 	}
 	result.WallSeconds = time.Since(o.Started).Seconds()
 	return result, nil
-}
-
-// measure fills in what the report shows of the synthetic table and, where the
-// spec names real rows, how it compares with them. NOT PRIVATE.
-func measure(page *report.Page, result *Result, schema *partition.Schema, synthetic *partition.Table, real realTables) error {
-	var err error
-	if page.Columns, err = report.Columns(schema, synthetic, real.test); err != nil {
-		return err
-	}
-	if real.test == nil {
-		return nil
-	}
-	measured, err := utility(synthetic, real.test)
-	if err != nil {
-		return err
-	}
-	if measured == nil {
-		page.Notes = append(page.Notes, "The synthetic rows cannot be ranked: the label has no two classes, or only one of them was drawn.")
-		return nil
-	}
-	var ceiling []evaluate.Utility
-	if real.train != nil {
-		if ceiling, err = utility(real.train, real.test); err != nil {
-			return err
-		}
-	}
-	page.Utility = report.UtilityRows(measured, nil, ceiling)
-	for i, u := range measured {
-		r := UtilityResult{Classifier: u.Classifier, SyntheticAUROC: u.AUROC}
-		if i < len(ceiling) {
-			r.RealAUROC = &ceiling[i].AUROC
-		}
-		result.Utility = append(result.Utility, r)
-	}
-	return nil
-}
-
-// utility trains on one table and tests on another; nil when there is nothing
-// to rank.
-func utility(train, test *partition.Table) ([]evaluate.Utility, error) {
-	u, err := evaluate.TrainTest(train, test, classify.Models()...)
-	if errors.Is(err, evaluate.ErrOneClass) || errors.Is(err, evaluate.ErrNoClasses) {
-		return nil, nil
-	}
-	return u, err
 }
 
 // writeFile writes a file so that a crash leaves the old or the new one.

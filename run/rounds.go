@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/report"
 )
@@ -22,13 +23,29 @@ func releasesOf(lines [][]byte, run string) []privacy.Entry {
 	return releases
 }
 
-// roundsOf tells the report the budget after each of a run's releases.
-func roundsOf(releases []privacy.Entry) []report.Round {
+// roundsOf tells the report the budget after each of a run's releases, and how
+// the answers of those rounds are spread of which that is known.
+func roundsOf(releases []privacy.Entry, shares map[uint64]*report.Shares) []report.Round {
 	var rounds []report.Round
 	for _, e := range releases {
-		rounds = append(rounds, report.Round{Round: *e.Round, EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered})
+		rounds = append(rounds, report.Round{
+			Round: *e.Round, EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered, Shares: shares[*e.Round],
+		})
 	}
 	return rounds
+}
+
+// sharesOf summarizes the released shares that the trainer keeps. Where only
+// winners were released there are none.
+func sharesOf(s *Spec, trainer *pategan.Trainer) map[uint64]*report.Shares {
+	if s.PATEGAN.Release != "histogram" {
+		return nil
+	}
+	shares := map[uint64]*report.Shares{}
+	for _, r := range trainer.Released() {
+		shares[r.Round] = report.SharesOf(r.Shares, r.Noise)
+	}
+	return shares
 }
 
 // ErrOtherLedger says that a student knows releases that the ledger does not:

@@ -128,7 +128,7 @@ func demo(ctx context.Context, args []string) error {
 }
 
 // demoFiles is all that a demo leaves in its folder.
-var demoFiles = []string{"example", "state", "model", "synthetic.csv", "ledger.jsonl", "certificate.json", "report.html"}
+var demoFiles = []string{"example", "state", "model", "synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.md", "report.json"}
 
 // clearDemo removes what an earlier demo left, and nothing else.
 func clearDemo(out string) error {
@@ -183,6 +183,8 @@ func execute(ctx context.Context, path string, r runFlags) error {
 var outputs = []struct{ name, what string }{
 	{"synthetic", "the synthetic rows"},
 	{"report", "what they look like, for a browser"},
+	{"report_md", "the same in short, as text"},
+	{"report_json", "the same for programs"},
 	{"certificate", "what was guaranteed; it travels with the rows"},
 	{"ledger", "every answer and its cost"},
 	{"model", "draws more rows at no cost"},
@@ -193,16 +195,7 @@ func show(result *run.Result) {
 	fmt.Printf("%s: %d synthetic rows in %.0f s\n", result.Name, result.Rows, result.WallSeconds)
 	fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f on %d answers by %d teachers in %d rounds\n",
 		result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent, result.Answered, result.Teachers, result.Rounds)
-	if len(result.Utility) > 0 {
-		fmt.Println("AUROC on real test rows of models trained on (NOT PRIVATE, stays on this machine):")
-		for _, u := range result.Utility {
-			fmt.Printf("  %-20s synthetic rows %.3f", u.Classifier, u.SyntheticAUROC)
-			if u.RealAUROC != nil {
-				fmt.Printf(", real rows %.3f", *u.RealAUROC)
-			}
-			fmt.Println()
-		}
-	}
+	showUtility(result.Utility)
 	fmt.Println("files:")
 	width := 0
 	for _, o := range outputs {
@@ -215,6 +208,21 @@ func show(result *run.Result) {
 	fmt.Println("next:")
 	fmt.Printf("  %s ledger verify --ledger %s --certificate %s\n", me, result.Outputs["ledger"], result.Outputs["certificate"])
 	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, result.Outputs["model"])
+}
+
+// showUtility prints what was measured on real rows, where there were any.
+func showUtility(utility []run.UtilityResult) {
+	if len(utility) == 0 {
+		return
+	}
+	fmt.Println("AUROC on real test rows of models trained on (NOT PRIVATE, stays on this machine):")
+	for _, u := range utility {
+		fmt.Printf("  %-20s synthetic rows %.3f", u.Classifier, u.SyntheticAUROC)
+		if u.RealAUROC != nil {
+			fmt.Printf(", real rows %.3f", *u.RealAUROC)
+		}
+		fmt.Println()
+	}
 }
 
 // invocation is how this program was started, as a person would type it: `go run`

@@ -53,7 +53,7 @@ func finish(t *testing.T, student *process, out string, j job) result {
 		Outputs: map[string]string{
 			"synthetic": filepath.Join(out, "synthetic.csv"), "model": filepath.Join(out, "model"),
 			"ledger": filepath.Join(out, "ledger.jsonl"), "certificate": filepath.Join(out, "certificate.json"),
-			"report": filepath.Join(out, "report.html"),
+			"report": filepath.Join(out, "report.html"), "report_md": filepath.Join(out, "report.md"), "report_json": filepath.Join(out, "report.json"),
 		},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// agreement is the picture of how the teachers' released answers are spread,
+// round by round, and how many questions were answered.
+type agreement struct {
+	Width, Height            float64
+	Left, Right, Top, Bottom float64
+	Outer, Inner, Median     string // polygons of 80% and 50% of the answers, and a line
+	NoiseLow, NoiseHigh      string // where 80% would lie if there were noise alone
+	Ticks                    []tick
+	FirstRound, LastRound    string
+	Summary                  string
+	Drawn                    bool   // false when no shares are known
+	Noise                    string // of one answer, in words
+	Counts                   string // sentence about questions and answers
+	Missing                  string // sentence about rounds that are not drawn
+}
+
+// within80 is how many standard deviations on each side hold 80% of a normal
+// distribution.
+const within80 = 1.2815515655446004
+
+// newAgreement gives nil when there are no rounds.
+func newAgreement(rounds []Round) *agreement {
+	if len(rounds) == 0 {
+		return nil
+	}
+	a := &agreement{Width: 720, Height: 240, Left: 52, Right: 704, Top: 12, Bottom: 206}
+	var asked, answered int64
+	var drawn []Round
+	for _, r := range rounds {
+		asked, answered = asked+r.Queries, answered+r.Answered
+		if r.Shares != nil {
+			drawn = append(drawn, r)
+		}
+	}
+	a.Counts = fmt.Sprintf("In %s, %s of %s were answered.", several(len(rounds), "round"), grouped(answered), several(asked, "question"))
+	if answered == asked {
+		a.Counts = fmt.Sprintf("In %s, all %s were answered.", several(len(rounds), "round"), several(asked, "question"))
+	}
+	if len(drawn) > 0 {
+		a.draw(drawn)
+		if first := drawn[0].Round; first > 1 {
+			a.Missing = fmt.Sprintf("Only the answers from round %d on were kept.", first)
+		}
+	}
+	return a
+}
+
+func (a *agreement) draw(rounds []Round) {
+	low, high, noise := 0.0, 1.0, 0.0
+	for _, r := range rounds {
+		edge := within80 * r.Shares.Noise
+		low = math.Min(low, math.Min(r.Shares.P10, 0.5-edge))
+		high = math.Max(high, math.Max(r.Shares.P90, 0.5+edge))
+		noise += r.Shares.Noise / float64(len(rounds))
+	}
+	step := (a.Right - a.Left) / float64(len(rounds))
+	y := func(share float64) float64 { return a.Bottom - (share-low)/(high-low)*(a.Bottom-a.Top) }
+	steps := func(of func(*Shares) float64) (line string) {
+		var b strings.Builder
+		for k, r := range rounds {
+			move := "L"
+			if k == 0 {
+				move = "M"
+			}
+			fmt.Fprintf(&b, "%s%.1f %.1fH%.1f", move, a.Left+float64(k)*step, y(of(r.Shares)), a.Left+float64(k+1)*step)
+		}
+		return b.String()
+	}
+	// A band is its upper edge and back along its lower one.
+	band := func(upper, lower func(*Shares) float64) string {
+		var back strings.Builder
+		for k := len(rounds) - 1; k >= 0; k-- {
+			fmt.Fprintf(&back, "L%.1f %.1fH%.1f", a.Left+float64(k+1)*step, y(lower(rounds[k].Shares)), a.Left+float64(k)*step)
+		}
+		return steps(upper) + back.String() + "Z"
+	}
+	a.Outer = band(func(s *Shares) float64 { return s.P90 }, func(s *Shares) float64 { return s.P10 })
+	a.Inner = band(func(s *Shares) float64 { return s.P75 }, func(s *Shares) float64 { return s.P25 })
+	a.Median = steps(func(s *Shares) float64 { return s.P50 })
+	a.NoiseLow = steps(func(s *Shares) float64 { return 0.5 - within80*s.Noise })
+	a.NoiseHigh = steps(func(s *Shares) float64 { return 0.5 + within80*s.Noise })
+	for k := range 5 {
+		share := float64(k) / 4
+		a.Ticks = append(a.Ticks, tick{Y: y(share), Text: percent(share)})
+	}
+	last := rounds[len(rounds)-1]
+	a.FirstRound, a.LastRound = fmt.Sprintf("round %d", rounds[0].Round), fmt.Sprintf("round %d", last.Round)
+	a.Noise = percent(noise)
+	a.Drawn = true
+	a.Summary = fmt.Sprintf("Released shares of teachers that called a row real, over %s; in the last, the middle half of the rows lay between %s and %s.",
+		several(len(rounds), "round"), percent(last.Shares.P25), percent(last.Shares.P75))
+}

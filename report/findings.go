@@ -1,0 +1,138 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/evaluate"
+)
+
+// finding is a figure with its name and what it says, in plain words.
+type finding struct {
+	Name, Value, Says string
+}
+
+// findings sum up an evaluation in a few sentences: NOT PRIVATE.
+func findings(e *evaluate.Evaluation) []finding {
+	if e == nil {
+		return nil
+	}
+	var list []finding
+	for _, f := range []*finding{useful(e), alike(e), together(e), told(e), remembered(e)} {
+		if f != nil {
+			list = append(list, *f)
+		}
+	}
+	return list
+}
+
+// meanAUROC averages a setting over the models that know it and B.
+func meanAUROC(models []evaluate.ModelUtility, of func(evaluate.ModelUtility) *evaluate.Ranking) (mean, meanB float64, n int) {
+	for _, m := range models {
+		if r := of(m); r != nil && m.B != nil {
+			mean, meanB, n = mean+r.AUROC, meanB+m.B.AUROC, n+1
+		}
+	}
+	return mean / float64(n), meanB / float64(n), n
+}
+
+func useful(e *evaluate.Evaluation) *finding {
+	b, _, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.B })
+	if n == 0 {
+		return nil
+	}
+	f := &finding{Name: "Useful for prediction", Value: score(b)}
+	f.Says = fmt.Sprintf("is the AUROC that %s reached on real rows after training on the synthetic ones; 0.5 is guessing, 1 is perfect.", averaged(n))
+	if a, sameB, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.A }); n > 0 {
+		f.Says += fmt.Sprintf(" Trained on real rows, the same models reached %s.", score(a))
+		if a > 0.55 && sameB > 0.5 {
+			f.Says += fmt.Sprintf(" So the synthetic rows keep %s of what real rows add to guessing.", percent((sameB-0.5)/(a-0.5)))
+		} else if a > 0.55 {
+			f.Says += " So the synthetic rows are no better than guessing."
+		}
+	}
+	if coin, _, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.CoinFlips }); n > 0 {
+		f.Says += fmt.Sprintf(" Rows of coin flips give %s.", score(coin))
+	}
+	return f
+}
+
+func averaged(models int) string {
+	if models == 1 {
+		return "one model"
+	}
+	return fmt.Sprintf("%d models, on average,", models)
+}
+
+func alike(e *evaluate.Evaluation) *finding {
+	sum, n, worst, name := 0.0, 0, 2.0, ""
+	for _, c := range e.Columns {
+		if c.Score == nil {
+			continue
+		}
+		sum, n = sum+*c.Score, n+1
+		if *c.Score < worst {
+			worst, name = *c.Score, c.Column
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	f := &finding{Name: "Single columns", Value: percent(sum / float64(n))}
+	f.Says = "is how much a column is distributed like the real one, on average; 100% is the same."
+	if n > 1 {
+		f.Says += fmt.Sprintf(" The least alike is %s, with %s.", shorten(name, longestName), percent(worst))
+	}
+	return f
+}
+
+func together(e *evaluate.Evaluation) *finding {
+	sum, n, worst, name := 0.0, 0, 2.0, ""
+	for _, p := range e.Pairs {
+		if p.Score == nil {
+			continue
+		}
+		sum, n = sum+*p.Score, n+1
+		if *p.Score < worst {
+			worst, name = *p.Score, shorten(p.Columns[0], longestName)+" with "+shorten(p.Columns[1], longestName)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	f := &finding{Name: "Pairs of columns", Value: percent(sum / float64(n))}
+	f.Says = "is how much two columns go together as in the real rows, on average over pairs; 100% is the same."
+	if n > 1 {
+		f.Says += fmt.Sprintf(" The least alike is %s, with %s.", name, percent(worst))
+	}
+	return f
+}
+
+func told(e *evaluate.Evaluation) *finding {
+	if e.Propensity == nil {
+		return nil
+	}
+	return &finding{"Told apart", figure(e.Propensity.Ratio),
+		"is the pMSE ratio: how much better a model tells synthetic from real rows than it would if they were alike. 1 is ideal; the larger, the easier they are to tell apart."}
+}
+
+// nearGuessing is how far a figure may be from 0.5 before the page asks for a
+// second look.
+const nearGuessing = 0.05
+
+func remembered(e *evaluate.Evaluation) *finding {
+	c := e.Closeness
+	if c == nil {
+		return nil
+	}
+	f := &finding{Name: "Training rows remembered", Value: "no sign"}
+	f.Says = "of it: the synthetic rows are no closer to the rows of the training than to rows that took no part in it."
+	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing || c.CopiesTrain > c.CopiesTest+0.01 {
+		f.Value = "look closer"
+		f.Says = "Synthetic rows are closer to the rows of the training than to rows that took no part in it. See the figures on closeness below."
+	}
+	f.Says += " This is a test of the software, with these rows; the guarantee holds for any rows and any attack."
+	return f
+}
+
+// longestName is how much of a column's name a sentence takes.
+const longestName = 40

@@ -1,0 +1,50 @@
+package report
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"image/png"
+)
+
+// ImageSheet is a contact sheet of images, in one PNG file that becomes part of
+// the page. With Real it shows real images: NOT PRIVATE.
+type ImageSheet struct {
+	Name string
+	PNG  []byte
+	Real bool
+}
+
+// sheet is an ImageSheet as the page shows it.
+type sheet struct {
+	Name          string
+	Real          bool
+	Source        template.URL
+	Width, Height int
+	Summary       string
+}
+
+// maxSheetBytes keeps the page small enough to be sent by mail.
+const maxSheetBytes = 4 << 20
+
+func newSheets(images []ImageSheet) ([]sheet, error) {
+	var sheets []sheet
+	for _, image := range images {
+		if len(image.PNG) > maxSheetBytes {
+			return nil, fmt.Errorf("image sheet %q has %d bytes, more than %d: show fewer images", image.Name, len(image.PNG), maxSheetBytes)
+		}
+		size, err := png.DecodeConfig(bytes.NewReader(image.PNG))
+		if err != nil {
+			return nil, fmt.Errorf("image sheet %q is no PNG: %w", image.Name, err)
+		}
+		s := sheet{Name: image.Name, Real: image.Real, Width: size.Width, Height: size.Height, Summary: "Synthetic images: " + image.Name}
+		if image.Real {
+			s.Summary = "Real images: " + image.Name
+		}
+		// Base64 of bytes that start like a PNG can be nothing but an image.
+		s.Source = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(image.PNG))
+		sheets = append(sheets, s)
+	}
+	return sheets, nil
+}

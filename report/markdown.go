@@ -1,0 +1,175 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteMarkdown writes a short version of the page as plain Markdown, with the
+// same marks. It fails as WriteHTML does.
+func WriteMarkdown(w io.Writer, p Page) error {
+	p, err := p.prepared()
+	if err != nil {
+		return err
+	}
+	m := &markdown{}
+	m.head(p)
+	m.guarantee(p)
+	m.rounds(p)
+	m.quality(p)
+	m.columns(p)
+	m.checks(p)
+	if _, err := io.WriteString(w, m.b.String()); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// markdown gathers a document. Its methods escape what they are given, except
+// for line, which takes text of this package.
+type markdown struct{ b strings.Builder }
+
+const privateMark = " **NOT PRIVATE**"
+
+func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n\n", args...) }
+
+func (m *markdown) head(p Page) {
+	words := explain(p.Certificate)
+	m.line("# %s: privacy report", escape(p.Title))
+	if words.Coin {
+		m.line("> **This is a baseline, not a release.** Coin flips took the place of the teachers' votes.")
+	}
+	if words.Dependent {
+		m.line("> **The stated epsilon is data-dependent.** It is private information itself and may not be published as it stands.")
+	}
+	if p.NotPrivate() {
+		m.line("> **NOT PRIVATE: keep this file at the site.** Some figures here were computed from real rows without noise; each one is marked. The synthetic data, the model and the certificate are not affected.")
+	} else {
+		m.line("> **This file may travel with the synthetic rows.** Nothing in it was computed from real rows but through the guarantee below.")
+	}
+	c := p.Certificate
+	m.line("%s synthetic rows, made by the pipeline %s %s %s teachers.", grouped(c.Rows), escape(c.Pipeline), words.Source, grouped(c.Teachers))
+}
+
+func (m *markdown) guarantee(p Page) {
+	c, words := p.Certificate, explain(p.Certificate)
+	m.line("## What was guaranteed")
+	m.table(table{Words: 1, Head: []string{"", "figure", ""}, Rows: [][]string{
+		{"guarantee", "ε = " + figure(c.Epsilon), words.Strength + " protection"},
+		{"remainder", "δ = " + figure(c.Delta), c.Guarantee},
+		{"spent", fmt.Sprintf("%.4g", c.EpsilonSpent), words.SharePercent + " of the budget"},
+		{"protected unit", c.Unit, "neighbours: " + words.Neighbours},
+	}})
+	m.line("%s", escape(words.Meaning))
+	m.line("**%s** is the best chance anybody has of telling whether %s was used or not, after an even guess; guessing alone gives 50%%.", words.Guess, escape(words.One))
+	m.line("%s", escape(words.Whom))
+}
+
+func (m *markdown) rounds(p Page) {
+	a := newAgreement(p.Rounds)
+	if a == nil {
+		return
+	}
+	m.line("## Rounds")
+	m.line("%s", a.Counts)
+	if a.Drawn {
+		m.line("%s Each share was released with noise of %s.", a.Summary, a.Noise)
+	}
+}
+
+func (m *markdown) quality(p Page) {
+	if p.Evaluation == nil {
+		return
+	}
+	e := p.Evaluation
+	m.line("## Quality%s", privateMark)
+	m.line("Compared with %s real test rows, without noise.", grouped(e.Rows.Test))
+	m.findings(findings(e))
+	for _, n := range e.Notes {
+		m.line("%s", escape(n))
+	}
+	if u := newUtilityTable(e); u != nil {
+		m.line("### Use for prediction%s", privateMark)
+		m.line("AUROC, and in brackets the average precision.")
+		for _, s := range u.settings() {
+			fmt.Fprintf(&m.b, "- **%s**: %s\n", s.Name, s.Says)
+		}
+		m.b.WriteString("\n")
+		m.table(u.plain())
+		m.findings(u.Agreements)
+	}
+	for _, t := range measurements(e) {
+		m.line("### %s%s", t.Name, privateMark)
+		m.line("%s", t.Says)
+		m.table(t)
+	}
+}
+
+func (m *markdown) findings(list []finding) {
+	for _, f := range list {
+		fmt.Fprintf(&m.b, "- %s: **%s** %s\n", f.Name, f.Value, escape(f.Says))
+	}
+	if len(list) > 0 {
+		m.b.WriteString("\n")
+	}
+}
+
+func (m *markdown) columns(p Page) {
+	if len(p.Columns) == 0 {
+		return
+	}
+	t := table{Words: 2, Head: []string{"column", "kind", "mean", "empty"}}
+	real := false
+	for _, c := range p.Columns {
+		real = real || c.Real
+	}
+	if real {
+		t.Head = append(t.Head, "empty, real", "similarity")
+	}
+	for _, c := range p.Columns {
+		mean := "–"
+		if !c.Horizontal && finite(c.Mean) && len(c.Bars) > 0 {
+			mean = figure(c.Mean)
+		}
+		row := []string{shorten(c.Name, longestName), string(c.Kind), mean, percent(c.Missing)}
+		if c.Real {
+			row = append(row, percent(c.MissingReal), percent(c.Score))
+		} else if real {
+			row = append(row, "–", "–")
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	mark := ""
+	if real {
+		mark = privateMark
+	}
+	m.line("## Columns of the synthetic rows%s", mark)
+	m.table(t)
+}
+
+func (m *markdown) checks(p Page) {
+	c := p.Certificate
+	m.line("## How to check this")
+	m.line("    conclave ledger verify --ledger ledger.jsonl --certificate certificate.json")
+	t := table{Words: 1, Head: []string{"", "value"}, Rows: [][]string{
+		{"run", c.Run}, {"accountant", c.Accountant}, {"ledger head", c.LedgerHead}, {"schema SHA-256", c.SchemaSHA256},
+		{"created", c.Created}, {"software", c.Software},
+	}}
+	for _, mechanism := range c.Mechanisms {
+		t.Rows = append(t.Rows, []string{"mechanism", mechanism.String()})
+	}
+	if p.Elapsed > 0 {
+		t.Rows = append(t.Rows, []string{"time taken", p.Elapsed.String()})
+	}
+	m.table(t)
+	for _, n := range p.Notes {
+		m.line("%s", escape(n))
+	}
+	if p.Config != "" {
+		m.line("## Configuration")
+		// A code block of indented lines ends at no text that is in it.
+		text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(p.Config)
+		m.line("    %s", strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    "))
+	}
+}

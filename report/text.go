@@ -1,0 +1,72 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// figure writes a number with three significant digits, whole numbers in full.
+func figure(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e7 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	if a := math.Abs(v); a >= 1000 && a < 1e7 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// percent writes a share; what is above zero never reads as zero.
+func percent(share float64) string {
+	switch p := 100 * share; {
+	case p > 0 && p < 0.1:
+		return "< 0.1%"
+	case p < 10 && p != math.Trunc(p):
+		return fmt.Sprintf("%.1f%%", p)
+	default:
+		return fmt.Sprintf("%.0f%%", p)
+	}
+}
+
+// shorten cuts a text to at most n characters.
+func shorten(text string, n int) string {
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	return strings.TrimSpace(string(runes[:n-1])) + "…"
+}
+
+// grouped writes a whole number with a comma between thousands.
+func grouped[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return sign + digits
+}
+
+// several counts things: "1 round", "17 rounds".
+func several[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return grouped(n) + " " + thing + "s"
+}
+
+// score writes a figure between 0 and 1.
+func score(v float64) string { return fmt.Sprintf("%.3f", v) }
+
+// correlation writes a figure between -1 and 1, with a minus sign of the width
+// of a digit.
+func correlation(v float64) string {
+	return strings.Replace(fmt.Sprintf("%+.2f", v), "-", "−", 1)
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

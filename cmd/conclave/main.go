@@ -35,6 +35,7 @@ func commands() []command {
 		{"demo", "train on the shipped example, end to end", demo},
 		{"local", "run a run.yaml on a cluster of its own on this machine", localRun},
 		{"sample", "draw more rows from a trained model", sample},
+		{"report", "make the report of a finished run anew, and compare with real rows", makeReport},
 		{"ledger", "verify a ledger and its certificate", ledger},
 		{"audit", "test the privacy claim against the releases of thousands of runs", auditClaim},
 		{"privacy", "account for releases, calibrate noise, plan a run", privacyCommand},

@@ -28,10 +28,18 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	finished := finishedRun(t)
+	example, err := filepath.Abs(filepath.Join("..", "..", "examples", "flchain"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("EXAMPLE", example)
+			return nil
+		},
 		Condition: func(name string) (bool, error) {
 			if name == "root" {
 				return os.Getuid() == 0, nil

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/conclave-dp/conclave/run"
+)
+
+func makeReport(ctx context.Context, args []string) error {
+	f := flags("report", "report --from DIR [--out DIR] [--test FILE] [--train FILE] [--format text|json]")
+	var o run.ReportOptions
+	f.StringVar(&o.From, "from", "", "output folder of a finished run")
+	f.StringVar(&o.Out, "out", "", "folder for the report (default: the run's)")
+	f.StringVar(&o.Test, "test", "", "CSV file of real rows to compare with; the report is then NOT PRIVATE")
+	f.StringVar(&o.Train, "train", "", "CSV file of the real rows of the training, for the ceiling and for closeness; needs --test")
+	format := formatFlag(f)
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if o.From == "" {
+		return misuse(f, "--from: name the output folder of a finished run")
+	}
+	if o.Train != "" && o.Test == "" {
+		return misuse(f, "--train: name real rows to test on with --test too")
+	}
+	result, err := run.MakeReport(ctx, o)
+	if err != nil {
+		return err
+	}
+	if *format == "json" {
+		return printJSON(result)
+	}
+	fmt.Printf("%s: the certificate agrees with the ledger, (%g, %g)-DP, spent epsilon %.4f\n", result.Run, result.Epsilon, result.Delta, result.EpsilonSpent)
+	fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(result.StatedNotProven, ", "))
+	showUtility(result.Utility)
+	if result.NotPrivate {
+		fmt.Println("the report compares with real rows: NOT PRIVATE, it stays where they are")
+	} else {
+		fmt.Println("the report holds nothing of real rows but through the guarantee")
+	}
+	fmt.Println("files:")
+	for _, name := range []string{"report", "report_md", "report_json"} {
+		fmt.Printf("  %s\n", result.Outputs[name])
+	}
+	return nil
+}

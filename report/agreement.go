@@ -41,7 +41,10 @@ func newAgreement(rounds []Round) *agreement {
 		}
 	}
 	a.Counts = fmt.Sprintf("In %s, %s of %s were answered.", several(len(rounds), "round"), grouped(answered), several(asked, "question"))
-	if answered == asked {
+	switch {
+	case answered == asked && asked == 1:
+		a.Counts = fmt.Sprintf("In %s, the one question was answered.", several(len(rounds), "round"))
+	case answered == asked:
 		a.Counts = fmt.Sprintf("In %s, all %s were answered.", several(len(rounds), "round"), several(asked, "question"))
 	}
 	if len(drawn) > 0 {

@@ -24,6 +24,7 @@ type rect struct {
 	Full       string // for the tooltip
 	LabelY     float64
 	Value      string
+	NoBar      bool    // a figure alone
 	RealX      float64 // marker of the real share, horizontal bars only
 }
 
@@ -45,6 +46,9 @@ func newCard(column ColumnSummary) card {
 	c.Low, c.High = column.ends()
 	highest := smallestShare
 	for _, b := range column.Bars {
+		if b.Rest {
+			continue // it would dwarf the others
+		}
 		highest = math.Max(highest, math.Max(b.Synthetic, b.Real))
 	}
 	if column.Horizontal {
@@ -84,7 +88,8 @@ func (c *card) drawHistogram(highest float64) {
 }
 
 // drawRows lays one bar per category, with its name at the left and the share
-// at the right; the real share is a mark on the bar.
+// at the right; the real share is a mark on the bar. Categories that were added up
+// have no bar.
 func (c *card) drawRows(highest float64) {
 	c.Height = float64(len(c.Bars)*rowHeight + 2)
 	room := float64(cardWidth - labelWidth - valueWidth)
@@ -97,7 +102,7 @@ func (c *card) drawRows(highest float64) {
 		c.Rects = append(c.Rects, rect{
 			X: labelWidth, Y: top + 4, W: b.Synthetic / highest * room, H: rowHeight - 8,
 			Label: shorten(b.Label, longestLabel), LabelY: top + rowHeight/2 + 4,
-			Full: full, Value: percent(b.Synthetic), RealX: labelWidth + b.Real/highest*room,
+			Full: full, Value: percent(b.Synthetic), NoBar: b.Rest, RealX: labelWidth + b.Real/highest*room,
 		})
 	}
 }

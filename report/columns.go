@@ -41,6 +41,7 @@ type ColumnSummary struct {
 type Bar struct {
 	Label           string
 	Synthetic, Real float64 // shares, 0 to 1
+	Rest            bool    // many categories added up
 }
 
 // Columns summarizes every column that holds data. real may be nil; what is
@@ -144,7 +145,7 @@ func categoryBars(column *partition.Column, synthetic, real []float64) []Bar {
 		}
 		return 0
 	})
-	rest := Bar{Label: fmt.Sprintf("%d others", len(bars)-shownCategory)}
+	rest := Bar{Rest: true, Label: fmt.Sprintf("%d others", len(bars)-shownCategory)}
 	for _, b := range bars[shownCategory:] {
 		rest.Synthetic += b.Synthetic
 		rest.Real += b.Real

@@ -41,7 +41,7 @@ func useful(e *evaluate.Evaluation) *finding {
 		return nil
 	}
 	f := &finding{Name: "Useful for prediction", Value: score(b)}
-	f.Says = fmt.Sprintf("is the AUROC that %s reached on real rows after training on the synthetic ones; 0.5 is guessing, 1 is perfect.", averaged(n))
+	f.Says = fmt.Sprintf("The AUROC that %s reached on real rows after training on the synthetic ones; 0.5 is guessing, 1 is perfect.", averaged(n))
 	if a, sameB, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.A }); n > 0 {
 		f.Says += fmt.Sprintf(" Trained on real rows, the same models reached %s.", score(a))
 		if a > 0.55 && sameB > 0.5 {
@@ -60,7 +60,7 @@ func averaged(models int) string {
 	if models == 1 {
 		return "one model"
 	}
-	return fmt.Sprintf("%d models, on average,", models)
+	return fmt.Sprintf("%d models on average", models)
 }
 
 func alike(e *evaluate.Evaluation) *finding {
@@ -78,7 +78,7 @@ func alike(e *evaluate.Evaluation) *finding {
 		return nil
 	}
 	f := &finding{Name: "Single columns", Value: percent(sum / float64(n))}
-	f.Says = "is how much a column is distributed like the real one, on average; 100% is the same."
+	f.Says = "How much a column is distributed like the real one, on average; 100% is the same."
 	if n > 1 {
 		f.Says += fmt.Sprintf(" The least alike is %s, with %s.", shorten(name, longestName), percent(worst))
 	}
@@ -100,7 +100,7 @@ func together(e *evaluate.Evaluation) *finding {
 		return nil
 	}
 	f := &finding{Name: "Pairs of columns", Value: percent(sum / float64(n))}
-	f.Says = "is how much two columns go together as in the real rows, on average over pairs; 100% is the same."
+	f.Says = "How much two columns go together as in the real rows, on average over pairs; 100% is the same."
 	if n > 1 {
 		f.Says += fmt.Sprintf(" The least alike is %s, with %s.", name, percent(worst))
 	}
@@ -112,7 +112,7 @@ func told(e *evaluate.Evaluation) *finding {
 		return nil
 	}
 	return &finding{"Told apart", figure(e.Propensity.Ratio),
-		"is the pMSE ratio: how much better a model tells synthetic from real rows than it would if they were alike. 1 is ideal; the larger, the easier they are to tell apart."}
+		"The pMSE ratio: how much better a model tells synthetic from real rows than it would if they were alike. 1 is ideal; the larger, the easier they are to tell apart."}
 }
 
 // nearGuessing is how far a figure may be from 0.5 before the page asks for a
@@ -125,7 +125,7 @@ func remembered(e *evaluate.Evaluation) *finding {
 		return nil
 	}
 	f := &finding{Name: "Training rows remembered", Value: "no sign"}
-	f.Says = "of it: the synthetic rows are no closer to the rows of the training than to rows that took no part in it."
+	f.Says = "The synthetic rows are no closer to the rows of the training than to rows that took no part in it."
 	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing || c.CopiesTrain > c.CopiesTest+0.01 {
 		f.Value = "look closer"
 		f.Says = "Synthetic rows are closer to the rows of the training than to rows that took no part in it. See the figures on closeness below."

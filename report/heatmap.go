@@ -21,7 +21,6 @@ type heatMap struct {
 	Title         string
 	Real          bool // computed from real rows
 	Width, Height float64
-	FontSize      float64
 	Rows          []heatLabel
 	Under         []heatLabel
 	Cells         []heatCell
@@ -45,6 +44,7 @@ type heatCell struct {
 const (
 	mapColumns    = 30   // more are not legible
 	narrowColumns = 14   // up to here, maps stand side by side
+	letter        = 7.4  // width of a wide font's letter, on average
 	deepest       = 0.75 // opacity of a correlation of 1, which text can be read on
 )
 
@@ -78,29 +78,40 @@ func newHeatMaps(alone *Correlations, e *evaluate.Evaluation) *heatMaps {
 	}
 	draw("Real rows", real, true)
 	draw("Synthetic rows", synthetic, false)
-	draw("Difference: synthetic less real", by, true)
+	draw("Difference", by, true)
 	return h
 }
 
 func newHeatMap(title string, c *Correlations, real, wide bool) heatMap {
-	m := heatMap{Title: title, Real: real, Width: 320, FontSize: 11}
-	room, longest := 86.0, 13
+	m := heatMap{Title: title, Real: real, Width: 320}
+	longest := 13
 	if wide {
-		m.Width, m.FontSize, room, longest = 720, 12, 128, 18
+		m.Width, longest = 720, 18
 	}
 	n := len(c.Columns)
+	left, under := 0, 0
+	for i, name := range c.Columns {
+		length := min(longest, len([]rune(name)))
+		if i > 0 {
+			left = max(left, length)
+		}
+		if i < n-1 {
+			under = max(under, length)
+		}
+	}
+	room := 14 + letter*float64(left)
 	side := math.Min(48, math.Floor((m.Width-room)/float64(n-1)))
-	m.Height = side*float64(n-1) + room*0.8
+	m.Height = side*float64(n-1) + 18 + letter*float64(under)*math.Sqrt2/2
 	strongest, pair := -1.0, ""
 	for i := 1; i < n; i++ {
 		top := float64(i-1) * side
 		m.Rows = append(m.Rows, heatLabel{X: room - 6, Y: top + side/2 + 4, Text: shorten(c.Columns[i], longest), Full: c.Columns[i]})
 		for j := range i {
-			left := room + float64(j)*side
+			x := room + float64(j)*side
 			v := c.Values[i][j]
 			cell := heatCell{
-				D:    fmt.Sprintf("M%g %gh%gv%gh-%gz", left+0.5, top+0.5, side-1, side-1, side-1),
-				Full: c.Columns[j] + " and " + c.Columns[i] + ": ", X: left + side/2, Y: top + side/2 + 4,
+				D:    fmt.Sprintf("M%.1f %.1fh%gv%gh-%gz", x+0.5, top+0.5, side-1, side-1, side-1),
+				Full: c.Columns[j] + " and " + c.Columns[i] + ": ", X: x + side/2, Y: top + side/2 + 4,
 			}
 			switch {
 			case math.IsNaN(v):
@@ -112,7 +123,7 @@ func newHeatMap(title string, c *Correlations, real, wide bool) heatMap {
 				}
 				cell.Opacity = strings.TrimPrefix(fmt.Sprintf("%.2f", deepest*math.Min(1, math.Abs(v))), "0")
 				cell.Full += correlation(v)
-				if side >= 33 {
+				if side >= 30 {
 					cell.Text = correlation(v)
 				}
 				if math.Abs(v) > strongest {

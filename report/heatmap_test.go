@@ -55,7 +55,7 @@ func TestHeatMaps(t *testing.T) {
 		title string
 		real  bool
 		text  string // of creatinine and year, the last cell
-	}{{"Real rows", true, "+0.25"}, {"Synthetic rows", false, "−0.35"}, {"Difference: synthetic less real", true, "−0.60"}} {
+	}{{"Real rows", true, "+0.25"}, {"Synthetic rows", false, "−0.35"}, {"Difference", true, "−0.60"}} {
 		m := h.Maps[k]
 		if m.Title != want.title || m.Real != want.real || len(m.Cells) != 3 {
 			t.Errorf("map %d is %q, real %v, with %d cells", k, m.Title, m.Real, len(m.Cells))

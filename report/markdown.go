@@ -108,7 +108,7 @@ func (m *markdown) quality(p Page) {
 
 func (m *markdown) findings(list []finding) {
 	for _, f := range list {
-		fmt.Fprintf(&m.b, "- %s: **%s** %s\n", f.Name, f.Value, escape(f.Says))
+		fmt.Fprintf(&m.b, "- %s: **%s**. %s\n", f.Name, f.Value, escape(f.Says))
 	}
 	if len(list) > 0 {
 		m.b.WriteString("\n")

@@ -34,14 +34,14 @@ func marginals(e *evaluate.Evaluation) *table {
 	if len(e.Marginals) == 0 {
 		return nil
 	}
-	t := &table{Name: "Marginals", Words: 1, Head: []string{"Columns taken together", "sets", "mean distance", "worst", "the worst set"},
+	t := &table{Name: "Marginals", Words: 2, Head: []string{"Columns taken together", "the worst set", "sets", "mean distance", "worst"},
 		Says: "How far the joint distribution of some columns is from the real one (total variation distance): 0 is the same, 1 is nothing in common. It grows with the number of columns even where the rows are good."}
 	for _, m := range e.Marginals {
 		names := make([]string, len(m.Widest))
 		for i, n := range m.Widest {
 			names[i] = shorten(n, longestName)
 		}
-		t.Rows = append(t.Rows, []string{fmt.Sprint(m.Ways), grouped(m.Sets), score(m.Mean), score(m.Worst), strings.Join(names, ", ")})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(m.Ways), strings.Join(names, ", "), grouped(m.Sets), score(m.Mean), score(m.Worst)})
 	}
 	return t
 }

@@ -85,7 +85,7 @@ func TestPageShowsEverything(t *testing.T) {
 	p := fullPage(t)
 	page := write(t, p)
 	for _, want := range []string{
-		"ε = 1", "δ = 1e-05", "73.1%", "2.72 times", "add or remove one unit", "data-independent",
+		"ε = 1", "δ = 1e-05", "1 in 100,000", "73.1%", "2.72 times", "add or remove one unit", "data-independent",
 		"0.765", "0.543", "0.457", "0.891", "Coin flips", "the ceiling", "img-src data:",
 		p.Certificate.LedgerHead, p.Certificate.SchemaSHA256, "confident-gnmax", "sigma1 = 200",
 		"creatinine", "mg/dl", "4 others", "41s", "200 teachers", "6,000 synthetic rows",

@@ -30,13 +30,15 @@ func percent(share float64) string {
 	}
 }
 
-// shorten cuts a text to at most n characters.
+// shorten cuts a text to at most n characters, in its middle: names that begin
+// alike often differ at their end.
 func shorten(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
 		return text
 	}
-	return strings.TrimSpace(string(runes[:n-1])) + "…"
+	tail := (n - 1) * 2 / 5
+	return strings.TrimSpace(string(runes[:n-1-tail])) + "…" + strings.TrimSpace(string(runes[len(runes)-tail:]))
 }
 
 // grouped writes a whole number with a comma between thousands.

@@ -17,6 +17,7 @@ type words struct {
 	Guess        string  // the attacker's best chance, as a percentage
 	GuessAt      float64 // where that lies between guessing, 0, and certainty, guessWidth
 	Strength     string
+	Remainder    string // delta as odds
 	Neighbours   string
 	Source       string
 	Coin         bool
@@ -46,10 +47,11 @@ func explain(c Certificate) words {
 			change = "left out, added or replaced"
 		}
 	}
-	w.Meaning = fmt.Sprintf("If %s had been %s, then everything that can be seen in the released files or computed from them would have been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s, at most, is exempt.",
-		w.One, change, factor(c.Epsilon), figure(c.Delta))
+	w.Meaning = fmt.Sprintf("If %s had been %s, then everything that can be seen in the released files or computed from them would have been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s (%s), at most, is exempt.",
+		w.One, change, factor(c.Epsilon), figure(c.Delta), odds(c.Delta))
 	chance := bestChance(c.Epsilon, c.Delta)
 	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
+	w.Remainder = odds(c.Delta)
 	w.Neighbours = strings.ReplaceAll(c.Neighbouring, "-", " ")
 	w.Source = "from the votes of"
 	if w.Coin {
@@ -84,6 +86,14 @@ func purpose(kind privacy.Kind) string {
 	default:
 		return ""
 	}
+}
+
+// odds writes a small probability as one in so many.
+func odds(p float64) string {
+	if 1/p > 1e15 {
+		return fmt.Sprintf("1 in %.0e", 1/p)
+	}
+	return "1 in " + grouped(int64(math.Round(1/p)))
 }
 
 // factor is e^epsilon.

@@ -124,7 +124,7 @@ func newHeatMap(title string, c *Correlations, real, wide bool) heatMap {
 				cell.Opacity = strings.TrimPrefix(fmt.Sprintf("%.2f", deepest*math.Min(1, math.Abs(v))), "0")
 				cell.Full += correlation(v)
 				if side >= 30 {
-					cell.Text = correlation(v)
+					cell.Text = strings.Replace(correlation(v), "0.", ".", 1)
 				}
 				if math.Abs(v) > strongest {
 					strongest, pair = math.Abs(v), cell.Full

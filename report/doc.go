@@ -7,8 +7,11 @@
 //
 // The page (WriteHTML) is one self-contained HTML file without scripts and
 // without anything from the network: what was guaranteed in words and figures,
-// the budget over the rounds, how useful the data is, and a picture of every
-// column.
+// the budget over the rounds, how far the teachers agreed as far as that was
+// released, how good the rows are, and pictures of columns, correlations and
+// images. WriteMarkdown and WriteJSON write the same facts in short, and for
+// programs. Each part is computed first (newBudgetChart, findings, newHeatMaps and
+// so on), and drawn by the templates.
 //
 // The certificate never holds a figure computed from real rows without noise.
 // The page may, when a real test table was given; it then says NOT PRIVATE at

@@ -31,7 +31,7 @@ func newAgreement(rounds []Round) *agreement {
 	if len(rounds) == 0 {
 		return nil
 	}
-	a := &agreement{Width: 720, Height: 240, Left: 52, Right: 704, Top: 12, Bottom: 206}
+	a := &agreement{Width: 560, Height: 240, Left: 52, Right: 548, Top: 12, Bottom: 206}
 	var asked, answered int64
 	var drawn []Round
 	for _, r := range rounds {

@@ -32,7 +32,7 @@ func newBudgetChart(rounds []Round, epsilon float64) *budgetChart {
 	if len(rounds) == 0 {
 		return nil
 	}
-	c := &budgetChart{Width: 720, Height: 240, Left: 52, Right: 704, Top: 22, Bottom: 206}
+	c := &budgetChart{Width: 560, Height: 240, Left: 52, Right: 548, Top: 22, Bottom: 206}
 	last := rounds[len(rounds)-1]
 	highest := epsilon
 	for _, r := range rounds {

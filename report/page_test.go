@@ -198,7 +198,7 @@ func TestBudgetChartEndsWhereItShould(t *testing.T) {
 	if chart.LimitY != chart.Top || chart.LastY != (chart.Top+chart.Bottom)/2 || chart.LastX != chart.Right {
 		t.Errorf("limit at %v, last point at (%v, %v)", chart.LimitY, chart.LastX, chart.LastY)
 	}
-	if want := regexp.MustCompile(`^M52\.0 206\.0V160\.0H378\.0V114\.0H704\.0$`); !want.MatchString(chart.Line) {
+	if want := regexp.MustCompile(`^M52\.0 206\.0V160\.0H300\.0V114\.0H548\.0$`); !want.MatchString(chart.Line) {
 		t.Errorf("line %s", chart.Line)
 	}
 	if newBudgetChart(nil, 1) != nil {

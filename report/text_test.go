@@ -36,7 +36,7 @@ func TestAgreement(t *testing.T) {
 	if !a.Drawn || a.Counts != "In 2 rounds, 5 of 11 questions were answered." || a.Missing != "Only the answers from round 5 on were kept." {
 		t.Errorf("%+v", a)
 	}
-	if a.Outer != "M52.0 12.0H704.0L704.0 206.0H52.0Z" { // noise reaches from -0.5 to 1.5, the whole height
+	if a.Outer != "M52.0 12.0H548.0L548.0 206.0H52.0Z" { // noise reaches from -0.5 to 1.5, the whole height
 		t.Errorf("the band is %s", a.Outer)
 	}
 	if a := newAgreement([]Round{{Round: 0, Queries: 1, Answered: 1}}); a.Drawn || a.Counts != "In 1 round, the one question was answered." {

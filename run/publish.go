@@ -88,9 +88,6 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
 		return nil, fmt.Errorf("the certificate does not verify: %w", err)
 	}
-	if err := certificate.WriteFile(out["certificate"]); err != nil {
-		return nil, err
-	}
 	total := verified.Runs[s.Name]
 	result := &Result{
 		Name: s.Name, Pipeline: s.Pipeline, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Guarantee: s.Privacy.Guarantee,
@@ -101,12 +98,22 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, sharesOf(s, trainer)),
 		Elapsed: time.Since(o.Started).Round(time.Second),
 	}
-	if err := fillPage(ctx, &page, synthetic, real); err != nil {
+	// The budget is spent: what cannot be compared must not keep the rest from
+	// being written.
+	failed := fillPage(ctx, &page, synthetic, real)
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	result.Utility = utilityOf(page.Evaluation)
 	if err := writeReports(out, page); err != nil {
 		return nil, err
+	}
+	// A folder with a certificate counts as finished, so it comes last.
+	if err := certificate.WriteFile(out["certificate"]); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("%w; all results are written, the report without this comparison: conclave report --from %s --test FILE tries it again", failed, o.Out)
 	}
 	result.WallSeconds = time.Since(o.Started).Seconds()
 	return result, nil

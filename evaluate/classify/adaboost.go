@@ -69,7 +69,7 @@ func (a *AdaBoost) Fit(r Rows) error {
 			break
 		}
 		for i := range weight {
-			// A weight that vanished would leave its row out of later trees' bins.
+			// No leaf may weigh nothing.
 			weight[i] = math.Max(weight[i]/sum, math.SmallestNonzeroFloat64)
 		}
 	}

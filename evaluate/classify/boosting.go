@@ -121,21 +121,3 @@ func (b *Boosting) Importances() []float64 {
 	}
 	return shares(b.gains)
 }
-
-// addTrees adds the trees' values for each row to start.
-func addTrees(start float64, trees []tree, x Matrix) []float64 {
-	const piece = 1024
-	sums := make([]float64, x.Rows)
-	parallel((x.Rows+piece-1)/piece, func() func(int) {
-		return func(k int) {
-			for i := k * piece; i < min((k+1)*piece, x.Rows); i++ {
-				row, sum := x.Row(i), start
-				for _, t := range trees {
-					sum += t.value(row)
-				}
-				sums[i] = sum
-			}
-		}
-	})
-	return sums
-}

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 )
 
 // Classifier tells positive from negative rows. Fit forgets what was learned
 // before. Score gives one number per row, higher meaning more likely positive;
-// it fails before Fit and for another number of columns.
+// it fails before Fit and for another number of columns. A classifier is not safe
+// for concurrent use.
 //
 // Fit reports [measure.ErrOneClass] when the rows of weight above 0 hold one
 // class only, and [ErrWeight] for weights that it cannot use.
@@ -31,6 +34,53 @@ type Importance interface {
 // is not.
 func Models() []Classifier {
 	return []Classifier{NewLogistic(1), NewBoosting(BoostingOptions{})}
+}
+
+// All returns the twelve classifiers of the PATE-GAN paper (Jordon, Yoon, van der
+// Schaar 2019), in its order, new ones at each call. Boosting stands for its
+// XGBoost. Settings are scikit-learn's defaults where nothing else is said.
+func All() []Classifier {
+	return []Classifier{
+		NewLogistic(1),
+		NewRandomForest(BaggingOptions{}),
+		NewGaussianBayes(),
+		NewBernoulliBayes(),
+		NewLinearSVM(1),
+		NewDecisionTree(TreeOptions{}),
+		NewDiscriminant(),
+		NewAdaBoost(50),
+		NewBagging(BaggingOptions{}),
+		NewFirstOrderBoosting(FirstOrderOptions{}),
+		NewMLP(MLPOptions{}),
+		NewBoosting(BoostingOptions{}),
+	}
+}
+
+// ErrUnknown says that there is no classifier of a name.
+var ErrUnknown = errors.New("no such classifier")
+
+// Named returns the classifiers of All with these names, in the order of the names.
+// It fails with ErrUnknown, and lists the names there are, and for a name that
+// is given twice.
+func Named(names ...string) ([]Classifier, error) {
+	all := All()
+	var known, seen []string
+	for _, c := range all {
+		known = append(known, c.Name())
+	}
+	var chosen []Classifier
+	for _, name := range names {
+		k := slices.Index(known, name)
+		if k < 0 {
+			return nil, fmt.Errorf("%w: %q: use any of %s", ErrUnknown, name, strings.Join(known, ", "))
+		}
+		if slices.Contains(seen, name) {
+			return nil, fmt.Errorf("classifier %q is named twice: name it once", name)
+		}
+		seen = append(seen, name)
+		chosen = append(chosen, all[k])
+	}
+	return chosen, nil
 }
 
 var errNotFitted = errors.New("the model has not been fitted: call Fit first")

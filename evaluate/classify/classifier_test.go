@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -72,29 +73,34 @@ func TestModelsLearnWhatTheyCan(t *testing.T) {
 	}
 }
 
+func fitAndScore(t *testing.T, model Classifier, r Rows, x Matrix) []float64 {
+	t.Helper()
+	if err := model.Fit(r); err != nil {
+		t.Fatal(err)
+	}
+	scores, err := model.Score(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scores
+}
+
 func TestModelsAreDeterministicAndForget(t *testing.T) {
 	x, y := world(1, 800, 4, false)
 	other, labels := world(9, 300, 6, true)
-	for _, pair := range [][2]Classifier{
-		{NewLogistic(0.5), NewLogistic(0.5)},
-		{NewBoosting(BoostingOptions{}), NewBoosting(BoostingOptions{})},
-	} {
-		if err := pair[0].Fit(Rows{X: other, Positive: labels}); err != nil {
-			t.Fatal(err)
+	for k, model := range All() {
+		fitAndScore(t, model, Rows{X: other, Positive: labels}, other)
+		used := fitAndScore(t, model, Rows{X: x, Positive: y}, x)
+		before := runtime.GOMAXPROCS(1)
+		single := fitAndScore(t, All()[k], Rows{X: x, Positive: y}, x)
+		runtime.GOMAXPROCS(3)
+		several := fitAndScore(t, All()[k], Rows{X: x, Positive: y}, x)
+		runtime.GOMAXPROCS(before)
+		if !slices.Equal(used, single) {
+			t.Errorf("%s: two fits on the same rows differ", model.Name())
 		}
-		var scores [2][]float64
-		for k, model := range pair {
-			if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
-				t.Fatal(err)
-			}
-			s, err := model.Score(x)
-			if err != nil {
-				t.Fatal(err)
-			}
-			scores[k] = s
-		}
-		if !slices.Equal(scores[0], scores[1]) {
-			t.Errorf("%s: two fits on the same rows differ", pair[0].Name())
+		if !slices.Equal(several, single) {
+			t.Errorf("%s: the number of processors matters", model.Name())
 		}
 	}
 }
@@ -168,47 +174,72 @@ func TestLogisticOnSeparableAndDependentColumns(t *testing.T) {
 func TestModelsRefuse(t *testing.T) {
 	x := Matrix{Rows: 2, Cols: 1, Data: []float64{0, 1}}
 	y := []bool{false, true}
+	weighted := func(w ...float64) Rows { return Rows{X: x, Positive: y, Weight: w} }
+	plain := func(x Matrix, y []bool) Rows { return Rows{X: x, Positive: y} }
 	bad := []struct {
-		name     string
-		x        Matrix
-		y        []bool
-		says     string
-		oneClass bool
+		name string
+		rows Rows
+		says string
+		is   error
 	}{
-		{"one class", x, []bool{true, true}, "all 2 are positive", true},
-		{"no rows", Matrix{Cols: 1}, nil, "at least one", false},
-		{"no columns", Matrix{Rows: 2}, y, "at least one", false},
-		{"cells missing", Matrix{Rows: 2, Cols: 2, Data: []float64{1, 2, 3}}, y, "holds 3 cells", false},
-		{"labels missing", x, y[:1], "2 rows but 1 labels", false},
-		{"not a number", Matrix{Rows: 2, Cols: 1, Data: []float64{0, math.NaN()}}, y, "feature 1 of row 2", false},
-		{"infinite", Matrix{Rows: 2, Cols: 1, Data: []float64{math.Inf(1), 0}}, y, "feature 1 of row 1", false},
+		{"one class", plain(x, []bool{true, true}), "all 2 are positive", measure.ErrOneClass},
+		{"no rows", plain(Matrix{Cols: 1}, nil), "at least one", nil},
+		{"no columns", plain(Matrix{Rows: 2}, y), "at least one", nil},
+		{"negative size", plain(Matrix{Rows: -1, Cols: -1, Data: []float64{1}}, y), "at least one", nil},
+		{"cells missing", plain(Matrix{Rows: 2, Cols: 2, Data: []float64{1, 2, 3}}, y), "holds 3 cells", nil},
+		{"labels missing", plain(x, y[:1]), "2 rows but 1 labels", nil},
+		{"not a number", plain(Matrix{Rows: 2, Cols: 1, Data: []float64{0, math.NaN()}}, y), "feature 1 of row 2", nil},
+		{"infinite", plain(Matrix{Rows: 2, Cols: 1, Data: []float64{math.Inf(1), 0}}, y), "feature 1 of row 1", nil},
+		{"too large", plain(Matrix{Rows: 2, Cols: 1, Data: []float64{-1e101, 0}}, y), "scale it", nil},
+		{"weights missing", weighted(1), "2 rows but 1 weights", ErrWeight},
+		{"no weights", Rows{X: x, Positive: y, Weight: []float64{}}, "2 rows but 0 weights", ErrWeight},
+		{"negative weight", weighted(1, -1), "row 2 has weight -1", ErrWeight},
+		{"weight not a number", weighted(math.NaN(), 1), "row 1 has weight NaN", ErrWeight},
+		{"infinite weight", weighted(1, math.Inf(1)), "row 2 has weight +Inf", ErrWeight},
+		{"tiny weight", weighted(1, 1e-101), "row 2 has weight", ErrWeight},
+		{"weights all 0", weighted(0, 0), "all 2 are 0", ErrWeight},
+		{"one class without weight", weighted(1, 0), "all 1 are negative", measure.ErrOneClass},
 	}
-	for _, model := range Models() {
+	for _, model := range All() {
 		if _, err := model.Score(x); err == nil || !strings.Contains(err.Error(), "Fit first") {
 			t.Errorf("%s: score before fit gave %v", model.Name(), err)
 		}
 		for _, c := range bad {
-			err := model.Fit(Rows{X: c.x, Positive: c.y})
-			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, measure.ErrOneClass) != c.oneClass {
+			err := model.Fit(c.rows)
+			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), model.Name()) {
 				t.Errorf("%s, %s: %v; want an error saying %q", model.Name(), c.name, err, c.says)
 			}
+			for _, is := range []error{measure.ErrOneClass, ErrWeight} {
+				if errors.Is(err, is) != (c.is == is) {
+					t.Errorf("%s, %s: %v; want it to be %v", model.Name(), c.name, err, c.is)
+				}
+			}
 		}
-		if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
+		if err := model.Fit(plain(x, y)); err != nil {
 			t.Errorf("%s on two rows: %v", model.Name(), err)
 		}
 		if _, err := model.Score(Matrix{Rows: 1, Cols: 2, Data: []float64{1, 2}}); err == nil || !strings.Contains(err.Error(), "fitted to 1 columns") {
 			t.Errorf("%s: other width gave %v", model.Name(), err)
 		}
+		if _, err := model.Score(Matrix{Rows: 1, Cols: 1, Data: []float64{math.NaN()}}); err == nil || !strings.Contains(err.Error(), "not a finite number") {
+			t.Errorf("%s: a score of NaN gave %v", model.Name(), err)
+		}
 	}
 	options := []Classifier{
 		NewLogistic(0), NewLogistic(-1), NewLogistic(math.NaN()), NewLogistic(math.Inf(1)),
+		NewLinearSVM(0), NewLinearSVM(-1), NewLinearSVM(math.NaN()), NewLinearSVM(math.Inf(1)), NewLinearSVM(1e-320),
 		NewBoosting(BoostingOptions{Trees: -1}), NewBoosting(BoostingOptions{Leaves: 1}),
 		NewBoosting(BoostingOptions{MinRows: -1}), NewBoosting(BoostingOptions{Bins: 257}),
 		NewBoosting(BoostingOptions{LearningRate: math.NaN()}), NewBoosting(BoostingOptions{L2: -1}),
+		NewFirstOrderBoosting(FirstOrderOptions{Trees: -1}), NewFirstOrderBoosting(FirstOrderOptions{Depth: -1}),
+		NewFirstOrderBoosting(FirstOrderOptions{LearningRate: math.Inf(1)}),
+		NewDecisionTree(TreeOptions{Depth: -1}), NewAdaBoost(0),
+		NewBagging(BaggingOptions{Trees: -1}), NewRandomForest(BaggingOptions{Trees: -1}),
+		NewMLP(MLPOptions{Hidden: -1}), NewMLP(MLPOptions{Epochs: -1}), NewMLP(MLPOptions{Steps: -1}),
 	}
 	for k, model := range options {
-		if err := model.Fit(Rows{X: x, Positive: y}); err == nil {
-			t.Errorf("setting %d was accepted", k)
+		if err := model.Fit(plain(x, y)); err == nil {
+			t.Errorf("setting %d, of %s, was accepted", k, model.Name())
 		}
 	}
 }
@@ -298,15 +329,35 @@ func TestBoostingIsFastEnough(t *testing.T) {
 	}
 }
 
-func BenchmarkBoosting(b *testing.B) {
-	for _, size := range []struct {
-		name       string
-		rows, cols int
-	}{{"6300x9", 6300, 9}, {"60000x30", 60000, 30}} {
-		x, y := world(1, size.rows, size.cols, false)
-		b.Run(size.name, func(b *testing.B) {
+// All models on adult, and those of trees on many numbers.
+func BenchmarkAll(b *testing.B) {
+	train, test := shared(b, "adult")
+	for _, model := range All() {
+		b.Run(strings.ReplaceAll(model.Name(), " ", "-"), func(b *testing.B) {
 			for b.Loop() {
-				if err := NewBoosting(BoostingOptions{}).Fit(Rows{X: x, Positive: y}); err != nil {
+				if err := model.Fit(train); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := model.Score(test.X); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkTrees(b *testing.B) {
+	x, y := world(1, 60000, 30, false)
+	for _, model := range All() {
+		if _, ok := model.(Importance); !ok {
+			continue
+		}
+		if _, ok := model.(interface{ Coefficients() ([]float64, float64) }); ok {
+			continue
+		}
+		b.Run(strings.ReplaceAll(model.Name(), " ", "-")+"/60000x30", func(b *testing.B) {
+			for b.Loop() {
+				if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -22,6 +22,24 @@ func (t tree) value(row []float64) float64 {
 	return t[k].leaf
 }
 
+// addTrees adds the trees' values for each row to start.
+func addTrees(start float64, trees []tree, x Matrix) []float64 {
+	const piece = 1024
+	values := make([]float64, x.Rows)
+	parallel((x.Rows+piece-1)/piece, func() func(int) {
+		return func(k int) {
+			for i := k * piece; i < min((k+1)*piece, x.Rows); i++ {
+				row, sum := x.Row(i), start
+				for _, t := range trees {
+					sum += t.value(row)
+				}
+				values[i] = sum
+			}
+		}
+	})
+	return values
+}
+
 // sums are the first and second derivatives of the loss over some rows, and the
 // rows' number. For the squared loss of weighted rows the derivatives are the sum
 // of weight times target (but for the sign) and the sum of weights; gain is then

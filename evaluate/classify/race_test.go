@@ -1,0 +1,6 @@
+//go:build race
+
+package classify
+
+// Under the race detector the larger sets take minutes.
+const raced = true

@@ -81,10 +81,14 @@ type Marginal struct {
 
 // Propensity is the propensity score's mean squared error (Woo et al. 2009; Snoke et
 // al. 2018) of a logistic regression that tells synthetic from real rows, and
-// its ratio to what is expected of rows of the same distribution: 1 is ideal.
+// its ratio to the expectation of Snoke et al., who take the real rows for those
+// that the synthesis was fitted to. Rows of the same distribution that are independent of
+// the real ones have about RatioOfEqual, 1/(1-c) with c the share of synthetic
+// rows: that is ideal.
 type Propensity struct {
-	PMSE  float64 `json:"pmse"`
-	Ratio float64 `json:"ratio"`
+	PMSE         float64 `json:"pmse"`
+	Ratio        float64 `json:"ratio"`
+	RatioOfEqual float64 `json:"ratio_of_equal_distributions"`
 }
 
 // Regression compares a linear regression fitted to synthetic rows with one fitted

@@ -67,12 +67,11 @@ func ComparePropensity(real, synthetic *partition.Table, weight []float64) (*Pro
 	if err != nil {
 		return nil, nil, fmt.Errorf("propensity: %w", err)
 	}
-	notes := []string{fmt.Sprintf("propensity: k = %d parameters, N = %.6g rows, share of synthetic rows c = %.4g; rows of the same distribution that are independent of the real ones have a ratio of about %.3g",
-		k, n, c, 1/(1-c))}
+	var notes []string
 	if !converged {
 		notes = append(notes, "propensity: the logistic regression did not reach its minimum")
 	}
-	return &Propensity{PMSE: pmse, Ratio: pmse / expected}, notes, nil
+	return &Propensity{PMSE: pmse, Ratio: pmse / expected, RatioOfEqual: 1 / (1 - c)}, notes, nil
 }
 
 // effective is the number of rows of equal weight that are worth as much as rows

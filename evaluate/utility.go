@@ -49,49 +49,65 @@ func TrainTest(train, test *partition.Table, models ...classify.Classifier) ([]U
 		return nil, fmt.Errorf("train and test: %w", err)
 	}
 	encoder := partition.NewEncoder(schema)
-	trainX, trainY := features(encoder.Encode(train), schema.Positive())
-	testX, testY := features(encoder.Encode(test), schema.Positive())
+	learn, exam := label(encoder, train), label(encoder, test)
 	// Said here, because a model or a measure could not say which table it is.
 	for _, side := range []struct {
-		name     string
-		positive []bool
-	}{{"training", trainY}, {"test", testY}} {
-		if _, _, err := measure.CountClasses(side.positive); err != nil {
+		name string
+		rows classify.Rows
+	}{{"training", learn}, {"test", exam}} {
+		if _, _, err := measure.CountClasses(side.rows.Positive); err != nil {
 			return nil, fmt.Errorf("%s rows: %w", side.name, err)
 		}
 	}
 	results := make([]Utility, 0, len(models))
 	for _, model := range models {
-		if err := model.Fit(classify.Rows{X: trainX, Positive: trainY}); err != nil {
-			return nil, fmt.Errorf("train %s: %w", model.Name(), err)
-		}
-		scores, err := model.Score(testX)
+		r, err := trainTest(model, learn, exam)
 		if err != nil {
-			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
+			return nil, err
 		}
-		u := Utility{Classifier: model.Name()}
-		if u.AUROC, err = measure.AUROC(testY, scores, nil); err != nil {
-			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
-		}
-		if u.AveragePrecision, err = measure.AveragePrecision(testY, scores, nil); err != nil {
-			return nil, fmt.Errorf("test %s: %w", model.Name(), err)
-		}
-		results = append(results, u)
+		results = append(results, Utility{Classifier: model.Name(), AUROC: r.AUROC, AveragePrecision: r.AveragePrecision})
 	}
 	return results, nil
 }
 
-// features turns encoded rows into what the classifiers take.
-func features(x *partition.Encoded, positiveClass int) (classify.Matrix, []bool) {
-	m := classify.Matrix{Rows: x.Len(), Cols: x.Width, Data: make([]float64, len(x.Features))}
+// trainTest fits a model to rows and ranks others.
+func trainTest(model classify.Classifier, learn, exam classify.Rows) (Ranking, error) {
+	var r Ranking
+	if err := model.Fit(learn); err != nil {
+		return r, fmt.Errorf("train %s: %w", model.Name(), err)
+	}
+	scores, err := model.Score(exam.X)
+	if err != nil {
+		return r, fmt.Errorf("test %s: %w", model.Name(), err)
+	}
+	if r.AUROC, err = measure.AUROC(exam.Positive, scores, exam.Weight); err != nil {
+		return r, fmt.Errorf("test %s: %w", model.Name(), err)
+	}
+	if r.AveragePrecision, err = measure.AveragePrecision(exam.Positive, scores, exam.Weight); err != nil {
+		return r, fmt.Errorf("test %s: %w", model.Name(), err)
+	}
+	return r, nil
+}
+
+// WeightColumn is the column beside the schema's that holds a row's weight.
+const WeightColumn = "weight"
+
+// label turns a table into rows that classifiers take, with the weights of its
+// column [WeightColumn] if it was read.
+func label(encoder *partition.Encoder, t *partition.Table) classify.Rows {
+	x := encoder.Encode(t)
+	r := classify.Rows{
+		X:        classify.Matrix{Rows: x.Len(), Cols: x.Width, Data: make([]float64, len(x.Features))},
+		Positive: make([]bool, x.Len()),
+		Weight:   t.Extra(WeightColumn),
+	}
 	for i, v := range x.Features {
-		m.Data[i] = float64(v)
+		r.X.Data[i] = float64(v)
 	}
-	positive := make([]bool, len(x.Classes))
 	for i, c := range x.Classes {
-		positive[i] = c == positiveClass
+		r.Positive[i] = c == t.Schema().Positive()
 	}
-	return m, positive
+	return r
 }
 
 // sameColumns refuses two schemas whose columns do not mean the same.

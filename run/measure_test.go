@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/evaluate"
@@ -38,42 +37,24 @@ func ages(t *testing.T, twoClasses bool) *partition.Table {
 	return table
 }
 
-func TestMeasureBasics(t *testing.T) {
-	e, err := measureBasics(t.Context(), ages(t, true), ages(t, true), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e.Privacy != evaluate.NotPrivate || e.Rows != (evaluate.Rows{Synthetic: 100, Test: 100}) || len(e.Columns) != 2 || len(e.Notes) != 0 {
-		t.Errorf("%+v", e)
-	}
-	results := utilityOf(e)
-	if len(results) != len(e.Utility) || len(results) == 0 || results[0].SyntheticAUROC != 1 || results[0].RealAUROC != nil {
-		t.Errorf("utility %+v", results)
-	}
-	if e, err = measureBasics(t.Context(), ages(t, true), ages(t, true), ages(t, true)); err != nil || e.Rows.Train != 100 {
-		t.Fatalf("%v, %+v", err, e)
-	}
-	if results := utilityOf(e); results[0].RealAUROC == nil || *results[0].RealAUROC != 1 {
-		t.Errorf("with training rows: %+v", results)
-	}
-	if e, err = measureBasics(t.Context(), ages(t, false), ages(t, true), nil); err != nil || len(e.Utility) != 0 || len(e.Notes) != 1 {
-		t.Errorf("rows of one class: %v, %+v", err, e)
-	}
-}
-
 func TestFillPage(t *testing.T) {
-	before := measure
-	t.Cleanup(func() { measure = before })
-	measure = func(context.Context, *partition.Table, *partition.Table, *partition.Table) (*evaluate.Evaluation, error) {
-		return nil, errors.New("out of paper")
-	}
 	var page report.Page
 	if err := fillPage(t.Context(), &page, ages(t, true), realTables{}); err != nil || page.NotPrivate() || len(page.Columns) != 2 || page.Correlations == nil {
 		t.Errorf("without real rows: %v, %+v", err, page)
 	}
-	err := fillPage(t.Context(), &page, ages(t, true), realTables{test: ages(t, true)})
-	if err == nil || !strings.Contains(err.Error(), "compare with real rows: out of paper") || !page.NotPrivate() || page.Evaluation != nil {
+	real := realTables{test: ages(t, true), train: ages(t, true), coinFlips: ages(t, false), models: Evaluate{}.modelNames()}
+	if err := fillPage(t.Context(), &page, ages(t, true), real); err != nil || !page.NotPrivate() || page.Evaluation.Rows != (evaluate.Rows{Synthetic: 100, Test: 100, Train: 100}) {
 		t.Errorf("with real rows: %v, %+v", err, page)
+	}
+	results := utilityOf(page.Evaluation)
+	if len(results) != 2 || results[0].SyntheticAUROC != 1 || results[0].RealAUROC == nil || *results[0].RealAUROC != 1 {
+		t.Errorf("utility %+v", results)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	page.Evaluation = nil
+	if err := fillPage(ctx, &page, ages(t, true), real); !errors.Is(err, context.Canceled) || !page.NotPrivate() || page.Evaluation != nil {
+		t.Errorf("cancelled: %v, %+v", err, page)
 	}
 }
 

@@ -17,26 +17,32 @@ import (
 	"github.com/conclave-dp/conclave/version"
 )
 
-// realTables are real rows for the report. NOT PRIVATE; train may be nil, and
-// both are when the spec names none.
+// realTables are what the report compares with, and by which classifiers. Tables
+// that the spec does not name are nil. Of real rows: NOT PRIVATE.
 type realTables struct {
 	test, train *partition.Table
+	coinFlips   *partition.Table
+	models      []string // nil for all
 }
 
 // loadReal reads the real tables before anything is spent, so that a mistake
 // in their paths costs nothing.
 func loadReal(s *Spec, schema *partition.Schema) (realTables, error) {
-	var r realTables
+	r := realTables{models: s.Evaluate.modelNames()}
 	for _, f := range []struct {
-		path string
-		into **partition.Table
-	}{{s.Evaluate.Test, &r.test}, {s.Evaluate.Train, &r.train}} {
+		path    string
+		into    **partition.Table
+		options partition.ReadOptions
+	}{
+		{s.Evaluate.Test, &r.test, partition.ReadOptions{}}, {s.Evaluate.Train, &r.train, partition.ReadOptions{}},
+		{s.Evaluate.CoinFlips, &r.coinFlips, partition.ReadOptions{IgnoreUnit: true}},
+	} {
 		if f.path == "" {
 			continue
 		}
-		t, err := partition.ReadCSV(schema, f.path, partition.ReadOptions{})
+		t, err := partition.ReadCSV(schema, f.path, f.options)
 		if err != nil {
-			return r, fmt.Errorf("real rows for the report: %w", err)
+			return r, fmt.Errorf("rows for the report: %w", err)
 		}
 		*f.into = t
 	}

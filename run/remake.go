@@ -22,6 +22,8 @@ type ReportOptions struct {
 	// Test and Train are CSV files of real rows to compare with. Without them the
 	// report holds nothing that is NOT PRIVATE.
 	Test, Train string
+	// CoinFlips is the synthetic table of the same run with coin flips for votes.
+	CoinFlips string
 }
 
 // ReportResult says what was made, and is the object of --format json.
@@ -59,7 +61,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := loadReal(&Spec{Evaluate: Evaluate{Test: o.Test, Train: o.Train}}, f.synthetic.Schema())
+	real, err := loadReal(&Spec{Evaluate: Evaluate{Test: o.Test, Train: o.Train, CoinFlips: o.CoinFlips, Models: []string{"all"}}}, f.synthetic.Schema())
 	if err != nil {
 		return nil, err
 	}

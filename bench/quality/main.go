@@ -116,6 +116,7 @@ func repeat(ctx context.Context, path, dir string, epsilon float64, seeds int, c
 			return nil, err
 		}
 		spec.Privacy.Epsilon, spec.Seed = epsilon, uint64(seed)
+		spec.Evaluate.Models = nil // the two yardsticks
 		if err := spec.Validate(); err != nil {
 			return nil, err
 		}

@@ -217,7 +217,7 @@ func showUtility(utility []run.UtilityResult) {
 	}
 	fmt.Println("AUROC on real test rows of models trained on (NOT PRIVATE, stays on this machine):")
 	for _, u := range utility {
-		fmt.Printf("  %-20s synthetic rows %.3f", u.Classifier, u.SyntheticAUROC)
+		fmt.Printf("  %-29s synthetic rows %.3f", u.Classifier, u.SyntheticAUROC)
 		if u.RealAUROC != nil {
 			fmt.Printf(", real rows %.3f", *u.RealAUROC)
 		}

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -36,9 +37,11 @@ func commands() []command {
 		{"local", "run a run.yaml on a cluster of its own on this machine", localRun},
 		{"sample", "draw more rows from a trained model", sample},
 		{"report", "make the report of a finished run anew, and compare with real rows", makeReport},
+		{"evaluate", "compare synthetic rows with real ones", evaluateRows},
 		{"ledger", "verify a ledger and its certificate", ledger},
 		{"audit", "test the privacy claim against the releases of thousands of runs", auditClaim},
 		{"privacy", "account for releases, calibrate noise, plan a run", privacyCommand},
+		{"bench", "run a table of a paper on the same data", benchCommand},
 		{"certs", "make an authority and certificates for a cluster", certificates},
 		{"version", "print the version", func(context.Context, []string) error {
 			fmt.Println(version.Software)
@@ -144,15 +147,38 @@ func parse(f *flag.FlagSet, args []string) error {
 	if f.NArg() > 0 {
 		return misuse(f, "unexpected argument %q", f.Arg(0))
 	}
-	if format := f.Lookup("format"); format != nil && format.Value.String() != "text" && format.Value.String() != "json" {
-		return misuse(f, "--format %q: use text or json", format.Value)
+	if format, ok := lookupFormat(f); ok && !slices.Contains(format.allowed, format.value) {
+		return misuse(f, "--format %q: use %s", format.value, strings.Join(format.allowed, " or "))
 	}
 	return nil
 }
 
-// formatFlag registers --format, which parse checks, and returns its value.
-func formatFlag(f *flag.FlagSet) *string {
-	return f.String("format", "text", "how to print the result: text or json")
+// formatValue is the value of --format.
+type formatValue struct {
+	value   string
+	allowed []string
+}
+
+func (v *formatValue) String() string         { return v.value }
+func (v *formatValue) Set(value string) error { v.value = value; return nil }
+
+func lookupFormat(f *flag.FlagSet) (*formatValue, bool) {
+	if format := f.Lookup("format"); format != nil {
+		v, ok := format.Value.(*formatValue)
+		return v, ok
+	}
+	return nil, false
+}
+
+// formatFlag registers --format, which parse checks, and returns its value: text,
+// or what other words for it are given, or json.
+func formatFlag(f *flag.FlagSet, plain ...string) *string {
+	v := &formatValue{value: "text", allowed: []string{"text", "json"}}
+	if len(plain) > 0 {
+		v.value, v.allowed = plain[0], append(plain, "json")
+	}
+	f.Var(v, "format", "how to print the result: "+strings.Join(v.allowed, " or "))
+	return &v.value
 }
 
 // fromEnvironment sets flags that were not given from variables such as

@@ -18,6 +18,7 @@ import (
 
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/local"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/run"
 )
@@ -54,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"rechain": rechain,
 			"fields":  fields,
 			"lines":   lines,
+			"idx":     idx,
 		},
 	})
 }
@@ -211,4 +213,23 @@ func lines(ts *testscript.TestScript, _ bool, args []string) {
 	if got := strings.Count(ts.ReadFile(args[0]), "\n"); got != want {
 		ts.Fatalf("%s has %d lines, want %d", args[0], got, want)
 	}
+}
+
+// idx writes 24 images of 2 x 2 pixels, dark ones of class 0 and bright ones of
+// class 1: idx IMAGES LABELS.
+func idx(ts *testscript.TestScript, _ bool, args []string) {
+	x := &partition.Images{Shape: partition.Image{Height: 2, Width: 2, Channels: 1}}
+	for i := range 24 {
+		x.Classes = append(x.Classes, i%2)
+		for p := range 4 {
+			x.Pixels = append(x.Pixels, byte(200*(i%2)+5*p+i))
+		}
+	}
+	images, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer images.Close()
+	labels, err := os.Create(ts.MkAbs(args[1]))
+	ts.Check(err)
+	defer labels.Close()
+	ts.Check(partition.WriteIDX(images, labels, x))
 }

@@ -9,12 +9,13 @@ import (
 )
 
 func makeReport(ctx context.Context, args []string) error {
-	f := flags("report", "report --from DIR [--out DIR] [--test FILE] [--train FILE] [--format text|json]")
+	f := flags("report", "report --from DIR [--out DIR] [--test FILE] [--train FILE] [--coin-flips FILE] [--format text|json]")
 	var o run.ReportOptions
 	f.StringVar(&o.From, "from", "", "output folder of a finished run")
 	f.StringVar(&o.Out, "out", "", "folder for the report (default: the run's)")
 	f.StringVar(&o.Test, "test", "", "CSV file of real rows to compare with; the report is then NOT PRIVATE")
 	f.StringVar(&o.Train, "train", "", "CSV file of the real rows of the training, for the ceiling and for closeness; needs --test")
+	f.StringVar(&o.CoinFlips, "coin-flips", "", "synthetic.csv of the same run with --votes coin, the baseline; needs --test")
 	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
 		return err
@@ -22,8 +23,8 @@ func makeReport(ctx context.Context, args []string) error {
 	if o.From == "" {
 		return misuse(f, "--from: name the output folder of a finished run")
 	}
-	if o.Train != "" && o.Test == "" {
-		return misuse(f, "--train: name real rows to test on with --test too")
+	if (o.Train != "" || o.CoinFlips != "") && o.Test == "" {
+		return misuse(f, "--train and --coin-flips: name real rows to test on with --test too")
 	}
 	result, err := run.MakeReport(ctx, o)
 	if err != nil {

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// evaluateFlags are the files of an evaluation.
+type evaluateFlags struct {
+	real, synthetic, train, coin, schema, models string
+}
+
+func evaluateRows(ctx context.Context, args []string) error {
+	f := flags("evaluate", "evaluate --real test.csv --synthetic FILE [flags]")
+	var e evaluateFlags
+	f.StringVar(&e.real, "real", "", "real test rows; of images IMAGES,LABELS, two idx files")
+	f.StringVar(&e.synthetic, "synthetic", "", "synthetic rows, with a column weight or without; of images IMAGES,LABELS")
+	f.StringVar(&e.train, "train-real", "", "the real rows that were trained on, for the ceiling and closeness")
+	f.StringVar(&e.coin, "coin-flips", "", "rows of the same run with --votes coin, the baseline")
+	f.StringVar(&e.schema, "schema", "", "the schema (default: schema.yaml beside --real, or model/schema.yaml beside --synthetic)")
+	f.StringVar(&e.models, "models", "", "only these classifiers, separated by commas")
+	format := formatFlag(f, "table")
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if e.real == "" || e.synthetic == "" {
+		return misuse(f, "--real and --synthetic are needed")
+	}
+	schema, err := e.loadSchema()
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	result, err := e.measure(ctx, schema)
+	if ctx.Err() != nil {
+		return errors.New("interrupted; an evaluation cannot be resumed, start it again")
+	}
+	if err != nil {
+		return err
+	}
+	if *format == "json" {
+		return printJSON(result)
+	}
+	return showEvaluation(result, time.Since(started))
+}
+
+// loadSchema finds the schema where it usually is.
+func (e *evaluateFlags) loadSchema() (*partition.Schema, error) {
+	if e.schema != "" {
+		return partition.LoadSchema(e.schema)
+	}
+	first := func(list string) string { path, _, _ := strings.Cut(list, ","); return filepath.Dir(path) }
+	for _, path := range []string{filepath.Join(first(e.real), "schema.yaml"), filepath.Join(first(e.synthetic), "model", "schema.yaml")} {
+		if _, err := os.Stat(path); err == nil {
+			return partition.LoadSchema(path)
+		}
+	}
+	return nil, errors.New("no schema.yaml beside --real and no model/schema.yaml beside --synthetic; name one with --schema")
+}
+
+func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (*evaluate.Evaluation, error) {
+	if schema.Format == "idx" {
+		return e.measureImages(ctx, schema)
+	}
+	in := evaluate.Input{}
+	if e.models != "" {
+		in.Models = strings.Split(e.models, ",")
+	}
+	for _, file := range []struct {
+		path    string
+		into    **partition.Table
+		options partition.ReadOptions
+	}{
+		{e.real, &in.Test, partition.ReadOptions{}},
+		{e.synthetic, &in.Synthetic, partition.ReadOptions{IgnoreUnit: true, Extra: []string{evaluate.WeightColumn}}},
+		{e.train, &in.Train, partition.ReadOptions{}},
+		{e.coin, &in.CoinFlips, partition.ReadOptions{IgnoreUnit: true}},
+	} {
+		if file.path == "" {
+			continue
+		}
+		var err error
+		if *file.into, err = partition.ReadCSV(schema, file.path, file.options); err != nil {
+			return nil, err
+		}
+	}
+	return evaluate.Evaluate(ctx, in)
+}
+
+func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Schema) (*evaluate.Evaluation, error) {
+	var read [3]*partition.Images
+	for i, list := range []string{e.synthetic, e.real, e.train} {
+		if list == "" {
+			continue
+		}
+		images, labels, ok := strings.Cut(list, ",")
+		if !ok {
+			return nil, fmt.Errorf("%q: the schema is of images; name two files, IMAGES,LABELS", list)
+		}
+		var err error
+		if read[i], err = partition.ReadIDX(schema, images, labels); err != nil {
+			return nil, err
+		}
+	}
+	quality, err := evaluate.Images(ctx, read[0], read[1], read[2], len(schema.Classes()))
+	if err != nil {
+		return nil, err
+	}
+	result := &evaluate.Evaluation{Privacy: evaluate.NotPrivate, Images: quality, Rows: evaluate.Rows{Synthetic: read[0].Len(), Test: read[1].Len()}}
+	if read[2] != nil {
+		result.Rows.Train = read[2].Len()
+	}
+	return result, nil
+}
+
+func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
+	fmt.Printf("%s\n%d synthetic and %d real test rows", e.Privacy, e.Rows.Synthetic, e.Rows.Test)
+	if e.Rows.Train > 0 {
+		fmt.Printf(", %d real training rows", e.Rows.Train)
+	}
+	fmt.Printf("; %.1f s\n", took.Seconds())
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	section := func(head string) { fmt.Fprintf(w, "\n%s\n", head) }
+	if len(e.Utility) > 0 {
+		section("AUROC (average precision) of classifiers\ttrain real, test real\ttrain synthetic, test real\ttrain and test synthetic\tcoin flips")
+		for _, u := range e.Utility {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", u.Model, ranking(u.A), ranking(u.B), ranking(u.C), ranking(u.CoinFlips))
+		}
+	}
+	figures := []struct {
+		name  string
+		value *float64
+	}{
+		{"synthetic ranking agreement (1 is the same order of models)", e.RankingAgreement},
+		{"agreement on the importance of columns (1 is the same order)", e.ImportanceAgreement},
+	}
+	if p := e.Propensity; p != nil {
+		figures = append(figures, []struct {
+			name  string
+			value *float64
+		}{{"propensity score pMSE (0 cannot be told apart)", &p.PMSE}, {fmt.Sprintf("its ratio to Snoke's expectation (%.2g for rows of the same distribution)", p.RatioOfEqual), &p.Ratio}}...)
+	}
+	for i, x := range figures {
+		if x.value != nil {
+			if i == 0 {
+				fmt.Fprintln(w)
+			}
+			fmt.Fprintf(w, "%s\t%.4g\n", x.name, *x.value)
+		}
+	}
+	if len(e.Columns) > 0 {
+		section("columns\tsimilarity\tmeasure\tempty cells\tWasserstein distance")
+		for _, c := range e.Columns {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.3f\t%s\n", c.Column, number(c.Score), c.Measure, c.MissingSimilarity, number(c.Wasserstein))
+		}
+	}
+	if mean, worst, n := pairSummary(e.Pairs); n > 0 {
+		section("pairs of columns\tmean similarity\tworst\tof")
+		fmt.Fprintf(w, "%d\t%.3f\t%s\t%s and %s\n", n, mean, number(worst.Score), worst.Columns[0], worst.Columns[1])
+	}
+	if len(e.Marginals) > 0 {
+		section("distance of joint distributions (0 is the same)\tmean\tworst\tof")
+		for _, m := range e.Marginals {
+			fmt.Fprintf(w, "%d columns, %d sets\t%.3f\t%.3f\t%s\n", m.Ways, m.Sets, m.Mean, m.Worst, strings.Join(m.Widest, ", "))
+		}
+	}
+	if len(e.Regression) > 0 {
+		section("linear regression of\tRMSE after real rows\tafter synthetic rows\tmean squared difference of coefficients")
+		for _, r := range e.Regression {
+			fmt.Fprintf(w, "%s\t%s\t%.4g\t%s\n", r.Column, number(r.RMSEReal), r.RMSESynthetic, number(r.BetaMSE))
+		}
+	}
+	if i := e.Images; i != nil {
+		section("images\treal\tsynthetic")
+		fmt.Fprintf(w, "accuracy on real test images of a classifier trained on\t%.4f\t%.4f\n", i.AccuracyReal, i.AccuracySynthetic)
+		fmt.Fprintf(w, "classifier score (not the Inception network's)\t%.3f\t%.3f\n", i.ScoreReal, i.ScoreSynthetic)
+		fmt.Fprintf(w, "Fréchet distance of a classifier's features (not the Inception network's)\t\t%.3f\n", i.FrechetDistance)
+	}
+	if c := e.Closeness; c != nil {
+		section("closeness to real rows\ttraining rows\ttest rows")
+		fmt.Fprintf(w, "synthetic rows that equal one\t%.4f\t%.4f\n", c.CopiesTrain, c.CopiesTest)
+		fmt.Fprintf(w, "median distance to the closest\t%.4g\t%.4g\n", c.DistanceTrain, c.DistanceTest)
+		fmt.Fprintf(w, "synthetic rows closer to a training row (0.5 is ideal)\t%.3f\n", c.CloserToTrain)
+		fmt.Fprintf(w, "membership attack, AUROC (0.5 is guessing)\t%.3f\n", c.MembershipAUROC)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i, note := range e.Notes {
+		if i == 0 {
+			fmt.Println()
+		}
+		fmt.Println(note)
+	}
+	return nil
+}
+
+func ranking(r *evaluate.Ranking) string {
+	if r == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f (%.3f)", r.AUROC, r.AveragePrecision)
+}
+
+func number(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *v)
+}
+
+// pairSummary is the mean of the pairs that have a score, and the worst of them.
+func pairSummary(pairs []evaluate.PairTrend) (mean float64, worst evaluate.PairTrend, n int) {
+	for _, p := range pairs {
+		if p.Score == nil {
+			continue
+		}
+		mean += *p.Score
+		if n == 0 || *p.Score < *worst.Score {
+			worst = p
+		}
+		n++
+	}
+	return mean / float64(max(n, 1)), worst, n
+}

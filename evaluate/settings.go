@@ -1,0 +1,121 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/evaluate/classify"
+	"github.com/conclave-dp/conclave/evaluate/measure"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Of the synthetic rows of setting C, this share is kept to test on.
+const (
+	settingCTest = 0.25
+	settingCSeed = 1
+)
+
+// settings are the rows that the settings train and test on. What is missing has
+// no rows.
+type settings struct {
+	real, synthetic, coin, test classify.Rows
+	learnC, examC               classify.Rows
+}
+
+// utility fills in the classifiers' part of an evaluation: for every model the
+// settings that there are rows for.
+func (e *Evaluation) utility(ctx context.Context, in Input) error {
+	schema := in.Test.Schema()
+	if len(schema.Classes()) < 2 || schema.Positive() < 0 {
+		e.note("The schema names no label with a positive class, so that no classifier can be trained.")
+		return nil
+	}
+	encoder := partition.NewEncoder(schema)
+	s := settings{synthetic: label(encoder, in.Synthetic), test: label(encoder, in.Test)}
+	if _, _, err := measure.CountClasses(s.test.Positive); err != nil {
+		e.note("The test rows hold one class only, so that nothing can be ranked.")
+		return nil
+	}
+	if in.Train != nil {
+		s.real = label(encoder, in.Train)
+	}
+	if in.CoinFlips != nil {
+		s.coin = label(encoder, in.CoinFlips)
+	}
+	s.learnC, s.examC = divide(s.synthetic)
+	names := in.Models
+	e.Utility = make([]ModelUtility, len(names))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range names {
+		u := &e.Utility[i]
+		u.Model = name
+		for _, part := range []struct {
+			into        **Ranking
+			learn, exam classify.Rows
+		}{{&u.A, s.real, s.test}, {&u.B, s.synthetic, s.test}, {&u.C, s.learnC, s.examC}, {&u.CoinFlips, s.coin, s.test}} {
+			if part.learn.X.Rows == 0 || part.exam.X.Rows == 0 {
+				continue
+			}
+			models, err := classify.Named(name)
+			if err != nil {
+				return err
+			}
+			group.Go(func() error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				r, err := trainTest(models[0], part.learn, part.exam)
+				if errors.Is(err, ErrOneClass) {
+					return nil // said below
+				}
+				if err != nil {
+					return err
+				}
+				*part.into = &r
+				return nil
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("utility: %w", err)
+	}
+	for _, side := range []struct {
+		name string
+		rows classify.Rows
+	}{{"synthetic", s.synthetic}, {"real training", s.real}, {"coin-flip", s.coin}} {
+		if _, _, err := measure.CountClasses(side.rows.Positive); err != nil && side.rows.X.Rows > 0 {
+			e.note(fmt.Sprintf("The %s rows hold one class only, so that no classifier can be trained on them.", side.name))
+		}
+	}
+	return nil
+}
+
+// divide splits rows at random, always in the same way.
+func divide(rows classify.Rows) (learn, exam classify.Rows) {
+	order := rand.New(rand.NewPCG(settingCSeed, 0xc)).Perm(rows.X.Rows)
+	at := int(settingCTest * float64(len(order)))
+	return chosen(rows, order[at:]), chosen(rows, order[:at])
+}
+
+func chosen(rows classify.Rows, which []int) classify.Rows {
+	r := classify.Rows{
+		X:        classify.Matrix{Rows: len(which), Cols: rows.X.Cols, Data: make([]float64, 0, len(which)*rows.X.Cols)},
+		Positive: make([]bool, 0, len(which)),
+	}
+	for _, i := range which {
+		r.X.Data = append(r.X.Data, rows.X.Row(i)...)
+		r.Positive = append(r.Positive, rows.Positive[i])
+		if rows.Weight != nil {
+			r.Weight = append(r.Weight, rows.Weight[i])
+		}
+	}
+	return r
+}
+
+func (e *Evaluation) note(text string) { e.Notes = append(e.Notes, text) }

@@ -1,16 +1,18 @@
-// Package evaluate measures how good a synthetic table is.
+// Package evaluate measures how good synthetic rows are beside real ones.
 //
-// Two questions are answered so far. Is it useful: train a classifier on the
-// synthetic rows, test it on real ones (TrainTest; setting B of the PATE-GAN
-// paper), and set the figure beside the one of the same classifier trained on
-// real rows. Does each column look right: compare its distribution with the
-// real one (ColumnShape).
+//	e, err := evaluate.Evaluate(ctx, evaluate.Input{Synthetic: rows, Test: test, Train: train})
 //
-//	rows, err := evaluate.TrainTest(synthetic, realTest, classify.Models()...)
+// An [Evaluation] holds what could be measured and says what could not: how well
+// classifiers learn from the rows (the settings of the PATE-GAN paper), whether
+// models and columns rank alike, how alike distributions are, whether rows can be
+// told apart, and whether training rows were remembered. [Images] does so for images.
+// The Compare functions measure one thing each.
 //
 // Everything here that touches a real table is computed without noise. It has
 // no privacy guarantee, may not leave the site, and must be marked NOT PRIVATE
-// wherever it is shown.
+// wherever it is shown. That nothing was remembered proves no privacy: the
+// certificate does.
 //
-// The classifiers are in package classify, the figures in package measure.
+// The classifiers are in package classify, the figures in package measure. The same
+// rows give the same figures, whatever GOMAXPROCS is.
 package evaluate

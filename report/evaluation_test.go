@@ -35,7 +35,7 @@ func evaluation() *evaluate.Evaluation {
 			{Columns: [2]string{"ward", "label"}, Measure: "ContingencySimilarity", Score: some(0.88)},
 		},
 		Marginals:  []evaluate.Marginal{{Ways: 2, Sets: 15, Mean: 0.12, Worst: 0.31, Widest: []string{"ward|<i>", "country"}}},
-		Propensity: &evaluate.Propensity{PMSE: 0.0213, Ratio: 6.4},
+		Propensity: &evaluate.Propensity{PMSE: 0.0213, Ratio: 6.4, RatioOfEqual: 2},
 		Regression: []evaluate.Regression{{Column: "creatinine", RMSEReal: some(0.41), RMSESynthetic: 0.52}},
 		Images:     &evaluate.ImageQuality{AccuracySynthetic: 0.71, AccuracyReal: 0.97, ScoreReal: 9.1, ScoreSynthetic: 6.2, FrechetDistance: 31.5},
 		Closeness:  &evaluate.Closeness{CopiesTrain: 0.001, CopiesTest: 0.002, DistanceTrain: 0.11, DistanceTest: 0.12, CloserToTrain: 0.502, MembershipAUROC: 0.497},

@@ -112,7 +112,7 @@ func told(e *evaluate.Evaluation) *finding {
 		return nil
 	}
 	return &finding{"Told apart", figure(e.Propensity.Ratio),
-		"The pMSE ratio: how much better a model tells synthetic from real rows than it would if they were alike. 1 is ideal; the larger, the easier they are to tell apart. Where many rows are compared, small differences already make it large."}
+		fmt.Sprintf("The pMSE ratio: how well a model tells synthetic from real rows. About %s is ideal, what further rows of the same source would have; the larger, the easier they are to tell apart. Where many rows are compared, small differences already make it large.", figure(e.Propensity.RatioOfEqual))}
 }
 
 // nearGuessing is how far a figure may be from 0.5 before the page asks for a

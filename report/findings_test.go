@@ -33,7 +33,7 @@ func TestFindings(t *testing.T) {
 	says(t, list, "Useful for prediction", "0.739", "2 models on average", "reached 0.891", "keep 54%", "coin flips give 0.457")
 	says(t, list, "Single columns", "70%", "creatinine, with 47%")
 	says(t, list, "Pairs of columns", "87%", "creatinine with year, with 70%")
-	says(t, list, "Told apart", "6.4", "1 is ideal")
+	says(t, list, "Told apart", "6.4", "About 2 is ideal")
 	says(t, list, "Training rows remembered", "no sign", "no closer")
 
 	e.Closeness.MembershipAUROC = 0.7

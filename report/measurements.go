@@ -51,8 +51,8 @@ func propensity(e *evaluate.Evaluation) *table {
 		return nil
 	}
 	return &table{Name: "Told apart from real rows", Words: 1, Head: []string{"", "figure"},
-		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0, at most 0.25, and a ratio near 1: it does no better than with rows of one source. Bad is a large ratio: something about the rows gives them away, and with many rows little is enough.",
-		Rows: [][]string{{"pMSE", figure(e.Propensity.PMSE)}, {"pMSE ratio", figure(e.Propensity.Ratio)}}}
+		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0 (the most it can be is 0.25) and a ratio near that of further rows of the same source. Bad is a large ratio: something about the rows gives them away, and with many rows little is enough.",
+		Rows: [][]string{{"pMSE", figure(e.Propensity.PMSE)}, {"pMSE ratio", figure(e.Propensity.Ratio)}, {"ratio of further rows of the same source", figure(e.Propensity.RatioOfEqual)}}}
 }
 
 func regression(e *evaluate.Evaluation) *table {

@@ -122,7 +122,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 		return nil, err
 	}
 	rows := &Rows{Data: s.Data, Teachers: s.Teachers, Theirs: s.Theirs}
-	real, err := average(train, test)
+	real, err := average(ctx, train, test)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 			if err != nil {
 				return nil, fmt.Errorf("seed %d: %w", seed, err)
 			}
-			one, err := average(synthetic, test)
+			one, err := average(ctx, synthetic, test)
 			if errors.Is(err, evaluate.ErrOneClass) {
 				one, err = evaluate.Ranking{AUROC: 0.5, AveragePrecision: share(test)}, nil // all guess alike
 			}
@@ -180,15 +180,19 @@ func (t Table) generate(ctx context.Context, s Set, folder, path string, schema 
 }
 
 // average is that of all twelve classifiers.
-func average(train, test *partition.Table) (evaluate.Ranking, error) {
-	all, err := evaluate.TrainTest(train, test, classify.All()...)
-	if err != nil {
-		return evaluate.Ranking{}, err
-	}
+func average(ctx context.Context, train, test *partition.Table) (evaluate.Ranking, error) {
 	var mean evaluate.Ranking
-	for _, u := range all {
-		mean.AUROC += u.AUROC / float64(len(all))
-		mean.AveragePrecision += u.AveragePrecision / float64(len(all))
+	models := classify.All()
+	for _, m := range models {
+		if err := ctx.Err(); err != nil {
+			return mean, err
+		}
+		u, err := evaluate.TrainTest(train, test, m)
+		if err != nil {
+			return mean, err
+		}
+		mean.AUROC += u[0].AUROC / float64(len(models))
+		mean.AveragePrecision += u[0].AveragePrecision / float64(len(models))
 	}
 	return mean, nil
 }

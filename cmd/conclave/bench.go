@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -46,6 +47,9 @@ func benchPapers(ctx context.Context, args []string) error {
 	}
 	o.Watch = func(text string) { fmt.Fprintln(os.Stderr, text) }
 	result, err := papers.Run(ctx, table, o)
+	if ctx.Err() != nil && err != nil {
+		return errors.New("interrupted; a table cannot be resumed, start it again or choose --sets")
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,88 @@
+package papers
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+func TestTablesAreComplete(t *testing.T) {
+	for _, table := range Tables() {
+		if found, err := Find(table.Name); err != nil || found.Title != table.Title {
+			t.Errorf("%s: %v", table.Name, err)
+		}
+		if table.Source == "" || table.Note == "" || !(table.Epsilon > 0) || !(table.Delta > 0) || len(table.Sets) == 0 {
+			t.Errorf("table %+v", table)
+		}
+		for _, s := range table.Sets {
+			for _, x := range s.Theirs {
+				if x.Who == "" || !(x.AUROC > 0 && x.AUROC <= 1) || !(x.AveragePrecision > 0 && x.AveragePrecision <= 1) {
+					t.Errorf("%s: %+v", s.Data, x)
+				}
+			}
+		}
+	}
+	if _, err := Find("none"); err == nil || !strings.Contains(err.Error(), "use one of: pategan") {
+		t.Errorf("an unknown table: %v", err)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	table := pateGAN()
+	for name, c := range map[string]struct {
+		o    Options
+		says string
+	}{
+		"two seeds":   {Options{Seeds: 2}, "at least 3"},
+		"no folder":   {Options{Seeds: 3, Data: "nowhere"}, "data set credit: "},
+		"unknown set": {Options{Seeds: 3, Sets: []string{"iris"}}, `no data set "iris"`},
+	} {
+		if _, err := Run(t.Context(), table, c.o); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error %v, want %q", name, err, c.says)
+		}
+	}
+}
+
+// The example stands for a data set of a paper: real rows are ranked, and a
+// cancelled table ends.
+func TestAverageOfRealRows(t *testing.T) {
+	dir := filepath.Join("..", "..", "examples", "flchain")
+	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(split string) *partition.Table {
+		table, err := partition.ReadCSV(schema, filepath.Join(dir, schema.Files[split].Path), partition.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return table
+	}
+	train, test := read("train"), read("test")
+	r, err := average(t.Context(), train, test)
+	// scikit-learn's twelve reach 0.82 on average.
+	if err != nil || math.Abs(r.AUROC-0.82) > 0.02 || r.AveragePrecision < 0.6 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if s := share(test); math.Abs(s-427.0/1575) > 1e-12 {
+		t.Errorf("share of positive rows %v", s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := average(ctx, train, test); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	f := summary([]evaluate.Ranking{{AUROC: 0.5, AveragePrecision: 0.1}, {AUROC: 0.6, AveragePrecision: 0.1}, {AUROC: 0.7, AveragePrecision: 0.1}})
+	if math.Abs(f.AUROC-0.6) > 1e-12 || math.Abs(f.AUROCSpread-0.1) > 1e-12 || math.Abs(f.AveragePrecision-0.1) > 1e-12 || f.PrecisionSpread > 1e-12 {
+		t.Errorf("%+v", f)
+	}
+}

@@ -75,13 +75,17 @@ func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (
 	if e.models != "" {
 		in.Models = strings.Split(e.models, ",")
 	}
+	weighted := partition.ReadOptions{IgnoreUnit: true}
+	if schema.ColumnIndex(evaluate.WeightColumn) < 0 { // else it is data, such as a patient's weight
+		weighted.Extra = []string{evaluate.WeightColumn}
+	}
 	for _, file := range []struct {
 		path    string
 		into    **partition.Table
 		options partition.ReadOptions
 	}{
 		{e.real, &in.Test, partition.ReadOptions{}},
-		{e.synthetic, &in.Synthetic, partition.ReadOptions{IgnoreUnit: true, Extra: []string{evaluate.WeightColumn}}},
+		{e.synthetic, &in.Synthetic, weighted},
 		{e.train, &in.Train, partition.ReadOptions{}},
 		{e.coin, &in.CoinFlips, partition.ReadOptions{IgnoreUnit: true}},
 	} {

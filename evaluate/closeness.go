@@ -61,8 +61,8 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 	c.CopiesTest = copies(synthetic, p.present, weight, test, p.test, s.columns)
 	notes := p.notes
 	if len(p.train) < train.Len() {
-		notes = append(notes, fmt.Sprintf("closeness: %.6g of the synthetic rows equal one of all %d training rows",
-			copies(synthetic, p.present, weight, train, count(train.Len()), s.columns), train.Len()))
+		notes = append(notes, fmt.Sprintf("closeness: %.4g%% of the synthetic rows equal one of all %d training rows",
+			100*copies(synthetic, p.present, weight, train, count(train.Len()), s.columns), train.Len()))
 	}
 
 	made := s.points(synthetic, p.made)

@@ -62,7 +62,7 @@ func TestCompareClosenessTellsCopiesFromSamples(t *testing.T) {
 		t.Errorf("training rows as synthetic ones: %+v", remembered)
 	}
 	if !slices.ContainsFunc(notes, func(n string) bool {
-		return strings.Contains(n, "closeness: 1 of the synthetic rows equal one of all 6299 training rows")
+		return strings.Contains(n, "closeness: 100% of the synthetic rows equal one of all 6299 training rows")
 	}) {
 		t.Errorf("notes %q", notes)
 	}

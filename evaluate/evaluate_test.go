@@ -162,10 +162,23 @@ func TestEvaluateWeighsRows(t *testing.T) {
 func TestEvaluateSaysWhatCannotBeMeasured(t *testing.T) {
 	test := drawn(t, 2, 100)
 	one := tableOf(t, test.Schema(), []float64{40, 1, 0, 1}, []float64{40, 1, 0, 1}, []float64{40, 1, 0, 1})
+	two := tableOf(t, test.Schema(), []float64{40, 1, 0, 1}, []float64{30, 1, 0, 0})
+	rare := make([][]float64, 40)
+	unweighted := make([]float64, test.Len())
+	for i := range rare {
+		rare[i] = []float64{40, 1, 0, 0}
+	}
+	rare[7] = []float64{40, 1, 0, 1}
+	for i := range unweighted {
+		unweighted[i] = 1 - test.Cells(i)[3]
+	}
 	for name, c := range map[string]struct {
 		in   Input
 		says string
 	}{
+		"two rows":        {Input{Synthetic: two, Test: test, Models: quick}, "(setting C)"},
+		"a rare class":    {Input{Synthetic: tableOf(t, test.Schema(), rare...), Test: test, Models: quick}, "(setting C)"},
+		"weightless":      {Input{Synthetic: weighted(t, test, unweighted), Test: test, Models: quick}, "synthetic rows hold one class"},
 		"one class":       {Input{Synthetic: one, Test: test, Models: quick}, "synthetic rows hold one class"},
 		"one class tests": {Input{Synthetic: test, Test: one, Models: quick}, "test rows hold one class"},
 		"no train":        {Input{Synthetic: test, Test: test, Models: quick}, "No real training rows"},

@@ -89,11 +89,30 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 		name string
 		rows classify.Rows
 	}{{"synthetic", s.synthetic}, {"real training", s.real}, {"coin-flip", s.coin}} {
-		if _, _, err := measure.CountClasses(side.rows.Positive); err != nil && side.rows.X.Rows > 0 {
+		if side.rows.X.Rows > 0 && !bothClasses(side.rows) {
 			e.note(fmt.Sprintf("The %s rows hold one class only, so that no classifier can be trained on them.", side.name))
 		}
 	}
+	if bothClasses(s.synthetic) && !(bothClasses(s.learnC) && bothClasses(s.examC)) {
+		e.note("The synthetic rows are too few, or too few of one class, to train on some and test on others (setting C).")
+	}
 	return nil
+}
+
+// bothClasses says whether rows of both classes weigh something.
+func bothClasses(rows classify.Rows) bool {
+	var seen [2]bool
+	for i, positive := range rows.Positive {
+		if rows.Weight != nil && rows.Weight[i] == 0 {
+			continue
+		}
+		if positive {
+			seen[1] = true
+		} else {
+			seen[0] = true
+		}
+	}
+	return seen[0] && seen[1]
 }
 
 // divide splits rows at random, always in the same way.

@@ -169,8 +169,10 @@ func TestEvaluateSaysWhatCannotBeMeasured(t *testing.T) {
 		rare[i] = []float64{40, 1, 0, 0}
 	}
 	rare[7] = []float64{40, 1, 0, 1}
+	shares := make([]float64, test.Len())
 	for i := range unweighted {
 		unweighted[i] = 1 - test.Cells(i)[3]
+		shares[i] = 0.01
 	}
 	for name, c := range map[string]struct {
 		in   Input
@@ -179,6 +181,7 @@ func TestEvaluateSaysWhatCannotBeMeasured(t *testing.T) {
 		"two rows":        {Input{Synthetic: two, Test: test, Models: quick}, "(setting C)"},
 		"a rare class":    {Input{Synthetic: tableOf(t, test.Schema(), rare...), Test: test, Models: quick}, "(setting C)"},
 		"weightless":      {Input{Synthetic: weighted(t, test, unweighted), Test: test, Models: quick}, "synthetic rows hold one class"},
+		"small weights":   {Input{Synthetic: weighted(t, test, shares), Test: test, Models: quick}, "100 synthetic rows add up to 1."},
 		"one class":       {Input{Synthetic: one, Test: test, Models: quick}, "synthetic rows hold one class"},
 		"one class tests": {Input{Synthetic: test, Test: one, Models: quick}, "test rows hold one class"},
 		"no train":        {Input{Synthetic: test, Test: test, Models: quick}, "No real training rows"},

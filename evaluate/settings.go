@@ -93,6 +93,15 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 			e.note(fmt.Sprintf("The %s rows hold one class only, so that no classifier can be trained on them.", side.name))
 		}
 	}
+	if w := s.synthetic.Weight; w != nil {
+		total := 0.0
+		for _, v := range w {
+			total += v
+		}
+		if n := float64(len(w)); total < n/2 || total > 2*n {
+			e.note(fmt.Sprintf("The weights of the %d synthetic rows add up to %.4g. Classifiers take a weight for a number of rows, and so learn as from that many: weights of mean 1 keep the number.", len(w), total))
+		}
+	}
 	if bothClasses(s.synthetic) && !(bothClasses(s.learnC) && bothClasses(s.examC)) {
 		e.note("The synthetic rows are too few, or too few of one class, to train on some and test on others (setting C).")
 	}

@@ -65,6 +65,11 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 			100*copies(synthetic, p.present, weight, train, count(train.Len()), s.columns), train.Len()))
 	}
 
+	c.TestInTrain = copies(test, count(test.Len()), slices.Repeat([]float64{1}, test.Len()), train, count(train.Len()), s.columns)
+	if c.TestInTrain >= 0.5 {
+		notes = append(notes, fmt.Sprintf("closeness: %.4g%% of the test rows equal a training row, so that remembered rows would hardly show; if they took part in the training, name others", 100*c.TestInTrain))
+	}
+
 	made := s.points(synthetic, p.made)
 	s.sort(made) // before the other points are laid out
 	queries, queryWeight := s.points(synthetic, p.queries), pick(weight, p.queries)

@@ -89,6 +89,24 @@ func TestCompareClosenessIsTheSameOnOneProcessor(t *testing.T) {
 	}
 }
 
+func TestCompareClosenessSaysThatTestRowsWereTrainedOn(t *testing.T) {
+	s := schemaOf(t, pairSchema)
+	a, b, c := []float64{10, 0, 0, 0}, []float64{20, 5, 1, 1}, []float64{30, 5, 1, 1}
+	train := tableOf(t, s, a, b)
+	for _, x := range []struct {
+		test *partition.Table
+		says bool
+	}{{train, true}, {tableOf(t, s, a, c), true}, {tableOf(t, s, a, c, c), false}} {
+		_, notes, err := CompareCloseness(train, x.test, train, nil, ClosenessOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(notes, "\n"), "of the test rows equal a training row"); got != x.says {
+			t.Errorf("%d test rows: notes %q", x.test.Len(), notes)
+		}
+	}
+}
+
 // The search gives up points early; it must find what a plain one finds.
 func TestNearestIsTheSmallestDistance(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))

@@ -120,6 +120,9 @@ type Closeness struct {
 	// of the test rows.
 	CopiesTrain float64 `json:"copies_of_train"`
 	CopiesTest  float64 `json:"copies_of_test"`
+	// TestInTrain is the share of all test rows that equal a training row. Where it is
+	// large, the other figures cannot show that rows were remembered.
+	TestInTrain float64 `json:"test_rows_in_train"`
 	// DistanceTrain and DistanceTest are the median distances to the closest row.
 	DistanceTrain float64 `json:"median_distance_to_train"`
 	DistanceTest  float64 `json:"median_distance_to_test"`

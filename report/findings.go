@@ -126,6 +126,10 @@ func remembered(e *evaluate.Evaluation) *finding {
 	}
 	f := &finding{Name: "Training rows remembered", Value: "no sign"}
 	f.Says = "The synthetic rows are no closer to the rows of the training than to rows that took no part in it."
+	if c.TestInTrain >= 0.5 {
+		f.Value = "cannot be told"
+		f.Says = fmt.Sprintf("Of the test rows %s equal a row of the training. Synthetic rows that were remembered are then as close to both, and would not show.", percent(c.TestInTrain))
+	}
 	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing || c.CopiesTrain > c.CopiesTest+0.01 {
 		f.Value = "look closer"
 		f.Says = "Synthetic rows are closer to the rows of the training than to rows that took no part in it. See the figures on closeness below."

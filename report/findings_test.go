@@ -36,6 +36,9 @@ func TestFindings(t *testing.T) {
 	says(t, list, "Told apart", "6.4", "About 2 is ideal")
 	says(t, list, "Training rows remembered", "no sign", "no closer")
 
+	e.Closeness.TestInTrain = 1
+	says(t, findings(e), "Training rows remembered", "cannot be told", "100% equal a row of the training")
+	e.Closeness.TestInTrain = 0.1
 	e.Closeness.MembershipAUROC = 0.7
 	e.Utility = e.Utility[1:]
 	e.Utility[0].B = &evaluate.Ranking{AUROC: 0.45}

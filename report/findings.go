@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/conclave-dp/conclave/evaluate"
 )
@@ -119,6 +120,14 @@ func told(e *evaluate.Evaluation) *finding {
 // second look.
 const nearGuessing = 0.05
 
+// chanceCopies is by how much the share of copies of training rows may be above
+// that of test rows before the page asks for a second look: three standard
+// deviations of the difference of two counts, and no more than 0.01.
+func chanceCopies(e *evaluate.Evaluation) float64 {
+	c := e.Closeness
+	return math.Min(0.01, 3*math.Sqrt((c.CopiesTrain+c.CopiesTest)/math.Max(1, float64(e.Rows.Synthetic))))
+}
+
 func remembered(e *evaluate.Evaluation) *finding {
 	c := e.Closeness
 	if c == nil {
@@ -130,7 +139,7 @@ func remembered(e *evaluate.Evaluation) *finding {
 		f.Value = "cannot be told"
 		f.Says = fmt.Sprintf("Of the test rows %s equal a row of the training. Synthetic rows that were remembered are then as close to both, and would not show.", percent(c.TestInTrain))
 	}
-	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing || c.CopiesTrain > c.CopiesTest+0.01 {
+	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing || c.CopiesTrain-c.CopiesTest > chanceCopies(e) {
 		f.Value = "look closer"
 		f.Says = "Synthetic rows are closer to the rows of the training than to rows that took no part in it. See the figures on closeness below."
 	}

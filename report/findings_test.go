@@ -39,6 +39,11 @@ func TestFindings(t *testing.T) {
 	e.Closeness.TestInTrain = 1
 	says(t, findings(e), "Training rows remembered", "cannot be told", "100% equal a row of the training")
 	e.Closeness.TestInTrain = 0.1
+	// 54 copies of training rows among 6,000, and none of test rows.
+	e.Closeness.CopiesTrain, e.Closeness.CopiesTest = 0.009, 0
+	says(t, findings(e), "Training rows remembered", "look closer")
+	e.Closeness.CopiesTrain, e.Closeness.CopiesTest = 0.009, 0.008
+	says(t, findings(e), "Training rows remembered", "no sign")
 	e.Closeness.MembershipAUROC = 0.7
 	e.Utility = e.Utility[1:]
 	e.Utility[0].B = &evaluate.Ranking{AUROC: 0.45}

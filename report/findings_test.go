@@ -87,3 +87,14 @@ func TestUtilityTableStaysInItsStrip(t *testing.T) {
 		}
 	}
 }
+
+// The largest pMSE is c(1-c) with c the share of synthetic rows.
+func TestPropensitySaysTheMostThatItCanBe(t *testing.T) {
+	e := evaluation()
+	for ratio, most := range map[float64]string{2: "is 0.25)", 5: "is 0.16)", 0: "near 0 and"} {
+		e.Propensity.RatioOfEqual = ratio
+		if says := propensity(e).Says; !strings.Contains(says, most) {
+			t.Errorf("with a ratio of equal rows of %v it says %q", ratio, says)
+		}
+	}
+}

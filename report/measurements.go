@@ -50,8 +50,12 @@ func propensity(e *evaluate.Evaluation) *table {
 	if e.Propensity == nil {
 		return nil
 	}
+	most := ""
+	if share := 1 - 1/e.Propensity.RatioOfEqual; share > 0 && share < 1 { // of synthetic rows
+		most = fmt.Sprintf(" (the most it can be with these numbers of rows is %s)", figure(share*(1-share)))
+	}
 	return &table{Name: "Told apart from real rows", Words: 1, Head: []string{"", "figure"},
-		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0 (the most it can be is 0.25) and a ratio near that of further rows of the same source. Bad is a large ratio: something about the rows gives them away, and with many rows little is enough.",
+		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0" + most + " and a ratio near that of further rows of the same source. Bad is a large ratio: something about the rows gives them away, and with many rows little is enough.",
 		Rows: [][]string{{"pMSE", figure(e.Propensity.PMSE)}, {"pMSE ratio", figure(e.Propensity.Ratio)}, {"ratio of further rows of the same source", figure(e.Propensity.RatioOfEqual)}}}
 }
 

@@ -153,11 +153,13 @@ func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 			value *float64
 		}{{"propensity score pMSE (0 cannot be told apart)", &p.PMSE}, {fmt.Sprintf("its ratio to Snoke's expectation (%.2g for rows of the same distribution)", p.RatioOfEqual), &p.Ratio}}...)
 	}
-	for i, x := range figures {
+	first := true
+	for _, x := range figures {
 		if x.value != nil {
-			if i == 0 {
+			if first {
 				fmt.Fprintln(w)
 			}
+			first = false
 			fmt.Fprintf(w, "%s\t%.4g\n", x.name, *x.value)
 		}
 	}
@@ -180,7 +182,7 @@ func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 	if len(e.Regression) > 0 {
 		section("linear regression of\tRMSE after real rows\tafter synthetic rows\tmean squared difference of coefficients")
 		for _, r := range e.Regression {
-			fmt.Fprintf(w, "%s\t%s\t%.4g\t%s\n", r.Column, number(r.RMSEReal), r.RMSESynthetic, number(r.BetaMSE))
+			fmt.Fprintf(w, "%s\t%s\t%.4g\t%s\n", r.Column, anySize(r.RMSEReal), r.RMSESynthetic, anySize(r.BetaMSE))
 		}
 	}
 	if i := e.Images; i != nil {
@@ -220,6 +222,14 @@ func number(v *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.3f", *v)
+}
+
+// anySize writes a number of any size, which three decimals may show as 0.
+func anySize(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", *v)
 }
 
 // pairSummary is the mean of the pairs that have a score, and the worst of them.

@@ -101,6 +101,9 @@ func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (
 }
 
 func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Schema) (*evaluate.Evaluation, error) {
+	if e.models != "" || e.coin != "" {
+		return nil, errors.New("--models and --coin-flips are for tables, and the schema is of images; leave them out")
+	}
 	var read [3]*partition.Images
 	for i, list := range []string{e.synthetic, e.real, e.train} {
 		if list == "" {

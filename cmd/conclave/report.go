@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,6 +28,9 @@ func makeReport(ctx context.Context, args []string) error {
 		return misuse(f, "--train and --coin-flips: name real rows to test on with --test too")
 	}
 	result, err := run.MakeReport(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted; start the report again")
+	}
 	if err != nil {
 		return err
 	}

@@ -83,9 +83,32 @@ func TestCompareClosenessIsTheSameOnOneProcessor(t *testing.T) {
 	if err != nil || len(notes) != 4 {
 		t.Fatal(notes, err)
 	}
+	if !slices.Contains(notes, "closeness: membership was tried for 250 training and 250 test rows among 700 synthetic ones, drawn at random") {
+		t.Errorf("notes %q", notes)
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	if one, _, err := CompareCloseness(train, test, synthetic, nil, o); err != nil || *one != *many {
 		t.Errorf("%+v on one processor, %+v on several; %v", one, many, err)
+	}
+}
+
+// An empty cell is as far from a small number as from a large one, and -0 is 0.
+func TestCompareClosenessOfEmptyCellsAndZeros(t *testing.T) {
+	s := schemaOf(t, pairSchema)
+	train, test := tableOf(t, s, []float64{0, 0, 0, 0}), tableOf(t, s, []float64{100, 0, 0, 0})
+	c, _, err := CompareCloseness(train, test, tableOf(t, s, []float64{math.NaN(), 0, 0, 0}), nil, ClosenessOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.DistanceTrain != 0.25 || c.DistanceTest != 0.25 {
+		t.Errorf("an empty cell is %v and %v away, want 0.25", c.DistanceTrain, c.DistanceTest)
+	}
+	c, _, err = CompareCloseness(train, test, tableOf(t, s, []float64{math.Copysign(0, -1), 0, 0, 0}), nil, ClosenessOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.CopiesTrain != 1 || c.DistanceTrain != 0 {
+		t.Errorf("-0 is no copy of 0: %+v", *c)
 	}
 }
 

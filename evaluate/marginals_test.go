@@ -105,3 +105,18 @@ func TestBins(t *testing.T) {
 		t.Errorf("of a constant: bin %d", got)
 	}
 }
+
+// The mean is over the sets that were drawn, not over all there are.
+func TestCompareMarginalsOfASampleOfSets(t *testing.T) {
+	s := schemaOf(t, pairSchema)
+	real, synthetic := tableOf(t, s, []float64{0, -10, 0, 0}), tableOf(t, s, []float64{100, 10, 1, 1})
+	marginals, _, err := CompareMarginals(real, synthetic, nil, MarginalOptions{Sets: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range marginals {
+		if m.Sets != 2 || m.Mean != 1 || m.Worst != 1 {
+			t.Errorf("tables without a common value: %+v", m)
+		}
+	}
+}

@@ -170,3 +170,15 @@ func TestPropensityOfEqualDistributions(t *testing.T) {
 		}
 	}
 }
+
+func TestPropensityStatesTheRatioOfEqualDistributions(t *testing.T) {
+	s := schemaOf(t, flagSchema)
+	one, other := []float64{0, 0}, []float64{1, 1}
+	p, _, err := ComparePropensity(tableOf(t, s, one, other), tableOf(t, s, one, one, other, other, one, other), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.RatioOfEqual != 4 { // of synthetic rows there are three quarters
+		t.Errorf("ratio %v, want 4", p.RatioOfEqual)
+	}
+}

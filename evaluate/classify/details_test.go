@@ -1,0 +1,56 @@
+package classify
+
+import "testing"
+
+func TestForestTriesTheRootOfTheColumns(t *testing.T) {
+	for columns, want := range map[int]int{1: 1, 3: 1, 16: 4, 100: 10} {
+		if got := NewRandomForest(BaggingOptions{}).tried(columns); got != want {
+			t.Errorf("%d of %d columns are tried, want %d", got, columns, want)
+		}
+	}
+}
+
+// Of 16 columns all but one are constant, and four are tried at a node: more have
+// to be until one divides the rows.
+func TestForestGoesOnWhereTheColumnsTriedAreConstant(t *testing.T) {
+	r := Rows{X: Matrix{Rows: 40, Cols: 16, Data: make([]float64, 40*16)}}
+	for i := range 40 {
+		r.X.Data[i*16+11] = float64(i % 2)
+		r.Positive = append(r.Positive, i%2 == 1)
+	}
+	forest := NewRandomForest(BaggingOptions{})
+	if err := forest.Fit(r); err != nil {
+		t.Fatal(err)
+	}
+	for k, tree := range forest.trees {
+		if len(tree) != 3 {
+			t.Errorf("tree %d has %d nodes, want 3", k, len(tree))
+		}
+	}
+}
+
+func TestBoostingTakesTheFirstOfEqualColumns(t *testing.T) {
+	r := Rows{X: Matrix{Rows: 200, Cols: 3}}
+	for i := range 200 {
+		v := float64(i * 37 % 200)
+		r.X.Data = append(r.X.Data, 1, v, v)
+		r.Positive = append(r.Positive, v+float64(i%7)*20 > 150)
+	}
+	model := NewBoosting(BoostingOptions{})
+	if err := model.Fit(r); err != nil {
+		t.Fatal(err)
+	}
+	if got := model.Importances(); got[0] != 0 || got[1] != 1 || got[2] != 0 {
+		t.Errorf("importances %v", got)
+	}
+}
+
+func TestAdaBoostEndsWhereATreeMakesNoMistake(t *testing.T) {
+	model := NewAdaBoost(50)
+	if err := model.Fit(Rows{X: Matrix{Rows: 4, Cols: 1, Data: []float64{1, 2, 3, 4}}, Positive: []bool{false, false, true, true}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(model.trees) != 1 {
+		t.Errorf("%d trees, want 1", len(model.trees))
+	}
+}

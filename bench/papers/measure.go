@@ -127,7 +127,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 		return nil, err
 	}
 	rows.Real = summary([]evaluate.Ranking{real})
-	o.Watch(fmt.Sprintf("%s: real rows %.4f", s.Data, real.AUROC))
+	o.Watch(fmt.Sprintf("NOT PRIVATE: %s: real rows %.4f", s.Data, real.AUROC))
 	for _, coin := range []bool{false, true} {
 		var all []evaluate.Ranking
 		for seed := 1; seed <= o.Seeds; seed++ {
@@ -143,7 +143,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 				return nil, fmt.Errorf("seed %d: %w", seed, err)
 			}
 			all = append(all, one)
-			o.Watch(fmt.Sprintf("%s: seed %d, coin flips %v: %.4f", s.Data, seed, coin, one.AUROC))
+			o.Watch(fmt.Sprintf("NOT PRIVATE: %s: seed %d, coin flips %v: %.4f", s.Data, seed, coin, one.AUROC))
 		}
 		if coin {
 			rows.CoinFlips = summary(all)

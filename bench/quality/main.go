@@ -16,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -26,6 +27,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/conclave-dp/conclave/evaluate"
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/local"
 	"github.com/conclave-dp/conclave/run"
@@ -42,6 +44,7 @@ func main() {
 
 // figure is one row of the table: an AUROC over the seeds.
 type figure struct {
+	Privacy    string    `json:"privacy"` // NOT PRIVATE
 	Epsilon    float64   `json:"epsilon"`
 	Votes      string    `json:"votes"`
 	Classifier string    `json:"classifier"`
@@ -99,7 +102,7 @@ func measure(ctx context.Context, args []string) error {
 		e.SetIndent("", "  ")
 		return e.Encode(figures)
 	}
-	return table(figures)
+	return table(os.Stdout, figures)
 }
 
 // repeat runs one epsilon with all seeds and returns a figure for each
@@ -132,10 +135,10 @@ func repeat(ctx context.Context, path, dir string, epsilon float64, seeds int, c
 		if err := os.RemoveAll(out); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(os.Stderr, "epsilon %v, seed %d, %s:", epsilon, seed, name)
+		fmt.Fprintf(os.Stderr, "epsilon %v, seed %d, %s, NOT PRIVATE:", epsilon, seed, name)
 		for i, u := range result.Utility {
 			if len(figures) <= i {
-				figures = append(figures, &figure{Epsilon: epsilon, Votes: name, Classifier: u.Classifier, Real: u.RealAUROC})
+				figures = append(figures, &figure{Privacy: evaluate.NotPrivate, Epsilon: epsilon, Votes: name, Classifier: u.Classifier, Real: u.RealAUROC})
 			}
 			figures[i].AUROC = append(figures[i].AUROC, u.SyntheticAUROC)
 			fmt.Fprintf(os.Stderr, " %s %.3f", u.Classifier, u.SyntheticAUROC)
@@ -150,8 +153,9 @@ func repeat(ctx context.Context, path, dir string, epsilon float64, seeds int, c
 	return figures, nil
 }
 
-func table(figures []*figure) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+func table(out io.Writer, figures []*figure) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, evaluate.NotPrivate)
 	fmt.Fprintln(w, "epsilon\tclassifier\tvotes\tAUROC mean\tspread\tseeds\treal rows")
 	for _, x := range figures {
 		ceiling := "-"

@@ -60,21 +60,6 @@ def scores(model, x):
     raise ValueError(f"{model} gives no scores")
 
 
-def in_bins(x, test, limit=256):
-    """Numbers replaced by the bins of equal weight that evaluate/classify sorts them into."""
-    bins, test_bins = np.empty_like(x), np.empty_like(test)
-    for j in range(x.shape[1]):
-        values, counts = np.unique(x[:, j], return_counts=True)
-        ends = np.arange(len(values) - 1)
-        if len(values) > limit:
-            ranks = np.arange(1, limit) * len(x)
-            ends = np.unique(np.searchsorted(np.cumsum(counts) * limit, ranks, side="right"))
-            ends = ends[ends < len(values) - 1]
-        cuts = (values[ends] + values[ends + 1]) / 2
-        bins[:, j], test_bins[:, j] = np.searchsorted(cuts, x[:, j]), np.searchsorted(cuts, test[:, j])
-    return bins, test_bins
-
-
 def read(path):
     numbers = np.fromfile(path, "<f4")
     columns = int(numbers[0])
@@ -88,19 +73,14 @@ def rank(folder, name):
     test, truth = read(os.path.join(folder, name + "-test"))
     figures = {}
     seeds = 5 if len(y) < 10000 else 3
-    kinds = [(kind, random, False) for kind, (_, random) in models(len(y), 0).items()]
-    # Its exact splits single out rows of a rare class; in bins they cannot.
-    kinds.append(("first-order gradient boosting", False, True))
-    for kind, random, binned in kinds:
+    for kind, (_, random) in models(len(y), 0).items():
         start, pairs = time.perf_counter(), []
-        fitted, tested = in_bins(x, test) if binned else (x, test)
         for seed in range(seeds if random else 1):
-            model = models(len(y), seed)[kind][0].fit(fitted, y)
-            s = scores(model, tested)
+            model = models(len(y), seed)[kind][0].fit(x, y)
+            s = scores(model, test)
             pairs.append((roc_auc_score(truth, s), average_precision_score(truth, s)))
         seconds = (time.perf_counter() - start) / len(pairs)
         auroc, precision = np.mean(pairs, axis=0)
-        kind += " in 256 bins" if binned else ""
         figures[kind] = {"auroc": round(auroc, 5), "average_precision": round(precision, 5)}
         spread = np.ptp([a for a, _ in pairs])
         print(f"{name}: {kind}: {auroc:.4f} (spread {spread:.4f}), {seconds:.1f} s", file=sys.stderr)

@@ -39,7 +39,7 @@ func (a *AdaBoost) Fit(r Rows) error {
 	for i, w := range t.weight {
 		weight[i] = w / t.total
 	}
-	g := newDepthfirst(binned(t, mostBins), t.label, weight)
+	g := newDepthfirst(binned(t, usualBins), t.label, weight)
 	g.depth = 1
 	for range a.stumps {
 		stump := g.grow(allRows(t.x.Rows))

@@ -66,7 +66,7 @@ func (b *bagged) Fit(r Rows) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", b.name, err)
 	}
-	data := binned(t, mostBins)
+	data := binned(t, usualBins)
 	scale := math.Max(1, float64(t.x.Rows)/t.total)
 	b.columns = t.x.Cols
 	b.trees, b.gains = make([]tree, b.options.Trees), make([][]float64, b.options.Trees)

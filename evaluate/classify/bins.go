@@ -2,14 +2,18 @@ package classify
 
 import "slices"
 
-// mostBins is how many bins of a column a cell can tell apart.
-const mostBins = 256
+// Bins of a column: usualBins are quick and enough for nearly everything; mostBins,
+// which is what a cell can tell apart, hold each value of most columns by itself.
+const (
+	usualBins = 256
+	mostBins  = 1 << 16
+)
 
 // bins is a table whose numbers were replaced by the index of the interval
 // they fall in: column j of row i is cells[j][i].
 type bins struct {
 	rows  int
-	cells [][]uint8
+	cells [][]uint16
 	cuts  [][]float64 // per column, ascending; bin k holds cuts[k-1] < v <= cuts[k]
 	// The smallest and the largest value of each bin of a column.
 	low, high [][]float64
@@ -20,7 +24,7 @@ type bins struct {
 func binned(t training, limit int) bins {
 	x := t.x
 	b := bins{
-		rows: x.Rows, cells: make([][]uint8, x.Cols), cuts: make([][]float64, x.Cols),
+		rows: x.Rows, cells: make([][]uint16, x.Cols), cuts: make([][]float64, x.Cols),
 		low: make([][]float64, x.Cols), high: make([][]float64, x.Cols),
 	}
 	parallel(x.Cols, func() func(j int) {
@@ -32,10 +36,10 @@ func binned(t training, limit int) bins {
 			values, mass := distinct(column, t)
 			ends := binEnds(values, mass, limit)
 			b.cuts[j], b.low[j], b.high[j] = intervals(values, ends)
-			b.cells[j] = make([]uint8, x.Rows)
+			b.cells[j] = make([]uint16, x.Rows)
 			for i := range x.Rows {
 				k, _ := slices.BinarySearch(b.cuts[j], x.Data[i*x.Cols+j])
-				b.cells[j][i] = uint8(k)
+				b.cells[j][i] = uint16(k)
 			}
 		}
 	})

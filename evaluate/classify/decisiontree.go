@@ -34,7 +34,7 @@ func (d *DecisionTree) Fit(r Rows) error {
 	if err != nil {
 		return fmt.Errorf("decision tree: %w", err)
 	}
-	g := newDepthfirst(binned(t, mostBins), t.label, t.weight)
+	g := newDepthfirst(binned(t, usualBins), t.label, t.weight)
 	g.depth = d.options.Depth
 	d.tree = g.grow(allRows(t.x.Rows))
 	d.columns, d.gains = t.x.Cols, g.gains

@@ -1,6 +1,9 @@
 package classify
 
-import "math/rand/v2"
+import (
+	"math"
+	"math/rand/v2"
+)
 
 // depthfirst grows trees of any depth on weighted rows, each split the one that
 // most lowers the squared loss (for labels: the Gini impurity). Nodes are split
@@ -24,14 +27,17 @@ type depthfirst struct {
 	spare   []int32
 	nodeSum []float64 // weight times target of the rows in work, in their order
 	nodeW   []float64
-	cells   [mostBins]sums
+	cells   []sums // of the bins of the column in work
 }
 
 func newDepthfirst(data bins, target, weight []float64) *depthfirst {
 	g := &depthfirst{data: data, target: target, weight: weight, gains: make([]float64, len(data.cells))}
-	for j := range data.cells {
+	most := 0
+	for j, cuts := range data.cuts {
 		g.columns = append(g.columns, j)
+		most = max(most, len(cuts)+1)
 	}
+	g.cells = make([]sums, most)
 	g.spare = make([]int32, data.rows)
 	g.nodeSum, g.nodeW = make([]float64, data.rows), make([]float64, data.rows)
 	return g
@@ -156,8 +162,8 @@ func (g *depthfirst) try(j int, rows []int32, total sums, r rules, best *split) 
 }
 
 // cut lies halfway between the values on both sides of the split.
-func (g *depthfirst) cut(s split, column []uint8, above []int32) float64 {
-	next := mostBins
+func (g *depthfirst) cut(s split, column []uint16, above []int32) float64 {
+	next := math.MaxInt
 	for _, i := range above {
 		next = min(next, int(column[i]))
 	}

@@ -157,7 +157,7 @@ func (g *leafwise) divide(parent openLeaf) (left, right openLeaf) {
 
 // divideRows puts the rows up to the bin before the others, each in their order,
 // and gives their number.
-func divideRows(rows, spare []int32, column []uint8, bin int) int {
+func divideRows(rows, spare []int32, column []uint16, bin int) int {
 	lows, highs := 0, 0
 	for _, i := range rows {
 		if int(column[i]) <= bin {

@@ -234,7 +234,9 @@ func (d *csvDecoder) readRows() error {
 				extra := &d.table.extra[at-len(columns)]
 				column = extra.Name
 				var v float64
-				v, fault = parseNumber(text)
+				if v, fault = parseNumber(text); fault != nil {
+					fault.mend = "give every row a finite number in this column" // the schema does not know it
+				}
 				extra.Values = append(extra.Values, v)
 			case at == d.schema.unit:
 				column = columns[at].Name

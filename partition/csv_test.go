@@ -363,6 +363,12 @@ func TestExtraColumnsAndNoUnits(t *testing.T) {
 	if diff := cmp.Diff([]float64{2, 1}, got.Subset([]int{2, 0}).Extra("weight")); diff != "" {
 		t.Errorf("weights of a subset: %s", diff)
 	}
+	for _, cell := range []string{"", "NaN", "-inf", " 1", "one"} {
+		_, err := DecodeCSV(s, strings.NewReader(strings.Replace(text, ",0,1\n", ",0,"+cell+"\n", 1)), "t.csv", o)
+		if err == nil || !strings.Contains(err.Error(), `column "weight"`) || !strings.Contains(err.Error(), "give every row a finite number") || strings.Contains(err.Error(), "schema") {
+			t.Errorf("weight %q: %v", cell, err)
+		}
+	}
 	o.From, o.To = 0, 0.5
 	first, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
 	if err != nil {

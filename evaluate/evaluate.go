@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/conclave-dp/conclave/evaluate/classify"
@@ -70,9 +69,6 @@ func (in Input) check() error {
 				return fmt.Errorf("%s rows: %w", side.name, err)
 			}
 		}
-	}
-	if in.Synthetic == nil || in.Test == nil {
-		return errors.New("synthetic and test rows are needed")
 	}
 	return nil
 }

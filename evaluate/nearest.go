@@ -1,12 +1,13 @@
 package evaluate
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -57,15 +58,7 @@ func (s *space) sort(points []float64) {
 		}
 	}
 	order := count(d)
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case apart[a] > apart[b]:
-			return -1
-		case apart[a] < apart[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(apart[b], apart[a]) })
 	s.columns = pick(s.columns, order)
 	row := make([]float64, d)
 	for i := range n {
@@ -86,22 +79,17 @@ func (s *space) closest(queries, points []float64) []float64 {
 	d := len(s.columns)
 	out := make([]float64, len(queries)/d)
 	const chunk = 32
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), (len(out)+chunk-1)/chunk) {
-		group.Go(func() {
-			for {
-				first := int(next.Add(chunk)) - chunk
-				if first >= len(out) {
-					return
-				}
-				for i := first; i < min(first+chunk, len(out)); i++ {
-					out[i] = math.Round(nearest(queries[i*d:(i+1)*d], points)/float64(d)/grain) * grain
-				}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for first := 0; first < len(out); first += chunk {
+		group.Go(func() error {
+			for i := first; i < min(first+chunk, len(out)); i++ {
+				out[i] = math.Round(nearest(queries[i*d:(i+1)*d], points)/float64(d)/grain) * grain
 			}
+			return nil
 		})
 	}
-	group.Wait()
+	_ = group.Wait() // no chunk fails
 	return out
 }
 

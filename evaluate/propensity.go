@@ -16,7 +16,7 @@ const mostFeatures = 600
 // its propensity scores and the ratio of that to its expectation for a right
 // synthesis, (k-1)(1-c)^2 c/N (Snoke et al. 2018; see measure.ExpectedPMSE): k counts
 // the parameters that do not depend on each other, N the rows and c the share of
-// synthetic ones, which notes state. The regression has no penalty but one of
+// synthetic ones. The regression has no penalty but one of
 // 1e-8 of a feature's spread.
 //
 // That expectation takes the real rows as those the synthesis was fitted to. For

@@ -48,11 +48,10 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 		s.coin = label(encoder, in.CoinFlips)
 	}
 	s.learnC, s.examC = divide(s.synthetic)
-	names := in.Models
-	e.Utility = make([]ModelUtility, len(names))
+	e.Utility = make([]ModelUtility, len(in.Models))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, name := range names {
+	for i, name := range in.Models {
 		u := &e.Utility[i]
 		u.Model = name
 		for _, part := range []struct {

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -35,9 +36,10 @@ var ErrNoClasses = errors.New("the schema names no label with a positive class")
 //
 // It fails with ErrNoClasses when the label is missing, a number, or one of
 // many classes none of which the schema calls positive; with ErrOneClass when
-// either table holds one class only (the message says which); and when the
-// tables' schemas have different columns.
-func TrainTest(train, test *partition.Table, models ...classify.Classifier) ([]Utility, error) {
+// either table holds one class only (the message says which); when the
+// tables' schemas have different columns; and when ctx ends, which it asks before
+// each model.
+func TrainTest(ctx context.Context, train, test *partition.Table, models ...classify.Classifier) ([]Utility, error) {
 	if len(models) == 0 {
 		models = classify.Models()
 	}
@@ -61,6 +63,9 @@ func TrainTest(train, test *partition.Table, models ...classify.Classifier) ([]U
 	}
 	results := make([]Utility, 0, len(models))
 	for _, model := range models {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		r, err := trainTest(model, learn, exam)
 		if err != nil {
 			return nil, err

@@ -75,7 +75,7 @@ func TestTrainTestReachesTheKnownCeilings(t *testing.T) {
 	} {
 		t.Run(c.data, func(t *testing.T) {
 			train, test := shared(t, c.data)
-			rows, err := TrainTest(train, test)
+			rows, err := TrainTest(t.Context(), train, test)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestTrainTestUsesTheModelsGiven(t *testing.T) {
 		rows = append(rows, []float64{20 + 50*label, math.NaN(), float64(i % 3), label})
 	}
 	table := tableOf(t, s, rows...)
-	got, err := TrainTest(table, table, classify.NewLogistic(1))
+	got, err := TrainTest(t.Context(), table, table, classify.NewLogistic(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestTrainTestRefuses(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := TrainTest(c.train, c.test)
+			_, err := TrainTest(t.Context(), c.train, c.test)
 			if err == nil || !strings.Contains(err.Error(), c.says) || (c.is != nil && !errors.Is(err, c.is)) {
 				t.Errorf("%v; want an error saying %q", err, c.says)
 			}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -136,15 +137,7 @@ func categoryBars(column *partition.Column, synthetic, real []float64) []Bar {
 	if len(bars) <= shownCategory+1 {
 		return bars
 	}
-	slices.SortStableFunc(bars, func(a, b Bar) int {
-		switch {
-		case a.Synthetic > b.Synthetic:
-			return -1
-		case a.Synthetic < b.Synthetic:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(bars, func(a, b Bar) int { return cmp.Compare(b.Synthetic, a.Synthetic) })
 	rest := Bar{Rest: true, Label: fmt.Sprintf("%d others", len(bars)-shownCategory)}
 	for _, b := range bars[shownCategory:] {
 		rest.Synthetic += b.Synthetic

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -170,15 +171,7 @@ func (c *Correlations) strongest(n int) []int {
 			}
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case largest[a] > largest[b]:
-			return -1
-		case largest[a] < largest[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(largest[b], largest[a]) })
 	chosen := order[:min(n, len(order))]
 	slices.Sort(chosen)
 	return chosen

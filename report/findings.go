@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/conclave-dp/conclave/evaluate"
 )
@@ -65,47 +66,50 @@ func averaged(models int) string {
 }
 
 func alike(e *evaluate.Evaluation) *finding {
-	sum, n, worst, name := 0.0, 0, 2.0, ""
+	var list similarities
 	for _, c := range e.Columns {
-		if c.Score == nil {
-			continue
-		}
-		sum, n = sum+*c.Score, n+1
-		if *c.Score < worst {
-			worst, name = *c.Score, c.Column
-		}
+		list.add(c.Score, c.Column)
 	}
-	if n == 0 {
-		return nil
-	}
-	f := &finding{Name: "Single columns", Value: percent(sum / float64(n))}
-	f.Says = "How much a column is distributed like the real one, on average; 100% is the same."
-	if n > 1 {
-		f.Says += fmt.Sprintf(" The least alike is %s, with %s.", shorten(name, longestName), percent(worst))
-	}
-	return f
+	return list.finding("Single columns", "How much a column is distributed like the real one, on average; 100% is the same.")
 }
 
 func together(e *evaluate.Evaluation) *finding {
-	sum, n, worst, name := 0.0, 0, 2.0, ""
+	var list similarities
 	for _, p := range e.Pairs {
-		if p.Score == nil {
-			continue
-		}
-		sum, n = sum+*p.Score, n+1
-		if *p.Score < worst {
-			worst, name = *p.Score, shorten(p.Columns[0], longestName)+" with "+shorten(p.Columns[1], longestName)
-		}
+		list.add(p.Score, p.Columns[0], p.Columns[1])
 	}
-	if n == 0 {
+	return list.finding("Pairs of columns", "How much two columns go together as in the real rows, on average over pairs; 100% is the same.")
+}
+
+// similarities are the mean and the worst of scores, of which some are not known.
+type similarities struct {
+	sum, worst float64
+	of         []string // columns, of the worst
+	n          int
+}
+
+func (s *similarities) add(score *float64, of ...string) {
+	if score == nil {
+		return
+	}
+	if s.n == 0 || *score < s.worst {
+		s.worst, s.of = *score, of
+	}
+	s.sum, s.n = s.sum+*score, s.n+1
+}
+
+func (s *similarities) finding(name, says string) *finding {
+	if s.n == 0 {
 		return nil
 	}
-	f := &finding{Name: "Pairs of columns", Value: percent(sum / float64(n))}
-	f.Says = "How much two columns go together as in the real rows, on average over pairs; 100% is the same."
-	if n > 1 {
-		f.Says += fmt.Sprintf(" The least alike is %s, with %s.", name, percent(worst))
+	if s.n > 1 {
+		names := make([]string, len(s.of))
+		for i, column := range s.of {
+			names[i] = shorten(column, longestName)
+		}
+		says += fmt.Sprintf(" The least alike is %s, with %s.", strings.Join(names, " with "), percent(s.worst))
 	}
-	return f
+	return &finding{Name: name, Value: percent(s.sum / float64(s.n)), Says: says}
 }
 
 func told(e *evaluate.Evaluation) *finding {

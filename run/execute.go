@@ -93,7 +93,7 @@ func Prepare(s *Spec) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	real, err := loadReal(s, schema)
+	real, err := loadReal(s.Evaluate, schema)
 	if err != nil {
 		return nil, err
 	}

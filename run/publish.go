@@ -27,15 +27,15 @@ type realTables struct {
 
 // loadReal reads the real tables before anything is spent, so that a mistake
 // in their paths costs nothing.
-func loadReal(s *Spec, schema *partition.Schema) (realTables, error) {
-	r := realTables{models: s.Evaluate.modelNames()}
+func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
+	r := realTables{models: e.modelNames()}
 	for _, f := range []struct {
 		path    string
 		into    **partition.Table
 		options partition.ReadOptions
 	}{
-		{s.Evaluate.Test, &r.test, partition.ReadOptions{}}, {s.Evaluate.Train, &r.train, partition.ReadOptions{}},
-		{s.Evaluate.CoinFlips, &r.coinFlips, partition.ReadOptions{IgnoreUnit: true}},
+		{e.Test, &r.test, partition.ReadOptions{}}, {e.Train, &r.train, partition.ReadOptions{}},
+		{e.CoinFlips, &r.coinFlips, partition.ReadOptions{IgnoreUnit: true}},
 	} {
 		if f.path == "" {
 			continue

@@ -61,7 +61,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := loadReal(&Spec{Evaluate: Evaluate{Test: o.Test, Train: o.Train, CoinFlips: o.CoinFlips, Models: []string{"all"}}}, f.synthetic.Schema())
+	real, err := loadReal(Evaluate{Test: o.Test, Train: o.Train, CoinFlips: o.CoinFlips, Models: []string{"all"}}, f.synthetic.Schema())
 	if err != nil {
 		return nil, err
 	}

@@ -181,18 +181,14 @@ func (t Table) generate(ctx context.Context, s Set, folder, path string, schema 
 
 // average is that of all twelve classifiers.
 func average(ctx context.Context, train, test *partition.Table) (evaluate.Ranking, error) {
+	all, err := evaluate.TrainTest(ctx, train, test, classify.All()...)
+	if err != nil {
+		return evaluate.Ranking{}, err
+	}
 	var mean evaluate.Ranking
-	models := classify.All()
-	for _, m := range models {
-		if err := ctx.Err(); err != nil {
-			return mean, err
-		}
-		u, err := evaluate.TrainTest(train, test, m)
-		if err != nil {
-			return mean, err
-		}
-		mean.AUROC += u[0].AUROC / float64(len(models))
-		mean.AveragePrecision += u[0].AveragePrecision / float64(len(models))
+	for _, u := range all {
+		mean.AUROC += u.AUROC / float64(len(all))
+		mean.AveragePrecision += u.AveragePrecision / float64(len(all))
 	}
 	return mean, nil
 }

@@ -143,18 +143,16 @@ func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", u.Model, ranking(u.A), ranking(u.B), ranking(u.C), ranking(u.CoinFlips))
 		}
 	}
-	figures := []struct {
+	type figure struct {
 		name  string
 		value *float64
-	}{
+	}
+	figures := []figure{
 		{"synthetic ranking agreement (1 is the same order of models)", e.RankingAgreement},
 		{"agreement on the importance of columns (1 is the same order)", e.ImportanceAgreement},
 	}
 	if p := e.Propensity; p != nil {
-		figures = append(figures, []struct {
-			name  string
-			value *float64
-		}{{"propensity score pMSE (0 cannot be told apart)", &p.PMSE}, {fmt.Sprintf("its ratio to Snoke's expectation (%.2g for rows of the same distribution)", p.RatioOfEqual), &p.Ratio}}...)
+		figures = append(figures, figure{"propensity score pMSE (0 cannot be told apart)", &p.PMSE}, figure{fmt.Sprintf("its ratio to Snoke's expectation (%.2g for rows of the same distribution)", p.RatioOfEqual), &p.Ratio})
 	}
 	first := true
 	for _, x := range figures {

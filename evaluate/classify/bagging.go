@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -32,13 +33,7 @@ func NewBagging(o BaggingOptions) *Bagging {
 }
 
 func (o BaggingOptions) withDefaults(trees int) BaggingOptions {
-	if o.Trees == 0 {
-		o.Trees = trees
-	}
-	if o.Seed == 0 {
-		o.Seed = 1
-	}
-	return o
+	return BaggingOptions{Trees: cmp.Or(o.Trees, trees), Seed: cmp.Or(o.Seed, 1)}
 }
 
 // bagged are trees on bootstrap samples.

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -18,22 +19,10 @@ type BoostingOptions struct {
 }
 
 func (o BoostingOptions) withDefaults() BoostingOptions {
-	setInt := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
+	return BoostingOptions{
+		Trees: cmp.Or(o.Trees, 100), Leaves: cmp.Or(o.Leaves, 8), MinRows: cmp.Or(o.MinRows, 20), Bins: cmp.Or(o.Bins, 255),
+		LearningRate: cmp.Or(o.LearningRate, 0.1), L2: cmp.Or(o.L2, 1),
 	}
-	setInt(&o.Trees, 100)
-	setInt(&o.Leaves, 8)
-	setInt(&o.MinRows, 20)
-	setInt(&o.Bins, 255)
-	if o.LearningRate == 0 {
-		o.LearningRate = 0.1
-	}
-	if o.L2 == 0 {
-		o.L2 = 1
-	}
-	return o
 }
 
 func (o BoostingOptions) check() error {

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -31,16 +32,9 @@ type FirstOrderBoosting struct {
 // NewFirstOrderBoosting returns first-order gradient boosting. Nothing about it is
 // random: there is no subsampling and no early stopping.
 func NewFirstOrderBoosting(o FirstOrderOptions) *FirstOrderBoosting {
-	if o.Trees == 0 {
-		o.Trees = 100
-	}
-	if o.Depth == 0 {
-		o.Depth = 3
-	}
-	if o.LearningRate == 0 {
-		o.LearningRate = 0.1
-	}
-	return &FirstOrderBoosting{options: o}
+	return &FirstOrderBoosting{options: FirstOrderOptions{
+		Trees: cmp.Or(o.Trees, 100), Depth: cmp.Or(o.Depth, 3), LearningRate: cmp.Or(o.LearningRate, 0.1),
+	}}
 }
 
 // Name is "first-order gradient boosting".

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -41,19 +42,9 @@ type MLP struct {
 // NewMLP returns a multi-layer perceptron. Its result depends on nothing but the rows,
 // the seed and the machine's kind of processor.
 func NewMLP(o MLPOptions) *MLP {
-	if o.Hidden == 0 {
-		o.Hidden = 100
-	}
-	if o.Epochs == 0 {
-		o.Epochs = 200
-	}
-	if o.Steps == 0 {
-		o.Steps = 4000
-	}
-	if o.Seed == 0 {
-		o.Seed = 1
-	}
-	return &MLP{options: o}
+	return &MLP{options: MLPOptions{
+		Hidden: cmp.Or(o.Hidden, 100), Epochs: cmp.Or(o.Epochs, 200), Steps: cmp.Or(o.Steps, 4000), Seed: cmp.Or(o.Seed, 1),
+	}}
 }
 
 // Name is "multi-layer perceptron".

@@ -13,7 +13,9 @@ type HeadKind int
 
 // The kinds of output heads.
 const (
-	// SigmoidHead squashes each value to (0, 1), for numbers.
+	// SigmoidHead squashes each value to (0, 1), for numbers. One head of many,
+	// such as the pixels of an image, is a vector operation, many times as fast as
+	// as many heads; its results differ from theirs in the last bits.
 	SigmoidHead HeadKind = iota
 	// BernoulliHead draws 0 or 1 with the logistic probability.
 	BernoulliHead
@@ -85,10 +87,13 @@ func (h *Heads) Forward(dst, raw []float32, n int, rng *rand.Rand) {
 			lo, hi := head.Offset, head.Offset+head.Width
 			switch head.Kind {
 			case SigmoidHead:
-				for j := lo; j < hi; j++ {
-					mean[j] = Sigmoid(row[j])
-					out[j] = mean[j]
+				// Not for one number: what seeds have drawn must stay the same.
+				if head.Width == 1 {
+					mean[lo] = Sigmoid(row[lo])
+				} else {
+					kernel.Sigmoid(mean[lo:hi], row[lo:hi])
 				}
+				copy(out[lo:hi], mean[lo:hi])
 			case BernoulliHead:
 				for j := lo; j < hi; j++ {
 					mean[j] = Sigmoid(row[j])

@@ -70,6 +70,48 @@ func TestHeadsGradientIsThatOfTheExpectation(t *testing.T) {
 	}
 }
 
+// A head of many numbers gives what as many heads do but for the last bits, and
+// single heads what they always gave to the bit.
+func TestWideSigmoidHeadIsManySingleOnes(t *testing.T) {
+	const width, n = 37, 3
+	rng := rand.New(rand.NewPCG(7, 8))
+	heads := []Head{{SigmoidHead, 0, width}, {BernoulliHead, width, 1}}
+	wide, err := NewHeads(heads, width+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads = heads[1:]
+	for j := width - 1; j >= 0; j-- {
+		heads = append([]Head{{SigmoidHead, j, 1}}, heads...)
+	}
+	single, err := NewHeads(heads, width+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := make([]float32, n*(width+1))
+	for i := range raw {
+		raw[i] = float32(20 * rng.NormFloat64())
+	}
+	x, want := make([]float32, len(raw)), make([]float32, len(raw))
+	grad, wantGrad := make([]float32, len(raw)), make([]float32, len(raw))
+	for i := range grad {
+		grad[i] = float32(rng.NormFloat64())
+		wantGrad[i] = grad[i]
+	}
+	wide.Forward(x, raw, n, rand.New(rand.NewPCG(1, 1)))
+	single.Forward(want, raw, n, rand.New(rand.NewPCG(1, 1)))
+	wide.Backward(grad, n)
+	single.Backward(wantGrad, n)
+	for i := range x {
+		if math.Abs(float64(x[i]-want[i])) > 1e-6 || math.Abs(float64(grad[i]-wantGrad[i])) > 1e-6 || wide.Mean()[i] != x[i] && i%(width+1) < width {
+			t.Errorf("output %d of %v is %v with gradient %v, single heads give %v and %v", i, raw[i], x[i], grad[i], want[i], wantGrad[i])
+		}
+		if i%(width+1) < width && want[i] != Sigmoid(raw[i]) {
+			t.Errorf("a single head gives %v for %v, want %v", want[i], raw[i], Sigmoid(raw[i]))
+		}
+	}
+}
+
 func TestNewHeadsRefusesGapsAndOverlaps(t *testing.T) {
 	for name, heads := range map[string][]Head{
 		"gap":     {{SigmoidHead, 1, 1}},

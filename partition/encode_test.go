@@ -314,3 +314,46 @@ func TestMadeUpUnits(t *testing.T) {
 		}
 	}
 }
+
+// Features of images are their pixels in the order of the columns, wherever the
+// label stands; features that are more or other than pixels are no image.
+func TestEncoderImage(t *testing.T) {
+	const (
+		head  = "label: y\nformat: idx\nimage: {height: 2, width: 3, channels: 2}\ncolumns:\n"
+		label = "  - {name: y, kind: categorical, categories: [a, b]}\n"
+		pixel = "  - {name: p, kind: integer, lower: 0, upper: 255, repeat: 12}\n"
+	)
+	for name, columns := range map[string]string{
+		"label first":  label + pixel,
+		"label last":   pixel + label,
+		"label within": strings.Replace(pixel, "12", "5", 1) + label + "  - {name: q, kind: binary, repeat: 7}\n",
+	} {
+		s := mustSchema(t, head+columns)
+		e := NewEncoder(s)
+		if diff := cmp.Diff(&Image{Height: 2, Width: 3, Channels: 2}, e.Image()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		last := -1
+		for i, h := range e.Heads() {
+			if h.Offset != i || h.Width != 1 || h.Column <= last || h.Column == s.LabelColumn() {
+				t.Errorf("%s: pixel %d is %+v", name, i, h)
+			}
+			last = h.Column
+		}
+		e.Image().Height = 7
+		if s.Image.Height != 2 {
+			t.Errorf("%s: the schema's image can be changed", name)
+		}
+	}
+	for name, schema := range map[string]string{
+		"a table":          strings.Replace(head, "format: idx\nimage: {height: 2, width: 3, channels: 2}\n", "", 1) + label + pixel,
+		"nullable pixels":  head + label + strings.Replace(pixel, "repeat", "nullable: true, repeat", 1),
+		"categories":       head + label + "  - {name: p, kind: categorical, categories: [x, z], repeat: 12}\n",
+		"one category":     head + label + "  - {name: p, kind: categorical, categories: [x], repeat: 12}\n",
+		"a number's label": head + "  - {name: y, kind: integer, lower: 0, upper: 9}\n" + pixel,
+	} {
+		if image := NewEncoder(mustSchema(t, schema)).Image(); image != nil {
+			t.Errorf("%s has images of shape %+v", name, *image)
+		}
+	}
+}

@@ -8,14 +8,6 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// GeneratorSpec is the shape of a generator.
-type GeneratorSpec struct {
-	Noise   int `json:"noise"`
-	Hidden  int `json:"hidden"`
-	Layers  int `json:"layers"`
-	Classes int `json:"classes"`
-}
-
 // EmptyNumber is what partition.Encoder writes into the number of an empty
 // cell.
 const EmptyNumber = 0.5
@@ -38,11 +30,29 @@ type Generator struct {
 // NewGenerator builds an untrained generator for the features of e. Its
 // outputs start spread over the public ranges.
 func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Generator, error) {
-	if spec.Noise < 1 || spec.Hidden < 1 || spec.Layers < 1 || spec.Classes < 1 {
-		return nil, fmt.Errorf("pipeline: generator with noise %d, hidden %d, layers %d, classes %d: all must be at least 1", spec.Noise, spec.Hidden, spec.Layers, spec.Classes)
+	if err := spec.Check(e); err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 	g := &Generator{spec: spec, width: e.Width()}
-	var heads []nn.Head
+	for _, h := range e.Heads() {
+		if h.Kind == partition.HeadMissing {
+			g.empties = append(g.empties, [2]int{h.Offset, h.Offset - 1})
+		}
+	}
+	var err error
+	if g.heads, err = nn.NewHeads(heads(e), g.width); err != nil {
+		return nil, err
+	}
+	if g.Net, err = nn.NewNetwork(rng, nn.Vector(spec.Noise+spec.Classes), spec.layers(e)...); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// heads are what makes features of e of a network's outputs.
+func heads(e *partition.Encoder) []nn.Head {
+	var all []nn.Head
+	pixels := e.Image() != nil
 	for _, h := range e.Heads() {
 		kind := nn.SigmoidHead
 		switch h.Kind {
@@ -51,32 +61,15 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 		case partition.HeadCategory:
 			kind = nn.CategoricalHead
 		}
-		if h.Kind == partition.HeadMissing {
-			g.empties = append(g.empties, [2]int{h.Offset, h.Offset - 1})
+		// One head for all pixels takes a fraction of the time of many.
+		if last := len(all) - 1; pixels && last >= 0 && all[last].Kind == kind {
+			all[last].Width += h.Width
+			continue
 		}
-		heads = append(heads, nn.Head{Kind: kind, Offset: h.Offset, Width: h.Width})
+		all = append(all, nn.Head{Kind: kind, Offset: h.Offset, Width: h.Width})
 	}
-	var err error
-	if g.heads, err = nn.NewHeads(heads, g.width); err != nil {
-		return nil, err
-	}
-	var layers []nn.Spec
-	for range spec.Layers {
-		layers = append(layers, nn.Dense{Out: spec.Hidden}, nn.LeakyReLU(leak))
-	}
-	layers = append(layers, nn.Dense{Out: g.width, Init: nn.Init(nn.GlorotUniform).Times(initialSpread)})
-	if g.Net, err = nn.NewNetwork(rng, nn.Vector(spec.Noise+spec.Classes), layers...); err != nil {
-		return nil, err
-	}
-	return g, nil
+	return all
 }
-
-// initialSpread widens the first outputs: with the middle of every range as a
-// start, no query would tell teachers apart.
-const initialSpread = 3
-
-// leak is the slope of the rectifiers below zero.
-const leak = 0.2
 
 // Width returns the number of features of a record.
 func (g *Generator) Width() int { return g.width }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -23,7 +24,32 @@ func testModel(t *testing.T, shares ...float64) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGenerator(partition.NewEncoder(s), GeneratorSpec{Noise: 4, Hidden: 8, Layers: 2, Classes: 2}, rand.New(rand.NewPCG(1, 1)))
+	return modelOf(t, s, GeneratorSpec{Noise: 4, Hidden: 8, Layers: 2, Classes: 2}, shares...)
+}
+
+// imageSchema describes images of two classes; pixel are the fields of a pixel.
+func imageSchema(t testing.TB, height, width, channels int, pixel string) *partition.Schema {
+	t.Helper()
+	s, err := partition.ParseSchema(fmt.Appendf(nil, `
+name: images
+label: label
+format: idx
+image: {height: %d, width: %d, channels: %d}
+columns:
+  - {name: label, kind: categorical, categories: [a, b]}
+  - {name: pixel, %s, repeat: %d}
+`, height, width, channels, pixel, height*width*channels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const bytePixel = "kind: integer, lower: 0, upper: 255"
+
+func modelOf(t testing.TB, s *partition.Schema, spec GeneratorSpec, shares ...float64) *Model {
+	t.Helper()
+	g, err := NewGenerator(partition.NewEncoder(s), spec, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

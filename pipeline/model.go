@@ -120,8 +120,8 @@ func (m *Model) Save(dir string) error {
 }
 
 // transposed returns a copy of a tensor with its two axes, if it has two,
-// exchanged: the file's weights have shape [outputs, inputs], as is usual, the
-// network's [inputs, outputs].
+// exchanged: the file's weights of dense layers have shape [outputs, inputs], as
+// is usual, the network's [inputs, outputs]. Kernels have four axes and stay.
 func transposed(p nn.Param) nn.Param {
 	t := nn.Param{Name: p.Name, Shape: slices.Clone(p.Shape), Value: slices.Clone(p.Value)}
 	if len(p.Shape) == 2 {
@@ -164,11 +164,11 @@ func LoadModel(dir string) (*Model, error) {
 	if schema.SHA256 != j.SchemaSHA256 {
 		return nil, changed(dir, schemaFile)
 	}
-	const limit = 1 << 16 // keeps a damaged file from asking for all memory
-	if s := j.Generator; s.Noise > limit || s.Hidden > limit || s.Layers > 64 || s.Classes > limit {
-		return nil, fmt.Errorf("%s: generator %+v is too large", filepath.Join(dir, modelFile), s)
+	e := partition.NewEncoder(schema)
+	if err := j.Generator.Check(e); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, modelFile), err)
 	}
-	g, err := NewGenerator(partition.NewEncoder(schema), j.Generator, rand.New(rand.NewPCG(0, 0)))
+	g, err := NewGenerator(e, j.Generator, rand.New(rand.NewPCG(0, 0)))
 	if err != nil {
 		return nil, err
 	}

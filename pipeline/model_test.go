@@ -48,6 +48,27 @@ func TestSavedModelDrawsTheSameRows(t *testing.T) {
 	}
 }
 
+// Of a dense generator model.json says what it always said, without a kind.
+func TestDenseModelFileIsAsBefore(t *testing.T) {
+	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, modelFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"generator": {
+    "noise": 4,
+    "hidden": 8,
+    "layers": 2,
+    "classes": 2
+  },`
+	if !strings.Contains(string(raw), want) {
+		t.Errorf("the generator in %s, want %s", raw, want)
+	}
+}
+
 // Another program computes the network from the file as ARCHITECTURE.md says:
 // weights of shape [outputs, inputs], leaky rectifiers between layers.
 func TestWeightsFileIsAsDocumented(t *testing.T) {
@@ -170,6 +191,12 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 		{"not JSON", "model.json", file(modelFile, "{")},
 		{"other format", "format 2", model(2, spec, shares)},
 		{"too large", "too large", model(1, strings.Replace(spec, "8", "900000000", 1), shares)},
+		{"too many layers", "too large", model(1, strings.Replace(spec, `"layers": 2`, `"layers": 900`, 1), shares)},
+		{"too many weights", "too large", model(1, strings.Replace(spec, "8", "65536", 1), shares)},
+		{"a kind by name", "", model(1, strings.Replace(spec, "{", `{"kind": "dense", `, 1), shares)},
+		{"unknown kind", `model.json: a generator of kind "gru" is not known`, model(1, strings.Replace(spec, "{", `{"kind": "gru", `, 1), shares)},
+		{"kind not a word", "kind", model(1, strings.Replace(spec, "{", `{"kind": 1, `, 1), shares)},
+		{"images of a table", "model.json: a generator of kind convolution needs a schema of images", model(1, strings.Replace(spec, "{", `{"kind": "convolution", `, 1), shares)},
 		{"negative", "-4", model(1, strings.Replace(spec, "4", "-4", 1), shares)},
 		{"other shape", "has shape", model(1, strings.Replace(spec, "8", "9", 1), shares)},
 		{"shares above 1", "class shares", model(1, spec, "[0.7, 0.7]")},

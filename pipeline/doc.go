@@ -1,6 +1,6 @@
 // Package pipeline holds what the students of all pipelines share: the
-// questions they may ask, the conditional generator with typed outputs, and
-// the model folder from which more data can be sampled.
+// questions they may ask, the conditional generators of tables and images with
+// typed outputs, and the model folder from which more data can be sampled.
 //
 // The pipelines themselves are its sub-packages; start with
 // [github.com/conclave-dp/conclave/pipeline/pategan]. A pipeline sees releases

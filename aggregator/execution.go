@@ -195,7 +195,7 @@ func (e *execution) mayAnswer(n *node) error {
 func overflows(sum, add []int64) int {
 	const limit = int64(1) << 61 // as package gnmax has it
 	for i, v := range add {
-		if v > limit-sum[i] {
+		if v > limit-sum[i] || v < -limit-sum[i] {
 			return i
 		}
 	}

@@ -40,7 +40,7 @@ func parseQuestion(p *payload, spec *runSpec, allowCoin bool) (question, error) 
 	case *conclavev1.Round_Vote:
 		return newVoteQuestion(q.Vote, spec, allowCoin)
 	case *conclavev1.Round_Sum:
-		return newSumQuestion(q.Sum, spec)
+		return newSumQuestion(q.Sum, spec, allowCoin)
 	}
 	return nil, invalidf("round %d of run %q asks nothing; set vote or sum", p.key.number, p.key.run)
 }

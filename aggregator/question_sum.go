@@ -30,11 +30,29 @@ type classCounts struct {
 	epsilon float64
 }
 
-func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec) (*classCounts, error) {
-	c := q.GetClassCounts()
-	if c == nil {
-		return nil, invalidf("the sum question asks nothing; set class_counts")
+func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec, allowCoin bool) (question, error) {
+	switch statistic := q.GetStatistic().(type) {
+	case *conclavev1.SumQuestion_ClassCounts:
+		return newClassCounts(statistic.ClassCounts, spec)
+	case *conclavev1.SumQuestion_Gradients:
+		return newGradientSum(statistic.Gradients, spec, allowCoin)
 	}
+	return nil, invalidf("the sum question asks nothing; set class_counts or gradients")
+}
+
+// sumOf returns the entries of a node's answer, of the length that was asked.
+func sumOf(answer *conclavev1.WorkRequest, length int) ([]int64, error) {
+	sum := answer.GetSum()
+	if sum == nil {
+		return nil, fmt.Errorf("votes where a sum was asked")
+	}
+	if len(sum.GetValues()) != length {
+		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(sum.GetValues()), length)
+	}
+	return sum.GetValues(), nil
+}
+
+func newClassCounts(c *conclavev1.ClassCounts, spec *runSpec) (*classCounts, error) {
 	if c.GetClasses() == 0 || c.GetClasses() > maxClasses {
 		return nil, invalidf("class_counts.classes is %d; it must be 1 to %d", c.GetClasses(), maxClasses)
 	}
@@ -66,19 +84,16 @@ func (q *classCounts) length() int { return q.classes }
 func (q *classCounts) fits(uint32) error { return nil }
 
 func (q *classCounts) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
-	sum := answer.GetSum()
-	if sum == nil {
-		return nil, fmt.Errorf("votes where a sum was asked")
+	values, err := sumOf(answer, q.classes)
+	if err != nil {
+		return nil, err
 	}
-	if len(sum.GetValues()) != q.classes {
-		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(sum.GetValues()), q.classes)
-	}
-	for i, v := range sum.GetValues() {
+	for i, v := range values {
 		if v < 0 || v > maxSumEntry {
 			return nil, fmt.Errorf("entry %d of the sum is out of range 0 to %d", i, maxSumEntry)
 		}
 	}
-	return sum.GetValues(), nil
+	return values, nil
 }
 
 func (q *classCounts) worst() []privacy.Event {

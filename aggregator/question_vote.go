@@ -21,92 +21,53 @@ const (
 	maxAnswerBytes = maxMessageBytes - 1024
 )
 
-// voteQuestion asks every teacher for one class per query.
+// voteQuestion asks every teacher for one class per query. A query is a record,
+// or a record and a direction of its gradient: each of these is a vote of its own
+// and is charged as one.
 type voteQuestion struct {
+	purposed         string
 	queries, classes int
 	mechanism        gnmax.Mechanism
 	whole            bool
 }
 
 func newVoteQuestion(q *conclavev1.VoteQuestion, spec *runSpec, allowCoin bool) (*voteQuestion, error) {
-	teacher := q.GetTeacher()
-	if err := checkTeacher(teacher); err != nil {
-		return nil, err
+	if spec.mechanism == nil {
+		return nil, refusedf("run %q was opened for sums of gradients; open a run with gnmax, confident-gnmax or lnmax to ask for votes", spec.pb.GetName())
 	}
-	if teacher.GetVote() == conclavev1.TeacherSpec_VOTE_COIN && !(allowCoin && spec.pb.GetCoinVotes()) {
-		return nil, refusedf("coin votes are the baseline of local runs that were opened with coin_votes; ask for relative, calibrated or plain votes")
-	}
-	classes := q.GetAnswerClasses()
-	if classes < 2 || classes > maxAnswerClasses {
-		return nil, invalidf("answer_classes is %d; it must be 2 to %d", classes, maxAnswerClasses)
-	}
-	if classes != 2 && teacher.GetVote() != conclavev1.TeacherSpec_VOTE_COIN {
-		return nil, invalidf("answer_classes is %d; relative, calibrated and plain votes choose between 2", classes)
-	}
-	batch, batchFeatures, err := matrixShape("training", q.GetTraining())
+	records, features, err := checkBatch(q, spec, allowCoin)
 	if err != nil {
 		return nil, err
 	}
-	queries, features, err := matrixShape("queries", q.GetQueries())
-	if err != nil {
-		return nil, err
+	v := &voteQuestion{purposed: "labels", queries: records, classes: int(q.GetAnswerClasses()), mechanism: spec.mechanism, whole: spec.pb.GetMechanism().GetWholeHistogram()}
+	if v.classes < 2 || v.classes > maxAnswerClasses {
+		return nil, invalidf("answer_classes is %d; it must be 2 to %d", v.classes, maxAnswerClasses)
+	}
+	gradient := q.GetTeacher().GetVote() == conclavev1.TeacherSpec_VOTE_GRADIENT
+	switch {
+	case q.GetGradient() != nil:
+		if err := checkProjection(q.GetGradient(), features); err != nil {
+			return nil, err
+		}
+		if !gradient && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN {
+			return nil, invalidf("the round asks for votes on gradients and teacher.vote is %v; use gradient", q.GetTeacher().GetVote())
+		}
+		v.purposed, v.queries = "gradients", records*int(q.GetGradient().GetDirections())
+	case gradient:
+		return nil, invalidf("teacher.vote is gradient and the round names no projection; set gradient")
+	case v.classes != 2 && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN:
+		return nil, invalidf("answer_classes is %d; relative, calibrated and plain votes choose between 2", v.classes)
 	}
 	switch {
-	case queries == 0 || queries > maxQueries:
-		return nil, invalidf("a round asks %d queries; ask 1 to %d", queries, maxQueries)
-	case queries*int(classes) > maxHistogram:
-		return nil, invalidf("%d queries x %d classes are more than %d counts; ask fewer queries in a round", queries, classes, maxHistogram)
-	case batch > 0 && batchFeatures != features:
-		return nil, invalidf("training has %d features and queries have %d; they must be equal", batchFeatures, features)
+	case v.queries > maxQueries:
+		return nil, invalidf("a round asks %d queries; ask 1 to %d", v.queries, maxQueries)
+	case v.queries*v.classes > maxHistogram:
+		return nil, invalidf("%d queries x %d classes are more than %d counts; ask fewer queries in a round", v.queries, v.classes, maxHistogram)
 	}
-	if err := checkClasses("training_classes", q.GetTrainingClasses(), batch, teacher.GetClasses()); err != nil {
-		return nil, err
-	}
-	if err := checkClasses("query_classes", q.GetQueryClasses(), queries, teacher.GetClasses()); err != nil {
-		return nil, err
-	}
-	return &voteQuestion{
-		queries:   queries,
-		classes:   int(classes),
-		mechanism: spec.mechanism,
-		whole:     spec.pb.GetMechanism().GetWholeHistogram(),
-	}, nil
+	return v, nil
 }
 
-// checkTeacher checks what every node would otherwise have to refuse.
-func checkTeacher(t *conclavev1.TeacherSpec) error {
-	switch t.GetModel() {
-	case conclavev1.TeacherSpec_MODEL_LOGISTIC:
-	case conclavev1.TeacherSpec_MODEL_HIDDEN:
-		if t.GetHidden() == 0 {
-			return invalidf("teacher.hidden is 0; a hidden layer needs at least one unit")
-		}
-	default:
-		return invalidf("teacher.model %v is unknown; use logistic or hidden", t.GetModel())
-	}
-	switch t.GetVote() {
-	case conclavev1.TeacherSpec_VOTE_RELATIVE, conclavev1.TeacherSpec_VOTE_PLAIN, conclavev1.TeacherSpec_VOTE_CALIBRATED, conclavev1.TeacherSpec_VOTE_COIN:
-	default:
-		return invalidf("teacher.vote %v is unknown; use relative, calibrated or plain", t.GetVote())
-	}
-	switch t.GetFeatures() {
-	case conclavev1.TeacherSpec_FEATURES_PLAIN, conclavev1.TeacherSpec_FEATURES_STANDARD:
-	default:
-		return invalidf("teacher.features %v is unknown; use standard or plain", t.GetFeatures())
-	}
-	if t.GetClasses() == 0 || t.GetClasses() > maxClasses {
-		return invalidf("teacher.classes is %d; it must be 1 to %d", t.GetClasses(), maxClasses)
-	}
-	if !finite32(t.GetLearningRate()) || t.GetLearningRate() < 0 {
-		return invalidf("teacher.learning_rate must be a number of at least 0")
-	}
-	if !finite32(t.GetWeightDecay()) || t.GetWeightDecay() < 0 {
-		return invalidf("teacher.weight_decay must be a number of at least 0")
-	}
-	return nil
-}
-
-func (q *voteQuestion) purpose() string { return "labels" }
+func (q *voteQuestion) purpose() string { return q.purposed }
 
 func (q *voteQuestion) length() int { return q.queries * q.classes }
 

@@ -31,9 +31,12 @@ func checkName(what, name string) error {
 
 // runSpec is a checked conclavev1.RunSpec.
 type runSpec struct {
-	pb        *conclavev1.RunSpec
-	budget    privacy.Budget
+	pb     *conclavev1.RunSpec
+	budget privacy.Budget
+	// mechanism decides votes; nil in a run that asks for sums of gradients.
 	mechanism gnmax.Mechanism
+	// multiplier is the noise multiplier of such sums, 0 in a run of votes.
+	multiplier float64
 	// quorum is the number of teachers without which a round does not count.
 	quorum uint32
 	// deadline is how long a round waits for the rest once it has a quorum.
@@ -81,17 +84,22 @@ func newRunSpec(pb *conclavev1.RunSpec) (*runSpec, error) {
 	if e := pb.GetClassShareEpsilon(); !(e >= 0) || math.IsInf(e, 0) {
 		return nil, invalidf("run %q: class_share_epsilon %v must be a number of at least 0 (0: no class counts)", pb.GetName(), e)
 	}
-	mechanism, err := newMechanism(pb.GetMechanism())
+	spec := &runSpec{
+		pb:       pb,
+		budget:   budget,
+		quorum:   quorumOf(pb.GetQuorum(), pb.GetTeachers()),
+		deadline: time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
+	}
+	if m := pb.GetMechanism(); m.GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM {
+		spec.multiplier = m.GetSigma()
+		_, err = gnmax.NewGaussianSum(2*minGradientBound, spec.multiplier)
+	} else {
+		spec.mechanism, err = newMechanism(m)
+	}
 	if err != nil {
 		return nil, invalidf("run %q: %w", pb.GetName(), err)
 	}
-	return &runSpec{
-		pb:        pb,
-		budget:    budget,
-		mechanism: mechanism,
-		quorum:    quorumOf(pb.GetQuorum(), pb.GetTeachers()),
-		deadline:  time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
-	}, nil
+	return spec, nil
 }
 
 // quorumOf rounds a share of the teachers up. The tiny slack keeps products
@@ -111,5 +119,5 @@ func newMechanism(m *conclavev1.Mechanism) (gnmax.Mechanism, error) {
 	case conclavev1.Mechanism_KIND_CONFIDENT_GNMAX:
 		return gnmax.NewConfident(m.GetThreshold(), m.GetSigmaThreshold(), m.GetSigma(), whole)
 	}
-	return nil, fmt.Errorf("mechanism %v is unknown; use lnmax, gnmax or confident-gnmax", m.GetKind())
+	return nil, fmt.Errorf("mechanism %v is unknown; use lnmax, gnmax, confident-gnmax or a Gaussian sum", m.GetKind())
 }

@@ -28,6 +28,7 @@ func (e Entry) openedAsWritten() error {
 var purposes = map[string][]Kind{
 	"class-share": {Laplace},
 	"labels":      {GNMax, ConfidentGNMax, LNMax},
+	"gradients":   {GNMax, ConfidentGNMax, LNMax, Gaussian},
 }
 
 // releasedAsWritten checks a release against what an aggregator writes after so
@@ -40,6 +41,13 @@ func (e Entry) releasedAsWritten(before int) error {
 	kinds, known := purposes[e.Purpose]
 	if !known {
 		return fieldErrorf("purpose", "is %q; an aggregator writes %s", e.Purpose, strings.Join(slices.Sorted(maps.Keys(purposes)), " or "))
+	}
+	// A Gaussian sum is one release of as many answers as it has entries.
+	if len(e.Events) == 1 && e.Events[0].Kind == Gaussian && slices.Contains(kinds, Gaussian) {
+		if e.Events[0].Count != 1 || e.Queries < 1 || e.Answered != e.Queries {
+			return fmt.Errorf("%d of %d entries of %d noisy sums; a release holds one sum, with all its entries", e.Answered, e.Queries, e.Events[0].Count)
+		}
+		return nil
 	}
 	// Counted down, so that no sum can overflow.
 	queries, answered := e.Queries, e.Answered

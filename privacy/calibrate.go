@@ -14,6 +14,21 @@ const MinSigma = 1
 // [MinSigma]. Each has mu² = 2/sigma² (Papernot et al. 2018, Proposition 8; Dong,
 // Roth, Su 2019, Theorem 2.7). An [*OverBudgetError] says that the others leave no room.
 func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
+	return leastSigma(b, MinSigma, 2, queries, other, func(sigma float64) Event { return Event{Kind: GNMax, Sigma: sigma, Count: queries} })
+}
+
+// GaussianSigma returns the smallest noise, as a multiple of the sensitivity, such
+// that the budget's filter admits that many Gaussian releases on top of the other
+// events. Each has mu² = 1/sigma² (Dong, Roth, Su 2019, Theorem 2.7).
+func GaussianSigma(b Budget, releases int64, other []Event) (float64, error) {
+	return leastSigma(b, 0, 1, releases, other, func(sigma float64) Event {
+		return Event{Kind: Gaussian, Sigma: sigma, Sensitivity: 1, Count: releases}
+	})
+}
+
+// leastSigma finds the noise, at least least, of queries that cost mu² =
+// unit/sigma² each, which are the event.
+func leastSigma(b Budget, least, unit float64, queries int64, other []Event, event func(sigma float64) Event) (float64, error) {
 	if err := checkCalibration(b, queries, other); err != nil {
 		return 0, err
 	}
@@ -21,12 +36,12 @@ func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
 	if !(left > 0) {
 		return 0, noRoom(b, other)
 	}
-	// queries * 2/sigma² <= left. The last digits of sums depend on their
+	// queries * unit/sigma² <= left. The last digits of sums depend on their
 	// order, and those of an epsilon on the way it is found, so there is a hair
 	// more noise, and a little more until the filter agrees.
-	sigma := max(MinSigma, math.Sqrt(2*float64(queries)/left)*(1+1e-9))
+	sigma := max(least, math.Sqrt(unit*float64(queries)/left)*(1+1e-9))
 	for range 60 {
-		if _, err := b.admit(other, []Event{{Kind: GNMax, Sigma: sigma, Count: queries}}); err == nil {
+		if _, err := b.admit(other, []Event{event(sigma)}); err == nil {
 			return sigma, nil
 		}
 		sigma *= 1 + 1e-9

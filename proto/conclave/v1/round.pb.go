@@ -29,6 +29,8 @@ const (
 	TeacherSpec_MODEL_LOGISTIC TeacherSpec_Model = 1
 	// One hidden layer per class.
 	TeacherSpec_MODEL_HIDDEN TeacherSpec_Model = 2
+	// Convolutions, of images only.
+	TeacherSpec_MODEL_CONVOLUTION TeacherSpec_Model = 3
 )
 
 // Enum value maps for TeacherSpec_Model.
@@ -37,11 +39,13 @@ var (
 		0: "MODEL_UNSPECIFIED",
 		1: "MODEL_LOGISTIC",
 		2: "MODEL_HIDDEN",
+		3: "MODEL_CONVOLUTION",
 	}
 	TeacherSpec_Model_value = map[string]int32{
 		"MODEL_UNSPECIFIED": 0,
 		"MODEL_LOGISTIC":    1,
 		"MODEL_HIDDEN":      2,
+		"MODEL_CONVOLUTION": 3,
 	}
 )
 
@@ -69,7 +73,7 @@ func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Model.Descriptor instead.
 func (TeacherSpec_Model) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7, 0}
 }
 
 type TeacherSpec_Vote int32
@@ -85,6 +89,9 @@ const (
 	// Real with the probability the teacher's score gives, relative to its
 	// own median: a weak opinion makes a weak majority.
 	TeacherSpec_VOTE_CALIBRATED TeacherSpec_Vote = 4
+	// The gradient by which a generator would make a record look real; in a
+	// sum the gradient itself.
+	TeacherSpec_VOTE_GRADIENT TeacherSpec_Vote = 5
 )
 
 // Enum value maps for TeacherSpec_Vote.
@@ -95,6 +102,7 @@ var (
 		2: "VOTE_PLAIN",
 		3: "VOTE_COIN",
 		4: "VOTE_CALIBRATED",
+		5: "VOTE_GRADIENT",
 	}
 	TeacherSpec_Vote_value = map[string]int32{
 		"VOTE_UNSPECIFIED": 0,
@@ -102,6 +110,7 @@ var (
 		"VOTE_PLAIN":       2,
 		"VOTE_COIN":        3,
 		"VOTE_CALIBRATED":  4,
+		"VOTE_GRADIENT":    5,
 	}
 )
 
@@ -129,7 +138,7 @@ func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Vote.Descriptor instead.
 func (TeacherSpec_Vote) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 1}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7, 1}
 }
 
 type TeacherSpec_Features int32
@@ -181,7 +190,7 @@ func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Features.Descriptor instead.
 func (TeacherSpec_Features) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 2}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7, 2}
 }
 
 // Tensor is a dense array of little-endian float32 values, row-major.
@@ -351,8 +360,12 @@ type VoteQuestion struct {
 	Queries      *Tensor  `protobuf:"bytes,4,opt,name=queries,proto3" json:"queries,omitempty"`
 	QueryClasses []uint32 `protobuf:"varint,5,rep,packed,name=query_classes,json=queryClasses,proto3" json:"query_classes,omitempty"`
 	// answer_classes is the number of classes a vote chooses from
-	// (2 for PATE-GAN: 0 = fake, 1 = real).
+	// (2 for PATE-GAN: 0 = fake, 1 = real; the bins of a gradient vote).
 	AnswerClasses uint32 `protobuf:"varint,6,opt,name=answer_classes,json=answerClasses,proto3" json:"answer_classes,omitempty"`
+	// gradient asks for votes on gradients: a query is then a pair of a record
+	// and a direction, record by record, and a vote names the bin of the
+	// teacher's gradient at the record in the direction.
+	Gradient      *Projection `protobuf:"bytes,7,opt,name=gradient,proto3" json:"gradient,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -429,6 +442,78 @@ func (x *VoteQuestion) GetAnswerClasses() uint32 {
 	return 0
 }
 
+func (x *VoteQuestion) GetGradient() *Projection {
+	if x != nil {
+		return x.Gradient
+	}
+	return nil
+}
+
+// Projection turns a gradient into its products with public random directions.
+type Projection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// directions is their number. In a sum 0 leaves gradients as they are.
+	Directions uint32 `protobuf:"varint,1,opt,name=directions,proto3" json:"directions,omitempty"`
+	// seed gives the directions; every role draws the same ones from it.
+	Seed uint64 `protobuf:"varint,2,opt,name=seed,proto3" json:"seed,omitempty"`
+	// clip bounds a product where it is voted on: the bins are equal parts of
+	// [-clip, clip]. 0 in a sum, where the whole vector is clipped.
+	Clip          float32 `protobuf:"fixed32,3,opt,name=clip,proto3" json:"clip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Projection) Reset() {
+	*x = Projection{}
+	mi := &file_conclave_v1_round_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Projection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Projection) ProtoMessage() {}
+
+func (x *Projection) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Projection.ProtoReflect.Descriptor instead.
+func (*Projection) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Projection) GetDirections() uint32 {
+	if x != nil {
+		return x.Directions
+	}
+	return 0
+}
+
+func (x *Projection) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+func (x *Projection) GetClip() float32 {
+	if x != nil {
+		return x.Clip
+	}
+	return 0
+}
+
 // SumQuestion asks every node for a bounded vector, added up over its privacy
 // units.
 type SumQuestion struct {
@@ -436,6 +521,7 @@ type SumQuestion struct {
 	// Types that are valid to be assigned to Statistic:
 	//
 	//	*SumQuestion_ClassCounts
+	//	*SumQuestion_Gradients
 	Statistic     isSumQuestion_Statistic `protobuf_oneof:"statistic"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -443,7 +529,7 @@ type SumQuestion struct {
 
 func (x *SumQuestion) Reset() {
 	*x = SumQuestion{}
-	mi := &file_conclave_v1_round_proto_msgTypes[3]
+	mi := &file_conclave_v1_round_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +541,7 @@ func (x *SumQuestion) String() string {
 func (*SumQuestion) ProtoMessage() {}
 
 func (x *SumQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[3]
+	mi := &file_conclave_v1_round_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +554,7 @@ func (x *SumQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumQuestion.ProtoReflect.Descriptor instead.
 func (*SumQuestion) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{3}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SumQuestion) GetStatistic() isSumQuestion_Statistic {
@@ -487,6 +573,15 @@ func (x *SumQuestion) GetClassCounts() *ClassCounts {
 	return nil
 }
 
+func (x *SumQuestion) GetGradients() *GradientSum {
+	if x != nil {
+		if x, ok := x.Statistic.(*SumQuestion_Gradients); ok {
+			return x.Gradients
+		}
+	}
+	return nil
+}
+
 type isSumQuestion_Statistic interface {
 	isSumQuestion_Statistic()
 }
@@ -495,7 +590,123 @@ type SumQuestion_ClassCounts struct {
 	ClassCounts *ClassCounts `protobuf:"bytes,1,opt,name=class_counts,json=classCounts,proto3,oneof"`
 }
 
+type SumQuestion_Gradients struct {
+	Gradients *GradientSum `protobuf:"bytes,2,opt,name=gradients,proto3,oneof"`
+}
+
 func (*SumQuestion_ClassCounts) isSumQuestion_Statistic() {}
+
+func (*SumQuestion_Gradients) isSumQuestion_Statistic() {}
+
+// GradientSum asks for the sum over the teachers of their gradients at all
+// records of a round, as one vector of records x numbers, whose L2 norm each
+// teacher clips. A privacy unit is in one teacher's partition, so it moves the
+// sum by at most twice the norm.
+type GradientSum struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in VoteQuestion; the records in queries are those whose gradients are
+	// asked for.
+	Teacher         *TeacherSpec `protobuf:"bytes,1,opt,name=teacher,proto3" json:"teacher,omitempty"`
+	Training        *Tensor      `protobuf:"bytes,2,opt,name=training,proto3" json:"training,omitempty"`
+	TrainingClasses []uint32     `protobuf:"varint,3,rep,packed,name=training_classes,json=trainingClasses,proto3" json:"training_classes,omitempty"`
+	Queries         *Tensor      `protobuf:"bytes,4,opt,name=queries,proto3" json:"queries,omitempty"`
+	QueryClasses    []uint32     `protobuf:"varint,5,rep,packed,name=query_classes,json=queryClasses,proto3" json:"query_classes,omitempty"`
+	Projection      *Projection  `protobuf:"bytes,6,opt,name=projection,proto3" json:"projection,omitempty"`
+	// clip is the largest L2 norm of a teacher's vector; a longer one is scaled
+	// down to it. 0 scales every vector to the same length.
+	Clip float64 `protobuf:"fixed64,7,opt,name=clip,proto3" json:"clip,omitempty"`
+	// bound is the fixed-point unit: a teacher's vector is sent as whole numbers
+	// with an L2 norm of at most this, which stands for clip (or for 1).
+	Bound         uint64 `protobuf:"varint,8,opt,name=bound,proto3" json:"bound,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GradientSum) Reset() {
+	*x = GradientSum{}
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GradientSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GradientSum) ProtoMessage() {}
+
+func (x *GradientSum) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GradientSum.ProtoReflect.Descriptor instead.
+func (*GradientSum) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GradientSum) GetTeacher() *TeacherSpec {
+	if x != nil {
+		return x.Teacher
+	}
+	return nil
+}
+
+func (x *GradientSum) GetTraining() *Tensor {
+	if x != nil {
+		return x.Training
+	}
+	return nil
+}
+
+func (x *GradientSum) GetTrainingClasses() []uint32 {
+	if x != nil {
+		return x.TrainingClasses
+	}
+	return nil
+}
+
+func (x *GradientSum) GetQueries() *Tensor {
+	if x != nil {
+		return x.Queries
+	}
+	return nil
+}
+
+func (x *GradientSum) GetQueryClasses() []uint32 {
+	if x != nil {
+		return x.QueryClasses
+	}
+	return nil
+}
+
+func (x *GradientSum) GetProjection() *Projection {
+	if x != nil {
+		return x.Projection
+	}
+	return nil
+}
+
+func (x *GradientSum) GetClip() float64 {
+	if x != nil {
+		return x.Clip
+	}
+	return 0
+}
+
+func (x *GradientSum) GetBound() uint64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
 
 // ClassCounts asks for the number of records of each class. A privacy unit
 // with k records adds 1/k for each of them, so that it adds 1 in all.
@@ -512,7 +723,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_conclave_v1_round_proto_msgTypes[4]
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +735,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[4]
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +748,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{4}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClassCounts) GetClasses() uint32 {
@@ -569,15 +780,21 @@ type TeacherSpec struct {
 	LearningRate float32 `protobuf:"fixed32,7,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"`
 	WeightDecay  float32 `protobuf:"fixed32,8,opt,name=weight_decay,json=weightDecay,proto3" json:"weight_decay,omitempty"`
 	// seed makes training repeatable. It protects nothing.
-	Seed          uint64               `protobuf:"varint,9,opt,name=seed,proto3" json:"seed,omitempty"`
-	Features      TeacherSpec_Features `protobuf:"varint,10,opt,name=features,proto3,enum=conclave.v1.TeacherSpec_Features" json:"features,omitempty"`
+	Seed     uint64               `protobuf:"varint,9,opt,name=seed,proto3" json:"seed,omitempty"`
+	Features TeacherSpec_Features `protobuf:"varint,10,opt,name=features,proto3,enum=conclave.v1.TeacherSpec_Features" json:"features,omitempty"`
+	// shared gives a teacher one network for all classes, which is told the
+	// class of a record, in place of one for each.
+	Shared bool `protobuf:"varint,11,opt,name=shared,proto3" json:"shared,omitempty"`
+	// fresh lets teachers begin untrained in every round, so that a node keeps
+	// nothing of them between rounds.
+	Fresh         bool `protobuf:"varint,12,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TeacherSpec) Reset() {
 	*x = TeacherSpec{}
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +806,7 @@ func (x *TeacherSpec) String() string {
 func (*TeacherSpec) ProtoMessage() {}
 
 func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +819,7 @@ func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeacherSpec.ProtoReflect.Descriptor instead.
 func (*TeacherSpec) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TeacherSpec) GetModel() TeacherSpec_Model {
@@ -675,6 +892,20 @@ func (x *TeacherSpec) GetFeatures() TeacherSpec_Features {
 	return TeacherSpec_FEATURES_UNSPECIFIED
 }
 
+func (x *TeacherSpec) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *TeacherSpec) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
 // Release is the noisy answer to a round: the only thing a student sees.
 type Release struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -701,7 +932,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +944,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +957,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Release) GetRun() string {
@@ -835,7 +1066,7 @@ type NoisyVotes struct {
 
 func (x *NoisyVotes) Reset() {
 	*x = NoisyVotes{}
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	mi := &file_conclave_v1_round_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -847,7 +1078,7 @@ func (x *NoisyVotes) String() string {
 func (*NoisyVotes) ProtoMessage() {}
 
 func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	mi := &file_conclave_v1_round_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -860,7 +1091,7 @@ func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisyVotes.ProtoReflect.Descriptor instead.
 func (*NoisyVotes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NoisyVotes) GetClasses() uint32 {
@@ -895,7 +1126,7 @@ type NoisySum struct {
 
 func (x *NoisySum) Reset() {
 	*x = NoisySum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	mi := &file_conclave_v1_round_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +1138,7 @@ func (x *NoisySum) String() string {
 func (*NoisySum) ProtoMessage() {}
 
 func (x *NoisySum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	mi := &file_conclave_v1_round_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +1151,7 @@ func (x *NoisySum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisySum.ProtoReflect.Descriptor instead.
 func (*NoisySum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NoisySum) GetValues() []int64 {
@@ -951,20 +1182,40 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\x04vote\x18\x03 \x01(\v2\x19.conclave.v1.VoteQuestionH\x00R\x04vote\x12,\n" +
 	"\x03sum\x18\x04 \x01(\v2\x18.conclave.v1.SumQuestionH\x00R\x03sumB\n" +
 	"\n" +
-	"\bquestion\"\x99\x02\n" +
+	"\bquestion\"\xce\x02\n" +
 	"\fVoteQuestion\x122\n" +
 	"\ateacher\x18\x01 \x01(\v2\x18.conclave.v1.TeacherSpecR\ateacher\x12/\n" +
 	"\btraining\x18\x02 \x01(\v2\x13.conclave.v1.TensorR\btraining\x12)\n" +
 	"\x10training_classes\x18\x03 \x03(\rR\x0ftrainingClasses\x12-\n" +
 	"\aqueries\x18\x04 \x01(\v2\x13.conclave.v1.TensorR\aqueries\x12#\n" +
 	"\rquery_classes\x18\x05 \x03(\rR\fqueryClasses\x12%\n" +
-	"\x0eanswer_classes\x18\x06 \x01(\rR\ranswerClasses\"Y\n" +
+	"\x0eanswer_classes\x18\x06 \x01(\rR\ranswerClasses\x123\n" +
+	"\bgradient\x18\a \x01(\v2\x17.conclave.v1.ProjectionR\bgradient\"T\n" +
+	"\n" +
+	"Projection\x12\x1e\n" +
+	"\n" +
+	"directions\x18\x01 \x01(\rR\n" +
+	"directions\x12\x12\n" +
+	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x12\n" +
+	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\x93\x01\n" +
 	"\vSumQuestion\x12=\n" +
-	"\fclass_counts\x18\x01 \x01(\v2\x18.conclave.v1.ClassCountsH\x00R\vclassCountsB\v\n" +
-	"\tstatistic\"=\n" +
+	"\fclass_counts\x18\x01 \x01(\v2\x18.conclave.v1.ClassCountsH\x00R\vclassCounts\x128\n" +
+	"\tgradients\x18\x02 \x01(\v2\x18.conclave.v1.GradientSumH\x00R\tgradientsB\v\n" +
+	"\tstatistic\"\xd4\x02\n" +
+	"\vGradientSum\x122\n" +
+	"\ateacher\x18\x01 \x01(\v2\x18.conclave.v1.TeacherSpecR\ateacher\x12/\n" +
+	"\btraining\x18\x02 \x01(\v2\x13.conclave.v1.TensorR\btraining\x12)\n" +
+	"\x10training_classes\x18\x03 \x03(\rR\x0ftrainingClasses\x12-\n" +
+	"\aqueries\x18\x04 \x01(\v2\x13.conclave.v1.TensorR\aqueries\x12#\n" +
+	"\rquery_classes\x18\x05 \x03(\rR\fqueryClasses\x127\n" +
+	"\n" +
+	"projection\x18\x06 \x01(\v2\x17.conclave.v1.ProjectionR\n" +
+	"projection\x12\x12\n" +
+	"\x04clip\x18\a \x01(\x01R\x04clip\x12\x14\n" +
+	"\x05bound\x18\b \x01(\x04R\x05bound\"=\n" +
 	"\vClassCounts\x12\x18\n" +
 	"\aclasses\x18\x01 \x01(\rR\aclasses\x12\x14\n" +
-	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\xeb\x04\n" +
+	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\xc3\x05\n" +
 	"\vTeacherSpec\x124\n" +
 	"\x05model\x18\x01 \x01(\x0e2\x1e.conclave.v1.TeacherSpec.ModelR\x05model\x121\n" +
 	"\x04vote\x18\x02 \x01(\x0e2\x1d.conclave.v1.TeacherSpec.VoteR\x04vote\x12\x18\n" +
@@ -976,18 +1227,22 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\fweight_decay\x18\b \x01(\x02R\vweightDecay\x12\x12\n" +
 	"\x04seed\x18\t \x01(\x04R\x04seed\x12=\n" +
 	"\bfeatures\x18\n" +
-	" \x01(\x0e2!.conclave.v1.TeacherSpec.FeaturesR\bfeatures\"D\n" +
+	" \x01(\x0e2!.conclave.v1.TeacherSpec.FeaturesR\bfeatures\x12\x16\n" +
+	"\x06shared\x18\v \x01(\bR\x06shared\x12\x14\n" +
+	"\x05fresh\x18\f \x01(\bR\x05fresh\"[\n" +
 	"\x05Model\x12\x15\n" +
 	"\x11MODEL_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODEL_LOGISTIC\x10\x01\x12\x10\n" +
-	"\fMODEL_HIDDEN\x10\x02\"c\n" +
+	"\fMODEL_HIDDEN\x10\x02\x12\x15\n" +
+	"\x11MODEL_CONVOLUTION\x10\x03\"v\n" +
 	"\x04Vote\x12\x14\n" +
 	"\x10VOTE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rVOTE_RELATIVE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"VOTE_PLAIN\x10\x02\x12\r\n" +
 	"\tVOTE_COIN\x10\x03\x12\x13\n" +
-	"\x0fVOTE_CALIBRATED\x10\x04\"O\n" +
+	"\x0fVOTE_CALIBRATED\x10\x04\x12\x11\n" +
+	"\rVOTE_GRADIENT\x10\x05\"O\n" +
 	"\bFeatures\x12\x18\n" +
 	"\x14FEATURES_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eFEATURES_PLAIN\x10\x01\x12\x15\n" +
@@ -1027,7 +1282,7 @@ func file_conclave_v1_round_proto_rawDescGZIP() []byte {
 }
 
 var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_conclave_v1_round_proto_goTypes = []any{
 	(TeacherSpec_Model)(0),    // 0: conclave.v1.TeacherSpec.Model
 	(TeacherSpec_Vote)(0),     // 1: conclave.v1.TeacherSpec.Vote
@@ -1035,30 +1290,38 @@ var file_conclave_v1_round_proto_goTypes = []any{
 	(*Tensor)(nil),            // 3: conclave.v1.Tensor
 	(*Round)(nil),             // 4: conclave.v1.Round
 	(*VoteQuestion)(nil),      // 5: conclave.v1.VoteQuestion
-	(*SumQuestion)(nil),       // 6: conclave.v1.SumQuestion
-	(*ClassCounts)(nil),       // 7: conclave.v1.ClassCounts
-	(*TeacherSpec)(nil),       // 8: conclave.v1.TeacherSpec
-	(*Release)(nil),           // 9: conclave.v1.Release
-	(*NoisyVotes)(nil),        // 10: conclave.v1.NoisyVotes
-	(*NoisySum)(nil),          // 11: conclave.v1.NoisySum
+	(*Projection)(nil),        // 6: conclave.v1.Projection
+	(*SumQuestion)(nil),       // 7: conclave.v1.SumQuestion
+	(*GradientSum)(nil),       // 8: conclave.v1.GradientSum
+	(*ClassCounts)(nil),       // 9: conclave.v1.ClassCounts
+	(*TeacherSpec)(nil),       // 10: conclave.v1.TeacherSpec
+	(*Release)(nil),           // 11: conclave.v1.Release
+	(*NoisyVotes)(nil),        // 12: conclave.v1.NoisyVotes
+	(*NoisySum)(nil),          // 13: conclave.v1.NoisySum
 }
 var file_conclave_v1_round_proto_depIdxs = []int32{
 	5,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
-	6,  // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
-	8,  // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
+	7,  // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
+	10, // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
 	3,  // 3: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
 	3,  // 4: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
-	7,  // 5: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
-	0,  // 6: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
-	1,  // 7: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
-	2,  // 8: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
-	10, // 9: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
-	11, // 10: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	6,  // 5: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
+	9,  // 6: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
+	8,  // 7: conclave.v1.SumQuestion.gradients:type_name -> conclave.v1.GradientSum
+	10, // 8: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
+	3,  // 9: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
+	3,  // 10: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
+	6,  // 11: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
+	0,  // 12: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
+	1,  // 13: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
+	2,  // 14: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
+	12, // 15: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
+	13, // 16: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_round_proto_init() }
@@ -1070,10 +1333,11 @@ func file_conclave_v1_round_proto_init() {
 		(*Round_Vote)(nil),
 		(*Round_Sum)(nil),
 	}
-	file_conclave_v1_round_proto_msgTypes[3].OneofWrappers = []any{
+	file_conclave_v1_round_proto_msgTypes[4].OneofWrappers = []any{
 		(*SumQuestion_ClassCounts)(nil),
+		(*SumQuestion_Gradients)(nil),
 	}
-	file_conclave_v1_round_proto_msgTypes[6].OneofWrappers = []any{
+	file_conclave_v1_round_proto_msgTypes[8].OneofWrappers = []any{
 		(*Release_Votes)(nil),
 		(*Release_Sum)(nil),
 	}
@@ -1083,7 +1347,7 @@ func file_conclave_v1_round_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_round_proto_rawDesc), len(file_conclave_v1_round_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

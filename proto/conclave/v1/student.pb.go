@@ -28,6 +28,7 @@ const (
 	Mechanism_KIND_LNMAX           Mechanism_Kind = 1
 	Mechanism_KIND_GNMAX           Mechanism_Kind = 2
 	Mechanism_KIND_CONFIDENT_GNMAX Mechanism_Kind = 3
+	Mechanism_KIND_GAUSSIAN_SUM    Mechanism_Kind = 4
 )
 
 // Enum value maps for Mechanism_Kind.
@@ -37,12 +38,14 @@ var (
 		1: "KIND_LNMAX",
 		2: "KIND_GNMAX",
 		3: "KIND_CONFIDENT_GNMAX",
+		4: "KIND_GAUSSIAN_SUM",
 	}
 	Mechanism_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":     0,
 		"KIND_LNMAX":           1,
 		"KIND_GNMAX":           2,
 		"KIND_CONFIDENT_GNMAX": 3,
+		"KIND_GAUSSIAN_SUM":    4,
 	}
 )
 
@@ -229,14 +232,16 @@ func (x *RunSpec) GetCoinVotes() bool {
 	return false
 }
 
-// Mechanism turns vote histograms into releases.
+// Mechanism turns vote histograms, or sums of gradients, into releases.
 type Mechanism struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  Mechanism_Kind         `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.Mechanism_Kind" json:"kind,omitempty"`
 	// lambda is the inverse scale of LNMax.
 	Lambda float64 `protobuf:"fixed64,2,opt,name=lambda,proto3" json:"lambda,omitempty"`
 	// sigma is the noise of each count (GNMax), or of the released counts
-	// (Confident-GNMax, sigma2 of the paper).
+	// (Confident-GNMax, sigma2 of the paper). Of a Gaussian sum the noise
+	// multiplier: the noise of each entry over the L2 norm by which one privacy
+	// unit can move the sum.
 	Sigma float64 `protobuf:"fixed64,3,opt,name=sigma,proto3" json:"sigma,omitempty"`
 	// sigma_threshold is the noise of the threshold test (sigma1 of the paper).
 	SigmaThreshold float64 `protobuf:"fixed64,4,opt,name=sigma_threshold,json=sigmaThreshold,proto3" json:"sigma_threshold,omitempty"`
@@ -842,21 +847,22 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x10deadline_seconds\x18\f \x01(\x01R\x0fdeadlineSeconds\x12.\n" +
 	"\x13class_share_epsilon\x18\r \x01(\x01R\x11classShareEpsilon\x12\x1d\n" +
 	"\n" +
-	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\"\xb2\x02\n" +
+	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\"\xc9\x02\n" +
 	"\tMechanism\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.conclave.v1.Mechanism.KindR\x04kind\x12\x16\n" +
 	"\x06lambda\x18\x02 \x01(\x01R\x06lambda\x12\x14\n" +
 	"\x05sigma\x18\x03 \x01(\x01R\x05sigma\x12'\n" +
 	"\x0fsigma_threshold\x18\x04 \x01(\x01R\x0esigmaThreshold\x12\x1c\n" +
 	"\tthreshold\x18\x05 \x01(\x01R\tthreshold\x12'\n" +
-	"\x0fwhole_histogram\x18\x06 \x01(\bR\x0ewholeHistogram\"V\n" +
+	"\x0fwhole_histogram\x18\x06 \x01(\bR\x0ewholeHistogram\"m\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"KIND_LNMAX\x10\x01\x12\x0e\n" +
 	"\n" +
 	"KIND_GNMAX\x10\x02\x12\x18\n" +
-	"\x14KIND_CONFIDENT_GNMAX\x10\x03\":\n" +
+	"\x14KIND_CONFIDENT_GNMAX\x10\x03\x12\x15\n" +
+	"\x11KIND_GAUSSIAN_SUM\x10\x04\":\n" +
 	"\x0eOpenRunRequest\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.conclave.v1.RunSpecR\x04spec\"\xab\x01\n" +
 	"\x0fOpenRunResponse\x12\x1e\n" +

@@ -1,0 +1,89 @@
+package aggregator
+
+import (
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// batch is what a question to teachers holds: how they learn, what they learn
+// from in the round, and the records that they are asked about.
+type batch interface {
+	GetTeacher() *conclavev1.TeacherSpec
+	GetTraining() *conclavev1.Tensor
+	GetTrainingClasses() []uint32
+	GetQueries() *conclavev1.Tensor
+	GetQueryClasses() []uint32
+}
+
+// checkBatch checks a batch and returns the shape of the records asked about.
+func checkBatch(q batch, spec *runSpec, allowCoin bool) (records, features int, err error) {
+	teacher := q.GetTeacher()
+	if err := checkTeacher(teacher); err != nil {
+		return 0, 0, err
+	}
+	if teacher.GetVote() == conclavev1.TeacherSpec_VOTE_COIN && !(allowCoin && spec.pb.GetCoinVotes()) {
+		return 0, 0, refusedf("coin votes are the baseline of local runs that were opened with coin_votes; ask for relative, calibrated, plain or gradient votes")
+	}
+	training, trainingFeatures, err := matrixShape("training", q.GetTraining())
+	if err != nil {
+		return 0, 0, err
+	}
+	records, features, err = matrixShape("queries", q.GetQueries())
+	if err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case records == 0 || records > maxQueries:
+		return 0, 0, invalidf("a round asks about %d records; ask about 1 to %d", records, maxQueries)
+	case training > 0 && trainingFeatures != features:
+		return 0, 0, invalidf("training has %d features and queries have %d; they must be equal", trainingFeatures, features)
+	}
+	if err := checkClasses("training_classes", q.GetTrainingClasses(), training, teacher.GetClasses()); err != nil {
+		return 0, 0, err
+	}
+	return records, features, checkClasses("query_classes", q.GetQueryClasses(), records, teacher.GetClasses())
+}
+
+// checkTeacher checks what every node would otherwise have to refuse.
+func checkTeacher(t *conclavev1.TeacherSpec) error {
+	switch t.GetModel() {
+	case conclavev1.TeacherSpec_MODEL_LOGISTIC, conclavev1.TeacherSpec_MODEL_CONVOLUTION:
+	case conclavev1.TeacherSpec_MODEL_HIDDEN:
+		if t.GetHidden() == 0 {
+			return invalidf("teacher.hidden is 0; a hidden layer needs at least one unit")
+		}
+	default:
+		return invalidf("teacher.model %v is unknown; use logistic, hidden or convolution", t.GetModel())
+	}
+	switch t.GetVote() {
+	case conclavev1.TeacherSpec_VOTE_RELATIVE, conclavev1.TeacherSpec_VOTE_PLAIN, conclavev1.TeacherSpec_VOTE_CALIBRATED,
+		conclavev1.TeacherSpec_VOTE_GRADIENT, conclavev1.TeacherSpec_VOTE_COIN:
+	default:
+		return invalidf("teacher.vote %v is unknown; use relative, calibrated, plain or gradient", t.GetVote())
+	}
+	switch t.GetFeatures() {
+	case conclavev1.TeacherSpec_FEATURES_PLAIN, conclavev1.TeacherSpec_FEATURES_STANDARD:
+	default:
+		return invalidf("teacher.features %v is unknown; use standard or plain", t.GetFeatures())
+	}
+	if t.GetClasses() == 0 || t.GetClasses() > maxClasses {
+		return invalidf("teacher.classes is %d; it must be 1 to %d", t.GetClasses(), maxClasses)
+	}
+	if !finite32(t.GetLearningRate()) || t.GetLearningRate() < 0 {
+		return invalidf("teacher.learning_rate must be a number of at least 0")
+	}
+	if !finite32(t.GetWeightDecay()) || t.GetWeightDecay() < 0 {
+		return invalidf("teacher.weight_decay must be a number of at least 0")
+	}
+	return nil
+}
+
+// checkProjection checks the directions of votes on gradients.
+func checkProjection(p *conclavev1.Projection, features int) error {
+	if k := p.GetDirections(); k < 1 || int64(k) > int64(features) {
+		return invalidf("gradients of %d features are voted on in %d directions; use 1 to %d", features, k, features)
+	}
+	if c := p.GetClip(); !finite32(c) || c <= 0 {
+		return invalidf("gradients are clipped at %v; use a number above 0", c)
+	}
+	return nil
+}

@@ -88,6 +88,9 @@ func (s *Standard) Apply(dst, x []float32, class int) {
 	}
 }
 
+// SquareSlope returns the slope of a square by its standardized column z.
+func SquareSlope(z float32) float32 { return math.Sqrt2 * z }
+
 // All returns the standardized records x, shape [len(classes), width], as
 // [len(classes), Width].
 func (s *Standard) All(x []float32, classes []int) []float32 {

@@ -35,23 +35,17 @@ func (p *Projection) Midpoint(bin int) float32 {
 	return float32(p.spec.Clip * (float64(2*bin+1)/float64(p.spec.Bins) - 1))
 }
 
-// Mean returns the mean of the midpoints, weighted by what a noisy histogram of a
-// direction released for its bins, and false where the noise left no positive sum: then
-// nothing was learned. Negative counts, which only noise makes, are 0. This is
-// post-processing of the release.
-func (p *Projection) Mean(counts []float64) (float32, bool) {
-	if len(counts) != p.spec.Bins {
-		panic(fmt.Sprintf("projection: %d counts of %d bins", len(counts), p.spec.Bins))
+// Mean returns the mean of the voters' midpoints as a noisy histogram of a direction
+// tells it: the sum of counts times midpoints over the number of voters. It is linear in
+// the counts, so that noise of mean 0 leaves it without bias, and may be beyond the clip.
+// This is post-processing of the release.
+func (p *Projection) Mean(counts []float64, voters int) float32 {
+	if len(counts) != p.spec.Bins || voters < 1 {
+		panic(fmt.Sprintf("projection: %d counts of %d bins by %d voters", len(counts), p.spec.Bins, voters))
 	}
-	var sum, weighted float64
+	var sum float64
 	for bin, c := range counts {
-		if c > 0 {
-			sum += c
-			weighted += c * float64(p.Midpoint(bin))
-		}
+		sum += c * float64(p.Midpoint(bin))
 	}
-	if !(sum > 0) || math.IsInf(sum, 1) {
-		return 0, false
-	}
-	return float32(weighted / sum), true
+	return float32(sum / float64(voters))
 }

@@ -93,7 +93,7 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 				// What the node keeps for a repeated question is what it sent.
 				kept, err := loadState(statePath(n.cfg.State, name), freshState(t, n, q))
 				must(t, err)
-				for i, v := range unpack(t, kept.lastVotes, n.cfg.Teachers, queries, 2) {
+				for i, v := range unpack(t, kept.lastVotes(t), n.cfg.Teachers, queries, 2) {
 					want[2*(i%queries)+int(v)]++
 				}
 			}

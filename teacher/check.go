@@ -15,8 +15,8 @@ const (
 	// fields around packed votes.
 	maxAnswerBytes = 4<<20 - 1024
 	// maxParameters bounds the weights of all teachers of a run: with the
-	// optimizer's two moments 768 MiB.
-	maxParameters = 64 << 20
+	// optimizer's two moments 6 GiB.
+	maxParameters = 1 << 29
 	maxSteps      = 10_000
 	maxBatch      = 1 << 20
 	maxHidden     = 4096
@@ -34,7 +34,17 @@ type records struct {
 	classes []int
 }
 
-// asked is a vote question that was checked.
+// batch is what a question to teachers holds: how they learn, what they learn
+// from in the round, and the records that they are asked about.
+type batch interface {
+	GetTeacher() *conclavev1.TeacherSpec
+	GetTraining() *conclavev1.Tensor
+	GetTrainingClasses() []uint32
+	GetQueries() *conclavev1.Tensor
+	GetQueryClasses() []uint32
+}
+
+// asked is a batch that was checked.
 type asked struct {
 	spec              teacherSpec
 	standard          bool
@@ -43,79 +53,51 @@ type asked struct {
 	training, queries records
 }
 
-// checkVote checks all of a question, so that nothing is trained for one that
+// checkBatch checks all of a batch, so that nothing is trained for one that
 // cannot be answered. Its errors are about the question alone: they travel to
 // the student and must not depend on the node's records.
-func (n *Node) checkVote(q *conclavev1.VoteQuestion) (a *asked, err error) {
-	if q.GetTeacher() == nil {
+func (n *Node) checkBatch(q batch) (a *asked, err error) {
+	teacher := q.GetTeacher()
+	if teacher == nil {
 		return nil, errors.New("the question does not say how teachers learn; set its teacher")
 	}
-	a = &asked{steps: int(q.Teacher.Steps), batch: int(q.Teacher.Batch), vote: q.Teacher.Vote, standard: q.Teacher.Features == conclavev1.TeacherSpec_FEATURES_STANDARD}
-	if a.spec, err = n.checkTeacher(q.Teacher); err != nil {
+	a = &asked{steps: int(teacher.Steps), batch: int(teacher.Batch), vote: teacher.Vote, standard: teacher.Features == conclavev1.TeacherSpec_FEATURES_STANDARD}
+	if a.spec, err = n.checkTeacher(teacher); err != nil {
 		return nil, err
 	}
-	if a.training, err = n.checkRecords(q.Training, q.TrainingClasses); err != nil {
+	if a.training, err = n.checkRecords(q.GetTraining(), q.GetTrainingClasses()); err != nil {
 		return nil, fmt.Errorf("training records: %w", err)
 	}
-	if a.queries, err = n.checkRecords(q.Queries, q.QueryClasses); err != nil {
+	if a.queries, err = n.checkRecords(q.GetQueries(), q.GetQueryClasses()); err != nil {
 		return nil, fmt.Errorf("queries: %w", err)
 	}
-	queries := len(a.queries.classes)
-	if queries == 0 {
+	if len(a.queries.classes) == 0 {
 		return nil, errors.New("a round without queries; ask at least one")
-	}
-	if q.AnswerClasses != answerClasses {
-		return nil, fmt.Errorf("a vote between %d classes; this node votes between 2, real and fake", q.AnswerClasses)
-	}
-	if size := n.cfg.Teachers * rowBytes(queries, answerClasses); size > maxAnswerBytes {
-		return nil, fmt.Errorf("the votes of %d teachers on %d queries take %d bytes of at most %d; ask fewer queries in a round", n.cfg.Teachers, queries, size, maxAnswerBytes)
 	}
 	return a, nil
 }
 
-// checkTeacher checks how teachers shall learn and vote, and returns what
-// describes them for the life of a run.
-func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
-	rate, decay := float64(t.LearningRate), float64(t.WeightDecay)
-	spec := teacherSpec{
-		Models: n.cfg.Teachers, Features: n.features, Classes: n.classes,
-		Rate: rate, Decay: decay, Seed: t.Seed ^ n.seed,
-	}
-	switch t.Features {
-	case conclavev1.TeacherSpec_FEATURES_PLAIN:
-	case conclavev1.TeacherSpec_FEATURES_STANDARD:
-		spec.Features += len(n.numbers)
-	default:
-		return teacherSpec{}, fmt.Errorf("teacher features %v are not known to this node; update it", t.Features)
-	}
-	switch t.Model {
-	case conclavev1.TeacherSpec_MODEL_LOGISTIC:
-	case conclavev1.TeacherSpec_MODEL_HIDDEN:
-		if t.Hidden < 1 || t.Hidden > maxHidden {
-			return teacherSpec{}, fmt.Errorf("teachers with a hidden layer of %d units; use 1 to %d", t.Hidden, maxHidden)
-		}
-		spec.Hidden = int(t.Hidden)
-	default:
-		return teacherSpec{}, fmt.Errorf("teacher model %v is not known to this node; update it", t.Model)
+// checkVote checks a question for votes of real or fake.
+func (n *Node) checkVote(q *conclavev1.VoteQuestion) (*asked, error) {
+	a, err := n.checkBatch(q)
+	if err != nil {
+		return nil, err
 	}
 	switch {
-	case !knownVote(t.Vote):
-		return teacherSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
-	case int64(t.Classes) != int64(n.classes):
-		return teacherSpec{}, fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides", t.Classes, n.classes)
-	case spec.weights() > maxParameters:
-		return teacherSpec{}, fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; use a smaller hidden layer", n.cfg.Teachers, n.classes, spec.weights(), maxParameters)
-	case t.Steps < 1 || t.Steps > maxSteps:
-		return teacherSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, maxSteps)
-	case t.Batch < 1 || t.Batch > maxBatch:
-		return teacherSpec{}, fmt.Errorf("teachers train on batches of %d records; use 1 to %d", t.Batch, maxBatch)
-	case !(rate > 0 && rate <= maxRate):
-		return teacherSpec{}, fmt.Errorf("the teachers' learning rate is %v; use one above 0 and at most %d", rate, maxRate)
-	// Decay may be 1/rate up to the rounding of the two to float32.
-	case !(decay >= 0 && rate*decay < 1+1e-6):
-		return teacherSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; use one of at least 0 and below 1/rate", decay, rate)
+	case q.AnswerClasses != answerClasses:
+		return nil, fmt.Errorf("a vote between %d classes; this node votes between 2, real and fake", q.AnswerClasses)
+	case !knownVote(a.vote):
+		return nil, fmt.Errorf("vote rule %v does not say real or fake; use relative, calibrated or plain", a.vote)
 	}
-	return spec, nil
+	return a, n.checkAnswer(len(a.queries.classes), answerClasses)
+}
+
+// checkAnswer refuses votes that do not fit a message.
+func (n *Node) checkAnswer(queries, answerClasses int) error {
+	if size := n.cfg.Teachers * rowBytes(queries, answerClasses); size > maxAnswerBytes {
+		return fmt.Errorf("the votes of %d teachers on %d queries take %d bytes of at most %d; ask fewer queries in a round", n.cfg.Teachers, queries, size, maxAnswerBytes)
+	}
+	return nil
 }
 
 // checkRecords unpacks generated records. A record that no encoder makes is

@@ -30,6 +30,8 @@ type Node struct {
 	// the examples in units of a round.
 	numbers  []int
 	standard []nn.Examples
+	// told are the examples with their classes in them, once they were asked for.
+	told []nn.Examples
 	// unitClasses holds the classes of each privacy unit's records.
 	unitClasses [][]int
 	// run and current are the run that was answered last.

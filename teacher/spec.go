@@ -1,14 +1,22 @@
 package teacher
 
-import "github.com/conclave-dp/conclave/nn"
+import (
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/nn"
+)
 
 // teacherSpec describes a node's teachers for the life of a run. It is kept with
 // their state.
 type teacherSpec struct {
 	Models, Features, Classes int
 	// Hidden is the width of the hidden layer of each class, 0 for none
-	// (logistic regression).
-	Hidden      int
+	// (logistic regression). Of convolutions it is the number of channels of the first.
+	Hidden int
+	// Image is the shape of the images that are convolved, zero for dense teachers.
+	Image nn.Shape
+	// Shared teachers have one network for all classes, which is told the class.
+	Shared      bool
 	Rate, Decay float64
 	Seed        uint64
 }
@@ -16,24 +24,61 @@ type teacherSpec struct {
 // leak is the slope of the teachers' rectifiers below zero.
 const leak = 0.2
 
-// weights is the number of weights of all teachers.
-func (s teacherSpec) weights() int {
-	if s.Hidden > 0 {
-		return s.Models * s.Classes * (s.Hidden*(s.Features+1) + s.Hidden + 1)
+// classWidth is how many numbers, or planes of an image, tell a shared network the
+// class.
+const classWidth = 10
+
+// input is the shape of the records that the teachers' networks see.
+func (s teacherSpec) input() nn.Shape {
+	if s.Image != (nn.Shape{}) {
+		return s.Image
 	}
-	return s.Models * s.Classes * (s.Features + 1)
+	return nn.Vector(s.Features)
 }
 
-// ensemble makes untrained teachers. Their last weights are zeros, so that a
-// teacher that never sees a record of some class scores all records of it alike.
-func (s teacherSpec) ensemble() (*nn.Ensemble, error) {
+// layers are those of a network. Its last weights are zeros, so that a teacher
+// that never sees a record of some class scores all records of it alike.
+func (s teacherSpec) layers() []nn.Spec {
 	var layers []nn.Spec
-	if s.Hidden > 0 {
+	if s.Shared {
+		layers = append(layers, nn.Embedding{Classes: s.Classes, Width: classWidth})
+	}
+	switch {
+	case s.Image != (nn.Shape{}):
+		layers = append(layers,
+			nn.Conv2D{Out: s.Hidden, Kernel: 4, Stride: 2, Pad: 1}, nn.LeakyReLU(leak),
+			nn.Conv2D{Out: 2 * s.Hidden, Kernel: 4, Stride: 2, Pad: 1}, nn.LeakyReLU(leak))
+	case s.Hidden > 0:
 		layers = append(layers, nn.Dense{Out: s.Hidden}, nn.LeakyReLU(leak))
 	}
+	return append(layers, nn.Dense{Out: 1, Init: nn.Zeros})
+}
+
+// networks is how many networks a teacher has.
+func (s teacherSpec) networks() int {
+	if s.Shared {
+		return 1
+	}
+	return s.Classes
+}
+
+// weights is the number of weights of all teachers.
+func (s teacherSpec) weights() (int, error) {
+	net, err := nn.NewNetwork(rand.New(rand.NewPCG(0, 0)), s.input(), s.layers()...)
+	if err != nil {
+		return 0, err
+	}
+	var each int
+	for _, p := range net.Params() {
+		each += len(p.Value)
+	}
+	return s.Models * s.networks() * each, nil
+}
+
+// ensemble makes untrained teachers.
+func (s teacherSpec) ensemble() (*nn.Ensemble, error) {
 	return nn.NewEnsemble(nn.EnsembleSpec{
-		Models: s.Models, Classes: s.Classes, Input: nn.Vector(s.Features),
-		Layers: append(layers, nn.Dense{Out: 1, Init: nn.Zeros}),
-		Rate:   s.Rate, Decay: s.Decay, Seed: s.Seed,
+		Models: s.Models, Classes: s.networks(), Input: s.input(), Layers: s.layers(),
+		Rate: s.Rate, Decay: s.Decay, Seed: s.Seed,
 	})
 }

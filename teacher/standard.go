@@ -2,16 +2,8 @@ package teacher
 
 import "github.com/conclave-dp/conclave/nn"
 
-// standardize expresses the question's records and the node's own in units of
-// the question's training records, and returns the node's. The units are the
-// student's doing and not private.
-func (n *Node) standardize(a *asked) ([]nn.Examples, error) {
-	units, err := nn.NewStandard(a.training.x, a.training.classes, n.features, n.classes, n.numbers)
-	if err != nil {
-		return nil, err
-	}
-	a.training.x = units.All(a.training.x, a.training.classes)
-	a.queries.x = units.All(a.queries.x, a.queries.classes)
+// standardize expresses the node's own records in the units of a round.
+func (n *Node) standardize(units *nn.Standard) []nn.Examples {
 	w := units.Width()
 	if n.standard == nil {
 		n.standard = make([]nn.Examples, len(n.examples))
@@ -30,5 +22,5 @@ func (n *Node) standardize(a *asked) ([]nn.Examples, error) {
 			}
 		}
 	}
-	return n.standard, nil
+	return n.standard
 }

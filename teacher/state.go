@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/conclave-dp/conclave/nn"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // errOtherTeachers is public: it is about the question alone.
@@ -24,10 +27,30 @@ type runState struct {
 	// rounds is the number of rounds answered, the last of them lastRound.
 	rounds    uint64
 	lastRound uint64
-	// lastQuestion is the hash of the question of lastRound, lastVotes its
-	// packed answer.
+	// lastQuestion is the hash of the question of lastRound, lastAnswer its
+	// answer, a conclavev1.WorkRequest.
 	lastQuestion string
-	lastVotes    []byte
+	lastAnswer   []byte
+}
+
+// answered notes the answer to a round.
+func (s *runState) answered(round uint64, question string, answer *conclavev1.WorkRequest) error {
+	raw, err := proto.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	s.rounds++
+	s.lastRound, s.lastQuestion, s.lastAnswer = round, question, raw
+	return nil
+}
+
+// answerAgain returns the answer to the last round.
+func (s *runState) answerAgain() (*conclavev1.WorkRequest, error) {
+	answer := new(conclavev1.WorkRequest)
+	if err := proto.Unmarshal(s.lastAnswer, answer); err != nil {
+		return nil, fmt.Errorf("%w: the last answer: %w", errState, err)
+	}
+	return answer, nil
 }
 
 // state returns the run's teachers: those in memory, those on disk, or new
@@ -70,7 +93,7 @@ func (s *runState) save(path string) error {
 	t.Metadata["rounds"] = strconv.FormatUint(s.rounds, 10)
 	t.Metadata["last_round"] = strconv.FormatUint(s.lastRound, 10)
 	t.Metadata["last_question"] = s.lastQuestion
-	t.Metadata["last_votes"] = base64.StdEncoding.EncodeToString(s.lastVotes)
+	t.Metadata["last_answer"] = base64.StdEncoding.EncodeToString(s.lastAnswer)
 	return nn.SaveTensors(path, t)
 }
 
@@ -113,8 +136,12 @@ func (s *runState) restore(t *nn.Tensors) error {
 	if s.lastRound, err = strconv.ParseUint(t.Metadata["last_round"], 10, 64); err != nil {
 		return fmt.Errorf("last_round: %w", err)
 	}
-	if s.lastVotes, err = base64.StdEncoding.DecodeString(t.Metadata["last_votes"]); err != nil {
-		return fmt.Errorf("last_votes: %w", err)
+	answer, kept := t.Metadata["last_answer"]
+	if !kept {
+		return errors.New("last_answer: missing; another version of this program wrote the file")
+	}
+	if s.lastAnswer, err = base64.StdEncoding.DecodeString(answer); err != nil {
+		return fmt.Errorf("last_answer: %w", err)
 	}
 	return nil
 }

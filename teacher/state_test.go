@@ -112,7 +112,7 @@ func TestDamagedStateIsRefusedWithoutDetails(t *testing.T) {
 		"no steps":      func() { delete(good.Metadata, "steps"); must(t, nn.SaveTensors(path, good)) },
 		"no teachers":   func() { delete(good.Metadata, "teachers"); must(t, nn.SaveTensors(path, good)) },
 		"no moments":    func() { delete(good.ByName, "m"); must(t, nn.SaveTensors(path, good)) },
-		"votes no text": func() { good.Metadata["last_votes"] = "%"; must(t, nn.SaveTensors(path, good)) },
+		"votes no text": func() { good.Metadata["last_answer"] = "%"; must(t, nn.SaveTensors(path, good)) },
 	} {
 		good, err = nn.LoadTensors(path)
 		must(t, err)
@@ -146,4 +146,12 @@ func TestStateIsForTheOwnerOnly(t *testing.T) {
 			t.Errorf("%s has mode %o", e.Name(), info.Mode().Perm())
 		}
 	}
+}
+
+// lastVotes are the packed votes of the last answer.
+func (s *runState) lastVotes(t testing.TB) []byte {
+	t.Helper()
+	answer, err := s.answerAgain()
+	must(t, err)
+	return answer.GetVotes().GetPacked()
 }

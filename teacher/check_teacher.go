@@ -1,0 +1,65 @@
+package teacher
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/nn"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// checkTeacher checks how teachers shall learn and vote, and returns what
+// describes them for the life of a run.
+func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
+	rate, decay := float64(t.LearningRate), float64(t.WeightDecay)
+	spec := teacherSpec{
+		Models: n.cfg.Teachers, Features: n.features, Classes: n.classes,
+		Shared: t.Shared, Rate: rate, Decay: decay, Seed: t.Seed ^ n.seed,
+	}
+	switch t.Features {
+	case conclavev1.TeacherSpec_FEATURES_PLAIN:
+	case conclavev1.TeacherSpec_FEATURES_STANDARD:
+		spec.Features += len(n.numbers)
+	default:
+		return teacherSpec{}, fmt.Errorf("teacher features %v are not known to this node; update it", t.Features)
+	}
+	switch t.Model {
+	case conclavev1.TeacherSpec_MODEL_LOGISTIC:
+	case conclavev1.TeacherSpec_MODEL_HIDDEN, conclavev1.TeacherSpec_MODEL_CONVOLUTION:
+		if t.Hidden < 1 || t.Hidden > maxHidden {
+			return teacherSpec{}, fmt.Errorf("teachers with a hidden layer of %d units; use 1 to %d", t.Hidden, maxHidden)
+		}
+		spec.Hidden = int(t.Hidden)
+	default:
+		return teacherSpec{}, fmt.Errorf("teacher model %v is not known to this node; update it", t.Model)
+	}
+	if t.Model == conclavev1.TeacherSpec_MODEL_CONVOLUTION {
+		if n.schema.Image == nil || spec.Features != n.features {
+			return teacherSpec{}, errors.New("teachers that convolve need records that are images, and plain features")
+		}
+		spec.Image = nn.Shape{Height: n.schema.Image.Height, Width: n.schema.Image.Width, Channels: n.schema.Image.Channels}
+	}
+	if t.Shared && spec.Hidden == 0 {
+		return teacherSpec{}, errors.New("teachers without a hidden layer that are told the class see nothing of a record in that class; give them a network per class, or a hidden layer")
+	}
+	switch {
+	case !knownVote(t.Vote) && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT:
+		return teacherSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
+	case int64(t.Classes) != int64(n.classes):
+		return teacherSpec{}, fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides", t.Classes, n.classes)
+	case t.Steps < 1 || t.Steps > maxSteps:
+		return teacherSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, maxSteps)
+	case t.Batch < 1 || t.Batch > maxBatch:
+		return teacherSpec{}, fmt.Errorf("teachers train on batches of %d records; use 1 to %d", t.Batch, maxBatch)
+	case !(rate > 0 && rate <= maxRate):
+		return teacherSpec{}, fmt.Errorf("the teachers' learning rate is %v; use one above 0 and at most %d", rate, maxRate)
+	// Decay may be 1/rate up to the rounding of the two to float32.
+	case !(decay >= 0 && rate*decay < 1+1e-6):
+		return teacherSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; use one of at least 0 and below 1/rate", decay, rate)
+	}
+	weights, err := spec.weights()
+	if err == nil && weights > maxParameters {
+		err = fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; use a smaller hidden layer", n.cfg.Teachers, n.classes, weights, maxParameters)
+	}
+	return spec, err
+}

@@ -1,14 +1,5 @@
 package pipeline
 
-import "context"
-
-// Oracle answers a run's rounds with private releases. Rounds are numbered
-// from 0; asking a round again gives the same answer.
-type Oracle interface {
-	Votes(ctx context.Context, round uint64, q *VoteQuestion) (*VoteAnswer, error)
-	ClassCounts(ctx context.Context, round uint64, classes int) (*CountAnswer, error)
-}
-
 // VoteQuestion holds the generated records of a round.
 type VoteQuestion struct {
 	// Width is the number of features of a record.
@@ -41,6 +32,44 @@ type VoteAnswer struct {
 	// Answered is false where a confidence threshold was not passed.
 	Answered []bool
 	// Noise is the standard deviation of the noise of a share.
+	Noise float64
+	// Receipt is the hash of the ledger entry that paid for the release.
+	Receipt string
+	// Teachers is the number of teachers that took part.
+	Teachers int
+	// EpsilonSpent is the run's total after the round.
+	EpsilonSpent float64
+}
+
+// GradientQuestion holds the generated records of a round whose gradients are asked
+// for.
+type GradientQuestion struct {
+	// Width is the number of features of a record.
+	Width int
+	// Training holds the records that teachers train on, [len(TrainingClasses),
+	// Width].
+	Training        []float32
+	TrainingClasses []int
+	// Records holds the records asked about, [len(Classes), Width].
+	Records []float32
+	Classes []int
+	// Seed gives the directions in which gradients are projected.
+	Seed uint64
+}
+
+// GradientAnswer holds the release of a round: votes, with or without their noisy
+// histograms, or a sum. Numbers are per record and direction, record by record.
+type GradientAnswer struct {
+	// Winners holds the winning bin of each vote, -1 where a confidence threshold was
+	// not passed; nil of a sum.
+	Winners []int
+	// Histogram holds the noisy count of every bin of every vote; nil where only
+	// winners are released.
+	Histogram []float64
+	// Sum holds the noisy sum of the teachers' clipped vectors over the number of
+	// teachers and the clip norm: its length is at most 1, but for the noise.
+	Sum []float32
+	// Noise is the standard deviation of the noise of a number of Sum.
 	Noise float64
 	// Receipt is the hash of the ledger entry that paid for the release.
 	Receipt string

@@ -12,7 +12,6 @@ import (
 
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
-	"github.com/conclave-dp/conclave/pipeline/pategan"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/student"
 )
@@ -141,31 +140,31 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	o.Log.Info("run open", zap.String("run", j.Spec.Name), zap.String("aggregator", opened.Aggregator),
-		zap.Int("labels", j.Plan.Labels), zap.Int("rounds", j.Plan.Rounds), zap.Uint64("released", opened.Rounds))
+		zap.Int("queries", j.Plan.Queries), zap.Int("rounds", j.Plan.Rounds), zap.Uint64("released", opened.Rounds))
 
-	trainer, err := j.train(ctx, opened, o)
+	trained, err := j.train(ctx, opened, o)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
 		return nil, err
 	}
-	model, err := pipeline.NewModel(j.Schema, trainer.Generator(), trainer.Shares())
+	model, err := pipeline.NewModel(j.Schema, trained.Generator(), trained.Notes().Shares())
 	if err != nil {
 		return nil, err
 	}
-	return publish(ctx, j.Spec, j.Schema, model, trainer, j.real, o)
+	return publish(ctx, j.Spec, j.Schema, model, trained, j.real, o)
 }
 
-// train lets the pipeline learn until its labels are used or the budget is.
-func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (*pategan.Trainer, error) {
+// train lets the pipeline learn until its questions are asked or the budget is used.
+func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (trainer, error) {
 	s, schema, plan := j.Spec, j.Schema, j.Plan
-	trainer, err := pategan.New(s.PATEGAN, partition.NewEncoder(schema), plan.Classes, s.Seed)
+	learner, err := s.work().student(partition.NewEncoder(schema), plan)
 	if err != nil {
 		return nil, err
 	}
 	checkpoint, identity := checkpointPath(o.Out), s.identity(schema, o.Coin)
-	restored, err := trainer.Restore(checkpoint, identity)
+	restored, err := learner.Restore(checkpoint, identity)
 	if err != nil {
 		return nil, err
 	}
@@ -175,15 +174,15 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		if err != nil {
 			return nil, err
 		}
-		if err := checkReceipts(trainer.Receipts(), releasesOf(lines, s.Name)); err != nil {
+		if err := checkReceipts(learner.Notes().Receipts, releasesOf(lines, s.Name)); err != nil {
 			return nil, fmt.Errorf("%s: %w", checkpoint, err)
 		}
 	}
 	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
-	status.Round = trainer.Rounds()
+	status.Round = learner.Rounds()
 	o.Watch(status)
 	ask := &oracle{
-		client: o.Client, run: s.Name, teacher: teacherSpec(s, plan.Classes, o.Coin), noise: plan.shareNoise,
+		client: o.Client, run: s.Name, teacher: s.work().teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
 		waiting: func(p *conclavev1.Progress) {
 			waiting := status
 			if p.WaitingForQuorum {
@@ -192,9 +191,9 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			o.Watch(waiting)
 		},
 	}
-	err = trainer.Run(ctx, ask, labelsLeft(plan, s.PATEGAN.Queries, opened),
-		func() error { return trainer.Save(checkpoint, identity) },
-		func(p pategan.Progress) {
+	err = learner.learn(ctx, ask, roundsLeft(plan, opened),
+		func() error { return learner.Save(checkpoint, identity) },
+		func(p pipeline.Progress) {
 			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
 			o.Watch(status)
 		})
@@ -202,34 +201,34 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		// The aggregator refused the next question before it was asked. What was
 		// learned until then is the result.
 		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
-		return trainer, nil
+		return learner, nil
 	}
 	if errors.Is(err, student.ErrOverBudget) {
 		// Nothing more can be asked; a run that stays open could never be verified.
 		_, closeErr := o.Client.CloseRun(ctx, s.Name)
 		return nil, errors.Join(err, closeErr)
 	}
-	return trainer, err
+	return learner, err
 }
 
-// voteRounds is the number of rounds of votes that were released before this
-// start; round 0 is that of the class shares.
-func voteRounds(opened *conclavev1.OpenRunResponse) int {
+// roundsReleased is the number of rounds besides that of the class shares that were released before this
+// start.
+func roundsReleased(opened *conclavev1.OpenRunResponse) int {
 	return max(0, int(opened.Rounds)-1)
 }
 
-// labelsLeft is the number of labels to learn from: the plan's, or of a run that
-// is closed already only those that were released. A student that was stopped
-// between closing its run and writing its files must not ask for more.
-func labelsLeft(p *Plan, queries int, opened *conclavev1.OpenRunResponse) int {
+// roundsLeft is the number of rounds to learn from: the plan's, or of a run that is
+// closed already only those that were released. A student that was stopped between
+// closing its run and writing its files must not ask for more.
+func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 	if opened.Closed {
-		return min(p.Labels, voteRounds(opened)*queries)
+		return min(p.Rounds, roundsReleased(opened))
 	}
-	return p.Labels
+	return p.Rounds
 }
 
 // identity names everything a checkpoint depends on.
 func (s *Spec) identity(schema *partition.Schema, coin bool) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %d %v %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.PATEGAN))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf()))
 	return hex.EncodeToString(sum[:])
 }

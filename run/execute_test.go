@@ -50,7 +50,7 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 }
 
 func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
-	p := &Plan{Labels: 100}
+	p := &Plan{Queries: 100, Rounds: 4, PerRound: 32}
 	for _, c := range []struct {
 		closed bool
 		rounds uint64
@@ -59,7 +59,7 @@ func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
 		{false, 0, 100}, {false, 5, 100},
 		{true, 0, 0}, {true, 1, 0}, {true, 3, 64}, {true, 5, 100},
 	} {
-		if got := labelsLeft(p, 32, &conclavev1.OpenRunResponse{Closed: c.closed, Rounds: c.rounds}); got != c.want {
+		if got := min(p.Queries, p.PerRound*roundsLeft(p, &conclavev1.OpenRunResponse{Closed: c.closed, Rounds: c.rounds})); got != c.want {
 			t.Errorf("closed %v after %d releases: %d labels left, want %d", c.closed, c.rounds, got, c.want)
 		}
 	}

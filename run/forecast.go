@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -37,7 +36,7 @@ type Forecast struct {
 	// another.
 	FilterEpsilon float64 `json:"filter_epsilon"`
 	// Unanimous is how many teachers must agree for a vote to survive the noise
-	// of one query with probability 0.95.
+	// of one query with probability 0.95; 0 where there are no votes.
 	Unanimous int64 `json:"unanimous_teachers"`
 	// Leaving is all that a node sends, Arriving what it is sent.
 	Leaving  []Message `json:"leaving"`
@@ -69,63 +68,58 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	if node.Teachers < 1 || node.Teachers > s.Teachers {
 		return nil, fmt.Errorf("a node with %d teachers in a run of %d; it must host at least one and at most all of them", node.Teachers, s.Teachers)
 	}
-	mechanism, err := p.mechanism()
-	if err != nil {
-		return nil, err
-	}
 	budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta}
 	f := &Forecast{
 		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
-		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Labels,
+		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries,
 	}
-	if f.Admitted, err = budget.Admits(p.classShare(), mechanism.Worst(1)[0]); err != nil {
+	one, err := p.cost(1)
+	if err != nil {
 		return nil, err
 	}
-	asked := min(int64(p.Labels), f.Admitted)
-	f.Events = append(p.classShare(), mechanism.Worst(asked)...)
+	admitted, err := budget.Admits(p.classShare(), one[0])
+	if err != nil {
+		return nil, err
+	}
+	asked := min(p.releases(p.Queries), admitted)
+	if f.Admitted = admitted; p.sums() {
+		f.Admitted *= int64(p.PerRound)
+	}
+	all, err := p.cost(asked)
+	if err != nil {
+		return nil, err
+	}
+	f.Events = append(p.classShare(), all...)
 	if f.Claim, err = privacy.Account(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}
 	if f.FilterEpsilon, err = budget.Filter.Epsilon(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}
-	if f.Unanimous, err = privacy.TeachersToSurvive(f.Events[1], answerClasses, survival); err != nil {
-		return nil, err
+	l := s.work().largest(p, partition.NewEncoder(schema), node.Teachers)
+	if l.answersAClass > 0 {
+		if f.Unanimous, err = privacy.TeachersToSurvive(f.Events[1], l.answersAClass, survival); err != nil {
+			return nil, err
+		}
 	}
-	f.addMessages(s, schema, p, node)
+	f.addMessages(s, schema, p, node, l)
 	return f, nil
 }
 
-func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node) {
-	last := uint64(p.Rounds)
-	queries := min(p.Labels, s.PATEGAN.Queries)
+func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node, l largest) {
 	const digest = 64 // characters of a SHA-256
 	hello := &conclavev1.Hello{
 		Protocol: 2, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
 		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
 	}
 	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)} // the largest that are accepted
-	votes := &conclavev1.Votes{
-		Run: s.Name, Round: last, Teachers: uint32(node.Teachers), Queries: uint32(queries),
-		Packed: make([]byte, node.Teachers*((queries+7)/8)),
-	}
 	f.Leaving = []Message{
 		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the partition manifest; once per connection",
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
 		{"class counts", fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases their sum with noise only", p.Classes),
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})},
-		{"votes", fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator sees them, and releases sums over all teachers with noise only", node.Teachers, queries),
-			p.Rounds, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: votes}, Attempt: math.MaxUint32})},
+		{l.answerName, l.answerContent, p.Rounds, proto.Size(l.answer)},
 		{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0},
 	}
-	width := partition.NewEncoder(schema).Width()
-	training := s.PATEGAN.Teacher.Training
-	class := []int{p.Classes - 1} // the one that takes the most bytes
-	round := voteRound(s.Name, last, teacherSpec(s, p.Classes, false), &pipeline.VoteQuestion{
-		Width:    width,
-		Training: make([]float32, training*width), TrainingClasses: slices.Repeat(class, training),
-		Queries: make([]float32, queries*width), QueryClasses: slices.Repeat(class, queries),
-	})
-	f.Arriving = []Message{{"round", fmt.Sprintf("%d generated records to train on, %d to vote on, %d numbers each; nobody's data", training, queries, width),
-		p.Rounds, proto.Size(round)}}
+	f.Arriving = []Message{{"round", l.roundContent, p.Rounds, proto.Size(l.round)}}
 }

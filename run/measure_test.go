@@ -62,7 +62,7 @@ func TestFillPage(t *testing.T) {
 func TestWinnersHaveNoShares(t *testing.T) {
 	s := DefaultSpec()
 	s.PATEGAN.Release = "winner"
-	if shares := sharesOf(&s, nil); shares != nil {
+	if shares := (&pateganTrainer{s: &s}).shares(); shares != nil {
 		t.Errorf("%v", shares)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/pipeline"
@@ -23,8 +24,8 @@ type oracle struct {
 	client  *student.Client
 	run     string
 	teacher *conclavev1.TeacherSpec
-	// noise is the plan's shareNoise.
-	noise func(teachers float64) float64
+	// plan says how large the noise is.
+	plan *Plan
 	// waiting is told how a round stands while it waits.
 	waiting func(*conclavev1.Progress)
 }
@@ -39,8 +40,22 @@ func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuesti
 	if err != nil {
 		return nil, err
 	}
-	a.Noise = o.noise(float64(release.Teachers))
+	a.Noise = o.plan.shareNoise(float64(release.Teachers))
 	return a, nil
+}
+
+// shareNoise is the standard deviation of the noise on a query's share of n
+// teachers: half the difference of two noisy counts over n. Of a winner, half
+// the distance of what it can be.
+func (p *Plan) shareNoise(n float64) float64 {
+	m := p.Mechanism
+	switch {
+	case !m.WholeHistogram:
+		return 0.5
+	case m.Kind == conclavev1.Mechanism_KIND_LNMAX:
+		return 1 / (m.Lambda * n) // a count's noise has variance 2/lambda^2
+	}
+	return m.Sigma / (math.Sqrt2 * n)
 }
 
 // voteRound is a round of votes as nodes are sent it.

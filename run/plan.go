@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // Plan is what a run will ask, and at what price, before anything is asked.
 type Plan struct {
-	// Labels is the number of queries, Rounds of how many rounds.
-	Labels, Rounds int
+	// Queries is the number of queries, in Rounds rounds of PerRound each but for the
+	// last one, which may have fewer.
+	Queries, Rounds, PerRound int
 	// Mechanism answers them.
 	Mechanism *conclavev1.Mechanism
 	// ClassShareEpsilon is the price of the class shares.
@@ -22,106 +23,99 @@ type Plan struct {
 	Classes int
 }
 
-// NewPlan chooses the number of labels and the least noise that the budget
+// NewPlan chooses the number of queries and the least noise that the budget
 // allows for them, unless the spec sets either. It refuses what could not be
 // asked, before a run is open or anything is spent.
 func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
-	o := s.PATEGAN
 	budget, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Labels: o.Labels, ClassShareEpsilon: o.ClassShare * s.Privacy.Epsilon, Classes: max(1, len(schema.Classes()))}
-	if p.Labels == 0 {
-		p.Labels = pategan.LabelsFor(s.Privacy.Epsilon, s.Teachers)
-	}
-	p.Rounds = (p.Labels + o.Queries - 1) / o.Queries
-	classShare := p.classShare()
-	p.Mechanism = &conclavev1.Mechanism{WholeHistogram: o.Release == "histogram"}
-	switch o.Mechanism {
-	case pategan.LNMax:
-		p.Mechanism.Kind = conclavev1.Mechanism_KIND_LNMAX
-		if p.Mechanism.Lambda = o.Noise; o.Noise == 0 {
-			if p.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Labels), classShare); err != nil {
-				return nil, fmt.Errorf("plan %d labels: %w", p.Labels, err)
-			}
-		}
-	case pategan.GNMax, pategan.ConfidentGNMax:
-		sigma := o.Noise
-		if sigma > 0 && sigma < privacy.MinSigma {
-			return nil, fmt.Errorf("pategan.noise: %v is below %v, the least that integer noise can be; raise it, or use 0 to have it chosen", sigma, privacy.MinSigma)
-		}
-		if sigma == 0 {
-			if sigma, err = privacy.GNMaxSigma(budget, int64(p.Labels), classShare); err != nil {
-				return nil, fmt.Errorf("plan %d labels: %w", p.Labels, err)
-			}
-		}
-		p.Mechanism.Kind = conclavev1.Mechanism_KIND_GNMAX
-		if o.Mechanism == pategan.ConfidentGNMax {
-			p.Mechanism.Kind = conclavev1.Mechanism_KIND_CONFIDENT_GNMAX
-			if o.Noise == 0 {
-				// When every query passes, a query costs 1/s1^2 + 2/s2^2 with
-				// s1 = k s2; that is a GNMax query of noise s2/sqrt(1 + 1/(2k^2)).
-				sigma *= math.Sqrt(1+1/(2*o.ThresholdNoise*o.ThresholdNoise)) * (1 + 1e-9)
-			}
-			p.Mechanism.SigmaThreshold = sigma * o.ThresholdNoise
-			p.Mechanism.Threshold = o.Threshold * float64(s.Teachers)
-		}
-		p.Mechanism.Sigma = sigma
-	}
-	if err := p.checkFeasible(s, budget); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return s.work().plan(schema, budget)
 }
 
-// shareNoise is the standard deviation of the noise on a query's share of n
-// teachers: half the difference of two noisy counts over n. Of a winner, half
-// the distance of what it can be.
-func (p *Plan) shareNoise(n float64) float64 {
-	m := p.Mechanism
-	switch {
-	case !m.WholeHistogram:
-		return 0.5
-	case m.Kind == conclavev1.Mechanism_KIND_LNMAX:
-		return 1 / (m.Lambda * n) // a count's noise has variance 2/lambda^2
+func classesOf(schema *partition.Schema) int { return max(1, len(schema.Classes())) }
+
+// sums is whether rounds are answered with one noisy sum each.
+func (p *Plan) sums() bool { return p.Mechanism.Kind == conclavev1.Mechanism_KIND_GAUSSIAN_SUM }
+
+// releases is what so many queries, asked in rounds, are charged as: votes one by one,
+// sums by the round.
+func (p *Plan) releases(queries int) int64 {
+	if p.sums() {
+		return int64((queries + p.PerRound - 1) / p.PerRound)
 	}
-	return m.Sigma / (math.Sqrt2 * n)
+	return int64(queries)
+}
+
+// cost is the most that a number of releases can cost.
+func (p *Plan) cost(releases int64) ([]privacy.Event, error) {
+	if p.sums() {
+		sum, err := gnmax.NewGaussianSum(2*gradientBound, p.Mechanism.Sigma)
+		if err != nil {
+			return nil, err
+		}
+		return sum.Cost(releases), nil
+	}
+	mechanism, err := p.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	return mechanism.Worst(releases), nil
+}
+
+// mechanism is what the aggregator makes of the plan's for votes.
+func (p *Plan) mechanism() (gnmax.Mechanism, error) {
+	m := p.Mechanism
+	switch m.Kind {
+	case conclavev1.Mechanism_KIND_LNMAX:
+		return gnmax.NewLNMax(m.Lambda, m.WholeHistogram)
+	case conclavev1.Mechanism_KIND_GNMAX:
+		return gnmax.NewGNMax(m.Sigma, m.WholeHistogram)
+	case conclavev1.Mechanism_KIND_CONFIDENT_GNMAX:
+		return gnmax.NewConfident(m.Threshold, m.SigmaThreshold, m.Sigma, m.WholeHistogram)
+	}
+	return nil, fmt.Errorf("mechanism %v is not known; use gnmax, lnmax or confident-gnmax", m.Kind)
+}
+
+// classShare is what the class shares cost.
+func (p *Plan) classShare() []privacy.Event {
+	return []privacy.Event{{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon, Count: 1}}
+}
+
+// gaussianNoise is Gaussian noise for the votes of the plan, of the size that was set or,
+// where that is 0, the least that the budget admits. Field names the option.
+func (p *Plan) gaussianNoise(noise float64, budget privacy.Budget, field string) (sigma float64, err error) {
+	if noise > 0 {
+		if noise < privacy.MinSigma {
+			return 0, fmt.Errorf("%s: %v is below %v, the least that integer noise can be; raise it, or use 0 to have it chosen", field, noise, privacy.MinSigma)
+		}
+		return noise, nil
+	}
+	return privacy.GNMaxSigma(budget, int64(p.Queries), p.classShare())
+}
+
+// confident is Confident-GNMax with an answer's noise of sigma and ratio times as much
+// on the threshold test. Sigma that was chosen for GNMax is raised, so that the queries
+// cost the same when every one passes: one costs 1/s1^2 + 2/s2^2 with s1 = ratio s2, as a
+// GNMax query of noise s2/sqrt(1 + 1/(2 ratio^2)) does.
+func confident(sigma float64, chosen bool, ratio, threshold float64) *conclavev1.Mechanism {
+	if chosen {
+		sigma *= math.Sqrt(1+1/(2*ratio*ratio)) * (1 + 1e-9)
+	}
+	return &conclavev1.Mechanism{
+		Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: sigma, SigmaThreshold: sigma * ratio, Threshold: threshold,
+	}
 }
 
 // RunSpec is the plan as the aggregator registers it.
 func (p *Plan) RunSpec(s *Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
+	quorum, deadline := s.work().quorum()
 	return &conclavev1.RunSpec{
 		Name: s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
 		Teachers: uint32(s.Teachers), Mechanism: p.Mechanism,
-		Quorum: s.PATEGAN.Quorum, DeadlineSeconds: s.PATEGAN.Deadline,
+		Quorum: quorum, DeadlineSeconds: deadline,
 		ClassShareEpsilon: p.ClassShareEpsilon, CoinVotes: coin,
 	}
-}
-
-// teacherSpec is how the run's teachers learn and vote.
-func teacherSpec(s *Spec, classes int, coin bool) *conclavev1.TeacherSpec {
-	o := s.PATEGAN.Teacher
-	t := &conclavev1.TeacherSpec{
-		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Classes: uint32(classes),
-		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: s.Seed,
-	}
-	if t.Features = conclavev1.TeacherSpec_FEATURES_STANDARD; o.Features == "plain" {
-		t.Features = conclavev1.TeacherSpec_FEATURES_PLAIN
-	}
-	if o.Model == "hidden" {
-		t.Model, t.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, uint32(o.Hidden)
-	}
-	switch {
-	case coin:
-		t.Vote = conclavev1.TeacherSpec_VOTE_COIN
-	case s.PATEGAN.Votes == pategan.Relative:
-		t.Vote = conclavev1.TeacherSpec_VOTE_RELATIVE
-	case s.PATEGAN.Votes == pategan.Plain:
-		t.Vote = conclavev1.TeacherSpec_VOTE_PLAIN
-	default:
-		t.Vote = conclavev1.TeacherSpec_VOTE_CALIBRATED
-	}
-	return t
 }

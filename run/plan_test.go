@@ -77,12 +77,12 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 		return p
 	}
 	p := plan(func(s *Spec) { s.PATEGAN.Labels, s.PATEGAN.Queries = 130, 64 })
-	if p.Labels != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || !p.Mechanism.WholeHistogram {
+	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || !p.Mechanism.WholeHistogram {
 		t.Errorf("plan %+v; want 130 labels in 3 rounds, 2 classes, 0.02 for the class shares, whole histograms", p)
 	}
 	p = plan(func(s *Spec) {})
-	if want := pategan.LabelsFor(1, 200); p.Labels != want {
-		t.Errorf("%d labels, want %d, chosen from epsilon and teachers", p.Labels, want)
+	if want := pategan.LabelsFor(1, 200); p.Queries != want {
+		t.Errorf("%d labels, want %d, chosen from epsilon and teachers", p.Queries, want)
 	}
 	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Release = 77, "winner" })
 	if p.Mechanism.Sigma != 77 || p.Mechanism.WholeHistogram {
@@ -129,13 +129,13 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 	} {
 		s := DefaultSpec()
 		s.PATEGAN.Votes = c.votes
-		if got := teacherSpec(&s, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
+		if got := s.work().teacherSpec(nil, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
 			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
 		}
 	}
 	s := DefaultSpec()
 	s.PATEGAN.Teacher.Model, s.PATEGAN.Teacher.Hidden = "hidden", 5
-	if got := teacherSpec(&s, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
+	if got := s.work().teacherSpec(nil, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
 		t.Errorf("hidden layer: %v", got)
 	}
 }

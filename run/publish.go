@@ -11,7 +11,6 @@ import (
 
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
-	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/report"
 	"github.com/conclave-dp/conclave/version"
@@ -50,7 +49,7 @@ func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
 }
 
 // publish samples the synthetic table and writes all files of the run.
-func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipeline.Model, trainer *pategan.Trainer, real realTables, o Options) (*Result, error) {
+func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipeline.Model, trained trainer, real realTables, o Options) (*Result, error) {
 	synthetic, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 	if err != nil {
 		return nil, err
@@ -73,7 +72,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator", err)
 	}
 	releases := releasesOf(lines, s.Name)
-	if err := checkReceipts(trainer.Receipts(), releases); err != nil {
+	if err := checkReceipts(trained.Notes().Receipts, releases); err != nil {
 		return nil, err
 	}
 	if err := writeFile(out["ledger"], func(b *bytes.Buffer) error { _, err := b.Write(ledger); return err }); err != nil {
@@ -81,7 +80,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	}
 	facts := report.Facts{
 		Run: s.Name, SchemaSHA256: schema.SHA256, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
-		Neighbouring: verified.Neighbouring, Unit: s.Privacy.Unit, Rows: synthetic.Len(), Teachers: s.Teachers, TeachersLeast: trainer.TeachersLeast(),
+		Neighbouring: verified.Neighbouring, Unit: s.Privacy.Unit, Rows: synthetic.Len(), Teachers: s.Teachers, TeachersLeast: trained.Notes().TeachersLeast,
 		Created: time.Now(), Software: version.Software,
 	}
 	if o.Coin {
@@ -101,7 +100,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out,
 	}
 	page := report.Page{
-		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, sharesOf(s, trainer)),
+		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, trained.shares()),
 		Elapsed: time.Since(o.Started).Round(time.Second),
 	}
 	// The budget is spent: what cannot be compared must not keep the rest from

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/report"
 )
@@ -33,19 +32,6 @@ func roundsOf(releases []privacy.Entry, shares map[uint64]*report.Shares) []repo
 		})
 	}
 	return rounds
-}
-
-// sharesOf summarizes the released shares that the trainer keeps. Where only
-// winners were released there are none.
-func sharesOf(s *Spec, trainer *pategan.Trainer) map[uint64]*report.Shares {
-	if s.PATEGAN.Release != "histogram" {
-		return nil
-	}
-	shares := map[uint64]*report.Shares{}
-	for _, r := range trainer.Released() {
-		shares[r.Round] = report.SharesOf(r.Shares, r.Noise)
-	}
-	return shares
 }
 
 // ErrOtherLedger says that a student knows releases that the ledger does not:

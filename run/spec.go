@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/evaluate/classify"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/pipeline/gpate"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
 )
@@ -29,7 +30,7 @@ type Spec struct {
 	// Teachers is the number of teachers over all sites. Default: 1000. More
 	// teachers drown the noise better, each learns from fewer records.
 	Teachers int `yaml:"teachers"`
-	// Pipeline: pategan.
+	// Pipeline: pategan (default; tables) or gpate (tables and images).
 	Pipeline string `yaml:"pipeline"`
 	// WarmStart buys a start for the generator. Not available yet.
 	WarmStart map[string]float64 `yaml:"warm_start"`
@@ -43,8 +44,10 @@ type Spec struct {
 	Evaluate Evaluate `yaml:"evaluate"`
 	// Seed makes training repeatable. Noise never depends on it. Default: 1.
 	Seed uint64 `yaml:"seed"`
-	// PATEGAN holds the options of the pipeline.
+	// PATEGAN and GPATE hold the options of the pipelines; those of the other are
+	// left alone.
 	PATEGAN pategan.Options `yaml:"pategan"`
+	GPATE   gpate.Options   `yaml:"gpate"`
 
 	// Path is the file the spec came from, Text its content.
 	Path string `yaml:"-"`
@@ -129,7 +132,7 @@ func DefaultSpec() Spec {
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
 		Teachers: 1000, Pipeline: "pategan", Weights: "none",
 		Release: Release{Rows: 6000, Format: "csv"},
-		Seed:    1, PATEGAN: pategan.DefaultOptions(),
+		Seed:    1, PATEGAN: pategan.DefaultOptions(), GPATE: gpate.DefaultOptions(),
 	}
 }
 
@@ -174,7 +177,7 @@ func (s *Spec) Validate() error {
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent", s.Privacy.Guarantee)
 	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
-	need(s.Pipeline == "pategan", "pipeline: %q is not available; use pategan", s.Pipeline)
+	need(s.Pipeline == "pategan" || s.Pipeline == "gpate", "pipeline: %q is not available; use pategan or gpate", s.Pipeline)
 	need(len(s.WarmStart) == 0, "warm_start: not available; leave it out")
 	need(len(s.Post) == 0, "post: %q are not available; leave it out or empty", s.Post)
 	need(s.Weights == "none", "weights: %q is not available; use none", s.Weights)
@@ -186,8 +189,10 @@ func (s *Spec) Validate() error {
 		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
 	}
 	errs = append(errs, s.validateData()...)
-	if err := s.PATEGAN.Validate(); err != nil {
-		errs = append(errs, err)
+	for _, options := range []interface{ Validate() error }{s.PATEGAN, s.GPATE} {
+		if err := options.Validate(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -239,8 +244,8 @@ func (s *Spec) LoadSchema() (*partition.Schema, error) {
 			return nil, fmt.Errorf("%s: %w", s.Path, err)
 		}
 	}
-	if strings.EqualFold(schema.Format, "idx") {
-		return nil, fmt.Errorf("%s: images are not available with pategan; use a table", s.Schema)
+	if strings.EqualFold(schema.Format, "idx") && s.Pipeline == "pategan" {
+		return nil, fmt.Errorf("%s: images are not available with pategan; use gpate", s.Schema)
 	}
 	return schema, nil
 }

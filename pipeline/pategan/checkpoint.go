@@ -1,42 +1,17 @@
 package pategan
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/pipeline"
 )
 
-// Errors of checkpoints that a caller may want to tell apart with errors.Is.
-var (
-	// ErrCheckpoint marks a checkpoint that does not belong to this student.
-	ErrCheckpoint = errors.New("the checkpoint does not fit this run")
-	// ErrDamaged marks a checkpoint that is not what was saved.
-	ErrDamaged = errors.New("the checkpoint is damaged")
-)
-
-// damaged says what helps: training is repeatable, so that a student without a
-// checkpoint asks the very same questions again.
-func damaged(path string, err error) error {
-	return fmt.Errorf("%s: %w (%w); remove the file and run again: the rounds are asked anew from the first one, and what was released is repeated and costs nothing",
-		path, ErrDamaged, err)
-}
-
 // checkpointJSON is the part of a checkpoint that is not a tensor.
 type checkpointJSON struct {
-	Identity       string    `json:"identity"`
-	Random         string    `json:"random"`
-	Steps          [2]int    `json:"steps"`
-	Done           int       `json:"done"`
+	pipeline.Checkpoint
 	Noise          []float64 `json:"noise"`
-	Counts         []float64 `json:"counts"`
-	Spent          float64   `json:"spent"`
-	Receipts       []string  `json:"receipts"`
-	TeachersLeast  int       `json:"teachers_least"`
 	Classes        [][]int   `json:"classes"`
 	PendingTrain   []int     `json:"pending_training"`
 	PendingQueries []int     `json:"pending_queries"`
@@ -47,18 +22,11 @@ const checkpointKey = "pategan"
 // Save writes the whole state to path, so that a crash leaves the old or the
 // new checkpoint. identity names the run and all that its state depends on.
 func (t *Trainer) Save(path, identity string) error {
-	random, err := t.source.MarshalBinary()
+	common, set, err := pipeline.NewCheckpoint(identity, t.source, t.mover.Learner, t.Learned, t.done)
 	if err != nil {
-		return fmt.Errorf("pategan: save random state: %w", err)
+		return err
 	}
-	j := checkpointJSON{
-		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Counts: t.counts, Spent: t.spent,
-		Steps: [2]int{t.adam.Steps(), t.average.Steps()}, Done: t.done, Receipts: t.receipts, TeachersLeast: t.teachersLeast,
-	}
-	set := nn.NewTensors()
-	for _, part := range t.parts() {
-		set.Add(part.prefix, part.params)
-	}
+	j := checkpointJSON{Checkpoint: common}
 	for i, r := range t.rounds {
 		set.Add(fmt.Sprintf("round%d.", i), r.tensors())
 		j.Classes, j.Noise = append(j.Classes, r.classes), append(j.Noise, r.noise)
@@ -67,64 +35,29 @@ func (t *Trainer) Save(path, identity string) error {
 		set.Add("pending.", questionTensors(q))
 		j.PendingTrain, j.PendingQueries = q.TrainingClasses, q.QueryClasses
 	}
-	raw, err := json.Marshal(j)
-	if err != nil {
-		return fmt.Errorf("pategan: encode checkpoint: %w", err)
-	}
-	set.Metadata[checkpointKey] = string(raw)
-	if err := set.Seal(); err != nil {
-		return fmt.Errorf("pategan: save checkpoint: %w", err)
-	}
-	return nn.SaveTensors(path, set)
+	return pipeline.SaveCheckpoint(path, checkpointKey, j, set)
 }
 
 // Restore loads the state that Save wrote. It reports false when there is none,
-// and an error matching [ErrCheckpoint] when it is of another run or
-// [ErrDamaged] when it is not as it was saved.
+// and an error matching [pipeline.ErrCheckpoint] when it is of another run or
+// [pipeline.ErrDamaged] when it is not as it was saved.
 func (t *Trainer) Restore(path, identity string) (bool, error) {
-	set, err := nn.LoadTensors(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if errors.Is(err, nn.ErrFormat) {
-		return false, damaged(path, err)
-	}
-	if err != nil {
+	var j checkpointJSON
+	set, err := pipeline.LoadCheckpoint(path, checkpointKey, &j)
+	if set == nil || err != nil {
 		return false, err
 	}
-	if err := set.CheckSeal(); err != nil {
-		return false, damaged(path, err)
+	if err := j.Restore(path, identity, set, t.source, t.mover.Learner, t.classes); err != nil {
+		return false, err
 	}
-	var j checkpointJSON
-	if err := json.Unmarshal([]byte(set.Metadata[checkpointKey]), &j); err != nil {
-		return false, damaged(path, err)
-	}
-	if j.Identity != identity {
-		return false, fmt.Errorf("%s: %w: it is of another run or of other options; use another output folder", path, ErrCheckpoint)
-	}
-	for _, part := range t.parts() {
-		if err := set.CopyTo(part.prefix, part.params); err != nil {
-			return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
-		}
-	}
-	random, err := base64.StdEncoding.DecodeString(j.Random)
-	if err == nil {
-		err = t.source.UnmarshalBinary(random)
-	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w: random state: %w", path, ErrCheckpoint, err)
-	}
-	if len(j.Noise) != len(j.Classes) || j.Done < len(j.Classes) || (j.Counts != nil && (len(j.Counts) != t.classes || len(j.Receipts) != j.Done+1)) {
-		return false, fmt.Errorf("%s: %w: its parts do not fit together", path, ErrCheckpoint)
+	if len(j.Noise) != len(j.Classes) || j.Done < len(j.Classes) {
+		return false, pipeline.Misfit(path, errors.New("its parts do not fit together"))
 	}
 	if err := t.checkClasses(append(j.Classes, j.PendingTrain, j.PendingQueries)); err != nil {
-		return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+		return false, pipeline.Misfit(path, err)
 	}
-	t.adam.SetSteps(j.Steps[0])
-	t.average.SetSteps(j.Steps[1])
-	t.counts, t.spent, t.rounds, t.done, t.pending = j.Counts, j.Spent, nil, j.Done, nil
-	t.receipts, t.teachersLeast = j.Receipts, j.TeachersLeast
-	w := t.generator.Width()
+	t.Learned, t.rounds, t.done, t.pending = j.Learned, nil, j.Done, nil
+	w := t.mover.Generator.Width()
 	for i, classes := range j.Classes {
 		n := len(classes)
 		r := &labelled{
@@ -132,7 +65,7 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 			share: make([]float32, n), known: make([]float32, n), change: make([]float32, n),
 		}
 		if err := set.CopyTo(fmt.Sprintf("round%d.", i), r.tensors()); err != nil {
-			return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+			return false, pipeline.Misfit(path, err)
 		}
 		t.rounds = append(t.rounds, r)
 	}
@@ -142,7 +75,7 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 			Training: make([]float32, len(j.PendingTrain)*w), Queries: make([]float32, len(j.PendingQueries)*w),
 		}
 		if err := set.CopyTo("pending.", questionTensors(q)); err != nil {
-			return false, fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, err)
+			return false, pipeline.Misfit(path, err)
 		}
 		t.pending = q
 	}
@@ -160,26 +93,12 @@ func (t *Trainer) checkClasses(all [][]int) error {
 	return nil
 }
 
-type statePart struct {
-	prefix string
-	params []nn.Param
-}
-
-func (t *Trainer) parts() []statePart {
-	return []statePart{
-		{"generator.", t.generator.Net.Params()}, {"generator.adam.", t.adam.State()},
-		{"average.", t.average.Model().Params()},
+func (r *labelled) tensors() []nn.Param {
+	return []nn.Param{
+		pipeline.Vector("x", r.x), pipeline.Vector("share", r.share), pipeline.Vector("known", r.known), pipeline.Vector("change", r.change),
 	}
 }
 
-func (r *labelled) tensors() []nn.Param {
-	return []nn.Param{vector("x", r.x), vector("share", r.share), vector("known", r.known), vector("change", r.change)}
-}
-
 func questionTensors(q *pipeline.VoteQuestion) []nn.Param {
-	return []nn.Param{vector("training", q.Training), vector("queries", q.Queries)}
-}
-
-func vector(name string, x []float32) nn.Param {
-	return nn.Param{Name: name, Shape: []int{len(x)}, Value: x}
+	return []nn.Param{pipeline.Vector("training", q.Training), pipeline.Vector("queries", q.Queries)}
 }

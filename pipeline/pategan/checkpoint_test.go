@@ -13,7 +13,7 @@ import (
 )
 
 // saved is a checkpoint in the middle of a run.
-func saved(t *testing.T, oracle pipeline.Oracle) (path string, content []byte) {
+func saved(t *testing.T, oracle Oracle) (path string, content []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "student.safetensors")
 	tr, stop := testTrainer(t, smallOptions(), 1), errors.New("stop")
@@ -22,7 +22,7 @@ func saved(t *testing.T, oracle pipeline.Oracle) (path string, content []byte) {
 			return nil
 		}
 		return errors.Join(tr.Save(path, "run"), stop)
-	}, func(Progress) {})
+	}, func(pipeline.Progress) {})
 	if !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func refuses(t *testing.T, tr *Trainer, name, path string, content []byte, mayPa
 		}
 		return
 	}
-	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file and run again") {
+	if !errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file and run again") {
 		t.Errorf("%s: error %v", name, err)
 	}
 }
@@ -118,10 +118,10 @@ func TestTheLeastNumberOfTeachersIsKept(t *testing.T) {
 		if _, err := tr.Restore(path, "run"); err != nil {
 			t.Fatal(err)
 		}
-		if err := tr.Run(context.Background(), oracle, 48, nothing, func(Progress) {}); err != nil {
+		if err := tr.Run(context.Background(), oracle, 48, nothing, func(pipeline.Progress) {}); err != nil {
 			t.Fatal(err)
 		}
-		if got := tr.TeachersLeast(); got != c.want {
+		if got := tr.TeachersLeast; got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

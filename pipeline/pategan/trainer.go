@@ -6,50 +6,40 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/pipeline/tilt"
 )
 
 // firstVoteRound is the number of the first round of votes; round 0 asks for
 // the class counts.
 const firstVoteRound = 1
 
+// Oracle answers a run's rounds with private releases. Rounds are numbered from 0;
+// asking a round again gives the same answer.
+type Oracle interface {
+	pipeline.CountOracle
+	Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error)
+}
+
 // Trainer is the state of a student.
 type Trainer struct {
+	pipeline.Learned
 	opts    Options
 	classes int
 	source  *rand.PCG
 	rng     *rand.Rand
 
-	generator *pipeline.Generator
-	adam      *nn.Adam
-	average   *nn.Average
-	heads     []partition.Head
-	numbers   []int // the features that are numbers
+	mover   *tilt.Mover
+	heads   []partition.Head
+	numbers []int // the features that are numbers
 
-	counts []float64
-	// receipts are those of all releases learned from, in their order.
-	receipts []string
-	// teachersLeast is the least number of teachers that took part in a round,
-	// 0 before the first.
-	teachersLeast int
 	// rounds holds the newest labelled rounds of the done ones.
 	rounds []*labelled
 	done   int
 	// pending is the question of the next round. It is kept, so that a student
 	// that starts again asks the very same one.
 	pending *pipeline.VoteQuestion
-	spent   float64
-}
-
-// Progress tells how a run stands after a round.
-type Progress struct {
-	// Round counts rounds of votes from 1 to Rounds.
-	Round, Rounds int
-	EpsilonSpent  float64
-	Answered      int
-	Queries       int
 }
 
 // New returns an untrained student. The seed makes training repeatable and
@@ -58,60 +48,31 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{opts: opts, classes: classes, source: rand.NewPCG(seed, 0x5eed)}
+	t := &Trainer{opts: opts, classes: classes, source: rand.NewPCG(seed, 0x5eed), heads: e.Heads(), numbers: e.Numbers()}
 	t.rng = rand.New(t.source)
 	s := opts.Student
-	var err error
-	t.generator, err = pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes}, t.rng)
+	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes}, t.rng)
 	if err != nil {
 		return nil, err
 	}
-	t.adam = nn.NewAdam(t.generator.Net.Params(), s.GeneratorRate)
-	t.heads, t.numbers = e.Heads(), e.Numbers()
-	t.begin()
-	t.average = nn.NewAverage(t.generator.Net, s.Average)
+	t.mover = tilt.New(g, e, classes, tilt.Options{Steps: s.GeneratorSteps, Rate: s.GeneratorRate, Average: s.Average}, t.rng)
 	return t, nil
 }
 
 // Generator returns the moving average of the generator.
-func (t *Trainer) Generator() *pipeline.Generator { return t.generator.With(t.average.Model()) }
-
-// Shares returns the released class shares.
-func (t *Trainer) Shares() []float64 { return pipeline.Shares(t.counts) }
+func (t *Trainer) Generator() *pipeline.Generator { return t.mover.Averaged() }
 
 // Rounds returns the number of rounds of votes learned from.
 func (t *Trainer) Rounds() int { return t.done }
-
-// Receipts returns the receipts of all releases learned from, in their order:
-// what this student knows, some ledger was charged for.
-func (t *Trainer) Receipts() []string { return t.receipts }
-
-// TeachersLeast returns the least number of teachers that took part in a round.
-// Who is connected does not depend on records, so it is public.
-func (t *Trainer) TeachersLeast() int { return t.teachersLeast }
-
-func (t *Trainer) tookPart(teachers int) {
-	if t.teachersLeast == 0 || teachers < t.teachersLeast {
-		t.teachersLeast = teachers
-	}
-}
 
 // Run asks for the class counts and then for rounds of votes, learning after
 // each, until `labels` queries have been asked. After each step it calls keep,
 // which may store the state, and progress. A restored trainer goes on where it
 // was.
-func (t *Trainer) Run(ctx context.Context, oracle pipeline.Oracle, labels int, keep func() error, progress func(Progress)) error {
+func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func() error, progress func(pipeline.Progress)) error {
 	rounds := (labels + t.opts.Queries - 1) / t.opts.Queries
-	if t.counts == nil {
-		counts, err := oracle.ClassCounts(ctx, 0, t.classes)
-		if err != nil {
-			return err
-		}
-		if len(counts.Counts) != t.classes {
-			return fmt.Errorf("pategan: %d class counts for %d classes", len(counts.Counts), t.classes)
-		}
-		t.counts, t.receipts = counts.Counts, append(t.receipts, counts.Receipt)
-		t.tookPart(counts.Teachers)
+	if err := t.AskClassCounts(ctx, oracle, t.classes); err != nil {
+		return err
 	}
 	for t.done < rounds {
 		if t.pending == nil {
@@ -128,44 +89,27 @@ func (t *Trainer) Run(ctx context.Context, oracle pipeline.Oracle, labels int, k
 		if err != nil {
 			return err
 		}
-		t.pending, t.spent, t.receipts = nil, answer.EpsilonSpent, append(t.receipts, answer.Receipt)
-		t.tookPart(answer.Teachers)
-		progress(Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.spent, Answered: answered, Queries: len(answer.Share)})
+		t.pending = nil
+		t.Took(answer.Receipt, answer.Teachers, answer.EpsilonSpent)
+		progress(pipeline.Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.Spent, Answered: answered, Queries: len(answer.Share)})
 	}
 	return keep()
 }
 
 // ask generates the records of the next round, all classes alike.
 func (t *Trainer) ask(queries int) *pipeline.VoteQuestion {
-	w := t.generator.Width()
-	q := &pipeline.VoteQuestion{Width: w, TrainingClasses: t.balanced(t.opts.Teacher.Training), QueryClasses: t.balanced(queries)}
+	w := t.mover.Generator.Width()
+	q := &pipeline.VoteQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.classes), QueryClasses: pipeline.Balanced(queries, t.classes)}
 	q.Training = make([]float32, len(q.TrainingClasses)*w)
-	t.generator.Sample(q.Training, q.TrainingClasses, t.rng)
+	t.mover.Generator.Sample(q.Training, q.TrainingClasses, t.rng)
 	q.Queries = make([]float32, len(q.QueryClasses)*w)
-	t.generator.Sample(q.Queries, q.QueryClasses, t.rng)
+	t.mover.Generator.Sample(q.Queries, q.QueryClasses, t.rng)
 	t.spread(q.Queries)
 	return q
 }
 
-func (t *Trainer) balanced(n int) []int {
-	c := make([]int, n)
-	for i := range c {
-		c[i] = i % t.classes
-	}
-	return c
-}
-
-// units returns the units of the generator as it is.
-func (t *Trainer) units() (*nn.Standard, error) {
-	const sample = 2048
-	classes := t.balanced(sample)
-	x := make([]float32, sample*t.generator.Width())
-	t.generator.Sample(x, classes, t.rng)
-	return nn.NewStandard(x, classes, t.generator.Width(), t.classes, t.numbers)
-}
-
 // errDiverged says that training left the numbers.
-var errDiverged = errors.New("pategan: training diverged; lower student.generator_rate or raise student.trust")
+var errDiverged = errors.New("pategan: training diverged; lower student.mover.Generator_rate or raise student.trust")
 
 // keptRounds bounds the rounds that the discriminator is fitted to. Older ones
 // are of a generator long gone, and have little weight.
@@ -195,7 +139,7 @@ func (t *Trainer) learn(q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answe
 	if len(t.rounds) > keptRounds {
 		t.rounds = t.rounds[1:]
 	}
-	units, err := t.units()
+	units, err := t.mover.Units(t.classes, t.numbers, t.rng)
 	if err != nil {
 		return 0, err
 	}
@@ -203,13 +147,9 @@ func (t *Trainer) learn(q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answe
 	if err := d.fit(t.rounds, t.done); err != nil {
 		return 0, err
 	}
-	t.follow(d)
-	for _, p := range t.generator.Net.Params() {
-		for _, v := range p.Value {
-			if v != v {
-				return 0, errDiverged
-			}
-		}
+	t.mover.Follow(d.of)
+	if t.mover.Diverged() {
+		return 0, errDiverged
 	}
 	return answered, nil
 }

@@ -21,7 +21,7 @@ func TestLearnsFromVotes(t *testing.T) {
 		o.Student.GeneratorSteps = 30
 		tr, oracle := testTrainer(t, o, 1), newCrowd(t, o, 0.05)
 		oracle.coin = coin
-		if err := tr.Run(context.Background(), oracle, labels, nothing, func(Progress) {}); err != nil {
+		if err := tr.Run(context.Background(), oracle, labels, nothing, func(pipeline.Progress) {}); err != nil {
 			t.Fatal(err)
 		}
 		return tr
@@ -66,7 +66,7 @@ func TestBeginsUniform(t *testing.T) {
 func TestRounds(t *testing.T) {
 	tr, oracle := testTrainer(t, smallOptions(), 1), newCrowd(t, smallOptions(), 0)
 	var seen []int
-	if err := tr.Run(context.Background(), oracle, 40, nothing, func(p Progress) {
+	if err := tr.Run(context.Background(), oracle, 40, nothing, func(p pipeline.Progress) {
 		if p.Rounds != 3 || p.EpsilonSpent != float64(p.Round) {
 			t.Errorf("progress %+v, want 3 rounds and what the oracle said", p)
 		}
@@ -102,7 +102,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 	const labels = 64
 	stop := errors.New("stop")
 	straight := testTrainer(t, smallOptions(), 1)
-	if err := straight.Run(context.Background(), newCrowd(t, smallOptions(), 0.05), labels, nothing, func(Progress) {}); err != nil {
+	if err := straight.Run(context.Background(), newCrowd(t, smallOptions(), 0.05), labels, nothing, func(pipeline.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "student.ckpt")
@@ -121,7 +121,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 				return stop
 			}
 			return nil
-		}, func(Progress) {})
+		}, func(pipeline.Progress) {})
 		if err == nil {
 			break
 		}
@@ -139,25 +139,25 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "student.ckpt")
 	tr := testTrainer(t, smallOptions(), 1)
-	if err := tr.Run(context.Background(), newCrowd(t, smallOptions(), 0), 16, nothing, func(Progress) {}); err != nil {
+	if err := tr.Run(context.Background(), newCrowd(t, smallOptions(), 0), 16, nothing, func(pipeline.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tr.Save(path, "run a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := testTrainer(t, smallOptions(), 1).Restore(path, "run b"); !errors.Is(err, ErrCheckpoint) {
+	if _, err := testTrainer(t, smallOptions(), 1).Restore(path, "run b"); !errors.Is(err, pipeline.ErrCheckpoint) {
 		t.Errorf("another run's checkpoint: %v", err)
 	}
 	wider := smallOptions()
 	wider.Student.Hidden = 17
-	if _, err := testTrainer(t, wider, 1).Restore(path, "run a"); !errors.Is(err, ErrCheckpoint) {
+	if _, err := testTrainer(t, wider, 1).Restore(path, "run a"); !errors.Is(err, pipeline.ErrCheckpoint) {
 		t.Errorf("a checkpoint of another shape: %v", err)
 	}
 	tr.rounds[0].classes[0] = 2
 	if err := tr.Save(path, "run a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := testTrainer(t, smallOptions(), 1).Restore(path, "run a"); !errors.Is(err, ErrCheckpoint) {
+	if _, err := testTrainer(t, smallOptions(), 1).Restore(path, "run a"); !errors.Is(err, pipeline.ErrCheckpoint) {
 		t.Errorf("a checkpoint with a class that there is not: %v", err)
 	}
 }
@@ -186,7 +186,7 @@ func TestRefusesBadAnswers(t *testing.T) {
 		"not a number":   {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) { a.Share[0] = float32(math.NaN()) }},
 	} {
 		o.crowd = newCrowd(t, smallOptions(), 0)
-		if err := testTrainer(t, smallOptions(), 1).Run(context.Background(), o, 32, nothing, func(Progress) {}); err == nil {
+		if err := testTrainer(t, smallOptions(), 1).Run(context.Background(), o, 32, nothing, func(pipeline.Progress) {}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -198,7 +198,7 @@ func TestUnansweredQueriesTeachNothing(t *testing.T) {
 		tr := testTrainer(t, smallOptions(), 1)
 		o := &badOracle{counts: []float64{1, 1}, crowd: newCrowd(t, smallOptions(), 0)}
 		o.spoil = func(a *pipeline.VoteAnswer) { a.Answered[3], a.Share[3] = false, share }
-		if err := tr.Run(context.Background(), o, 16, nothing, func(p Progress) {
+		if err := tr.Run(context.Background(), o, 16, nothing, func(p pipeline.Progress) {
 			if p.Answered != 15 {
 				t.Errorf("%d answered, want 15", p.Answered)
 			}

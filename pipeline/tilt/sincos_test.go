@@ -1,8 +1,10 @@
-package pategan
+package tilt
 
 import (
 	"math"
 	"testing"
+
+	"github.com/conclave-dp/conclave/pipeline"
 )
 
 func TestSincos(t *testing.T) {
@@ -44,14 +46,14 @@ func BenchmarkSincos(b *testing.B) {
 
 // BenchmarkFit is one turn of the generator, 100 steps.
 func BenchmarkFit(b *testing.B) {
-	tr := testTrainer(b, DefaultOptions(), 1)
-	w := tr.generator.Width()
+	tr := testMover(b, Options{Steps: 100, Rate: 1e-3, Average: 0.99})
+	w := tr.Generator.Width()
 	const pool = 4096
-	classes, weights, x := tr.balanced(pool), make([]float32, pool), make([]float32, pool*w)
+	classes, weights, x := pipeline.Balanced(pool, 2), make([]float32, pool), make([]float32, pool*w)
 	for i := range weights {
 		weights[i] = 2. / pool
 	}
-	tr.generator.Sample(x, classes, tr.rng)
+	tr.Generator.Sample(x, classes, tr.rng)
 	for b.Loop() {
 		tr.fit(x, classes, weights, 100)
 	}

@@ -1,10 +1,43 @@
-package pategan
+package tilt
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
 )
+
+const testSchema = `
+name: test
+label: label
+columns:
+  - {name: a, kind: continuous, lower: 0, upper: 1}
+  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
+  - {name: c, kind: categorical, categories: [x, y, z]}
+  - {name: d, kind: binary}
+  - {name: label, kind: binary}
+`
+
+func testEncoder(t testing.TB) *partition.Encoder {
+	t.Helper()
+	s, err := partition.ParseSchema([]byte(testSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return partition.NewEncoder(s)
+}
+
+func testMover(t testing.TB, o Options) *Mover {
+	t.Helper()
+	rng, e := rand.New(rand.NewPCG(1, 0x5eed)), testEncoder(t)
+	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 2}, rng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(g, e, 2, o, rng)
+}
 
 // pull is the gradient of the distance of a record's feature values to the
 // target, with the other records' mean in the place of the expectation: by
@@ -87,20 +120,20 @@ func TestFitKeepsADistribution(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits a generator 10 times")
 	}
-	tr := testTrainer(t, DefaultOptions(), 1)
-	w := tr.generator.Width()
+	tr := testMover(t, Options{Steps: 50, Rate: 1e-3, Average: 0.99})
+	w := tr.Generator.Width()
 	const pool = 4096
-	classes, weights, x := tr.balanced(pool), make([]float32, pool), make([]float32, pool*w)
+	classes, weights, x := pipeline.Balanced(pool, 2), make([]float32, pool), make([]float32, pool*w)
 	for i := range weights {
 		weights[i] = 2. / pool
 	}
 	spreadOf := func() []float64 {
-		tr.generator.Sample(x, classes, tr.rng)
+		tr.Generator.Sample(x, classes, tr.rng)
 		return spreads(x, w)
 	}
 	before := spreadOf()
 	for range 10 {
-		tr.generator.Sample(x, classes, tr.rng)
+		tr.Generator.Sample(x, classes, tr.rng)
 		tr.fit(x, classes, weights, 50)
 	}
 	for j, now := range spreadOf() {
@@ -114,7 +147,7 @@ func TestFitKeepsADistribution(t *testing.T) {
 // Weights add up to 1 in each class, follow the tilt, and the effective share is
 // that of the formula.
 func TestWeigh(t *testing.T) {
-	tr := testTrainer(t, smallOptions(), 1)
+	tr := testMover(t, Options{Steps: 3, Rate: 1e-3, Average: 0.99})
 	tilt := []float32{0, 100, 1, 100, 2, 100}
 	weights := make([]float32, 6)
 	share := tr.weigh(weights, tilt, []int{0, 1, 0, 1, 0, 1}, 0.5)
@@ -130,42 +163,5 @@ func TestWeigh(t *testing.T) {
 	}
 	if want := sum * sum / (e[0]*e[0] + e[1]*e[1] + e[2]*e[2]) / 3; math.Abs(share-want) > 1e-6 {
 		t.Errorf("effective share is %v, want %v", share, want)
-	}
-}
-
-// The widened queries reach where a generator that makes one record does not,
-// and stay records: one category each, an empty number behind its flag.
-func TestSpreadMakesRecords(t *testing.T) {
-	tr := testTrainer(t, smallOptions(), 1)
-	w := tr.generator.Width()
-	const n = 2000
-	x := make([]float32, n*w)
-	for i := range n {
-		copy(x[i*w:], []float32{0.2, 0.5, 1, 1, 0, 0, 0})
-	}
-	tr.spread(x)
-	changed, empty := 0, 0
-	for i := range n {
-		r := x[i*w : (i+1)*w]
-		if r[0] != 0.2 {
-			changed++
-		}
-		if r[3]+r[4]+r[5] != 1 {
-			t.Fatalf("record %v has not one category", r)
-		}
-		if r[2] == 1 {
-			empty++
-			if r[1] != 0.5 {
-				t.Fatalf("record %v has an empty number that is not %v", r, 0.5)
-			}
-		}
-	}
-	// Half the records are widened, each column of them with chance 1/2: 500
-	// expected; 6 standard deviations are 116.
-	if changed < 384 || changed > 616 {
-		t.Errorf("column a was widened in %d of %d records, want about 500", changed, n)
-	}
-	if empty == n || empty == 0 {
-		t.Errorf("%d of %d records have an empty number", empty, n)
 	}
 }

@@ -1,4 +1,4 @@
-package pategan
+package tilt
 
 import (
 	"math"

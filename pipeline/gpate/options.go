@@ -1,0 +1,281 @@
+package gpate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Answers names how gradients are released.
+type Answers string
+
+// The kinds of answers.
+const (
+	// Sum releases the sum of the teachers' clipped gradients with Gaussian noise.
+	Sum Answers = "sum"
+	// Histogram releases the noisy counts of all bins of each vote; their mean is used.
+	Histogram Answers = "histogram"
+	// Winner releases the winning bin of each vote, as the paper does.
+	Winner Answers = "winner"
+)
+
+// Follow names how the generator follows the released steps.
+type Follow string
+
+// The ways to follow.
+const (
+	// Tilt fits a discriminator to the steps and moves the generator to its own
+	// distribution tilted by it; of tables only.
+	Tilt Follow = "tilt"
+	// Move fits the generator to its records moved by the steps, as the paper does.
+	Move Follow = "move"
+)
+
+// Options are the `gpate:` part of a run. The zero value of a field is not its
+// default; start from [DefaultOptions].
+type Options struct {
+	// Answers: sum (default; one Gaussian release a round, whatever the number of
+	// records and directions), histogram (votes; the mean of the noisy counts of the
+	// bins) or winner (votes; the winning bin, the paper's).
+	Answers Answers `yaml:"answers"`
+	// Rounds and Records are the number of rounds, and of generated records whose
+	// gradients are asked for in each. More rounds mean more noise in each, more
+	// records of votes do too. Defaults: 0, chosen: 20 rounds of 64 records of tables,
+	// 60 rounds of 100 images; of votes fewer, so that every vote can be paid for.
+	Rounds  int `yaml:"rounds"`
+	Records int `yaml:"records"`
+	// Directions is the paper's k, the number of random directions on which gradients
+	// are projected. Default: 0, chosen: 5 of tables and 10 of images for votes (the
+	// paper's), all features for sums, which need no projection.
+	Directions int `yaml:"directions"`
+	// Bins is the paper's B, Clip its c: votes are for equal parts of (-c, c). Defaults:
+	// 10 and 0.0001.
+	Bins int     `yaml:"bins"`
+	Clip float64 `yaml:"clip"`
+	// Norm bounds the length of a teacher's vector of all gradients of a round, of
+	// sums. Default: 0, all vectors are made equally long.
+	Norm float64 `yaml:"norm"`
+	// Mechanism of votes: confident-gnmax (default; the paper's) or gnmax.
+	Mechanism string `yaml:"mechanism"`
+	// Noise is the noise of each count of votes, the paper's sigma2, or of sums the
+	// noise multiplier. Default: 0, the least that the budget allows.
+	Noise float64 `yaml:"noise"`
+	// Threshold and ThresholdNoise belong to confident-gnmax: the share of teachers
+	// that must agree (default 0.5), and the noise of that test, the paper's sigma1, as
+	// a multiple of the answer's (default 3).
+	Threshold      float64 `yaml:"threshold"`
+	ThresholdNoise float64 `yaml:"threshold_noise"`
+	// ClassEpsilon is paid for the class shares, a part of the run's epsilon. Default:
+	// 0.01, the paper's.
+	ClassEpsilon float64 `yaml:"class_epsilon"`
+	// Quorum is the share of the teachers without which a round does not count.
+	// Default: 0.9.
+	Quorum float64 `yaml:"quorum"`
+	// Deadline is how many seconds a round waits for the rest once a quorum is
+	// connected. Default: 300; teachers of images take their time.
+	Deadline float64 `yaml:"deadline"`
+
+	Teacher Teacher `yaml:"teacher"`
+	Student Student `yaml:"student"`
+}
+
+// Teacher says how teachers learn.
+type Teacher struct {
+	// Model: logistic, hidden (one hidden layer) or convolution (two, of images).
+	// Default: chosen, logistic for tables and hidden for images.
+	Model string `yaml:"model"`
+	// Hidden is the width of the hidden layer, or the channels of the first
+	// convolution. Default: 0, chosen: 128 for images and 16 for tables.
+	Hidden int `yaml:"hidden"`
+	// Networks: each (a network for every class) or one (for all classes, told the
+	// class). Default: chosen, each for tables and one for images.
+	Networks string `yaml:"networks"`
+	// Features: standard (in units of the round's generated records, with the squares
+	// of numbers) or plain (the encoded columns). Default: chosen, standard for tables
+	// and plain for images.
+	Features string `yaml:"features"`
+	// Steps is the number of optimizer steps in each round. Default: 0, chosen: 10 of
+	// tables and 4 of images.
+	Steps int `yaml:"steps"`
+	// Batch bounds the real and the generated records of a class in a step.
+	// Default: 32.
+	Batch int `yaml:"batch"`
+	// Training is the number of generated records that teachers train on in each
+	// round. Default: 64.
+	Training int `yaml:"training"`
+	// Rate is the step size, Decay pulls the weights to zero. Defaults: 0, chosen: 0.1
+	// and 0.1 for tables, 0.001 and 0 for images.
+	Rate  float64 `yaml:"rate"`
+	Decay float64 `yaml:"decay"`
+}
+
+// Student says how the student learns. Its steps are free of cost.
+type Student struct {
+	// Generator: dense or convolution (of images). Default: chosen, dense for tables
+	// and convolution for images.
+	Generator string `yaml:"generator"`
+	// Noise is the number of random inputs of the generator. Default: 16.
+	Noise int `yaml:"noise"`
+	// Hidden and Layers shape the generator. Defaults: 64 and 2.
+	Hidden int `yaml:"hidden"`
+	Layers int `yaml:"layers"`
+	// Follow: tilt or move (the paper's). Default: chosen, tilt for tables and move
+	// for images.
+	Follow Follow `yaml:"follow"`
+	// Step is how far a round may move a column, in units of its spread, where all
+	// teachers agree. Default: 0.5.
+	Step float64 `yaml:"step"`
+	// GeneratorSteps are taken in each round, GeneratorRate is Adam's step size.
+	// Defaults: 100 and 0.001.
+	GeneratorSteps int     `yaml:"generator_steps"`
+	GeneratorRate  float64 `yaml:"generator_rate"`
+	// Average is the decay of the generator's moving average per step. Default: 0.99.
+	Average float64 `yaml:"average"`
+}
+
+// DefaultOptions returns the defaults named at each field.
+func DefaultOptions() Options {
+	return Options{
+		Answers: Sum, Bins: 10, Clip: 1e-4, Mechanism: "confident-gnmax", Threshold: 0.5, ThresholdNoise: 3,
+		ClassEpsilon: 0.01, Quorum: 0.9, Deadline: 300,
+		Teacher: Teacher{Batch: 32, Training: 64},
+		Student: Student{Noise: 16, Hidden: 64, Layers: 2, Step: 0.5, GeneratorSteps: 100, GeneratorRate: 1e-3, Average: 0.99},
+	}
+}
+
+// Chosen returns the options with everything that is left to be chosen filled in for
+// records of so many features, of images or tables.
+func (o Options) Chosen(features int, images bool) Options {
+	pick := func(v *int, table, image int) {
+		if *v == 0 {
+			if *v = table; images {
+				*v = image
+			}
+		}
+	}
+	name := func(v *string, table, image string) {
+		if *v == "" {
+			if *v = table; images {
+				*v = image
+			}
+		}
+	}
+	name(&o.Teacher.Model, "logistic", "hidden")
+	pick(&o.Teacher.Hidden, 16, 128)
+	name(&o.Teacher.Networks, "each", "one")
+	name(&o.Teacher.Features, "standard", "plain")
+	pick(&o.Teacher.Steps, 10, 4)
+	if o.Teacher.Rate == 0 {
+		o.Teacher.Rate, o.Teacher.Decay = 0.1, 0.1
+		if images {
+			o.Teacher.Rate, o.Teacher.Decay = 1e-3, 0
+		}
+	}
+	name(&o.Student.Generator, "dense", "convolution")
+	name((*string)(&o.Student.Follow), string(Tilt), string(Move))
+	if o.Answers == Sum {
+		pick(&o.Rounds, 20, 60)
+		pick(&o.Records, 64, 100)
+		pick(&o.Directions, features, features)
+		return o
+	}
+	pick(&o.Rounds, 10, 20)
+	pick(&o.Records, 16, 16)
+	pick(&o.Directions, min(5, features), min(10, features))
+	return o
+}
+
+// Validate reports every option that cannot work.
+func (o Options) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("gpate."+format, args...))
+		}
+	}
+	oneOf := func(field, value string, of ...string) {
+		for _, v := range of {
+			if v == value {
+				return
+			}
+		}
+		check(false, "%s: %q is not one of %q", field, value, of)
+	}
+	between := func(field string, v, lo, hi float64) {
+		check(v >= lo && v <= hi, "%s: %v is not between %v and %v", field, v, lo, hi)
+	}
+	positive := func(field string, v float64) {
+		check(v > 0 && !math.IsInf(v, 0), "%s: %v is not above 0", field, v)
+	}
+	oneOf("answers", string(o.Answers), string(Sum), string(Histogram), string(Winner))
+	between("rounds", float64(o.Rounds), 0, 1e6)
+	between("records", float64(o.Records), 0, 65536)
+	between("directions", float64(o.Directions), 0, 1<<20)
+	between("bins", float64(o.Bins), 2, 256)
+	check(o.Clip > 1e-30 && o.Clip <= 1e30, "clip: %v is not above 0", o.Clip)
+	check(o.Norm >= 0 && !math.IsInf(o.Norm, 0), "norm: %v is not 0 (all alike) or above", o.Norm)
+	oneOf("mechanism", o.Mechanism, "confident-gnmax", "gnmax")
+	check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
+	check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1", o.Threshold)
+	positive("threshold_noise", o.ThresholdNoise)
+	positive("class_epsilon", o.ClassEpsilon)
+	check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
+	positive("deadline", o.Deadline)
+	oneOf("teacher.model", o.Teacher.Model, "", "logistic", "hidden", "convolution")
+	between("teacher.hidden", float64(o.Teacher.Hidden), 0, 4096)
+	oneOf("teacher.networks", o.Teacher.Networks, "", "each", "one")
+	oneOf("teacher.features", o.Teacher.Features, "", "standard", "plain")
+	between("teacher.steps", float64(o.Teacher.Steps), 0, 10000)
+	between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
+	between("teacher.training", float64(o.Teacher.Training), 1, 65536)
+	between("teacher.rate", o.Teacher.Rate, 0, 100)
+	check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate", o.Teacher.Decay)
+	oneOf("student.generator", o.Student.Generator, "", "dense", "convolution")
+	between("student.noise", float64(o.Student.Noise), 1, 4096)
+	between("student.hidden", float64(o.Student.Hidden), 1, 4096)
+	between("student.layers", float64(o.Student.Layers), 1, 16)
+	oneOf("student.follow", string(o.Student.Follow), "", string(Tilt), string(Move))
+	positive("student.step", o.Student.Step)
+	between("student.generator_steps", float64(o.Student.GeneratorSteps), 1, 1e6)
+	positive("student.generator_rate", o.Student.GeneratorRate)
+	check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
+	return errors.Join(errs...)
+}
+
+// CheckFor reports what cannot work for records of so many features; o has been
+// [Options.Chosen].
+func (o Options) CheckFor(features int, images bool) error {
+	var errs []error
+	if o.Directions > features {
+		errs = append(errs, fmt.Errorf("gpate.directions: %d are more than the %d features of a record; use at most that many", o.Directions, features))
+	}
+	if o.Answers != Sum && o.Records*o.Directions > maxQueries {
+		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions are %d votes a round, more than %d; use fewer", o.Records, o.Directions, o.Records*o.Directions, maxQueries))
+	}
+	if o.Answers == Sum && o.Records*o.Directions > maxEntries {
+		errs = append(errs, fmt.Errorf("gpate.records: %d of %d numbers are %d in a round, more than %d; use fewer records, or fewer directions", o.Records, o.Directions, o.Records*o.Directions, maxEntries))
+	}
+	for field, of := range map[string]bool{
+		"teacher.model: convolution": o.Teacher.Model == "convolution", "student.generator: convolution": o.Student.Generator == "convolution",
+	} {
+		if of && !images {
+			errs = append(errs, fmt.Errorf("gpate.%s is for images only; use another", field))
+		}
+	}
+	if o.Teacher.Networks == "one" && o.Teacher.Model == "logistic" {
+		errs = append(errs, errors.New("gpate.teacher.networks: one logistic network for all classes sees nothing of a record in its class; use each, or another model"))
+	}
+	if images && o.Student.Follow == Tilt {
+		errs = append(errs, errors.New("gpate.student.follow: tilt is for tables only; use move"))
+	}
+	if images && o.Teacher.Features == "standard" {
+		errs = append(errs, errors.New("gpate.teacher.features: standard is for tables only; use plain"))
+	}
+	return errors.Join(errs...)
+}
+
+// What an aggregator takes in one round.
+const (
+	maxQueries = 1 << 16
+	maxEntries = 1 << 17
+)

@@ -1,0 +1,86 @@
+package gpate
+
+import (
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/pipeline"
+)
+
+// field is a discriminator whose gradient explains released steps: per class and
+// column linear, and quadratic of numbers, in the units of the round's training records.
+// Its gradient by column j of class c is at[c][j] + slope[c][j] z_j.
+type field struct {
+	units     *nn.Standard
+	width     int
+	at, slope []float64 // [classes, width]
+}
+
+// widest bounds how far a round may widen a column: a log-ratio of z²/4 doubles the
+// variance of a normal one.
+const widest = 0.5
+
+// fitField fits a field to the steps by least squares, column by column: a few numbers
+// a class instead of one for each record, so that the noise averages out.
+func (t *Trainer) fitField(q *pipeline.GradientQuestion, steps []float32) (*field, error) {
+	w := q.Width
+	units, err := nn.NewStandard(q.Training, q.TrainingClasses, w, t.classes, t.numbers)
+	if err != nil {
+		return nil, err
+	}
+	f := &field{units: units, width: w, at: make([]float64, t.classes*w), slope: make([]float64, t.classes*w)}
+	z := units.All(q.Records, q.Classes)
+	zw := units.Width()
+	number := make([]bool, w)
+	for _, j := range t.numbers {
+		number[j] = true
+	}
+	for c := range t.classes {
+		for j := range w {
+			var n, sz, szz, ss, szs float64
+			for i, class := range q.Classes {
+				if class != c {
+					continue
+				}
+				v, s := float64(z[i*zw+j]), float64(steps[i*w+j])
+				n, sz, szz, ss, szs = n+1, sz+v, szz+v*v, ss+s, szs+v*s
+			}
+			if n == 0 {
+				continue
+			}
+			mz, ms := sz/n, ss/n
+			slope := 0.0
+			if number[j] {
+				// The one more in the denominator is a prior of slope 0.
+				slope = (szs - n*mz*ms) / (szz - n*mz*mz + 1)
+			}
+			step := t.opts.Student.Step
+			f.slope[c*w+j] = min(widest, max(-2, step*slope))
+			f.at[c*w+j] = step*ms - f.slope[c*w+j]*mz
+		}
+	}
+	return f, nil
+}
+
+// of is the field's log-ratio at records.
+func (f *field) of(x []float32, classes []int) []float32 {
+	z, zw := f.units.All(x, classes), f.units.Width()
+	out := make([]float32, len(classes))
+	for i, c := range classes {
+		var sum float64
+		for j := range f.width {
+			v := float64(z[i*zw+j])
+			sum += v * (f.at[c*f.width+j] + f.slope[c*f.width+j]*v/2)
+		}
+		out[i] = float32(sum)
+	}
+	return out
+}
+
+// tilt moves the generator to its own distribution tilted by the steps' field.
+func (t *Trainer) tilt(q *pipeline.GradientQuestion, steps []float32) error {
+	f, err := t.fitField(q, steps)
+	if err != nil {
+		return err
+	}
+	t.mover.Follow(f.of)
+	return nil
+}

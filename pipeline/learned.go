@@ -1,0 +1,66 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+)
+
+// Learned is what a student keeps of its releases, apart from the answers.
+type Learned struct {
+	// Counts are the released class counts, nil before they were asked for.
+	Counts []float64 `json:"counts"`
+	// Spent is the run's total after the last release.
+	Spent float64 `json:"spent"`
+	// Receipts are those of all releases learned from, in their order: what a student
+	// knows, some ledger was charged for.
+	Receipts []string `json:"receipts"`
+	// TeachersLeast is the least number of teachers that took part in a round, 0
+	// before the first. Who is connected does not depend on records, so it is public.
+	TeachersLeast int `json:"teachers_least"`
+}
+
+// CountOracle answers for the class counts.
+type CountOracle interface {
+	ClassCounts(ctx context.Context, round uint64, classes int) (*CountAnswer, error)
+}
+
+// AskClassCounts asks for the class counts in round 0, unless they are there.
+func (l *Learned) AskClassCounts(ctx context.Context, oracle CountOracle, classes int) error {
+	if l.Counts != nil {
+		return nil
+	}
+	a, err := oracle.ClassCounts(ctx, 0, classes)
+	if err != nil {
+		return err
+	}
+	if len(a.Counts) != classes {
+		return fmt.Errorf("pipeline: %d class counts for %d classes", len(a.Counts), classes)
+	}
+	l.Counts = a.Counts
+	l.tookPart(a.Receipt, a.Teachers)
+	return nil
+}
+
+// Took notes a release.
+func (l *Learned) Took(receipt string, teachers int, spent float64) {
+	l.Spent = spent
+	l.tookPart(receipt, teachers)
+}
+
+func (l *Learned) tookPart(receipt string, teachers int) {
+	l.Receipts = append(l.Receipts, receipt)
+	if l.TeachersLeast == 0 || teachers < l.TeachersLeast {
+		l.TeachersLeast = teachers
+	}
+}
+
+// Notes returns the notes, of a student that holds them.
+func (l *Learned) Notes() *Learned { return l }
+
+// Shares returns the released class shares.
+func (l *Learned) Shares() []float64 { return Shares(l.Counts) }
+
+// fits says whether the notes can be those of so many rounds of answers.
+func (l *Learned) fits(rounds, classes int) bool {
+	return l.Counts == nil || len(l.Counts) == classes && len(l.Receipts) == rounds+1
+}

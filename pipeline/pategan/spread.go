@@ -1,0 +1,28 @@
+package pategan
+
+import "github.com/conclave-dp/conclave/partition"
+
+// spread replaces columns of every second query by uniform ones, so that the
+// round also learns what is true where the generator does not go.
+func (t *Trainer) spread(queries []float32) {
+	w := t.mover.Generator.Width()
+	row := make([]float32, w)
+	for i := 0; i < len(queries)/w; i++ {
+		if t.rng.Float64() >= t.opts.Student.Spread {
+			continue
+		}
+		t.mover.Uniform(row)
+		for k, h := range t.heads {
+			if h.Kind == partition.HeadMissing {
+				continue // goes with its number
+			}
+			hi := h.Offset + h.Width
+			if k+1 < len(t.heads) && t.heads[k+1].Kind == partition.HeadMissing {
+				hi++
+			}
+			if t.rng.IntN(2) == 0 {
+				copy(queries[i*w+h.Offset:i*w+hi], row[h.Offset:hi])
+			}
+		}
+	}
+}

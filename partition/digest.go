@@ -47,11 +47,7 @@ func (h *hasher) sum() (d digest) {
 // rows, its running number. The set of digests depends on the rows as a
 // multiset only: another row adds one digest and changes no other.
 func recordDigests(key Key, t *Table) []digest {
-	h := newHasher(key)
-	seen := make(map[digest]uint64, t.rows)
-	out := make([]digest, t.rows)
-	for row := range out {
-		h.start("record")
+	return digestRecords(key, t.rows, func(h *hasher, row int) {
 		for i, cell := range t.Cells(row) {
 			if i == t.schema.unit {
 				h.text(t.Unit(row))
@@ -59,6 +55,17 @@ func recordDigests(key Key, t *Table) []digest {
 			}
 			h.number(cellBits(cell))
 		}
+	})
+}
+
+// digestRecords is recordDigests of rows whose values add appends to a message.
+func digestRecords(key Key, rows int, add func(h *hasher, row int)) []digest {
+	h := newHasher(key)
+	seen := make(map[digest]uint64, rows)
+	out := make([]digest, rows)
+	for row := range out {
+		h.start("record")
+		add(h, row)
 		content := h.sum()
 		h.start("occurrence")
 		h.buf = append(h.buf, content[:]...)
@@ -101,8 +108,12 @@ func sharePositions(t *Table) []float64 {
 	if t.schema.unit >= 0 && t.hasUnits() {
 		unit = t.schema.Columns[t.schema.unit].Name
 	}
-	out := make([]float64, t.rows)
-	for row, d := range unitDigests(shareKey, t, unit) {
+	return positions(unitDigests(shareKey, t, unit))
+}
+
+func positions(digests []digest) []float64 {
+	out := make([]float64, len(digests))
+	for row, d := range digests {
 		out[row] = float64(binary.BigEndian.Uint64(d[:8])>>11) / (1 << 53)
 	}
 	return out

@@ -1,11 +1,11 @@
 // Package partition turns a site's table into what teachers train on: it
-// reads the public schema and the private CSV, encodes rows as numbers, and
+// reads the public schema and the private CSV or idx file, encodes rows as numbers, and
 // decides once and for all which partition every privacy unit belongs to.
 //
 // # How to start
 //
 //	schema, err := partition.LoadSchema("flchain/schema.yaml")
-//	table, err := partition.ReadCSV(schema, "flchain/train.csv.gz", partition.ReadOptions{})
+//	table, err := partition.Read(schema, "flchain/train.csv.gz", partition.ReadOptions{})
 //	key, err := partition.LoadOrCreateKey("partition.key")
 //	assigned, err := partition.Assign(key, table, 200, "record")
 //	encoder := partition.NewEncoder(schema)
@@ -58,6 +58,13 @@
 // rounds integers, and drops the decimals that a float32 feature cannot carry,
 // so that a value of few decimals comes back as it was.
 //
+// # Images
+//
+// A schema of format idx is one of images: a column for each pixel, an integer
+// from 0 to 255, and a label. Read makes an ordinary table of such a file and
+// of the labels beside it, so that nothing that works on tables has to know of
+// images. Images.Table and Table.Images go from one to the other.
+//
 // # Partitions
 //
 // A unit's partition is a hash of the unit under the site's secret key. With
@@ -73,7 +80,6 @@
 // It adds no noise: tables, encoded rows, row counts, partition sizes and the
 // manifest file are private and must stay on the node. Only the manifest's
 // Fingerprint, a keyed hash, is meant to be shown to others. Partitions have
-// equal size only on average and may be empty. Images (format idx) are not
-// partitioned yet. Whoever holds the key and a record can tell the record's
-// partition, so the key is as secret as the data.
+// equal size only on average and may be empty. Whoever holds the key and a
+// record can tell the record's partition, so the key is as secret as the data.
 package partition

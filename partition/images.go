@@ -47,6 +47,9 @@ const (
 	idxColour = 0x0804 // images, rows, columns, channels
 )
 
+// maxIDXClasses is how many classes a byte can tell apart.
+const maxIDXClasses = 256
+
 // maxImageBytes bounds what is read of images into memory.
 const maxImageBytes = 4 << 30
 
@@ -57,14 +60,14 @@ func ReadIDX(s *Schema, images, labels string) (*Images, error) {
 		return nil, &InputError{File: images, Problem: fmt.Sprintf("the schema's format is %s, not idx", s.Format), Mend: "use a schema of images"}
 	}
 	x := &Images{Shape: *s.Image}
-	if err := readIDX(images, func(r io.Reader, name string) (err error) {
+	if err := readIDX(images, "images", "check path and permissions", func(r io.Reader, name string) (err error) {
 		x.Pixels, err = decodeImages(r, name, x.Shape)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	classes := len(s.Classes())
-	if err := readIDX(labels, func(r io.Reader, name string) (err error) {
+	if err := readIDX(labels, "labels", "put the labels of the images there", func(r io.Reader, name string) (err error) {
 		x.Classes, err = decodeLabels(r, name, classes)
 		return err
 	}); err != nil {
@@ -76,10 +79,10 @@ func ReadIDX(s *Schema, images, labels string) (*Images, error) {
 	return x, nil
 }
 
-func readIDX(path string, decode func(r io.Reader, name string) error) error {
+func readIDX(path, what, mend string, decode func(r io.Reader, name string) error) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return &InputError{File: path, Problem: "cannot read the images", Mend: "check path and permissions", Err: withoutPath(err)}
+		return &InputError{File: path, Problem: "cannot read the " + what, Mend: mend, Err: withoutPath(err)}
 	}
 	defer f.Close()
 	plain, err := openPlain(f, path)

@@ -342,8 +342,27 @@ func (s *Schema) resolveFormat(f *schemaFile) *schemaProblem {
 		if h < 1 || w < 1 || n < 1 || h > maxColumns || w > maxColumns || n > 4 || h*w*n != features {
 			return &schemaProblem{path: "$.image", problem: "height x width x channels is not the number of pixel columns", mend: "correct image or repeat"}
 		}
+		return s.checkImages()
 	default:
 		return &schemaProblem{path: "$.format", problem: fmt.Sprintf("unknown format %q", s.Format), mend: "use csv or idx"}
+	}
+	return nil
+}
+
+// checkImages refuses columns that idx files of unsigned bytes cannot hold.
+func (s *Schema) checkImages() *schemaProblem {
+	if n := len(s.Classes()); n == 0 || n > maxIDXClasses {
+		return &schemaProblem{path: "$.label", problem: fmt.Sprintf("images need a label of 1 to %d classes", maxIDXClasses), mend: "name a categorical or binary column under label:"}
+	}
+	for i := range s.Columns {
+		c := &s.Columns[i]
+		switch {
+		case i == s.label:
+		case c.Role != RoleNone:
+			return &schemaProblem{column: c.Name, problem: fmt.Sprintf("images have no column of role %s", c.Role), mend: "remove it; every image is a record of its own"}
+		case c.Kind != Integer || c.Lower != 0 || c.Upper != 255 || c.Clip != nil || c.Nullable:
+			return &schemaProblem{column: c.Name, problem: "a pixel of an image is a whole number from 0 to 255", mend: "use kind: integer, lower: 0, upper: 255, without clip and nullable"}
+		}
 	}
 	return nil
 }

@@ -153,8 +153,8 @@ func TestRepeat(t *testing.T) {
 	if got := s.Columns[6].Describe(); got != "shoe, hat" {
 		t.Errorf("described as %q", got)
 	}
-	_, err := DecodeCSV(s, strings.NewReader("x\n"), "x.csv", ReadOptions{})
-	if err == nil || !strings.Contains(err.Error(), "format is idx") {
+	table, err := DecodeCSV(s, strings.NewReader("y,pixel_0,pixel_1,pixel_2,pixel_3,pixel_4,pixel_5\n1,0,1,2,3,4,255\n"), "x.csv", ReadOptions{})
+	if err != nil || table.Label(0) != 1 || table.Cells(0)[5] != 255 {
 		t.Errorf("reading CSV with an image schema: %v", err)
 	}
 }
@@ -239,6 +239,10 @@ func TestBadSchemas(t *testing.T) {
 		{"unknown format", "format: parquet\n" + ok, 1, "", `unknown format "parquet"`},
 		{"image of a table", "image: {height: 1, width: 1, channels: 1}\n" + ok, 1, "", "format idx"},
 		{"idx without image", "format: idx\n" + ok, 1, "", "images' shape"},
+		{"pixels beyond a byte", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels: 1}\ncolumns:\n  - {name: p, kind: integer, lower: 0, upper: 256}\n  - {name: y, kind: binary}\n", 0, "p", "whole number from 0 to 255"},
+		{"pixels with clip", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels: 1}\ncolumns:\n  - {name: p, kind: integer, lower: 0, upper: 255, clip: [0, 9]}\n  - {name: y, kind: binary}\n", 0, "p", "whole number from 0 to 255"},
+		{"images of people", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels: 1}\ncolumns:\n  - {name: p, kind: integer, lower: 0, upper: 255}\n  - {name: y, kind: binary}\n  - {name: who, role: unit}\n", 0, "who", "no column of role unit"},
+		{"images without label", "format: idx\nimage: {height: 1, width: 1, channels: 1}\n" + ok, 0, "", "label of 1 to 256 classes"},
 		{"idx of other shape", "format: idx\nimage: {height: 2, width: 1, channels: 1}\n" + ok, 2, "", "number of pixel columns"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

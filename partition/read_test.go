@@ -1,0 +1,280 @@
+package partition
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// imageFolder puts images and their labels into a folder, under the names of
+// MNIST, and gives the path of the images.
+func imageFolder(t *testing.T, x *Images, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	labels, err := LabelsPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, err := EncodeIDX(x, strings.HasSuffix(name, ".gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, raw := range map[string][]byte{path: a, labels: b} {
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// manyImages are of few pixel values, so that some of them are equal.
+func manyImages(n int) *Images {
+	rng := rand.New(rand.NewPCG(1, 1))
+	x := &Images{Shape: Image{2, 3, 1}}
+	for range n {
+		for range 6 {
+			x.Pixels = append(x.Pixels, byte(255*rng.IntN(2)))
+		}
+		x.Classes = append(x.Classes, rng.IntN(2))
+	}
+	return x
+}
+
+func TestLabelsPath(t *testing.T) {
+	for images, want := range map[string]string{
+		"train-images-idx3-ubyte.gz":       "train-labels-idx1-ubyte.gz",
+		"/images/idx3/t10k-images.idx3.gz": "/images/idx3/t10k-labels.idx1.gz",
+		"a/colour-images-idx4":             "a/colour-labels-idx1",
+		"images":                           "labels",
+		"images-of-images-idx3-idx3":       "images-of-labels-idx3-idx1",
+	} {
+		if got, err := LabelsPath(images); err != nil || got != want {
+			t.Errorf("%s: %s (%v), want %s", images, got, err, want)
+		}
+	}
+	for _, path := range []string{"", "train-idx3-ubyte", "images/train", "Images"} {
+		var input *InputError
+		if _, err := LabelsPath(path); !errors.As(err, &input) || input.File != path || !strings.Contains(err.Error(), `no "images"`) {
+			t.Errorf("%q: error %v", path, err)
+		}
+	}
+}
+
+// A table of images, the images of that table, and a CSV file of it are one.
+func TestImagesAndTablesAreTheSame(t *testing.T) {
+	for _, labelFirst := range []bool{false, true} {
+		text := imageSchema
+		if labelFirst {
+			lines := strings.SplitAfter(imageSchema, "\n")
+			text = strings.Join(append(lines[:4:4], lines[5], lines[4]), "")
+		}
+		s, x := mustSchema(t, text), someImages(1)
+		table, err := Read(s, imageFolder(t, x, "train-images-idx3-ubyte.gz"), ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if table.Len() != 4 || table.Label(0) != 1 || table.Label(1) != 0 {
+			t.Errorf("label first %v: a table of %d rows", labelFirst, table.Len())
+		}
+		for row := range table.Len() { // what is read keeps the rules of what is appended
+			if err := NewTable(s).Append(table.Cells(row), ""); err != nil {
+				t.Error(err)
+			}
+		}
+		back, err := table.Images()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(x, back); diff != "" {
+			t.Errorf("label first %v: %s", labelFirst, diff)
+		}
+		var file bytes.Buffer
+		if err := WriteCSV(&file, table); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "images.CSV")
+		if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(s, path, ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(table.cells, again.cells); diff != "" {
+			t.Error(diff)
+		}
+		if got, err := ReadImages(s, path, ReadOptions{}); err != nil || cmp.Diff(x, got) != "" {
+			t.Errorf("images of a CSV file: %+v (%v)", got, err)
+		}
+	}
+}
+
+// Shares of images are those of the same rows in a table, equal rows included,
+// and so are their partitions.
+func TestSharesOfImagesAreThoseOfTheTable(t *testing.T) {
+	s, x := mustSchema(t, imageSchema), manyImages(500)
+	path := imageFolder(t, x, "images")
+	whole, err := x.Table(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, share := range [][2]float64{{0, 0.3}, {0.3, 0.5}, {0.5, 1}} {
+		o := ReadOptions{Site: "any", From: share[0], To: share[1]}
+		want, err := selectRows(whole, "t", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(s, path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.cells, got.cells); diff != "" {
+			t.Errorf("share %v: %s", share, diff)
+		}
+		a, err := Assign(shareKey, got, 3, UnitRecord)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := BuildManifest(shareKey, "d", "s", "0", got, a, UnitRecord); err != nil {
+			t.Error(err)
+		}
+		total += got.Len()
+	}
+	if total != x.Len() {
+		t.Errorf("the shares have %d images of %d", total, x.Len())
+	}
+	if all, err := Read(s, path, ReadOptions{To: 1}); err != nil || all.Len() != 500 {
+		t.Errorf("all: %v", err)
+	}
+	if _, err := Read(s, path, ReadOptions{From: 0.5, To: 0.50001}); err == nil || !strings.Contains(err.Error(), "no image belongs") {
+		t.Errorf("an empty share: %v", err)
+	}
+	if _, err := Read(s, path, ReadOptions{From: 0.7, To: 0.5}); err == nil || !strings.Contains(err.Error(), "share") {
+		t.Errorf("a wrong share: %v", err)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	s := mustSchema(t, imageSchema)
+	good := imageFolder(t, someImages(1), "train-images-idx3-ubyte")
+	alone := filepath.Join(t.TempDir(), "t10k-images-idx3-ubyte.gz")
+	raw, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nameless := filepath.Join(t.TempDir(), "train-idx3-ubyte")
+	for _, path := range []string{alone, nameless} {
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	short := filepath.Join(t.TempDir(), "rows.csv")
+	if err := os.WriteFile(short, []byte("p_0,y\n1,cat\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		alone:                                   "t10k-labels-idx1-ubyte.gz: cannot read the labels",
+		nameless:                                `no "images" in the file's name`,
+		filepath.Join(t.TempDir(), "no-images"): "no-images: cannot read the images",
+		short:                                   `column "p_1": the column is missing`,
+		imageFolder(t, &Images{Shape: Image{2, 3, 1}}, "images"): "no image in it",
+	} {
+		var input *InputError
+		if _, err := Read(s, path, ReadOptions{}); !errors.As(err, &input) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", path, err, want)
+		}
+		if _, err := ReadImages(s, path, ReadOptions{}); !errors.As(err, &input) {
+			t.Errorf("images of %s: error %v", path, err)
+		}
+	}
+	table := mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
+	if _, err := ReadImages(table, good, ReadOptions{}); err == nil || !strings.Contains(err.Error(), "not idx") {
+		t.Errorf("images with a schema of a table: %v", err)
+	}
+	if _, err := Read(table, good, ReadOptions{}); err == nil {
+		t.Error("idx read as CSV")
+	}
+}
+
+func TestConversionsRefuse(t *testing.T) {
+	s, table := mustSchema(t, imageSchema), mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
+	if _, err := NewTable(table).Images(); err == nil || !strings.Contains(err.Error(), "format idx") {
+		t.Errorf("images of a table: %v", err)
+	}
+	for name, c := range map[string]struct {
+		s    *Schema
+		x    *Images
+		says string
+	}{
+		"table":        {table, someImages(1), "format idx"},
+		"colour":       {s, someImages(3), "schema's shape"},
+		"missing":      {s, &Images{Shape: Image{2, 3, 1}, Classes: []int{0}}, "schema's shape"},
+		"class":        {s, &Images{Shape: Image{2, 3, 1}, Pixels: make([]byte, 6), Classes: []int{2}}, "no such class"},
+		"class before": {s, &Images{Shape: Image{2, 3, 1}, Pixels: make([]byte, 6), Classes: []int{-1}}, "no such class"},
+	} {
+		if _, err := c.x.Table(c.s); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error %v, want %q", name, err, c.says)
+		}
+	}
+	for _, zip := range []bool{false, true} {
+		if _, _, err := EncodeIDX(&Images{Shape: Image{1, 1, 1}, Pixels: []byte{1}, Classes: []int{256}}, zip); err == nil {
+			t.Error("class 256 was written")
+		}
+	}
+}
+
+func TestReadsMNISTAsATable(t *testing.T) {
+	s, err := LoadSchema(needShared(t, "mnist", "schema.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := needShared(t, "mnist", s.Files["test"].Images)
+	table, err := Read(s, path, ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, err := Read(s, path, ReadOptions{To: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table.Len() != 10000 || table.Label(0) != 7 || half.Len() < 4800 || half.Len() > 5200 {
+		t.Errorf("%d images, the first of class %d, %d in one half", table.Len(), table.Label(0), half.Len())
+	}
+}
+
+// Bytes from outside give images that make a table, or an error.
+func FuzzImagesTable(f *testing.F) {
+	var images, labels bytes.Buffer
+	if err := WriteIDX(&images, &labels, someImages(1)); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(images.Bytes(), labels.Bytes())
+	s := mustSchema(f, imageSchema)
+	f.Fuzz(func(t *testing.T, images, labels []byte) {
+		dir := t.TempDir()
+		for name, raw := range map[string][]byte{"images": images, "labels": labels} {
+			if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table, err := Read(s, filepath.Join(dir, "images"), ReadOptions{})
+		if err != nil {
+			return
+		}
+		x, err := table.Images()
+		if err != nil || x.Len() != table.Len() {
+			t.Fatalf("%d rows, %v", table.Len(), err)
+		}
+		a, b, err := EncodeIDX(x, false)
+		if err != nil || !bytes.HasSuffix(a, x.Pixels) || len(b) != 8+x.Len() {
+			t.Errorf("written again: %v", err)
+		}
+	})
+}

@@ -29,7 +29,8 @@ type Config struct {
 	Node string `yaml:"node"`
 	// Schema is the path of the public schema.yaml.
 	Schema string `yaml:"schema"`
-	// Data is the path of the site's CSV file, plain or gzipped.
+	// Data is the path of the site's CSV file, plain or gzipped, or of its idx
+	// file of images, with the file of their labels beside it.
 	Data string `yaml:"data"`
 	// Share takes a part [from, to) of the file, chosen by a hash of each
 	// record, so that several sites can be played on one file. Default: all.
@@ -104,7 +105,7 @@ func (c Config) validateSite() error {
 		need(nameRule.MatchString(n.value), "%s: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", n.field, n.value)
 	}
 	need(c.Schema != "", "schema: missing; give the path of the public schema.yaml")
-	need(c.Data != "", "data: missing; give the path of the site's CSV file")
+	need(c.Data != "", "data: missing; give the path of the site's CSV or idx file")
 	need(0 <= c.Share[0] && c.Share[0] < c.Share[1] && c.Share[1] <= 1, "share: [%v, %v] is not a part of [0, 1]", c.Share[0], c.Share[1])
 	need(c.Unit != "", "unit: empty; use record or the name of the unit column")
 	need(c.Teachers >= 1 && c.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", c.Teachers, maxTeachers)

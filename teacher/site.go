@@ -34,7 +34,7 @@ func ReadSite(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := partition.ReadCSV(schema, cfg.Data, cfg.readOptions())
+	table, err := partition.Read(schema, cfg.Data, cfg.readOptions())
 	if err != nil {
 		return nil, err
 	}

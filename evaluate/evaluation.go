@@ -110,6 +110,10 @@ type ImageQuality struct {
 	ScoreReal         float64 `json:"classifier_score_real"`
 	ScoreSynthetic    float64 `json:"classifier_score_synthetic"`
 	FrechetDistance   float64 `json:"classifier_frechet_distance"`
+	// The figures of images of the same run with its votes replaced by chance.
+	AccuracyCoinFlips *float64 `json:"accuracy_train_coin_flips,omitempty"`
+	ScoreCoinFlips    *float64 `json:"classifier_score_coin_flips,omitempty"`
+	FrechetCoinFlips  *float64 `json:"classifier_frechet_distance_coin_flips,omitempty"`
 }
 
 // Closeness says how near synthetic rows come to the real rows they were trained on,

@@ -7,7 +7,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/conclave-dp/conclave/evaluate/measure"
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -149,72 +148,4 @@ func accuracy(probabilities *mat.Dense, classes []int) float64 {
 		}
 	}
 	return float64(right) / float64(len(classes))
-}
-
-// Images compares synthetic with real images: how well a classifier trained on
-// synthetic ones recognizes real test images, and how the images look to a
-// classifier trained on real ones: on train, or where that is nil, on half of
-// test, which is then left out of all figures. classes is the schema's number.
-//
-// The same images give the same figures. NOT PRIVATE.
-func Images(ctx context.Context, synthetic, test, train *partition.Images, classes int) (*ImageQuality, error) {
-	for _, side := range []struct {
-		name string
-		x    *partition.Images
-	}{{"test", test}, {"synthetic", synthetic}, {"training", train}} {
-		if side.x == nil && side.name == "training" {
-			continue
-		}
-		if side.x == nil || side.x.Len() < 2 {
-			return nil, fmt.Errorf("images: at least two %s images are needed", side.name)
-		}
-		if side.x.Shape != test.Shape {
-			return nil, fmt.Errorf("images: the %s images have another shape than the test images; use images of one schema", side.name)
-		}
-	}
-	q := &ImageQuality{}
-	judgeOn := train
-	if train == nil {
-		judgeOn, test = halves(test)
-		if test.Len() < 2 {
-			return nil, fmt.Errorf("images: without training images at least four test images are needed")
-		}
-	}
-	judge, err := trainImageClassifier(ctx, judgeOn, classes)
-	if err != nil {
-		return nil, fmt.Errorf("images: %w", err)
-	}
-	student, err := trainImageClassifier(ctx, synthetic, classes)
-	if err != nil {
-		return nil, fmt.Errorf("images: %w", err)
-	}
-	realFeatures, realClasses, err := judge.look(ctx, test)
-	if err != nil {
-		return nil, fmt.Errorf("images: %w", err)
-	}
-	features, probabilities, err := judge.look(ctx, synthetic)
-	if err != nil {
-		return nil, fmt.Errorf("images: %w", err)
-	}
-	_, guessed, err := student.look(ctx, test)
-	if err != nil {
-		return nil, fmt.Errorf("images: %w", err)
-	}
-	q.AccuracyReal, q.AccuracySynthetic = accuracy(realClasses, test.Classes), accuracy(guessed, test.Classes)
-	if q.ScoreReal, err = measure.ClassifierScore(realClasses); err != nil {
-		return nil, fmt.Errorf("images: %w", err)
-	}
-	if q.ScoreSynthetic, err = measure.ClassifierScore(probabilities); err != nil {
-		return nil, fmt.Errorf("images: %w", err)
-	}
-	if q.FrechetDistance, err = measure.Frechet(realFeatures, features); err != nil {
-		return nil, fmt.Errorf("images: %w", err)
-	}
-	return q, nil
-}
-
-// halves splits images at random, always in the same way.
-func halves(x *partition.Images) (a, b *partition.Images) {
-	order := rand.New(rand.NewPCG(imageSeed, 0x4a1f)).Perm(x.Len())
-	return x.Subset(order[:len(order)/2]), x.Subset(order[len(order)/2:])
 }

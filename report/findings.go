@@ -19,7 +19,7 @@ func findings(e *evaluate.Evaluation) []finding {
 		return nil
 	}
 	var list []finding
-	for _, f := range []*finding{useful(e), alike(e), together(e), told(e), remembered(e)} {
+	for _, f := range []*finding{useful(e), recognized(e), alike(e), together(e), told(e), remembered(e)} {
 		if f != nil {
 			list = append(list, *f)
 		}
@@ -54,6 +54,25 @@ func useful(e *evaluate.Evaluation) *finding {
 	}
 	if coin, _, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.CoinFlips }); n > 0 {
 		f.Says += fmt.Sprintf(" Rows of coin flips give %s.", score(coin))
+	}
+	return f
+}
+
+// recognized is what useful is for images.
+func recognized(e *evaluate.Evaluation) *finding {
+	i := e.Images
+	if i == nil {
+		return nil
+	}
+	f := &finding{Name: "Useful for recognition", Value: score(i.AccuracySynthetic)}
+	f.Says = "The accuracy on real images of a small convolutional network that was trained on the synthetic ones."
+	if e.Rows.Train > 0 {
+		f.Says += fmt.Sprintf(" Trained on the real images of the training, it reached %s.", score(i.AccuracyReal))
+	} else {
+		f.Says += fmt.Sprintf(" Trained on half of the real test images, it reached %s.", score(i.AccuracyReal))
+	}
+	if i.AccuracyCoinFlips != nil {
+		f.Says += fmt.Sprintf(" Images of coin flips give %s.", score(*i.AccuracyCoinFlips))
 	}
 	return f
 }

@@ -25,14 +25,15 @@ type sheet struct {
 	Summary       string
 }
 
-// maxSheetBytes keeps the page small enough to be sent by mail.
-const maxSheetBytes = 4 << 20
+// MaxSheetBytes is the largest sheet that a page takes, which is to be small
+// enough to be sent by mail.
+const MaxSheetBytes = 4 << 20
 
 func newSheets(images []ImageSheet) ([]sheet, error) {
 	var sheets []sheet
 	for _, image := range images {
-		if len(image.PNG) > maxSheetBytes {
-			return nil, fmt.Errorf("image sheet %q has %d bytes, more than %d: show fewer images", image.Name, len(image.PNG), maxSheetBytes)
+		if len(image.PNG) > MaxSheetBytes {
+			return nil, fmt.Errorf("image sheet %q has %d bytes, more than %d: show fewer images", image.Name, len(image.PNG), MaxSheetBytes)
 		}
 		size, err := png.DecodeConfig(bytes.NewReader(image.PNG))
 		if err != nil {

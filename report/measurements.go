@@ -91,13 +91,20 @@ func imageQuality(e *evaluate.Evaluation) *table {
 	if i == nil {
 		return nil
 	}
-	return &table{Name: "Images", Words: 1, Head: []string{"", "synthetic", "real"},
+	t := &table{Name: "Images", Words: 1, Head: []string{"", "synthetic", "real"},
 		Says: "Measured by a classifier trained on real images. Good are an accuracy and a score near those of real images, and a Fréchet distance near 0. These are not the figures of the Inception network.",
 		Rows: [][]string{
 			{"Accuracy on real images after training on these", score(i.AccuracySynthetic), score(i.AccuracyReal)},
 			{"Classifier score", figure(i.ScoreSynthetic), figure(i.ScoreReal)},
 			{"Fréchet distance to real images", figure(i.FrechetDistance), ""},
 		}}
+	if i.AccuracyCoinFlips != nil {
+		t.Head = append(t.Head, "coin flips")
+		t.Rows[0] = append(t.Rows[0], score(*i.AccuracyCoinFlips))
+		t.Rows[1] = append(t.Rows[1], maybe(i.ScoreCoinFlips))
+		t.Rows[2] = append(t.Rows[2], maybe(i.FrechetCoinFlips))
+	}
+	return t
 }
 
 func maybe(v *float64) string {

@@ -175,7 +175,7 @@ func TestWriteHTMLRefuses(t *testing.T) {
 		{"a correlation above 1", Page{Certificate: c, Correlations: &Correlations{Columns: []string{"a", "b"}, Values: [][]float64{{}, {1.5}}}}, "correlations: 1.5"},
 		{"a lopsided correlation", Page{Certificate: c, Correlations: &Correlations{Columns: []string{"a"}}}, "correlations: 0 rows"},
 		{"an image that is none", Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: []byte("GIF89a")}}}, `"scan" is no PNG`},
-		{"an image that is too large", Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: make([]byte, maxSheetBytes+1)}}}, "show fewer"},
+		{"an image that is too large", Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: make([]byte, MaxSheetBytes+1)}}}, "show fewer"},
 		{"a negative bar", Page{Certificate: c, Columns: []ColumnSummary{{Name: "age", Bars: []Bar{{Synthetic: -1}}}}}, "column age"},
 	} {
 		var out bytes.Buffer

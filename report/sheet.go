@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 
 	"github.com/conclave-dp/conclave/partition"
@@ -14,9 +15,15 @@ import (
 // sheetGap is the space between images of a contact sheet, in pixels.
 const sheetGap = 2
 
+// maxSheetPixels bounds a contact sheet in memory.
+const maxSheetPixels = 100_000_000
+
+// ErrSheetTooLarge says that a contact sheet would have too many pixels.
+var ErrSheetTooLarge = errors.New("the contact sheet would be too large; draw fewer images")
+
 // ContactSheet draws the first images of every class, one class a row, as a PNG on
 // white. Images are grey or have three channels. It fails for none, for a class
-// that is not one of classes, and for other channels.
+// that is not one of classes, for other channels, and with ErrSheetTooLarge.
 func ContactSheet(x *partition.Images, classes, perClass int) ([]byte, error) {
 	if x == nil || x.Len() == 0 || classes < 1 || perClass < 1 {
 		return nil, errors.New("contact sheet: there are no images to draw")
@@ -25,10 +32,15 @@ func ContactSheet(x *partition.Images, classes, perClass int) ([]byte, error) {
 		return nil, fmt.Errorf("contact sheet: images of %d channels; only 1 and 3 can be drawn", c)
 	}
 	w, h := x.Shape.Width+sheetGap, x.Shape.Height+sheetGap
-	sheet := image.NewRGBA(image.Rect(0, 0, perClass*w+sheetGap, classes*h+sheetGap))
-	for i := range sheet.Pix {
-		sheet.Pix[i] = 0xff
+	if perClass > maxSheetPixels/w || classes > maxSheetPixels/h || perClass*w+sheetGap > maxSheetPixels/(classes*h+sheetGap) {
+		return nil, ErrSheetTooLarge
 	}
+	size := image.Rect(0, 0, perClass*w+sheetGap, classes*h+sheetGap)
+	var sheet draw.Image = image.NewGray(size) // a third of the bytes of colours
+	if x.Shape.Channels == 3 {
+		sheet = image.NewRGBA(size)
+	}
+	draw.Draw(sheet, size, image.White, image.Point{}, draw.Src)
 	drawn := make([]int, classes)
 	for i, class := range x.Classes {
 		if class < 0 || class >= classes {
@@ -46,7 +58,7 @@ func ContactSheet(x *partition.Images, classes, perClass int) ([]byte, error) {
 			if x.Shape.Channels == 3 {
 				c.G, c.B = at[1], at[2]
 			}
-			sheet.SetRGBA(left+p%x.Shape.Width, top+p/x.Shape.Width, c)
+			sheet.Set(left+p%x.Shape.Width, top+p/x.Shape.Width, c)
 		}
 	}
 	var out bytes.Buffer
@@ -54,4 +66,32 @@ func ContactSheet(x *partition.Images, classes, perClass int) ([]byte, error) {
 		return nil, fmt.Errorf("contact sheet: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// FullSheet draws all images as a PNG, so many in a line: one class after the
+// other, each from a line of its own. It fails as ContactSheet does.
+func FullSheet(x *partition.Images, classes, perLine int) ([]byte, error) {
+	if x == nil || x.Len() == 0 || classes < 1 || perLine < 1 {
+		return ContactSheet(nil, classes, perLine)
+	}
+	count := make([]int, classes)
+	for i, class := range x.Classes {
+		if class < 0 || class >= classes {
+			return nil, fmt.Errorf("contact sheet: image %d is of class %d of %d", i+1, class, classes)
+		}
+		count[class]++
+	}
+	first, lines := make([]int, classes), 0
+	for class, n := range count {
+		first[class] = lines
+		lines += (n + perLine - 1) / perLine
+	}
+	// A line is what ContactSheet takes for a class.
+	byLine := &partition.Images{Shape: x.Shape, Pixels: x.Pixels, Classes: make([]int, x.Len())}
+	clear(count)
+	for i, class := range x.Classes {
+		byLine.Classes[i] = first[class] + count[class]/perLine
+		count[class]++
+	}
+	return ContactSheet(byLine, lines, perLine)
 }

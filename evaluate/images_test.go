@@ -1,0 +1,31 @@
+package evaluate
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+func TestEvaluateImages(t *testing.T) {
+	ctx := context.Background()
+	in := ImageInput{Synthetic: strokes(3, 1500, 20, false), Test: strokes(2, 300, 20, false), CoinFlips: strokes(4, 1000, 90, true), Classes: 2}
+	e, err := EvaluateImages(ctx, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := e.Images
+	if e.Privacy != NotPrivate || e.Rows != (Rows{Synthetic: 1500, Test: 300}) || len(e.Notes) != 1 {
+		t.Errorf("%+v", e)
+	}
+	if q.AccuracyCoinFlips == nil || *q.AccuracyCoinFlips > q.AccuracySynthetic-0.2 || *q.ScoreCoinFlips > q.ScoreSynthetic || *q.FrechetCoinFlips < 2*q.FrechetDistance {
+		t.Errorf("coin flips are no worse: %+v", *q)
+	}
+	in.Train, in.CoinFlips = strokes(1, 1500, 20, false), nil
+	if e, err = EvaluateImages(ctx, in); err != nil || e.Rows.Train != 1500 || len(e.Notes) != 0 || e.Images.AccuracyCoinFlips != nil {
+		t.Errorf("with training images: %+v, %v", e, err)
+	}
+	in.CoinFlips = strokes(4, 1, 0, true)
+	if _, err := EvaluateImages(ctx, in); err == nil || !strings.Contains(err.Error(), "two coin-flip images") {
+		t.Errorf("one image of coin flips: %v", err)
+	}
+}

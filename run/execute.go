@@ -64,11 +64,14 @@ type Result struct {
 }
 
 // UtilityResult is one classifier trained on synthetic and, for the ceiling, on
-// real rows, both tested on real rows. NOT PRIVATE.
+// real rows, both tested on real rows: AUROC of tables, accuracy of images. NOT
+// PRIVATE.
 type UtilityResult struct {
-	Classifier     string   `json:"classifier"`
-	SyntheticAUROC float64  `json:"synthetic_auroc"`
-	RealAUROC      *float64 `json:"real_auroc,omitempty"`
+	Classifier        string   `json:"classifier"`
+	SyntheticAUROC    *float64 `json:"synthetic_auroc,omitempty"`
+	RealAUROC         *float64 `json:"real_auroc,omitempty"`
+	SyntheticAccuracy *float64 `json:"synthetic_accuracy,omitempty"`
+	RealAccuracy      *float64 `json:"real_accuracy,omitempty"`
 }
 
 // Job is a spec with everything that it needs from files. Making one finds the
@@ -132,7 +135,7 @@ func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
 }
 
 func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
-	if err := makeOutput(o.Out); err != nil {
+	if err := makeOutput(o.Out, j.Schema.Image); err != nil {
 		return nil, err
 	}
 	opened, err := o.Client.OpenRun(ctx, j.Plan.RunSpec(j.Spec, j.Schema, o.Dataset, o.Coin))

@@ -15,12 +15,15 @@ func utilityOf(e *evaluate.Evaluation) []UtilityResult {
 	if e == nil {
 		return nil
 	}
+	if e.Images != nil {
+		return []UtilityResult{imageUtility(e)}
+	}
 	var list []UtilityResult
 	for _, m := range e.Utility {
 		if m.B == nil {
 			continue
 		}
-		r := UtilityResult{Classifier: m.Model, SyntheticAUROC: m.B.AUROC}
+		r := UtilityResult{Classifier: m.Model, SyntheticAUROC: &m.B.AUROC}
 		if m.A != nil {
 			r.RealAUROC = &m.A.AUROC
 		}
@@ -32,6 +35,9 @@ func utilityOf(e *evaluate.Evaluation) []UtilityResult {
 // fillPage adds what a report shows of the synthetic table and, where there are
 // real rows, how it compares with them. NOT PRIVATE in that case.
 func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table, real realTables) error {
+	if synthetic.Schema().Image != nil {
+		return fillImages(ctx, page, synthetic, real.images)
+	}
 	var err error
 	if page.Columns, err = report.Columns(synthetic.Schema(), synthetic, real.test); err != nil {
 		return err

@@ -47,7 +47,7 @@ func TestFillPage(t *testing.T) {
 		t.Errorf("with real rows: %v, %+v", err, page)
 	}
 	results := utilityOf(page.Evaluation)
-	if len(results) != 2 || results[0].SyntheticAUROC != 1 || results[0].RealAUROC == nil || *results[0].RealAUROC != 1 {
+	if len(results) != 2 || *results[0].SyntheticAUROC != 1 || results[0].RealAUROC == nil || *results[0].RealAUROC != 1 {
 		t.Errorf("utility %+v", results)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
 )
 
-// outputsOf names what a run leaves in its output folder.
-func outputsOf(out string) map[string]string {
-	return map[string]string{
+// outputsOf names what a run leaves in its output folder. image is the schema's,
+// nil for tables.
+func outputsOf(out string, image *partition.Image) map[string]string {
+	files := map[string]string{
 		"synthetic":   filepath.Join(out, "synthetic.csv"),
 		"model":       filepath.Join(out, "model"),
 		"ledger":      filepath.Join(out, "ledger.jsonl"),
@@ -21,6 +23,16 @@ func outputsOf(out string) map[string]string {
 		"report_md":   filepath.Join(out, "report.md"),
 		"report_json": filepath.Join(out, "report.json"),
 	}
+	if image != nil {
+		kind := "idx3"
+		if image.Channels != 1 {
+			kind = "idx4"
+		}
+		files["images"] = filepath.Join(out, "synthetic-images-"+kind+"-ubyte.gz")
+		files["labels"] = filepath.Join(out, "synthetic-labels-idx1-ubyte.gz")
+		files["samples"] = filepath.Join(out, "samples.png")
+	}
+	return files
 }
 
 func stateDir(out string) string { return filepath.Join(out, "state") }
@@ -32,8 +44,8 @@ func part(path string) string { return path + ".part" }
 
 // makeOutput makes the output folder and finds what would keep the results from
 // being written, before a run is open: afterwards its budget is spent.
-func makeOutput(out string) error {
-	if err := checkForeign(out); err != nil {
+func makeOutput(out string, image *partition.Image) error {
+	if err := checkForeign(out, image); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(stateDir(out), 0o755); err != nil {
@@ -41,7 +53,7 @@ func makeOutput(out string) error {
 	}
 	files := append(pipeline.ModelFiles(filepath.Join(out, "model")), checkpointPath(out))
 	folders := []string{out, stateDir(out)}
-	for name, path := range outputsOf(out) {
+	for name, path := range outputsOf(out, image) {
 		if name != "model" {
 			files = append(files, path, part(path))
 			continue
@@ -71,11 +83,11 @@ func makeOutput(out string) error {
 
 // checkForeign refuses to write over results that no run in this folder left: a
 // run makes the state folder before anything else.
-func checkForeign(out string) error {
+func checkForeign(out string, image *partition.Image) error {
 	if _, err := os.Lstat(stateDir(out)); err == nil {
 		return nil
 	}
-	for _, path := range outputsOf(out) {
+	for _, path := range outputsOf(out, image) {
 		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s exists and is not of a run in this folder; move it away, or name another output folder", path)
 		}

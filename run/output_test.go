@@ -82,7 +82,7 @@ func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := makeOutput(out); err != nil {
+		if err := makeOutput(out, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

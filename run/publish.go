@@ -22,12 +22,19 @@ type realTables struct {
 	test, train *partition.Table
 	coinFlips   *partition.Table
 	models      []string // nil for all
+	// images are what the report of images compares with, in place of tables.
+	images realImages
 }
 
 // loadReal reads the real tables before anything is spent, so that a mistake
 // in their paths costs nothing.
 func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
 	r := realTables{models: e.modelNames()}
+	if schema.Image != nil {
+		var err error
+		r.images, err = loadRealImages(e, schema)
+		return r, err
+	}
 	for _, f := range []struct {
 		path    string
 		into    **partition.Table
@@ -39,7 +46,7 @@ func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
 		if f.path == "" {
 			continue
 		}
-		t, err := partition.ReadCSV(schema, f.path, f.options)
+		t, err := partition.Read(schema, f.path, f.options)
 		if err != nil {
 			return r, fmt.Errorf("rows for the report: %w", err)
 		}
@@ -54,12 +61,17 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	if err != nil {
 		return nil, err
 	}
-	out := outputsOf(o.Out)
+	out := outputsOf(o.Out, schema.Image)
 	if err := model.Save(out["model"]); err != nil {
 		return nil, err
 	}
 	if err := writeFile(out["synthetic"], func(b *bytes.Buffer) error { return partition.WriteCSV(b, synthetic) }); err != nil {
 		return nil, err
+	}
+	if schema.Image != nil {
+		if err := writeImages(out, synthetic); err != nil {
+			return nil, err
+		}
 	}
 	lines, err := o.Client.Ledger(ctx, s.Name)
 	if err != nil {

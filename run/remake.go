@@ -19,10 +19,10 @@ type ReportOptions struct {
 	// From is the output folder of a finished run, Out the folder of the report;
 	// the same where Out is empty.
 	From, Out string
-	// Test and Train are CSV files of real rows to compare with. Without them the
+	// Test and Train are CSV or idx files of real rows to compare with. Without them the
 	// report holds nothing that is NOT PRIVATE.
 	Test, Train string
-	// CoinFlips is the synthetic table of the same run with coin flips for votes.
+	// CoinFlips is the synthetic table, or images, of the same run with coin flips for votes.
 	CoinFlips string
 }
 
@@ -78,7 +78,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the report: %w; name another with --out", err)
 	}
-	out := outputsOf(o.Out)
+	out := outputsOf(o.Out, nil)
 	if err := writeReports(out, page); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 }
 
 func readFinished(dir string) (*finished, error) {
-	files := outputsOf(dir)
+	files := outputsOf(dir, nil)
 	certificate, err := report.ReadCertificate(files["certificate"])
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w; name the output folder of a finished run with --from", err)
@@ -116,7 +116,7 @@ func readFinished(dir string) (*finished, error) {
 		return nil, fmt.Errorf("%s is not the schema of the run: its SHA-256 is %s, the certificate says %s; copy the model folder again, do not edit it",
 			schemaPath, schema.SHA256, certificate.SchemaSHA256)
 	}
-	synthetic, err := partition.ReadCSV(schema, files["synthetic"], partition.ReadOptions{})
+	synthetic, err := partition.Read(schema, files["synthetic"], partition.ReadOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("the synthetic rows: %w", err)
 	}

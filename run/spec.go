@@ -6,7 +6,6 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/evaluate/classify"
@@ -57,6 +56,7 @@ type Spec struct {
 // Data is the data of one site in a local run.
 type Data struct {
 	Site string `yaml:"site"`
+	// File is CSV, or the idx file of images with that of their labels beside it.
 	File string `yaml:"file"`
 	// Share is the part of the file that is the site's, chosen by a hash of
 	// each record. Sites that share a file get parts that do not overlap.
@@ -102,8 +102,8 @@ type Evaluate struct {
 	// Train is the real table of the training, for the ceiling (the same models
 	// trained on it) and for closeness. Default: none.
 	Train string `yaml:"train"`
-	// CoinFlips is the synthetic table of the same run with --votes coin, the
-	// baseline. Default: none.
+	// CoinFlips is the synthetic table, or the synthetic images, of the same run
+	// with --votes coin, the baseline. Default: none.
 	CoinFlips string `yaml:"coin_flips"`
 	// Models are the classifiers: names, or all for the twelve, which take some
 	// seconds on 6,000 rows and a minute on 30,000. Default: logistic regression and
@@ -207,7 +207,7 @@ func (s *Spec) validateData() (errs []error) {
 			errs = append(errs, fmt.Errorf("data[%d].site: %q is there twice; give each site one entry", i, d.Site))
 		}
 		if d.File == "" {
-			errs = append(errs, fmt.Errorf("data[%d].file: missing; give the path of the site's CSV file", i))
+			errs = append(errs, fmt.Errorf("data[%d].file: missing; give the path of the site's CSV or idx file", i))
 		}
 		if !(d.Share > 0 && d.Share <= 1) {
 			errs = append(errs, fmt.Errorf("data[%d].share: %v is not above 0 and at most 1", i, d.Share))
@@ -244,8 +244,10 @@ func (s *Spec) LoadSchema() (*partition.Schema, error) {
 			return nil, fmt.Errorf("%s: %w", s.Path, err)
 		}
 	}
-	if strings.EqualFold(schema.Format, "idx") && s.Pipeline == "pategan" {
-		return nil, fmt.Errorf("%s: images are not available with pategan; use gpate", s.Schema)
+	if schema.Image != nil {
+		if err := s.checkImages(schema); err != nil {
+			return nil, err
+		}
 	}
 	return schema, nil
 }

@@ -110,7 +110,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 	}
 	read := func(split string) (string, *partition.Table, error) {
 		path := filepath.Join(folder, schema.Files[split].Path)
-		table, err := partition.ReadCSV(schema, path, partition.ReadOptions{})
+		table, err := partition.Read(schema, path, partition.ReadOptions{})
 		return path, table, err
 	}
 	path, train, err := read(s.Train)
@@ -176,7 +176,7 @@ func (t Table) generate(ctx context.Context, s Set, folder, path string, schema 
 	if _, err := local.Run(ctx, spec, local.Options{Out: out, Coin: coin}); err != nil {
 		return nil, err
 	}
-	return partition.ReadCSV(schema, filepath.Join(out, "synthetic.csv"), partition.ReadOptions{IgnoreUnit: true})
+	return partition.Read(schema, filepath.Join(out, "synthetic.csv"), partition.ReadOptions{IgnoreUnit: true})
 }
 
 // average is that of all twelve classifiers.

@@ -137,11 +137,14 @@ func repeat(ctx context.Context, path, dir string, epsilon float64, seeds int, c
 		}
 		fmt.Fprintf(os.Stderr, "epsilon %v, seed %d, %s, NOT PRIVATE:", epsilon, seed, name)
 		for i, u := range result.Utility {
+			if u.SyntheticAUROC == nil {
+				return nil, errors.New("the run is one of images; name one of a table")
+			}
 			if len(figures) <= i {
 				figures = append(figures, &figure{Privacy: evaluate.NotPrivate, Epsilon: epsilon, Votes: name, Classifier: u.Classifier, Real: u.RealAUROC})
 			}
-			figures[i].AUROC = append(figures[i].AUROC, u.SyntheticAUROC)
-			fmt.Fprintf(os.Stderr, " %s %.3f", u.Classifier, u.SyntheticAUROC)
+			figures[i].AUROC = append(figures[i].AUROC, *u.SyntheticAUROC)
+			fmt.Fprintf(os.Stderr, " %s %.3f", u.Classifier, *u.SyntheticAUROC)
 		}
 		fmt.Fprintf(os.Stderr, " (%.0f s)\n", time.Since(started).Seconds())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -182,6 +183,9 @@ func execute(ctx context.Context, path string, r runFlags) error {
 // outputs says what each file of a run is, in the order people want them.
 var outputs = []struct{ name, what string }{
 	{"synthetic", "the synthetic rows"},
+	{"images", "the synthetic images, as idx"},
+	{"labels", "their labels"},
+	{"samples", "some of them, to look at"},
 	{"report", "what they look like, for a browser"},
 	{"report_md", "the same in short, as text"},
 	{"report_json", "the same for programs"},
@@ -202,7 +206,9 @@ func show(result *run.Result) {
 		width = max(width, len(result.Outputs[o.name]))
 	}
 	for _, o := range outputs {
-		fmt.Printf("  %-*s  %s\n", width, result.Outputs[o.name], o.what)
+		if path := result.Outputs[o.name]; path != "" { // of tables there are no images
+			fmt.Printf("  %-*s  %s\n", width, path, o.what)
+		}
 	}
 	me := invocation()
 	fmt.Println("next:")
@@ -215,11 +221,16 @@ func showUtility(utility []run.UtilityResult) {
 	if len(utility) == 0 {
 		return
 	}
-	fmt.Println("AUROC on real test rows of models trained on (NOT PRIVATE, stays on this machine):")
+	measure, rows := "AUROC", "rows"
+	if utility[0].SyntheticAccuracy != nil {
+		measure, rows = "accuracy", "images"
+	}
+	fmt.Printf("%s on real test %s of models trained on (NOT PRIVATE, stays on this machine):\n", measure, rows)
 	for _, u := range utility {
-		fmt.Printf("  %-29s synthetic rows %.3f", u.Classifier, u.SyntheticAUROC)
-		if u.RealAUROC != nil {
-			fmt.Printf(", real rows %.3f", *u.RealAUROC)
+		synthetic, real := cmp.Or(u.SyntheticAUROC, u.SyntheticAccuracy), cmp.Or(u.RealAUROC, u.RealAccuracy)
+		fmt.Printf("  %-29s synthetic %s %.3f", u.Classifier, rows, *synthetic)
+		if real != nil {
+			fmt.Printf(", real %s %.3f", rows, *real)
 		}
 		fmt.Println()
 	}

@@ -14,9 +14,9 @@ func makeReport(ctx context.Context, args []string) error {
 	var o run.ReportOptions
 	f.StringVar(&o.From, "from", "", "output folder of a finished run")
 	f.StringVar(&o.Out, "out", "", "folder for the report (default: the run's)")
-	f.StringVar(&o.Test, "test", "", "CSV file of real rows to compare with; the report is then NOT PRIVATE")
-	f.StringVar(&o.Train, "train", "", "CSV file of the real rows of the training, for the ceiling and for closeness; needs --test")
-	f.StringVar(&o.CoinFlips, "coin-flips", "", "synthetic.csv of the same run with --votes coin, the baseline; needs --test")
+	f.StringVar(&o.Test, "test", "", "CSV or idx file of real rows to compare with; the report is then NOT PRIVATE")
+	f.StringVar(&o.Train, "train", "", "CSV or idx file of the real rows of the training, for the ceiling and for closeness; needs --test")
+	f.StringVar(&o.CoinFlips, "coin-flips", "", "synthetic.csv or images of the same run with --votes coin, the baseline; needs --test")
 	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
 		return err

@@ -22,8 +22,8 @@ type evaluateFlags struct {
 func evaluateRows(ctx context.Context, args []string) error {
 	f := flags("evaluate", "evaluate --real test.csv --synthetic FILE [flags]")
 	var e evaluateFlags
-	f.StringVar(&e.real, "real", "", "real test rows; of images IMAGES,LABELS, two idx files")
-	f.StringVar(&e.synthetic, "synthetic", "", "synthetic rows, with a column weight or without; of images IMAGES,LABELS")
+	f.StringVar(&e.real, "real", "", "real test rows; of images an idx file, with its labels beside it, or IMAGES,LABELS")
+	f.StringVar(&e.synthetic, "synthetic", "", "synthetic rows, with a column weight or without; of images as --real")
 	f.StringVar(&e.train, "train-real", "", "the real rows that were trained on, for the ceiling and closeness")
 	f.StringVar(&e.coin, "coin-flips", "", "rows of the same run with --votes coin, the baseline")
 	f.StringVar(&e.schema, "schema", "", "the schema (default: schema.yaml beside --real, or model/schema.yaml beside --synthetic)")
@@ -93,7 +93,7 @@ func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (
 			continue
 		}
 		var err error
-		if *file.into, err = partition.ReadCSV(schema, file.path, file.options); err != nil {
+		if *file.into, err = partition.Read(schema, file.path, file.options); err != nil {
 			return nil, err
 		}
 	}
@@ -101,32 +101,28 @@ func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (
 }
 
 func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Schema) (*evaluate.Evaluation, error) {
-	if e.models != "" || e.coin != "" {
-		return nil, errors.New("--models and --coin-flips are for tables, and the schema is of images; leave them out")
+	if e.models != "" {
+		return nil, errors.New("--models are for tables, and the schema is of images; leave it out")
 	}
-	var read [3]*partition.Images
-	for i, list := range []string{e.synthetic, e.real, e.train} {
-		if list == "" {
+	in := evaluate.ImageInput{Classes: len(schema.Classes())}
+	for _, file := range []struct {
+		path string
+		into **partition.Images
+	}{{e.real, &in.Test}, {e.synthetic, &in.Synthetic}, {e.train, &in.Train}, {e.coin, &in.CoinFlips}} {
+		if file.path == "" {
 			continue
 		}
-		images, labels, ok := strings.Cut(list, ",")
-		if !ok {
-			return nil, fmt.Errorf("%q: the schema is of images; name two files, IMAGES,LABELS", list)
-		}
 		var err error
-		if read[i], err = partition.ReadIDX(schema, images, labels); err != nil {
+		if images, labels, two := strings.Cut(file.path, ","); two {
+			*file.into, err = partition.ReadIDX(schema, images, labels)
+		} else {
+			*file.into, err = partition.ReadImages(schema, file.path, partition.ReadOptions{})
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	quality, err := evaluate.Images(ctx, read[0], read[1], read[2], len(schema.Classes()))
-	if err != nil {
-		return nil, err
-	}
-	result := &evaluate.Evaluation{Privacy: evaluate.NotPrivate, Images: quality, Rows: evaluate.Rows{Synthetic: read[0].Len(), Test: read[1].Len()}}
-	if read[2] != nil {
-		result.Rows.Train = read[2].Len()
-	}
-	return result, nil
+	return evaluate.EvaluateImages(ctx, in)
 }
 
 func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
@@ -187,10 +183,10 @@ func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 		}
 	}
 	if i := e.Images; i != nil {
-		section("images\treal\tsynthetic")
-		fmt.Fprintf(w, "accuracy on real test images of a classifier trained on\t%.4f\t%.4f\n", i.AccuracyReal, i.AccuracySynthetic)
-		fmt.Fprintf(w, "classifier score (not the Inception network's)\t%.3f\t%.3f\n", i.ScoreReal, i.ScoreSynthetic)
-		fmt.Fprintf(w, "Fréchet distance of a classifier's features (not the Inception network's)\t\t%.3f\n", i.FrechetDistance)
+		section("images\treal\tsynthetic\tcoin flips")
+		fmt.Fprintf(w, "accuracy on real test images of a classifier trained on\t%.4f\t%.4f\t%s\n", i.AccuracyReal, i.AccuracySynthetic, number(i.AccuracyCoinFlips))
+		fmt.Fprintf(w, "classifier score (not the Inception network's)\t%.3f\t%.3f\t%s\n", i.ScoreReal, i.ScoreSynthetic, number(i.ScoreCoinFlips))
+		fmt.Fprintf(w, "Fréchet distance of a classifier's features (not the Inception network's)\t\t%.3f\t%s\n", i.FrechetDistance, number(i.FrechetCoinFlips))
 	}
 	if c := e.Closeness; c != nil {
 		section("closeness to real rows\ttraining rows\ttest rows")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/local"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/run"
 )
@@ -56,6 +58,8 @@ func TestScripts(t *testing.T) {
 			"fields":  fields,
 			"lines":   lines,
 			"idx":     idx,
+
+			"imagemodel": imageModel,
 		},
 	})
 }
@@ -232,4 +236,22 @@ func idx(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	defer labels.Close()
 	ts.Check(partition.WriteIDX(images, labels, x))
+}
+
+// imageModel writes the model folder of an untrained generator of images of 2 x 2
+// pixels and two classes.
+func imageModel(ts *testscript.TestScript, _ bool, args []string) {
+	schema, err := partition.ParseSchema([]byte(`label: y
+format: idx
+image: {height: 2, width: 2, channels: 1}
+columns:
+  - {name: p, kind: integer, lower: 0, upper: 255, repeat: 4}
+  - {name: y, kind: categorical, categories: [cat, dog]}
+`))
+	ts.Check(err)
+	g, err := pipeline.NewGenerator(partition.NewEncoder(schema), pipeline.GeneratorSpec{Noise: 2, Hidden: 4, Layers: 1, Classes: 2}, rand.New(rand.NewPCG(1, 1)))
+	ts.Check(err)
+	m, err := pipeline.NewModel(schema, g, []float64{0.5, 0.5})
+	ts.Check(err)
+	ts.Check(m.Save(ts.MkAbs(args[0])))
 }

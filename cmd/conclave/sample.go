@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +15,7 @@ func sample(_ context.Context, args []string) error {
 	f := flags("sample", "sample --model DIR/model --rows N --out FILE [--where label=1]")
 	dir := f.String("model", "", "model folder of a finished run")
 	rows := f.Int("rows", 1000, "number of rows")
-	out := f.String("out", "", "CSV file to write, - for standard output")
+	out := f.String("out", "", "CSV file to write, - for standard output; of images also a .png to look at, or an idx file with images in its name")
 	where := f.String("where", "", "draw one class only, as label=value")
 	seed := f.Uint64("seed", 0, "repeat a draw; 0 draws anew each time")
 	force := f.Bool("force", false, "replace --out where it exists")
@@ -30,15 +29,38 @@ func sample(_ context.Context, args []string) error {
 	if *rows < 1 || *rows > pipeline.MaxRows {
 		return misuse(f, "--rows %d: ask for 1 to %d, and again for more", *rows, pipeline.MaxRows)
 	}
-	if err := outsideModel(*out, *dir); err != nil {
-		return err
+	free := func(path string) error {
+		if err := outsideModel(path, *dir); err != nil {
+			return err
+		}
+		if _, err := os.Lstat(path); path != "-" && err == nil && !*force {
+			return fmt.Errorf("%s exists; name another file, or add --force to replace it", path)
+		}
+		return nil
 	}
-	if _, err := os.Lstat(*out); *out != "-" && err == nil && !*force {
-		return fmt.Errorf("%s exists; name another file, or add --force to replace it", *out)
+	if err := free(*out); err != nil {
+		return err
 	}
 	model, err := pipeline.LoadModel(*dir)
 	if err != nil {
 		return err
+	}
+	kind := sampleCSV
+	if model.Schema.Image != nil {
+		if kind, err = kindOfSample(*out); err != nil {
+			return err
+		}
+	}
+	paths := []string{*out}
+	if kind == sampleIDX {
+		labels, err := partition.LabelsPath(*out)
+		if err != nil {
+			return err
+		}
+		if err := free(labels); err != nil {
+			return err
+		}
+		paths = append(paths, labels)
 	}
 	class := pipeline.AnyClass
 	if *where != "" {
@@ -60,17 +82,23 @@ func sample(_ context.Context, args []string) error {
 	if *out == "-" {
 		return partition.WriteCSV(os.Stdout, table)
 	}
-	var b bytes.Buffer
-	if err := partition.WriteCSV(&b, table); err != nil {
+	files, err := encodeSample(table, kind, *out)
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(*out, b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write the sample: %w", err)
+	for i, path := range paths {
+		if err := os.WriteFile(path, files[i], 0o644); err != nil {
+			return fmt.Errorf("write the sample: %w", err)
+		}
 	}
 	if *format == "json" {
-		return printJSON(map[string]any{"rows": *rows, "output": *out})
+		answer := map[string]any{"rows": *rows, "output": *out}
+		if kind == sampleIDX {
+			answer["labels"] = paths[1]
+		}
+		return printJSON(answer)
 	}
-	fmt.Printf("%d synthetic rows in %s\n", *rows, *out)
+	fmt.Printf("%d synthetic rows in %s\n", *rows, strings.Join(paths, " and "))
 	return nil
 }
 

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/report"
+)
+
+// sampleKind is what a sample is written as.
+type sampleKind int
+
+const (
+	sampleCSV sampleKind = iota
+	samplePNG
+	sampleIDX
+)
+
+// kindOfSample tells by its name what a file of images is to be.
+func kindOfSample(path string) (sampleKind, error) {
+	base := strings.ToLower(filepath.Base(path))
+	switch {
+	case path == "-" || strings.HasSuffix(base, ".csv"):
+		return sampleCSV, nil
+	case strings.HasSuffix(base, ".png"):
+		return samplePNG, nil
+	case strings.Contains(filepath.Base(path), "images") && !strings.HasSuffix(base, ".csv.gz"):
+		return sampleIDX, nil
+	default:
+		return 0, fmt.Errorf("--out %s: the model is one of images; name a .csv file, a .png to look at them, or an idx file like more-images-idx3-ubyte.gz, whose labels are put beside it", path)
+	}
+}
+
+// sheetLine is how many images stand in a line of a sheet.
+const sheetLine = 20
+
+// encodeSample gives the files of a sample: one, or of idx the images and their
+// labels, gzipped where the name ends so.
+func encodeSample(t *partition.Table, kind sampleKind, name string) ([][]byte, error) {
+	if kind == sampleCSV {
+		var b bytes.Buffer
+		err := partition.WriteCSV(&b, t)
+		return [][]byte{b.Bytes()}, err
+	}
+	x, err := t.Images()
+	if err != nil {
+		return nil, err
+	}
+	if kind == sampleIDX {
+		images, labels, err := partition.EncodeIDX(x, strings.HasSuffix(strings.ToLower(name), ".gz"))
+		return [][]byte{images, labels}, err
+	}
+	sheet, err := report.FullSheet(x, len(t.Schema().Classes()), min(sheetLine, x.Len()))
+	if errors.Is(err, report.ErrSheetTooLarge) {
+		return nil, fmt.Errorf("--out %s: %d images are too many for one picture; ask for fewer --rows, or write .csv or idx", name, x.Len())
+	}
+	return [][]byte{sheet}, err
+}

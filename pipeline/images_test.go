@@ -1,0 +1,86 @@
+package pipeline
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// imageModel is an untrained model of grey images.
+func imageModel(t testing.TB, side int) *Model {
+	t.Helper()
+	s, err := partition.ParseSchema(fmt.Appendf(nil, `label: digit
+format: idx
+image: {height: %d, width: %d, channels: 1}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: %d}
+  - {name: digit, kind: categorical, categories: ["0", "1", "2", "3"]}
+`, side, side, side*side))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGenerator(partition.NewEncoder(s), GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 4}, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(s, g, []float64{0.25, 0.25, 0.25, 0.25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A model of images draws whole pixels that make images, the same after it was
+// saved, and images of one class where that is asked for.
+func TestAModelOfImages(t *testing.T) {
+	m, dir := imageModel(t, 28), filepath.Join(t.TempDir(), "model")
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := LoadModel(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	class, err := loaded.Class("digit", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := loaded.Sample(50, class, rand.New(rand.NewPCG(2, 2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := table.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[byte]bool{}
+	for i := range x.Len() {
+		for j, p := range x.Image(i) {
+			if table.Cells(i)[j] != float64(p) {
+				t.Fatalf("pixel %d of image %d is %v, not a whole number from 0 to 255", j, i, table.Cells(i)[j])
+			}
+			seen[p] = true
+		}
+	}
+	if x.Len() != 50 || x.Classes[0] != 3 || x.Classes[49] != 3 || len(seen) < 100 {
+		t.Errorf("%d images of class %d with %d different pixels", x.Len(), x.Classes[0], len(seen))
+	}
+}
+
+// A release of images takes seconds at most.
+func TestImagesAreDrawnInSeconds(t *testing.T) {
+	m := imageModel(t, 28)
+	started := time.Now()
+	if _, err := m.Sample(6000, AnyClass, rand.New(rand.NewPCG(3, 3))); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(started); took > 20*time.Second {
+		t.Errorf("6,000 images of 784 pixels take %v", took)
+	} else {
+		t.Logf("6,000 images of 784 pixels: %v", took)
+	}
+}

@@ -8,7 +8,8 @@ import (
 // Read reads the rows of a file: CSV, or images in the idx format where the
 // schema is one of images; path then names the file of images, and their labels
 // lie beside it, see LabelsPath. A file whose name ends in .csv or .csv.gz is
-// CSV also where the schema is one of images. Errors are *InputError.
+// CSV also where the schema is one of images. Of the options only a share means
+// anything to idx files. Errors are *InputError.
 func Read(s *Schema, path string, o ReadOptions) (*Table, error) {
 	if s.Image == nil || isCSV(path) {
 		return ReadCSV(s, path, o)

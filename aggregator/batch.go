@@ -62,8 +62,12 @@ func checkTeacher(t *conclavev1.TeacherSpec) error {
 	}
 	switch t.GetFeatures() {
 	case conclavev1.TeacherSpec_FEATURES_PLAIN, conclavev1.TeacherSpec_FEATURES_STANDARD:
+	case conclavev1.TeacherSpec_FEATURES_COSINES:
+		if t.GetCosines() == 0 {
+			return invalidf("teacher.cosines is 0; teachers must see at least one coefficient of an image")
+		}
 	default:
-		return invalidf("teacher.features %v is unknown; use standard or plain", t.GetFeatures())
+		return invalidf("teacher.features %v is unknown; use standard, plain or cosines", t.GetFeatures())
 	}
 	if t.GetClasses() == 0 || t.GetClasses() > maxClasses {
 		return invalidf("teacher.classes is %d; it must be 1 to %d", t.GetClasses(), maxClasses)
@@ -75,6 +79,18 @@ func checkTeacher(t *conclavev1.TeacherSpec) error {
 		return invalidf("teacher.weight_decay must be a number of at least 0")
 	}
 	return nil
+}
+
+// gradientLength is how many numbers the gradient at a record has, by the features that
+// teachers see: of standard ones, which add squares, by the columns.
+func gradientLength(t *conclavev1.TeacherSpec, features int) (int, error) {
+	if t.GetFeatures() != conclavev1.TeacherSpec_FEATURES_COSINES {
+		return features, nil
+	}
+	if int64(t.GetCosines()) > int64(features) {
+		return 0, invalidf("teacher.cosines is %d, more than the %d pixels of an image", t.GetCosines(), features)
+	}
+	return int(t.GetCosines()), nil
 }
 
 // checkProjection checks the directions of votes on gradients.

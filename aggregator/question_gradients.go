@@ -44,10 +44,13 @@ func newGradientSum(q *conclavev1.GradientSum, spec *runSpec, allowCoin bool) (*
 	if v := q.GetTeacher().GetVote(); v != conclavev1.TeacherSpec_VOTE_GRADIENT && v != conclavev1.TeacherSpec_VOTE_COIN {
 		return nil, invalidf("the round asks for gradients and teacher.vote is %v; use gradient", v)
 	}
-	each := features
+	each, err := gradientLength(q.GetTeacher(), features)
+	if err != nil {
+		return nil, err
+	}
 	if k := q.GetProjection().GetDirections(); k > 0 {
-		if int64(k) > int64(features) {
-			return nil, invalidf("gradients of %d features are projected to %d directions; use 0 to %d", features, k, features)
+		if int64(k) > int64(each) {
+			return nil, invalidf("gradients of %d features are projected to %d directions; use 0 to %d", each, k, each)
 		}
 		each = int(k)
 	}

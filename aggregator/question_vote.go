@@ -46,7 +46,11 @@ func newVoteQuestion(q *conclavev1.VoteQuestion, spec *runSpec, allowCoin bool) 
 	gradient := q.GetTeacher().GetVote() == conclavev1.TeacherSpec_VOTE_GRADIENT
 	switch {
 	case q.GetGradient() != nil:
-		if err := checkProjection(q.GetGradient(), features); err != nil {
+		length, err := gradientLength(q.GetTeacher(), features)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkProjection(q.GetGradient(), length); err != nil {
 			return nil, err
 		}
 		if !gradient && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN {

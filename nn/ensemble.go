@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,6 +23,11 @@ type EnsembleSpec struct {
 	// Rate and Decay are Adam's step size and its decoupled weight decay.
 	Rate, Decay float64
 	Seed        uint64
+	// Fresh models begin untrained in every round, all from the same weights, drawn
+	// from Start: only [Ensemble.TrainGradients] is of use then, and nothing is kept of
+	// a model.
+	Fresh bool
+	Start uint64
 }
 
 // Ensemble holds the models of a spec with their optimizer. All parameters are in
@@ -42,7 +48,9 @@ type Ensemble struct {
 	trains    task
 	scores    task
 	gradients task
+	rounds    task
 	records   classRecords
+	asked     classRecords // whose gradients are wanted
 }
 
 // Examples holds the real records of one model by class: ByClass[c] has shape
@@ -84,11 +92,17 @@ func NewEnsemble(spec EnsembleSpec) (*Ensemble, error) {
 	if _, err := shapeSize([]int{spec.Models, spec.Classes, e.size}); err != nil {
 		return nil, fmt.Errorf("nn: ensemble: %w", err)
 	}
-	n := spec.Models * spec.Classes * e.size
-	e.w, e.m, e.v = make([]float32, n), make([]float32, n), make([]float32, n)
-	e.trains, e.scores, e.gradients = e.trainPart, e.scorePart, e.gradientPart
+	e.trains, e.scores, e.gradients, e.rounds = e.trainPart, e.scorePart, e.gradientPart, e.roundPart
 	s := newStand(net)
 	e.stands = []*stand{s}
+	if spec.Fresh {
+		e.w = make([]float32, e.size)
+		s.take(e.w)
+		net.draw(rand.New(rand.NewPCG(spec.Start, 0)))
+		return e, nil
+	}
+	n := spec.Models * spec.Classes * e.size
+	e.w, e.m, e.v = make([]float32, n), make([]float32, n), make([]float32, n)
 	for i := range spec.Models {
 		rng := rand.New(rand.NewPCG(spec.Seed, uint64(i)))
 		for c := range spec.Classes {
@@ -112,6 +126,22 @@ func (e *Ensemble) params(of []float32, model, class int) []float32 {
 // generated records of each class. A model without real records of a class keeps
 // its network of that class.
 func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, steps, batch int) error {
+	if e.spec.Fresh {
+		return errFresh
+	}
+	if err := e.ready(real, generated, classes, steps, batch); err != nil {
+		return err
+	}
+	e.run(ensembleJob{real: real, steps: e.adam, rows: batch}, e.trains)
+	e.steps += steps
+	return nil
+}
+
+// errFresh says that nothing is kept of fresh models that could be trained or asked.
+var errFresh = errors.New("nn: fresh models are trained and asked at once")
+
+// ready checks the examples of a training and prepares its steps.
+func (e *Ensemble) ready(real []Examples, generated []float32, classes []int, steps, batch int) error {
 	s := e.spec
 	if len(real) != s.Models {
 		return fmt.Errorf("nn: train got the examples of %d models, the ensemble has %d", len(real), s.Models)
@@ -133,17 +163,22 @@ func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, st
 		return err
 	}
 	e.adam = e.adam[:0]
-	for k := range steps {
-		e.adam = append(e.adam, kernel.AdamStep{Rate: s.Rate, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: s.Decay}.At(e.steps+k+1))
+	taken := e.steps
+	if s.Fresh {
+		taken = 0
 	}
-	e.run(ensembleJob{real: real, steps: e.adam, rows: batch}, e.trains)
-	e.steps += steps
+	for k := range steps {
+		e.adam = append(e.adam, kernel.AdamStep{Rate: s.Rate, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: s.Decay}.At(taken+k+1))
+	}
 	return nil
 }
 
 // Score writes every model's score of every record to out, shape [Models,
 // len(classes)]; x has shape [len(classes), In].
 func (e *Ensemble) Score(out, x []float32, classes []int) error {
+	if e.spec.Fresh {
+		return errFresh
+	}
 	if n := len(classes); len(out) != n*e.spec.Models {
 		return fmt.Errorf("nn: room for %d scores of %d records by %d models", len(out), n, e.spec.Models)
 	}
@@ -161,16 +196,39 @@ func (e *Ensemble) Score(out, x []float32, classes []int) error {
 // class. Calls come in any order and at the same time from several
 // goroutines; dx is valid during the call.
 func (e *Ensemble) InputGradients(x []float32, classes []int, loss Loss, visit func(model int, dx []float32)) error {
-	if err := e.records.split(x, classes, e.spec.Classes, e.in); err != nil {
+	if e.spec.Fresh {
+		return errFresh
+	}
+	if err := e.asked.split(x, classes, e.spec.Classes, e.in); err != nil {
 		return err
 	}
 	e.run(ensembleJob{loss: loss, visit: visit}, e.gradients)
 	return nil
 }
 
+// TrainGradients is [Ensemble.Train] and then [Ensemble.InputGradients] at the records
+// x, but each model is asked once it is trained, while it is at hand.
+func (e *Ensemble) TrainGradients(
+	real []Examples, generated []float32, classes []int, steps, batch int,
+	x []float32, xClasses []int, loss Loss, visit func(model int, dx []float32),
+) error {
+	if err := e.ready(real, generated, classes, steps, batch); err != nil {
+		return err
+	}
+	if err := e.asked.split(x, xClasses, e.spec.Classes, e.in); err != nil {
+		return err
+	}
+	e.run(ensembleJob{real: real, steps: e.adam, rows: batch, loss: loss, visit: visit}, e.rounds)
+	e.steps += steps
+	return nil
+}
+
 // State lists the ensemble's tensors for a checkpoint; Steps and SetSteps go
 // with it.
 func (e *Ensemble) State() []Param {
+	if e.spec.Fresh {
+		return nil
+	}
 	shape := []int{e.spec.Models, e.spec.Classes, e.size}
 	return []Param{{Name: "networks", Shape: shape, Value: e.w}, {Name: "m", Shape: shape, Value: e.m}, {Name: "v", Shape: shape, Value: e.v}}
 }

@@ -26,14 +26,42 @@ func (e *Ensemble) trainPart(part int, w *worker) {
 // train takes the steps of one network. Its random numbers depend on nothing but
 // model, class and the steps taken so far.
 func (e *Ensemble) train(s *stand, model, class int, real []float32) {
-	s.pcg.Seed(e.spec.Seed^uint64(e.steps)<<20, uint64(model*e.spec.Classes+class))
 	w, m, v := e.params(e.w, model, class), e.params(e.m, model, class), e.params(e.v, model, class)
 	s.take(w)
+	e.take(s, model, class, real, w, m, v)
+}
+
+// take takes the steps of a network with weights w and moments m and v.
+func (e *Ensemble) take(s *stand, model, class int, real, w, m, v []float32) {
+	s.pcg.Seed(e.spec.Seed^uint64(e.steps)<<20, uint64(model*e.spec.Classes+class))
 	for _, step := range e.job.steps {
 		clear(s.grad)
 		s.accumulate(real, e.job.rows, e.spec.Loss, true)
 		s.accumulate(e.records.byClass[class], e.job.rows, e.spec.Loss, false)
 		kernel.Adam(w, m, v, s.grad, step)
+	}
+}
+
+// roundPart trains some models and visits each.
+func (e *Ensemble) roundPart(part int, w *worker) {
+	s := e.stands[w.index]
+	lo, hi := e.models(part)
+	for i := lo; i < hi; i++ {
+		e.visit(s, i, func(c int) {
+			real := e.job.real[i].ByClass[c]
+			trains := len(real) > 0 && len(e.records.byClass[c]) > 0
+			switch {
+			case !e.spec.Fresh && trains:
+				e.train(s, i, c, real)
+			case !e.spec.Fresh:
+				s.take(e.params(e.w, i, c))
+			default:
+				s.begin(e.w)
+				if trains {
+					e.take(s, i, c, real, s.own, s.m, s.v)
+				}
+			}
+		})
 	}
 }
 
@@ -61,23 +89,28 @@ func (e *Ensemble) gradientPart(part int, w *worker) {
 	s := e.stands[w.index]
 	lo, hi := e.models(part)
 	for i := lo; i < hi; i++ {
-		place := e.records.place
-		s.dx = resize(s.dx, len(place)*e.in)
-		for c, rows := range e.records.byClass {
-			n := len(rows) / e.in
-			s.take(e.params(e.w, i, c))
-			scores := s.net.Forward(rows, n)
-			s.scores = resize(s.scores, n)
-			e.job.loss.gradient(s.scores, scores, true)
-			kernel.Scale(s.scores, float32(n)) // from the mean's to each record's own
-			dx := s.net.Backward(s.scores, false, true)
-			for j := range n {
-				copy(s.dx[place[j]*e.in:(place[j]+1)*e.in], dx[j*e.in:])
-			}
-			place = place[n:]
-		}
-		e.job.visit(i, s.dx)
+		e.visit(s, i, func(c int) { s.take(e.params(e.w, i, c)) })
 	}
+}
+
+// visit visits a model, whose network of a class ready puts in place.
+func (e *Ensemble) visit(s *stand, model int, ready func(class int)) {
+	place := e.asked.place
+	s.dx = resize(s.dx, len(place)*e.in)
+	for c, rows := range e.asked.byClass {
+		n := len(rows) / e.in
+		ready(c)
+		scores := s.net.Forward(rows, n)
+		s.scores = resize(s.scores, n)
+		e.job.loss.gradient(s.scores, scores, true)
+		kernel.Scale(s.scores, float32(n)) // from the mean's to each record's own
+		dx := s.net.Backward(s.scores, false, true)
+		for j := range n {
+			copy(s.dx[place[j]*e.in:(place[j]+1)*e.in], dx[j*e.in:])
+		}
+		place = place[n:]
+	}
+	e.job.visit(model, s.dx)
 }
 
 // classRecords are records sorted by their class, for the length of a call.

@@ -16,8 +16,10 @@ type stand struct {
 	scores []float32
 	rows   []float32 // a window that goes round the end
 	dx     []float32
-	pcg    rand.PCG
-	rng    *rand.Rand
+	// own, m and v are the parameters and moments of a fresh model.
+	own, m, v []float32
+	pcg       rand.PCG
+	rng       *rand.Rand
 }
 
 func newStand(net *Network) *stand {
@@ -46,6 +48,16 @@ func (s *stand) take(params []float32) {
 		n := len(*v)
 		*v, params = params[:n:n], params[n:]
 	}
+}
+
+// begin makes the network a fresh model with these parameters.
+func (s *stand) begin(params []float32) {
+	n := len(params)
+	s.own, s.m, s.v = resize(s.own, n), resize(s.m, n), resize(s.v, n)
+	copy(s.own, params)
+	clear(s.m)
+	clear(s.v)
+	s.take(s.own)
 }
 
 // accumulate adds to the gradients half of those of the loss over up to batch of

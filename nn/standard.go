@@ -88,6 +88,15 @@ func (s *Standard) Apply(dst, x []float32, class int) {
 	}
 }
 
+// Change turns a step of a class's standardized columns into one of the columns, without
+// the squares; both have the width of a record.
+func (s *Standard) Change(dst, step []float32, class int) {
+	scale := s.scale[class*s.width : (class+1)*s.width]
+	for j, v := range step {
+		dst[j] = v / scale[j]
+	}
+}
+
 // SquareSlope returns the slope of a square by its standardized column z.
 func SquareSlope(z float32) float32 { return math.Sqrt2 * z }
 

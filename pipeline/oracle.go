@@ -69,7 +69,8 @@ type GradientAnswer struct {
 	// Sum holds the noisy sum of the teachers' clipped vectors over the number of
 	// teachers and the clip norm: its length is at most 1, but for the noise.
 	Sum []float32
-	// Noise is the standard deviation of the noise of a number of Sum.
+	// Noise is the standard deviation of the noise of a number of Sum, or of a count of
+	// Histogram.
 	Noise float64
 	// Receipt is the hash of the ledger entry that paid for the release.
 	Receipt string

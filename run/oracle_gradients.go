@@ -12,6 +12,7 @@ import (
 // gradientAsker makes rounds that ask for gradients, and reads their releases.
 type gradientAsker struct {
 	sums             bool
+	seen             int // the length of a gradient
 	directions, bins int
 	clip, norm       float64
 }
@@ -21,7 +22,7 @@ func (a gradientAsker) projection(q *pipeline.GradientQuestion) *conclavev1.Proj
 	switch {
 	case !a.sums:
 		return &conclavev1.Projection{Directions: uint32(a.directions), Seed: q.Seed, Clip: float32(a.clip)}
-	case a.directions < q.Width:
+	case a.directions < a.seen:
 		return &conclavev1.Projection{Directions: uint32(a.directions), Seed: q.Seed}
 	}
 	return nil
@@ -45,13 +46,16 @@ func (a gradientAsker) round(run string, number uint64, teacher *conclavev1.Teac
 	return r
 }
 
-// read reads the release of a round of n numbers, with the noise multiplier of sums.
-func (a gradientAsker) read(release *conclavev1.Release, n int, multiplier float64) (*pipeline.GradientAnswer, error) {
+// read reads the release of a round of n numbers. Noise is that of counts, or the noise
+// multiplier of sums.
+func (a gradientAsker) read(release *conclavev1.Release, n int, noise float64) (*pipeline.GradientAnswer, error) {
+	out := &pipeline.GradientAnswer{
+		Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers()), EpsilonSpent: release.GetEpsilonSpent(), Noise: noise,
+	}
 	misfit := fmt.Errorf("the release of round %d does not fit its %d gradients", release.GetRound(), n)
 	if release.GetTeachers() == 0 {
 		return nil, misfit
 	}
-	out := &pipeline.GradientAnswer{Receipt: release.LedgerHash, Teachers: int(release.Teachers), EpsilonSpent: release.EpsilonSpent}
 	if a.sums {
 		sum := release.GetSum()
 		if sum == nil || len(sum.Values) != n || sum.Scale != gradientBound {
@@ -62,7 +66,7 @@ func (a gradientAsker) read(release *conclavev1.Release, n int, multiplier float
 		for i, v := range sum.Values {
 			out.Sum[i] = float32(float64(v) / (gradientBound * teachers))
 		}
-		out.Noise = 2 * multiplier / teachers // the sum moves by up to twice the bound
+		out.Noise = 2 * noise / teachers // the sum moves by up to twice the bound
 		return out, nil
 	}
 	votes := release.GetVotes()

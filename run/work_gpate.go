@@ -22,12 +22,10 @@ func (w *gpateWork) quorum() (share, deadline float64) { return w.s.GPATE.Quorum
 // options are the spec's with all that is left to be chosen.
 func (w *gpateWork) options(e *partition.Encoder) (gpate.Options, error) {
 	o := w.chosen(e)
-	return o, o.CheckFor(e.Width(), e.Image() != nil)
+	return o, o.CheckFor(e)
 }
 
-func (w *gpateWork) chosen(e *partition.Encoder) gpate.Options {
-	return w.s.GPATE.Chosen(e.Width(), e.Image() != nil)
-}
+func (w *gpateWork) chosen(e *partition.Encoder) gpate.Options { return w.s.GPATE.ChosenFor(e) }
 
 func (w *gpateWork) optionsOf() any { return w.s.GPATE }
 
@@ -69,17 +67,23 @@ const gradientBound = 1 << 16
 
 // teacherSpec is how the run's teachers learn and answer.
 func (w *gpateWork) teacherSpec(schema *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec {
-	return w.teachers(w.chosen(partition.NewEncoder(schema)).Teacher, classes, coin)
+	e := partition.NewEncoder(schema)
+	o := w.chosen(e)
+	return w.teachers(o.Teacher, o.Seen(e), classes, coin)
 }
 
-func (w *gpateWork) teachers(o gpate.Teacher, classes int, coin bool) *conclavev1.TeacherSpec {
+// teachers are those of the options, who see gradients of so many numbers.
+func (w *gpateWork) teachers(o gpate.Teacher, seen, classes int, coin bool) *conclavev1.TeacherSpec {
 	t := &conclavev1.TeacherSpec{
 		Vote: conclavev1.TeacherSpec_VOTE_GRADIENT, Classes: uint32(classes), Hidden: uint32(o.Hidden),
 		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: w.s.Seed,
 		Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
 	}
-	if o.Features == "standard" {
+	switch o.Features {
+	case "standard":
 		t.Features = conclavev1.TeacherSpec_FEATURES_STANDARD
+	case "cosines":
+		t.Features, t.Cosines = conclavev1.TeacherSpec_FEATURES_COSINES, uint32(seen)
 	}
 	switch o.Model {
 	case "hidden":
@@ -89,7 +93,7 @@ func (w *gpateWork) teachers(o gpate.Teacher, classes int, coin bool) *conclavev
 	default:
 		t.Model, t.Hidden = conclavev1.TeacherSpec_MODEL_LOGISTIC, 0
 	}
-	t.Shared = o.Networks == "one"
+	t.Shared, t.Fresh = o.Networks == "one", o.Memory == "round"
 	if coin {
 		t.Vote = conclavev1.TeacherSpec_VOTE_COIN
 	}
@@ -97,9 +101,9 @@ func (w *gpateWork) teachers(o gpate.Teacher, classes int, coin bool) *conclavev
 }
 
 // asker makes the rounds of a run of these options.
-func (w *gpateWork) asker(o gpate.Options) gradientAsker {
+func (w *gpateWork) asker(o gpate.Options, e *partition.Encoder) gradientAsker {
 	return gradientAsker{
-		sums: o.Answers == gpate.Sum, directions: o.Directions, bins: o.Bins, clip: o.Clip, norm: o.Norm,
+		sums: o.Answers == gpate.Sum, seen: o.Seen(e), directions: o.Directions, bins: o.Bins, clip: o.Clip, norm: o.Norm,
 	}
 }
 
@@ -107,7 +111,7 @@ func (w *gpateWork) largest(p *Plan, e *partition.Encoder, teachers int) largest
 	width := e.Width()
 	o := w.chosen(e)
 	class := []int{p.Classes - 1} // the one that takes the most bytes
-	round := w.asker(o).round(w.s.Name, uint64(p.Rounds), w.teachers(o.Teacher, p.Classes, false), &pipeline.GradientQuestion{
+	round := w.asker(o, e).round(w.s.Name, uint64(p.Rounds), w.teachers(o.Teacher, o.Seen(e), p.Classes, false), &pipeline.GradientQuestion{
 		Width:    width,
 		Training: make([]float32, o.Teacher.Training*width), TrainingClasses: slices.Repeat(class, o.Teacher.Training),
 		Records: make([]float32, o.Records*width), Classes: slices.Repeat(class, o.Records), Seed: math.MaxUint64,
@@ -135,7 +139,7 @@ func (w *gpateWork) student(e *partition.Encoder, p *Plan) (trainer, error) {
 		return nil, err
 	}
 	t, err := gpate.New(w.s.GPATE, e, p.Classes, w.s.Seed)
-	return &gpateTrainer{t, w.asker(o), p}, err
+	return &gpateTrainer{t, w.asker(o, e), p}, err
 }
 
 // gpateTrainer is its student.

@@ -14,12 +14,17 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 	rate, decay := float64(t.LearningRate), float64(t.WeightDecay)
 	spec := teacherSpec{
 		Models: n.cfg.Teachers, Features: n.features, Classes: n.classes,
-		Shared: t.Shared, Rate: rate, Decay: decay, Seed: t.Seed ^ n.seed,
+		Shared: t.Shared, Fresh: t.Fresh, Start: t.Seed, Rate: rate, Decay: decay, Seed: t.Seed ^ n.seed,
 	}
 	switch t.Features {
 	case conclavev1.TeacherSpec_FEATURES_PLAIN:
 	case conclavev1.TeacherSpec_FEATURES_STANDARD:
 		spec.Features += len(n.numbers)
+	case conclavev1.TeacherSpec_FEATURES_COSINES:
+		if err := n.checkCosines(int(t.Cosines)); err != nil {
+			return teacherSpec{}, err
+		}
+		spec.Features, spec.Cosines = int(t.Cosines), int(t.Cosines)
 	default:
 		return teacherSpec{}, fmt.Errorf("teacher features %v are not known to this node; update it", t.Features)
 	}
@@ -43,6 +48,8 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 		return teacherSpec{}, errors.New("teachers without a hidden layer that are told the class see nothing of a record in that class; give them a network per class, or a hidden layer")
 	}
 	switch {
+	case t.Fresh && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT && t.Vote != conclavev1.TeacherSpec_VOTE_COIN:
+		return teacherSpec{}, errors.New("fresh teachers are for gradients; keep them over rounds to let them vote real or fake")
 	case !knownVote(t.Vote) && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT:
 		return teacherSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
 	case int64(t.Classes) != int64(n.classes):
@@ -58,6 +65,9 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 		return teacherSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; use one of at least 0 and below 1/rate", decay, rate)
 	}
 	weights, err := spec.weights()
+	if t.Fresh {
+		weights /= n.cfg.Teachers * spec.networks() // those of one network are kept
+	}
 	if err == nil && weights > maxParameters {
 		err = fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; use a smaller hidden layer", n.cfg.Teachers, n.classes, weights, maxParameters)
 	}

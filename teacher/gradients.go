@@ -16,8 +16,9 @@ import (
 // gradientsAsked is a question for gradients that was checked.
 type gradientsAsked struct {
 	asked
-	// each is how many numbers a record's gradient is given by.
-	each int
+	// seen is how many numbers a gradient has, by the features that teachers see; each is
+	// how many it is given by.
+	seen, each int
 	// projection is nil where gradients are given as they are.
 	projection *projection.Projection
 	// fixed turns a teacher's vector into whole numbers, of a sum only.
@@ -38,9 +39,13 @@ func (n *Node) checkGradients(q batch, p *conclavev1.Projection, clip float64, b
 		return nil, fmt.Errorf("a question for gradients with the vote rule %v; use gradient", a.vote)
 	}
 	g := &gradientsAsked{asked: *a, each: n.features}
+	if a.spec.Cosines > 0 {
+		g.each = a.spec.Cosines
+	}
+	g.seen = g.each
 	if k := int(p.GetDirections()); k > 0 {
 		g.each = k
-		spec := projection.Spec{Features: n.features, Directions: k, Clip: clip, Bins: bins}
+		spec := projection.Spec{Features: g.seen, Directions: k, Clip: clip, Bins: bins}
 		if g.projection, err = projection.New(spec, p.GetSeed()); err != nil {
 			return nil, err
 		}
@@ -86,17 +91,17 @@ func (n *Node) checkGradientSum(q *conclavev1.GradientSum) (*gradientsAsked, err
 // steps calls visit with every teacher's steps at all records, shape [records,
 // g.each]: a step is the direction in which its generator's loss falls. Calls come
 // at the same time from several goroutines; a vector is valid during its call.
-func (t *taught) steps(g *gradientsAsked, visit func(teacher int, steps []float32) error) error {
-	n := len(t.queries.classes)
+func (l *lesson) steps(g *gradientsAsked, visit func(teacher int, steps []float32) error) error {
+	n := len(l.queries.classes)
 	pool := sync.Pool{New: func() any {
-		return &stepper{out: make([]float32, n*t.node.features), projected: make([]float32, n*g.each)}
+		return &stepper{out: make([]float32, n*g.seen), projected: make([]float32, n*g.each)}
 	}}
 	var mu sync.Mutex
 	var failed error
-	err := t.ensemble.InputGradients(t.queries.x, t.queries.classes, nil, func(teacher int, dx []float32) {
+	err := l.gradients(func(teacher int, dx []float32) {
 		s := pool.Get().(*stepper)
 		defer pool.Put(s)
-		if err := visit(teacher, s.steps(t, g, dx)); err != nil {
+		if err := visit(teacher, s.steps(l, g, dx)); err != nil {
 			mu.Lock()
 			failed = err
 			mu.Unlock()
@@ -111,16 +116,16 @@ type stepper struct{ out, projected []float32 }
 // steps turns the gradients by what a network sees into steps of records: in the
 // units of the features that the network sees, without the class it is told, and
 // projected where that was asked.
-func (s *stepper) steps(t *taught, g *gradientsAsked, dx []float32) []float32 {
-	n, features, in := len(t.queries.classes), t.node.features, t.ensemble.In()
+func (s *stepper) steps(l *lesson, g *gradientsAsked, dx []float32) []float32 {
+	n, features, in := len(l.queries.classes), g.seen, l.ensemble.In()
 	for i := range n {
-		from, x := dx[i*in:(i+1)*in], t.queries.x[i*in:(i+1)*in]
+		from, x := dx[i*in:(i+1)*in], l.queries.x[i*in:(i+1)*in]
 		to := s.out[i*features : (i+1)*features]
 		for j := range to {
 			to[j] = -from[j]
 		}
-		if t.units != nil {
-			for k, j := range t.node.numbers {
+		if l.units != nil {
+			for k, j := range l.node.numbers {
 				to[j] -= from[features+k] * nn.SquareSlope(x[j])
 			}
 		}
@@ -133,28 +138,28 @@ func (s *stepper) steps(t *taught, g *gradientsAsked, dx []float32) []float32 {
 }
 
 // gradientVotes returns the teachers' packed votes on the bins of their steps.
-func (t *taught) gradientVotes(g *gradientsAsked, round uint64) ([]byte, error) {
+func (l *lesson) gradientVotes(g *gradientsAsked, round uint64) ([]byte, error) {
 	queries, bins := g.queries(), g.projection.Spec().Bins
-	votes := make([]uint8, t.spec.Models*queries)
+	votes := make([]uint8, g.spec.Models*queries)
 	if g.vote == conclavev1.TeacherSpec_VOTE_COIN {
-		for i := range t.spec.Models {
+		for i := range g.spec.Models {
 			rng := chance(g.spec.Seed, round, i)
 			for q := range queries {
 				votes[i*queries+q] = uint8(rng.IntN(bins))
 			}
 		}
-	} else if err := t.steps(g, func(teacher int, steps []float32) error {
+	} else if err := l.steps(g, func(teacher int, steps []float32) error {
 		g.projection.Discretize(votes[teacher*queries:(teacher+1)*queries], steps)
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	return pack(votes, t.spec.Models, queries, bins), nil
+	return pack(votes, g.spec.Models, queries, bins), nil
 }
 
 // gradientSum returns the sum of the teachers' clipped steps in fixed point. Sums
 // of whole numbers do not depend on their order.
-func (t *taught) gradientSum(g *gradientsAsked, round uint64) ([]int64, error) {
+func (l *lesson) gradientSum(g *gradientsAsked, round uint64) ([]int64, error) {
 	sum := make([]int64, g.queries())
 	var mu sync.Mutex
 	add := func(vector []float32) error {
@@ -173,11 +178,11 @@ func (t *taught) gradientSum(g *gradientsAsked, round uint64) ([]int64, error) {
 		return nil
 	}
 	if g.vote != conclavev1.TeacherSpec_VOTE_COIN {
-		return sum, t.steps(g, func(_ int, steps []float32) error { return add(steps) })
+		return sum, l.steps(g, func(_ int, steps []float32) error { return add(steps) })
 	}
 	random := make([]float32, len(sum))
 	length := g.fixed.Clip() / math.Sqrt(float64(len(random)))
-	for i := range t.spec.Models {
+	for i := range g.spec.Models {
 		rng := chance(g.spec.Seed, round, i)
 		for j := range random {
 			random[j] = float32(length * rng.NormFloat64())

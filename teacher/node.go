@@ -30,8 +30,11 @@ type Node struct {
 	// the examples in units of a round.
 	numbers  []int
 	standard []nn.Examples
+	// cosines are the examples as coefficients, once they were asked for.
+	cosines *cosines
 	// told are the examples with their classes in them, once they were asked for.
-	told []nn.Examples
+	told         []nn.Examples
+	toldFeatures int
 	// unitClasses holds the classes of each privacy unit's records.
 	unitClasses [][]int
 	// run and current are the run that was answered last.

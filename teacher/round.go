@@ -19,8 +19,8 @@ func (n *Node) answer(q *question) (*conclavev1.WorkRequest, error) {
 		if err != nil {
 			return nil, err
 		}
-		return n.trained(q, &g.asked, func(e *taught) (*conclavev1.WorkRequest, error) {
-			packed, err := e.gradientVotes(g, number)
+		return n.trained(q, &g.asked, func(l *lesson) (*conclavev1.WorkRequest, error) {
+			packed, err := l.gradientVotes(g, number)
 			return votesMessage(run, number, n.cfg.Teachers, g.queries(), packed), err
 		})
 	case q.round.GetVote() != nil:
@@ -28,8 +28,8 @@ func (n *Node) answer(q *question) (*conclavev1.WorkRequest, error) {
 		if err != nil {
 			return nil, err
 		}
-		return n.trained(q, a, func(e *taught) (*conclavev1.WorkRequest, error) {
-			packed, err := e.votes(a, number)
+		return n.trained(q, a, func(l *lesson) (*conclavev1.WorkRequest, error) {
+			packed, err := l.votes(number)
 			return votesMessage(run, number, n.cfg.Teachers, len(a.queries.classes), packed), err
 		})
 	case q.round.GetSum().GetGradients() != nil:
@@ -37,8 +37,8 @@ func (n *Node) answer(q *question) (*conclavev1.WorkRequest, error) {
 		if err != nil {
 			return nil, err
 		}
-		return n.trained(q, &g.asked, func(e *taught) (*conclavev1.WorkRequest, error) {
-			values, err := e.gradientSum(g, number)
+		return n.trained(q, &g.asked, func(l *lesson) (*conclavev1.WorkRequest, error) {
+			values, err := l.gradientSum(g, number)
 			return sumMessage(run, number, values), err
 		})
 	case q.round.GetSum() != nil:
@@ -64,7 +64,7 @@ func sumMessage(run string, round uint64, values []int64) *conclavev1.WorkReques
 // trained lets the run's teachers learn from a round and then answer it, and
 // keeps both before the answer leaves. The same question asked again gets the
 // same answer and trains nobody.
-func (n *Node) trained(q *question, a *asked, answer func(*taught) (*conclavev1.WorkRequest, error)) (*conclavev1.WorkRequest, error) {
+func (n *Node) trained(q *question, a *asked, answer func(*lesson) (*conclavev1.WorkRequest, error)) (*conclavev1.WorkRequest, error) {
 	run, number := q.round.Run, q.round.Number
 	s, err := n.state(run, a.spec)
 	if err != nil {
@@ -80,11 +80,11 @@ func (n *Node) trained(q *question, a *asked, answer func(*taught) (*conclavev1.
 	// From here on the teachers in memory are ahead of those on disk. If they
 	// cannot be kept they are dropped: the next question starts from the disk.
 	n.current = nil
-	taught, err := n.train(s, a)
+	round, err := n.prepare(s, a)
 	if err != nil {
 		return nil, err
 	}
-	message, err := answer(taught)
+	message, err := answer(round)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,13 @@ type teacherSpec struct {
 	// Image is the shape of the images that are convolved, zero for dense teachers.
 	Image nn.Shape
 	// Shared teachers have one network for all classes, which is told the class.
-	Shared      bool
+	Shared bool
+	// Fresh teachers begin in every round from weights drawn from Start.
+	Fresh bool
+	Start uint64
+	// Cosines is the number of cosine coefficients that the teachers see of an image, 0
+	// where they see something else.
+	Cosines     int
 	Rate, Decay float64
 	Seed        uint64
 }
@@ -79,6 +85,6 @@ func (s teacherSpec) weights() (int, error) {
 func (s teacherSpec) ensemble() (*nn.Ensemble, error) {
 	return nn.NewEnsemble(nn.EnsembleSpec{
 		Models: s.Models, Classes: s.networks(), Input: s.input(), Layers: s.layers(),
-		Rate: s.Rate, Decay: s.Decay, Seed: s.Seed,
+		Rate: s.Rate, Decay: s.Decay, Seed: s.Seed, Fresh: s.Fresh, Start: s.Start,
 	})
 }

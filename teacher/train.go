@@ -5,48 +5,77 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// taught are a run's teachers after a round's training, with the records that they
-// are asked about, as their networks see them.
-type taught struct {
+// lesson is a round for a run's teachers: what they learn from and what they are asked
+// about, as their networks see it.
+type lesson struct {
 	node     *Node
-	spec     teacherSpec
+	asked    *asked
 	ensemble *nn.Ensemble
+	examples []nn.Examples
+	training records
 	queries  records
-	// units are those of standard features, nil of plain ones.
+	// units are those of standard features, nil of others.
 	units *nn.Standard
 }
 
-// train lets the teachers learn from a round's generated records and the node's own.
-func (n *Node) train(s *runState, a *asked) (*taught, error) {
-	t := &taught{node: n, spec: a.spec, ensemble: s.ensemble, queries: a.queries}
-	training, examples := a.training, n.examples
-	if a.standard {
+// prepare makes a round's lesson.
+func (n *Node) prepare(s *runState, a *asked) (*lesson, error) {
+	l := &lesson{node: n, asked: a, ensemble: s.ensemble, examples: n.examples, training: a.training, queries: a.queries}
+	switch {
+	case a.standard:
 		var err error
 		// Units that follow from the round's generated records are not private.
-		if t.units, err = nn.NewStandard(training.x, training.classes, n.features, n.classes, n.numbers); err != nil {
+		if l.units, err = nn.NewStandard(a.training.x, a.training.classes, n.features, n.classes, n.numbers); err != nil {
 			return nil, err
 		}
-		training.x = t.units.All(training.x, training.classes)
-		t.queries.x = t.units.All(t.queries.x, t.queries.classes)
-		examples = n.standardize(t.units)
+		l.training.x, l.queries.x = l.units.All(a.training.x, a.training.classes), l.units.All(a.queries.x, a.queries.classes)
+		l.examples = n.standardize(l.units)
+	case a.spec.Cosines > 0:
+		c, err := n.asCosines(a.spec.Cosines)
+		if err != nil {
+			return nil, err
+		}
+		l.training.x, l.queries.x, l.examples = c.of(a.training.x), c.of(a.queries.x), c.examples
 	}
 	if a.spec.Shared {
-		training, t.queries = withClass(training, a.spec.Features), withClass(t.queries, a.spec.Features)
-		examples = n.shared(examples, a.spec.Features)
+		l.training, l.queries = withClass(l.training, a.spec.Features), withClass(l.queries, a.spec.Features)
+		l.examples = n.shared(l.examples, a.spec.Features, !a.standard)
 	}
-	if len(training.classes) > 0 && a.vote != conclavev1.TeacherSpec_VOTE_COIN {
-		if err := s.ensemble.Train(examples, training.x, training.classes, a.steps, a.batch); err != nil {
-			return nil, err
-		}
+	return l, nil
+}
+
+// trains is whether there is something to learn.
+func (l *lesson) trains() bool {
+	return len(l.training.classes) > 0 && l.asked.vote != conclavev1.TeacherSpec_VOTE_COIN
+}
+
+// train lets the teachers learn.
+func (l *lesson) train() error {
+	if !l.trains() {
+		return nil
 	}
-	return t, nil
+	return l.ensemble.Train(l.examples, l.training.x, l.training.classes, l.asked.steps, l.asked.batch)
+}
+
+// gradients lets the teachers learn and calls visit with every one's gradients at the
+// queries; see [nn.Ensemble.InputGradients].
+func (l *lesson) gradients(visit func(teacher int, dx []float32)) error {
+	if !l.trains() && !l.asked.spec.Fresh {
+		return l.ensemble.InputGradients(l.queries.x, l.queries.classes, nil, visit)
+	}
+	return l.ensemble.TrainGradients(l.examples, l.training.x, l.training.classes, l.asked.steps, l.asked.batch,
+		l.queries.x, l.queries.classes, nil, visit)
 }
 
 // votes returns the teachers' packed votes of real or fake.
-func (t *taught) votes(a *asked, round uint64) ([]byte, error) {
-	teachers, queries := t.spec.Models, len(t.queries.classes)
+func (l *lesson) votes(round uint64) ([]byte, error) {
+	a := l.asked
+	if err := l.train(); err != nil {
+		return nil, err
+	}
+	teachers, queries := a.spec.Models, len(a.queries.classes)
 	scores := make([]float32, teachers*queries)
-	if err := t.ensemble.Score(scores, t.queries.x, t.queries.classes); err != nil {
+	if err := l.ensemble.Score(scores, l.queries.x, l.queries.classes); err != nil {
 		return nil, err
 	}
 	votes := castVotes(a.vote, a.spec.Seed, round, scores, a.queries.classes)
@@ -63,11 +92,10 @@ func withClass(r records, features int) records {
 	return out
 }
 
-// shared returns the teachers' examples with the classes in them. Those of plain
-// features stay the same over rounds and are kept.
-func (n *Node) shared(examples []nn.Examples, features int) []nn.Examples {
-	plain := features == n.features
-	if plain && n.told != nil {
+// shared returns the teachers' examples with the classes in them. Those that are the
+// same in every round are kept.
+func (n *Node) shared(examples []nn.Examples, features int, same bool) []nn.Examples {
+	if same && n.told != nil && n.toldFeatures == features {
 		return n.told
 	}
 	told := make([]nn.Examples, len(examples))
@@ -80,8 +108,8 @@ func (n *Node) shared(examples []nn.Examples, features int) []nn.Examples {
 		}
 		told[t].ByClass = [][]float32{all}
 	}
-	if plain {
-		n.told = told
+	if same {
+		n.told, n.toldFeatures = told, features
 	}
 	return told
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/conclave-dp/conclave/partition"
 )
 
 // Answers names how gradients are released.
@@ -88,12 +90,20 @@ type Teacher struct {
 	// convolution. Default: 0, chosen: 128 for images and 16 for tables.
 	Hidden int `yaml:"hidden"`
 	// Networks: each (a network for every class) or one (for all classes, told the
-	// class). Default: chosen, each for tables and one for images.
+	// class). Default: each.
 	Networks string `yaml:"networks"`
 	// Features: standard (in units of the round's generated records, with the squares
-	// of numbers) or plain (the encoded columns). Default: chosen, standard for tables
-	// and plain for images.
+	// of numbers), plain (the encoded columns) or cosines (the coefficients of an image
+	// at its lowest frequencies). Gradients are by what teachers see. Default: chosen,
+	// standard for tables and cosines for images.
 	Features string `yaml:"features"`
+	// Cosines is how many frequencies in each direction are seen of an image, of
+	// cosines. Default: 8. More are sharper and leave more noise on each.
+	Cosines int `yaml:"cosines"`
+	// Memory: run (teachers go on learning over the run) or round (they begin anew in
+	// every round, so that a node keeps nothing of them). Default: chosen, run for tables
+	// and round for images.
+	Memory string `yaml:"memory"`
 	// Steps is the number of optimizer steps in each round. Default: 0, chosen: 10 of
 	// tables and 4 of images.
 	Steps int `yaml:"steps"`
@@ -101,7 +111,7 @@ type Teacher struct {
 	// Default: 32.
 	Batch int `yaml:"batch"`
 	// Training is the number of generated records that teachers train on in each
-	// round. Default: 64.
+	// round. Default: 0, chosen: 64 for tables, and 200 for images.
 	Training int `yaml:"training"`
 	// Rate is the step size, Decay pulls the weights to zero. Defaults: 0, chosen: 0.1
 	// and 0.1 for tables, 0.001 and 0 for images.
@@ -116,17 +126,21 @@ type Student struct {
 	Generator string `yaml:"generator"`
 	// Noise is the number of random inputs of the generator. Default: 16.
 	Noise int `yaml:"noise"`
-	// Hidden and Layers shape the generator. Defaults: 64 and 2.
+	// Hidden and Layers shape the generator. Defaults: chosen, 64 for tables and 256 for
+	// images; 2.
 	Hidden int `yaml:"hidden"`
 	Layers int `yaml:"layers"`
 	// Follow: tilt or move (the paper's). Default: chosen, tilt for tables and move
 	// for images.
 	Follow Follow `yaml:"follow"`
-	// Step is how far a round may move a column, in units of its spread, where all
-	// teachers agree. Default: 0.5.
-	Step float64 `yaml:"step"`
+	// Step is how far a round moves: to tilt, a column in units of its spread where all
+	// teachers agree; to move, a record on average, as the length of the change of its
+	// features. StepEnd is the same for the last round; rounds between are between.
+	// Defaults: 0, chosen: 0.5 and 0.5 to tilt, 2 and 0.5 to move.
+	Step    float64 `yaml:"step"`
+	StepEnd float64 `yaml:"step_end"`
 	// GeneratorSteps are taken in each round, GeneratorRate is Adam's step size.
-	// Defaults: 100 and 0.001.
+	// Defaults: 0, chosen: 100 for tables and 50 for images; 0.001.
 	GeneratorSteps int     `yaml:"generator_steps"`
 	GeneratorRate  float64 `yaml:"generator_rate"`
 	// Average is the decay of the generator's moving average per step. Default: 0.99.
@@ -138,14 +152,15 @@ func DefaultOptions() Options {
 	return Options{
 		Answers: Sum, Bins: 10, Clip: 1e-4, Mechanism: "confident-gnmax", Threshold: 0.5, ThresholdNoise: 3,
 		ClassEpsilon: 0.01, Quorum: 0.9, Deadline: 300,
-		Teacher: Teacher{Batch: 32, Training: 64},
-		Student: Student{Noise: 16, Hidden: 64, Layers: 2, Step: 0.5, GeneratorSteps: 100, GeneratorRate: 1e-3, Average: 0.99},
+		Teacher: Teacher{Networks: "each", Cosines: 8, Batch: 32},
+		Student: Student{Noise: 16, Layers: 2, GeneratorRate: 1e-3, Average: 0.99},
 	}
 }
 
 // Chosen returns the options with everything that is left to be chosen filled in for
-// records of so many features, of images or tables.
-func (o Options) Chosen(features int, images bool) Options {
+// records of so many features, of images of some channels or, with 0 channels, of tables.
+func (o Options) Chosen(features, channels int) Options {
+	images := channels > 0
 	pick := func(v *int, table, image int) {
 		if *v == 0 {
 			if *v = table; images {
@@ -161,21 +176,35 @@ func (o Options) Chosen(features int, images bool) Options {
 		}
 	}
 	name(&o.Teacher.Model, "logistic", "hidden")
-	pick(&o.Teacher.Hidden, 16, 128)
-	name(&o.Teacher.Networks, "each", "one")
-	name(&o.Teacher.Features, "standard", "plain")
-	pick(&o.Teacher.Steps, 10, 4)
+	pick(&o.Teacher.Hidden, 16, 64)
+	name(&o.Teacher.Features, "standard", "cosines")
+	name(&o.Teacher.Memory, "run", "round")
+	if o.Teacher.Features == "cosines" {
+		features = min(features, o.Teacher.Cosines*o.Teacher.Cosines*channels)
+	}
+	pick(&o.Teacher.Steps, 10, 20)
+	pick(&o.Teacher.Training, 64, 200)
 	if o.Teacher.Rate == 0 {
 		o.Teacher.Rate, o.Teacher.Decay = 0.1, 0.1
 		if images {
-			o.Teacher.Rate, o.Teacher.Decay = 1e-3, 0
+			o.Teacher.Rate, o.Teacher.Decay = 2e-3, 0
 		}
 	}
-	name(&o.Student.Generator, "dense", "convolution")
+	name(&o.Student.Generator, "dense", "dense")
+	pick(&o.Student.Hidden, 64, 256)
 	name((*string)(&o.Student.Follow), string(Tilt), string(Move))
+	pick(&o.Student.GeneratorSteps, 100, 50)
+	if o.Student.Step == 0 {
+		if o.Student.Step = 0.5; o.Student.Follow == Move {
+			o.Student.Step = 2
+		}
+	}
+	if o.Student.StepEnd == 0 {
+		o.Student.StepEnd = min(0.5, o.Student.Step)
+	}
 	if o.Answers == Sum {
 		pick(&o.Rounds, 20, 60)
-		pick(&o.Records, 64, 100)
+		pick(&o.Records, 64, 200)
 		pick(&o.Directions, features, features)
 		return o
 	}
@@ -223,31 +252,57 @@ func (o Options) Validate() error {
 	positive("deadline", o.Deadline)
 	oneOf("teacher.model", o.Teacher.Model, "", "logistic", "hidden", "convolution")
 	between("teacher.hidden", float64(o.Teacher.Hidden), 0, 4096)
-	oneOf("teacher.networks", o.Teacher.Networks, "", "each", "one")
-	oneOf("teacher.features", o.Teacher.Features, "", "standard", "plain")
+	oneOf("teacher.networks", o.Teacher.Networks, "each", "one")
+	between("teacher.cosines", float64(o.Teacher.Cosines), 1, 1024)
+	oneOf("teacher.memory", o.Teacher.Memory, "", "run", "round")
+	oneOf("teacher.features", o.Teacher.Features, "", "standard", "plain", "cosines")
 	between("teacher.steps", float64(o.Teacher.Steps), 0, 10000)
 	between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
-	between("teacher.training", float64(o.Teacher.Training), 1, 65536)
+	between("teacher.training", float64(o.Teacher.Training), 0, 65536)
 	between("teacher.rate", o.Teacher.Rate, 0, 100)
 	check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate", o.Teacher.Decay)
 	oneOf("student.generator", o.Student.Generator, "", "dense", "convolution")
 	between("student.noise", float64(o.Student.Noise), 1, 4096)
-	between("student.hidden", float64(o.Student.Hidden), 1, 4096)
+	between("student.hidden", float64(o.Student.Hidden), 0, 4096)
 	between("student.layers", float64(o.Student.Layers), 1, 16)
 	oneOf("student.follow", string(o.Student.Follow), "", string(Tilt), string(Move))
-	positive("student.step", o.Student.Step)
-	between("student.generator_steps", float64(o.Student.GeneratorSteps), 1, 1e6)
+	between("student.step", o.Student.Step, 0, 1e6)
+	between("student.step_end", o.Student.StepEnd, 0, 1e6)
+	between("student.generator_steps", float64(o.Student.GeneratorSteps), 0, 1e6)
 	positive("student.generator_rate", o.Student.GeneratorRate)
 	check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
 	return errors.Join(errs...)
 }
 
-// CheckFor reports what cannot work for records of so many features; o has been
+// ChosenFor is Chosen for the records of an encoder.
+func (o Options) ChosenFor(e *partition.Encoder) Options {
+	channels := 0
+	if image := e.Image(); image != nil {
+		channels = image.Channels
+	}
+	return o.Chosen(e.Width(), channels)
+}
+
+// Seen is the length of a gradient: the number of features that teachers see, but for
+// the squares of standard ones.
+func (o Options) Seen(e *partition.Encoder) int {
+	if image := e.Image(); image != nil && o.Teacher.Features == "cosines" {
+		return o.Teacher.Cosines * o.Teacher.Cosines * image.Channels
+	}
+	return e.Width()
+}
+
+// CheckFor reports what cannot work for records of an encoder; o has been
 // [Options.Chosen].
-func (o Options) CheckFor(features int, images bool) error {
+func (o Options) CheckFor(e *partition.Encoder) error {
 	var errs []error
-	if o.Directions > features {
-		errs = append(errs, fmt.Errorf("gpate.directions: %d are more than the %d features of a record; use at most that many", o.Directions, features))
+	image := e.Image()
+	images := image != nil
+	if k := o.Teacher.Cosines; o.Teacher.Features == "cosines" && images && k > min(image.Height, image.Width) {
+		errs = append(errs, fmt.Errorf("gpate.teacher.cosines: %d frequencies are more than the pixels of an image's side, %d; use at most that many", k, min(image.Height, image.Width)))
+	}
+	if seen := o.Seen(e); o.Directions > seen {
+		errs = append(errs, fmt.Errorf("gpate.directions: %d are more than the %d features that teachers see of a record; use at most that many", o.Directions, seen))
 	}
 	if o.Answers != Sum && o.Records*o.Directions > maxQueries {
 		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions are %d votes a round, more than %d; use fewer", o.Records, o.Directions, o.Records*o.Directions, maxQueries))
@@ -257,6 +312,7 @@ func (o Options) CheckFor(features int, images bool) error {
 	}
 	for field, of := range map[string]bool{
 		"teacher.model: convolution": o.Teacher.Model == "convolution", "student.generator: convolution": o.Student.Generator == "convolution",
+		"teacher.features: cosines": o.Teacher.Features == "cosines",
 	} {
 		if of && !images {
 			errs = append(errs, fmt.Errorf("gpate.%s is for images only; use another", field))
@@ -269,7 +325,10 @@ func (o Options) CheckFor(features int, images bool) error {
 		errs = append(errs, errors.New("gpate.student.follow: tilt is for tables only; use move"))
 	}
 	if images && o.Teacher.Features == "standard" {
-		errs = append(errs, errors.New("gpate.teacher.features: standard is for tables only; use plain"))
+		errs = append(errs, errors.New("gpate.teacher.features: standard is for tables only; use cosines or plain"))
+	}
+	if o.Teacher.Model == "convolution" && o.Teacher.Features != "plain" {
+		errs = append(errs, errors.New("gpate.teacher.model: convolution needs to see pixels; set teacher.features to plain"))
 	}
 	return errors.Join(errs...)
 }

@@ -11,63 +11,100 @@ import (
 // projection returns the directions of a round; nil where gradients are given as they
 // are.
 func (t *Trainer) projection(q *pipeline.GradientQuestion) (*projection.Projection, error) {
-	if t.opts.Answers == Sum && t.opts.Directions == q.Width {
+	if t.opts.Answers == Sum && t.opts.Directions == t.seen {
 		return nil, nil
 	}
 	return projection.New(projection.Spec{
-		Features: q.Width, Directions: t.opts.Directions, Clip: t.opts.Clip, Bins: t.opts.Bins,
+		Features: t.seen, Directions: t.opts.Directions, Clip: t.opts.Clip, Bins: t.opts.Bins,
 	}, q.Seed)
 }
 
-// steps returns the released steps of the records, shape [records, width], and how many
-// numbers were answered. They are relative: about 1 in size where all teachers agree,
-// 0 where nothing was answered.
+// steps returns the released steps of the records by the features that teachers see,
+// shape [records, seen], and how many numbers were answered. They are relative: about 1 in
+// size where all teachers agree, 0 where nothing was answered.
 func (t *Trainer) steps(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (steps []float32, answered int, err error) {
 	p, err := t.projection(q)
 	if err != nil {
 		return nil, 0, err
 	}
 	n := len(q.Classes)
-	count := n * t.opts.Directions
-	values := make([]float32, count)
-	switch {
-	case t.opts.Answers == Sum:
-		if len(a.Sum) != count {
-			return nil, 0, fmt.Errorf("gpate: a sum of %d numbers for %d", len(a.Sum), count)
-		}
-		// A vector of length 1 has entries of this size.
-		scale := float32(math.Sqrt(float64(count)))
-		for i, v := range a.Sum {
-			values[i] = scale * v
-		}
-		answered = count
-	case a.Teachers < 1 || len(a.Winners) != count || (t.opts.Answers == Histogram && len(a.Histogram) != count*t.opts.Bins):
-		return nil, 0, fmt.Errorf("gpate: %d winners and %d counts of %d votes", len(a.Winners), len(a.Histogram), count)
-	default:
-		for i, bin := range a.Winners {
-			if bin < 0 {
-				continue
-			}
-			if bin >= t.opts.Bins {
-				return nil, 0, fmt.Errorf("gpate: bin %d of %d won", bin, t.opts.Bins)
-			}
-			answered++
-			v := p.Midpoint(bin)
-			if t.opts.Answers == Histogram {
-				v = p.Mean(a.Histogram[i*t.opts.Bins:(i+1)*t.opts.Bins], a.Teachers)
-			}
-			values[i] = v / float32(t.opts.Clip)
-		}
+	values, answered, noise, err := t.values(p, n*t.opts.Directions, a)
+	if err != nil {
+		return nil, 0, err
 	}
 	for i, v := range values {
 		if v-v != 0 {
 			return nil, 0, fmt.Errorf("gpate: number %d of the release is %v, not a number", i, v)
 		}
 	}
+	shrink(values, t.opts.Directions, noise)
 	if p == nil {
 		return values, answered, nil
 	}
-	steps = make([]float32, n*q.Width)
+	steps = make([]float32, n*t.seen)
 	p.Back(steps, values, n)
 	return steps, answered, nil
+}
+
+// values returns the released numbers in relative size, how many of them were answered,
+// and the standard deviation of their noise, 0 where that is not known.
+func (t *Trainer) values(p *projection.Projection, count int, a *pipeline.GradientAnswer) (values []float32, answered int, noise float64, err error) {
+	values = make([]float32, count)
+	if t.opts.Answers == Sum {
+		if len(a.Sum) != count {
+			return nil, 0, 0, fmt.Errorf("gpate: a sum of %d numbers for %d", len(a.Sum), count)
+		}
+		scale := math.Sqrt(float64(count)) // a vector of length 1 has entries of one over this
+		for i, v := range a.Sum {
+			values[i] = float32(scale) * v
+		}
+		return values, count, scale * a.Noise, nil
+	}
+	bins := t.opts.Bins
+	if a.Teachers < 1 || len(a.Winners) != count || (t.opts.Answers == Histogram && len(a.Histogram) != count*bins) {
+		return nil, 0, 0, fmt.Errorf("gpate: %d winners and %d counts of %d votes", len(a.Winners), len(a.Histogram), count)
+	}
+	for i, bin := range a.Winners {
+		if bin < 0 {
+			continue
+		}
+		if bin >= bins {
+			return nil, 0, 0, fmt.Errorf("gpate: bin %d of %d won", bin, bins)
+		}
+		answered++
+		v := p.Midpoint(bin)
+		if t.opts.Answers == Histogram {
+			v = p.Mean(a.Histogram[i*bins:(i+1)*bins], a.Teachers)
+		}
+		values[i] = v / float32(t.opts.Clip)
+	}
+	if t.opts.Answers == Histogram && answered == count {
+		var squares float64
+		for bin := range bins {
+			m := float64(p.Midpoint(bin)) / t.opts.Clip
+			squares += m * m
+		}
+		noise = a.Noise * math.Sqrt(squares) / float64(a.Teachers)
+	}
+	return values, answered, noise, nil
+}
+
+// shrink multiplies every direction by the share of its energy over the records that is
+// not the noise's (Wiener 1949): a direction that is all noise moves nothing.
+func shrink(values []float32, directions int, noise float64) {
+	if noise == 0 {
+		return
+	}
+	n := len(values) / directions
+	for j := range directions {
+		var energy float64
+		for i := range n {
+			v := float64(values[i*directions+j])
+			energy += v * v / float64(n)
+		}
+		share := float32(math.Max(0, energy-noise*noise) / math.Max(energy, 1e-30))
+		for i := range n {
+			values[i*directions+j] *= share
+		}
+	}
 }

@@ -52,7 +52,7 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, steps []float32) (*fiel
 				// The one more in the denominator is a prior of slope 0.
 				slope = (szs - n*mz*ms) / (szz - n*mz*mz + 1)
 			}
-			step := t.opts.Student.Step
+			step := t.step()
 			f.slope[c*w+j] = min(widest, max(-2, step*slope))
 			f.at[c*w+j] = step*ms - f.slope[c*w+j]*mz
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/tilt"
+	"github.com/conclave-dp/conclave/projection"
 )
 
 // firstGradientRound is the number of the first round of gradients; round 0 asks for
@@ -27,13 +28,15 @@ type Trainer struct {
 	pipeline.Learned
 	opts    Options
 	classes int
-	images  bool
+	seen    int // the length of a gradient
 	seed    uint64
 	source  *rand.PCG
 	rng     *rand.Rand
 	numbers []int // the features that are numbers
 
 	learner *pipeline.Learner
+	// basis is that of the cosines which teachers see, nil where they see something else.
+	basis *projection.Projection
 	// mover holds the same learner; nil where the generator follows by moving.
 	mover *tilt.Mover
 
@@ -49,13 +52,18 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	images := e.Image() != nil
-	opts = opts.Chosen(e.Width(), images)
-	if err := opts.CheckFor(e.Width(), images); err != nil {
+	opts = opts.ChosenFor(e)
+	if err := opts.CheckFor(e); err != nil {
 		return nil, err
 	}
-	t := &Trainer{opts: opts, classes: classes, images: images, seed: seed, source: rand.NewPCG(seed, 0x69a7e), numbers: e.Numbers()}
+	t := &Trainer{opts: opts, classes: classes, seen: opts.Seen(e), seed: seed, source: rand.NewPCG(seed, 0x69a7e), numbers: e.Numbers()}
 	t.rng = rand.New(t.source)
+	if image := e.Image(); opts.Teacher.Features == "cosines" {
+		var err error
+		if t.basis, err = projection.NewCosines(image.Height, image.Width, image.Channels, opts.Teacher.Cosines); err != nil {
+			return nil, err
+		}
+	}
 	s := opts.Student
 	spec := pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes}
 	g, err := pipeline.NewGenerator(e, spec, t.rng)
@@ -121,6 +129,12 @@ func (t *Trainer) ask() *pipeline.GradientQuestion {
 	return q
 }
 
+// step is how far this round moves.
+func (t *Trainer) step() float64 {
+	s, last := t.opts.Student, max(1, t.opts.Rounds-1)
+	return s.Step + (s.StepEnd-s.Step)*float64(min(t.done, last))/float64(last)
+}
+
 func (t *Trainer) classesAsked() []int { return pipeline.Balanced(t.opts.Records, t.classes) }
 
 // draws are the random numbers behind the records of the next round: with them a
@@ -141,7 +155,7 @@ func (t *Trainer) learn(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer
 	if t.mover != nil {
 		err = t.tilt(q, steps)
 	} else {
-		t.move(q, steps)
+		err = t.move(q, steps)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("gpate: %w", err)

@@ -150,6 +150,8 @@ const (
 	// The columns in units of the round's training records of the class, mean
 	// 0 and spread 1, with the squares of the numbers among them.
 	TeacherSpec_FEATURES_STANDARD TeacherSpec_Features = 2
+	// The cosine coefficients of an image at the lowest frequencies.
+	TeacherSpec_FEATURES_COSINES TeacherSpec_Features = 3
 )
 
 // Enum value maps for TeacherSpec_Features.
@@ -158,11 +160,13 @@ var (
 		0: "FEATURES_UNSPECIFIED",
 		1: "FEATURES_PLAIN",
 		2: "FEATURES_STANDARD",
+		3: "FEATURES_COSINES",
 	}
 	TeacherSpec_Features_value = map[string]int32{
 		"FEATURES_UNSPECIFIED": 0,
 		"FEATURES_PLAIN":       1,
 		"FEATURES_STANDARD":    2,
+		"FEATURES_COSINES":     3,
 	}
 )
 
@@ -599,8 +603,8 @@ func (*SumQuestion_ClassCounts) isSumQuestion_Statistic() {}
 func (*SumQuestion_Gradients) isSumQuestion_Statistic() {}
 
 // GradientSum asks for the sum over the teachers of their gradients at all
-// records of a round, as one vector of records x numbers, whose L2 norm each
-// teacher clips. A privacy unit is in one teacher's partition, so it moves the
+// records of a round, by the features that teachers see, as one vector of
+// records x numbers, whose L2 norm each teacher clips. A privacy unit is in one teacher's partition, so it moves the
 // sum by at most twice the norm.
 type GradientSum struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -785,9 +789,12 @@ type TeacherSpec struct {
 	// shared gives a teacher one network for all classes, which is told the
 	// class of a record, in place of one for each.
 	Shared bool `protobuf:"varint,11,opt,name=shared,proto3" json:"shared,omitempty"`
-	// fresh lets teachers begin untrained in every round, so that a node keeps
-	// nothing of them between rounds.
-	Fresh         bool `protobuf:"varint,12,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// fresh lets teachers begin untrained in every round, all from the same
+	// weights, so that a node keeps nothing of them between rounds.
+	Fresh bool `protobuf:"varint,12,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// cosines is the number of coefficients of an image that teachers see: those
+	// of its k x k lowest frequencies in each channel.
+	Cosines       uint32 `protobuf:"varint,13,opt,name=cosines,proto3" json:"cosines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -904,6 +911,13 @@ func (x *TeacherSpec) GetFresh() bool {
 		return x.Fresh
 	}
 	return false
+}
+
+func (x *TeacherSpec) GetCosines() uint32 {
+	if x != nil {
+		return x.Cosines
+	}
+	return 0
 }
 
 // Release is the noisy answer to a round: the only thing a student sees.
@@ -1215,7 +1229,7 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\x05bound\x18\b \x01(\x04R\x05bound\"=\n" +
 	"\vClassCounts\x12\x18\n" +
 	"\aclasses\x18\x01 \x01(\rR\aclasses\x12\x14\n" +
-	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\xc3\x05\n" +
+	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\xf3\x05\n" +
 	"\vTeacherSpec\x124\n" +
 	"\x05model\x18\x01 \x01(\x0e2\x1e.conclave.v1.TeacherSpec.ModelR\x05model\x121\n" +
 	"\x04vote\x18\x02 \x01(\x0e2\x1d.conclave.v1.TeacherSpec.VoteR\x04vote\x12\x18\n" +
@@ -1229,7 +1243,8 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\bfeatures\x18\n" +
 	" \x01(\x0e2!.conclave.v1.TeacherSpec.FeaturesR\bfeatures\x12\x16\n" +
 	"\x06shared\x18\v \x01(\bR\x06shared\x12\x14\n" +
-	"\x05fresh\x18\f \x01(\bR\x05fresh\"[\n" +
+	"\x05fresh\x18\f \x01(\bR\x05fresh\x12\x18\n" +
+	"\acosines\x18\r \x01(\rR\acosines\"[\n" +
 	"\x05Model\x12\x15\n" +
 	"\x11MODEL_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODEL_LOGISTIC\x10\x01\x12\x10\n" +
@@ -1242,11 +1257,12 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"VOTE_PLAIN\x10\x02\x12\r\n" +
 	"\tVOTE_COIN\x10\x03\x12\x13\n" +
 	"\x0fVOTE_CALIBRATED\x10\x04\x12\x11\n" +
-	"\rVOTE_GRADIENT\x10\x05\"O\n" +
+	"\rVOTE_GRADIENT\x10\x05\"e\n" +
 	"\bFeatures\x12\x18\n" +
 	"\x14FEATURES_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eFEATURES_PLAIN\x10\x01\x12\x15\n" +
-	"\x11FEATURES_STANDARD\x10\x02\"\xc1\x02\n" +
+	"\x11FEATURES_STANDARD\x10\x02\x12\x14\n" +
+	"\x10FEATURES_COSINES\x10\x03\"\xc1\x02\n" +
 	"\aRelease\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12/\n" +

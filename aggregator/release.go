@@ -71,6 +71,9 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	if err != nil {
 		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)
 	}
+	if hook := s.options.Hooks.Votes; hook != nil && release.GetVotes() != nil {
+		hook(e.key.run, e.key.number, e.counts, release.GetVotes())
+	}
 	if hook := s.options.Hooks.BeforeCharge; hook != nil {
 		hook(e.key.run, e.key.number)
 	}

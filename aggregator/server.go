@@ -44,7 +44,7 @@ type Options struct {
 	// AllowCoin lets runs ask for coin votes, the baseline. Only local runs
 	// set it.
 	AllowCoin bool
-	// Hooks are for tests.
+	// Hooks are for tests and measurements; no program sets them.
 	Hooks Hooks
 	// distort is for tests of the audit, which has to find what it does to the
 	// noise of a release. No program can set it: it is set in a test file alone.
@@ -55,6 +55,9 @@ type Options struct {
 // its round and no other.
 type Hooks struct {
 	BeforeCharge, AfterCharge func(run string, round uint64)
+	// Votes sees the histograms behind a release of votes, before it is charged. They
+	// are PRIVATE: what is computed from them must not leave the aggregator.
+	Votes func(run string, round uint64, counts []int64, release *conclavev1.NoisyVotes)
 }
 
 // Server is an aggregator. It leads from New to Close.

@@ -26,6 +26,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/run"
 	"github.com/conclave-dp/conclave/student"
 	"github.com/conclave-dp/conclave/teacher"
@@ -41,6 +42,9 @@ type Options struct {
 	Out string
 	// Coin replaces votes by coin flips, the baseline.
 	Coin bool
+	// Votes sees the histograms of votes behind each release, for measurements; see
+	// [aggregator.Hooks]. They are PRIVATE. May be nil.
+	Votes func(counts []int64, release *conclavev1.NoisyVotes)
 	// Log receives the log of all roles; nil logs nothing.
 	Log *zap.Logger
 	// Watch is told how the run stands. May be nil.
@@ -172,7 +176,11 @@ func startAggregator(ctx context.Context, spec *run.Spec, schemaSHA256, state st
 		Name: dataset, SchemaSHA256: schemaSHA256, Unit: spec.Privacy.Unit,
 		Budget: privacy.Budget{Epsilon: spec.Privacy.Epsilon, Delta: spec.Privacy.Delta},
 	}}
-	return aggregator.New(ctx, c, aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin})
+	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin}
+	if o.Votes != nil {
+		options.Hooks.Votes = func(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) { o.Votes(counts, release) }
+	}
+	return aggregator.New(ctx, c, options)
 }
 
 // studentName is the name in the student's certificate.

@@ -77,18 +77,11 @@ func (e *Encoder) Width() int { return e.width }
 // Heads are the groups of features in order; together they are all of them.
 func (e *Encoder) Heads() []Head { return append([]Head(nil), e.heads...) }
 
-// Image is the shape of the images that the features are the pixels of: row by
-// row, the channels of a pixel together. It is nil for tables, and where a pixel
-// is not one number: pixels that may be empty or have categories, and a label
-// without classes among them.
+// Image is the shape of the images that the features are the pixels of, each one
+// number: row by row, the channels of a pixel together. It is nil for tables.
 func (e *Encoder) Image() *Image {
-	if e.schema.Image == nil || e.schema.Image.Size() != e.width {
+	if e.schema.Image == nil {
 		return nil
-	}
-	for _, h := range e.heads {
-		if h.Kind != HeadNumber && h.Kind != HeadBinary {
-			return nil
-		}
 	}
 	shape := *e.schema.Image
 	return &shape

@@ -51,8 +51,11 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 
 // heads are what makes features of e of a network's outputs.
 func heads(e *partition.Encoder) []nn.Head {
+	if image := e.Image(); image != nil {
+		// One head for all pixels takes a fraction of the time of many.
+		return []nn.Head{{Kind: nn.SigmoidHead, Width: image.Size()}}
+	}
 	var all []nn.Head
-	pixels := e.Image() != nil
 	for _, h := range e.Heads() {
 		kind := nn.SigmoidHead
 		switch h.Kind {
@@ -60,11 +63,6 @@ func heads(e *partition.Encoder) []nn.Head {
 			kind = nn.BernoulliHead
 		case partition.HeadCategory:
 			kind = nn.CategoricalHead
-		}
-		// One head for all pixels takes a fraction of the time of many.
-		if last := len(all) - 1; pixels && last >= 0 && all[last].Kind == kind {
-			all[last].Width += h.Width
-			continue
 		}
 		all = append(all, nn.Head{Kind: kind, Offset: h.Offset, Width: h.Width})
 	}

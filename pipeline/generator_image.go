@@ -30,7 +30,7 @@ const (
 // checkImage tells whether images of this shape can be made by doubling.
 func (s GeneratorSpec) checkImage(image *partition.Image) error {
 	if image == nil {
-		return errors.New("a generator of kind convolution needs a schema of images (format: idx) with pixels that are numbers and never empty: use kind dense")
+		return errors.New("a generator of kind convolution needs a schema of images (format: idx): use kind dense")
 	}
 	h, w, halvings := image.Height, image.Width, 0
 	for ; h%2 == 0 && w%2 == 0; halvings++ {

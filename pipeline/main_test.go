@@ -28,7 +28,7 @@ func testModel(t *testing.T, shares ...float64) *Model {
 }
 
 // imageSchema describes images of two classes; pixel are the fields of a pixel.
-func imageSchema(t testing.TB, height, width, channels int, pixel string) *partition.Schema {
+func imageSchema(t testing.TB, height, width, channels int) *partition.Schema {
 	t.Helper()
 	s, err := partition.ParseSchema(fmt.Appendf(nil, `
 name: images
@@ -37,15 +37,13 @@ format: idx
 image: {height: %d, width: %d, channels: %d}
 columns:
   - {name: label, kind: categorical, categories: [a, b]}
-  - {name: pixel, %s, repeat: %d}
-`, height, width, channels, pixel, height*width*channels))
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: %d}
+`, height, width, channels, height*width*channels))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
-
-const bytePixel = "kind: integer, lower: 0, upper: 255"
 
 func modelOf(t testing.TB, s *partition.Schema, spec GeneratorSpec, shares ...float64) *Model {
 	t.Helper()

@@ -62,7 +62,11 @@ func TestDigestIsOfTheQuestionNotOfItsBytes(t *testing.T) {
 // Whatever a round may say, saying it otherwise gives another digest.
 func TestDigestCoversEveryField(t *testing.T) {
 	full := voteRound("r", 3, 4)
-	for _, round := range []*conclavev1.Round{full, countRound("r", 3, 2, 9), {}} {
+	sum := goodGradients(4)
+	sum.Projection = &conclavev1.Projection{Directions: 2}
+	for _, round := range []*conclavev1.Round{
+		full, countRound("r", 3, 2, 9), binRound("r", 3, goodBins(4)), gradientRound("r", 3, sum), {},
+	} {
 		seen := map[[32]byte]string{digestOf(round): "the round itself"}
 		changes := 0
 		eachChange(round.ProtoReflect(), "", func(name string) {

@@ -43,9 +43,10 @@ func (e Entry) releasedAsWritten(before int) error {
 		return fieldErrorf("purpose", "is %q; an aggregator writes %s", e.Purpose, strings.Join(slices.Sorted(maps.Keys(purposes)), " or "))
 	}
 	// A Gaussian sum is one release of as many answers as it has entries.
-	if len(e.Events) == 1 && e.Events[0].Kind == Gaussian && slices.Contains(kinds, Gaussian) {
-		if e.Events[0].Count != 1 || e.Queries < 1 || e.Answered != e.Queries {
-			return fmt.Errorf("%d of %d entries of %d noisy sums; a release holds one sum, with all its entries", e.Answered, e.Queries, e.Events[0].Count)
+	if slices.Contains(kinds, Gaussian) && slices.ContainsFunc(e.Events, func(event Event) bool { return event.Kind == Gaussian }) {
+		if len(e.Events) != 1 || e.Events[0].Count != 1 || e.Queries < 1 || e.Answered != e.Queries {
+			return fmt.Errorf("%d of %d entries of %d noisy sums, in %d events; a release holds one sum, with all its entries",
+				e.Answered, e.Queries, e.Events[0].Count, len(e.Events))
 		}
 		return nil
 	}

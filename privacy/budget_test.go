@@ -153,6 +153,53 @@ func TestCalibration(t *testing.T) {
 	})
 }
 
+// The noise of sums is the least that the filter admits: as many releases fit, with any
+// other events before them, and no less noise does. A vote moves two counts, so that it
+// costs twice what a sum does.
+func TestGaussianSigma(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := Budget{
+			Epsilon: rapid.SampledFrom([]float64{0.1, 1, 3, 10}).Draw(t, "epsilon"), Delta: drawDelta.Draw(t, "delta"),
+			Filter: rapid.SampledFrom([]Filter{"", FilterGDP, FilterRDP}).Draw(t, "filter"),
+		}
+		releases := rapid.Int64Range(1, 100000).Draw(t, "releases")
+		var other []Event
+		if rapid.Bool().Draw(t, "with class shares") {
+			other = append(other, Event{Kind: Laplace, Epsilon: b.Epsilon / 20, Count: 1})
+		}
+		if rapid.Bool().Draw(t, "with votes") {
+			other = append(other, Event{Kind: GNMax, Sigma: 1e4 / b.Epsilon, Count: 100})
+		}
+		sigma, err := GaussianSigma(b, releases, other)
+		if errors.Is(err, ErrOverBudget) && b.Filter == FilterRDP && b.Epsilon < 1 {
+			return // this filter needs some of a small epsilon for its delta
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits := func(sigma float64, count int64) bool {
+			_, err := b.Admit(other, []Event{{Kind: Gaussian, Sigma: sigma, Sensitivity: 1, Count: count}})
+			return err == nil
+		}
+		if !fits(sigma, releases) {
+			t.Fatalf("%d releases do not fit with noise %v", releases, sigma)
+		}
+		if fits(sigma*0.99, releases) || fits(sigma*(1-1e-6), releases) {
+			t.Fatalf("noise %v is not the least", sigma)
+		}
+		if fits(sigma, releases+1) {
+			t.Fatalf("noise %v is enough for one release more than %d", sigma, releases)
+		}
+		votes, err := GNMaxSigma(b, releases, other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if votes > MinSigma && math.Abs(votes/math.Sqrt2/sigma-1) > 1e-7 {
+			t.Fatalf("noise %v of sums, %v of votes", sigma, votes)
+		}
+	})
+}
+
 // A run that was calibrated and then charged round by round, with its class
 // shares in the middle, asks all of its queries.
 func TestCalibratedRunUsesItsBudget(t *testing.T) {
@@ -185,7 +232,9 @@ func TestCalibratedRunUsesItsBudget(t *testing.T) {
 func TestCalibrationRefuses(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5}
 	full := []Event{{Kind: GNMax, Sigma: 1, Count: 100}}
-	for name, calibrate := range map[string]func(Budget, int64, []Event) (float64, error){"sigma": GNMaxSigma, "lambda": LNMaxLambda} {
+	for name, calibrate := range map[string]func(Budget, int64, []Event) (float64, error){
+		"sigma": GNMaxSigma, "lambda": LNMaxLambda, "noise of sums": GaussianSigma,
+	} {
 		if got, err := calibrate(b, 10, full); !errors.Is(err, ErrOverBudget) {
 			t.Errorf("%s with nothing left: %v, %v", name, got, err)
 		}

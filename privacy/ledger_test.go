@@ -330,6 +330,46 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 	}
 }
 
+// A run of sums of gradients adds up as one of votes does.
+func TestVerifyASumsLedger(t *testing.T) {
+	w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
+	w.open("one", Budget{Epsilon: 1, Delta: 1e-5})
+	w.release("one", 0, shares)
+	for round := range uint64(3) {
+		round++
+		sum := []Event{{Kind: Gaussian, Sigma: 20, Sensitivity: 1, Count: 1}}
+		w.spent["one"] = append(w.spent["one"], sum...)
+		w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "gradients", Events: sum, Queries: 640, Answered: 640,
+			EpsilonSpent: w.epsilon("one"), ReleaseSHA256: strings.Repeat("0a", 32)})
+	}
+	w.close("one")
+	for name, check := range map[string]func([]byte) (Verification, error){"verify": verify, "audit": auditOf} {
+		v, err := check(w.bytes())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		run := v.Runs["one"]
+		if !run.Closed || run.Releases != 4 || run.Queries != 1+3*640 || run.Answered != 1+3*640 {
+			t.Errorf("%s: run %+v", name, run)
+		}
+		closeTo(t, name, run.Claim.Epsilon, mustAccount(t, w.spent["one"], 1e-5).Epsilon, 1e-12)
+	}
+	// Less noise in the entry than was charged for is not what its figure says.
+	for i := range w.entries {
+		if len(w.entries[i].Events) == 1 && w.entries[i].Events[0].Kind == Gaussian {
+			w.entries[i].Events = []Event{{Kind: Gaussian, Sigma: 10, Sensitivity: 1, Count: 1}}
+			if err := w.entries[i].Seal(&w.entries[i-1]); err != nil {
+				t.Fatal(err)
+			}
+			w.entries = w.entries[:i+1]
+			break
+		}
+	}
+	if _, err := verify(w.bytes()); err == nil || errors.Is(err, ErrUnclosed) {
+		t.Errorf("less noise than the figure is of: %v", err)
+	}
+}
+
 // Ledgers whose hashes and budgets are all right, but that no aggregator writes.
 func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
 	budget := Budget{Epsilon: 1, Delta: 1e-5}
@@ -346,6 +386,13 @@ func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
 			e.EpsilonSpent = w.epsilon("one")
 			w.add(e)
 		}
+	}
+	sum := Event{Kind: Gaussian, Sigma: 60, Sensitivity: 1, Count: 1}
+	gradients := func(change func(e *Entry)) func(w *writer) {
+		return entry(func(e *Entry) {
+			e.Purpose, e.Events = "gradients", []Event{sum}
+			change(e)
+		})
 	}
 	for _, c := range []struct {
 		name, message string // no message: nothing is wrong
@@ -374,6 +421,22 @@ func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
 		{"an unknown purpose", `purpose is "fun"`, 4, entry(func(e *Entry) { e.Purpose = "fun" })},
 		{"votes as class counts", "gnmax event does not belong", 4, entry(func(e *Entry) { e.Purpose = "class-share" })},
 		{"class counts as votes", "laplace event does not belong", 4, entry(func(e *Entry) {
+			e.Events, e.Queries, e.Answered = []Event{shares}, 1, 1
+		})},
+		{"votes on gradients", "", 0, gradients(func(e *Entry) { e.Events = []Event{labels} })},
+		{"confident votes on gradients", "", 0, gradients(func(e *Entry) { e.Events, e.Answered = []Event{confident}, 30 })},
+		{"a vote on gradients too many", "33 of 33 queries", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []Event{labels}, 33, 33 })},
+		{"a sum", "", 0, gradients(func(*Entry) {})},
+		{"a sum of one number", "", 0, gradients(func(e *Entry) { e.Queries, e.Answered = 1, 1 })},
+		{"a sum of many", "", 0, gradients(func(e *Entry) { e.Queries, e.Answered = 1<<17, 1<<17 })},
+		{"a sum of nothing", "0 of 0 entries of 1 noisy sums", 4, gradients(func(e *Entry) { e.Queries, e.Answered = 0, 0 })},
+		{"a number missing", "31 of 32 entries of 1 noisy sums", 4, gradients(func(e *Entry) { e.Answered = 31 })},
+		{"two sums", "32 of 32 entries of 2 noisy sums", 4, gradients(func(e *Entry) { e.Events[0].Count = 2 })},
+		{"as many sums as numbers", "32 of 32 entries of 32 noisy sums", 4, gradients(func(e *Entry) { e.Events[0].Count = 32 })},
+		{"a sum twice", "in 2 events", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []Event{sum, sum}, 2, 2 })},
+		{"votes and a sum", "in 2 events", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []Event{labels, sum}, 33, 33 })},
+		{"a sum as labels", "gaussian event does not belong", 4, entry(func(e *Entry) { e.Events = []Event{sum} })},
+		{"class counts as gradients", "laplace event does not belong", 4, gradients(func(e *Entry) {
 			e.Events, e.Queries, e.Answered = []Event{shares}, 1, 1
 		})},
 	} {

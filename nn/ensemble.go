@@ -89,7 +89,11 @@ func NewEnsemble(spec EnsembleSpec) (*Ensemble, error) {
 	for _, p := range net.Params() {
 		e.size += len(p.Value)
 	}
-	if _, err := shapeSize([]int{spec.Models, spec.Classes, e.size}); err != nil {
+	kept := []int{spec.Models, spec.Classes, e.size}
+	if spec.Fresh {
+		kept = kept[2:]
+	}
+	if _, err := shapeSize(kept); err != nil {
 		return nil, fmt.Errorf("nn: ensemble: %w", err)
 	}
 	e.trains, e.scores, e.gradients, e.rounds = e.trainPart, e.scorePart, e.gradientPart, e.roundPart
@@ -163,12 +167,8 @@ func (e *Ensemble) ready(real []Examples, generated []float32, classes []int, st
 		return err
 	}
 	e.adam = e.adam[:0]
-	taken := e.steps
-	if s.Fresh {
-		taken = 0
-	}
 	for k := range steps {
-		e.adam = append(e.adam, kernel.AdamStep{Rate: s.Rate, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: s.Decay}.At(taken+k+1))
+		e.adam = append(e.adam, kernel.AdamStep{Rate: s.Rate, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: s.Decay}.At(e.steps+k+1))
 	}
 	return nil
 }
@@ -207,7 +207,8 @@ func (e *Ensemble) InputGradients(x []float32, classes []int, loss Loss, visit f
 }
 
 // TrainGradients is [Ensemble.Train] and then [Ensemble.InputGradients] at the records
-// x, but each model is asked once it is trained, while it is at hand.
+// x, but each model is asked once it is trained, while it is at hand. What fresh models
+// answer depends on nothing but the call.
 func (e *Ensemble) TrainGradients(
 	real []Examples, generated []float32, classes []int, steps, batch int,
 	x []float32, xClasses []int, loss Loss, visit func(model int, dx []float32),
@@ -219,7 +220,9 @@ func (e *Ensemble) TrainGradients(
 		return err
 	}
 	e.run(ensembleJob{real: real, steps: e.adam, rows: batch, loss: loss, visit: visit}, e.rounds)
-	e.steps += steps
+	if !e.spec.Fresh { // of which nothing is kept
+		e.steps += steps
+	}
 	return nil
 }
 
@@ -233,7 +236,7 @@ func (e *Ensemble) State() []Param {
 	return []Param{{Name: "networks", Shape: shape, Value: e.w}, {Name: "m", Shape: shape, Value: e.m}, {Name: "v", Shape: shape, Value: e.v}}
 }
 
-// Steps returns the number of optimizer steps taken by each model.
+// Steps returns the number of optimizer steps taken by each model, 0 of fresh ones.
 func (e *Ensemble) Steps() int { return e.steps }
 
 // SetSteps restores the number of optimizer steps.

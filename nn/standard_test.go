@@ -2,6 +2,7 @@ package nn
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -50,6 +51,46 @@ func TestNewStandardRefuses(t *testing.T) {
 	} {
 		if _, err := f(); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// A step in units of the reference is one of as many spreads of the column, and the
+// slope of a square is that of what Apply writes.
+func TestStandardChangeAndSlope(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 9))
+	const width, n = 3, 40
+	x, classes := make([]float32, n*width), make([]int, n)
+	for i := range x {
+		x[i] = rng.Float32()
+	}
+	for i := range classes {
+		classes[i] = i % 2
+	}
+	s, err := NewStandard(x, classes, width, 2, []int{0, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, moved := make([]float32, s.Width()), make([]float32, s.Width())
+	for class := range 2 {
+		record, step, change := []float32{0.5, 0.4, 0.6}, []float32{0.25, -0.5, 0.125}, make([]float32, width)
+		s.Change(change, step, class)
+		s.Apply(at, record, class)
+		for j := range record {
+			record[j] += change[j]
+		}
+		s.Apply(moved, record, class)
+		for j, want := range step {
+			if got := float64(moved[j] - at[j]); math.Abs(got-float64(want)) > 1e-5 {
+				t.Errorf("class %d, column %d moved by %v, want %v", class, j, got, want)
+			}
+		}
+		for k, j := range []int{0, 2} {
+			middle := (at[j] + moved[j]) / 2 // where a parabola has the slope of its chord
+			chord := float64(moved[width+k]-at[width+k]) / float64(moved[j]-at[j])
+			if got := float64(SquareSlope(middle)); math.Abs(got-chord) > 1e-4 {
+				t.Errorf("class %d, column %d: slope %v, want %v", class, j, got, chord)
+			}
 		}
 	}
 }

@@ -46,13 +46,13 @@ func checkBatch(q batch, spec *runSpec, allowCoin bool) (records, features int, 
 // checkTeacher checks what every node would otherwise have to refuse.
 func checkTeacher(t *conclavev1.TeacherSpec) error {
 	switch t.GetModel() {
-	case conclavev1.TeacherSpec_MODEL_LOGISTIC, conclavev1.TeacherSpec_MODEL_CONVOLUTION:
+	case conclavev1.TeacherSpec_MODEL_LOGISTIC, conclavev1.TeacherSpec_MODEL_CONVOLUTION, conclavev1.TeacherSpec_MODEL_ENERGY:
 	case conclavev1.TeacherSpec_MODEL_HIDDEN:
 		if t.GetHidden() == 0 {
 			return invalidf("teacher.hidden is 0; a hidden layer needs at least one unit")
 		}
 	default:
-		return invalidf("teacher.model %v is unknown; use logistic, hidden or convolution", t.GetModel())
+		return invalidf("teacher.model %v is unknown; use logistic, hidden, convolution or energy", t.GetModel())
 	}
 	switch t.GetVote() {
 	case conclavev1.TeacherSpec_VOTE_RELATIVE, conclavev1.TeacherSpec_VOTE_PLAIN, conclavev1.TeacherSpec_VOTE_CALIBRATED,

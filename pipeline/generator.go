@@ -20,6 +20,7 @@ type Generator struct {
 	spec  GeneratorSpec
 	width int
 	heads *nn.Heads
+	warp  *warp // nil for none
 	// empties pairs each missing flag with the number it empties.
 	empties [][2]int
 
@@ -38,6 +39,9 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 		if h.Kind == partition.HeadMissing {
 			g.empties = append(g.empties, [2]int{h.Offset, h.Offset - 1})
 		}
+	}
+	if spec.Warp > 0 {
+		g.warp = &warp{shape: *e.Image(), strength: spec.Warp}
 	}
 	var err error
 	if g.heads, err = nn.NewHeads(heads(e), g.width); err != nil {
@@ -74,7 +78,7 @@ func (g *Generator) Width() int { return g.width }
 
 // With returns a generator that shares everything but the network.
 func (g *Generator) With(net *nn.Network) *Generator {
-	return &Generator{Net: net, spec: g.spec, width: g.width, heads: g.heads, empties: g.empties}
+	return &Generator{Net: net, spec: g.spec, width: g.width, heads: g.heads, warp: g.warp, empties: g.empties}
 }
 
 // Sample draws one record for each class into dst, shape [len(classes), Width],
@@ -95,6 +99,10 @@ func (g *Generator) Sample(dst []float32, classes []int, rng *rand.Rand) {
 	}
 	g.raw = g.Net.Forward(g.input, n)
 	g.heads.Forward(dst, g.raw, n, rng)
+	if g.warp != nil {
+		g.warp.draw(n, rng)
+		g.warp.forward(dst[:n*g.width])
+	}
 	for _, e := range g.empties {
 		for i := range n {
 			if dst[i*g.width+e[0]] == 1 {
@@ -119,6 +127,9 @@ func (g *Generator) Backward(grad, x []float32) {
 				grad[i*g.width+e[1]] = 0
 			}
 		}
+	}
+	if g.warp != nil {
+		g.warp.backward(grad)
 	}
 	g.heads.Backward(grad, n)
 	g.Net.Backward(grad, true, false)

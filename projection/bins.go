@@ -7,10 +7,13 @@ import (
 
 // Discretize writes the bin of each projected number to bins, of equal length. A bin
 // holds its lower end and not its upper one, but for the last, which holds both; what
-// lies beyond the clip is in the first or the last bin, and so is infinity. NaN, which a
-// diverged teacher has, is in the bin of 0: a vote that says nothing and that
-// costs what every vote costs.
-func (p *Projection) Discretize(bins []uint8, projected []float32) {
+// lies beyond the clip is in the first or the last bin, and so is infinity.
+//
+// A 0 is what a teacher sends that knows nothing, and NaN one that diverged: a vote that
+// says nothing and costs what every vote costs. With an even number of bins 0 lies between
+// two; which of them it is in goes by turns over the numbers and, by voter, over the
+// voters, so that many who know nothing do not pull to one side.
+func (p *Projection) Discretize(bins []uint8, projected []float32, voter int) {
 	if len(bins) != len(projected) {
 		panic(fmt.Sprintf("projection: room for %d bins of %d numbers", len(bins), len(projected)))
 	}
@@ -18,8 +21,11 @@ func (p *Projection) Discretize(bins []uint8, projected []float32) {
 	for i, v := range projected {
 		at := math.Floor((float64(v) + p.spec.Clip) / width)
 		switch {
-		case at != at:
+		case v == 0 || at != at:
 			bins[i] = uint8(p.spec.Bins / 2)
+			if p.spec.Bins%2 == 0 {
+				bins[i] -= uint8((i + voter) & 1)
+			}
 		case at < 0:
 			bins[i] = 0
 		case at >= float64(p.spec.Bins):

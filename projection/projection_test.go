@@ -103,11 +103,19 @@ func TestBinsAtTheEdges(t *testing.T) {
 	p := must(t, Spec{Features: 1, Directions: 1, Clip: 2, Bins: 4}, 1)
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	values := []float32{-inf, -3, -2, -1.5, -1, -0.1, 0, 0.9, 1, 1.9, 2, 3, inf, nan}
-	want := []uint8{0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 2}
+	want := []uint8{0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 1}
 	got := make([]uint8, len(values))
-	p.Discretize(got, values)
+	p.Discretize(got, values, 0)
 	if !slices.Equal(got, want) {
 		t.Errorf("bins %v, want %v", got, want)
+	}
+	// Who knows nothing votes for the one or the other middle bin by turns.
+	nothing := []float32{0, 0, 0, nan}
+	if p.Discretize(got[:4], nothing, 0); !slices.Equal(got[:4], []uint8{2, 1, 2, 1}) {
+		t.Errorf("voter 0 is in bins %v", got[:4])
+	}
+	if p.Discretize(got[:4], nothing, 1); !slices.Equal(got[:4], []uint8{1, 2, 1, 2}) {
+		t.Errorf("voter 1 is in bins %v", got[:4])
 	}
 	for bin, want := range []float32{-1.5, -0.5, 0.5, 1.5} {
 		if got := p.Midpoint(bin); got != want {
@@ -126,7 +134,7 @@ func TestDiscretizeMidpointIsIdempotent(t *testing.T) {
 		}
 		bin := rapid.IntRange(0, s.Bins-1).Draw(t, "bin")
 		got := make([]uint8, 1)
-		p.Discretize(got, []float32{p.Midpoint(bin)})
+		p.Discretize(got, []float32{p.Midpoint(bin)}, 0)
 		if int(got[0]) != bin {
 			t.Errorf("the midpoint of bin %d is in bin %d", bin, got[0])
 		}

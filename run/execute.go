@@ -232,6 +232,6 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 
 // identity names everything a checkpoint depends on.
 func (s *Spec) identity(schema *partition.Schema, coin bool) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema)))
 	return hex.EncodeToString(sum[:])
 }

@@ -27,7 +27,9 @@ func (w *gpateWork) options(e *partition.Encoder) (gpate.Options, error) {
 
 func (w *gpateWork) chosen(e *partition.Encoder) gpate.Options { return w.s.GPATE.ChosenFor(e) }
 
-func (w *gpateWork) optionsOf() any { return w.s.GPATE }
+func (w *gpateWork) optionsOf(schema *partition.Schema) any {
+	return w.chosen(partition.NewEncoder(schema))
+}
 
 // plan prices every record x direction x round: as a vote each, or a sum for each round,
 // whose sensitivity covers all of its records and directions.
@@ -90,6 +92,8 @@ func (w *gpateWork) teachers(o gpate.Teacher, seen, classes int, coin bool) *con
 		t.Model = conclavev1.TeacherSpec_MODEL_HIDDEN
 	case "convolution":
 		t.Model = conclavev1.TeacherSpec_MODEL_CONVOLUTION
+	case "energy":
+		t.Model, t.Hidden = conclavev1.TeacherSpec_MODEL_ENERGY, 0
 	default:
 		t.Model, t.Hidden = conclavev1.TeacherSpec_MODEL_LOGISTIC, 0
 	}

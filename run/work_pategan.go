@@ -20,7 +20,7 @@ func (w *pateganWork) quorum() (share, deadline float64) {
 	return w.s.PATEGAN.Quorum, w.s.PATEGAN.Deadline
 }
 
-func (w *pateganWork) optionsOf() any { return w.s.PATEGAN }
+func (w *pateganWork) optionsOf(*partition.Schema) any { return w.s.PATEGAN }
 
 func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan, error) {
 	s, o := w.s, w.s.PATEGAN

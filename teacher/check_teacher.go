@@ -35,6 +35,12 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 			return teacherSpec{}, fmt.Errorf("teachers with a hidden layer of %d units; use 1 to %d", t.Hidden, maxHidden)
 		}
 		spec.Hidden = int(t.Hidden)
+	case conclavev1.TeacherSpec_MODEL_ENERGY:
+		if t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT && t.Vote != conclavev1.TeacherSpec_VOTE_COIN {
+			return teacherSpec{}, errors.New("teachers without a network are for gradients; give them one to let them vote real or fake")
+		}
+		// Nothing is trained, so that there is nothing to keep or to be told.
+		return teacherSpec{Models: spec.Models, Features: spec.Features, Classes: spec.Classes, Cosines: spec.Cosines, Seed: spec.Seed, Energy: true, Fresh: true}, n.checkClasses(t)
 	default:
 		return teacherSpec{}, fmt.Errorf("teacher model %v is not known to this node; update it", t.Model)
 	}
@@ -47,13 +53,14 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 	if t.Shared && spec.Hidden == 0 {
 		return teacherSpec{}, errors.New("teachers without a hidden layer that are told the class see nothing of a record in that class; give them a network per class, or a hidden layer")
 	}
+	if err := n.checkClasses(t); err != nil {
+		return teacherSpec{}, err
+	}
 	switch {
 	case t.Fresh && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT && t.Vote != conclavev1.TeacherSpec_VOTE_COIN:
 		return teacherSpec{}, errors.New("fresh teachers are for gradients; keep them over rounds to let them vote real or fake")
 	case !knownVote(t.Vote) && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT:
 		return teacherSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
-	case int64(t.Classes) != int64(n.classes):
-		return teacherSpec{}, fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides", t.Classes, n.classes)
 	case t.Steps < 1 || t.Steps > maxSteps:
 		return teacherSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, maxSteps)
 	case t.Batch < 1 || t.Batch > maxBatch:
@@ -69,7 +76,14 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 		weights /= n.cfg.Teachers * spec.networks() // those of one network are kept
 	}
 	if err == nil && weights > maxParameters {
-		err = fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; use a smaller hidden layer", n.cfg.Teachers, n.classes, weights, maxParameters)
+		err = fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; use a smaller hidden layer, or fresh teachers", n.cfg.Teachers, n.classes, weights, maxParameters)
 	}
 	return spec, err
+}
+
+func (n *Node) checkClasses(t *conclavev1.TeacherSpec) error {
+	if int64(t.Classes) != int64(n.classes) {
+		return fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides", t.Classes, n.classes)
+	}
+	return nil
 }

@@ -117,7 +117,8 @@ type stepper struct{ out, projected []float32 }
 // units of the features that the network sees, without the class it is told, and
 // projected where that was asked.
 func (s *stepper) steps(l *lesson, g *gradientsAsked, dx []float32) []float32 {
-	n, features, in := len(l.queries.classes), g.seen, l.ensemble.In()
+	n, features := len(l.queries.classes), g.seen
+	in := len(dx) / n
 	for i := range n {
 		from, x := dx[i*in:(i+1)*in], l.queries.x[i*in:(i+1)*in]
 		to := s.out[i*features : (i+1)*features]
@@ -149,7 +150,7 @@ func (l *lesson) gradientVotes(g *gradientsAsked, round uint64) ([]byte, error) 
 			}
 		}
 	} else if err := l.steps(g, func(teacher int, steps []float32) error {
-		g.projection.Discretize(votes[teacher*queries:(teacher+1)*queries], steps)
+		g.projection.Discretize(votes[teacher*queries:(teacher+1)*queries], steps, teacher)
 		return nil
 	}); err != nil {
 		return nil, err

@@ -62,8 +62,8 @@ func sumMessage(run string, round uint64, values []int64) *conclavev1.WorkReques
 }
 
 // trained lets the run's teachers learn from a round and then answer it, and
-// keeps both before the answer leaves. The same question asked again gets the
-// same answer and trains nobody.
+// keeps both before the answer leaves (large teachers only now and then). The same
+// question asked again gets the same answer and trains nobody.
 func (n *Node) trained(q *question, a *asked, answer func(*lesson) (*conclavev1.WorkRequest, error)) (*conclavev1.WorkRequest, error) {
 	run, number := q.round.Run, q.round.Number
 	s, err := n.state(run, a.spec)
@@ -91,7 +91,7 @@ func (n *Node) trained(q *question, a *asked, answer func(*lesson) (*conclavev1.
 	if err := s.answered(number, q.sha256, message); err != nil {
 		return nil, err
 	}
-	if err := s.save(statePath(n.cfg.State, run)); err != nil {
+	if err := s.keep(statePath(n.cfg.State, run)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errState, err)
 	}
 	n.current = s

@@ -22,7 +22,9 @@ type teacherSpec struct {
 	Start uint64
 	// Cosines is the number of cosine coefficients that the teachers see of an image, 0
 	// where they see something else.
-	Cosines     int
+	Cosines int
+	// Energy teachers have no network.
+	Energy      bool
 	Rate, Decay float64
 	Seed        uint64
 }
@@ -81,8 +83,11 @@ func (s teacherSpec) weights() (int, error) {
 	return s.Models * s.networks() * each, nil
 }
 
-// ensemble makes untrained teachers.
+// ensemble makes untrained teachers, nil where they have no networks.
 func (s teacherSpec) ensemble() (*nn.Ensemble, error) {
+	if s.Energy {
+		return nil, nil
+	}
 	return nn.NewEnsemble(nn.EnsembleSpec{
 		Models: s.Models, Classes: s.networks(), Input: s.input(), Layers: s.layers(),
 		Rate: s.Rate, Decay: s.Decay, Seed: s.Seed, Fresh: s.Fresh, Start: s.Start,

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,6 +32,44 @@ type runState struct {
 	// answer, a conclavev1.WorkRequest.
 	lastQuestion string
 	lastAnswer   []byte
+	// savedAt is when the state was saved last, and saving what that took.
+	savedAt time.Time
+	saving  time.Duration
+}
+
+const (
+	// smallState is the size of weights and moments up to which they are saved in every
+	// round.
+	smallState = 64 << 20
+	// savingShare is the part of a node's time that saving larger ones may take.
+	savingShare = 0.1
+)
+
+// due is whether the state shall be saved. Large teachers are not saved in every round:
+// a node that is killed then goes on with teachers of some rounds ago, which learned
+// less. That tells nobody anything: answers that were not released are not counted.
+func (s *runState) due(now time.Time) bool {
+	var bytes int
+	if s.ensemble != nil {
+		for _, p := range s.ensemble.State() {
+			bytes += 4 * len(p.Value)
+		}
+	}
+	return bytes <= smallState || float64(s.saving) <= savingShare*float64(now.Sub(s.savedAt))
+}
+
+// keep saves the state if it is due.
+func (s *runState) keep(path string) error {
+	begun := time.Now()
+	if !s.due(begun) {
+		return nil
+	}
+	if err := s.save(path); err != nil {
+		return err
+	}
+	s.savedAt = time.Now()
+	s.saving = s.savedAt.Sub(begun)
+	return nil
 }
 
 // answered notes the answer to a round.
@@ -87,9 +126,11 @@ func (s *runState) save(path string) error {
 		return fmt.Errorf("encode the teachers' description: %w", err)
 	}
 	t := nn.NewTensors()
-	t.Add("", s.ensemble.State())
+	if s.ensemble != nil {
+		t.Add("", s.ensemble.State())
+		t.Metadata["steps"] = strconv.Itoa(s.ensemble.Steps())
+	}
 	t.Metadata["teachers"] = string(spec)
-	t.Metadata["steps"] = strconv.Itoa(s.ensemble.Steps())
 	t.Metadata["rounds"] = strconv.FormatUint(s.rounds, 10)
 	t.Metadata["last_round"] = strconv.FormatUint(s.lastRound, 10)
 	t.Metadata["last_question"] = s.lastQuestion
@@ -121,15 +162,18 @@ func (s *runState) restore(t *nn.Tensors) error {
 	if spec != s.spec {
 		return errOtherTeachers
 	}
-	if err := t.CopyTo("", s.ensemble.State()); err != nil {
-		return err
+	if s.ensemble != nil {
+		if err := t.CopyTo("", s.ensemble.State()); err != nil {
+			return err
+		}
+		steps, err := strconv.Atoi(t.Metadata["steps"])
+		if err != nil {
+			return fmt.Errorf("steps: %w", err)
+		}
+		s.ensemble.SetSteps(steps)
 	}
 	s.lastQuestion = t.Metadata["last_question"]
-	steps, err := strconv.Atoi(t.Metadata["steps"])
-	if err != nil {
-		return fmt.Errorf("steps: %w", err)
-	}
-	s.ensemble.SetSteps(steps)
+	var err error
 	if s.rounds, err = strconv.ParseUint(t.Metadata["rounds"], 10, 64); err != nil {
 		return fmt.Errorf("rounds: %w", err)
 	}

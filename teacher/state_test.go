@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-dp/conclave/nn"
 )
@@ -154,4 +155,31 @@ func (s *runState) lastVotes(t testing.TB) []byte {
 	answer, err := s.answerAgain()
 	must(t, err)
 	return answer.GetVotes().GetPacked()
+}
+
+// Small teachers are saved in every round. Large ones are saved at once and then only so
+// often that saving takes a tenth of the time.
+func TestLargeTeachersAreSavedNowAndThen(t *testing.T) {
+	spec := teacherSpec{Models: 1, Features: 4000, Classes: 1, Hidden: 1500, Rate: 0.1}
+	e, err := spec.ensemble()
+	must(t, err)
+	now := time.Now()
+	large := &runState{spec: spec, ensemble: e}
+	if !large.due(now) {
+		t.Error("a large state that was never saved is not due")
+	}
+	large.savedAt, large.saving = now, time.Second
+	if large.due(now.Add(9 * time.Second)) {
+		t.Error("a large state is due after 9 times as long as saving takes")
+	}
+	if !large.due(now.Add(11 * time.Second)) {
+		t.Error("a large state is not due after 11 times as long as saving takes")
+	}
+	small := *large
+	small.spec.Hidden = 4
+	small.ensemble, err = small.spec.ensemble()
+	must(t, err)
+	if !small.due(now) {
+		t.Error("a small state is not due")
+	}
 }

@@ -60,6 +60,10 @@ func (l *lesson) train() error {
 // gradients lets the teachers learn and calls visit with every one's gradients at the
 // queries; see [nn.Ensemble.InputGradients].
 func (l *lesson) gradients(visit func(teacher int, dx []float32)) error {
+	if l.asked.spec.Energy {
+		l.energyGradients(visit)
+		return nil
+	}
 	if !l.trains() && !l.asked.spec.Fresh {
 		return l.ensemble.InputGradients(l.queries.x, l.queries.classes, nil, visit)
 	}

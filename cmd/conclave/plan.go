@@ -55,7 +55,9 @@ func printForecast(f *run.Forecast) {
 	}
 	fmt.Printf("cost epsilon %.6g of %g at delta %g (%s), for one %s more or less\n", f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit)
 	fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n", f.FilterEpsilon)
-	fmt.Printf("a unanimous vote survives the noise of its query with probability 0.95 from %d teachers on\n", f.Unanimous)
+	if f.Unanimous > 0 {
+		fmt.Printf("a unanimous vote survives the noise of its query with probability 0.95 from %d teachers on\n", f.Unanimous)
+	}
 	fmt.Println("what leaves a node, at most (before TLS):")
 	printMessages(f.Leaving)
 	fmt.Println("what it is sent:")

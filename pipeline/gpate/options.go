@@ -42,8 +42,9 @@ type Options struct {
 	Answers Answers `yaml:"answers"`
 	// Rounds and Records are the number of rounds, and of generated records whose
 	// gradients are asked for in each. More rounds mean more noise in each, more
-	// records of votes do too. Defaults: 0, chosen: 20 rounds of 64 records of tables,
-	// 60 rounds of 100 images; of votes fewer, so that every vote can be paid for.
+	// records of votes do too. Defaults: 0, chosen: 10 rounds of 64 records of tables,
+	// 40 rounds of 200 images (fewer where an aggregator would not take so many numbers);
+	// of votes 10 rounds of 16 records, 20 of images, as every vote has to be paid for.
 	Rounds  int `yaml:"rounds"`
 	Records int `yaml:"records"`
 	// Directions is the paper's k, the number of random directions on which gradients
@@ -83,11 +84,13 @@ type Options struct {
 
 // Teacher says how teachers learn.
 type Teacher struct {
-	// Model: logistic, hidden (one hidden layer) or convolution (two, of images).
-	// Default: chosen, logistic for tables and hidden for images.
+	// Model: logistic, hidden (one hidden layer), convolution (two, of images) or energy
+	// (no network: the energy distance between a teacher's records and generated ones,
+	// which needs no training and loses nothing by small partitions). Default: chosen,
+	// logistic for tables and energy for images.
 	Model string `yaml:"model"`
 	// Hidden is the width of the hidden layer, or the channels of the first
-	// convolution. Default: 0, chosen: 128 for images and 16 for tables.
+	// convolution. Default: 0, chosen: 16 for tables and 64 for images.
 	Hidden int `yaml:"hidden"`
 	// Networks: each (a network for every class) or one (for all classes, told the
 	// class). Default: each.
@@ -98,14 +101,14 @@ type Teacher struct {
 	// standard for tables and cosines for images.
 	Features string `yaml:"features"`
 	// Cosines is how many frequencies in each direction are seen of an image, of
-	// cosines. Default: 8. More are sharper and leave more noise on each.
+	// cosines. Default: 10. More are sharper and leave more noise on each.
 	Cosines int `yaml:"cosines"`
 	// Memory: run (teachers go on learning over the run) or round (they begin anew in
 	// every round, so that a node keeps nothing of them). Default: chosen, run for tables
 	// and round for images.
 	Memory string `yaml:"memory"`
-	// Steps is the number of optimizer steps in each round. Default: 0, chosen: 10 of
-	// tables and 4 of images.
+	// Steps is the number of optimizer steps in each round. Default: 0, chosen: 10 for
+	// tables and 20 for images.
 	Steps int `yaml:"steps"`
 	// Batch bounds the real and the generated records of a class in a step.
 	// Default: 32.
@@ -113,17 +116,20 @@ type Teacher struct {
 	// Training is the number of generated records that teachers train on in each
 	// round. Default: 0, chosen: 64 for tables, and 200 for images.
 	Training int `yaml:"training"`
-	// Rate is the step size, Decay pulls the weights to zero. Defaults: 0, chosen: 0.1
-	// and 0.1 for tables, 0.001 and 0 for images.
+	// Rate is the step size, Decay pulls the weights to zero. Defaults: 0 and -1, chosen: 0.1
+	// and 0.1 for tables, 0.002 and 0 for images.
 	Rate  float64 `yaml:"rate"`
 	Decay float64 `yaml:"decay"`
 }
 
 // Student says how the student learns. Its steps are free of cost.
 type Student struct {
-	// Generator: dense or convolution (of images). Default: chosen, dense for tables
-	// and convolution for images.
+	// Generator: dense (default) or convolution (of images).
 	Generator string `yaml:"generator"`
+	// Warp is the strength of the small random turns, shears, scales and shifts that end
+	// a generator of images, which it then need not learn. Default: -1, chosen: 0 for
+	// tables, 1 for images.
+	Warp float64 `yaml:"warp"`
 	// Noise is the number of random inputs of the generator. Default: 16.
 	Noise int `yaml:"noise"`
 	// Hidden and Layers shape the generator. Defaults: chosen, 64 for tables and 256 for
@@ -136,11 +142,11 @@ type Student struct {
 	// Step is how far a round moves: to tilt, a column in units of its spread where all
 	// teachers agree; to move, a record on average, as the length of the change of its
 	// features. StepEnd is the same for the last round; rounds between are between.
-	// Defaults: 0, chosen: 0.5 and 0.5 to tilt, 2 and 0.5 to move.
+	// Defaults: 0, chosen: 1 and 0.3 to tilt, 4 and 0.5 to move.
 	Step    float64 `yaml:"step"`
 	StepEnd float64 `yaml:"step_end"`
 	// GeneratorSteps are taken in each round, GeneratorRate is Adam's step size.
-	// Defaults: 0, chosen: 100 for tables and 50 for images; 0.001.
+	// Defaults: 0, chosen: 100 for tables and 20 for images; 0.001.
 	GeneratorSteps int     `yaml:"generator_steps"`
 	GeneratorRate  float64 `yaml:"generator_rate"`
 	// Average is the decay of the generator's moving average per step. Default: 0.99.
@@ -152,8 +158,8 @@ func DefaultOptions() Options {
 	return Options{
 		Answers: Sum, Bins: 10, Clip: 1e-4, Mechanism: "confident-gnmax", Threshold: 0.5, ThresholdNoise: 3,
 		ClassEpsilon: 0.01, Quorum: 0.9, Deadline: 300,
-		Teacher: Teacher{Networks: "each", Cosines: 8, Batch: 32},
-		Student: Student{Noise: 16, Layers: 2, GeneratorRate: 1e-3, Average: 0.99},
+		Teacher: Teacher{Networks: "each", Cosines: 10, Batch: 32, Decay: -1},
+		Student: Student{Generator: "dense", Warp: -1, Noise: 16, Layers: 2, GeneratorRate: 1e-3, Average: 0.99},
 	}
 }
 
@@ -175,7 +181,7 @@ func (o Options) Chosen(features, channels int) Options {
 			}
 		}
 	}
-	name(&o.Teacher.Model, "logistic", "hidden")
+	name(&o.Teacher.Model, "logistic", "energy")
 	pick(&o.Teacher.Hidden, 16, 64)
 	name(&o.Teacher.Features, "standard", "cosines")
 	name(&o.Teacher.Memory, "run", "round")
@@ -185,27 +191,38 @@ func (o Options) Chosen(features, channels int) Options {
 	pick(&o.Teacher.Steps, 10, 20)
 	pick(&o.Teacher.Training, 64, 200)
 	if o.Teacher.Rate == 0 {
-		o.Teacher.Rate, o.Teacher.Decay = 0.1, 0.1
-		if images {
-			o.Teacher.Rate, o.Teacher.Decay = 2e-3, 0
+		if o.Teacher.Rate = 0.1; images {
+			o.Teacher.Rate = 2e-3
 		}
 	}
-	name(&o.Student.Generator, "dense", "dense")
+	if o.Teacher.Decay < 0 {
+		if o.Teacher.Decay = 0.1; images {
+			o.Teacher.Decay = 0
+		}
+	}
+	if o.Student.Warp < 0 {
+		if o.Student.Warp = 0; images {
+			o.Student.Warp = 1
+		}
+	}
 	pick(&o.Student.Hidden, 64, 256)
 	name((*string)(&o.Student.Follow), string(Tilt), string(Move))
-	pick(&o.Student.GeneratorSteps, 100, 50)
+	pick(&o.Student.GeneratorSteps, 100, 20)
 	if o.Student.Step == 0 {
-		if o.Student.Step = 0.5; o.Student.Follow == Move {
-			o.Student.Step = 2
+		if o.Student.Step = 1; o.Student.Follow == Move {
+			o.Student.Step = 4
 		}
 	}
 	if o.Student.StepEnd == 0 {
-		o.Student.StepEnd = min(0.5, o.Student.Step)
+		if o.Student.StepEnd = 0.3; o.Student.Follow == Move {
+			o.Student.StepEnd = 0.5
+		}
+		o.Student.StepEnd = min(o.Student.StepEnd, o.Student.Step)
 	}
 	if o.Answers == Sum {
-		pick(&o.Rounds, 20, 60)
-		pick(&o.Records, 64, 200)
+		pick(&o.Rounds, 10, 40)
 		pick(&o.Directions, features, features)
+		pick(&o.Records, 64, min(200, maxEntries/o.Directions))
 		return o
 	}
 	pick(&o.Rounds, 10, 20)
@@ -250,7 +267,7 @@ func (o Options) Validate() error {
 	positive("class_epsilon", o.ClassEpsilon)
 	check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
 	positive("deadline", o.Deadline)
-	oneOf("teacher.model", o.Teacher.Model, "", "logistic", "hidden", "convolution")
+	oneOf("teacher.model", o.Teacher.Model, "", "logistic", "hidden", "convolution", "energy")
 	between("teacher.hidden", float64(o.Teacher.Hidden), 0, 4096)
 	oneOf("teacher.networks", o.Teacher.Networks, "each", "one")
 	between("teacher.cosines", float64(o.Teacher.Cosines), 1, 1024)
@@ -260,8 +277,9 @@ func (o Options) Validate() error {
 	between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
 	between("teacher.training", float64(o.Teacher.Training), 0, 65536)
 	between("teacher.rate", o.Teacher.Rate, 0, 100)
-	check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate", o.Teacher.Decay)
-	oneOf("student.generator", o.Student.Generator, "", "dense", "convolution")
+	check((o.Teacher.Decay >= 0 || o.Teacher.Decay == -1) && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate, or -1 to have it chosen", o.Teacher.Decay)
+	oneOf("student.generator", o.Student.Generator, "dense", "convolution")
+	check(o.Student.Warp == -1 || o.Student.Warp >= 0 && o.Student.Warp <= 10, "student.warp: %v is not between 0 and 10, or -1 to have it chosen", o.Student.Warp)
 	between("student.noise", float64(o.Student.Noise), 1, 4096)
 	between("student.hidden", float64(o.Student.Hidden), 0, 4096)
 	between("student.layers", float64(o.Student.Layers), 1, 16)
@@ -306,6 +324,8 @@ func (o Options) CheckFor(e *partition.Encoder) error {
 	}
 	if o.Answers != Sum && o.Records*o.Directions > maxQueries {
 		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions are %d votes a round, more than %d; use fewer", o.Records, o.Directions, o.Records*o.Directions, maxQueries))
+	} else if o.Answers != Sum && o.Records*o.Directions*o.Bins > maxEntries {
+		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions and %d bins are %d counts a round, more than %d; use fewer", o.Records, o.Directions, o.Bins, o.Records*o.Directions*o.Bins, maxEntries))
 	}
 	if o.Answers == Sum && o.Records*o.Directions > maxEntries {
 		errs = append(errs, fmt.Errorf("gpate.records: %d of %d numbers are %d in a round, more than %d; use fewer records, or fewer directions", o.Records, o.Directions, o.Records*o.Directions, maxEntries))
@@ -320,6 +340,9 @@ func (o Options) CheckFor(e *partition.Encoder) error {
 	}
 	if o.Teacher.Networks == "one" && o.Teacher.Model == "logistic" {
 		errs = append(errs, errors.New("gpate.teacher.networks: one logistic network for all classes sees nothing of a record in its class; use each, or another model"))
+	}
+	if !images && o.Student.Warp > 0 {
+		errs = append(errs, errors.New("gpate.student.warp: it is for images only; use 0"))
 	}
 	if images && o.Student.Follow == Tilt {
 		errs = append(errs, errors.New("gpate.student.follow: tilt is for tables only; use move"))

@@ -27,6 +27,13 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, steps []float32) (*fiel
 		return nil, err
 	}
 	f := &field{units: units, width: w, at: make([]float64, t.classes*w), slope: make([]float64, t.classes*w)}
+	if t.opts.Teacher.Features != "standard" {
+		// Steps by the columns become steps by the columns in units of their spread.
+		for i, c := range q.Classes {
+			row := steps[i*w : (i+1)*w]
+			units.Change(row, row, c)
+		}
+	}
 	z := units.All(q.Records, q.Classes)
 	zw := units.Width()
 	number := make([]bool, w)

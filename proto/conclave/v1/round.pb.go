@@ -31,6 +31,9 @@ const (
 	TeacherSpec_MODEL_HIDDEN TeacherSpec_Model = 2
 	// Convolutions, of images only.
 	TeacherSpec_MODEL_CONVOLUTION TeacherSpec_Model = 3
+	// No network: the energy distance between the teacher's records of a class
+	// and the round's generated ones. For gradients only.
+	TeacherSpec_MODEL_ENERGY TeacherSpec_Model = 4
 )
 
 // Enum value maps for TeacherSpec_Model.
@@ -40,12 +43,14 @@ var (
 		1: "MODEL_LOGISTIC",
 		2: "MODEL_HIDDEN",
 		3: "MODEL_CONVOLUTION",
+		4: "MODEL_ENERGY",
 	}
 	TeacherSpec_Model_value = map[string]int32{
 		"MODEL_UNSPECIFIED": 0,
 		"MODEL_LOGISTIC":    1,
 		"MODEL_HIDDEN":      2,
 		"MODEL_CONVOLUTION": 3,
+		"MODEL_ENERGY":      4,
 	}
 )
 
@@ -1229,7 +1234,7 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\x05bound\x18\b \x01(\x04R\x05bound\"=\n" +
 	"\vClassCounts\x12\x18\n" +
 	"\aclasses\x18\x01 \x01(\rR\aclasses\x12\x14\n" +
-	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\xf3\x05\n" +
+	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\x85\x06\n" +
 	"\vTeacherSpec\x124\n" +
 	"\x05model\x18\x01 \x01(\x0e2\x1e.conclave.v1.TeacherSpec.ModelR\x05model\x121\n" +
 	"\x04vote\x18\x02 \x01(\x0e2\x1d.conclave.v1.TeacherSpec.VoteR\x04vote\x12\x18\n" +
@@ -1244,12 +1249,13 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	" \x01(\x0e2!.conclave.v1.TeacherSpec.FeaturesR\bfeatures\x12\x16\n" +
 	"\x06shared\x18\v \x01(\bR\x06shared\x12\x14\n" +
 	"\x05fresh\x18\f \x01(\bR\x05fresh\x12\x18\n" +
-	"\acosines\x18\r \x01(\rR\acosines\"[\n" +
+	"\acosines\x18\r \x01(\rR\acosines\"m\n" +
 	"\x05Model\x12\x15\n" +
 	"\x11MODEL_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODEL_LOGISTIC\x10\x01\x12\x10\n" +
 	"\fMODEL_HIDDEN\x10\x02\x12\x15\n" +
-	"\x11MODEL_CONVOLUTION\x10\x03\"v\n" +
+	"\x11MODEL_CONVOLUTION\x10\x03\x12\x10\n" +
+	"\fMODEL_ENERGY\x10\x04\"v\n" +
 	"\x04Vote\x12\x14\n" +
 	"\x10VOTE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rVOTE_RELATIVE\x10\x01\x12\x0e\n" +

@@ -103,8 +103,12 @@ func WriteTensors(w io.Writer, t *Tensors) error {
 		return err
 	}
 	for _, name := range names {
-		if _, err := w.Write(Bytes(t.ByName[name].Data)); err != nil {
-			return err
+		for x := t.ByName[name].Data; len(x) > 0; { // in pieces: some tensors fill half the memory
+			n := min(len(x), 1<<16)
+			if _, err := w.Write(Bytes(x[:n])); err != nil {
+				return err
+			}
+			x = x[n:]
 		}
 	}
 	return nil

@@ -86,6 +86,8 @@ func (n *Node) checkVote(q *conclavev1.VoteQuestion) (*asked, error) {
 	switch {
 	case q.AnswerClasses != answerClasses:
 		return nil, fmt.Errorf("a vote between %d classes; this node votes between 2, real and fake", q.AnswerClasses)
+	case a.spec.Fresh:
+		return nil, errFresh
 	case !knownVote(a.vote):
 		return nil, fmt.Errorf("vote rule %v does not say real or fake; use relative, calibrated or plain", a.vote)
 	}

@@ -8,6 +8,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+// errFresh is public: it is about the question alone.
+var errFresh = errors.New("fresh teachers are for gradients; keep them over rounds to let them vote real or fake")
+
 // checkTeacher checks how teachers shall learn and vote, and returns what
 // describes them for the life of a run.
 func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
@@ -58,7 +61,7 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 	}
 	switch {
 	case t.Fresh && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT && t.Vote != conclavev1.TeacherSpec_VOTE_COIN:
-		return teacherSpec{}, errors.New("fresh teachers are for gradients; keep them over rounds to let them vote real or fake")
+		return teacherSpec{}, errFresh
 	case !knownVote(t.Vote) && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT:
 		return teacherSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
 	case t.Steps < 1 || t.Steps > maxSteps:

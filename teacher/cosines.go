@@ -23,7 +23,7 @@ func (n *Node) checkCosines(count int) error {
 		return fmt.Errorf("teachers that see cosines need records that are images")
 	}
 	side := int(math.Round(math.Sqrt(float64(count) / float64(image.Channels))))
-	if side*side*image.Channels != count || side > min(image.Height, image.Width) {
+	if side*side*image.Channels != count || side < 1 || side > min(image.Height, image.Width) {
 		return fmt.Errorf("teachers see %d cosines; use k x k for each of %d channels, with k from 1 to %d", count, image.Channels, min(image.Height, image.Width))
 	}
 	return nil
@@ -46,7 +46,7 @@ func (n *Node) asCosines(count int) (*cosines, error) {
 			c.examples[t].ByClass = append(c.examples[t].ByClass, c.of(x))
 		}
 	}
-	n.cosines, n.told = c, nil
+	n.cosines = c
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package teacher
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -21,11 +22,22 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 	case *conclavev1.WorkRequest_Votes:
 		v, asked := a.Votes, todo.question.round.GetVote()
 		queries := len(asked.GetQueryClasses())
+		if asked.GetGradient() != nil {
+			queries *= int(asked.GetGradient().GetDirections())
+		}
 		if v.Run != todo.run || v.Round != todo.round || int(v.Teachers) != n.cfg.Teachers || int(v.Queries) != queries || queries == 0 {
 			t.Fatalf("votes of %d teachers on %d queries of round %d of %q", v.Teachers, v.Queries, v.Round, v.Run)
 		}
-		unpack(t, v.Packed, n.cfg.Teachers, queries, 2)
+		for _, vote := range unpack(t, v.Packed, n.cfg.Teachers, queries, int(asked.GetAnswerClasses())) {
+			if uint32(vote) >= asked.GetAnswerClasses() {
+				t.Fatalf("a vote for class %d of %d", vote, asked.GetAnswerClasses())
+			}
+		}
 	case *conclavev1.WorkRequest_Sum:
+		if g := todo.question.round.GetSum().GetGradients(); g != nil {
+			checkGradients(t, n, todo, g, a.Sum)
+			return
+		}
 		s, asked := a.Sum, todo.question.round.GetSum().GetClassCounts()
 		total := int64(0)
 		for _, v := range s.Values {
@@ -47,6 +59,26 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 	}
 }
 
+// checkGradients checks that a sum of gradients has a number for each that was asked for
+// and is no longer than the teachers' vectors can make it.
+func checkGradients(t *testing.T, n *Node, todo task, asked *conclavev1.GradientSum, s *conclavev1.Sum) {
+	t.Helper()
+	each := n.features
+	if k := asked.GetProjection().GetDirections(); k > 0 {
+		each = int(k)
+	}
+	squares := 0.0
+	for _, v := range s.Values {
+		squares += float64(v) * float64(v)
+	}
+	if s.Run != todo.run || s.Round != todo.round || len(s.Values) != each*len(asked.GetQueryClasses()) || len(s.Values) == 0 {
+		t.Fatalf("a sum of %d numbers of round %d of %q", len(s.Values), s.Round, s.Run)
+	}
+	if most := float64(n.cfg.Teachers) * float64(asked.GetBound()); math.Sqrt(squares) > most*(1+1e-9) {
+		t.Fatalf("a sum of length %v by %d teachers with bound %d", math.Sqrt(squares), n.cfg.Teachers, asked.GetBound())
+	}
+}
+
 // FuzzWork feeds a node what might come down its stream: a message, and the
 // same bytes as a round in parts. Whatever it is, the node does not panic and
 // replies with no more than was asked.
@@ -63,6 +95,13 @@ func FuzzWork(f *testing.F) {
 	hidden := voteRound("h", 1)
 	hidden.GetVote().Teacher.Model, hidden.GetVote().Teacher.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 2
 	add(hidden, 1000)
+	add(gradientRound("g", 1), 1000)
+	add(sumRound("s", 1, 0), 1000)
+	add(freshRound("f", 1), 1000)
+	projected := sumRound("p", 1, 0.5)
+	projected.GetSum().GetGradients().Projection = &conclavev1.Projection{Directions: 2, Seed: 1}
+	projected.GetSum().GetGradients().Teacher.Vote = coinVote
+	add(projected, 1000)
 	for _, s := range spoils() {
 		r := voteRound("r", 1)
 		s.change(r.GetVote())
@@ -85,8 +124,10 @@ func FuzzWork(f *testing.F) {
 		}
 		round := new(conclavev1.Round)
 		if proto.Unmarshal(raw, round) == nil && len(raw) > 0 {
-			if a := round.GetVote().GetTeacher(); a.GetSteps() > 100 && a.GetSteps() <= maxSteps {
-				return // answered, but slowly
+			for _, a := range []*conclavev1.TeacherSpec{round.GetVote().GetTeacher(), round.GetSum().GetGradients().GetTeacher()} {
+				if a.GetSteps() > 100 && a.GetSteps() <= maxSteps {
+					return // answered, but slowly
+				}
 			}
 			for _, p := range cut(round, bytes.Clone(raw), max(1, int(size))) {
 				messages = append(messages, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}})

@@ -364,24 +364,8 @@ func TestOtherTeachersAnswer(t *testing.T) {
 	}
 	votesOf(t, n, voteRound("plain", 1)) // other teachers of another run
 
-	schema := mustSchema(t, `format: idx
-image: {height: 8, width: 8, channels: 1}
-label: y
-columns:
-  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 64}
-  - {name: y, kind: categorical, categories: [a, b]}
-`)
-	table := partition.NewTable(schema)
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 40 {
-		cells := make([]float64, 65)
-		for i := range cells {
-			cells[i] = float64(rng.IntN(256))
-		}
-		cells[64] = float64(rng.IntN(2))
-		must(t, table.Append(cells, ""))
-	}
-	images := start(t, smallConfig(t, 3), table)
+	images := start(t, smallConfig(t, 3), imageTable(t, 8, 8, 1, 40))
 	for _, shared := range []bool{false, true} {
 		training, trainingClasses := generated(16, 64, rng)
 		queries, queryClasses := generated(6, 64, rng)

@@ -33,8 +33,8 @@ type Node struct {
 	// cosines are the examples as coefficients, once they were asked for.
 	cosines *cosines
 	// told are the examples with their classes in them, once they were asked for.
-	told         []nn.Examples
-	toldFeatures int
+	told   []nn.Examples
+	toldOf seen
 	// unitClasses holds the classes of each privacy unit's records.
 	unitClasses [][]int
 	// run and current are the run that was answered last.

@@ -113,6 +113,7 @@ func TestDamagedStateIsRefusedWithoutDetails(t *testing.T) {
 		"no steps":      func() { delete(good.Metadata, "steps"); must(t, nn.SaveTensors(path, good)) },
 		"no teachers":   func() { delete(good.Metadata, "teachers"); must(t, nn.SaveTensors(path, good)) },
 		"no moments":    func() { delete(good.ByName, "m"); must(t, nn.SaveTensors(path, good)) },
+		"no answer":     func() { delete(good.Metadata, "last_answer"); must(t, nn.SaveTensors(path, good)) },
 		"votes no text": func() { good.Metadata["last_answer"] = "%"; must(t, nn.SaveTensors(path, good)) },
 	} {
 		good, err = nn.LoadTensors(path)

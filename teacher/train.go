@@ -39,7 +39,7 @@ func (n *Node) prepare(s *runState, a *asked) (*lesson, error) {
 	}
 	if a.spec.Shared {
 		l.training, l.queries = withClass(l.training, a.spec.Features), withClass(l.queries, a.spec.Features)
-		l.examples = n.shared(l.examples, a.spec.Features, !a.standard)
+		l.examples = n.shared(l.examples, seen{a.spec.Features, a.spec.Cosines}, !a.standard)
 	}
 	return l, nil
 }
@@ -96,12 +96,16 @@ func withClass(r records, features int) records {
 	return out
 }
 
+// seen is what teachers see of a record: so many numbers, and whether they are cosines.
+type seen struct{ features, cosines int }
+
 // shared returns the teachers' examples with the classes in them. Those that are the
 // same in every round are kept.
-func (n *Node) shared(examples []nn.Examples, features int, same bool) []nn.Examples {
-	if same && n.told != nil && n.toldFeatures == features {
+func (n *Node) shared(examples []nn.Examples, of seen, same bool) []nn.Examples {
+	if same && n.told != nil && n.toldOf == of {
 		return n.told
 	}
+	features := of.features
 	told := make([]nn.Examples, len(examples))
 	for t, e := range examples {
 		var all []float32
@@ -113,7 +117,7 @@ func (n *Node) shared(examples []nn.Examples, features int, same bool) []nn.Exam
 		told[t].ByClass = [][]float32{all}
 	}
 	if same {
-		n.told, n.toldFeatures = told, features
+		n.told, n.toldOf = told, of
 	}
 	return told
 }

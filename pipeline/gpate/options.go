@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/projection"
 )
 
 // Answers names how gradients are released.
@@ -324,18 +326,25 @@ func (o Options) CheckFor(e *partition.Encoder) error {
 	}
 	if o.Answers != Sum && o.Records*o.Directions > maxQueries {
 		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions are %d votes a round, more than %d; use fewer", o.Records, o.Directions, o.Records*o.Directions, maxQueries))
-	} else if o.Answers != Sum && o.Records*o.Directions*o.Bins > maxEntries {
-		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions and %d bins are %d counts a round, more than %d; use fewer", o.Records, o.Directions, o.Bins, o.Records*o.Directions*o.Bins, maxEntries))
 	}
 	if o.Answers == Sum && o.Records*o.Directions > maxEntries {
 		errs = append(errs, fmt.Errorf("gpate.records: %d of %d numbers are %d in a round, more than %d; use fewer records, or fewer directions", o.Records, o.Directions, o.Records*o.Directions, maxEntries))
 	}
-	for field, of := range map[string]bool{
-		"teacher.model: convolution": o.Teacher.Model == "convolution", "student.generator: convolution": o.Student.Generator == "convolution",
-		"teacher.features: cosines": o.Teacher.Features == "cosines",
+	if votes := o.Records * o.Directions; o.Answers != Sum && votes <= maxQueries && votes*o.Bins > maxEntries {
+		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions of %d bins are %d counts a round, more than %d; use fewer", o.Records, o.Directions, o.Bins, o.Records*o.Directions*o.Bins, maxEntries))
+	}
+	if n := (o.Records + o.Teacher.Training) * e.Width(); n > maxNumbers {
+		errs = append(errs, fmt.Errorf("gpate.teacher.training: %d records to train on and %d to ask about are %d numbers, more than the %d of a round; use fewer", o.Teacher.Training, o.Records, n, maxNumbers))
+	}
+	for _, f := range []struct {
+		field string
+		of    bool
+	}{
+		{"teacher.model: convolution", o.Teacher.Model == "convolution"}, {"teacher.features: cosines", o.Teacher.Features == "cosines"},
+		{"student.generator: convolution", o.Student.Generator == "convolution"},
 	} {
-		if of && !images {
-			errs = append(errs, fmt.Errorf("gpate.%s is for images only; use another", field))
+		if f.of && !images {
+			errs = append(errs, fmt.Errorf("gpate.%s is for images only; use another", f.field))
 		}
 	}
 	if o.Teacher.Networks == "one" && o.Teacher.Model == "logistic" {
@@ -353,11 +362,37 @@ func (o Options) CheckFor(e *partition.Encoder) error {
 	if o.Teacher.Model == "convolution" && o.Teacher.Features != "plain" {
 		errs = append(errs, errors.New("gpate.teacher.model: convolution needs to see pixels; set teacher.features to plain"))
 	}
+	if len(errs) > 0 {
+		return errors.Join(errs...) // what follows takes the rest for granted
+	}
+	if seen := o.Seen(e); o.projects(seen) {
+		if err := o.projected(seen).Check(); err != nil {
+			errs = append(errs, fmt.Errorf("gpate.directions: %w", err))
+		}
+	}
+	if err := o.generator(1).Check(e); err != nil {
+		errs = append(errs, fmt.Errorf("gpate.student: %w", err))
+	}
 	return errors.Join(errs...)
 }
 
-// What an aggregator takes in one round.
+// What an aggregator takes in one round: maxNumbers of float32 are 60 of 64 MiB.
 const (
 	maxQueries = 1 << 16
 	maxEntries = 1 << 17
+	maxNumbers = 15 << 20
 )
+
+// projects is whether gradients of so many numbers are projected.
+func (o Options) projects(seen int) bool { return o.Answers != Sum || o.Directions != seen }
+
+// projected are the directions of a round.
+func (o Options) projected(seen int) projection.Spec {
+	return projection.Spec{Features: seen, Directions: o.Directions, Clip: o.Clip, Bins: o.Bins}
+}
+
+// generator is that of a student.
+func (o Options) generator(classes int) pipeline.GeneratorSpec {
+	s := o.Student
+	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
+}

@@ -11,12 +11,10 @@ import (
 // projection returns the directions of a round; nil where gradients are given as they
 // are.
 func (t *Trainer) projection(q *pipeline.GradientQuestion) (*projection.Projection, error) {
-	if t.opts.Answers == Sum && t.opts.Directions == t.seen {
+	if !t.opts.projects(t.seen) {
 		return nil, nil
 	}
-	return projection.New(projection.Spec{
-		Features: t.seen, Directions: t.opts.Directions, Clip: t.opts.Clip, Bins: t.opts.Bins,
-	}, q.Seed)
+	return projection.New(t.opts.projected(t.seen), q.Seed)
 }
 
 // steps returns the released steps of the records by the features that teachers see,

@@ -65,8 +65,7 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 		}
 	}
 	s := opts.Student
-	spec := pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
-	g, err := pipeline.NewGenerator(e, spec, t.rng)
+	g, err := pipeline.NewGenerator(e, opts.generator(classes), t.rng)
 	if err != nil {
 		return nil, err
 	}

@@ -191,7 +191,7 @@ func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQ
 	sum, counts := make([]float64, n*opts.Directions), make([]float64, n*opts.Directions*opts.Bins)
 	var mu sync.Mutex
 	err := o.models.TrainGradients(examples, o.see(q.Training, q.TrainingClasses, units), q.TrainingClasses, opts.Teacher.Steps, opts.Teacher.Batch,
-		queries, q.Classes, nil, func(_ int, dx []float32) {
+		queries, q.Classes, nil, func(teacher int, dx []float32) {
 			steps := make([]float32, n*seen)
 			in := len(dx) / n
 			for i := range n {
@@ -213,7 +213,7 @@ func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQ
 			defer mu.Unlock()
 			if opts.Answers != Sum {
 				bins := make([]uint8, len(steps))
-				p.Discretize(bins, steps)
+				p.Discretize(bins, steps, teacher)
 				for i, bin := range bins {
 					if o.coin {
 						bin = uint8(rng.IntN(opts.Bins))

@@ -10,8 +10,9 @@ import (
 // move fits the generator to its records of the round, moved by their steps: the mean
 // squared error of the paper. Of choices it is the loss of choosing a value, which falls
 // along the step.
-func (t *Trainer) move(q *pipeline.GradientQuestion, steps []float32) error {
-	change, err := t.changes(q, steps)
+func (t *Trainer) move(q *pipeline.GradientQuestion, r *released) error {
+	shrink(r.steps, t.seen, r.noise)
+	change, err := t.changes(q, r.steps)
 	if err != nil {
 		return err
 	}
@@ -69,4 +70,24 @@ func (t *Trainer) changes(q *pipeline.GradientQuestion, steps []float32) ([]floa
 		change[i] = scale * v
 	}
 	return change, nil
+}
+
+// shrink multiplies every feature of the steps by the share of its energy over the
+// records that is not the noise's (Wiener 1949): a feature that is all noise moves nothing.
+func shrink(steps []float32, features int, noise float64) {
+	if noise == 0 {
+		return
+	}
+	n := len(steps) / features
+	for j := range features {
+		var energy float64
+		for i := range n {
+			v := float64(steps[i*features+j])
+			energy += v * v / float64(n)
+		}
+		share := float32(math.Max(0, energy-noise*noise) / math.Max(energy, 1e-30))
+		for i := range n {
+			steps[i*features+j] *= share
+		}
+	}
 }

@@ -187,7 +187,7 @@ func (o Options) Chosen(features, channels int) Options {
 	pick(&o.Teacher.Hidden, 16, 64)
 	name(&o.Teacher.Features, "standard", "cosines")
 	name(&o.Teacher.Memory, "run", "round")
-	if o.Teacher.Features == "cosines" {
+	if o.Teacher.Features == "cosines" && images {
 		features = min(features, o.Teacher.Cosines*o.Teacher.Cosines*channels)
 	}
 	pick(&o.Teacher.Steps, 10, 20)
@@ -224,7 +224,7 @@ func (o Options) Chosen(features, channels int) Options {
 	if o.Answers == Sum {
 		pick(&o.Rounds, 10, 40)
 		pick(&o.Directions, features, features)
-		pick(&o.Records, 64, min(200, maxEntries/o.Directions))
+		pick(&o.Records, 64, min(200, maxEntries/max(1, o.Directions)))
 		return o
 	}
 	pick(&o.Rounds, 10, 20)
@@ -279,7 +279,7 @@ func (o Options) Validate() error {
 	between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
 	between("teacher.training", float64(o.Teacher.Training), 0, 65536)
 	between("teacher.rate", o.Teacher.Rate, 0, 100)
-	check((o.Teacher.Decay >= 0 || o.Teacher.Decay == -1) && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate, or -1 to have it chosen", o.Teacher.Decay)
+	check((o.Teacher.Decay >= 0 || o.Teacher.Decay == -1) && o.Teacher.Decay*max(0, o.Teacher.Rate) < 1, "teacher.decay: %v is not at least 0 and below 1/rate, or -1 to have it chosen", o.Teacher.Decay)
 	oneOf("student.generator", o.Student.Generator, "dense", "convolution")
 	check(o.Student.Warp == -1 || o.Student.Warp >= 0 && o.Student.Warp <= 10, "student.warp: %v is not between 0 and 10, or -1 to have it chosen", o.Student.Warp)
 	between("student.noise", float64(o.Student.Noise), 1, 4096)

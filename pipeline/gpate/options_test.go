@@ -103,10 +103,11 @@ func TestValidateNamesTheField(t *testing.T) {
 		"teacher.training": {func(o *Options) { o.Teacher.Training = -1 }, func(o *Options) { o.Teacher.Training = 65537 }},
 		"teacher.rate":     {func(o *Options) { o.Teacher.Rate = -1 }, func(o *Options) { o.Teacher.Rate = 101 }},
 		"teacher.decay": {
-			func(o *Options) { o.Teacher.Decay = -1 }, func(o *Options) { o.Teacher.Decay = nan },
+			func(o *Options) { o.Teacher.Decay = -2 }, func(o *Options) { o.Teacher.Decay = nan },
 			func(o *Options) { o.Teacher.Rate, o.Teacher.Decay = 0.5, 2 },
 		},
 		"student.generator":       {func(o *Options) { o.Student.Generator = "transformer" }},
+		"student.warp":            {func(o *Options) { o.Student.Warp = -2 }, func(o *Options) { o.Student.Warp = nan }, func(o *Options) { o.Student.Warp = 11 }},
 		"student.noise":           {func(o *Options) { o.Student.Noise = 0 }},
 		"student.hidden":          {func(o *Options) { o.Student.Hidden = -1 }},
 		"student.layers":          {func(o *Options) { o.Student.Layers = 0 }, func(o *Options) { o.Student.Layers = 17 }},

@@ -17,31 +17,41 @@ func (t *Trainer) projection(q *pipeline.GradientQuestion) (*projection.Projecti
 	return projection.New(t.opts.projected(t.seen), q.Seed)
 }
 
-// steps returns the released steps of the records by the features that teachers see,
-// shape [records, seen], and how many numbers were answered. They are relative: about 1 in
-// size where all teachers agree, 0 where nothing was answered.
-func (t *Trainer) steps(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (steps []float32, answered int, err error) {
+// released are the steps of a round as they were released, by the features that
+// teachers see.
+type released struct {
+	// steps has shape [records, seen]. They are relative: about 1 in size where all teachers
+	// agree, 0 where nothing was answered.
+	steps []float32
+	// noise is the standard deviation of the noise of a step, 0 where that is not known.
+	noise float64
+	// answered is how many numbers were.
+	answered int
+}
+
+// steps reads a release.
+func (t *Trainer) steps(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (*released, error) {
 	p, err := t.projection(q)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	n := len(q.Classes)
 	values, answered, noise, err := t.values(p, n*t.opts.Directions, a)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	for i, v := range values {
 		if v-v != 0 {
-			return nil, 0, fmt.Errorf("gpate: number %d of the release is %v, not a number", i, v)
+			return nil, fmt.Errorf("gpate: number %d of the release is %v, not a number", i, v)
 		}
 	}
-	shrink(values, t.opts.Directions, noise)
-	if p == nil {
-		return values, answered, nil
+	r := &released{steps: values, noise: noise, answered: answered}
+	if p != nil {
+		// A row of the projection has length about 1, so that the noise stays as large.
+		r.steps = make([]float32, n*t.seen)
+		p.Back(r.steps, values, n)
 	}
-	steps = make([]float32, n*t.seen)
-	p.Back(steps, values, n)
-	return steps, answered, nil
+	return r, nil
 }
 
 // values returns the released numbers in relative size, how many of them were answered,
@@ -85,24 +95,4 @@ func (t *Trainer) values(p *projection.Projection, count int, a *pipeline.Gradie
 		noise = a.Noise * math.Sqrt(squares) / float64(a.Teachers)
 	}
 	return values, answered, noise, nil
-}
-
-// shrink multiplies every direction by the share of its energy over the records that is
-// not the noise's (Wiener 1949): a direction that is all noise moves nothing.
-func shrink(values []float32, directions int, noise float64) {
-	if noise == 0 {
-		return
-	}
-	n := len(values) / directions
-	for j := range directions {
-		var energy float64
-		for i := range n {
-			v := float64(values[i*directions+j])
-			energy += v * v / float64(n)
-		}
-		share := float32(math.Max(0, energy-noise*noise) / math.Max(energy, 1e-30))
-		for i := range n {
-			values[i*directions+j] *= share
-		}
-	}
 }

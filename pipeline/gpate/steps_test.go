@@ -49,31 +49,31 @@ func near(t *testing.T, what string, got []float32, want []float64, within float
 func TestStepsOfSums(t *testing.T) {
 	tr := bare(Sum, 3, 3)
 	a := &pipeline.GradientAnswer{Teachers: 10, Sum: []float32{0.5, -0.5, 0, 0.25, 0, 1}}
-	steps, answered, err := tr.steps(question(2), a)
-	if err != nil || answered != 6 {
-		t.Fatalf("%d answered, %v", answered, err)
+	a.Noise = 0.2
+	got, err := tr.steps(question(2), a)
+	if err != nil || got.answered != 6 {
+		t.Fatalf("%+v, %v", got, err)
 	}
 	r := math.Sqrt(6)
-	near(t, "sum", steps, []float64{r / 2, -r / 2, 0, r / 4, 0, r}, 1e-6)
-
-	// Noise of 0.2 on a direction's mean square of (0.5² + 0.25²)/2, 0.5²/2 and 1/2 leaves
-	// these shares.
-	a.Noise = 0.2
-	steps, _, err = tr.steps(question(2), a)
-	if err != nil {
-		t.Fatal(err)
+	near(t, "sum", got.steps, []float64{r / 2, -r / 2, 0, r / 4, 0, r}, 1e-6)
+	if math.Abs(got.noise-0.2*r) > 1e-9 {
+		t.Errorf("noise %v, want %v", got.noise, 0.2*r)
 	}
+
+	// Noise of 0.2 on a feature's mean square of (0.5² + 0.25²)/2, 0.5²/2 and 1/2 leaves
+	// these shares.
+	shrink(got.steps, 3, got.noise)
 	shares := []float64{1 - 0.04/0.15625, 1 - 0.04/0.125, 1 - 0.04/0.5}
-	near(t, "shrunk", steps, []float64{r / 2 * shares[0], -r / 2 * shares[1], 0, r / 4 * shares[0], 0, r * shares[2]}, 1e-6)
+	near(t, "shrunk", got.steps, []float64{r / 2 * shares[0], -r / 2 * shares[1], 0, r / 4 * shares[0], 0, r * shares[2]}, 1e-6)
 }
 
 // Projected sums come back by the directions of the question's seed.
 func TestStepsOfProjectedSums(t *testing.T) {
 	tr := bare(Sum, 5, 2)
 	sum := []float32{0.5, -0.5, 0.25, 0.125, 0, 0.5}
-	steps, answered, err := tr.steps(question(3), &pipeline.GradientAnswer{Teachers: 10, Sum: sum})
-	if err != nil || answered != 6 {
-		t.Fatalf("%d answered, %v", answered, err)
+	got, err := tr.steps(question(3), &pipeline.GradientAnswer{Teachers: 10, Sum: sum})
+	if err != nil || got.answered != 6 {
+		t.Fatalf("%+v, %v", got, err)
 	}
 	scaled := make([]float32, len(sum))
 	for i, v := range sum {
@@ -85,7 +85,7 @@ func TestStepsOfProjectedSums(t *testing.T) {
 	for _, v := range want {
 		wide = append(wide, float64(v))
 	}
-	near(t, "projected", steps, wide, 1e-6)
+	near(t, "projected", got.steps, wide, 1e-6)
 }
 
 // Of votes the values are midpoints of winners, or means of noisy counts, over the clip.
@@ -208,7 +208,7 @@ func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
 		"a bin too many of counts":   {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: []int{9, 0, 0, 0}, Histogram: counts}, "bin 9 of 4 won"},
 		"counts without any teacher": {Histogram, pipeline.GradientAnswer{Winners: winners, Histogram: counts}, "4 winners"},
 	} {
-		if _, _, err := bare(c.answers, 5, 2).steps(question(2), &c.a); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := bare(c.answers, 5, 2).steps(question(2), &c.a); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
 		}
 	}

@@ -1,6 +1,8 @@
 package gpate
 
 import (
+	"math"
+
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/pipeline"
 )
@@ -20,7 +22,7 @@ const widest = 0.5
 
 // fitField fits a field to the steps by least squares, column by column: a few numbers
 // a class instead of one for each record, so that the noise averages out.
-func (t *Trainer) fitField(q *pipeline.GradientQuestion, steps []float32) (*field, error) {
+func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, error) {
 	w := q.Width
 	units, err := nn.NewStandard(q.Training, q.TrainingClasses, w, t.classes, t.numbers)
 	if err != nil {
@@ -30,7 +32,7 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, steps []float32) (*fiel
 	if t.opts.Teacher.Features != "standard" {
 		// Steps by the columns become steps by the columns in units of their spread.
 		for i, c := range q.Classes {
-			row := steps[i*w : (i+1)*w]
+			row := r.steps[i*w : (i+1)*w]
 			units.Change(row, row, c)
 		}
 	}
@@ -47,17 +49,20 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, steps []float32) (*fiel
 				if class != c {
 					continue
 				}
-				v, s := float64(z[i*zw+j]), float64(steps[i*w+j])
+				v, s := float64(z[i*zw+j]), float64(r.steps[i*w+j])
 				n, sz, szz, ss, szs = n+1, sz+v, szz+v*v, ss+s, szs+v*s
 			}
 			if n == 0 {
 				continue
 			}
 			mz, ms := sz/n, ss/n
+			ms *= trust(ms, r.noise*r.noise/n)
 			slope := 0.0
 			if number[j] {
 				// The one more in the denominator is a prior of slope 0.
-				slope = (szs - n*mz*ms) / (szz - n*mz*mz + 1)
+				around := szz - n*mz*mz + 1
+				slope = (szs - mz*ss) / around
+				slope *= trust(slope, r.noise*r.noise/around)
 			}
 			step := t.step()
 			f.slope[c*w+j] = min(widest, max(-2, step*slope))
@@ -65,6 +70,16 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, steps []float32) (*fiel
 		}
 	}
 	return f, nil
+}
+
+// trust is the share of an estimate's square that is not its variance, and nothing below
+// (James and Stein 1961, for one number): what may well be noise moves nothing, which
+// otherwise would add up over the rounds.
+func trust(estimate, variance float64) float64 {
+	if variance == 0 {
+		return 1
+	}
+	return math.Max(0, 1-variance/math.Max(estimate*estimate, 1e-300))
 }
 
 // of is the field's log-ratio at records.
@@ -83,8 +98,8 @@ func (f *field) of(x []float32, classes []int) []float32 {
 }
 
 // tilt moves the generator to its own distribution tilted by the steps' field.
-func (t *Trainer) tilt(q *pipeline.GradientQuestion, steps []float32) error {
-	f, err := t.fitField(q, steps)
+func (t *Trainer) tilt(q *pipeline.GradientQuestion, r *released) error {
+	f, err := t.fitField(q, r)
 	if err != nil {
 		return err
 	}

@@ -147,14 +147,14 @@ var errDiverged = errors.New("gpate: training diverged; lower student.generator_
 
 // learn moves the generator by what was released of a round.
 func (t *Trainer) learn(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (answered int, err error) {
-	steps, answered, err := t.steps(q, a)
+	r, err := t.steps(q, a)
 	if err != nil {
 		return 0, err
 	}
 	if t.mover != nil {
-		err = t.tilt(q, steps)
+		err = t.tilt(q, r)
 	} else {
-		err = t.move(q, steps)
+		err = t.move(q, r)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("gpate: %w", err)
@@ -163,5 +163,5 @@ func (t *Trainer) learn(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer
 	if t.learner.Diverged() {
 		return 0, errDiverged
 	}
-	return answered, nil
+	return r.answered, nil
 }

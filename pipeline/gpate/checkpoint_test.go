@@ -17,8 +17,8 @@ import (
 func saved(t *testing.T) (path string, content []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "student.safetensors")
-	tr, stop := mustNew(t, smallOptions(), tableEncoder(t), 1), errors.New("stop")
-	err := tr.Run(context.Background(), newCrowd(t, smallOptions(), tableEncoder(t), 10, tableRecord), 4, func() error {
+	tr, stop := mustNew(t, movedOptions(), tableEncoder(t), 1), errors.New("stop")
+	err := tr.Run(context.Background(), newCrowd(t, movedOptions(), tableEncoder(t), 10, tableRecord), 4, func() error {
 		if tr.Rounds() < 2 {
 			return nil
 		}
@@ -36,7 +36,7 @@ func saved(t *testing.T) (path string, content []byte) {
 // A damaged checkpoint is refused with what helps.
 func TestDamagedCheckpointsAreRefused(t *testing.T) {
 	path, content := saved(t)
-	tr := mustNew(t, smallOptions(), tableEncoder(t), 1)
+	tr := mustNew(t, movedOptions(), tableEncoder(t), 1)
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":     func([]byte) []byte { return nil },
 		"cut off":   func(b []byte) []byte { return b[:len(b)/2] },
@@ -60,10 +60,10 @@ func TestRestoreRefuses(t *testing.T) {
 		_, err := mustNew(t, o, tableEncoder(t), 1).Restore(path, identity)
 		return err
 	}
-	if err := restore(smallOptions(), "run"); err != nil {
+	if err := restore(movedOptions(), "run"); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(smallOptions(), "another run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "use another output folder") {
+	if err := restore(movedOptions(), "another run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "use another output folder") {
 		t.Errorf("another run's checkpoint: %v", err)
 	}
 	for name, change := range map[string]func(*Options){
@@ -71,7 +71,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"more records":      func(o *Options) { o.Records += 2 },
 		"more to train on":  func(o *Options) { o.Teacher.Training += 2 },
 	} {
-		o := smallOptions()
+		o := movedOptions()
 		change(&o)
 		if err := restore(o, "run"); !errors.Is(err, pipeline.ErrCheckpoint) {
 			t.Errorf("%s: %v", name, err)
@@ -98,7 +98,7 @@ func TestRestoreRefuses(t *testing.T) {
 		if err := errors.Join(set.Seal(), nn.SaveTensors(path, set)); err != nil {
 			t.Fatal(err)
 		}
-		if err := restore(smallOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) {
+		if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -107,13 +107,13 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := errors.Join(set.Seal(), nn.SaveTensors(path, set)); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(smallOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "another pipeline") {
+	if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "another pipeline") {
 		t.Errorf("a checkpoint of pategan: %v", err)
 	}
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := mustNew(t, smallOptions(), tableEncoder(t), 1).Restore(path+"x", "run"); found || err != nil {
+	if found, err := mustNew(t, movedOptions(), tableEncoder(t), 1).Restore(path+"x", "run"); found || err != nil {
 		t.Errorf("without a file: %v, %v", found, err)
 	}
 }

@@ -64,6 +64,14 @@ func smallOptions() Options {
 	return o
 }
 
+// movedOptions are those of a student that begins at once: to tilt, it would first be
+// fitted to the ranges.
+func movedOptions() Options {
+	o := smallOptions()
+	o.Student.Follow, o.Student.Step = Move, 0.3
+	return o
+}
+
 // imageOptions are those of images of 8 x 8 pixels.
 func imageOptions() Options {
 	o := smallOptions()

@@ -470,6 +470,7 @@ func TestNoSumIsLargerThanItsBound(t *testing.T) {
 	}{
 		{maxHistogram, maxTeachers, maxGradientBound, 256}, {maxHistogram, maxTeachers, maxGradientBound, 0.01},
 		{maxHistogram, 1, minGradientBound, 1}, {1, 4000, 1 << 16, 3},
+		{1000, 2048, 1 << 16, 0.01}, // just above the numbers of four bytes
 	} {
 		spec := mustSpec(t, func(s *conclavev1.RunSpec) { sumsOf(shape.multiplier)(s); s.Teachers = shape.teachers })
 		q := goodGradients(1)

@@ -95,7 +95,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if each == 0 {
 					each = int64(p.PerRound)
 				}
-				if got := p.releases(p.Queries); got != int64(p.Rounds)*each || p.releases(p.PerRound) != each || p.releases(0) != 0 {
+				if got := p.releases(p.Queries); got != int64(p.Rounds)*each || p.releases(p.PerRound) != each || p.releases(0) != 0 || p.releases(1) != 1 {
 					t.Errorf("%d releases in %d rounds, want %d each", got, p.Rounds, each)
 				}
 				budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}

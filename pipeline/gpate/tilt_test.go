@@ -17,18 +17,19 @@ func TestFitFieldFindsTheField(t *testing.T) {
 	tr := mustNew(t, o, tableEncoder(t), 1)
 	const w = 7
 	rng := rand.New(rand.NewPCG(3, 8))
-	records := func(n int) (x []float32, classes []int) {
+	records := func(n int, shift float32) (x []float32, classes []int) {
 		classes = pipeline.Balanced(n, 2)
 		for _, c := range classes {
 			r := tableRecord(rng, c)
+			r[0] += shift
 			r[1], r[2] = rng.Float32(), float32(rng.IntN(2))
 			x = append(x, r...)
 		}
 		return x, classes
 	}
 	q := &pipeline.GradientQuestion{Width: w}
-	q.Training, q.TrainingClasses = records(o.Teacher.Training)
-	q.Records, q.Classes = records(o.Records)
+	q.Training, q.TrainingClasses = records(o.Teacher.Training, 0)
+	q.Records, q.Classes = records(o.Records, 0.08)
 	at := [2][w]float64{{0.8, -0.4, 0, 0.3, 0, -0.2, 0.5}, {-0.6, 0, 0.2, 0, 0.1, 0, 0}}
 	slope := [2][w]float64{{-0.7, 0.5}, {0.6, -1}} // of the numbers
 	first, err := tr.fitField(q, &released{steps: make([]float32, len(q.Records))})

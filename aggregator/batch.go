@@ -46,10 +46,14 @@ func checkBatch(q batch, spec *runSpec, allowCoin bool) (records, features int, 
 // checkTeacher checks what every node would otherwise have to refuse.
 func checkTeacher(t *conclavev1.TeacherSpec) error {
 	switch t.GetModel() {
-	case conclavev1.TeacherSpec_MODEL_LOGISTIC, conclavev1.TeacherSpec_MODEL_CONVOLUTION, conclavev1.TeacherSpec_MODEL_ENERGY:
-	case conclavev1.TeacherSpec_MODEL_HIDDEN:
+	case conclavev1.TeacherSpec_MODEL_ENERGY:
+	case conclavev1.TeacherSpec_MODEL_LOGISTIC:
+		if t.GetShared() {
+			return invalidf("teacher.shared is set; teachers without a hidden layer need a network for every class")
+		}
+	case conclavev1.TeacherSpec_MODEL_HIDDEN, conclavev1.TeacherSpec_MODEL_CONVOLUTION:
 		if t.GetHidden() == 0 {
-			return invalidf("teacher.hidden is 0; a hidden layer needs at least one unit")
+			return invalidf("teacher.hidden is 0; a hidden layer needs at least one unit, a convolution at least one channel")
 		}
 	default:
 		return invalidf("teacher.model %v is unknown; use logistic, hidden, convolution or energy", t.GetModel())
@@ -59,6 +63,9 @@ func checkTeacher(t *conclavev1.TeacherSpec) error {
 		conclavev1.TeacherSpec_VOTE_GRADIENT, conclavev1.TeacherSpec_VOTE_COIN:
 	default:
 		return invalidf("teacher.vote %v is unknown; use relative, calibrated, plain or gradient", t.GetVote())
+	}
+	if v := t.GetVote(); t.GetFresh() && v != conclavev1.TeacherSpec_VOTE_GRADIENT && v != conclavev1.TeacherSpec_VOTE_COIN {
+		return invalidf("teacher.fresh is set; teachers that begin anew in every round are for gradients")
 	}
 	switch t.GetFeatures() {
 	case conclavev1.TeacherSpec_FEATURES_PLAIN, conclavev1.TeacherSpec_FEATURES_STANDARD:

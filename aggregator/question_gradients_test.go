@@ -291,6 +291,12 @@ func TestGradientQuestionsAreRefused(t *testing.T) {
 		"no cosines":       {sum(func(q *conclavev1.GradientSum) { cosines(q.Teacher, 0) }), sums, "teacher.cosines is 0", codes.InvalidArgument},
 		"four cosines":     {sum(func(q *conclavev1.GradientSum) { cosines(q.Teacher, 4) }), sums, "teacher.cosines is 4, more than the 3", codes.InvalidArgument},
 		"absurd cosines":   {sum(func(q *conclavev1.GradientSum) { cosines(q.Teacher, math.MaxUint32) }), sums, "teacher.cosines is 4294967295", codes.InvalidArgument},
+		"no channels": {sum(func(q *conclavev1.GradientSum) { q.Teacher.Model = conclavev1.TeacherSpec_MODEL_CONVOLUTION }), sums,
+			"at least one channel", codes.InvalidArgument},
+		"one logistic network": {sum(func(q *conclavev1.GradientSum) { q.Teacher.Shared = true }), sums, "teacher.shared is set", codes.InvalidArgument},
+		"fresh votes": {bins(func(q *conclavev1.VoteQuestion) {
+			q.Gradient, q.Teacher.Vote, q.AnswerClasses, q.Teacher.Fresh = nil, conclavev1.TeacherSpec_VOTE_RELATIVE, 2, true
+		}), votes, "teacher.fresh is set", codes.InvalidArgument},
 		"unknown features": {sum(func(q *conclavev1.GradientSum) { q.Teacher.Features = 9 }), sums, "use standard, plain or cosines", codes.InvalidArgument},
 		"four directions": {sum(func(q *conclavev1.GradientSum) { q.Projection = &conclavev1.Projection{Directions: 4} }), sums,
 			"projected to 4 directions; use 0 to 3", codes.InvalidArgument},

@@ -45,7 +45,7 @@ func gpateSpec(change func(*Spec)) *Spec {
 	s := DefaultSpec()
 	s.Name, s.Pipeline, s.Teachers = "g1", "gpate", 400
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-	s.GPATE.Rounds, s.GPATE.Records, s.GPATE.ClassEpsilon = 5, 12, 0.05
+	s.GPATE.Rounds, s.GPATE.Records, s.GPATE.ClassEpsilon, s.GPATE.Bins = 5, 12, 0.05, 10
 	change(&s)
 	return &s
 }
@@ -412,13 +412,16 @@ func TestIdentityNamesThePipelineAndItsOptions(t *testing.T) {
 		"pipeline": func(s *Spec) { s.Pipeline = "pategan" },
 		"records":  func(s *Spec) { s.GPATE.Records++ },
 		"answers":  func(s *Spec) { s.GPATE.Answers = gpate.Winner },
-		"step":     func(s *Spec) { s.GPATE.Student.Step = 0.125 },
+		"step":     func(s *Spec) { s.GPATE.Student.Step = 0.12345 },
 		"clip":     func(s *Spec) { s.GPATE.Clip *= 1.0000001 },
-		"teacher":  func(s *Spec) { s.GPATE.Teacher.Memory = "round" },
+		"teacher":  func(s *Spec) { s.GPATE.Teacher.Batch++ },
 	} {
 		if gpateSpec(change).identity(schema, false) == want {
 			t.Errorf("%s does not change the identity", name)
 		}
+	}
+	if gpateSpec(func(s *Spec) { s.GPATE = s.GPATE.ChosenFor(partition.NewEncoder(schema)) }).identity(schema, false) != want {
+		t.Error("what is chosen changes the identity where it is written out")
 	}
 	if gpateSpec(func(s *Spec) { s.PATEGAN.Queries++ }).identity(schema, false) != want {
 		t.Error("an option of another pipeline changes the identity")
@@ -449,7 +452,7 @@ func TestGPATESpecsThatCannotWork(t *testing.T) {
 		"an unknown field":           {wideText, "gpate: {direction: 3}", `unknown field "direction"`},
 		"a teacher's unknown field":  {wideText, "gpate: {teacher: {layers: 3}}", `unknown field "layers"`},
 		"too many votes":             {wideText, "gpate: {answers: winner, directions: 6, records: 11000}", "gpate.records: 11000 with 6 directions are 66000 votes a round"},
-		"too many counts":            {wideText, "gpate: {answers: winner, directions: 6, records: 3000}", "gpate.records: 3000 with 6 directions of 10 bins are 180000 counts"},
+		"too many counts":            {wideText, "gpate: {answers: winner, directions: 6, records: 3000, bins: 10}", "gpate.records: 3000 with 6 directions of 10 bins are 180000 counts"},
 		"too little noise":           {wideText, "gpate: {noise: 0.01}", "run.yaml: gpate.noise: 0.01 is too dear"},
 		"too large class shares":     {wideText, "gpate: {class_epsilon: 2}", "gpate.class_epsilon: 2"},
 		"convolutions of a table":    {wideText, "gpate: {teacher: {model: convolution, features: plain}}", "gpate.teacher.model: convolution is for images only"},

@@ -23,7 +23,8 @@ type work interface {
 	largest(p *Plan, e *partition.Encoder, teachers int) largest
 	// teacherSpec is how the run's teachers learn and answer.
 	teacherSpec(schema *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec
-	// optionsOf are the pipeline's options, with all that is left to be chosen.
+	// optionsOf are the pipeline's options, with all that is left to be chosen: what is
+	// chosen may be another in another version.
 	optionsOf(schema *partition.Schema) any
 	// student makes an untrained one.
 	student(e *partition.Encoder, p *Plan) (trainer, error)

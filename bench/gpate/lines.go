@@ -55,4 +55,4 @@ var lines = []line{
 const papersTeachers = "{rounds: 20, teacher: {model: hidden, hidden: 128, networks: one, features: plain, memory: run, steps: 3}, records: 100}"
 
 // papersVotes are the paper's votes.
-const papersVotes = "{answers: winner, rounds: 40}"
+const papersVotes = "{answers: winner, rounds: 60, records: 32, noise: 150}"

@@ -44,7 +44,7 @@ type Options struct {
 	Answers Answers `yaml:"answers"`
 	// Rounds and Records are the number of rounds, and of generated records whose
 	// gradients are asked for in each. More rounds mean more noise in each, more
-	// records of votes do too. Defaults: 0, chosen: 10 rounds of 64 records of tables,
+	// records of votes do too. Defaults: 0, chosen: 20 rounds of 64 records of tables,
 	// 40 rounds of 200 images (fewer where an aggregator would not take so many numbers);
 	// of votes 10 rounds of 16 records, 20 of images, as every vote has to be paid for.
 	Rounds  int `yaml:"rounds"`
@@ -130,7 +130,7 @@ type Student struct {
 	Generator string `yaml:"generator"`
 	// Warp is the strength of the small random turns, shears, scales and shifts that end
 	// a generator of images, which it then need not learn. Default: -1, chosen: 0 for
-	// tables, 1 for images.
+	// tables, 0.8 for images.
 	Warp float64 `yaml:"warp"`
 	// Noise is the number of random inputs of the generator. Default: 16.
 	Noise int `yaml:"noise"`
@@ -144,14 +144,15 @@ type Student struct {
 	// Step is how far a round moves: to tilt, a column in units of its spread where all
 	// teachers agree; to move, a record on average, as the length of the change of its
 	// features. StepEnd is the same for the last round; rounds between are between.
-	// Defaults: 0, chosen: 1 and 0.3 to tilt, 4 and 0.5 to move.
+	// Defaults: 0, chosen: 0.5 and 0.5 to tilt, 4 and 0.5 to move.
 	Step    float64 `yaml:"step"`
 	StepEnd float64 `yaml:"step_end"`
 	// GeneratorSteps are taken in each round, GeneratorRate is Adam's step size.
 	// Defaults: 0, chosen: 100 for tables and 20 for images; 0.001.
 	GeneratorSteps int     `yaml:"generator_steps"`
 	GeneratorRate  float64 `yaml:"generator_rate"`
-	// Average is the decay of the generator's moving average per step. Default: 0.99.
+	// Average is the decay of the generator's moving average per step. Default: -1,
+	// chosen: 0.998 for tables, some rounds, and 0.99 for images.
 	Average float64 `yaml:"average"`
 }
 
@@ -161,7 +162,7 @@ func DefaultOptions() Options {
 		Answers: Sum, Bins: 10, Clip: 1e-4, Mechanism: "confident-gnmax", Threshold: 0.5, ThresholdNoise: 3,
 		ClassEpsilon: 0.01, Quorum: 0.9, Deadline: 300,
 		Teacher: Teacher{Networks: "each", Cosines: 10, Batch: 32, Decay: -1},
-		Student: Student{Generator: "dense", Warp: -1, Noise: 16, Layers: 2, GeneratorRate: 1e-3, Average: 0.99},
+		Student: Student{Generator: "dense", Warp: -1, Noise: 16, Layers: 2, GeneratorRate: 1e-3, Average: -1},
 	}
 }
 
@@ -202,27 +203,29 @@ func (o Options) Chosen(features, channels int) Options {
 			o.Teacher.Decay = 0
 		}
 	}
+	if o.Student.Average < 0 {
+		if o.Student.Average = 0.998; images {
+			o.Student.Average = 0.99
+		}
+	}
 	if o.Student.Warp < 0 {
 		if o.Student.Warp = 0; images {
-			o.Student.Warp = 1
+			o.Student.Warp = 0.8
 		}
 	}
 	pick(&o.Student.Hidden, 64, 256)
 	name((*string)(&o.Student.Follow), string(Tilt), string(Move))
 	pick(&o.Student.GeneratorSteps, 100, 20)
 	if o.Student.Step == 0 {
-		if o.Student.Step = 1; o.Student.Follow == Move {
+		if o.Student.Step = 0.5; o.Student.Follow == Move {
 			o.Student.Step = 4
 		}
 	}
 	if o.Student.StepEnd == 0 {
-		if o.Student.StepEnd = 0.3; o.Student.Follow == Move {
-			o.Student.StepEnd = 0.5
-		}
-		o.Student.StepEnd = min(o.Student.StepEnd, o.Student.Step)
+		o.Student.StepEnd = min(0.5, o.Student.Step)
 	}
 	if o.Answers == Sum {
-		pick(&o.Rounds, 10, 40)
+		pick(&o.Rounds, 20, 40)
 		pick(&o.Directions, features, features)
 		pick(&o.Records, 64, min(200, maxEntries/max(1, o.Directions)))
 		return o
@@ -290,7 +293,7 @@ func (o Options) Validate() error {
 	between("student.step_end", o.Student.StepEnd, 0, 1e6)
 	between("student.generator_steps", float64(o.Student.GeneratorSteps), 0, 1e6)
 	positive("student.generator_rate", o.Student.GeneratorRate)
-	check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
+	check(o.Student.Average == -1 || o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1, or -1 to have it chosen", o.Student.Average)
 	return errors.Join(errs...)
 }
 

@@ -116,7 +116,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		"student.step_end":        {func(o *Options) { o.Student.StepEnd = -1 }, func(o *Options) { o.Student.StepEnd = inf }},
 		"student.generator_steps": {func(o *Options) { o.Student.GeneratorSteps = -1 }},
 		"student.generator_rate":  {func(o *Options) { o.Student.GeneratorRate = 0 }, func(o *Options) { o.Student.GeneratorRate = nan }},
-		"student.average":         {func(o *Options) { o.Student.Average = 1 }, func(o *Options) { o.Student.Average = nan }},
+		"student.average":         {func(o *Options) { o.Student.Average = 1 }, func(o *Options) { o.Student.Average = -2 }, func(o *Options) { o.Student.Average = nan }},
 	} {
 		for i, spoil := range spoils {
 			o := DefaultOptions()

@@ -20,6 +20,9 @@ type field struct {
 // variance of a normal one.
 const widest = 0.5
 
+// farthest bounds how far a round may move or narrow a column.
+const farthest = 2
+
 // fitField fits a field to the steps by least squares, column by column: a few numbers
 // a class instead of one for each record, so that the noise averages out.
 func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, error) {
@@ -42,6 +45,7 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 	for _, j := range t.numbers {
 		number[j] = true
 	}
+	step, noise := t.step(), r.noise*r.noise
 	for c := range t.classes {
 		for j := range w {
 			var n, sz, szz, ss, szs float64
@@ -55,28 +59,31 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 			if n == 0 {
 				continue
 			}
-			mz, ms := sz/n, ss/n
-			ms *= trust(ms, r.noise*r.noise/n)
-			slope := 0.0
+			mz := sz / n
+			mean, slope := estimate{ss / n, noise / n}, estimate{}
 			if number[j] {
 				// The one more in the denominator is a prior of slope 0.
-				around := szz - n*mz*mz + 1
-				slope = (szs - mz*ss) / around
-				slope *= trust(slope, r.noise*r.noise/around)
+				around := szz - sz*mz + 1
+				slope = estimate{(szs - mz*ss) / around, noise / around}
 			}
-			step := t.step()
-			f.slope[c*w+j] = min(widest, max(-2, step*slope))
-			f.at[c*w+j] = step*ms - f.slope[c*w+j]*mz
+			f.slope[c*w+j] = min(widest, max(-farthest, step*slope.believed()))
+			f.at[c*w+j] = min(farthest, max(-farthest, step*mean.believed())) - f.slope[c*w+j]*mz
 		}
 	}
 	return f, nil
 }
 
-// trust is the share of an estimate's square that is not its variance, and nothing below
-// (James and Stein 1961, for one number): what may well be noise moves nothing, which
-// otherwise would add up over the rounds.
+// estimate is a number that was fitted, with the variance that the noise gives it.
+type estimate struct{ value, variance float64 }
+
+// believed is the estimate as far as it stands out of the noise.
+func (e estimate) believed() float64 { return e.value * trust(e.value, e.variance) }
+
+// trust is the share of an estimate's square that is not its variance, and nothing below:
+// what may well be noise moves nothing, which otherwise would add up over the rounds
+// (James and Stein 1961, for one number).
 func trust(estimate, variance float64) float64 {
-	if variance == 0 {
+	if variance <= 0 {
 		return 1
 	}
 	return math.Max(0, 1-variance/math.Max(estimate*estimate, 1e-300))

@@ -53,9 +53,13 @@ func explain(c Certificate) words {
 	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
 	w.Remainder = odds(c.Delta)
 	w.Neighbours = strings.ReplaceAll(c.Neighbouring, "-", " ")
-	w.Source = "from the votes of"
+	what := "votes"
+	if c.Pipeline == "gpate" {
+		what = "gradients"
+	}
+	w.Source = "from the " + what + " of"
 	if w.Coin {
-		w.Source = "from coin flips in place of the votes of"
+		w.Source = "from coin flips in place of the " + what + " of"
 	}
 	switch {
 	case c.Epsilon <= 1:
@@ -74,9 +78,9 @@ func explain(c Certificate) words {
 func purpose(kind privacy.Kind) string {
 	switch kind {
 	case privacy.GNMax, privacy.LNMax:
-		return "the teachers' vote on a generated row, with noise"
+		return "the teachers' votes, with noise"
 	case privacy.ConfidentGNMax:
-		return "the teachers' vote with noise, answered only where enough teachers agree"
+		return "the teachers' votes with noise, answered only where enough teachers agree"
 	case privacy.Laplace:
 		return "counts with noise"
 	case privacy.Gaussian:

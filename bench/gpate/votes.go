@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/conclave-dp/conclave/privacy"
@@ -25,6 +26,9 @@ func (v *votes) see(counts []int64, release *conclavev1.NoisyVotes) {
 	for q, label := range release.Labels {
 		e.Votes = append(e.Votes, append([]int64(nil), counts[q*classes:(q+1)*classes]...))
 		e.Unanswered = append(e.Unanswered, label < 0)
+	}
+	if !slices.Contains(e.Unanswered, true) {
+		e.Unanswered = nil // other mechanisms than Confident-GNMax answer all
 	}
 	v.rounds = append(v.rounds, e)
 }

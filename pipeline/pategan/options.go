@@ -1,9 +1,9 @@
 package pategan
 
 import (
-	"errors"
-	"fmt"
 	"math"
+
+	"github.com/conclave-dp/conclave/pipeline"
 )
 
 // Mechanism names how votes become releases.
@@ -137,56 +137,37 @@ func DefaultOptions() Options {
 
 // Validate reports every option that cannot work.
 func (o Options) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("pategan."+format, args...))
-		}
-	}
-	oneOf := func(field, value string, of ...string) {
-		for _, v := range of {
-			if v == value {
-				return
-			}
-		}
-		check(false, "%s: %q is not one of %q", field, value, of)
-	}
-	between := func(field string, v, lo, hi float64) {
-		check(v >= lo && v <= hi, "%s: %v is not between %v and %v", field, v, lo, hi)
-	}
-	positive := func(field string, v float64) {
-		check(v > 0 && !math.IsInf(v, 0), "%s: %v is not above 0", field, v)
-	}
-	oneOf("mechanism", string(o.Mechanism), string(GNMax), string(LNMax), string(ConfidentGNMax))
-	oneOf("votes", string(o.Votes), string(Calibrated), string(Relative), string(Plain))
-	oneOf("release", o.Release, "histogram", "winner")
-	between("labels", float64(o.Labels), 0, 1e7)
-	between("queries", float64(o.Queries), 2, 65536)
-	check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
-	check(o.ClassShare > 0 && o.ClassShare < 1, "class_share: %v is not a part of epsilon, between 0 and 1", o.ClassShare)
-	check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1", o.Threshold)
-	positive("threshold_noise", o.ThresholdNoise)
-	check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
-	positive("deadline", o.Deadline)
-	oneOf("teacher.model", o.Teacher.Model, "logistic", "hidden")
-	between("teacher.hidden", float64(o.Teacher.Hidden), 1, 4096)
-	oneOf("teacher.features", o.Teacher.Features, "standard", "plain")
-	between("teacher.steps", float64(o.Teacher.Steps), 1, 10000)
-	between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
-	between("teacher.training", float64(o.Teacher.Training), 1, 65536)
-	positive("teacher.rate", o.Teacher.Rate)
-	check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate", o.Teacher.Decay)
-	between("student.noise", float64(o.Student.Noise), 1, 4096)
-	between("student.hidden", float64(o.Student.Hidden), 1, 4096)
-	between("student.layers", float64(o.Student.Layers), 1, 16)
-	between("student.generator_steps", float64(o.Student.GeneratorSteps), 1, 1e6)
-	positive("student.generator_rate", o.Student.GeneratorRate)
-	positive("student.trust", o.Student.Trust)
-	positive("student.step", o.Student.Step)
-	between("student.memory", o.Student.Memory, 0, 100)
-	check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
-	between("student.spread", o.Student.Spread, 0, 1)
-	return errors.Join(errs...)
+	c := pipeline.NewChecks("pategan")
+	c.OneOf("mechanism", string(o.Mechanism), string(GNMax), string(LNMax), string(ConfidentGNMax))
+	c.OneOf("votes", string(o.Votes), string(Calibrated), string(Relative), string(Plain))
+	c.OneOf("release", o.Release, "histogram", "winner")
+	c.Between("labels", float64(o.Labels), 0, 1e7)
+	c.Between("queries", float64(o.Queries), 2, 65536)
+	c.Check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
+	c.Check(o.ClassShare > 0 && o.ClassShare < 1, "class_share: %v is not a part of epsilon, between 0 and 1", o.ClassShare)
+	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1", o.Threshold)
+	c.Positive("threshold_noise", o.ThresholdNoise)
+	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
+	c.Positive("deadline", o.Deadline)
+	c.OneOf("teacher.model", o.Teacher.Model, "logistic", "hidden")
+	c.Between("teacher.hidden", float64(o.Teacher.Hidden), 1, 4096)
+	c.OneOf("teacher.features", o.Teacher.Features, "standard", "plain")
+	c.Between("teacher.steps", float64(o.Teacher.Steps), 1, 10000)
+	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
+	c.Between("teacher.training", float64(o.Teacher.Training), 1, 65536)
+	c.Positive("teacher.rate", o.Teacher.Rate)
+	c.Check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate", o.Teacher.Decay)
+	c.Between("student.noise", float64(o.Student.Noise), 1, 4096)
+	c.Between("student.hidden", float64(o.Student.Hidden), 1, 4096)
+	c.Between("student.layers", float64(o.Student.Layers), 1, 16)
+	c.Between("student.generator_steps", float64(o.Student.GeneratorSteps), 1, 1e6)
+	c.Positive("student.generator_rate", o.Student.GeneratorRate)
+	c.Positive("student.trust", o.Student.Trust)
+	c.Positive("student.step", o.Student.Step)
+	c.Between("student.memory", o.Student.Memory, 0, 100)
+	c.Check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
+	c.Between("student.spread", o.Student.Spread, 0, 1)
+	return c.Err()
 }
 
 // LabelsFor returns the number of labels of a run that sets none. The noise

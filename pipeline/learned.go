@@ -9,6 +9,8 @@ import (
 type Learned struct {
 	// Counts are the released class counts, nil before they were asked for.
 	Counts []float64 `json:"counts"`
+	// CountScale is the scale of their noise.
+	CountScale float64 `json:"count_scale"`
 	// Spent is the run's total after the last release.
 	Spent float64 `json:"spent"`
 	// Receipts are those of all releases learned from, in their order: what a student
@@ -36,7 +38,7 @@ func (l *Learned) AskClassCounts(ctx context.Context, oracle CountOracle, classe
 	if len(a.Counts) != classes {
 		return fmt.Errorf("pipeline: %d class counts for %d classes", len(a.Counts), classes)
 	}
-	l.Counts = a.Counts
+	l.Counts, l.CountScale = a.Counts, a.Scale
 	l.tookPart(a.Receipt, a.Teachers)
 	return nil
 }
@@ -58,7 +60,7 @@ func (l *Learned) tookPart(receipt string, teachers int) {
 func (l *Learned) Notes() *Learned { return l }
 
 // Shares returns the released class shares.
-func (l *Learned) Shares() []float64 { return Shares(l.Counts) }
+func (l *Learned) Shares() []float64 { return Shares(l.Counts, l.CountScale) }
 
 // fits says whether the notes can be those of so many rounds of answers.
 func (l *Learned) fits(rounds, classes int) bool {

@@ -69,18 +69,19 @@ func NewModel(schema *partition.Schema, g *Generator, shares []float64) (*Model,
 	return m, nil
 }
 
-// Shares turns noisy class counts into shares: negative counts, which only
-// noise can make, count as zero, and all-zero counts as equal shares. This is
-// post-processing of the release.
-func Shares(counts []float64) []float64 {
+// Shares turns noisy class counts into shares. A count below the scale of its noise
+// counts as that: the noise cannot tell it from a rare class, and a schema names no class
+// for nothing. With a scale of 0 negative counts count as zero, and all-zero counts as
+// equal shares. This is post-processing of the release.
+func Shares(counts []float64, scale float64) []float64 {
 	shares := make([]float64, len(counts))
 	var sum float64
 	for _, c := range counts {
-		sum += max(0, c)
+		sum += max(scale, c)
 	}
 	for i, c := range counts {
 		if sum > 0 {
-			shares[i] = max(0, c) / sum
+			shares[i] = max(scale, c) / sum
 		} else {
 			shares[i] = 1 / float64(len(counts))
 		}

@@ -154,13 +154,21 @@ func TestSampleRefuses(t *testing.T) {
 }
 
 func TestShares(t *testing.T) {
-	for _, c := range []struct{ counts, want []float64 }{
-		{[]float64{30, 10}, []float64{0.75, 0.25}},
-		{[]float64{-5, 10}, []float64{0, 1}},
-		{[]float64{-5, -1}, []float64{0.5, 0.5}},
-		{[]float64{3}, []float64{1}},
+	for _, c := range []struct {
+		counts []float64
+		scale  float64
+		want   []float64
+	}{
+		{[]float64{30, 10}, 0, []float64{0.75, 0.25}},
+		{[]float64{-5, 10}, 0, []float64{0, 1}},
+		{[]float64{-5, -1}, 0, []float64{0.5, 0.5}},
+		{[]float64{3}, 0, []float64{1}},
+		// What the noise cannot tell from a rare class is one.
+		{[]float64{-5, 30}, 10, []float64{0.25, 0.75}},
+		{[]float64{9, 30}, 10, []float64{0.25, 0.75}},
+		{[]float64{-50, -1}, 10, []float64{0.5, 0.5}},
 	} {
-		if got := Shares(c.counts); !slices.Equal(got, c.want) {
+		if got := Shares(c.counts, c.scale); !slices.Equal(got, c.want) {
 			t.Errorf("shares of %v are %v, want %v", c.counts, got, c.want)
 		}
 	}

@@ -18,6 +18,8 @@ type CountAnswer struct {
 	// Counts is the noisy number of privacy units of each class. It may be
 	// negative.
 	Counts []float64
+	// Scale is the scale of their Laplace noise.
+	Scale float64
 	// Receipt is the hash of the ledger entry that paid for the release.
 	Receipt string
 	// Teachers is the number of teachers that took part.

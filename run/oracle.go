@@ -107,7 +107,7 @@ func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) (*p
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline.CountAnswer{Counts: counts, Receipt: release.LedgerHash, Teachers: int(release.Teachers)}, nil
+	return &pipeline.CountAnswer{Counts: counts, Scale: 1 / o.plan.ClassShareEpsilon, Receipt: release.LedgerHash, Teachers: int(release.Teachers)}, nil
 }
 
 // countsOf reads a release of class counts, in privacy units.

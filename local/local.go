@@ -89,6 +89,12 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 	if err != nil {
 		return nil, err
 	}
+	round := job.Round()
+	for _, s := range sites {
+		if err := s.CheckRound(round); err != nil {
+			return nil, fmt.Errorf("%s: %s: the teachers of site %s would refuse the rounds: %w", spec.Path, spec.Pipeline, s.Name(), err)
+		}
+	}
 	if err := makeFolders(o.Out, state); err != nil {
 		return nil, err
 	}

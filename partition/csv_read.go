@@ -54,6 +54,9 @@ func DecodeCSV(s *Schema, r io.Reader, name string, o ReadOptions) (*Table, erro
 	if err != nil {
 		return nil, err
 	}
+	if start, _ := plain.Peek(4); len(start) == 4 && start[0] == 0 && start[1] == 0 && start[2] == 8 {
+		return nil, &InputError{File: name, Problem: "an idx file of images or labels where rows of text were expected", Mend: "use the schema of these images, or name a CSV file"}
+	}
 	d := &csvDecoder{schema: s, name: name, options: o, table: NewTable(s)}
 	d.csv = csv.NewReader(plain)
 	d.csv.ReuseRecord = true
@@ -88,7 +91,7 @@ func (o *ReadOptions) check(s *Schema) error {
 }
 
 // openPlain undoes gzip and drops a byte order mark.
-func openPlain(r io.Reader, name string) (io.Reader, error) {
+func openPlain(r io.Reader, name string) (*bufio.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	start, err := buffered.Peek(2)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -278,3 +278,18 @@ func FuzzImagesTable(f *testing.F) {
 		}
 	})
 }
+
+// An idx file under the schema of a table is called what it is.
+func TestAnIDXFileIsNoTable(t *testing.T) {
+	s, err := ParseSchema([]byte("columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "images.idx")
+	if err := os.WriteFile(path, []byte{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 7}, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(s, path, ReadOptions{}); err == nil || !strings.Contains(err.Error(), "an idx file of images") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -102,6 +102,11 @@ func Prepare(s *Spec) (*Job, error) {
 	return &Job{Spec: s, Schema: schema, Plan: plan, real: real}, nil
 }
 
+// Round is the largest round that the job asks, with nobody's records, for nodes to check.
+func (j *Job) Round() *conclavev1.Round {
+	return j.Spec.work().largest(j.Plan, partition.NewEncoder(j.Schema), j.Spec.Teachers).round
+}
+
 // ErrStopped says that the caller's context ended before the run did.
 var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from its checkpoint, and what was released is not charged again")
 

@@ -443,7 +443,7 @@ func TestGPATESpecsThatCannotWork(t *testing.T) {
 		"k above the coefficients":   {imageSchema, "gpate: {answers: winner, directions: 5, teacher: {cosines: 2}}", "run.yaml: gpate.directions: 5 are more than the 4 features"},
 		"one bin":                    {wideText, "gpate: {bins: 1}", "run.yaml: gpate.bins: 1 is not between 2 and 256"},
 		"257 bins":                   {wideText, "gpate: {bins: 257}", "gpate.bins: 257 is not"},
-		"no clip":                    {wideText, "gpate: {clip: 0}", "gpate.clip: 0 is not above 0"},
+		"no clip":                    {wideText, "gpate: {clip: 0}", "gpate.clip: 0 is not between 1e-30 and 1e+30"},
 		"a clip that is none":        {wideText, "gpate: {clip: .nan}", "gpate.clip: NaN"},
 		"no threshold":               {wideText, "gpate: {threshold: 0}", "gpate.threshold: 0 is not a share of the teachers"},
 		"a threshold above all":      {wideText, "gpate: {threshold: 1.5}", "gpate.threshold: 1.5 is not a share of the teachers"},

@@ -51,6 +51,19 @@ func (n *Node) answer(q *question) (*conclavev1.WorkRequest, error) {
 	return nil, errors.New("the question is of a kind this node does not know; update it")
 }
 
+// check is what answer checks of a question to teachers before it does anything.
+func (n *Node) check(r *conclavev1.Round) (err error) {
+	switch {
+	case r.GetVote().GetGradient() != nil:
+		_, err = n.checkGradientVote(r.GetVote())
+	case r.GetVote() != nil:
+		_, err = n.checkVote(r.GetVote())
+	case r.GetSum().GetGradients() != nil:
+		_, err = n.checkGradientSum(r.GetSum().GetGradients())
+	}
+	return err
+}
+
 func votesMessage(run string, round uint64, teachers, queries int, packed []byte) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
 		Run: run, Round: round, Teachers: uint32(teachers), Queries: uint32(queries), Packed: packed,

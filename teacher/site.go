@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // Site is a site's table, read and checked, before there is an aggregator to
@@ -78,6 +79,17 @@ func NewSite(cfg Config, table *partition.Table) (*Site, error) {
 		}
 	}
 	return s, nil
+}
+
+// CheckRound says whether the site's node would refuse a round of a run, whatever its
+// records: before a run is open, that costs nothing.
+func (s *Site) CheckRound(r *conclavev1.Round) error {
+	schema := s.table.Schema()
+	encoder := partition.NewEncoder(schema)
+	n := &Node{
+		cfg: s.cfg, schema: schema, features: encoder.Width(), classes: max(1, len(schema.Classes())), numbers: encoder.Numbers(),
+	}
+	return n.check(r)
 }
 
 // Name is the site's name.

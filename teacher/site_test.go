@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // Checking a site writes nothing, neither when all is well nor when not.
@@ -132,5 +133,29 @@ func TestReadSiteReadsTheFilesOfTheConfiguration(t *testing.T) {
 	c.Schema = filepath.Join(dir, "none.yaml")
 	if _, err := ReadSite(c); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no schema: error %v", err)
+	}
+}
+
+// A site says what its node would refuse, before there is one.
+func TestASiteChecksRounds(t *testing.T) {
+	c := smallConfig(t, 3)
+	site, err := NewSite(c, smallTable(t, 60, 1))
+	must(t, err)
+	for _, r := range []*conclavev1.Round{voteRound("r", 1), gradientRound("r", 1), sumRound("r", 1, 0), countRound("r", 0, 2, 1)} {
+		if err := site.CheckRound(r); err != nil {
+			t.Errorf("%T: %v", r.Question, err)
+		}
+	}
+	votes, gradients, sum := voteRound("r", 1), gradientRound("r", 1), sumRound("r", 1, 0)
+	votes.GetVote().Teacher.WeightDecay = 11
+	gradients.GetVote().Gradient.Directions = 6
+	sum.GetSum().GetGradients().Clip = 1e-320
+	for _, r := range []*conclavev1.Round{votes, gradients, sum} {
+		if err := site.CheckRound(r); err == nil {
+			t.Errorf("%v passes", r)
+		}
+	}
+	if exists(c, "partition.key") {
+		t.Error("checking left a key")
 	}
 }

@@ -46,6 +46,9 @@ func sample(_ context.Context, args []string) error {
 		return err
 	}
 	kind := sampleCSV
+	if model.Schema.Image == nil && strings.HasSuffix(strings.ToLower(*out), ".png") {
+		return fmt.Errorf("%s: the model makes rows of a table, of which there is no picture; name a CSV file", *out)
+	}
 	if model.Schema.Image != nil {
 		if kind, err = kindOfSample(*out); err != nil {
 			return err

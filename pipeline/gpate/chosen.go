@@ -2,10 +2,10 @@ package gpate
 
 import "github.com/conclave-dp/conclave/partition"
 
-// Chosen returns the options with everything that is left to be chosen filled in for
-// records of so many features, of images of some channels or, with 0 channels, of tables.
-func (o Options) Chosen(features, channels int) Options {
-	images := channels > 0
+// ChosenFor returns the options with everything that is left to be chosen filled in for
+// the records of an encoder, of images or of tables.
+func (o Options) ChosenFor(e *partition.Encoder) Options {
+	images := e.Image() != nil
 	pick := func(v *int, table, image int) {
 		if *v == 0 {
 			if *v = table; images {
@@ -24,9 +24,12 @@ func (o Options) Chosen(features, channels int) Options {
 	pick(&o.Teacher.Hidden, 16, 64)
 	name(&o.Teacher.Features, "standard", "cosines")
 	name(&o.Teacher.Memory, "run", "round")
-	if o.Teacher.Features == "cosines" && images {
-		features = min(features, o.Teacher.Cosines*o.Teacher.Cosines*channels)
+	if o.Teacher.Cosines == 0 {
+		if o.Teacher.Cosines = 10; images {
+			o.Teacher.Cosines = min(10, e.Image().Height, e.Image().Width)
+		}
 	}
+	features := o.Seen(e)
 	pick(&o.Teacher.Steps, 10, 20)
 	pick(&o.Teacher.Training, 64, 200)
 	if o.Teacher.Rate == 0 {
@@ -70,15 +73,6 @@ func (o Options) Chosen(features, channels int) Options {
 	pick(&o.Records, 16, 16)
 	pick(&o.Directions, min(5, features), min(10, features))
 	return o
-}
-
-// ChosenFor is Chosen for the records of an encoder.
-func (o Options) ChosenFor(e *partition.Encoder) Options {
-	channels := 0
-	if image := e.Image(); image != nil {
-		channels = image.Channels
-	}
-	return o.Chosen(e.Width(), channels)
 }
 
 // Seen is the length of a gradient: the number of features that teachers see, but for

@@ -1,6 +1,7 @@
 package gpate
 
 import (
+	"context"
 	"math"
 
 	"github.com/conclave-dp/conclave/nn"
@@ -10,7 +11,7 @@ import (
 // move fits the generator to its records of the round, moved by their steps: the mean
 // squared error of the paper. Of choices it is the loss of choosing a value, which falls
 // along the step.
-func (t *Trainer) move(q *pipeline.GradientQuestion, r *released) error {
+func (t *Trainer) move(ctx context.Context, q *pipeline.GradientQuestion, r *released) error {
 	shrink(r.steps, t.seen, r.noise)
 	change, err := t.changes(q, r.steps)
 	if err != nil {
@@ -27,6 +28,9 @@ func (t *Trainer) move(q *pipeline.GradientQuestion, r *released) error {
 	}
 	x, grad := make([]float32, len(change)), make([]float32, len(change))
 	for range t.opts.Student.GeneratorSteps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		g.Sample(x, q.Classes, t.draws()) // the records that the same noise makes now
 		for i := range grad {
 			if number[i%q.Width] {

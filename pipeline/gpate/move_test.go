@@ -153,7 +153,7 @@ func TestMoveBringsRecordsToTheirTargets(t *testing.T) {
 		target[i] = min(1, max(0, q.Records[i]+c))
 	}
 	before := distance(q.Records)
-	if err := tr.move(q, &released{steps: steps}); err != nil {
+	if err := tr.move(t.Context(), q, &released{steps: steps}); err != nil {
 		t.Fatal(err)
 	}
 	x := make([]float32, len(q.Records))
@@ -178,7 +178,7 @@ func TestMoveOfTables(t *testing.T) {
 		row[0], row[3], row[6] = 0.3, 1, -1 // larger a, c more often x, d less often 1
 	}
 	before := means(tr.learner.Generator, 0)
-	if err := tr.move(q, &released{steps: steps}); err != nil {
+	if err := tr.move(t.Context(), q, &released{steps: steps}); err != nil {
 		t.Fatal(err)
 	}
 	after := means(tr.learner.Generator, 0)

@@ -93,7 +93,8 @@ type Teacher struct {
 	// standard for tables and cosines for images.
 	Features string `yaml:"features"`
 	// Cosines is how many frequencies in each direction are seen of an image, of
-	// cosines. Default: 10. More are sharper and leave more noise on each.
+	// cosines. Default: 0, chosen: 10, or
+	// the side of smaller images. More are sharper and leave more noise on each.
 	Cosines int `yaml:"cosines"`
 	// Memory: run (teachers go on learning over the run) or round (they begin anew in
 	// every round, so that a node keeps nothing of them). Default: chosen, run for tables
@@ -151,7 +152,7 @@ func DefaultOptions() Options {
 	return Options{
 		Answers: Sum, Bins: 10, Clip: 1e-4, Mechanism: "confident-gnmax", Threshold: 0.5, ThresholdNoise: 3,
 		ClassEpsilon: 0.01, Quorum: 0.9, Deadline: 300,
-		Teacher: Teacher{Networks: "each", Cosines: 10, Batch: 32, Decay: -1},
+		Teacher: Teacher{Networks: "each", Batch: 32, Decay: -1},
 		Student: Student{Generator: "dense", Warp: -1, Noise: 16, Layers: 2, GeneratorRate: 1e-3, Average: -1},
 	}
 }

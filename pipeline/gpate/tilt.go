@@ -1,6 +1,7 @@
 package gpate
 
 import (
+	"context"
 	"math"
 
 	"github.com/conclave-dp/conclave/nn"
@@ -32,11 +33,19 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 		return nil, err
 	}
 	f := &field{units: units, width: w, at: make([]float64, t.classes*w), slope: make([]float64, t.classes*w)}
+	scale := make([]float32, t.classes*w) // of the noise, by class and column
+	for i := range scale {
+		scale[i] = 1
+	}
 	if t.opts.Teacher.Features != "standard" {
-		// Steps by the columns become steps by the columns in units of their spread.
+		// Steps by the columns become steps by the columns in units of their spread, and so
+		// does their noise.
 		for i, c := range q.Classes {
 			row := r.steps[i*w : (i+1)*w]
 			units.Change(row, row, c)
+		}
+		for c := range t.classes {
+			units.Change(scale[c*w:(c+1)*w], scale[c*w:(c+1)*w], c)
 		}
 	}
 	z := units.All(q.Records, q.Classes)
@@ -45,7 +54,7 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 	for _, j := range t.numbers {
 		number[j] = true
 	}
-	step, noise := t.step(), r.noise*r.noise
+	step := t.step()
 	for c := range t.classes {
 		for j := range w {
 			var n, sz, szz, ss, szs float64
@@ -59,6 +68,7 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 			if n == 0 {
 				continue
 			}
+			noise := math.Pow(r.noise*float64(scale[c*w+j]), 2)
 			mz := sz / n
 			mean, slope := estimate{ss / n, noise / n}, estimate{}
 			if number[j] {
@@ -105,11 +115,10 @@ func (f *field) of(x []float32, classes []int) []float32 {
 }
 
 // tilt moves the generator to its own distribution tilted by the steps' field.
-func (t *Trainer) tilt(q *pipeline.GradientQuestion, r *released) error {
+func (t *Trainer) tilt(ctx context.Context, q *pipeline.GradientQuestion, r *released) error {
 	f, err := t.fitField(q, r)
 	if err != nil {
 		return err
 	}
-	t.mover.Follow(f.of)
-	return nil
+	return t.mover.Follow(ctx, f.of)
 }

@@ -103,7 +103,7 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func(
 		if err != nil {
 			return err
 		}
-		answered, err := t.learn(t.pending, answer)
+		answered, err := t.learn(ctx, t.pending, answer)
 		if err != nil {
 			return err
 		}
@@ -146,15 +146,15 @@ func (t *Trainer) draws() *rand.Rand {
 var errDiverged = errors.New("gpate: training diverged; lower student.generator_rate or student.step")
 
 // learn moves the generator by what was released of a round.
-func (t *Trainer) learn(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (answered int, err error) {
+func (t *Trainer) learn(ctx context.Context, q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (answered int, err error) {
 	r, err := t.steps(q, a)
 	if err != nil {
 		return 0, err
 	}
 	if t.mover != nil {
-		err = t.tilt(q, r)
+		err = t.tilt(ctx, q, r)
 	} else {
-		err = t.move(q, r)
+		err = t.move(ctx, q, r)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("gpate: %w", err)

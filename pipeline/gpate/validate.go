@@ -18,26 +18,26 @@ func (o Options) Validate() error {
 	c.Between("records", float64(o.Records), 0, 65536)
 	c.Between("directions", float64(o.Directions), 0, 1<<20)
 	c.Between("bins", float64(o.Bins), 2, 256)
-	c.Check(o.Clip > 1e-30 && o.Clip <= 1e30, "clip: %v is not above 0", o.Clip)
-	c.Check(o.Norm >= 0 && !math.IsInf(o.Norm, 0), "norm: %v is not 0 (all alike) or above", o.Norm)
+	c.Between("clip", o.Clip, 1e-30, 1e30)
+	c.Check(o.Norm == 0 || o.Norm >= 1e-20 && o.Norm <= 1e20, "norm: %v is not 0 (all alike) or between 1e-20 and 1e20", o.Norm)
 	c.OneOf("mechanism", o.Mechanism, "confident-gnmax", "gnmax")
 	c.Check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
 	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1", o.Threshold)
 	c.Positive("threshold_noise", o.ThresholdNoise)
 	c.Positive("class_epsilon", o.ClassEpsilon)
 	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
-	c.Positive("deadline", o.Deadline)
+	c.Between("deadline", o.Deadline, 1e-3, 24*3600)
 	c.OneOf("teacher.model", o.Teacher.Model, "", "logistic", "hidden", "convolution", "energy")
 	c.Between("teacher.hidden", float64(o.Teacher.Hidden), 0, 4096)
 	c.OneOf("teacher.networks", o.Teacher.Networks, "each", "one")
-	c.Between("teacher.cosines", float64(o.Teacher.Cosines), 1, 1024)
+	c.Between("teacher.cosines", float64(o.Teacher.Cosines), 0, 1024)
 	c.OneOf("teacher.memory", o.Teacher.Memory, "", "run", "round")
 	c.OneOf("teacher.features", o.Teacher.Features, "", "standard", "plain", "cosines")
 	c.Between("teacher.steps", float64(o.Teacher.Steps), 0, 10000)
 	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
 	c.Between("teacher.training", float64(o.Teacher.Training), 0, 65536)
-	c.Between("teacher.rate", o.Teacher.Rate, 0, 100)
-	c.Check((o.Teacher.Decay >= 0 || o.Teacher.Decay == -1) && o.Teacher.Decay*max(0, o.Teacher.Rate) < 1, "teacher.decay: %v is not at least 0 and below 1/rate, or -1 to have it chosen", o.Teacher.Decay)
+	c.Check(o.Teacher.Rate == 0 || o.Teacher.Rate >= 1e-12 && o.Teacher.Rate <= 100, "teacher.rate: %v is not between 1e-12 and 100, or 0 to have it chosen", o.Teacher.Rate)
+	c.Check((o.Teacher.Decay >= 0 || o.Teacher.Decay == -1) && !(o.Teacher.Decay > 0 && o.Teacher.Decay*o.Teacher.Rate >= 1), "teacher.decay: %v is not at least 0 and below 1/rate, or -1 to have it chosen", o.Teacher.Decay)
 	c.OneOf("student.generator", o.Student.Generator, "dense", "convolution")
 	c.Check(o.Student.Warp == -1 || o.Student.Warp >= 0 && o.Student.Warp <= 10, "student.warp: %v is not between 0 and 10, or -1 to have it chosen", o.Student.Warp)
 	c.Between("student.noise", float64(o.Student.Noise), 1, 4096)
@@ -55,6 +55,9 @@ func (o Options) Validate() error {
 // CheckFor reports what cannot work for records of an encoder; o has been
 // [Options.Chosen].
 func (o Options) CheckFor(e *partition.Encoder) error {
+	if err := o.Validate(); err != nil {
+		return err // what was chosen for one field may not go with another
+	}
 	var errs []error
 	image := e.Image()
 	images := image != nil
@@ -86,6 +89,9 @@ func (o Options) CheckFor(e *partition.Encoder) error {
 		if f.of && !images {
 			errs = append(errs, fmt.Errorf("gpate.%s is for images only; use another", f.field))
 		}
+	}
+	if o.Teacher.Networks == "one" && o.Teacher.Model == "energy" {
+		errs = append(errs, errors.New("gpate.teacher.networks: energy teachers have no networks; leave it out"))
 	}
 	if o.Teacher.Networks == "one" && o.Teacher.Model == "logistic" {
 		errs = append(errs, errors.New("gpate.teacher.networks: one logistic network for all classes sees nothing of a record in its class; use each, or another model"))

@@ -148,7 +148,7 @@ func (o Options) Validate() error {
 	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1", o.Threshold)
 	c.Positive("threshold_noise", o.ThresholdNoise)
 	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
-	c.Positive("deadline", o.Deadline)
+	c.Between("deadline", o.Deadline, 1e-3, 24*3600)
 	c.OneOf("teacher.model", o.Teacher.Model, "logistic", "hidden")
 	c.Between("teacher.hidden", float64(o.Teacher.Hidden), 1, 4096)
 	c.OneOf("teacher.features", o.Teacher.Features, "standard", "plain")

@@ -85,7 +85,7 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func(
 		if err != nil {
 			return err
 		}
-		answered, err := t.learn(t.pending, answer)
+		answered, err := t.learn(ctx, t.pending, answer)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ const keptRounds = 256
 
 // learn adds a round's labels, fits the discriminator to all rounds and moves
 // the generator.
-func (t *Trainer) learn(q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answered int, err error) {
+func (t *Trainer) learn(ctx context.Context, q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answered int, err error) {
 	n := len(q.QueryClasses)
 	if len(a.Share) != n || len(a.Answered) != n {
 		return 0, fmt.Errorf("pategan: %d shares and %d marks for %d queries", len(a.Share), len(a.Answered), n)
@@ -147,7 +147,9 @@ func (t *Trainer) learn(q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answe
 	if err := d.fit(t.rounds, t.done); err != nil {
 		return 0, err
 	}
-	t.mover.Follow(d.of)
+	if err := t.mover.Follow(ctx, d.of); err != nil {
+		return 0, err
+	}
 	if t.mover.Diverged() {
 		return 0, errDiverged
 	}

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 
@@ -37,7 +38,7 @@ func New(g *pipeline.Generator, e *partition.Encoder, classes int, o Options, rn
 // weighted by the tilt stand for that distribution, and the generator is fitted
 // to their mean features. A tilt that would leave too few records with weight
 // is taken in several turns, each on fresh records.
-func (m *Mover) Follow(of func(x []float32, classes []int) []float32) {
+func (m *Mover) Follow(ctx context.Context, of func(x []float32, classes []int) []float32) error {
 	const pool, maxTurns, minShare = 4096, 6, 0.4
 	w := m.Generator.Width()
 	classes := pipeline.Balanced(pool, m.classes)
@@ -52,8 +53,11 @@ func (m *Mover) Follow(of func(x []float32, classes []int) []float32) {
 			share = m.weigh(weights, tilt, classes, part)
 		}
 		done += part
-		m.fit(x, classes, weights, m.steps)
+		if err := m.fit(ctx, x, classes, weights, m.steps); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // weigh sets weights to exp(part*tilt), adding up to 1 in each class, and
@@ -84,8 +88,8 @@ func (m *Mover) weigh(weights, tilt []float32, classes []int, part float64) floa
 	return least
 }
 
-// fit trains the generator on the mean features of weighted records.
-func (m *Mover) fit(x []float32, classes []int, weights []float32, steps int) {
+// fit trains the generator on the mean features of weighted records, until ctx ends.
+func (m *Mover) fit(ctx context.Context, x []float32, classes []int, weights []float32, steps int) error {
 	const batch, count = 256, 384
 	w := m.Generator.Width()
 	now, grad := make([]float32, batch*w), make([]float32, batch*w)
@@ -93,6 +97,9 @@ func (m *Mover) fit(x []float32, classes []int, weights []float32, steps int) {
 	var f *features
 	target := make([]float32, m.classes*count)
 	for step := range steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if step%25 == 0 {
 			f = newFeatures(m.rng, count, x, w, m.heads)
 			clear(target)
@@ -102,6 +109,7 @@ func (m *Mover) fit(x []float32, classes []int, weights []float32, steps int) {
 		f.pull(grad, now, m.Generator.Numbers(), of, target, m.classes)
 		m.Step(grad, now)
 	}
+	return nil
 }
 
 // begin fits the generator to uniform records.
@@ -115,7 +123,7 @@ func (m *Mover) begin() {
 	for i := range pool {
 		m.Uniform(x[i*w : (i+1)*w])
 	}
-	m.fit(x, classes, weights, 4*m.steps)
+	_ = m.fit(context.Background(), x, classes, weights, 4*m.steps) // which does not end
 }
 
 // Uniform draws a record from the public ranges alone.

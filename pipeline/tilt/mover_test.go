@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -134,7 +135,7 @@ func TestFitKeepsADistribution(t *testing.T) {
 	before := spreadOf()
 	for range 10 {
 		tr.Generator.Sample(x, classes, tr.rng)
-		tr.fit(x, classes, weights, 50)
+		tr.fit(context.Background(), x, classes, weights, 50)
 	}
 	for j, now := range spreadOf() {
 		t.Logf("column %d: spread %.3f, then %.3f", j, before[j], now)

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -55,6 +56,6 @@ func BenchmarkFit(b *testing.B) {
 	}
 	tr.Generator.Sample(x, classes, tr.rng)
 	for b.Loop() {
-		tr.fit(x, classes, weights, 100)
+		tr.fit(context.Background(), x, classes, weights, 100)
 	}
 }

@@ -61,7 +61,11 @@ func Decode(r io.Reader, into any) (err error) {
 	}()
 	defaults := reflect.New(reflect.TypeOf(into).Elem()).Elem()
 	defaults.Set(reflect.ValueOf(into).Elem())
-	d := yaml.NewDecoder(r, yaml.Strict())
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict())
 	err = d.Decode(into)
 	if errors.Is(err, io.EOF) {
 		// An empty file means the defaults; the decoder has cleared them.
@@ -74,7 +78,7 @@ func Decode(r io.Reader, into any) (err error) {
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return errors.New("more than one YAML document; keep one")
 	}
-	return nil
+	return checkWhole(raw, reflect.TypeOf(into))
 }
 
 // explain words what the YAML decoder found for people who know no Go.

@@ -56,6 +56,27 @@ func Images(ctx context.Context, synthetic, test, train *partition.Images, class
 	return e.Images, nil
 }
 
+// ImageAccuracy is the first of these figures alone: how many of the test images a
+// classifier trained on others recognizes.
+func ImageAccuracy(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
+	if err := (ImageInput{Synthetic: train, Test: test, Train: test}).check(); err != nil {
+		return 0, fmt.Errorf("images: %w", err)
+	}
+	return imageAccuracy(ctx, train, test, classes)
+}
+
+func imageAccuracy(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
+	student, err := trainImageClassifier(ctx, train, classes)
+	if err != nil {
+		return 0, err
+	}
+	_, guessed, err := student.look(ctx, test)
+	if err != nil {
+		return 0, err
+	}
+	return accuracy(guessed, test.Classes), nil
+}
+
 func (in ImageInput) check() error {
 	for _, side := range []struct {
 		name   string
@@ -121,12 +142,7 @@ type against struct {
 // of trains a classifier on images for its accuracy on the real ones, and lets the
 // judge look at them.
 func (a against) of(ctx context.Context, x *partition.Images) (right, score, distance float64, err error) {
-	student, err := trainImageClassifier(ctx, x, a.judge.classes)
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	_, guessed, err := student.look(ctx, a.test)
-	if err != nil {
+	if right, err = imageAccuracy(ctx, x, a.test, a.judge.classes); err != nil {
 		return 0, 0, 0, err
 	}
 	features, probabilities, err := a.judge.look(ctx, x)
@@ -137,7 +153,7 @@ func (a against) of(ctx context.Context, x *partition.Images) (right, score, dis
 		return 0, 0, 0, err
 	}
 	distance, err = measure.Frechet(a.features, features)
-	return accuracy(guessed, a.test.Classes), score, distance, err
+	return right, score, distance, err
 }
 
 // halves splits images at random, always in the same way.

@@ -29,3 +29,19 @@ func TestEvaluateImages(t *testing.T) {
 		t.Errorf("one image of coin flips: %v", err)
 	}
 }
+
+// The accuracy alone is that among the other figures.
+func TestImageAccuracy(t *testing.T) {
+	ctx := context.Background()
+	synthetic, test := strokes(3, 400, 20, false), strokes(2, 200, 20, false)
+	q, err := Images(ctx, synthetic, test, strokes(1, 400, 20, false), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ImageAccuracy(ctx, synthetic, test, 2); err != nil || got != q.AccuracySynthetic {
+		t.Errorf("accuracy %v, want %v, %v", got, q.AccuracySynthetic, err)
+	}
+	if _, err := ImageAccuracy(ctx, strokes(3, 1, 20, false), test, 2); err == nil {
+		t.Error("one image is enough to learn from")
+	}
+}

@@ -24,7 +24,7 @@ func (n *Node) checkTeacher(t *conclavev1.TeacherSpec) (teacherSpec, error) {
 	case conclavev1.TeacherSpec_FEATURES_STANDARD:
 		spec.Features += len(n.numbers)
 	case conclavev1.TeacherSpec_FEATURES_COSINES:
-		if err := n.checkCosines(int(t.Cosines)); err != nil {
+		if _, err := n.cosineSide(int(t.Cosines)); err != nil {
 			return teacherSpec{}, err
 		}
 		spec.Features, spec.Cosines = int(t.Cosines), int(t.Cosines)

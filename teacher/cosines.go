@@ -1,6 +1,7 @@
 package teacher
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -15,18 +16,18 @@ type cosines struct {
 	examples []nn.Examples
 }
 
-// checkCosines refuses a number of coefficients that is not that of k x k frequencies in
-// each channel of the schema's images.
-func (n *Node) checkCosines(count int) error {
+// cosineSide returns k of a number of coefficients, those of k x k frequencies in each
+// channel of the schema's images, and refuses other numbers.
+func (n *Node) cosineSide(count int) (int, error) {
 	image := n.schema.Image
 	if image == nil {
-		return fmt.Errorf("teachers that see cosines need records that are images")
+		return 0, errors.New("teachers that see cosines need records that are images")
 	}
 	side := int(math.Round(math.Sqrt(float64(count) / float64(image.Channels))))
 	if side*side*image.Channels != count || side < 1 || side > min(image.Height, image.Width) {
-		return fmt.Errorf("teachers see %d cosines; use k x k for each of %d channels, with k from 1 to %d", count, image.Channels, min(image.Height, image.Width))
+		return 0, fmt.Errorf("teachers see %d cosines; use k x k for each of %d channels, with k from 1 to %d", count, image.Channels, min(image.Height, image.Width))
 	}
-	return nil
+	return side, nil
 }
 
 // asCosines returns the node's examples as coefficients, made once, with their basis.
@@ -34,8 +35,11 @@ func (n *Node) asCosines(count int) (*cosines, error) {
 	if n.cosines != nil && n.cosines.basis.Spec().Directions == count {
 		return n.cosines, nil
 	}
+	side, err := n.cosineSide(count)
+	if err != nil {
+		return nil, err
+	}
 	image := n.schema.Image
-	side := int(math.Round(math.Sqrt(float64(count / image.Channels))))
 	basis, err := projection.NewCosines(image.Height, image.Width, image.Channels, side)
 	if err != nil {
 		return nil, err

@@ -268,11 +268,5 @@ func (d *dataset) accuracy(ctx context.Context, train *partition.Table) (float64
 	if err != nil {
 		return 0, err
 	}
-	// The real training images of the comparison are left out: the test images take their
-	// place, for all that is wanted is the accuracy of a network of the others on them.
-	q, err := evaluate.Images(ctx, synthetic, test, test, len(d.train.Schema().Classes()))
-	if err != nil {
-		return 0, err
-	}
-	return q.AccuracySynthetic, nil
+	return evaluate.ImageAccuracy(ctx, synthetic, test, len(d.train.Schema().Classes()))
 }

@@ -6,73 +6,48 @@ import "github.com/conclave-dp/conclave/partition"
 // the records of an encoder, of images or of tables.
 func (o Options) ChosenFor(e *partition.Encoder) Options {
 	images := e.Image() != nil
-	pick := func(v *int, table, image int) {
-		if *v == 0 {
-			if *v = table; images {
-				*v = image
-			}
-		}
+	choose(&o.Teacher.Model, "", images, "logistic", "energy")
+	choose(&o.Teacher.Hidden, 0, images, 16, 64)
+	choose(&o.Teacher.Features, "", images, "standard", "cosines")
+	choose(&o.Teacher.Memory, "", images, "run", "round")
+	side := 10
+	if images {
+		side = min(side, e.Image().Height, e.Image().Width)
 	}
-	name := func(v *string, table, image string) {
-		if *v == "" {
-			if *v = table; images {
-				*v = image
-			}
-		}
-	}
-	name(&o.Teacher.Model, "logistic", "energy")
-	pick(&o.Teacher.Hidden, 16, 64)
-	name(&o.Teacher.Features, "standard", "cosines")
-	name(&o.Teacher.Memory, "run", "round")
-	if o.Teacher.Cosines == 0 {
-		if o.Teacher.Cosines = 10; images {
-			o.Teacher.Cosines = min(10, e.Image().Height, e.Image().Width)
-		}
-	}
+	choose(&o.Teacher.Cosines, 0, images, side, side)
+	choose(&o.Teacher.Steps, 0, images, 10, 20)
+	choose(&o.Teacher.Training, 0, images, 64, 200)
+	choose(&o.Teacher.Rate, 0, images, 0.1, 2e-3)
+	choose(&o.Teacher.Decay, -1, images, 0.1, 0)
+	choose(&o.Student.Average, -1, images, 0.998, 0.99)
+	choose(&o.Student.Warp, -1, images, 0, 0.8)
+	choose(&o.Student.Hidden, 0, images, 64, 256)
+	choose(&o.Student.Follow, "", images, Tilt, Move)
+	choose(&o.Student.GeneratorSteps, 0, images, 100, 20)
+	choose(&o.Student.Step, 0, o.Student.Follow == Move, 0.5, 4)
+	end := min(0.5, o.Student.Step)
+	choose(&o.Student.StepEnd, 0, images, end, end)
 	features := o.Seen(e)
-	pick(&o.Teacher.Steps, 10, 20)
-	pick(&o.Teacher.Training, 64, 200)
-	if o.Teacher.Rate == 0 {
-		if o.Teacher.Rate = 0.1; images {
-			o.Teacher.Rate = 2e-3
-		}
-	}
-	if o.Teacher.Decay < 0 {
-		if o.Teacher.Decay = 0.1; images {
-			o.Teacher.Decay = 0
-		}
-	}
-	if o.Student.Average < 0 {
-		if o.Student.Average = 0.998; images {
-			o.Student.Average = 0.99
-		}
-	}
-	if o.Student.Warp < 0 {
-		if o.Student.Warp = 0; images {
-			o.Student.Warp = 0.8
-		}
-	}
-	pick(&o.Student.Hidden, 64, 256)
-	name((*string)(&o.Student.Follow), string(Tilt), string(Move))
-	pick(&o.Student.GeneratorSteps, 100, 20)
-	if o.Student.Step == 0 {
-		if o.Student.Step = 0.5; o.Student.Follow == Move {
-			o.Student.Step = 4
-		}
-	}
-	if o.Student.StepEnd == 0 {
-		o.Student.StepEnd = min(0.5, o.Student.Step)
-	}
 	if o.Answers == Sum {
-		pick(&o.Rounds, 20, 40)
-		pick(&o.Directions, features, features)
-		pick(&o.Records, 64, min(200, maxEntries/max(1, o.Directions)))
+		choose(&o.Rounds, 0, images, 20, 40)
+		choose(&o.Directions, 0, images, features, features)
+		choose(&o.Records, 0, images, 64, min(200, maxEntries/max(1, o.Directions)))
 		return o
 	}
-	pick(&o.Rounds, 10, 20)
-	pick(&o.Records, 16, 16)
-	pick(&o.Directions, min(5, features), min(10, features))
+	choose(&o.Rounds, 0, images, 10, 20)
+	choose(&o.Records, 0, images, 16, 16)
+	choose(&o.Directions, 0, images, min(5, features), min(10, features))
 	return o
+}
+
+// choose gives a value that is unset the first of two, or the second where second is set.
+func choose[T comparable](v *T, unset T, second bool, a, b T) {
+	if *v != unset {
+		return
+	}
+	if *v = a; second {
+		*v = b
+	}
 }
 
 // Seen is the length of a gradient: the number of features that teachers see, but for

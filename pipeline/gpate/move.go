@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/pipeline"
 )
 
@@ -18,10 +17,7 @@ func (t *Trainer) move(ctx context.Context, q *pipeline.GradientQuestion, r *rel
 		return err
 	}
 	g, n := t.learner.Generator, float32(len(q.Classes))
-	number := make([]bool, q.Width)
-	for _, j := range t.numbers {
-		number[j] = true
-	}
+	number := t.isNumber(q.Width)
 	target := make([]float32, len(change))
 	for i, c := range change {
 		target[i] = min(1, max(0, q.Records[i]+c))
@@ -53,7 +49,7 @@ func (t *Trainer) changes(q *pipeline.GradientQuestion, steps []float32) ([]floa
 		change = make([]float32, n*q.Width)
 		t.basis.Back(change, steps, n)
 	case t.opts.Teacher.Features == "standard":
-		units, err := nn.NewStandard(q.Training, q.TrainingClasses, q.Width, t.classes, t.numbers)
+		units, err := t.units(q)
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/projection"
 )
@@ -15,6 +16,20 @@ func (t *Trainer) projection(q *pipeline.GradientQuestion) (*projection.Projecti
 		return nil, nil
 	}
 	return projection.New(t.opts.projected(t.seen), q.Seed)
+}
+
+// units are those of a round's training records, in which teachers see standard features.
+func (t *Trainer) units(q *pipeline.GradientQuestion) (*nn.Standard, error) {
+	return nn.NewStandard(q.Training, q.TrainingClasses, q.Width, t.classes, t.numbers)
+}
+
+// isNumber marks the features that are numbers.
+func (t *Trainer) isNumber(width int) []bool {
+	number := make([]bool, width)
+	for _, j := range t.numbers {
+		number[j] = true
+	}
+	return number
 }
 
 // released are the steps of a round as they were released, by the features that

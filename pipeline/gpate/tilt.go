@@ -28,7 +28,7 @@ const farthest = 2
 // a class instead of one for each record, so that the noise averages out.
 func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, error) {
 	w := q.Width
-	units, err := nn.NewStandard(q.Training, q.TrainingClasses, w, t.classes, t.numbers)
+	units, err := t.units(q)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +50,7 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 	}
 	z := units.All(q.Records, q.Classes)
 	zw := units.Width()
-	number := make([]bool, w)
-	for _, j := range t.numbers {
-		number[j] = true
-	}
+	number := t.isNumber(w)
 	step := t.step()
 	for c := range t.classes {
 		for j := range w {

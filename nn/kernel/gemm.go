@@ -16,6 +16,10 @@ type Epilogue struct {
 // Gemm computes C = A B with an epilogue. C must not be transposed and must not
 // overlap A or B. The shapes must fit: A [m, k], B [k, n], C [m, n]. A k of 0 is a
 // product of zeros.
+//
+// Each element's products are added in order, so that a row of C depends on its row
+// of A and on B only: not in one bit on how many other rows there are, or on what
+// they hold.
 func Gemm(c, a, b Matrix, e Epilogue) {
 	checkGemm(c, a, b, e)
 	if c.Rows == 0 || c.Cols == 0 {

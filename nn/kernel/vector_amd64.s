@@ -1523,6 +1523,224 @@ done3:
 	VZEROUPPER
 	RET
 
+// func addTruncated512(acc *int32, x *float32, n int, scale float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addTruncated512(SB), NOSPLIT, $0-28
+	MOVQ         acc+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS scale+24(FP), Z0
+	XORL         BX, BX
+	MOVQ         DX, SI
+	ANDQ         $-16, SI
+	JZ           tail2
+
+loop1:
+	VMOVUPS    (CX)(BX*4), Z1
+	VMOVUPS    (AX)(BX*4), Z2
+	VMULPS     Z0, Z1, Z1
+	VCVTTPS2DQ Z1, Z1
+	VPADDD     Z1, Z2, Z2
+	VMOVUPS    Z2, (AX)(BX*4)
+	ADDQ       $0x10, BX
+	CMPQ       BX, SI
+	JB         loop1
+
+tail2:
+	SUBQ       BX, DX
+	JZ         done3
+	MOVL       $0xffffffff, SI
+	BZHIL      DX, SI, SI
+	KMOVW      SI, K1
+	VMOVUPS.Z  (CX)(BX*4), K1, Z1
+	VMOVUPS.Z  (AX)(BX*4), K1, Z2
+	VMULPS     Z0, Z1, Z1
+	VCVTTPS2DQ Z1, Z1
+	VPADDD     Z1, Z2, Z2
+	VMOVUPS    Z2, K1, (AX)(BX*4)
+
+done3:
+	VZEROUPPER
+	RET
+
+// func addTruncatedOuter512(acc *int32, x *float32, d *float32, scales *float32, rows int, in int, out int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addTruncatedOuter512(SB), NOSPLIT, $0-56
+	MOVQ acc+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ in+40(FP), DX
+
+inputs1:
+	MOVQ d+16(FP), BX
+	MOVQ out+48(FP), SI
+
+four2:
+	CMPQ    SI, $0x40
+	JLT     rest3
+	XORL    DI, DI
+	MOVQ    scales+24(FP), R10
+	MOVQ    rows+32(FP), R11
+	MOVQ    CX, R8
+	LEAQ    (BX)(DI*4), R9
+	VMOVUPS (AX)(DI*4), Z0
+	VMOVUPS 64(AX)(DI*4), Z1
+	VMOVUPS 128(AX)(DI*4), Z2
+	VMOVUPS 192(AX)(DI*4), Z3
+
+row4:
+	MOVL         (R8), R12
+	ADDL         R12, R12
+	JZ           next5
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R10), Z5
+	VMULPS       (R9), Z4, Z6
+	VMULPS       Z5, Z6, Z6
+	VCVTTPS2DQ   Z6, Z6
+	VPADDD       Z6, Z0, Z0
+	VMULPS       64(R9), Z4, Z6
+	VMULPS       Z5, Z6, Z6
+	VCVTTPS2DQ   Z6, Z6
+	VPADDD       Z6, Z1, Z1
+	VMULPS       128(R9), Z4, Z6
+	VMULPS       Z5, Z6, Z6
+	VCVTTPS2DQ   Z6, Z6
+	VPADDD       Z6, Z2, Z2
+	VMULPS       192(R9), Z4, Z4
+	VMULPS       Z5, Z4, Z4
+	VCVTTPS2DQ   Z4, Z4
+	VPADDD       Z4, Z3, Z3
+
+next5:
+	MOVQ    in+40(FP), R12
+	LEAQ    (R8)(R12*4), R8
+	MOVQ    out+48(FP), R12
+	LEAQ    (R9)(R12*4), R9
+	ADDQ    $0x04, R10
+	DECQ    R11
+	JNZ     row4
+	VMOVUPS Z0, (AX)(DI*4)
+	VMOVUPS Z1, 64(AX)(DI*4)
+	VMOVUPS Z2, 128(AX)(DI*4)
+	VMOVUPS Z3, 192(AX)(DI*4)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x40, SI
+	JMP     four2
+
+rest3:
+	XORL DI, DI
+	MOVQ SI, R8
+	ANDQ $-16, R8
+	JZ   tail7
+
+loop6:
+	MOVQ    scales+24(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    CX, R9
+	LEAQ    (BX)(DI*4), R10
+	VMOVUPS (AX)(DI*4), Z0
+
+row9:
+	MOVL         (R9), R13
+	ADDL         R13, R13
+	JZ           next10
+	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R11), Z2
+	VMULPS       (R10), Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VCVTTPS2DQ   Z1, Z1
+	VPADDD       Z1, Z0, Z0
+
+next10:
+	MOVQ    in+40(FP), R13
+	LEAQ    (R9)(R13*4), R9
+	MOVQ    out+48(FP), R13
+	LEAQ    (R10)(R13*4), R10
+	ADDQ    $0x04, R11
+	DECQ    R12
+	JNZ     row9
+	VMOVUPS Z0, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	CMPQ    DI, R8
+	JB      loop6
+
+tail7:
+	MOVQ      SI, R8
+	SUBQ      DI, R8
+	JZ        done8
+	MOVL      $0xffffffff, R9
+	BZHIL     R8, R9, R9
+	KMOVW     R9, K1
+	MOVQ      scales+24(FP), R9
+	MOVQ      rows+32(FP), R10
+	MOVQ      CX, R8
+	LEAQ      (BX)(DI*4), BX
+	VMOVUPS.Z (AX)(DI*4), K1, Z0
+
+row11:
+	MOVL         (R8), R11
+	ADDL         R11, R11
+	JZ           next12
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R9), Z2
+	VMOVUPS.Z    (BX), K1, Z3
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VCVTTPS2DQ   Z1, Z1
+	VPADDD       Z1, Z0, Z0
+
+next12:
+	MOVQ    in+40(FP), R11
+	LEAQ    (R8)(R11*4), R8
+	MOVQ    out+48(FP), R11
+	LEAQ    (BX)(R11*4), BX
+	ADDQ    $0x04, R9
+	DECQ    R10
+	JNZ     row11
+	VMOVUPS Z0, K1, (AX)(DI*4)
+
+done8:
+	LEAQ (AX)(SI*4), AX
+	ADDQ $0x04, CX
+	DECQ DX
+	JNZ  inputs1
+	VZEROUPPER
+	RET
+
+// func addSquares512(s *[32]float64, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addSquares512(SB), NOSPLIT, $0-24
+	MOVQ    s+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPD (AX), Z0
+	VMOVUPD 64(AX), Z1
+	VMOVUPD 128(AX), Z2
+	VMOVUPD 192(AX), Z3
+
+loop1:
+	CMPQ        DX, $0x20
+	JLT         done2
+	VCVTPS2PD   (CX), Z4
+	VFMADD231PD Z4, Z4, Z0
+	VCVTPS2PD   32(CX), Z4
+	VFMADD231PD Z4, Z4, Z1
+	VCVTPS2PD   64(CX), Z4
+	VFMADD231PD Z4, Z4, Z2
+	VCVTPS2PD   96(CX), Z4
+	VFMADD231PD Z4, Z4, Z3
+	ADDQ        $0x00000080, CX
+	SUBQ        $0x20, DX
+	JMP         loop1
+
+done2:
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD Z2, 128(AX)
+	VMOVUPD Z3, 192(AX)
+	VZEROUPPER
+	RET
+
 // func adam512(w *float32, m *float32, v *float32, grad *float32, n int, c *[8]float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·adam512(SB), NOSPLIT, $0-48
@@ -3248,6 +3466,240 @@ bottom9:
 	VMASKMOVPS Y0, Y2, (AX)(CX*4)
 
 done3:
+	VZEROUPPER
+	RET
+
+// func addTruncated256(acc *int32, x *float32, n int, scale float32)
+// Requires: AVX, AVX2
+TEXT ·addTruncated256(SB), NOSPLIT, $0-28
+	MOVQ         acc+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS scale+24(FP), Y0
+	XORL         BX, BX
+	MOVQ         DX, SI
+	ANDQ         $-8, SI
+	JZ           tail2
+
+loop1:
+	VMOVUPS    (CX)(BX*4), Y1
+	VMOVUPS    (AX)(BX*4), Y2
+	VMULPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VPADDD     Y1, Y2, Y2
+	VMOVUPS    Y2, (AX)(BX*4)
+	ADDQ       $0x08, BX
+	CMPQ       BX, SI
+	JB         loop1
+
+tail2:
+	SUBQ       BX, DX
+	JZ         done3
+	LEAQ       vectorConstants<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y1
+	VMASKMOVPS (CX)(BX*4), Y1, Y2
+	VMASKMOVPS (AX)(BX*4), Y1, Y3
+	VMULPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPADDD     Y2, Y3, Y3
+	VMASKMOVPS Y3, Y1, (AX)(BX*4)
+
+done3:
+	VZEROUPPER
+	RET
+
+// func addTruncatedOuter256(acc *int32, x *float32, d *float32, scales *float32, rows int, in int, out int)
+// Requires: AVX, AVX2
+TEXT ·addTruncatedOuter256(SB), NOSPLIT, $0-56
+	MOVQ acc+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ in+40(FP), DX
+
+inputs1:
+	MOVQ d+16(FP), BX
+	MOVQ out+48(FP), SI
+
+four2:
+	CMPQ    SI, $0x20
+	JLT     rest3
+	XORL    DI, DI
+	MOVQ    scales+24(FP), R10
+	MOVQ    rows+32(FP), R11
+	MOVQ    CX, R8
+	LEAQ    (BX)(DI*4), R9
+	VMOVUPS (AX)(DI*4), Y0
+	VMOVUPS 32(AX)(DI*4), Y1
+	VMOVUPS 64(AX)(DI*4), Y2
+	VMOVUPS 96(AX)(DI*4), Y3
+
+row4:
+	MOVL         (R8), R12
+	ADDL         R12, R12
+	JZ           next5
+	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (R10), Y5
+	VMULPS       (R9), Y4, Y6
+	VMULPS       Y5, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VPADDD       Y6, Y0, Y0
+	VMULPS       32(R9), Y4, Y6
+	VMULPS       Y5, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMULPS       64(R9), Y4, Y6
+	VMULPS       Y5, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VPADDD       Y6, Y2, Y2
+	VMULPS       96(R9), Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VCVTTPS2DQ   Y4, Y4
+	VPADDD       Y4, Y3, Y3
+
+next5:
+	MOVQ    in+40(FP), R12
+	LEAQ    (R8)(R12*4), R8
+	MOVQ    out+48(FP), R12
+	LEAQ    (R9)(R12*4), R9
+	ADDQ    $0x04, R10
+	DECQ    R11
+	JNZ     row4
+	VMOVUPS Y0, (AX)(DI*4)
+	VMOVUPS Y1, 32(AX)(DI*4)
+	VMOVUPS Y2, 64(AX)(DI*4)
+	VMOVUPS Y3, 96(AX)(DI*4)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, BX
+	SUBQ    $0x20, SI
+	JMP     four2
+
+rest3:
+	XORL DI, DI
+	MOVQ SI, R8
+	ANDQ $-8, R8
+	JZ   tail7
+
+loop6:
+	MOVQ    scales+24(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    CX, R9
+	LEAQ    (BX)(DI*4), R10
+	VMOVUPS (AX)(DI*4), Y0
+
+row9:
+	MOVL         (R9), R13
+	ADDL         R13, R13
+	JZ           next10
+	VBROADCASTSS (R9), Y1
+	VBROADCASTSS (R11), Y2
+	VMULPS       (R10), Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTTPS2DQ   Y1, Y1
+	VPADDD       Y1, Y0, Y0
+
+next10:
+	MOVQ    in+40(FP), R13
+	LEAQ    (R9)(R13*4), R9
+	MOVQ    out+48(FP), R13
+	LEAQ    (R10)(R13*4), R10
+	ADDQ    $0x04, R11
+	DECQ    R12
+	JNZ     row9
+	VMOVUPS Y0, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, R8
+	JB      loop6
+
+tail7:
+	MOVQ       SI, R8
+	SUBQ       DI, R8
+	JZ         done8
+	LEAQ       vectorConstants<>+32(SB), R9
+	NEGQ       R8
+	VMOVUPS    (R9)(R8*4), Y0
+	MOVQ       scales+24(FP), R9
+	MOVQ       rows+32(FP), R10
+	MOVQ       CX, R8
+	LEAQ       (BX)(DI*4), BX
+	VMASKMOVPS (AX)(DI*4), Y0, Y1
+
+row11:
+	MOVL         (R8), R11
+	ADDL         R11, R11
+	JZ           next12
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R9), Y3
+	VMASKMOVPS   (BX), Y0, Y4
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y3, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VPADDD       Y2, Y1, Y1
+
+next12:
+	MOVQ       in+40(FP), R11
+	LEAQ       (R8)(R11*4), R8
+	MOVQ       out+48(FP), R11
+	LEAQ       (BX)(R11*4), BX
+	ADDQ       $0x04, R9
+	DECQ       R10
+	JNZ        row11
+	VMASKMOVPS Y1, Y0, (AX)(DI*4)
+
+done8:
+	LEAQ (AX)(SI*4), AX
+	ADDQ $0x04, CX
+	DECQ DX
+	JNZ  inputs1
+	VZEROUPPER
+	RET
+
+// func addSquares256(s *[32]float64, x *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·addSquares256(SB), NOSPLIT, $0-24
+	MOVQ    s+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPD (AX), Y0
+	VMOVUPD 32(AX), Y1
+	VMOVUPD 64(AX), Y2
+	VMOVUPD 96(AX), Y3
+	VMOVUPD 128(AX), Y4
+	VMOVUPD 160(AX), Y5
+	VMOVUPD 192(AX), Y6
+	VMOVUPD 224(AX), Y7
+
+loop1:
+	CMPQ        DX, $0x20
+	JLT         done2
+	VCVTPS2PD   (CX), Y8
+	VFMADD231PD Y8, Y8, Y0
+	VCVTPS2PD   16(CX), Y8
+	VFMADD231PD Y8, Y8, Y1
+	VCVTPS2PD   32(CX), Y8
+	VFMADD231PD Y8, Y8, Y2
+	VCVTPS2PD   48(CX), Y8
+	VFMADD231PD Y8, Y8, Y3
+	VCVTPS2PD   64(CX), Y8
+	VFMADD231PD Y8, Y8, Y4
+	VCVTPS2PD   80(CX), Y8
+	VFMADD231PD Y8, Y8, Y5
+	VCVTPS2PD   96(CX), Y8
+	VFMADD231PD Y8, Y8, Y6
+	VCVTPS2PD   112(CX), Y8
+	VFMADD231PD Y8, Y8, Y7
+	ADDQ        $0x00000080, CX
+	SUBQ        $0x20, DX
+	JMP         loop1
+
+done2:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD Y3, 96(AX)
+	VMOVUPD Y4, 128(AX)
+	VMOVUPD Y5, 160(AX)
+	VMOVUPD Y6, 192(AX)
+	VMOVUPD Y7, 224(AX)
 	VZEROUPPER
 	RET
 

@@ -89,6 +89,21 @@ func addWeightedRows512(dst *float32, x *float32, d *float32, rows int, cols int
 //go:noescape
 func unitGrad512(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int, slope float32)
 
+// addTruncated512 is addTruncated with vectors of 512 bits, see gen/vector.go.
+//
+//go:noescape
+func addTruncated512(acc *int32, x *float32, n int, scale float32)
+
+// addTruncatedOuter512 is addTruncatedOuter with vectors of 512 bits, see gen/vector.go.
+//
+//go:noescape
+func addTruncatedOuter512(acc *int32, x *float32, d *float32, scales *float32, rows int, in int, out int)
+
+// addSquares512 is addSquares with vectors of 512 bits, see gen/vector.go.
+//
+//go:noescape
+func addSquares512(s *[32]float64, x *float32, n int)
+
 // adam512 is adam with vectors of 512 bits, see gen/vector.go.
 //
 //go:noescape
@@ -193,6 +208,21 @@ func addWeightedRows256(dst *float32, x *float32, d *float32, rows int, cols int
 //
 //go:noescape
 func unitGrad256(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int, slope float32)
+
+// addTruncated256 is addTruncated with vectors of 256 bits, see gen/vector.go.
+//
+//go:noescape
+func addTruncated256(acc *int32, x *float32, n int, scale float32)
+
+// addTruncatedOuter256 is addTruncatedOuter with vectors of 256 bits, see gen/vector.go.
+//
+//go:noescape
+func addTruncatedOuter256(acc *int32, x *float32, d *float32, scales *float32, rows int, in int, out int)
+
+// addSquares256 is addSquares with vectors of 256 bits, see gen/vector.go.
+//
+//go:noescape
+func addSquares256(s *[32]float64, x *float32, n int)
 
 // adam256 is adam with vectors of 256 bits, see gen/vector.go.
 //

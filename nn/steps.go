@@ -97,7 +97,8 @@ func NewClippedSteps(net *Network, clip float64, bound int64) (*ClippedSteps, er
 // Add adds the gradients of units with the network's weights of now. X holds their
 // records, of shape [records, In]; unit i has the next units[i] of them, at least 1.
 // A unit's loss is that of its records' scores as real ones, nil is [Logistic]; it may
-// be called by several processors at a time.
+// be called by several processors at a time. All records of a unit are computed at
+// once, as by [Network.Forward].
 // Nothing is added if there is an error.
 func (c *ClippedSteps) Add(x []float32, units []int, loss Loss) error {
 	in := c.net.In()

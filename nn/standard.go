@@ -97,6 +97,43 @@ func (s *Standard) Change(dst, step []float32, class int) {
 	}
 }
 
+// StandardOf makes the units that Units returned: mean and one over the spread of each
+// class and column, shape [classes, width].
+func StandardOf(mean, scale []float32, width, classCount int, squares []int) (*Standard, error) {
+	s, err := NewStandard(nil, nil, width, classCount, squares)
+	if err != nil {
+		return nil, err
+	}
+	if len(mean) != len(s.mean) || len(scale) != len(s.scale) {
+		return nil, fmt.Errorf("nn: units of %d means and %d scales for %d columns in %d classes", len(mean), len(scale), width, classCount)
+	}
+	for i := range mean {
+		if !(math.Abs(float64(mean[i])) <= 1e6) || !(scale[i] > 0 && scale[i] <= 1e6) {
+			return nil, fmt.Errorf("nn: units of column %d in class %d are no numbers, or too large", i%width, i/width)
+		}
+	}
+	copy(s.mean, mean)
+	copy(s.scale, scale)
+	return s, nil
+}
+
+// Units returns what StandardOf takes. The caller must not change it.
+func (s *Standard) Units() (mean, scale []float32) { return s.mean, s.scale }
+
+// Slope turns the gradient dz by a class's standardized record z, of length Width, into
+// that by the record. It goes on as if no column were out of reach, so that a generator
+// finds back.
+func (s *Standard) Slope(dx, dz, z []float32, class int) {
+	scale := s.scale[class*s.width : (class+1)*s.width]
+	copy(dx, dz[:s.width])
+	for k, j := range s.squares {
+		dx[j] += dz[s.width+k] * SquareSlope(z[j])
+	}
+	for j, v := range scale {
+		dx[j] *= v
+	}
+}
+
 // SquareSlope returns the slope of a square by its standardized column z.
 func SquareSlope(z float32) float32 { return math.Sqrt2 * z }
 

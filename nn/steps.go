@@ -49,6 +49,7 @@ type ClippedSteps struct {
 type stepsJob struct {
 	x      []float32
 	units  []int
+	heads  []int
 	loss   Loss
 	groups []stepsGroup
 }
@@ -67,7 +68,7 @@ const (
 	groupRows = 48
 )
 
-// NewClippedSteps makes an empty sum for a network of one output. Clip is the norm,
+// NewClippedSteps makes an empty sum for a network. Clip is the norm,
 // from 1e-18 to the largest float32, to which gradients are clipped, bound what it
 // is in steps, from 1 to 2^20.
 func NewClippedSteps(net *Network, clip float64, bound int64) (*ClippedSteps, error) {
@@ -76,9 +77,6 @@ func NewClippedSteps(net *Network, clip float64, bound int64) (*ClippedSteps, er
 	}
 	if bound < 1 || bound > maxStepsBound {
 		return nil, fmt.Errorf("nn: clip gradients to %d steps, want 1 to %d", bound, maxStepsBound)
-	}
-	if net.Out() != 1 {
-		return nil, fmt.Errorf("nn: gradients of a network of %d outputs in steps, want 1 output", net.Out())
 	}
 	c := &ClippedSteps{net: net, clip: clip, bound: bound}
 	size := 0
@@ -97,10 +95,11 @@ func NewClippedSteps(net *Network, clip float64, bound int64) (*ClippedSteps, er
 // Add adds the gradients of units with the network's weights of now. X holds their
 // records, of shape [records, In]; unit i has the next units[i] of them, at least 1.
 // A unit's loss is that of its records' scores as real ones, nil is [Logistic]; it may
-// be called by several processors at a time. All records of a unit are computed at
+// be called by several processors at a time. Heads says which of the network's outputs
+// is the score of each record; nil stands for the only one. All records of a unit are computed at
 // once, as by [Network.Forward].
 // Nothing is added if there is an error.
-func (c *ClippedSteps) Add(x []float32, units []int, loss Loss) error {
+func (c *ClippedSteps) Add(x []float32, units, heads []int, loss Loss) error {
 	in := c.net.In()
 	if err := c.divide(units, len(x)/in); err != nil {
 		return err
@@ -108,7 +107,10 @@ func (c *ClippedSteps) Add(x []float32, units []int, loss Loss) error {
 	if len(x)%in != 0 {
 		return fmt.Errorf("nn: units' records are not whole, want %d numbers of each", in)
 	}
-	c.job.x, c.job.units, c.job.loss = x, units, loss
+	if err := c.checkHeads(heads, len(x)/in); err != nil {
+		return err
+	}
+	c.job.x, c.job.units, c.job.heads, c.job.loss = x, units, heads, loss
 	c.pool.limit = c.net.pool.limit
 	for len(c.workers) < min(c.pool.size(), len(c.job.groups)) {
 		c.workers = append(c.workers, newStepsWorker(c))
@@ -119,7 +121,27 @@ func (c *ClippedSteps) Add(x []float32, units []int, loss Loss) error {
 		}
 	}
 	c.pool.each(len(c.job.groups), c.task)
-	c.job.x, c.job.units, c.job.loss = nil, nil, nil
+	c.job.x, c.job.units, c.job.heads, c.job.loss = nil, nil, nil, nil
+	return nil
+}
+
+// checkHeads wants an output of the network for each record.
+func (c *ClippedSteps) checkHeads(heads []int, records int) error {
+	out := c.net.Out()
+	if heads == nil {
+		if out != 1 {
+			return fmt.Errorf("nn: gradients of a network of %d outputs in steps, want a head for each record", out)
+		}
+		return nil
+	}
+	if len(heads) != records {
+		return fmt.Errorf("nn: %d heads for other records, want as many", len(heads))
+	}
+	for i, h := range heads {
+		if h < 0 || h >= out {
+			return fmt.Errorf("nn: head %d of record %d, want 0 to %d", h, i, out-1)
+		}
+	}
 	return nil
 }
 

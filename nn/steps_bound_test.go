@@ -54,7 +54,7 @@ func newSteps(t testing.TB, net *Network, clip float64, bound int64) *ClippedSte
 
 func addSteps(t testing.TB, c *ClippedSteps, x []float32, units []int, loss Loss) {
 	t.Helper()
-	if err := c.Add(x, units, loss); err != nil {
+	if err := c.Add(x, units, nil, loss); err != nil {
 		t.Fatal(err)
 	}
 }

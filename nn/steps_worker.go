@@ -19,6 +19,8 @@ type stepsWorker struct {
 	// singles are, of each record of a group, the scale of its unit, or 0 if that has
 	// more records or is left out.
 	singles []float32
+	// picked are the scores of a group's heads, dy the gradients by all outputs.
+	picked, dy []float32
 }
 
 // stepsLayer is a layer with parameters, which stand at [lo, hi) among all.
@@ -64,20 +66,46 @@ func (c *ClippedSteps) addGroup(part int, p *worker) {
 	for _, k := range units {
 		n += k
 	}
-	scores := w.net.Forward(c.job.x[group.row*in:(group.row+n)*in], n)
-	w.scores, w.singles = resize(w.scores, n), resize(w.singles, n)
+	w.singles = resize(w.singles, n)
+	y := w.net.Forward(c.job.x[group.row*in:(group.row+n)*in], n)
+	w.net.Backward(w.gradients(y, units, group.row), false, false)
 	row := 0
-	for _, k := range units {
-		c.job.loss.gradient(w.scores[row:row+k], scores[row:row+k], true)
-		row += k
-	}
-	w.net.Backward(w.scores, false, false)
-	row = 0
 	for _, k := range units {
 		w.addUnit(row, k)
 		row += k
 	}
 	w.addSingles()
+}
+
+// gradients returns those of the units' losses by the outputs y of their records, of which
+// the first stands at row of all. Of an output that is not a record's head it is 0.
+func (w *stepsWorker) gradients(y []float32, units []int, row int) []float32 {
+	out, heads := w.net.Out(), w.c.job.heads
+	n := len(y) / out
+	w.scores = resize(w.scores, n)
+	scores := y
+	if heads != nil {
+		heads = heads[row : row+n]
+		w.picked = resize(w.picked, n)
+		scores = w.picked
+		for i, h := range heads {
+			scores[i] = y[i*out+h]
+		}
+	}
+	at := 0
+	for _, k := range units {
+		w.c.job.loss.gradient(w.scores[at:at+k], scores[at:at+k], true)
+		at += k
+	}
+	if heads == nil {
+		return w.scores
+	}
+	w.dy = resize(w.dy, len(y))
+	clear(w.dy)
+	for i, h := range heads {
+		w.dy[i*out+h] = w.scores[i]
+	}
+	return w.dy
 }
 
 // addUnit adds what the unit of the k records from row on adds, but for outer

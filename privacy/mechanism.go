@@ -21,6 +21,11 @@ type mechanism struct {
 	pure func(e Event) float64
 }
 
+// isGaussian says that the event costs what Gaussian noise costs, and nothing else.
+func (e Event) isGaussian() bool {
+	return mechanisms[e.Kind].gaussian || e.Kind == SubsampledGaussian && e.Rate == 1
+}
+
 func (m mechanism) has(field string) bool { return slices.Contains(m.fields, field) }
 
 // kinds lists the mechanisms in the order of the documentation.

@@ -38,7 +38,7 @@ func pldEpsilon(events []Event, delta float64, side rounding) float64 {
 
 func allGaussian(events []Event) bool {
 	for _, e := range events {
-		if !mechanisms[e.Kind].gaussian {
+		if !e.isGaussian() {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ErrUnreachable is what errors.Is finds when no noise, or no query, fits a
@@ -34,9 +35,14 @@ func Calibrate(template Event, target Budget) (Event, error) {
 	if err := template.scaled(1).Validate(); err != nil {
 		return Event{}, err
 	}
+	return leastNoise(template, nil, target)
+}
+
+// leastNoise is Calibrate on top of other events.
+func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 	// excess is above 0 where there is too little noise.
 	excess := func(account func([]Event, float64) (Claim, error), logNoise float64) float64 {
-		claim, err := account([]Event{template.scaled(math.Exp(logNoise))}, target.Delta)
+		claim, err := account(append(slices.Clone(other), template.scaled(math.Exp(logNoise))), target.Delta)
 		if err != nil {
 			return math.Inf(1) // far too little
 		}
@@ -44,7 +50,8 @@ func Calibrate(template Event, target Budget) (Event, error) {
 	}
 	lo, hi := math.Log(1e-12), math.Log(1e15)
 	running := func(x float64) float64 { return excess(Running, x) }
-	if running(hi) > 0 {
+	full := remembered(func(x float64) float64 { return excess(Account, x) })
+	if running(hi) > 0 && (len(other) == 0 || full(hi) > 0) {
 		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g: %w", template.Kind, target.Epsilon, target.Delta, ErrUnreachable)
 	}
 	if running(lo) <= 0 {
@@ -52,17 +59,49 @@ func Calibrate(template Event, target Budget) (Event, error) {
 	}
 	// By formulas first, which is exact for Gaussian noise; where it is not, the
 	// answer is less noise, and not much less.
-	_, hi = bisect(lo, hi, func(x float64) bool { return running(x) > 0 })
-	if mechanisms[template.Kind].gaussian {
+	if allGaussian(append(slices.Clone(other), template)) {
+		_, hi = bisect(lo, hi, func(x float64) bool { return running(x) > 0 })
 		return template.scaled(math.Exp(hi)), nil
 	}
-	full := func(x float64) float64 { return excess(Account, x) }
-	for lo = hi - 0.3; full(lo) <= 0; lo -= 0.3 {
+	if running(hi) <= 0 {
+		lo, hi = narrow(lo, hi, 1e-3, running)
+	} else { // other alone is too much for formulas, and not for pld
+		lo, hi = narrow(lo, hi, 0.3, full)
+	}
+	// The logarithm of epsilon falls about as fast as that of the noise rises.
+	for lo = hi; full(lo) <= 0; {
 		if hi = lo; hi < math.Log(1e-12) {
 			break
 		}
+		lo += min(-1e-3, max(-0.3, 1.5*full(hi)))
 	}
 	return template.scaled(math.Exp(root(lo, hi, full))), nil
+}
+
+// narrow halves [lo, hi] until it is at most width, around the zero of a falling
+// function that is at or below zero at hi.
+func narrow(lo, hi, width float64, f func(float64) float64) (float64, float64) {
+	for hi-lo > width {
+		if mid := (lo + hi) / 2; f(mid) > 0 {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo, hi
+}
+
+// remembered is f, asked once for each x.
+func remembered(f func(float64) float64) func(float64) float64 {
+	known := make(map[float64]float64)
+	return func(x float64) float64 {
+		y, ok := known[x]
+		if !ok {
+			y = f(x)
+			known[x] = y
+		}
+		return y
+	}
 }
 
 // root returns an x within noiseError right of the zero of a falling function,

@@ -29,7 +29,12 @@ var purposes = map[string][]Kind{
 	"class-share": {Laplace},
 	"labels":      {GNMax, ConfidentGNMax, LNMax},
 	"gradients":   {GNMax, ConfidentGNMax, LNMax, Gaussian},
+	// Of a discriminator on a Poisson sample, all its entries in one sum.
+	"discriminator": {SubsampledGaussian},
 }
+
+// isSum says that an event is noise on one vector, whatever its number of entries.
+func (e Event) isSum() bool { return e.Kind == Gaussian || e.Kind == SubsampledGaussian }
 
 // releasedAsWritten checks a release against what an aggregator writes after so
 // many releases of the run: each event is a mechanism of the purpose, and the queries
@@ -43,7 +48,7 @@ func (e Entry) releasedAsWritten(before int) error {
 		return fieldErrorf("purpose", "is %q; an aggregator writes %s", e.Purpose, strings.Join(slices.Sorted(maps.Keys(purposes)), " or "))
 	}
 	// A Gaussian sum is one release of as many answers as it has entries.
-	if slices.Contains(kinds, Gaussian) && slices.ContainsFunc(e.Events, func(event Event) bool { return event.Kind == Gaussian }) {
+	if slices.ContainsFunc(e.Events, func(event Event) bool { return event.isSum() && slices.Contains(kinds, event.Kind) }) {
 		if len(e.Events) != 1 || e.Events[0].Count != 1 || e.Queries < 1 || e.Answered != e.Queries {
 			return fmt.Errorf("%d of %d entries of %d noisy sums, in %d events; a release holds one sum, with all its entries",
 				e.Answered, e.Queries, e.Events[0].Count, len(e.Events))

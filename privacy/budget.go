@@ -75,7 +75,8 @@ func (b Budget) Room(spent []Event, run Budget) error {
 //
 // Admit is a filter in the sense of Rogers, Roth, Ullman and Vadhan (2016):
 // everything it lets through, however each question depends on the answers
-// before it, is together (Epsilon, Delta)-DP. [Filter] says by which rule.
+// before it, is together (Epsilon, Delta)-DP. [Filter] says by which rule, and that
+// [FilterPLD] promises it for what a [Plan] fixed before; see [Purse] for runs.
 func (b Budget) Admit(spent, next []Event) (Claim, error) {
 	if err := b.Validate(); err != nil {
 		return Claim{}, fmt.Errorf("budget: %w", err)
@@ -95,11 +96,11 @@ func (b Budget) Admits(spent []Event, next Event) (int64, error) {
 	}
 	var invalid error
 	n := largestCount(func(n int64) bool {
-		_, err := b.admit(spent, []Event{next.Times(n)})
-		if err != nil && !errors.Is(err, ErrOverBudget) {
+		all, err := validMerged(append(slices.Clone(spent), next.Times(n)))
+		if err != nil {
 			invalid = err
 		}
-		return err == nil
+		return err == nil && b.fits(all)
 	})
 	return n, invalid
 }

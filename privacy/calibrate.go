@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -26,11 +27,52 @@ func GaussianSigma(b Budget, releases int64, other []Event) (float64, error) {
 	})
 }
 
+// crossMargin is the share of epsilon that noise by pld leaves free: another
+// processor finds another last digit, and has to find the plan within its budget too.
+const crossMargin = 1e-8
+
+// SampledSigma returns the least noise multiplier, within one part in a million from
+// above, such that so many Gaussian releases on Poisson samples of the rate are
+// within the budget together with the other events, by [Account]. That is the rule
+// of a [Plan]; filters for lists that nobody fixed want more noise. An
+// [*OverBudgetError] says that the others leave no room.
+func SampledSigma(b Budget, rate float64, releases int64, other []Event) (float64, error) {
+	event := Event{Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: 1, Count: releases}
+	if err := event.Validate(); err != nil {
+		return 0, err
+	}
+	found, err := plannedNoise(b, event, other)
+	return found.NoiseMultiplier, err
+}
+
+// plannedNoise finds the noise of the event by the rule of FilterPLD.
+func plannedNoise(b Budget, event Event, other []Event) (Event, error) {
+	if err := b.Validate(); err != nil {
+		return Event{}, fmt.Errorf("budget: %w", err)
+	}
+	other, err := validMerged(other)
+	if err != nil {
+		return Event{}, err
+	}
+	less := b
+	less.Epsilon *= 1 - crossMargin
+	found, err := leastNoise(event, other, less)
+	if errors.Is(err, ErrUnreachable) {
+		b.Filter = FilterPLD // whose figures the refusal tells
+		return Event{}, noRoom(b, other)
+	}
+	return found, err
+}
+
 // leastSigma finds the noise, at least least, of queries that cost mu² =
 // unit/sigma² each, which are the event.
 func leastSigma(b Budget, least, unit float64, queries int64, other []Event, event func(sigma float64) Event) (float64, error) {
 	if err := checkCalibration(b, queries, other); err != nil {
 		return 0, err
+	}
+	if b.Filter == FilterPLD {
+		found, err := plannedNoise(b, event(1), other)
+		return max(least, found.Sigma), err
 	}
 	left := filterRules[b.Filter].room(b, Merge(other))
 	if !(left > 0) {
@@ -56,6 +98,10 @@ func leastSigma(b Budget, least, unit float64, queries int64, other []Event, eve
 func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
 	if err := checkCalibration(b, queries, other); err != nil {
 		return 0, err
+	}
+	if b.Filter == FilterPLD {
+		found, err := plannedNoise(b, Event{Kind: LNMax, Count: queries}, other)
+		return found.Lambda, err
 	}
 	admits := func(lambda float64) bool {
 		_, err := b.admit(other, []Event{{Kind: LNMax, Lambda: lambda, Count: queries}})

@@ -36,6 +36,11 @@
 // below the claim, so that a claim never passes a budget that the filter
 // guarded.
 //
+// A run may fix all that it will ever release before its first question. Such a
+// [Plan] is a list whose cost [Account] may tell, whatever the answers are: the
+// filter [FilterPLD] checks the plan once and then only counts. [Purse] is the
+// one rule that charges, checks beforehand and verification share.
+//
 // # What it does not promise
 //
 // The figures are float64: relative errors of about 1e-13 are not rounded up,

@@ -30,7 +30,7 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 // type, then [Entry.Seal] it to the entry before.
 //
 //	open     dataset, budget, unit, neighbouring
-//	run      dataset, run, budget
+//	run      dataset, run, budget, and plan exactly where the budget's filter is pld
 //	release  dataset, run, round, purpose, events, queries, answered, epsilon_spent, release_sha256
 //	close    dataset, run, epsilon_spent
 //
@@ -44,6 +44,7 @@ type Entry struct {
 	Round        *uint64 `json:"round,omitempty"`
 	Purpose      string  `json:"purpose,omitempty"` // of a release: "labels", "class-share", ...
 	Budget       *Budget `json:"budget,omitempty"`
+	Plan         []Event `json:"plan,omitempty"`         // of a run whose budget has filter pld; see Plan
 	Unit         string  `json:"unit,omitempty"`         // "record" or the column of the privacy unit
 	Neighbouring string  `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
 	Events       []Event `json:"events,omitempty"`
@@ -161,6 +162,9 @@ func (e Entry) validate() error {
 			return fmt.Errorf("budget: %w", err)
 		}
 	}
+	if err := e.validatePlan(); err != nil {
+		return err
+	}
 	for i, event := range e.Events {
 		if err := event.Validate(); err != nil {
 			return fmt.Errorf("event %d: %w", i+1, err)
@@ -188,6 +192,19 @@ var entryFields = map[string]map[string]bool{
 	EntryRun:     {"dataset": true, "run": true, "budget": true},
 	EntryRelease: {"dataset": true, "run": true, "round": true, "purpose": true, "events": true, "release_sha256": true},
 	EntryClose:   {"dataset": true, "run": true},
+}
+
+func (e Entry) validatePlan() error {
+	needed := e.Type == EntryRun && e.Budget.Filter == FilterPLD
+	switch {
+	case len(e.Plan) > 0 && e.Type != EntryRun:
+		return fieldErrorf("plan", "does not belong to an entry of type %s", e.Type)
+	case len(e.Plan) > 0 && !needed:
+		return fieldErrorf("plan", "belongs to a budget with filter %s; set that filter or leave the plan out", FilterPLD)
+	case needed:
+		return Plan(e.Plan).Validate()
+	}
+	return nil
 }
 
 func (e Entry) validateRelease() error {

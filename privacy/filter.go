@@ -27,11 +27,16 @@ const (
 	// alone. It costs some 8% of epsilon against FilterGDP for Gaussian noise,
 	// and is the better one as soon as samples are to be amplified.
 	FilterRDP Filter = "rdp"
+	// FilterPLD asks for the claim of the whole list, by all accountants and so by
+	// privacy loss distributions. It is the tightest, and no rule for questions
+	// chosen in the light of answers: it holds for what is within a [Plan] that
+	// was fixed before the first of them, and ledgers allow it with one only.
+	FilterPLD Filter = "pld"
 )
 
 // filterRule is what a filter needs to know; the empty name is FilterGDP.
 type filterRule struct {
-	// fits decides for validated, merged events. Both rules also admit what is
+	// fits decides for validated, merged events. The adaptive rules also admit what is
 	// within the budget as pure DP: split the outputs into those that end
 	// within the pure rule and the others; for the first P <= e^epsilon Q, for
 	// the others P <= e^epsilon Q + delta, and the sum is e^epsilon Q + delta.
@@ -52,6 +57,22 @@ var filterRules = map[Filter]filterRule{
 		room: func(b Budget, events []Event) float64 {
 			alpha, allowed := b.order()
 			return 2 * (allowed - totalRDP(events, alpha)) / alpha
+		},
+	},
+	FilterPLD: {
+		fits: func(b Budget, events []Event) bool {
+			// The formulas first: they take a hundredth of the time.
+			return closedForms(events, b.Delta).Epsilon <= b.Epsilon || pldEpsilon(events, b.Delta, pessimistic) <= b.Epsilon
+		},
+		room: func(b Budget, events []Event) float64 {
+			if allGaussian(events) {
+				return gdpRule.room(b, events)
+			}
+			one, err := leastNoise(Event{Kind: Gaussian, Sensitivity: 1, Count: 1}, events, b)
+			if err != nil {
+				return 0
+			}
+			return square(1 / one.Sigma)
 		},
 	},
 }
@@ -83,7 +104,7 @@ func (b Budget) order() (alpha, allowed float64) {
 
 func (f Filter) validate() error {
 	if _, ok := filterRules[f]; !ok {
-		return fieldErrorf("filter", "is %q; use %s or %s", string(f), FilterGDP, FilterRDP)
+		return fieldErrorf("filter", "is %q; use %s, %s or %s", string(f), FilterGDP, FilterRDP, FilterPLD)
 	}
 	return nil
 }
@@ -107,7 +128,11 @@ func (f Filter) Epsilon(events []Event, delta float64) (float64, error) {
 }
 
 func (f Filter) epsilon(events []Event, delta float64) float64 {
-	if f != FilterRDP {
+	switch f {
+	case FilterRDP:
+	case FilterPLD:
+		return min(closedForms(events, delta).Epsilon, pldEpsilon(events, delta, pessimistic))
+	default:
 		return min(pureEpsilon(events), gdpEpsilon(totalMu(events), delta))
 	}
 	fits := func(epsilon float64) bool {

@@ -16,7 +16,7 @@ func TestUnknownFilter(t *testing.T) {
 	if _, err := b.Admit(nil, []Event{{Kind: GNMax, Sigma: 100, Count: 1}}); err == nil {
 		t.Error("an unknown filter admitted a release")
 	}
-	if _, err := Filter("pld").Epsilon(nil, 1e-5); err == nil {
+	if _, err := Filter("renyi").Epsilon(nil, 1e-5); err == nil {
 		t.Error("an unknown filter has a figure")
 	}
 }

@@ -18,10 +18,11 @@ type writer struct {
 	entries []Entry
 	spent   map[string][]Event
 	deltas  map[string]float64
+	plans   map[string]float64 // claims of plans
 }
 
 func newWriter(t testing.TB, budget Budget) *writer {
-	w := &writer{t: t, spent: map[string][]Event{}, deltas: map[string]float64{}}
+	w := &writer{t: t, spent: map[string][]Event{}, deltas: map[string]float64{}, plans: map[string]float64{}}
 	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"})
 	return w
 }
@@ -54,14 +55,17 @@ func (w *writer) open(run string, budget Budget) {
 
 func (w *writer) release(run string, round uint64, events ...Event) {
 	w.t.Helper()
-	w.spent[run] = append(w.spent[run], events...)
+	w.spent[run] = Merge(append(w.spent[run], events...))
 	e := Entry{Type: EntryRelease, Run: run, Round: &round, Purpose: "labels", Events: events,
 		EpsilonSpent: w.epsilon(run), ReleaseSHA256: strings.Repeat("0a", 32)}
 	for _, event := range events {
 		e.Queries += event.Count + event.Asked
 		e.Answered += event.Count + event.Answered
-		if event.Kind == Laplace {
+		switch event.Kind {
+		case Laplace:
 			e.Purpose = "class-share"
+		case SubsampledGaussian:
+			e.Purpose = "discriminator"
 		}
 	}
 	w.add(e)
@@ -74,11 +78,12 @@ func (w *writer) close(run string) {
 
 func (w *writer) epsilon(run string) float64 {
 	w.t.Helper()
-	claim, err := Running(w.spent[run], w.deltas[run])
+	p := Purse{Budget: Budget{Delta: w.deltas[run]}, PlanEpsilon: w.plans[run], Spent: w.spent[run]}
+	epsilon, err := p.EpsilonSpent()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return claim.Epsilon
+	return epsilon
 }
 
 // bytes is the ledger file.

@@ -29,6 +29,8 @@ type Verification struct {
 // RunTotal is what a ledger says of one run.
 type RunTotal struct {
 	Budget            Budget
+	Plan              []Event // of a run whose budget has filter pld
+	PlanClaim         *Claim  // of the whole plan, at the run's delta; nil without one
 	Events            []Event // merged
 	Claim             Claim   // at the run's delta
 	Closed            bool
@@ -116,6 +118,8 @@ type auditor struct {
 	last   Entry
 	rounds map[string]map[uint64]bool // run -> rounds released
 	result Verification
+	// planClaim is that of the only run of a dataset with filter pld, at the dataset's delta.
+	planClaim *Claim
 }
 
 func (a *auditor) line(line []byte) error {
@@ -179,12 +183,7 @@ func (a *auditor) meaning(e Entry) error {
 		if opened {
 			return fmt.Errorf("run %q was opened before", e.Run)
 		}
-		if b := a.result.Budget; a.strict && e.Budget.Delta >= b.Delta && e.Budget.Epsilon > b.Epsilon {
-			return fmt.Errorf("run %q has a budget of epsilon %v, its dataset one of %v in all; an aggregator does not open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
-		}
-		a.result.Runs[e.Run] = RunTotal{Budget: *e.Budget}
-		a.rounds[e.Run] = make(map[uint64]bool)
-		return nil
+		return a.openRun(e)
 	}
 	switch {
 	case !opened:
@@ -199,37 +198,14 @@ func (a *auditor) meaning(e Entry) error {
 	} else {
 		run.Closed = true
 	}
-	claim, err := Running(run.Events, run.Budget.Delta)
+	spent, err := run.purse().EpsilonSpent()
 	if err != nil {
 		return err
 	}
-	if math.Abs(e.EpsilonSpent-claim.Epsilon) > 1e-9*claim.Epsilon {
-		return fmt.Errorf("epsilon_spent is %v, the releases so far come to %v", e.EpsilonSpent, claim.Epsilon)
+	if math.Abs(e.EpsilonSpent-spent) > 1e-9*spent {
+		return fmt.Errorf("epsilon_spent is %v, the releases so far come to %v", e.EpsilonSpent, spent)
 	}
 	a.result.Runs[e.Run] = run
-	return nil
-}
-
-func (a *auditor) release(run *RunTotal, e Entry) error {
-	if a.rounds[e.Run][*e.Round] {
-		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)
-	}
-	a.rounds[e.Run][*e.Round] = true
-	if a.strict {
-		if err := e.releasedAsWritten(run.Releases); err != nil {
-			return err
-		}
-	}
-	var err error
-	if run.Events, err = run.Budget.admit(run.Events, e.Events); err != nil {
-		return fmt.Errorf("budget of run %q: %w", e.Run, err)
-	}
-	if a.result.Events, err = a.result.Budget.admit(a.result.Events, e.Events); err != nil {
-		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
-	}
-	run.Releases++
-	run.Queries += e.Queries
-	run.Answered += e.Answered
 	return nil
 }
 
@@ -238,12 +214,12 @@ func (a *auditor) finish() (Verification, error) {
 		return a.result, &LedgerError{Line: 1, Err: errors.New("the ledger is empty; it must at least open its dataset")}
 	}
 	var err error
-	if a.result.Claim, err = Account(a.result.Events, a.result.Budget.Delta); err != nil {
+	if a.result.Claim, err = accountWithin(a.planClaim, a.result.Events, a.result.Budget.Delta); err != nil {
 		return a.result, err
 	}
 	var unclosed []string
 	for name, run := range a.result.Runs {
-		if run.Claim, err = Account(run.Events, run.Budget.Delta); err != nil {
+		if run.Claim, err = accountWithin(run.PlanClaim, run.Events, run.Budget.Delta); err != nil {
 			return a.result, err
 		}
 		a.result.Runs[name] = run

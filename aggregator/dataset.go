@@ -125,19 +125,19 @@ func (d *dataset) unregister(e *execution) {
 func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, e *execution) error {
 	d.admission.Lock()
 	defer d.admission.Unlock()
-	runSpent, datasetSpent, err := store.Spent(ctx, e.key.run)
+	ofRun, ofDataset, err := store.Purses(ctx, e.key.run)
 	if err != nil {
 		return fmt.Errorf("read what run %q has spent: %w", e.key.run, err)
 	}
 	worst := e.question.worst()
-	if _, err := e.spec.budget.Admit(runSpent, worst); err != nil {
+	if _, err := ofRun.Admit(worst); err != nil {
 		return overBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.number, e.key.run)
 	}
-	spent := slices.Clone(datasetSpent)
+	ofDataset.Spent = slices.Clone(ofDataset.Spent)
 	for _, r := range d.reserved {
-		spent = append(spent, r...)
+		ofDataset.Spent = append(ofDataset.Spent, r...)
 	}
-	if _, err := d.record.Budget.Admit(spent, worst); err != nil {
+	if _, err := ofDataset.Admit(worst); err != nil {
 		return overBudget(err, "round %d of run %q does not fit the budget of dataset %q", e.key.number, e.key.run, d.record.Name)
 	}
 	d.reserved[e] = worst

@@ -28,6 +28,10 @@ type Charge struct {
 	// Release is what is stored and handed out: at most MaxRelease bytes, and
 	// at most what CheckRoom was asked for. The ledger entry holds its SHA-256.
 	Release []byte
+	// Forget drops the stored releases of the run's rounds below it, in the same
+	// transaction; at most Round. Their entries stay, and they are never charged or
+	// handed out again: see ErrForgotten.
+	Forget uint64
 }
 
 // releaseRecord is the value of a release's key.
@@ -42,8 +46,9 @@ type releaseRecord struct {
 //
 // If the round was charged before, by whomever, the stored release and entry
 // are returned and nothing is charged: the release given is forgotten. Events
-// that do not fit the budget of the run or of the dataset are refused with a
-// [*privacy.OverBudgetError]. Other errors match ErrNoRun, ErrRunClosed,
+// that do not fit the budget of the run or of the dataset, or that are not within
+// the run's plan, are refused with an error that matches [privacy.ErrOverBudget].
+// Other errors match ErrNoRun, ErrRunClosed, ErrForgotten,
 // ErrNotLeader, ErrTooLarge (nothing was written) or ErrUnavailable (ask again
 // to learn what became of it).
 func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte, privacy.Entry, error) {
@@ -55,6 +60,9 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 		// CheckRoom finds this before noise is drawn. The size of a release
 		// depends on its noise and what is under it, so it is not told.
 		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: %w; ask fewer queries in a round", op, c.Round, c.Run, ErrTooLarge)
+	}
+	if c.Forget > c.Round {
+		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: it would forget the rounds below %d; forget what comes before the round, at most", op, c.Round, c.Run, c.Forget)
 	}
 	sum := sha256.Sum256(c.Release)
 	var release []byte
@@ -69,24 +77,32 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 			release, entry, err = s.stored(ctx, stored)
 			return err == nil, err
 		}
+		if c.Round < l.run.Forgotten {
+			return false, &ForgottenError{Run: c.Run, Round: c.Round}
+		}
 		if l.run.Closed {
 			return false, fmt.Errorf("%s round %d: %w: %q", op, c.Round, ErrRunClosed, c.Run)
 		}
-		claim, err := l.admit(c.Events)
+		epsilonSpent, err := l.admit(c.Events)
 		if err != nil {
 			return false, fmt.Errorf("%s round %d: %w", op, c.Round, err)
 		}
 		next := s.newEntry(lead, privacy.EntryRelease, l.run.Dataset)
 		next.Run, next.Round, next.Purpose = c.Run, &c.Round, c.Purpose
 		next.Events, next.Queries, next.Answered = c.Events, c.Queries, c.Answered
-		next.EpsilonSpent, next.ReleaseSHA256 = claim.Epsilon, hex.EncodeToString(sum[:])
+		next.EpsilonSpent, next.ReleaseSHA256 = epsilonSpent, hex.EncodeToString(sum[:])
 		puts, err := s.appendEntry(&l.dataset, next)
 		if err != nil {
 			return false, fmt.Errorf("%s round %d of run %q: %w", op, c.Round, c.Run, err)
 		}
 		release, entry = c.Release, l.dataset.Head
 		l.run.Releases++
-		l.run.EpsilonSpent = claim.Epsilon
+		l.run.EpsilonSpent = epsilonSpent
+		// Only what is not forgotten yet: etcd looks at every key it ever had in a range.
+		if c.Forget > l.run.Forgotten {
+			puts = append(puts, clientv3.OpDelete(s.releaseKey(c.Run, l.run.Forgotten), clientv3.WithRange(s.releaseKey(c.Run, c.Forget))))
+			l.run.Forgotten = c.Forget
+		}
 		value, err := encode(releaseRecord{Dataset: l.run.Dataset, Seq: entry.Seq, Release: c.Release})
 		if err != nil {
 			return false, err
@@ -102,22 +118,23 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 }
 
 // admit asks both budgets and adds the events to both totals. It returns the
-// run's claim.
-func (l *loaded) admit(events []privacy.Event) (privacy.Claim, error) {
-	claim, err := l.run.Budget.Admit(l.run.Spent, events)
+// run's running figure.
+func (l *loaded) admit(events []privacy.Event) (float64, error) {
+	ofRun, ofDataset := l.purses()
+	ofRun, err := ofRun.Admit(events)
 	if err != nil {
-		return privacy.Claim{}, fmt.Errorf("budget of run %q: %w", l.run.Name, err)
+		return 0, fmt.Errorf("budget of run %q: %w", l.run.Name, err)
 	}
-	if _, err := l.dataset.Budget.Admit(l.dataset.Spent, events); err != nil {
-		return privacy.Claim{}, fmt.Errorf("budget of dataset %q: %w", l.dataset.Name, err)
+	if ofDataset, err = ofDataset.Admit(events); err != nil {
+		return 0, fmt.Errorf("budget of dataset %q: %w", l.dataset.Name, err)
 	}
-	l.run.Spent = privacy.Merge(append(l.run.Spent, events...))
-	l.dataset.Spent = privacy.Merge(append(l.dataset.Spent, events...))
-	return claim, nil
+	l.run.Spent, l.dataset.Spent = ofRun.Spent, ofDataset.Spent
+	return ofRun.EpsilonSpent()
 }
 
 // Release returns the stored release of a round with the ledger entry that paid
-// for it; found is false when the round was not charged.
+// for it; found is false when the round was not charged, or was forgotten: rounds
+// below [Run.Forgotten] were.
 func (s *Store) Release(ctx context.Context, run string, round uint64) (release []byte, entry privacy.Entry, found bool, err error) {
 	if err := checkName("run", run); err != nil {
 		return nil, privacy.Entry{}, false, err

@@ -55,11 +55,11 @@ func TestChargeOnce(t *testing.T) {
 		t.Errorf("round 1: found %v, %v", found, err)
 	}
 
-	run, dataset, err := c.store.Spent(ctx, "first")
+	run, dataset, err := c.store.Purses(ctx, "first")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, spent := range [][]privacy.Event{run, dataset} {
+	for _, spent := range [][]privacy.Event{run.Spent, dataset.Spent} {
 		if diff := cmp.Diff(testCharge("", 0, "").Events, spent); diff != "" {
 			t.Errorf("spent:\n%s", diff)
 		}
@@ -161,11 +161,11 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 	}
 	for i := range 30 {
 		charge.Run = fmt.Sprintf("run-%d", i)
-		_, spent, err := c.store.Spent(ctx, charge.Run)
+		_, dataset, err := c.store.Purses(ctx, charge.Run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := testDataset.Budget.Admit(spent, charge.Events); err != nil {
+		if _, err := dataset.Admit(charge.Events); err != nil {
 			refused(charge, testDataset.Budget)
 			before := everything(t, c.store)
 			var over *privacy.OverBudgetError

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -196,7 +197,12 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 		if err != nil {
 			return damaged(err)
 		}
+		planned := 0.0
+		if total.PlanClaim != nil {
+			planned = total.PlanClaim.Epsilon
+		}
 		if run.Dataset != record.Name || run.Budget != total.Budget || run.Closed != total.Closed ||
+			!slices.Equal(run.Plan, total.Plan) || math.Abs(run.PlanEpsilon-planned) > 1e-9*planned ||
 			run.Releases != uint64(total.Releases) || !slices.Equal(run.Spent, total.Events) {
 			return damaged(fmt.Errorf("it does not agree with the record of run %q", name))
 		}

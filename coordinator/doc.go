@@ -17,6 +17,12 @@
 // round is charged once and has one answer, also when requests race, time out
 // after the commit, or are repeated by another process.
 //
+// A charge may drop the releases of earlier rounds of its run in the same
+// transaction. Such a round is never charged again; see [ErrForgotten].
+//
+// A run whose budget has filter pld fixes beforehand all that it may release. Its
+// plan is checked when it is opened, and each charge is within it.
+//
 // # Keys
 //
 // Under the prefix ("/conclave/" unless set), values in JSON:
@@ -24,7 +30,7 @@
 //	leader                            name of the leader, under its lease
 //	datasets/<dataset>                the dataset, its last ledger entry (the head) and total
 //	ledger/<dataset>/<seq>            entries in canonical form; seq in 16 hex digits
-//	runs/<run>                        spec, budget and total of a run
+//	runs/<run>                        spec, budget, plan and total of a run
 //	releases/<run>/<round>            the stored answer; round in 16 hex digits
 //	nodes/<dataset>/<site>/<node>     a node as first admitted
 //	live/<dataset>/<site>/<node>      a connected node, under the leader's lease

@@ -30,6 +30,9 @@ var (
 	ErrRunExists = errors.New("a run of this name exists with another spec")
 	// ErrRunClosed: the run was closed; only stored releases can be had.
 	ErrRunClosed = errors.New("the run is closed")
+	// ErrForgotten: the round was released and its release dropped; see
+	// [ForgottenError].
+	ErrForgotten = errors.New("the release was dropped")
 	// ErrForeignManifest: a node came back with other data; see
 	// [ManifestMismatchError].
 	ErrForeignManifest = errors.New("not the node that was admitted first")
@@ -73,6 +76,21 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("dataset %q was opened with %s %s, now it is %s; these never change during a dataset's life: put the old value back",
 		e.Dataset, e.Field, e.Stored, e.Given)
 }
+
+// ForgottenError names a round whose release was dropped; see [Charge]. It can
+// never be charged again, since its answer would be a second one.
+type ForgottenError struct {
+	Run   string
+	Round uint64
+}
+
+func (e *ForgottenError) Error() string {
+	return fmt.Sprintf("round %d of run %q was released and its answer dropped when the student said that it no longer needs it; go on from the newest checkpoint, or open a run of another name",
+		e.Round, e.Run)
+}
+
+// Is makes errors.Is(err, ErrForgotten) true.
+func (e *ForgottenError) Is(target error) bool { return target == ErrForgotten }
 
 // ManifestMismatchError says in what a node differs from the one that was
 // admitted first under its name.

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -18,83 +17,25 @@ type Run struct {
 	// Spec is the serialized spec, compared byte by byte.
 	Spec   []byte         `json:"spec"`
 	Budget privacy.Budget `json:"budget"`
+	// Plan is all that the run may release, where the budget's filter is pld; see
+	// [privacy.Plan].
+	Plan []privacy.Event `json:"plan,omitempty"`
 
 	// What follows is filled in by the store.
+
+	// PlanEpsilon is the claim of the whole plan at the run's delta.
+	PlanEpsilon float64 `json:"plan_epsilon,omitempty"`
 
 	Closed bool `json:"closed,omitempty"`
 	// Head is the hash of the closing entry.
 	Head     string `json:"head,omitempty"`
 	Releases uint64 `json:"releases,omitempty"`
+	// Forgotten says that the stored releases of all rounds below it were dropped.
+	Forgotten uint64 `json:"forgotten,omitempty"`
 	// Spent holds the run's events, merged; EpsilonSpent is their claim at the
 	// run's delta.
 	Spent        []privacy.Event `json:"spent,omitempty"`
 	EpsilonSpent float64         `json:"epsilon_spent,omitempty"`
-}
-
-// OpenRun registers a run with an entry in the ledger, and says whether it was
-// there before with the same dataset, budget and spec. The error matches
-// ErrRunExists when one of them differs, and ErrNoDataset.
-func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing bool, err error) {
-	const op = "open run"
-	if err := checkName("run", r.Name); err != nil {
-		return false, err
-	}
-	if err := checkName("dataset", r.Dataset); err != nil {
-		return false, err
-	}
-	opened := Run{Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget}
-	err = update(func() (bool, error) {
-		kvs, _, err := s.read(ctx, op, s.runKey(r.Name), s.datasetKey(r.Dataset))
-		if err != nil {
-			return false, err
-		}
-		if existing = kvs[0] != nil; existing {
-			stored, err := decode[Run](kvs[0])
-			if err != nil {
-				return false, err
-			}
-			if field := opened.differs(stored); field != "" {
-				return false, fmt.Errorf("%w: run %q has another %s; give the new run another name, or put its old spec back", ErrRunExists, r.Name, field)
-			}
-			return true, nil
-		}
-		if kvs[1] == nil {
-			return false, fmt.Errorf("%s %q: %w: %q; the aggregator's configuration lists the datasets", op, r.Name, ErrNoDataset, r.Dataset)
-		}
-		record, err := decode[datasetRecord](kvs[1])
-		if err != nil {
-			return false, err
-		}
-		if err := record.Budget.Room(record.Spent, r.Budget); err != nil {
-			return false, fmt.Errorf("%s %q: its budget does not fit what is left of that of dataset %q: %w", op, r.Name, r.Dataset, err)
-		}
-		entry := s.newEntry(lead, privacy.EntryRun, r.Dataset)
-		entry.Run, entry.Budget = r.Name, &r.Budget
-		puts, err := s.appendEntry(&record, entry)
-		if err != nil {
-			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
-		}
-		value, err := encode(opened)
-		if err != nil {
-			return false, err
-		}
-		return s.commit(ctx, op, lead,
-			[]clientv3.Cmp{absent(s.runKey(r.Name)), unchanged(kvs[1])},
-			append(puts, clientv3.OpPut(s.runKey(r.Name), value))...)
-	})
-	return existing, err
-}
-
-func (r Run) differs(stored Run) string {
-	switch {
-	case r.Dataset != stored.Dataset:
-		return "dataset"
-	case r.Budget != stored.Budget:
-		return "budget"
-	case !bytes.Equal(r.Spec, stored.Spec):
-		return "spec"
-	}
-	return ""
 }
 
 // Run returns a run; the error matches ErrNoRun when there is none.
@@ -112,14 +53,21 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 	return decode[Run](kvs[0])
 }
 
-// Spent returns what the run has released, merged, and what all runs on its
-// dataset have, as of one moment.
-func (s *Store) Spent(ctx context.Context, run string) (ofRun, ofDataset []privacy.Event, err error) {
+// Purses returns what the run and its dataset may spend and what they have, as of
+// one moment. Charge admits what both of them admit.
+func (s *Store) Purses(ctx context.Context, run string) (ofRun, ofDataset privacy.Purse, err error) {
 	l, err := s.load(ctx, "read what was spent", run)
 	if err != nil {
-		return nil, nil, err
+		return privacy.Purse{}, privacy.Purse{}, err
 	}
-	return l.run.Spent, l.dataset.Spent, nil
+	ofRun, ofDataset = l.purses()
+	return ofRun, ofDataset, nil
+}
+
+func (l *loaded) purses() (ofRun, ofDataset privacy.Purse) {
+	r := l.run
+	return privacy.Purse{Budget: r.Budget, Plan: r.Plan, PlanEpsilon: r.PlanEpsilon, Spent: r.Spent},
+		privacy.DatasetPurse(l.dataset.Budget, l.dataset.Spent, r.Plan)
 }
 
 // loaded is a run, its dataset and perhaps more, read at one revision.

@@ -1,0 +1,124 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// OpenRun registers a run with an entry in the ledger, and says whether it was
+// there before with the same dataset, budget and spec. The error matches
+// ErrRunExists when one of them differs, and ErrNoDataset. A run whose budget has
+// filter pld needs a plan, and no other may have one; the error matches
+// [privacy.ErrPlan] where plan and dataset do not suit each other, and
+// [privacy.ErrOverBudget] where the run could not be finished.
+func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing bool, err error) {
+	const op = "open run"
+	if err := checkName("run", r.Name); err != nil {
+		return false, err
+	}
+	if err := checkName("dataset", r.Dataset); err != nil {
+		return false, err
+	}
+	opened := Run{Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget, Plan: r.Plan}
+	// Asked once: it takes some tenths of a second.
+	planEpsilon := sync.OnceValues(opened.checkPlan)
+	err = update(func() (bool, error) {
+		kvs, _, err := s.read(ctx, op, s.runKey(r.Name), s.datasetKey(r.Dataset))
+		if err != nil {
+			return false, err
+		}
+		if existing = kvs[0] != nil; existing {
+			stored, err := decode[Run](kvs[0])
+			if err != nil {
+				return false, err
+			}
+			if field := opened.differs(stored); field != "" {
+				return false, fmt.Errorf("%w: run %q has another %s; give the new run another name, or put its old spec back", ErrRunExists, r.Name, field)
+			}
+			return true, nil
+		}
+		if kvs[1] == nil {
+			return false, fmt.Errorf("%s %q: %w: %q; the aggregator's configuration lists the datasets", op, r.Name, ErrNoDataset, r.Dataset)
+		}
+		record, err := decode[datasetRecord](kvs[1])
+		if err != nil {
+			return false, err
+		}
+		if opened.PlanEpsilon, err = planEpsilon(); err != nil {
+			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
+		}
+		if err := record.makesRoom(opened); err != nil {
+			return false, fmt.Errorf("%s %q on dataset %q: %w", op, r.Name, r.Dataset, err)
+		}
+		entry := s.newEntry(lead, privacy.EntryRun, r.Dataset)
+		entry.Run, entry.Budget, entry.Plan = r.Name, &r.Budget, r.Plan
+		puts, err := s.appendEntry(&record, entry)
+		if err != nil {
+			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
+		}
+		value, err := encode(opened)
+		if err != nil {
+			return false, err
+		}
+		return s.commit(ctx, op, lead,
+			[]clientv3.Cmp{absent(s.runKey(r.Name)), unchanged(kvs[1])},
+			append(puts, clientv3.OpPut(s.runKey(r.Name), value))...)
+	})
+	return existing, err
+}
+
+func (r Run) differs(stored Run) string {
+	switch {
+	case r.Dataset != stored.Dataset:
+		return "dataset"
+	case r.Budget != stored.Budget:
+		return "budget"
+	case !slices.Equal(r.Plan, stored.Plan):
+		return "plan"
+	case !bytes.Equal(r.Spec, stored.Spec):
+		return "spec"
+	}
+	return ""
+}
+
+// checkPlan returns the claim of the run's plan, 0 where it needs none.
+func (r Run) checkPlan() (float64, error) {
+	switch planned := r.Budget.Filter == privacy.FilterPLD; {
+	case !planned && len(r.Plan) > 0:
+		return 0, fmt.Errorf("%w: a plan needs a budget with filter pld; set that filter or leave the plan out", privacy.ErrPlan)
+	case !planned:
+		return 0, nil
+	case len(r.Plan) == 0:
+		return 0, fmt.Errorf("%w: a budget with filter pld needs a plan of everything that the run will release; give one, or take another filter", privacy.ErrPlan)
+	}
+	claim, err := privacy.Plan(r.Plan).Check(r.Budget)
+	return claim.Epsilon, err
+}
+
+// makesRoom answers whether the run may be opened, and can be finished, on top of
+// what is spent.
+func (d datasetRecord) makesRoom(r Run) error {
+	// A run's entry is the first that can follow the dataset's. With filter pld
+	// there is one run, so that it counts as none or as some.
+	runs := 0
+	if d.Head.Seq > 1 {
+		runs = 1
+	}
+	if _, err := privacy.CheckDatasetPlan(d.Budget, d.Spent, runs, r.Plan); err != nil {
+		return err
+	}
+	if len(r.Plan) > 0 {
+		return nil
+	}
+	if err := d.Budget.Room(d.Spent, r.Budget); err != nil {
+		return fmt.Errorf("its budget does not fit what is left of that of the dataset: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+var (
+	byPLD = privacy.Budget{Epsilon: 1, Delta: 1e-5, Filter: privacy.FilterPLD}
+	plan  = []privacy.Event{
+		{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1},
+		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 2, Count: 6},
+	}
+)
+
+func plannedRun(name string) Run {
+	r := testRun(name)
+	r.Budget, r.Plan = byPLD, plan
+	return r
+}
+
+// sampleCharge is the round's release of a planned run, the class shares first.
+func sampleCharge(run string, round uint64) Charge {
+	c := Charge{Run: run, Round: round, Purpose: "discriminator", Events: []privacy.Event{plan[1]}, Queries: 9, Answered: 9, Release: fmt.Append(nil, "answer ", round)}
+	c.Events[0].Count = 1
+	if round == 0 {
+		c.Purpose, c.Events, c.Queries, c.Answered = "class-share", plan[:1], 1, 1
+	}
+	return c
+}
+
+// plannedStore has a dataset by the filter, and no run.
+func plannedStore(t testing.TB, budget privacy.Budget) (*Store, *Leadership, Dataset) {
+	t.Helper()
+	s := openStore(t, Config{Endpoints: runEtcd(t, t.TempDir()).Endpoints()})
+	lead := leadAs(t, s, "agg")
+	d := testDataset
+	d.Budget = budget
+	if err := s.OpenDataset(t.Context(), lead, d); err != nil {
+		t.Fatal(err)
+	}
+	return s, lead, d
+}
+
+func TestPlannedRun(t *testing.T) {
+	for _, budget := range []privacy.Budget{byPLD, {Epsilon: 4, Delta: 1e-5, Filter: privacy.FilterRDP}} {
+		s, lead, d := plannedStore(t, budget)
+		ctx := t.Context()
+		for _, existing := range []bool{false, true} {
+			if was, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil || was != existing {
+				t.Fatalf("opened: %v, %v", was, err)
+			}
+		}
+		other := plannedRun("one")
+		other.Plan = plan[1:]
+		if _, err := s.OpenRun(ctx, lead, other); !errors.Is(err, ErrRunExists) || !strings.Contains(err.Error(), "another plan") {
+			t.Errorf("with another plan: %v", err)
+		}
+		outside := sampleCharge("one", 0)
+		outside.Events = []privacy.Event{{Kind: privacy.Laplace, Epsilon: 0.04, Count: 1}}
+		for round := range uint64(7) {
+			if _, _, err := s.Charge(ctx, lead, outside); !errors.Is(err, privacy.ErrOverBudget) {
+				t.Errorf("round %d, outside the plan: %v", round, err)
+			}
+			if _, entry, err := s.Charge(ctx, lead, sampleCharge("one", round)); err != nil || entry.EpsilonSpent > 1 {
+				t.Fatalf("round %d: %+v, %v", round, entry, err)
+			}
+			outside.Round = round + 1
+			if err := s.OpenDataset(ctx, lead, d); err != nil { // the audit of a restart
+				t.Fatalf("after round %d: %v", round, err)
+			}
+		}
+		before := everything(t, s)
+		var over *privacy.PlanError
+		if _, _, err := s.Charge(ctx, lead, sampleCharge("one", 7)); !errors.As(err, &over) || !strings.Contains(err.Error(), "the plan is used up") {
+			t.Errorf("past the plan: %v", err)
+		}
+		if diff := cmp.Diff(before, everything(t, s)); diff != "" {
+			t.Errorf("a refusal wrote:\n%s", diff)
+		}
+		if _, err := s.CloseRun(ctx, lead, "one"); err != nil {
+			t.Fatal(err)
+		}
+		ofRun, ofDataset, err := s.Purses(ctx, "one")
+		if err != nil || !cmp.Equal(ofRun.Spent, plan) || !cmp.Equal(ofDataset.Spent, plan) {
+			t.Errorf("purses %+v, %+v, %v", ofRun, ofDataset, err)
+		}
+		run, err := s.Run(ctx, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim, err := privacy.Account(plan, 1e-5)
+		if err != nil || run.PlanEpsilon != claim.Epsilon || run.EpsilonSpent != claim.Epsilon {
+			t.Errorf("run %+v; the plan's claim is %v, %v", run, claim.Epsilon, err)
+		}
+		if _, v := ledger(t, s); v.Runs["one"].Claim.Epsilon != claim.Epsilon {
+			t.Errorf("the ledger's claim is %v", v.Runs["one"].Claim.Epsilon)
+		}
+	}
+}
+
+func TestOpenRunRefusesPlans(t *testing.T) {
+	few := privacy.Budget{Epsilon: 0.01, Delta: 1e-5, Filter: privacy.FilterPLD}
+	for _, tc := range []struct {
+		name, message string
+		dataset       privacy.Budget
+		change        func(*Run)
+		want          error
+	}{
+		{"no plan", "needs a plan", byPLD, func(r *Run) { r.Plan = nil }, privacy.ErrPlan},
+		{"a plan without the filter", "filter pld", byPLD, func(r *Run) { r.Budget.Filter = "" }, privacy.ErrPlan},
+		{"no plan on a dataset by pld", "run with a plan", byPLD, func(r *Run) { r.Budget.Filter, r.Plan = "", nil }, privacy.ErrPlan},
+		{"over its budget", "the whole plan", byPLD, func(r *Run) { r.Budget = few }, privacy.ErrOverBudget},
+		{"over the dataset's", "the whole plan", few, func(r *Run) {}, privacy.ErrOverBudget},
+		{"samples on a dataset by gdp", "filter is gdp: rdp suits samples, pld a dataset of one run", privacy.Budget{Epsilon: 1, Delta: 1e-5}, func(r *Run) {}, privacy.ErrOverBudget},
+		{"an event that cannot be planned", "confident-gnmax", byPLD, func(r *Run) {
+			r.Plan = []privacy.Event{{Kind: privacy.ConfidentGNMax, Sigma1: 300, Sigma2: 200, Asked: 3, Answered: 3}}
+		}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, lead, _ := plannedStore(t, tc.dataset)
+			before := everything(t, s)
+			r := plannedRun("one")
+			tc.change(&r)
+			_, err := s.OpenRun(t.Context(), lead, r)
+			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("error %v, want %q", err, tc.message)
+			}
+			if diff := cmp.Diff(before, everything(t, s)); diff != "" {
+				t.Errorf("a refusal wrote:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Also while nothing is spent, and after the first run is closed: the second plan
+// may have been made in the light of the first run.
+func TestOneRunOnADatasetByPLD(t *testing.T) {
+	s, lead, d := plannedStore(t, byPLD)
+	ctx := t.Context()
+	if _, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil {
+		t.Fatal(err)
+	}
+	second := plannedRun("two")
+	second.Plan = plan[:1]
+	for range 2 {
+		if _, err := s.OpenRun(ctx, lead, second); !errors.Is(err, privacy.ErrPlan) || !strings.Contains(err.Error(), "has one run") {
+			t.Errorf("a second run: %v", err)
+		}
+		if _, err := s.CloseRun(ctx, lead, "one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if existing, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil || !existing {
+		t.Errorf("the first run again: %v, %v", existing, err)
+	}
+	if err := s.OpenDataset(ctx, lead, d); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is kept beside the ledger must be what the ledger says.
+func TestAuditFindsAnotherPlan(t *testing.T) {
+	s, lead, d := plannedStore(t, byPLD)
+	ctx := t.Context()
+	if _, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil {
+		t.Fatal(err)
+	}
+	good, err := s.Run(ctx, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := good
+	more.Plan = []privacy.Event{plan[0], plan[1].Times(1000)}
+	cheaper := good
+	cheaper.PlanEpsilon /= 2
+	for _, bad := range []Run{more, cheaper} {
+		value, err := encode(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.client.Put(ctx, s.runKey("one"), value); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.OpenDataset(ctx, lead, d); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}

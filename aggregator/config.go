@@ -54,7 +54,8 @@ type DatasetConfig struct {
 	// person at once and costs quality where persons have many.
 	Unit string `yaml:"unit"`
 	// Budget is what all runs over the dataset may spend together. No
-	// default: it is the promise made to the people in the data.
+	// default: it is the promise made to the people in the data. Its filter, by
+	// default gdp, is rdp where runs take samples, and pld for one run with a plan.
 	Budget privacy.Budget `yaml:"budget"`
 }
 

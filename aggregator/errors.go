@@ -87,6 +87,8 @@ func codeOf(err error) codes.Code {
 		return codes.NotFound
 	case errors.Is(err, coordinator.ErrRunExists),
 		errors.Is(err, coordinator.ErrRunClosed),
+		errors.Is(err, coordinator.ErrForgotten),
+		errors.Is(err, privacy.ErrPlan),
 		errors.Is(err, coordinator.ErrForeignManifest),
 		errors.As(err, &mismatch):
 		return codes.FailedPrecondition

@@ -55,18 +55,18 @@ func (s *studentService) OpenRun(ctx context.Context, q *conclavev1.OpenRunReque
 	}
 	closed := r.closed
 	r.unlock()
-	rounds, spent, err := s.standing(ctx, spec.pb.GetName(), d)
+	record, err := s.store.Run(ctx, spec.pb.GetName())
 	if err != nil {
 		return nil, err
 	}
 	s.log.Info("run opened", zap.String("run", spec.pb.GetName()), zap.String("dataset", d.record.Name),
 		zap.String("student", identityOf(ctx).Name), zap.Bool("existing", existing), zap.Bool("closed", closed),
-		zap.Float64("epsilon", spec.budget.Epsilon), zap.Float64("delta", spec.budget.Delta), zap.Uint64("rounds", rounds))
+		zap.Float64("epsilon", spec.budget.Epsilon), zap.Float64("delta", spec.budget.Delta), zap.Uint64("rounds", record.Releases))
 	return &conclavev1.OpenRunResponse{
 		Aggregator:   s.config.Name,
 		TeachersLive: d.liveTeachers(),
-		Rounds:       rounds,
-		EpsilonSpent: spent,
+		Rounds:       record.Releases,
+		EpsilonSpent: record.EpsilonSpent,
 		Closed:       closed,
 	}, nil
 }
@@ -192,21 +192,17 @@ func (s *Server) enter(ctx context.Context, p *payload) (*execution, *conclavev1
 // start checks a round that was never released and begins to answer it.
 // Callers hold the run's turn.
 func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, error) {
-	if r.closed {
-		return nil, refusedf("run %q is closed; only its released rounds can be asked again", p.key.run)
+	record, err := s.store.Run(ctx, p.key.run)
+	if err != nil {
+		return nil, fmt.Errorf("read the rounds of run %q: %w", p.key.run, err)
 	}
-	if p.key.number > 0 {
-		_, _, previous, err := s.store.Release(ctx, p.key.run, p.key.number-1)
-		if err != nil {
-			return nil, fmt.Errorf("read the releases of run %q: %w", p.key.run, err)
-		}
-		if !previous {
-			rounds, _, err := s.standing(ctx, p.key.run, r.dataset)
-			if err != nil {
-				return nil, err
-			}
-			return nil, refusedf("round %d of run %q is asked and round %d is due", p.key.number, p.key.run, rounds)
-		}
+	switch {
+	case p.key.number < record.Releases: // and nothing is stored
+		return nil, &coordinator.ForgottenError{Run: p.key.run, Round: p.key.number}
+	case r.closed:
+		return nil, refusedf("run %q is closed; only its released rounds can be asked again", p.key.run)
+	case p.key.number > record.Releases:
+		return nil, refusedf("round %d of run %q is asked and round %d is due", p.key.number, p.key.run, record.Releases)
 	}
 	q, err := parseQuestion(p, r.spec, s.options.AllowCoin)
 	if err != nil {
@@ -275,19 +271,4 @@ func (s *studentService) ReadLedger(q *conclavev1.ReadLedgerRequest, stream conc
 		}
 	}
 	return nil
-}
-
-// standing counts the releases of a run and says what they cost.
-func (s *Server) standing(ctx context.Context, name string, d *dataset) (rounds uint64, epsilonSpent float64, err error) {
-	entries, err := s.store.Ledger(ctx, d.record.Name)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, entry := range entries {
-		if entry.Run == name && entry.Round != nil {
-			rounds++
-			epsilonSpent = entry.EpsilonSpent
-		}
-	}
-	return rounds, epsilonSpent, nil
 }

@@ -88,3 +88,22 @@ func (m *GaussianSum) Cost(releases int64) []privacy.Event {
 	}
 	return []privacy.Event{{Kind: privacy.Gaussian, Sigma: m.multiplier, Sensitivity: 1, Count: releases}}
 }
+
+// SampledCost charges a number of releases of sums over Poisson samples, in which each
+// privacy unit is with probability rate, independent of all others and of what was
+// released before; nil for none. The sample stays secret, as does its size.
+//
+// Why the noise is enough: fix one unit, its vector d and the sample of all others. With
+// the unit the release is (1-rate) P + rate Q, without it P, where P is the noise around
+// the others' sum and Q the same moved by d. The package's documentation shows that
+// telling P from Q is no easier than telling N(0, 1) from N(1/multiplier, 1), so one
+// random map takes these two normals to P and Q (Blackwell 1953); it takes their
+// mixture to the mixture. The others' sample is drawn alike on both sides, and mixing
+// over it makes telling no easier (hockey-stick divergences are jointly convex). That is
+// the pair that subsampled-gaussian events are accounted by.
+func (m *GaussianSum) SampledCost(rate Rate, releases int64) []privacy.Event {
+	if releases == 0 {
+		return nil
+	}
+	return []privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: rate.rate, NoiseMultiplier: m.multiplier, Count: releases}}
+}

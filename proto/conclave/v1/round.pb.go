@@ -21,6 +21,159 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type DiscriminatorSum_Loss int32
+
+const (
+	DiscriminatorSum_LOSS_UNSPECIFIED DiscriminatorSum_Loss = 0
+	// softplus(-score).
+	DiscriminatorSum_LOSS_LOGISTIC DiscriminatorSum_Loss = 1
+	// -score, also of KL-WGAN, which differs over generated records only.
+	DiscriminatorSum_LOSS_WASSERSTEIN DiscriminatorSum_Loss = 2
+)
+
+// Enum value maps for DiscriminatorSum_Loss.
+var (
+	DiscriminatorSum_Loss_name = map[int32]string{
+		0: "LOSS_UNSPECIFIED",
+		1: "LOSS_LOGISTIC",
+		2: "LOSS_WASSERSTEIN",
+	}
+	DiscriminatorSum_Loss_value = map[string]int32{
+		"LOSS_UNSPECIFIED": 0,
+		"LOSS_LOGISTIC":    1,
+		"LOSS_WASSERSTEIN": 2,
+	}
+)
+
+func (x DiscriminatorSum_Loss) Enum() *DiscriminatorSum_Loss {
+	p := new(DiscriminatorSum_Loss)
+	*p = x
+	return p
+}
+
+func (x DiscriminatorSum_Loss) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DiscriminatorSum_Loss) Descriptor() protoreflect.EnumDescriptor {
+	return file_conclave_v1_round_proto_enumTypes[0].Descriptor()
+}
+
+func (DiscriminatorSum_Loss) Type() protoreflect.EnumType {
+	return &file_conclave_v1_round_proto_enumTypes[0]
+}
+
+func (x DiscriminatorSum_Loss) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DiscriminatorSum_Loss.Descriptor instead.
+func (DiscriminatorSum_Loss) EnumDescriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 0}
+}
+
+type Discriminator_Kind int32
+
+const (
+	Discriminator_KIND_UNSPECIFIED Discriminator_Kind = 0
+	// Dense layers, leaky rectifiers between them.
+	Discriminator_KIND_DENSE Discriminator_Kind = 1
+	// Convolutions that halve an image, as in DCGAN, and a dense layer.
+	Discriminator_KIND_CONVOLUTION Discriminator_Kind = 2
+)
+
+// Enum value maps for Discriminator_Kind.
+var (
+	Discriminator_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_DENSE",
+		2: "KIND_CONVOLUTION",
+	}
+	Discriminator_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_DENSE":       1,
+		"KIND_CONVOLUTION": 2,
+	}
+)
+
+func (x Discriminator_Kind) Enum() *Discriminator_Kind {
+	p := new(Discriminator_Kind)
+	*p = x
+	return p
+}
+
+func (x Discriminator_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Discriminator_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_conclave_v1_round_proto_enumTypes[1].Descriptor()
+}
+
+func (Discriminator_Kind) Type() protoreflect.EnumType {
+	return &file_conclave_v1_round_proto_enumTypes[1]
+}
+
+func (x Discriminator_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Discriminator_Kind.Descriptor instead.
+func (Discriminator_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6, 0}
+}
+
+type Discriminator_Classes int32
+
+const (
+	Discriminator_CLASSES_UNSPECIFIED Discriminator_Classes = 0
+	// The class is told: as inputs of its own, or as a plane of an image.
+	Discriminator_CLASSES_TOLD Discriminator_Classes = 1
+	// The last layer has weights of its own for every class.
+	Discriminator_CLASSES_EACH Discriminator_Classes = 2
+)
+
+// Enum value maps for Discriminator_Classes.
+var (
+	Discriminator_Classes_name = map[int32]string{
+		0: "CLASSES_UNSPECIFIED",
+		1: "CLASSES_TOLD",
+		2: "CLASSES_EACH",
+	}
+	Discriminator_Classes_value = map[string]int32{
+		"CLASSES_UNSPECIFIED": 0,
+		"CLASSES_TOLD":        1,
+		"CLASSES_EACH":        2,
+	}
+)
+
+func (x Discriminator_Classes) Enum() *Discriminator_Classes {
+	p := new(Discriminator_Classes)
+	*p = x
+	return p
+}
+
+func (x Discriminator_Classes) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Discriminator_Classes) Descriptor() protoreflect.EnumDescriptor {
+	return file_conclave_v1_round_proto_enumTypes[2].Descriptor()
+}
+
+func (Discriminator_Classes) Type() protoreflect.EnumType {
+	return &file_conclave_v1_round_proto_enumTypes[2]
+}
+
+func (x Discriminator_Classes) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Discriminator_Classes.Descriptor instead.
+func (Discriminator_Classes) EnumDescriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6, 1}
+}
+
 type TeacherSpec_Model int32
 
 const (
@@ -65,11 +218,11 @@ func (x TeacherSpec_Model) String() string {
 }
 
 func (TeacherSpec_Model) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[0].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[3].Descriptor()
 }
 
 func (TeacherSpec_Model) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[0]
+	return &file_conclave_v1_round_proto_enumTypes[3]
 }
 
 func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
@@ -78,7 +231,7 @@ func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Model.Descriptor instead.
 func (TeacherSpec_Model) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type TeacherSpec_Vote int32
@@ -130,11 +283,11 @@ func (x TeacherSpec_Vote) String() string {
 }
 
 func (TeacherSpec_Vote) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[1].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[4].Descriptor()
 }
 
 func (TeacherSpec_Vote) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[1]
+	return &file_conclave_v1_round_proto_enumTypes[4]
 }
 
 func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
@@ -143,7 +296,7 @@ func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Vote.Descriptor instead.
 func (TeacherSpec_Vote) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7, 1}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9, 1}
 }
 
 type TeacherSpec_Features int32
@@ -186,11 +339,11 @@ func (x TeacherSpec_Features) String() string {
 }
 
 func (TeacherSpec_Features) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[2].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[5].Descriptor()
 }
 
 func (TeacherSpec_Features) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[2]
+	return &file_conclave_v1_round_proto_enumTypes[5]
 }
 
 func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
@@ -199,7 +352,7 @@ func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Features.Descriptor instead.
 func (TeacherSpec_Features) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7, 2}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9, 2}
 }
 
 // Tensor is a dense array of little-endian float32 values, row-major.
@@ -531,6 +684,7 @@ type SumQuestion struct {
 	//
 	//	*SumQuestion_ClassCounts
 	//	*SumQuestion_Gradients
+	//	*SumQuestion_Discriminator
 	Statistic     isSumQuestion_Statistic `protobuf_oneof:"statistic"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -591,6 +745,15 @@ func (x *SumQuestion) GetGradients() *GradientSum {
 	return nil
 }
 
+func (x *SumQuestion) GetDiscriminator() *DiscriminatorSum {
+	if x != nil {
+		if x, ok := x.Statistic.(*SumQuestion_Discriminator); ok {
+			return x.Discriminator
+		}
+	}
+	return nil
+}
+
 type isSumQuestion_Statistic interface {
 	isSumQuestion_Statistic()
 }
@@ -603,9 +766,266 @@ type SumQuestion_Gradients struct {
 	Gradients *GradientSum `protobuf:"bytes,2,opt,name=gradients,proto3,oneof"`
 }
 
+type SumQuestion_Discriminator struct {
+	Discriminator *DiscriminatorSum `protobuf:"bytes,3,opt,name=discriminator,proto3,oneof"`
+}
+
 func (*SumQuestion_ClassCounts) isSumQuestion_Statistic() {}
 
 func (*SumQuestion_Gradients) isSumQuestion_Statistic() {}
+
+func (*SumQuestion_Discriminator) isSumQuestion_Statistic() {}
+
+// DiscriminatorSum asks for the gradient of the loss of one discriminator for
+// all sites by its weights: every node draws a Poisson sample of its privacy
+// units, clips each unit's gradient and adds them up. A unit moves the sum by
+// at most bound. How many units a node drew stays there.
+type DiscriminatorSum struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Discriminator *Discriminator         `protobuf:"bytes,1,opt,name=discriminator,proto3" json:"discriminator,omitempty"`
+	// weights are those of all layers, first layer first, of each its weight and
+	// its bias, as little-endian float32 values.
+	Weights []byte `protobuf:"bytes,2,opt,name=weights,proto3" json:"weights,omitempty"`
+	// mean and scale are the units of standard inputs, [classes, features]: those of
+	// generated records, which are public. Absent where a record is seen as it is.
+	Mean  *Tensor               `protobuf:"bytes,3,opt,name=mean,proto3" json:"mean,omitempty"`
+	Scale *Tensor               `protobuf:"bytes,4,opt,name=scale,proto3" json:"scale,omitempty"`
+	Loss  DiscriminatorSum_Loss `protobuf:"varint,5,opt,name=loss,proto3,enum=conclave.v1.DiscriminatorSum_Loss" json:"loss,omitempty"`
+	// rate is the probability of each privacy unit to be in the sample: that of
+	// the run's mechanism.
+	Rate float64 `protobuf:"fixed64,6,opt,name=rate,proto3" json:"rate,omitempty"`
+	// clip is the largest L2 norm of a unit's gradient, the mean over its
+	// records; a longer one is scaled down to it.
+	Clip float64 `protobuf:"fixed64,7,opt,name=clip,proto3" json:"clip,omitempty"`
+	// bound is the fixed-point unit: a gradient is sent as whole numbers with an
+	// L2 norm of at most this, which stands for clip.
+	Bound uint64 `protobuf:"varint,8,opt,name=bound,proto3" json:"bound,omitempty"`
+	// nothing leaves out all records, the baseline; refused outside local runs.
+	Nothing       bool `protobuf:"varint,9,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscriminatorSum) Reset() {
+	*x = DiscriminatorSum{}
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscriminatorSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscriminatorSum) ProtoMessage() {}
+
+func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscriminatorSum.ProtoReflect.Descriptor instead.
+func (*DiscriminatorSum) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DiscriminatorSum) GetDiscriminator() *Discriminator {
+	if x != nil {
+		return x.Discriminator
+	}
+	return nil
+}
+
+func (x *DiscriminatorSum) GetWeights() []byte {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *DiscriminatorSum) GetMean() *Tensor {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *DiscriminatorSum) GetScale() *Tensor {
+	if x != nil {
+		return x.Scale
+	}
+	return nil
+}
+
+func (x *DiscriminatorSum) GetLoss() DiscriminatorSum_Loss {
+	if x != nil {
+		return x.Loss
+	}
+	return DiscriminatorSum_LOSS_UNSPECIFIED
+}
+
+func (x *DiscriminatorSum) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *DiscriminatorSum) GetClip() float64 {
+	if x != nil {
+		return x.Clip
+	}
+	return 0
+}
+
+func (x *DiscriminatorSum) GetBound() uint64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *DiscriminatorSum) GetNothing() bool {
+	if x != nil {
+		return x.Nothing
+	}
+	return false
+}
+
+// Discriminator is a network that scores a record of a class: high for real.
+type Discriminator struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  Discriminator_Kind     `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.Discriminator_Kind" json:"kind,omitempty"`
+	// hidden is the width of the hidden layers, or the channels of the first
+	// convolution; the next ones double them.
+	Hidden uint32 `protobuf:"varint,2,opt,name=hidden,proto3" json:"hidden,omitempty"`
+	// layers is the number of hidden layers, 0 for a linear score, or of
+	// convolutions.
+	Layers  uint32                `protobuf:"varint,3,opt,name=layers,proto3" json:"layers,omitempty"`
+	Classes uint32                `protobuf:"varint,4,opt,name=classes,proto3" json:"classes,omitempty"`
+	ByClass Discriminator_Classes `protobuf:"varint,5,opt,name=by_class,json=byClass,proto3,enum=conclave.v1.Discriminator_Classes" json:"by_class,omitempty"`
+	// standard inputs are columns in units of generated records, with the
+	// squares of numbers.
+	Standard bool `protobuf:"varint,6,opt,name=standard,proto3" json:"standard,omitempty"`
+	// cosines is the number of coefficients of an image that are seen: those of
+	// its k x k lowest frequencies in each channel; 0 for its pixels.
+	Cosines uint32 `protobuf:"varint,7,opt,name=cosines,proto3" json:"cosines,omitempty"`
+	// pieces shows each number as its place in fixed pieces of [0, 1].
+	Pieces bool `protobuf:"varint,8,opt,name=pieces,proto3" json:"pieces,omitempty"`
+	// fourier is the number of random features of what is seen, by seed, which the
+	// network sees besides.
+	Fourier       uint32 `protobuf:"varint,9,opt,name=fourier,proto3" json:"fourier,omitempty"`
+	Seed          uint64 `protobuf:"varint,10,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Discriminator) Reset() {
+	*x = Discriminator{}
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Discriminator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Discriminator) ProtoMessage() {}
+
+func (x *Discriminator) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Discriminator.ProtoReflect.Descriptor instead.
+func (*Discriminator) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Discriminator) GetKind() Discriminator_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Discriminator_KIND_UNSPECIFIED
+}
+
+func (x *Discriminator) GetHidden() uint32 {
+	if x != nil {
+		return x.Hidden
+	}
+	return 0
+}
+
+func (x *Discriminator) GetLayers() uint32 {
+	if x != nil {
+		return x.Layers
+	}
+	return 0
+}
+
+func (x *Discriminator) GetClasses() uint32 {
+	if x != nil {
+		return x.Classes
+	}
+	return 0
+}
+
+func (x *Discriminator) GetByClass() Discriminator_Classes {
+	if x != nil {
+		return x.ByClass
+	}
+	return Discriminator_CLASSES_UNSPECIFIED
+}
+
+func (x *Discriminator) GetStandard() bool {
+	if x != nil {
+		return x.Standard
+	}
+	return false
+}
+
+func (x *Discriminator) GetCosines() uint32 {
+	if x != nil {
+		return x.Cosines
+	}
+	return 0
+}
+
+func (x *Discriminator) GetPieces() bool {
+	if x != nil {
+		return x.Pieces
+	}
+	return false
+}
+
+func (x *Discriminator) GetFourier() uint32 {
+	if x != nil {
+		return x.Fourier
+	}
+	return 0
+}
+
+func (x *Discriminator) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
 
 // GradientSum asks for the sum over the teachers of their gradients at all
 // records of a round, by the features that teachers see, as one vector of
@@ -633,7 +1053,7 @@ type GradientSum struct {
 
 func (x *GradientSum) Reset() {
 	*x = GradientSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +1065,7 @@ func (x *GradientSum) String() string {
 func (*GradientSum) ProtoMessage() {}
 
 func (x *GradientSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +1078,7 @@ func (x *GradientSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GradientSum.ProtoReflect.Descriptor instead.
 func (*GradientSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GradientSum) GetTeacher() *TeacherSpec {
@@ -732,7 +1152,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +1164,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +1177,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ClassCounts) GetClasses() uint32 {
@@ -806,7 +1226,7 @@ type TeacherSpec struct {
 
 func (x *TeacherSpec) Reset() {
 	*x = TeacherSpec{}
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	mi := &file_conclave_v1_round_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +1238,7 @@ func (x *TeacherSpec) String() string {
 func (*TeacherSpec) ProtoMessage() {}
 
 func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	mi := &file_conclave_v1_round_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +1251,7 @@ func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeacherSpec.ProtoReflect.Descriptor instead.
 func (*TeacherSpec) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TeacherSpec) GetModel() TeacherSpec_Model {
@@ -951,7 +1371,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	mi := &file_conclave_v1_round_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1383,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	mi := &file_conclave_v1_round_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1396,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Release) GetRun() string {
@@ -1085,7 +1505,7 @@ type NoisyVotes struct {
 
 func (x *NoisyVotes) Reset() {
 	*x = NoisyVotes{}
-	mi := &file_conclave_v1_round_proto_msgTypes[9]
+	mi := &file_conclave_v1_round_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1517,7 @@ func (x *NoisyVotes) String() string {
 func (*NoisyVotes) ProtoMessage() {}
 
 func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[9]
+	mi := &file_conclave_v1_round_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1530,7 @@ func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisyVotes.ProtoReflect.Descriptor instead.
 func (*NoisyVotes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NoisyVotes) GetClasses() uint32 {
@@ -1145,7 +1565,7 @@ type NoisySum struct {
 
 func (x *NoisySum) Reset() {
 	*x = NoisySum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[10]
+	mi := &file_conclave_v1_round_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1577,7 @@ func (x *NoisySum) String() string {
 func (*NoisySum) ProtoMessage() {}
 
 func (x *NoisySum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[10]
+	mi := &file_conclave_v1_round_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1590,7 @@ func (x *NoisySum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisySum.ProtoReflect.Descriptor instead.
 func (*NoisySum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NoisySum) GetValues() []int64 {
@@ -1216,11 +1636,47 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"directions\x18\x01 \x01(\rR\n" +
 	"directions\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x12\n" +
-	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\x93\x01\n" +
+	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\xda\x01\n" +
 	"\vSumQuestion\x12=\n" +
 	"\fclass_counts\x18\x01 \x01(\v2\x18.conclave.v1.ClassCountsH\x00R\vclassCounts\x128\n" +
-	"\tgradients\x18\x02 \x01(\v2\x18.conclave.v1.GradientSumH\x00R\tgradientsB\v\n" +
-	"\tstatistic\"\xd4\x02\n" +
+	"\tgradients\x18\x02 \x01(\v2\x18.conclave.v1.GradientSumH\x00R\tgradients\x12E\n" +
+	"\rdiscriminator\x18\x03 \x01(\v2\x1d.conclave.v1.DiscriminatorSumH\x00R\rdiscriminatorB\v\n" +
+	"\tstatistic\"\x99\x03\n" +
+	"\x10DiscriminatorSum\x12@\n" +
+	"\rdiscriminator\x18\x01 \x01(\v2\x1a.conclave.v1.DiscriminatorR\rdiscriminator\x12\x18\n" +
+	"\aweights\x18\x02 \x01(\fR\aweights\x12'\n" +
+	"\x04mean\x18\x03 \x01(\v2\x13.conclave.v1.TensorR\x04mean\x12)\n" +
+	"\x05scale\x18\x04 \x01(\v2\x13.conclave.v1.TensorR\x05scale\x126\n" +
+	"\x04loss\x18\x05 \x01(\x0e2\".conclave.v1.DiscriminatorSum.LossR\x04loss\x12\x12\n" +
+	"\x04rate\x18\x06 \x01(\x01R\x04rate\x12\x12\n" +
+	"\x04clip\x18\a \x01(\x01R\x04clip\x12\x14\n" +
+	"\x05bound\x18\b \x01(\x04R\x05bound\x12\x18\n" +
+	"\anothing\x18\t \x01(\bR\anothing\"E\n" +
+	"\x04Loss\x12\x14\n" +
+	"\x10LOSS_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rLOSS_LOGISTIC\x10\x01\x12\x14\n" +
+	"\x10LOSS_WASSERSTEIN\x10\x02\"\xd5\x03\n" +
+	"\rDiscriminator\x123\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1f.conclave.v1.Discriminator.KindR\x04kind\x12\x16\n" +
+	"\x06hidden\x18\x02 \x01(\rR\x06hidden\x12\x16\n" +
+	"\x06layers\x18\x03 \x01(\rR\x06layers\x12\x18\n" +
+	"\aclasses\x18\x04 \x01(\rR\aclasses\x12=\n" +
+	"\bby_class\x18\x05 \x01(\x0e2\".conclave.v1.Discriminator.ClassesR\abyClass\x12\x1a\n" +
+	"\bstandard\x18\x06 \x01(\bR\bstandard\x12\x18\n" +
+	"\acosines\x18\a \x01(\rR\acosines\x12\x16\n" +
+	"\x06pieces\x18\b \x01(\bR\x06pieces\x12\x18\n" +
+	"\afourier\x18\t \x01(\rR\afourier\x12\x12\n" +
+	"\x04seed\x18\n" +
+	" \x01(\x04R\x04seed\"B\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"KIND_DENSE\x10\x01\x12\x14\n" +
+	"\x10KIND_CONVOLUTION\x10\x02\"F\n" +
+	"\aClasses\x12\x17\n" +
+	"\x13CLASSES_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fCLASSES_TOLD\x10\x01\x12\x10\n" +
+	"\fCLASSES_EACH\x10\x02\"\xd4\x02\n" +
 	"\vGradientSum\x122\n" +
 	"\ateacher\x18\x01 \x01(\v2\x18.conclave.v1.TeacherSpecR\ateacher\x12/\n" +
 	"\btraining\x18\x02 \x01(\v2\x13.conclave.v1.TensorR\btraining\x12)\n" +
@@ -1303,47 +1759,59 @@ func file_conclave_v1_round_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_round_proto_rawDescData
 }
 
-var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_conclave_v1_round_proto_goTypes = []any{
-	(TeacherSpec_Model)(0),    // 0: conclave.v1.TeacherSpec.Model
-	(TeacherSpec_Vote)(0),     // 1: conclave.v1.TeacherSpec.Vote
-	(TeacherSpec_Features)(0), // 2: conclave.v1.TeacherSpec.Features
-	(*Tensor)(nil),            // 3: conclave.v1.Tensor
-	(*Round)(nil),             // 4: conclave.v1.Round
-	(*VoteQuestion)(nil),      // 5: conclave.v1.VoteQuestion
-	(*Projection)(nil),        // 6: conclave.v1.Projection
-	(*SumQuestion)(nil),       // 7: conclave.v1.SumQuestion
-	(*GradientSum)(nil),       // 8: conclave.v1.GradientSum
-	(*ClassCounts)(nil),       // 9: conclave.v1.ClassCounts
-	(*TeacherSpec)(nil),       // 10: conclave.v1.TeacherSpec
-	(*Release)(nil),           // 11: conclave.v1.Release
-	(*NoisyVotes)(nil),        // 12: conclave.v1.NoisyVotes
-	(*NoisySum)(nil),          // 13: conclave.v1.NoisySum
+	(DiscriminatorSum_Loss)(0), // 0: conclave.v1.DiscriminatorSum.Loss
+	(Discriminator_Kind)(0),    // 1: conclave.v1.Discriminator.Kind
+	(Discriminator_Classes)(0), // 2: conclave.v1.Discriminator.Classes
+	(TeacherSpec_Model)(0),     // 3: conclave.v1.TeacherSpec.Model
+	(TeacherSpec_Vote)(0),      // 4: conclave.v1.TeacherSpec.Vote
+	(TeacherSpec_Features)(0),  // 5: conclave.v1.TeacherSpec.Features
+	(*Tensor)(nil),             // 6: conclave.v1.Tensor
+	(*Round)(nil),              // 7: conclave.v1.Round
+	(*VoteQuestion)(nil),       // 8: conclave.v1.VoteQuestion
+	(*Projection)(nil),         // 9: conclave.v1.Projection
+	(*SumQuestion)(nil),        // 10: conclave.v1.SumQuestion
+	(*DiscriminatorSum)(nil),   // 11: conclave.v1.DiscriminatorSum
+	(*Discriminator)(nil),      // 12: conclave.v1.Discriminator
+	(*GradientSum)(nil),        // 13: conclave.v1.GradientSum
+	(*ClassCounts)(nil),        // 14: conclave.v1.ClassCounts
+	(*TeacherSpec)(nil),        // 15: conclave.v1.TeacherSpec
+	(*Release)(nil),            // 16: conclave.v1.Release
+	(*NoisyVotes)(nil),         // 17: conclave.v1.NoisyVotes
+	(*NoisySum)(nil),           // 18: conclave.v1.NoisySum
 }
 var file_conclave_v1_round_proto_depIdxs = []int32{
-	5,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
-	7,  // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
-	10, // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
-	3,  // 3: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
-	3,  // 4: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
-	6,  // 5: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
-	9,  // 6: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
-	8,  // 7: conclave.v1.SumQuestion.gradients:type_name -> conclave.v1.GradientSum
-	10, // 8: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
-	3,  // 9: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
-	3,  // 10: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
-	6,  // 11: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
-	0,  // 12: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
-	1,  // 13: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
-	2,  // 14: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
-	12, // 15: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
-	13, // 16: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	8,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
+	10, // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
+	15, // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
+	6,  // 3: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
+	6,  // 4: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
+	9,  // 5: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
+	14, // 6: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
+	13, // 7: conclave.v1.SumQuestion.gradients:type_name -> conclave.v1.GradientSum
+	11, // 8: conclave.v1.SumQuestion.discriminator:type_name -> conclave.v1.DiscriminatorSum
+	12, // 9: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
+	6,  // 10: conclave.v1.DiscriminatorSum.mean:type_name -> conclave.v1.Tensor
+	6,  // 11: conclave.v1.DiscriminatorSum.scale:type_name -> conclave.v1.Tensor
+	0,  // 12: conclave.v1.DiscriminatorSum.loss:type_name -> conclave.v1.DiscriminatorSum.Loss
+	1,  // 13: conclave.v1.Discriminator.kind:type_name -> conclave.v1.Discriminator.Kind
+	2,  // 14: conclave.v1.Discriminator.by_class:type_name -> conclave.v1.Discriminator.Classes
+	15, // 15: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
+	6,  // 16: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
+	6,  // 17: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
+	9,  // 18: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
+	3,  // 19: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
+	4,  // 20: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
+	5,  // 21: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
+	17, // 22: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
+	18, // 23: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_round_proto_init() }
@@ -1358,8 +1826,9 @@ func file_conclave_v1_round_proto_init() {
 	file_conclave_v1_round_proto_msgTypes[4].OneofWrappers = []any{
 		(*SumQuestion_ClassCounts)(nil),
 		(*SumQuestion_Gradients)(nil),
+		(*SumQuestion_Discriminator)(nil),
 	}
-	file_conclave_v1_round_proto_msgTypes[8].OneofWrappers = []any{
+	file_conclave_v1_round_proto_msgTypes[10].OneofWrappers = []any{
 		(*Release_Votes)(nil),
 		(*Release_Sum)(nil),
 	}
@@ -1368,8 +1837,8 @@ func file_conclave_v1_round_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_round_proto_rawDesc), len(file_conclave_v1_round_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   11,
+			NumEnums:      6,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -99,7 +99,12 @@ type RunSpec struct {
 	// class_share_epsilon is the price of the Laplace query for class shares.
 	ClassShareEpsilon float64 `protobuf:"fixed64,13,opt,name=class_share_epsilon,json=classShareEpsilon,proto3" json:"class_share_epsilon,omitempty"`
 	// coin_votes marks the baseline with coin flips in place of votes.
-	CoinVotes     bool `protobuf:"varint,14,opt,name=coin_votes,json=coinVotes,proto3" json:"coin_votes,omitempty"`
+	// Coin flips of a discriminator are sums of nothing, with all of their noise.
+	CoinVotes bool `protobuf:"varint,14,opt,name=coin_votes,json=coinVotes,proto3" json:"coin_votes,omitempty"`
+	// rounds is the number of sums of a run whose plan is fixed: its budget is
+	// charged by the privacy loss distribution of the whole plan. 0 for a run that
+	// asks until its budget is used.
+	Rounds        uint64 `protobuf:"varint,15,opt,name=rounds,proto3" json:"rounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +237,13 @@ func (x *RunSpec) GetCoinVotes() bool {
 	return false
 }
 
+func (x *RunSpec) GetRounds() uint64 {
+	if x != nil {
+		return x.Rounds
+	}
+	return 0
+}
+
 // Mechanism turns vote histograms, or sums of gradients, into releases.
 type Mechanism struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -250,8 +262,11 @@ type Mechanism struct {
 	// whole_histogram releases all noisy counts instead of the winner; the
 	// data-independent cost is the same.
 	WholeHistogram bool `protobuf:"varint,6,opt,name=whole_histogram,json=wholeHistogram,proto3" json:"whole_histogram,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// rate is the probability of a privacy unit to be in the sample of a sum, for
+	// discriminators only; 0 where all units are in every sum.
+	Rate          float64 `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Mechanism) Reset() {
@@ -324,6 +339,13 @@ func (x *Mechanism) GetWholeHistogram() bool {
 		return x.WholeHistogram
 	}
 	return false
+}
+
+func (x *Mechanism) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
 }
 
 type OpenRunRequest struct {
@@ -451,8 +473,11 @@ func (x *OpenRunResponse) GetClosed() bool {
 }
 
 type AskRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *RoundPart             `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Part  *RoundPart             `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	// forget, with the first part, says that rounds below it are never asked again:
+	// once this one is released, their stored answers are dropped.
+	Forget        uint64 `protobuf:"varint,2,opt,name=forget,proto3" json:"forget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,6 +517,13 @@ func (x *AskRequest) GetPart() *RoundPart {
 		return x.Part
 	}
 	return nil
+}
+
+func (x *AskRequest) GetForget() uint64 {
+	if x != nil {
+		return x.Forget
+	}
+	return 0
 }
 
 type AskResponse struct {
@@ -830,7 +862,7 @@ var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xbe\x03\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xd6\x03\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -847,14 +879,16 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x10deadline_seconds\x18\f \x01(\x01R\x0fdeadlineSeconds\x12.\n" +
 	"\x13class_share_epsilon\x18\r \x01(\x01R\x11classShareEpsilon\x12\x1d\n" +
 	"\n" +
-	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\"\xc9\x02\n" +
+	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\x12\x16\n" +
+	"\x06rounds\x18\x0f \x01(\x04R\x06rounds\"\xdd\x02\n" +
 	"\tMechanism\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.conclave.v1.Mechanism.KindR\x04kind\x12\x16\n" +
 	"\x06lambda\x18\x02 \x01(\x01R\x06lambda\x12\x14\n" +
 	"\x05sigma\x18\x03 \x01(\x01R\x05sigma\x12'\n" +
 	"\x0fsigma_threshold\x18\x04 \x01(\x01R\x0esigmaThreshold\x12\x1c\n" +
 	"\tthreshold\x18\x05 \x01(\x01R\tthreshold\x12'\n" +
-	"\x0fwhole_histogram\x18\x06 \x01(\bR\x0ewholeHistogram\"m\n" +
+	"\x0fwhole_histogram\x18\x06 \x01(\bR\x0ewholeHistogram\x12\x12\n" +
+	"\x04rate\x18\a \x01(\x01R\x04rate\"m\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -872,10 +906,11 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12\x16\n" +
 	"\x06rounds\x18\x03 \x01(\x04R\x06rounds\x12#\n" +
 	"\repsilon_spent\x18\x04 \x01(\x01R\fepsilonSpent\x12\x16\n" +
-	"\x06closed\x18\x05 \x01(\bR\x06closed\"8\n" +
+	"\x06closed\x18\x05 \x01(\bR\x06closed\"P\n" +
 	"\n" +
 	"AskRequest\x12*\n" +
-	"\x04part\x18\x01 \x01(\v2\x16.conclave.v1.RoundPartR\x04part\"\x7f\n" +
+	"\x04part\x18\x01 \x01(\v2\x16.conclave.v1.RoundPartR\x04part\x12\x16\n" +
+	"\x06forget\x18\x02 \x01(\x04R\x06forget\"\x7f\n" +
 	"\vAskResponse\x123\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.conclave.v1.ProgressH\x00R\bprogress\x120\n" +
 	"\arelease\x18\x02 \x01(\v2\x14.conclave.v1.ReleaseH\x00R\areleaseB\t\n" +

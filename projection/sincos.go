@@ -1,4 +1,4 @@
-package tilt
+package projection
 
 import "math"
 
@@ -13,16 +13,16 @@ var wave = func() (t [waves + 1]float32) {
 	return t
 }()
 
-// sincos returns sine and cosine of a to about 1e-6, interpolated in a table,
-// for small angles; the error grows with the last place of a. Features need no
-// more, and a student would spend most of its time in math.Sincos.
-func sincos(a float32) (sin, cos float32) {
+// Sincos returns sine and cosine of a to about 1e-6, interpolated in a table,
+// for small angles; the error grows with the last place of a. Random features need no
+// more, and would spend most of their time in math.Sincos.
+func Sincos(a float32) (sin, cos float32) {
 	k, part := inWaves(a)
 	return interpolate(k, part), interpolate(k+waves/4, part)
 }
 
-// cosine is the second half of sincos.
-func cosine(a float32) float32 {
+// Cosine is the second half of Sincos.
+func Cosine(a float32) float32 {
 	k, part := inWaves(a)
 	return interpolate(k+waves/4, part)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/projection"
 )
 
 // features are random cosine features of few columns each: cos(w.x + b) with w
@@ -89,7 +90,7 @@ func (f *features) mean(out, x []float32, classes []int, weights []float32) {
 	eachChunk(n, func(lo, hi int) {
 		f.project(x, lo, hi)
 		for k, a := range f.arg[lo*f.count : hi*f.count] {
-			f.value[lo*f.count+k] = cosine(a)
+			f.value[lo*f.count+k] = projection.Cosine(a)
 		}
 	})
 	for i, c := range classes {
@@ -136,7 +137,7 @@ func (f *features) pull(grad, x, numbers []float32, classes []int, target []floa
 	eachChunk(n, func(lo, hi int) {
 		f.project(x, lo, hi)
 		for k, a := range f.arg[lo*f.count : hi*f.count] {
-			s, co := sincos(a)
+			s, co := projection.Sincos(a)
 			f.slope[lo*f.count+k], f.value[lo*f.count+k] = -s, co
 		}
 	})
@@ -200,19 +201,19 @@ func (f *features) choices(grad, x, numbers, arg, by []float32) {
 			switch head.Kind {
 			case partition.HeadBinary:
 				zero := arg[k] - w[lo]*x[lo]
-				grad[lo] += by[k] * (cosine(zero+w[lo]) - cosine(zero))
+				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]) - projection.Cosine(zero))
 			case partition.HeadMissing:
 				zero := arg[k] - w[lo]*x[lo] - w[lo-1]*x[lo-1]
-				grad[lo] += by[k] * (cosine(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) - cosine(zero+w[lo-1]*numbers[lo-1]))
+				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) - projection.Cosine(zero+w[lo-1]*numbers[lo-1]))
 			case partition.HeadCategory:
 				zero := arg[k]
 				for j := lo; j < hi; j++ {
 					zero -= w[j] * x[j]
 				}
-				none := cosine(zero)
+				none := projection.Cosine(zero)
 				for j := lo; j < hi; j++ {
 					if w[j] != 0 { // else it is as if no category touched it
-						grad[j] += by[k] * (cosine(zero+w[j]) - none)
+						grad[j] += by[k] * (projection.Cosine(zero+w[j]) - none)
 					}
 				}
 			}

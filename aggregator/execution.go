@@ -31,6 +31,7 @@ type execution struct {
 	key      roundKey
 	attempt  uint64 // no other execution of this server has it
 	digest   [32]byte
+	forget   uint64
 	spec     *runSpec
 	dataset  *dataset
 	question question
@@ -64,6 +65,7 @@ func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q quest
 		key:       p.key,
 		attempt:   attempt,
 		digest:    p.digest,
+		forget:    p.forget,
 		spec:      spec,
 		dataset:   d,
 		question:  q,

@@ -71,6 +71,7 @@ type payload struct {
 	round  *conclavev1.Round
 	digest [sha256.Size]byte // of round
 	parts  []*conclavev1.RoundPart
+	forget uint64 // rounds below it are never asked again
 }
 
 // payload reads the round that the parts hold.

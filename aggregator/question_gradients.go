@@ -34,8 +34,8 @@ type gradientSum struct {
 }
 
 func newGradientSum(q *conclavev1.GradientSum, spec *runSpec, allowCoin bool) (*gradientSum, error) {
-	if spec.multiplier == 0 {
-		return nil, refusedf("run %q was opened for votes; open a run with a Gaussian sum to ask for sums of gradients", spec.pb.GetName())
+	if spec.multiplier == 0 || spec.sampled {
+		return nil, refusedf("run %q was opened for something else; open a run with a Gaussian sum of all units to ask for sums of gradients", spec.pb.GetName())
 	}
 	records, features, err := checkBatch(q, spec, allowCoin)
 	if err != nil {

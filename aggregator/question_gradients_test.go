@@ -277,7 +277,7 @@ func TestGradientQuestionsAreRefused(t *testing.T) {
 		code  codes.Code
 	}{
 		// Sums.
-		"a sum in a run of votes": {sum(func(*conclavev1.GradientSum) {}), votes, `run "r" was opened for votes`, codes.FailedPrecondition},
+		"a sum in a run of votes": {sum(func(*conclavev1.GradientSum) {}), votes, `run "r" was opened for something else`, codes.FailedPrecondition},
 		"no teacher":              {sum(func(q *conclavev1.GradientSum) { q.Teacher = nil }), sums, "teacher.model", codes.InvalidArgument},
 		"another vote": {sum(func(q *conclavev1.GradientSum) { q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_RELATIVE }), sums,
 			"asks for gradients and teacher.vote is VOTE_RELATIVE", codes.InvalidArgument},

@@ -36,8 +36,10 @@ func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec, allowCoin bool) (q
 		return newClassCounts(statistic.ClassCounts, spec)
 	case *conclavev1.SumQuestion_Gradients:
 		return newGradientSum(statistic.Gradients, spec, allowCoin)
+	case *conclavev1.SumQuestion_Discriminator:
+		return newDiscriminatorSum(statistic.Discriminator, spec, allowCoin)
 	}
-	return nil, invalidf("the sum question asks nothing; set class_counts or gradients")
+	return nil, invalidf("the sum question asks nothing; set class_counts, gradients or discriminator")
 }
 
 // sumOf returns the entries of a node's answer, of the length that was asked.

@@ -74,6 +74,9 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	if hook := s.options.Hooks.Votes; hook != nil && release.GetVotes() != nil {
 		hook(e.key.run, e.key.number, e.counts, release.GetVotes())
 	}
+	if hook := s.options.Hooks.Sums; hook != nil && release.GetSum() != nil {
+		hook(e.key.run, e.key.number, e.counts)
+	}
 	if hook := s.options.Hooks.BeforeCharge; hook != nil {
 		hook(e.key.run, e.key.number)
 	}
@@ -87,6 +90,7 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 		Queries:  cost.queries,
 		Answered: cost.answered,
 		Release:  raw,
+		Forget:   e.forget,
 	})
 	if err != nil {
 		if s.leading.Err() != nil {

@@ -16,6 +16,8 @@ import (
 const (
 	maxTeachers        = 1 << 20
 	maxDeadlineSeconds = 24 * 3600
+	// maxPlanned bounds the sums of a plan; each is an entry of the ledger.
+	maxPlanned = 1_000_000
 )
 
 // namePattern holds for every name that becomes part of an etcd key or a log
@@ -37,6 +39,11 @@ type runSpec struct {
 	mechanism gnmax.Mechanism
 	// multiplier is the noise multiplier of such sums, 0 in a run of votes.
 	multiplier float64
+	// rate is that of the samples of such sums; unset where all units are in each.
+	rate    gnmax.Rate
+	sampled bool
+	// plan is all that the run may release, nil where it asks until its budget is used.
+	plan []privacy.Event
 	// quorum is the number of teachers without which a round does not count.
 	quorum uint32
 	// deadline is how long a round waits for the rest once it has a quorum.
@@ -90,16 +97,42 @@ func newRunSpec(pb *conclavev1.RunSpec) (*runSpec, error) {
 		quorum:   quorumOf(pb.GetQuorum(), pb.GetTeachers()),
 		deadline: time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
 	}
-	if m := pb.GetMechanism(); m.GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM {
-		spec.multiplier = m.GetSigma()
-		_, err = gnmax.NewGaussianSum(2*minGradientBound, spec.multiplier)
+	if pb.GetMechanism().GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM {
+		err = spec.sums()
 	} else {
-		spec.mechanism, err = newMechanism(m)
+		spec.mechanism, err = newMechanism(pb.GetMechanism())
 	}
 	if err != nil {
 		return nil, invalidf("run %q: %w", pb.GetName(), err)
 	}
+	if pb.GetRounds() > 0 && spec.plan == nil {
+		return nil, invalidf("run %q: rounds is %d; only runs of sampled sums have a plan", pb.GetName(), pb.GetRounds())
+	}
 	return spec, nil
+}
+
+// sums reads the mechanism of a run of sums. Sums of samples need a plan: without one their
+// samples would count as all records.
+func (s *runSpec) sums() error {
+	m := s.pb.GetMechanism()
+	s.multiplier, s.sampled = m.GetSigma(), m.GetRate() != 0
+	sum, err := gnmax.NewGaussianSum(2*minGradientBound, s.multiplier)
+	if err != nil || !s.sampled {
+		return err
+	}
+	if s.rate, err = gnmax.NewRate(m.GetRate()); err != nil {
+		return err
+	}
+	rounds := s.pb.GetRounds()
+	if rounds == 0 || rounds > maxPlanned {
+		return fmt.Errorf("rounds is %d; sums of samples need their number, 1 to %d", rounds, maxPlanned)
+	}
+	if e := s.pb.GetClassShareEpsilon(); e > 0 {
+		s.plan = append(s.plan, privacy.Event{Kind: privacy.Laplace, Epsilon: e, Count: 1})
+	}
+	s.plan = append(s.plan, sum.SampledCost(s.rate, int64(rounds))...)
+	s.budget.Filter = privacy.FilterPLD
+	return nil
 }
 
 // quorumOf rounds a share of the teachers up. The tiny slack keeps products

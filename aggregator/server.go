@@ -58,6 +58,8 @@ type Hooks struct {
 	// Votes sees the histograms behind a release of votes, before it is charged. They
 	// are PRIVATE: what is computed from them must not leave the aggregator.
 	Votes func(run string, round uint64, counts []int64, release *conclavev1.NoisyVotes)
+	// Sums sees the sums behind a release before their noise. They are PRIVATE too.
+	Sums func(run string, round uint64, counts []int64)
 }
 
 // Server is an aggregator. It leads from New to Close.

@@ -42,6 +42,7 @@ func (s *studentService) OpenRun(ctx context.Context, q *conclavev1.OpenRunReque
 		Dataset: d.record.Name,
 		Spec:    raw,
 		Budget:  spec.budget,
+		Plan:    spec.plan,
 	})
 	if err != nil {
 		return nil, err
@@ -119,6 +120,7 @@ func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
 
 func receiveRound(stream conclavev1.StudentService_AskServer) (*payload, error) {
 	var a assembly
+	var forget uint64
 	for !a.complete() {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -127,11 +129,22 @@ func receiveRound(stream conclavev1.StudentService_AskServer) (*payload, error) 
 		if err != nil {
 			return nil, err
 		}
+		if len(a.parts) == 0 {
+			forget = m.GetForget()
+		}
 		if err := a.add(m.GetPart()); err != nil {
 			return nil, err
 		}
 	}
-	return a.payload()
+	if forget > a.key.number {
+		return nil, invalidf("round %d of run %q forgets rounds below %d; it cannot forget itself", a.key.number, a.key.run, forget)
+	}
+	p, err := a.payload()
+	if err != nil {
+		return nil, err
+	}
+	p.forget = forget
+	return p, nil
 }
 
 // await reports progress until the round is over.

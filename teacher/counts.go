@@ -21,18 +21,18 @@ func (n *Node) classCounts(counts *conclavev1.ClassCounts) ([]int64, error) {
 	if counts.Scale < 1 || counts.Scale > maxScale {
 		return nil, fmt.Errorf("class counts at scale %d; use 1 to %d", counts.Scale, uint64(maxScale))
 	}
-	return classCounts(n.unitClasses, n.classes, int64(counts.Scale)), nil
+	return classCounts(n.units, n.classes, int64(counts.Scale)), nil
 }
 
 // classCounts adds up the classes of the units' records. A unit with k records
 // adds floor(scale/k) for each of them: at most the scale in the L1 norm, and
 // so in the L2 norm, however many records it has.
-func classCounts(units [][]int, classes int, scale int64) []int64 {
+func classCounts(units [][]place, classes int, scale int64) []int64 {
 	values := make([]int64, classes)
 	for _, unit := range units {
 		share := scale / int64(len(unit))
-		for _, c := range unit {
-			values[c] += share
+		for _, r := range unit {
+			values[r.class] += share
 		}
 	}
 	return values

@@ -46,7 +46,7 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 			}
 			total += v
 		}
-		if s.Run != todo.run || s.Round != todo.round || len(s.Values) != int(asked.GetClasses()) || total > int64(asked.GetScale())*int64(len(n.unitClasses)) {
+		if s.Run != todo.run || s.Round != todo.round || len(s.Values) != int(asked.GetClasses()) || total > int64(asked.GetScale())*int64(len(n.units)) {
 			t.Fatalf("sums %v of round %d of %q at scale %d", s.Values, s.Round, s.Run, asked.GetScale())
 		}
 	case *conclavev1.WorkRequest_Refusal:

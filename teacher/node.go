@@ -35,12 +35,17 @@ type Node struct {
 	// told are the examples with their classes in them, once they were asked for.
 	told   []nn.Examples
 	toldOf seen
-	// unitClasses holds the classes of each privacy unit's records.
-	unitClasses [][]int
+	// units holds the records of each privacy unit.
+	units [][]place
+	// scored is the discriminator that was asked about last.
+	scored *scored
 	// run and current are the run that was answered last.
 	run     string
 	current *runState
 }
+
+// place says where a record is among the examples.
+type place struct{ teacher, class, at int }
 
 // New reads the site's records, assigns them to partitions and checks these
 // against the manifest of earlier starts. It fails when the data, the key, the
@@ -74,18 +79,19 @@ func newNode(cfg Config, table *partition.Table, assignment *partition.Assignmen
 	for row, t := range assignment.Of {
 		class := encoded.Classes[row]
 		of := n.examples[t].ByClass
+		here := place{t, class, len(of[class]) / n.features}
 		of[class] = append(of[class], encoded.Row(row)...)
 		if cfg.Unit == partition.UnitRecord {
-			n.unitClasses = append(n.unitClasses, []int{class})
+			n.units = append(n.units, []place{here})
 			continue
 		}
 		u, ok := units[table.Unit(row)]
 		if !ok {
-			u = len(n.unitClasses)
+			u = len(n.units)
 			units[table.Unit(row)] = u
-			n.unitClasses = append(n.unitClasses, nil)
+			n.units = append(n.units, nil)
 		}
-		n.unitClasses[u] = append(n.unitClasses[u], class)
+		n.units[u] = append(n.units[u], here)
 	}
 	return n
 }

@@ -41,6 +41,16 @@ func (n *Node) answer(q *question) (*conclavev1.WorkRequest, error) {
 			values, err := l.gradientSum(g, number)
 			return sumMessage(run, number, values), err
 		})
+	case q.round.GetSum().GetDiscriminator() != nil:
+		a, err := n.checkDiscriminatorSum(q.round.GetSum().GetDiscriminator())
+		if err != nil {
+			return nil, err
+		}
+		values, err := n.discriminatorSum(a)
+		if err != nil {
+			return nil, err
+		}
+		return sumMessage(run, number, values), nil
 	case q.round.GetSum() != nil:
 		values, err := n.classCounts(q.round.GetSum().GetClassCounts())
 		if err != nil {
@@ -60,6 +70,8 @@ func (n *Node) check(r *conclavev1.Round) (err error) {
 		_, err = n.checkVote(r.GetVote())
 	case r.GetSum().GetGradients() != nil:
 		_, err = n.checkGradientSum(r.GetSum().GetGradients())
+	case r.GetSum().GetDiscriminator() != nil:
+		_, err = n.checkDiscriminatorSum(r.GetSum().GetDiscriminator())
 	}
 	return err
 }

@@ -21,10 +21,10 @@ func TestAUnitMovesTheClassCountsByAtMostTheScale(t *testing.T) {
 		scale := rapid.Int64Range(1, maxScale).Draw(t, "scale")
 		unit := rapid.SliceOfN(rapid.IntRange(0, classes-1), 1, 40)
 		units := rapid.SliceOfN(unit, 1, 10).Draw(t, "units")
-		with := classCounts(units, classes, scale)
+		with := classCounts(places(units), classes, scale)
 		gone := rapid.IntRange(0, len(units)-1).Draw(t, "gone")
 		others := slices.Delete(slices.Clone(units), gone, gone+1)
-		without := classCounts(others, classes, scale)
+		without := classCounts(places(others), classes, scale)
 		l1, l2 := int64(0), 0.0
 		for c := range classes {
 			d := with[c] - without[c]
@@ -122,4 +122,15 @@ func TestWrongSumsAreRefused(t *testing.T) {
 			t.Errorf("%s: answered with %v, want a refusal with %q", name, m, c.want)
 		}
 	}
+}
+
+// places are records of these classes, by unit.
+func places(classes [][]int) [][]place {
+	units := make([][]place, len(classes))
+	for i, of := range classes {
+		for _, c := range of {
+			units[i] = append(units[i], place{class: c})
+		}
+	}
+	return units
 }

@@ -32,6 +32,9 @@ func (l *Learner) Step(grad, x []float32) {
 	}
 }
 
+// SetRate sets the size of further steps.
+func (l *Learner) SetRate(rate float64) { l.adam.Rate = rate }
+
 // Averaged returns the moving average.
 func (l *Learner) Averaged() *Generator {
 	if l.average == nil {

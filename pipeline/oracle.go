@@ -81,3 +81,30 @@ type GradientAnswer struct {
 	// EpsilonSpent is the run's total after the round.
 	EpsilonSpent float64
 }
+
+// DiscriminatorQuestion holds a discriminator whose gradient on real records is asked
+// for.
+type DiscriminatorQuestion struct {
+	// Weights are those of the discriminator, first layer first.
+	Weights []float32
+	// Mean and Scale are the units of standard inputs, shape [classes, features]; nil
+	// of others.
+	Mean, Scale []float32
+}
+
+// DiscriminatorAnswer holds the release of a round.
+type DiscriminatorAnswer struct {
+	// Sum holds the noisy sum of the clipped gradients over a Poisson sample of the
+	// privacy units, as many numbers as weights: a unit adds at most the clip norm.
+	Sum []float32
+	// Noise is the standard deviation of the noise of each number.
+	Noise float64
+	// Share is the share of the run's teachers that took part.
+	Share float64
+	// Receipt is the hash of the ledger entry that paid for the release.
+	Receipt string
+	// Teachers is the number of teachers that took part.
+	Teachers int
+	// EpsilonSpent is the run's total after the round.
+	EpsilonSpent float64
+}

@@ -1,0 +1,107 @@
+package dpgan
+
+import (
+	"github.com/conclave-dp/conclave/discriminator"
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+)
+
+// ChosenFor returns the options with everything that is left to be chosen filled in for
+// the records of an encoder, of images or of tables.
+func (o Options) ChosenFor(e *partition.Encoder) Options {
+	images := e.Image() != nil
+	if o.Batch > 0 && o.Units >= o.Batch {
+		o.Rate, o.Batch, o.Units = float64(o.Batch)/float64(o.Units), 0, 0
+	}
+	choose(&o.Rate, 0, images, 1, 0.05)
+	choose(&o.Steps, 0, images, 100, 1000)
+	d, s := &o.Discriminator, &o.Student
+	choose(&d.Kind, "", images, discriminator.Dense, discriminator.Dense)
+	choose(&d.Layers, -1, images, 0, 1)
+	choose(&d.Hidden, 0, d.Kind == discriminator.Convolution, 128, 16)
+	choose(&d.Classes, "", images, "each", "each")
+	convolved := d.Kind == discriminator.Convolution
+	seen := "cosines"
+	if convolved {
+		seen = "plain"
+	}
+	choose(&d.Features, "", images, "pieces", seen)
+	choose(&d.Fourier, -1, images, 200, 0)
+	side := 12
+	if images {
+		side = min(side, e.Image().Height, e.Image().Width)
+	}
+	choose(&d.Cosines, 0, images, side, side)
+	choose(&d.Loss, "", images, Wasserstein, Logistic)
+	linear := d.Layers == 0 && d.Loss == Wasserstein
+	choose(&d.Optimizer, "", linear, "adam", "sgd")
+	choose(&d.StepSize, 0, d.Optimizer == "adam", 0.3, 1e-3)
+	choose(&d.StepEnd, 0, d.Optimizer == "adam", d.StepSize, d.StepSize)
+	choose(&d.Momentum, -1, d.Optimizer == "adam", 0, 0.5)
+	choose(&d.Decay, -1, linear, 0, 1)
+	choose(&d.Memory, -1, linear, 0, 1)
+	choose(&d.Reuse, 0, linear, 1, 10)
+	choose(&d.Generated, 0, images, 2000, 512)
+	if o.Clip == 0 {
+		o.Clip = o.Spec(e, 1).Reach(choices(e))
+	}
+	choose(&o.Clip, 0, images, 1, 1)
+	choose(&s.Warp, -1, images, 0, 0.8)
+	choose(&s.Hidden, 0, images, 128, 256)
+	choose(&s.Follow, "", images, Climb, Climb)
+	choose(&s.Every, 0, images, 1, 2)
+	tilts := s.Follow == Tilt
+	choose(&s.Steps, 0, tilts, 2, 30)
+	choose(&s.Batch, 0, images, 500, 256)
+	choose(&s.StepSize, 0, images, 2e-3, 1e-3)
+	choose(&s.StepEnd, 0, images, s.StepSize/20, s.StepSize)
+	choose(&s.Average, -1, tilts, 0.995, 0.998)
+	return o
+}
+
+// choose gives a value that is unset the first of two, or the second where second is set.
+func choose[T comparable](v *T, unset T, second bool, a, b T) {
+	if *v != unset {
+		return
+	}
+	if *v = a; second {
+		*v = b
+	}
+}
+
+// Spec is the discriminator of chosen options.
+func (o Options) Spec(e *partition.Encoder, classes int) discriminator.Spec {
+	d := o.Discriminator
+	s := discriminator.Spec{
+		Features: e.Width(), Numbers: e.Numbers(), Classes: classes, Kind: d.Kind, Hidden: d.Hidden, Layers: d.Layers,
+		Each: d.Classes == "each", Standard: d.Features == "standard", Pieces: d.Features == "pieces", Fourier: d.Fourier, Seed: fourierSeed,
+	}
+	if i := e.Image(); i != nil {
+		s.Image = nn.Shape{Height: i.Height, Width: i.Width, Channels: i.Channels}
+		if d.Features == "cosines" {
+			s.Cosines = d.Cosines * d.Cosines * i.Channels
+		}
+	}
+	return s
+}
+
+// fourierSeed draws the random features. It is public, and the same in all runs.
+const fourierSeed = 1
+
+// generator is that of a student.
+func (o Options) generator(classes int) pipeline.GeneratorSpec {
+	s := o.Student
+	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
+}
+
+// choices is the number of columns that are no numbers, flags of empty cells among them.
+func choices(e *partition.Encoder) int {
+	n := 0
+	for _, h := range e.Heads() {
+		if h.Kind != partition.HeadNumber {
+			n++
+		}
+	}
+	return n
+}

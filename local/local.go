@@ -45,6 +45,9 @@ type Options struct {
 	// Votes sees the histograms of votes behind each release, for measurements; see
 	// [aggregator.Hooks]. They are PRIVATE. May be nil.
 	Votes func(counts []int64, release *conclavev1.NoisyVotes)
+	// Sums sees the sums behind releases before their noise, for tests. They are PRIVATE.
+	// May be nil.
+	Sums func(round uint64, counts []int64)
 	// Log receives the log of all roles; nil logs nothing.
 	Log *zap.Logger
 	// Watch is told how the run stands. May be nil.
@@ -102,7 +105,7 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 		return nil, err
 	}
 
-	server, err := startAggregator(ctx, spec, job.Schema.SHA256, state, o)
+	server, err := startAggregator(ctx, job, state, o)
 	if err != nil {
 		return nil, err
 	}
@@ -173,18 +176,21 @@ func executeStudent(ctx context.Context, job *run.Job, address, state string, st
 	})
 }
 
-func startAggregator(ctx context.Context, spec *run.Spec, schemaSHA256, state string, o Options) (*aggregator.Server, error) {
-	c := aggregator.DefaultConfig()
+func startAggregator(ctx context.Context, job *run.Job, state string, o Options) (*aggregator.Server, error) {
+	c, spec := aggregator.DefaultConfig(), job.Spec
 	c.Name, c.Listen = "local", "127.0.0.1:0"
 	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleAggregator, c.Name)
 	c.Etcd.Embedded, c.Etcd.Dir = true, filepath.Join(state, "etcd")
 	c.Datasets = []aggregator.DatasetConfig{{
-		Name: dataset, SchemaSHA256: schemaSHA256, Unit: spec.Privacy.Unit,
-		Budget: privacy.Budget{Epsilon: spec.Privacy.Epsilon, Delta: spec.Privacy.Delta},
+		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
+		Budget: privacy.Budget{Epsilon: spec.Privacy.Epsilon, Delta: spec.Privacy.Delta, Filter: job.Plan.Filter()},
 	}}
 	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin}
 	if o.Votes != nil {
 		options.Hooks.Votes = func(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) { o.Votes(counts, release) }
+	}
+	if o.Sums != nil {
+		options.Hooks.Sums = func(_ string, round uint64, counts []int64) { o.Sums(round, counts) }
 	}
 	return aggregator.New(ctx, c, options)
 }

@@ -190,7 +190,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	status.Round = learner.Rounds()
 	o.Watch(status)
 	ask := &oracle{
-		client: o.Client, run: s.Name, teacher: s.work().teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
+		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, teacher: s.work().teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
 		waiting: func(p *conclavev1.Progress) {
 			waiting := status
 			if p.WaitingForQuorum {
@@ -199,8 +199,9 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			o.Watch(waiting)
 		},
 	}
+	keeper := &keeper{save: func() error { return learner.Save(checkpoint, identity) }, learner: learner, ask: ask, plan: plan, last: roundsLeft(plan, opened)}
 	err = learner.learn(ctx, ask, roundsLeft(plan, opened),
-		func() error { return learner.Save(checkpoint, identity) },
+		keeper.keep,
 		func(p pipeline.Progress) {
 			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
 			o.Watch(status)

@@ -77,9 +77,12 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	if err != nil {
 		return nil, err
 	}
-	admitted, err := budget.Admits(p.classShare(), one[0])
-	if err != nil {
-		return nil, err
+	budget.Filter = p.Filter()
+	admitted := p.releases(p.Queries) // a plan is admitted as a whole
+	if !p.sampled() {
+		if admitted, err = budget.Admits(p.classShare(), one[0]); err != nil {
+			return nil, err
+		}
 	}
 	asked := min(p.releases(p.Queries), admitted)
 	if f.Admitted = admitted; p.sums() {

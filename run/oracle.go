@@ -26,6 +26,12 @@ type oracle struct {
 	teacher *conclavev1.TeacherSpec
 	// plan says how large the noise is.
 	plan *Plan
+	// teachers is the number of the run's, coin marks the baseline.
+	teachers int
+	coin     bool
+	// forget is the round below which the student asks none again: what it learned of
+	// them is in its checkpoint.
+	forget uint64
 	// waiting is told how a round stands while it waits.
 	waiting func(*conclavev1.Progress)
 }

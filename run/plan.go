@@ -39,6 +39,19 @@ func classesOf(schema *partition.Schema) int { return max(1, len(schema.Classes(
 // sums is whether rounds are answered with one noisy sum each.
 func (p *Plan) sums() bool { return p.Mechanism.Kind == conclavev1.Mechanism_KIND_GAUSSIAN_SUM }
 
+// sampled is whether sums are over samples of the privacy units. All of them are planned,
+// and the whole plan is what the budget is charged for.
+func (p *Plan) sampled() bool { return p.sums() && p.Mechanism.Rate > 0 }
+
+// Filter is the rule by which the budget of a run of the plan, and of a dataset that
+// nothing else is asked of, admits its rounds.
+func (p *Plan) Filter() privacy.Filter {
+	if p.sampled() {
+		return privacy.FilterPLD
+	}
+	return ""
+}
+
 // releases is what so many queries, asked in rounds, are charged as: votes one by one,
 // sums by the round.
 func (p *Plan) releases(queries int) int64 {
@@ -50,6 +63,17 @@ func (p *Plan) releases(queries int) int64 {
 
 // cost is the most that a number of releases can cost.
 func (p *Plan) cost(releases int64) ([]privacy.Event, error) {
+	if p.sampled() {
+		sum, err := gnmax.NewGaussianSum(discriminatorBound, p.Mechanism.Sigma)
+		if err != nil {
+			return nil, err
+		}
+		rate, err := gnmax.NewRate(p.Mechanism.Rate)
+		if err != nil {
+			return nil, err
+		}
+		return sum.SampledCost(rate, releases), nil
+	}
 	if p.sums() {
 		sum, err := gnmax.NewGaussianSum(2*gradientBound, p.Mechanism.Sigma)
 		if err != nil {
@@ -111,11 +135,15 @@ func confident(sigma float64, chosen bool, ratio, threshold float64) *conclavev1
 // RunSpec is the plan as the aggregator registers it.
 func (p *Plan) RunSpec(s *Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
 	quorum, deadline := s.work().quorum()
+	rounds := 0
+	if p.sampled() {
+		rounds = p.Rounds
+	}
 	return &conclavev1.RunSpec{
 		Name: s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
 		Teachers: uint32(s.Teachers), Mechanism: p.Mechanism,
 		Quorum: quorum, DeadlineSeconds: deadline,
-		ClassShareEpsilon: p.ClassShareEpsilon, CoinVotes: coin,
+		ClassShareEpsilon: p.ClassShareEpsilon, CoinVotes: coin, Rounds: uint64(rounds),
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/evaluate/classify"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/pipeline/dpgan"
 	"github.com/conclave-dp/conclave/pipeline/gpate"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
@@ -29,7 +31,7 @@ type Spec struct {
 	// Teachers is the number of teachers over all sites. Default: 1000. More
 	// teachers drown the noise better, each learns from fewer records.
 	Teachers int `yaml:"teachers"`
-	// Pipeline: pategan (default; tables) or gpate (tables and images).
+	// Pipeline: pategan (default; tables), gpate or dpgan (tables and images).
 	Pipeline string `yaml:"pipeline"`
 	// WarmStart buys a start for the generator. Not available yet.
 	WarmStart map[string]float64 `yaml:"warm_start"`
@@ -43,10 +45,11 @@ type Spec struct {
 	Evaluate Evaluate `yaml:"evaluate"`
 	// Seed makes training repeatable. Noise never depends on it. Default: 1.
 	Seed uint64 `yaml:"seed"`
-	// PATEGAN and GPATE hold the options of the pipelines; those of the other are
-	// left alone.
+	// PATEGAN, GPATE and DPGAN hold the options of the pipelines; those of the others
+	// are left alone.
 	PATEGAN pategan.Options `yaml:"pategan"`
 	GPATE   gpate.Options   `yaml:"gpate"`
+	DPGAN   dpgan.Options   `yaml:"dpgan"`
 
 	// Path is the file the spec came from, Text its content.
 	Path string `yaml:"-"`
@@ -132,7 +135,7 @@ func DefaultSpec() Spec {
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
 		Teachers: 1000, Pipeline: "pategan", Weights: "none",
 		Release: Release{Rows: 6000, Format: "csv"},
-		Seed:    1, PATEGAN: pategan.DefaultOptions(), GPATE: gpate.DefaultOptions(),
+		Seed:    1, PATEGAN: pategan.DefaultOptions(), GPATE: gpate.DefaultOptions(), DPGAN: dpgan.DefaultOptions(),
 	}
 }
 
@@ -177,7 +180,7 @@ func (s *Spec) Validate() error {
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent", s.Privacy.Guarantee)
 	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
-	need(s.Pipeline == "pategan" || s.Pipeline == "gpate", "pipeline: %q is not available; use pategan or gpate", s.Pipeline)
+	need(slices.Contains([]string{"pategan", "gpate", "dpgan"}, s.Pipeline), "pipeline: %q is not available; use pategan, gpate or dpgan", s.Pipeline)
 	need(len(s.WarmStart) == 0, "warm_start: not available; leave it out")
 	need(len(s.Post) == 0, "post: %q are not available; leave it out or empty", s.Post)
 	need(s.Weights == "none", "weights: %q is not available; use none", s.Weights)
@@ -189,7 +192,7 @@ func (s *Spec) Validate() error {
 		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
 	}
 	errs = append(errs, s.validateData()...)
-	for _, options := range []interface{ Validate() error }{s.PATEGAN, s.GPATE} {
+	for _, options := range []interface{ Validate() error }{s.PATEGAN, s.GPATE, s.DPGAN} {
 		if err := options.Validate(); err != nil {
 			errs = append(errs, err)
 		}

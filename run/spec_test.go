@@ -63,7 +63,7 @@ func TestSpecsThatCannotWork(t *testing.T) {
 		"no teachers":        {good + "teachers: 0\n", "teachers: 0 is not between"},
 		"teachers negative":  {good + "teachers: -5\n", "teachers: -5 is not between"},
 		"too many teachers":  {good + "teachers: 10000000\n", "teachers: 10000000 is not between"},
-		"other pipeline":     {good + "pipeline: dpgan\n", `pipeline: "dpgan" is not available; use pategan`},
+		"other pipeline":     {good + "pipeline: embed\n", `pipeline: "embed" is not available; use pategan`},
 		"warm start":         {good + "warm_start: {embed: 0.3}\n", "warm_start: not available; leave"},
 		"post":               {good + "post: [pgb]\n", `post: ["pgb"] are not available; leave`},
 		"weights":            {good + "weights: dp-mlp\n", `weights: "dp-mlp" is not available; use none`},

@@ -58,8 +58,11 @@ type largest struct {
 
 // work returns that of the spec's pipeline.
 func (s *Spec) work() work {
-	if s.Pipeline == "gpate" {
+	switch s.Pipeline {
+	case "gpate":
 		return &gpateWork{s}
+	case "dpgan":
+		return &dpganWork{s}
 	}
 	return &pateganWork{s}
 }

@@ -1,0 +1,41 @@
+package run
+
+import "time"
+
+// keeper saves a student's state. One that asks some questions saves all of them, before
+// they are asked; one that takes thousands of steps saves now and then, and takes those in
+// between again after a crash: its questions follow from its state, and their answers are
+// stored.
+type keeper struct {
+	save    func() error
+	learner trainer
+	ask     *oracle
+	plan    *Plan
+	last    int // the number of rounds
+
+	saved  time.Time
+	taking time.Duration
+}
+
+// A student that saves now and then spends a twentieth of its time on it at most, and
+// loses about this much.
+const (
+	savingShare = 20
+	savedEvery  = 5 * time.Second
+)
+
+func (k *keeper) keep() error {
+	if k.plan.sampled() && k.learner.Rounds() < k.last && time.Since(k.saved) < max(savedEvery, savingShare*k.taking) {
+		return nil
+	}
+	begun := time.Now()
+	if err := k.save(); err != nil {
+		return err
+	}
+	k.saved = time.Now()
+	k.taking = k.saved.Sub(begun)
+	if k.plan.sampled() {
+		k.ask.forget = uint64(k.learner.Rounds()) + 1 // round 0 is that of the class counts
+	}
+	return nil
+}

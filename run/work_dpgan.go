@@ -1,0 +1,131 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/conclave-dp/conclave/discriminator"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/report"
+)
+
+// dpganWork is a run of DPGAN.
+type dpganWork struct{ s *Spec }
+
+func (w *dpganWork) quorum() (share, deadline float64) { return w.s.DPGAN.Quorum, w.s.DPGAN.Deadline }
+
+func (w *dpganWork) chosen(e *partition.Encoder) dpgan.Options { return w.s.DPGAN.ChosenFor(e) }
+
+func (w *dpganWork) optionsOf(schema *partition.Schema) any {
+	return w.chosen(partition.NewEncoder(schema))
+}
+
+// teacherSpec: teachers have no models in DPGAN.
+func (w *dpganWork) teacherSpec(*partition.Schema, int, bool) *conclavev1.TeacherSpec { return nil }
+
+// plan prices a sum for each step of the discriminator. All steps are planned before the
+// first, and the budget is charged by the privacy loss of the whole plan.
+func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan, error) {
+	e, classes := partition.NewEncoder(schema), classesOf(schema)
+	o := w.chosen(e)
+	if err := o.CheckFor(e, classes); err != nil {
+		return nil, err
+	}
+	net, err := w.network(o, e, classes)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Rounds: o.Steps, PerRound: net.Parameters(), ClassShareEpsilon: o.ClassEpsilon, Classes: classes}
+	p.Queries = p.Rounds * p.PerRound
+	p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: o.Noise, Rate: o.Rate}
+	budget.Filter = privacy.FilterPLD
+	if o.Noise == 0 {
+		p.Mechanism.Sigma, err = privacy.SampledSigma(budget, o.Rate, int64(p.Rounds), p.classShare())
+	}
+	if errors.Is(err, privacy.ErrOverBudget) {
+		return nil, fmt.Errorf("dpgan.class_epsilon: %v leaves nothing of privacy.epsilon %v for %d steps; lower it, or raise privacy.epsilon", o.ClassEpsilon, budget.Epsilon, p.Rounds)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plan %d steps at rate %v: %w", p.Rounds, o.Rate, err)
+	}
+	return p, p.checkFeasible(priced{
+		shareField: "dpgan.class_epsilon", share: o.ClassEpsilon, noiseField: "dpgan.noise", noise: o.Noise, what: "steps",
+	}, budget)
+}
+
+// network is the discriminator, for its shape.
+func (w *dpganWork) network(o dpgan.Options, e *partition.Encoder, classes int) (*discriminator.Discriminator, error) {
+	return discriminator.New(o.Spec(e, classes), rand.New(rand.NewPCG(0, 0)))
+}
+
+// discriminatorBound is the fixed-point unit of a unit's gradient.
+const discriminatorBound = 1 << 16
+
+// asker makes the rounds of a run of these options.
+func (w *dpganWork) asker(o dpgan.Options, e *partition.Encoder, classes int, coin bool) *discriminatorAsker {
+	spec := o.Spec(e, classes)
+	d := &conclavev1.Discriminator{
+		Kind: conclavev1.Discriminator_KIND_DENSE, Hidden: uint32(spec.Hidden), Layers: uint32(spec.Layers), Classes: uint32(classes),
+		ByClass: conclavev1.Discriminator_CLASSES_TOLD, Standard: spec.Standard, Cosines: uint32(spec.Cosines),
+		Pieces: spec.Pieces, Fourier: uint32(spec.Fourier), Seed: spec.Seed,
+	}
+	if spec.Kind == discriminator.Convolution {
+		d.Kind = conclavev1.Discriminator_KIND_CONVOLUTION
+	}
+	if spec.Each {
+		d.ByClass = conclavev1.Discriminator_CLASSES_EACH
+	}
+	loss := conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN
+	if o.Discriminator.Loss == dpgan.Logistic {
+		loss = conclavev1.DiscriminatorSum_LOSS_LOGISTIC
+	}
+	return &discriminatorAsker{spec: d, loss: loss, rate: o.Rate, clip: o.Clip, features: spec.Features, classes: classes, nothing: coin}
+}
+
+func (w *dpganWork) largest(p *Plan, e *partition.Encoder, _ int) largest {
+	o := w.chosen(e)
+	a := w.asker(o, e, p.Classes, false)
+	q := &pipeline.DiscriminatorQuestion{Weights: make([]float32, p.PerRound)}
+	if a.spec.Standard {
+		units := p.Classes * e.Width()
+		q.Mean, q.Scale = make([]float32, units), slices.Repeat([]float32{1}, units)
+	}
+	return largest{
+		round:        a.round(w.s.Name, uint64(p.Rounds), q),
+		roundContent: fmt.Sprintf("the %d weights of the discriminator; nobody's data", p.PerRound),
+		answerName:   "gradient sums",
+		answer: &conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
+			Run: w.s.Name, Round: uint64(p.Rounds), Values: slices.Repeat([]int64{1 << 24 * discriminatorBound}, p.PerRound),
+		}}},
+		answerContent: fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy units, of clipped gradients; the aggregator sees it, and releases the sum over all nodes with noise only", p.PerRound),
+	}
+}
+
+func (w *dpganWork) student(e *partition.Encoder, p *Plan) (trainer, error) {
+	t, err := dpgan.New(w.s.DPGAN, e, p.Classes, w.s.Seed)
+	return &dpganTrainer{t, w, e, p}, err
+}
+
+// dpganTrainer is its student.
+type dpganTrainer struct {
+	*dpgan.Trainer
+	w *dpganWork
+	e *partition.Encoder
+	p *Plan
+}
+
+func (t *dpganTrainer) learn(ctx context.Context, ask *oracle, rounds int, keep func() error, progress func(pipeline.Progress)) error {
+	o := t.w.chosen(t.e)
+	return t.Run(ctx, &discriminatorOracle{ask, t.w.asker(o, t.e, t.p.Classes, ask.coin)}, min(t.p.Rounds, rounds), keep, progress)
+}
+
+// shares are of votes of real or fake only.
+func (t *dpganTrainer) shares() map[uint64]*report.Shares { return nil }

@@ -53,7 +53,7 @@ func New(s Spec, rng *rand.Rand) (*Discriminator, error) {
 		return nil, err
 	}
 	if s.Fourier > 0 {
-		if d.fourier, err = projection.NewFourier(s.seen(), s.Fourier, fourierSpread, fourierWeight, s.Seed); err != nil {
+		if d.fourier, err = projection.NewFourier(s.seen(), s.Fourier, s.fourierSpread(), fourierWeight, s.Seed); err != nil {
 			return nil, err
 		}
 	}

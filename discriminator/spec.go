@@ -191,11 +191,20 @@ func (s Spec) layers() (in nn.Shape, layers []nn.Spec) {
 	return nn.Vector(s.first()), append(layers, last)
 }
 
-// The random features' spread, one over the length scale of their kernel, and weight.
+// The random features' spread, one over the length scale of their kernel, and weight. Images
+// are farther apart than rows.
 const (
-	fourierSpread = 0.8
-	fourierWeight = 3
+	fourierSpread      = 0.8
+	fourierSpreadImage = 0.2
+	fourierWeight      = 3
 )
+
+func (s Spec) fourierSpread() float64 {
+	if s.Image.Size() > 0 {
+		return fourierSpreadImage
+	}
+	return fourierSpread
+}
 
 // Reach bounds the L2 norm of the gradient of a linear discriminator's loss at any record,
 // whatever its weights, for choices choices in a record: of its inputs, as losses' slopes are

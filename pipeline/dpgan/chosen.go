@@ -48,7 +48,7 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	}
 	choose(&o.Clip, 0, images, 1, 1)
 	choose(&s.Warp, -1, images, 0, 0.8)
-	choose(&s.Hidden, 0, images, 128, 256)
+	o.chooseGenerator(e)
 	choose(&s.Follow, "", images, Climb, Climb)
 	choose(&s.Every, 0, images, 1, 2)
 	tilts := s.Follow == Tilt
@@ -93,6 +93,21 @@ const fourierSeed = 1
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
 	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
+}
+
+// chooseGenerator takes convolutions for images that can be made by doubling.
+func (o *Options) chooseGenerator(e *partition.Encoder) {
+	s := &o.Student
+	convolution := *o
+	convolution.Student.Generator, convolution.Student.Hidden = "convolution", 64
+	choose(&s.Generator, "", e.Image() != nil && convolution.generator(1).Check(e) == nil, "dense", "convolution")
+	wide := 128
+	if s.Generator == "convolution" {
+		wide = 64
+	} else if e.Image() != nil {
+		wide = 256
+	}
+	choose(&s.Hidden, 0, false, wide, 0)
 }
 
 // choices is the number of columns that are no numbers, flags of empty cells among them.

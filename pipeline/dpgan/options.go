@@ -110,7 +110,8 @@ type Discriminator struct {
 
 // Student says how the generator learns. Its steps are free of cost.
 type Student struct {
-	// Generator: dense (default) or convolution (of images).
+	// Generator: dense or convolution (of images). Default: chosen, convolution for images
+	// that it can make and dense for others.
 	Generator string `yaml:"generator"`
 	// Warp is the strength of the small random turns, shears, scales and shifts that end
 	// a generator of images, which it then need not learn. Default: -1, chosen.
@@ -149,6 +150,6 @@ func DefaultOptions() Options {
 	return Options{
 		ClassEpsilon: 0.01, Quorum: 0.9, Deadline: 60,
 		Discriminator: Discriminator{Layers: -1, Fourier: -1, Momentum: -1, Decay: -1, Memory: -1},
-		Student:       Student{Generator: "dense", Warp: -1, Noise: 16, Layers: 2, Average: -1, Keep: 10},
+		Student:       Student{Warp: -1, Noise: 16, Layers: 2, Average: -1, Keep: 10},
 	}
 }

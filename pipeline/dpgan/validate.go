@@ -43,7 +43,7 @@ func (o Options) Validate() error {
 	c.Between("discriminator.reuse", float64(d.Reuse), 0, 1000)
 	c.Between("discriminator.generated", float64(d.Generated), 0, 1<<20)
 	s := o.Student
-	c.OneOf("student.generator", s.Generator, "dense", "convolution")
+	c.OneOf("student.generator", s.Generator, "", "dense", "convolution")
 	c.Check(s.Warp == -1 || s.Warp >= 0 && s.Warp <= 10, "student.warp: %v is not between 0 and 10, or -1 to have it chosen", s.Warp)
 	c.Between("student.noise", float64(s.Noise), 1, 4096)
 	c.Between("student.hidden", float64(s.Hidden), 0, 4096)

@@ -64,6 +64,9 @@ func (n *Node) checkDiscriminatorSum(q *conclavev1.DiscriminatorSum) (*discrimin
 	if a.net, err = n.discriminator(q.Discriminator); err != nil {
 		return nil, err
 	}
+	if err := n.scored.clipTo(a.clip, a.bound); err != nil {
+		return nil, err
+	}
 	weights, err := nn.Floats(q.Weights)
 	if err != nil {
 		return nil, err
@@ -107,8 +110,8 @@ func (n *Node) discriminator(d *conclavev1.Discriminator) (*discriminator.Discri
 	case conclavev1.Discriminator_KIND_CONVOLUTION:
 		s.Kind = discriminator.Convolution
 	}
-	if d.ByClass == conclavev1.Discriminator_CLASSES_UNSPECIFIED {
-		return nil, errors.New("the discriminator does not say how it knows the class; use told or each")
+	if d.ByClass != conclavev1.Discriminator_CLASSES_TOLD && !s.Each {
+		return nil, fmt.Errorf("how the discriminator knows the class, %v, is not known to this node; use told or each, or update it", d.ByClass)
 	}
 	net, err := discriminator.New(s, rand.New(rand.NewPCG(0, 0))) // weights travel with the question
 	if err != nil {
@@ -116,6 +119,19 @@ func (n *Node) discriminator(d *conclavev1.Discriminator) (*discriminator.Discri
 	}
 	n.scored = &scored{spec: proto.Clone(d).(*conclavev1.Discriminator), net: net}
 	return net, nil
+}
+
+// clipTo makes an empty sum of gradients of this clip norm and bound, or keeps the last.
+func (s *scored) clipTo(clip float64, bound int64) error {
+	if s.sums != nil && s.clip == clip && s.bound == bound {
+		return nil
+	}
+	sums, err := nn.NewClippedSteps(s.net.Net, clip, bound)
+	if err != nil {
+		return err
+	}
+	s.clip, s.bound, s.sums = clip, bound, sums
+	return nil
 }
 
 // standardOf reads the units of standard inputs.
@@ -144,20 +160,13 @@ const sampleChunk = 512
 // aggregator releases one of the answers.
 func (n *Node) discriminatorSum(a *discriminatorAsked) ([]int64, error) {
 	s := n.scored
-	if s.sums == nil || s.clip != a.clip || s.bound != a.bound {
-		var err error
-		if s.sums, err = nn.NewClippedSteps(a.net.Net, a.clip, a.bound); err != nil {
-			return nil, err
-		}
-		s.clip, s.bound = a.clip, a.bound
-	}
 	s.sums.Reset()
 	if a.nothing {
 		return slices.Clone(s.sums.Sum()), nil
 	}
-	sample, err := gnmax.NewSource().PoissonSample(nil, len(n.units), a.rate)
+	sample, err := n.sample(a.rate)
 	if err != nil {
-		return nil, errSample
+		return nil, err
 	}
 	var x, inputs []float32
 	var classes, records []int
@@ -178,6 +187,18 @@ func (n *Node) discriminatorSum(a *discriminatorAsked) ([]int64, error) {
 		}
 	}
 	return slices.Clone(s.sums.Sum()), nil
+}
+
+// sample draws who is in a sample.
+func (n *Node) sample(rate gnmax.Rate) ([]int, error) {
+	if n.sampled != nil {
+		return n.sampled(rate.Float()), nil
+	}
+	sample, err := gnmax.NewSource().PoissonSample(nil, len(n.units), rate)
+	if err != nil {
+		return nil, errSample
+	}
+	return sample, nil
 }
 
 // errSample says nothing of records.

@@ -38,6 +38,10 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 			checkGradients(t, n, todo, g, a.Sum)
 			return
 		}
+		if d := todo.question.round.GetSum().GetDiscriminator(); d != nil {
+			checkDiscriminatorSum(t, n, todo, d, a.Sum)
+			return
+		}
 		s, asked := a.Sum, todo.question.round.GetSum().GetClassCounts()
 		total := int64(0)
 		for _, v := range s.Values {
@@ -79,6 +83,26 @@ func checkGradients(t *testing.T, n *Node, todo task, asked *conclavev1.Gradient
 	}
 }
 
+// checkDiscriminatorSum checks that a sum of a discriminator's gradients has a number for
+// each weight and is no longer than the units' vectors can make it.
+func checkDiscriminatorSum(t *testing.T, n *Node, todo task, asked *conclavev1.DiscriminatorSum, s *conclavev1.Sum) {
+	t.Helper()
+	squares := 0.0
+	for _, v := range s.Values {
+		squares += float64(v) * float64(v)
+	}
+	if s.Run != todo.run || s.Round != todo.round || 4*len(s.Values) != len(asked.GetWeights()) || len(s.Values) == 0 {
+		t.Fatalf("a sum of %d numbers of round %d of %q for %d bytes of weights", len(s.Values), s.Round, s.Run, len(asked.GetWeights()))
+	}
+	most := float64(len(n.units)) * float64(asked.GetBound())
+	if asked.GetNothing() {
+		most = 0
+	}
+	if math.Sqrt(squares) > most*(1+1e-9) {
+		t.Fatalf("a sum of length %v by %d units with bound %d", math.Sqrt(squares), len(n.units), asked.GetBound())
+	}
+}
+
 // FuzzWork feeds a node what might come down its stream: a message, and the
 // same bytes as a round in parts. Whatever it is, the node does not panic and
 // replies with no more than was asked.
@@ -102,6 +126,12 @@ func FuzzWork(f *testing.F) {
 	projected.GetSum().GetGradients().Projection = &conclavev1.Projection{Directions: 2, Seed: 1}
 	projected.GetSum().GetGradients().Teacher.Vote = coinVote
 	add(projected, 1000)
+	for _, change := range discriminators() {
+		add(discriminatorRound("d", 1, 0.5, change), 1000)
+	}
+	for _, b := range badDiscriminators() {
+		add(discriminatorRound("d", 1, 0.5, b.change), 1000)
+	}
 	for _, s := range spoils() {
 		r := voteRound("r", 1)
 		s.change(r.GetVote())

@@ -39,6 +39,9 @@ type Node struct {
 	units [][]place
 	// scored is the discriminator that was asked about last.
 	scored *scored
+	// sampled picks who is in a sample, for tests of this package; nil in every program,
+	// which draws it.
+	sampled func(rate float64) []int
 	// run and current are the run that was answered last.
 	run     string
 	current *runState

@@ -38,8 +38,8 @@ type cluster struct {
 	server *Server
 	stop   func() error
 
-	mu   sync.Mutex
-	next int
+	mu                sync.Mutex
+	next, nextPlanned int
 }
 
 func newCluster(t testing.TB, options Options) *cluster {
@@ -67,6 +67,12 @@ func newCluster(t testing.TB, options Options) *cluster {
 		c.config.Datasets = append(c.config.Datasets, DatasetConfig{
 			Name: fmt.Sprintf("d%d", i), SchemaSHA256: testSchema, Unit: "record",
 			Budget: privacy.Budget{Epsilon: 100, Delta: 1e-5},
+		})
+	}
+	for i := range 6 { // see planned
+		c.config.Datasets = append(c.config.Datasets, DatasetConfig{
+			Name: fmt.Sprintf("p%d", i), SchemaSHA256: testSchema, Unit: "record",
+			Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD},
 		})
 	}
 	c.start(options)
@@ -106,6 +112,14 @@ func (c *cluster) dataset() string {
 	defer c.mu.Unlock()
 	c.next++
 	return c.config.Datasets[c.next-1].Name
+}
+
+// planned names a dataset with the filter pld that no other test uses.
+func (c *cluster) planned() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nextPlanned++
+	return fmt.Sprintf("p%d", c.nextPlanned-1)
 }
 
 func (c *cluster) dial(t testing.TB, files certs.Files) *grpc.ClientConn {
@@ -200,6 +214,12 @@ func (s *testStudent) mustAsk(t testing.TB, round *conclavev1.Round) *conclavev1
 // releases.
 func (s *testStudent) ledger(t testing.TB, run string) []privacy.Entry {
 	t.Helper()
+	return releasesOf(t, s.lines(t, run), run)
+}
+
+// lines is the whole ledger of a run's dataset, checked.
+func (s *testStudent) lines(t testing.TB, run string) string {
+	t.Helper()
 	stream, err := s.ReadLedger(within(t), &conclavev1.ReadLedgerRequest{Run: run})
 	must(t, err)
 	var lines strings.Builder
@@ -215,7 +235,7 @@ func (s *testStudent) ledger(t testing.TB, run string) []privacy.Entry {
 	if _, err := privacy.VerifyLedger(strings.NewReader(lines.String())); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
 		t.Fatalf("the ledger does not verify: %v", err)
 	}
-	return releasesOf(t, lines.String(), run)
+	return lines.String()
 }
 
 // testNode is a node written by hand: it answers every round with what its

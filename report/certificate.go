@@ -130,7 +130,7 @@ func Mechanisms(events []privacy.Event) []Mechanism {
 		}
 		for name, value := range map[string]float64{
 			"sigma": e.Sigma, "sensitivity": e.Sensitivity, "sigma1": e.Sigma1, "sigma2": e.Sigma2,
-			"lambda": e.Lambda, "epsilon": e.Epsilon,
+			"lambda": e.Lambda, "epsilon": e.Epsilon, "rate": e.Rate, "noise_multiplier": e.NoiseMultiplier,
 		} {
 			if value != 0 {
 				m.Parameters[name] = value

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -35,6 +36,56 @@ func TestNewCertificateSaysWhatTheLedgerSays(t *testing.T) {
 	}
 	if c.Created != "2026-03-01T12:05:00Z" {
 		t.Errorf("created %q", c.Created)
+	}
+}
+
+// Every number that a mechanism is made of is among its parameters, by its name in the
+// ledger.
+func TestMechanismsHaveTheirParameters(t *testing.T) {
+	got := Mechanisms([]privacy.Event{
+		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.5, Count: 3},
+		{Kind: privacy.Gaussian, Sigma: 2, Sensitivity: 1, Count: 1},
+		{Kind: privacy.SubsampledGaussian, Rate: 1, NoiseMultiplier: 1.5, Count: 1},
+		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.5, Count: 4},
+	})
+	want := []Mechanism{
+		{Kind: privacy.SubsampledGaussian, Parameters: map[string]float64{"rate": 0.05, "noise_multiplier": 1.5}, Count: 7},
+		{Kind: privacy.Gaussian, Parameters: map[string]float64{"sigma": 2, "sensitivity": 1}, Count: 1},
+		{Kind: privacy.SubsampledGaussian, Parameters: map[string]float64{"rate": 1, "noise_multiplier": 1.5}, Count: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("mechanisms (-want +got):\n%s", diff)
+	}
+	if text := got[0].String(); text != "subsampled-gaussian(noise_multiplier=1.5, rate=0.05) x 7" {
+		t.Errorf("as text: %s", text)
+	}
+	// No field of an event is left out: the fields of JSON are the parameters, but for the
+	// counts.
+	for _, e := range []privacy.Event{
+		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.5, Count: 3}, {Kind: privacy.Gaussian, Sigma: 2, Sensitivity: 1, Count: 1},
+		{Kind: privacy.Laplace, Epsilon: 1, Count: 1}, {Kind: privacy.GNMax, Sigma: 3, Count: 1}, {Kind: privacy.LNMax, Lambda: 3, Count: 1},
+		{Kind: privacy.ConfidentGNMax, Threshold: 5, Sigma1: 3, Sigma2: 4, Asked: 9, Answered: 4}, {Kind: privacy.Exponential, Epsilon: 1, Count: 2},
+	} {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"kind", "count", "asked"} {
+			delete(fields, name)
+		}
+		m := Mechanisms([]privacy.Event{e})[0]
+		if len(fields) != len(m.Parameters) {
+			t.Errorf("%s has parameters %v, its event %v", e.Kind, m.Parameters, fields)
+		}
+		for name := range fields {
+			if _, ok := m.Parameters[name]; !ok {
+				t.Errorf("%s: %s is not among the parameters %v", e.Kind, name, m.Parameters)
+			}
+		}
 	}
 }
 

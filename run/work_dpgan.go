@@ -56,9 +56,19 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	if err != nil {
 		return nil, fmt.Errorf("plan %d steps at rate %v: %w", p.Rounds, o.Rate, err)
 	}
-	return p, p.checkFeasible(priced{
+	if err := p.checkFeasible(priced{
 		shareField: "dpgan.class_epsilon", share: o.ClassEpsilon, noiseField: "dpgan.noise", noise: o.Noise, what: "steps",
-	}, budget)
+	}, budget); err != nil || o.Noise == 0 {
+		return p, err
+	}
+	all, err := p.cost(p.releases(p.Queries))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := privacy.Plan(append(p.classShare(), all...)).Check(budget); err != nil {
+		return nil, fmt.Errorf("dpgan.noise: %v is too little for %d steps at rate %v: %w; raise it, or set it to 0 to have it chosen", o.Noise, p.Rounds, o.Rate, err)
+	}
+	return p, nil
 }
 
 // network is the discriminator, for its shape.

@@ -1,0 +1,96 @@
+package run
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// steps is a student of which only the number of its rounds is asked.
+type steps struct {
+	trainer
+	done int
+}
+
+func (s *steps) Rounds() int { return s.done }
+
+// keeperOf is a keeper that counts what it saves.
+func keeperOf(rate float64, last int) (k *keeper, learner *steps, saves *int) {
+	learner, saves = &steps{}, new(int)
+	plan := &Plan{Rounds: last, Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Rate: rate}}
+	return &keeper{save: func() error { *saves++; return nil }, learner: learner, ask: &oracle{}, plan: plan, last: last}, learner, saves
+}
+
+func TestAKeeperSavesNowAndThen(t *testing.T) {
+	k, learner, saves := keeperOf(0.5, 4)
+	keep := func(done, saved int, forget uint64) {
+		t.Helper()
+		learner.done = done
+		if err := k.keep(); err != nil {
+			t.Fatal(err)
+		}
+		if *saves != saved || k.ask.forget != forget {
+			t.Errorf("after step %d: %d times saved, rounds below %d forgotten; want %d, %d", done, *saves, k.ask.forget, saved, forget)
+		}
+	}
+	keep(1, 1, 2) // at once
+	keep(2, 1, 2) // not again so soon
+	k.saved = k.saved.Add(-savedEvery)
+	keep(2, 2, 3)
+	// What took a second is not done again for twenty.
+	k.taking = time.Second
+	k.saved = k.saved.Add(-19 * time.Second)
+	keep(3, 2, 3)
+	k.saved = k.saved.Add(-2 * time.Second)
+	keep(3, 3, 4)
+	keep(4, 4, 5) // at the end, always
+	keep(4, 5, 5)
+}
+
+// A run that ends before its plan does, since it is closed, saves at its end too.
+func TestAKeeperSavesAtTheEndOfAClosedRun(t *testing.T) {
+	k, learner, saves := keeperOf(0.5, 2)
+	k.plan.Rounds, k.saved, learner.done = 100, time.Now(), 1
+	if err := k.keep(); err != nil || *saves != 0 || k.ask.forget != 0 {
+		t.Errorf("%d times saved, %d, %v", *saves, k.ask.forget, err)
+	}
+	learner.done = 2
+	if err := k.keep(); err != nil || *saves != 1 || k.ask.forget != 3 {
+		t.Errorf("%d times saved, %d, %v", *saves, k.ask.forget, err)
+	}
+}
+
+// What others ask is saved each time, and nothing of it is forgotten.
+func TestAKeeperOfOtherPipelinesSavesAll(t *testing.T) {
+	k, learner, saves := keeperOf(0, 9)
+	for i := range 5 {
+		learner.done = i
+		if err := k.keep(); err != nil || *saves != i+1 || k.ask.forget != 0 {
+			t.Errorf("step %d: %d times saved, rounds below %d forgotten, %v", i, *saves, k.ask.forget, err)
+		}
+	}
+}
+
+// What is not saved is not forgotten, and is tried again.
+func TestAKeeperForgetsNothingThatItCouldNotSave(t *testing.T) {
+	k, learner, _ := keeperOf(0.5, 9)
+	full, fail := errors.New("no space left"), true
+	k.save = func() error {
+		if fail {
+			return full
+		}
+		return nil
+	}
+	learner.done = 3
+	for range 2 {
+		if err := k.keep(); !errors.Is(err, full) || k.ask.forget != 0 || !k.saved.IsZero() {
+			t.Errorf("%v, rounds below %d are forgotten", err, k.ask.forget)
+		}
+	}
+	fail = false
+	if err := k.keep(); err != nil || k.ask.forget != 4 {
+		t.Errorf("%v, rounds below %d are forgotten", err, k.ask.forget)
+	}
+}

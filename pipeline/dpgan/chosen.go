@@ -15,7 +15,7 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 		o.Rate, o.Batch, o.Units = float64(o.Batch)/float64(o.Units), 0, 0
 	}
 	choose(&o.Rate, 0, images, 1, 0.05)
-	choose(&o.Steps, 0, images, 100, 1000)
+	choose(&o.Steps, 0, images, 100, 1500)
 	d, s := &o.Discriminator, &o.Student
 	choose(&d.Kind, "", images, discriminator.Dense, discriminator.Dense)
 	choose(&d.Layers, -1, images, 0, 1)
@@ -28,7 +28,7 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	}
 	choose(&d.Features, "", images, "pieces", seen)
 	choose(&d.Fourier, -1, images, 200, 0)
-	side := 12
+	side := 14
 	if images {
 		side = min(side, e.Image().Height, e.Image().Width)
 	}
@@ -37,10 +37,10 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	linear := d.Layers == 0 && d.Loss == Wasserstein
 	choose(&d.Optimizer, "", linear, "adam", "sgd")
 	choose(&d.StepSize, 0, d.Optimizer == "adam", 0.3, 1e-3)
-	choose(&d.StepEnd, 0, d.Optimizer == "adam", d.StepSize, d.StepSize)
+	choose(&d.StepEnd, 0, images, d.StepSize, 0.3*d.StepSize)
 	choose(&d.Momentum, -1, d.Optimizer == "adam", 0, 0.5)
 	choose(&d.Decay, -1, linear, 0, 1)
-	choose(&d.Memory, -1, linear, 0, 1)
+	choose(&d.Memory, -1, linear, 0.8, 1)
 	choose(&d.Reuse, 0, linear, 1, 10)
 	choose(&d.Generated, 0, images, 2000, 512)
 	if o.Clip == 0 {
@@ -55,7 +55,7 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	choose(&s.Steps, 0, tilts, 2, 30)
 	choose(&s.Batch, 0, images, 500, 256)
 	choose(&s.StepSize, 0, images, 2e-3, 1e-3)
-	choose(&s.StepEnd, 0, images, s.StepSize/20, s.StepSize)
+	choose(&s.StepEnd, 0, images, s.StepSize/20, 0.3*s.StepSize)
 	choose(&s.Average, -1, tilts, 0.995, 0.998)
 	return o
 }

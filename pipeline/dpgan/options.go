@@ -83,7 +83,7 @@ type Discriminator struct {
 	// linear score of them tells any two distributions apart. Default: -1, chosen.
 	Fourier int `yaml:"fourier"`
 	// Cosines is how many frequencies in each direction are seen of an image. Default: 0,
-	// chosen: 12, or the side of smaller images.
+	// chosen: 14, or the side of smaller images.
 	Cosines int `yaml:"cosines"`
 	// Loss: logistic, wasserstein or kl-wgan. Default: chosen.
 	Loss Loss `yaml:"loss"`

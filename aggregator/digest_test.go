@@ -64,8 +64,9 @@ func TestDigestCoversEveryField(t *testing.T) {
 	full := voteRound("r", 3, 4)
 	sum := goodGradients(4)
 	sum.Projection = &conclavev1.Projection{Directions: 2}
+	units := discriminatorRound("r", 3, 2, func(q *conclavev1.DiscriminatorSum) { q.Mean, q.Scale = tensor(2, 3), tensor(2, 3) })
 	for _, round := range []*conclavev1.Round{
-		full, countRound("r", 3, 2, 9), binRound("r", 3, goodBins(4)), gradientRound("r", 3, sum), {},
+		full, countRound("r", 3, 2, 9), binRound("r", 3, goodBins(4)), gradientRound("r", 3, sum), discriminatorRound("r", 3, 2, nil), units, {},
 	} {
 		seen := map[[32]byte]string{digestOf(round): "the round itself"}
 		changes := 0
@@ -174,6 +175,19 @@ func TestDigestStaysWhatItIs(t *testing.T) {
 		QueryClasses: []uint32{0, 1}, AnswerClasses: 2,
 	}}}
 	const want = "b819e55f4c47b4c0dac07f0896296817770b2aba5443787cdfe41b826f04e42e"
+	digest := digestOf(round)
+	if got := hex.EncodeToString(digest[:]); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// So must that of a step of a discriminator, of which a run may have thousands.
+func TestDigestOfADiscriminatorStaysWhatItIs(t *testing.T) {
+	round := discriminatorRound("r", 3, 2, func(q *conclavev1.DiscriminatorSum) {
+		q.Discriminator.Pieces, q.Discriminator.Fourier, q.Discriminator.Seed = true, 200, 1<<63
+		q.Mean = &conclavev1.Tensor{Shape: []uint32{2, 1}, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}}
+	})
+	const want = "249786c67d967f4b4b7d9dac31aea21eb225730b24748f2609aa22967eb60ace"
 	digest := digestOf(round)
 	if got := hex.EncodeToString(digest[:]); got != want {
 		t.Errorf("got %s, want %s", got, want)

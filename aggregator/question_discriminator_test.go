@@ -15,6 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -467,3 +469,65 @@ func TestNoDiscriminatorReleaseIsLargerThanItsBound(t *testing.T) {
 		}
 	}
 }
+
+// FuzzDiscriminator decodes a question for gradients of a discriminator and a node's answer
+// from the wire: no input may panic, a question that is taken is of the run's rate and can
+// be released and stored, and an answer that is taken is within its limit.
+func FuzzDiscriminator(f *testing.F) {
+	spec := mustSpec(f, samplesOf(1.5, 0.25, 3))
+	raw := func(m proto.Message) []byte {
+		b, err := proto.Marshal(m)
+		must(f, err)
+		return b
+	}
+	answer := func(values ...int64) []byte {
+		return raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}})
+	}
+	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxSampledUnits<<16, -maxSampledUnits<<16))
+	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxSampledUnits<<16+1, 0))
+	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 })), answer(1, 2))
+	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Rate = math.NaN() })), answer(1, 2))
+	f.Add(raw(gradientRound("r", 1, goodGradients(1))), answer(1, 2, 3))
+	f.Add(raw(voteRound("r", 1, 1)), raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{Teachers: 3}}}))
+	f.Fuzz(func(t *testing.T, question, answer []byte) {
+		round, reply := new(conclavev1.Round), new(conclavev1.WorkRequest)
+		if proto.Unmarshal(question, round) != nil || proto.Unmarshal(answer, reply) != nil {
+			return
+		}
+		q, err := parseQuestion(&payload{key: roundKey{"r", 1}, round: round}, spec, true)
+		if err != nil {
+			return
+		}
+		d, ok := q.(*discriminatorSum)
+		if !ok {
+			if q.purpose() != "class-share" {
+				t.Fatalf("a run of samples takes a question for %s", q.purpose())
+			}
+			return
+		}
+		asked := round.GetSum().GetDiscriminator()
+		if 4*q.length() != len(asked.GetWeights()) || asked.GetNothing() || q.largest() > coordinator.MaxRelease || !cmp.Equal(q.worst(), spec.plan[1:], ignoreCounts) {
+			t.Fatalf("a question for %d numbers, %d bytes, at %v", q.length(), q.largest(), q.worst())
+		}
+		counts, err := q.read(reply, 3)
+		if err != nil {
+			return
+		}
+		for _, v := range counts {
+			if v > d.limit() || v < -d.limit() {
+				t.Fatalf("%d of at most %d", v, d.limit())
+			}
+		}
+		r := new(conclavev1.Release)
+		cost, err := q.answer(gnmax.NewSource(), counts, r)
+		if err != nil || len(r.GetSum().GetValues()) != q.length() || !cmp.Equal(cost.events, q.worst()) {
+			t.Fatalf("released %v for %v, %v", r, cost, err)
+		}
+	})
+}
+
+// ignoreCounts compares events by their parameters.
+var ignoreCounts = cmp.Comparer(func(a, b privacy.Event) bool {
+	a.Count, b.Count = 0, 0
+	return a == b
+})

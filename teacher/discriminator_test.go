@@ -460,6 +460,64 @@ func TestNodesDrawTheirSamples(t *testing.T) {
 	}
 }
 
+// How often a unit is in a node's sample is the rate: of a linear discriminator without a
+// bound on gradients, the numbers of the biases add up to minus the units in the sample.
+func TestNodesSampleAtTheirRate(t *testing.T) {
+	const units, rounds, clip, bound = 60, 400, 1 << 10, 1 << 20
+	for _, unit := range []string{partition.UnitRecord, "who"} {
+		c := smallConfig(t, 2)
+		c.Unit = unit
+		n := start(t, c, rowsOf(t, unit, func(int) bool { return true }))
+		for _, rate := range []float64{0.1, 0.7} {
+			r := discriminatorRound("r", 1, 0, func(q *conclavev1.DiscriminatorSum) {
+				q.Discriminator.Layers, q.Loss, q.Rate, q.Clip, q.Bound = 0, wassersteinLoss, rate, clip, bound
+			})
+			var mean, square float64
+			for range rounds {
+				sum := discriminatorSumOf(t, n, r)
+				size := 0.0
+				for _, v := range sum[len(sum)-2:] {
+					size -= float64(v) * clip / bound
+				}
+				if math.Abs(size-math.Round(size)) > 0.2 { // each unit's part is cut by two steps at most
+					t.Fatalf("a sample of %v units", size)
+				}
+				d := math.Round(size) - units*rate
+				mean, square = mean+d/rounds, square+d*d/rounds
+			}
+			// Six standard deviations of both: passed with a chance below 1e-6 in all.
+			v := units * rate * (1 - rate)
+			if math.Abs(mean) > 6*math.Sqrt(v/rounds) || math.Abs(square-v) > 6*math.Sqrt(2*v*v/rounds) {
+				t.Errorf("unit %s, rate %v: sizes are %v beyond %v, with variance %v, want %v", unit, rate, mean, units*rate, square, v)
+			}
+		}
+	}
+}
+
+// Samples that are taken piece by piece add up to the same.
+func TestLargeDiscriminatorSums(t *testing.T) {
+	const units = 2*sampleChunk + 300
+	table := smallTable(t, units, 3)
+	part := func(from, to int) *Node {
+		c := smallConfig(t, 2)
+		c.Site = fmt.Sprint("from", from)
+		n := start(t, c, table.Subset(byNumber(to)[from:]))
+		byRecords(n)
+		return n
+	}
+	one := []*Node{part(0, units)}
+	parts := []*Node{part(0, 400), part(400, 400+sampleChunk), part(400+sampleChunk, units)}
+	for _, rate := range []float64{0.9, 1} {
+		r := discriminatorRound("r", 1, 0.5, func(q *conclavev1.DiscriminatorSum) { q.Rate = rate })
+		if sampled := len(one[0].sampled(rate)); sampled <= 2*sampleChunk || (rate == 1) != (sampled == units) {
+			t.Fatalf("%d units in the sample", sampled)
+		}
+		if a, b := addedUp(t, one, r), addedUp(t, parts, r); !slices.Equal(a, b) {
+			t.Errorf("rate %v: three nodes add up to %v, one to %v", rate, b, a)
+		}
+	}
+}
+
 // A unit's records move the sum by no more than the bound, in whole numbers: whatever and
 // however many they are, whatever the weights, and whoever else is in the sample.
 func TestAUnitMovesADiscriminatorSumByAtMostTheBound(t *testing.T) {

@@ -449,9 +449,11 @@ func TestNodesDrawTheirSamples(t *testing.T) {
 		return discriminatorSumOf(t, n, discriminatorRound("r", 1, 0.5, func(q *conclavev1.DiscriminatorSum) { q.Rate = rate }))
 	}
 	all := ask(1)
+	n.sampled = func(float64) []int { return byNumber(60) }
 	if !slices.Equal(all, ask(1)) {
-		t.Error("the sum over all is another the second time")
+		t.Error("at rate 1 somebody is left out")
 	}
+	n.sampled = nil
 	if got := ask(0x1p-64); slices.ContainsFunc(got, func(v int64) bool { return v != 0 }) { // with a chance of 60 x 2^-64
 		t.Errorf("rate 2^-64: %v", got)
 	}
@@ -584,7 +586,10 @@ func TestDiscriminatorQuestionsAreAnsweredAgain(t *testing.T) {
 	i := 0
 	for name, change := range discriminators() {
 		i++
-		discriminatorSumOf(t, n, discriminatorRound("r", 2, 0.5, change))
+		other := discriminatorRound("r", 2, 0.5, change)
+		if got, want := discriminatorSumOf(t, n, other), discriminatorSumOf(t, sites(t, partition.UnitRecord, 1)[0], other); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, of a node that was asked nothing before %v", name, got, want)
+		}
 		votesOf(t, n, voteRound("votes", uint64(i)))
 		if got := discriminatorSumOf(t, n, first); !slices.Equal(got, want) {
 			t.Errorf("after %s: %v, first it was %v", name, got, want)

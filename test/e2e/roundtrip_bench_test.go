@@ -119,32 +119,53 @@ func benchRows(rng *rand.Rand, rows int) (*conclavev1.Tensor, []uint32) {
 // benchCluster runs an aggregator and a node until the benchmark ends, opens a
 // run that can pay for every round, and returns its student.
 func benchCluster(b *testing.B) *student.Client {
-	dir, err := os.MkdirTemp("", "e2e") // short, for etcd's socket
+	dir := benchFolder(b)
+	schema, data := benchData(b, dir)
+	t := teacher.DefaultConfig()
+	t.Site, t.Teachers, t.Schema, t.Data = "north", benchTeachers, filepath.Join(dir, "schema.yaml"), data
+	client := loopback(b, dir, aggregator.DatasetConfig{
+		SchemaSHA256: schema.SHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1000, Delta: 1e-5},
+	}, aggregator.Options{}, zap.NewNop(), t)
+	_, err := client.OpenRun(b.Context(), &conclavev1.RunSpec{
+		Name: "bench", Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema.SHA256, Epsilon: 100, Delta: 1e-5,
+		Unit: "record", Guarantee: "data-independent", Teachers: benchTeachers, Quorum: 1, DeadlineSeconds: 60,
+		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 1000, WholeHistogram: true},
+	})
+	check(b, err)
+	return client
+}
+
+// benchFolder is gone when the benchmark ends. Its path is short, for etcd's socket.
+func benchFolder(b *testing.B) string {
+	dir, err := os.MkdirTemp("", "e2e")
 	check(b, err)
 	b.Cleanup(func() { os.RemoveAll(dir) })
-	schema, data := benchData(b, dir)
+	return dir
+}
 
+// loopback runs an aggregator with an embedded etcd and a dataset, and a node at each
+// site, in this process until the benchmark ends, and returns a student's connection. Log
+// is the nodes'.
+func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator.Options, log *zap.Logger, sites ...teacher.Config) *student.Client {
 	a := aggregator.DefaultConfig()
 	a.Listen, a.TLS = "127.0.0.1:0", certs.IssuedFiles(built.certs, certs.RoleAggregator, "aggregator")
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
-	a.Datasets = []aggregator.DatasetConfig{{
-		Name: dataset, SchemaSHA256: schema.SHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1000, Delta: 1e-5},
-	}}
-	server, err := aggregator.New(b.Context(), a, aggregator.Options{})
+	d.Name = dataset
+	a.Datasets = []aggregator.DatasetConfig{d}
+	server, err := aggregator.New(b.Context(), a, o)
 	check(b, err)
 	b.Cleanup(func() { check(b, server.Close()) })
 
-	t := teacher.DefaultConfig()
-	t.Dataset, t.Site, t.Teachers = dataset, "north", benchTeachers
-	t.Schema, t.Data, t.State = filepath.Join(dir, "schema.yaml"), data, filepath.Join(dir, "node")
-	t.TLS = certs.IssuedFiles(built.certs, certs.RoleNode, "north")
-	site, err := teacher.ReadSite(t)
-	check(b, err)
-	node, err := site.Node(server.Addr().String(), zap.NewNop())
-	check(b, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var roles errgroup.Group
-	roles.Go(func() error { return node.Run(ctx) })
+	for _, t := range sites {
+		t.Dataset, t.State, t.TLS = dataset, filepath.Join(dir, "node-"+t.Site), certs.IssuedFiles(built.certs, certs.RoleNode, t.Site)
+		site, err := teacher.ReadSite(t)
+		check(b, err)
+		node, err := site.Node(server.Addr().String(), log)
+		check(b, err)
+		roles.Go(func() error { return node.Run(ctx) })
+	}
 	roles.Go(func() error { return server.Serve(ctx) })
 	b.Cleanup(func() {
 		cancel()
@@ -157,12 +178,6 @@ func benchCluster(b *testing.B) *student.Client {
 	client, err := student.Dial(s, zap.NewNop())
 	check(b, err)
 	b.Cleanup(func() { client.Close() })
-	_, err = client.OpenRun(ctx, &conclavev1.RunSpec{
-		Name: "bench", Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema.SHA256, Epsilon: 100, Delta: 1e-5,
-		Unit: "record", Guarantee: "data-independent", Teachers: benchTeachers, Quorum: 1, DeadlineSeconds: 60,
-		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 1000, WholeHistogram: true},
-	})
-	check(b, err)
 	return client
 }
 

@@ -7,18 +7,26 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"runtime"
 	"sync"
 )
 
 // Source is where noise comes from. It may be used by several goroutines at
 // once; each draw has its own random bits.
 type Source struct {
-	mu    sync.Mutex
-	draws draws // guarded by mu
+	// divided is whether the reader serves several goroutines at once, so that long
+	// slices can be filled by all processors.
+	divided bool
+	mu      sync.Mutex
+	draws   draws // guarded by mu, but for its reader
 }
 
 // NewSource reads the operating system's generator through crypto/rand.
-func NewSource() *Source { return NewSourceFrom(rand.Reader) }
+func NewSource() *Source {
+	s := NewSourceFrom(rand.Reader)
+	s.divided = true
+	return s
+}
 
 // NewSourceFrom is for tests: noise from bytes that somebody else knows
 // protects nothing.
@@ -45,17 +53,47 @@ func (s *Source) draw(sample func(d *draws) int64) (int64, error) {
 	return x[0], err
 }
 
-// fillWith puts a number from sample into every place of dst, with the source to
-// itself, or zero into all of them when the source fails.
+// minPart is how many draws repay a goroutine.
+const minPart = 2048
+
+// fillWith puts a number from sample into every place of dst, or zero into all of them
+// when the source fails. Sample draws from what it is given, which it has to itself, and
+// must depend on nothing that it changes: long slices are divided among processors, each
+// with random bits of its own, at places that depend on their number only.
 func (s *Source) fillWith(dst []int64, sample func(d *draws) int64) error {
+	parts := 1
+	if s.divided {
+		parts = max(1, min(runtime.GOMAXPROCS(0), len(dst)/minPart))
+	}
+	errs := make([]error, parts)
+	if parts == 1 {
+		errs[0] = s.fillAlone(dst, sample)
+	} else {
+		var wg sync.WaitGroup
+		for i := range parts {
+			part := dst[i*len(dst)/parts : (i+1)*len(dst)/parts]
+			wg.Go(func() { errs[i] = NewSourceFrom(s.draws.reader).fillAlone(part, sample) })
+		}
+		wg.Wait()
+	}
+	for _, err := range errs {
+		if err != nil {
+			clear(dst)
+			return fmt.Errorf("draw noise: %w", err)
+		}
+	}
+	return nil
+}
+
+// fillAlone is fillWith with the source to itself; after an error dst is half full.
+func (s *Source) fillAlone(dst []int64, sample func(d *draws) int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draws.err = nil
 	for i := range dst {
 		dst[i] = sample(&s.draws)
 		if s.draws.err != nil {
-			clear(dst)
-			return fmt.Errorf("draw noise: %w", s.draws.err)
+			return s.draws.err
 		}
 	}
 	return nil

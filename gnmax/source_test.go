@@ -2,9 +2,11 @@ package gnmax
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -91,6 +93,80 @@ func TestSourceIsSafeForGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
+// A long slice is filled by several processors, as one that nobody divides: every place
+// with bits that no other place has, and with the distribution that was asked for.
+func TestLongSlicesAreDivided(t *testing.T) {
+	atLeastTwoProcessors(t)
+	const n = 40 * minPart
+	src, words := NewSource(), make([]int64, n)
+	var used sync.Map // the draws that were used
+	if err := src.fillWith(words, func(d *draws) int64 {
+		used.Store(d, true)
+		return int64(d.word())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	several := 0
+	used.Range(func(any, any) bool {
+		several++
+		return true
+	})
+	if several < 2 {
+		t.Errorf("a slice of %d was filled by %d", n, several)
+	}
+	slices.Sort(words)
+	if len(slices.Compact(words)) != n {
+		t.Error("the same 64 bits came twice")
+	}
+
+	sigma, xs := mustSigma(t, 3.5), make([]int64, sampleSize())
+	if err := src.DiscreteGaussians(xs, sigma); err != nil {
+		t.Fatal(err)
+	}
+	checkNoise(t, xs, gaussianPMF(variance(sigma), 12))
+}
+
+// runsOut hands out random bytes, to several readers at once, until there are no more.
+type runsOut struct {
+	mu   sync.Mutex
+	left int
+}
+
+func (r *runsOut) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left < len(p) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	r.left -= len(p)
+	return rand.Read(p)
+}
+
+// When one of the processors gets no more bits nothing is handed out, and nothing that
+// the others drew.
+func TestOneProcessorWithoutBits(t *testing.T) {
+	atLeastTwoProcessors(t)
+	sigma := mustSigma(t, 100)
+	for left := 0; left < 1<<18; left += 1 << 14 {
+		src := NewSourceFrom(&runsOut{left: left})
+		src.divided = true
+		dst := slices.Repeat([]int64{9}, 10*minPart)
+		if err := src.DiscreteGaussians(dst, sigma); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("with %d bytes: %v", left, err)
+		}
+		if slices.ContainsFunc(dst, func(x int64) bool { return x != 0 }) {
+			t.Errorf("with %d bytes noise comes with an error", left)
+		}
+	}
+}
+
+func atLeastTwoProcessors(t *testing.T) {
+	if before := runtime.GOMAXPROCS(0); before < 2 {
+		runtime.GOMAXPROCS(2)
+		t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	}
+}
+
 // chain is a reproducible stream of bytes for tests: SHA-256 of a counter.
 type chain struct {
 	counter byte
@@ -153,12 +229,12 @@ func BenchmarkDiscreteGaussian(b *testing.B) {
 // A slice at a time, as the mechanisms draw.
 func BenchmarkDiscreteGaussians(b *testing.B) {
 	src := NewSource()
-	noise := make([]int64, 1000)
 	for _, c := range []struct {
 		name  string
 		sigma float64
-	}{{"sigma=1", 1}, {"sigma=100", 100}, {"sigma=1e6", 1e6}} {
-		s := mustSigma(b, c.sigma)
+		n     int
+	}{{"sigma=1", 1, 1000}, {"sigma=100", 100, 1000}, {"sigma=1e6", 1e6, 1000}, {"sigma=1e6/n=100000", 1e6, 100_000}} {
+		s, noise := mustSigma(b, c.sigma), make([]int64, c.n)
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/conclave-dp/conclave/privacy"
@@ -38,27 +39,31 @@ func BenchmarkOpenDataset(b *testing.B) {
 }
 
 // BenchmarkChargePlanned is a round of a planned run on samples that drops all
-// releases but the last two.
+// releases but the last two: 350,000 bytes are a release of 100,000 numbers.
 func BenchmarkChargePlanned(b *testing.B) {
-	s, lead, _ := plannedStore(b, byPLD)
-	r := plannedRun("one")
-	sigma, err := privacy.SampledSigma(byPLD, 0.02, 1e6, plan[:1])
-	if err != nil {
-		b.Fatal(err)
-	}
-	sample := privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.02, NoiseMultiplier: sigma, Count: 1}
-	r.Plan = []privacy.Event{plan[0], sample.Times(1e6)}
-	if _, err := s.OpenRun(b.Context(), lead, r); err != nil {
-		b.Fatal(err)
-	}
-	charge := sampleCharge("one", 0)
-	charge.Release = make([]byte, 4096)
-	for b.Loop() {
-		if _, _, err := s.Charge(b.Context(), lead, charge); err != nil {
-			b.Fatal(err)
-		}
-		charge.Round++
-		charge.Forget = max(charge.Round, 1) - 1
-		charge.Purpose, charge.Events, charge.Queries, charge.Answered = "discriminator", []privacy.Event{sample}, 9, 9
+	for _, size := range []int{4096, 350_000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			s, lead, _ := plannedStore(b, byPLD)
+			r := plannedRun("one")
+			sigma, err := privacy.SampledSigma(byPLD, 0.02, 1e6, plan[:1])
+			if err != nil {
+				b.Fatal(err)
+			}
+			sample := privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.02, NoiseMultiplier: sigma, Count: 1}
+			r.Plan = []privacy.Event{plan[0], sample.Times(1e6)}
+			if _, err := s.OpenRun(b.Context(), lead, r); err != nil {
+				b.Fatal(err)
+			}
+			charge := sampleCharge("one", 0)
+			charge.Release = make([]byte, size)
+			for b.Loop() {
+				if _, _, err := s.Charge(b.Context(), lead, charge); err != nil {
+					b.Fatal(err)
+				}
+				charge.Round++
+				charge.Forget = max(charge.Round, 1) - 1
+				charge.Purpose, charge.Events, charge.Queries, charge.Answered = "discriminator", []privacy.Event{sample}, 9, 9
+			}
+		})
 	}
 }

@@ -82,17 +82,21 @@ type loaded struct {
 // run's record changes only together with the dataset's, so that comparing the
 // latter guards both.
 func (s *Store) load(ctx context.Context, op, run string, more ...string) (*loaded, error) {
-	// A run never changes its dataset.
-	r, err := s.Run(ctx, run)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
+	known, ok := s.datasets.Load(run)
+	if !ok {
+		r, err := s.Run(ctx, run)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+		known, _ = s.datasets.LoadOrStore(run, r.Dataset)
 	}
-	kvs, _, err := s.read(ctx, op, append([]string{s.runKey(run), s.datasetKey(r.Dataset)}, more...)...)
+	dataset := known.(string)
+	kvs, _, err := s.read(ctx, op, append([]string{s.runKey(run), s.datasetKey(dataset)}, more...)...)
 	if err != nil {
 		return nil, err
 	}
 	if kvs[0] == nil || kvs[1] == nil {
-		return nil, fmt.Errorf("%s: %w: run %q or its dataset %q was removed; restore etcd from a backup", op, ErrCorrupt, run, r.Dataset)
+		return nil, fmt.Errorf("%s: %w: run %q or its dataset %q was removed; restore etcd from a backup", op, ErrCorrupt, run, dataset)
 	}
 	l := &loaded{datasetKV: kvs[1], more: kvs[2:]}
 	if l.run, err = decode[Run](kvs[0]); err != nil {
@@ -100,6 +104,9 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 	}
 	if l.dataset, err = decode[datasetRecord](kvs[1]); err != nil {
 		return nil, err
+	}
+	if l.run.Dataset != dataset {
+		return nil, fmt.Errorf("%s: %w: run %q was of dataset %q and is of %q; restore etcd from a backup", op, ErrCorrupt, run, dataset, l.run.Dataset)
 	}
 	return l, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -44,6 +45,8 @@ type Store struct {
 	config Config
 	client *clientv3.Client
 	now    func() time.Time
+	// datasets are those of the runs that were read, by name: no run changes its own.
+	datasets sync.Map
 }
 
 // Open connects and makes sure that etcd answers. An error matches

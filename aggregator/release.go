@@ -105,6 +105,10 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 		zap.String("purpose", entry.Purpose), zap.Uint32("teachers", release.Teachers),
 		zap.Any("events", entry.Events), zap.Float64("epsilon_spent", entry.EpsilonSpent),
 		zap.Uint64("ledger_seq", entry.Seq), zap.Duration("took", time.Since(e.began)))
+	if bytes.Equal(stored, raw) { // not what was charged before
+		complete(release, entry)
+		return release, nil
+	}
 	return readRelease(stored, entry)
 }
 
@@ -130,16 +134,20 @@ func (s *Server) stored(ctx context.Context, p *payload) (*conclavev1.Release, e
 	return release, nil
 }
 
-// readRelease completes a stored release with the fields of the ledger entry
-// that paid for it. They are not part of what is stored, because the entry
-// holds the hash of that.
+// readRelease reads and completes a stored release.
 func readRelease(raw []byte, entry privacy.Entry) (*conclavev1.Release, error) {
 	release := new(conclavev1.Release)
 	if err := proto.Unmarshal(raw, release); err != nil {
 		return nil, fmt.Errorf("read a stored release: %w", err)
 	}
+	complete(release, entry)
+	return release, nil
+}
+
+// complete gives a release the fields of the ledger entry that paid for it. They are
+// not part of what is stored, because the entry holds the hash of that.
+func complete(release *conclavev1.Release, entry privacy.Entry) {
 	release.EpsilonSpent = entry.EpsilonSpent
 	release.LedgerSeq = entry.Seq
 	release.LedgerHash = entry.Hash
-	return release, nil
 }

@@ -86,7 +86,7 @@ type stepStudent struct {
 	*dpgan.Trainer
 	client *student.Client
 	job    *jobs.Job
-	round  *conclavev1.Round // the largest
+	round  *conclavev1.Round // without its weights
 	clip   float64
 	nodes  *observer.ObservedLogs
 	sites  int
@@ -117,6 +117,7 @@ dpgan: {steps: 10000, batch: %d, units: %d, discriminator: {kind: dense, hidden:
 	s.job, err = jobs.Prepare(spec)
 	check(b, err)
 	s.round = s.job.Round()
+	s.round.GetSum().GetDiscriminator().Weights = nil
 	s.clip = s.round.GetSum().GetDiscriminator().Clip
 
 	var configs []teacher.Config
@@ -167,9 +168,11 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64, q *pipeli
 		return nil, err
 	}
 	sum := release.GetSum()
-	a := &pipeline.DiscriminatorAnswer{Share: 1, Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers())}
-	for _, v := range sum.GetValues() {
-		a.Sum = append(a.Sum, float32(float64(v)*s.clip/float64(sum.Scale)))
+	a := &pipeline.DiscriminatorAnswer{
+		Sum: make([]float32, len(q.Weights)), Share: 1, Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers()),
+	}
+	for i, v := range sum.GetValues() {
+		a.Sum[i] = float32(float64(v) * s.clip / float64(sum.Scale))
 	}
 	s.took.asking += time.Since(begun)
 	answers, slowest := 0, time.Duration(0)

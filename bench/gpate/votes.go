@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-dp/conclave/bench/table"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -56,7 +57,7 @@ func (v *votes) roundsFor(epsilon float64, ledger string) (rounds int, spent flo
 		return 0, 0, fmt.Errorf("%d rounds of votes, the ledger has %d", len(v.rounds), at)
 	}
 	of := func(n int) (float64, error) {
-		claim, err := privacy.DataDependent(v.rounds[:n], delta)
+		claim, err := privacy.DataDependent(v.rounds[:n], table.Delta)
 		if err != nil || claim.RDP == nil {
 			return math.Inf(1), err
 		}

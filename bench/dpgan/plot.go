@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/bench/table"
+	"github.com/conclave-dp/conclave/evaluate"
+)
+
+// The picture's size and the edges of its axes, in pixels.
+const (
+	width, height            = 480, 320
+	left, right, top, bottom = 56, 460, 24, 272
+)
+
+// plot draws the accuracy by n_D, on a logarithmic axis.
+func plot(results []*table.Result) ([]byte, error) {
+	var b, line bytes.Buffer
+	x := func(n int) float64 {
+		last := float64(everies[len(everies)-1])
+		return left + (right-left)*math.Log(float64(n))/math.Log(last)
+	}
+	y := func(accuracy float64) float64 { return bottom + (top-bottom)*accuracy }
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height)
+	fmt.Fprintf(&b, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", width, height)
+	for i := range 6 {
+		a := float64(i) / 5
+		fmt.Fprintf(&b, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f</text>\n", left, y(a), right, left-6, y(a)+4, a)
+	}
+	for _, n := range everies {
+		fmt.Fprintf(&b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d</text>\n", x(n), bottom+18, n)
+		for _, r := range results {
+			if r.Name != everyName(n) {
+				continue
+			}
+			fmt.Fprintf(&line, "%.1f,%.1f ", x(n), y(r.Ours[0]))
+			fmt.Fprintf(&b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"#1f77b4\"><title>%.3f</title></circle>\n", x(n), y(r.Ours[0]), r.Ours[0])
+		}
+	}
+	if line.Len() == 0 {
+		return nil, errors.New("there is nothing to plot: measure lines nd-...")
+	}
+	fmt.Fprintf(&b, "<polyline points=\"%s\" fill=\"none\" stroke=\"#1f77b4\" stroke-width=\"2\"/>\n", bytes.TrimSpace(line.Bytes()))
+	fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">steps of the discriminator for one of the generator (n_D)</text>\n", (left+right)/2, bottom+38)
+	fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\">accuracy, MNIST, epsilon 10; %s</text>\n</svg>\n", left, top-8, evaluate.NotPrivate)
+	return b.Bytes(), nil
+}

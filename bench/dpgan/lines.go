@@ -22,10 +22,10 @@ var lines = append([]table.Line{
 	{Name: "adult-10", Data: "adult", Epsilon: 10, Rows: 10_000},
 	{Name: "credit-1", Data: "credit", Epsilon: 1, Rows: 20_000},
 	{Name: "credit-10", Data: "credit", Epsilon: 10, Rows: 20_000},
-	{Name: "mnist-10", Data: "mnist", Epsilon: 10, Rows: 10_000, Images: true, Paper: 0.950},
-	{Name: "mnist-1", Data: "mnist", Epsilon: 1, Rows: 10_000, Images: true, Paper: 0.801},
-	{Name: "fashion-10", Data: "fashion_mnist", Epsilon: 10, Rows: 10_000, Images: true, Paper: 0.748},
-	{Name: "fashion-1", Data: "fashion_mnist", Epsilon: 1, Rows: 10_000, Images: true, Paper: 0.680},
+	{Name: "mnist-10", Data: "mnist", Epsilon: 10, Rows: 60_000, Images: true, Paper: 0.950},
+	{Name: "mnist-1", Data: "mnist", Epsilon: 1, Rows: 60_000, Images: true, Paper: 0.801},
+	{Name: "fashion-10", Data: "fashion_mnist", Epsilon: 10, Rows: 60_000, Images: true, Paper: 0.748},
+	{Name: "fashion-1", Data: "fashion_mnist", Epsilon: 1, Rows: 60_000, Images: true, Paper: 0.680},
 }, ofEvery()...)
 
 // ofEvery are short runs with as many steps of the discriminator each, and one of the

@@ -74,6 +74,9 @@ func TestHeadsAreChecked(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
+	if err := c.Add(nil, nil, nil, nil); err != nil {
+		t.Errorf("nobody: error %v", err) // an empty list of heads is nil
+	}
 	if slices.ContainsFunc(c.Sum(), func(v int64) bool { return v != 0 }) {
 		t.Error("a refused call added something")
 	}

@@ -158,6 +158,76 @@ func TestDPGANDoesNotDependOnTheNumberOfSites(t *testing.T) {
 	}
 }
 
+// So it is of images, and where a unit is all records of one person.
+func TestDPGANOfImagesAndOfPeople(t *testing.T) {
+	if testing.Short() {
+		t.Skip("more clusters")
+	}
+	for name, c := range map[string]struct {
+		options string
+		units   int64
+		prepare func(t *testing.T, dir string)
+	}{
+		"cosines":      {"{layers: 1, hidden: 6, cosines: 3, generated: 40}", 240, nil},
+		"convolutions": {"{kind: convolution, layers: 2, hidden: 4, classes: told, generated: 40}", 240, nil},
+		"people": {"{layers: 1, hidden: 6, loss: logistic, fourier: 3, generated: 40, reuse: 1}", 50, func(t *testing.T, dir string) {
+			raw, err := os.ReadFile(filepath.Join(dir, "example", "train.csv"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var rows strings.Builder
+			for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
+				who := "who" // the header
+				switch {
+				case i > 50:
+					who = fmt.Sprint("p", i*i%101%50) // some have many records
+				case i > 0:
+					who = fmt.Sprint("p", i-1)
+				}
+				fmt.Fprintf(&rows, "%s,%s\n", who, line)
+			}
+			schema := strings.Replace(peopleSchema, "columns:\n", "columns:\n  - {name: who, role: unit}\n", 1)
+			for name, text := range map[string]string{"schema.yaml": schema, "train.csv": rows.String()} {
+				if err := os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var first []int64
+			for _, shares := range [][]float64{{1}, {0.5, 0.5}} {
+				dir := peopleFolder(t)
+				text := dpganTable(shares...)
+				at := strings.Index(text, "  discriminator:")
+				text = text[:at] + "  discriminator: " + c.options + "\n  student: {hidden: 8, batch: 20, steps: 1}\n"
+				if c.prepare != nil {
+					c.prepare(t, dir)
+					text = strings.Replace(text, "delta: 1e-5}", "delta: 1e-5, unit: who}", 1)
+				} else {
+					squares(t, dir, 8)
+					text = strings.ReplaceAll(text, "train.csv", "train-images.idx")
+				}
+				var sums [][]int64
+				result, err := Run(t.Context(), load(t, dir, text), Options{Out: filepath.Join(dir, "out"), Sums: func(_ uint64, counts []int64) { sums = append(sums, slices.Clone(counts)) }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkDPGAN(t, result, 6, 1)
+				if n := sums[0][0] + sums[0][1]; n > c.units<<16 || n < c.units<<16-250 {
+					t.Errorf("class counts %v of %d units", sums[0], c.units)
+				}
+				if first == nil {
+					first = sums[1]
+				}
+				if !slices.Equal(sums[1], first) || slices.Max(first) == 0 && slices.Min(first) == 0 {
+					t.Errorf("%d sites add up to %v, one to %v", len(shares), sums[1], first)
+				}
+			}
+		})
+	}
+}
+
 // The baseline's nodes add up nothing, for the same price.
 func TestDPGANWithoutRecords(t *testing.T) {
 	dir := peopleFolder(t)

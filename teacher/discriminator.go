@@ -33,6 +33,9 @@ type scored struct {
 	clip  float64
 	bound int64
 	sums  *nn.ClippedSteps
+	// x are records of a part of a sample and inputs what the network sees of them: space
+	// that the next part takes again.
+	x, inputs []float32
 }
 
 // The fixed-point units that aggregators take.
@@ -168,12 +171,12 @@ func (n *Node) discriminatorSum(a *discriminatorAsked) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	var x, inputs []float32
 	var classes, records []int
 	for len(sample) > 0 {
 		chunk := sample[:min(sampleChunk, len(sample))]
 		sample = sample[len(chunk):]
-		x, classes, records = x[:0], classes[:0], records[:0]
+		x := s.x[:0]
+		classes, records = classes[:0], records[:0]
 		for _, u := range chunk {
 			for _, r := range n.units[u] {
 				x = append(x, n.examples[r.teacher].ByClass[r.class][r.at*n.features:(r.at+1)*n.features]...)
@@ -181,8 +184,8 @@ func (n *Node) discriminatorSum(a *discriminatorAsked) ([]int64, error) {
 			}
 			records = append(records, len(n.units[u]))
 		}
-		inputs = a.net.Inputs(inputs[:0], x, classes)
-		if err := s.sums.Add(inputs, records, a.net.Heads(classes), a.loss); err != nil {
+		s.x, s.inputs = x, a.net.Inputs(s.inputs[:0], x, classes)
+		if err := s.sums.Add(s.inputs, records, a.net.Heads(classes), a.loss); err != nil {
 			return nil, err
 		}
 	}

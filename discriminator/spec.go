@@ -12,6 +12,9 @@ import (
 // MaxParameters bounds the weights: a release holds one number for each of them.
 const MaxParameters = 1 << 17
 
+// maxRandom bounds the random numbers that features are made of: 64 MiB.
+const maxRandom = 1 << 24
+
 // The kinds of discriminators.
 const (
 	Dense       = "dense"
@@ -79,8 +82,8 @@ func (s Spec) Check() error {
 		return errors.New("standard inputs and pieces are for tables only; show images as they are, or their cosines")
 	case s.Standard && s.Pieces:
 		return errors.New("numbers are shown in standard units or in pieces, not both")
-	case s.Fourier < 0 || s.Fourier > MaxParameters:
-		return fmt.Errorf("%d random features; use 0 to %d", s.Fourier, MaxParameters)
+	case s.Fourier < 0 || s.Fourier > MaxParameters || int64(s.Fourier)*int64(s.seen()) > maxRandom:
+		return fmt.Errorf("%d random features of %d numbers; use 0 or more, and at most %d numbers for all together", s.Fourier, s.seen(), maxRandom)
 	case s.Cosines != 0 && !image:
 		return errors.New("cosines are for images only")
 	case s.Cosines < 0 || s.Cosines > s.Features:

@@ -60,28 +60,32 @@ func SaveCheckpoint(path, pipeline string, state any, set *nn.Tensors) error {
 	return nn.SaveTensors(path, set)
 }
 
+// AskAnew says what helps where a checkpoint is damaged: training is repeatable, so that a
+// student without a checkpoint asks the very same questions again.
+const AskAnew = "remove the file and run again: the rounds are asked anew from the first one, and what was released is repeated and costs nothing"
+
 // LoadCheckpoint reads what SaveCheckpoint wrote into state and returns the tensors,
 // nil where there is no file. Errors match [ErrDamaged] when the file is not as it
-// was saved.
-func LoadCheckpoint(path, pipeline string, state any) (*nn.Tensors, error) {
+// was saved, and say the mend.
+func LoadCheckpoint(path, pipeline, mend string, state any) (*nn.Tensors, error) {
 	set, err := nn.LoadTensors(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, nn.ErrFormat):
-		return nil, damaged(path, err)
+		return nil, damaged(path, mend, err)
 	case err != nil:
 		return nil, err
 	}
 	if err := set.CheckSeal(); err != nil {
-		return nil, damaged(path, err)
+		return nil, damaged(path, mend, err)
 	}
 	raw, ok := set.Metadata[pipeline]
 	if !ok {
 		return nil, Misfit(path, errors.New("it is of another pipeline; use another output folder"))
 	}
 	if err := json.Unmarshal([]byte(raw), state); err != nil {
-		return nil, damaged(path, err)
+		return nil, damaged(path, mend, err)
 	}
 	return set, nil
 }
@@ -114,11 +118,8 @@ func Misfit(path string, why error) error {
 	return fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, why)
 }
 
-// damaged says what helps: training is repeatable, so that a student without a
-// checkpoint asks the very same questions again.
-func damaged(path string, err error) error {
-	return fmt.Errorf("%s: %w (%w); remove the file and run again: the rounds are asked anew from the first one, and what was released is repeated and costs nothing",
-		path, ErrDamaged, err)
+func damaged(path, mend string, err error) error {
+	return fmt.Errorf("%s: %w (%w); %s", path, ErrDamaged, err, mend)
 }
 
 // Vector is a tensor of one dimension, for checkpoints.

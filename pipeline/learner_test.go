@@ -201,7 +201,7 @@ func saveTo(t *testing.T, path string, source *rand.PCG, l *Learner, learned Lea
 }
 
 func restoreFrom(path, identity string, source *rand.PCG, l *Learner) (c Checkpoint, err error) {
-	set, err := LoadCheckpoint(path, "test", &c)
+	set, err := LoadCheckpoint(path, "test", AskAnew, &c)
 	if err != nil {
 		return c, err
 	}
@@ -213,7 +213,7 @@ func TestCheckpoint(t *testing.T) {
 	for _, average := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "student")
 		var none Checkpoint
-		if set, err := LoadCheckpoint(path, "test", &none); set != nil || err != nil {
+		if set, err := LoadCheckpoint(path, "test", AskAnew, &none); set != nil || err != nil {
 			t.Errorf("without a file: %v, %v", set, err)
 		}
 		source := rand.NewPCG(5, 6)

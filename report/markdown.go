@@ -38,7 +38,7 @@ func (m *markdown) head(p Page) {
 	words := explain(p.Certificate)
 	m.line("# %s: privacy report", escape(p.Title))
 	if words.Coin {
-		m.line("> **This is a baseline, not a release.** Coin flips took the place of the teachers' votes.")
+		m.line("> **This is a baseline, not a release.** %s", words.Baseline)
 	}
 	if words.Dependent {
 		m.line("> **The stated epsilon is data-dependent.** It is private information itself and may not be published as it stands.")

@@ -21,6 +21,7 @@ type words struct {
 	Neighbours   string
 	Source       string
 	Coin         bool
+	Baseline     string // what took the place of the answers, of a baseline
 	Dependent    bool
 	SharePercent string // of the budget that was spent
 }
@@ -53,13 +54,17 @@ func explain(c Certificate) words {
 	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
 	w.Remainder = odds(c.Delta)
 	w.Neighbours = strings.ReplaceAll(c.Neighbouring, "-", " ")
-	what := "votes"
-	if c.Pipeline == "gpate" {
+	what, chance0 := "votes", "coin flips"
+	switch c.Pipeline {
+	case "gpate":
 		what = "gradients"
+	case "dpgan":
+		what, chance0 = "gradients", "noise alone"
 	}
 	w.Source = "from the " + what + " of"
 	if w.Coin {
-		w.Source = "from coin flips in place of the " + what + " of"
+		w.Source = "from " + chance0 + " in place of the " + what + " of"
+		w.Baseline = strings.ToUpper(chance0[:1]) + chance0[1:] + " took the place of the teachers' " + what + "."
 	}
 	switch {
 	case c.Epsilon <= 1:
@@ -85,6 +90,8 @@ func purpose(kind privacy.Kind) string {
 		return "counts with noise"
 	case privacy.Gaussian:
 		return "sums with noise"
+	case privacy.SubsampledGaussian:
+		return "sums over random samples of the units, with noise"
 	case privacy.Exponential:
 		return "a choice made at random, the better ones more likely"
 	default:

@@ -14,6 +14,7 @@ type keeper struct {
 	last    int // the number of rounds
 
 	saved  time.Time
+	rounds int // learned from when it was saved
 	taking time.Duration
 }
 
@@ -25,6 +26,9 @@ const (
 )
 
 func (k *keeper) keep() error {
+	if k.plan.sampled() && k.rounds == k.learner.Rounds() && !k.saved.IsZero() {
+		return nil // as it was saved
+	}
 	if k.plan.sampled() && k.learner.Rounds() < k.last && time.Since(k.saved) < max(savedEvery, savingShare*k.taking) {
 		return nil
 	}
@@ -32,7 +36,7 @@ func (k *keeper) keep() error {
 	if err := k.save(); err != nil {
 		return err
 	}
-	k.saved = time.Now()
+	k.saved, k.rounds = time.Now(), k.learner.Rounds()
 	k.taking = k.saved.Sub(begun)
 	if k.plan.sampled() {
 		k.ask.forget = uint64(k.learner.Rounds()) + 1 // round 0 is that of the class counts

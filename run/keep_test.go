@@ -46,7 +46,7 @@ func TestAKeeperSavesNowAndThen(t *testing.T) {
 	k.saved = k.saved.Add(-2 * time.Second)
 	keep(3, 3, 4)
 	keep(4, 4, 5) // at the end, always
-	keep(4, 5, 5)
+	keep(4, 4, 5) // and not twice
 }
 
 // A run that ends before its plan does, since it is closed, saves at its end too.

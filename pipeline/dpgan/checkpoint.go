@@ -24,6 +24,10 @@ type checkpointJSON struct {
 
 const checkpointKey = "dpgan"
 
+// startAnew says what helps where a checkpoint is damaged: answers of rounds that were in
+// it are dropped.
+const startAnew = "put it back from a backup; without it the run cannot go on, for the answers that it was made of are dropped: open a run of another name"
+
 // Save writes the whole state to path, so that a crash leaves the old or the new
 // checkpoint. identity names the run and all that its state depends on.
 func (t *Trainer) Save(path, identity string) error {
@@ -55,7 +59,7 @@ func keptPrefix(i int, part string) string { return fmt.Sprintf("kept.%d.%s.", i
 // [pipeline.ErrDamaged] when it is not as it was saved.
 func (t *Trainer) Restore(path, identity string) (bool, error) {
 	var j checkpointJSON
-	set, err := pipeline.LoadCheckpoint(path, checkpointKey, &j)
+	set, err := pipeline.LoadCheckpoint(path, checkpointKey, startAnew, &j)
 	if set == nil || err != nil {
 		return false, err
 	}

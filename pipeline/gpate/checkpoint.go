@@ -38,7 +38,7 @@ func (t *Trainer) Save(path, identity string) error {
 // [pipeline.ErrDamaged] when it is not as it was saved.
 func (t *Trainer) Restore(path, identity string) (bool, error) {
 	var j checkpointJSON
-	set, err := pipeline.LoadCheckpoint(path, checkpointKey, &j)
+	set, err := pipeline.LoadCheckpoint(path, checkpointKey, pipeline.AskAnew, &j)
 	if set == nil || err != nil {
 		return false, err
 	}

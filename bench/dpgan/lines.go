@@ -6,8 +6,31 @@ import (
 	"github.com/conclave-dp/conclave/bench/table"
 )
 
-// everies are the n_D that are compared.
-var everies = []int{1, 2, 5, 10, 20, 50}
+// series are short runs on MNIST at epsilon 10 that differ in n_D alone.
+type series struct {
+	prefix, says, colour string
+	everies              []int
+	options              func(n int) string
+}
+
+// all are those that are compared: runs of as many steps of the discriminator each, and runs
+// of as many of the generator, with small samples as the papers have them.
+var all = []series{
+	{
+		prefix: "nd", says: "500 steps of the discriminator", colour: "#1f77b4", everies: []int{1, 2, 5, 10, 20, 50},
+		options: func(n int) string {
+			return fmt.Sprintf("{steps: 500, discriminator: {kind: dense}, student: {every: %d, steps: 1, batch: 256}}", n)
+		},
+	}, {
+		prefix: "even", says: "300 steps of the generator, samples of 128", colour: "#d95f02", everies: []int{1, 10, 50},
+		options: func(n int) string {
+			return fmt.Sprintf("{steps: %d, rate: 0.00213, discriminator: {kind: dense, memory: 0, generated: 128}, student: {every: %d, steps: 1, batch: 128}}", 300*n, n)
+		},
+	},
+}
+
+// lastEvery is the largest n_D.
+const lastEvery = 50
 
 // lines are the table. The paper's figures are those of Bie, Kamath and Zhang 2023, "Private
 // GANs, Revisited": accuracy of a convolutional network on MNIST and Fashion-MNIST.
@@ -28,19 +51,20 @@ var lines = append([]table.Line{
 	{Name: "fashion-1", Data: "fashion_mnist", Epsilon: 1, Rows: 60_000, Images: true, Paper: 0.680},
 }, ofEvery()...)
 
-// ofEvery are short runs with as many steps of the discriminator each, and one of the
-// generator after every n_D of them.
+// ofEvery are the lines of the series.
 func ofEvery() (short []table.Line) {
-	for _, n := range everies {
-		short = append(short, table.Line{
-			Name: everyName(n), Data: "mnist", Epsilon: 10, Rows: 10_000, Images: true, Alone: true,
-			Options: fmt.Sprintf("{steps: 500, discriminator: {kind: dense}, student: {every: %d, steps: 1, batch: 256}}", n),
-		})
+	for _, of := range all {
+		for _, n := range of.everies {
+			short = append(short, table.Line{
+				Name: of.name(n), Data: "mnist", Epsilon: 10, Rows: 10_000, Images: true, Alone: true,
+				Options: of.options(n),
+			})
+		}
 	}
 	return short
 }
 
-func everyName(n int) string { return fmt.Sprintf("nd-%d", n) }
+func (s series) name(n int) string { return fmt.Sprintf("%s-%d", s.prefix, n) }
 
 func init() {
 	for i := range lines {

@@ -5,7 +5,7 @@
 //
 //	go run ./bench/dpgan --data DIR                             # all of it, hours
 //	go run ./bench/dpgan --data DIR --only 'flchain-*,mnist-10'
-//	go run ./bench/dpgan --data DIR --only 'nd-*' --plot nd.svg # the effect of n_D
+//	go run ./bench/dpgan --data DIR --only 'nd-*,even-*' --plot nd.svg # the effect of n_D
 //
 // DIR holds the data sets, each in a folder with its schema.yaml; flchain is part of the
 // project. Figures come from real rows and are NOT PRIVATE.
@@ -22,7 +22,7 @@ var program = &table.Program{Name: "dpgan", Pipeline: "dpgan", Null: "without re
 
 func main() {
 	f := flag.NewFlagSet("dpgan", flag.ContinueOnError)
-	path := f.String("plot", "", "file for a picture (SVG) of the lines nd-...")
+	path := f.String("plot", "", "file for a picture (SVG) of the lines nd-... and even-...")
 	program.Done = func(results []*table.Result) error {
 		if *path == "" {
 			return nil

@@ -16,13 +16,10 @@ const (
 	left, right, top, bottom = 56, 460, 24, 272
 )
 
-// plot draws the accuracy by n_D, on a logarithmic axis.
+// plot draws the accuracy of each series by n_D, on a logarithmic axis.
 func plot(results []*table.Result) ([]byte, error) {
-	var b, line bytes.Buffer
-	x := func(n int) float64 {
-		last := float64(everies[len(everies)-1])
-		return left + (right-left)*math.Log(float64(n))/math.Log(last)
-	}
+	var b bytes.Buffer
+	x := func(n int) float64 { return left + (right-left)*math.Log(float64(n))/math.Log(lastEvery) }
 	y := func(accuracy float64) float64 { return bottom + (top-bottom)*accuracy }
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height)
 	fmt.Fprintf(&b, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", width, height)
@@ -30,20 +27,31 @@ func plot(results []*table.Result) ([]byte, error) {
 		a := float64(i) / 5
 		fmt.Fprintf(&b, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f</text>\n", left, y(a), right, left-6, y(a)+4, a)
 	}
-	for _, n := range everies {
+	for _, n := range all[0].everies {
 		fmt.Fprintf(&b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d</text>\n", x(n), bottom+18, n)
-		for _, r := range results {
-			if r.Name != everyName(n) {
-				continue
+	}
+	drawn := 0
+	for _, s := range all {
+		var line bytes.Buffer
+		for _, n := range s.everies {
+			for _, r := range results {
+				if r.Name != s.name(n) {
+					continue
+				}
+				fmt.Fprintf(&line, "%.1f,%.1f ", x(n), y(r.Ours[0]))
+				fmt.Fprintf(&b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"><title>%.3f</title></circle>\n", x(n), y(r.Ours[0]), s.colour, r.Ours[0])
 			}
-			fmt.Fprintf(&line, "%.1f,%.1f ", x(n), y(r.Ours[0]))
-			fmt.Fprintf(&b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"#1f77b4\"><title>%.3f</title></circle>\n", x(n), y(r.Ours[0]), r.Ours[0])
 		}
+		if line.Len() == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", bytes.TrimSpace(line.Bytes()), s.colour)
+		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left+8, bottom-24+16*drawn, s.colour, s.says)
+		drawn++
 	}
-	if line.Len() == 0 {
-		return nil, errors.New("there is nothing to plot: measure lines nd-...")
+	if drawn == 0 {
+		return nil, errors.New("there is nothing to plot: measure lines nd-... or even-...")
 	}
-	fmt.Fprintf(&b, "<polyline points=\"%s\" fill=\"none\" stroke=\"#1f77b4\" stroke-width=\"2\"/>\n", bytes.TrimSpace(line.Bytes()))
 	fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">steps of the discriminator for one of the generator (n_D)</text>\n", (left+right)/2, bottom+38)
 	fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\">accuracy, MNIST, epsilon 10; %s</text>\n</svg>\n", left, top-8, evaluate.NotPrivate)
 	return b.Bytes(), nil

@@ -531,3 +531,32 @@ var ignoreCounts = cmp.Comparer(func(a, b privacy.Event) bool {
 	a.Count, b.Count = 0, 0
 	return a == b
 })
+
+// Noise is drawn also where nobody was drawn anywhere: sums of zeros are released with all
+// of it. The mean square of 20,000 numbers of unit variance is within 6 standard deviations
+// of 1 but for a chance of 2e-9.
+func TestSumsOfNobodyHaveNoise(t *testing.T) {
+	const weights, multiplier, bound = 20000, 1.5, 1 << 12
+	spec, err := newRunSpec(&conclavev1.RunSpec{
+		Name: "r", Epsilon: 100, Delta: 1e-5, Guarantee: "data-independent", Teachers: 1, Quorum: 1, DeadlineSeconds: 1, Rounds: 3,
+		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: multiplier, Rate: 0.25},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := newDiscriminatorSum(&conclavev1.DiscriminatorSum{Weights: make([]byte, 4*weights), Rate: 0.25, Clip: 1, Bound: bound}, spec, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := new(conclavev1.Release)
+	if _, err := q.answer(gnmax.NewSource(), make([]int64, weights), r); err != nil {
+		t.Fatal(err)
+	}
+	square := 0.0
+	for _, v := range r.GetSum().GetValues() {
+		square += math.Pow(float64(v)/(bound*multiplier), 2) / weights
+	}
+	if limit := 6 * math.Sqrt(2./weights); math.Abs(square-1) > limit {
+		t.Errorf("mean square %v, want 1 +- %v", square, limit)
+	}
+}

@@ -2,8 +2,13 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
+
+// ErrDiverged says that a student's training left the numbers. Asking again ends the same
+// way: its questions follow from its seed.
+var ErrDiverged = errors.New("training diverged")
 
 // Learned is what a student keeps of its releases, apart from the answers.
 type Learned struct {

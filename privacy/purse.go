@@ -52,7 +52,7 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, plan Plan) (*Claim, err
 		return nil, nil
 	}
 	if _, err := b.admit(spent, plan); err != nil {
-		return nil, fmt.Errorf("%w: the whole plan must fit on top of what is spent, and the dataset's filter is %s: rdp suits samples, pld a dataset of one run: %w",
+		return nil, fmt.Errorf("%w: the whole plan must fit on top of what is spent, and the dataset's filter is %s: rdp suits samples, pld a dataset of one run; lower the run's epsilon, or open a dataset with room for the plan by its own filter: %w",
 			ErrPlan, cmp.Or(b.Filter, FilterGDP), err)
 	}
 	return nil, nil

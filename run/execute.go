@@ -212,8 +212,9 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
 		return learner, nil
 	}
-	if errors.Is(err, student.ErrOverBudget) {
-		// Nothing more can be asked; a run that stays open could never be verified.
+	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrDiverged) {
+		// Nothing more can be asked, or it would end the same way; a run that stays open
+		// could never be verified.
 		_, closeErr := o.Client.CloseRun(ctx, s.Name)
 		return nil, errors.Join(err, closeErr)
 	}

@@ -26,6 +26,9 @@ type Forecast struct {
 	// Rounds ask Queries in all, besides round 0 for the class shares.
 	Rounds  int `json:"rounds"`
 	Queries int `json:"queries"`
+	// Planned says that all rounds are planned before the first, and that nothing more is
+	// admitted.
+	Planned bool `json:"planned"`
 	// Admitted is the number of queries that the budget's filter admits at this
 	// noise, every one answered. Where it is below Queries, the run ends early.
 	Admitted int64 `json:"admitted"`
@@ -71,7 +74,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta}
 	f := &Forecast{
 		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
-		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries,
+		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.sampled(),
 	}
 	one, err := p.cost(1)
 	if err != nil {

@@ -47,14 +47,21 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	p.Queries = p.Rounds * p.PerRound
 	p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: o.Noise, Rate: o.Rate}
 	budget.Filter = privacy.FilterPLD
+	if o.Rate*float64(p.Rounds) <= budget.Delta {
+		return nil, fmt.Errorf("dpgan.rate: %v over %d steps takes a unit with a probability below privacy.delta %v, which would be all of its protection; raise rate or steps", o.Rate, p.Rounds, budget.Delta)
+	}
 	if o.Noise == 0 {
-		p.Mechanism.Sigma, err = privacy.SampledSigma(budget, o.Rate, int64(p.Rounds), p.classShare())
+		p.Mechanism.Sigma, err = p.sampledNoise(budget)
 	}
 	if errors.Is(err, privacy.ErrOverBudget) {
 		return nil, fmt.Errorf("dpgan.class_epsilon: %v leaves nothing of privacy.epsilon %v for %d steps; lower it, or raise privacy.epsilon", o.ClassEpsilon, budget.Epsilon, p.Rounds)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plan %d steps at rate %v: %w", p.Rounds, o.Rate, err)
+	}
+	if most := float64(mostSigma) / discriminatorBound; p.Mechanism.Sigma > most {
+		return nil, fmt.Errorf("dpgan: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is drawn; lower dpgan.class_epsilon (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise privacy.epsilon",
+			p.Rounds, o.Rate, p.Mechanism.Sigma, most, o.ClassEpsilon, budget.Epsilon)
 	}
 	if err := p.checkFeasible(priced{
 		shareField: "dpgan.class_epsilon", share: o.ClassEpsilon, noiseField: "dpgan.noise", noise: o.Noise, what: "steps",
@@ -70,6 +77,26 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	}
 	return p, nil
 }
+
+// sampledNoise is the least multiplier with which the whole plan fits the budget. Where all
+// units are in every sum and the default filter of datasets wants hardly more, it is what that
+// one wants, so that the run fits a dataset of the same budget.
+func (p *Plan) sampledNoise(budget privacy.Budget) (float64, error) {
+	rate, rounds := p.Mechanism.Rate, int64(p.Rounds)
+	least, err := privacy.SampledSigma(budget, rate, rounds, p.classShare())
+	if err != nil || rate < 1 {
+		return least, err
+	}
+	const hardly = 1.002
+	budget.Filter = privacy.FilterGDP
+	if gdp, err := privacy.GaussianSigma(budget, rounds, p.classShare()); err == nil && gdp <= hardly*least {
+		return max(least, gdp), nil
+	}
+	return least, nil
+}
+
+// mostSigma is the largest noise that package gnmax draws, in fixed-point steps.
+const mostSigma = 1 << 29
 
 // network is the discriminator, for its shape.
 func (w *dpganWork) network(o dpgan.Options, e *partition.Encoder, classes int) (*discriminator.Discriminator, error) {

@@ -407,9 +407,16 @@ func TestADiscriminatorSumDoesNotTellTheSizeOfItsSample(t *testing.T) {
 		})
 		return out
 	}
+	bytes := 0
 	for name, sample := range map[string][]int{"nobody": nil, "one": {3}, "all": byNumber(60)} {
 		n.sampled = func(float64) []int { return sample }
 		m := ask(t, n, r)
+		// Encryption does not hide lengths.
+		if size := proto.Size(m); bytes != 0 && size != bytes {
+			t.Errorf("%s: an answer of %d bytes, another one has %d", name, size, bytes)
+		} else {
+			bytes = size
+		}
 		if len(m.GetSum().GetValues()) != length {
 			t.Fatalf("%s: %d numbers of %d weights: %v", name, len(m.GetSum().GetValues()), length, m.GetRefusal())
 		}

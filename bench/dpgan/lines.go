@@ -29,6 +29,11 @@ var all = []series{
 	},
 }
 
+// garments are pictures of one size and the right way up, which is public: a generator that
+// turns and stretches them as much as digits makes what nobody wears. Its slower steps and
+// larger samples were tried on Fashion-MNIST at epsilon 10.
+const garments = "{rate: 0.1, discriminator: {memory: 0.5}, student: {warp: 0.3, steps: 1}}"
+
 // lastEvery is the largest n_D.
 const lastEvery = 50
 
@@ -47,8 +52,8 @@ var lines = append([]table.Line{
 	{Name: "credit-10", Data: "credit", Epsilon: 10, Rows: 20_000},
 	{Name: "mnist-10", Data: "mnist", Epsilon: 10, Rows: 60_000, Images: true, Paper: 0.950},
 	{Name: "mnist-1", Data: "mnist", Epsilon: 1, Rows: 60_000, Images: true, Paper: 0.801},
-	{Name: "fashion-10", Data: "fashion_mnist", Epsilon: 10, Rows: 60_000, Images: true, Paper: 0.748},
-	{Name: "fashion-1", Data: "fashion_mnist", Epsilon: 1, Rows: 60_000, Images: true, Paper: 0.680},
+	{Name: "fashion-10", Data: "fashion_mnist", Epsilon: 10, Rows: 60_000, Images: true, Paper: 0.748, Options: garments},
+	{Name: "fashion-1", Data: "fashion_mnist", Epsilon: 1, Rows: 60_000, Images: true, Paper: 0.680, Options: garments},
 }, ofEvery()...)
 
 // ofEvery are the lines of the series.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/run"
 )
 
@@ -44,17 +45,32 @@ func plan(_ context.Context, args []string) error {
 }
 
 func printForecast(f *run.Forecast) {
-	fmt.Printf("run %s: %d queries in %d rounds to %d teachers\n", f.Run, f.Queries, f.Rounds, f.Teachers)
-	fmt.Printf("at this noise the budget admits %d queries\n", f.Admitted)
-	if f.Admitted < int64(f.Queries) {
-		fmt.Println("that is fewer than planned: the run ends early, with what it has learned")
+	switch {
+	case f.Planned:
+		fmt.Printf("run %s: %d noisy sums of %d numbers each, all planned before the first\n", f.Run, f.Rounds, f.Queries/max(1, f.Rounds))
+		fmt.Println("releases:")
+	default:
+		fmt.Printf("run %s: %d queries in %d rounds to %d teachers\n", f.Run, f.Queries, f.Rounds, f.Teachers)
+		fmt.Printf("at this noise the budget admits %d queries\n", f.Admitted)
+		if f.Admitted < int64(f.Queries) {
+			fmt.Println("that is fewer than planned: the run ends early, with what it has learned")
+		}
+		fmt.Println("releases, every query answered:")
 	}
-	fmt.Println("releases, every query answered:")
 	for _, e := range f.Events {
 		fmt.Printf("  %s\n", describe(e))
 	}
 	fmt.Printf("cost epsilon %.6g of %g at delta %g (%s), for one %s more or less\n", f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit)
-	fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n", f.FilterEpsilon)
+	if f.Planned {
+		for _, name := range privacy.Accountants() {
+			if epsilon := f.Claim.ByAccountant[name]; epsilon != nil {
+				fmt.Printf("  by %s %.6g\n", name, *epsilon)
+			}
+		}
+		fmt.Println("a dataset with filter gdp or rdp must have room for that figure of it")
+	} else {
+		fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n", f.FilterEpsilon)
+	}
 	if f.Unanimous > 0 {
 		fmt.Printf("a unanimous vote survives the noise of its query with probability 0.95 from %d teachers on\n", f.Unanimous)
 	}

@@ -13,8 +13,8 @@ import (
 func TestOptionsThatCannotWork(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for want, change := range map[string]func(o *Options){
-		"dpgan.steps: -1 is not between 0 and 1e+06":                     func(o *Options) { o.Steps = -1 },
-		"dpgan.steps: 1.000001e+06":                                      func(o *Options) { o.Steps = 1_000_001 },
+		"dpgan.steps: -1 is not between 0 and 100000":                    func(o *Options) { o.Steps = -1 },
+		"dpgan.steps: 100001":                                            func(o *Options) { o.Steps = 100_001 },
 		"dpgan.rate: -0.1 is not between 1e-9 and 1":                     func(o *Options) { o.Rate = -0.1 },
 		"dpgan.rate: 1e-10":                                              func(o *Options) { o.Rate = 1e-10 },
 		"dpgan.rate: 1.01":                                               func(o *Options) { o.Rate = 1.01 },
@@ -123,7 +123,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		}
 	}
 	at := smallOptions() // bounds themselves
-	at.Rate, at.Batch, at.Units, at.Clip, at.Steps, at.Quorum = 0, 8, 8, 1e-9, 1_000_000, 1
+	at.Rate, at.Batch, at.Units, at.Clip, at.Steps, at.Quorum = 0, 8, 8, 1e-9, 100_000, 1
 	if err := at.Validate(); err != nil {
 		t.Error(err)
 	}

@@ -2,7 +2,6 @@ package dpgan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -150,7 +149,7 @@ func (t *Trainer) ask() (*pipeline.DiscriminatorQuestion, error) {
 }
 
 // errDiverged says that training left the numbers.
-var errDiverged = errors.New("training diverged; lower discriminator.step_size or student.step_size")
+var errDiverged = fmt.Errorf("%w; lower step_size and step_end of discriminator or student, or raise discriminator.decay", pipeline.ErrDiverged)
 
 // learn takes a step of the discriminator, and those of the generator that are due.
 func (t *Trainer) learn(ctx context.Context, a *pipeline.DiscriminatorAnswer) error {

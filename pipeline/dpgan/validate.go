@@ -10,10 +10,13 @@ import (
 	"github.com/conclave-dp/conclave/pipeline"
 )
 
+// maxSteps bounds a run: each step is a round trip and an entry of the ledger.
+const maxSteps = 100_000
+
 // Validate reports every option that cannot work.
 func (o Options) Validate() error {
 	c := pipeline.NewChecks("dpgan")
-	c.Between("steps", float64(o.Steps), 0, 1e6)
+	c.Check(o.Steps >= 0 && o.Steps <= maxSteps, "steps: %d is not between 0 and %d", o.Steps, maxSteps)
 	c.Check(o.Rate == 0 || o.Rate >= 1e-9 && o.Rate <= 1, "rate: %v is not between 1e-9 and 1, or 0 to have it chosen", o.Rate)
 	c.Check(o.Batch >= 0, "batch: %d is below 0", o.Batch)
 	c.Check(o.Units >= 0, "units: %d is below 0", o.Units)
@@ -39,7 +42,7 @@ func (o Options) Validate() error {
 	c.Check(d.StepSize == 0 || d.StepSize >= 1e-12 && d.StepSize <= 1e6, "discriminator.step_size: %v is not between 1e-12 and 1e6, or 0 to have it chosen", d.StepSize)
 	c.Check(d.StepEnd == 0 || d.StepEnd >= 1e-12 && d.StepEnd <= 1e6, "discriminator.step_end: %v is not between 1e-12 and 1e6, or 0 to have it chosen", d.StepEnd)
 	c.Check(d.Momentum == -1 || d.Momentum >= 0 && d.Momentum < 1, "discriminator.momentum: %v is not at least 0 and below 1, or -1 to have it chosen", d.Momentum)
-	c.Check((d.Decay >= 0 || d.Decay == -1) && !(d.Decay > 0 && d.Decay*d.StepSize >= 1), "discriminator.decay: %v is not at least 0 and below 1/step_size, or -1 to have it chosen", d.Decay)
+	c.Check((d.Decay >= 0 || d.Decay == -1) && !(d.Decay > 0 && d.Decay*max(d.StepSize, d.StepEnd) >= 1), "discriminator.decay: %v is not at least 0 and below 1/step_size and 1/step_end, or -1 to have it chosen", d.Decay)
 	c.Check(d.Memory == -1 || d.Memory >= 0 && d.Memory <= 1, "discriminator.memory: %v is not between 0 and 1, or -1 to have it chosen", d.Memory)
 	c.Between("discriminator.reuse", float64(d.Reuse), 0, 1000)
 	c.Between("discriminator.generated", float64(d.Generated), 0, 1<<20)

@@ -2,7 +2,6 @@ package gpate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -143,7 +142,7 @@ func (t *Trainer) draws() *rand.Rand {
 }
 
 // errDiverged says that training left the numbers.
-var errDiverged = errors.New("gpate: training diverged; lower student.generator_rate or student.step")
+var errDiverged = fmt.Errorf("gpate: %w; lower student.generator_rate or student.step", pipeline.ErrDiverged)
 
 // learn moves the generator by what was released of a round.
 func (t *Trainer) learn(ctx context.Context, q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (answered int, err error) {

@@ -2,7 +2,6 @@ package pategan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -109,7 +108,7 @@ func (t *Trainer) ask(queries int) *pipeline.VoteQuestion {
 }
 
 // errDiverged says that training left the numbers.
-var errDiverged = errors.New("pategan: training diverged; lower student.mover.Generator_rate or raise student.trust")
+var errDiverged = fmt.Errorf("pategan: %w; lower student.generator_rate or raise student.trust", pipeline.ErrDiverged)
 
 // keptRounds bounds the rounds that the discriminator is fitted to. Older ones
 // are of a generator long gone, and have little weight.

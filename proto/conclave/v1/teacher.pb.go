@@ -616,10 +616,12 @@ func (x *Votes) GetPacked() []byte {
 
 // Sum answers a SumQuestion: integers that are only ever added.
 type Sum struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Values        []int64                `protobuf:"zigzag64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	// values take eight bytes each, whatever they are: the length of an answer,
+	// which encryption does not hide, says nothing of what was added up.
+	Values        []int64 `protobuf:"fixed64,4,rep,packed,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -781,11 +783,11 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1a\n" +
 	"\bteachers\x18\x03 \x01(\rR\bteachers\x12\x18\n" +
 	"\aqueries\x18\x04 \x01(\rR\aqueries\x12\x16\n" +
-	"\x06packed\x18\x05 \x01(\fR\x06packed\"E\n" +
+	"\x06packed\x18\x05 \x01(\fR\x06packed\"K\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\x12R\x06values\"I\n" +
+	"\x06values\x18\x04 \x03(\x10R\x06valuesJ\x04\b\x03\x10\x04\"I\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +

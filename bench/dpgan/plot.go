@@ -46,13 +46,13 @@ func plot(results []*table.Result) ([]byte, error) {
 			continue
 		}
 		fmt.Fprintf(&b, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", bytes.TrimSpace(line.Bytes()), s.colour)
-		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left+8, bottom-24+16*drawn, s.colour, s.says)
+		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"%s\">%s</text>\n", right, bottom-110+16*drawn, s.colour, s.says)
 		drawn++
 	}
 	if drawn == 0 {
 		return nil, errors.New("there is nothing to plot: measure lines nd-... or even-...")
 	}
 	fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">steps of the discriminator for one of the generator (n_D)</text>\n", (left+right)/2, bottom+38)
-	fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\">accuracy, MNIST, epsilon 10; %s</text>\n</svg>\n", left, top-8, evaluate.NotPrivate)
+	fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" font-size=\"10\">accuracy, MNIST, epsilon 10; %s</text>\n</svg>\n", left, top-8, evaluate.NotPrivate)
 	return b.Bytes(), nil
 }

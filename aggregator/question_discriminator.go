@@ -90,13 +90,5 @@ func (q *discriminatorSum) limit() int64 { return maxSampledUnits * q.bound }
 func (q *discriminatorSum) largest() int { return releaseFrame + q.entries*signedBytes(q.limit()) }
 
 func (q *discriminatorSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
-	noisy, err := q.sum.Release(src, counts)
-	if err != nil {
-		return cost{}, fmt.Errorf("draw the noisy gradient: %w", err)
-	}
-	for i, v := range noisy {
-		noisy[i] = min(max(v, -q.limit()), q.limit())
-	}
-	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: uint64(q.bound)}}
-	return cost{events: q.worst(), queries: int64(q.entries), answered: int64(q.entries)}, nil
+	return noisySum(src, q.sum, counts, q.bound, q.limit(), q.worst(), r)
 }

@@ -107,14 +107,20 @@ func (q *gradientSum) limit() int64 {
 func (q *gradientSum) largest() int { return releaseFrame + q.entries*signedBytes(q.limit()) }
 
 func (q *gradientSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
-	noisy, err := q.sum.Release(src, counts)
+	return noisySum(src, q.sum, counts, q.bound, q.limit(), q.worst(), r)
+}
+
+// noisySum releases a sum in a fixed-point unit with noise on each entry, held within a limit
+// on both sides, which works on what is private already. One release pays for the whole
+// vector; its entries are what is answered.
+func noisySum(src *gnmax.Source, sum *gnmax.GaussianSum, counts []int64, unit, limit int64, events []privacy.Event, r *conclavev1.Release) (cost, error) {
+	noisy, err := sum.Release(src, counts)
 	if err != nil {
-		return cost{}, fmt.Errorf("draw the noisy sum of gradients: %w", err)
+		return cost{}, fmt.Errorf("draw a noisy sum of gradients: %w", err)
 	}
 	for i, v := range noisy {
-		noisy[i] = min(max(v, -q.limit()), q.limit())
+		noisy[i] = min(max(v, -limit), limit)
 	}
-	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: uint64(q.bound)}}
-	// One event pays for the whole vector; its entries are what is answered.
-	return cost{events: q.worst(), queries: int64(q.entries), answered: int64(q.entries)}, nil
+	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: uint64(unit)}}
+	return cost{events: events, queries: int64(len(noisy)), answered: int64(len(noisy))}, nil
 }

@@ -54,17 +54,17 @@ func explain(c Certificate) words {
 	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
 	w.Remainder = odds(c.Delta)
 	w.Neighbours = strings.ReplaceAll(c.Neighbouring, "-", " ")
-	what, chance0 := "votes", "coin flips"
+	what, instead := "votes", "coin flips"
 	switch c.Pipeline {
 	case "gpate":
 		what = "gradients"
 	case "dpgan":
-		what, chance0 = "gradients", "noise alone"
+		what, instead = "gradients", "noise alone"
 	}
 	w.Source = "from the " + what + " of"
 	if w.Coin {
-		w.Source = "from " + chance0 + " in place of the " + what + " of"
-		w.Baseline = strings.ToUpper(chance0[:1]) + chance0[1:] + " took the place of the teachers' " + what + "."
+		w.Source = "from " + instead + " in place of the " + what + " of"
+		w.Baseline = strings.ToUpper(instead[:1]) + instead[1:] + " took the place of the teachers' " + what + "."
 	}
 	switch {
 	case c.Epsilon <= 1:

@@ -14,60 +14,50 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	if o.Batch > 0 && o.Units >= o.Batch {
 		o.Rate, o.Batch, o.Units = float64(o.Batch)/float64(o.Units), 0, 0
 	}
-	choose(&o.Rate, 0, images, 1, 0.05)
-	choose(&o.Steps, 0, images, 100, 1500)
+	pipeline.Choose(&o.Rate, 0, images, 1, 0.05)
+	pipeline.Choose(&o.Steps, 0, images, 100, 1500)
 	d, s := &o.Discriminator, &o.Student
-	choose(&d.Kind, "", images, discriminator.Dense, discriminator.Dense)
-	choose(&d.Layers, -1, images, 0, 1)
-	choose(&d.Hidden, 0, d.Kind == discriminator.Convolution, 128, 16)
-	choose(&d.Classes, "", images, "each", "each")
+	pipeline.Choose(&d.Kind, "", images, discriminator.Dense, discriminator.Dense)
+	pipeline.Choose(&d.Layers, -1, images, 0, 1)
+	pipeline.Choose(&d.Hidden, 0, d.Kind == discriminator.Convolution, 128, 16)
+	pipeline.Choose(&d.Classes, "", images, "each", "each")
 	convolved := d.Kind == discriminator.Convolution
 	seen := "cosines"
 	if convolved {
 		seen = "plain"
 	}
-	choose(&d.Features, "", images, "pieces", seen)
-	choose(&d.Fourier, -1, images, 200, 0)
+	pipeline.Choose(&d.Features, "", images, "pieces", seen)
+	pipeline.Choose(&d.Fourier, -1, images, 200, 0)
 	side := 14
 	if images {
 		side = min(side, e.Image().Height, e.Image().Width)
 	}
-	choose(&d.Cosines, 0, images, side, side)
-	choose(&d.Loss, "", images, Wasserstein, Logistic)
+	pipeline.Choose(&d.Cosines, 0, images, side, side)
+	pipeline.Choose(&d.Loss, "", images, Wasserstein, Logistic)
 	linear := d.Layers == 0 && d.Loss == Wasserstein
-	choose(&d.Optimizer, "", linear, "adam", "sgd")
-	choose(&d.StepSize, 0, d.Optimizer == "adam", 0.3, 1e-3)
-	choose(&d.StepEnd, 0, images, d.StepSize, 0.3*d.StepSize)
-	choose(&d.Momentum, -1, d.Optimizer == "adam", 0, 0.5)
-	choose(&d.Decay, -1, linear, 0, 1)
-	choose(&d.Memory, -1, linear, 0.8, 1)
-	choose(&d.Reuse, 0, linear, 1, 10)
-	choose(&d.Generated, 0, images, 2000, 512)
+	pipeline.Choose(&d.Optimizer, "", linear, "adam", "sgd")
+	pipeline.Choose(&d.StepSize, 0, d.Optimizer == "adam", 0.3, 1e-3)
+	pipeline.Choose(&d.StepEnd, 0, images, d.StepSize, 0.3*d.StepSize)
+	pipeline.Choose(&d.Momentum, -1, d.Optimizer == "adam", 0, 0.5)
+	pipeline.Choose(&d.Decay, -1, linear, 0, 1)
+	pipeline.Choose(&d.Memory, -1, linear, 0.8, 1)
+	pipeline.Choose(&d.Reuse, 0, linear, 1, 10)
+	pipeline.Choose(&d.Generated, 0, images, 2000, 512)
 	if o.Clip == 0 {
 		o.Clip = o.Spec(e, 1).Reach(choices(e))
 	}
-	choose(&o.Clip, 0, images, 1, 1)
-	choose(&s.Warp, -1, images, 0, 0.8)
+	pipeline.Choose(&o.Clip, 0, images, 1, 1)
+	pipeline.Choose(&s.Warp, -1, images, 0, 0.8)
 	o.chooseGenerator(e)
-	choose(&s.Follow, "", images, Climb, Climb)
-	choose(&s.Every, 0, images, 1, 2)
+	pipeline.Choose(&s.Follow, "", images, Climb, Climb)
+	pipeline.Choose(&s.Every, 0, images, 1, 2)
 	tilts := s.Follow == Tilt
-	choose(&s.Steps, 0, tilts, 2, 30)
-	choose(&s.Batch, 0, images, 500, 256)
-	choose(&s.StepSize, 0, images, 2e-3, 1e-3)
-	choose(&s.StepEnd, 0, images, s.StepSize/20, 0.3*s.StepSize)
-	choose(&s.Average, -1, tilts, 0.995, 0.998)
+	pipeline.Choose(&s.Steps, 0, tilts, 2, 30)
+	pipeline.Choose(&s.Batch, 0, images, 500, 256)
+	pipeline.Choose(&s.StepSize, 0, images, 2e-3, 1e-3)
+	pipeline.Choose(&s.StepEnd, 0, images, s.StepSize/20, 0.3*s.StepSize)
+	pipeline.Choose(&s.Average, -1, tilts, 0.995, 0.998)
 	return o
-}
-
-// choose gives a value that is unset the first of two, or the second where second is set.
-func choose[T comparable](v *T, unset T, second bool, a, b T) {
-	if *v != unset {
-		return
-	}
-	if *v = a; second {
-		*v = b
-	}
 }
 
 // Spec is the discriminator of chosen options.
@@ -100,14 +90,14 @@ func (o *Options) chooseGenerator(e *partition.Encoder) {
 	s := &o.Student
 	convolution := *o
 	convolution.Student.Generator, convolution.Student.Hidden = "convolution", 64
-	choose(&s.Generator, "", e.Image() != nil && convolution.generator(1).Check(e) == nil, "dense", "convolution")
+	pipeline.Choose(&s.Generator, "", e.Image() != nil && convolution.generator(1).Check(e) == nil, "dense", "convolution")
 	wide := 128
 	if s.Generator == "convolution" {
 		wide = 64
 	} else if e.Image() != nil {
 		wide = 256
 	}
-	choose(&s.Hidden, 0, false, wide, 0)
+	pipeline.Choose(&s.Hidden, 0, false, wide, 0)
 }
 
 // choices is the number of columns that are no numbers, flags of empty cells among them.

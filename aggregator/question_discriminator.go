@@ -37,7 +37,7 @@ type discriminatorSum struct {
 }
 
 func newDiscriminatorSum(q *conclavev1.DiscriminatorSum, spec *runSpec, allowCoin bool) (*discriminatorSum, error) {
-	if !spec.sampled {
+	if spec.plan == nil {
 		return nil, refusedf("run %q was opened for something else; open a run with a Gaussian sum of samples to ask for gradients of a discriminator", spec.pb.GetName())
 	}
 	n := len(q.GetWeights()) / 4

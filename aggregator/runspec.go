@@ -39,11 +39,10 @@ type runSpec struct {
 	mechanism gnmax.Mechanism
 	// multiplier is the noise multiplier of such sums, 0 in a run of votes.
 	multiplier float64
-	// rate is that of the samples of such sums; unset where all units are in each.
-	rate    gnmax.Rate
-	sampled bool
-	// plan is all that the run may release, nil where it asks until its budget is used.
+	// plan is all that a run of sums over samples may release, nil of others, which ask
+	// until their budget is used; rate is that of the samples.
 	plan []privacy.Event
+	rate gnmax.Rate
 	// quorum is the number of teachers without which a round does not count.
 	quorum uint32
 	// deadline is how long a round waits for the rest once it has a quorum.
@@ -115,9 +114,9 @@ func newRunSpec(pb *conclavev1.RunSpec) (*runSpec, error) {
 // samples would count as all records.
 func (s *runSpec) sums() error {
 	m := s.pb.GetMechanism()
-	s.multiplier, s.sampled = m.GetSigma(), m.GetRate() != 0
+	s.multiplier = m.GetSigma()
 	sum, err := gnmax.NewGaussianSum(2*minGradientBound, s.multiplier)
-	if err != nil || !s.sampled {
+	if err != nil || m.GetRate() == 0 {
 		return err
 	}
 	if s.rate, err = gnmax.NewRate(m.GetRate()); err != nil {

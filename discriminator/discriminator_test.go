@@ -148,7 +148,7 @@ func TestWeightsTravel(t *testing.T) {
 func TestSizeIsCountedRight(t *testing.T) {
 	for name, s := range specs() {
 		d, _, _ := made(t, s)
-		if got := s.parameters(); got != d.Parameters() {
+		if got := s.Parameters(); got != d.Parameters() {
 			t.Errorf("%s: %d weights counted of %d", name, got, d.Parameters())
 		}
 	}

@@ -110,15 +110,15 @@ func (s Spec) checkConvolution(image bool) error {
 }
 
 func (s Spec) checkSize() error {
-	if s.parameters() > MaxParameters {
+	if s.Parameters() > MaxParameters {
 		return fmt.Errorf("a discriminator of more than %d weights; use smaller layers or fewer inputs", MaxParameters)
 	}
 	return nil
 }
 
-// parameters counts the weights before anything is made: a wrong number must not take the
+// Parameters counts the weights before anything is made: a wrong number must not take the
 // memory. Far beyond the bound it stops counting.
-func (s Spec) parameters() int {
+func (s Spec) Parameters() int {
 	n, in := 0, s.first()
 	if s.Kind == Convolution {
 		h, w, channels := s.Image.Height, s.Image.Width, s.Image.Channels

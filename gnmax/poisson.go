@@ -1,6 +1,9 @@
 package gnmax
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Rate is the probability of a privacy unit to be in a Poisson sample, made by
 // [NewRate].
@@ -40,7 +43,7 @@ func (s *Source) PoissonSample(dst []int, n int, r Rate) ([]int, error) {
 	}
 	at, i := len(dst), 0
 	var none [1]int64
-	err := s.fillWith(none[:], func(d *draws) int64 {
+	err := s.fillAlone(none[:], func(d *draws) int64 {
 		for ; i < n; i++ {
 			if d.word() < r.below {
 				dst = append(dst, i)
@@ -49,7 +52,7 @@ func (s *Source) PoissonSample(dst []int, n int, r Rate) ([]int, error) {
 		return 0
 	})
 	if err != nil {
-		return dst[:at], err // a sample of a broken source is none
+		return dst[:at], fmt.Errorf("draw a sample: %w", err) // of a broken source is none
 	}
 	return dst, nil
 }

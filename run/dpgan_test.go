@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/discriminator"
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
@@ -59,7 +61,7 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				}
 				e := partition.NewEncoder(c.schema)
 				o := s.DPGAN.ChosenFor(e)
-				net, err := (&dpganWork{s}).network(o, e, 2)
+				net, err := discriminator.New(o.Spec(e, 2), rand.New(rand.NewPCG(0, 0)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,7 +230,7 @@ func TestIdentityNamesTheOptionsOfDPGAN(t *testing.T) {
 
 // The rounds that nodes are sent.
 func TestDiscriminatorRounds(t *testing.T) {
-	a := discriminatorAsker{spec: &conclavev1.Discriminator{Layers: 3}, loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, rate: 0.25, clip: 2, features: 2, classes: 2}
+	a := discriminatorAsker{spec: &conclavev1.Discriminator{Layers: 3}, loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, rate: 0.25, clip: 2, features: 2}
 	q := &pipeline.DiscriminatorQuestion{Weights: []float32{1, -2, 0.5}}
 	want := &conclavev1.DiscriminatorSum{
 		Discriminator: a.spec, Weights: nn.Bytes(q.Weights), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 2, Bound: 1 << 16,

@@ -26,20 +26,21 @@ const (
 )
 
 func (k *keeper) keep() error {
-	if k.plan.sampled() && k.rounds == k.learner.Rounds() && !k.saved.IsZero() {
-		return nil // as it was saved
+	if !k.plan.sampled() {
+		return k.save()
 	}
-	if k.plan.sampled() && k.learner.Rounds() < k.last && time.Since(k.saved) < max(savedEvery, savingShare*k.taking) {
+	rounds, begun := k.learner.Rounds(), time.Now()
+	switch {
+	case rounds == k.rounds && !k.saved.IsZero(): // as it was saved
+		return nil
+	case rounds < k.last && begun.Sub(k.saved) < max(savedEvery, savingShare*k.taking):
 		return nil
 	}
-	begun := time.Now()
 	if err := k.save(); err != nil {
 		return err
 	}
-	k.saved, k.rounds = time.Now(), k.learner.Rounds()
+	k.saved, k.rounds = time.Now(), rounds
 	k.taking = k.saved.Sub(begun)
-	if k.plan.sampled() {
-		k.ask.forget = uint64(k.learner.Rounds()) + 1 // round 0 is that of the class counts
-	}
+	k.ask.forget = uint64(rounds) + 1 // round 0 is that of the class counts
 	return nil
 }

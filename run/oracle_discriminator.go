@@ -12,11 +12,11 @@ import (
 // discriminatorAsker makes rounds that ask for the gradients of a discriminator, and reads
 // their releases.
 type discriminatorAsker struct {
-	spec              *conclavev1.Discriminator
-	loss              conclavev1.DiscriminatorSum_Loss
-	rate, clip        float64
-	features, classes int
-	nothing           bool // of the baseline
+	spec       *conclavev1.Discriminator
+	loss       conclavev1.DiscriminatorSum_Loss
+	rate, clip float64
+	features   int
+	nothing    bool // of the baseline
 }
 
 // round is a round as nodes are sent it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/conclave-dp/conclave/discriminator"
@@ -39,17 +38,14 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	if err := o.CheckFor(e, classes); err != nil {
 		return nil, err
 	}
-	net, err := w.network(o, e, classes)
-	if err != nil {
-		return nil, err
-	}
-	p := &Plan{Rounds: o.Steps, PerRound: net.Parameters(), ClassShareEpsilon: o.ClassEpsilon, Classes: classes}
+	p := &Plan{Rounds: o.Steps, PerRound: o.Spec(e, classes).Parameters(), ClassShareEpsilon: o.ClassEpsilon, Classes: classes}
 	p.Queries = p.Rounds * p.PerRound
 	p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: o.Noise, Rate: o.Rate}
 	budget.Filter = privacy.FilterPLD
 	if o.Rate*float64(p.Rounds) <= budget.Delta {
 		return nil, fmt.Errorf("dpgan.rate: %v over %d steps takes a unit with a probability below privacy.delta %v, which would be all of its protection; raise rate or steps", o.Rate, p.Rounds, budget.Delta)
 	}
+	var err error
 	if o.Noise == 0 {
 		p.Mechanism.Sigma, err = p.sampledNoise(budget)
 	}
@@ -98,11 +94,6 @@ func (p *Plan) sampledNoise(budget privacy.Budget) (float64, error) {
 // mostSigma is the largest noise that package gnmax draws, in fixed-point steps.
 const mostSigma = 1 << 29
 
-// network is the discriminator, for its shape.
-func (w *dpganWork) network(o dpgan.Options, e *partition.Encoder, classes int) (*discriminator.Discriminator, error) {
-	return discriminator.New(o.Spec(e, classes), rand.New(rand.NewPCG(0, 0)))
-}
-
 // discriminatorBound is the fixed-point unit of a unit's gradient.
 const discriminatorBound = 1 << 16
 
@@ -124,7 +115,7 @@ func (w *dpganWork) asker(o dpgan.Options, e *partition.Encoder, classes int, co
 	if o.Discriminator.Loss == dpgan.Logistic {
 		loss = conclavev1.DiscriminatorSum_LOSS_LOGISTIC
 	}
-	return &discriminatorAsker{spec: d, loss: loss, rate: o.Rate, clip: o.Clip, features: spec.Features, classes: classes, nothing: coin}
+	return &discriminatorAsker{spec: d, loss: loss, rate: o.Rate, clip: o.Clip, features: spec.Features, nothing: coin}
 }
 
 func (w *dpganWork) largest(p *Plan, e *partition.Encoder, _ int) largest {

@@ -1,6 +1,8 @@
 package dpgan
 
 import (
+	"cmp"
+
 	"github.com/conclave-dp/conclave/discriminator"
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
@@ -17,13 +19,12 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	pipeline.Choose(&o.Rate, 0, images, 1, 0.05)
 	pipeline.Choose(&o.Steps, 0, images, 100, 1500)
 	d, s := &o.Discriminator, &o.Student
-	pipeline.Choose(&d.Kind, "", images, discriminator.Dense, discriminator.Dense)
+	d.Kind = cmp.Or(d.Kind, discriminator.Dense)
 	pipeline.Choose(&d.Layers, -1, images, 0, 1)
 	pipeline.Choose(&d.Hidden, 0, d.Kind == discriminator.Convolution, 128, 16)
-	pipeline.Choose(&d.Classes, "", images, "each", "each")
-	convolved := d.Kind == discriminator.Convolution
+	d.Classes = cmp.Or(d.Classes, "each")
 	seen := "cosines"
-	if convolved {
+	if d.Kind == discriminator.Convolution {
 		seen = "plain"
 	}
 	pipeline.Choose(&d.Features, "", images, "pieces", seen)
@@ -32,7 +33,7 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	if images {
 		side = min(side, e.Image().Height, e.Image().Width)
 	}
-	pipeline.Choose(&d.Cosines, 0, images, side, side)
+	d.Cosines = cmp.Or(d.Cosines, side)
 	pipeline.Choose(&d.Loss, "", images, Wasserstein, Logistic)
 	linear := d.Layers == 0 && d.Loss == Wasserstein
 	pipeline.Choose(&d.Optimizer, "", linear, "adam", "sgd")
@@ -43,13 +44,10 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	pipeline.Choose(&d.Memory, -1, linear, 0.8, 1)
 	pipeline.Choose(&d.Reuse, 0, linear, 1, 10)
 	pipeline.Choose(&d.Generated, 0, images, 2000, 512)
-	if o.Clip == 0 {
-		o.Clip = o.Spec(e, 1).Reach(choices(e))
-	}
-	pipeline.Choose(&o.Clip, 0, images, 1, 1)
+	o.Clip = cmp.Or(o.Clip, o.Spec(e, 1).Reach(choices(e)), 1)
 	pipeline.Choose(&s.Warp, -1, images, 0, 0.8)
 	o.chooseGenerator(e)
-	pipeline.Choose(&s.Follow, "", images, Climb, Climb)
+	s.Follow = cmp.Or(s.Follow, Climb)
 	pipeline.Choose(&s.Every, 0, images, 1, 2)
 	tilts := s.Follow == Tilt
 	pipeline.Choose(&s.Steps, 0, tilts, 2, 30)

@@ -130,7 +130,12 @@ func (t *Trainer) stepDiscriminator() {
 			at++
 		}
 	}
-	t.setStep()
+	switch o := t.optimizer.(type) {
+	case *nn.Adam:
+		o.Rate = t.stepSize()
+	case *nn.SGD:
+		o.Rate = t.stepSize()
+	}
 	t.optimizer.Step()
 }
 
@@ -143,29 +148,12 @@ func (t *Trainer) expected(a *pipeline.DiscriminatorAnswer) float64 {
 	return t.opts.Rate * math.Max(1, units) * a.Share
 }
 
-// setStep sets the step size of the next step: StepSize / (1 + t/t0), which comes to
+// stepSize is that of the discriminator's next step: StepSize / (1 + t/t0), which comes to
 // StepEnd at the last.
-func (t *Trainer) setStep() {
+func (t *Trainer) stepSize() float64 {
 	d, last := t.opts.Discriminator, max(1, t.opts.Steps-1)
 	fall := d.StepSize/d.StepEnd - 1
-	rate := d.StepSize / (1 + fall*float64(min(max(0, t.done-1), last))/float64(last))
-	switch o := t.optimizer.(type) {
-	case *nn.Adam:
-		o.Rate = rate
-	case *nn.SGD:
-		o.Rate = rate
-	}
-}
-
-// rate is the step size as it was set last.
-func (t *Trainer) rate() float64 {
-	switch o := t.optimizer.(type) {
-	case *nn.Adam:
-		return o.Rate
-	case *nn.SGD:
-		return o.Rate
-	}
-	return 0
+	return d.StepSize / (1 + fall*float64(min(max(0, t.done-1), last))/float64(last))
 }
 
 // follow lets the generator follow the discriminator; part is how much of the present

@@ -222,8 +222,7 @@ func TestStepSizesFall(t *testing.T) {
 	var rates []float64
 	for done := range o.Steps + 2 {
 		tr.done = done + 1
-		tr.setStep()
-		rates = append(rates, tr.rate())
+		rates = append(rates, tr.stepSize())
 	}
 	if rates[0] != 1 || math.Abs(rates[o.Steps-1]-0.2) > 1e-12 || rates[o.Steps+1] != rates[o.Steps-1] {
 		t.Errorf("from %v to %v", rates[0], rates[o.Steps-1])

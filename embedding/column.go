@@ -1,0 +1,190 @@
+package embedding
+
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// column is one column's features and the cells that they fall into.
+type column struct {
+	kind partition.HeadKind
+	// at is the first feature, width their number, flag that of the empty flag or -1.
+	at, width, flag int
+	// cells is the number of cells; of a nullable number or binary the last is for empty.
+	cells int
+	// knots are where the cells of a number lie in [0, 1], rising from 0 to 1.
+	knots []float32
+}
+
+// place is where a record is in a column: cells a and b with its shares, b -1 for none.
+type place struct {
+	a, b           int
+	shareA, shareB float32
+}
+
+// columnsOf lays out the cells of all columns of e. A choice of two without an empty
+// cell is one signed number, -1 or 1: beside the count it tells both, with half the noise.
+func columnsOf(e *partition.Encoder, bins int) []column {
+	var all []column
+	for _, h := range e.Heads() {
+		c := column{kind: h.Kind, at: h.Offset, width: h.Width, flag: -1, cells: h.Width}
+		switch h.Kind {
+		case partition.HeadMissing:
+			last := &all[len(all)-1]
+			last.flag = h.Offset
+			last.cells++
+			if last.kind == partition.HeadBinary {
+				last.cells++
+			}
+			continue
+		case partition.HeadNumber:
+			c.knots = e.Values(h.Column, bins)
+			if len(c.knots) < 2 {
+				c.knots = knotsOf(bins)
+			}
+			c.cells = len(c.knots)
+		case partition.HeadCategory:
+			if h.Width == 2 {
+				c.cells = 1
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// knotPower makes knots finer at both ends: where bounds are public and wide, most records
+// are near one of them.
+const knotPower = 2
+
+func knotsOf(bins int) []float32 {
+	knots := make([]float32, bins)
+	for k := range knots {
+		u := float64(k) / float64(bins-1)
+		if u <= 0.5 {
+			knots[k] = float32(0.5 * math.Pow(2*u, knotPower))
+		} else {
+			knots[k] = float32(1 - 0.5*math.Pow(2-2*u, knotPower))
+		}
+	}
+	knots[bins-1] = 1
+	return knots
+}
+
+// signed says that the column is one number, -1 or 1.
+func (c *column) signed() bool { return c.cells == 1 }
+
+// empty says that a record's cell is empty by its flag.
+func (c *column) empty(row []float32) bool { return c.flag >= 0 && row[c.flag] >= 0.5 }
+
+// place finds a record in the column.
+func (c *column) place(row []float32) place {
+	if c.empty(row) {
+		return place{a: c.cells - 1, b: -1, shareA: 1}
+	}
+	return c.filled(row)
+}
+
+// filled is place as if the cell were not empty.
+func (c *column) filled(row []float32) place {
+	switch {
+	case c.kind == partition.HeadNumber:
+		k, t := c.between(row[c.at])
+		return place{a: k, b: k + 1, shareA: 1 - t, shareB: t}
+	case c.signed():
+		sign := float32(-1)
+		if c.second(row) {
+			sign = 1
+		}
+		return place{b: -1, shareA: sign}
+	case c.kind == partition.HeadBinary:
+		// Of a generated empty cell this is the probability of 1.
+		t := unit(row[c.at])
+		if c.empty(row) {
+			return place{a: 0, b: 1, shareA: 1 - t, shareB: t}
+		}
+		if t >= 0.5 {
+			return place{a: 1, b: -1, shareA: 1}
+		}
+		return place{b: -1, shareA: 1}
+	}
+	return place{a: c.chosen(row), b: -1, shareA: 1}
+}
+
+// second says which of two choices a signed column holds.
+func (c *column) second(row []float32) bool {
+	if c.kind == partition.HeadBinary {
+		return row[c.at] >= 0.5
+	}
+	return row[c.at+1] > row[c.at]
+}
+
+// chosen is the category of a record, the first of equals.
+func (c *column) chosen(row []float32) int {
+	best := 0
+	for k, v := range row[c.at : c.at+c.width] {
+		if v > row[c.at+best] {
+			best = k
+		}
+	}
+	return best
+}
+
+// unit holds a number to [0, 1].
+func unit(v float32) float32 {
+	if !(v > 0) {
+		return 0
+	}
+	return min(v, 1)
+}
+
+// between finds the knot at or below a number, but the last, and how far to the next it is.
+func (c *column) between(v float32) (k int, t float32) {
+	v = unit(v)
+	lo, hi := 0, len(c.knots)-1
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; c.knots[mid] <= v {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo, unit((v - c.knots[lo]) / (c.knots[lo+1] - c.knots[lo]))
+}
+
+// slope adds to a record's gradient that by the column, for the gradient w by its cells.
+func (c *column) slope(dx, row, w []float32, scale float32) {
+	switch {
+	case c.kind == partition.HeadCategory:
+		if c.signed() {
+			dx[c.at] -= scale * w[0]
+			dx[c.at+1] += scale * w[0]
+			return
+		}
+		for k, v := range w {
+			dx[c.at+k] += scale * v
+		}
+		return
+	case c.signed():
+		dx[c.at] += 2 * scale * w[0]
+		return
+	}
+	if c.flag >= 0 {
+		p := c.filled(row)
+		filled := p.shareA * w[p.a]
+		if p.b >= 0 {
+			filled += p.shareB * w[p.b]
+		}
+		dx[c.flag] += scale * (w[c.cells-1] - filled)
+		if c.empty(row) {
+			return
+		}
+	}
+	if c.kind == partition.HeadBinary {
+		dx[c.at] += scale * (w[1] - w[0])
+		return
+	}
+	k, _ := c.between(row[c.at])
+	dx[c.at] += scale * (w[k+1] - w[k]) / (c.knots[k+1] - c.knots[k])
+}

@@ -1,0 +1,62 @@
+package embedding
+
+import "fmt"
+
+// Kind says what a part of the vector counts.
+type Kind string
+
+// The kinds of parts.
+const (
+	// Ones is one number, the part's weight: its sum counts records.
+	Ones Kind = "ones"
+	// Columns is the place of each column among its cells: knots of a number, categories,
+	// and a cell for empty.
+	Columns Kind = "columns"
+	// Pairs is the place among the cells of pairs of columns.
+	Pairs Kind = "pairs"
+	// Fourier is cosine and sine of random waves of all features.
+	Fourier Kind = "fourier"
+)
+
+// Part is a group of numbers of the vector.
+type Part struct {
+	Kind Kind
+	// Weight bounds the L2 norm of the part's numbers, for any record.
+	Weight float64
+	// Bins is how many knots a number has, of columns and pairs; a whole number of fewer
+	// values has one for each.
+	Bins int
+	// Count is the number of waves, of which each is two numbers; or the number of pairs,
+	// chosen by Seed, 0 for all.
+	Count int
+	// Spread is one over the length scale of waves.
+	Spread float64
+	// Seed draws waves and chooses pairs. It is public.
+	Seed uint64
+}
+
+// The limits of parts.
+const (
+	// MaxSize bounds the numbers of all classes: those of a release.
+	MaxSize   = 1 << 17
+	maxBins   = 1 << 10
+	maxWeight = 1e6
+	maxSpread = 1e3
+)
+
+// check says what is wrong with a part, and how to mend it.
+func (p Part) check() error {
+	switch {
+	case !(p.Weight > 0 && p.Weight <= maxWeight):
+		return fmt.Errorf("weight %v; use a number above 0 and at most %v", p.Weight, float64(maxWeight))
+	case (p.Kind == Columns || p.Kind == Pairs) && (p.Bins < 2 || p.Bins > maxBins):
+		return fmt.Errorf("%d bins; use 2 to %d", p.Bins, maxBins)
+	case p.Count < 0:
+		return fmt.Errorf("a count of %d; use 0 or more", p.Count)
+	case p.Kind == Fourier && (p.Count < 1 || p.Count > MaxSize):
+		return fmt.Errorf("%d waves; use 1 to %d", p.Count, MaxSize)
+	case p.Kind == Fourier && !(p.Spread > 0 && p.Spread <= maxSpread):
+		return fmt.Errorf("spread %v of waves; use a number above 0 and at most %v", p.Spread, float64(maxSpread))
+	}
+	return nil
+}

@@ -12,9 +12,9 @@ import (
 const (
 	// maxWeights bounds a discriminator: its release has to fit a request to etcd.
 	maxWeights = 1 << 17
-	// maxSampledUnits is more than any node has: what is longer than so many gradients
-	// is an error of the node, not a sum.
-	maxSampledUnits = 1 << 24
+	// maxUnits is more than any node has: what is longer than so many vectors of units is
+	// an error of the node, not a sum.
+	maxUnits = 1 << 24
 )
 
 // discriminatorSum asks every node for the sum, over a Poisson sample of its privacy
@@ -69,13 +69,18 @@ func (q *discriminatorSum) length() int { return q.entries }
 func (q *discriminatorSum) fits(uint32) error { return nil }
 
 func (q *discriminatorSum) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
-	values, err := sumOf(answer, q.entries)
+	return sumOfUnits(answer, q.entries, q.limit())
+}
+
+// sumOfUnits is sumOf where no entry is beyond what maxUnits units can make.
+func sumOfUnits(answer *conclavev1.WorkRequest, length int, limit int64) ([]int64, error) {
+	values, err := sumOf(answer, length)
 	if err != nil {
 		return nil, err
 	}
 	for i, v := range values {
-		if v > q.limit() || v < -q.limit() {
-			return nil, fmt.Errorf("entry %d of the sum is out of range: larger than %d units can make it", i, maxSampledUnits)
+		if v > limit || v < -limit {
+			return nil, fmt.Errorf("entry %d of the sum is out of range: larger than %d units can make it", i, maxUnits)
 		}
 	}
 	return values, nil
@@ -85,7 +90,7 @@ func (q *discriminatorSum) worst() []privacy.Event { return q.sum.SampledCost(q.
 
 // limit bounds what a node sends for an entry, and a released one on both sides, where
 // holding it costs nothing.
-func (q *discriminatorSum) limit() int64 { return maxSampledUnits * q.bound }
+func (q *discriminatorSum) limit() int64 { return maxUnits * q.bound }
 
 func (q *discriminatorSum) largest() int { return releaseFrame + q.entries*signedBytes(q.limit()) }
 

@@ -201,7 +201,7 @@ func TestDiscriminatorSums(t *testing.T) {
 func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
-	const limit = maxSampledUnits << 16
+	const limit = maxUnits << 16
 	good := []int64{5, limit, -limit, 0, 1, 2}
 	with := func(at int, v int64) []int64 {
 		x := slices.Clone(good)
@@ -483,8 +483,8 @@ func FuzzDiscriminator(f *testing.F) {
 	answer := func(values ...int64) []byte {
 		return raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}})
 	}
-	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxSampledUnits<<16, -maxSampledUnits<<16))
-	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxSampledUnits<<16+1, 0))
+	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxUnits<<16, -maxUnits<<16))
+	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxUnits<<16+1, 0))
 	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 })), answer(1, 2))
 	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Rate = math.NaN() })), answer(1, 2))
 	f.Add(raw(gradientRound("r", 1, goodGradients(1))), answer(1, 2, 3))

@@ -38,8 +38,10 @@ func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec, allowCoin bool) (q
 		return newGradientSum(statistic.Gradients, spec, allowCoin)
 	case *conclavev1.SumQuestion_Discriminator:
 		return newDiscriminatorSum(statistic.Discriminator, spec, allowCoin)
+	case *conclavev1.SumQuestion_Embedding:
+		return newEmbeddingSum(statistic.Embedding, spec, allowCoin)
 	}
-	return nil, invalidf("the sum question asks nothing; set class_counts, gradients or discriminator")
+	return nil, invalidf("the sum question asks nothing; set class_counts, gradients, discriminator or embedding")
 }
 
 // sumOf returns the entries of a node's answer, of the length that was asked.

@@ -37,8 +37,9 @@ type runSpec struct {
 	budget privacy.Budget
 	// mechanism decides votes; nil in a run that asks for sums of gradients.
 	mechanism gnmax.Mechanism
-	// multiplier is the noise multiplier of such sums, 0 in a run of votes.
-	multiplier float64
+	// multiplier is the noise multiplier of such sums, 0 in a run of votes; embedding that
+	// of sums of embeddings, 0 in a run that asks for none.
+	multiplier, embedding float64
 	// plan is all that a run of sums over samples may release, nil of others, which ask
 	// until their budget is used; rate is that of the samples.
 	plan []privacy.Event
@@ -90,11 +91,17 @@ func newRunSpec(pb *conclavev1.RunSpec) (*runSpec, error) {
 	if e := pb.GetClassShareEpsilon(); !(e >= 0) || math.IsInf(e, 0) {
 		return nil, invalidf("run %q: class_share_epsilon %v must be a number of at least 0 (0: no class counts)", pb.GetName(), e)
 	}
+	if e := pb.GetEmbeddingSigma(); e != 0 {
+		if _, err := gnmax.NewGaussianSum(minGradientBound, e); err != nil {
+			return nil, invalidf("run %q: embedding_sigma: %w", pb.GetName(), err)
+		}
+	}
 	spec := &runSpec{
-		pb:       pb,
-		budget:   budget,
-		quorum:   quorumOf(pb.GetQuorum(), pb.GetTeachers()),
-		deadline: time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
+		pb:        pb,
+		budget:    budget,
+		embedding: pb.GetEmbeddingSigma(),
+		quorum:    quorumOf(pb.GetQuorum(), pb.GetTeachers()),
+		deadline:  time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
 	}
 	if pb.GetMechanism().GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM {
 		err = spec.sums()
@@ -128,6 +135,9 @@ func (s *runSpec) sums() error {
 	}
 	if e := s.pb.GetClassShareEpsilon(); e > 0 {
 		s.plan = append(s.plan, privacy.Event{Kind: privacy.Laplace, Epsilon: e, Count: 1})
+	}
+	if s.embedding > 0 {
+		s.plan = append(s.plan, privacy.Event{Kind: privacy.Gaussian, Sigma: s.embedding, Sensitivity: 1, Count: 1})
 	}
 	s.plan = append(s.plan, sum.SampledCost(s.rate, int64(rounds))...)
 	s.budget.Filter = privacy.FilterPLD

@@ -31,6 +31,8 @@ var purposes = map[string][]Kind{
 	"gradients":   {GNMax, ConfidentGNMax, LNMax, Gaussian},
 	// Of a discriminator on a Poisson sample, all its entries in one sum.
 	"discriminator": {SubsampledGaussian},
+	// The sum of features of all records.
+	"embedding": {Gaussian},
 }
 
 // isSum says that an event is noise on one vector, whatever its number of entries.

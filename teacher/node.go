@@ -39,6 +39,8 @@ type Node struct {
 	units [][]place
 	// scored is the discriminator that was asked about last.
 	scored *scored
+	// embedded is the embedding that was asked about last.
+	embedded *embedded
 	// sampled picks who is in a sample, for tests of this package; nil in every program,
 	// which draws it.
 	sampled func(rate float64) []int

@@ -51,6 +51,16 @@ func (n *Node) answer(q *question) (*conclavev1.WorkRequest, error) {
 			return nil, err
 		}
 		return sumMessage(run, number, values), nil
+	case q.round.GetSum().GetEmbedding() != nil:
+		a, err := n.checkEmbeddingSum(q.round.GetSum().GetEmbedding())
+		if err != nil {
+			return nil, err
+		}
+		values, err := n.embeddingSum(a)
+		if err != nil {
+			return nil, err
+		}
+		return sumMessage(run, number, values), nil
 	case q.round.GetSum() != nil:
 		values, err := n.classCounts(q.round.GetSum().GetClassCounts())
 		if err != nil {
@@ -72,6 +82,8 @@ func (n *Node) check(r *conclavev1.Round) (err error) {
 		_, err = n.checkGradientSum(r.GetSum().GetGradients())
 	case r.GetSum().GetDiscriminator() != nil:
 		_, err = n.checkDiscriminatorSum(r.GetSum().GetDiscriminator())
+	case r.GetSum().GetEmbedding() != nil:
+		_, err = n.checkEmbeddingSum(r.GetSum().GetEmbedding())
 	}
 	return err
 }

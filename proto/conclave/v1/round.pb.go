@@ -21,6 +21,66 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Embedding_Part_Kind int32
+
+const (
+	Embedding_Part_KIND_UNSPECIFIED Embedding_Part_Kind = 0
+	// The number 1: it counts records.
+	Embedding_Part_KIND_ONES Embedding_Part_Kind = 1
+	// Each column by itself: a number as its place among knots, a choice as
+	// the value chosen.
+	Embedding_Part_KIND_COLUMNS Embedding_Part_Kind = 2
+	// Products of the above, for pairs of columns.
+	Embedding_Part_KIND_PAIRS Embedding_Part_Kind = 3
+	// Random cosines and sines of the whole record.
+	Embedding_Part_KIND_FOURIER Embedding_Part_Kind = 4
+)
+
+// Enum value maps for Embedding_Part_Kind.
+var (
+	Embedding_Part_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_ONES",
+		2: "KIND_COLUMNS",
+		3: "KIND_PAIRS",
+		4: "KIND_FOURIER",
+	}
+	Embedding_Part_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_ONES":        1,
+		"KIND_COLUMNS":     2,
+		"KIND_PAIRS":       3,
+		"KIND_FOURIER":     4,
+	}
+)
+
+func (x Embedding_Part_Kind) Enum() *Embedding_Part_Kind {
+	p := new(Embedding_Part_Kind)
+	*p = x
+	return p
+}
+
+func (x Embedding_Part_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Embedding_Part_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_conclave_v1_round_proto_enumTypes[0].Descriptor()
+}
+
+func (Embedding_Part_Kind) Type() protoreflect.EnumType {
+	return &file_conclave_v1_round_proto_enumTypes[0]
+}
+
+func (x Embedding_Part_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Embedding_Part_Kind.Descriptor instead.
+func (Embedding_Part_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6, 0, 0}
+}
+
 type DiscriminatorSum_Loss int32
 
 const (
@@ -56,11 +116,11 @@ func (x DiscriminatorSum_Loss) String() string {
 }
 
 func (DiscriminatorSum_Loss) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[0].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[1].Descriptor()
 }
 
 func (DiscriminatorSum_Loss) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[0]
+	return &file_conclave_v1_round_proto_enumTypes[1]
 }
 
 func (x DiscriminatorSum_Loss) Number() protoreflect.EnumNumber {
@@ -69,7 +129,7 @@ func (x DiscriminatorSum_Loss) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiscriminatorSum_Loss.Descriptor instead.
 func (DiscriminatorSum_Loss) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7, 0}
 }
 
 type Discriminator_Kind int32
@@ -107,11 +167,11 @@ func (x Discriminator_Kind) String() string {
 }
 
 func (Discriminator_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[1].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[2].Descriptor()
 }
 
 func (Discriminator_Kind) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[1]
+	return &file_conclave_v1_round_proto_enumTypes[2]
 }
 
 func (x Discriminator_Kind) Number() protoreflect.EnumNumber {
@@ -120,7 +180,7 @@ func (x Discriminator_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Discriminator_Kind.Descriptor instead.
 func (Discriminator_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type Discriminator_Classes int32
@@ -158,11 +218,11 @@ func (x Discriminator_Classes) String() string {
 }
 
 func (Discriminator_Classes) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[2].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[3].Descriptor()
 }
 
 func (Discriminator_Classes) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[2]
+	return &file_conclave_v1_round_proto_enumTypes[3]
 }
 
 func (x Discriminator_Classes) Number() protoreflect.EnumNumber {
@@ -171,7 +231,7 @@ func (x Discriminator_Classes) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Discriminator_Classes.Descriptor instead.
 func (Discriminator_Classes) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6, 1}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8, 1}
 }
 
 type TeacherSpec_Model int32
@@ -218,11 +278,11 @@ func (x TeacherSpec_Model) String() string {
 }
 
 func (TeacherSpec_Model) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[3].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[4].Descriptor()
 }
 
 func (TeacherSpec_Model) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[3]
+	return &file_conclave_v1_round_proto_enumTypes[4]
 }
 
 func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
@@ -231,7 +291,7 @@ func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Model.Descriptor instead.
 func (TeacherSpec_Model) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type TeacherSpec_Vote int32
@@ -283,11 +343,11 @@ func (x TeacherSpec_Vote) String() string {
 }
 
 func (TeacherSpec_Vote) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[4].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[5].Descriptor()
 }
 
 func (TeacherSpec_Vote) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[4]
+	return &file_conclave_v1_round_proto_enumTypes[5]
 }
 
 func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
@@ -296,7 +356,7 @@ func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Vote.Descriptor instead.
 func (TeacherSpec_Vote) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9, 1}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 1}
 }
 
 type TeacherSpec_Features int32
@@ -339,11 +399,11 @@ func (x TeacherSpec_Features) String() string {
 }
 
 func (TeacherSpec_Features) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[5].Descriptor()
+	return file_conclave_v1_round_proto_enumTypes[6].Descriptor()
 }
 
 func (TeacherSpec_Features) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[5]
+	return &file_conclave_v1_round_proto_enumTypes[6]
 }
 
 func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
@@ -352,7 +412,7 @@ func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Features.Descriptor instead.
 func (TeacherSpec_Features) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9, 2}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 2}
 }
 
 // Tensor is a dense array of little-endian float32 values, row-major.
@@ -685,6 +745,7 @@ type SumQuestion struct {
 	//	*SumQuestion_ClassCounts
 	//	*SumQuestion_Gradients
 	//	*SumQuestion_Discriminator
+	//	*SumQuestion_Embedding
 	Statistic     isSumQuestion_Statistic `protobuf_oneof:"statistic"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -754,6 +815,15 @@ func (x *SumQuestion) GetDiscriminator() *DiscriminatorSum {
 	return nil
 }
 
+func (x *SumQuestion) GetEmbedding() *EmbeddingSum {
+	if x != nil {
+		if x, ok := x.Statistic.(*SumQuestion_Embedding); ok {
+			return x.Embedding
+		}
+	}
+	return nil
+}
+
 type isSumQuestion_Statistic interface {
 	isSumQuestion_Statistic()
 }
@@ -770,11 +840,146 @@ type SumQuestion_Discriminator struct {
 	Discriminator *DiscriminatorSum `protobuf:"bytes,3,opt,name=discriminator,proto3,oneof"`
 }
 
+type SumQuestion_Embedding struct {
+	Embedding *EmbeddingSum `protobuf:"bytes,4,opt,name=embedding,proto3,oneof"`
+}
+
 func (*SumQuestion_ClassCounts) isSumQuestion_Statistic() {}
 
 func (*SumQuestion_Gradients) isSumQuestion_Statistic() {}
 
 func (*SumQuestion_Discriminator) isSumQuestion_Statistic() {}
+
+func (*SumQuestion_Embedding) isSumQuestion_Statistic() {}
+
+// EmbeddingSum asks for the sum of public features of all records, in a block of
+// numbers for each class. A privacy unit adds the mean over its records.
+type EmbeddingSum struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Embedding *Embedding             `protobuf:"bytes,1,opt,name=embedding,proto3" json:"embedding,omitempty"`
+	// entries is the length of the sum: classes x the features of a record. A node
+	// whose schema gives another number refuses.
+	Entries uint32 `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
+	// bound is the fixed-point unit: a privacy unit adds whole numbers with an L2
+	// norm of at most this, which stands for that of all parts together.
+	Bound uint64 `protobuf:"varint,3,opt,name=bound,proto3" json:"bound,omitempty"`
+	// nothing leaves out all records, the baseline; refused outside local runs.
+	Nothing       bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmbeddingSum) Reset() {
+	*x = EmbeddingSum{}
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmbeddingSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmbeddingSum) ProtoMessage() {}
+
+func (x *EmbeddingSum) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmbeddingSum.ProtoReflect.Descriptor instead.
+func (*EmbeddingSum) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *EmbeddingSum) GetEmbedding() *Embedding {
+	if x != nil {
+		return x.Embedding
+	}
+	return nil
+}
+
+func (x *EmbeddingSum) GetEntries() uint32 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *EmbeddingSum) GetBound() uint64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *EmbeddingSum) GetNothing() bool {
+	if x != nil {
+		return x.Nothing
+	}
+	return false
+}
+
+// Embedding says which features a record has. They follow from the schema and from
+// this, and from no record.
+type Embedding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Classes       uint32                 `protobuf:"varint,1,opt,name=classes,proto3" json:"classes,omitempty"`
+	Parts         []*Embedding_Part      `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Embedding) Reset() {
+	*x = Embedding{}
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Embedding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Embedding) ProtoMessage() {}
+
+func (x *Embedding) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Embedding.ProtoReflect.Descriptor instead.
+func (*Embedding) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Embedding) GetClasses() uint32 {
+	if x != nil {
+		return x.Classes
+	}
+	return 0
+}
+
+func (x *Embedding) GetParts() []*Embedding_Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
 
 // DiscriminatorSum asks for the gradient of the loss of one discriminator for
 // all sites by its weights: every node draws a Poisson sample of its privacy
@@ -808,7 +1013,7 @@ type DiscriminatorSum struct {
 
 func (x *DiscriminatorSum) Reset() {
 	*x = DiscriminatorSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +1025,7 @@ func (x *DiscriminatorSum) String() string {
 func (*DiscriminatorSum) ProtoMessage() {}
 
 func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +1038,7 @@ func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscriminatorSum.ProtoReflect.Descriptor instead.
 func (*DiscriminatorSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DiscriminatorSum) GetDiscriminator() *Discriminator {
@@ -929,7 +1134,7 @@ type Discriminator struct {
 
 func (x *Discriminator) Reset() {
 	*x = Discriminator{}
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1146,7 @@ func (x *Discriminator) String() string {
 func (*Discriminator) ProtoMessage() {}
 
 func (x *Discriminator) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1159,7 @@ func (x *Discriminator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discriminator.ProtoReflect.Descriptor instead.
 func (*Discriminator) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Discriminator) GetKind() Discriminator_Kind {
@@ -1053,7 +1258,7 @@ type GradientSum struct {
 
 func (x *GradientSum) Reset() {
 	*x = GradientSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	mi := &file_conclave_v1_round_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1270,7 @@ func (x *GradientSum) String() string {
 func (*GradientSum) ProtoMessage() {}
 
 func (x *GradientSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	mi := &file_conclave_v1_round_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1283,7 @@ func (x *GradientSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GradientSum.ProtoReflect.Descriptor instead.
 func (*GradientSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GradientSum) GetTeacher() *TeacherSpec {
@@ -1152,7 +1357,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	mi := &file_conclave_v1_round_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1369,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	mi := &file_conclave_v1_round_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1382,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClassCounts) GetClasses() uint32 {
@@ -1226,7 +1431,7 @@ type TeacherSpec struct {
 
 func (x *TeacherSpec) Reset() {
 	*x = TeacherSpec{}
-	mi := &file_conclave_v1_round_proto_msgTypes[9]
+	mi := &file_conclave_v1_round_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1443,7 @@ func (x *TeacherSpec) String() string {
 func (*TeacherSpec) ProtoMessage() {}
 
 func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[9]
+	mi := &file_conclave_v1_round_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1456,7 @@ func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeacherSpec.ProtoReflect.Descriptor instead.
 func (*TeacherSpec) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TeacherSpec) GetModel() TeacherSpec_Model {
@@ -1371,7 +1576,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_conclave_v1_round_proto_msgTypes[10]
+	mi := &file_conclave_v1_round_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1588,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[10]
+	mi := &file_conclave_v1_round_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1601,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Release) GetRun() string {
@@ -1505,7 +1710,7 @@ type NoisyVotes struct {
 
 func (x *NoisyVotes) Reset() {
 	*x = NoisyVotes{}
-	mi := &file_conclave_v1_round_proto_msgTypes[11]
+	mi := &file_conclave_v1_round_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1722,7 @@ func (x *NoisyVotes) String() string {
 func (*NoisyVotes) ProtoMessage() {}
 
 func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[11]
+	mi := &file_conclave_v1_round_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1735,7 @@ func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisyVotes.ProtoReflect.Descriptor instead.
 func (*NoisyVotes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NoisyVotes) GetClasses() uint32 {
@@ -1565,7 +1770,7 @@ type NoisySum struct {
 
 func (x *NoisySum) Reset() {
 	*x = NoisySum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[12]
+	mi := &file_conclave_v1_round_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1782,7 @@ func (x *NoisySum) String() string {
 func (*NoisySum) ProtoMessage() {}
 
 func (x *NoisySum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[12]
+	mi := &file_conclave_v1_round_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1795,7 @@ func (x *NoisySum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisySum.ProtoReflect.Descriptor instead.
 func (*NoisySum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NoisySum) GetValues() []int64 {
@@ -1603,6 +1808,95 @@ func (x *NoisySum) GetValues() []int64 {
 func (x *NoisySum) GetScale() uint64 {
 	if x != nil {
 		return x.Scale
+	}
+	return 0
+}
+
+// Part is a group of features, whose vector has an L2 norm of at most weight.
+type Embedding_Part struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Kind   Embedding_Part_Kind    `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.Embedding_Part_Kind" json:"kind,omitempty"`
+	Weight float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// bins is the number of knots of a number.
+	Bins uint32 `protobuf:"varint,3,opt,name=bins,proto3" json:"bins,omitempty"`
+	// count is how many pairs or random frequencies are taken, by seed.
+	Count uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// spread is the standard deviation of random frequencies: one over the length
+	// scale of their kernel.
+	Spread        float64 `protobuf:"fixed64,5,opt,name=spread,proto3" json:"spread,omitempty"`
+	Seed          uint64  `protobuf:"varint,6,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Embedding_Part) Reset() {
+	*x = Embedding_Part{}
+	mi := &file_conclave_v1_round_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Embedding_Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Embedding_Part) ProtoMessage() {}
+
+func (x *Embedding_Part) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Embedding_Part.ProtoReflect.Descriptor instead.
+func (*Embedding_Part) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6, 0}
+}
+
+func (x *Embedding_Part) GetKind() Embedding_Part_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Embedding_Part_KIND_UNSPECIFIED
+}
+
+func (x *Embedding_Part) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Embedding_Part) GetBins() uint32 {
+	if x != nil {
+		return x.Bins
+	}
+	return 0
+}
+
+func (x *Embedding_Part) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Embedding_Part) GetSpread() float64 {
+	if x != nil {
+		return x.Spread
+	}
+	return 0
+}
+
+func (x *Embedding_Part) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
 	}
 	return 0
 }
@@ -1636,12 +1930,35 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"directions\x18\x01 \x01(\rR\n" +
 	"directions\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x12\n" +
-	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\xda\x01\n" +
+	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\x95\x02\n" +
 	"\vSumQuestion\x12=\n" +
 	"\fclass_counts\x18\x01 \x01(\v2\x18.conclave.v1.ClassCountsH\x00R\vclassCounts\x128\n" +
 	"\tgradients\x18\x02 \x01(\v2\x18.conclave.v1.GradientSumH\x00R\tgradients\x12E\n" +
-	"\rdiscriminator\x18\x03 \x01(\v2\x1d.conclave.v1.DiscriminatorSumH\x00R\rdiscriminatorB\v\n" +
-	"\tstatistic\"\x99\x03\n" +
+	"\rdiscriminator\x18\x03 \x01(\v2\x1d.conclave.v1.DiscriminatorSumH\x00R\rdiscriminator\x129\n" +
+	"\tembedding\x18\x04 \x01(\v2\x19.conclave.v1.EmbeddingSumH\x00R\tembeddingB\v\n" +
+	"\tstatistic\"\x8e\x01\n" +
+	"\fEmbeddingSum\x124\n" +
+	"\tembedding\x18\x01 \x01(\v2\x16.conclave.v1.EmbeddingR\tembedding\x12\x18\n" +
+	"\aentries\x18\x02 \x01(\rR\aentries\x12\x14\n" +
+	"\x05bound\x18\x03 \x01(\x04R\x05bound\x12\x18\n" +
+	"\anothing\x18\x04 \x01(\bR\anothing\"\xe6\x02\n" +
+	"\tEmbedding\x12\x18\n" +
+	"\aclasses\x18\x01 \x01(\rR\aclasses\x121\n" +
+	"\x05parts\x18\x02 \x03(\v2\x1b.conclave.v1.Embedding.PartR\x05parts\x1a\x8b\x02\n" +
+	"\x04Part\x124\n" +
+	"\x04kind\x18\x01 \x01(\x0e2 .conclave.v1.Embedding.Part.KindR\x04kind\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x12\n" +
+	"\x04bins\x18\x03 \x01(\rR\x04bins\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\rR\x05count\x12\x16\n" +
+	"\x06spread\x18\x05 \x01(\x01R\x06spread\x12\x12\n" +
+	"\x04seed\x18\x06 \x01(\x04R\x04seed\"_\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tKIND_ONES\x10\x01\x12\x10\n" +
+	"\fKIND_COLUMNS\x10\x02\x12\x0e\n" +
+	"\n" +
+	"KIND_PAIRS\x10\x03\x12\x10\n" +
+	"\fKIND_FOURIER\x10\x04\"\x99\x03\n" +
 	"\x10DiscriminatorSum\x12@\n" +
 	"\rdiscriminator\x18\x01 \x01(\v2\x1a.conclave.v1.DiscriminatorR\rdiscriminator\x12\x18\n" +
 	"\aweights\x18\x02 \x01(\fR\aweights\x12'\n" +
@@ -1759,59 +2076,67 @@ func file_conclave_v1_round_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_round_proto_rawDescData
 }
 
-var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_conclave_v1_round_proto_goTypes = []any{
-	(DiscriminatorSum_Loss)(0), // 0: conclave.v1.DiscriminatorSum.Loss
-	(Discriminator_Kind)(0),    // 1: conclave.v1.Discriminator.Kind
-	(Discriminator_Classes)(0), // 2: conclave.v1.Discriminator.Classes
-	(TeacherSpec_Model)(0),     // 3: conclave.v1.TeacherSpec.Model
-	(TeacherSpec_Vote)(0),      // 4: conclave.v1.TeacherSpec.Vote
-	(TeacherSpec_Features)(0),  // 5: conclave.v1.TeacherSpec.Features
-	(*Tensor)(nil),             // 6: conclave.v1.Tensor
-	(*Round)(nil),              // 7: conclave.v1.Round
-	(*VoteQuestion)(nil),       // 8: conclave.v1.VoteQuestion
-	(*Projection)(nil),         // 9: conclave.v1.Projection
-	(*SumQuestion)(nil),        // 10: conclave.v1.SumQuestion
-	(*DiscriminatorSum)(nil),   // 11: conclave.v1.DiscriminatorSum
-	(*Discriminator)(nil),      // 12: conclave.v1.Discriminator
-	(*GradientSum)(nil),        // 13: conclave.v1.GradientSum
-	(*ClassCounts)(nil),        // 14: conclave.v1.ClassCounts
-	(*TeacherSpec)(nil),        // 15: conclave.v1.TeacherSpec
-	(*Release)(nil),            // 16: conclave.v1.Release
-	(*NoisyVotes)(nil),         // 17: conclave.v1.NoisyVotes
-	(*NoisySum)(nil),           // 18: conclave.v1.NoisySum
+	(Embedding_Part_Kind)(0),   // 0: conclave.v1.Embedding.Part.Kind
+	(DiscriminatorSum_Loss)(0), // 1: conclave.v1.DiscriminatorSum.Loss
+	(Discriminator_Kind)(0),    // 2: conclave.v1.Discriminator.Kind
+	(Discriminator_Classes)(0), // 3: conclave.v1.Discriminator.Classes
+	(TeacherSpec_Model)(0),     // 4: conclave.v1.TeacherSpec.Model
+	(TeacherSpec_Vote)(0),      // 5: conclave.v1.TeacherSpec.Vote
+	(TeacherSpec_Features)(0),  // 6: conclave.v1.TeacherSpec.Features
+	(*Tensor)(nil),             // 7: conclave.v1.Tensor
+	(*Round)(nil),              // 8: conclave.v1.Round
+	(*VoteQuestion)(nil),       // 9: conclave.v1.VoteQuestion
+	(*Projection)(nil),         // 10: conclave.v1.Projection
+	(*SumQuestion)(nil),        // 11: conclave.v1.SumQuestion
+	(*EmbeddingSum)(nil),       // 12: conclave.v1.EmbeddingSum
+	(*Embedding)(nil),          // 13: conclave.v1.Embedding
+	(*DiscriminatorSum)(nil),   // 14: conclave.v1.DiscriminatorSum
+	(*Discriminator)(nil),      // 15: conclave.v1.Discriminator
+	(*GradientSum)(nil),        // 16: conclave.v1.GradientSum
+	(*ClassCounts)(nil),        // 17: conclave.v1.ClassCounts
+	(*TeacherSpec)(nil),        // 18: conclave.v1.TeacherSpec
+	(*Release)(nil),            // 19: conclave.v1.Release
+	(*NoisyVotes)(nil),         // 20: conclave.v1.NoisyVotes
+	(*NoisySum)(nil),           // 21: conclave.v1.NoisySum
+	(*Embedding_Part)(nil),     // 22: conclave.v1.Embedding.Part
 }
 var file_conclave_v1_round_proto_depIdxs = []int32{
-	8,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
-	10, // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
-	15, // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
-	6,  // 3: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
-	6,  // 4: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
-	9,  // 5: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
-	14, // 6: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
-	13, // 7: conclave.v1.SumQuestion.gradients:type_name -> conclave.v1.GradientSum
-	11, // 8: conclave.v1.SumQuestion.discriminator:type_name -> conclave.v1.DiscriminatorSum
-	12, // 9: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
-	6,  // 10: conclave.v1.DiscriminatorSum.mean:type_name -> conclave.v1.Tensor
-	6,  // 11: conclave.v1.DiscriminatorSum.scale:type_name -> conclave.v1.Tensor
-	0,  // 12: conclave.v1.DiscriminatorSum.loss:type_name -> conclave.v1.DiscriminatorSum.Loss
-	1,  // 13: conclave.v1.Discriminator.kind:type_name -> conclave.v1.Discriminator.Kind
-	2,  // 14: conclave.v1.Discriminator.by_class:type_name -> conclave.v1.Discriminator.Classes
-	15, // 15: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
-	6,  // 16: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
-	6,  // 17: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
-	9,  // 18: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
-	3,  // 19: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
-	4,  // 20: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
-	5,  // 21: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
-	17, // 22: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
-	18, // 23: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	9,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
+	11, // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
+	18, // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
+	7,  // 3: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
+	7,  // 4: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
+	10, // 5: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
+	17, // 6: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
+	16, // 7: conclave.v1.SumQuestion.gradients:type_name -> conclave.v1.GradientSum
+	14, // 8: conclave.v1.SumQuestion.discriminator:type_name -> conclave.v1.DiscriminatorSum
+	12, // 9: conclave.v1.SumQuestion.embedding:type_name -> conclave.v1.EmbeddingSum
+	13, // 10: conclave.v1.EmbeddingSum.embedding:type_name -> conclave.v1.Embedding
+	22, // 11: conclave.v1.Embedding.parts:type_name -> conclave.v1.Embedding.Part
+	15, // 12: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
+	7,  // 13: conclave.v1.DiscriminatorSum.mean:type_name -> conclave.v1.Tensor
+	7,  // 14: conclave.v1.DiscriminatorSum.scale:type_name -> conclave.v1.Tensor
+	1,  // 15: conclave.v1.DiscriminatorSum.loss:type_name -> conclave.v1.DiscriminatorSum.Loss
+	2,  // 16: conclave.v1.Discriminator.kind:type_name -> conclave.v1.Discriminator.Kind
+	3,  // 17: conclave.v1.Discriminator.by_class:type_name -> conclave.v1.Discriminator.Classes
+	18, // 18: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
+	7,  // 19: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
+	7,  // 20: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
+	10, // 21: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
+	4,  // 22: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
+	5,  // 23: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
+	6,  // 24: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
+	20, // 25: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
+	21, // 26: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
+	0,  // 27: conclave.v1.Embedding.Part.kind:type_name -> conclave.v1.Embedding.Part.Kind
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_round_proto_init() }
@@ -1827,8 +2152,9 @@ func file_conclave_v1_round_proto_init() {
 		(*SumQuestion_ClassCounts)(nil),
 		(*SumQuestion_Gradients)(nil),
 		(*SumQuestion_Discriminator)(nil),
+		(*SumQuestion_Embedding)(nil),
 	}
-	file_conclave_v1_round_proto_msgTypes[10].OneofWrappers = []any{
+	file_conclave_v1_round_proto_msgTypes[12].OneofWrappers = []any{
 		(*Release_Votes)(nil),
 		(*Release_Sum)(nil),
 	}
@@ -1837,8 +2163,8 @@ func file_conclave_v1_round_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_round_proto_rawDesc), len(file_conclave_v1_round_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   13,
+			NumEnums:      7,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -104,9 +104,13 @@ type RunSpec struct {
 	// rounds is the number of sums of a run whose plan is fixed: its budget is
 	// charged by the privacy loss distribution of the whole plan. 0 for a run that
 	// asks until its budget is used.
-	Rounds        uint64 `protobuf:"varint,15,opt,name=rounds,proto3" json:"rounds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Rounds uint64 `protobuf:"varint,15,opt,name=rounds,proto3" json:"rounds,omitempty"`
+	// embedding_sigma is the noise multiplier of sums of embeddings: the noise of
+	// each entry over the L2 norm of what one privacy unit adds. 0 for a run that
+	// asks for none. A run with a plan has one of them.
+	EmbeddingSigma float64 `protobuf:"fixed64,16,opt,name=embedding_sigma,json=embeddingSigma,proto3" json:"embedding_sigma,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RunSpec) Reset() {
@@ -240,6 +244,13 @@ func (x *RunSpec) GetCoinVotes() bool {
 func (x *RunSpec) GetRounds() uint64 {
 	if x != nil {
 		return x.Rounds
+	}
+	return 0
+}
+
+func (x *RunSpec) GetEmbeddingSigma() float64 {
+	if x != nil {
+		return x.EmbeddingSigma
 	}
 	return 0
 }
@@ -862,7 +873,7 @@ var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xd6\x03\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xff\x03\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -880,7 +891,8 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x13class_share_epsilon\x18\r \x01(\x01R\x11classShareEpsilon\x12\x1d\n" +
 	"\n" +
 	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\x12\x16\n" +
-	"\x06rounds\x18\x0f \x01(\x04R\x06rounds\"\xdd\x02\n" +
+	"\x06rounds\x18\x0f \x01(\x04R\x06rounds\x12'\n" +
+	"\x0fembedding_sigma\x18\x10 \x01(\x01R\x0eembeddingSigma\"\xdd\x02\n" +
 	"\tMechanism\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.conclave.v1.Mechanism.KindR\x04kind\x12\x16\n" +
 	"\x06lambda\x18\x02 \x01(\x01R\x06lambda\x12\x14\n" +

@@ -33,14 +33,17 @@ type Checkpoint struct {
 	Learned
 }
 
-// NewCheckpoint takes what every student keeps.
-func NewCheckpoint(identity string, source *rand.PCG, l *Learner, learned Learned, done int) (Checkpoint, *nn.Tensors, error) {
+// NewCheckpoint takes what every student keeps; start may be nil.
+func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, learned Learned, done int) (Checkpoint, *nn.Tensors, error) {
 	random, err := source.MarshalBinary()
 	if err != nil {
 		return Checkpoint{}, nil, fmt.Errorf("checkpoint: save random state: %w", err)
 	}
 	set := nn.NewTensors()
 	l.Tensors(set)
+	if start != nil {
+		start.Tensors(set)
+	}
 	return Checkpoint{
 		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Steps: l.Steps(), Done: done, Learned: learned,
 	}, set, nil
@@ -92,7 +95,7 @@ func LoadCheckpoint(path, pipeline, mend string, state any) (*nn.Tensors, error)
 
 // Restore gives a student's parts the state that a checkpoint holds, and refuses one
 // of another run. Errors match [ErrCheckpoint].
-func (c *Checkpoint) Restore(path, identity string, set *nn.Tensors, source *rand.PCG, l *Learner, classes int) error {
+func (c *Checkpoint) Restore(path, identity string, set *nn.Tensors, source *rand.PCG, l *Learner, start Start, classes int) error {
 	if c.Identity != identity {
 		return Misfit(path, errors.New("it is of another run or of other options; use another output folder"))
 	}
@@ -101,6 +104,11 @@ func (c *Checkpoint) Restore(path, identity string, set *nn.Tensors, source *ran
 	}
 	if err := l.Restore(set); err != nil {
 		return Misfit(path, err)
+	}
+	if start != nil {
+		if err := start.Restore(set, &c.Learned); err != nil {
+			return Misfit(path, err)
+		}
 	}
 	random, err := base64.StdEncoding.DecodeString(c.Random)
 	if err == nil {

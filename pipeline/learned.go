@@ -16,6 +16,8 @@ type Learned struct {
 	Counts []float64 `json:"counts"`
 	// CountScale is the scale of their noise.
 	CountScale float64 `json:"count_scale"`
+	// Begun is how many steps the generator was fitted to a start; see [Start].
+	Begun int `json:"begun,omitempty"`
 	// Spent is the run's total after the last release.
 	Spent float64 `json:"spent"`
 	// Receipts are those of all releases learned from, in their order: what a student

@@ -191,7 +191,7 @@ func TestLearned(t *testing.T) {
 // saveTo and restoreFrom keep a learner as a pipeline named test does.
 func saveTo(t *testing.T, path string, source *rand.PCG, l *Learner, learned Learned, done int) {
 	t.Helper()
-	c, set, err := NewCheckpoint("run", source, l, learned, done)
+	c, set, err := NewCheckpoint("run", source, l, nil, learned, done)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func restoreFrom(path, identity string, source *rand.PCG, l *Learner) (c Checkpo
 	if err != nil {
 		return c, err
 	}
-	return c, c.Restore(path, identity, set, source, l, 2)
+	return c, c.Restore(path, identity, set, source, l, nil, 2)
 }
 
 // What was saved goes on as it would have without.

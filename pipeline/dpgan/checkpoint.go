@@ -31,7 +31,7 @@ const startAnew = "put it back from a backup; without it the run cannot go on, f
 // Save writes the whole state to path, so that a crash leaves the old or the new
 // checkpoint. identity names the run and all that its state depends on.
 func (t *Trainer) Save(path, identity string) error {
-	common, set, err := pipeline.NewCheckpoint(identity, t.source, t.learner, t.Learned, t.done)
+	common, set, err := pipeline.NewCheckpoint(identity, t.source, t.learner, t.start, t.Learned, t.done)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	if set == nil || err != nil {
 		return false, err
 	}
-	if err := j.Restore(path, identity, set, t.source, t.learner, t.classes); err != nil {
+	if err := j.Restore(path, identity, set, t.source, t.learner, t.start, t.classes); err != nil {
 		return false, err
 	}
 	if j.Every < 1 || j.Since < 0 || len(j.Kept) > t.opts.Student.Keep || j.Done > 0 && j.Counts == nil {

@@ -181,6 +181,9 @@ func (t *Trainer) climb(ctx context.Context) error {
 		slope := t.mem.grad[:len(x)]
 		copy(slope, t.scorer.Slope(grad))
 		t.learner.Step(slope, x)
+		if t.start != nil {
+			t.start.Hold(t.learner, t.rng)
+		}
 		t.schedule.adapt(t.opts.Student.Adapt, t.opts.Student.Every)
 	}
 	return nil

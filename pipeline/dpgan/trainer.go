@@ -26,6 +26,8 @@ type Oracle interface {
 // Trainer is the state of a student.
 type Trainer struct {
 	pipeline.Learned
+	// start takes the place of the class counts where it is not nil.
+	start   pipeline.Start
 	opts    Options
 	classes int
 	source  *rand.PCG
@@ -101,6 +103,15 @@ func (o Options) optimizer(params []nn.Param) nn.Optimizer {
 // Generator returns the moving average of the generator.
 func (t *Trainer) Generator() *pipeline.Generator { return t.learner.Averaged() }
 
+// StartWith has the student begin with more than the class counts. Call it before
+// anything else.
+func (t *Trainer) StartWith(s pipeline.Start) {
+	t.start = s
+	if t.mover != nil {
+		t.mover.Hold = s.Hold
+	}
+}
+
 // Rounds returns the number of steps of the discriminator.
 func (t *Trainer) Rounds() int { return t.done }
 
@@ -109,7 +120,7 @@ func (t *Trainer) Rounds() int { return t.done }
 // restored trainer goes on where it was and asks the very same questions: they follow from
 // its state.
 func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error, progress func(pipeline.Progress)) error {
-	if err := t.AskClassCounts(ctx, oracle, t.classes); err != nil {
+	if err := t.Begin(ctx, t.start, oracle, t.classes, t.learner, t.rng, keep); err != nil {
 		return err
 	}
 	for t.done < rounds {

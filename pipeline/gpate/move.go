@@ -36,6 +36,9 @@ func (t *Trainer) move(ctx context.Context, q *pipeline.GradientQuestion, r *rel
 			}
 		}
 		t.learner.Step(grad, x)
+		if t.start != nil {
+			t.start.Hold(t.learner, t.rng)
+		}
 	}
 	return nil
 }

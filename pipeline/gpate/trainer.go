@@ -25,6 +25,8 @@ type Oracle interface {
 // Trainer is the state of a student.
 type Trainer struct {
 	pipeline.Learned
+	// start takes the place of the class counts where it is not nil.
+	start   pipeline.Start
 	opts    Options
 	classes int
 	seen    int // the length of a gradient
@@ -81,6 +83,15 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 // Generator returns the moving average of the generator.
 func (t *Trainer) Generator() *pipeline.Generator { return t.learner.Averaged() }
 
+// StartWith has the student begin with more than the class counts. Call it before
+// anything else.
+func (t *Trainer) StartWith(s pipeline.Start) {
+	t.start = s
+	if t.mover != nil {
+		t.mover.Hold = s.Hold
+	}
+}
+
 // Rounds returns the number of rounds of gradients learned from.
 func (t *Trainer) Rounds() int { return t.done }
 
@@ -88,7 +99,7 @@ func (t *Trainer) Rounds() int { return t.done }
 // After each step it calls keep, which may store the state, and progress. A restored
 // trainer goes on where it was.
 func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error, progress func(pipeline.Progress)) error {
-	if err := t.AskClassCounts(ctx, oracle, t.classes); err != nil {
+	if err := t.Begin(ctx, t.start, oracle, t.classes, t.learner, t.rng, keep); err != nil {
 		return err
 	}
 	for t.done < rounds {

@@ -22,7 +22,7 @@ const checkpointKey = "pategan"
 // Save writes the whole state to path, so that a crash leaves the old or the
 // new checkpoint. identity names the run and all that its state depends on.
 func (t *Trainer) Save(path, identity string) error {
-	common, set, err := pipeline.NewCheckpoint(identity, t.source, t.mover.Learner, t.Learned, t.done)
+	common, set, err := pipeline.NewCheckpoint(identity, t.source, t.mover.Learner, t.start, t.Learned, t.done)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	if set == nil || err != nil {
 		return false, err
 	}
-	if err := j.Restore(path, identity, set, t.source, t.mover.Learner, t.classes); err != nil {
+	if err := j.Restore(path, identity, set, t.source, t.mover.Learner, t.start, t.classes); err != nil {
 		return false, err
 	}
 	if len(j.Noise) != len(j.Classes) || j.Done < len(j.Classes) {

@@ -24,6 +24,8 @@ type Oracle interface {
 // Trainer is the state of a student.
 type Trainer struct {
 	pipeline.Learned
+	// start takes the place of the class counts where it is not nil.
+	start   pipeline.Start
 	opts    Options
 	classes int
 	source  *rand.PCG
@@ -61,6 +63,13 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 // Generator returns the moving average of the generator.
 func (t *Trainer) Generator() *pipeline.Generator { return t.mover.Averaged() }
 
+// StartWith has the student begin with more than the class counts. Call it before
+// anything else.
+func (t *Trainer) StartWith(s pipeline.Start) {
+	t.start = s
+	t.mover.Hold = s.Hold
+}
+
 // Rounds returns the number of rounds of votes learned from.
 func (t *Trainer) Rounds() int { return t.done }
 
@@ -70,7 +79,7 @@ func (t *Trainer) Rounds() int { return t.done }
 // was.
 func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func() error, progress func(pipeline.Progress)) error {
 	rounds := (labels + t.opts.Queries - 1) / t.opts.Queries
-	if err := t.AskClassCounts(ctx, oracle, t.classes); err != nil {
+	if err := t.Begin(ctx, t.start, oracle, t.classes, t.mover.Learner, t.rng, keep); err != nil {
 		return err
 	}
 	for t.done < rounds {

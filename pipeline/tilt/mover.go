@@ -15,6 +15,8 @@ type Mover struct {
 	classes, steps int
 	heads          []partition.Head
 	rng            *rand.Rand
+	// Hold, where it is not nil, is called after every step.
+	Hold func(*pipeline.Learner, *rand.Rand)
 }
 
 // Options of a mover: the steps of a turn, Adam's step size, and the decay of the
@@ -108,6 +110,9 @@ func (m *Mover) fit(ctx context.Context, x []float32, classes []int, weights []f
 		m.Generator.Sample(now, of, m.rng)
 		f.pull(grad, now, m.Generator.Numbers(), of, target, m.classes)
 		m.Step(grad, now)
+		if m.Hold != nil {
+			m.Hold(m.Learner, m.rng)
+		}
 	}
 	return nil
 }

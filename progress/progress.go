@@ -5,6 +5,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -75,7 +76,7 @@ func (d *Display) Update(s run.Status) {
 	d.text.Store(&text)
 	if d.bar == nil {
 		d.bar = d.bars.AddBar(int64(s.Rounds),
-			mpb.PrependDecorators(decor.Name("round "), decor.CountersNoUnit("%d/%d")),
+			mpb.PrependDecorators(decor.Name(of(s)+" "), decor.CountersNoUnit("%d/%d")),
 			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return *d.text.Load() })))
 	}
 	if advanced > 0 {
@@ -97,6 +98,9 @@ func (d *Display) Close() {
 	d.bars.Wait()
 }
 
+// of is what is counted.
+func of(s run.Status) string { return cmp.Or(s.Of, "round") }
+
 // plain writes a line at the start, the end, every few seconds, and when what
 // the run waits for changes.
 func (d *Display) plain() {
@@ -106,7 +110,7 @@ func (d *Display) plain() {
 		return
 	}
 	d.printed, d.waiting = now, d.status.Waiting
-	fmt.Fprintf(d.out, "round %d/%d, %s\n", d.status.Round, d.status.Rounds, d.line())
+	fmt.Fprintf(d.out, "%s %d/%d, %s\n", of(d.status), d.status.Round, d.status.Rounds, d.line())
 }
 
 func (d *Display) line() string {
@@ -114,7 +118,7 @@ func (d *Display) line() string {
 	parts := []string{fmt.Sprintf("epsilon %.3f of %g", s.EpsilonSpent, s.Epsilon)}
 	if done := s.Round - d.first; done > 0 {
 		each := max(time.Since(d.started)/time.Duration(done), 1)
-		parts = append(parts, fmt.Sprintf("%.1f rounds/s", float64(time.Second)/float64(each)))
+		parts = append(parts, fmt.Sprintf("%.1f %ss/s", float64(time.Second)/float64(each), of(s)))
 		if left := each * time.Duration(s.Rounds-s.Round); left > 0 {
 			parts = append(parts, left.Round(time.Second).String()+" left")
 		}

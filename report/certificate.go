@@ -23,7 +23,7 @@ const (
 const VotesCoin = "coin"
 
 // pipelines are those that can make a run.
-var pipelines = []string{"pategan", "gpate", "dpgan"}
+var pipelines = []string{"pategan", "gpate", "dpgan", "embed"}
 
 // ErrCertificate says that a certificate is malformed.
 var ErrCertificate = errors.New("not a valid certificate")

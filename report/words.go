@@ -60,6 +60,8 @@ func explain(c Certificate) words {
 		what = "gradients"
 	case "dpgan":
 		what, instead = "gradients", "noise alone"
+	case "embed":
+		what, instead = "sum of features", "noise alone"
 	}
 	w.Source = "from the " + what + " of"
 	if w.Coin {

@@ -80,7 +80,7 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan := privacy.Plan(append(p.classShare(), all...))
+				plan := privacy.Plan(append(p.first(), all...))
 				if _, err := plan.Check(budget); err != nil {
 					t.Errorf("the plan does not fit: %v", err)
 				}

@@ -35,7 +35,9 @@ type Options struct {
 
 // Status tells how a run stands.
 type Status struct {
+	// Round counts from 0 to Rounds. Of says of what, where these are no rounds.
 	Round, Rounds         int
+	Of                    string
 	EpsilonSpent, Epsilon float64
 	// Waiting says what the run waits for; empty while it goes on.
 	Waiting string
@@ -171,6 +173,37 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	if err != nil {
 		return nil, err
 	}
+	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
+	ask := &oracle{
+		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, teacher: s.work().teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
+		waiting: func(p *conclavev1.Progress) {
+			waiting := status
+			if plan.Rounds == 0 && !p.WaitingForQuorum {
+				return // that one round takes no time worth a line
+			}
+			if p.WaitingForQuorum {
+				waiting.Waiting = fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)
+			}
+			o.Watch(waiting)
+		},
+	}
+	start, err := s.start(plan, partition.NewEncoder(schema), ask, func(done, steps int) {
+		status.EpsilonSpent = learner.Notes().Spent
+		if plan.Rounds == 0 { // all that there is to see
+			status.Round, status.Rounds, status.Of = done, steps, "step"
+			o.Watch(status)
+			return
+		}
+		fitting := status
+		fitting.Waiting = fmt.Sprintf("fitting the generator, step %d of %d", done, steps)
+		o.Watch(fitting)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if start != nil {
+		learner.StartWith(start)
+	}
 	checkpoint, identity := checkpointPath(o.Out), s.identity(schema, o.Coin)
 	restored, err := learner.Restore(checkpoint, identity)
 	if err != nil {
@@ -186,18 +219,9 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			return nil, fmt.Errorf("%s: %w", checkpoint, err)
 		}
 	}
-	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
 	status.Round = learner.Rounds()
-	o.Watch(status)
-	ask := &oracle{
-		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, teacher: s.work().teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
-		waiting: func(p *conclavev1.Progress) {
-			waiting := status
-			if p.WaitingForQuorum {
-				waiting.Waiting = fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)
-			}
-			o.Watch(waiting)
-		},
+	if status.Rounds > 0 {
+		o.Watch(status)
 	}
 	keeper := &keeper{save: func() error { return learner.Save(checkpoint, identity) }, learner: learner, ask: ask, plan: plan, last: roundsLeft(plan, opened)}
 	err = learner.learn(ctx, ask, roundsLeft(plan, opened),
@@ -239,6 +263,10 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 
 // identity names everything a checkpoint depends on.
 func (s *Spec) identity(schema *partition.Schema, coin bool) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema)))
+	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema))
+	if share := s.warmShare(schema); share > 0 {
+		text += fmt.Sprintf(" %v %+v", share, s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema)))
+	}
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }

@@ -22,10 +22,10 @@ type priced struct {
 // open, or when the class shares are paid for already: noise that cannot be
 // drawn, and a price that not even one round can have.
 func (p *Plan) checkFeasible(o priced, budget privacy.Budget) error {
-	// A draw that is thrown away says whether noise of this size can be drawn.
-	if _, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, countScale, p.ClassShareEpsilon); err != nil {
-		return fmt.Errorf("%s: %v of privacy.epsilon %v is too little to pay for the class shares (%w); raise either",
-			o.shareField, o.share, budget.Epsilon, err)
+	if p.Embedding == nil {
+		if err := o.checkShare(p, budget); err != nil {
+			return err
+		}
 	}
 	mend := fmt.Sprintf("set %s otherwise, or to 0 to have it chosen", o.noiseField)
 	if o.noise == 0 {
@@ -36,11 +36,21 @@ func (p *Plan) checkFeasible(o priced, budget privacy.Budget) error {
 	if err != nil {
 		return fmt.Errorf("noise for %d %s: %w; %s", p.Queries, o.what, err, mend)
 	}
-	if _, err := budget.Admit(nil, append(first, p.classShare()...)); errors.Is(err, privacy.ErrOverBudget) {
+	if _, err := budget.Admit(nil, append(first, p.first()...)); errors.Is(err, privacy.ErrOverBudget) {
 		return fmt.Errorf("%s: %v is too dear for one round of %d queries: %w; %s%s",
 			o.noiseField, o.noise, round, err, mend, o.hint)
 	} else if err != nil {
 		return err
+	}
+	return nil
+}
+
+// checkShare refuses a price of the class shares that is too small to be drawn for.
+func (o priced) checkShare(p *Plan, budget privacy.Budget) error {
+	// A draw that is thrown away says whether noise of this size can be drawn.
+	if _, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, countScale, p.ClassShareEpsilon); err != nil {
+		return fmt.Errorf("%s: %v of privacy.epsilon %v is too little to pay for the class shares (%w); raise either",
+			o.shareField, o.share, budget.Epsilon, err)
 	}
 	return nil
 }

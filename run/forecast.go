@@ -83,7 +83,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	budget.Filter = p.Filter()
 	admitted := p.releases(p.Queries) // a plan is admitted as a whole
 	if !p.sampled() {
-		if admitted, err = budget.Admits(p.classShare(), one[0]); err != nil {
+		if admitted, err = budget.Admits(p.first(), one[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +95,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	if err != nil {
 		return nil, err
 	}
-	f.Events = append(p.classShare(), all...)
+	f.Events = append(p.first(), all...)
 	if f.Claim, err = privacy.Account(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}

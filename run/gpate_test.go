@@ -99,7 +99,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 					t.Errorf("%d releases in %d rounds, want %d each", got, p.Rounds, each)
 				}
 				budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}
-				spent := p.classShare()
+				spent := p.first()
 				for range p.Rounds { // as the ledger charges it
 					round, err := p.cost(each)
 					if err != nil {
@@ -460,7 +460,7 @@ func TestGPATESpecsThatCannotWork(t *testing.T) {
 		"more cosines than pixels":   {imageSchema, "gpate: {teacher: {cosines: 5}}", "gpate.teacher.cosines: 5 frequencies are more than the pixels of an image's side, 4"},
 		"images of a size":           {oddImages, "gpate: {teacher: {cosines: 2}, student: {generator: convolution}}", "gpate.student: a generator of kind convolution cannot make images of 7 x 3"},
 		"images of two channels":     {two, "gpate: {teacher: {cosines: 2}}", "images of 2 channels cannot be shown"},
-		"pategan does not do images": {imageSchema, "pipeline: pategan", "images are not available with pategan; use gpate"},
+		"pategan does not do images": {imageSchema, "pipeline: pategan", "images are not available with pategan; use embed, dpgan or gpate"},
 		"test images of a size":      {imageSchema, "gpate: {teacher: {cosines: 2}}\nevaluate: {test: other-images.idx}", "other-images.idx"},
 	} {
 		t.Run(name, func(t *testing.T) {

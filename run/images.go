@@ -16,7 +16,7 @@ import (
 func (s *Spec) checkImages(schema *partition.Schema) error {
 	switch {
 	case s.Pipeline == "pategan":
-		return fmt.Errorf("%s: images are not available with pategan; use gpate", s.Schema)
+		return fmt.Errorf("%s: images are not available with pategan; use embed, dpgan or gpate", s.Schema)
 	case schema.Image.Channels != 1 && schema.Image.Channels != 3:
 		return fmt.Errorf("%s: images of %d channels cannot be shown; use 1 or 3", s.Schema, schema.Image.Channels)
 	case len(s.Evaluate.Models) > 0:

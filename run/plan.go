@@ -17,8 +17,12 @@ type Plan struct {
 	Queries, Rounds, PerRound int
 	// Mechanism answers them.
 	Mechanism *conclavev1.Mechanism
-	// ClassShareEpsilon is the price of the class shares.
+	// ClassShareEpsilon is the price of the class shares that a run begins with; 0 of one
+	// that begins with an embedding.
 	ClassShareEpsilon float64
+	// Embedding is the sum of public features that a run begins with; nil of one that
+	// begins with the class shares.
+	Embedding *Embedding
 	// Classes is the number of classes of the label, 1 without one.
 	Classes int
 }
@@ -102,8 +106,18 @@ func (p *Plan) mechanism() (gnmax.Mechanism, error) {
 	return nil, fmt.Errorf("mechanism %v is not known; use gnmax, lnmax or confident-gnmax", m.Kind)
 }
 
-// classShare is what the class shares cost.
-func (p *Plan) classShare() []privacy.Event {
+// Embedding is a sum of features of all records.
+type Embedding struct {
+	// Sigma is the noise multiplier, Entries the length of the sum.
+	Sigma   float64
+	Entries int
+}
+
+// first is what round 0 costs: the class shares or the embedding.
+func (p *Plan) first() []privacy.Event {
+	if p.Embedding != nil {
+		return []privacy.Event{{Kind: privacy.Gaussian, Sigma: p.Embedding.Sigma, Sensitivity: 1, Count: 1}}
+	}
 	return []privacy.Event{{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon, Count: 1}}
 }
 
@@ -116,7 +130,7 @@ func (p *Plan) gaussianNoise(noise float64, budget privacy.Budget, field string)
 		}
 		return noise, nil
 	}
-	return privacy.GNMaxSigma(budget, int64(p.Queries), p.classShare())
+	return privacy.GNMaxSigma(budget, int64(p.Queries), p.first())
 }
 
 // confident is Confident-GNMax with an answer's noise of sigma and ratio times as much
@@ -139,11 +153,15 @@ func (p *Plan) RunSpec(s *Spec, schema *partition.Schema, dataset string, coin b
 	if p.sampled() {
 		rounds = p.Rounds
 	}
-	return &conclavev1.RunSpec{
+	spec := &conclavev1.RunSpec{
 		Name: s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
 		Teachers: uint32(s.Teachers), Mechanism: p.Mechanism,
 		Quorum: quorum, DeadlineSeconds: deadline,
 		ClassShareEpsilon: p.ClassShareEpsilon, CoinVotes: coin, Rounds: uint64(rounds),
 	}
+	if p.Embedding != nil {
+		spec.EmbeddingSigma = p.Embedding.Sigma
+	}
+	return spec
 }

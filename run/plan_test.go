@@ -20,7 +20,7 @@ func charged(t *testing.T, p *Plan, labels int64) []privacy.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(m.Worst(labels), p.classShare()...)
+	return append(m.Worst(labels), p.first()...)
 }
 
 func tinySchema(t *testing.T) *partition.Schema {

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/pipeline/embed"
 	"github.com/conclave-dp/conclave/pipeline/gpate"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/privacy"
@@ -31,10 +32,10 @@ type Spec struct {
 	// Teachers is the number of teachers over all sites. Default: 1000. More
 	// teachers drown the noise better, each learns from fewer records.
 	Teachers int `yaml:"teachers"`
-	// Pipeline: pategan (default; tables), gpate or dpgan (tables and images).
+	// Pipeline: pategan (default; tables), gpate, dpgan or embed (tables and images).
 	Pipeline string `yaml:"pipeline"`
-	// WarmStart buys a start for the generator. Not available yet.
-	WarmStart map[string]float64 `yaml:"warm_start"`
+	// WarmStart buys a start for the generator of a GAN.
+	WarmStart WarmStart `yaml:"warm_start"`
 	// Post lists stages after training. Not available yet.
 	Post []string `yaml:"post"`
 	// Weights adds a weight to each synthetic row: none.
@@ -45,11 +46,12 @@ type Spec struct {
 	Evaluate Evaluate `yaml:"evaluate"`
 	// Seed makes training repeatable. Noise never depends on it. Default: 1.
 	Seed uint64 `yaml:"seed"`
-	// PATEGAN, GPATE and DPGAN hold the options of the pipelines; those of the others
+	// PATEGAN to Embed hold the options of the pipelines; those of the others
 	// are left alone.
 	PATEGAN pategan.Options `yaml:"pategan"`
 	GPATE   gpate.Options   `yaml:"gpate"`
 	DPGAN   dpgan.Options   `yaml:"dpgan"`
+	Embed   embed.Options   `yaml:"embed"`
 
 	// Path is the file the spec came from, Text its content.
 	Path string `yaml:"-"`
@@ -136,6 +138,7 @@ func DefaultSpec() Spec {
 		Teachers: 1000, Pipeline: "pategan", Weights: "none",
 		Release: Release{Rows: 6000, Format: "csv"},
 		Seed:    1, PATEGAN: pategan.DefaultOptions(), GPATE: gpate.DefaultOptions(), DPGAN: dpgan.DefaultOptions(),
+		Embed: embed.DefaultOptions(), WarmStart: WarmStart{Embed: -1},
 	}
 }
 
@@ -180,8 +183,11 @@ func (s *Spec) Validate() error {
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent", s.Privacy.Guarantee)
 	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
-	need(slices.Contains([]string{"pategan", "gpate", "dpgan"}, s.Pipeline), "pipeline: %q is not available; use pategan, gpate or dpgan", s.Pipeline)
-	need(len(s.WarmStart) == 0, "warm_start: not available; leave it out")
+	need(slices.Contains([]string{"pategan", "gpate", "dpgan", "embed"}, s.Pipeline), "pipeline: %q is not available; use pategan, gpate, dpgan or embed", s.Pipeline)
+	if err := s.WarmStart.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	need(s.Pipeline != "embed" || s.WarmStart.Embed <= 0, "warm_start.embed: %v is a start for a GAN, and pipeline embed is all of it; leave it out", s.WarmStart.Embed)
 	need(len(s.Post) == 0, "post: %q are not available; leave it out or empty", s.Post)
 	need(s.Weights == "none", "weights: %q is not available; use none", s.Weights)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows, "release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
@@ -192,7 +198,7 @@ func (s *Spec) Validate() error {
 		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
 	}
 	errs = append(errs, s.validateData()...)
-	for _, options := range []interface{ Validate() error }{s.PATEGAN, s.GPATE, s.DPGAN} {
+	for _, options := range []interface{ Validate() error }{s.PATEGAN, s.GPATE, s.DPGAN, s.Embed} {
 		if err := options.Validate(); err != nil {
 			errs = append(errs, err)
 		}

@@ -36,6 +36,8 @@ type trainer interface {
 	Save(path, identity string) error
 	Restore(path, identity string) (bool, error)
 	Generator() *pipeline.Generator
+	// StartWith has the student begin with more than the class counts.
+	StartWith(start pipeline.Start)
 	// Rounds is the number of rounds learned from, besides that of the class counts.
 	Rounds() int
 	// Notes are what the student keeps of its releases.
@@ -63,6 +65,8 @@ func (s *Spec) work() work {
 		return &gpateWork{s}
 	case "dpgan":
 		return &dpganWork{s}
+	case "embed":
+		return &embedWork{s}
 	}
 	return &pateganWork{s}
 }

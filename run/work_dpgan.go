@@ -40,6 +40,9 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	}
 	p := &Plan{Rounds: o.Steps, PerRound: o.Spec(e, classes).Parameters(), ClassShareEpsilon: o.ClassEpsilon, Classes: classes}
 	p.Queries = p.Rounds * p.PerRound
+	if err := w.s.warm(p, schema, budget); err != nil {
+		return nil, err
+	}
 	p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: o.Noise, Rate: o.Rate}
 	budget.Filter = privacy.FilterPLD
 	if o.Rate*float64(p.Rounds) <= budget.Delta {
@@ -68,7 +71,7 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	if err != nil {
 		return nil, err
 	}
-	if _, err := privacy.Plan(append(p.classShare(), all...)).Check(budget); err != nil {
+	if _, err := privacy.Plan(append(p.first(), all...)).Check(budget); err != nil {
 		return nil, fmt.Errorf("dpgan.noise: %v is too little for %d steps at rate %v: %w; raise it, or set it to 0 to have it chosen", o.Noise, p.Rounds, o.Rate, err)
 	}
 	return p, nil
@@ -79,13 +82,13 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 // one wants, so that the run fits a dataset of the same budget.
 func (p *Plan) sampledNoise(budget privacy.Budget) (float64, error) {
 	rate, rounds := p.Mechanism.Rate, int64(p.Rounds)
-	least, err := privacy.SampledSigma(budget, rate, rounds, p.classShare())
+	least, err := privacy.SampledSigma(budget, rate, rounds, p.first())
 	if err != nil || rate < 1 {
 		return least, err
 	}
 	const hardly = 1.002
 	budget.Filter = privacy.FilterGDP
-	if gdp, err := privacy.GaussianSigma(budget, rounds, p.classShare()); err == nil && gdp <= hardly*least {
+	if gdp, err := privacy.GaussianSigma(budget, rounds, p.first()); err == nil && gdp <= hardly*least {
 		return max(least, gdp), nil
 	}
 	return least, nil

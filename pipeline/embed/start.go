@@ -1,0 +1,158 @@
+package embed
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/embedding"
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+)
+
+// Start is the release that a generator is fitted to: of `pipeline: embed` all there is,
+// of others a warm start. It is a [pipeline.Start].
+type Start struct {
+	opts     Options
+	classes  int
+	features *embedding.Features
+	question Question
+	oracle   Oracle
+	// watch is told how many steps were taken, of how many.
+	watch func(done, steps int)
+
+	// sum is the release, nil before it; noise is that of each of its numbers.
+	sum     []float32
+	noise   float64
+	matcher *Matcher
+}
+
+// NewStart prepares the question. Watch is told how many steps were taken, of how many.
+func NewStart(opts Options, e *partition.Encoder, classes int, oracle Oracle, watch func(done, steps int)) (*Start, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.ChosenFor(e, classes)
+	if err := opts.CheckFor(e, classes); err != nil {
+		return nil, err
+	}
+	q, features, err := opts.question(e, classes)
+	if err != nil {
+		return nil, err
+	}
+	return &Start{opts: opts, classes: classes, features: features, question: *q, oracle: oracle, watch: watch}, nil
+}
+
+// keeps is how often the state is kept while the generator is fitted.
+const keeps = 10
+
+// errDiverged says that training left the numbers.
+var errDiverged = fmt.Errorf("embed: %w; lower fit.step_size", pipeline.ErrDiverged)
+
+// Begin asks in round 0 and fits the generator to the answer.
+func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.Learner, rng *rand.Rand, keep func() error) error {
+	if s.sum == nil {
+		a, err := s.oracle.Embedding(ctx, 0, &s.question)
+		if err != nil {
+			return err
+		}
+		if err := s.take(a.Sum, a.Noise); err != nil {
+			return fmt.Errorf("embed: %w", err)
+		}
+		notes.Counts, notes.CountScale = s.counts()
+		notes.Took(a.Receipt, a.Teachers, a.EpsilonSpent)
+		if err := keep(); err != nil {
+			return err
+		}
+	}
+	steps := s.opts.Fit.Steps
+	for notes.Begun < steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		l.SetRate(s.rate(notes.Begun))
+		s.matcher.Step(l, rng, notes.Begun == 0)
+		notes.Begun++
+		if notes.Begun%max(1, steps/keeps) != 0 {
+			continue
+		}
+		if l.Diverged() {
+			return errDiverged
+		}
+		if err := keep(); err != nil {
+			return err
+		}
+		s.watch(notes.Begun, steps)
+	}
+	return nil
+}
+
+// Hold takes one step to the release, of the size of the learner's own.
+func (s *Start) Hold(l *pipeline.Learner, rng *rand.Rand) {
+	s.matcher.Step(l, rng, false)
+}
+
+// take takes the release: mean features by class.
+func (s *Start) take(sum []float32, noise float64) error {
+	n := s.features.Count()
+	if len(sum) != s.classes*n {
+		return fmt.Errorf("the release holds %d numbers for %d features of %d classes", len(sum), n, s.classes)
+	}
+	for i, v := range sum {
+		if v-v != 0 {
+			return fmt.Errorf("number %d of the release is not finite", i)
+		}
+	}
+	s.sum, s.noise = sum, noise
+	counts, scale := s.counts()
+	mean, gain := make([]float32, len(sum)), make([]float32, len(sum))
+	for c, count := range counts {
+		count = math.Max(count, scale)
+		for j, v := range sum[c*n : (c+1)*n] {
+			mean[c*n+j], gain[c*n+j] = float32(float64(v)/count), 1
+		}
+	}
+	s.matcher = newMatcher(s.features, mean, gain, s.opts.Fit, s.classes)
+	return nil
+}
+
+// counts are the released class counts, with the scale of Laplace noise as large as theirs.
+func (s *Start) counts() (counts []float64, scale float64) {
+	one := s.question.Parts[0].Weight
+	for c := range s.classes {
+		counts = append(counts, float64(s.sum[c*s.features.Count()])/one)
+	}
+	return counts, s.noise / one / math.Sqrt2
+}
+
+// rate is the step size after so many steps.
+func (s *Start) rate(done int) float64 {
+	f := s.opts.Fit
+	return f.StepEnd + (f.StepSize-f.StepEnd)*(1+math.Cos(math.Pi*float64(done)/float64(f.Steps)))/2
+}
+
+// Tensors adds the release and what the generator made lately.
+func (s *Start) Tensors(set *nn.Tensors) {
+	if s.sum == nil {
+		return
+	}
+	set.Add("start.", []nn.Param{pipeline.Vector("sum", s.sum), pipeline.Vector("noise", []float32{float32(s.noise)}), pipeline.Vector("made", s.matcher.made)})
+}
+
+// Restore takes the state from a checkpoint's tensors.
+func (s *Start) Restore(set *nn.Tensors, notes *pipeline.Learned) error {
+	if notes.Counts == nil {
+		return nil
+	}
+	sum, noise, made := make([]float32, s.question.Entries), make([]float32, 1), make([]float32, s.question.Entries)
+	if err := set.CopyTo("start.", []nn.Param{pipeline.Vector("sum", sum), pipeline.Vector("noise", noise), pipeline.Vector("made", made)}); err != nil {
+		return err
+	}
+	if err := s.take(sum, float64(noise[0])); err != nil {
+		return err
+	}
+	copy(s.matcher.made, made)
+	return nil
+}

@@ -19,7 +19,7 @@ type column struct {
 
 // place is where a record is in a column: cells a and b with its shares, b -1 for none.
 type place struct {
-	a, b           int
+	a, b           int32
 	shareA, shareB float32
 }
 
@@ -75,13 +75,16 @@ func knotsOf(bins int) []float32 {
 // signed says that the column is one number, -1 or 1.
 func (c *column) signed() bool { return c.cells == 1 }
 
+// near says that a slope needs the two cells of a record's place only.
+func (c *column) near() bool { return c.kind == partition.HeadNumber && c.flag < 0 }
+
 // empty says that a record's cell is empty by its flag.
 func (c *column) empty(row []float32) bool { return c.flag >= 0 && row[c.flag] >= 0.5 }
 
 // place finds a record in the column.
 func (c *column) place(row []float32) place {
 	if c.empty(row) {
-		return place{a: c.cells - 1, b: -1, shareA: 1}
+		return place{a: int32(c.cells - 1), b: -1, shareA: 1}
 	}
 	return c.filled(row)
 }
@@ -91,7 +94,7 @@ func (c *column) filled(row []float32) place {
 	switch {
 	case c.kind == partition.HeadNumber:
 		k, t := c.between(row[c.at])
-		return place{a: k, b: k + 1, shareA: 1 - t, shareB: t}
+		return place{a: int32(k), b: int32(k + 1), shareA: 1 - t, shareB: t}
 	case c.signed():
 		sign := float32(-1)
 		if c.second(row) {
@@ -109,7 +112,7 @@ func (c *column) filled(row []float32) place {
 		}
 		return place{b: -1, shareA: 1}
 	}
-	return place{a: c.chosen(row), b: -1, shareA: 1}
+	return place{a: int32(c.chosen(row)), b: -1, shareA: 1}
 }
 
 // second says which of two choices a signed column holds.
@@ -153,8 +156,22 @@ func (c *column) between(v float32) (k int, t float32) {
 	return lo, unit((v - c.knots[lo]) / (c.knots[lo+1] - c.knots[lo]))
 }
 
-// slope adds to a record's gradient that by the column, for the gradient w by its cells.
-func (c *column) slope(dx, row, w []float32, scale float32) {
+// places finds n records x in all columns, shape [n, columns].
+func places(dst []place, columns []column, x []float32, n int) []place {
+	dst = dst[:0]
+	width := len(x) / max(1, n)
+	for i := range n {
+		row := x[i*width : (i+1)*width]
+		for j := range columns {
+			dst = append(dst, columns[j].place(row))
+		}
+	}
+	return dst
+}
+
+// slope adds to a record's gradient that by the column, for the gradient w by its cells and
+// the record's place.
+func (c *column) slope(dx, row, w []float32, at place, scale float32) {
 	switch {
 	case c.kind == partition.HeadCategory:
 		if c.signed() {
@@ -185,6 +202,6 @@ func (c *column) slope(dx, row, w []float32, scale float32) {
 		dx[c.at] += scale * (w[1] - w[0])
 		return
 	}
-	k, _ := c.between(row[c.at])
+	k := at.a
 	dx[c.at] += scale * (w[k+1] - w[k]) / (c.knots[k+1] - c.knots[k])
 }

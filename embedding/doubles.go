@@ -70,71 +70,118 @@ func pairOf(at, m int) (a, b int) {
 
 func (d *doubles) count() int { return d.cells }
 
-// places finds a record in all columns.
-func (d *doubles) places(dst []place, row []float32) {
-	for j := range dst {
-		dst[j] = d.columns[j].place(row)
+func (d *doubles) pass() pass {
+	return &doublesPass{doubles: d, by: make([]float32, len(d.columns)*d.most)}
+}
+
+// doublesPass are the places of n records, and a record's gradient by the cells of columns.
+type doublesPass struct {
+	*doubles
+	x      []float32
+	n      int
+	places []place
+	by     []float32
+}
+
+func (d *doublesPass) take(x []float32, n int) {
+	d.x, d.n, d.places = x, n, places(d.places, d.columns, x, n)
+}
+
+func (d *doublesPass) of(i int) []place {
+	return d.places[i*len(d.columns) : (i+1)*len(d.columns)]
+}
+
+func (d *doublesPass) each(i int, add func(at int, value float32)) {
+	at := d.of(i)
+	for _, q := range d.pairs {
+		a, b, cols := at[q.a], at[q.b], d.columns[q.b].cells
+		row := func(k int32, share float32) {
+			first := q.first + int(k)*cols
+			add(first+int(b.a), d.scale*share*b.shareA)
+			if b.b >= 0 {
+				add(first+int(b.b), d.scale*share*b.shareB)
+			}
+		}
+		row(a.a, a.shareA)
+		if a.b >= 0 {
+			row(a.b, a.shareB)
+		}
 	}
 }
 
-func (d *doubles) each(x []float32, n int, add func(i, at int, value float32)) {
-	places := make([]place, len(d.columns))
-	for i := range n {
-		d.places(places, x[i*d.width:(i+1)*d.width])
-		for _, q := range d.pairs {
-			a, b, cols := &places[q.a], &places[q.b], d.columns[q.b].cells
-			at := q.first + a.a*cols
-			add(i, at+b.a, d.scale*a.shareA*b.shareA)
-			if b.b >= 0 {
-				add(i, at+b.b, d.scale*a.shareA*b.shareB)
-			}
-			if a.b < 0 {
-				continue
-			}
-			at = q.first + a.b*cols
-			add(i, at+b.a, d.scale*a.shareB*b.shareA)
-			if b.b >= 0 {
-				add(i, at+b.b, d.scale*a.shareB*b.shareB)
-			}
+func (d *doublesPass) sum(i int, dst []float64) {
+	at := d.of(i)
+	for _, q := range d.pairs {
+		a, b, cols := at[q.a], at[q.b], d.columns[q.b].cells
+		row := dst[q.first+int(a.a)*cols:]
+		row[b.a] += float64(d.scale * a.shareA * b.shareA)
+		if b.b >= 0 {
+			row[b.b] += float64(d.scale * a.shareA * b.shareB)
+		}
+		if a.b < 0 {
+			continue
+		}
+		row = dst[q.first+int(a.b)*cols:]
+		row[b.a] += float64(d.scale * a.shareB * b.shareA)
+		if b.b >= 0 {
+			row[b.b] += float64(d.scale * a.shareB * b.shareB)
 		}
 	}
 }
 
 // slope gives each column of a pair the gradient by its cells with the other as it is. They
 // are added up over a column's pairs, which all have the same cells.
-func (d *doubles) slope(dx, x []float32, n int, weights func(i int) []float32) {
-	places := make([]place, len(d.columns))
-	by := make([]float32, len(d.columns)*d.most)
-	for i := range n {
-		row, w := x[i*d.width:(i+1)*d.width], weights(i)
-		d.places(places, row)
-		clear(by)
+func (d *doublesPass) slope(dx []float32, weights func(i int) []float32) {
+	for i := range d.n {
+		w, at := weights(i), d.of(i)
+		clear(d.by)
 		for _, q := range d.pairs {
-			a, b, cols := &places[q.a], &places[q.b], d.columns[q.b].cells
-			byA, byB := by[q.a*d.most:], by[q.b*d.most:q.b*d.most+cols]
-			w := w[q.first : q.first+d.columns[q.a].cells*cols]
-			for k, v := range w[a.a*cols : (a.a+1)*cols] {
-				byB[k] += a.shareA * v
-			}
-			if a.b >= 0 {
-				for k, v := range w[a.b*cols : (a.b+1)*cols] {
-					byB[k] += a.shareB * v
-				}
-			}
-			byA = byA[:d.columns[q.a].cells]
-			for k := range byA {
-				byA[k] += b.shareA * w[k*cols+b.a]
-			}
-			if b.b >= 0 {
-				for k := range byA {
-					byA[k] += b.shareB * w[k*cols+b.b]
-				}
-			}
+			d.slopeOfPair(q, w[q.first:], at[q.a], at[q.b])
 		}
-		to := dx[i*d.width : (i+1)*d.width]
-		for j := range d.columns {
+		row, to := d.x[i*d.width:(i+1)*d.width], dx[i*d.width:(i+1)*d.width]
+		for j, p := range at {
 			c := &d.columns[j]
-			c.slope(to, row, by[j*d.most:j*d.most+c.cells], d.scale)
+			c.slope(to, row, d.by[j*d.most:j*d.most+c.cells], p, d.scale)
 		}
+	}
+}
+
+// slopeOfPair adds to the gradients by the cells of two columns, for the gradient w by
+// those of the pair.
+func (d *doublesPass) slopeOfPair(q pair, w []float32, a, b place) {
+	colA, colB := &d.columns[q.a], &d.columns[q.b]
+	cols := colB.cells
+	byA, byB := d.by[q.a*d.most:][:colA.cells], d.by[q.b*d.most:][:cols]
+	if colB.near() {
+		byB[b.a] += a.shareA * w[int(a.a)*cols+int(b.a)]
+		byB[b.b] += a.shareA * w[int(a.a)*cols+int(b.b)]
+		if a.b >= 0 {
+			byB[b.a] += a.shareB * w[int(a.b)*cols+int(b.a)]
+			byB[b.b] += a.shareB * w[int(a.b)*cols+int(b.b)]
+		}
+	} else {
+		for k, v := range w[int(a.a)*cols:][:cols] {
+			byB[k] += a.shareA * v
+		}
+		if a.b >= 0 {
+			for k, v := range w[int(a.b)*cols:][:cols] {
+				byB[k] += a.shareB * v
+			}
+		}
+	}
+	along := func(k int) {
+		v := b.shareA * w[k*cols+int(b.a)]
+		if b.b >= 0 {
+			v += b.shareB * w[k*cols+int(b.b)]
+		}
+		byA[k] += v
+	}
+	if colA.near() {
+		along(int(a.a))
+		along(int(a.b))
+		return
+	}
+	for k := range byA {
+		along(k)
 	}
 }

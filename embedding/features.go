@@ -13,17 +13,26 @@ type Features struct {
 	width, classes, count int
 	norm                  float64
 	parts                 []block
+	spec                  []Part // of parts
 }
 
 // block is a part with its layout. Its numbers are [0, count()).
 type block interface {
 	count() int
-	// each writes the vectors of n records. add says that number at of record i is value;
-	// of a record, numbers come in order and each at most once.
-	each(x []float32, n int, add func(i, at int, value float32))
+	pass() pass
+}
+
+// pass is a part of some records' vectors.
+type pass interface {
+	// take finds n records x; they must not change until the next take.
+	take(x []float32, n int)
+	// each names the numbers of record i, each at most once.
+	each(i int, add func(at int, value float32))
+	// sum adds the numbers of record i to dst.
+	sum(i int, dst []float64)
 	// slope adds to dx, shape [n, width], the gradient by the records for the gradient by
 	// the vectors: weights(i) is that of record i, of count() numbers.
-	slope(dx, x []float32, n int, weights func(i int) []float32)
+	slope(dx []float32, weights func(i int) []float32)
 }
 
 // New lays out the vectors of records of e. Classes are those that sums are kept apart by,
@@ -51,7 +60,7 @@ func New(e *partition.Encoder, classes int, parts []Part) (*Features, error) {
 		if b == nil {
 			continue // a single column has no pairs
 		}
-		f.parts = append(f.parts, b)
+		f.parts, f.spec = append(f.parts, b), append(f.spec, p)
 		f.count += b.count()
 		squares += p.Weight * p.Weight
 		if f.count > MaxSize/classes {
@@ -91,6 +100,22 @@ func (f *Features) Count() int { return f.count }
 // Classes is the number of classes.
 func (f *Features) Classes() int { return f.classes }
 
+// Span is a part with the places of its numbers in a vector.
+type Span struct {
+	Part
+	First, Count int
+}
+
+// Spans lists the parts that hold numbers, in order.
+func (f *Features) Spans() []Span {
+	spans, first := make([]Span, 0, len(f.parts)), 0
+	for i, b := range f.parts {
+		spans = append(spans, Span{Part: f.spec[i], First: first, Count: b.count()})
+		first += b.count()
+	}
+	return spans
+}
+
 // Norm bounds the L2 norm of the vector of any record, up to the rounding of float32.
 //
 // Parts have numbers of their own, so squares of their norms add up, and each part's norm
@@ -108,81 +133,3 @@ func (f *Features) Classes() int { return f.classes }
 // Nothing is assumed of a record but that its features are finite: of several ones in a
 // category the first largest counts, numbers beyond [0, 1] count as its ends.
 func (f *Features) Norm() float64 { return f.norm }
-
-// chunk is how many records are worked on at a time.
-const chunk = 256
-
-// Each calls visit for the vector of each of n records x, shape [n, Width]: values at
-// places of [0, Count), each place at most once, the others are 0. Both slices are valid
-// until visit returns.
-func (f *Features) Each(x []float32, n int, visit func(i int, at []int32, values []float32)) {
-	at, values := make([][]int32, chunk), make([][]float32, chunk)
-	for lo := 0; lo < n; lo += chunk {
-		m := min(chunk, n-lo)
-		for i := range m {
-			at[i], values[i] = at[i][:0], values[i][:0]
-		}
-		f.visit(x[lo*f.width:(lo+m)*f.width], m, func(i, place int, value float32) {
-			at[i], values[i] = append(at[i], int32(place)), append(values[i], value)
-		})
-		for i := range m {
-			visit(lo+i, at[i], values[i])
-		}
-	}
-}
-
-// visit goes over the numbers of n records that are not 0.
-func (f *Features) visit(x []float32, n int, add func(i, place int, value float32)) {
-	first := 0
-	for _, p := range f.parts {
-		p.each(x, n, func(i, at int, value float32) {
-			if value != 0 {
-				add(i, first+at, value)
-			}
-		})
-		first += p.count()
-	}
-}
-
-// Sum adds the vector of each record to its class in dst, shape [classes, Count].
-func (f *Features) Sum(dst []float64, x []float32, classes []int) {
-	for lo := 0; lo < len(classes); lo += chunk {
-		m := min(chunk, len(classes)-lo)
-		f.visit(x[lo*f.width:(lo+m)*f.width], m, func(i, place int, value float32) {
-			dst[classes[lo+i]*f.count+place] += float64(value)
-		})
-	}
-}
-
-// Slope writes to dx, shape [n, Width], the gradient by the records x of the sum over them
-// of weights, shape [classes, Count], times their vectors. That of a choice is what choosing
-// it changes, with everything else of the record as it is: the number to minimize if it
-// is chosen, up to a constant for all choices of a column; see nn.Heads. Where a flag says
-// that a number is empty, the number may be what it would be if it were not: it counts for
-// the flag alone.
-func (f *Features) Slope(dx, weights, x []float32, classes []int) {
-	clear(dx)
-	for lo := 0; lo < len(classes); lo += chunk {
-		m, first := min(chunk, len(classes)-lo), 0
-		for _, p := range f.parts {
-			p.slope(dx[lo*f.width:(lo+m)*f.width], x[lo*f.width:(lo+m)*f.width], m, func(i int) []float32 {
-				from := classes[lo+i]*f.count + first
-				return weights[from : from+p.count()]
-			})
-			first += p.count()
-		}
-	}
-}
-
-// ones is the part of one number.
-type ones float32
-
-func (ones) count() int { return 1 }
-
-func (o ones) each(_ []float32, n int, add func(i, at int, value float32)) {
-	for i := range n {
-		add(i, 0, float32(o))
-	}
-}
-
-func (ones) slope(_, _ []float32, _ int, _ func(i int) []float32) {}

@@ -30,25 +30,48 @@ func newSingles(p Part, e *partition.Encoder, room int) (block, error) {
 
 func (s *singles) count() int { return s.cells }
 
-func (s *singles) each(x []float32, n int, add func(i, at int, value float32)) {
-	for i := range n {
-		row := x[i*s.width : (i+1)*s.width]
-		for j := range s.columns {
-			p := s.columns[j].place(row)
-			add(i, s.first[j]+p.a, s.scale*p.shareA)
-			if p.b >= 0 {
-				add(i, s.first[j]+p.b, s.scale*p.shareB)
-			}
+func (s *singles) pass() pass { return &singlesPass{singles: s} }
+
+// singlesPass are the places of n records.
+type singlesPass struct {
+	*singles
+	x      []float32
+	n      int
+	places []place
+}
+
+func (s *singlesPass) take(x []float32, n int) {
+	s.x, s.n, s.places = x, n, places(s.places, s.columns, x, n)
+}
+
+func (s *singlesPass) of(i int) []place {
+	return s.places[i*len(s.columns) : (i+1)*len(s.columns)]
+}
+
+func (s *singlesPass) each(i int, add func(at int, value float32)) {
+	for j, p := range s.of(i) {
+		add(s.first[j]+int(p.a), s.scale*p.shareA)
+		if p.b >= 0 {
+			add(s.first[j]+int(p.b), s.scale*p.shareB)
 		}
 	}
 }
 
-func (s *singles) slope(dx, x []float32, n int, weights func(i int) []float32) {
-	for i := range n {
-		w, row, to := weights(i), x[i*s.width:(i+1)*s.width], dx[i*s.width:(i+1)*s.width]
-		for j := range s.columns {
+func (s *singlesPass) sum(i int, dst []float64) {
+	for j, p := range s.of(i) {
+		dst[s.first[j]+int(p.a)] += float64(s.scale * p.shareA)
+		if p.b >= 0 {
+			dst[s.first[j]+int(p.b)] += float64(s.scale * p.shareB)
+		}
+	}
+}
+
+func (s *singlesPass) slope(dx []float32, weights func(i int) []float32) {
+	for i := range s.n {
+		w, row, to := weights(i), s.x[i*s.width:(i+1)*s.width], dx[i*s.width:(i+1)*s.width]
+		for j, p := range s.of(i) {
 			c := &s.columns[j]
-			c.slope(to, row, w[s.first[j]:s.first[j]+c.cells], s.scale)
+			c.slope(to, row, w[s.first[j]:s.first[j]+c.cells], p, s.scale)
 		}
 	}
 }

@@ -63,11 +63,25 @@ func newWaves(p Part, e *partition.Encoder, room int) (block, error) {
 
 func (f *waves) count() int { return 2 * f.m }
 
-// circle computes cosines and sines of n records, each of shape [n, m].
-func (f *waves) circle(x []float32, n int) (cos, sin []float32) {
-	z := make([]float32, n*f.width)
+func (f *waves) pass() pass { return &wavesPass{waves: f} }
+
+// wavesPass are cosines and sines of n records, each of shape [n, m].
+type wavesPass struct {
+	*waves
+	x               []float32
+	n               int
+	z, cosine, sine []float32
+	// p is a wave's part of the sum of weights times vectors, q its derivative by the angle;
+	// turned are both without a category.
+	p, q, turnedP, turnedQ, by []float32
+}
+
+func (f *wavesPass) take(x []float32, n int) {
+	f.x, f.n = x, n
+	f.z = resize(f.z, n*f.width)
+	clear(f.z)
 	for i := range n {
-		row, to := x[i*f.width:(i+1)*f.width], z[i*f.width:(i+1)*f.width]
+		row, to := x[i*f.width:(i+1)*f.width], f.z[i*f.width:(i+1)*f.width]
 		for j := range f.columns {
 			c := &f.columns[j]
 			switch {
@@ -80,71 +94,77 @@ func (f *waves) circle(x []float32, n int) (cos, sin []float32) {
 			}
 		}
 	}
-	cos, sin = make([]float32, n*f.m), make([]float32, n*f.m)
-	kernel.Gemm(kernel.Of(cos, n, f.m), kernel.Of(z, n, f.width), f.matrix, kernel.Epilogue{})
-	for i, a := range cos {
-		sin[i], cos[i] = projection.Sincos(a)
+	f.cosine, f.sine = resize(f.cosine, n*f.m), resize(f.sine, n*f.m)
+	kernel.Gemm(kernel.Of(f.cosine, n, f.m), kernel.Of(f.z, n, f.width), f.matrix, kernel.Epilogue{})
+	for i, a := range f.cosine {
+		f.sine[i], f.cosine[i] = projection.Sincos(a)
 	}
-	return cos, sin
 }
 
-func (f *waves) each(x []float32, n int, add func(i, at int, value float32)) {
-	cos, sin := f.circle(x, n)
-	for i := range n {
-		for j, v := range cos[i*f.m : (i+1)*f.m] {
-			add(i, j, f.scale*v)
-		}
-		for j, v := range sin[i*f.m : (i+1)*f.m] {
-			add(i, f.m+j, f.scale*v)
-		}
+func (f *wavesPass) each(i int, add func(at int, value float32)) {
+	for j, v := range f.cosine[i*f.m : (i+1)*f.m] {
+		add(j, f.scale*v)
+	}
+	for j, v := range f.sine[i*f.m : (i+1)*f.m] {
+		add(f.m+j, f.scale*v)
+	}
+}
+
+func (f *wavesPass) sum(i int, dst []float64) {
+	cosines, sines := dst[:f.m], dst[f.m:]
+	for j, v := range f.cosine[i*f.m : (i+1)*f.m] {
+		cosines[j] += float64(f.scale * v)
+	}
+	for j, v := range f.sine[i*f.m : (i+1)*f.m] {
+		sines[j] += float64(f.scale * v)
 	}
 }
 
 // slope of numbers is the derivative. That of choices is exact too: a wave whose angle
 // moves by d goes from P to P cos d + Q sin d, where Q is its derivative.
-func (f *waves) slope(dx, x []float32, n int, weights func(i int) []float32) {
-	cos, sin := f.circle(x, n)
-	p, q := cos, sin
+func (f *wavesPass) slope(dx []float32, weights func(i int) []float32) {
+	n := f.n
+	f.p, f.q, f.by = resize(f.p, n*f.m), resize(f.q, n*f.m), resize(f.by, n*f.width)
+	f.turnedP, f.turnedQ = resize(f.turnedP, n*f.m), resize(f.turnedQ, n*f.m)
 	for i := range n {
 		w := weights(i)
 		wc, ws := w[:f.m], w[f.m:]
-		p, q := p[i*f.m:(i+1)*f.m], q[i*f.m:(i+1)*f.m]
-		for j, c := range p {
-			s := q[j]
+		p, q, sine := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m], f.sine[i*f.m:(i+1)*f.m]
+		for j, c := range f.cosine[i*f.m : (i+1)*f.m] {
+			s := sine[j]
 			p[j] = f.scale * (wc[j]*c + ws[j]*s)
 			q[j] = f.scale * (ws[j]*c - wc[j]*s)
 		}
 	}
-	by := make([]float32, n*f.width)
-	kernel.Gemm(kernel.Of(by, n, f.width), kernel.Of(q, n, f.m), f.matrix.T(), kernel.Epilogue{})
-	turnedP, turnedQ := make([]float32, n*f.m), make([]float32, n*f.m)
+	kernel.Gemm(kernel.Of(f.by, n, f.width), kernel.Of(f.q, n, f.m), f.matrix.T(), kernel.Epilogue{})
 	for j := range f.columns {
 		c := &f.columns[j]
 		switch c.kind {
 		case partition.HeadCategory:
-			f.slopeOfCategory(c, dx, x, p, q, turnedP, turnedQ, n)
+			f.slopeOfCategory(c, dx)
 		case partition.HeadBinary:
-			f.slopeOfBinary(c, dx, x, p, q, n)
+			f.slopeOfBinary(c, dx)
 		default:
 			for i := range n {
-				if !c.empty(x[i*f.width : (i+1)*f.width]) {
-					dx[i*f.width+c.at] += 2 * by[i*f.width+c.at]
+				if !c.empty(f.x[i*f.width : (i+1)*f.width]) {
+					dx[i*f.width+c.at] += 2 * f.by[i*f.width+c.at]
 				}
 			}
 		}
 		if c.flag >= 0 {
-			f.slopeOfFlag(c, dx, x, p, q, n)
+			f.slopeOfFlag(c, dx)
 		}
 	}
 }
 
 // slopeOfCategory turns each wave back by the category that is chosen, and forth by each.
-func (f *waves) slopeOfCategory(c *column, dx, x, p, q, turnedP, turnedQ []float32, n int) {
+func (f *wavesPass) slopeOfCategory(c *column, dx []float32) {
+	n := f.n
 	for i := range n {
-		k := c.at + c.chosen(x[i*f.width:(i+1)*f.width])
+		k := c.at + c.chosen(f.x[i*f.width:(i+1)*f.width])
 		cos, sin := f.cos.Data[k*f.m:(k+1)*f.m], f.sin.Data[k*f.m:(k+1)*f.m]
-		p, q := p[i*f.m:(i+1)*f.m], q[i*f.m:(i+1)*f.m]
-		toP, toQ := turnedP[i*f.m:(i+1)*f.m], turnedQ[i*f.m:(i+1)*f.m]
+		p, q := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m]
+		toP, toQ := f.turnedP[i*f.m:(i+1)*f.m], f.turnedQ[i*f.m:(i+1)*f.m]
 		for j, v := range p {
 			toP[j] = v*cos[j] - q[j]*sin[j]
 			toQ[j] = v*sin[j] + q[j]*cos[j]
@@ -154,15 +174,15 @@ func (f *waves) slopeOfCategory(c *column, dx, x, p, q, turnedP, turnedQ []float
 	rows := func(m kernel.Matrix) kernel.Matrix {
 		return kernel.Of(m.Data[c.at*f.m:(c.at+c.width)*f.m], c.width, f.m).T()
 	}
-	kernel.Gemm(to, kernel.Of(turnedP, n, f.m), rows(f.cos), kernel.Epilogue{Add: true})
-	kernel.Gemm(to, kernel.Of(turnedQ, n, f.m), rows(f.sin), kernel.Epilogue{Add: true})
+	kernel.Gemm(to, kernel.Of(f.turnedP, n, f.m), rows(f.cos), kernel.Epilogue{Add: true})
+	kernel.Gemm(to, kernel.Of(f.turnedQ, n, f.m), rows(f.sin), kernel.Epilogue{Add: true})
 }
 
 // slopeOfBinary is the value at 1 less that at 0.
-func (f *waves) slopeOfBinary(c *column, dx, x, p, q []float32, n int) {
+func (f *wavesPass) slopeOfBinary(c *column, dx []float32) {
 	cos, sin := f.cos.Data[c.at*f.m:(c.at+1)*f.m], f.sin.Data[c.at*f.m:(c.at+1)*f.m]
-	for i := range n {
-		row := x[i*f.width : (i+1)*f.width]
+	for i := range f.n {
+		row := f.x[i*f.width : (i+1)*f.width]
 		if c.empty(row) {
 			continue
 		}
@@ -171,7 +191,7 @@ func (f *waves) slopeOfBinary(c *column, dx, x, p, q []float32, n int) {
 			sign = -1
 		}
 		var sum float32
-		p, q := p[i*f.m:(i+1)*f.m], q[i*f.m:(i+1)*f.m]
+		p, q := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m]
 		for j, v := range p {
 			sum += q[j]*sin[j] + sign*v*(1-cos[j])
 		}
@@ -180,17 +200,17 @@ func (f *waves) slopeOfBinary(c *column, dx, x, p, q []float32, n int) {
 }
 
 // slopeOfFlag is the value of an empty cell less that of a filled one.
-func (f *waves) slopeOfFlag(c *column, dx, x, p, q []float32, n int) {
+func (f *wavesPass) slopeOfFlag(c *column, dx []float32) {
 	flag, number := f.matrix.Data[c.flag*f.m:(c.flag+1)*f.m], f.matrix.Data[c.at*f.m:(c.at+1)*f.m]
-	for i := range n {
-		row := x[i*f.width : (i+1)*f.width]
+	for i := range f.n {
+		row := f.x[i*f.width : (i+1)*f.width]
 		sign := float32(1)
 		if c.empty(row) {
 			sign = -1
 		}
 		value := 2*unit(row[c.at]) - 1
 		var sum float32
-		p, q := p[i*f.m:(i+1)*f.m], q[i*f.m:(i+1)*f.m]
+		p, q := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m]
 		for j, v := range p {
 			s, k := projection.Sincos(flag[j] - value*number[j])
 			sum += q[j]*s - sign*v*(1-k)

@@ -1,0 +1,116 @@
+package embedding
+
+// Batch is some records with what their sum and slope have in common. It is not safe for
+// concurrent use, and keeps its memory from one Take to the next.
+type Batch struct {
+	f       *Features
+	passes  []pass
+	classes []int
+}
+
+// Batch makes room for records.
+func (f *Features) Batch() *Batch {
+	b := &Batch{f: f}
+	for _, p := range f.parts {
+		b.passes = append(b.passes, p.pass())
+	}
+	return b
+}
+
+// Take finds the records x, shape [len(classes), Width]. Neither must change until the next
+// Take.
+func (b *Batch) Take(x []float32, classes []int) {
+	b.classes = classes
+	for _, p := range b.passes {
+		p.take(x, len(classes))
+	}
+}
+
+// Sum adds the vector of each record to its class in dst, shape [classes, Count].
+func (b *Batch) Sum(dst []float64) {
+	first := 0
+	for k, p := range b.passes {
+		count := b.f.parts[k].count()
+		for i, c := range b.classes {
+			from := c*b.f.count + first
+			p.sum(i, dst[from:from+count])
+		}
+		first += count
+	}
+}
+
+// Slope writes to dx, shape [n, Width], the gradient by the records of the sum over them of
+// weights, shape [classes, Count], times their vectors. That of a choice is what choosing
+// it changes, with everything else of the record as it is: the number to minimize if it
+// is chosen, up to a constant for all choices of a column; see nn.Heads. Where a flag says
+// that a number is empty, the number may be what it would be if it were not: it counts for
+// the flag alone.
+func (b *Batch) Slope(dx, weights []float32) {
+	clear(dx)
+	first := 0
+	for k, p := range b.passes {
+		count := b.f.parts[k].count()
+		p.slope(dx, func(i int) []float32 {
+			from := b.classes[i]*b.f.count + first
+			return weights[from : from+count]
+		})
+		first += count
+	}
+}
+
+// chunk is how many records are worked on at a time.
+const chunk = 256
+
+// Each calls visit for the vector of each of n records x, shape [n, Width]: values at
+// places of [0, Count), each place at most once, the others are 0. Both slices are valid
+// until visit returns.
+func (f *Features) Each(x []float32, n int, visit func(i int, at []int32, values []float32)) {
+	b := f.Batch()
+	var at []int32
+	var values []float32
+	for lo := 0; lo < n; lo += chunk {
+		m := min(chunk, n-lo)
+		b.Take(x[lo*f.width:(lo+m)*f.width], make([]int, m))
+		for i := range m {
+			at, values = at[:0], values[:0]
+			first := 0
+			for k, p := range b.passes {
+				p.each(i, func(place int, value float32) {
+					if value != 0 {
+						at, values = append(at, int32(first+place)), append(values, value)
+					}
+				})
+				first += f.parts[k].count()
+			}
+			visit(lo+i, at, values)
+		}
+	}
+}
+
+// Sum is [Batch.Sum] of any number of records.
+func (f *Features) Sum(dst []float64, x []float32, classes []int) {
+	b := f.Batch()
+	for lo := 0; lo < len(classes); lo += chunk {
+		hi := min(lo+chunk, len(classes))
+		b.Take(x[lo*f.width:hi*f.width], classes[lo:hi])
+		b.Sum(dst)
+	}
+}
+
+// Slope is [Batch.Slope] of any number of records.
+func (f *Features) Slope(dx, weights, x []float32, classes []int) {
+	b := f.Batch()
+	for lo := 0; lo < len(classes); lo += chunk {
+		hi := min(lo+chunk, len(classes))
+		b.Take(x[lo*f.width:hi*f.width], classes[lo:hi])
+		b.Slope(dx[lo*f.width:hi*f.width], weights)
+	}
+}
+
+// resize returns room for n numbers, of unknown values.
+func resize(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}

@@ -116,6 +116,20 @@ func (g *Generator) Sample(dst []float32, classes []int, rng *rand.Rand) {
 // [nn.Heads.Mean] does, with the numbers that empty cells would have held.
 func (g *Generator) Numbers() []float32 { return g.heads.Mean() }
 
+// Filled writes to dst the records x of the last Sample with what empty cells would have
+// held: numbers, and of choices of 0 or 1 the probability of 1. It returns dst.
+func (g *Generator) Filled(dst, x []float32) []float32 {
+	copy(dst, x)
+	for _, e := range g.empties {
+		for i := 0; i < len(x); i += g.width {
+			if x[i+e[0]] == 1 {
+				dst[i+e[1]] = g.heads.Mean()[i+e[1]]
+			}
+		}
+	}
+	return dst
+}
+
 // Backward adds the gradients of the network for grad, the gradient with
 // respect to the records x of the last Sample; that of a choice is the loss of
 // choosing it, see [nn.Heads]. It overwrites grad.

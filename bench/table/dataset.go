@@ -64,12 +64,20 @@ func (p *Program) open(l Line, dir string) (*dataset, error) {
 	return d, err
 }
 
-// worth is the figure of rows or images as training data: of a table the mean AUROC of
+// unlabelled is whether there are no classes to tell apart.
+func (d *dataset) unlabelled() bool { return len(d.train.Schema().Classes()) == 0 }
+
+// worth is the figure of rows or images as training data, of unlabelled rows how alike their
+// pairs of columns are: of a table the mean AUROC of
 // the yardsticks on real test rows, of images the accuracy of a small convolutional
 // network on real test images.
 func (d *dataset) worth(ctx context.Context, train *Table) (float64, error) {
 	if d.images {
 		return d.accuracy(ctx, train)
+	}
+	if d.unlabelled() {
+		l, err := d.alike(train)
+		return l.trends(), err
 	}
 	models, err := classify.Named(yardsticks...)
 	if err != nil {

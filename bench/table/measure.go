@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,13 +35,23 @@ type Result struct {
 	Paper   float64   `json:"paper,omitempty"`
 	Rounds  int       `json:"rounds"`
 	Queries int64     `json:"queries"`
-	// Seconds are those of a run in the mean, with its evaluation.
+	// Seconds are those of a run in the mean, with its evaluation, ToFiles those until its
+	// files are written.
 	Seconds float64 `json:"seconds"`
+	ToFiles float64 `json:"seconds_to_files,omitempty"`
+	// Alike and RealAlike are how alike synthetic and real test rows, and real rows of
+	// training and of test, are in the mean; nil where that is not measured.
+	Alike     *Likeness `json:"alike,omitempty"`
+	RealAlike *Likeness `json:"real_rows_alike,omitempty"`
 }
 
 func (p *Program) header() string {
-	return "| line | epsilon | teachers | rounds | queries | ours | " + p.Null + ` | real rows | paper | seconds a run |
-|---|---|---|---|---|---|---|---|---|---|`
+	more, rule := "", ""
+	if p.Alike {
+		more, rule = " to files | column shapes (real) | pair trends (real) |", "---|---|---|"
+	}
+	return "| line | epsilon | teachers | rounds | queries | ours | " + p.Null + " | real rows | paper | seconds a run |" + more +
+		"\n|---|---|---|---|---|---|---|---|---|---|" + rule
 }
 
 func (r *Result) String() string {
@@ -63,8 +74,15 @@ func (r *Result) String() string {
 	if r.Dependent > 0 {
 		epsilon = fmt.Sprintf("%.2f (data-dependent)", r.Dependent)
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %d | %s | %s | %s | %s | %.0f |", r.Name, epsilon, r.Teachers, r.Rounds, r.Queries,
+	line := fmt.Sprintf("| %s | %s | %d | %d | %d | %s | %s | %s | %s | %.0f |", r.Name, epsilon, r.Teachers, r.Rounds, r.Queries,
 		figure(r.Ours), figure(r.Null), number(r.Real), number(r.Paper), r.Seconds)
+	if r.ToFiles > 0 {
+		line += fmt.Sprintf(" %.0f |", r.ToFiles)
+		for _, f := range []func(*Likeness) float64{(*Likeness).shapes, (*Likeness).trends} {
+			line += fmt.Sprintf(" %s (%s) |", number(f(r.Alike)), number(f(r.RealAlike)))
+		}
+	}
+	return line
 }
 
 // run measures a line.
@@ -82,6 +100,13 @@ func (p *Program) run(ctx context.Context, l Line) (*Result, error) {
 	seeds := p.seeds
 	if l.Images {
 		r.Measure, seeds = "accuracy", 1
+	} else if d.unlabelled() {
+		r.Measure = "pair trends"
+	}
+	if p.Alike && !l.Images && p.real {
+		if r.RealAlike, err = d.alike(d.train); err != nil {
+			return nil, err
+		}
 	}
 	if p.real {
 		if r.Real, err = p.ceiling(ctx, l, d); err != nil {
@@ -112,6 +137,10 @@ func (p *Program) run(ctx context.Context, l Line) (*Result, error) {
 		}
 	}
 	r.Seconds = stat.Mean(seconds, nil)
+	if p.Alike {
+		r.ToFiles /= float64(seeds)
+		r.Alike.over(float64(seeds))
+	}
 	return r, nil
 }
 
@@ -156,6 +185,16 @@ func (c *Cluster) figure(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if c.program.Alike && !c.Null && !c.Line.Images {
+		alike, err := c.data.alike(table)
+		if err != nil {
+			return 0, err
+		}
+		if c.Result.Alike == nil {
+			c.Result.Alike = new(Likeness)
+		}
+		c.Result.Alike.add(alike)
+	}
 	return c.data.worth(ctx, table)
 }
 
@@ -178,6 +217,9 @@ func (c *Cluster) Run(ctx context.Context, change func(*run.Spec), o local.Optio
 		return nil, nil, err
 	}
 	c.Result.Rounds, c.Result.Queries = outcome.Rounds, outcome.Queries
+	if c.program.Alike && !c.Null {
+		c.Result.ToFiles += outcome.WallSeconds
+	}
 	table, err := partition.Read(c.data.train.Schema(), filepath.Join(o.Out, "synthetic.csv"), partition.ReadOptions{IgnoreUnit: true})
 	return table, outcome, err
 }
@@ -188,8 +230,9 @@ func (p *Program) Spec(l Line, dir, schema, data string, seed int) (*run.Spec, e
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("name: measured\nschema: %q\nseed: %d\npipeline: %s\ndata: [{site: here, file: %q}]\nprivacy: {epsilon: %g, delta: %g}\nteachers: %d\nrelease: {rows: %d}\n%s: %s\n",
-		schema, seed, p.Pipeline, data, l.Epsilon, Delta, l.Teachers, l.Rows, p.Pipeline, flow)
+	pipeline := cmp.Or(l.Pipeline, p.Pipeline)
+	text := fmt.Sprintf("name: measured\nschema: %q\nseed: %d\npipeline: %s\ndata: [{site: here, file: %q}]\nprivacy: {epsilon: %g, delta: %g}\nteachers: %d\nrelease: {rows: %d}\n%s: %s\n%s\n",
+		schema, seed, pipeline, data, l.Epsilon, Delta, l.Teachers, l.Rows, pipeline, flow, l.Run)
 	file := filepath.Join(dir, "run.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err

@@ -35,7 +35,9 @@ type Line struct {
 	// Options are those of the pipeline that differ from its defaults, in YAML's flow
 	// style.
 	Options string
-	Images  bool
+	// Pipeline is another than the program's; Run are more fields of the run.yaml.
+	Pipeline, Run string
+	Images        bool
 	// Alone is without the null.
 	Alone bool
 	// Paper is its figure, 0 where there is none.
@@ -49,6 +51,8 @@ type Program struct {
 	// Null names the runs without what the sites know.
 	Null  string
 	Lines []Line
+	// Alike compares columns and pairs of columns of tables with those of real test rows too.
+	Alike bool
 	// Once measures a line once and returns its synthetic rows; nil stands for
 	// [Cluster.Run] with nothing changed.
 	Once func(context.Context, *Cluster) (*Table, error)

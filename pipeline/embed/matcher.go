@@ -7,10 +7,10 @@ import (
 	"github.com/conclave-dp/conclave/pipeline"
 )
 
-// Matcher fits a generator to mean features by class.
-type Matcher struct {
-	features *embedding.Features
-	classes  int
+// matcher fits a generator to mean features by class.
+type matcher struct {
+	classes int
+	batch   *embedding.Batch
 	// mean holds the released means, gain what a difference to each counts; shape [classes,
 	// features].
 	mean, gain []float32
@@ -18,36 +18,38 @@ type Matcher struct {
 	made   []float32
 	memory float32
 
-	batch   []int
-	x, dx   []float32
-	sum     []float64
-	weights []float32
+	of            []int
+	x, filled, dx []float32
+	sum           []float64
+	weights       []float32
 }
 
-func newMatcher(f *embedding.Features, mean, gain []float32, fit Fit, classes int) *Matcher {
-	return &Matcher{
-		features: f, classes: classes, mean: mean, gain: gain, made: make([]float32, len(mean)), memory: float32(fit.Memory),
-		batch: pipeline.Balanced(fit.Batch, classes), sum: make([]float64, len(mean)), weights: make([]float32, len(mean)),
+func newMatcher(f *embedding.Features, mean, gain []float32, fit Fit) *matcher {
+	n := len(mean)
+	return &matcher{
+		classes: f.Classes(), batch: f.Batch(), mean: mean, gain: gain, made: make([]float32, n), memory: float32(fit.Memory),
+		of: pipeline.Balanced(fit.Batch, f.Classes()), sum: make([]float64, n), weights: make([]float32, n),
 	}
 }
 
-// Step takes one step of the generator.
-func (m *Matcher) Step(l *pipeline.Learner, rng *rand.Rand, first bool) {
-	if n := len(m.batch) * l.Generator.Width(); len(m.x) != n {
-		m.x, m.dx = make([]float32, n), make([]float32, n)
+// step takes one step of the generator, after so many. Its gradient is that of half the
+// squared distance of the means.
+func (m *matcher) step(l *pipeline.Learner, rng *rand.Rand, after int) {
+	g := l.Generator
+	if n := len(m.of) * g.Width(); len(m.x) != n {
+		m.x, m.filled, m.dx = make([]float32, n), make([]float32, n), make([]float32, n)
 	}
-	l.Generator.Sample(m.x, m.batch, rng)
+	g.Sample(m.x, m.of, rng)
+	m.batch.Take(g.Filled(m.filled, m.x), m.of)
 	clear(m.sum)
-	m.features.Sum(m.sum, m.x, m.batch)
-	keep := m.memory
-	if first {
-		keep = 0
-	}
-	scale := (1 - keep) * float32(m.classes) / float32(len(m.batch))
+	m.batch.Sum(m.sum)
+	// At first the average is that of all steps.
+	keep := min(m.memory, float32(after)/float32(after+1))
+	scale := (1 - keep) * float32(m.classes) / float32(len(m.of))
 	for j, s := range m.sum {
 		m.made[j] = keep*m.made[j] + scale*float32(s)
 		m.weights[j] = m.gain[j] * (m.made[j] - m.mean[j])
 	}
-	m.features.Slope(m.dx, m.weights, m.x, m.batch)
+	m.batch.Slope(m.dx, m.weights)
 	l.Step(m.dx, m.x)
 }

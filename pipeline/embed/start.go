@@ -26,7 +26,7 @@ type Start struct {
 	// sum is the release, nil before it; noise is that of each of its numbers.
 	sum     []float32
 	noise   float64
-	matcher *Matcher
+	matcher *matcher
 }
 
 // NewStart prepares the question. Watch is told how many steps were taken, of how many.
@@ -73,7 +73,7 @@ func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.
 			return err
 		}
 		l.SetRate(s.rate(notes.Begun))
-		s.matcher.Step(l, rng, notes.Begun == 0)
+		s.matcher.step(l, rng, notes.Begun)
 		notes.Begun++
 		if notes.Begun%max(1, steps/keeps) != 0 {
 			continue
@@ -91,7 +91,7 @@ func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.
 
 // Hold takes one step to the release, of the size of the learner's own.
 func (s *Start) Hold(l *pipeline.Learner, rng *rand.Rand) {
-	s.matcher.Step(l, rng, false)
+	s.matcher.step(l, rng, s.opts.Fit.Steps)
 }
 
 // take takes the release: mean features by class.
@@ -114,7 +114,7 @@ func (s *Start) take(sum []float32, noise float64) error {
 			mean[c*n+j], gain[c*n+j] = float32(float64(v)/count), 1
 		}
 	}
-	s.matcher = newMatcher(s.features, mean, gain, s.opts.Fit, s.classes)
+	s.matcher = newMatcher(s.features, mean, gain, s.opts.Fit)
 	return nil
 }
 

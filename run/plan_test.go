@@ -68,6 +68,7 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 	plan := func(change func(*Spec)) *Plan {
 		t.Helper()
 		s := DefaultSpec()
+		s.Pipeline, s.WarmStart.Embed = "pategan", 0
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = 1, 1e-5, 200
 		change(&s)
 		p, err := NewPlan(&s, schema)

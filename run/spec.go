@@ -32,7 +32,7 @@ type Spec struct {
 	// Teachers is the number of teachers over all sites. Default: 1000. More
 	// teachers drown the noise better, each learns from fewer records.
 	Teachers int `yaml:"teachers"`
-	// Pipeline: pategan (default; tables), gpate, dpgan or embed (tables and images).
+	// Pipeline: embed (default), gpate or dpgan (tables and images), or pategan (tables).
 	Pipeline string `yaml:"pipeline"`
 	// WarmStart buys a start for the generator of a GAN.
 	WarmStart WarmStart `yaml:"warm_start"`
@@ -135,7 +135,7 @@ func (e Evaluate) modelNames() []string {
 func DefaultSpec() Spec {
 	return Spec{
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
-		Teachers: 1000, Pipeline: "pategan", Weights: "none",
+		Teachers: 1000, Pipeline: "embed", Weights: "none",
 		Release: Release{Rows: 6000, Format: "csv"},
 		Seed:    1, PATEGAN: pategan.DefaultOptions(), GPATE: gpate.DefaultOptions(), DPGAN: dpgan.DefaultOptions(),
 		Embed: embed.DefaultOptions(), WarmStart: WarmStart{Embed: -1},

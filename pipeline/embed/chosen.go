@@ -21,7 +21,7 @@ func (o Options) ChosenFor(e *partition.Encoder, classes int) Options {
 	if len(f.Scales) == 0 {
 		f.Scales = []float64{1.25}
 		if images {
-			f.Scales = []float64{5}
+			f.Scales = []float64{10}
 		}
 	}
 	pipeline.Choose(&t.Steps, 0, images, 2000, 1500)
@@ -30,11 +30,10 @@ func (o Options) ChosenFor(e *partition.Encoder, classes int) Options {
 	pipeline.Choose(&t.StepEnd, 0, false, t.StepSize/10, 0)
 	pipeline.Choose(&t.Memory, -1, false, 0.9, 0)
 	pipeline.Choose(&t.Average, -1, false, 0.995, 0)
-	pipeline.Choose(&s.Warp, -1, false, 0, 0)
+	pipeline.Choose(&s.Warp, -1, images, 0, 0.8)
 	pipeline.Choose(&s.Noise, 0, false, 16, 0)
-	pipeline.Choose(&s.Generator, "", false, "dense", "")
-	pipeline.Choose(&s.Hidden, 0, images, 128, 256)
 	pipeline.Choose(&s.Layers, 0, false, 2, 0)
+	o.chooseGenerator(e)
 	return o
 }
 
@@ -79,4 +78,19 @@ func (o Options) Question(e *partition.Encoder, classes int) (*Question, error) 
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
 	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
+}
+
+// chooseGenerator takes convolutions for images that can be made by doubling.
+func (o *Options) chooseGenerator(e *partition.Encoder) {
+	s := &o.Student
+	convolution := *o
+	convolution.Student.Generator, convolution.Student.Hidden = "convolution", 64
+	pipeline.Choose(&s.Generator, "", e.Image() != nil && convolution.generator(1).Check(e) == nil, "dense", "convolution")
+	wide := 128
+	if s.Generator == "convolution" {
+		wide = 64
+	} else if e.Image() != nil {
+		wide = 256
+	}
+	pipeline.Choose(&s.Hidden, 0, false, wide, 0)
 }

@@ -110,7 +110,8 @@ type Student struct {
 	// real to generated records: the higher, the less a vote moves. Default: 1.
 	Trust float64 `yaml:"trust"`
 	// Step is how far a round may be expected to move a column, in units of its
-	// spread. Less is calmer and slower. Default: 1.
+	// spread. Less is calmer and slower. Default: 0, chosen: 1, or 0.2 after a warm start,
+	// which leaves less to move.
 	Step float64 `yaml:"step"`
 	// Memory says how soon labels are forgotten: of K rounds, the k-th has
 	// weight (k/K)^memory. Default: 3. 0 keeps all labels alike.
@@ -130,7 +131,7 @@ func DefaultOptions() Options {
 		Teacher: Teacher{Model: "logistic", Hidden: 16, Features: "standard", Steps: 10, Batch: 32, Training: 64, Rate: 0.1, Decay: 0.1},
 		Student: Student{
 			Noise: 16, Hidden: 64, Layers: 2, GeneratorSteps: 100, GeneratorRate: 1e-3,
-			Trust: 1, Step: 1, Memory: 3, Average: 0.99, Spread: 0.5,
+			Trust: 1, Memory: 3, Average: 0.99, Spread: 0.5,
 		},
 	}
 }
@@ -163,7 +164,7 @@ func (o Options) Validate() error {
 	c.Between("student.generator_steps", float64(o.Student.GeneratorSteps), 1, 1e6)
 	c.Positive("student.generator_rate", o.Student.GeneratorRate)
 	c.Positive("student.trust", o.Student.Trust)
-	c.Positive("student.step", o.Student.Step)
+	c.Check(o.Student.Step >= 0 && !math.IsInf(o.Student.Step, 0), "student.step: %v is not 0 (chosen) or above", o.Student.Step)
 	c.Between("student.memory", o.Student.Memory, 0, 100)
 	c.Check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
 	c.Between("student.spread", o.Student.Spread, 0, 1)

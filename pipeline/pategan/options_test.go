@@ -41,7 +41,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		"student.generator_rate":  func(o *Options) { o.Student.GeneratorRate = nan },
 		"student.trust":           func(o *Options) { o.Student.Trust = 0 },
 		"student.memory":          func(o *Options) { o.Student.Memory = -1 },
-		"student.step":            func(o *Options) { o.Student.Step = 0 },
+		"student.step":            func(o *Options) { o.Student.Step = -1 },
 		"teacher.features":        func(o *Options) { o.Teacher.Features = "raw" },
 		"student.average":         func(o *Options) { o.Student.Average = 1 },
 		"student.spread":          func(o *Options) { o.Student.Spread = -0.1 },

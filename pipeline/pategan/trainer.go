@@ -104,6 +104,19 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func(
 	return keep()
 }
 
+// student are its options, with the step that is left to be chosen.
+func (t *Trainer) student() Student {
+	s := t.opts.Student
+	switch {
+	case s.Step > 0:
+	case t.start == nil:
+		s.Step = 1
+	default:
+		s.Step = 0.2
+	}
+	return s
+}
+
 // ask generates the records of the next round, all classes alike.
 func (t *Trainer) ask(queries int) *pipeline.VoteQuestion {
 	w := t.mover.Generator.Width()
@@ -151,7 +164,7 @@ func (t *Trainer) learn(ctx context.Context, q *pipeline.VoteQuestion, a *pipeli
 	if err != nil {
 		return 0, err
 	}
-	d := newChange(units, t.classes, t.opts.Student)
+	d := newChange(units, t.classes, t.student())
 	if err := d.fit(t.rounds, t.done); err != nil {
 		return 0, err
 	}

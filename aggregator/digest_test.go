@@ -66,7 +66,8 @@ func TestDigestCoversEveryField(t *testing.T) {
 	sum.Projection = &conclavev1.Projection{Directions: 2}
 	units := discriminatorRound("r", 3, 2, func(q *conclavev1.DiscriminatorSum) { q.Mean, q.Scale = tensor(2, 3), tensor(2, 3) })
 	for _, round := range []*conclavev1.Round{
-		full, countRound("r", 3, 2, 9), binRound("r", 3, goodBins(4)), gradientRound("r", 3, sum), discriminatorRound("r", 3, 2, nil), units, {},
+		full, countRound("r", 3, 2, 9), binRound("r", 3, goodBins(4)), gradientRound("r", 3, sum), discriminatorRound("r", 3, 2, nil), units,
+		embeddingRound("r", 3, 2, nil), {},
 	} {
 		seen := map[[32]byte]string{digestOf(round): "the round itself"}
 		changes := 0

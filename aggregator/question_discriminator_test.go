@@ -488,6 +488,7 @@ func FuzzDiscriminator(f *testing.F) {
 	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 })), answer(1, 2))
 	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Rate = math.NaN() })), answer(1, 2))
 	f.Add(raw(gradientRound("r", 1, goodGradients(1))), answer(1, 2, 3))
+	f.Add(raw(embeddingRound("r", 1, 2, nil)), answer(1, 2))
 	f.Add(raw(voteRound("r", 1, 1)), raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{Teachers: 3}}}))
 	f.Fuzz(func(t *testing.T, question, answer []byte) {
 		round, reply := new(conclavev1.Round), new(conclavev1.WorkRequest)

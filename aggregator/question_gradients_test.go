@@ -521,6 +521,7 @@ func FuzzGradients(f *testing.F) {
 	f.Add(raw(gradientRound("r", 1, cosines)), bins, uint8(3))
 	f.Add(raw(binRound("r", 1, goodBins(2))), bins, uint8(3))
 	f.Add(raw(binRound("r", 1, goodBins(2))), longest, uint8(3))
+	f.Add(raw(embeddingRound("r", 1, 6, nil)), longest, uint8(3))
 	f.Fuzz(func(t *testing.T, question, answer []byte, teachers uint8) {
 		round, reply := new(conclavev1.Round), new(conclavev1.WorkRequest)
 		if proto.Unmarshal(question, round) != nil || proto.Unmarshal(answer, reply) != nil || teachers == 0 {

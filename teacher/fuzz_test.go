@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -40,6 +41,10 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 		}
 		if d := todo.question.round.GetSum().GetDiscriminator(); d != nil {
 			checkDiscriminatorSum(t, n, todo, d, a.Sum)
+			return
+		}
+		if e := todo.question.round.GetSum().GetEmbedding(); e != nil {
+			checkEmbeddingSum(t, n, todo, e, a.Sum)
 			return
 		}
 		s, asked := a.Sum, todo.question.round.GetSum().GetClassCounts()
@@ -131,6 +136,12 @@ func FuzzWork(f *testing.F) {
 	}
 	for _, b := range badDiscriminators() {
 		add(discriminatorRound("d", 1, 0.5, b.change), 1000)
+	}
+	small := partition.NewEncoder(mustSchema(f, smallSchema))
+	add(embeddingOf(small, 2, 1<<16, nil), 1000)
+	add(embeddingOf(small, 2, 1<<8, func(q *conclavev1.EmbeddingSum) { q.Nothing = true }), 20)
+	for _, b := range badEmbeddings() {
+		add(embeddingOf(small, 2, 1<<16, b.change), 1000)
 	}
 	for _, s := range spoils() {
 		r := voteRound("r", 1)

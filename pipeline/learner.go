@@ -32,6 +32,9 @@ func (l *Learner) Step(grad, x []float32) {
 	}
 }
 
+// Rate is the size of steps.
+func (l *Learner) Rate() float64 { return l.adam.Rate }
+
 // SetRate sets the size of further steps.
 func (l *Learner) SetRate(rate float64) { l.adam.Rate = rate }
 

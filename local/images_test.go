@@ -82,7 +82,7 @@ func TestAPipelineWithoutImages(t *testing.T) {
 	spec, dir := imageFolder(t)
 	spec.Pipeline = "pategan"
 	out := filepath.Join(dir, "out")
-	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "images are not available with pategan; use gpate") {
+	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "images are not available with pategan; use embed, dpgan or gpate") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {

@@ -23,9 +23,11 @@ type Forecast struct {
 	Delta    float64 `json:"delta"`
 	Unit     string  `json:"unit"`
 	Teachers int     `json:"teachers"`
-	// Rounds ask Queries in all, besides round 0 for the class shares.
-	Rounds  int `json:"rounds"`
-	Queries int `json:"queries"`
+	// Rounds ask Queries in all, besides round 0 for the class shares, or for a sum of
+	// public features of Embedding numbers.
+	Rounds    int `json:"rounds"`
+	Queries   int `json:"queries"`
+	Embedding int `json:"embedding,omitempty"`
 	// Planned says that all rounds are planned before the first, and that nothing more is
 	// admitted.
 	Planned bool `json:"planned"`
@@ -76,22 +78,11 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
 		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.sampled(),
 	}
-	one, err := p.cost(1)
-	if err != nil {
-		return nil, err
+	if p.Embedding != nil {
+		f.Embedding = p.Embedding.Entries
 	}
 	budget.Filter = p.Filter()
-	admitted := p.releases(p.Queries) // a plan is admitted as a whole
-	if !p.sampled() {
-		if admitted, err = budget.Admits(p.first(), one[0]); err != nil {
-			return nil, err
-		}
-	}
-	asked := min(p.releases(p.Queries), admitted)
-	if f.Admitted = admitted; p.sums() {
-		f.Admitted *= int64(p.PerRound)
-	}
-	all, err := p.cost(asked)
+	all, err := f.addAnswers(p, budget)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +103,28 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	return f, nil
 }
 
+// addAnswers adds how many queries the budget admits after round 0, and returns what those
+// that are asked cost.
+func (f *Forecast) addAnswers(p *Plan, budget privacy.Budget) ([]privacy.Event, error) {
+	if p.Rounds == 0 {
+		return nil, nil // round 0 is all that is asked
+	}
+	one, err := p.cost(1)
+	if err != nil {
+		return nil, err
+	}
+	admitted := p.releases(p.Queries) // a plan is admitted as a whole
+	if !p.sampled() {
+		if admitted, err = budget.Admits(p.first(), one[0]); err != nil {
+			return nil, err
+		}
+	}
+	if f.Admitted = admitted; p.sums() {
+		f.Admitted *= int64(p.PerRound)
+	}
+	return p.cost(min(p.releases(p.Queries), admitted))
+}
+
 func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node, l largest) {
 	const digest = 64 // characters of a SHA-256
 	hello := &conclavev1.Hello{
@@ -119,13 +132,21 @@ func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node 
 		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
 	}
 	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)} // the largest that are accepted
+	first := Message{"class counts", fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases their sum with noise only", p.Classes),
+		1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})}
+	if p.Embedding != nil {
+		e := (&embedWork{s}).largest(p, partition.NewEncoder(schema), node.Teachers)
+		first = Message{e.answerName, e.answerContent, 1, proto.Size(e.answer)}
+		f.Arriving = []Message{{"first round", e.roundContent, 1, proto.Size(e.round)}}
+	}
 	f.Leaving = []Message{
 		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the partition manifest; once per connection",
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
-		{"class counts", fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases their sum with noise only", p.Classes),
-			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})},
-		{l.answerName, l.answerContent, p.Rounds, proto.Size(l.answer)},
-		{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0},
+		first,
 	}
-	f.Arriving = []Message{{"round", l.roundContent, p.Rounds, proto.Size(l.round)}}
+	if p.Rounds > 0 {
+		f.Leaving = append(f.Leaving, Message{l.answerName, l.answerContent, p.Rounds, proto.Size(l.answer)})
+		f.Arriving = append(f.Arriving, Message{"round", l.roundContent, p.Rounds, proto.Size(l.round)})
+	}
+	f.Leaving = append(f.Leaving, Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0})
 }

@@ -46,6 +46,9 @@ func plan(_ context.Context, args []string) error {
 
 func printForecast(f *run.Forecast) {
 	switch {
+	case f.Rounds == 0:
+		fmt.Printf("run %s: one noisy sum of public features, %d numbers\n", f.Run, f.Embedding)
+		fmt.Println("releases:")
 	case f.Planned:
 		fmt.Printf("run %s: %d noisy sums of %d numbers each, all planned before the first\n", f.Run, f.Rounds, f.Queries/max(1, f.Rounds))
 		fmt.Println("releases:")
@@ -68,7 +71,7 @@ func printForecast(f *run.Forecast) {
 			}
 		}
 		fmt.Println("a dataset with filter gdp or rdp must have room for that figure of it")
-	} else {
+	} else if f.Rounds > 0 {
 		fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n", f.FilterEpsilon)
 	}
 	if f.Unanimous > 0 {

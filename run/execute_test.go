@@ -11,7 +11,7 @@ import (
 func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 	schema := tinySchema(t)
 	base := func() *Spec {
-		s := DefaultSpec()
+		s := voteSpec()
 		s.Name, s.Privacy.Epsilon, s.Privacy.Delta = "r1", 1, 1e-5
 		return &s
 	}

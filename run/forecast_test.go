@@ -60,7 +60,7 @@ func TestForecast(t *testing.T) {
 // Every mechanism can be forecast, and a plan that cannot run is refused.
 func TestForecastOfEveryMechanism(t *testing.T) {
 	for _, mechanism := range []pategan.Mechanism{pategan.GNMax, pategan.LNMax, pategan.ConfidentGNMax} {
-		s := DefaultSpec()
+		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
 		s.PATEGAN.Mechanism, s.PATEGAN.Labels = mechanism, 100
 		f, err := NewForecast(&s, tinySchema(t), Node{Dataset: "d", Site: "s", Node: "1", Teachers: 1})
@@ -72,7 +72,7 @@ func TestForecastOfEveryMechanism(t *testing.T) {
 			t.Errorf("%s: forecast %+v", mechanism, f)
 		}
 	}
-	s := DefaultSpec()
+	s := voteSpec()
 	s.Privacy.Epsilon, s.Privacy.Delta, s.PATEGAN.Noise, s.PATEGAN.Labels = 1, 1e-5, 100, 1000
 	f, err := NewForecast(&s, tinySchema(t), Node{Teachers: 1})
 	if err != nil || f.Admitted >= 1000 || f.Admitted < 100 || f.Events[1].Count != f.Admitted || f.Claim.Epsilon > 1 {

@@ -268,7 +268,7 @@ func TestImagesThatCannotWork(t *testing.T) {
 		change func(*Spec)
 		says   string
 	}{
-		"pategan": {func(*Spec) {}, "images are not available with pategan; use embed, dpgan or gpate"},
+		"pategan": {func(s *Spec) { s.Pipeline = "pategan" }, "images are not available with pategan; use embed, dpgan or gpate"},
 		"models":  {func(s *Spec) { gpate(s); s.Evaluate.Models = []string{"all"} }, "evaluate.models"},
 		"one":     {func(s *Spec) { gpate(s); s.Release.Rows = 1 }, "release.rows: 1 image cannot be compared"},
 	} {

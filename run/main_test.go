@@ -47,3 +47,10 @@ func replaced(t *testing.T, text, old, new string) string {
 	}
 	return strings.Replace(text, old, new, 1)
 }
+
+// voteSpec is a spec of teachers' votes that begins with the class shares.
+func voteSpec() Spec {
+	s := DefaultSpec()
+	s.Pipeline, s.WarmStart.Embed = "pategan", 0
+	return s
+}

@@ -39,7 +39,7 @@ func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
 		for _, epsilon := range []float64{0.1, 1, 10} {
 			for _, labels := range []int{64, 1000} {
 				t.Run(fmt.Sprintf("%s, epsilon %g, %d labels", mechanism, epsilon, labels), func(t *testing.T) {
-					s := DefaultSpec()
+					s := voteSpec()
 					s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = epsilon, 1e-5, 500
 					s.PATEGAN.Mechanism, s.PATEGAN.Labels = mechanism, labels
 					p, err := NewPlan(&s, schema)
@@ -67,8 +67,7 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 	schema := tinySchema(t)
 	plan := func(change func(*Spec)) *Plan {
 		t.Helper()
-		s := DefaultSpec()
-		s.Pipeline, s.WarmStart.Embed = "pategan", 0
+		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = 1, 1e-5, 200
 		change(&s)
 		p, err := NewPlan(&s, schema)
@@ -103,7 +102,7 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 
 func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	schema := tinySchema(t)
-	s := DefaultSpec()
+	s := voteSpec()
 	s.Name, s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Unit = "r1", 1, 1e-5, "patient"
 	p, err := NewPlan(&s, schema)
 	if err != nil {
@@ -128,13 +127,13 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 		{pategan.Plain, false, conclavev1.TeacherSpec_VOTE_PLAIN},
 		{pategan.Plain, true, conclavev1.TeacherSpec_VOTE_COIN},
 	} {
-		s := DefaultSpec()
+		s := voteSpec()
 		s.PATEGAN.Votes = c.votes
 		if got := s.work().teacherSpec(nil, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
 			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
 		}
 	}
-	s := DefaultSpec()
+	s := voteSpec()
 	s.PATEGAN.Teacher.Model, s.PATEGAN.Teacher.Hidden = "hidden", 5
 	if got := s.work().teacherSpec(nil, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
 		t.Errorf("hidden layer: %v", got)
@@ -142,7 +141,7 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 }
 
 func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
-	s := DefaultSpec()
+	s := voteSpec()
 	s.Privacy.Epsilon, s.Privacy.Delta, s.PATEGAN.Noise = 1, 1e-5, 0.5
 	if _, err := NewPlan(&s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), "pategan.noise: 0.5 is below 1") {
 		t.Errorf("error %v", err)
@@ -189,7 +188,7 @@ func TestPlansThatCannotBeAskedAreRefused(t *testing.T) {
 		}, []string{"sigma", "noise"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := DefaultSpec()
+			s := voteSpec()
 			s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
 			c.change(&s)
 			_, err := NewPlan(&s, schema)

@@ -73,6 +73,8 @@ data:
   - {site: south, file: train.csv.gz, share: 0.5}
 privacy: {epsilon: 1, delta: 1e-5}
 teachers: 30
+pipeline: pategan
+warm_start: {embed: 0}
 release: {rows: 200}
 evaluate: {test: test.csv.gz}
 pategan: {labels: 64, queries: 16, student: {generator_steps: 5}}

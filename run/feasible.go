@@ -30,6 +30,9 @@ func (p *Plan) checkFeasible(o priced, budget privacy.Budget) error {
 	mend := fmt.Sprintf("set %s otherwise, or to 0 to have it chosen", o.noiseField)
 	if o.noise == 0 {
 		mend = "raise privacy.epsilon"
+		if p.Embedding != nil {
+			mend += ", or lower warm_start.embed"
+		}
 	}
 	round := min(p.Queries, p.PerRound)
 	first, err := p.cost(p.releases(round))

@@ -52,15 +52,19 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	if o.Noise == 0 {
 		p.Mechanism.Sigma, err = p.sampledNoise(budget)
 	}
+	first, share := "dpgan.class_epsilon", o.ClassEpsilon
+	if p.Embedding != nil {
+		first, share = "warm_start.embed", w.s.warmShare(schema)
+	}
 	if errors.Is(err, privacy.ErrOverBudget) {
-		return nil, fmt.Errorf("dpgan.class_epsilon: %v leaves nothing of privacy.epsilon %v for %d steps; lower it, or raise privacy.epsilon", o.ClassEpsilon, budget.Epsilon, p.Rounds)
+		return nil, fmt.Errorf("%s: %v leaves nothing of privacy.epsilon %v for %d steps; lower it, or raise privacy.epsilon", first, share, budget.Epsilon, p.Rounds)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plan %d steps at rate %v: %w", p.Rounds, o.Rate, err)
 	}
 	if most := float64(mostSigma) / discriminatorBound; p.Mechanism.Sigma > most {
-		return nil, fmt.Errorf("dpgan: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is drawn; lower dpgan.class_epsilon (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise privacy.epsilon",
-			p.Rounds, o.Rate, p.Mechanism.Sigma, most, o.ClassEpsilon, budget.Epsilon)
+		return nil, fmt.Errorf("dpgan: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is drawn; lower %s (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise privacy.epsilon",
+			p.Rounds, o.Rate, p.Mechanism.Sigma, most, first, share, budget.Epsilon)
 	}
 	if err := p.checkFeasible(priced{
 		shareField: "dpgan.class_epsilon", share: o.ClassEpsilon, noiseField: "dpgan.noise", noise: o.Noise, what: "steps",

@@ -32,6 +32,9 @@ func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	o := w.s.Embed
 	p := &Plan{Classes: classesOf(schema)}
 	sigma := o.Noise
+	if most := float64(mostSigma) / leastBound; sigma > most {
+		return nil, fmt.Errorf("embed.noise: %v is too much, and %.4g is the most that is drawn; lower it, or set it to 0 to have it chosen", sigma, most)
+	}
 	if sigma == 0 {
 		var err error
 		if sigma, err = privacy.GaussianSigma(budget, 1, nil); err != nil {

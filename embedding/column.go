@@ -54,23 +54,42 @@ func columnsOf(e *partition.Encoder, bins int) []column {
 	return all
 }
 
-// knotPower makes knots finer at both ends: where bounds are public and wide, most records
-// are near one of them.
-const knotPower = 2
-
+// knotsOf parts [0, 1] evenly, and the first and the last part by fours towards the ends:
+// where bounds are public and wide, many records are at one of them, and how far from it the
+// others are says most.
 func knotsOf(bins int) []float32 {
-	knots := make([]float32, bins)
-	for k := range knots {
-		u := float64(k) / float64(bins-1)
-		if u <= 0.5 {
-			knots[k] = float32(0.5 * math.Pow(2*u, knotPower))
-		} else {
-			knots[k] = float32(1 - 0.5*math.Pow(2-2*u, knotPower))
+	levels := 0
+	switch {
+	case bins >= 16:
+		levels = 3
+	case bins >= 8:
+		levels = 2
+	case bins >= 4:
+		levels = 1
+	}
+	parts := bins - 1 - 2*levels
+	var knots []float32
+	for k := range parts + 1 {
+		switch k {
+		case 0:
+			knots = append(knots, 0)
+			for l := levels; l > 0; l-- {
+				knots = append(knots, end(parts, l))
+			}
+		case parts:
+			for l := 1; l <= levels; l++ {
+				knots = append(knots, 1-end(parts, l))
+			}
+			knots = append(knots, 1)
+		default:
+			knots = append(knots, float32(k)/float32(parts))
 		}
 	}
-	knots[bins-1] = 1
 	return knots
 }
+
+// end is a part's length over four to the level.
+func end(parts, level int) float32 { return float32(math.Pow(4, -float64(level)) / float64(parts)) }
 
 // signed says that the column is one number, -1 or 1.
 func (c *column) signed() bool { return c.cells == 1 }
@@ -154,6 +173,14 @@ func (c *column) between(v float32) (k int, t float32) {
 		}
 	}
 	return lo, unit((v - c.knots[lo]) / (c.knots[lo+1] - c.knots[lo]))
+}
+
+// spread lays a number out on [-1, 1] with all knots equally far apart, and tells the slope
+// there.
+func (c *column) spread(v float32) (at, slope float32) {
+	k, t := c.between(v)
+	step := 2 / float32(len(c.knots)-1)
+	return step*(float32(k)+t) - 1, step / (c.knots[k+1] - c.knots[k])
 }
 
 // places finds n records x in all columns, shape [n, columns].

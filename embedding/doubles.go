@@ -70,6 +70,14 @@ func pairOf(at, m int) (a, b int) {
 
 func (d *doubles) count() int { return d.cells }
 
+func (d *doubles) groups() []int {
+	var sizes []int
+	for _, q := range d.pairs {
+		sizes = append(sizes, d.columns[q.a].cells*d.columns[q.b].cells)
+	}
+	return sizes
+}
+
 func (d *doubles) pass() pass {
 	return &doublesPass{doubles: d, by: make([]float32, len(d.columns)*d.most)}
 }

@@ -19,6 +19,8 @@ type Features struct {
 // block is a part with its layout. Its numbers are [0, count()).
 type block interface {
 	count() int
+	// groups are the numbers of a column, of a pair of columns, or of all waves.
+	groups() []int
 	pass() pass
 }
 
@@ -100,18 +102,22 @@ func (f *Features) Count() int { return f.count }
 // Classes is the number of classes.
 func (f *Features) Classes() int { return f.classes }
 
-// Span is a part with the places of its numbers in a vector.
+// Span is the places in a vector of what belongs together: of a column, of a pair of
+// columns, or of all waves of a part.
 type Span struct {
 	Part
 	First, Count int
 }
 
-// Spans lists the parts that hold numbers, in order.
+// Spans lists all numbers of a vector in their order.
 func (f *Features) Spans() []Span {
-	spans, first := make([]Span, 0, len(f.parts)), 0
+	var spans []Span
+	first := 0
 	for i, b := range f.parts {
-		spans = append(spans, Span{Part: f.spec[i], First: first, Count: b.count()})
-		first += b.count()
+		for _, n := range b.groups() {
+			spans = append(spans, Span{Part: f.spec[i], First: first, Count: n})
+			first += n
+		}
 	}
 	return spans
 }
@@ -130,6 +136,6 @@ func (f *Features) Spans() []Span {
 //   - Fourier: sine and cosine of each of m waves are a point on a circle, or on a chord
 //     of it (they are interpolated in a table), scaled to weight/sqrt(m).
 //
-// Nothing is assumed of a record but that its features are finite: of several ones in a
-// category the first largest counts, numbers beyond [0, 1] count as its ends.
+// Nothing is assumed of a record: of several ones in a category, which no encoder makes,
+// the first largest counts, numbers beyond [0, 1] count as its ends, and NaN as 0.
 func (f *Features) Norm() float64 { return f.norm }

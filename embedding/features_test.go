@@ -76,8 +76,8 @@ func norm(t testing.TB, f *embedding.Features, x []float32) float64 {
 	return math.Sqrt(squares)
 }
 
-// No record has a longer vector than Norm says, neither an encoded one nor any other of
-// finite features, and records at knots come near it.
+// No record has a longer vector than Norm says, neither an encoded one nor any other,
+// and records at knots come near it.
 func TestNorm(t *testing.T) {
 	e := encoder(t, mixed)
 	f, err := embedding.New(e, 3, everything)
@@ -105,7 +105,7 @@ func TestNorm(t *testing.T) {
 		}
 		check(x)
 	}
-	for _, v := range []float32{0, 0.5, 1, -1e30, 1e30} {
+	for _, v := range []float32{0, 0.5, 1, -1e30, 1e30, float32(math.NaN()), float32(math.Inf(1))} {
 		x := make([]float32, e.Width())
 		for j := range x {
 			x[j] = v

@@ -23,8 +23,8 @@ type Part struct {
 	Kind Kind
 	// Weight bounds the L2 norm of the part's numbers, for any record.
 	Weight float64
-	// Bins is how many knots a number has, of columns and pairs; a whole number of fewer
-	// values has one for each.
+	// Bins is how many knots a number has; a whole number of fewer values has one for
+	// each. Waves see numbers with knots equally far apart, as they are with 2 or less.
 	Bins int
 	// Count is the number of waves, of which each is two numbers; or the number of pairs,
 	// chosen by Seed, 0 for all.
@@ -51,6 +51,8 @@ func (p Part) check() error {
 		return fmt.Errorf("weight %v; use a number above 0 and at most %v", p.Weight, float64(maxWeight))
 	case (p.Kind == Columns || p.Kind == Pairs) && (p.Bins < 2 || p.Bins > maxBins):
 		return fmt.Errorf("%d bins; use 2 to %d", p.Bins, maxBins)
+	case p.Kind == Fourier && (p.Bins < 0 || p.Bins > maxBins):
+		return fmt.Errorf("%d bins; use 0 to %d", p.Bins, maxBins)
 	case p.Count < 0:
 		return fmt.Errorf("a count of %d; use 0 or more", p.Count)
 	case p.Kind == Fourier && (p.Count < 1 || p.Count > MaxSize):

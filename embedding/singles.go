@@ -30,6 +30,14 @@ func newSingles(p Part, e *partition.Encoder, room int) (block, error) {
 
 func (s *singles) count() int { return s.cells }
 
+func (s *singles) groups() []int {
+	var sizes []int
+	for _, c := range s.columns {
+		sizes = append(sizes, c.cells)
+	}
+	return sizes
+}
+
 func (s *singles) pass() pass { return &singlesPass{singles: s} }
 
 // singlesPass are the places of n records.

@@ -29,7 +29,7 @@ func newWaves(p Part, e *partition.Encoder, room int) (block, error) {
 	if 2*p.Count > room {
 		return nil, errRoom(2*p.Count, room)
 	}
-	f := &waves{columns: columnsOf(e, 2), width: e.Width(), m: p.Count, scale: float32(p.Weight / math.Sqrt(float64(p.Count)))}
+	f := &waves{columns: columnsOf(e, max(2, p.Bins)), width: e.Width(), m: p.Count, scale: float32(p.Weight / math.Sqrt(float64(p.Count)))}
 	data, err := projection.Frequencies(f.width, f.m, p.Spread, p.Seed)
 	if err != nil {
 		return nil, err
@@ -63,6 +63,8 @@ func newWaves(p Part, e *partition.Encoder, room int) (block, error) {
 
 func (f *waves) count() int { return 2 * f.m }
 
+func (f *waves) groups() []int { return []int{2 * f.m} }
+
 func (f *waves) pass() pass { return &wavesPass{waves: f} }
 
 // wavesPass are cosines and sines of n records, each of shape [n, m].
@@ -89,6 +91,8 @@ func (f *wavesPass) take(x []float32, n int) {
 				to[c.flag] = 1
 			case c.kind == partition.HeadCategory:
 				to[c.at+c.chosen(row)] = 1
+			case c.kind == partition.HeadNumber:
+				to[c.at], _ = c.spread(row[c.at])
 			default:
 				to[c.at] = 2*unit(row[c.at]) - 1
 			}
@@ -147,7 +151,8 @@ func (f *wavesPass) slope(dx []float32, weights func(i int) []float32) {
 		default:
 			for i := range n {
 				if !c.empty(f.x[i*f.width : (i+1)*f.width]) {
-					dx[i*f.width+c.at] += 2 * f.by[i*f.width+c.at]
+					_, steep := c.spread(f.x[i*f.width+c.at])
+					dx[i*f.width+c.at] += steep * f.by[i*f.width+c.at]
 				}
 			}
 		}
@@ -209,6 +214,9 @@ func (f *wavesPass) slopeOfFlag(c *column, dx []float32) {
 			sign = -1
 		}
 		value := 2*unit(row[c.at]) - 1
+		if c.kind == partition.HeadNumber {
+			value, _ = c.spread(row[c.at])
+		}
 		var sum float32
 		p, q := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m]
 		for j, v := range p {

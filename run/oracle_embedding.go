@@ -34,7 +34,7 @@ func embeddingRound(run string, number uint64, q *embed.Question, bound int64, n
 
 // The fixed-point units of an embedding that aggregators take.
 const (
-	leastBound = 1 << 8
+	leastBound = 1 << 9
 	mostBound  = 1 << 20
 )
 

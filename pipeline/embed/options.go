@@ -29,8 +29,9 @@ type Features struct {
 	Columns float64 `yaml:"columns"`
 	// Pairs is the weight of pairs of columns. Default: -1, chosen; 0 leaves them out.
 	Pairs float64 `yaml:"pairs"`
-	// Bins is how many knots a number has. Default: 0, chosen.
-	Bins int `yaml:"bins"`
+	// Bins is how many knots a number has of columns, PairBins of pairs. Defaults: 0, chosen.
+	Bins     int `yaml:"bins"`
+	PairBins int `yaml:"pair_bins"`
 	// MostPairs is how many pairs are summed of tables that have more, chosen by a public
 	// seed. Default: 0, chosen.
 	MostPairs int `yaml:"most_pairs"`

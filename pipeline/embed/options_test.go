@@ -158,7 +158,7 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 			"embed.features: columns, pairs and fourier are all 0"},
 		"nothing of images":               {imageSchema, 2, func(o *embed.Options) { o.Features.Fourier = 0 }, "are all 0"},
 		"too many numbers":                {tableSchema, 2, func(o *embed.Options) { o.Features.Waves = 1 << 16 }, "embed.features: embedding: part"},
-		"too many for the classes":        {tableSchema, 1 << 14, func(*embed.Options) {}, "embed.features: embedding:"},
+		"too many for the classes":        {tableSchema, 1 << 17, func(*embed.Options) {}, "embed.features: embedding:"},
 		"a convolution that does not fit": {imageSchema, 2, func(o *embed.Options) { o.Student.Generator, o.Student.Layers = "convolution", 5 }, "embed.student: "},
 	} {
 		o, e := embed.DefaultOptions(), encoderOf(t, c.schema)

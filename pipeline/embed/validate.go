@@ -21,6 +21,7 @@ func (o Options) Validate() error {
 		c.Check(weight == -1 || weight == 0 || weight >= 1e-6 && weight <= 1e6, "features.%s: %v is not between 1e-6 and 1e6, 0 to leave them out, or -1 to have it chosen", field, weight)
 	}
 	c.Check(f.Bins == 0 || f.Bins >= 2 && f.Bins <= 1024, "features.bins: %d is not between 2 and 1024, or 0 to have it chosen", f.Bins)
+	c.Check(f.PairBins == 0 || f.PairBins >= 2 && f.PairBins <= 1024, "features.pair_bins: %d is not between 2 and 1024, or 0 to have it chosen", f.PairBins)
 	c.Between("features.most_pairs", float64(f.MostPairs), 0, 1<<17)
 	c.Between("features.waves", float64(f.Waves), 0, 1<<16)
 	for i, s := range f.Scales {
@@ -60,6 +61,9 @@ func (o Options) CheckFor(e *partition.Encoder, classes int) error {
 	}
 	if f.Columns == 0 && f.Pairs == 0 && f.Fourier == 0 {
 		errs = append(errs, errors.New("embed.features: columns, pairs and fourier are all 0, so that nothing is left to match; raise one"))
+	}
+	if o.Fit.Batch < classes {
+		errs = append(errs, fmt.Errorf("embed.fit.batch: %d records for %d classes; use one of each at least", o.Fit.Batch, classes))
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)

@@ -36,7 +36,7 @@ func warm() (all []table.Line) {
 		teachers int
 	}{{"pategan", 1000}, {"dpgan", 1}} {
 		for _, data := range []string{"flchain", "adult"} {
-			for _, share := range []float64{0, 0.3, 0.5, 0.7, 0.9} {
+			for _, share := range []float64{0, 0.3, 0.7} {
 				l := table.Line{
 					Name: fmt.Sprintf("warm-%s-%s-%v", p.pipeline, data, share), Data: data, Epsilon: 1, Rows: 6000, Teachers: p.teachers,
 					Pipeline: p.pipeline, Run: fmt.Sprintf("warm_start: {embed: %v}", share), Alone: true,

@@ -86,6 +86,9 @@ func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.
 		}
 		s.watch(notes.Begun, steps)
 	}
+	if l.Diverged() {
+		return errDiverged
+	}
 	return nil
 }
 
@@ -99,6 +102,9 @@ func (s *Start) take(sum []float32, noise float64) error {
 	n := s.features.Count()
 	if len(sum) != s.classes*n {
 		return fmt.Errorf("the release holds %d numbers for %d features of %d classes", len(sum), n, s.classes)
+	}
+	if !(noise > 0) || math.IsInf(noise, 0) {
+		return fmt.Errorf("noise of %v; it must be a number above 0", noise)
 	}
 	for i, v := range sum {
 		if v-v != 0 {

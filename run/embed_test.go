@@ -315,7 +315,7 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 func TestEmbeddingRounds(t *testing.T) {
 	e := partition.NewEncoder(parsed(t, wideText))
 	o := embedSpec(func(s *Spec) {
-		s.Embed.Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
+		s.Embed.Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
 	}).Embed.ChosenFor(e, 2)
 	q, err := o.Question(e, 2)
 	if err != nil {
@@ -355,7 +355,7 @@ func TestBoundsOfEmbeddings(t *testing.T) {
 			t.Errorf("sigma %v: bound %d, want %d", c.sigma, got, c.want)
 		}
 	}
-	if diff := cmp.Diff([]int64{1 << 8, 1 << 20}, []int64{leastBound, mostBound}); diff != "" {
+	if diff := cmp.Diff([]int64{1 << 9, 1 << 20}, []int64{leastBound, mostBound}); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -31,7 +31,8 @@ func (o Options) ChosenFor(e *partition.Encoder, classes int) Options {
 		}
 	}
 	o.fit(e, classes, set)
-	pipeline.Choose(&t.Steps, 0, images, 1500, 2500)
+	// More steps on tables make columns truer, and learn the noise as well.
+	pipeline.Choose(&t.Steps, 0, images, 600, 2500)
 	pipeline.Choose(&t.Batch, 0, images, max(500, classes), max(200, classes))
 	pipeline.Choose(&t.StepSize, 0, images, 3e-3, 2e-3)
 	pipeline.Choose(&t.StepEnd, 0, images, t.StepSize/60, t.StepSize/20)

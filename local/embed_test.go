@@ -200,7 +200,7 @@ func TestWarmStarts(t *testing.T) {
 				Out:  filepath.Join(dir, "out"),
 				Sums: func(_ uint64, counts []int64) { lengths = append(lengths, len(counts)) },
 				Watch: func(s run.Status) {
-					fitting = fitting || strings.Contains(s.Waiting, "fitting the generator, step 10 of 20")
+					fitting = fitting || s.Part == "step 10 of 20"
 					rounds = rounds || s.Round == c.rounds && s.Rounds == c.rounds && s.Of == ""
 				},
 			})

@@ -126,5 +126,8 @@ func (d *Display) line() string {
 	if s.Waiting != "" {
 		parts = append(parts, s.Waiting)
 	}
+	if s.Part != "" {
+		parts = append(parts, s.Part)
+	}
 	return strings.Join(parts, ", ")
 }

@@ -39,8 +39,8 @@ type Status struct {
 	Round, Rounds         int
 	Of                    string
 	EpsilonSpent, Epsilon float64
-	// Waiting says what the run waits for; empty while it goes on.
-	Waiting string
+	// Waiting says what the run waits for, empty while it goes on; Part how far that is.
+	Waiting, Part string
 }
 
 // Result is what a run reports at its end, and the object of --format json.
@@ -195,7 +195,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			return
 		}
 		fitting := status
-		fitting.Waiting = fmt.Sprintf("fitting the generator, step %d of %d", done, steps)
+		fitting.Waiting, fitting.Part = "fitting the generator", fmt.Sprintf("step %d of %d", done, steps)
 		o.Watch(fitting)
 	})
 	if err != nil {

@@ -37,6 +37,7 @@ func dpganTable(shares ...float64) string {
 	b.WriteString(`privacy: {epsilon: 2, delta: 1e-5}
 teachers: 14
 pipeline: dpgan
+warm_start: {embed: 0}
 release: {rows: 50}
 dpgan:
   steps: 6

@@ -248,7 +248,7 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if _, err := Run(ctx, spec, Options{Out: out, Watch: func(s run.Status) {
-				if s.Of == "step" && s.Round == 10 || strings.Contains(s.Waiting, "step 10 of 20") {
+				if s.Of == "step" && s.Round == 10 || s.Part == "step 10 of 20" {
 					cancel()
 				}
 			}}); err == nil || ctx.Err() == nil {

@@ -26,7 +26,7 @@ import (
 // dpganSpec is a run of DPGAN with its steps set by hand.
 func dpganSpec(change func(*Spec)) *Spec {
 	s := DefaultSpec()
-	s.Name, s.Pipeline, s.Teachers = "d1", "dpgan", 40
+	s.Name, s.Pipeline, s.Teachers, s.WarmStart.Embed = "d1", "dpgan", 40, 0
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
 	s.DPGAN.Steps, s.DPGAN.Rate, s.DPGAN.ClassEpsilon = 30, 0.1, 0.05
 	change(&s)
@@ -176,7 +176,7 @@ func TestDPGANSpecsThatCannotWork(t *testing.T) {
 		"too much noise":          {wideText, "dpgan: {steps: 1, noise: 1e6}", "noise"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := write(t, map[string]string{"schema.yaml": c.schema, "run.yaml": good + "teachers: 100\npipeline: dpgan\n" + c.options + "\n"})
+			dir := write(t, map[string]string{"schema.yaml": c.schema, "run.yaml": good + "teachers: 100\npipeline: dpgan\nwarm_start: {embed: 0}\n" + c.options + "\n"})
 			s, err := Load(filepath.Join(dir, "run.yaml"))
 			if err == nil {
 				_, err = Prepare(s)

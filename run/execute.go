@@ -264,7 +264,7 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 // identity names everything a checkpoint depends on.
 func (s *Spec) identity(schema *partition.Schema, coin bool) string {
 	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema))
-	if share := s.warmShare(); share > 0 {
+	if share := s.warmShare(schema); share > 0 {
 		text += fmt.Sprintf(" %v %+v", share, s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema)))
 	}
 	sum := sha256.Sum256([]byte(text))

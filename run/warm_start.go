@@ -13,7 +13,7 @@ import (
 type WarmStart struct {
 	// Embed is the share of the run's epsilon that an embedding may cost by itself; see
 	// package embed. It tells the class counts too, which are then not asked for. Default:
-	// -1, chosen: what measured better, 0.7 of pategan and none of gpate and dpgan.
+	// -1, chosen: what measured better, 0.7 of pategan and dpgan on tables, and else none.
 	Embed float64 `yaml:"embed"`
 }
 
@@ -25,23 +25,26 @@ func (w WarmStart) validate() error {
 	return fmt.Errorf("warm_start.embed: %v is not a share of the budget, above 0 and below 1; 0 is no warm start, -1 has it chosen", w.Embed)
 }
 
-// warmShares are the shares that buy a start unless a run says otherwise; see bench/embed.
-var warmShares = map[string]float64{"pategan": 0.7}
+// warmShares are the shares that buy a start of tables unless a run says otherwise; see
+// bench/embed.
+var warmShares = map[string]float64{"pategan": 0.7, "dpgan": 0.7}
 
 // warmShare is that of the run, 0 for none.
-func (s *Spec) warmShare() float64 {
+func (s *Spec) warmShare(schema *partition.Schema) float64 {
 	switch {
 	case s.Pipeline == "embed":
 		return 0 // which is nothing else
 	case s.WarmStart.Embed >= 0:
 		return s.WarmStart.Embed
+	case schema.Image != nil:
+		return 0
 	}
 	return warmShares[s.Pipeline]
 }
 
 // warm has the plan begin with an embedding, where the run wants one.
 func (s *Spec) warm(p *Plan, schema *partition.Schema, budget privacy.Budget) error {
-	share := s.warmShare()
+	share := s.warmShare(schema)
 	if share == 0 {
 		return nil
 	}

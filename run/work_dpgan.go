@@ -54,7 +54,7 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	}
 	first, share := "dpgan.class_epsilon", o.ClassEpsilon
 	if p.Embedding != nil {
-		first, share = "warm_start.embed", w.s.warmShare()
+		first, share = "warm_start.embed", w.s.warmShare(schema)
 	}
 	if errors.Is(err, privacy.ErrOverBudget) {
 		return nil, fmt.Errorf("%s: %v leaves nothing of privacy.epsilon %v for %d steps; lower it, or raise privacy.epsilon", first, share, budget.Epsilon, p.Rounds)

@@ -112,6 +112,7 @@ data: [%s]
 privacy: {epsilon: 10, delta: 1e-5}
 teachers: %d
 pipeline: dpgan
+warm_start: {embed: 0}
 dpgan: {steps: 10000, batch: %d, units: %d, discriminator: {kind: dense, hidden: 127, layers: 1, classes: told, features: plain}}
 `, data, len(sites), sample, stepRecords), 0o600))
 	spec, err := jobs.Load(path)

@@ -1,6 +1,7 @@
 package embedding
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -21,11 +22,17 @@ type doubles struct {
 // pair is two columns, with the first of their cells.
 type pair struct{ a, b, first int }
 
+// maxPaired bounds the columns of which pairs are chosen: all pairs are listed for it.
+const maxPaired = 1 << 11
+
 func newDoubles(p Part, e *partition.Encoder, room int) (block, error) {
 	d := &doubles{columns: columnsOf(e, p.Bins), width: e.Width()}
 	m := len(d.columns)
 	if m < 2 {
 		return nil, nil
+	}
+	if m > maxPaired {
+		return nil, fmt.Errorf("pairs of %d columns; leave pairs out of tables of more than %d", m, maxPaired)
 	}
 	for _, at := range choose(m*(m-1)/2, p.Count, p.Seed) {
 		a, b := pairOf(at, m)

@@ -1,6 +1,7 @@
 package embedding_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -310,5 +311,21 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := embedding.New(e, 1, nil); err == nil {
 		t.Error("no parts are taken")
+	}
+}
+
+// Pairs of very many columns are refused before they are listed.
+func TestPairsOfTooManyColumns(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("name: wide\ncolumns:\n")
+	for i := range 2049 {
+		fmt.Fprintf(&b, "  - {name: c%d, kind: binary}\n", i)
+	}
+	s, err := partition.ParseSchema([]byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := embedding.New(partition.NewEncoder(s), 1, []embedding.Part{{Kind: embedding.Pairs, Weight: 1, Bins: 2, Count: 1}}); err == nil || !strings.Contains(err.Error(), "leave pairs out") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Fatalf("%s, epsilon %v: %v", name, epsilon, err)
 			}
 			e := partition.NewEncoder(schema)
-			q, err := s.Embed.ChosenFor(e, c.classes).Question(e, c.classes)
+			q, err := s.Embed.ChosenFor(e, c.classes, p.Embedding.Sigma).Question(e, c.classes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -251,7 +251,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Embedding.Entries || !strings.Contains(m.Content, fmt.Sprint(p.Embedding.Entries)) {
 				t.Errorf("leaving %+v, a message has %d bytes", m, answer)
 			}
-			q, err := c.spec.Embed.ChosenFor(e, p.Classes).Question(e, p.Classes)
+			q, err := c.spec.Embed.ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +292,7 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 				t.Errorf("%s: %s does not change the identity", pipeline, name)
 			}
 		}
-		if of(spec(func(s *Spec) { s.Embed = s.Embed.ChosenFor(partition.NewEncoder(schema), 2) })) != want {
+		if of(spec(func(s *Spec) { s.Embed = s.Embed.ChosenFor(partition.NewEncoder(schema), 2, 0) })) != want {
 			t.Errorf("%s: what is chosen changes the identity", pipeline)
 		}
 		if pipeline == "embed" {
@@ -316,7 +316,7 @@ func TestEmbeddingRounds(t *testing.T) {
 	e := partition.NewEncoder(parsed(t, wideText))
 	o := embedSpec(func(s *Spec) {
 		s.Embed.Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
-	}).Embed.ChosenFor(e, 2)
+	}).Embed.ChosenFor(e, 2, 0)
 	q, err := o.Question(e, 2)
 	if err != nil {
 		t.Fatal(err)

@@ -265,7 +265,7 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 func (s *Spec) identity(schema *partition.Schema, coin bool) string {
 	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema))
 	if share := s.warmShare(schema); share > 0 {
-		text += fmt.Sprintf(" %v %+v", share, s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema)))
+		text += fmt.Sprintf(" %v %+v", share, s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema), 0))
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

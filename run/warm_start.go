@@ -64,5 +64,5 @@ func (s *Spec) start(p *Plan, e *partition.Encoder, ask *oracle, watch func(done
 	if p.Embedding == nil {
 		return nil, nil
 	}
-	return embed.NewStart(s.Embed, e, p.Classes, &embeddingOracle{ask}, watch)
+	return embed.NewStart(s.Embed, e, p.Classes, p.Embedding.Sigma, &embeddingOracle{ask}, watch)
 }

@@ -21,7 +21,7 @@ type embedWork struct{ s *Spec }
 func (w *embedWork) quorum() (share, deadline float64) { return w.s.Embed.Quorum, w.s.Embed.Deadline }
 
 func (w *embedWork) optionsOf(schema *partition.Schema) any {
-	return w.s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema))
+	return w.s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema), 0)
 }
 
 // teacherSpec: teachers have no models.
@@ -56,7 +56,7 @@ func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 // beginWith has a run begin with an embedding of this noise.
 func (p *Plan) beginWith(o embed.Options, schema *partition.Schema, sigma float64) error {
 	e := partition.NewEncoder(schema)
-	o = o.ChosenFor(e, p.Classes)
+	o = o.ChosenFor(e, p.Classes, sigma)
 	if err := o.CheckFor(e, p.Classes); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *Plan) beginWith(o embed.Options, schema *partition.Schema, sigma float6
 }
 
 func (w *embedWork) largest(p *Plan, e *partition.Encoder, _ int) largest {
-	q, err := w.s.Embed.ChosenFor(e, p.Classes).Question(e, p.Classes)
+	q, err := w.s.Embed.ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
 	if err != nil {
 		q = &embed.Question{} // the plan was made of the same options
 	}

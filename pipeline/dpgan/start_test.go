@@ -89,7 +89,7 @@ func (o *embedded) begins(tr *Trainer) *held {
 	if o.e.Image() != nil {
 		opts.Features.Columns, opts.Features.Pairs = 0, 0
 	}
-	s, err := embed.NewStart(opts, o.e, 2, o, func(int, int) {})
+	s, err := embed.NewStart(opts, o.e, 2, 1, o, func(int, int) {})
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -8,17 +8,22 @@ import (
 )
 
 // ChosenFor returns the options with everything that is left to be chosen filled in for
-// the records of an encoder, of images or of tables. It depends on nothing but options and
-// schema.
-func (o Options) ChosenFor(e *partition.Encoder, classes int) Options {
+// the records of an encoder, of images or of tables, and a noise multiplier, 0 where it is not
+// known. It depends on nothing that is not public.
+func (o Options) ChosenFor(e *partition.Encoder, classes int, sigma float64) Options {
 	images := e.Image() != nil
 	f, t, s := &o.Features, &o.Fit, &o.Student
 	set := *f
 	// Measured on flchain, adult and credit: waves and pairs tell classes apart best; more
 	// weight on single columns makes these truer and the rows worth less.
 	pipeline.Choose(&f.Count, 0, images, 0.2, 0.1)
-	pipeline.Choose(&f.Columns, -1, images, 0.2, 0)
-	pipeline.Choose(&f.Pairs, -1, images, 0.8, 0)
+	// Much noise leaves nothing of the many cells of pairs.
+	columns, pairs := 0.2, 0.8
+	if sigma > loud {
+		columns, pairs = 0.3, 0
+	}
+	pipeline.Choose(&f.Columns, -1, images, columns, 0)
+	pipeline.Choose(&f.Pairs, -1, images, pairs, 0)
 	pipeline.Choose(&f.Fourier, -1, images, 0.8, 1)
 	// Pairs have few bins, since each has as many cells as their square. Many pairs leave
 	// little of the weight to each.
@@ -48,6 +53,9 @@ func (o Options) ChosenFor(e *partition.Encoder, classes int) Options {
 	o.chooseGenerator(e)
 	return o
 }
+
+// loud is a noise multiplier from which pairs are not asked for: that of epsilon 0.2.
+const loud = 16
 
 // imageScales are two length scales on pixels from -1 to 1: 20 and 10 for 28 x 28 of them, where
 // two digits are some 20 apart. An image of n numbers is a vector whose length grows as sqrt(n),

@@ -200,7 +200,7 @@ func mustTrain(t testing.TB, v variant, oracle embed.Oracle, seed uint64) *embed
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := embed.NewStart(v.o, e, v.classes, oracle, unwatched)
+	s, err := embed.NewStart(v.o, e, v.classes, 1, oracle, unwatched)
 	if err != nil {
 		t.Fatal(err)
 	}

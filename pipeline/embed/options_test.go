@@ -80,7 +80,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 			if _, err := embed.New(o, encoderOf(t, tableSchema), 2, 1); err == nil {
 				t.Errorf("%s: a student was made", want)
 			}
-			if _, err := embed.NewStart(o, encoderOf(t, tableSchema), 2, nil, unwatched); err == nil {
+			if _, err := embed.NewStart(o, encoderOf(t, tableSchema), 2, 1, nil, unwatched); err == nil {
 				t.Errorf("%s: a start was made", want)
 			}
 		}
@@ -110,7 +110,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestOptionsAreChosenForTheData(t *testing.T) {
 	for name, v := range variants() {
 		e := encoderOf(t, v.schema)
-		o := embed.DefaultOptions().ChosenFor(e, v.classes)
+		o := embed.DefaultOptions().ChosenFor(e, v.classes, 0)
 		if err := o.CheckFor(e, v.classes); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -127,11 +127,11 @@ func TestOptionsAreChosenForTheData(t *testing.T) {
 		if err != nil || q.Classes != v.classes || q.Entries < 1 || q.Entries%v.classes != 0 || !(q.Norm > 0) || len(q.Parts) == 0 || q.Parts[0].Weight != f.Count {
 			t.Errorf("%s: question %+v, %v", name, q, err)
 		}
-		if again, err := o.ChosenFor(e, v.classes).Question(e, v.classes); err != nil || again.Entries != q.Entries || again.Norm != q.Norm {
+		if again, err := o.ChosenFor(e, v.classes, 0).Question(e, v.classes); err != nil || again.Entries != q.Entries || again.Norm != q.Norm {
 			t.Errorf("%s: chosen again it asks %+v, %v", name, again, err)
 		}
 
-		set := v.o.ChosenFor(e, v.classes)
+		set := v.o.ChosenFor(e, v.classes, 0)
 		if err := set.CheckFor(e, v.classes); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -166,21 +166,21 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 		if err := o.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		err := o.ChosenFor(e, c.classes).CheckFor(e, c.classes)
+		err := o.ChosenFor(e, c.classes, 0).CheckFor(e, c.classes)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 		if _, err := embed.New(o, e, c.classes, 1); err == nil {
 			t.Errorf("%s: a student was made", name)
 		}
-		if _, err := embed.NewStart(o, e, c.classes, nil, unwatched); err == nil {
+		if _, err := embed.NewStart(o, e, c.classes, 1, nil, unwatched); err == nil {
 			t.Errorf("%s: a start was made", name)
 		}
 	}
 	// A table of one column has no pairs, which is no mistake where there is more to match.
 	o := embed.DefaultOptions()
 	e := encoderOf(t, oneColumnSchema)
-	if err := o.ChosenFor(e, 1).CheckFor(e, 1); err != nil {
+	if err := o.ChosenFor(e, 1, 0).CheckFor(e, 1); err != nil {
 		t.Error(err)
 	}
 }

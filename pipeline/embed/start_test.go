@@ -187,7 +187,7 @@ func TestStepsAreWatched(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := embed.NewStart(v.o, e, 2, v.own(t), func(done, of int) {
+		s, err := embed.NewStart(v.o, e, 2, 1, v.own(t), func(done, of int) {
 			if of != steps || done <= last || done > of {
 				t.Errorf("step %d of %d after %d", done, of, last)
 			}
@@ -260,7 +260,7 @@ func TestHoldKeepsTheGeneratorNear(t *testing.T) {
 	e := encoderOf(t, v.schema)
 	after := func(hold bool) float64 {
 		oracle := v.own(t)
-		s, err := embed.NewStart(v.o, e, 2, oracle, unwatched)
+		s, err := embed.NewStart(v.o, e, 2, 1, oracle, unwatched)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	opts = opts.ChosenFor(e, classes)
+	opts = opts.ChosenFor(e, classes, 0) // the features are the start's
 	if err := opts.CheckFor(e, classes); err != nil {
 		return nil, err
 	}

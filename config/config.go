@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -81,6 +82,9 @@ func Decode(r io.Reader, into any) (err error) {
 	return checkWhole(raw, reflect.TypeOf(into))
 }
 
+// wordEnd is where a word of a Go name ends, which fields write with _.
+var wordEnd = regexp.MustCompile(`([a-z])([A-Z])`)
+
 // explain words what the YAML decoder found for people who know no Go.
 func explain(err error) error {
 	var at yaml.Error
@@ -102,7 +106,7 @@ func explain(err error) error {
 		says = "want " + kindName(kind.DstType)
 		if kind.StructFieldName != nil {
 			_, field, _ := strings.Cut(*kind.StructFieldName, ".")
-			says = strings.ToLower(field) + ": " + says
+			says = strings.ToLower(wordEnd.ReplaceAllString(field, "${1}_${2}")) + ": " + says
 		}
 	case errors.As(err, &large):
 		says = "want " + kindName(large.DstType) + "; the number is too large or negative"

@@ -13,6 +13,8 @@ type column struct {
 	at, width, flag int
 	// cells is the number of cells; of a nullable number or binary the last is for empty.
 	cells int
+	// signed says that the column is one number, -1 or 1.
+	signed bool
 	// knots are where the cells of a number lie in [0, 1], rising from 0 to 1.
 	knots []float32
 }
@@ -37,6 +39,7 @@ func columnsOf(e *partition.Encoder, bins int) []column {
 			if last.kind == partition.HeadBinary {
 				last.cells++
 			}
+			last.signed = false
 			continue
 		case partition.HeadNumber:
 			c.knots = e.Values(h.Column, bins)
@@ -45,9 +48,11 @@ func columnsOf(e *partition.Encoder, bins int) []column {
 			}
 			c.cells = len(c.knots)
 		case partition.HeadCategory:
-			if h.Width == 2 {
+			if c.signed = h.Width == 2; c.signed {
 				c.cells = 1
 			}
+		case partition.HeadBinary:
+			c.signed = true // until an empty flag follows
 		}
 		all = append(all, c)
 	}
@@ -91,9 +96,6 @@ func knotsOf(bins int) []float32 {
 // end is a part's length over four to the level.
 func end(parts, level int) float32 { return float32(math.Pow(4, -float64(level)) / float64(parts)) }
 
-// signed says that the column is one number, -1 or 1.
-func (c *column) signed() bool { return c.cells == 1 }
-
 // near says that a slope needs the two cells of a record's place only.
 func (c *column) near() bool { return c.kind == partition.HeadNumber && c.flag < 0 }
 
@@ -114,7 +116,7 @@ func (c *column) filled(row []float32) place {
 	case c.kind == partition.HeadNumber:
 		k, t := c.between(row[c.at])
 		return place{a: int32(k), b: int32(k + 1), shareA: 1 - t, shareB: t}
-	case c.signed():
+	case c.signed:
 		sign := float32(-1)
 		if c.second(row) {
 			sign = 1
@@ -201,7 +203,7 @@ func places(dst []place, columns []column, x []float32, n int) []place {
 func (c *column) slope(dx, row, w []float32, at place, scale float32) {
 	switch {
 	case c.kind == partition.HeadCategory:
-		if c.signed() {
+		if c.signed {
 			dx[c.at] -= scale * w[0]
 			dx[c.at+1] += scale * w[0]
 			return
@@ -210,7 +212,7 @@ func (c *column) slope(dx, row, w []float32, at place, scale float32) {
 			dx[c.at+k] += scale * v
 		}
 		return
-	case c.signed():
+	case c.signed:
 		dx[c.at] += 2 * scale * w[0]
 		return
 	}

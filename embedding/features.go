@@ -66,7 +66,7 @@ func New(e *partition.Encoder, classes int, parts []Part) (*Features, error) {
 		f.count += b.count()
 		squares += p.Weight * p.Weight
 		if f.count > MaxSize/classes {
-			return nil, fmt.Errorf("embedding: more than %d numbers for %d classes up to part %d (%s); use fewer bins or a smaller count", MaxSize, classes, i, p.Kind)
+			return nil, fmt.Errorf("embedding: more than %d numbers for %d classes up to part %d (%s); ask for fewer", MaxSize, classes, i, p.Kind)
 		}
 	}
 	if len(f.parts) == 0 {
@@ -93,7 +93,7 @@ func (p Part) lay(e *partition.Encoder, room int) (block, error) {
 
 // errRoom says that a part is larger than a release may be.
 func errRoom(numbers, room int) error {
-	return fmt.Errorf("%d numbers, where %d are left; use fewer bins or a smaller count", numbers, max(0, room))
+	return fmt.Errorf("%d numbers, where %d are left; ask for fewer", numbers, max(0, room))
 }
 
 // Count is the numbers of a vector.

@@ -298,9 +298,9 @@ func TestRefused(t *testing.T) {
 		"no waves":        {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Spread: 1}, "waves"},
 		"spread":          {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 1}, "spread"},
 		"spread NaN":      {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 1, Spread: math.NaN()}, "spread"},
-		"large columns":   {1000, embedding.Part{Kind: embedding.Columns, Weight: 1, Bins: 500}, "fewer bins"},
-		"large pairs":     {3, embedding.Part{Kind: embedding.Pairs, Weight: 1, Bins: 400}, "fewer bins"},
-		"large waves":     {3, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 30_000, Spread: 1}, "smaller count"},
+		"large columns":   {1000, embedding.Part{Kind: embedding.Columns, Weight: 1, Bins: 500}, "ask for fewer"},
+		"large pairs":     {3, embedding.Part{Kind: embedding.Pairs, Weight: 1, Bins: 400}, "ask for fewer"},
+		"large waves":     {3, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 30_000, Spread: 1}, "ask for fewer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := embedding.New(e, c.classes, []embedding.Part{c.part})
@@ -327,5 +327,65 @@ func TestPairsOfTooManyColumns(t *testing.T) {
 	}
 	if _, err := embedding.New(partition.NewEncoder(s), 1, []embedding.Part{{Kind: embedding.Pairs, Weight: 1, Bins: 2, Count: 1}}); err == nil || !strings.Contains(err.Error(), "leave pairs out") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A choice of one value says nothing, wherever it stands, and disturbs no other column.
+func TestChoicesOfOneValue(t *testing.T) {
+	const with = "name: one\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: g, kind: categorical, categories: [only]}\n" +
+		"  - {name: b, kind: binary}\n  - {name: h, kind: categorical, categories: [only], nullable: true}\n  - {name: i, kind: categorical, categories: [only]}\n"
+	s, err := partition.ParseSchema([]byte(with))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := partition.NewEncoder(s)
+	f, err := embedding.New(e, 1, []embedding.Part{
+		{Kind: embedding.Ones, Weight: 1}, {Kind: embedding.Columns, Weight: 1, Bins: 4}, {Kind: embedding.Pairs, Weight: 1, Bins: 3}, {Kind: embedding.Fourier, Weight: 1, Count: 9, Spread: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	x := make([]float32, 50*e.Width())
+	for i := range x {
+		x[i] = float32(rng.IntN(2))
+	}
+	f.Each(x, 50, func(i int, _ []int32, values []float32) {
+		var squares float64
+		for _, v := range values {
+			squares += float64(v) * float64(v)
+		}
+		if math.Sqrt(squares) > f.Norm()*(1+1e-6) {
+			t.Errorf("record %d has norm %v, the bound is %v", i, math.Sqrt(squares), f.Norm())
+		}
+	})
+	// The slope of a is that of the same record's numbers, which no neighbour changes.
+	dx, weights := make([]float32, len(x)), make([]float32, f.Count())
+	for i := range weights {
+		weights[i] = float32(rng.NormFloat64())
+	}
+	value := func(row []float32) (sum float64) {
+		at := make([]float64, f.Count())
+		f.Sum(at, row, []int{0})
+		for j, v := range at {
+			sum += v * float64(weights[j])
+		}
+		return sum
+	}
+	for i := range x {
+		if i%e.Width() == 0 {
+			x[i] = 0.3 + 0.1*rng.Float32() // a, between two knots
+		}
+	}
+	f.Slope(dx, weights, x, make([]int, 50))
+	const h = 1e-3
+	for i := range 50 {
+		row := append([]float32(nil), x[i*e.Width():(i+1)*e.Width()]...)
+		row[0] += h
+		above := value(row)
+		row[0] -= 2 * h
+		if want := (above - value(row)) / (2 * h); math.Abs(float64(dx[i*e.Width()])-want) > 0.01+0.01*math.Abs(want) {
+			t.Errorf("record %d: slope %v, differences say %v", i, dx[i*e.Width()], want)
+		}
 	}
 }

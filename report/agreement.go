@@ -16,6 +16,8 @@ type agreement struct {
 	Ticks                    []tick
 	FirstRound, LastRound    string
 	Summary                  string
+	Title                    string
+	Votes                    bool   // whether teachers voted at all
 	Drawn                    bool   // false when no shares are known
 	Noise                    string // of one answer, in words
 	Counts                   string // sentence about questions and answers
@@ -34,6 +36,12 @@ func newAgreement(rounds []Round) *agreement {
 	a := &agreement{Width: 560, Height: 240, Left: 52, Right: 548, Top: 12, Bottom: 206}
 	var asked, answered int64
 	var drawn []Round
+	begun, rounds := embeddings(rounds)
+	if len(rounds) == 0 {
+		a.Title, a.Counts = "What was asked", begun
+		return a
+	}
+	a.Title, a.Votes = "How far the teachers agreed", true
 	for _, r := range rounds {
 		asked, answered = asked+r.Queries, answered+r.Answered
 		if r.Shares != nil {
@@ -47,6 +55,9 @@ func newAgreement(rounds []Round) *agreement {
 	case answered == asked:
 		a.Counts = fmt.Sprintf("In %s, all %s were answered.", several(len(rounds), "round"), several(asked, "question"))
 	}
+	if begun != "" {
+		a.Counts = begun + " " + a.Counts
+	}
 	if len(drawn) > 0 {
 		a.draw(drawn)
 		if first := drawn[0].Round; first > 1 {
@@ -54,6 +65,26 @@ func newAgreement(rounds []Round) *agreement {
 		}
 	}
 	return a
+}
+
+// embeddings says what was asked before everything else, and returns the rounds after it.
+func embeddings(rounds []Round) (says string, others []Round) {
+	var numbers int64
+	var spent float64
+	for _, r := range rounds {
+		if r.Purpose == "embedding" {
+			numbers, spent = numbers+r.Queries, r.EpsilonSpent
+		} else {
+			others = append(others, r)
+		}
+	}
+	switch {
+	case len(others) == len(rounds):
+		return "", others
+	case len(others) == 0:
+		return fmt.Sprintf("One question was asked: for the sum of the features of all records, %s, which were released with noise.", several(numbers, "number")), nil
+	}
+	return fmt.Sprintf("The generator began at a noisy sum of the features of all records, %s for epsilon %s.", several(numbers, "number"), figure(spent)), others
 }
 
 func (a *agreement) draw(rounds []Round) {

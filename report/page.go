@@ -31,7 +31,9 @@ type Page struct {
 
 // Round is what one release cost, and what was released.
 type Round struct {
-	Round        uint64  `json:"round"`
+	Round uint64 `json:"round"`
+	// Purpose is what the ledger calls the release; empty in reports of earlier versions.
+	Purpose      string  `json:"purpose,omitempty"`
 	EpsilonSpent float64 `json:"epsilon_spent"` // of the run so far
 	Queries      int64   `json:"queries"`
 	Answered     int64   `json:"answered"`

@@ -61,7 +61,7 @@ func explain(c Certificate) words {
 	case "dpgan":
 		what, instead = "gradients", "noise alone"
 	case "embed":
-		what, instead = "sum of features", "noise alone"
+		what, instead = "summed features", "noise alone"
 	}
 	w.Source = "from the " + what + " of"
 	if w.Coin {

@@ -181,6 +181,9 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			if plan.Rounds == 0 && !p.WaitingForQuorum {
 				return // that one round takes no time worth a line
 			}
+			if plan.Rounds == 0 {
+				waiting.Of, waiting.Rounds = "step", s.Embed.ChosenFor(partition.NewEncoder(schema), plan.Classes, 0).Fit.Steps
+			}
 			if p.WaitingForQuorum {
 				waiting.Waiting = fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)
 			}

@@ -28,7 +28,7 @@ func roundsOf(releases []privacy.Entry, shares map[uint64]*report.Shares) []repo
 	var rounds []report.Round
 	for _, e := range releases {
 		rounds = append(rounds, report.Round{
-			Round: *e.Round, EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered, Shares: shares[*e.Round],
+			Round: *e.Round, Purpose: e.Purpose, EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered, Shares: shares[*e.Round],
 		})
 	}
 	return rounds

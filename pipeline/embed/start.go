@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"github.com/conclave-dp/conclave/embedding"
 	"github.com/conclave-dp/conclave/nn"
@@ -45,8 +46,12 @@ func NewStart(opts Options, e *partition.Encoder, classes int, sigma float64, or
 	return &Start{opts: opts, classes: classes, features: features, question: *q, oracle: oracle, watch: watch}, nil
 }
 
-// keeps is how often the state is kept while the generator is fitted.
-const keeps = 10
+// keeps is how often the state is kept while the generator is fitted, showEvery how long
+// nothing is shown of it at most, but for a step.
+const (
+	keeps     = 10
+	showEvery = time.Second
+)
 
 // errDiverged says that training left the numbers.
 var errDiverged = fmt.Errorf("embed: %w; lower fit.step_size", pipeline.ErrDiverged)
@@ -67,7 +72,7 @@ func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.
 			return err
 		}
 	}
-	steps := s.opts.Fit.Steps
+	steps, shown := s.opts.Fit.Steps, time.Now()
 	for notes.Begun < steps {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -76,6 +81,10 @@ func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.
 		s.matcher.step(l, rng, notes.Begun)
 		notes.Begun++
 		if notes.Begun%max(1, steps/keeps) != 0 {
+			if time.Since(shown) > showEvery {
+				s.watch(notes.Begun, steps)
+				shown = time.Now()
+			}
 			continue
 		}
 		if l.Diverged() {

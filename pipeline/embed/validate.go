@@ -69,7 +69,7 @@ func (o Options) CheckFor(e *partition.Encoder, classes int) error {
 		return errors.Join(errs...)
 	}
 	if _, _, err := o.question(e, classes); err != nil {
-		return fmt.Errorf("embed.features: %w", err)
+		return fmt.Errorf("embed.features: %w (waves, most_pairs, pair_bins and bins say how many)", err)
 	}
 	if err := o.generator(classes).Check(e); err != nil {
 		return fmt.Errorf("embed.student: %w", err)

@@ -107,7 +107,9 @@ func TestFitFindsTheRatio(t *testing.T) {
 	}
 	truth := []float64{0.5, 0, 0.3, -0.8, -0.3, 0.4}
 	fit := func(noise float64, rounds int) float64 {
-		d := newChange(units, 2, DefaultOptions().Student)
+		o := DefaultOptions().Student
+		o.Step = 1
+		d := newChange(units, 2, o)
 		copy(d.weights, truth)
 		real := d.of(x, classes)
 		clear(d.weights)

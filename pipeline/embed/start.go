@@ -30,7 +30,8 @@ type Start struct {
 	matcher *matcher
 }
 
-// NewStart prepares the question, which is answered with noise of multiplier sigma. Watch is told how many steps were taken, of how many.
+// NewStart prepares the question, which is answered with noise of multiplier sigma. Watch is
+// told how many steps were taken, of how many.
 func NewStart(opts Options, e *partition.Encoder, classes int, sigma float64, oracle Oracle, watch func(done, steps int)) (*Start, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err

@@ -420,7 +420,7 @@ func badEmbeddings() map[string]struct {
 		"absurd bins":     part(2, func(p partChange) { p.Bins = math.MaxUint32 }, "4294967295 bins"),
 		"no waves":        part(3, func(p partChange) { p.Count = 0 }, "0 waves"),
 		"absurd waves":    part(3, func(p partChange) { p.Count = math.MaxUint32 }, "4294967295 waves"),
-		"many waves":      part(3, func(p partChange) { p.Count = 30_000 }, "smaller count"),
+		"many waves":      part(3, func(p partChange) { p.Count = 30_000 }, "ask for fewer"),
 		"spread 0":        part(3, func(p partChange) { p.Spread = 0 }, "spread 0"),
 		"spread NaN":      part(3, func(p partChange) { p.Spread = math.NaN() }, "spread NaN"),
 		"huge spread":     part(3, func(p partChange) { p.Spread = 1e300 }, "spread 1e+300"),

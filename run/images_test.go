@@ -70,6 +70,7 @@ teachers: 20
 release: {rows: 60}
 evaluate: {test: test-images.idx, train: train-images-idx3-ubyte.gz}
 pategan: {labels: 32, queries: 16, student: {generator_steps: 3}}
+embed: {fit: {steps: 50}}
 ` + more)}
 	for name, n := range map[string]int{"train-images-idx3-ubyte.gz": 300, "test-images.idx": 50} {
 		labels, err := partition.LabelsPath(name)

@@ -4,8 +4,8 @@
 // same mean vectors has the same columns, pairs of columns and random waves.
 //
 //	f, err := embedding.New(encoder, classes, parts)
-//	f.Sum(sums, records, classesOf)              // nodes, and the student for its own records
-//	f.Slope(gradient, weights, records, classesOf) // the student
+//	f.Each(records, n, visit)   // nodes, which cut each vector to whole steps
+//	batch := f.Batch()          // the student, for its own records: Take, Sum, Slope
 //
 // Vectors follow from the schema and the parts, so that every role makes the same ones and
 // only sums travel. Noise and its price are others' work: [Features.Norm] is all they need.

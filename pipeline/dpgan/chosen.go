@@ -46,7 +46,7 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 	pipeline.Choose(&d.Generated, 0, images, 2000, 512)
 	o.Clip = cmp.Or(o.Clip, o.Spec(e, 1).Reach(choices(e)), 1)
 	pipeline.Choose(&s.Warp, -1, images, 0, 0.8)
-	o.chooseGenerator(e)
+	pipeline.ChooseGenerator(&s.Generator, &s.Hidden, o.generator(1), e)
 	s.Follow = cmp.Or(s.Follow, Climb)
 	pipeline.Choose(&s.Every, 0, images, 1, 2)
 	tilts := s.Follow == Tilt
@@ -81,21 +81,6 @@ const fourierSeed = 1
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
 	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
-}
-
-// chooseGenerator takes convolutions for images that can be made by doubling.
-func (o *Options) chooseGenerator(e *partition.Encoder) {
-	s := &o.Student
-	convolution := *o
-	convolution.Student.Generator, convolution.Student.Hidden = "convolution", 64
-	pipeline.Choose(&s.Generator, "", e.Image() != nil && convolution.generator(1).Check(e) == nil, "dense", "convolution")
-	wide := 128
-	if s.Generator == "convolution" {
-		wide = 64
-	} else if e.Image() != nil {
-		wide = 256
-	}
-	pipeline.Choose(&s.Hidden, 0, false, wide, 0)
 }
 
 // choices is the number of columns that are no numbers, flags of empty cells among them.

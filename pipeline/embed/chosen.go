@@ -50,7 +50,7 @@ func (o Options) ChosenFor(e *partition.Encoder, classes int, sigma float64) Opt
 	pipeline.Choose(&s.Warp, -1, images, 0, 1)
 	pipeline.Choose(&s.Noise, 0, false, 16, 0)
 	pipeline.Choose(&s.Layers, 0, false, 2, 0)
-	o.chooseGenerator(e)
+	pipeline.ChooseGenerator(&s.Generator, &s.Hidden, o.generator(1), e)
 	return o
 }
 
@@ -64,21 +64,6 @@ const loud = 16
 func imageScales(features int) []float64 {
 	side := math.Sqrt(float64(features))
 	return []float64{side / 1.4, side / 2.8}
-}
-
-// chooseGenerator takes convolutions for images that can be made by doubling.
-func (o *Options) chooseGenerator(e *partition.Encoder) {
-	s := &o.Student
-	convolution := *o
-	convolution.Student.Generator, convolution.Student.Hidden = "convolution", 64
-	pipeline.Choose(&s.Generator, "", e.Image() != nil && convolution.generator(1).Check(e) == nil, "dense", "convolution")
-	wide := 128
-	if s.Generator == "convolution" {
-		wide = 64
-	} else if e.Image() != nil {
-		wide = 256
-	}
-	pipeline.Choose(&s.Hidden, 0, false, wide, 0)
 }
 
 // generator is that of a student.

@@ -62,7 +62,10 @@ func (o *Options) fit(e *partition.Encoder, classes int, set Features) {
 		f.Columns = 0
 	}
 	pairs := 400
-	for !images && pairs > 0 && !between(numbers(e, o.pairs(pairs)), 1, room/2) {
+	for !images && pairs > 0 {
+		if n := numbers(e, o.pairs(pairs)); n > 0 && n <= room/2 {
+			break
+		}
 		pairs = pairs * 3 / 4
 	}
 	switch {
@@ -76,8 +79,6 @@ func (o *Options) fit(e *partition.Encoder, classes int, set Features) {
 		}
 	}
 }
-
-func between(n, lo, hi int) bool { return lo <= n && n <= hi }
 
 // numbers is how many a part has, more than have room anywhere where it cannot be made.
 func numbers(e *partition.Encoder, p embedding.Part) int {

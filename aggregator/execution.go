@@ -56,6 +56,11 @@ type execution struct {
 	waiters    int
 	idleSince  time.Time // when the last waiter left
 
+	// released is the answer of a round whose sums are collected again, nil of others.
+	released *conclavev1.Release
+	// given is the number of teachers behind sums that were not collected here.
+	given uint32
+
 	release *conclavev1.Release // outcome, set before done is closed
 	err     error
 }
@@ -331,11 +336,18 @@ func (e *execution) report(p *conclavev1.Progress) {
 func (e *execution) takenPart() uint32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	total := uint32(0)
+	total := e.given
 	for _, t := range e.counted {
 		total += t
 	}
 	return total
+}
+
+// took notes teachers whose sums were collected before.
+func (e *execution) took(teachers uint32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.given = teachers
 }
 
 // withdraw tells the nodes that were asked and did not answer that the round

@@ -72,6 +72,7 @@ type payload struct {
 	digest [sha256.Size]byte // of round
 	parts  []*conclavev1.RoundPart
 	forget uint64 // rounds below it are never asked again
+	hold   bool   // sums of scores are to be held, also of a round that was released
 }
 
 // payload reads the round that the parts hold.

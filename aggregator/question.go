@@ -35,14 +35,28 @@ type cost struct {
 }
 
 // parseQuestion checks what a round asks against its run.
-func parseQuestion(p *payload, spec *runSpec, allowCoin bool) (question, error) {
+func parseQuestion(p *payload, r *run, allowCoin bool) (question, error) {
+	spec := r.spec
 	switch q := p.round.GetQuestion().(type) {
 	case *conclavev1.Round_Vote:
 		return newVoteQuestion(q.Vote, spec, allowCoin)
+	case *conclavev1.Round_Selection:
+		held := r.scores(q.Selection.GetScoresRound())
+		if held == nil {
+			return nil, errNotHeld(p.key.run, q.Selection.GetScoresRound())
+		}
+		s, err := newSelection(q.Selection, len(held.sums), held.bound, spec)
+		if err != nil {
+			return nil, err
+		}
+		return &heldSelection{s, held}, nil
 	case *conclavev1.Round_Sum:
+		if scores := q.Sum.GetScores(); scores != nil {
+			return newScoreSum(scores, p.key.number, spec, allowCoin)
+		}
 		return newSumQuestion(q.Sum, spec, allowCoin)
 	}
-	return nil, invalidf("round %d of run %q asks nothing; set vote or sum", p.key.number, p.key.run)
+	return nil, invalidf("round %d of run %q asks nothing; set vote, sum, selection or fit", p.key.number, p.key.run)
 }
 
 // matrixShape checks a [rows, columns] tensor of finite values and returns its

@@ -37,15 +37,16 @@ type discriminatorSum struct {
 }
 
 func newDiscriminatorSum(q *conclavev1.DiscriminatorSum, spec *runSpec, allowCoin bool) (*discriminatorSum, error) {
-	if spec.plan == nil {
+	if spec.samples == nil && spec.weighing == nil {
 		return nil, refusedf("run %q was opened for something else; open a run with a Gaussian sum of samples to ask for gradients of a discriminator", spec.pb.GetName())
 	}
+	of := spec.sampledAt(q.GetRate())
 	n := len(q.GetWeights()) / 4
 	switch {
 	case q.GetNothing() && !(allowCoin && spec.pb.GetCoinVotes()):
 		return nil, refusedf("sums of nothing are the baseline of local runs that were opened with coin_votes; leave out discriminator.nothing")
-	case q.GetRate() != spec.rate.Float():
-		return nil, refusedf("the round samples at rate %v, run %q at %v; a run has one rate", q.GetRate(), spec.pb.GetName(), spec.rate.Float())
+	case of == nil:
+		return nil, refusedf("the round samples at rate %v, which is none of run %q; a run's rates are fixed when it is opened", q.GetRate(), spec.pb.GetName())
 	case n == 0 || n > maxWeights || 4*n != len(q.GetWeights()):
 		return nil, invalidf("discriminator.weights holds %d bytes; send 4 for each of 1 to %d weights", len(q.GetWeights()), maxWeights)
 	case firstNotFinite(q.GetWeights()) >= 0:
@@ -55,11 +56,11 @@ func newDiscriminatorSum(q *conclavev1.DiscriminatorSum, spec *runSpec, allowCoi
 	case !(q.GetClip() > 0) || math.IsInf(q.GetClip(), 0):
 		return nil, invalidf("gradients are clipped at %v; use a number above 0", q.GetClip())
 	}
-	sum, err := gnmax.NewGaussianSum(int64(q.GetBound()), spec.multiplier)
+	sum, err := gnmax.NewGaussianSum(int64(q.GetBound()), of.multiplier)
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", spec.pb.GetName(), err)
 	}
-	return &discriminatorSum{entries: n, bound: int64(q.GetBound()), rate: spec.rate, sum: sum}, nil
+	return &discriminatorSum{entries: n, bound: int64(q.GetBound()), rate: of.rate, sum: sum}, nil
 }
 
 func (q *discriminatorSum) purpose() string { return "discriminator" }

@@ -398,7 +398,7 @@ func FuzzEmbedding(f *testing.F) {
 		if proto.Unmarshal(question, round) != nil || proto.Unmarshal(answer, reply) != nil {
 			return
 		}
-		q, err := parseQuestion(&payload{key: roundKey{"r", 1}, round: round}, spec, true)
+		q, err := parseQuestion(&payload{key: roundKey{"r", 1}, round: round}, &run{spec: spec}, true)
 		if err != nil {
 			return
 		}

@@ -531,7 +531,7 @@ func FuzzGradients(f *testing.F) {
 		if round.GetVote() != nil {
 			spec = votes
 		}
-		q, err := parseQuestion(&payload{key: roundKey{"r", 1}, round: round}, spec, true)
+		q, err := parseQuestion(&payload{key: roundKey{"r", 1}, round: round}, &run{spec: spec}, true)
 		if err != nil {
 			return
 		}

@@ -41,7 +41,7 @@ func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec, allowCoin bool) (q
 	case *conclavev1.SumQuestion_Embedding:
 		return newEmbeddingSum(statistic.Embedding, spec, allowCoin)
 	}
-	return nil, invalidf("the sum question asks nothing; set class_counts, gradients, discriminator or embedding")
+	return nil, invalidf("the sum question asks nothing; set class_counts, gradients, discriminator, embedding or scores")
 }
 
 // sumOf returns the entries of a node's answer, of the length that was asked.

@@ -67,7 +67,7 @@ func parse(t *testing.T, key roundKey, round *conclavev1.Round, spec *runSpec, a
 	if err != nil {
 		return nil, err
 	}
-	return parseQuestion(p, spec, allowCoin)
+	return parseQuestion(p, &run{spec: spec}, allowCoin)
 }
 
 func TestParseQuestionRefuses(t *testing.T) {

@@ -48,10 +48,23 @@ func (s *Server) launch(e *execution) bool {
 }
 
 func (s *Server) execute(e *execution) (*conclavev1.Release, error) {
-	if err := e.collect(s.draining); err != nil {
+	if g, ok := e.question.(gatherer); ok {
+		if err := g.gather(s, e); err != nil {
+			return nil, err
+		}
+	} else if err := e.collect(s.draining); err != nil {
 		return nil, err
 	}
+	if e.released != nil {
+		s.hold(e)
+		return e.released, nil
+	}
 	return s.charge(e)
+}
+
+// gatherer is a question whose counts are not the sum of one answer of each node.
+type gatherer interface {
+	gather(s *Server, e *execution) error
 }
 
 // charge draws the release, pays for it and returns it as it is stored. From
@@ -98,6 +111,7 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 		}
 		return nil, fmt.Errorf("charge round %d of run %q: %w", e.key.number, e.key.run, err)
 	}
+	s.hold(e)
 	if hook := s.options.Hooks.AfterCharge; hook != nil {
 		hook(e.key.run, e.key.number)
 	}

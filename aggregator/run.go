@@ -19,6 +19,10 @@ type run struct {
 	closed bool
 	// current is the run's latest execution, under turn.
 	current *execution
+
+	// held are the sums that selections are made by.
+	heldMu sync.Mutex
+	held   *heldScores
 }
 
 func (r *run) lock(ctx context.Context) error {

@@ -40,10 +40,14 @@ type runSpec struct {
 	// multiplier is the noise multiplier of such sums, 0 in a run of votes; embedding that
 	// of sums of embeddings, 0 in a run that asks for none.
 	multiplier, embedding float64
-	// plan is all that a run of sums over samples may release, nil of others, which ask
-	// until their budget is used; rate is that of the samples.
+	// samples are the sums over samples that the run's mechanism answers, weighing those
+	// that train a network to weight rows by; nil of runs without.
+	samples, weighing *sampled
+	// plan is all that a run with sums over samples may release, nil of others, which ask
+	// until their budget is used.
 	plan []privacy.Event
-	rate gnmax.Rate
+	// fit is the noise of fitted coefficients, nil of a run without.
+	fit *fitNoise
 	// quorum is the number of teachers without which a round does not count.
 	quorum uint32
 	// deadline is how long a round waits for the rest once it has a quorum.
@@ -103,45 +107,32 @@ func newRunSpec(pb *conclavev1.RunSpec) (*runSpec, error) {
 		quorum:    quorumOf(pb.GetQuorum(), pb.GetTeachers()),
 		deadline:  time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
 	}
-	if pb.GetMechanism().GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM {
-		err = spec.sums()
-	} else {
-		spec.mechanism, err = newMechanism(pb.GetMechanism())
-	}
-	if err != nil {
+	if err := spec.mechanisms(); err != nil {
 		return nil, invalidf("run %q: %w", pb.GetName(), err)
 	}
-	if pb.GetRounds() > 0 && spec.plan == nil {
-		return nil, invalidf("run %q: rounds is %d; only runs of sampled sums have a plan", pb.GetName(), pb.GetRounds())
+	if err := spec.planned(); err != nil {
+		return nil, invalidf("run %q: %w", pb.GetName(), err)
 	}
 	return spec, nil
 }
 
-// sums reads the mechanism of a run of sums. Sums of samples need a plan: without one their
-// samples would count as all records.
-func (s *runSpec) sums() error {
+// mechanisms reads what answers the run's questions. A run of stages alone, of what an
+// earlier run made, has no mechanism of its own.
+func (s *runSpec) mechanisms() (err error) {
+	if err := s.stages(); err != nil {
+		return err
+	}
 	m := s.pb.GetMechanism()
-	s.multiplier = m.GetSigma()
-	sum, err := gnmax.NewGaussianSum(2*minGradientBound, s.multiplier)
-	if err != nil || m.GetRate() == 0 {
+	switch {
+	case m == nil && s.staged():
+		return nil
+	case m.GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM:
+		s.multiplier = m.GetSigma()
+		s.samples, err = newSampled(m.GetSigma(), m.GetRate(), s.pb.GetRounds())
 		return err
 	}
-	if s.rate, err = gnmax.NewRate(m.GetRate()); err != nil {
-		return err
-	}
-	rounds := s.pb.GetRounds()
-	if rounds == 0 || rounds > maxPlanned {
-		return fmt.Errorf("rounds is %d; sums of samples need their number, 1 to %d", rounds, maxPlanned)
-	}
-	if e := s.pb.GetClassShareEpsilon(); e > 0 {
-		s.plan = append(s.plan, privacy.Event{Kind: privacy.Laplace, Epsilon: e, Count: 1})
-	}
-	if s.embedding > 0 {
-		s.plan = append(s.plan, privacy.Event{Kind: privacy.Gaussian, Sigma: s.embedding, Sensitivity: 1, Count: 1})
-	}
-	s.plan = append(s.plan, sum.SampledCost(s.rate, int64(rounds))...)
-	s.budget.Filter = privacy.FilterPLD
-	return nil
+	s.mechanism, err = newMechanism(m)
+	return err
 }
 
 // quorumOf rounds a share of the teachers up. The tiny slack keeps products

@@ -121,6 +121,7 @@ func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
 func receiveRound(stream conclavev1.StudentService_AskServer) (*payload, error) {
 	var a assembly
 	var forget uint64
+	var hold bool
 	for !a.complete() {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -130,7 +131,7 @@ func receiveRound(stream conclavev1.StudentService_AskServer) (*payload, error) 
 			return nil, err
 		}
 		if len(a.parts) == 0 {
-			forget = m.GetForget()
+			forget, hold = m.GetForget(), m.GetHold()
 		}
 		if err := a.add(m.GetPart()); err != nil {
 			return nil, err
@@ -143,7 +144,7 @@ func receiveRound(stream conclavev1.StudentService_AskServer) (*payload, error) 
 	if err != nil {
 		return nil, err
 	}
-	p.forget = forget
+	p.forget, p.hold = forget, hold
 	return p, nil
 }
 
@@ -184,8 +185,16 @@ func (s *Server) enter(ctx context.Context, p *payload) (*execution, *conclavev1
 		open.attach()
 		return open, nil, nil
 	}
-	if release, err := s.stored(ctx, p); release != nil || err != nil {
-		return nil, release, err
+	release, err := s.stored(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if release != nil {
+		if p.hold && r.openExecution() == nil {
+			e, err := s.collectAgain(r, p, release)
+			return e, release, err
+		}
+		return nil, release, nil
 	}
 	// A student that restarted may ask the open round otherwise, or may have
 	// gone back; then the round that nobody waits for makes room. It may have
@@ -217,7 +226,7 @@ func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, err
 	case p.key.number > record.Releases:
 		return nil, refusedf("round %d of run %q is asked and round %d is due", p.key.number, p.key.run, record.Releases)
 	}
-	q, err := parseQuestion(p, r.spec, s.options.AllowCoin)
+	q, err := parseQuestion(p, r, s.options.AllowCoin)
 	if err != nil {
 		return nil, err
 	}
@@ -259,6 +268,7 @@ func (s *studentService) CloseRun(ctx context.Context, q *conclavev1.CloseRunReq
 		return nil, err
 	}
 	r.closed = true
+	r.letGo()
 	s.log.Info("run closed", zap.String("run", q.GetRun()), zap.String("ledger_head", head))
 	return &conclavev1.CloseRunResponse{LedgerHead: head}, nil
 }

@@ -33,6 +33,10 @@ var purposes = map[string][]Kind{
 	"discriminator": {SubsampledGaussian},
 	// The sum of features of all records.
 	"embedding": {Gaussian},
+	// One of several discriminators, by sums of their scores of all records.
+	"selection": {Exponential},
+	// The coefficients that rows are weighted by, all of them in one vector.
+	"weights": {Gaussian, Laplace},
 }
 
 // isSum says that an event is noise on one vector, whatever its number of entries.

@@ -20,24 +20,35 @@ const partSize = 1 << 20
 // to be found again. The round is serialized once, so that a repeated question
 // is the same to the bit. progress may be nil.
 func (c *Client) Ask(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
-	return c.AskAndForget(ctx, r, 0, progress)
+	return c.askTold(ctx, r, &conclavev1.AskRequest{}, progress)
 }
 
 // AskAndForget is [Client.Ask] for a student that never asks the rounds below forget
 // again: once r is released their answers are dropped, which thousands of large ones need.
-func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64, progress func(*conclavev1.Progress)) (release *conclavev1.Release, err error) {
+func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	return c.askTold(ctx, r, &conclavev1.AskRequest{Forget: forget}, progress)
+}
+
+// AskAndHold is [Client.Ask] for a round of scores, after which the aggregator holds their
+// sums, also where the round was released before. What was released stays.
+func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	return c.askTold(ctx, r, &conclavev1.AskRequest{Hold: true}, progress)
+}
+
+// askTold asks with what the first part tells besides the round.
+func (c *Client) askTold(ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest, progress func(*conclavev1.Progress)) (release *conclavev1.Release, err error) {
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode round %d: %w", r.Number, err)
 	}
 	err = c.retry(ctx, fmt.Sprintf("ask round %d", r.Number), func() error {
-		release, err = c.ask(ctx, r, raw, forget, progress)
+		release, err = c.ask(ctx, r, raw, told, progress)
 		return err
 	})
 	return release, err
 }
 
-func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, forget uint64, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told *conclavev1.AskRequest, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // frees the stream on every way out
 	stream, err := c.api.Ask(ctx)
@@ -46,7 +57,7 @@ func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, forge
 	}
 	parts := (len(raw) + partSize - 1) / partSize
 	for i := range parts {
-		err := stream.Send(&conclavev1.AskRequest{Forget: forget, Part: &conclavev1.RoundPart{
+		err := stream.Send(&conclavev1.AskRequest{Forget: told.Forget, Hold: told.Hold, Part: &conclavev1.RoundPart{
 			Run: r.Run, Round: r.Number, Part: uint32(i), Parts: uint32(parts),
 			Data: raw[i*partSize : min((i+1)*partSize, len(raw))],
 		}})

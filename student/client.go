@@ -33,6 +33,9 @@ var (
 	// ErrFailed: the aggregator failed at the request for all of
 	// Config.Patience.
 	ErrFailed = errors.New("the aggregator fails at the request")
+	// ErrNotHeld: the aggregator does not know what the request is about: of a selection,
+	// the sums that it selects by; see [Client.AskAndHold].
+	ErrNotHeld = errors.New("the aggregator does not hold what was asked about")
 )
 
 // Client is a student's connection. It is safe for use by one goroutine.
@@ -142,6 +145,8 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 			trouble = "the aggregator fails at the request; trying again"
 		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
 			failing = time.Time{}
+		case codes.NotFound:
+			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrNotHeld, message)
 		default:
 			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
 		}

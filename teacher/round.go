@@ -61,6 +61,15 @@ func (n *Node) answer(q *question) (*conclavev1.WorkRequest, error) {
 			return nil, err
 		}
 		return sumMessage(run, number, values), nil
+	case q.round.GetSum().GetScores() != nil:
+		if err := n.checkScoreSum(q.round.GetSum().GetScores()); err != nil {
+			return nil, err
+		}
+		values, err := n.scoreSum(q.round.GetSum().GetScores())
+		if err != nil {
+			return nil, err
+		}
+		return sumMessage(run, number, values), nil
 	case q.round.GetSum() != nil:
 		values, err := n.classCounts(q.round.GetSum().GetClassCounts())
 		if err != nil {
@@ -84,6 +93,8 @@ func (n *Node) check(r *conclavev1.Round) (err error) {
 		_, err = n.checkDiscriminatorSum(r.GetSum().GetDiscriminator())
 	case r.GetSum().GetEmbedding() != nil:
 		_, err = n.checkEmbeddingSum(r.GetSum().GetEmbedding())
+	case r.GetSum().GetScores() != nil:
+		err = n.checkScoreSum(r.GetSum().GetScores())
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func (x Embedding_Part_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Embedding_Part_Kind.Descriptor instead.
 func (Embedding_Part_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6, 0, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 0, 0}
 }
 
 type DiscriminatorSum_Loss int32
@@ -129,7 +129,7 @@ func (x DiscriminatorSum_Loss) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiscriminatorSum_Loss.Descriptor instead.
 func (DiscriminatorSum_Loss) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{12, 0}
 }
 
 type Discriminator_Kind int32
@@ -180,7 +180,7 @@ func (x Discriminator_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Discriminator_Kind.Descriptor instead.
 func (Discriminator_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type Discriminator_Classes int32
@@ -231,7 +231,7 @@ func (x Discriminator_Classes) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Discriminator_Classes.Descriptor instead.
 func (Discriminator_Classes) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8, 1}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{13, 1}
 }
 
 type TeacherSpec_Model int32
@@ -291,7 +291,7 @@ func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Model.Descriptor instead.
 func (TeacherSpec_Model) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{16, 0}
 }
 
 type TeacherSpec_Vote int32
@@ -356,7 +356,7 @@ func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Vote.Descriptor instead.
 func (TeacherSpec_Vote) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 1}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{16, 1}
 }
 
 type TeacherSpec_Features int32
@@ -412,7 +412,7 @@ func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Features.Descriptor instead.
 func (TeacherSpec_Features) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 2}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{16, 2}
 }
 
 // Tensor is a dense array of little-endian float32 values, row-major.
@@ -480,6 +480,8 @@ type Round struct {
 	//
 	//	*Round_Vote
 	//	*Round_Sum
+	//	*Round_Selection
+	//	*Round_Fit
 	Question      isRound_Question `protobuf_oneof:"question"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -554,6 +556,24 @@ func (x *Round) GetSum() *SumQuestion {
 	return nil
 }
 
+func (x *Round) GetSelection() *Selection {
+	if x != nil {
+		if x, ok := x.Question.(*Round_Selection); ok {
+			return x.Selection
+		}
+	}
+	return nil
+}
+
+func (x *Round) GetFit() *Fit {
+	if x != nil {
+		if x, ok := x.Question.(*Round_Fit); ok {
+			return x.Fit
+		}
+	}
+	return nil
+}
+
 type isRound_Question interface {
 	isRound_Question()
 }
@@ -566,9 +586,21 @@ type Round_Sum struct {
 	Sum *SumQuestion `protobuf:"bytes,4,opt,name=sum,proto3,oneof"`
 }
 
+type Round_Selection struct {
+	Selection *Selection `protobuf:"bytes,5,opt,name=selection,proto3,oneof"`
+}
+
+type Round_Fit struct {
+	Fit *Fit `protobuf:"bytes,6,opt,name=fit,proto3,oneof"`
+}
+
 func (*Round_Vote) isRound_Question() {}
 
 func (*Round_Sum) isRound_Question() {}
+
+func (*Round_Selection) isRound_Question() {}
+
+func (*Round_Fit) isRound_Question() {}
 
 // VoteQuestion asks every teacher for one class per query.
 type VoteQuestion struct {
@@ -746,6 +778,8 @@ type SumQuestion struct {
 	//	*SumQuestion_Gradients
 	//	*SumQuestion_Discriminator
 	//	*SumQuestion_Embedding
+	//	*SumQuestion_Scores
+	//	*SumQuestion_Logistic
 	Statistic     isSumQuestion_Statistic `protobuf_oneof:"statistic"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -824,6 +858,24 @@ func (x *SumQuestion) GetEmbedding() *EmbeddingSum {
 	return nil
 }
 
+func (x *SumQuestion) GetScores() *ScoreSum {
+	if x != nil {
+		if x, ok := x.Statistic.(*SumQuestion_Scores); ok {
+			return x.Scores
+		}
+	}
+	return nil
+}
+
+func (x *SumQuestion) GetLogistic() *LogisticSum {
+	if x != nil {
+		if x, ok := x.Statistic.(*SumQuestion_Logistic); ok {
+			return x.Logistic
+		}
+	}
+	return nil
+}
+
 type isSumQuestion_Statistic interface {
 	isSumQuestion_Statistic()
 }
@@ -844,6 +896,15 @@ type SumQuestion_Embedding struct {
 	Embedding *EmbeddingSum `protobuf:"bytes,4,opt,name=embedding,proto3,oneof"`
 }
 
+type SumQuestion_Scores struct {
+	Scores *ScoreSum `protobuf:"bytes,5,opt,name=scores,proto3,oneof"`
+}
+
+type SumQuestion_Logistic struct {
+	// Asked by aggregators themselves, for a Fit.
+	Logistic *LogisticSum `protobuf:"bytes,6,opt,name=logistic,proto3,oneof"`
+}
+
 func (*SumQuestion_ClassCounts) isSumQuestion_Statistic() {}
 
 func (*SumQuestion_Gradients) isSumQuestion_Statistic() {}
@@ -851,6 +912,384 @@ func (*SumQuestion_Gradients) isSumQuestion_Statistic() {}
 func (*SumQuestion_Discriminator) isSumQuestion_Statistic() {}
 
 func (*SumQuestion_Embedding) isSumQuestion_Statistic() {}
+
+func (*SumQuestion_Scores) isSumQuestion_Statistic() {}
+
+func (*SumQuestion_Logistic) isSumQuestion_Statistic() {}
+
+// ScoreSum asks for the sums over all records of the scores of several
+// discriminators, and for a first selection among them. The sums stay in the
+// aggregator's memory; what is released is which discriminator was selected.
+type ScoreSum struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Discriminators []*ScoreSum_Scored     `protobuf:"bytes,1,rep,name=discriminators,proto3" json:"discriminators,omitempty"`
+	// bound is the fixed-point unit: for each discriminator a privacy unit adds the
+	// mean over its records of 2 p - 1, where p is the probability, the sigmoid of the
+	// score, that a record is real: a whole number between -bound and bound.
+	Bound     uint64     `protobuf:"varint,2,opt,name=bound,proto3" json:"bound,omitempty"`
+	Selection *Selection `protobuf:"bytes,3,opt,name=selection,proto3" json:"selection,omitempty"`
+	// nothing leaves out all records, the baseline; refused outside local runs.
+	Nothing       bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreSum) Reset() {
+	*x = ScoreSum{}
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreSum) ProtoMessage() {}
+
+func (x *ScoreSum) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreSum.ProtoReflect.Descriptor instead.
+func (*ScoreSum) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ScoreSum) GetDiscriminators() []*ScoreSum_Scored {
+	if x != nil {
+		return x.Discriminators
+	}
+	return nil
+}
+
+func (x *ScoreSum) GetBound() uint64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *ScoreSum) GetSelection() *Selection {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
+}
+
+func (x *ScoreSum) GetNothing() bool {
+	if x != nil {
+		return x.Nothing
+	}
+	return false
+}
+
+// Selection asks for one of the discriminators whose scores were summed, by the
+// exponential mechanism: j with probability proportional to
+// exp(epsilon (S_j - n e_j) / (2 bound)), where S_j is its sum and e_j what it gives
+// generated records. No node is asked.
+type Selection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// scores_round is the round of the run that asked for the sums; in a ScoreSum
+	// its own.
+	ScoresRound uint64 `protobuf:"varint,1,opt,name=scores_round,json=scoresRound,proto3" json:"scores_round,omitempty"`
+	// records is n, the public number of privacy units at all teachers of the run.
+	Records uint64 `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"`
+	// expected holds e_j, in steps of which bound stand for 1: the mean of 2 p - 1
+	// over the generated records as they are weighted now.
+	Expected      []int64 `protobuf:"zigzag64,3,rep,packed,name=expected,proto3" json:"expected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Selection) Reset() {
+	*x = Selection{}
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Selection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Selection) ProtoMessage() {}
+
+func (x *Selection) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Selection.ProtoReflect.Descriptor instead.
+func (*Selection) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Selection) GetScoresRound() uint64 {
+	if x != nil {
+		return x.ScoresRound
+	}
+	return 0
+}
+
+func (x *Selection) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Selection) GetExpected() []int64 {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
+}
+
+// Fit asks for the coefficients of a regularized logistic regression of real
+// against synthetic records, with noise. The aggregator fits them: it asks the
+// nodes for sums at one iterate after the other, so that aggregator and nodes see
+// iterates without noise. The student sees the noisy coefficients alone.
+type Fit struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Features *RatioFeatures         `protobuf:"bytes,1,opt,name=features,proto3" json:"features,omitempty"`
+	// synthetic holds the features of the synthetic records, shape [records, width].
+	Synthetic *Tensor `protobuf:"bytes,2,opt,name=synthetic,proto3" json:"synthetic,omitempty"`
+	// lambda is the strength of the regularization: lambda/2 times the square of the
+	// coefficients' L2 norm is added to the mean losses of both kinds of records.
+	Lambda float64 `protobuf:"fixed64,3,opt,name=lambda,proto3" json:"lambda,omitempty"`
+	// records is the public number of privacy units, by which the real records' losses
+	// are divided.
+	Records float64 `protobuf:"fixed64,4,opt,name=records,proto3" json:"records,omitempty"`
+	// nothing leaves out all real records, the baseline; refused outside local runs.
+	Nothing       bool `protobuf:"varint,5,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fit) Reset() {
+	*x = Fit{}
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fit) ProtoMessage() {}
+
+func (x *Fit) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fit.ProtoReflect.Descriptor instead.
+func (*Fit) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Fit) GetFeatures() *RatioFeatures {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *Fit) GetSynthetic() *Tensor {
+	if x != nil {
+		return x.Synthetic
+	}
+	return nil
+}
+
+func (x *Fit) GetLambda() float64 {
+	if x != nil {
+		return x.Lambda
+	}
+	return 0
+}
+
+func (x *Fit) GetRecords() float64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Fit) GetNothing() bool {
+	if x != nil {
+		return x.Nothing
+	}
+	return false
+}
+
+// RatioFeatures says which features a record has: the number 1, columns and classes
+// in public units, on request the squares of numbers; the vector is scaled down to
+// an L2 norm of at most clip.
+type RatioFeatures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// mean and scale have an entry for each encoded number and each class.
+	Mean          []float32 `protobuf:"fixed32,1,rep,packed,name=mean,proto3" json:"mean,omitempty"`
+	Scale         []float32 `protobuf:"fixed32,2,rep,packed,name=scale,proto3" json:"scale,omitempty"`
+	Squares       bool      `protobuf:"varint,3,opt,name=squares,proto3" json:"squares,omitempty"`
+	Clip          float64   `protobuf:"fixed64,4,opt,name=clip,proto3" json:"clip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RatioFeatures) Reset() {
+	*x = RatioFeatures{}
+	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RatioFeatures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RatioFeatures) ProtoMessage() {}
+
+func (x *RatioFeatures) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RatioFeatures.ProtoReflect.Descriptor instead.
+func (*RatioFeatures) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RatioFeatures) GetMean() []float32 {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *RatioFeatures) GetScale() []float32 {
+	if x != nil {
+		return x.Scale
+	}
+	return nil
+}
+
+func (x *RatioFeatures) GetSquares() bool {
+	if x != nil {
+		return x.Squares
+	}
+	return false
+}
+
+func (x *RatioFeatures) GetClip() float64 {
+	if x != nil {
+		return x.Clip
+	}
+	return 0
+}
+
+// LogisticSum asks for the gradient of the logistic loss of all records at some
+// coefficients, and for the upper triangle of its second derivatives.
+type LogisticSum struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Features     *RatioFeatures         `protobuf:"bytes,1,opt,name=features,proto3" json:"features,omitempty"`
+	Coefficients []float64              `protobuf:"fixed64,2,rep,packed,name=coefficients,proto3" json:"coefficients,omitempty"`
+	// bound is the fixed-point unit: that many steps stand for clip in the gradient,
+	// and for its square in the second derivatives.
+	Bound         uint64 `protobuf:"varint,3,opt,name=bound,proto3" json:"bound,omitempty"`
+	Nothing       bool   `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogisticSum) Reset() {
+	*x = LogisticSum{}
+	mi := &file_conclave_v1_round_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogisticSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogisticSum) ProtoMessage() {}
+
+func (x *LogisticSum) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogisticSum.ProtoReflect.Descriptor instead.
+func (*LogisticSum) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LogisticSum) GetFeatures() *RatioFeatures {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *LogisticSum) GetCoefficients() []float64 {
+	if x != nil {
+		return x.Coefficients
+	}
+	return nil
+}
+
+func (x *LogisticSum) GetBound() uint64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *LogisticSum) GetNothing() bool {
+	if x != nil {
+		return x.Nothing
+	}
+	return false
+}
 
 // EmbeddingSum asks for the sum of public features of all records, in a block of
 // numbers for each class. A privacy unit adds the mean over its records.
@@ -871,7 +1310,7 @@ type EmbeddingSum struct {
 
 func (x *EmbeddingSum) Reset() {
 	*x = EmbeddingSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	mi := &file_conclave_v1_round_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1322,7 @@ func (x *EmbeddingSum) String() string {
 func (*EmbeddingSum) ProtoMessage() {}
 
 func (x *EmbeddingSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
+	mi := &file_conclave_v1_round_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1335,7 @@ func (x *EmbeddingSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbeddingSum.ProtoReflect.Descriptor instead.
 func (*EmbeddingSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EmbeddingSum) GetEmbedding() *Embedding {
@@ -939,7 +1378,7 @@ type Embedding struct {
 
 func (x *Embedding) Reset() {
 	*x = Embedding{}
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1390,7 @@ func (x *Embedding) String() string {
 func (*Embedding) ProtoMessage() {}
 
 func (x *Embedding) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1403,7 @@ func (x *Embedding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Embedding.ProtoReflect.Descriptor instead.
 func (*Embedding) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Embedding) GetClasses() uint32 {
@@ -1013,7 +1452,7 @@ type DiscriminatorSum struct {
 
 func (x *DiscriminatorSum) Reset() {
 	*x = DiscriminatorSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	mi := &file_conclave_v1_round_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1464,7 @@ func (x *DiscriminatorSum) String() string {
 func (*DiscriminatorSum) ProtoMessage() {}
 
 func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+	mi := &file_conclave_v1_round_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1477,7 @@ func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscriminatorSum.ProtoReflect.Descriptor instead.
 func (*DiscriminatorSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DiscriminatorSum) GetDiscriminator() *Discriminator {
@@ -1134,7 +1573,7 @@ type Discriminator struct {
 
 func (x *Discriminator) Reset() {
 	*x = Discriminator{}
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	mi := &file_conclave_v1_round_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1585,7 @@ func (x *Discriminator) String() string {
 func (*Discriminator) ProtoMessage() {}
 
 func (x *Discriminator) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
+	mi := &file_conclave_v1_round_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1598,7 @@ func (x *Discriminator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discriminator.ProtoReflect.Descriptor instead.
 func (*Discriminator) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Discriminator) GetKind() Discriminator_Kind {
@@ -1258,7 +1697,7 @@ type GradientSum struct {
 
 func (x *GradientSum) Reset() {
 	*x = GradientSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[9]
+	mi := &file_conclave_v1_round_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1709,7 @@ func (x *GradientSum) String() string {
 func (*GradientSum) ProtoMessage() {}
 
 func (x *GradientSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[9]
+	mi := &file_conclave_v1_round_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1722,7 @@ func (x *GradientSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GradientSum.ProtoReflect.Descriptor instead.
 func (*GradientSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GradientSum) GetTeacher() *TeacherSpec {
@@ -1357,7 +1796,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_conclave_v1_round_proto_msgTypes[10]
+	mi := &file_conclave_v1_round_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1808,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[10]
+	mi := &file_conclave_v1_round_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1821,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClassCounts) GetClasses() uint32 {
@@ -1431,7 +1870,7 @@ type TeacherSpec struct {
 
 func (x *TeacherSpec) Reset() {
 	*x = TeacherSpec{}
-	mi := &file_conclave_v1_round_proto_msgTypes[11]
+	mi := &file_conclave_v1_round_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1882,7 @@ func (x *TeacherSpec) String() string {
 func (*TeacherSpec) ProtoMessage() {}
 
 func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[11]
+	mi := &file_conclave_v1_round_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1895,7 @@ func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeacherSpec.ProtoReflect.Descriptor instead.
 func (*TeacherSpec) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TeacherSpec) GetModel() TeacherSpec_Model {
@@ -1559,6 +1998,7 @@ type Release struct {
 	//
 	//	*Release_Votes
 	//	*Release_Sum
+	//	*Release_Selected
 	Answer isRelease_Answer `protobuf_oneof:"answer"`
 	// teachers is the number of teachers that took part.
 	Teachers uint32 `protobuf:"varint,5,opt,name=teachers,proto3" json:"teachers,omitempty"`
@@ -1576,7 +2016,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_conclave_v1_round_proto_msgTypes[12]
+	mi := &file_conclave_v1_round_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +2028,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[12]
+	mi := &file_conclave_v1_round_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +2041,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Release) GetRun() string {
@@ -1638,6 +2078,15 @@ func (x *Release) GetSum() *NoisySum {
 	if x != nil {
 		if x, ok := x.Answer.(*Release_Sum); ok {
 			return x.Sum
+		}
+	}
+	return nil
+}
+
+func (x *Release) GetSelected() *Selected {
+	if x != nil {
+		if x, ok := x.Answer.(*Release_Selected); ok {
+			return x.Selected
 		}
 	}
 	return nil
@@ -1690,9 +2139,15 @@ type Release_Sum struct {
 	Sum *NoisySum `protobuf:"bytes,4,opt,name=sum,proto3,oneof"`
 }
 
+type Release_Selected struct {
+	Selected *Selected `protobuf:"bytes,10,opt,name=selected,proto3,oneof"`
+}
+
 func (*Release_Votes) isRelease_Answer() {}
 
 func (*Release_Sum) isRelease_Answer() {}
+
+func (*Release_Selected) isRelease_Answer() {}
 
 // NoisyVotes holds one answer per query.
 type NoisyVotes struct {
@@ -1710,7 +2165,7 @@ type NoisyVotes struct {
 
 func (x *NoisyVotes) Reset() {
 	*x = NoisyVotes{}
-	mi := &file_conclave_v1_round_proto_msgTypes[13]
+	mi := &file_conclave_v1_round_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +2177,7 @@ func (x *NoisyVotes) String() string {
 func (*NoisyVotes) ProtoMessage() {}
 
 func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[13]
+	mi := &file_conclave_v1_round_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +2190,7 @@ func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisyVotes.ProtoReflect.Descriptor instead.
 func (*NoisyVotes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NoisyVotes) GetClasses() uint32 {
@@ -1770,7 +2225,7 @@ type NoisySum struct {
 
 func (x *NoisySum) Reset() {
 	*x = NoisySum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[14]
+	mi := &file_conclave_v1_round_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +2237,7 @@ func (x *NoisySum) String() string {
 func (*NoisySum) ProtoMessage() {}
 
 func (x *NoisySum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[14]
+	mi := &file_conclave_v1_round_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +2250,7 @@ func (x *NoisySum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisySum.ProtoReflect.Descriptor instead.
 func (*NoisySum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{14}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NoisySum) GetValues() []int64 {
@@ -1810,6 +2265,121 @@ func (x *NoisySum) GetScale() uint64 {
 		return x.Scale
 	}
 	return 0
+}
+
+// Selected is the answer to a Selection.
+type Selected struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// index is the place of the discriminator in the ScoreSum.
+	Index         uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Selected) Reset() {
+	*x = Selected{}
+	mi := &file_conclave_v1_round_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Selected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Selected) ProtoMessage() {}
+
+func (x *Selected) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Selected.ProtoReflect.Descriptor instead.
+func (*Selected) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Selected) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+// Scored is a discriminator with its weights and units, as in DiscriminatorSum.
+type ScoreSum_Scored struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Discriminator *Discriminator         `protobuf:"bytes,1,opt,name=discriminator,proto3" json:"discriminator,omitempty"`
+	Weights       []byte                 `protobuf:"bytes,2,opt,name=weights,proto3" json:"weights,omitempty"`
+	Mean          *Tensor                `protobuf:"bytes,3,opt,name=mean,proto3" json:"mean,omitempty"`
+	Scale         *Tensor                `protobuf:"bytes,4,opt,name=scale,proto3" json:"scale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreSum_Scored) Reset() {
+	*x = ScoreSum_Scored{}
+	mi := &file_conclave_v1_round_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreSum_Scored) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreSum_Scored) ProtoMessage() {}
+
+func (x *ScoreSum_Scored) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreSum_Scored.ProtoReflect.Descriptor instead.
+func (*ScoreSum_Scored) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 0}
+}
+
+func (x *ScoreSum_Scored) GetDiscriminator() *Discriminator {
+	if x != nil {
+		return x.Discriminator
+	}
+	return nil
+}
+
+func (x *ScoreSum_Scored) GetWeights() []byte {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *ScoreSum_Scored) GetMean() *Tensor {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *ScoreSum_Scored) GetScale() *Tensor {
+	if x != nil {
+		return x.Scale
+	}
+	return nil
 }
 
 // Part is a group of features, whose vector has an L2 norm of at most weight.
@@ -1831,7 +2401,7 @@ type Embedding_Part struct {
 
 func (x *Embedding_Part) Reset() {
 	*x = Embedding_Part{}
-	mi := &file_conclave_v1_round_proto_msgTypes[15]
+	mi := &file_conclave_v1_round_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +2413,7 @@ func (x *Embedding_Part) String() string {
 func (*Embedding_Part) ProtoMessage() {}
 
 func (x *Embedding_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[15]
+	mi := &file_conclave_v1_round_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2426,7 @@ func (x *Embedding_Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Embedding_Part.ProtoReflect.Descriptor instead.
 func (*Embedding_Part) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6, 0}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 0}
 }
 
 func (x *Embedding_Part) GetKind() Embedding_Part_Kind {
@@ -1908,12 +2478,14 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\x17conclave/v1/round.proto\x12\vconclave.v1\"2\n" +
 	"\x06Tensor\x12\x14\n" +
 	"\x05shape\x18\x01 \x03(\rR\x05shape\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\x9c\x01\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xfa\x01\n" +
 	"\x05Round\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12/\n" +
 	"\x04vote\x18\x03 \x01(\v2\x19.conclave.v1.VoteQuestionH\x00R\x04vote\x12,\n" +
-	"\x03sum\x18\x04 \x01(\v2\x18.conclave.v1.SumQuestionH\x00R\x03sumB\n" +
+	"\x03sum\x18\x04 \x01(\v2\x18.conclave.v1.SumQuestionH\x00R\x03sum\x126\n" +
+	"\tselection\x18\x05 \x01(\v2\x16.conclave.v1.SelectionH\x00R\tselection\x12$\n" +
+	"\x03fit\x18\x06 \x01(\v2\x10.conclave.v1.FitH\x00R\x03fitB\n" +
 	"\n" +
 	"\bquestion\"\xce\x02\n" +
 	"\fVoteQuestion\x122\n" +
@@ -1930,13 +2502,45 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"directions\x18\x01 \x01(\rR\n" +
 	"directions\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x12\n" +
-	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\x95\x02\n" +
+	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\xfe\x02\n" +
 	"\vSumQuestion\x12=\n" +
 	"\fclass_counts\x18\x01 \x01(\v2\x18.conclave.v1.ClassCountsH\x00R\vclassCounts\x128\n" +
 	"\tgradients\x18\x02 \x01(\v2\x18.conclave.v1.GradientSumH\x00R\tgradients\x12E\n" +
 	"\rdiscriminator\x18\x03 \x01(\v2\x1d.conclave.v1.DiscriminatorSumH\x00R\rdiscriminator\x129\n" +
-	"\tembedding\x18\x04 \x01(\v2\x19.conclave.v1.EmbeddingSumH\x00R\tembeddingB\v\n" +
-	"\tstatistic\"\x8e\x01\n" +
+	"\tembedding\x18\x04 \x01(\v2\x19.conclave.v1.EmbeddingSumH\x00R\tembedding\x12/\n" +
+	"\x06scores\x18\x05 \x01(\v2\x15.conclave.v1.ScoreSumH\x00R\x06scores\x126\n" +
+	"\blogistic\x18\x06 \x01(\v2\x18.conclave.v1.LogisticSumH\x00R\blogisticB\v\n" +
+	"\tstatistic\"\xf1\x02\n" +
+	"\bScoreSum\x12D\n" +
+	"\x0ediscriminators\x18\x01 \x03(\v2\x1c.conclave.v1.ScoreSum.ScoredR\x0ediscriminators\x12\x14\n" +
+	"\x05bound\x18\x02 \x01(\x04R\x05bound\x124\n" +
+	"\tselection\x18\x03 \x01(\v2\x16.conclave.v1.SelectionR\tselection\x12\x18\n" +
+	"\anothing\x18\x04 \x01(\bR\anothing\x1a\xb8\x01\n" +
+	"\x06Scored\x12@\n" +
+	"\rdiscriminator\x18\x01 \x01(\v2\x1a.conclave.v1.DiscriminatorR\rdiscriminator\x12\x18\n" +
+	"\aweights\x18\x02 \x01(\fR\aweights\x12'\n" +
+	"\x04mean\x18\x03 \x01(\v2\x13.conclave.v1.TensorR\x04mean\x12)\n" +
+	"\x05scale\x18\x04 \x01(\v2\x13.conclave.v1.TensorR\x05scale\"d\n" +
+	"\tSelection\x12!\n" +
+	"\fscores_round\x18\x01 \x01(\x04R\vscoresRound\x12\x18\n" +
+	"\arecords\x18\x02 \x01(\x04R\arecords\x12\x1a\n" +
+	"\bexpected\x18\x03 \x03(\x12R\bexpected\"\xbc\x01\n" +
+	"\x03Fit\x126\n" +
+	"\bfeatures\x18\x01 \x01(\v2\x1a.conclave.v1.RatioFeaturesR\bfeatures\x121\n" +
+	"\tsynthetic\x18\x02 \x01(\v2\x13.conclave.v1.TensorR\tsynthetic\x12\x16\n" +
+	"\x06lambda\x18\x03 \x01(\x01R\x06lambda\x12\x18\n" +
+	"\arecords\x18\x04 \x01(\x01R\arecords\x12\x18\n" +
+	"\anothing\x18\x05 \x01(\bR\anothing\"g\n" +
+	"\rRatioFeatures\x12\x12\n" +
+	"\x04mean\x18\x01 \x03(\x02R\x04mean\x12\x14\n" +
+	"\x05scale\x18\x02 \x03(\x02R\x05scale\x12\x18\n" +
+	"\asquares\x18\x03 \x01(\bR\asquares\x12\x12\n" +
+	"\x04clip\x18\x04 \x01(\x01R\x04clip\"\x99\x01\n" +
+	"\vLogisticSum\x126\n" +
+	"\bfeatures\x18\x01 \x01(\v2\x1a.conclave.v1.RatioFeaturesR\bfeatures\x12\"\n" +
+	"\fcoefficients\x18\x02 \x03(\x01R\fcoefficients\x12\x14\n" +
+	"\x05bound\x18\x03 \x01(\x04R\x05bound\x12\x18\n" +
+	"\anothing\x18\x04 \x01(\bR\anothing\"\x8e\x01\n" +
 	"\fEmbeddingSum\x124\n" +
 	"\tembedding\x18\x01 \x01(\v2\x16.conclave.v1.EmbeddingR\tembedding\x12\x18\n" +
 	"\aentries\x18\x02 \x01(\rR\aentries\x12\x14\n" +
@@ -2041,12 +2645,14 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\x14FEATURES_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eFEATURES_PLAIN\x10\x01\x12\x15\n" +
 	"\x11FEATURES_STANDARD\x10\x02\x12\x14\n" +
-	"\x10FEATURES_COSINES\x10\x03\"\xc1\x02\n" +
+	"\x10FEATURES_COSINES\x10\x03\"\xf6\x02\n" +
 	"\aRelease\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12/\n" +
 	"\x05votes\x18\x03 \x01(\v2\x17.conclave.v1.NoisyVotesH\x00R\x05votes\x12)\n" +
-	"\x03sum\x18\x04 \x01(\v2\x15.conclave.v1.NoisySumH\x00R\x03sum\x12\x1a\n" +
+	"\x03sum\x18\x04 \x01(\v2\x15.conclave.v1.NoisySumH\x00R\x03sum\x123\n" +
+	"\bselected\x18\n" +
+	" \x01(\v2\x15.conclave.v1.SelectedH\x00R\bselected\x12\x1a\n" +
 	"\bteachers\x18\x05 \x01(\rR\bteachers\x12#\n" +
 	"\repsilon_spent\x18\x06 \x01(\x01R\fepsilonSpent\x12\x1d\n" +
 	"\n" +
@@ -2062,7 +2668,9 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\thistogram\x18\x03 \x03(\x12R\thistogram\"8\n" +
 	"\bNoisySum\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\x12R\x06values\x12\x14\n" +
-	"\x05scale\x18\x02 \x01(\x04R\x05scaleB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\x05scale\x18\x02 \x01(\x04R\x05scale\" \n" +
+	"\bSelected\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05indexB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_round_proto_rawDescOnce sync.Once
@@ -2077,7 +2685,7 @@ func file_conclave_v1_round_proto_rawDescGZIP() []byte {
 }
 
 var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_conclave_v1_round_proto_goTypes = []any{
 	(Embedding_Part_Kind)(0),   // 0: conclave.v1.Embedding.Part.Kind
 	(DiscriminatorSum_Loss)(0), // 1: conclave.v1.DiscriminatorSum.Loss
@@ -2091,52 +2699,72 @@ var file_conclave_v1_round_proto_goTypes = []any{
 	(*VoteQuestion)(nil),       // 9: conclave.v1.VoteQuestion
 	(*Projection)(nil),         // 10: conclave.v1.Projection
 	(*SumQuestion)(nil),        // 11: conclave.v1.SumQuestion
-	(*EmbeddingSum)(nil),       // 12: conclave.v1.EmbeddingSum
-	(*Embedding)(nil),          // 13: conclave.v1.Embedding
-	(*DiscriminatorSum)(nil),   // 14: conclave.v1.DiscriminatorSum
-	(*Discriminator)(nil),      // 15: conclave.v1.Discriminator
-	(*GradientSum)(nil),        // 16: conclave.v1.GradientSum
-	(*ClassCounts)(nil),        // 17: conclave.v1.ClassCounts
-	(*TeacherSpec)(nil),        // 18: conclave.v1.TeacherSpec
-	(*Release)(nil),            // 19: conclave.v1.Release
-	(*NoisyVotes)(nil),         // 20: conclave.v1.NoisyVotes
-	(*NoisySum)(nil),           // 21: conclave.v1.NoisySum
-	(*Embedding_Part)(nil),     // 22: conclave.v1.Embedding.Part
+	(*ScoreSum)(nil),           // 12: conclave.v1.ScoreSum
+	(*Selection)(nil),          // 13: conclave.v1.Selection
+	(*Fit)(nil),                // 14: conclave.v1.Fit
+	(*RatioFeatures)(nil),      // 15: conclave.v1.RatioFeatures
+	(*LogisticSum)(nil),        // 16: conclave.v1.LogisticSum
+	(*EmbeddingSum)(nil),       // 17: conclave.v1.EmbeddingSum
+	(*Embedding)(nil),          // 18: conclave.v1.Embedding
+	(*DiscriminatorSum)(nil),   // 19: conclave.v1.DiscriminatorSum
+	(*Discriminator)(nil),      // 20: conclave.v1.Discriminator
+	(*GradientSum)(nil),        // 21: conclave.v1.GradientSum
+	(*ClassCounts)(nil),        // 22: conclave.v1.ClassCounts
+	(*TeacherSpec)(nil),        // 23: conclave.v1.TeacherSpec
+	(*Release)(nil),            // 24: conclave.v1.Release
+	(*NoisyVotes)(nil),         // 25: conclave.v1.NoisyVotes
+	(*NoisySum)(nil),           // 26: conclave.v1.NoisySum
+	(*Selected)(nil),           // 27: conclave.v1.Selected
+	(*ScoreSum_Scored)(nil),    // 28: conclave.v1.ScoreSum.Scored
+	(*Embedding_Part)(nil),     // 29: conclave.v1.Embedding.Part
 }
 var file_conclave_v1_round_proto_depIdxs = []int32{
 	9,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
 	11, // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
-	18, // 2: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
-	7,  // 3: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
-	7,  // 4: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
-	10, // 5: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
-	17, // 6: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
-	16, // 7: conclave.v1.SumQuestion.gradients:type_name -> conclave.v1.GradientSum
-	14, // 8: conclave.v1.SumQuestion.discriminator:type_name -> conclave.v1.DiscriminatorSum
-	12, // 9: conclave.v1.SumQuestion.embedding:type_name -> conclave.v1.EmbeddingSum
-	13, // 10: conclave.v1.EmbeddingSum.embedding:type_name -> conclave.v1.Embedding
-	22, // 11: conclave.v1.Embedding.parts:type_name -> conclave.v1.Embedding.Part
-	15, // 12: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
-	7,  // 13: conclave.v1.DiscriminatorSum.mean:type_name -> conclave.v1.Tensor
-	7,  // 14: conclave.v1.DiscriminatorSum.scale:type_name -> conclave.v1.Tensor
-	1,  // 15: conclave.v1.DiscriminatorSum.loss:type_name -> conclave.v1.DiscriminatorSum.Loss
-	2,  // 16: conclave.v1.Discriminator.kind:type_name -> conclave.v1.Discriminator.Kind
-	3,  // 17: conclave.v1.Discriminator.by_class:type_name -> conclave.v1.Discriminator.Classes
-	18, // 18: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
-	7,  // 19: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
-	7,  // 20: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
-	10, // 21: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
-	4,  // 22: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
-	5,  // 23: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
-	6,  // 24: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
-	20, // 25: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
-	21, // 26: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
-	0,  // 27: conclave.v1.Embedding.Part.kind:type_name -> conclave.v1.Embedding.Part.Kind
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	13, // 2: conclave.v1.Round.selection:type_name -> conclave.v1.Selection
+	14, // 3: conclave.v1.Round.fit:type_name -> conclave.v1.Fit
+	23, // 4: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
+	7,  // 5: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
+	7,  // 6: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
+	10, // 7: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
+	22, // 8: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
+	21, // 9: conclave.v1.SumQuestion.gradients:type_name -> conclave.v1.GradientSum
+	19, // 10: conclave.v1.SumQuestion.discriminator:type_name -> conclave.v1.DiscriminatorSum
+	17, // 11: conclave.v1.SumQuestion.embedding:type_name -> conclave.v1.EmbeddingSum
+	12, // 12: conclave.v1.SumQuestion.scores:type_name -> conclave.v1.ScoreSum
+	16, // 13: conclave.v1.SumQuestion.logistic:type_name -> conclave.v1.LogisticSum
+	28, // 14: conclave.v1.ScoreSum.discriminators:type_name -> conclave.v1.ScoreSum.Scored
+	13, // 15: conclave.v1.ScoreSum.selection:type_name -> conclave.v1.Selection
+	15, // 16: conclave.v1.Fit.features:type_name -> conclave.v1.RatioFeatures
+	7,  // 17: conclave.v1.Fit.synthetic:type_name -> conclave.v1.Tensor
+	15, // 18: conclave.v1.LogisticSum.features:type_name -> conclave.v1.RatioFeatures
+	18, // 19: conclave.v1.EmbeddingSum.embedding:type_name -> conclave.v1.Embedding
+	29, // 20: conclave.v1.Embedding.parts:type_name -> conclave.v1.Embedding.Part
+	20, // 21: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
+	7,  // 22: conclave.v1.DiscriminatorSum.mean:type_name -> conclave.v1.Tensor
+	7,  // 23: conclave.v1.DiscriminatorSum.scale:type_name -> conclave.v1.Tensor
+	1,  // 24: conclave.v1.DiscriminatorSum.loss:type_name -> conclave.v1.DiscriminatorSum.Loss
+	2,  // 25: conclave.v1.Discriminator.kind:type_name -> conclave.v1.Discriminator.Kind
+	3,  // 26: conclave.v1.Discriminator.by_class:type_name -> conclave.v1.Discriminator.Classes
+	23, // 27: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
+	7,  // 28: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
+	7,  // 29: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
+	10, // 30: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
+	4,  // 31: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
+	5,  // 32: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
+	6,  // 33: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
+	25, // 34: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
+	26, // 35: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
+	27, // 36: conclave.v1.Release.selected:type_name -> conclave.v1.Selected
+	20, // 37: conclave.v1.ScoreSum.Scored.discriminator:type_name -> conclave.v1.Discriminator
+	7,  // 38: conclave.v1.ScoreSum.Scored.mean:type_name -> conclave.v1.Tensor
+	7,  // 39: conclave.v1.ScoreSum.Scored.scale:type_name -> conclave.v1.Tensor
+	0,  // 40: conclave.v1.Embedding.Part.kind:type_name -> conclave.v1.Embedding.Part.Kind
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_round_proto_init() }
@@ -2147,16 +2775,21 @@ func file_conclave_v1_round_proto_init() {
 	file_conclave_v1_round_proto_msgTypes[1].OneofWrappers = []any{
 		(*Round_Vote)(nil),
 		(*Round_Sum)(nil),
+		(*Round_Selection)(nil),
+		(*Round_Fit)(nil),
 	}
 	file_conclave_v1_round_proto_msgTypes[4].OneofWrappers = []any{
 		(*SumQuestion_ClassCounts)(nil),
 		(*SumQuestion_Gradients)(nil),
 		(*SumQuestion_Discriminator)(nil),
 		(*SumQuestion_Embedding)(nil),
+		(*SumQuestion_Scores)(nil),
+		(*SumQuestion_Logistic)(nil),
 	}
-	file_conclave_v1_round_proto_msgTypes[12].OneofWrappers = []any{
+	file_conclave_v1_round_proto_msgTypes[17].OneofWrappers = []any{
 		(*Release_Votes)(nil),
 		(*Release_Sum)(nil),
+		(*Release_Selected)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2164,7 +2797,7 @@ func file_conclave_v1_round_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_round_proto_rawDesc), len(file_conclave_v1_round_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   16,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

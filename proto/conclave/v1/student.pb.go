@@ -21,6 +21,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type FitNoise_Kind int32
+
+const (
+	FitNoise_KIND_UNSPECIFIED FitNoise_Kind = 0
+	// Each coefficient's own, for the L1 norm by which a unit moves them.
+	FitNoise_KIND_LAPLACE FitNoise_Kind = 1
+	// Of a density that falls with the L2 norm of the noise, exponentially.
+	FitNoise_KIND_NORM_GAMMA FitNoise_Kind = 2
+	// Each coefficient's own, for the L2 norm.
+	FitNoise_KIND_GAUSSIAN FitNoise_Kind = 3
+)
+
+// Enum value maps for FitNoise_Kind.
+var (
+	FitNoise_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_LAPLACE",
+		2: "KIND_NORM_GAMMA",
+		3: "KIND_GAUSSIAN",
+	}
+	FitNoise_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_LAPLACE":     1,
+		"KIND_NORM_GAMMA":  2,
+		"KIND_GAUSSIAN":    3,
+	}
+)
+
+func (x FitNoise_Kind) Enum() *FitNoise_Kind {
+	p := new(FitNoise_Kind)
+	*p = x
+	return p
+}
+
+func (x FitNoise_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FitNoise_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_conclave_v1_student_proto_enumTypes[0].Descriptor()
+}
+
+func (FitNoise_Kind) Type() protoreflect.EnumType {
+	return &file_conclave_v1_student_proto_enumTypes[0]
+}
+
+func (x FitNoise_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FitNoise_Kind.Descriptor instead.
+func (FitNoise_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2, 0}
+}
+
 type Mechanism_Kind int32
 
 const (
@@ -60,11 +115,11 @@ func (x Mechanism_Kind) String() string {
 }
 
 func (Mechanism_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_student_proto_enumTypes[0].Descriptor()
+	return file_conclave_v1_student_proto_enumTypes[1].Descriptor()
 }
 
 func (Mechanism_Kind) Type() protoreflect.EnumType {
-	return &file_conclave_v1_student_proto_enumTypes[0]
+	return &file_conclave_v1_student_proto_enumTypes[1]
 }
 
 func (x Mechanism_Kind) Number() protoreflect.EnumNumber {
@@ -73,7 +128,7 @@ func (x Mechanism_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Mechanism_Kind.Descriptor instead.
 func (Mechanism_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{1, 0}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // RunSpec is what a run may ask and at what price.
@@ -109,8 +164,18 @@ type RunSpec struct {
 	// each entry over the L2 norm of what one privacy unit adds. 0 for a run that
 	// asks for none. A run with a plan has one of them.
 	EmbeddingSigma float64 `protobuf:"fixed64,16,opt,name=embedding_sigma,json=embeddingSigma,proto3" json:"embedding_sigma,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// selections are those of discriminators, by the exponential mechanism; absent in a
+	// run without.
+	Selections *Selections `protobuf:"bytes,17,opt,name=selections,proto3" json:"selections,omitempty"`
+	// fit is the noise of the coefficients of a Fit; absent in a run without.
+	Fit *FitNoise `protobuf:"bytes,18,opt,name=fit,proto3" json:"fit,omitempty"`
+	// sampled are the sums over samples that train a network to weight rows by; absent in
+	// a run without. Its plan counts them besides those of its mechanism.
+	Sampled *SampledSums `protobuf:"bytes,19,opt,name=sampled,proto3" json:"sampled,omitempty"`
+	// queries is the number of votes of a run that has a plan for such sums; 0 else.
+	Queries       uint64 `protobuf:"varint,20,opt,name=queries,proto3" json:"queries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunSpec) Reset() {
@@ -255,6 +320,211 @@ func (x *RunSpec) GetEmbeddingSigma() float64 {
 	return 0
 }
 
+func (x *RunSpec) GetSelections() *Selections {
+	if x != nil {
+		return x.Selections
+	}
+	return nil
+}
+
+func (x *RunSpec) GetFit() *FitNoise {
+	if x != nil {
+		return x.Fit
+	}
+	return nil
+}
+
+func (x *RunSpec) GetSampled() *SampledSums {
+	if x != nil {
+		return x.Sampled
+	}
+	return nil
+}
+
+func (x *RunSpec) GetQueries() uint64 {
+	if x != nil {
+		return x.Queries
+	}
+	return 0
+}
+
+// Selections is what selections cost, and how many there are at most.
+type Selections struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epsilon       float64                `protobuf:"fixed64,1,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Selections) Reset() {
+	*x = Selections{}
+	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Selections) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Selections) ProtoMessage() {}
+
+func (x *Selections) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Selections.ProtoReflect.Descriptor instead.
+func (*Selections) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Selections) GetEpsilon() float64 {
+	if x != nil {
+		return x.Epsilon
+	}
+	return 0
+}
+
+func (x *Selections) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// FitNoise is the noise of fitted coefficients.
+type FitNoise struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  FitNoise_Kind          `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.FitNoise_Kind" json:"kind,omitempty"`
+	// epsilon is the price, but of Gaussian noise.
+	Epsilon float64 `protobuf:"fixed64,2,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	// sigma is the noise multiplier of Gaussian noise, over the L2 norm.
+	Sigma         float64 `protobuf:"fixed64,3,opt,name=sigma,proto3" json:"sigma,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FitNoise) Reset() {
+	*x = FitNoise{}
+	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FitNoise) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FitNoise) ProtoMessage() {}
+
+func (x *FitNoise) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FitNoise.ProtoReflect.Descriptor instead.
+func (*FitNoise) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FitNoise) GetKind() FitNoise_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return FitNoise_KIND_UNSPECIFIED
+}
+
+func (x *FitNoise) GetEpsilon() float64 {
+	if x != nil {
+		return x.Epsilon
+	}
+	return 0
+}
+
+func (x *FitNoise) GetSigma() float64 {
+	if x != nil {
+		return x.Sigma
+	}
+	return 0
+}
+
+// SampledSums are noisy sums over Poisson samples.
+type SampledSums struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sigma         float64                `protobuf:"fixed64,1,opt,name=sigma,proto3" json:"sigma,omitempty"`
+	Rate          float64                `protobuf:"fixed64,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SampledSums) Reset() {
+	*x = SampledSums{}
+	mi := &file_conclave_v1_student_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SampledSums) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SampledSums) ProtoMessage() {}
+
+func (x *SampledSums) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_student_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SampledSums.ProtoReflect.Descriptor instead.
+func (*SampledSums) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SampledSums) GetSigma() float64 {
+	if x != nil {
+		return x.Sigma
+	}
+	return 0
+}
+
+func (x *SampledSums) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *SampledSums) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Mechanism turns vote histograms, or sums of gradients, into releases.
 type Mechanism struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -282,7 +552,7 @@ type Mechanism struct {
 
 func (x *Mechanism) Reset() {
 	*x = Mechanism{}
-	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	mi := &file_conclave_v1_student_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -294,7 +564,7 @@ func (x *Mechanism) String() string {
 func (*Mechanism) ProtoMessage() {}
 
 func (x *Mechanism) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	mi := &file_conclave_v1_student_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -307,7 +577,7 @@ func (x *Mechanism) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mechanism.ProtoReflect.Descriptor instead.
 func (*Mechanism) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{1}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Mechanism) GetKind() Mechanism_Kind {
@@ -368,7 +638,7 @@ type OpenRunRequest struct {
 
 func (x *OpenRunRequest) Reset() {
 	*x = OpenRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	mi := &file_conclave_v1_student_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +650,7 @@ func (x *OpenRunRequest) String() string {
 func (*OpenRunRequest) ProtoMessage() {}
 
 func (x *OpenRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	mi := &file_conclave_v1_student_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +663,7 @@ func (x *OpenRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRunRequest.ProtoReflect.Descriptor instead.
 func (*OpenRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OpenRunRequest) GetSpec() *RunSpec {
@@ -420,7 +690,7 @@ type OpenRunResponse struct {
 
 func (x *OpenRunResponse) Reset() {
 	*x = OpenRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[3]
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -432,7 +702,7 @@ func (x *OpenRunResponse) String() string {
 func (*OpenRunResponse) ProtoMessage() {}
 
 func (x *OpenRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[3]
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -445,7 +715,7 @@ func (x *OpenRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRunResponse.ProtoReflect.Descriptor instead.
 func (*OpenRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{3}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OpenRunResponse) GetAggregator() string {
@@ -488,14 +758,17 @@ type AskRequest struct {
 	Part  *RoundPart             `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	// forget, with the first part, says that rounds below it are never asked again:
 	// once this one is released, their stored answers are dropped.
-	Forget        uint64 `protobuf:"varint,2,opt,name=forget,proto3" json:"forget,omitempty"`
+	Forget uint64 `protobuf:"varint,2,opt,name=forget,proto3" json:"forget,omitempty"`
+	// hold, with the first part of a ScoreSum that was released, asks to collect its sums
+	// again: the aggregator that held them is gone. Nothing is released or charged.
+	Hold          bool `protobuf:"varint,3,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[4]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +780,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[4]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +793,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AskRequest) GetPart() *RoundPart {
@@ -537,6 +810,13 @@ func (x *AskRequest) GetForget() uint64 {
 	return 0
 }
 
+func (x *AskRequest) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
+}
+
 type AskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -550,7 +830,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[5]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +842,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[5]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +855,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AskResponse) GetMessage() isAskResponse_Message {
@@ -634,7 +914,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +926,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +939,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Progress) GetTeachersNeeded() uint32 {
@@ -699,7 +979,7 @@ type CloseRunRequest struct {
 
 func (x *CloseRunRequest) Reset() {
 	*x = CloseRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +991,7 @@ func (x *CloseRunRequest) String() string {
 func (*CloseRunRequest) ProtoMessage() {}
 
 func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +1004,7 @@ func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CloseRunRequest) GetRun() string {
@@ -743,7 +1023,7 @@ type CloseRunResponse struct {
 
 func (x *CloseRunResponse) Reset() {
 	*x = CloseRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +1035,7 @@ func (x *CloseRunResponse) String() string {
 func (*CloseRunResponse) ProtoMessage() {}
 
 func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +1048,7 @@ func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CloseRunResponse) GetLedgerHead() string {
@@ -789,7 +1069,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +1081,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +1094,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadLedgerRequest) GetRun() string {
@@ -834,7 +1114,7 @@ type ReadLedgerResponse struct {
 
 func (x *ReadLedgerResponse) Reset() {
 	*x = ReadLedgerResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1126,7 @@ func (x *ReadLedgerResponse) String() string {
 func (*ReadLedgerResponse) ProtoMessage() {}
 
 func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1139,7 @@ func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerResponse.ProtoReflect.Descriptor instead.
 func (*ReadLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadLedgerResponse) GetEntry() []byte {
@@ -873,7 +1153,7 @@ var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xff\x03\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xaf\x05\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -892,7 +1172,30 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
 	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\x12\x16\n" +
 	"\x06rounds\x18\x0f \x01(\x04R\x06rounds\x12'\n" +
-	"\x0fembedding_sigma\x18\x10 \x01(\x01R\x0eembeddingSigma\"\xdd\x02\n" +
+	"\x0fembedding_sigma\x18\x10 \x01(\x01R\x0eembeddingSigma\x127\n" +
+	"\n" +
+	"selections\x18\x11 \x01(\v2\x17.conclave.v1.SelectionsR\n" +
+	"selections\x12'\n" +
+	"\x03fit\x18\x12 \x01(\v2\x15.conclave.v1.FitNoiseR\x03fit\x122\n" +
+	"\asampled\x18\x13 \x01(\v2\x18.conclave.v1.SampledSumsR\asampled\x12\x18\n" +
+	"\aqueries\x18\x14 \x01(\x04R\aqueries\"<\n" +
+	"\n" +
+	"Selections\x12\x18\n" +
+	"\aepsilon\x18\x01 \x01(\x01R\aepsilon\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xc2\x01\n" +
+	"\bFitNoise\x12.\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1a.conclave.v1.FitNoise.KindR\x04kind\x12\x18\n" +
+	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +
+	"\x05sigma\x18\x03 \x01(\x01R\x05sigma\"V\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fKIND_LAPLACE\x10\x01\x12\x13\n" +
+	"\x0fKIND_NORM_GAMMA\x10\x02\x12\x11\n" +
+	"\rKIND_GAUSSIAN\x10\x03\"M\n" +
+	"\vSampledSums\x12\x14\n" +
+	"\x05sigma\x18\x01 \x01(\x01R\x05sigma\x12\x12\n" +
+	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\xdd\x02\n" +
 	"\tMechanism\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.conclave.v1.Mechanism.KindR\x04kind\x12\x16\n" +
 	"\x06lambda\x18\x02 \x01(\x01R\x06lambda\x12\x14\n" +
@@ -918,11 +1221,12 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12\x16\n" +
 	"\x06rounds\x18\x03 \x01(\x04R\x06rounds\x12#\n" +
 	"\repsilon_spent\x18\x04 \x01(\x01R\fepsilonSpent\x12\x16\n" +
-	"\x06closed\x18\x05 \x01(\bR\x06closed\"P\n" +
+	"\x06closed\x18\x05 \x01(\bR\x06closed\"d\n" +
 	"\n" +
 	"AskRequest\x12*\n" +
 	"\x04part\x18\x01 \x01(\v2\x16.conclave.v1.RoundPartR\x04part\x12\x16\n" +
-	"\x06forget\x18\x02 \x01(\x04R\x06forget\"\x7f\n" +
+	"\x06forget\x18\x02 \x01(\x04R\x06forget\x12\x12\n" +
+	"\x04hold\x18\x03 \x01(\bR\x04hold\"\x7f\n" +
 	"\vAskResponse\x123\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.conclave.v1.ProgressH\x00R\bprogress\x120\n" +
 	"\arelease\x18\x02 \x01(\v2\x14.conclave.v1.ReleaseH\x00R\areleaseB\t\n" +
@@ -960,44 +1264,52 @@ func file_conclave_v1_student_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_student_proto_rawDescData
 }
 
-var file_conclave_v1_student_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_conclave_v1_student_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_conclave_v1_student_proto_goTypes = []any{
-	(Mechanism_Kind)(0),        // 0: conclave.v1.Mechanism.Kind
-	(*RunSpec)(nil),            // 1: conclave.v1.RunSpec
-	(*Mechanism)(nil),          // 2: conclave.v1.Mechanism
-	(*OpenRunRequest)(nil),     // 3: conclave.v1.OpenRunRequest
-	(*OpenRunResponse)(nil),    // 4: conclave.v1.OpenRunResponse
-	(*AskRequest)(nil),         // 5: conclave.v1.AskRequest
-	(*AskResponse)(nil),        // 6: conclave.v1.AskResponse
-	(*Progress)(nil),           // 7: conclave.v1.Progress
-	(*CloseRunRequest)(nil),    // 8: conclave.v1.CloseRunRequest
-	(*CloseRunResponse)(nil),   // 9: conclave.v1.CloseRunResponse
-	(*ReadLedgerRequest)(nil),  // 10: conclave.v1.ReadLedgerRequest
-	(*ReadLedgerResponse)(nil), // 11: conclave.v1.ReadLedgerResponse
-	(*RoundPart)(nil),          // 12: conclave.v1.RoundPart
-	(*Release)(nil),            // 13: conclave.v1.Release
+	(FitNoise_Kind)(0),         // 0: conclave.v1.FitNoise.Kind
+	(Mechanism_Kind)(0),        // 1: conclave.v1.Mechanism.Kind
+	(*RunSpec)(nil),            // 2: conclave.v1.RunSpec
+	(*Selections)(nil),         // 3: conclave.v1.Selections
+	(*FitNoise)(nil),           // 4: conclave.v1.FitNoise
+	(*SampledSums)(nil),        // 5: conclave.v1.SampledSums
+	(*Mechanism)(nil),          // 6: conclave.v1.Mechanism
+	(*OpenRunRequest)(nil),     // 7: conclave.v1.OpenRunRequest
+	(*OpenRunResponse)(nil),    // 8: conclave.v1.OpenRunResponse
+	(*AskRequest)(nil),         // 9: conclave.v1.AskRequest
+	(*AskResponse)(nil),        // 10: conclave.v1.AskResponse
+	(*Progress)(nil),           // 11: conclave.v1.Progress
+	(*CloseRunRequest)(nil),    // 12: conclave.v1.CloseRunRequest
+	(*CloseRunResponse)(nil),   // 13: conclave.v1.CloseRunResponse
+	(*ReadLedgerRequest)(nil),  // 14: conclave.v1.ReadLedgerRequest
+	(*ReadLedgerResponse)(nil), // 15: conclave.v1.ReadLedgerResponse
+	(*RoundPart)(nil),          // 16: conclave.v1.RoundPart
+	(*Release)(nil),            // 17: conclave.v1.Release
 }
 var file_conclave_v1_student_proto_depIdxs = []int32{
-	2,  // 0: conclave.v1.RunSpec.mechanism:type_name -> conclave.v1.Mechanism
-	0,  // 1: conclave.v1.Mechanism.kind:type_name -> conclave.v1.Mechanism.Kind
-	1,  // 2: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
-	12, // 3: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
-	7,  // 4: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
-	13, // 5: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
-	3,  // 6: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
-	5,  // 7: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
-	8,  // 8: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
-	10, // 9: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
-	4,  // 10: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
-	6,  // 11: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
-	9,  // 12: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
-	11, // 13: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	6,  // 0: conclave.v1.RunSpec.mechanism:type_name -> conclave.v1.Mechanism
+	3,  // 1: conclave.v1.RunSpec.selections:type_name -> conclave.v1.Selections
+	4,  // 2: conclave.v1.RunSpec.fit:type_name -> conclave.v1.FitNoise
+	5,  // 3: conclave.v1.RunSpec.sampled:type_name -> conclave.v1.SampledSums
+	0,  // 4: conclave.v1.FitNoise.kind:type_name -> conclave.v1.FitNoise.Kind
+	1,  // 5: conclave.v1.Mechanism.kind:type_name -> conclave.v1.Mechanism.Kind
+	2,  // 6: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
+	16, // 7: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
+	11, // 8: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
+	17, // 9: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
+	7,  // 10: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
+	9,  // 11: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
+	12, // 12: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
+	14, // 13: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
+	8,  // 14: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
+	10, // 15: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
+	13, // 16: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
+	15, // 17: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
+	14, // [14:18] is the sub-list for method output_type
+	10, // [10:14] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_student_proto_init() }
@@ -1007,7 +1319,7 @@ func file_conclave_v1_student_proto_init() {
 	}
 	file_conclave_v1_round_proto_init()
 	file_conclave_v1_teacher_proto_init()
-	file_conclave_v1_student_proto_msgTypes[5].OneofWrappers = []any{
+	file_conclave_v1_student_proto_msgTypes[8].OneofWrappers = []any{
 		(*AskResponse_Progress)(nil),
 		(*AskResponse_Release)(nil),
 	}
@@ -1016,8 +1328,8 @@ func file_conclave_v1_student_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_student_proto_rawDesc), len(file_conclave_v1_student_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   11,
+			NumEnums:      2,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,133 @@
+package pgb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrScores marks scores that are no probabilities, or no table. They are released, or
+// made of what is: the message may name them.
+var ErrScores = errors.New("unusable scores")
+
+// Game is a set of candidates with the scores that every discriminator gives them.
+type Game struct {
+	// scores has shape [discriminators, candidates].
+	scores     [][]float64
+	candidates int
+	options    Options // chosen
+}
+
+// New makes a game. scores[j][b] is the probability that candidate b is real, by
+// discriminator j; the game keeps the slices. Errors match [ErrScores] where a score is
+// outside [0, 1], and name discriminator and candidate.
+func New(scores [][]float64, o Options) (*Game, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if len(scores) == 0 || len(scores[0]) == 0 {
+		return nil, fmt.Errorf("pgb: %w: there are none; store generators and discriminators (student.keep) and draw candidates", ErrScores)
+	}
+	g := &Game{scores: scores, candidates: len(scores[0])}
+	for j, row := range scores {
+		if len(row) != g.candidates {
+			return nil, fmt.Errorf("pgb: %w: discriminator %d scores %d candidates, discriminator 0 scores %d", ErrScores, j, len(row), g.candidates)
+		}
+		for b, v := range row {
+			if !(v >= 0 && v <= 1) {
+				return nil, fmt.Errorf("pgb: %w: discriminator %d gives candidate %d the score %v, want a probability from 0 to 1", ErrScores, j, b, v)
+			}
+		}
+	}
+	g.options = o.ChosenFor(g.candidates)
+	return g, nil
+}
+
+// Options are the game's, with its rate.
+func (g *Game) Options() Options { return g.options }
+
+// Selector selects a discriminator of large U(phi, D) = E_real D + 1 - expected[D], for
+// round t from 0; expected[j] is the mean score of discriminator j over candidates as they
+// are weighted. It must not keep or change expected.
+type Selector interface {
+	Select(ctx context.Context, t int, expected []float64) (int, error)
+}
+
+// Play plays all rounds (Algorithm 1 of the paper), each with one question to the selector,
+// and calls progress, unless it is nil, after each. It ends early with the selector's error
+// or the context's.
+func (g *Game) Play(ctx context.Context, s Selector, progress func(done, rounds int)) (*Plays, error) {
+	n, rounds := g.candidates, g.options.Rounds
+	p := &Plays{Weights: make([]float64, n), Mixture: make([]float64, len(g.scores)), Selected: make([]int, 0, rounds)}
+	// logs are the weights' logarithms up to a constant: after many rounds the weights
+	// themselves would be 0.
+	logs, phi, expected := make([]float64, n), make([]float64, n), make([]float64, len(g.scores))
+	for t := range rounds {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		normalize(phi, logs)
+		for j, row := range g.scores {
+			expected[j] = min(1, dot(phi, row))
+		}
+		j, err := s.Select(ctx, t, expected)
+		if err != nil {
+			return nil, fmt.Errorf("pgb: round %d: %w", t, err)
+		}
+		if j < 0 || j >= len(g.scores) {
+			return nil, fmt.Errorf("pgb: round %d: discriminator %d was selected of %d", t, j, len(g.scores))
+		}
+		p.Selected = append(p.Selected, j)
+		for b, d := range g.scores[j] {
+			p.Weights[b] += phi[b]
+			logs[b] += float64(g.options.Rate * d) // rounded: no fused step on any machine
+		}
+		if progress != nil {
+			progress(t+1, rounds)
+		}
+	}
+	for b := range p.Weights {
+		p.Weights[b] /= float64(rounds)
+	}
+	for _, j := range p.Selected {
+		p.Mixture[j]++
+	}
+	for j := range p.Mixture {
+		p.Mixture[j] /= float64(rounds)
+	}
+	return p, nil
+}
+
+// normalize writes the weights of these logarithms, adding up to 1.
+func normalize(phi, logs []float64) {
+	top := math.Inf(-1)
+	for _, l := range logs {
+		top = math.Max(top, l)
+	}
+	var sum float64
+	for b, l := range logs {
+		phi[b] = math.Exp(l - top)
+		sum += phi[b]
+	}
+	for b := range phi {
+		phi[b] /= sum
+	}
+}
+
+// dot adds up in a fixed order, each product rounded, so that equal games ask equal
+// questions.
+func dot(a, b []float64) float64 {
+	var sum [4]float64
+	for len(a) >= 4 && len(b) >= 4 {
+		sum[0] += float64(a[0] * b[0])
+		sum[1] += float64(a[1] * b[1])
+		sum[2] += float64(a[2] * b[2])
+		sum[3] += float64(a[3] * b[3])
+		a, b = a[4:], b[4:]
+	}
+	for i, v := range a {
+		sum[0] += float64(v * b[i])
+	}
+	return sum[0] + sum[1] + (sum[2] + sum[3])
+}

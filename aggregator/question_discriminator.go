@@ -46,7 +46,7 @@ func newDiscriminatorSum(q *conclavev1.DiscriminatorSum, spec *runSpec, allowCoi
 	case q.GetNothing() && !(allowCoin && spec.pb.GetCoinVotes()):
 		return nil, refusedf("sums of nothing are the baseline of local runs that were opened with coin_votes; leave out discriminator.nothing")
 	case of == nil:
-		return nil, refusedf("the round samples at rate %v, which is none of run %q; a run's rates are fixed when it is opened", q.GetRate(), spec.pb.GetName())
+		return nil, refusedf("the round samples at rate %v, which run %q does not; its rates were fixed when it was opened", q.GetRate(), spec.pb.GetName())
 	case n == 0 || n > maxWeights || 4*n != len(q.GetWeights()):
 		return nil, invalidf("discriminator.weights holds %d bytes; send 4 for each of 1 to %d weights", len(q.GetWeights()), maxWeights)
 	case firstNotFinite(q.GetWeights()) >= 0:

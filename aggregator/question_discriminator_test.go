@@ -273,7 +273,7 @@ func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
 		want   string
 		code   codes.Code
 	}{
-		"another rate":    {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0.2 }, "samples at rate 0.2, run \"" + spec.Name + "\" at 0.25", codes.FailedPrecondition},
+		"another rate":    {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0.2 }, "samples at rate 0.2, which run \"" + spec.Name + "\" does not", codes.FailedPrecondition},
 		"rate 1":          {func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }, "samples at rate 1", codes.FailedPrecondition},
 		"no rate":         {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }, "samples at rate 0", codes.FailedPrecondition},
 		"rate NaN":        {func(q *conclavev1.DiscriminatorSum) { q.Rate = nan }, "samples at rate NaN", codes.FailedPrecondition},

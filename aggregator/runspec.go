@@ -128,7 +128,7 @@ func (s *runSpec) mechanisms() (err error) {
 		return nil
 	case m.GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM:
 		s.multiplier = m.GetSigma()
-		s.samples, err = newSampled(m.GetSigma(), m.GetRate(), s.pb.GetRounds())
+		s.samples, err = newSampled(m.GetSigma(), m.GetRate(), "rounds", s.pb.GetRounds())
 		return err
 	}
 	s.mechanism, err = newMechanism(m)

@@ -19,7 +19,7 @@ type sampled struct {
 // newSampled returns nil for a rate of 0, which are sums over all units. The number of
 // sums has to be known: samples are accounted by plans alone, for without one they would
 // count as all records.
-func newSampled(sigma, rate float64, count uint64) (*sampled, error) {
+func newSampled(sigma, rate float64, field string, count uint64) (*sampled, error) {
 	if _, err := gnmax.NewGaussianSum(2*minGradientBound, sigma); err != nil || rate == 0 {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func newSampled(sigma, rate float64, count uint64) (*sampled, error) {
 		return nil, err
 	}
 	if count == 0 || count > maxPlanned {
-		return nil, fmt.Errorf("%d sums of samples; say their number, 1 to %d", count, maxPlanned)
+		return nil, fmt.Errorf("%s is %d; sums of samples need their number, 1 to %d", field, count, maxPlanned)
 	}
 	return &sampled{multiplier: sigma, rate: r, count: int64(count)}, nil
 }
@@ -67,7 +67,7 @@ func (s *runSpec) stages() (err error) {
 		}
 	}
 	if w := s.pb.GetSampled(); w != nil {
-		if s.weighing, err = newSampled(w.GetSigma(), w.GetRate(), w.GetCount()); err != nil {
+		if s.weighing, err = newSampled(w.GetSigma(), w.GetRate(), "count", w.GetCount()); err != nil {
 			return fmt.Errorf("sampled: %w", err)
 		}
 		if s.weighing == nil {

@@ -39,7 +39,7 @@ func (p *Plan) checkFeasible(o priced, budget privacy.Budget) error {
 	if err != nil {
 		return fmt.Errorf("noise for %d %s: %w; %s", p.Queries, o.what, err, mend)
 	}
-	if _, err := budget.Admit(nil, append(first, p.first()...)); errors.Is(err, privacy.ErrOverBudget) {
+	if _, err := budget.Admit(nil, append(first, p.others()...)); errors.Is(err, privacy.ErrOverBudget) {
 		return fmt.Errorf("%s: %v is too dear for one round of %d queries: %w; %s%s",
 			o.noiseField, o.noise, round, err, mend, o.hint)
 	} else if err != nil {

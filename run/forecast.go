@@ -86,7 +86,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	if err != nil {
 		return nil, err
 	}
-	f.Events = append(p.first(), all...)
+	f.Events = append(p.others(), all...)
 	if f.Claim, err = privacy.Account(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (f *Forecast) addAnswers(p *Plan, budget privacy.Budget) ([]privacy.Event, 
 	}
 	admitted := p.releases(p.Queries) // a plan is admitted as a whole
 	if !p.sampled() {
-		if admitted, err = budget.Admits(p.first(), one[0]); err != nil {
+		if admitted, err = budget.Admits(p.others(), one[0]); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -25,6 +26,8 @@ type Plan struct {
 	Embedding *Embedding
 	// Classes is the number of classes of the label, 1 without one.
 	Classes int
+	// Stages is what is asked after training; nil for nothing.
+	Stages *Stages
 }
 
 // NewPlan chooses the number of queries and the least noise that the budget
@@ -35,7 +38,36 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.work().plan(schema, budget)
+	stages, err := s.prices(budget)
+	if err != nil {
+		return nil, err
+	}
+	if stages.planned() {
+		budget.Filter = privacy.FilterPLD
+	}
+	p, err := s.work().plan(schema, budget, stages)
+	if err != nil || !stages.any() {
+		return p, err
+	}
+	return p, p.checkStages(budget)
+}
+
+// checkStages refuses a plan whose training could use up what its stages need.
+func (p *Plan) checkStages(budget privacy.Budget) error {
+	budget.Filter = p.Filter()
+	var own []privacy.Event
+	if p.Queries > 0 {
+		var err error
+		if own, err = p.cost(p.releases(p.Queries)); err != nil {
+			return err
+		}
+	}
+	if _, err := budget.Admit(own, p.others()); errors.Is(err, privacy.ErrOverBudget) {
+		return fmt.Errorf("the training with the noise that was set, and the stages after it, do not fit the budget together: %w; leave the noise to be chosen", err)
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 func classesOf(schema *partition.Schema) int { return max(1, len(schema.Classes())) }
@@ -50,7 +82,7 @@ func (p *Plan) sampled() bool { return p.sums() && p.Mechanism.Rate > 0 }
 // Filter is the rule by which the budget of a run of the plan, and of a dataset that
 // nothing else is asked of, admits its rounds.
 func (p *Plan) Filter() privacy.Filter {
-	if p.sampled() {
+	if p.sampled() || p.Stages.planned() {
 		return privacy.FilterPLD
 	}
 	return ""
@@ -121,6 +153,9 @@ func (p *Plan) first() []privacy.Event {
 	return []privacy.Event{{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon, Count: 1}}
 }
 
+// others is what a run may ask besides its own questions: round 0 and the stages.
+func (p *Plan) others() []privacy.Event { return append(p.first(), p.Stages.cost()...) }
+
 // gaussianNoise is Gaussian noise for the votes of the plan, of the size that was set or,
 // where that is 0, the least that the budget admits. Field names the option.
 func (p *Plan) gaussianNoise(noise float64, budget privacy.Budget, field string) (sigma float64, err error) {
@@ -130,7 +165,7 @@ func (p *Plan) gaussianNoise(noise float64, budget privacy.Budget, field string)
 		}
 		return noise, nil
 	}
-	return privacy.GNMaxSigma(budget, int64(p.Queries), p.first())
+	return privacy.GNMaxSigma(budget, int64(p.Queries), p.others())
 }
 
 // confident is Confident-GNMax with an answer's noise of sigma and ratio times as much
@@ -163,5 +198,9 @@ func (p *Plan) RunSpec(s *Spec, schema *partition.Schema, dataset string, coin b
 	if p.Embedding != nil {
 		spec.EmbeddingSigma = p.Embedding.Sigma
 	}
+	if p.Stages.planned() && !p.sampled() && p.Queries > 0 {
+		spec.Queries = uint64(p.releases(p.Queries))
+	}
+	p.Stages.register(spec)
 	return spec
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/pipeline/drs"
 	"github.com/conclave-dp/conclave/pipeline/embed"
 	"github.com/conclave-dp/conclave/pipeline/gpate"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
@@ -36,10 +37,16 @@ type Spec struct {
 	Pipeline string `yaml:"pipeline"`
 	// WarmStart buys a start for the generator of a GAN.
 	WarmStart WarmStart `yaml:"warm_start"`
-	// Post lists stages after training. Not available yet.
+	// Post lists stages after training, of pategan and dpgan: pgb, drs or both. Default:
+	// none.
 	Post []string `yaml:"post"`
-	// Weights adds a weight to each synthetic row: none.
+	// Weights adds a weight to each synthetic row: none (default), discriminator (free),
+	// logreg-noised, logreg-debiased or dp-mlp; for comparison, NOT PRIVATE, logreg or mlp.
 	Weights string `yaml:"weights"`
+	// PGB and DRS hold the options of the stages, Weighting those of the weights.
+	PGB       PGB         `yaml:"pgb"`
+	DRS       drs.Options `yaml:"drs"`
+	Weighting Weighting   `yaml:"weighting"`
 	// Release says what is written.
 	Release Release `yaml:"release"`
 	// Evaluate names real rows to measure against; they stay where they are.
@@ -99,6 +106,9 @@ type Release struct {
 	Rows int `yaml:"rows"`
 	// Format: csv.
 	Format string `yaml:"format"`
+	// Private marks the release as one that is given away: methods that are NOT PRIVATE are
+	// refused. Default: true. Without it there is no certificate.
+	Private bool `yaml:"private"`
 }
 
 // Evaluate names real rows to measure against. NOT PRIVATE.
@@ -136,8 +146,8 @@ func DefaultSpec() Spec {
 	return Spec{
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
 		Teachers: 1000, Pipeline: "embed", Weights: "none",
-		Release: Release{Rows: 6000, Format: "csv"},
-		Seed:    1, PATEGAN: pategan.DefaultOptions(), GPATE: gpate.DefaultOptions(), DPGAN: dpgan.DefaultOptions(),
+		Release: Release{Rows: 6000, Format: "csv", Private: true}, PGB: DefaultPGB(), DRS: drs.DefaultOptions(), Weighting: DefaultWeighting(),
+		Seed: 1, PATEGAN: pategan.DefaultOptions(), GPATE: gpate.DefaultOptions(), DPGAN: dpgan.DefaultOptions(),
 		Embed: embed.DefaultOptions(), WarmStart: WarmStart{Embed: -1},
 	}
 }
@@ -188,8 +198,7 @@ func (s *Spec) Validate() error {
 		errs = append(errs, err)
 	}
 	need(s.Pipeline != "embed" || s.WarmStart.Embed <= 0, "warm_start.embed: %v is a start for a GAN, and pipeline embed is all of it; leave it out", s.WarmStart.Embed)
-	need(len(s.Post) == 0, "post: %q are not available; leave it out or empty", s.Post)
-	need(s.Weights == "none", "weights: %q is not available; use none", s.Weights)
+	errs = append(errs, s.validateStages()...)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows, "release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
 	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
 	need(s.Evaluate.Train == "" || s.Evaluate.Test != "", "evaluate.train: set without evaluate.test; name the real rows to test on too")
@@ -258,7 +267,7 @@ func (s *Spec) LoadSchema() (*partition.Schema, error) {
 			return nil, err
 		}
 	}
-	return schema, nil
+	return schema, s.checkStages(schema)
 }
 
 // fileKey is the same for all paths of one file, so that no record gets to two

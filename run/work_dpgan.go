@@ -32,13 +32,13 @@ func (w *dpganWork) teacherSpec(*partition.Schema, int, bool) *conclavev1.Teache
 
 // plan prices a sum for each step of the discriminator. All steps are planned before the
 // first, and the budget is charged by the privacy loss of the whole plan.
-func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan, error) {
+func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
 	e, classes := partition.NewEncoder(schema), classesOf(schema)
 	o := w.chosen(e)
 	if err := o.CheckFor(e, classes); err != nil {
 		return nil, err
 	}
-	p := &Plan{Rounds: o.Steps, PerRound: o.Spec(e, classes).Parameters(), ClassShareEpsilon: o.ClassEpsilon, Classes: classes}
+	p := &Plan{Stages: stages, Rounds: o.Steps, PerRound: o.Spec(e, classes).Parameters(), ClassShareEpsilon: o.ClassEpsilon, Classes: classes}
 	p.Queries = p.Rounds * p.PerRound
 	if err := w.s.warm(p, schema, budget); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 	if err != nil {
 		return nil, err
 	}
-	if _, err := privacy.Plan(append(p.first(), all...)).Check(budget); err != nil {
+	if _, err := privacy.Plan(append(p.others(), all...)).Check(budget); err != nil {
 		return nil, fmt.Errorf("dpgan.noise: %v is too little for %d steps at rate %v: %w; raise it, or set it to 0 to have it chosen", o.Noise, p.Rounds, o.Rate, err)
 	}
 	return p, nil
@@ -86,13 +86,13 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan
 // one wants, so that the run fits a dataset of the same budget.
 func (p *Plan) sampledNoise(budget privacy.Budget) (float64, error) {
 	rate, rounds := p.Mechanism.Rate, int64(p.Rounds)
-	least, err := privacy.SampledSigma(budget, rate, rounds, p.first())
+	least, err := privacy.SampledSigma(budget, rate, rounds, p.others())
 	if err != nil || rate < 1 {
 		return least, err
 	}
 	const hardly = 1.002
 	budget.Filter = privacy.FilterGDP
-	if gdp, err := privacy.GaussianSigma(budget, rounds, p.first()); err == nil && gdp <= hardly*least {
+	if gdp, err := privacy.GaussianSigma(budget, rounds, p.others()); err == nil && gdp <= hardly*least {
 		return max(least, gdp), nil
 	}
 	return least, nil

@@ -28,23 +28,23 @@ func (w *embedWork) optionsOf(schema *partition.Schema) any {
 func (w *embedWork) teacherSpec(*partition.Schema, int, bool) *conclavev1.TeacherSpec { return nil }
 
 // plan spends the budget on one sum.
-func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan, error) {
+func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
 	o := w.s.Embed
-	p := &Plan{Classes: classesOf(schema)}
+	p := &Plan{Stages: stages, Classes: classesOf(schema)}
 	sigma := o.Noise
 	if most := float64(mostSigma) / leastBound; sigma > most {
 		return nil, fmt.Errorf("embed.noise: %v is too much, and %.4g is the most that is drawn; lower it, or set it to 0 to have it chosen", sigma, most)
 	}
 	if sigma == 0 {
 		var err error
-		if sigma, err = privacy.GaussianSigma(budget, 1, nil); err != nil {
+		if sigma, err = privacy.GaussianSigma(budget, 1, stages.cost()); err != nil {
 			return nil, err
 		}
 	}
 	if err := p.beginWith(o, schema, sigma); err != nil {
 		return nil, err
 	}
-	if _, err := budget.Admit(nil, p.first()); errors.Is(err, privacy.ErrOverBudget) {
+	if _, err := budget.Admit(nil, p.others()); errors.Is(err, privacy.ErrOverBudget) {
 		return nil, fmt.Errorf("embed.noise: %v is too little: %w; raise it, or set it to 0 to have it chosen", o.Noise, err)
 	} else if err != nil {
 		return nil, err

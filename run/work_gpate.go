@@ -34,24 +34,24 @@ func (w *gpateWork) optionsOf(schema *partition.Schema) any {
 
 // plan prices every record x direction x round: as a vote each, or a sum for each round,
 // whose sensitivity covers all of its records and directions.
-func (w *gpateWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan, error) {
+func (w *gpateWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
 	o, err := w.options(partition.NewEncoder(schema))
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Rounds: o.Rounds, PerRound: o.Records * o.Directions, ClassShareEpsilon: o.ClassEpsilon, Classes: classesOf(schema)}
+	p := &Plan{Stages: stages, Rounds: o.Rounds, PerRound: o.Records * o.Directions, ClassShareEpsilon: o.ClassEpsilon, Classes: classesOf(schema)}
 	p.Queries = p.Rounds * p.PerRound
 	if err := w.s.warm(p, schema, budget); err != nil {
 		return nil, err
 	}
-	if _, err := privacy.GaussianSigma(budget, 1, p.first()); errors.Is(err, privacy.ErrOverBudget) {
+	if _, err := privacy.GaussianSigma(budget, 1, p.others()); errors.Is(err, privacy.ErrOverBudget) {
 		return nil, fmt.Errorf("gpate.class_epsilon: %v leaves nothing of privacy.epsilon %v for gradients; lower it, or raise privacy.epsilon", o.ClassEpsilon, budget.Epsilon)
 	}
 	switch {
 	case o.Answers == gpate.Sum:
 		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: o.Noise}
 		if o.Noise == 0 {
-			p.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.first())
+			p.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.others())
 		}
 	case o.Mechanism == "gnmax":
 		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX}

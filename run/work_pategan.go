@@ -22,9 +22,9 @@ func (w *pateganWork) quorum() (share, deadline float64) {
 
 func (w *pateganWork) optionsOf(*partition.Schema) any { return w.s.PATEGAN }
 
-func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Plan, error) {
+func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
 	s, o := w.s, w.s.PATEGAN
-	p := &Plan{Queries: o.Labels, PerRound: o.Queries, ClassShareEpsilon: o.ClassShare * s.Privacy.Epsilon, Classes: classesOf(schema)}
+	p := &Plan{Stages: stages, Queries: o.Labels, PerRound: o.Queries, ClassShareEpsilon: o.ClassShare * s.Privacy.Epsilon, Classes: classesOf(schema)}
 	if err := s.warm(p, schema, budget); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget) (*Pl
 	case pategan.LNMax:
 		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: o.Noise}
 		if o.Noise == 0 {
-			p.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Queries), p.first())
+			p.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Queries), p.others())
 		}
 	case pategan.GNMax:
 		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX}

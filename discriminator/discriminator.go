@@ -69,6 +69,16 @@ func New(s Spec, rng *rand.Rand) (*Discriminator, error) {
 	return d, err
 }
 
+// Clone returns one of the same weights and units, with its own memory.
+func (d *Discriminator) Clone() (*Discriminator, error) {
+	c, err := New(d.spec, rand.New(rand.NewPCG(0, 0))) // whose weights are replaced
+	if err != nil {
+		return nil, err
+	}
+	c.units = d.units
+	return c, c.SetWeights(d.Weights())
+}
+
 // Parameters is the number of weights.
 func (d *Discriminator) Parameters() int {
 	n := 0

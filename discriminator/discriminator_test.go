@@ -133,6 +133,9 @@ func TestWeightsTravel(t *testing.T) {
 		if !slices.Equal(d.Scores(x, classes), again.Scores(x, classes)) {
 			t.Errorf("%s: the same weights score otherwise", name)
 		}
+		if clone, err := d.Clone(); err != nil || !slices.Equal(slices.Clone(clone.Scores(x, classes)), d.Scores(x, classes)) {
+			t.Errorf("%s: a clone scores otherwise, or %v", name, err)
+		}
 		if n := len(d.Weights()); n != d.Parameters() {
 			t.Errorf("%s: %d weights of %d", name, n, d.Parameters())
 		}

@@ -44,10 +44,14 @@ func (t *Trainer) Save(path, identity string) error {
 	if t.real != nil {
 		set.Add("", []nn.Param{pipeline.Vector("real", t.real)})
 	}
+	if t.released != nil {
+		set.Add("", []nn.Param{pipeline.Vector("released", t.released)})
+	}
 	for i, k := range t.kept {
 		j.Kept = append(j.Kept, k.Step)
 		set.Add(keptPrefix(i, "generator"), k.Generator)
 		set.Add(keptPrefix(i, "discriminator"), k.Discriminator)
+		set.Add(keptPrefix(i, "units"), k.units())
 	}
 	return pipeline.SaveCheckpoint(path, checkpointKey, j, set)
 }
@@ -74,8 +78,12 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	}
 	t.kept = nil
 	for i, step := range j.Kept {
-		k := Kept{step, copied(t.learner.Generator.Net.Params()), copied(t.scorer.Net.Params())}
-		if err := errors.Join(set.CopyTo(keptPrefix(i, "generator"), k.Generator), set.CopyTo(keptPrefix(i, "discriminator"), k.Discriminator)); err != nil {
+		k := t.copyAt(step)
+		err := errors.Join(
+			set.CopyTo(keptPrefix(i, "generator"), k.Generator), set.CopyTo(keptPrefix(i, "discriminator"), k.Discriminator),
+			set.CopyTo(keptPrefix(i, "units"), k.units()),
+		)
+		if err != nil {
 			return false, pipeline.Misfit(path, err)
 		}
 		t.kept = append(t.kept, k)
@@ -83,6 +91,12 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	if t.real = nil; j.Done > 0 {
 		t.real = make([]float32, t.scorer.Parameters())
 		if err := set.CopyTo("", []nn.Param{pipeline.Vector("real", t.real)}); err != nil {
+			return false, pipeline.Misfit(path, err)
+		}
+	}
+	if t.released = nil; j.Done > 0 && t.opts.oneMean() {
+		t.released = make([]float32, t.scorer.Parameters())
+		if err := set.CopyTo("", []nn.Param{pipeline.Vector("released", t.released)}); err != nil {
 			return false, pipeline.Misfit(path, err)
 		}
 	}

@@ -1,12 +1,20 @@
 package dpgan
 
-import "github.com/conclave-dp/conclave/nn"
+import (
+	"slices"
+
+	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/pipeline"
+)
 
 // Kept is a generator with its discriminator, as they were after a step. Both follow from
 // releases alone.
 type Kept struct {
 	Step                     int
 	Generator, Discriminator []nn.Param
+	// Mean and Scale are the units of standard inputs at the time, nil of others: they
+	// move with the generator.
+	Mean, Scale []float32
 }
 
 // keepCopy keeps a copy after the step of the discriminator, and before the generator
@@ -19,18 +27,28 @@ func (t *Trainer) keepCopy() {
 	second := steps - steps/2
 	for i := range keep {
 		if t.done == steps/2+(i+1)*second/keep && (len(t.kept) == 0 || t.kept[len(t.kept)-1].Step < t.done) {
-			t.kept = append(t.kept, Kept{t.done, copied(t.learner.Generator.Net.Params()), copied(t.scorer.Net.Params())})
+			t.kept = append(t.kept, t.copyAt(t.done))
 		}
 	}
 }
 
+// copyAt copies generator and discriminator as they are.
+func (t *Trainer) copyAt(step int) Kept {
+	k := Kept{Step: step, Generator: pipeline.CopyParams(t.learner.Generator.Net.Params()), Discriminator: pipeline.CopyParams(t.scorer.Net.Params())}
+	if units := t.scorer.Units(); units != nil {
+		mean, scale := units.Units()
+		k.Mean, k.Scale = slices.Clone(mean), slices.Clone(scale)
+	}
+	return k
+}
+
+// units are a copy's, as tensors of a checkpoint.
+func (k Kept) units() []nn.Param {
+	if k.Mean == nil {
+		return nil
+	}
+	return []nn.Param{pipeline.Vector("mean", k.Mean), pipeline.Vector("scale", k.Scale)}
+}
+
 // Kept returns the generators and discriminators that were kept, oldest first.
 func (t *Trainer) Kept() []Kept { return t.kept }
-
-func copied(params []nn.Param) []nn.Param {
-	out := make([]nn.Param, len(params))
-	for i, p := range params {
-		out[i] = nn.Param{Name: p.Name, Shape: p.Shape, Value: append([]float32(nil), p.Value...)}
-	}
-	return out
-}

@@ -85,6 +85,9 @@ func (t *Trainer) remember(a *pipeline.DiscriminatorAnswer) error {
 	if t.real == nil {
 		t.real = make([]float32, len(a.Sum))
 	}
+	if t.released == nil && t.opts.oneMean() {
+		t.released = make([]float32, len(a.Sum))
+	}
 	// Memory 1 keeps the average of all.
 	scales := t.scales(1 / t.expected(a))
 	keep := float32(min(t.opts.Discriminator.Memory, float64(t.done)/float64(t.done+1)))
@@ -93,6 +96,9 @@ func (t *Trainer) remember(a *pipeline.DiscriminatorAnswer) error {
 			return fmt.Errorf("number %d of the release is not finite", i)
 		}
 		t.real[i] = keep*t.real[i] + (1-keep)*scales[i%len(scales)]*v
+		if t.released != nil {
+			t.released[i] += (scales[i%len(scales)]*v - t.released[i]) / float32(t.done+1)
+		}
 	}
 	return nil
 }

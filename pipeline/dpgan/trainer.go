@@ -42,6 +42,9 @@ type Trainer struct {
 	schedule schedule
 	// real is the remembered gradient on real records, nil before the first release.
 	real []float32
+	// released is the mean of all released gradients where all are of the same mean, see
+	// [Options.oneMean]; nil of others.
+	released []float32
 	// kept are copies of generator and discriminator for what comes after the run.
 	kept []Kept
 

@@ -15,6 +15,8 @@ type checkpointJSON struct {
 	Classes        [][]int   `json:"classes"`
 	PendingTrain   []int     `json:"pending_training"`
 	PendingQueries []int     `json:"pending_queries"`
+	// Kept are the rounds whose pairs are in the tensors.
+	Kept []int `json:"kept"`
 }
 
 const checkpointKey = "pategan"
@@ -30,6 +32,11 @@ func (t *Trainer) Save(path, identity string) error {
 	for i, r := range t.rounds {
 		set.Add(fmt.Sprintf("round%d.", i), r.tensors())
 		j.Classes, j.Noise = append(j.Classes, r.classes), append(j.Noise, r.noise)
+	}
+	for i, k := range t.kept {
+		set.Add(fmt.Sprintf("kept%d.generator.", i), k.generator)
+		set.Add(fmt.Sprintf("kept%d.", i), k.change())
+		j.Kept = append(j.Kept, k.round)
 	}
 	if q := t.pending; q != nil {
 		set.Add("pending.", questionTensors(q))
@@ -50,7 +57,7 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	if err := j.Restore(path, identity, set, t.source, t.mover.Learner, t.start, t.classes); err != nil {
 		return false, err
 	}
-	if len(j.Noise) != len(j.Classes) || j.Done < len(j.Classes) {
+	if len(j.Noise) != len(j.Classes) || j.Done < len(j.Classes) || len(j.Kept) != min(j.Done, t.opts.Student.Keep) {
 		return false, pipeline.Misfit(path, errors.New("its parts do not fit together"))
 	}
 	if err := t.checkClasses(append(j.Classes, j.PendingTrain, j.PendingQueries)); err != nil {
@@ -68,6 +75,14 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 			return false, pipeline.Misfit(path, err)
 		}
 		t.rounds = append(t.rounds, r)
+	}
+	t.kept = nil
+	for i, round := range j.Kept {
+		k := t.newKept(round)
+		if err := errors.Join(set.CopyTo(fmt.Sprintf("kept%d.generator.", i), k.generator), set.CopyTo(fmt.Sprintf("kept%d.", i), k.change())); err != nil {
+			return false, pipeline.Misfit(path, err)
+		}
+		t.kept = append(t.kept, k)
 	}
 	if len(j.PendingQueries) > 0 {
 		q := &pipeline.VoteQuestion{

@@ -121,6 +121,9 @@ type Student struct {
 	Average float64 `yaml:"average"`
 	// Spread is the part of the queries that is widened. Default: 0.5.
 	Spread float64 `yaml:"spread"`
+	// Keep is how many generators and changes of the discriminator are kept, those of the
+	// last rounds, for what comes after the run. Default: 10.
+	Keep int `yaml:"keep"`
 }
 
 // DefaultOptions returns the defaults named at each field.
@@ -131,7 +134,7 @@ func DefaultOptions() Options {
 		Teacher: Teacher{Model: "logistic", Hidden: 16, Features: "standard", Steps: 10, Batch: 32, Training: 64, Rate: 0.1, Decay: 0.1},
 		Student: Student{
 			Noise: 16, Hidden: 64, Layers: 2, GeneratorSteps: 100, GeneratorRate: 1e-3,
-			Trust: 1, Memory: 3, Average: 0.99, Spread: 0.5,
+			Trust: 1, Memory: 3, Average: 0.99, Spread: 0.5, Keep: 10,
 		},
 	}
 }
@@ -168,6 +171,7 @@ func (o Options) Validate() error {
 	c.Between("student.memory", o.Student.Memory, 0, 100)
 	c.Check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
 	c.Between("student.spread", o.Student.Spread, 0, 1)
+	c.Between("student.keep", float64(o.Student.Keep), 0, 1000)
 	return c.Err()
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/conclave-dp/conclave/discriminator"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/tilt"
@@ -38,6 +39,10 @@ type Trainer struct {
 	// rounds holds the newest labelled rounds of the done ones.
 	rounds []*labelled
 	done   int
+	// kept are the pairs of the last rounds, oldest first, and scorer what scores of
+	// all of them are computed with.
+	kept   []kept
+	scorer *discriminator.Discriminator
 	// pending is the question of the next round. It is kept, so that a student
 	// that starts again asks the very same one.
 	pending *pipeline.VoteQuestion
@@ -55,6 +60,14 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes}, t.rng)
 	if err != nil {
 		return nil, err
+	}
+	if s.Keep > 0 {
+		t.scorer, err = discriminator.New(discriminator.Spec{
+			Features: e.Width(), Numbers: t.numbers, Classes: classes, Kind: discriminator.Dense, Each: true, Standard: true,
+		}, rand.New(rand.NewPCG(0, 0))) // which draws nothing: linear ones begin at zero
+		if err != nil {
+			return nil, fmt.Errorf("pategan: student.keep: %w; 0 keeps none", err)
+		}
 	}
 	t.mover = tilt.New(g, e, classes, tilt.Options{Steps: s.GeneratorSteps, Rate: s.GeneratorRate, Average: s.Average}, t.rng)
 	return t, nil
@@ -168,6 +181,7 @@ func (t *Trainer) learn(ctx context.Context, q *pipeline.VoteQuestion, a *pipeli
 	if err := d.fit(t.rounds, t.done); err != nil {
 		return 0, err
 	}
+	t.keepPair(d)
 	if err := t.mover.Follow(ctx, d.of); err != nil {
 		return 0, err
 	}

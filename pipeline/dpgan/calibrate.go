@@ -1,0 +1,88 @@
+package dpgan
+
+import "math"
+
+// leastEffective is the effective share of generated records that a tilt must leave.
+const leastEffective = 0.1
+
+// matching is the factor at which generated records, weighted by exp(factor x score), have
+// this mean score, or the one that is closest of those that leave enough of them. The mean
+// grows with the factor: its slope is the variance of the weighted scores.
+func matching(scores []float64, mean float64) float64 {
+	low, high := -largest(scores, -1), largest(scores, 1)
+	for range 60 {
+		if mid := (low + high) / 2; tiltedMean(scores, mid) < mean {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return (low + high) / 2
+}
+
+// bounded is a factor above 0, or the largest that leaves enough.
+func bounded(scores []float64, factor float64) float64 {
+	return math.Min(factor, largest(scores, 1))
+}
+
+// largest is the size of the largest factor of a sign that leaves enough of the generated
+// records: the effective share falls as the factor grows. 0 where scores are all alike.
+func largest(scores []float64, sign float64) float64 {
+	_, spread := moments(scores)
+	if spread == 0 {
+		return 0
+	}
+	// In units of the spread, on a logarithmic scale: a score of rare records needs small
+	// factors, one that splits them in halves leaves half of them whatever the factor.
+	low, high := math.Log(1e-6), math.Log(1e2)
+	for range 50 {
+		if mid := (low + high) / 2; effective(scores, sign*math.Exp(mid)/spread) >= leastEffective {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return math.Exp(low) / spread
+}
+
+// effective is the effective share of records weighted by exp(factor x score): the squared
+// mean weight over the mean squared weight (Kish 1965).
+func effective(scores []float64, factor float64) float64 {
+	return math.Exp(2*logMeanExp(scores, factor) - logMeanExp(scores, 2*factor))
+}
+
+// logMeanExp is log mean exp(factor x score).
+func logMeanExp(scores []float64, factor float64) float64 {
+	top, sum := math.Inf(-1), 0.0
+	for _, s := range scores {
+		top = math.Max(top, factor*s)
+	}
+	for _, s := range scores {
+		sum += math.Exp(factor*s - top)
+	}
+	return top + math.Log(sum/float64(len(scores)))
+}
+
+// tiltedMean is the mean score of records weighted by exp(factor x score).
+func tiltedMean(scores []float64, factor float64) float64 {
+	level := logMeanExp(scores, factor)
+	var sum float64
+	for _, s := range scores {
+		sum += s * math.Exp(factor*s-level)
+	}
+	return sum / float64(len(scores))
+}
+
+// moments are mean and standard deviation, which is 0 where scores differ by rounding only.
+func moments(scores []float64) (mean, spread float64) {
+	for _, s := range scores {
+		mean += s / float64(len(scores))
+	}
+	for _, s := range scores {
+		spread += (s - mean) * (s - mean) / float64(len(scores))
+	}
+	if spread = math.Sqrt(spread); spread <= 1e-6*math.Abs(mean) {
+		return mean, 0
+	}
+	return mean, spread
+}

@@ -25,7 +25,7 @@ func scaleFloat(s Scale) float64 { f, _ := s.Rat().Float64(); return f }
 
 // Every mechanism on random neighbouring inputs, by exact enumeration of the
 // noise that it draws: never easier to see than it is charged for. Rapid tries
-// 100 cases each, 1,100 together (a fifth under -short).
+// 100 cases each, 1,300 together (a fifth under -short).
 func TestCharges(t *testing.T) {
 	gaussian := func(sigma float64) pmf {
 		s, err := NewSigma(sigma)
@@ -95,6 +95,15 @@ func TestCharges(t *testing.T) {
 			}
 			return []privacy.Event{{Kind: privacy.Laplace, Epsilon: epsilon, Count: 1}}, movedLaplaces(scaleFloat(scale), d)
 		},
+		"norm-gamma": func(t *rapid.T) ([]privacy.Event, outputs) {
+			m, move := drawNormGamma(t)
+			return m.Cost(1), movedNormGamma(m, move)
+		},
+		"norm-gamma, composed": func(t *rapid.T) ([]privacy.Event, outputs) {
+			m, move := drawNormGamma(t)
+			o := movedNormGamma(m, move).byLoss(50)
+			return m.Cost(2), o.then(o)
+		},
 		"gaussian sum": func(t *rapid.T) ([]privacy.Event, outputs) {
 			m, d := drawSum(t)
 			return m.Cost(1), movedGaussians(variance(m.sigma), d)
@@ -156,6 +165,7 @@ func TestTightestClaims(t *testing.T) {
 	const delta = 0.05
 	gnmax, lnmax := must(NewGNMax(3, true)), must(NewLNMax(0.5, true))
 	sum, choice := must(NewGaussianSum(5, 2)), must(NewExponential(1, 10))
+	coefficients := must(NewNormGamma(1.5, 5, 2))
 	scale := scaleFloat(choice.scale)
 	for name, c := range map[string]struct {
 		events []privacy.Event
@@ -164,6 +174,7 @@ func TestTightestClaims(t *testing.T) {
 		"gnmax":       {gnmax.Cost(1, 1), movedGaussians(variance(gnmax.sigma), []int64{1, -1})},
 		"lnmax":       {lnmax.Cost(1, 1), movedLaplaces(scaleFloat(lnmax.lambda.Scale()), []int64{1, -1})},
 		"sum":         {sum.Cost(1), movedGaussians(variance(sum.sigma), []int64{3, -4})},
+		"norm-gamma":  {coefficients.Cost(1), movedNormGamma(coefficients, [2]int64{3, -4})},
 		"exponential": {choice.Cost(1), outputs{selection([]int64{10, 0, 10}, scale), selection([]int64{0, 10, 0}, scale)}},
 	} {
 		claim, err := privacy.Account(c.events, delta)

@@ -2,15 +2,16 @@
 //
 // Start with [NewSource] and a mechanism: [NewGNMax], [NewConfident] and
 // [NewLNMax] decide votes, [NewGaussianSum] releases sums of bounded vectors
-// (which [Encode] makes), [NewExponential] selects by score, and [LaplaceCounts]
-// is for counts that are not votes. Each names the events of package privacy
+// (which [Encode] makes), [NewNormGamma] short vectors with pure DP,
+// [NewExponential] selects by score, and [LaplaceCounts] is for counts that are
+// not votes, and for other vectors with a bound in the L1 norm. Each names the events of package privacy
 // that its answers cost, and says in its comment why that is enough.
 //
 // # Exact
 //
 // Noise is drawn from the discrete Gaussian and the discrete Laplace
 // distribution by rejection over integers (Canonne, Kamath, Steinke 2020,
-// Algorithms 1 to 3), with random bits of crypto/rand. Every decision compares
+// Algorithms 1 to 3), and norm-Gamma noise from the latter, with random bits of crypto/rand. Every decision compares
 // integers with integers: no floating-point number, and none of the attacks on
 // floating-point noise (Mironov 2012), has a part in it. Parameters given as
 // float64 are replaced by fractions on the safe side: a little more noise,

@@ -112,6 +112,10 @@ var mechanisms = map[Kind]mechanism{
 	//
 	// Why this is private: the noise's density falls by at most exp(epsilon)
 	// over the distance s (Dwork and Roth 2014, Theorem 3.6).
+	//
+	// All accountants take it for randomized response, the worst that (epsilon, 0)-DP
+	// allows (pureRDP, pureMu and responsePair say why). So vectors may have this kind as
+	// well, and noise of another form that is (epsilon, 0)-DP, as norm-Gamma noise is.
 	Laplace: {
 		fields:    []string{"epsilon"},
 		rdp:       func(e Event, alpha float64) float64 { return float64(e.Count) * pureRDP(e.Epsilon, alpha) },

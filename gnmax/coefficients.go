@@ -1,0 +1,153 @@
+package gnmax
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// ErrDimension is what errors.Is finds when a vector is too long for norm-Gamma
+// noise. Gaussian noise ([NewGaussianSum]) is for those.
+var ErrDimension = errors.New("too many entries for norm-Gamma noise")
+
+// NormGamma releases a vector of whole numbers whose L2 norm is bounded in how far
+// one privacy unit moves it, as pure DP: the noise z has a probability proportional
+// to exp(-|z|_2/s), so that its length is about Gamma distributed, of shape the
+// dimension d and scale s, and its direction uniform (Chaudhuri, Monteleoni,
+// Sarwate 2011, Algorithm 1; there on real numbers). Independent Laplace noise
+// needs a bound in the L1 norm, which is up to sqrt(d) times the one in L2.
+//
+// Why this is private: let c(z) be 2^10 |z|_2 rounded up; the noise is drawn exactly
+// from probabilities proportional to exp(-c(z)/(2^10 s)). On the lattice of whole
+// numbers their sum is the same wherever the noise is moved. An output y has from
+// two neighbours' values a and b, whole numbers too with |a-b|_2 <= sensitivity,
+// probabilities of the ratio exp((c(y-b) - c(y-a))/(2^10 s)); by the triangle
+// inequality, and as rounding adds less than 1,
+//
+//	c(y-b) - c(y-a)  <  2^10 |y-b|_2 + 1 - 2^10 |y-a|_2  <=  2^10 sensitivity + 1,
+//
+// and s is (sensitivity + 2^-10)/epsilon, rounded up. So the release is (epsilon, 0)-DP,
+// and no irrational number has a part in it.
+//
+// Time: a draw is by rejection, and takes about 0.7 x 1.32^d proposals, whatever the
+// values are: 1 ms for 20 entries, 20 ms for 30, half a second for 40, as measured.
+// Longer vectors are refused.
+//
+// A NormGamma is immutable and may be used by several goroutines at once.
+type NormGamma struct {
+	epsilon   float64
+	dimension int
+	noise     radial
+}
+
+// NewNormGamma makes a release that costs epsilon for vectors of that many entries,
+// from 1 to 40, which one privacy unit moves by at most sensitivityL2 in the L2 norm: a
+// public number above zero. More entries give an [ErrDimension]. The noise of one
+// entry, about sqrt(dimension) x sensitivityL2/epsilon, must not pass 2^38.
+func NewNormGamma(epsilon float64, sensitivityL2 int64, dimension int) (*NormGamma, error) {
+	switch {
+	case dimension < 1:
+		return nil, parameterErrorf("norm-gamma: dimension is %d; it must be the number of entries, 1 or more", dimension)
+	case dimension > maxDimension:
+		return nil, fmt.Errorf("norm-gamma: %w: %d, of at most %d, as the time of a draw grows by a third with each; use gaussian noise", ErrDimension, dimension, maxDimension)
+	case sensitivityL2 <= 0 || sensitivityL2 > maxScale:
+		return nil, parameterErrorf("norm-gamma: sensitivity is %d; it must be what one privacy unit moves the vector by at most in L2, from 1 to 2^38", sensitivityL2)
+	case !(epsilon > 0) || math.IsInf(epsilon, 0):
+		return nil, parameterErrorf("norm-gamma: epsilon is %v; it must be a finite number above zero", epsilon)
+	}
+	s := big.NewRat(sensitivityL2<<lengthBits+1, 1<<lengthBits)
+	s.Quo(s, new(big.Rat).SetFloat64(epsilon))
+	noise, ok := newRadial(s, dimension)
+	if !ok {
+		return nil, parameterErrorf("norm-gamma: epsilon is %v for a sensitivity of %d and %d entries; the noise would be larger than 2^38", epsilon, sensitivityL2, dimension)
+	}
+	return &NormGamma{epsilon: epsilon, dimension: dimension, noise: noise}, nil
+}
+
+// newRadial rounds s up to the sampler's form. It is not ok where the proposals'
+// scale passes 2^38.
+func newRadial(s *big.Rat, dimension int) (r radial, ok bool) {
+	squared := uint64(dimension) << (2 * rootBits)
+	r.root = rootUp(0, squared)
+	whole := new(big.Int).Quo(s.Num(), s.Denom())
+	if whole.BitLen() > 38 {
+		return radial{}, false
+	}
+	digits := max(0, 31-bits.Len64(whole.Uint64()))
+	if whole.Sign() == 0 {
+		digits = 38
+	}
+	r.den = 1 << digits
+	scaled := new(big.Int).Lsh(s.Num(), uint(digits))
+	num, remainder := scaled.QuoRem(scaled, s.Denom(), new(big.Int))
+	if remainder.Sign() > 0 {
+		num.Add(num, big.NewInt(1))
+	}
+	r.num = num.Uint64()
+	_, err := NewScale(r.num*r.root, r.den<<rootBits)
+	return r, err == nil
+}
+
+// Kind is [privacy.Laplace]: see [NormGamma.Cost].
+func (m *NormGamma) Kind() privacy.Kind { return privacy.Laplace }
+
+// Dimension is the number of entries.
+func (m *NormGamma) Dimension() int { return m.dimension }
+
+// Scale is the s of the noise that is drawn, in the values' own steps.
+func (m *NormGamma) Scale() *big.Rat {
+	if m.noise.den == 0 {
+		return new(big.Rat)
+	}
+	return new(big.Rat).SetFrac(new(big.Int).SetUint64(m.noise.num), new(big.Int).SetUint64(m.noise.den))
+}
+
+// Release returns values with noise, of the same length, which must be the
+// dimension. Values must lie within 2^61 of zero; what is wrong with others is an
+// [ErrSum].
+func (m *NormGamma) Release(src *Source, values []int64) ([]int64, error) {
+	if m.noise.num == 0 {
+		return nil, errZeroParameter
+	}
+	if len(values) != m.dimension {
+		return nil, fmt.Errorf("%w: it has %d entries, the noise was made for %d", ErrSum, len(values), m.dimension)
+	}
+	for i, x := range values {
+		if x < -maxCount || x > maxCount {
+			return nil, fmt.Errorf("%w: entry %d is too large; use fewer steps", ErrSum, i)
+		}
+	}
+	return addNoise(values, func(dst []int64) error { return src.radial(dst, m.noise) })
+}
+
+// radial fills dst with one vector of noise, or with zeros when the source fails.
+func (s *Source) radial(dst []int64, r radial) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draws.err = nil
+	s.draws.radial(dst, r)
+	if s.draws.err != nil {
+		clear(dst)
+		return fmt.Errorf("draw noise: %w", s.draws.err)
+	}
+	return nil
+}
+
+// Cost charges a number of releases; nil for none. It is at the same time the most
+// they can cost.
+//
+// Why as {kind: laplace}: package privacy accounts for that kind by what holds of every
+// (epsilon, 0)-DP mechanism, in each of its accountants: the sum of epsilons, the
+// Gaussian DP and the Rényi divergences that pure DP implies, and the losses of
+// randomized response, which dominates them all (Kairouz, Oh, Viswanath 2015).
+// Nothing in it is tighter for noise that is one Laplace variable.
+func (m *NormGamma) Cost(releases int64) []privacy.Event {
+	if releases == 0 {
+		return nil
+	}
+	return []privacy.Event{{Kind: privacy.Laplace, Epsilon: m.epsilon, Count: releases}}
+}

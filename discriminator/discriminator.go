@@ -79,6 +79,9 @@ func (d *Discriminator) Clone() (*Discriminator, error) {
 	return c, c.SetWeights(d.Weights())
 }
 
+// Spec is what the discriminator was made of.
+func (d *Discriminator) Spec() Spec { return d.spec }
+
 // Parameters is the number of weights.
 func (d *Discriminator) Parameters() int {
 	n := 0

@@ -223,21 +223,51 @@ func (m *Model) Sample(rows, class int, rng *rand.Rand) (*partition.Table, error
 			}
 		}
 		m.Generator.Sample(x[:n*m.Generator.width], classes[:n], rng)
-		for i := range n {
-			unit := ""
-			if u := m.Schema.UnitColumn(); u >= 0 {
-				unit = m.Schema.Columns[u].MadeUpUnit(done + i)
-			}
-			cells, err := m.encoder.Decode(x[i*m.Generator.width:(i+1)*m.Generator.width], classes[i], unit)
-			if err != nil {
-				return nil, err
-			}
-			if err := table.Append(cells, unit); err != nil {
-				return nil, err
-			}
+		if err := m.append(table, x, classes[:n]); err != nil {
+			return nil, err
 		}
 	}
 	return table, nil
+}
+
+// append decodes records to rows of the table, with made-up units of running numbers.
+func (m *Model) append(table *partition.Table, x []float32, classes []int) error {
+	w := m.Generator.width
+	for i, c := range classes {
+		unit := ""
+		if u := m.Schema.UnitColumn(); u >= 0 {
+			unit = m.Schema.Columns[u].MadeUpUnit(table.Len())
+		}
+		cells, err := m.encoder.Decode(x[i*w:(i+1)*w], c, unit)
+		if err != nil {
+			return err
+		}
+		if err := table.Append(cells, unit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Table decodes records x of the classes, shape [len(classes), Generator.Width], to a
+// table, as Sample does with those that it draws.
+func (m *Model) Table(x []float32, classes []int) (*partition.Table, error) {
+	table := partition.NewTable(m.Schema)
+	return table, m.append(table, x, classes)
+}
+
+// Draw draws n encoded records of a generator, of classes in their released shares.
+func (m *Model) Draw(g *Generator, n int, rng *rand.Rand) (x []float32, classes []int) {
+	const batch = 1024
+	x, classes = make([]float32, n*g.width), make([]int, n)
+	for i := range classes {
+		classes[i] = draw(m.Shares, rng)
+	}
+	for from := 0; from < n; from += batch {
+		to := min(n, from+batch)
+		g.Sample(x[from*g.width:to*g.width], classes[from:to], rng)
+	}
+	return x, classes
 }
 
 // ErrNoSuchClass marks a condition that names no class of the label.

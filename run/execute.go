@@ -152,26 +152,35 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 	o.Log.Info("run open", zap.String("run", j.Spec.Name), zap.String("aggregator", opened.Aggregator),
 		zap.Int("queries", j.Plan.Queries), zap.Int("rounds", j.Plan.Rounds), zap.Uint64("released", opened.Rounds))
 
-	trained, err := j.train(ctx, opened, o)
+	trained, ask, err := j.train(ctx, opened, o)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
 		return nil, err
 	}
 	model, err := pipeline.NewModel(j.Schema, trained.Generator(), trained.Notes().Shares())
 	if err != nil {
 		return nil, err
 	}
-	return publish(ctx, j.Spec, j.Schema, model, trained, j.real, o)
+	made, err := j.after(ctx, model, trained, ask, o)
+	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
+		// It would end the same way again; a run that stays open could never be verified.
+		_, closeErr := o.Client.CloseRun(ctx, j.Spec.Name)
+		return nil, errors.Join(err, closeErr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
+		return nil, err
+	}
+	return j.publish(ctx, model, trained, made, o)
 }
 
 // train lets the pipeline learn until its questions are asked or the budget is used.
-func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (trainer, error) {
+func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (trainer, *oracle, error) {
 	s, schema, plan := j.Spec, j.Schema, j.Plan
 	learner, err := s.work().student(partition.NewEncoder(schema), plan)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
 	ask := &oracle{
@@ -202,7 +211,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		o.Watch(fitting)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if start != nil {
 		learner.StartWith(start)
@@ -210,16 +219,16 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	checkpoint, identity := checkpointPath(o.Out), s.identity(schema, o.Coin)
 	restored, err := learner.Restore(checkpoint, identity)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if restored {
 		o.Log.Info("going on from the checkpoint", zap.String("file", checkpoint))
 		lines, err := o.Client.Ledger(ctx, s.Name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := checkReceipts(learner.Notes().Receipts, releasesOf(lines, s.Name)); err != nil {
-			return nil, fmt.Errorf("%s: %w", checkpoint, err)
+			return nil, nil, fmt.Errorf("%s: %w", checkpoint, err)
 		}
 	}
 	status.Round = learner.Rounds()
@@ -237,15 +246,15 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		// The aggregator refused the next question before it was asked. What was
 		// learned until then is the result.
 		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
-		return learner, nil
+		return learner, ask, nil
 	}
 	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrDiverged) {
 		// Nothing more can be asked, or it would end the same way; a run that stays open
 		// could never be verified.
 		_, closeErr := o.Client.CloseRun(ctx, s.Name)
-		return nil, errors.Join(err, closeErr)
+		return nil, nil, errors.Join(err, closeErr)
 	}
-	return learner, err
+	return learner, ask, err
 }
 
 // roundsReleased is the number of rounds besides that of the class shares that were released before this

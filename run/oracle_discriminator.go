@@ -4,10 +4,27 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/conclave-dp/conclave/discriminator"
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/pipeline"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
+
+// described is a discriminator as nodes are told of it.
+func described(s discriminator.Spec) *conclavev1.Discriminator {
+	d := &conclavev1.Discriminator{
+		Kind: conclavev1.Discriminator_KIND_DENSE, Hidden: uint32(s.Hidden), Layers: uint32(s.Layers), Classes: uint32(s.Classes),
+		ByClass: conclavev1.Discriminator_CLASSES_TOLD, Standard: s.Standard, Cosines: uint32(s.Cosines),
+		Pieces: s.Pieces, Fourier: uint32(s.Fourier), Seed: s.Seed,
+	}
+	if s.Kind == discriminator.Convolution {
+		d.Kind = conclavev1.Discriminator_KIND_CONVOLUTION
+	}
+	if s.Each {
+		d.ByClass = conclavev1.Discriminator_CLASSES_EACH
+	}
+	return d
+}
 
 // discriminatorAsker makes rounds that ask for the gradients of a discriminator, and reads
 // their releases.

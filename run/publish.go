@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"time"
 
@@ -55,12 +54,9 @@ func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
 	return r, nil
 }
 
-// publish samples the synthetic table and writes all files of the run.
-func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipeline.Model, trained trainer, real realTables, o Options) (*Result, error) {
-	synthetic, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
-	if err != nil {
-		return nil, err
-	}
+// publish writes all files of the run.
+func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained trainer, made *made, o Options) (*Result, error) {
+	s, schema, real, synthetic := j.Spec, j.Schema, j.real, made.table
 	out := outputsOf(o.Out, schema.Image)
 	if err := model.Save(out["model"]); err != nil {
 		return nil, err
@@ -113,7 +109,7 @@ func publish(ctx context.Context, s *Spec, schema *partition.Schema, model *pipe
 	}
 	page := report.Page{
 		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, trained.shares()),
-		Elapsed: time.Since(o.Started).Round(time.Second),
+		Elapsed: time.Since(o.Started).Round(time.Second), Notes: made.notes,
 	}
 	// The budget is spent: what cannot be compared must not keep the rest from
 	// being written.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/conclave-dp/conclave/discriminator"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/dpgan"
@@ -107,22 +106,11 @@ const discriminatorBound = 1 << 16
 // asker makes the rounds of a run of these options.
 func (w *dpganWork) asker(o dpgan.Options, e *partition.Encoder, classes int, coin bool) *discriminatorAsker {
 	spec := o.Spec(e, classes)
-	d := &conclavev1.Discriminator{
-		Kind: conclavev1.Discriminator_KIND_DENSE, Hidden: uint32(spec.Hidden), Layers: uint32(spec.Layers), Classes: uint32(classes),
-		ByClass: conclavev1.Discriminator_CLASSES_TOLD, Standard: spec.Standard, Cosines: uint32(spec.Cosines),
-		Pieces: spec.Pieces, Fourier: uint32(spec.Fourier), Seed: spec.Seed,
-	}
-	if spec.Kind == discriminator.Convolution {
-		d.Kind = conclavev1.Discriminator_KIND_CONVOLUTION
-	}
-	if spec.Each {
-		d.ByClass = conclavev1.Discriminator_CLASSES_EACH
-	}
 	loss := conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN
 	if o.Discriminator.Loss == dpgan.Logistic {
 		loss = conclavev1.DiscriminatorSum_LOSS_LOGISTIC
 	}
-	return &discriminatorAsker{spec: d, loss: loss, rate: o.Rate, clip: o.Clip, features: spec.Features, nothing: coin}
+	return &discriminatorAsker{spec: described(spec), loss: loss, rate: o.Rate, clip: o.Clip, features: spec.Features, nothing: coin}
 }
 
 func (w *dpganWork) largest(p *Plan, e *partition.Encoder, _ int) largest {

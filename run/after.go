@@ -1,0 +1,71 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/pipeline/drs"
+	"github.com/conclave-dp/conclave/pipeline/pgb"
+)
+
+// made are the rows of a release.
+type made struct {
+	table *partition.Table
+	// weights has a weight for each row; nil for none.
+	weights []float64
+	// notes say what the stages did, for the report.
+	notes []string
+}
+
+// errStage says that a stage cannot end otherwise, however often it is begun.
+var errStage = errors.New("the stage after training failed")
+
+// after lets the stages follow the training, and makes the rows.
+func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer, ask *oracle, o Options) (*made, error) {
+	s := j.Spec
+	if len(s.Post) == 0 && s.Weights == weightsNone {
+		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
+		return &made{table: table}, err
+	}
+	p, err := newPost(s, model, trained)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errStage, err)
+	}
+	if s.boosts() {
+		status := Status{Of: "selection", Epsilon: s.Privacy.Epsilon, EpsilonSpent: trained.Notes().Spent}
+		err := p.boost(ctx, j.selector(p, trained, ask), func(done, rounds int) {
+			status.Round, status.Rounds, status.EpsilonSpent = done, rounds, trained.Notes().Spent
+			o.Watch(status)
+		})
+		if errors.Is(err, pgb.ErrScores) {
+			err = fmt.Errorf("%w: %w", errStage, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	made, err := j.weigh(ctx, p, trained, ask, o)
+	if errors.Is(err, drs.ErrTries) || errors.Is(err, drs.ErrScores) {
+		err = fmt.Errorf("%w: %w", errStage, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	made.notes = append(p.notes, made.notes...)
+	return made, nil
+}
+
+// selector is who selects discriminators.
+func (j *Job) selector(p *post, trained trainer, ask *oracle) pgb.Selector {
+	if !j.Spec.PGB.Private {
+		p.notes = append(p.notes, "NOT PRIVATE: boosting took the best discriminator by the real rows of evaluate.train.")
+		return pgb.BestResponse(p.realScores(j.real.train))
+	}
+	notes := trained.Notes()
+	n, err := records(j.Spec.PGB.Records, notes)
+	return &selector{oracle: ask, learned: notes, first: uint64(len(notes.Receipts)), records: n, scored: scoredOf(p.pairs, p.width), failed: err}
+}

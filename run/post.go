@@ -1,0 +1,253 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline"
+	"github.com/conclave-dp/conclave/pipeline/drs"
+	"github.com/conclave-dp/conclave/pipeline/pgb"
+)
+
+// paired is a student that keeps generators with their discriminators.
+type paired interface {
+	Pairs() ([]pipeline.Pair, error)
+}
+
+// rows are the encoded records of a release.
+type rows struct {
+	x       []float32 // shape [len(classes), width]
+	classes []int
+	// odds are the log-odds of each to be real, by a discriminator that nothing is paid
+	// for; nil where there is none.
+	odds []float64
+}
+
+// take returns the rows at some places.
+func (r rows) take(places []int, width int) rows {
+	var t rows
+	for _, i := range places {
+		t.x = append(t.x, r.x[i*width:(i+1)*width]...)
+		t.classes = append(t.classes, r.classes[i])
+		if r.odds != nil {
+			t.odds = append(t.odds, r.odds[i])
+		}
+	}
+	return t
+}
+
+// post makes n rows of what was trained, through the stages of the spec.
+type post struct {
+	spec  *Spec
+	model *pipeline.Model
+	width int
+	pairs []pipeline.Pair
+	plays *pgb.Plays
+	// pool are the candidates of boosting.
+	pool rows
+	// notes say what the stages did, for the report.
+	notes []string
+}
+
+// newPost takes what the student kept.
+func newPost(s *Spec, model *pipeline.Model, trained trainer) (*post, error) {
+	p := &post{spec: s, model: model, width: model.Generator.Width()}
+	if len(s.Post) == 0 && s.Weights != weightsDiscriminator {
+		return p, nil
+	}
+	with, ok := trained.(paired)
+	if !ok {
+		return nil, fmt.Errorf("the student of %s keeps no discriminators", s.Pipeline)
+	}
+	var err error
+	if p.pairs, err = with.Pairs(); err != nil {
+		return nil, err
+	}
+	if len(p.pairs) == 0 {
+		return nil, fmt.Errorf("no discriminators are stored: the run had too few rounds, or %s.student.keep is 0", s.Pipeline)
+	}
+	return p, nil
+}
+
+// scores are the probabilities that the discriminators give rows, shape [pairs, rows].
+func (p *post) scores(r rows) [][]float64 {
+	const batch = 4096
+	all := make([][]float64, len(p.pairs))
+	for j, pair := range p.pairs {
+		for from := 0; from < len(r.classes); from += batch {
+			to := min(len(r.classes), from+batch)
+			all[j] = pair.Probabilities(all[j], r.x[from*p.width:to*p.width], r.classes[from:to])
+		}
+	}
+	return all
+}
+
+// boost plays the game of boosting: candidates of all kept generators and of the last
+// average are weighted until no kept discriminator tells them from real records.
+func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, rounds int)) error {
+	rng := rand.New(rand.NewPCG(p.spec.Seed, 0xb0057))
+	generators := []*pipeline.Generator{p.model.Generator}
+	for _, pair := range p.pairs {
+		generators = append(generators, pair.Generator)
+	}
+	n := p.spec.candidates()
+	for i, g := range generators {
+		x, classes := p.model.Draw(g, (i+1)*n/len(generators)-i*n/len(generators), rng)
+		p.pool.x, p.pool.classes = append(p.pool.x, x...), append(p.pool.classes, classes...)
+	}
+	scores := p.scores(p.pool)
+	game, err := pgb.New(scores, p.spec.PGB.Options)
+	if err != nil {
+		return err
+	}
+	if p.plays, err = game.Play(ctx, s, progress); err != nil {
+		return err
+	}
+	p.pool.odds = logOdds(p.plays.Mixed(scores))
+	var used int
+	for _, share := range p.plays.Mixture {
+		if share > 0 {
+			used++
+		}
+	}
+	p.notes = append(p.notes, fmt.Sprintf("Boosting weighted %d records of %d generators in %d rounds, with %d of %d discriminators; by effective size %.0f of them remain.",
+		n, len(generators), len(p.plays.Selected), used, len(p.pairs), effective(p.plays.Weights)))
+	return nil
+}
+
+// effective is Kish's effective size of a weighted sample.
+func effective(weights []float64) float64 {
+	var sum, squares float64
+	for _, w := range weights {
+		sum += w
+		squares += w * w
+	}
+	return sum * sum / squares
+}
+
+func logOdds(probabilities []float64) []float64 {
+	odds := make([]float64, len(probabilities))
+	for i, p := range probabilities {
+		p = math.Min(math.Max(p, 1e-7), 1-1e-7)
+		odds[i] = math.Log(p / (1 - p))
+	}
+	return odds
+}
+
+// make returns n rows.
+func (p *post) make(ctx context.Context, n int) (rows, error) {
+	switch {
+	case p.spec.rejects():
+		return p.reject(ctx, n)
+	case p.plays != nil:
+		rng := rand.New(rand.NewPCG(p.spec.Seed, 0xda7a))
+		places := systematic(p.plays.Weights, n, rng)
+		rng.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
+		return p.pool.take(places, p.width), nil
+	}
+	return p.fresh(n, rand.New(rand.NewPCG(p.spec.Seed, 0xda7a))), nil
+}
+
+// fresh draws n rows of the last generator.
+func (p *post) fresh(n int, rng *rand.Rand) rows {
+	var r rows
+	r.x, r.classes = p.model.Draw(p.model.Generator, n, rng)
+	if len(p.pairs) > 0 {
+		last := p.scores(r)[len(p.pairs)-1]
+		r.odds = logOdds(last)
+	}
+	return r
+}
+
+// reject draws n rows by rejection: of the boosted candidates with the mixture of the
+// selected discriminators, or of the last generator with the last discriminator.
+func (p *post) reject(ctx context.Context, n int) (rows, error) {
+	rng := rand.New(rand.NewPCG(p.spec.Seed, 0xd25))
+	var kept rows
+	source := func() ([]rows, []float64, error) {
+		const batch = 1024
+		var r rows
+		if p.plays != nil {
+			r = p.pool.take(systematic(p.plays.Weights, batch, rng), p.width)
+		} else {
+			r = p.fresh(batch, rng)
+		}
+		list, scores := make([]rows, batch), make([]float64, batch)
+		for i := range list {
+			list[i] = r.take([]int{i}, p.width)
+			scores[i] = 1 / (1 + math.Exp(-r.odds[i]))
+		}
+		return list, scores, nil
+	}
+	accepted, err := drs.Accept(ctx, p.spec.DRS, n, rng, source)
+	if err != nil {
+		return rows{}, err
+	}
+	for _, r := range accepted.Records {
+		kept.x, kept.classes, kept.odds = append(kept.x, r.x...), append(kept.classes, r.classes...), append(kept.odds, r.odds...)
+	}
+	p.notes = append(p.notes, fmt.Sprintf("Rejection kept %d of %d records that a generator made.", n, accepted.Tried))
+	return kept, nil
+}
+
+// systematic draws n places in proportion to weights, each as often as its expectation
+// rounded down or up.
+func systematic(weights []float64, n int, rng *rand.Rand) []int {
+	var total float64
+	for _, w := range weights {
+		total += w
+	}
+	places, sum, u := make([]int, 0, n), 0.0, rng.Float64()
+	for i, w := range weights {
+		sum += w / total * float64(n)
+		for len(places) < n && float64(len(places))+u < sum {
+			places = append(places, i)
+		}
+	}
+	for len(places) < n { // the last digits of sums
+		places = append(places, lastOf(weights))
+	}
+	return places
+}
+
+func lastOf(weights []float64) int {
+	for i, w := range slices.Backward(weights) {
+		if w > 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// records is the public number of privacy units: what was set, or what the released class
+// counts add up to.
+func records(set int, learned *pipeline.Learned) (int, error) {
+	if set > 0 {
+		return set, nil
+	}
+	if len(learned.Counts) == 0 {
+		return 0, errors.New("the run has no class counts; set the public number of privacy units in records")
+	}
+	var sum float64
+	for _, c := range learned.Counts {
+		sum += c
+	}
+	return int(math.Min(math.Max(math.Round(sum), 1), maxRecords)), nil
+}
+
+// realScores are the mean probabilities that the discriminators give real rows. NOT PRIVATE.
+func (p *post) realScores(table *partition.Table) []float64 {
+	e := partition.NewEncoder(table.Schema()).Encode(table)
+	means := make([]float64, len(p.pairs))
+	for j, row := range p.scores(rows{x: e.Features, classes: e.Classes}) {
+		for _, v := range row {
+			means[j] += v / float64(len(row))
+		}
+	}
+	return means
+}

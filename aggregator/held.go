@@ -1,8 +1,6 @@
 package aggregator
 
 import (
-	"slices"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
@@ -43,7 +41,7 @@ func (s *Server) hold(e *execution) {
 	}
 	r.heldMu.Lock()
 	defer r.heldMu.Unlock()
-	r.held = &heldScores{round: e.key.number, bound: q.bound, sums: slices.Clone(e.counts), teachers: e.takenPart()}
+	r.held = &heldScores{round: e.key.number, bound: q.bound, sums: q.all(e.counts), teachers: e.takenPart()}
 }
 
 // letGo drops what is held.

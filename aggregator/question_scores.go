@@ -3,6 +3,7 @@ package aggregator
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/privacy"
@@ -25,6 +26,9 @@ const maxScored = 4096
 type scoreSum struct {
 	*selection
 	discriminators int
+	// complements selects among their opposites too, whose sums are the same but for the
+	// sign: a unit changes them by no more.
+	complements bool
 }
 
 func newScoreSum(q *conclavev1.ScoreSum, number uint64, spec *runSpec, allowCoin bool) (*scoreSum, error) {
@@ -48,11 +52,32 @@ func newScoreSum(q *conclavev1.ScoreSum, number uint64, spec *runSpec, allowCoin
 			return nil, invalidf("discriminator %d: weight %d is not finite", i+1, at)
 		}
 	}
-	s, err := newSelection(q.GetSelection(), n, int64(q.GetBound()), spec)
+	among := n
+	if q.GetComplements() {
+		among = 2 * n
+	}
+	s, err := newSelection(q.GetSelection(), among, int64(q.GetBound()), spec)
 	if err != nil {
 		return nil, err
 	}
-	return &scoreSum{selection: s, discriminators: n}, nil
+	return &scoreSum{selection: s, discriminators: n, complements: q.GetComplements()}, nil
+}
+
+func (q *scoreSum) length() int { return q.discriminators }
+
+func (q *scoreSum) answer(src *gnmax.Source, sums []int64, r *conclavev1.Release) (cost, error) {
+	return q.selection.answer(src, q.all(sums), r)
+}
+
+// all are the sums of everything that is selected among.
+func (q *scoreSum) all(sums []int64) []int64 {
+	all := slices.Clone(sums)
+	if q.complements {
+		for _, s := range sums {
+			all = append(all, -s)
+		}
+	}
+	return all
 }
 
 func (q *scoreSum) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {

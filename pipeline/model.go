@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -254,6 +255,18 @@ func (m *Model) append(table *partition.Table, x []float32, classes []int) error
 func (m *Model) Table(x []float32, classes []int) (*partition.Table, error) {
 	table := partition.NewTable(m.Schema)
 	return table, m.append(table, x, classes)
+}
+
+// Counts divides n records among the classes by their released shares.
+func (m *Model) Counts(n int) []int {
+	counts, sum, given := make([]int, len(m.Shares)), 0.0, 0
+	for c, s := range m.Shares {
+		sum += s
+		counts[c] = max(0, min(n, int(math.Round(sum*float64(n))))-given)
+		given += counts[c]
+	}
+	counts[len(counts)-1] += n - given // the last digits of sums
+	return counts
 }
 
 // Draw draws n encoded records of a generator, of classes in their released shares.

@@ -46,10 +46,10 @@ func scoredOf(pairs []pipeline.Pair, width int) []*conclavev1.ScoreSum_Scored {
 }
 
 // scoreRound is the first round of selections, as nodes are sent it.
-func scoreRound(run string, number uint64, scored []*conclavev1.ScoreSum_Scored, s *conclavev1.Selection, nothing bool) *conclavev1.Round {
+func scoreRound(run string, number uint64, scored []*conclavev1.ScoreSum_Scored, s *conclavev1.Selection, complements, nothing bool) *conclavev1.Round {
 	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
 		Statistic: &conclavev1.SumQuestion_Scores{Scores: &conclavev1.ScoreSum{
-			Discriminators: scored, Bound: scoreBound, Selection: s, Nothing: nothing,
+			Discriminators: scored, Bound: scoreBound, Selection: s, Complements: complements, Nothing: nothing,
 		}},
 	}}}
 }
@@ -67,7 +67,7 @@ func (o *selector) Select(ctx context.Context, t int, expected []float64) (int, 
 	}
 	r := &conclavev1.Round{Run: o.run, Number: number, Question: &conclavev1.Round_Selection{Selection: s}}
 	if t == 0 {
-		r = scoreRound(o.run, number, o.scored, s, o.coin)
+		r = scoreRound(o.run, number, o.scored, s, len(expected) > len(o.scored), o.coin)
 		o.scores = r
 	}
 	release, err := o.client.Ask(ctx, r, o.waiting)

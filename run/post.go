@@ -101,8 +101,20 @@ func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, ro
 		p.pool.x, p.pool.classes = append(p.pool.x, x...), append(p.pool.classes, classes...)
 	}
 	scores := p.scores(p.pool)
+	if p.spec.PGB.Complements {
+		for _, row := range scores[:len(p.pairs)] {
+			opposite := make([]float64, len(row))
+			for b, d := range row {
+				opposite[b] = 1 - d
+			}
+			scores = append(scores, opposite)
+		}
+	}
 	game, err := pgb.New(scores, p.spec.PGB.Options)
 	if err != nil {
+		return err
+	}
+	if err := game.Within(p.pool.classes); err != nil {
 		return err
 	}
 	if p.plays, err = game.Play(ctx, s, progress); err != nil {
@@ -116,7 +128,7 @@ func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, ro
 		}
 	}
 	p.notes = append(p.notes, fmt.Sprintf("Boosting weighted %d records of %d generators in %d rounds, with %d of %d discriminators; by effective size %.0f of them remain.",
-		n, len(generators), len(p.plays.Selected), used, len(p.pairs), effective(p.plays.Weights)))
+		n, len(generators), len(p.plays.Selected), used, len(scores), effective(p.plays.Weights)))
 	return nil
 }
 
@@ -164,18 +176,55 @@ func (p *post) fresh(n int, rng *rand.Rand) rows {
 	return r
 }
 
-// reject draws n rows by rejection: of the boosted candidates with the mixture of the
-// selected discriminators, or of the last generator with the last discriminator.
+// reject draws n rows by rejection, of each class as many as it has a share of: of the
+// boosted candidates with the mixture of the selected discriminators, or of the last
+// generator with the last discriminator.
 func (p *post) reject(ctx context.Context, n int) (rows, error) {
 	rng := rand.New(rand.NewPCG(p.spec.Seed, 0xd25))
 	var kept rows
-	source := func() ([]rows, []float64, error) {
-		const batch = 1024
+	tried := 0
+	for c, wanted := range p.model.Counts(n) {
+		if wanted == 0 {
+			continue
+		}
+		accepted, err := drs.Accept(ctx, p.spec.DRS, wanted, rng, p.source(c, rng))
+		if err != nil {
+			return rows{}, fmt.Errorf("class %d of %d: %w", c+1, len(p.model.Shares), err)
+		}
+		tried += accepted.Tried
+		for _, r := range accepted.Records {
+			kept.x, kept.classes, kept.odds = append(kept.x, r.x...), append(kept.classes, r.classes...), append(kept.odds, r.odds...)
+		}
+	}
+	places := rng.Perm(len(kept.classes))
+	p.notes = append(p.notes, fmt.Sprintf("Rejection kept %d of %d records that a generator made.", n, tried))
+	return kept.take(places, p.width), nil
+}
+
+// source draws records of a class with the probability that each is real.
+func (p *post) source(class int, rng *rand.Rand) drs.Source[rows] {
+	const batch = 1024
+	var members []int
+	var weights []float64
+	for b, c := range p.pool.classes {
+		if c == class {
+			members, weights = append(members, b), append(weights, p.plays.Weights[b])
+		}
+	}
+	return func() ([]rows, []float64, error) {
 		var r rows
-		if p.plays != nil {
-			r = p.pool.take(systematic(p.plays.Weights, batch, rng), p.width)
+		if p.plays == nil {
+			r = rows{x: make([]float32, batch*p.width), classes: slices.Repeat([]int{class}, batch)}
+			p.model.Generator.Sample(r.x, r.classes, rng)
+			r.odds = logOdds(p.scores(r)[len(p.pairs)-1])
+		} else if len(members) == 0 {
+			return nil, nil, fmt.Errorf("%w: no candidate is of this class; raise pgb.candidates", drs.ErrScores)
 		} else {
-			r = p.fresh(batch, rng)
+			places := systematic(weights, batch, rng)
+			for i, at := range places {
+				places[i] = members[at]
+			}
+			r = p.pool.take(places, p.width)
 		}
 		list, scores := make([]rows, batch), make([]float64, batch)
 		for i := range list {
@@ -184,15 +233,6 @@ func (p *post) reject(ctx context.Context, n int) (rows, error) {
 		}
 		return list, scores, nil
 	}
-	accepted, err := drs.Accept(ctx, p.spec.DRS, n, rng, source)
-	if err != nil {
-		return rows{}, err
-	}
-	for _, r := range accepted.Records {
-		kept.x, kept.classes, kept.odds = append(kept.x, r.x...), append(kept.classes, r.classes...), append(kept.odds, r.odds...)
-	}
-	p.notes = append(p.notes, fmt.Sprintf("Rejection kept %d of %d records that a generator made.", n, accepted.Tried))
-	return kept, nil
 }
 
 // systematic draws n places in proportion to weights, each as often as its expectation
@@ -247,6 +287,11 @@ func (p *post) realScores(table *partition.Table) []float64 {
 	for j, row := range p.scores(rows{x: e.Features, classes: e.Classes}) {
 		for _, v := range row {
 			means[j] += v / float64(len(row))
+		}
+	}
+	if p.spec.PGB.Complements {
+		for _, m := range means[:len(p.pairs)] {
+			means = append(means, 1-m)
 		}
 	}
 	return means

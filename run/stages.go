@@ -29,6 +29,10 @@ type PGB struct {
 	// Records is the public number of privacy units. Default: 0, that of the class counts,
 	// which were paid for.
 	Records int `yaml:"records"`
+	// Complements adds the opposite of every discriminator, for nothing: the records then
+	// come to score as real ones do, and not higher. Without them, as in the paper, records
+	// that all discriminators call real end up with all the weight. Default: true.
+	Complements bool `yaml:"complements"`
 	// Private: without it the best discriminator is always taken, by the real rows of
 	// evaluate.train. That is NOT PRIVATE, for comparison, and wants release.private:
 	// false. Default: true.
@@ -36,7 +40,9 @@ type PGB struct {
 }
 
 // DefaultPGB returns the defaults named at each field.
-func DefaultPGB() PGB { return PGB{Options: pgb.DefaultOptions(), Share: 0.2, Private: true} }
+func DefaultPGB() PGB {
+	return PGB{Options: pgb.DefaultOptions(), Share: 0.2, Complements: true, Private: true}
+}
 
 // Validate reports every option that cannot work.
 func (o PGB) Validate() error {

@@ -51,7 +51,8 @@ func SelectionLoss(discriminators, rounds int, records, epsilon, beta float64) f
 }
 
 // Gap is how far average plays are from an equilibrium, for the discriminators' mean scores
-// of real records: max_j U(weights, D_j) - min_b U(b, mixture). It is 0 or above, but for
+// of real records: max_j U(weights, D_j) - min U(phi, mixture) over weights phi that the classes
+// allow. It is 0 or above, but for
 // rounding; neither player gains more than that by another play. It is NOT PRIVATE: real
 // holds true means. The error says that plays or means are of another game.
 func (g *Game) Gap(real []float64, p *Plays) (float64, error) {
@@ -63,9 +64,14 @@ func (g *Game) Gap(real []float64, p *Plays) (float64, error) {
 		worst = math.Max(worst, real[j]+1-dot(p.Weights, row))
 		mixed += p.Mixture[j] * real[j]
 	}
-	best := math.Inf(1)
-	for _, d := range p.Mixed(g.scores) {
-		best = math.Min(best, mixed+1-d)
+	scores := p.Mixed(g.scores)
+	best := mixed + 1
+	for _, members := range g.strata {
+		most := 0.0
+		for _, b := range members {
+			most = math.Max(most, scores[b])
+		}
+		best -= most * float64(len(members)) / float64(g.candidates)
 	}
 	return worst - best, nil
 }

@@ -17,6 +17,8 @@ type Game struct {
 	scores     [][]float64
 	candidates int
 	options    Options // chosen
+	// strata hold the candidates whose weights add up to their share of all.
+	strata [][]int
 }
 
 // New makes a game. scores[j][b] is the probability that candidate b is real, by
@@ -41,7 +43,29 @@ func New(scores [][]float64, o Options) (*Game, error) {
 		}
 	}
 	g.options = o.ChosenFor(g.candidates)
-	return g, nil
+	return g, g.Within(make([]int, g.candidates))
+}
+
+// Within has the weights of each class of candidates always add up to its share of the
+// candidates: what is played for is what records of a class are like, and not how many
+// there are, which is known from elsewhere. The data player then has a distribution in each
+// class, and moves in each as before; since its losses are the mean of those in the classes,
+// so is its regret, and [Alpha] holds. Call it before Play.
+func (g *Game) Within(classes []int) error {
+	if len(classes) != g.candidates {
+		return fmt.Errorf("pgb: %d classes for %d candidates", len(classes), g.candidates)
+	}
+	at := map[int]int{}
+	g.strata = nil
+	for b, c := range classes {
+		i, seen := at[c]
+		if !seen {
+			i = len(g.strata)
+			at[c], g.strata = i, append(g.strata, nil)
+		}
+		g.strata[i] = append(g.strata[i], b)
+	}
+	return nil
 }
 
 // Options are the game's, with its rate.
@@ -67,7 +91,9 @@ func (g *Game) Play(ctx context.Context, s Selector, progress func(done, rounds 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		normalize(phi, logs)
+		for _, members := range g.strata {
+			normalize(phi, logs, members)
+		}
 		for j, row := range g.scores {
 			expected[j] = min(1, dot(phi, row))
 		}
@@ -99,19 +125,21 @@ func (g *Game) Play(ctx context.Context, s Selector, progress func(done, rounds 
 	return p, nil
 }
 
-// normalize writes the weights of these logarithms, adding up to 1.
-func normalize(phi, logs []float64) {
+// normalize writes the weights of the members with these logarithms, adding up to their
+// share of all.
+func normalize(phi, logs []float64, members []int) {
 	top := math.Inf(-1)
-	for _, l := range logs {
-		top = math.Max(top, l)
+	for _, b := range members {
+		top = math.Max(top, logs[b])
 	}
 	var sum float64
-	for b, l := range logs {
-		phi[b] = math.Exp(l - top)
+	for _, b := range members {
+		phi[b] = math.Exp(logs[b] - top)
 		sum += phi[b]
 	}
-	for b := range phi {
-		phi[b] /= sum
+	share := float64(len(members)) / float64(len(phi))
+	for _, b := range members {
+		phi[b] *= share / sum
 	}
 }
 

@@ -929,7 +929,10 @@ type ScoreSum struct {
 	Bound     uint64     `protobuf:"varint,2,opt,name=bound,proto3" json:"bound,omitempty"`
 	Selection *Selection `protobuf:"bytes,3,opt,name=selection,proto3" json:"selection,omitempty"`
 	// nothing leaves out all records, the baseline; refused outside local runs.
-	Nothing       bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	Nothing bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	// complements selects among the discriminators and their opposites, which give
+	// 1 - p: expected has twice as many entries, those of the opposites last.
+	Complements   bool `protobuf:"varint,5,opt,name=complements,proto3" json:"complements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -988,6 +991,13 @@ func (x *ScoreSum) GetSelection() *Selection {
 func (x *ScoreSum) GetNothing() bool {
 	if x != nil {
 		return x.Nothing
+	}
+	return false
+}
+
+func (x *ScoreSum) GetComplements() bool {
+	if x != nil {
+		return x.Complements
 	}
 	return false
 }
@@ -2270,7 +2280,8 @@ func (x *NoisySum) GetScale() uint64 {
 // Selected is the answer to a Selection.
 type Selected struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// index is the place of the discriminator in the ScoreSum.
+	// index is the place of the discriminator in the ScoreSum; opposites come after all
+	// of them.
 	Index         uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2510,12 +2521,13 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\tembedding\x18\x04 \x01(\v2\x19.conclave.v1.EmbeddingSumH\x00R\tembedding\x12/\n" +
 	"\x06scores\x18\x05 \x01(\v2\x15.conclave.v1.ScoreSumH\x00R\x06scores\x126\n" +
 	"\blogistic\x18\x06 \x01(\v2\x18.conclave.v1.LogisticSumH\x00R\blogisticB\v\n" +
-	"\tstatistic\"\xf1\x02\n" +
+	"\tstatistic\"\x93\x03\n" +
 	"\bScoreSum\x12D\n" +
 	"\x0ediscriminators\x18\x01 \x03(\v2\x1c.conclave.v1.ScoreSum.ScoredR\x0ediscriminators\x12\x14\n" +
 	"\x05bound\x18\x02 \x01(\x04R\x05bound\x124\n" +
 	"\tselection\x18\x03 \x01(\v2\x16.conclave.v1.SelectionR\tselection\x12\x18\n" +
-	"\anothing\x18\x04 \x01(\bR\anothing\x1a\xb8\x01\n" +
+	"\anothing\x18\x04 \x01(\bR\anothing\x12 \n" +
+	"\vcomplements\x18\x05 \x01(\bR\vcomplements\x1a\xb8\x01\n" +
 	"\x06Scored\x12@\n" +
 	"\rdiscriminator\x18\x01 \x01(\v2\x1a.conclave.v1.DiscriminatorR\rdiscriminator\x12\x18\n" +
 	"\aweights\x18\x02 \x01(\fR\aweights\x12'\n" +

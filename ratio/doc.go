@@ -1,0 +1,44 @@
+// Package ratio estimates how much more often a record comes up among real ones than
+// among synthetic ones: the importance weights that take a generator's bias out of
+// what is computed from its rows (Ji and Elkan 2013; Ghalebikesabi et al. 2022).
+//
+// The log-ratio is linear in bounded public features, log w(x) = beta . x, and beta the
+// minimizer of a logistic regression with a penalty:
+//
+//	J(b) = (1/n) sum over real l(b.x) + (1/m) sum over synthetic l(-b.x) + (Lambda/2) |b|²
+//
+// with l(t) = log(1 + exp(-t)). The number n of privacy units is a public constant,
+// a unit of several records counts with their mean, and m is the number of synthetic
+// records. Each side has the weight 1, so that no constant is to be added: with as
+// many features as needed and no penalty exp(beta . x) is the ratio of densities.
+//
+// [New] makes the features, [Steps.Add] what a node sends at given coefficients,
+// [Fit] the minimizer from such sums. [Sensitivity] bounds how far one unit moves it, a
+// [Lattice] makes whole numbers of it, to which package gnmax adds noise, [Noise]
+// says what the noise does to weights, and [Weights] are the weights. Everything is
+// the same code at the student, the nodes and the aggregator.
+//
+// What of it is private: Features, [Problem] but for the sums, [Sensitivity] and
+// lattices are public. Sums, iterates, [Fitted] with its number of iterations, and
+// weights made of them are not. Noisy coefficients and what is made of them and
+// of synthetic records are.
+package ratio
+
+import "errors"
+
+var (
+	// ErrSpec is what errors.Is finds when features, steps, a lattice, noise or a
+	// problem are described by numbers that cannot be used. All of these are public.
+	ErrSpec = errors.New("unusable numbers")
+	// ErrShape is what errors.Is finds when a slice has another length than its
+	// use asks for.
+	ErrShape = errors.New("another length than needed")
+	// ErrRange is what errors.Is finds when noise is too large for its bias to be
+	// corrected; errors.As finds a [*RangeError].
+	ErrRange = errors.New("noise too large to be corrected for")
+	// ErrWeights is what errors.Is finds when weights cannot be used: negative,
+	// not finite, or none above zero.
+	ErrWeights = errors.New("unusable weights")
+	// ErrNotConverged is what errors.Is finds when [Fit] took all its iterations.
+	ErrNotConverged = errors.New("the fit did not converge")
+)

@@ -1,0 +1,59 @@
+package ratio
+
+import (
+	"fmt"
+	"math"
+)
+
+// Sensitivity bounds, in L2, how far adding or removing one privacy unit moves the
+// coefficients that [Fit] returns, n staying as it is:
+//
+//	Clip/(n Lambda) + 2 Tolerance/Lambda
+//
+// Why: let J' be J with one unit more, J' = J + u/n. The unit's loss u is a mean of
+// l(b.x) over its records, so that its gradient, a mean of (p-1) x with 0 < p < 1, is
+// shorter than Clip. J is Lambda-strongly convex: its gradient moves by Lambda |b' - b| at
+// least from b to b'. At the minimizers grad J(b) = 0 and grad J'(b') = 0, hence
+//
+//	Lambda |b' - b|  <=  |grad J(b') - grad J(b)|  =  |grad u(b')|/n  <  Clip/n
+//
+// (Chaudhuri, Monteleoni, Sarwate 2011, Corollary 8, which replaces a record and so has
+// 2 for 1). Only the penalty's curvature counts, so that true data mostly move it less.
+// A fitted b has |grad J(b)| <= Tolerance and is within Tolerance/Lambda of the
+// minimizer, by the same inequality; once for each neighbour.
+//
+// The figure is rounded up. All four numbers are public and must be above zero, and the
+// tolerance the one of the fit, not its residual; the error is an [ErrSpec].
+func Sensitivity(clip, records, lambda, tolerance float64) (float64, error) {
+	return moved(clip, records, lambda, tolerance)
+}
+
+// ReplacementSensitivity is [Sensitivity] where one unit takes the place of another:
+// 2 Clip/(n Lambda) + 2 Tolerance/Lambda. With Clip = sqrt(d), which features in [0,1]^d
+// never pass, its first part is the well-known 2 sqrt(d)/(n Lambda).
+func ReplacementSensitivity(clip, records, lambda, tolerance float64) (float64, error) {
+	return moved(2*clip, records, lambda, tolerance)
+}
+
+func moved(gradient, records, lambda, tolerance float64) (float64, error) {
+	s := (gradient/records + 2*tolerance) / lambda * (1 + 0x1p-48)
+	if !(gradient > 0 && records > 0 && lambda > 0 && tolerance > 0 && s > 0) || math.IsInf(s, 0) {
+		return 0, fmt.Errorf("sensitivity: %w: a gradient of %v, %v records, lambda %v and tolerance %v; all must be finite and above zero",
+			ErrSpec, gradient, records, lambda, tolerance)
+	}
+	return s, nil
+}
+
+// Sensitivity is that of [Fit] with this problem, whose tolerance may be the default.
+func (p Problem) Sensitivity() (float64, error) {
+	if err := p.Validate(); err != nil {
+		return 0, err
+	}
+	return Sensitivity(p.Clip, p.Records, p.Lambda, p.tolerance())
+}
+
+// L1Sensitivity bounds in L1 what is bounded by l2 in L2: sqrt(width) times as much, by
+// the Cauchy-Schwarz inequality, rounded up. Independent Laplace noise needs it.
+func L1Sensitivity(l2 float64, width int) float64 {
+	return math.Sqrt(float64(width)) * l2 * (1 + 0x1p-48)
+}

@@ -1,0 +1,158 @@
+package ratio
+
+import (
+	"fmt"
+	"math"
+)
+
+// maxBound keeps the square of a bound in 64 bits, and sums of 2^31 units.
+const maxBound = 1 << 30
+
+// Steps is how sums are made of whole numbers: Bound steps stand for Clip in a gradient
+// and for Clip² in a Hessian. Nodes add up such numbers and nothing else, so that what a
+// unit adds depends on no other unit, by not one bit.
+type Steps struct {
+	Width int     // of the features
+	Clip  float64 // of the features
+	Bound int64   // from 1 to 2^30; 2^30 where the sums get no noise
+}
+
+// Triangle is the number of a Hessian's entries on and above its diagonal, which is
+// what is sent of it, row by row.
+func Triangle(width int) int { return width * (width + 1) / 2 }
+
+// Validate says which number cannot be used, as an [ErrSpec].
+func (s Steps) Validate() error {
+	switch {
+	case s.Width < 1:
+		return fmt.Errorf("steps: %w: width is %d; it must be 1 or more", ErrSpec, s.Width)
+	case !(s.Clip >= minClip && s.Clip <= maxClip):
+		return fmt.Errorf("steps: %w: clip is %v; it must lie between 2^-100 and 2^100", ErrSpec, s.Clip)
+	case s.Bound < 1 || s.Bound > maxBound:
+		return fmt.Errorf("steps: %w: bound is %d; it must lie between 1 and 2^30", ErrSpec, s.Bound)
+	}
+	return nil
+}
+
+// Add adds one privacy unit to sums of gradients, of length Width, and of Hessians, of
+// length Triangle(Width), at the coefficients beta. Records holds the vectors of its k
+// records, shape [k, Width], as [Features.At] makes them; a unit without records adds
+// nothing. What is added is the mean over the records of (p-1) x and of p(1-p) x x',
+// with p = 1/(1 + exp(-beta.x)), in whole steps, and each has an L2 norm of at most
+// Bound: that is checked on the whole numbers, and holds for whatever records and beta
+// are. What is not finite counts as zeros.
+//
+// It fails with [ErrShape] for slices of other lengths.
+func (s Steps) Add(gradient, hessian []int64, beta, records []float64) error {
+	d := s.Width
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if len(beta) != d || len(gradient) != d || len(hessian) != Triangle(d) || len(records)%d != 0 {
+		return fmt.Errorf("add a unit: %w: %d coefficients, sums of %d and %d and %d numbers of records for %d features",
+			ErrShape, len(beta), len(gradient), len(hessian), len(records), d)
+	}
+	k := len(records) / d
+	if k == 0 {
+		return nil
+	}
+	g, h := make([]float64, d), make([]float64, len(hessian))
+	for r := range k {
+		x := records[r*d : (r+1)*d]
+		p := sigmoid(dot(beta, x))
+		addTo(g, x, (p-1)/float64(k))
+		addOuter(h, x, p*(1-p)/float64(k))
+	}
+	s.addSteps(gradient, g, s.Clip)
+	s.addSteps(hessian, h, s.Clip*s.Clip)
+	return nil
+}
+
+// Rounding is how far the mean over units of decoded gradients is from the exact one at
+// most, in L2: 2 steps in each entry. Rounding takes half a step, or one where it was
+// cut towards zero; what float64 loses is less than another step while Clip |beta|
+// (Width+2) Bound is below 2^52. (At the minimizer Clip |beta| is below
+// Clip sqrt(2 log(4)/Lambda), as J is log(4) at zero when there are n units.)
+func (s Steps) Rounding() float64 {
+	return 2 * math.Sqrt(float64(s.Width)) * s.Clip / float64(s.Bound)
+}
+
+// Decode turns sums in steps into numbers.
+func (s Steps) Decode(gradient, hessian []int64) (g, h []float64) {
+	g, h = make([]float64, len(gradient)), make([]float64, len(hessian))
+	for i, x := range gradient {
+		g[i] = float64(x) * (s.Clip / float64(s.Bound))
+	}
+	for i, x := range hessian {
+		h[i] = float64(x) * (s.Clip * s.Clip / float64(s.Bound))
+	}
+	return g, h
+}
+
+// addSteps adds v in whole steps, of which Bound are whole, of an L2 norm of at most
+// Bound.
+func (s Steps) addSteps(sum []int64, v []float64, whole float64) {
+	shorten(v, whole)
+	scale := float64(s.Bound) / whole
+	steps := make([]int64, len(v))
+	for i, x := range v {
+		steps[i] = int64(math.RoundToEven(x * scale))
+	}
+	// To the nearest is twice as good as towards zero, and may pass the bound.
+	for slack := 0x1p-50; !within(steps, s.Bound); slack *= 2 {
+		for i, x := range v {
+			steps[i] = int64(x * scale)
+		}
+		scale *= 1 - min(slack, 1)
+	}
+	for i, x := range steps {
+		sum[i] += x
+	}
+}
+
+// within is whether the L2 norm is at most bound.
+func within(steps []int64, bound int64) bool {
+	var squares uint64 // at most bound² = 2^60, and 2^60 more before the check
+	for _, x := range steps {
+		if x < -bound || x > bound {
+			return false
+		}
+		if squares += uint64(x * x); squares > uint64(bound*bound) {
+			return false
+		}
+	}
+	return true
+}
+
+// sigmoid is 1/(1 + exp(-t)), without overflow.
+func sigmoid(t float64) float64 {
+	if t < 0 {
+		e := math.Exp(t)
+		return e / (1 + e)
+	}
+	return 1 / (1 + math.Exp(-t))
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i, x := range a {
+		sum += x * b[i]
+	}
+	return sum
+}
+
+func addTo(dst, x []float64, factor float64) {
+	for i, v := range x {
+		dst[i] += factor * v
+	}
+}
+
+// addOuter adds factor x x' to the upper triangle h.
+func addOuter(h, x []float64, factor float64) {
+	at := 0
+	for i, v := range x {
+		row := h[at : at+len(x)-i]
+		addTo(row, x[i:], factor*v)
+		at += len(row)
+	}
+}

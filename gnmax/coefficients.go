@@ -34,7 +34,7 @@ var ErrDimension = errors.New("too many entries for norm-Gamma noise")
 // and no irrational number has a part in it.
 //
 // Time: a draw is by rejection, and takes about 0.7 x 1.32^d proposals, whatever the
-// values are: 1 ms for 20 entries, 20 ms for 30, half a second for 40, as measured.
+// values are: about 1 ms for 20 entries, 30 ms for 30, a second for 40, as measured.
 // Longer vectors are refused.
 //
 // A NormGamma is immutable and may be used by several goroutines at once.

@@ -56,6 +56,9 @@ type execution struct {
 	waiters    int
 	idleSince  time.Time // when the last waiter left
 
+	// outer is the execution that this is a pass of, nil of others: it is told how this one
+	// stands.
+	outer *execution
 	// released is the answer of a round whose sums are collected again, nil of others.
 	released *conclavev1.Release
 	// given is the number of teachers behind sums that were not collected here.
@@ -330,6 +333,11 @@ func (e *execution) report(p *conclavev1.Progress) {
 	e.progress = p
 	close(e.changed)
 	e.changed = make(chan struct{})
+	if e.outer != nil {
+		e.outer.mu.Lock()
+		defer e.outer.mu.Unlock()
+		e.outer.report(p)
+	}
 }
 
 // takenPart returns the number of teachers whose answers count.

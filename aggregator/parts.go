@@ -3,6 +3,7 @@ package aggregator
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -94,6 +95,22 @@ func (a *assembly) payload() (*payload, error) {
 			a.key.number, a.key.run, round.GetNumber(), round.GetRun())
 	}
 	return &payload{key: a.key, round: round, digest: digestOf(round), parts: a.parts}, nil
+}
+
+// newPayload is a round of the aggregator's own making.
+func newPayload(round *conclavev1.Round) (*payload, error) {
+	data, err := proto.Marshal(round)
+	if err != nil {
+		return nil, fmt.Errorf("encode a round to the nodes: %w", err)
+	}
+	p := &payload{key: roundKey{run: round.GetRun(), number: round.GetNumber()}, round: round}
+	total := (len(data) + maxPartBytes - 1) / maxPartBytes
+	for i := range total {
+		p.parts = append(p.parts, &conclavev1.RoundPart{
+			Run: p.key.run, Round: p.key.number, Part: uint32(i), Parts: uint32(total), Data: data[i*maxPartBytes : min(len(data), (i+1)*maxPartBytes)],
+		})
+	}
+	return p, nil
 }
 
 // encode serializes the parts for the nodes, once for all of them.

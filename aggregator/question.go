@@ -50,6 +50,8 @@ func parseQuestion(p *payload, r *run, allowCoin bool) (question, error) {
 			return nil, err
 		}
 		return &heldSelection{s, held}, nil
+	case *conclavev1.Round_Fit:
+		return newFit(q.Fit, spec, allowCoin)
 	case *conclavev1.Round_Sum:
 		if scores := q.Sum.GetScores(); scores != nil {
 			return newScoreSum(scores, p.key.number, spec, allowCoin)
@@ -110,4 +112,9 @@ func checkClasses(name string, ids []uint32, rows int, classes uint32) error {
 
 func finite32(v float32) bool {
 	return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0)
+}
+
+// float32At reads the little-endian value at an offset.
+func float32At(data []byte, at int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(data[at:]))
 }

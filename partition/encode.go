@@ -98,6 +98,19 @@ func (e *Encoder) Numbers() []int {
 	return numbers
 }
 
+// Indicators says of each feature whether it is only ever 0 or 1.
+func (e *Encoder) Indicators() []bool {
+	all := make([]bool, e.width)
+	for _, h := range e.heads {
+		if h.Kind != HeadNumber {
+			for j := range h.Width {
+				all[h.Offset+j] = true
+			}
+		}
+	}
+	return all
+}
+
 // Names are the features' names: the column's, with "=category" of a category
 // and "=" of an empty cell.
 func (e *Encoder) Names() []string {

@@ -131,7 +131,7 @@ func TestFitMinimizes(t *testing.T) {
 		}
 
 		// In steps, the residual holds for the exact gradient all the same.
-		s := Steps{Width: width, Clip: clip, Bound: []int64{1 << 30, 1 << 20, 1 << 12}[i%3]}
+		s := Steps{Width: width, Clip: clip, Bound: []int64{FinestBound, 1 << 30, 1 << 12}[i%3]}
 		p.Tolerance, p.Rounding = 0, s.Rounding()
 		if fitted, err = Fit(t.Context(), p, inSteps(s, units...)); err != nil {
 			t.Fatalf("in %d steps: %v", s.Bound, err)

@@ -3,10 +3,16 @@ package ratio
 import (
 	"fmt"
 	"math"
+	"math/bits"
 )
 
-// maxBound keeps the square of a bound in 64 bits, and sums of 2^31 units.
-const maxBound = 1 << 30
+const (
+	// MostUnits is the largest number of privacy units whose sums are added up: rounding
+	// is bounded for that many.
+	MostUnits = 1 << 24
+	// FinestBound keeps the sums of MostUnits within 2^60.
+	FinestBound = 1 << 36
+)
 
 // Steps is how sums are made of whole numbers: Bound steps stand for Clip in a gradient
 // and for Clip² in a Hessian. Nodes add up such numbers and nothing else, so that what a
@@ -14,7 +20,7 @@ const maxBound = 1 << 30
 type Steps struct {
 	Width int     // of the features
 	Clip  float64 // of the features
-	Bound int64   // from 1 to 2^30; 2^30 where the sums get no noise
+	Bound int64   // from 1 to FinestBound, for sums that get no noise
 }
 
 // Triangle is the number of a Hessian's entries on and above its diagonal, which is
@@ -28,8 +34,8 @@ func (s Steps) Validate() error {
 		return fmt.Errorf("steps: %w: width is %d; it must be 1 or more", ErrSpec, s.Width)
 	case !(s.Clip >= minClip && s.Clip <= maxClip):
 		return fmt.Errorf("steps: %w: clip is %v; it must lie between 2^-100 and 2^100", ErrSpec, s.Clip)
-	case s.Bound < 1 || s.Bound > maxBound:
-		return fmt.Errorf("steps: %w: bound is %d; it must lie between 1 and 2^30", ErrSpec, s.Bound)
+	case s.Bound < 1 || s.Bound > FinestBound:
+		return fmt.Errorf("steps: %w: bound is %d; it must lie between 1 and 2^36", ErrSpec, s.Bound)
 	}
 	return nil
 }
@@ -112,16 +118,19 @@ func (s Steps) addSteps(sum []int64, v []float64, whole float64) {
 
 // within is whether the L2 norm is at most bound.
 func within(steps []int64, bound int64) bool {
-	var squares uint64 // at most bound² = 2^60, and 2^60 more before the check
+	var high, low uint64 // of the sum of squares, each at most 2^72
 	for _, x := range steps {
 		if x < -bound || x > bound {
 			return false
 		}
-		if squares += uint64(x * x); squares > uint64(bound*bound) {
-			return false
-		}
+		size := uint64(max(x, -x))
+		h, l := bits.Mul64(size, size)
+		var carry uint64
+		low, carry = bits.Add64(low, l, 0)
+		high, _ = bits.Add64(high, h, carry)
 	}
-	return true
+	h, l := bits.Mul64(uint64(bound), uint64(bound))
+	return high < h || high == h && low <= l
 }
 
 // sigmoid is 1/(1 + exp(-t)), without overflow.

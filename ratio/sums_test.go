@@ -18,7 +18,7 @@ func TestUnitIsBounded(t *testing.T) {
 		s := Steps{
 			Width: rapid.IntRange(1, 8).Draw(t, "width"),
 			Clip:  rapid.Float64Range(0.01, 20).Draw(t, "clip"),
-			Bound: rapid.Int64Range(1, maxBound).Draw(t, "bound"),
+			Bound: rapid.Int64Range(1, FinestBound).Draw(t, "bound"),
 		}
 		k := rapid.IntRange(1, 4).Draw(t, "records")
 		usual := rapid.Bool().Draw(t, "usual")
@@ -101,7 +101,7 @@ func TestUnitsAddUp(t *testing.T) {
 
 func TestSumsAreRefused(t *testing.T) {
 	good := Steps{Width: 2, Clip: 1, Bound: 8}
-	for _, s := range []Steps{{0, 1, 8}, {2, 0, 8}, {2, math.NaN(), 8}, {2, 1, 0}, {2, 1, maxBound + 1}} {
+	for _, s := range []Steps{{0, 1, 8}, {2, 0, 8}, {2, math.NaN(), 8}, {2, 1, 0}, {2, 1, FinestBound + 1}} {
 		if err := s.Add(make([]int64, 2), make([]int64, 3), make([]float64, 2), nil); !errors.Is(err, ErrSpec) {
 			t.Errorf("%+v: %v", s, err)
 		}

@@ -70,6 +70,16 @@ func (n *Node) answer(q *question) (*conclavev1.WorkRequest, error) {
 			return nil, err
 		}
 		return sumMessage(run, number, values), nil
+	case q.round.GetSum().GetLogistic() != nil:
+		a, err := n.checkLogisticSum(q.round.GetSum().GetLogistic())
+		if err != nil {
+			return nil, err
+		}
+		values, err := n.logisticSum(a)
+		if err != nil {
+			return nil, err
+		}
+		return sumMessage(run, number, values), nil
 	case q.round.GetSum() != nil:
 		values, err := n.classCounts(q.round.GetSum().GetClassCounts())
 		if err != nil {
@@ -93,6 +103,8 @@ func (n *Node) check(r *conclavev1.Round) (err error) {
 		_, err = n.checkDiscriminatorSum(r.GetSum().GetDiscriminator())
 	case r.GetSum().GetEmbedding() != nil:
 		_, err = n.checkEmbeddingSum(r.GetSum().GetEmbedding())
+	case r.GetFit() != nil:
+		_, err = n.ratioFeatures(r.GetFit().GetFeatures())
 	case r.GetSum().GetScores() != nil:
 		err = n.checkScoreSum(r.GetSum().GetScores())
 	}

@@ -1,0 +1,40 @@
+package ratio
+
+import "math"
+
+// Wanted is a fit that is to be released: what follows from its public numbers, alike at
+// whoever fits and at whoever reads the release.
+type Wanted struct {
+	Problem Problem // with rounding and tolerance
+	Steps   Steps
+	Lattice Lattice
+	// L2 and L1 bound in steps of the lattice how far a privacy unit moves the
+	// coefficients, rounded as they are.
+	L2, L1 int64
+}
+
+// NewWanted fills in what sums in the finest steps, over MostUnits units at most, ask for.
+func NewWanted(p Problem) (*Wanted, error) {
+	w := &Wanted{Problem: p, Steps: Steps{Width: p.Width, Clip: p.Clip, Bound: FinestBound}}
+	w.Problem.Rounding = w.Steps.Rounding() * MostUnits / p.Records
+	if err := w.Problem.Validate(); err != nil {
+		return nil, err
+	}
+	l2, err := w.Problem.Sensitivity()
+	if err != nil {
+		return nil, err
+	}
+	if w.Lattice, err = LatticeFor(l2, p.Width); err != nil {
+		return nil, err
+	}
+	if w.L2, err = w.Lattice.Sensitivity(l2, p.Width); err != nil {
+		return nil, err
+	}
+	w.L1, err = w.Lattice.L1Sensitivity(l2, p.Width)
+	return w, err
+}
+
+// Scale is the scale of noise of a kind in coefficients, for that in steps of the lattice.
+func (w *Wanted) Scale(kind NoiseKind, steps float64) Noise {
+	return Noise{Kind: kind, Scale: math.Abs(steps) * w.Lattice.Step()}
+}

@@ -26,8 +26,12 @@ type ReadOptions struct {
 	// file. 0, 0 means all.
 	From, To float64
 	// Extra names columns of numbers that the file may have beside the
-	// schema's, such as the `weight` of a release; see Table.Extra.
+	// schema's; see Table.Extra.
 	Extra []string
+	// Weights takes a column WeightColumn beside the schema's for the weights of
+	// synthetic rows; see Table.Weights. Where the schema has a column of that
+	// name it is data, and this has no effect.
+	Weights bool
 	// IgnoreUnit reads the unit column as empty and lets the file lack it, for
 	// generated tables, whose rows belong to nobody.
 	IgnoreUnit bool
@@ -57,6 +61,9 @@ func DecodeCSV(s *Schema, r io.Reader, name string, o ReadOptions) (*Table, erro
 	if start, _ := plain.Peek(4); len(start) == 4 && start[0] == 0 && start[1] == 0 && start[2] == 8 {
 		return nil, &InputError{File: name, Problem: "an idx file of images or labels where rows of text were expected", Mend: "use the schema of these images, or name a CSV file"}
 	}
+	if o.Weights && s.AcceptsWeights() == nil && !slices.Contains(o.Extra, WeightColumn) {
+		o.Extra = append(slices.Clone(o.Extra), WeightColumn)
+	}
 	d := &csvDecoder{schema: s, name: name, options: o, table: NewTable(s)}
 	d.csv = csv.NewReader(plain)
 	d.csv.ReuseRecord = true
@@ -65,6 +72,11 @@ func DecodeCSV(s *Schema, r io.Reader, name string, o ReadOptions) (*Table, erro
 	}
 	if err := d.readRows(); err != nil {
 		return nil, err
+	}
+	if o.Weights {
+		if err := d.checkWeights(); err != nil {
+			return nil, err
+		}
 	}
 	return selectRows(d.table, name, o)
 }
@@ -203,6 +215,9 @@ func (d *csvDecoder) unknownColumn(header []string, at, known int) error {
 	case 2*known < len(header):
 	case strings.TrimSpace(header[at]) == "":
 		e.Problem, e.Mend = fmt.Sprintf("column %d of the header has no name", at+1), "give it its name in the schema, or remove the column (a comma too many makes one)"
+	case header[at] == WeightColumn:
+		e.Column, e.Problem = WeightColumn, "the schema has no such column, but synthetic rows have their importance weights in one; here rows without weights were expected"
+		e.Mend = "name the file where synthetic rows are asked for, or remove the column and with it the weights"
 	default:
 		e.Column, e.Problem = header[at], "the column is not in the schema"
 	}

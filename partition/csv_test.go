@@ -534,10 +534,12 @@ func FuzzDecodeCSV(f *testing.F) {
 	f.Add(visits)
 	f.Add([]byte("who,ward,age,dose,smoker,marker\n1,north,50,1.5,,3\n"))
 	f.Add([]byte("\ufeffwho,ward,age,dose,smoker,marker\r\n1,\"north\",-0,1e-3,,1e300\r\n"))
+	f.Add([]byte("who,ward,age,dose,smoker,marker,weight\n1,north,50,1.5,,3,0.75\n2,north,51,1.5,,3,1.25\n"))
+	f.Add([]byte("who,ward,age,dose,smoker,marker,weight\n1,north,50,1.5,,3,-1\n"))
 	f.Add(zipped(f, string(visits)))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, s := range []*Schema{s, other} {
-			table, err := DecodeCSV(s, bytes.NewReader(text), "t.csv", ReadOptions{})
+			table, err := DecodeCSV(s, bytes.NewReader(text), "t.csv", ReadOptions{Weights: true})
 			if err != nil {
 				var input *InputError
 				if !errors.As(err, &input) {
@@ -552,15 +554,24 @@ func FuzzDecodeCSV(f *testing.F) {
 					t.Fatalf("a row that was read is refused: %v", err)
 				}
 			}
+			weights := table.Weights()
+			if weights != nil {
+				if weights, err = MeanOne(weights); err != nil {
+					t.Fatalf("weights that were read are refused: %v", err)
+				}
+			}
 			var b bytes.Buffer
-			if err := WriteCSV(&b, copied); err != nil {
+			if err := WriteWeightedCSV(&b, copied, weights); err != nil {
 				t.Fatal(err)
 			}
-			again, err := DecodeCSV(s, &b, "again.csv", ReadOptions{})
+			again, err := DecodeCSV(s, &b, "again.csv", ReadOptions{Weights: true})
 			if err != nil {
 				t.Fatalf("does not read back: %v", err)
 			}
 			sameTables(t, table, again)
+			if diff := cmp.Diff(weights, again.Weights()); diff != "" {
+				t.Fatalf("weights read back: %s", diff)
+			}
 		}
 	})
 }

@@ -1,0 +1,122 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// WeightColumn is the column that holds the weights of synthetic rows. It stands
+// last, beside the schema's columns.
+const WeightColumn = "weight"
+
+// ErrWeightColumn says that a schema has a column of the name WeightColumn, so that
+// no file of its rows can have weights.
+var ErrWeightColumn = errors.New("the schema has a column of this name")
+
+// meanTolerance is how far the mean of weights may be from 1: more than rounding of
+// a mean over any table, less than anybody would call another mean.
+const meanTolerance = 1e-9
+
+// AcceptsWeights fails with ErrWeightColumn where weights of rows would be taken
+// for data.
+func (s *Schema) AcceptsWeights() error {
+	if s.ColumnIndex(WeightColumn) >= 0 {
+		return fmt.Errorf("weights of rows stand in a column %q: %w; rename it in schema and data, or do without weights", WeightColumn, ErrWeightColumn)
+	}
+	return nil
+}
+
+// MeanOne scales importance weights to a mean of 1, so that they add up to the
+// number of rows. It fails for weights that are negative or not finite, and for
+// those that are all 0.
+func MeanOne(weights []float64) ([]float64, error) {
+	if fault := weightFault(weights); fault != nil {
+		return nil, fault
+	}
+	// In units of the largest, whose sum is finite whatever their size.
+	largest, total := 0.0, 0.0
+	for _, w := range weights {
+		largest = math.Max(largest, w)
+	}
+	for _, w := range weights {
+		total += w / largest
+	}
+	out := make([]float64, len(weights))
+	for i, w := range weights {
+		out[i] = w / largest * (float64(len(weights)) / total)
+	}
+	return out, nil
+}
+
+// WriteWeightedCSV is WriteCSV with a last column WeightColumn, whose numbers have
+// as many digits as bring them back exactly; nil writes no such column. The weights
+// must have a mean of 1 (see MeanOne), one for each row, none negative. It fails
+// with ErrWeightColumn for a schema that has such a column itself, and writes
+// nothing then.
+func WriteWeightedCSV(w io.Writer, t *Table, weights []float64) error {
+	if weights == nil {
+		return WriteCSV(w, t)
+	}
+	if err := t.schema.AcceptsWeights(); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	if len(weights) != t.rows {
+		return fmt.Errorf("write table: %d weights for %d rows: give one each", len(weights), t.rows)
+	}
+	if fault := weightFault(weights); fault != nil {
+		return fmt.Errorf("write table: %w", fault)
+	}
+	mean := 0.0
+	for i, v := range weights {
+		mean += (v - mean) / float64(i+1)
+	}
+	if !(math.Abs(mean-1) <= meanTolerance) {
+		return fmt.Errorf("write table: the mean of the weights is %v, not 1; scale them with MeanOne", mean)
+	}
+	return WriteCSV(w, t, ExtraColumn{Name: WeightColumn, Values: weights})
+}
+
+// Weights are those of the rows, read by ReadOptions.Weights: one each, not
+// negative. They are nil where the file had none.
+func (t *Table) Weights() []float64 {
+	if t.schema.ColumnIndex(WeightColumn) >= 0 {
+		return nil
+	}
+	return t.Extra(WeightColumn)
+}
+
+// weightFault says which of the weights cannot be used.
+func weightFault(weights []float64) error {
+	some := false
+	for i, w := range weights {
+		if !(w >= 0) || math.IsInf(w, 0) {
+			return fmt.Errorf("the weight of row %d is %v: it must be finite and not negative", i+1, w)
+		}
+		some = some || w > 0
+	}
+	if !some {
+		return errors.New("no row has a weight above 0: give one of them a weight at least")
+	}
+	return nil
+}
+
+// checkWeights refuses weights that were read and cannot be meant. A weight is of a
+// synthetic row, but its value is not repeated here either.
+func (d *csvDecoder) checkWeights() error {
+	weights := d.table.Weights()
+	some := weights == nil
+	for i, w := range weights {
+		if w < 0 {
+			d.row = i + 1
+			return d.fail(WeightColumn, "the weight is negative", "give every row a weight of at least 0")
+		}
+		some = some || w > 0
+	}
+	if !some {
+		d.row = 0
+		return d.fail(WeightColumn, "all weights are 0", "give one row a weight above 0 at least, or remove the column")
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package weighted
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Estimate is a figure with its standard error by the delta method: the root of the sum
+// of p_i^2 times the square of what row i adds to the figure (its influence), p the
+// weights' shares. Rows count as independent draws of a generator, and weights as given
+// with them; a row of weight 2 is one draw, not two, so that repeating rows changes the
+// error though not the figure. It holds for many rows, none of which dominates.
+type Estimate struct {
+	Value, StandardError float64
+}
+
+// shares are the weights over their sum.
+func shares(rows int, weight []float64) ([]float64, error) {
+	w, err := checked(rows, weight)
+	if err != nil {
+		return nil, err
+	}
+	total := sum(w)
+	for i := range w {
+		w[i] /= total
+	}
+	return w, nil
+}
+
+// influence adds up squares of share times influence.
+func influence(share []float64, of func(i int) float64) float64 {
+	total := 0.0
+	for i, p := range share {
+		if p > 0 {
+			total = math.Hypot(total, p*of(i))
+		}
+	}
+	return total
+}
+
+// Mean is the self-normalized mean, sum w x / sum w. Its bias is of the order of
+// 1/EffectiveSize; the unit of the weights does not matter.
+//
+// It fails with ErrNoValues, with ErrWeights, and for values that are not finite.
+func Mean(x, weight []float64) (Estimate, error) {
+	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("weighted mean: %w", err) }
+	p, err := shares(len(x), weight)
+	if err == nil {
+		err = finite("x", x, len(p))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	mean := dot(p, x)
+	e, err := estimated(Estimate{mean, influence(p, func(i int) float64 { return x[i] - mean })})
+	if err != nil {
+		return fail(err)
+	}
+	return e, nil
+}
+
+// PlainMean is sum w x / m over m rows, for weights that are the likelihood ratios
+// themselves: it has no bias then, and often more variance than Mean. It fails as Mean
+// does.
+func PlainMean(x, weight []float64) (Estimate, error) {
+	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("plain weighted mean: %w", err) }
+	if _, err := checked(len(x), weight); err != nil {
+		return fail(err)
+	}
+	if err := finite("x", x, len(x)); err != nil {
+		return fail(err)
+	}
+	m := float64(len(x))
+	terms := slices.Clone(x)
+	mean := 0.0
+	for i := range terms {
+		if weight != nil {
+			terms[i] *= weight[i]
+		}
+		mean += terms[i] / m
+	}
+	equal := make([]float64, len(terms))
+	for i := range equal {
+		equal[i] = 1 / m
+	}
+	e, err := estimated(Estimate{mean, influence(equal, func(i int) float64 { return terms[i] - mean })})
+	if err != nil {
+		return fail(err)
+	}
+	return e, nil
+}
+
+// Variance is the weighted mean of squared distances from Mean (divisor sum w). It
+// fails as Mean does.
+func Variance(x, weight []float64) (Estimate, error) {
+	mean, err := Mean(x, weight)
+	if err != nil {
+		return Estimate{}, fmt.Errorf("weighted variance: %w", err)
+	}
+	p, _ := shares(len(x), weight) // checked by Mean
+	square := func(i int) float64 { return (x[i] - mean.Value) * (x[i] - mean.Value) }
+	v := 0.0
+	for i := range x {
+		v += p[i] * square(i)
+	}
+	e, err := estimated(Estimate{v, influence(p, func(i int) float64 { return square(i) - v })})
+	if err != nil {
+		return Estimate{}, fmt.Errorf("weighted variance: %w", err)
+	}
+	return e, nil
+}
+
+// Ratio is sum w y / sum w x, as of a total to another or of a mean over a part of the
+// rows (x is then 1 in it and 0 elsewhere, y the value there). It fails as Mean does,
+// and where the denominator is 0.
+func Ratio(y, x, weight []float64) (Estimate, error) {
+	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("weighted ratio: %w", err) }
+	p, err := shares(len(x), weight)
+	if err == nil {
+		err = errors.Join(finite("x", x, len(x)), finite("y", y, len(x)))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	below := dot(p, x)
+	if below == 0 {
+		return fail(errors.New("the weighted sum of x is 0: there is nothing to divide by"))
+	}
+	r := dot(p, y) / below
+	e, err := estimated(Estimate{r, influence(p, func(i int) float64 { return (y[i] - r*x[i]) / below })})
+	if err != nil {
+		return fail(err)
+	}
+	return e, nil
+}
+
+// Quantile is the value with the share q of the weight up to it, from 0 to 1; where two
+// values share that place it is their mean (Hyndman and Fan 1996, definition 2). Its
+// standard error is half the distance of the quantiles one standard error of the share
+// to either side (Woodruff 1952). It fails as Mean does, and for q outside [0,1].
+func Quantile(x, weight []float64, q float64) (Estimate, error) {
+	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("weighted quantile: %w", err) }
+	if !(q >= 0 && q <= 1) {
+		return fail(fmt.Errorf("the share %v is not between 0 and 1", q))
+	}
+	p, err := shares(len(x), weight)
+	if err == nil {
+		err = finite("x", x, len(p))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	var order []int
+	for i, v := range p {
+		if v > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(x[a], x[b]), cmp.Compare(a, b)) })
+	value := quantile(x, p, order, q)
+	s := influence(p, func(i int) float64 {
+		if x[i] <= value {
+			return 1 - q
+		}
+		return -q
+	})
+	low, high := quantile(x, p, order, max(0, q-s)), quantile(x, p, order, min(1, q+s))
+	e, err := estimated(Estimate{value, high/2 - low/2})
+	if err != nil {
+		return fail(err)
+	}
+	return e, nil
+}
+
+// quantile walks up the rows in order.
+func quantile(x, share []float64, order []int, q float64) float64 {
+	const rounding = 1e-12 // of a sum of shares
+	below := 0.0
+	for k, i := range order {
+		below += share[i]
+		switch {
+		case k+1 < len(order) && math.Abs(below-q) <= rounding:
+			return x[i]/2 + x[order[k+1]]/2
+		case below > q:
+			return x[i]
+		}
+	}
+	return x[order[len(order)-1]]
+}
+
+func dot(a, b []float64) float64 {
+	total := 0.0
+	for i, v := range a {
+		total += v * b[i]
+	}
+	return total
+}

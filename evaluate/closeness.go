@@ -118,6 +118,7 @@ const closeWork = 1e10
 
 func drawClose(train, test int, weight []float64, columns int, o ClosenessOptions) closeRows {
 	var p closeRows
+	largest := slices.Max(weight)
 	for i, w := range weight {
 		if w > 0 {
 			p.present = append(p.present, i)
@@ -147,6 +148,9 @@ func drawClose(train, test int, weight []float64, columns int, o ClosenessOption
 	}
 	if len(p.queries) < len(p.present) {
 		note("distances are those of %d synthetic rows drawn at random", len(p.queries))
+	}
+	if slices.ContainsFunc(weight, func(w float64) bool { return w > 0 && w != largest }) {
+		note("membership counts every synthetic row of a weight above 0 alike")
 	}
 	if members < equal || made < len(p.present) {
 		note("membership was tried for %d training and %d test rows among %d synthetic ones, drawn at random", members, members, made)

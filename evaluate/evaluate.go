@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Input is what an evaluation compares. Weights of synthetic rows are those of their
-// column [WeightColumn], where it was read.
+// Input is what an evaluation compares. Weights of the rows are those of their
+// table ([partition.Table.Weights]); all figures of synthetic rows use them.
 type Input struct {
 	// Synthetic are the rows in question, Test real rows that they were not made from.
 	Synthetic, Test *partition.Table
@@ -43,6 +43,7 @@ func Evaluate(ctx context.Context, in Input) (*Evaluation, error) {
 	if in.Train != nil {
 		e.Rows.Train = in.Train.Len()
 	}
+	e.Weights = SummarizeWeights(in.weight())
 	for _, part := range []func(context.Context, Input) error{e.likeness, e.utility, e.agreements, e.closeness} {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -74,7 +75,7 @@ func (in Input) check() error {
 }
 
 // weight of the synthetic rows, nil for 1 each.
-func (in Input) weight() []float64 { return in.Synthetic.Extra(WeightColumn) }
+func (in Input) weight() []float64 { return in.Synthetic.Weights() }
 
 // noted keeps what was measured, and what was said of it.
 func (e *Evaluation) noted(notes []string, err error) error {

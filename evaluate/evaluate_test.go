@@ -112,14 +112,10 @@ func TestEvaluateIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 	}
 }
 
-// weighted reads the rows as a file with a column of weights.
-func weighted(t *testing.T, rows *partition.Table, weights []float64) *partition.Table {
+// withWeights gives rows weights.
+func withWeights(t *testing.T, rows *partition.Table, weights []float64) *partition.Table {
 	t.Helper()
-	var text strings.Builder
-	if err := partition.WriteCSV(&text, rows, partition.ExtraColumn{Name: WeightColumn, Values: weights}); err != nil {
-		t.Fatal(err)
-	}
-	table, err := partition.DecodeCSV(rows.Schema(), strings.NewReader(text.String()), "rows", partition.ReadOptions{Extra: []string{WeightColumn}})
+	table, err := rows.WithWeights(weights)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +135,16 @@ func TestEvaluateWeighsRows(t *testing.T) {
 			}
 		}
 	}
-	a, err := Evaluate(context.Background(), Input{Synthetic: weighted(t, rows, weights), Test: test, Models: quick[:2]})
+	a, err := Evaluate(context.Background(), Input{Synthetic: withWeights(t, rows, weights), Test: test, Models: quick[:2]})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := Evaluate(context.Background(), Input{Synthetic: twice, Test: test, Models: quick[:2]})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if w := a.Weights; w == nil || math.Abs(w.EffectiveSampleSize-72) > 1e-9 || math.Abs(w.Largest-2) > 1e-12 || w.Zero != 40 || b.Weights != nil {
+		t.Errorf("weights %+v, and without them %+v", w, b.Weights) // 40 of 0, 40 of 1, 40 of 2: 120^2/200
 	}
 	for i := range a.Utility {
 		if math.Abs(a.Utility[i].B.AUROC-b.Utility[i].B.AUROC) > 1e-9 {
@@ -180,8 +179,8 @@ func TestEvaluateSaysWhatCannotBeMeasured(t *testing.T) {
 	}{
 		"two rows":        {Input{Synthetic: two, Test: test, Models: quick}, "(setting C)"},
 		"a rare class":    {Input{Synthetic: tableOf(t, test.Schema(), rare...), Test: test, Models: quick}, "(setting C)"},
-		"weightless":      {Input{Synthetic: weighted(t, test, unweighted), Test: test, Models: quick}, "synthetic rows hold one class"},
-		"small weights":   {Input{Synthetic: weighted(t, test, shares), Test: test, Models: quick}, "100 synthetic rows add up to 1."},
+		"weightless":      {Input{Synthetic: withWeights(t, test, unweighted), Test: test, Models: quick}, "synthetic rows hold one class"},
+		"small weights":   {Input{Synthetic: withWeights(t, test, shares), Test: test, Models: quick}, "100 synthetic rows add up to 1."},
 		"one class":       {Input{Synthetic: one, Test: test, Models: quick}, "synthetic rows hold one class"},
 		"one class tests": {Input{Synthetic: test, Test: one, Models: quick}, "test rows hold one class"},
 		"no train":        {Input{Synthetic: test, Test: test, Models: quick}, "No real training rows"},
@@ -205,7 +204,16 @@ func TestEvaluateRefuses(t *testing.T) {
 		for i := range weights {
 			weights[i] = w
 		}
-		return weighted(t, rows, weights)
+		// As any column of numbers, which nobody has looked at.
+		var text strings.Builder
+		if err := partition.WriteCSV(&text, rows, partition.ExtraColumn{Name: partition.WeightColumn, Values: weights}); err != nil {
+			t.Fatal(err)
+		}
+		table, err := partition.DecodeCSV(rows.Schema(), strings.NewReader(text.String()), "rows", partition.ReadOptions{Extra: []string{partition.WeightColumn}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return table
 	}
 	for name, c := range map[string]struct {
 		in   Input

@@ -7,6 +7,8 @@ type Evaluation struct {
 	// Privacy is NotPrivate, so that no copy of these figures goes without it.
 	Privacy string `json:"privacy"`
 	Rows    Rows   `json:"rows"`
+	// Weights are those of the synthetic rows, absent where they have none.
+	Weights *Weights `json:"weights,omitempty"`
 
 	Utility             []ModelUtility `json:"utility,omitempty"`
 	RankingAgreement    *float64       `json:"synthetic_ranking_agreement,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/conclave-dp/conclave/evaluate/measure"
+	"github.com/conclave-dp/conclave/evaluate/weighted"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -18,6 +19,9 @@ type ImageInput struct {
 	// Train are the real images they were made from, CoinFlips images of the same
 	// run with its votes replaced by chance. Both may be nil.
 	Train, CoinFlips *partition.Images
+	// Weight are the weights of the synthetic images, nil for 1 each. The classifiers take
+	// none: as many images are drawn in proportion to them, always the same ones.
+	Weight []float64
 	// Classes is the schema's number of classes.
 	Classes int
 }
@@ -41,6 +45,17 @@ func EvaluateImages(ctx context.Context, in ImageInput) (*Evaluation, error) {
 		e.note("No real training images were given: a classifier trained on half of the test images takes the place of one trained on them, and all figures are of the other half.")
 	}
 	var err error
+	if in.Weight != nil {
+		if err := weighted.Check(in.Synthetic.Len(), in.Weight); err != nil {
+			return nil, fmt.Errorf("images: %w", err)
+		}
+		drawn, err := weighted.Resample(in.Weight, in.Synthetic.Len(), imageSeed)
+		if err != nil {
+			return nil, fmt.Errorf("images: %w", err)
+		}
+		in.Synthetic, e.Weights = in.Synthetic.Subset(drawn), SummarizeWeights(in.Weight)
+		e.note("Classifiers of images take no weights: the figures are those of as many synthetic images, drawn in proportion to their weights.")
+	}
 	if e.Images, err = in.compare(ctx); err != nil {
 		return nil, fmt.Errorf("images: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/evaluate/measure"
+	"github.com/conclave-dp/conclave/evaluate/weighted"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -43,7 +44,7 @@ func ComparePropensity(real, synthetic *partition.Table, weight []float64) (*Pro
 	rows.append(d.rows(synthetic))
 	made := make([]bool, rows.len())
 	w := make([]float64, rows.len())
-	worth := effective(weight)
+	worth := weighted.EffectiveSize(weight)
 	total := 0.0
 	for _, v := range weight {
 		total += v
@@ -72,17 +73,6 @@ func ComparePropensity(real, synthetic *partition.Table, weight []float64) (*Pro
 		notes = append(notes, "propensity: the logistic regression did not reach its minimum")
 	}
 	return &Propensity{PMSE: pmse, Ratio: pmse / expected, RatioOfEqual: 1 / (1 - c)}, notes, nil
-}
-
-// effective is the number of rows of equal weight that are worth as much as rows
-// of these weights.
-func effective(weight []float64) float64 {
-	var sum, square float64
-	for _, w := range weight {
-		sum += w
-		square += w * w
-	}
-	return sum / square * sum
 }
 
 const (

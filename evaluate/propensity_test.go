@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/conclave-dp/conclave/evaluate/weighted"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -146,16 +147,16 @@ func TestPropensityOfEqualDistributions(t *testing.T) {
 		}
 		return out
 	}
-	for _, weighted := range []bool{false, true} {
+	for _, uneven := range []bool{false, true} {
 		const n, times = 600, 400
 		w := make([]float64, n)
 		for i := range w {
 			w[i] = 1
-			if weighted {
+			if uneven {
 				w[i] = random.ExpFloat64()
 			}
 		}
-		c := effective(w) / (effective(w) + n)
+		c := weighted.EffectiveSize(w) / (weighted.EffectiveSize(w) + n)
 		mean := 0.0
 		for range times {
 			p, _, err := ComparePropensity(table(n), table(n), w)

@@ -105,10 +105,10 @@ func TestEveryPartLeavesOutRowsWithoutWeight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Rows, e.Notes = Rows{}, nil
+		e.Rows, e.Weights, e.Notes = Rows{}, nil, nil
 		return e
 	}
-	want, got := run(good), run(weighted(t, tableOf(t, s, rows...), weights))
+	want, got := run(good), run(withWeights(t, tableOf(t, s, rows...), weights))
 	if len(want.Regression) != 1 || want.ImportanceAgreement == nil || want.Closeness == nil {
 		t.Fatalf("%+v", want)
 	}

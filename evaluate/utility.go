@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/conclave-dp/conclave/evaluate/classify"
 	"github.com/conclave-dp/conclave/evaluate/measure"
@@ -94,17 +95,21 @@ func trainTest(model classify.Classifier, learn, exam classify.Rows) (Ranking, e
 	return r, nil
 }
 
-// WeightColumn is the column beside the schema's that holds a row's weight.
-const WeightColumn = "weight"
+// leastWeight is what classifiers take for a weight; less weighs nothing.
+const leastWeight = 1e-100
 
-// label turns a table into rows that classifiers take, with the weights of its
-// column [WeightColumn] if it was read.
+// label turns a table into rows that classifiers take, with its weights if it has any.
 func label(encoder *partition.Encoder, t *partition.Table) classify.Rows {
 	x := encoder.Encode(t)
 	r := classify.Rows{
 		X:        classify.Matrix{Rows: x.Len(), Cols: x.Width, Data: make([]float64, len(x.Features))},
 		Positive: make([]bool, x.Len()),
-		Weight:   t.Extra(WeightColumn),
+		Weight:   slices.Clone(t.Weights()),
+	}
+	for i, w := range r.Weight {
+		if w < leastWeight {
+			r.Weight[i] = 0
+		}
 	}
 	for i, v := range x.Features {
 		r.X.Data[i] = float64(v)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 )
 
 // WeightColumn is the column that holds the weights of synthetic rows. It stands
@@ -78,13 +79,37 @@ func WriteWeightedCSV(w io.Writer, t *Table, weights []float64) error {
 	return WriteCSV(w, t, ExtraColumn{Name: WeightColumn, Values: weights})
 }
 
-// Weights are those of the rows, read by ReadOptions.Weights: one each, not
-// negative. They are nil where the file had none.
+// Weights are those of the rows, read by ReadOptions.Weights or given by WithWeights:
+// one each, not negative. They are nil where the file had none.
 func (t *Table) Weights() []float64 {
 	if t.schema.ColumnIndex(WeightColumn) >= 0 {
 		return nil
 	}
 	return t.Extra(WeightColumn)
+}
+
+// WithWeights is a table of the same rows with these weights, one each, none
+// negative, in place of any that it had. It fails with ErrWeightColumn, and for
+// weights that cannot be used.
+func (t *Table) WithWeights(weights []float64) (*Table, error) {
+	if err := t.schema.AcceptsWeights(); err != nil {
+		return nil, err
+	}
+	if len(weights) != t.rows {
+		return nil, fmt.Errorf("%d weights for %d rows: give one each", len(weights), t.rows)
+	}
+	if fault := weightFault(weights); fault != nil {
+		return nil, fault
+	}
+	out := *t
+	out.extra = nil
+	for _, e := range t.extra {
+		if e.Name != WeightColumn {
+			out.extra = append(out.extra, e)
+		}
+	}
+	out.extra = append(out.extra, ExtraColumn{Name: WeightColumn, Values: slices.Clone(weights)})
+	return &out, nil
 }
 
 // weightFault says which of the weights cannot be used.

@@ -44,6 +44,10 @@ func TestWeightsReadBackToTheBit(t *testing.T) {
 		if !slices.Equal(back.Weights(), weights) {
 			r.Fatalf("%v came back as %v", weights, back.Weights())
 		}
+		carried, err := table.WithWeights(back.Weights())
+		if err != nil || !slices.Equal(carried.Weights(), weights) || table.Weights() != nil {
+			r.Fatalf("carried weights are %v, %v; the table's own %v", carried.Weights(), err, table.Weights())
+		}
 		order := []int{len(weights) - 1, 0}
 		if got := back.Subset(order).Weights(); got[0] != weights[order[0]] || got[1] != weights[0] {
 			r.Fatalf("weights of a subset are %v of %v", got, weights)
@@ -79,6 +83,9 @@ func TestWeightsThatAreNotWritten(t *testing.T) {
 		if err := WriteWeightedCSV(&b, pairs(t, 2), c.weights); err == nil || !strings.Contains(err.Error(), c.says) || b.Len() > 0 {
 			t.Errorf("%s: error %v, %d bytes written", name, err, b.Len())
 		}
+		if _, err := pairs(t, 2).WithWeights(c.weights); err == nil && name != "mean" {
+			t.Errorf("%s: given to a table", name)
+		}
 		if _, err := MeanOne(c.weights); err == nil && name != "too few" && name != "mean" {
 			t.Errorf("%s: scaled", name)
 		}
@@ -96,6 +103,9 @@ func TestSchemaWithAColumnWeight(t *testing.T) {
 	err = WriteWeightedCSV(&b, table, []float64{1, 1})
 	if !errors.Is(err, ErrWeightColumn) || !strings.Contains(err.Error(), `"weight"`) || b.Len() > 0 {
 		t.Errorf("error %v, %d bytes written", err, b.Len())
+	}
+	if _, err := table.WithWeights([]float64{1, 1}); !errors.Is(err, ErrWeightColumn) {
+		t.Errorf("given weights: %v", err)
 	}
 	if err := s.AcceptsWeights(); !errors.Is(err, ErrWeightColumn) {
 		t.Errorf("accepts weights: %v", err)

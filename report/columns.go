@@ -46,7 +46,7 @@ type Bar struct {
 }
 
 // Columns summarizes every column that holds data. real may be nil; what is
-// computed from it is marked. A table without rows gives columns without bars.
+// computed from it is marked. Weights of the synthetic rows count. A table without rows gives columns without bars.
 func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]ColumnSummary, error) {
 	if synthetic == nil {
 		return nil, fmt.Errorf("columns: there is no synthetic table")
@@ -71,7 +71,7 @@ func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]Colu
 			continue
 		}
 		summary := ColumnSummary{Name: column.Name, Kind: column.Kind, Doc: column.Doc, Nullable: column.Nullable}
-		var s, r []float64
+		var s, r []cell
 		s, summary.Missing = cells(synthetic, j)
 		if shape, ok := scores[column.Name]; ok && shape.Score != nil {
 			summary.Real = true
@@ -90,33 +90,52 @@ func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]Colu
 	return list, nil
 }
 
-// cells gives the values of column j and the share of empty cells.
-func cells(t *partition.Table, j int) (values []float64, missing float64) {
+// cell is a value that is not empty, and its share of all such values by weight.
+type cell struct{ value, share float64 }
+
+// cells gives the values of column j that weigh something, and the share of empty
+// cells, both by the table's weights.
+func cells(t *partition.Table, j int) (values []cell, missing float64) {
+	weights := t.Weights()
+	largest := 1.0
+	if weights != nil {
+		largest = slices.Max(weights)
+	}
+	var present, all float64
 	for i := range t.Len() {
-		if v := t.Cells(i)[j]; !math.IsNaN(v) {
-			values = append(values, v)
+		w := 1.0
+		if weights != nil {
+			w = weights[i] / largest // so that their sum is finite
+		}
+		all += w
+		if v := t.Cells(i)[j]; !math.IsNaN(v) && w > 0 {
+			present += w
+			values = append(values, cell{v, w})
 		}
 	}
-	if t.Len() > 0 {
-		missing = 1 - float64(len(values))/float64(t.Len())
+	for i := range values {
+		values[i].share /= present
+	}
+	if all > 0 {
+		missing = 1 - present/all
 	}
 	return values, missing
 }
 
-func mean(values []float64) float64 {
+func mean(values []cell) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
 	sum := 0.0
 	for _, v := range values {
-		sum += v
+		sum += v.share * v.value
 	}
-	return sum / float64(len(values))
+	return sum
 }
 
 // categoryBars gives the most frequent synthetic categories, the others added
 // up in a last bar. Up to shownCategory categories keep the schema's order.
-func categoryBars(column *partition.Column, synthetic, real []float64) []Bar {
+func categoryBars(column *partition.Column, synthetic, real []cell) []Bar {
 	names := column.Categories
 	if column.Kind == partition.Binary {
 		names = []string{"0", "1"}
@@ -129,10 +148,10 @@ func categoryBars(column *partition.Column, synthetic, real []float64) []Bar {
 		}
 	}
 	for _, v := range synthetic {
-		bars[int(v)].Synthetic += 1 / float64(len(synthetic))
+		bars[int(v.value)].Synthetic += v.share
 	}
 	for _, v := range real {
-		bars[int(v)].Real += 1 / float64(len(real))
+		bars[int(v.value)].Real += v.share
 	}
 	if len(bars) <= shownCategory+1 {
 		return bars
@@ -149,7 +168,7 @@ func categoryBars(column *partition.Column, synthetic, real []float64) []Bar {
 // addHistogram fills Bars over the range where nearly all values lie. A column
 // with long tails would otherwise be one bar; what lies beyond an end is
 // counted in the bar at that end.
-func (c *ColumnSummary) addHistogram(synthetic, real []float64) {
+func (c *ColumnSummary) addHistogram(synthetic, real []cell) {
 	if len(synthetic) == 0 {
 		return
 	}
@@ -186,19 +205,27 @@ func (c *ColumnSummary) addHistogram(synthetic, real []float64) {
 		}
 	}
 	for _, v := range synthetic {
-		c.Bars[at(v)].Synthetic += 1 / float64(len(synthetic))
+		c.Bars[at(v.value)].Synthetic += v.share
 	}
 	for _, v := range real {
-		c.Bars[at(v)].Real += 1 / float64(len(real))
+		c.Bars[at(v.value)].Real += v.share
 	}
 }
 
 // trimmedRange is where all but the outermost values lie.
-func trimmedRange(values []float64) (low, high float64) {
+func trimmedRange(values []cell) (low, high float64) {
 	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	skip := int(trimmedPerTail * float64(len(sorted)))
-	return sorted[skip], sorted[len(sorted)-1-skip]
+	slices.SortFunc(sorted, func(a, b cell) int { return cmp.Compare(a.value, b.value) })
+	// Sums of shares are off by rounding, which must not move an end.
+	const beyond = trimmedPerTail * (1 + 1e-9)
+	first, last := 0, len(sorted)-1
+	for sum := sorted[first].share; sum <= beyond && first < last; first++ {
+		sum += sorted[first+1].share
+	}
+	for sum := sorted[last].share; sum <= beyond && last > first; last-- {
+		sum += sorted[last-1].share
+	}
+	return sorted[first].value, sorted[last].value
 }
 
 // ends labels the two ends of the histogram's axis.

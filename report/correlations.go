@@ -22,11 +22,12 @@ const correlatedRows = 20_000
 
 // NewCorrelations computes Pearson's correlations of the numbers and of the binary
 // columns, 0 or 1, of a synthetic table; rows with an empty cell in a pair are
-// left out of that pair.
+// left out of that pair. Weights of the rows count.
 func NewCorrelations(synthetic *partition.Table) *Correlations {
 	c := &Correlations{}
 	rows := min(synthetic.Len(), correlatedRows)
 	var data [][]float64
+	weights := synthetic.Weights()
 	for j, column := range synthetic.Schema().Columns {
 		if column.Role != partition.RoleNone || column.Kind == partition.Categorical || column.Kind == partition.Text {
 			continue
@@ -37,7 +38,7 @@ func NewCorrelations(synthetic *partition.Table) *Correlations {
 		}
 		row := make([]float64, len(data))
 		for k, other := range data {
-			row[k] = pearson(values, other)
+			row[k] = pearson(values, other, weights)
 		}
 		c.Columns, c.Values, data = append(c.Columns, column.Name), append(c.Values, row), append(data, values)
 	}
@@ -45,20 +46,28 @@ func NewCorrelations(synthetic *partition.Table) *Correlations {
 }
 
 // pearson is the correlation of two columns, NaN where one of them is constant.
-func pearson(a, b []float64) float64 {
+// weights of nil are 1 each; there may be more of them than values.
+func pearson(a, b, weights []float64) float64 {
 	var n, meanA, meanB, squareA, squareB, product float64
 	for i, x := range a {
 		y := b[i]
 		if math.IsNaN(x) || math.IsNaN(y) {
 			continue
 		}
-		n++
+		w := 1.0
+		if weights != nil {
+			w = weights[i]
+		}
+		if w == 0 {
+			continue
+		}
+		n += w
 		dx, dy := x-meanA, y-meanB
-		meanA += dx / n
-		meanB += dy / n
-		squareA += dx * (x - meanA)
-		squareB += dy * (y - meanB)
-		product += dx * (y - meanB)
+		meanA += dx * (w / n)
+		meanB += dy * (w / n)
+		squareA += w * dx * (x - meanA)
+		squareB += w * dy * (y - meanB)
+		product += w * dx * (y - meanB)
 	}
 	if squareA <= 0 || squareB <= 0 {
 		return math.NaN()

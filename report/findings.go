@@ -84,6 +84,22 @@ func averaged(models int) string {
 	return fmt.Sprintf("%d models on average", models)
 }
 
+// weighing says what the weights of the synthetic rows mean; nil where they have none.
+// It comes of the rows alone.
+func weighing(w *evaluate.Weights, rows int) *finding {
+	if w == nil {
+		return nil
+	}
+	says := fmt.Sprintf("Each row has an importance weight. The %s rows are worth %s of equal weight (%s of them): an average over them is about as exact as one over so many. ",
+		grouped(rows), figure(w.EffectiveSampleSize), percent(w.EffectiveSampleSize/float64(max(1, rows))))
+	says += fmt.Sprintf("The largest weight is %s times the mean", figure(w.Largest))
+	if w.Zero > 0 {
+		says += fmt.Sprintf(", and %s rows have the weight 0", grouped(w.Zero))
+	}
+	return &finding{Name: "Effective sample size", Value: figure(w.EffectiveSampleSize),
+		Says: says + ". A small share means that few rows decide. Figures of this page use the weights."}
+}
+
 func alike(e *evaluate.Evaluation) *finding {
 	var list similarities
 	for _, c := range e.Columns {
@@ -147,8 +163,11 @@ const nearGuessing = 0.05
 // that of test rows before the page asks for a second look: three standard
 // deviations of the difference of two counts, and no more than 0.01.
 func chanceCopies(e *evaluate.Evaluation) float64 {
-	c := e.Closeness
-	return math.Min(0.01, 3*math.Sqrt((c.CopiesTrain+c.CopiesTest)/math.Max(1, float64(e.Rows.Synthetic))))
+	c, rows := e.Closeness, float64(e.Rows.Synthetic)
+	if e.Weights != nil {
+		rows = e.Weights.EffectiveSampleSize
+	}
+	return math.Min(0.01, 3*math.Sqrt((c.CopiesTrain+c.CopiesTest)/math.Max(1, rows)))
 }
 
 func remembered(e *evaluate.Evaluation) *finding {

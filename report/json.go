@@ -16,6 +16,7 @@ type File struct {
 	Title          string               `json:"title"`
 	Certificate    Certificate          `json:"certificate"`
 	Rounds         []Round              `json:"rounds"`
+	Weights        *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
 	Evaluation     *evaluate.Evaluation `json:"evaluation,omitempty"`
 	Notes          []string             `json:"notes,omitempty"`
 	Config         string               `json:"config,omitempty"`
@@ -38,7 +39,7 @@ func WriteJSON(w io.Writer, p Page) error {
 	}
 	f := File{
 		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
-		Evaluation: p.Evaluation, Notes: p.Notes, Config: p.Config, ElapsedSeconds: p.Elapsed.Seconds(),
+		Weights: p.Weights, Evaluation: p.Evaluation, Notes: p.Notes, Config: p.Config, ElapsedSeconds: p.Elapsed.Seconds(),
 	}
 	if f.Evaluation != nil {
 		f.Privacy = evaluate.NotPrivate
@@ -67,7 +68,7 @@ func ReadJSON(raw []byte) (File, error) {
 	if f.Format != fileFormat {
 		return File{}, fmt.Errorf("not a report: format %d is not known to this version", f.Format)
 	}
-	if _, err := (Page{Certificate: f.Certificate, Rounds: f.Rounds, Evaluation: f.Evaluation}).prepared(); err != nil {
+	if _, err := (Page{Certificate: f.Certificate, Rounds: f.Rounds, Weights: f.Weights, Evaluation: f.Evaluation}).prepared(); err != nil {
 		return File{}, fmt.Errorf("not a report: %w", err)
 	}
 	return f, nil

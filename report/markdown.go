@@ -50,6 +50,9 @@ func (m *markdown) head(p Page) {
 	}
 	c := p.Certificate
 	m.line("%s synthetic rows, made by the pipeline %s %s %s teachers.", grouped(c.Rows), escape(c.Pipeline), words.Source, grouped(c.Teachers))
+	if w := weighing(p.Weights, c.Rows); w != nil {
+		m.findings([]finding{*w})
+	}
 }
 
 func (m *markdown) guarantee(p Page) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -21,6 +22,8 @@ type Page struct {
 	Columns     []ColumnSummary
 	// Correlations are those of the synthetic table, and of no other.
 	Correlations *Correlations
+	// Weights are those of the synthetic rows; the evaluation's where they are not given.
+	Weights *evaluate.Weights
 	// Evaluation is what was measured beside real rows: NOT PRIVATE.
 	Evaluation *evaluate.Evaluation
 	Images     []ImageSheet
@@ -71,6 +74,7 @@ func (p Page) prepared() (Page, error) {
 		marked := *p.Evaluation
 		marked.Privacy = evaluate.NotPrivate
 		p.Evaluation = &marked
+		p.Weights = cmp.Or(p.Weights, marked.Weights)
 	}
 	return p, nil
 }
@@ -97,6 +101,7 @@ type view struct {
 	Style     template.CSS
 	Sources   string // what the content security policy allows
 	Words     words
+	Weighing  *finding
 	Budget    *budgetChart
 	Agreement *agreement
 	Findings  []finding
@@ -121,6 +126,7 @@ func WriteHTML(w io.Writer, p Page) error {
 		Style:     template.CSS(pageStyle),
 		Sources:   "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'",
 		Words:     explain(p.Certificate),
+		Weighing:  weighing(p.Weights, p.Certificate.Rows),
 		Budget:    newBudgetChart(p.Rounds, p.Certificate.Epsilon),
 		Agreement: newAgreement(p.Rounds),
 		Findings:  findings(p.Evaluation),

@@ -115,7 +115,7 @@ func fillImages(ctx context.Context, page *report.Page, synthetic *partition.Tab
 		return err
 	}
 	if page.Evaluation, err = evaluate.EvaluateImages(ctx, evaluate.ImageInput{
-		Synthetic: x, Test: real.test, Train: real.train, CoinFlips: real.coinFlips, Classes: len(schema.Classes()),
+		Synthetic: x, Weight: synthetic.Weights(), Test: real.test, Train: real.train, CoinFlips: real.coinFlips, Classes: len(schema.Classes()),
 	}); err != nil {
 		return fmt.Errorf("compare with real images: %w", err)
 	}

@@ -35,6 +35,7 @@ func utilityOf(e *evaluate.Evaluation) []UtilityResult {
 // fillPage adds what a report shows of the synthetic table and, where there are
 // real rows, how it compares with them. NOT PRIVATE in that case.
 func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table, real realTables) error {
+	page.Weights = evaluate.SummarizeWeights(synthetic.Weights())
 	if synthetic.Schema().Image != nil {
 		return fillImages(ctx, page, synthetic, real.images)
 	}

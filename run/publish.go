@@ -40,7 +40,7 @@ func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
 		options partition.ReadOptions
 	}{
 		{e.Test, &r.test, partition.ReadOptions{}}, {e.Train, &r.train, partition.ReadOptions{}},
-		{e.CoinFlips, &r.coinFlips, partition.ReadOptions{IgnoreUnit: true}},
+		{e.CoinFlips, &r.coinFlips, partition.ReadOptions{IgnoreUnit: true, Weights: true}},
 	} {
 		if f.path == "" {
 			continue

@@ -116,7 +116,7 @@ func readFinished(dir string) (*finished, error) {
 		return nil, fmt.Errorf("%s is not the schema of the run: its SHA-256 is %s, the certificate says %s; copy the model folder again, do not edit it",
 			schemaPath, schema.SHA256, certificate.SchemaSHA256)
 	}
-	synthetic, err := partition.Read(schema, files["synthetic"], partition.ReadOptions{})
+	synthetic, err := partition.Read(schema, files["synthetic"], partition.ReadOptions{Weights: true})
 	if err != nil {
 		return nil, fmt.Errorf("the synthetic rows: %w", err)
 	}

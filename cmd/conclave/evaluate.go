@@ -75,19 +75,16 @@ func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (
 	if e.models != "" {
 		in.Models = strings.Split(e.models, ",")
 	}
-	weighted := partition.ReadOptions{IgnoreUnit: true}
-	if schema.ColumnIndex(evaluate.WeightColumn) < 0 { // else it is data, such as a patient's weight
-		weighted.Extra = []string{evaluate.WeightColumn}
-	}
+	synthetic := partition.ReadOptions{IgnoreUnit: true, Weights: true}
 	for _, file := range []struct {
 		path    string
 		into    **partition.Table
 		options partition.ReadOptions
 	}{
 		{e.real, &in.Test, partition.ReadOptions{}},
-		{e.synthetic, &in.Synthetic, weighted},
+		{e.synthetic, &in.Synthetic, synthetic},
 		{e.train, &in.Train, partition.ReadOptions{}},
-		{e.coin, &in.CoinFlips, partition.ReadOptions{IgnoreUnit: true}},
+		{e.coin, &in.CoinFlips, synthetic},
 	} {
 		if file.path == "" {
 			continue
@@ -105,6 +102,20 @@ func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Sch
 		return nil, errors.New("--models are for tables, and the schema is of images; leave it out")
 	}
 	in := evaluate.ImageInput{Classes: len(schema.Classes())}
+	read := func(path string) (*partition.Images, error) {
+		if images, labels, two := strings.Cut(path, ","); two {
+			return partition.ReadIDX(schema, images, labels)
+		}
+		if path != e.synthetic {
+			return partition.ReadImages(schema, path, partition.ReadOptions{})
+		}
+		t, err := partition.Read(schema, path, partition.ReadOptions{Weights: true}) // which CSV may have
+		if err != nil {
+			return nil, err
+		}
+		in.Weight = t.Weights()
+		return t.Images()
+	}
 	for _, file := range []struct {
 		path string
 		into **partition.Images
@@ -113,12 +124,7 @@ func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Sch
 			continue
 		}
 		var err error
-		if images, labels, two := strings.Cut(file.path, ","); two {
-			*file.into, err = partition.ReadIDX(schema, images, labels)
-		} else {
-			*file.into, err = partition.ReadImages(schema, file.path, partition.ReadOptions{})
-		}
-		if err != nil {
+		if *file.into, err = read(file.path); err != nil {
 			return nil, err
 		}
 	}
@@ -131,6 +137,9 @@ func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 		fmt.Printf(", %d real training rows", e.Rows.Train)
 	}
 	fmt.Printf("; %.1f s\n", took.Seconds())
+	if v := e.Weights; v != nil {
+		fmt.Printf("the synthetic rows have weights, and are worth %.4g rows of equal weight (effective sample size)\n", v.EffectiveSampleSize)
+	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 	section := func(head string) { fmt.Fprintf(w, "\n%s\n", head) }
 	if len(e.Utility) > 0 {

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import scipy
 import sklearn
-from scipy import stats
+from scipy import integrate, optimize, stats
 from sklearn import linear_model, metrics
 
 
@@ -40,7 +40,47 @@ def ranking(rng, n, levels):
         "auroc_weighted": metrics.roc_auc_score(positive, scores, sample_weight=weight),
         "average_precision": metrics.average_precision_score(positive, scores),
         "average_precision_weighted": metrics.average_precision_score(positive, scores, sample_weight=weight),
+        "interpolated": interpolated_precision(positive, scores, np.ones(n)),
+        "interpolated_weighted": interpolated_precision(positive, scores, weight),
+        "accuracy": metrics.accuracy_score(positive, scores > 0.5),
+        "accuracy_weighted": metrics.accuracy_score(positive, scores > 0.5, sample_weight=weight),
     }
+
+
+def interpolated_precision(positive, scores, weight):
+    """Integrates the interpolation of Davis and Goadrich numerically, step by step."""
+    tp, fp, area = 0.0, 0.0, 0.0
+    for s in sorted(set(scores), reverse=True):
+        at = scores == s
+        p, n = weight[at & positive].sum(), weight[at & ~positive].sum()
+        if p > 0:
+            curve = lambda x: x / (x + fp + n / p * (x - tp)) if x > 0 else p / (p + n)
+            area += integrate.quad(curve, tp, tp + p, epsabs=1e-13, epsrel=1e-13)[0]
+        tp, fp = tp + p, fp + n
+    return area / tp
+
+
+def transport(rng, n, m, d):
+    """Whole weights, so that the linear program can be checked by an assignment of copies."""
+    a, b = np.round(rng.normal(size=(n, d)), 2), np.round(rng.normal(0.4, 1, size=(m, d)), 2)
+    wa, wb = rng.integers(0, 4, n), rng.integers(0, 4, m)
+    wa[0] += wb.sum() - wa.sum() if wb.sum() > wa.sum() else 0
+    wb[0] += wa.sum() - wb.sum() if wa.sum() > wb.sum() else 0
+    cost = np.sqrt(((a[:, None] - b[None]) ** 2).sum(2))
+    sums = np.zeros((n + m, n * m))
+    for i in range(n):
+        sums[i, i * m:(i + 1) * m] = 1
+    for j in range(m):
+        sums[n + j, j::m] = 1
+    solved = optimize.linprog(cost.ravel(), A_eq=sums, b_eq=np.r_[wa / wa.sum(), wb / wb.sum()], method="highs")
+    copies = np.repeat(np.repeat(cost, wa, axis=0), wb, axis=1)
+    rows, columns = optimize.linear_sum_assignment(copies)
+    assert abs(solved.fun - copies[rows, columns].mean()) < 1e-9
+    out = {"a": a.tolist(), "b": b.tolist(), "wa": wa.tolist(), "wb": wb.tolist(), "cost": copies[rows, columns].mean()}
+    if n == m:
+        rows, columns = optimize.linear_sum_assignment(cost)
+        out["cost_unweighted"] = cost[rows, columns].mean()
+    return out
 
 
 def samples(rng, n, m, decimals):
@@ -117,6 +157,8 @@ def main():
                         contingency(rng, 50, 60, [2, 5, 3]), contingency(rng, 20, 20, [300, 400, 20])],
         "propensity": [propensity(rng, 30), propensity(rng, 80)],
     }
+    rng = np.random.default_rng(20220805)  # of its own, so that the figures above stay
+    out["transport"] = [transport(rng, 6, 6, 1), transport(rng, 8, 5, 2), transport(rng, 25, 25, 3)]
     with open(sys.argv[1], "w") as file:
         json.dump(out, file, separators=(",", ":"))
         file.write("\n")

@@ -16,6 +16,9 @@ type reference struct {
 		AUROCWeighted            float64 `json:"auroc_weighted"`
 		AveragePrecision         float64 `json:"average_precision"`
 		AveragePrecisionWeighted float64 `json:"average_precision_weighted"`
+		Interpolated, Accuracy   float64
+		InterpolatedWeighted     float64 `json:"interpolated_weighted"`
+		AccuracyWeighted         float64 `json:"accuracy_weighted"`
 	}
 	Samples []struct {
 		A, B, WA, WB                []float64
@@ -45,6 +48,12 @@ type reference struct {
 		PMSE               float64
 		PMSEWeighted       float64 `json:"pmse_weighted"`
 	}
+	Transport []struct {
+		A, B           [][]float64
+		WA, WB         []float64
+		Cost           float64
+		CostUnweighted *float64 `json:"cost_unweighted"`
+	}
 }
 
 func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
@@ -71,6 +80,19 @@ func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
 		check("weighted auroc", i, c.AUROCWeighted)(AUROC(c.Positive, c.Scores, c.Weight))
 		check("average precision", i, c.AveragePrecision)(AveragePrecision(c.Positive, c.Scores, nil))
 		check("weighted average precision", i, c.AveragePrecisionWeighted)(AveragePrecision(c.Positive, c.Scores, c.Weight))
+		check("interpolated precision", i, c.Interpolated)(InterpolatedPrecision(c.Positive, c.Scores, nil))
+		check("weighted interpolated precision", i, c.InterpolatedWeighted)(InterpolatedPrecision(c.Positive, c.Scores, c.Weight))
+		check("accuracy", i, c.Accuracy)(Accuracy(c.Positive, c.Scores, 0.5, nil))
+		check("weighted accuracy", i, c.AccuracyWeighted)(Accuracy(c.Positive, c.Scores, 0.5, c.Weight))
+	}
+	for i, c := range all.Transport {
+		check("weighted transport", i, c.Cost)(Transport(costs(c.A, c.B), c.WA, c.WB))
+		if c.CostUnweighted != nil {
+			check("transport", i, *c.CostUnweighted)(Transport(costs(c.A, c.B), nil, nil))
+		}
+		if len(c.A[0]) == 1 {
+			check("transport in one dimension", i, c.Cost)(Wasserstein(first(c.A), first(c.B), c.WA, c.WB))
+		}
 	}
 	for i, c := range all.Samples {
 		check("ks", i, c.KS)(KolmogorovSmirnov(c.A, c.B, nil, nil))
@@ -98,7 +120,30 @@ func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
 		check("pmse", i, c.PMSE)(PMSE(c.Synthetic, c.Propensity, nil))
 		check("weighted pmse", i, c.PMSEWeighted)(PMSE(c.Synthetic, c.Propensity, c.Weight))
 	}
-	if compared != 66 {
-		t.Errorf("%d figures compared, want 66", compared)
+	if compared != 84 {
+		t.Errorf("%d figures compared, want 84", compared)
 	}
+}
+
+// costs are the Euclidean ones from each point of a to each of b.
+func costs(a, b [][]float64) [][]float64 {
+	out := make([][]float64, len(a))
+	for i, p := range a {
+		for _, q := range b {
+			d := 0.0
+			for k := range p {
+				d = math.Hypot(d, p[k]-q[k])
+			}
+			out[i] = append(out[i], d)
+		}
+	}
+	return out
+}
+
+func first(points [][]float64) []float64 {
+	var out []float64
+	for _, p := range points {
+		out = append(out, p[0])
+	}
+	return out
 }

@@ -1,0 +1,75 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+)
+
+// InterpolatedPrecision is the area under the precision-recall curve as R's package PRROC
+// has it (auc.integral; Keilwagen, Grosse, Grau 2014, "Area under precision-recall curves for
+// weighted and unweighted data"). Between two thresholds true and false positives grow in
+// proportion, as Davis and Goadrich (2006) interpolate, so that with x true positives
+// precision is x/(x + f + h (x - p)), h the false ones per true one; its integral is taken
+// exactly (Boyd, Eng, Page 2013). AveragePrecision interpolates nothing. Weights and errors
+// are those of AUROC.
+func InterpolatedPrecision(positive []bool, scores, weight []float64) (float64, error) {
+	r, err := rank(positive, scores, weight)
+	if err != nil {
+		return 0, fmt.Errorf("interpolated precision: %w", err)
+	}
+	var area, hits, misses float64
+	for p, n := range r.ties {
+		if p > 0 {
+			// x/(a x + b) from hits to hits+p.
+			a := 1 + n/p
+			b := misses - n/p*hits
+			area += ratioIntegral(a, b, hits, p)
+		}
+		hits += p
+		misses += n
+	}
+	return min(max(area/hits, 0), 1), nil
+}
+
+// ratioIntegral is the integral of x/(a x + b) from start over a length, where a is at
+// least 1 and the denominator at least x.
+func ratioIntegral(a, b, start, length float64) float64 {
+	if b == 0 {
+		return length / a
+	}
+	low := a*start + b
+	if low <= 0 { // nothing is above the threshold yet, so b is 0 but for rounding
+		return length / a
+	}
+	// log1p keeps the digits of short steps, whose two terms nearly cancel.
+	return length/a - b/a*(math.Log1p(a*length/low)/a)
+}
+
+// Accuracy is the share of rows, by weight, whose class is told right by a score above
+// the threshold; one equal to it says negative. weight is nil for 1 each. It fails for
+// slices of unequal length, NaN, no rows, and with ErrWeights.
+func Accuracy(positive []bool, scores []float64, threshold float64, weight []float64) (float64, error) {
+	if len(positive) != len(scores) {
+		return 0, fmt.Errorf("accuracy: %d labels but %d scores", len(positive), len(scores))
+	}
+	if math.IsNaN(threshold) {
+		return 0, fmt.Errorf("accuracy: the threshold is not a number")
+	}
+	w, err := Weights(len(scores), weight)
+	if err != nil {
+		return 0, fmt.Errorf("accuracy: %w", err)
+	}
+	if len(scores) == 0 {
+		return 0, fmt.Errorf("accuracy: %w", ErrNoValues)
+	}
+	right := 0.0
+	for i, s := range scores {
+		if math.IsNaN(s) {
+			return 0, fmt.Errorf("accuracy: score of row %d is not a number", i+1)
+		}
+		if positive[i] == (s > threshold) {
+			right += w[i]
+		}
+	}
+	return min(right/sum(w), 1), nil
+}

@@ -85,16 +85,18 @@ func (s *runSpec) staged() bool {
 	return s.pb.GetSelections() != nil || s.fit != nil || s.weighing != nil
 }
 
-// planned makes the plan of a run with sums over samples, which is all that it may
-// release.
+// planned makes the plan, which is all that the run may release: of a run with sums over
+// samples, and of one with pure noise on a fit, which composes badly with Gaussian noise by
+// other rules.
 func (s *runSpec) planned() error {
-	if s.samples == nil && s.weighing == nil {
-		switch {
-		case s.pb.GetRounds() > 0:
-			return fmt.Errorf("rounds is %d; only runs of sampled sums have a plan", s.pb.GetRounds())
-		case s.pb.GetQueries() > 0:
-			return fmt.Errorf("queries is %d; only runs of sampled sums have a plan", s.pb.GetQueries())
-		}
+	pure := s.fit != nil && s.fit.kind != conclavev1.FitNoise_KIND_GAUSSIAN
+	switch {
+	case s.samples != nil || s.weighing != nil || pure:
+	case s.pb.GetRounds() > 0:
+		return fmt.Errorf("rounds is %d; only runs of sampled sums have a plan", s.pb.GetRounds())
+	case s.pb.GetQueries() > 0:
+		return fmt.Errorf("queries is %d; only runs of sampled sums or pure noise on a fit have a plan", s.pb.GetQueries())
+	default:
 		return nil
 	}
 	var plan []privacy.Event
@@ -136,7 +138,7 @@ func (s *runSpec) ownCost() ([]privacy.Event, error) {
 	case m == nil || s.samples != nil || s.embedding > 0 && n == 0 && s.mechanism == nil:
 		return nil, nil
 	case n == 0 || n > maxPlanned*maxQueries:
-		return nil, fmt.Errorf("queries is %d; a run with sums over samples needs the number of its other questions", n)
+		return nil, fmt.Errorf("queries is %d; a run with a plan needs the number of its other questions", n)
 	case s.mechanism == nil:
 		sum, err := gnmax.NewGaussianSum(2*minGradientBound, s.multiplier)
 		if err != nil {
@@ -144,7 +146,7 @@ func (s *runSpec) ownCost() ([]privacy.Event, error) {
 		}
 		return sum.Cost(int64(n)), nil
 	case m.GetKind() == conclavev1.Mechanism_KIND_CONFIDENT_GNMAX:
-		return nil, errors.New("confident-gnmax and sums over samples do not go together: what a confident query costs is not known beforehand; use gnmax")
+		return nil, errors.New("confident-gnmax and a plan do not go together: what a confident query costs is not known beforehand; use gnmax")
 	}
 	return s.mechanism.Worst(int64(n)), nil
 }

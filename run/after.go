@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/drs"
 	"github.com/conclave-dp/conclave/pipeline/pgb"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // made are the rows of a release.
@@ -30,6 +31,11 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 	if len(s.Post) == 0 && s.Weights == weightsNone {
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &made{table: table}, err
+	}
+	ask.waiting = func(p *conclavev1.Progress) {
+		if p.WaitingForQuorum {
+			o.Watch(Status{Epsilon: s.Privacy.Epsilon, EpsilonSpent: trained.Notes().Spent, Waiting: fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)})
+		}
 	}
 	p, err := newPost(s, model, trained)
 	if err != nil {

@@ -63,6 +63,11 @@ type Result struct {
 	Outputs       map[string]string `json:"outputs"`
 	// Utility holds what was measured on real test rows. NOT PRIVATE.
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
+	// NotPrivate says that the rows are for comparison: they were made or weighted by real
+	// ones, and have no certificate.
+	NotPrivate bool `json:"not_private,omitempty"`
+	// Notes say what the stages after training did.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // UtilityResult is one classifier trained on synthetic and, for the ceiling, on

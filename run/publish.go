@@ -57,11 +57,20 @@ func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
 // publish writes all files of the run.
 func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained trainer, made *made, o Options) (*Result, error) {
 	s, schema, real, synthetic := j.Spec, j.Schema, j.real, made.table
+	if made.weights != nil {
+		var err error
+		if synthetic, err = synthetic.WithWeights(made.weights); err != nil {
+			return nil, err
+		}
+	}
 	out := outputsOf(o.Out, schema.Image)
+	if !s.Release.Private {
+		return j.compare(ctx, model, trained, synthetic, made, o)
+	}
 	if err := model.Save(out["model"]); err != nil {
 		return nil, err
 	}
-	if err := writeFile(out["synthetic"], func(b *bytes.Buffer) error { return partition.WriteCSV(b, synthetic) }); err != nil {
+	if err := writeFile(out["synthetic"], func(b *bytes.Buffer) error { return partition.WriteWeightedCSV(b, synthetic, made.weights) }); err != nil {
 		return nil, err
 	}
 	if schema.Image != nil {
@@ -105,7 +114,7 @@ func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained traine
 	result := &Result{
 		Name: s.Name, Pipeline: s.Pipeline, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Guarantee: s.Privacy.Guarantee,
 		EpsilonSpent: certificate.EpsilonSpent, Rounds: total.Releases, Queries: total.Queries, Answered: total.Answered,
-		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out,
+		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out, Notes: made.notes,
 	}
 	page := report.Page{
 		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, trained.shares()),

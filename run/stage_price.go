@@ -88,8 +88,11 @@ func (p *Stages) cost() (events []privacy.Event) {
 // any is whether there is a stage that is paid for.
 func (p *Stages) any() bool { return len(p.cost()) > 0 }
 
-// planned is whether the stages have sums over samples, which need a plan.
-func (p *Stages) planned() bool { return p != nil && p.Sampled != nil }
+// planned is whether the run is to have a plan, for its stages: sums over samples need one,
+// and pure DP composes badly with Gaussian noise by other rules.
+func (p *Stages) planned() bool {
+	return p != nil && (p.Sampled != nil || p.Fit != nil && p.Fit.Kind != conclavev1.FitNoise_KIND_GAUSSIAN)
+}
 
 // register adds the stages to a run's spec.
 func (p *Stages) register(spec *conclavev1.RunSpec) {

@@ -54,12 +54,17 @@ func (b *bagged) Name() string { return b.name }
 // Fit grows the trees, on as many processors as there are; the result does not
 // depend on their number.
 func (b *bagged) Fit(r Rows) error {
-	if b.options.Trees < 1 {
-		return fmt.Errorf("%s: %d trees: at least 1 is needed", b.name, b.options.Trees)
-	}
 	t, err := r.prepare()
 	if err != nil {
 		return fmt.Errorf("%s: %w", b.name, err)
+	}
+	return b.fit(t, t.pos/t.total)
+}
+
+// fit grows trees for the labels; prior is the value where a sample has no rows.
+func (b *bagged) fit(t training, prior float64) error {
+	if b.options.Trees < 1 {
+		return fmt.Errorf("%s: %d trees: at least 1 is needed", b.name, b.options.Trees)
 	}
 	data := binned(t, usualBins)
 	scale := math.Max(1, float64(t.x.Rows)/t.total)
@@ -79,7 +84,7 @@ func (b *bagged) Fit(r Rows) error {
 				}
 			}
 			if len(rows) == 0 {
-				b.trees[k], b.gains[k] = tree{{leaf: t.pos / t.total}}, make([]float64, t.x.Cols)
+				b.trees[k], b.gains[k] = tree{{leaf: prior}}, make([]float64, t.x.Cols)
 				return
 			}
 			if b.tried != nil {

@@ -59,10 +59,15 @@ func (o MLPOptions) check() error {
 
 // Fit trains the network.
 func (m *MLP) Fit(r Rows) error {
+	return m.train(r.prepare, func(score, label float64) float64 { return sigmoid(score) - label })
+}
+
+// train fits the network to rows, by the slope of the loss in a row's score.
+func (m *MLP) train(prepare func() (training, error), slope func(score, label float64) float64) error {
 	if err := m.options.check(); err != nil {
 		return fmt.Errorf("multi-layer perceptron: %w", err)
 	}
-	t, err := r.prepare()
+	t, err := prepare()
 	if err != nil {
 		return fmt.Errorf("multi-layer perceptron: %w", err)
 	}
@@ -91,7 +96,7 @@ func (m *MLP) Fit(r Rows) error {
 			scores := m.net.Forward(input[:len(rows)*t.x.Cols], len(rows))
 			for k, i := range rows {
 				share := t.weight[i] * perWeight / float64(len(rows))
-				grad[k] = float32(share * (sigmoid(float64(scores[k])) - t.label[i]))
+				grad[k] = float32(share * slope(float64(scores[k]), t.label[i]))
 			}
 			m.net.Backward(grad[:len(rows)], true, false)
 			for _, p := range m.net.Params() {

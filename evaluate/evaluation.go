@@ -52,6 +52,10 @@ type ModelUtility struct {
 type Ranking struct {
 	AUROC            float64 `json:"auroc"`
 	AveragePrecision float64 `json:"average_precision"`
+	// InterpolatedPrecision is the area under the precision-recall curve as R's PRROC has
+	// it, Accuracy the share of rows told right at a probability of one half.
+	InterpolatedPrecision float64 `json:"interpolated_precision"`
+	Accuracy              float64 `json:"accuracy"`
 }
 
 // ColumnQuality compares a column's distribution in both tables.

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -43,5 +44,32 @@ func TestImageAccuracy(t *testing.T) {
 	}
 	if _, err := ImageAccuracy(ctx, strokes(3, 1, 20, false), test, 2); err == nil {
 		t.Error("one image is enough to learn from")
+	}
+}
+
+// Images of a whole weight are drawn just so often; weights of 2 and 0 are the first half
+// twice.
+func TestImagesAreDrawnByWeight(t *testing.T) {
+	ctx := context.Background()
+	synthetic, test, train := strokes(3, 200, 20, false), strokes(2, 100, 20, false), strokes(1, 200, 20, false)
+	weight := make([]float64, 200)
+	var drawn []int
+	for i := range 100 {
+		weight[i] = 2
+		drawn = append(drawn, i, i)
+	}
+	e, err := EvaluateImages(ctx, ImageInput{Synthetic: synthetic, Weight: weight, Test: test, Train: train, Classes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Images(ctx, synthetic.Subset(drawn), test, train, 2)
+	if err != nil || *e.Images != *want {
+		t.Errorf("%+v with weights, %+v drawn, %v", e.Images, want, err)
+	}
+	if e.Weights == nil || e.Weights.EffectiveSampleSize != 100 || !strings.Contains(strings.Join(e.Notes, " "), "in proportion to their weights") {
+		t.Errorf("weights %+v, notes %q", e.Weights, e.Notes)
+	}
+	if _, err := EvaluateImages(ctx, ImageInput{Synthetic: synthetic, Weight: weight[1:], Test: test, Train: train, Classes: 2}); !errors.Is(err, ErrWeights) {
+		t.Errorf("one weight too few: %v", err)
 	}
 }

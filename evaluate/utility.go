@@ -17,6 +17,9 @@ type Utility struct {
 	Classifier       string  `json:"classifier"`
 	AUROC            float64 `json:"auroc"`
 	AveragePrecision float64 `json:"average_precision"`
+	// See Ranking.
+	InterpolatedPrecision float64 `json:"interpolated_precision"`
+	Accuracy              float64 `json:"accuracy"`
 }
 
 // ErrOneClass says that rows hold one class only, so that there is nothing to tell
@@ -71,7 +74,10 @@ func TrainTest(ctx context.Context, train, test *partition.Table, models ...clas
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, Utility{Classifier: model.Name(), AUROC: r.AUROC, AveragePrecision: r.AveragePrecision})
+		results = append(results, Utility{
+			Classifier: model.Name(), AUROC: r.AUROC, AveragePrecision: r.AveragePrecision,
+			InterpolatedPrecision: r.InterpolatedPrecision, Accuracy: r.Accuracy,
+		})
 	}
 	return results, nil
 }
@@ -90,6 +96,12 @@ func trainTest(model classify.Classifier, learn, exam classify.Rows) (Ranking, e
 		return r, fmt.Errorf("test %s: %w", model.Name(), err)
 	}
 	if r.AveragePrecision, err = measure.AveragePrecision(exam.Positive, scores, exam.Weight); err != nil {
+		return r, fmt.Errorf("test %s: %w", model.Name(), err)
+	}
+	if r.InterpolatedPrecision, err = measure.InterpolatedPrecision(exam.Positive, scores, exam.Weight); err != nil {
+		return r, fmt.Errorf("test %s: %w", model.Name(), err)
+	}
+	if r.Accuracy, err = measure.Accuracy(exam.Positive, scores, classify.Threshold(model), exam.Weight); err != nil {
 		return r, fmt.Errorf("test %s: %w", model.Name(), err)
 	}
 	return r, nil

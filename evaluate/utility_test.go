@@ -101,7 +101,7 @@ func TestTrainTestUsesTheModelsGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Utility{Classifier: "logistic regression", AUROC: 1, AveragePrecision: 1}
+	want := Utility{Classifier: "logistic regression", AUROC: 1, AveragePrecision: 1, InterpolatedPrecision: 1, Accuracy: 1}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want only %+v", got, want)
 	}

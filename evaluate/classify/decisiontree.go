@@ -5,6 +5,7 @@ import "fmt"
 // TreeOptions are the settings of a decision tree.
 type TreeOptions struct {
 	Depth int // at most; no limit when 0
+	Leaf  int // rows of a leaf, at least, whatever their weights; 1 when 0
 }
 
 // DecisionTree is one classification tree (Breiman, Friedman, Olshen and Stone
@@ -30,12 +31,15 @@ func (d *DecisionTree) Fit(r Rows) error {
 	if d.options.Depth < 0 {
 		return fmt.Errorf("decision tree: depth %d: want at least 1, or 0 for no limit", d.options.Depth)
 	}
+	if d.options.Leaf < 0 {
+		return fmt.Errorf("decision tree: leaves of %d rows: want at least 1, or 0 for 1", d.options.Leaf)
+	}
 	t, err := r.prepare()
 	if err != nil {
 		return fmt.Errorf("decision tree: %w", err)
 	}
 	g := newDepthfirst(binned(t, usualBins), t.label, t.weight)
-	g.depth = d.options.Depth
+	g.depth, g.leafRows = d.options.Depth, float64(max(1, d.options.Leaf))
 	d.tree = g.grow(allRows(t.x.Rows))
 	d.columns, d.gains = t.x.Cols, g.gains
 	return nil

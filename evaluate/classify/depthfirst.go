@@ -14,6 +14,8 @@ type depthfirst struct {
 	target []float64 // per row
 	weight []float64
 	depth  int // at most; no limit when 0
+	// leafRows is how many rows a leaf has at least.
+	leafRows float64
 	// With rng, so many columns are tried at a node, more only while all tried
 	// are constant there.
 	tried int
@@ -31,7 +33,7 @@ type depthfirst struct {
 }
 
 func newDepthfirst(data bins, target, weight []float64) *depthfirst {
-	g := &depthfirst{data: data, target: target, weight: weight, gains: make([]float64, len(data.cells))}
+	g := &depthfirst{leafRows: 1, data: data, target: target, weight: weight, gains: make([]float64, len(data.cells))}
 	most := 0
 	for j, cuts := range data.cuts {
 		g.columns = append(g.columns, j)
@@ -109,7 +111,7 @@ func (g *depthfirst) best(rows []int32, total sums) split {
 	best := split{column: -1}
 	whole := total.gain(0)
 	r := rules{
-		minRows: 1,
+		minRows: g.leafRows,
 		// What rounding leaves of one side is no side.
 		minCurve: 1e-12 * total.curve,
 		// Splits that gain the same but for rounding: the first is taken.

@@ -12,6 +12,8 @@
 // figures on the same machine, whatever the number of processors; models that
 // draw random numbers take a seed.
 //
+// Regressors are four of them for numbers.
+//
 // Trees are grown on features sorted into at most 256 bins, of first-order boosting
 // 65,536. Up to as many distinct values of a feature, that changes nothing.
 package classify

@@ -13,7 +13,12 @@ type ForestRegression struct {
 // NewForestRegression returns a forest. Its result depends on nothing but the rows and the
 // seed.
 func NewForestRegression(o BaggingOptions) *ForestRegression {
-	return &ForestRegression{trees: bagged{name: "random forest", options: o.withDefaults(100)}}
+	return &ForestRegression{trees: bagged{
+		name: "random forest", options: o.withDefaults(100),
+		// All, but in random order: of few rows most splits gain the same, and trees that
+		// all took the first column would be too much alike.
+		tried: func(columns int) int { return columns },
+	}}
 }
 
 // Name is "random forest".

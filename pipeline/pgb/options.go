@@ -14,8 +14,10 @@ type Options struct {
 	// paper's authors.
 	Rounds int `yaml:"rounds"`
 	// Rate is how much a round moves the weights: a candidate's grows by the factor
-	// exp(rate x score). Default: 0, chosen: sqrt(8 ln(candidates) / rounds), which makes
-	// [Alpha] least.
+	// exp(rate x score). Default: 0, chosen: sqrt(ln(candidates)/rounds)/2, the paper's.
+	// Higher ones come closer to the equilibrium, up to sqrt(8 ln(candidates)/rounds), where
+	// [Alpha] is least; but there the weights are on the few candidates that all
+	// discriminators overrate, and what is made of them is worse (bench/boost/gaussians).
 	Rate float64 `yaml:"rate"`
 }
 
@@ -40,7 +42,7 @@ func (o Options) Validate() error {
 func (o Options) ChosenFor(candidates int) Options {
 	if o.Rate == 0 {
 		// One candidate has all the weight at any rate.
-		o.Rate = math.Sqrt(8 * math.Log(float64(max(2, candidates))) / float64(max(1, o.Rounds)))
+		o.Rate = math.Sqrt(math.Log(float64(max(2, candidates)))/float64(max(1, o.Rounds))) / 2
 	}
 	return o
 }

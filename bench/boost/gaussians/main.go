@@ -40,7 +40,7 @@ func measure(ctx context.Context, out io.Writer, epsilon, rate float64, seeds in
 	var first []*result
 	for _, s := range []setting{standard(epsilon), standard(0)} {
 		s.game.Rate = rate
-		results, err := s.runs(ctx, out, seeds)
+		results, err := s.runs(ctx, out, 1, seeds)
 		if err != nil {
 			return err
 		}
@@ -52,8 +52,8 @@ func measure(ctx context.Context, out io.Writer, epsilon, rate float64, seeds in
 	return savePicture(plot, first)
 }
 
-// runs are those of seeds from 1, with their table.
-func (s setting) runs(ctx context.Context, out io.Writer, seeds int) ([]*result, error) {
+// runs are those of seeds from first on, with their table.
+func (s setting) runs(ctx context.Context, out io.Writer, first, seeds int) ([]*result, error) {
 	noise, err := s.noise()
 	if err != nil {
 		return nil, err
@@ -69,27 +69,42 @@ func (s setting) runs(ctx context.Context, out io.Writer, seeds int) ([]*result,
 	fmt.Fprintf(out, "%s, %d seeds\n", title, seeds)
 	var results []*result
 	for seed := range seeds {
-		r, err := s.run(ctx, uint64(seed+1), noise)
+		r, err := s.run(ctx, uint64(first+seed), noise)
 		if err != nil {
 			return nil, err
 		}
 		results = append(results, r)
 	}
+	fmt.Fprintf(out, "  %-16s %-16s %-16s %s\n", "", "Q", "over the last", "better in")
 	for m, name := range methods {
-		mean, deviation := moments(results, m)
-		fmt.Fprintf(out, "  %-16s Q %.3f +- %.3f\n", name, mean, deviation)
+		mean, deviation := moments(results, func(r *result) float64 { return r.quality[m] })
+		fmt.Fprintf(out, "  %-16s %.3f +- %.3f", name, mean, deviation)
+		if m > 0 {
+			better := 0
+			for _, r := range results {
+				if r.gain(m) > 0 {
+					better++
+				}
+			}
+			mean, deviation = moments(results, func(r *result) float64 { return r.gain(m) })
+			fmt.Fprintf(out, "   %+.3f +- %.3f  %d of %d", mean, deviation, better, seeds)
+		}
+		fmt.Fprintln(out)
 	}
 	return results, nil
 }
 
-// moments are the mean and the standard deviation of a method's quality.
-func moments(results []*result, method int) (mean, deviation float64) {
+// gain is by how much a method is better than the last generator.
+func (r *result) gain(method int) float64 { return r.quality[method] - r.quality[0] }
+
+// moments are the mean and the standard deviation of a figure over runs.
+func moments(results []*result, of func(*result) float64) (mean, deviation float64) {
 	n := float64(len(results))
 	for _, r := range results {
-		mean += r.quality[method] / n
+		mean += of(r) / n
 	}
 	for _, r := range results {
-		deviation += (r.quality[method] - mean) * (r.quality[method] - mean) / math.Max(1, n-1)
+		deviation += (of(r) - mean) * (of(r) - mean) / math.Max(1, n-1)
 	}
 	return mean, math.Sqrt(deviation)
 }

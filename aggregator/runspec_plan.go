@@ -87,11 +87,11 @@ func (s *runSpec) staged() bool {
 
 // planned makes the plan, which is all that the run may release: of a run with sums over
 // samples, and of one with pure noise on a fit, which composes badly with Gaussian noise by
-// other rules.
+// other rules, and of one of stages alone, all of which is known.
 func (s *runSpec) planned() error {
 	pure := s.fit != nil && s.fit.kind != conclavev1.FitNoise_KIND_GAUSSIAN
 	switch {
-	case s.samples != nil || s.weighing != nil || pure:
+	case s.samples != nil || s.weighing != nil || pure || s.pb.GetMechanism() == nil:
 	case s.pb.GetRounds() > 0:
 		return fmt.Errorf("rounds is %d; only runs of sampled sums have a plan", s.pb.GetRounds())
 	case s.pb.GetQueries() > 0:

@@ -25,7 +25,6 @@ import (
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/run"
 	"github.com/conclave-dp/conclave/student"
@@ -105,6 +104,13 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 		return nil, err
 	}
 
+	return cluster(ctx, job, sites, state, o, func(ctx context.Context, address string) (*run.Result, error) {
+		return executeStudent(ctx, spec.Path, job, address, state, started, o)
+	})
+}
+
+// cluster starts the roles on a state folder, lets a student work, and ends them.
+func cluster(ctx context.Context, job *run.Job, sites []*teacher.Site, state string, o Options, work func(ctx context.Context, address string) (*run.Result, error)) (result *run.Result, err error) {
 	server, err := startAggregator(ctx, job, state, o)
 	if err != nil {
 		return nil, err
@@ -123,7 +129,7 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 	}
 	group.Go(func() error {
 		defer cancel() // the student's end is the cluster's
-		r, err := executeStudent(ctx, job, server.Addr().String(), state, started, o)
+		r, err := work(ctx, server.Addr().String())
 		result = r
 		return err
 	})
@@ -161,9 +167,15 @@ func makeFolders(out, state string) error {
 	return nil
 }
 
-func executeStudent(ctx context.Context, job *run.Job, address, state string, started time.Time, o Options) (*run.Result, error) {
+// executor is a job, or stages that follow one.
+type executor interface {
+	Execute(ctx context.Context, o run.Options) (*run.Result, error)
+}
+
+// executeStudent executes what was made of a run.yaml.
+func executeStudent(ctx context.Context, path string, job executor, address, state string, started time.Time, o Options) (*run.Result, error) {
 	c := student.DefaultConfig()
-	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, job.Spec.Path, o.Out
+	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, path, o.Out
 	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleStudent, studentName)
 	log := o.Log.Named("student")
 	client, err := student.Dial(c, log)
@@ -183,7 +195,7 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 	c.Etcd.Embedded, c.Etcd.Dir = true, filepath.Join(state, "etcd")
 	c.Datasets = []aggregator.DatasetConfig{{
 		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
-		Budget: privacy.Budget{Epsilon: spec.Privacy.Epsilon, Delta: spec.Privacy.Delta, Filter: job.Plan.Filter()},
+		Budget: job.DatasetBudget(),
 	}}
 	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin}
 	if o.Votes != nil {

@@ -32,7 +32,11 @@ var ErrCertificate = errors.New("not a valid certificate")
 // guarantee; EpsilonSpent, never more than Epsilon, is what the ledger's
 // events add up to at Delta.
 type Certificate struct {
-	Run          string      `json:"run"`
+	Run string `json:"run"`
+	// Earlier are the runs of the same dataset that this one went on from: its rows are made
+	// of their releases too. Then (Epsilon, Delta) is the dataset's budget, and EpsilonSpent
+	// what all of them add up to by the rule of its filter.
+	Earlier      []string    `json:"earlier,omitempty"`
 	SchemaSHA256 string      `json:"schema_sha256"`
 	Pipeline     string      `json:"pipeline"`
 	Epsilon      float64     `json:"epsilon"`
@@ -65,7 +69,8 @@ type Mechanism struct {
 // Facts are what a certificate says besides the figures of the ledger.
 type Facts struct {
 	Run          string
-	SchemaSHA256 string // of the schema file's bytes, hex
+	Earlier      []string // runs that this one went on from
+	SchemaSHA256 string   // of the schema file's bytes, hex
 	Pipeline     string
 	Guarantee    string
 	Neighbouring string
@@ -83,12 +88,13 @@ type Facts struct {
 // fails when the ledger does not know the run or has not closed it, and when a
 // fact is missing or impossible.
 func NewCertificate(f Facts, ledger privacy.Verification) (Certificate, error) {
-	total, err := closedRun(ledger, f.Run)
+	total, err := covered(ledger, f.Run, f.Earlier)
 	if err != nil {
 		return Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
 	c := Certificate{
 		Run:          f.Run,
+		Earlier:      f.Earlier,
 		SchemaSHA256: f.SchemaSHA256,
 		Pipeline:     f.Pipeline,
 		Epsilon:      total.Budget.Epsilon,
@@ -153,6 +159,11 @@ func (c Certificate) Validate() error {
 	} {
 		if f.value == "" {
 			return fail("%s is missing", f.name)
+		}
+	}
+	for i, earlier := range c.Earlier {
+		if earlier == "" || earlier == c.Run || slices.Contains(c.Earlier[:i], earlier) {
+			return fail("earlier run %d is %q: it must be another run, and named once", i+1, earlier)
 		}
 	}
 	if !slices.Contains(pipelines, c.Pipeline) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func VerifyAgainstLedger(c Certificate, ledger io.Reader) error {
 	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
 		return fmt.Errorf("ledger: %w", err)
 	}
-	total, err := closedRun(verified, c.Run)
+	total, err := covered(verified, c.Run, c.Earlier)
 	if err != nil {
 		return err
 	}
@@ -97,6 +98,31 @@ func closedRun(ledger privacy.Verification, run string) (privacy.RunTotal, error
 	if !total.Closed {
 		return total, fmt.Errorf("%w: %q: is the end of the ledger missing?", ErrOpenRun, run)
 	}
+	return total, nil
+}
+
+// covered is what a certificate speaks of: a run that has ended or, with those that it went
+// on from, what all of them spent of their dataset's budget. That is claimed by the rule of
+// the dataset's filter: what a later run asked may depend on what an earlier one answered.
+func covered(ledger privacy.Verification, run string, earlier []string) (privacy.RunTotal, error) {
+	total, err := closedRun(ledger, run)
+	if err != nil || len(earlier) == 0 {
+		return total, err
+	}
+	for _, name := range earlier {
+		before, err := closedRun(ledger, name)
+		if err != nil {
+			return total, err
+		}
+		total.Events = privacy.Merge(append(slices.Clone(total.Events), before.Events...))
+	}
+	total.Budget = ledger.Budget
+	filter := cmp.Or(ledger.Budget.Filter, privacy.FilterGDP)
+	epsilon, err := filter.Epsilon(total.Events, ledger.Budget.Delta)
+	if err != nil {
+		return total, err
+	}
+	total.Claim = privacy.Claim{Epsilon: epsilon, Accountant: string(filter)}
 	return total, nil
 }
 

@@ -150,6 +150,9 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 	if err := makeOutput(o.Out, j.Schema.Image); err != nil {
 		return nil, err
 	}
+	if err := writeRecord(o.Out, runRecord{Run: j.Spec.Path, Dataset: o.Dataset}); err != nil {
+		return nil, err
+	}
 	opened, err := o.Client.OpenRun(ctx, j.Plan.RunSpec(j.Spec, j.Schema, o.Dataset, o.Coin))
 	if err != nil {
 		return nil, err

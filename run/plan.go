@@ -73,11 +73,11 @@ func (p *Plan) checkStages(budget privacy.Budget) error {
 func classesOf(schema *partition.Schema) int { return max(1, len(schema.Classes())) }
 
 // sums is whether rounds are answered with one noisy sum each.
-func (p *Plan) sums() bool { return p.Mechanism.Kind == conclavev1.Mechanism_KIND_GAUSSIAN_SUM }
+func (p *Plan) sums() bool { return p.Mechanism.GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM }
 
 // sampled is whether sums are over samples of the privacy units. All of them are planned,
 // and the whole plan is what the budget is charged for.
-func (p *Plan) sampled() bool { return p.sums() && p.Mechanism.Rate > 0 }
+func (p *Plan) sampled() bool { return p.sums() && p.Mechanism.GetRate() > 0 }
 
 // Filter is the rule by which the budget of a run of the plan, and of a dataset that
 // nothing else is asked of, admits its rounds.

@@ -54,8 +54,25 @@ func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
 	return r, nil
 }
 
+// paidIn is the ledger that a release is paid in.
+type paidIn struct {
+	run string
+	// earlier are the runs that it went on from.
+	earlier []string
+	lines   [][]byte
+}
+
 // publish writes all files of the run.
 func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained trainer, made *made, o Options) (*Result, error) {
+	lines, err := o.Client.Ledger(ctx, j.Spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	return j.publishCharged(ctx, model, trained, made, paidIn{run: j.Spec.Name, lines: lines}, o)
+}
+
+// publishCharged is publish of what some ledger paid for.
+func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained trainer, made *made, paid paidIn, o Options) (*Result, error) {
 	s, schema, real, synthetic := j.Spec, j.Schema, j.real, made.table
 	if made.weights != nil {
 		var err error
@@ -78,17 +95,13 @@ func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained traine
 			return nil, err
 		}
 	}
-	lines, err := o.Client.Ledger(ctx, s.Name)
-	if err != nil {
-		return nil, err
-	}
-	ledger := append(bytes.Join(lines, []byte("\n")), '\n')
+	ledger := append(bytes.Join(paid.lines, []byte("\n")), '\n')
 	verified, err := privacy.VerifyLedger(bytes.NewReader(ledger))
 	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
 		// Another run of the dataset may be open; this one is closed.
 		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator", err)
 	}
-	releases := releasesOf(lines, s.Name)
+	releases := releasesOf(paid.lines, paid.run)
 	if err := checkReceipts(trained.Notes().Receipts, releases); err != nil {
 		return nil, err
 	}
@@ -96,7 +109,7 @@ func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained traine
 		return nil, err
 	}
 	facts := report.Facts{
-		Run: s.Name, SchemaSHA256: schema.SHA256, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
+		Run: paid.run, Earlier: paid.earlier, SchemaSHA256: schema.SHA256, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
 		Neighbouring: verified.Neighbouring, Unit: s.Privacy.Unit, Rows: synthetic.Len(), Teachers: s.Teachers, TeachersLeast: trained.Notes().TeachersLeast,
 		Created: time.Now(), Software: version.Software,
 	}
@@ -110,9 +123,9 @@ func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained traine
 	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
 		return nil, fmt.Errorf("the certificate does not verify: %w", err)
 	}
-	total := verified.Runs[s.Name]
+	total := verified.Runs[paid.run]
 	result := &Result{
-		Name: s.Name, Pipeline: s.Pipeline, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Guarantee: s.Privacy.Guarantee,
+		Name: paid.run, Pipeline: s.Pipeline, Epsilon: certificate.Epsilon, Delta: certificate.Delta, Guarantee: s.Privacy.Guarantee,
 		EpsilonSpent: certificate.EpsilonSpent, Rounds: total.Releases, Queries: total.Queries, Answered: total.Answered,
 		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out, Notes: made.notes,
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -97,6 +98,27 @@ type Privacy struct {
 	Unit string `yaml:"unit"`
 	// Guarantee: data-independent.
 	Guarantee string `yaml:"guarantee"`
+	// Dataset is what this and all later runs in the folder of a local run may spend
+	// together; elsewhere the aggregator's operator sets it. Default: this run's budget, so
+	// that nothing is left for stages that are added later.
+	Dataset *DatasetBudget `yaml:"dataset"`
+}
+
+// DatasetBudget is the budget of a local run's dataset.
+type DatasetBudget struct {
+	Epsilon float64 `yaml:"epsilon"`
+	// Delta. Default: that of the run.
+	Delta float64 `yaml:"delta"`
+}
+
+// dataset is the budget of a local run's dataset. One for several runs counts by Rényi
+// divergences, which suit samples too: plans are for one run.
+func (p Privacy) dataset(filter privacy.Filter) privacy.Budget {
+	b := privacy.Budget{Epsilon: p.Epsilon, Delta: p.Delta, Filter: filter}
+	if p.Dataset == nil {
+		return b
+	}
+	return privacy.Budget{Epsilon: p.Dataset.Epsilon, Delta: cmp.Or(p.Dataset.Delta, p.Delta), Filter: privacy.FilterRDP}
 }
 
 // Release says what is written.
@@ -160,16 +182,23 @@ func Load(path string) (*Spec, error) {
 		return nil, err
 	}
 	s.Path, s.Text = path, text
+	s.resolve(path)
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &s, nil
+}
+
+// resolve makes the paths of a spec absolute or relative to the working folder, that are
+// relative to the spec's own path.
+func (s *Spec) resolve(path string) {
+	s.Path = path
 	for i := range s.Data {
 		s.Data[i].File = config.Resolve(path, s.Data[i].File)
 	}
 	for _, p := range []*string{&s.Schema, &s.Evaluate.Test, &s.Evaluate.Train, &s.Evaluate.CoinFlips} {
 		*p = config.Resolve(path, *p)
 	}
-	if err := s.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &s, nil
 }
 
 var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
@@ -189,6 +218,12 @@ func (s *Spec) Validate() error {
 	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
 	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
 		errs = append(errs, fmt.Errorf("privacy: %w", err))
+	}
+	if d := s.Privacy.Dataset; d != nil {
+		if _, err := privacy.NewBudget(d.Epsilon, cmp.Or(d.Delta, s.Privacy.Delta)); err != nil {
+			errs = append(errs, fmt.Errorf("privacy.dataset: %w", err))
+		}
+		need(d.Epsilon >= s.Privacy.Epsilon && (d.Delta == 0 || d.Delta >= s.Privacy.Delta), "privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together", d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
 	}
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent", s.Privacy.Guarantee)
@@ -307,3 +342,6 @@ func (s *Spec) Sites(schema *partition.Schema) [][2]float64 {
 	}
 	return parts
 }
+
+// DatasetBudget is the budget of the dataset of a local run of the job.
+func (j *Job) DatasetBudget() privacy.Budget { return j.Spec.Privacy.dataset(j.Plan.Filter()) }

@@ -36,6 +36,8 @@ func commands() []command {
 		{"demo", "train on the shipped example, end to end", demo},
 		{"local", "run a run.yaml on a cluster of its own on this machine", localRun},
 		{"sample", "draw more rows from a trained model", sample},
+		{"post", "boost or reject among what a finished run generated", post},
+		{"weights", "weight the rows of a finished run towards the real ones", weights},
 		{"report", "make the report of a finished run anew, and compare with real rows", makeReport},
 		{"evaluate", "compare synthetic rows with real ones", evaluateRows},
 		{"ledger", "verify a ledger and its certificate", ledger},

@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/report"
+	"github.com/conclave-dp/conclave/student"
 )
 
 // LaterOptions say which stages follow a finished run, and what they may spend.
@@ -110,6 +111,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if err := first.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
+	first.Evaluate = spec.Evaluate
 	job, err := Prepare(&first)
 	if err != nil {
 		return nil, err
@@ -221,11 +223,11 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	}
 	ask := &oracle{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}
 	made, err := l.after(ctx, model, staged, ask, o)
+	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
+		_, closeErr := o.Client.CloseRun(ctx, l.Spec.Name)
+		return nil, errors.Join(err, closeErr)
+	}
 	if err != nil {
-		if ctx.Err() == nil {
-			_, closeErr := o.Client.CloseRun(ctx, l.Spec.Name)
-			err = errors.Join(err, closeErr)
-		}
 		return nil, err
 	}
 	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {

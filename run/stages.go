@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline/iw"
 	"github.com/conclave-dp/conclave/pipeline/pgb"
 )
 
@@ -114,10 +115,49 @@ func (s *Spec) validateStages() (errs []error) {
 	return errs
 }
 
-// checkStages refuses stages that the schema does not allow.
+// The largest that aggregators take.
+const (
+	maxFitWidth    = 400
+	maxGammaWidth  = 40
+	maxNetwork     = 1 << 17
+	maxScoredBytes = 60 << 20
+)
+
+// checkStages refuses stages that the schema does not allow, before anything is spent.
 func (s *Spec) checkStages(schema *partition.Schema) error {
-	if s.Weights != weightsNone && schema.Image != nil {
-		return fmt.Errorf("%s: weights: %s: rows of images are not weighted; use none", s.Path, s.Weights)
+	var errs []error
+	refuse := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{s.Path}, args...)...))
 	}
-	return nil
+	e, classes := partition.NewEncoder(schema), classesOf(schema)
+	if s.Weights != weightsNone {
+		if schema.Image != nil {
+			refuse("weights: %s: rows of images are not weighted; use none", s.Weights)
+			return errors.Join(errs...)
+		}
+		if err := schema.AcceptsWeights(); err != nil && s.Weighting.Use == "column" {
+			refuse("weights: %w; or use weighting.use: resample", err)
+		}
+	}
+	if s.fits() {
+		width := iw.Width(e, classes, s.Weighting.Squares)
+		if width > maxFitWidth {
+			refuse("weights: %s: records have %d features for the regression, and %d is the most that is fitted; use dp-mlp", s.Weights, width, maxFitWidth)
+		}
+		if s.Weighting.Noise == "norm-gamma" && width > maxGammaWidth {
+			refuse("weighting.noise: norm-gamma noise is drawn for %d coefficients at most, and there are %d; use gaussian", maxGammaWidth, width)
+		}
+	}
+	if s.Weights == weightsMLP || s.Weights == weightsExactMLP {
+		if n := iw.Parameters(e, classes, s.Weighting.MLP.Hidden); n > maxNetwork {
+			refuse("weighting.mlp.hidden: %d makes a network of %d weights, and %d is the most; lower it", s.Weighting.MLP.Hidden, n, maxNetwork)
+		}
+	}
+	if s.boosts() && s.Pipeline == "dpgan" {
+		n, keep := s.DPGAN.ChosenFor(e).Spec(e, classes).Parameters(), s.DPGAN.Student.Keep
+		if 4*n*keep > maxScoredBytes {
+			refuse("post: pgb: %d discriminators of %d weights take %d MiB, and %d MiB is the most that is sent; lower dpgan.student.keep", keep, n, 4*n*keep>>20, maxScoredBytes>>20)
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -18,6 +18,18 @@ type FeatureOptions struct {
 	Clip float64
 }
 
+// Width is the number of features of records of an encoder.
+func Width(e *partition.Encoder, classCount int, squares bool) int {
+	width := 1 + e.Width()
+	if classCount > 1 {
+		width += classCount
+	}
+	if squares {
+		width += len(e.Numbers())
+	}
+	return width
+}
+
 // least is the smallest unit of a number in [0, 1]: rows that are all alike would make a
 // real record that differs infinitely far.
 const least = 0.02

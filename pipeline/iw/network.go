@@ -40,14 +40,22 @@ type Network struct {
 	rng     *rand.Rand
 }
 
+// Parameters is the number of weights of a network.
+func Parameters(e *partition.Encoder, classCount, hidden int) int {
+	return specOf(e, classCount, hidden).Parameters()
+}
+
+func specOf(e *partition.Encoder, classCount, hidden int) discriminator.Spec {
+	return discriminator.Spec{
+		Features: e.Width(), Numbers: e.Numbers(), Classes: classCount, Kind: discriminator.Dense, Hidden: hidden, Layers: min(1, hidden), Standard: true,
+	}
+}
+
 // NewNetwork makes an untrained one for synthetic rows x, shape [len(classes), width].
 func NewNetwork(e *partition.Encoder, x []float32, classes []int, classCount int, o NetworkOptions, seed uint64) (*Network, error) {
 	n := &Network{options: o, x: x, classes: classes, width: e.Width(), rng: rand.New(rand.NewPCG(seed, 0x19))}
-	spec := discriminator.Spec{
-		Features: e.Width(), Numbers: e.Numbers(), Classes: classCount, Kind: discriminator.Dense, Hidden: o.Hidden, Layers: min(1, o.Hidden), Standard: true,
-	}
 	var err error
-	if n.net, err = discriminator.New(spec, n.rng); err != nil {
+	if n.net, err = discriminator.New(specOf(e, classCount, o.Hidden), n.rng); err != nil {
 		return nil, fmt.Errorf("iw: %w", err)
 	}
 	units, err := nn.NewStandard(x, classes, e.Width(), classCount, e.Numbers())

@@ -33,13 +33,16 @@ func exactly(width int, units ...[]float64) sums {
 // inSteps is what they send.
 func inSteps(s Steps, units ...[]float64) sums {
 	return func(_ context.Context, beta []float64) ([]float64, []float64, error) {
-		g, h := make([]int64, s.Width), make([]int64, Triangle(s.Width))
+		pass, err := NewPass(s, beta)
+		if err != nil {
+			return nil, nil, err
+		}
 		for _, records := range units {
-			if err := s.Add(g, h, beta, records); err != nil {
+			if err := pass.Add(records); err != nil {
 				return nil, nil, err
 			}
 		}
-		gradient, hessian := s.Decode(g, h)
+		gradient, hessian := s.Decode(pass.Sums())
 		return gradient, hessian, nil
 	}
 }
@@ -232,5 +235,15 @@ func TestFitIsRefused(t *testing.T) {
 	cancel()
 	if _, err := Fit(ctx, good, exactly(2)); !errors.Is(err, context.Canceled) {
 		t.Errorf("after a cancel: %v", err)
+	}
+}
+
+// addOuter adds factor x x' to the upper triangle h.
+func addOuter(h, x []float64, factor float64) {
+	at := 0
+	for i, v := range x {
+		row := h[at : at+len(x)-i]
+		addTo(row, x[i:], factor*v)
+		at += len(row)
 	}
 }

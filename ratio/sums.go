@@ -40,37 +40,33 @@ func (s Steps) Validate() error {
 	return nil
 }
 
-// Add adds one privacy unit to sums of gradients, of length Width, and of Hessians, of
-// length Triangle(Width), at the coefficients beta. Records holds the vectors of its k
-// records, shape [k, Width], as [Features.At] makes them; a unit without records adds
-// nothing. What is added is the mean over the records of (p-1) x and of p(1-p) x x',
-// with p = 1/(1 + exp(-beta.x)), in whole steps, and each has an L2 norm of at most
-// Bound: that is checked on the whole numbers, and holds for whatever records and beta
-// are. What is not finite counts as zeros.
+// Add adds one privacy unit to a sum of gradients, of length Width, at the coefficients
+// beta. Records holds the vectors of its k records, shape [k, Width], as [Features.At] makes
+// them; a unit without records adds nothing. What is added is the mean over the records of
+// (p-1) x, with p = 1/(1 + exp(-beta.x)), in whole steps, and has an L2 norm of at most
+// Bound: that is checked on the whole numbers, and holds for whatever records and beta are.
+// What is not finite counts as zeros.
 //
 // It fails with [ErrShape] for slices of other lengths.
-func (s Steps) Add(gradient, hessian []int64, beta, records []float64) error {
+func (s Steps) Add(gradient []int64, beta, records []float64) error {
 	d := s.Width
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	if len(beta) != d || len(gradient) != d || len(hessian) != Triangle(d) || len(records)%d != 0 {
-		return fmt.Errorf("add a unit: %w: %d coefficients, sums of %d and %d and %d numbers of records for %d features",
-			ErrShape, len(beta), len(gradient), len(hessian), len(records), d)
+	if len(beta) != d || len(gradient) != d || len(records)%d != 0 {
+		return fmt.Errorf("add a unit: %w: %d coefficients, a sum of %d and %d numbers of records for %d features",
+			ErrShape, len(beta), len(gradient), len(records), d)
 	}
 	k := len(records) / d
 	if k == 0 {
 		return nil
 	}
-	g, h := make([]float64, d), make([]float64, len(hessian))
+	g := make([]float64, d)
 	for r := range k {
 		x := records[r*d : (r+1)*d]
-		p := sigmoid(dot(beta, x))
-		addTo(g, x, (p-1)/float64(k))
-		addOuter(h, x, p*(1-p)/float64(k))
+		addTo(g, x, (sigmoid(dot(beta, x))-1)/float64(k))
 	}
 	s.addSteps(gradient, g, s.Clip)
-	s.addSteps(hessian, h, s.Clip*s.Clip)
 	return nil
 }
 
@@ -153,15 +149,5 @@ func dot(a, b []float64) float64 {
 func addTo(dst, x []float64, factor float64) {
 	for i, v := range x {
 		dst[i] += factor * v
-	}
-}
-
-// addOuter adds factor x x' to the upper triangle h.
-func addOuter(h, x []float64, factor float64) {
-	at := 0
-	for i, v := range x {
-		row := h[at : at+len(x)-i]
-		addTo(row, x[i:], factor*v)
-		at += len(row)
 	}
 }

@@ -55,13 +55,13 @@ func newToy(t *testing.T) toy {
 	}
 	c.problem = ratio.Problem{Synthetic: c.x, Width: c.width, Clip: f.Clip(), Lambda: 0.1, Records: n, Rounding: sum.Rounding()}
 	fitted, err := ratio.Fit(t.Context(), c.problem, func(_ context.Context, beta []float64) ([]float64, []float64, error) {
-		g, h := make([]int64, c.width), make([]int64, ratio.Triangle(c.width))
+		pass := must(ratio.NewPass(sum, beta))
 		for _, unit := range real {
-			if err := sum.Add(g, h, beta, unit); err != nil {
+			if err := pass.Add(unit); err != nil {
 				return nil, nil, err
 			}
 		}
-		gradient, hessian := sum.Decode(g, h)
+		gradient, hessian := sum.Decode(pass.Sums())
 		return gradient, hessian, nil
 	})
 	if err != nil {

@@ -159,13 +159,16 @@ func (w *weigher) exactly(ctx context.Context, f *fitted) ([]float64, error) {
 	p.Records, p.Rounding, p.Tolerance = float64(real.Len()), 0, 0
 	steps := ratio.Steps{Width: width, Clip: f.spec.Clip, Bound: ratio.FinestBound}
 	result, err := ratio.Fit(ctx, p, func(_ context.Context, beta []float64) (g, h []float64, err error) {
-		gradient, hessian := make([]int64, width), make([]int64, ratio.Triangle(width))
+		pass, err := ratio.NewPass(steps, beta)
+		if err != nil {
+			return nil, nil, err
+		}
 		for i := range real.Len() {
-			if err := steps.Add(gradient, hessian, beta, vectors[i*width:(i+1)*width]); err != nil {
+			if err := pass.Add(vectors[i*width : (i+1)*width]); err != nil {
 				return nil, nil, err
 			}
 		}
-		g, h = steps.Decode(gradient, hessian)
+		g, h = steps.Decode(pass.Sums())
 		return g, h, nil
 	})
 	if err != nil {

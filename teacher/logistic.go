@@ -58,13 +58,16 @@ func (n *Node) ratioFeatures(d *conclavev1.RatioFeatures) (*ratio.Features, erro
 
 // logisticSum returns the sum over the node's privacy units of the gradients of their
 // losses, and of the upper triangles of their second derivatives, in whole steps; see
-// [ratio.Steps.Add], which bounds what a unit adds. It has no noise: the aggregator fits
+// [ratio.Pass], which bounds what a unit adds. It has no noise: the aggregator fits
 // with it, and releases noisy coefficients alone.
 func (n *Node) logisticSum(a *logisticAsked) ([]int64, error) {
 	width := a.features.Width()
-	sums := make([]int64, width+ratio.Triangle(width))
 	if a.nothing {
-		return sums, nil
+		return make([]int64, width+ratio.Triangle(width)), nil
+	}
+	pass, err := ratio.NewPass(a.steps, a.beta)
+	if err != nil {
+		return nil, err
 	}
 	var records []float64
 	for _, unit := range n.units {
@@ -76,9 +79,10 @@ func (n *Node) logisticSum(a *logisticAsked) ([]int64, error) {
 			x := n.examples[r.teacher].ByClass[r.class][r.at*n.features : (r.at+1)*n.features]
 			a.features.At(records[i*width:(i+1)*width], x, r.class)
 		}
-		if err := a.steps.Add(sums[:width], sums[width:], a.beta, records); err != nil {
+		if err := pass.Add(records); err != nil {
 			return nil, err
 		}
 	}
-	return sums, nil
+	gradient, hessian := pass.Sums()
+	return append(gradient, hessian...), nil
 }

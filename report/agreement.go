@@ -28,17 +28,18 @@ type agreement struct {
 // distribution.
 const within80 = 1.2815515655446004
 
-// newAgreement gives nil when there are no rounds.
-func newAgreement(rounds []Round) *agreement {
+// newAgreement gives nil when there are no rounds. The pipeline is the certificate's.
+func newAgreement(rounds []Round, pipeline string) *agreement {
 	if len(rounds) == 0 {
 		return nil
 	}
 	a := &agreement{Width: 560, Height: 240, Left: 52, Right: 548, Top: 12, Bottom: 206}
 	var asked, answered int64
 	var drawn []Round
+	later, rounds := stages(rounds, pipeline)
 	begun, rounds := embeddings(rounds)
 	if len(rounds) == 0 {
-		a.Title, a.Counts = "What was asked", begun
+		a.Title, a.Counts = "What was asked", joined(begun, later)
 		return a
 	}
 	a.Title, a.Votes = "How far the teachers agreed", true
@@ -55,9 +56,7 @@ func newAgreement(rounds []Round) *agreement {
 	case answered == asked:
 		a.Counts = fmt.Sprintf("In %s, all %s were answered.", several(len(rounds), "round"), several(asked, "question"))
 	}
-	if begun != "" {
-		a.Counts = begun + " " + a.Counts
-	}
+	a.Counts = joined(begun, a.Counts, later)
 	if len(drawn) > 0 {
 		a.draw(drawn)
 		if first := drawn[0].Round; first > 1 {

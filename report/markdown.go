@@ -70,7 +70,7 @@ func (m *markdown) guarantee(p Page) {
 }
 
 func (m *markdown) rounds(p Page) {
-	a := newAgreement(p.Rounds)
+	a := newAgreement(p.Rounds, p.Certificate.Pipeline)
 	if a == nil {
 		return
 	}
@@ -166,6 +166,9 @@ func (m *markdown) checks(p Page) {
 		t.Rows = append(t.Rows, []string{"time taken", p.Elapsed.String()})
 	}
 	m.table(t)
+	if len(p.Notes) > 0 {
+		m.line("## Notes")
+	}
 	for _, n := range p.Notes {
 		m.line("%s", escape(n))
 	}

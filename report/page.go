@@ -128,7 +128,7 @@ func WriteHTML(w io.Writer, p Page) error {
 		Words:     explain(p.Certificate),
 		Weighing:  weighing(p.Weights, p.Certificate.Rows),
 		Budget:    newBudgetChart(p.Rounds, p.Certificate.Epsilon),
-		Agreement: newAgreement(p.Rounds),
+		Agreement: newAgreement(p.Rounds, p.Certificate.Pipeline),
 		Findings:  findings(p.Evaluation),
 		Utility:   newUtilityTable(p.Evaluation),
 		Maps:      newHeatMaps(p.Correlations, p.Evaluation),

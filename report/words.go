@@ -89,13 +89,13 @@ func purpose(kind privacy.Kind) string {
 	case privacy.ConfidentGNMax:
 		return "the teachers' votes with noise, answered only where enough teachers agree"
 	case privacy.Laplace:
-		return "counts with noise"
+		return "counts, or the coefficients that rows are weighted by, with noise"
 	case privacy.Gaussian:
-		return "sums with noise"
+		return "sums, or the coefficients that rows are weighted by, with noise"
 	case privacy.SubsampledGaussian:
 		return "sums over random samples of the units, with noise"
 	case privacy.Exponential:
-		return "a choice made at random, the better ones more likely"
+		return "one of several discriminators, selected at random: those that tell synthetic from real rows better are more likely"
 	default:
 		return ""
 	}

@@ -1,0 +1,60 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// stages says what was asked after the training, and returns the rounds of the training.
+func stages(rounds []Round, pipeline string) (says string, training []Round) {
+	var selections, samples, fits int
+	var coefficients, weights int64
+	for _, r := range rounds {
+		switch {
+		case r.Purpose == "selection":
+			selections++
+		case r.Purpose == "weights":
+			fits, coefficients = fits+1, max(coefficients, r.Queries)
+		case r.Purpose == "discriminator" && pipeline != "dpgan":
+			// The steps of dpgan's own discriminator are its training.
+			samples, weights = samples+1, max(weights, r.Queries)
+		default:
+			training = append(training, r)
+		}
+	}
+	var list []string
+	add := func(n int, format string, args ...any) {
+		if n > 0 {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	add(selections, "After the training %s of one of the stored discriminators %s made, at random, those that tell synthetic from real rows better being more likely.",
+		several(selections, "selection"), was(selections))
+	add(samples, "A network that rows are weighted by learned from %s over samples of the records, each of %s with noise.", several(samples, "sum"), several(weights, "number"))
+	// Of pure noise on coefficients the ledger counts one answer, whatever their number.
+	if of := ""; fits > 0 {
+		if coefficients > 1 {
+			of = fmt.Sprintf(", %s in all,", several(coefficients, "number"))
+		}
+		add(fits, "The coefficients of the regression that rows are weighted by%s were released with noise.", of)
+	}
+	return strings.Join(list, " "), training
+}
+
+func was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+// joined puts a blank between sentences that there are.
+func joined(sentences ...string) string {
+	var some []string
+	for _, s := range sentences {
+		if s != "" {
+			some = append(some, s)
+		}
+	}
+	return strings.Join(some, " ")
+}

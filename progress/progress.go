@@ -63,8 +63,8 @@ func newBar(out io.Writer, options ...mpb.ContainerOption) *Display {
 func (d *Display) Update(s run.Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.started.IsZero() {
-		d.first, d.started = s.Round, time.Now()
+	if d.started.IsZero() || of(s) != of(d.status) {
+		d.begin(s)
 	}
 	advanced := s.Round - d.status.Round
 	d.status = s
@@ -82,6 +82,16 @@ func (d *Display) Update(s run.Status) {
 	if advanced > 0 {
 		d.bar.IncrBy(advanced)
 	}
+}
+
+// begin starts counting anew: a run's training, and each stage after it, have a bar and a
+// rate of their own.
+func (d *Display) begin(s run.Status) {
+	if d.bar != nil && !d.bar.Completed() {
+		d.bar.Abort(false)
+	}
+	d.bar, d.first, d.started, d.printed = nil, s.Round, time.Now(), time.Time{}
+	d.status.Round = 0
 }
 
 // Close ends the display.

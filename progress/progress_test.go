@@ -92,6 +92,29 @@ func TestTheRateOfAResumedRunIsThatOfItsOwnRounds(t *testing.T) {
 	}
 }
 
+// A stage after the training counts from 0 again, with a rate of its own.
+func TestStagesAreCountedAnew(t *testing.T) {
+	d, text := plainDisplay(t)
+	d.Update(run.Status{Round: 16, Rounds: 16, Epsilon: 1, EpsilonSpent: 0.8})
+	d.started = time.Now().Add(-time.Hour)
+	d.Update(run.Status{Of: "selection", Round: 1, Rounds: 400, Epsilon: 1, EpsilonSpent: 0.8})
+	d.started = time.Now().Add(-time.Second)
+	d.Update(run.Status{Of: "selection", Round: 400, Rounds: 400, Epsilon: 1, EpsilonSpent: 1})
+	lines := strings.Split(strings.TrimSuffix(text(), "\n"), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "round 16/16") || lines[1] != "selection 1/400, epsilon 0.800 of 1" || !strings.HasPrefix(lines[2], "selection 400/400, epsilon 1.000 of 1, 39") {
+		t.Errorf("%q", lines)
+	}
+	var out screen
+	bar := newBar(&out, mpb.WithAutoRefresh(), mpb.WithWidth(200))
+	for _, s := range []run.Status{{Round: 3, Rounds: 5}, {Of: "selection", Rounds: 400}, {Of: "selection", Round: 400, Rounds: 400}} {
+		bar.Update(s)
+	}
+	bar.Close()
+	if !strings.Contains(out.text.String(), "400/400") {
+		t.Errorf("no bar of the stage in %q", out.text.String())
+	}
+}
+
 // screen is a terminal that only remembers.
 type screen struct {
 	mu   sync.Mutex

@@ -32,9 +32,15 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &made{table: table}, err
 	}
+	// What waits is the stage that is under way.
+	var last Status
+	watch := o.Watch
+	o.Watch = func(s Status) { last = s; watch(s) }
 	ask.waiting = func(p *conclavev1.Progress) {
 		if p.WaitingForQuorum {
-			o.Watch(Status{Epsilon: s.Privacy.Epsilon, EpsilonSpent: trained.Notes().Spent, Waiting: fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)})
+			waiting := last
+			waiting.Waiting = fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)
+			watch(waiting)
 		}
 	}
 	p, err := newPost(s, model, trained)
@@ -42,7 +48,8 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 		return nil, fmt.Errorf("%w: %w", errStage, err)
 	}
 	if s.boosts() {
-		status := Status{Of: "selection", Epsilon: s.Privacy.Epsilon, EpsilonSpent: trained.Notes().Spent}
+		status := Status{Of: "selection", Rounds: s.PGB.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: trained.Notes().Spent}
+		o.Watch(status)
 		err := p.boost(ctx, j.selector(p, trained, ask), func(done, rounds int) {
 			status.Round, status.Rounds, status.EpsilonSpent = done, rounds, trained.Notes().Spent
 			o.Watch(status)

@@ -146,7 +146,8 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 	} else {
 		oracle = &weighingOracle{oracle: w.ask, asker: w.Job.weighing(net.Spec(), w.ask.coin), learned: notes, first: uint64(len(notes.Receipts)), sigma: w.Plan.Stages.Sampled.Sigma}
 	}
-	status := Status{Of: "step", Epsilon: w.Spec.Privacy.Epsilon}
+	status := Status{Of: "weighting step", Rounds: m.Steps, Epsilon: w.Spec.Privacy.Epsilon, EpsilonSpent: notes.Spent}
+	w.watch(status)
 	if err := net.Run(ctx, oracle, func(done, steps int) {
 		status.Round, status.Rounds, status.EpsilonSpent = done, steps, notes.Spent
 		w.watch(status)

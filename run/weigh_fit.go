@@ -52,10 +52,14 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 			return nil, fmt.Errorf("%w: weights: %w", errStage, noise.Check(f.vectors, f.want.Problem.Width))
 		}
 	}
+	status := Status{Of: "fit", Rounds: 1, Epsilon: w.Spec.Privacy.Epsilon, EpsilonSpent: w.trained.Notes().Spent}
+	w.watch(status)
 	beta, err := w.askFit(ctx, f)
 	if err != nil {
 		return nil, err
 	}
+	status.Round, status.EpsilonSpent = 1, w.trained.Notes().Spent
+	w.watch(status)
 	w.notes = append(w.notes, fmt.Sprintf("The regression has %d coefficients with %s noise of scale %.3g, features of length %.3g at most, lambda %.3g, and counts on %d privacy units.",
 		f.want.Problem.Width, kind, drawn.Scale, f.spec.Clip, f.want.Problem.Lambda, n))
 	return ratio.LogWeights(beta, f.vectors, noise)

@@ -139,8 +139,12 @@ func fieldNames(t reflect.Type) (names []string) {
 		return nil
 	}
 	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		name, how, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
 		if name == "-" {
+			continue
+		}
+		if how == "inline" {
+			names = append(names, fieldNames(t.Field(i).Type)...)
 			continue
 		}
 		if name == "" {

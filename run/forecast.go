@@ -28,8 +28,8 @@ type Forecast struct {
 	Rounds    int `json:"rounds"`
 	Queries   int `json:"queries"`
 	Embedding int `json:"embedding,omitempty"`
-	// Planned says that all rounds are planned before the first, and that nothing more is
-	// admitted.
+	// Planned says that all rounds and stages are planned before the first, and that nothing
+	// more is admitted.
 	Planned bool `json:"planned"`
 	// Admitted is the number of queries that the budget's filter admits at this
 	// noise, every one answered. Where it is below Queries, the run ends early.
@@ -76,7 +76,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta}
 	f := &Forecast{
 		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
-		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.sampled(),
+		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.Filter() == privacy.FilterPLD,
 	}
 	if p.Embedding != nil {
 		f.Embedding = p.Embedding.Entries
@@ -94,8 +94,8 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 		return nil, err
 	}
 	l := s.work().largest(p, partition.NewEncoder(schema), node.Teachers)
-	if l.answersAClass > 0 {
-		if f.Unanimous, err = privacy.TeachersToSurvive(f.Events[1], l.answersAClass, survival); err != nil {
+	if l.answersAClass > 0 && len(all) > 0 {
+		if f.Unanimous, err = privacy.TeachersToSurvive(all[0], l.answersAClass, survival); err != nil {
 			return nil, err
 		}
 	}
@@ -148,5 +148,7 @@ func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node 
 		f.Leaving = append(f.Leaving, Message{l.answerName, l.answerContent, p.Rounds, proto.Size(l.answer)})
 		f.Arriving = append(f.Arriving, Message{"round", l.roundContent, p.Rounds, proto.Size(l.round)})
 	}
+	leaving, arriving := s.stageMessages(schema, p)
+	f.Leaving, f.Arriving = append(f.Leaving, leaving...), append(f.Arriving, arriving...)
 	f.Leaving = append(f.Leaving, Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0})
 }

@@ -49,7 +49,7 @@ func printForecast(f *run.Forecast) {
 	case f.Rounds == 0:
 		fmt.Printf("run %s: one noisy sum of public features, %d numbers\n", f.Run, f.Embedding)
 		fmt.Println("releases:")
-	case f.Planned:
+	case f.Planned && f.Unanimous == 0:
 		fmt.Printf("run %s: %d noisy sums of %d numbers each, all planned before the first\n", f.Run, f.Rounds, f.Queries/max(1, f.Rounds))
 		fmt.Println("releases:")
 	default:

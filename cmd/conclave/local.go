@@ -183,6 +183,7 @@ func execute(ctx context.Context, path string, r runFlags) error {
 // outputs says what each file of a run is, in the order people want them.
 var outputs = []struct{ name, what string }{
 	{"synthetic", "the synthetic rows"},
+	{"not_private", "rows for comparison, NOT PRIVATE: not to be given away"},
 	{"images", "the synthetic images, as idx"},
 	{"labels", "their labels"},
 	{"samples", "some of them, to look at"},
@@ -197,8 +198,16 @@ var outputs = []struct{ name, what string }{
 // show prints a result for people, and what they may do next.
 func show(result *run.Result) {
 	fmt.Printf("%s: %d synthetic rows in %.0f s\n", result.Name, result.Rows, result.WallSeconds)
-	fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f on %d answers by %d teachers in %d rounds\n",
-		result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent, result.Answered, result.Teachers, result.Rounds)
+	if result.NotPrivate {
+		fmt.Printf("NOT PRIVATE: no guarantee covers these rows and there is no certificate; they are for comparison, where the real rows are\n")
+		fmt.Printf("spent epsilon %.4f of %g on %d rounds with %d teachers all the same\n", result.EpsilonSpent, result.Epsilon, result.Rounds, result.Teachers)
+	} else {
+		fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f on %d answers by %d teachers in %d rounds\n",
+			result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent, result.Answered, result.Teachers, result.Rounds)
+	}
+	for _, note := range result.Notes {
+		fmt.Println(note)
+	}
 	showUtility(result.Utility)
 	fmt.Println("files:")
 	width := 0
@@ -209,6 +218,9 @@ func show(result *run.Result) {
 		if path := result.Outputs[o.name]; path != "" { // of tables there are no images
 			fmt.Printf("  %-*s  %s\n", width, path, o.what)
 		}
+	}
+	if result.NotPrivate {
+		return
 	}
 	me := invocation()
 	fmt.Println("next:")

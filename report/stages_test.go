@@ -49,3 +49,15 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 		}
 	}
 }
+
+// The page of stages that followed a finished run says that the figures are those of both.
+func TestEarlierRunsAreNamed(t *testing.T) {
+	p := fullPage(t)
+	if says := explain(p.Certificate).Whom; strings.Contains(says, "went on") {
+		t.Errorf("a run by itself: %q", says)
+	}
+	p.Certificate.Earlier = []string{"first"}
+	if says := explain(p.Certificate).Whom; !strings.Contains(says, "first too, from which this run went on") {
+		t.Errorf("a stage: %q", says)
+	}
+}

@@ -41,6 +41,9 @@ func explain(c Certificate) words {
 		w.One = fmt.Sprintf("all records of one %s", c.Unit)
 		w.Whom = fmt.Sprintf("All records that share one value of %q are protected together, as one unit.", c.Unit)
 	}
+	if len(c.Earlier) > 0 {
+		w.Whom += fmt.Sprintf(" The figures speak of %s too, from which this run went on: epsilon is the budget that all runs on these records share, and what was spent is that of these.", strings.Join(c.Earlier, ", "))
+	}
 	change := "left out or added"
 	if strings.Contains(c.Neighbouring, "replace") {
 		change = "replaced by something else"

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conclave-dp/conclave/discriminator"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline/iw"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/ratio"
 )
@@ -34,27 +34,14 @@ func (s *Spec) stageMessages(schema *partition.Schema, p *Plan) (leaving, arrivi
 			"discriminators", fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", n))
 	}
 	if s.fits() {
-		width := 1 + e.Width()
-		if p.Classes > 1 {
-			width += p.Classes
-		}
-		if s.Weighting.Squares {
-			for _, indicator := range e.Indicators() {
-				if !indicator {
-					width++
-				}
-			}
-		}
+		width := iw.Width(e, p.Classes, s.Weighting.Squares)
 		numbers := width + ratio.Triangle(width)
-		add(Message{"derivatives", fmt.Sprintf("%d numbers: the sum over the site's privacy units of first and second derivatives of a regression's loss, mostly 6 to 10 times; the aggregator sees it, and releases %d coefficients with noise only", numbers, width),
+		add(Message{"derivatives", fmt.Sprintf("%d numbers: the sum over the site's privacy units of first and second derivatives of a regression's loss, mostly 12 times; the aggregator sees it, and releases %d coefficients with noise only", numbers, width),
 			mostPasses, sum(numbers, ratio.MostUnits*ratio.FinestBound)},
 			"coefficients", fmt.Sprintf("%d numbers, as often: the coefficients so far, WITHOUT NOISE; they come of all sites' records", width))
 	}
 	if q := p.Stages; q != nil && q.Sampled != nil {
-		layers := min(1, s.Weighting.MLP.Hidden)
-		n := discriminator.Spec{
-			Features: e.Width(), Numbers: e.Numbers(), Classes: p.Classes, Kind: discriminator.Dense, Hidden: s.Weighting.MLP.Hidden, Layers: layers, Standard: true,
-		}.Parameters()
+		n := iw.Parameters(e, p.Classes, s.Weighting.MLP.Hidden)
 		add(Message{"weighting sums", fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy units, of clipped gradients; the aggregator sees it, and releases the sum over all nodes with noise only", n),
 			int(q.Sampled.Count), sum(n, maxRecords*discriminatorBound)},
 			"network", fmt.Sprintf("the %d weights of the network that rows are weighted by, in each step; they follow from releases", n))

@@ -216,7 +216,11 @@ func show(result *run.Result) {
 	}
 	for _, o := range outputs {
 		if path := result.Outputs[o.name]; path != "" { // of tables there are no images
-			fmt.Printf("  %-*s  %s\n", width, path, o.what)
+			what := o.what
+			if o.name == "model" && len(result.Notes) > 0 {
+				what += ", without what the stages did"
+			}
+			fmt.Printf("  %-*s  %s\n", width, path, what)
 		}
 	}
 	if result.NotPrivate {

@@ -127,7 +127,7 @@ func TestPagesInABrowser(t *testing.T) {
 		name    string
 		page    Page
 		schemes []string
-	}{{"full", full, []string{"light", "dark"}}, {"wide", widePage(t, 100), []string{"light"}}, {"plain", plain, []string{"dark"}}} {
+	}{{"full", full, []string{"light", "dark"}}, {"wide", widePage(t, 100), []string{"light"}}, {"stages", stagesPage(t), []string{"light", "dark"}}, {"plain", plain, []string{"dark"}}} {
 		path := filepath.Join(t.TempDir(), p.name+".html")
 		if err := os.WriteFile(path, []byte(write(t, p.page)), 0o644); err != nil {
 			t.Fatal(err)

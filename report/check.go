@@ -31,6 +31,9 @@ func (p Page) checkFigures() error {
 	if err := p.Correlations.check(); err != nil {
 		return err
 	}
+	if err := p.checkPoints(); err != nil {
+		return err
+	}
 	// JSON has no word for infinity or for what is not a number.
 	if _, err := json.Marshal(p.Evaluation); err != nil {
 		return fmt.Errorf("evaluation: %w", err)

@@ -12,15 +12,17 @@ import (
 type File struct {
 	Format int `json:"format"` // 1
 	// Privacy says NOT PRIVATE when something here was computed from real rows.
-	Privacy        string               `json:"privacy"`
-	Title          string               `json:"title"`
-	Certificate    Certificate          `json:"certificate"`
-	Rounds         []Round              `json:"rounds"`
-	Weights        *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
-	Evaluation     *evaluate.Evaluation `json:"evaluation,omitempty"`
-	Notes          []string             `json:"notes,omitempty"`
-	Config         string               `json:"config,omitempty"`
-	ElapsedSeconds float64              `json:"elapsed_seconds,omitempty"`
+	Privacy     string               `json:"privacy"`
+	Title       string               `json:"title"`
+	Certificate Certificate          `json:"certificate"`
+	Rounds      []Round              `json:"rounds"`
+	Weights     *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
+	Evaluation  *evaluate.Evaluation `json:"evaluation,omitempty"`
+	// Points names the pictures of rows in report.html; the points are there alone.
+	Points         []Panel  `json:"points,omitempty"`
+	Notes          []string `json:"notes,omitempty"`
+	Config         string   `json:"config,omitempty"`
+	ElapsedSeconds float64  `json:"elapsed_seconds,omitempty"`
 }
 
 // fileFormat is the only one so far.
@@ -39,7 +41,7 @@ func WriteJSON(w io.Writer, p Page) error {
 	}
 	f := File{
 		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
-		Weights: p.Weights, Evaluation: p.Evaluation, Notes: p.Notes, Config: p.Config, ElapsedSeconds: p.Elapsed.Seconds(),
+		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config, ElapsedSeconds: p.Elapsed.Seconds(),
 	}
 	if f.Evaluation != nil {
 		f.Privacy = evaluate.NotPrivate

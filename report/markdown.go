@@ -19,6 +19,7 @@ func WriteMarkdown(w io.Writer, p Page) error {
 	m.rounds(p)
 	m.quality(p)
 	m.columns(p)
+	m.points(p)
 	m.checks(p)
 	if _, err := io.WriteString(w, m.b.String()); err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -149,6 +150,22 @@ func (m *markdown) columns(p Page) {
 	}
 	m.line("## Columns of the synthetic rows%s", mark)
 	m.table(t)
+}
+
+func (m *markdown) points(p Page) {
+	s := newScatter(p.Points)
+	if s == nil {
+		return
+	}
+	mark := ""
+	if s.NotPrivate {
+		mark = " (with real rows:" + privateMark + ")"
+	}
+	var names []string
+	for _, panel := range s.Panels {
+		names = append(names, escape(panel.Name))
+	}
+	m.line("Pictures of rows by %s and %s are in report.html%s: %s.", escape(s.X), escape(s.Y), mark, strings.Join(names, "; "))
 }
 
 func (m *markdown) checks(p Page) {

@@ -27,9 +27,11 @@ type Page struct {
 	// Evaluation is what was measured beside real rows: NOT PRIVATE.
 	Evaluation *evaluate.Evaluation
 	Images     []ImageSheet
-	Config     string // the run's configuration, as text
-	Notes      []string
-	Elapsed    time.Duration
+	// Points are rows before and after the stages that follow training, on the same axes.
+	Points  []Panel
+	Config  string // the run's configuration, as text
+	Notes   []string
+	Elapsed time.Duration
 }
 
 // Round is what one release cost, and what was released.
@@ -53,6 +55,11 @@ func (p Page) NotPrivate() bool {
 	}
 	for _, i := range p.Images {
 		if i.Real {
+			return true
+		}
+	}
+	for _, panel := range p.Points {
+		if panel.Real {
 			return true
 		}
 	}
@@ -108,6 +115,7 @@ type view struct {
 	Utility   *utilityTable
 	Cards     []card
 	Maps      *heatMaps
+	Scatter   *scatter
 	Tables    []table
 	Sheets    []sheet
 	Taken     string
@@ -132,6 +140,7 @@ func WriteHTML(w io.Writer, p Page) error {
 		Findings:  findings(p.Evaluation),
 		Utility:   newUtilityTable(p.Evaluation),
 		Maps:      newHeatMaps(p.Correlations, p.Evaluation),
+		Scatter:   newScatter(p.Points),
 		Tables:    measurements(p.Evaluation),
 	}
 	if v.Sheets, err = newSheets(p.Images); err != nil {

@@ -16,6 +16,10 @@ import (
 // made are the rows of a release.
 type made struct {
 	table *partition.Table
+	// unweighted are the rows before they had weights, or were drawn by them.
+	unweighted *partition.Table
+	// before are the rows before the stages and between them.
+	before []snapshot
 	// weights has a weight for each row; nil for none.
 	weights []float64
 	// notes say what the stages did, for the report.
@@ -66,6 +70,9 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 		err = fmt.Errorf("%w: %w", errStage, err)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if made.before, err = p.before(made.unweighted); err != nil {
 		return nil, err
 	}
 	made.notes = append(p.notes, made.notes...)

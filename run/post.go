@@ -157,12 +157,17 @@ func (p *post) make(ctx context.Context, n int) (rows, error) {
 	case p.spec.rejects():
 		return p.reject(ctx, n)
 	case p.plays != nil:
-		rng := rand.New(rand.NewPCG(p.spec.Seed, 0xda7a))
-		places := systematic(p.plays.Weights, n, rng)
-		rng.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
-		return p.pool.take(places, p.width), nil
+		return p.boosted(n), nil
 	}
 	return p.fresh(n, rand.New(rand.NewPCG(p.spec.Seed, 0xda7a))), nil
+}
+
+// boosted draws n candidates by their weights.
+func (p *post) boosted(n int) rows {
+	rng := rand.New(rand.NewPCG(p.spec.Seed, 0xda7a))
+	places := systematic(p.plays.Weights, n, rng)
+	rng.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
+	return p.pool.take(places, p.width)
 }
 
 // fresh draws n rows of the last generator.

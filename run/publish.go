@@ -132,6 +132,7 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 	page := report.Page{
 		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, trained.shares()),
 		Elapsed: time.Since(o.Started).Round(time.Second), Notes: made.notes,
+		Points: panels(made.before, snapshot{s.released(), synthetic}, real.test),
 	}
 	// The budget is spent: what cannot be compared must not keep the rest from
 	// being written.

@@ -27,7 +27,7 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 	}
 	table, err := p.model.Table(r.x, r.classes)
 	if err != nil || s.Weights == weightsNone {
-		return &made{table: table}, err
+		return &made{table: table, unweighted: table}, err
 	}
 	// As they are released: whole numbers are whole, empty cells empty.
 	encoded := partition.NewEncoder(j.Schema).Encode(table)
@@ -37,7 +37,7 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 	if err != nil {
 		return nil, err
 	}
-	m := &made{table: table, weights: bounded(ratio.SelfNormalized(logs), s.Weighting.Bound)}
+	m := &made{table: table, unweighted: table, weights: bounded(ratio.SelfNormalized(logs), s.Weighting.Bound)}
 	effective, err := ratio.EffectiveSize(m.weights)
 	if err != nil {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)

@@ -1,0 +1,153 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// scatter is the picture of rows before and after the stages of a run.
+type scatter struct {
+	X, Y       string // the columns
+	Panels     []scatterPanel
+	NotPrivate bool
+	Weighted   bool
+	Most       int // points of a panel
+}
+
+// scatterPanel is one Panel as the page shows it.
+type scatterPanel struct {
+	Name          string
+	Real          bool
+	Width, Height float64
+	Top, Inner    float64 // of the frame: where it begins, and its side
+	Dots          []dots
+	X, Y          string // under and over the square
+	Summary       string
+	Says          string
+}
+
+// dots are points of one size.
+type dots struct {
+	Size string // diameter
+	D    string // the path, of lines without length
+}
+
+const (
+	scatterSide   = 320 // of a panel's square
+	scatterText   = 20  // height of a line of text
+	scatterMargin = 5   // free within the square's edges
+	dotSize       = 3.2 // diameter of a point of mean weight
+	largestDot    = 3.  // times dotSize, at 9 times the mean weight
+	dotSteps      = 8   // sizes up to dotSize; files with a size for each point are large
+)
+
+// newScatter draws panels on the same axes; nil when there is none.
+func newScatter(panels []Panel) *scatter {
+	if len(panels) == 0 {
+		return nil
+	}
+	s := &scatter{X: panels[0].Columns[0], Y: panels[0].Columns[1], Most: MaxPoints}
+	var xs, ys []float64
+	for _, p := range panels {
+		xs, ys = append(xs, p.X...), append(ys, p.Y...)
+		s.NotPrivate = s.NotPrivate || p.Real
+		s.Weighted = s.Weighted || p.Weights != nil
+	}
+	x, y := newAxis(s.X, xs), newAxis(s.Y, ys)
+	for _, p := range panels {
+		s.Panels = append(s.Panels, newScatterPanel(p, x, y))
+	}
+	return s
+}
+
+// axis is the range of a column where nearly all values lie; others stand at its ends.
+type axis struct {
+	low, high      float64
+	name, from, to string
+}
+
+func newAxis(name string, values []float64) axis {
+	list := make([]cell, len(values))
+	for i, v := range values {
+		list[i] = cell{v, 1 / float64(len(values))}
+	}
+	a := axis{name: shorten(name, longestLabel)}
+	a.low, a.high = trimmedRange(list)
+	a.from, a.to = figure(a.low), figure(a.high)
+	if slices.Min(values) < a.low {
+		a.from = "≤ " + a.from
+	}
+	if slices.Max(values) > a.high {
+		a.to = "≥ " + a.to
+	}
+	return a
+}
+
+// at is where a value stands, from 0 to 1.
+func (a axis) at(v float64) float64 {
+	if a.high == a.low {
+		return 0.5
+	}
+	// Halves, so that ends of opposite signs and any size have a finite difference.
+	return math.Max(0, math.Min(1, (v/2-a.low/2)/(a.high/2-a.low/2)))
+}
+
+func newScatterPanel(p Panel, x, y axis) scatterPanel {
+	s := scatterPanel{
+		Name: p.Name, Real: p.Real, Width: scatterSide, Height: scatterSide + 2*scatterText, Top: scatterText, Inner: scatterSide - 1,
+		X: fmt.Sprintf("%s → %s to %s", x.name, x.from, x.to),
+		Y: fmt.Sprintf("%s ↑ %s to %s", y.name, y.from, y.to),
+	}
+	const room = scatterSide - 2*scatterMargin
+	paths := map[int]*strings.Builder{}
+	sizes := dotSizes(p.Weights, len(p.X))
+	for i := range p.X {
+		if sizes[i] == 0 {
+			continue
+		}
+		path := paths[sizes[i]]
+		if path == nil {
+			path = &strings.Builder{}
+			paths[sizes[i]] = path
+		}
+		fmt.Fprintf(path, "M%.1f %.1fh0", scatterMargin+room*x.at(p.X[i]), scatterText+scatterMargin+room*(1-y.at(p.Y[i])))
+	}
+	for _, size := range slices.Sorted(maps.Keys(paths)) {
+		s.Dots = append(s.Dots, dots{Size: fmt.Sprintf("%.1f", dotSize*float64(size)/dotSteps), D: paths[size].String()})
+	}
+	kind := "synthetic"
+	if p.Real {
+		kind = "real"
+	}
+	s.Summary = fmt.Sprintf("%s: %s %s, by %s and %s", p.Name, grouped(len(p.X)), kind+" rows", p.Columns[0], p.Columns[1])
+	s.Says = fmt.Sprintf("Each dot is a row. %s, from left to right: %s to %s. %s, upwards: %s to %s.", p.Columns[0], x.from, x.to, p.Columns[1], y.from, y.to)
+	if p.Weights != nil {
+		s.Says += " The area of a dot follows the row's weight."
+	}
+	return s
+}
+
+// dotSizes are diameters in steps of dotSize/dotSteps whose squares follow the weights; 0
+// for points of weight 0, which are not drawn.
+func dotSizes(weights []float64, n int) []int {
+	sizes := slices.Repeat([]int{dotSteps}, n)
+	if weights == nil {
+		return sizes
+	}
+	mean := 0.0
+	for _, w := range weights {
+		mean += w / float64(n)
+	}
+	for i, w := range weights {
+		if w == 0 {
+			sizes[i] = 0
+			continue
+		}
+		diameter := math.Min(largestDot, math.Sqrt(w/mean))
+		sizes[i] = max(1, int(math.Round(diameter*dotSteps)))
+	}
+	return sizes
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/report"
+	"github.com/conclave-dp/conclave/run"
 )
 
 const gaussiansSchema = `name: gaussians
@@ -32,7 +33,7 @@ func gaussians(t *testing.T, path string, n int, rng *rand.Rand) {
 }
 
 // scatterRun is a run on 25 Gaussians with stages after its training.
-func scatterRun(t *testing.T, stages string) (page string, file report.File) {
+func scatterRun(t *testing.T, stages string) (out, page string, file report.File) {
 	t.Helper()
 	dir := folder(t)
 	if err := os.WriteFile(filepath.Join(dir, "example", "schema.yaml"), []byte(gaussiansSchema), 0o600); err != nil {
@@ -59,7 +60,8 @@ dpgan:
   discriminator: {layers: 1, hidden: 6, loss: logistic, fourier: 0, generated: 40, reuse: 1}
   student: {hidden: 8, batch: 20, steps: 1, every: 1, keep: 4}
 `+stages)
-	result, err := Run(t.Context(), spec, Options{Out: filepath.Join(dir, "out")})
+	out = filepath.Join(dir, "out")
+	result, err := Run(t.Context(), spec, Options{Out: out})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ dpgan:
 	if file, err = report.ReadJSON(text[1]); err != nil {
 		t.Fatal(err)
 	}
-	return string(text[0]), file
+	return out, string(text[0]), file
 }
 
 // picture is a panel of a report: its points, and the sizes they are drawn in.
@@ -113,7 +115,7 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 		{"none", "evaluate: {test: test.csv}\n", nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			page, file := scatterRun(t, c.stages)
+			out, page, file := scatterRun(t, c.stages)
 			names, list := pictures(page)
 			if fmt.Sprint(names) != fmt.Sprint(c.names) {
 				t.Fatalf("the panels are %q, want %q", names, c.names)
@@ -129,6 +131,19 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 				if got := file.Points[i]; strings.TrimSuffix(names[i], "*") != got.Name || got.Real != real || got.Columns != [2]string{"x", "y"} {
 					t.Errorf("report.json says %+v of %s", got, names[i])
 				}
+			}
+			// A report that is made anew shows what it can, and no real rows unless they are named.
+			again, err := run.MakeReport(t.Context(), run.ReportOptions{From: out, Out: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(again.Outputs["report"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown, list := pictures(string(text))
+			if n := len(c.names); n == 0 && shown != nil || n > 0 && fmt.Sprint(shown) != fmt.Sprint([]string{"last generator", c.names[n-1]}) || n > 0 && list[0].points != 600 {
+				t.Errorf("made anew it shows %q, %v", shown, list)
 			}
 			if len(file.Points) != len(names) || strings.Contains(page, "NOT PRIVATE") != strings.Contains(c.stages, "test.csv") {
 				t.Errorf("%d panels in report.json, or a mark too many", len(file.Points))

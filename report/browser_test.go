@@ -120,6 +120,7 @@ func address(path string) string { return (&url.URL{Scheme: "file", Path: path})
 func TestPagesInABrowser(t *testing.T) {
 	ctx := browser(t)
 	full := fullPage(t)
+	full.Points = longPanels()
 	full.Images = append(full.Images, ImageSheet{Name: "a large sheet", PNG: picture(t, 2000, 300)})
 	_, c, rounds := example(t)
 	plain := Page{Certificate: c, Rounds: rounds[:1], Correlations: NewCorrelations(clinic(t, 100, 1, 0))}

@@ -41,6 +41,7 @@ const (
 	scatterMargin = 5   // free within the square's edges
 	dotSize       = 3.2 // diameter of a point of mean weight
 	largestDot    = 3.  // times dotSize, at 9 times the mean weight
+	labelLetters  = 38  // of a line of text
 	dotSteps      = 8   // sizes up to dotSize; files with a size for each point are large
 )
 
@@ -74,7 +75,7 @@ func newAxis(name string, values []float64) axis {
 	for i, v := range values {
 		list[i] = cell{v, 1 / float64(len(values))}
 	}
-	a := axis{name: shorten(name, longestLabel)}
+	a := axis{name: name}
 	a.low, a.high = trimmedRange(list)
 	a.from, a.to = figure(a.low), figure(a.high)
 	if slices.Min(values) < a.low {
@@ -84,6 +85,12 @@ func newAxis(name string, values []float64) axis {
 		a.to = "≥ " + a.to
 	}
 	return a
+}
+
+// label says what the axis is, in one line.
+func (a axis) label(arrow string) string {
+	ends := fmt.Sprintf(" %s %s to %s", arrow, a.from, a.to)
+	return shorten(a.name, max(6, labelLetters-len([]rune(ends)))) + ends
 }
 
 // at is where a value stands, from 0 to 1.
@@ -98,8 +105,7 @@ func (a axis) at(v float64) float64 {
 func newScatterPanel(p Panel, x, y axis) scatterPanel {
 	s := scatterPanel{
 		Name: p.Name, Real: p.Real, Width: scatterSide, Height: scatterSide + 2*scatterText, Top: scatterText, Inner: scatterSide - 1,
-		X: fmt.Sprintf("%s → %s to %s", x.name, x.from, x.to),
-		Y: fmt.Sprintf("%s ↑ %s to %s", y.name, y.from, y.to),
+		X: x.label("→"), Y: y.label("↑"),
 	}
 	const room = scatterSide - 2*scatterMargin
 	paths := map[int]*strings.Builder{}

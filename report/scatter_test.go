@@ -64,6 +64,18 @@ func stagesPage(t *testing.T) Page {
 	}}
 }
 
+// longPanels have long names, of columns and of themselves, and long figures.
+func longPanels() (list []Panel) {
+	for _, name := range []string{"real test rows", "last generator", "after pgb and drs", "weighted (logreg-debiased)"} {
+		p := Panel{Name: name, Columns: [2]string{"a column of which the name is very long", "another_one_that_is_as_long_as_that"}, Real: name == "real test rows"}
+		for i := range 1000 {
+			p.X, p.Y = append(p.X, -1.234e-5*float64(i+1)), append(p.Y, -1.234e-5*float64(i*i+1))
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
 func TestScatterOnThePage(t *testing.T) {
 	page := write(t, stagesPage(t))
 	for _, want := range []string{

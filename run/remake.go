@@ -72,6 +72,9 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if err := fillPage(ctx, &page, f.synthetic, real); err != nil {
 		return nil, err
 	}
+	if page.Points, err = f.panels(filepath.Join(o.From, "model"), real.test); err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

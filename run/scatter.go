@@ -1,7 +1,9 @@
 package run
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"strings"
 
@@ -85,4 +87,25 @@ func panels(before []snapshot, released snapshot, test *partition.Table) []repor
 		}
 	}
 	return list
+}
+
+// panels are the pictures of rows of the earlier report, where it had any, as far as they can
+// be had again: rows between two stages are kept nowhere.
+func (f *finished) panels(dir string, test *partition.Table) ([]report.Panel, error) {
+	earlier := f.earlier.Points
+	if len(earlier) == 0 {
+		return nil, nil
+	}
+	model, err := pipeline.LoadModel(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // a report needs no model
+	}
+	if err != nil {
+		return nil, err
+	}
+	table, err := model.Sample(min(f.synthetic.Len(), report.MaxPoints), pipeline.AnyClass, rand.New(rand.NewPCG(0, 0xda7a)))
+	if err != nil {
+		return nil, err
+	}
+	return panels([]snapshot{{lastGenerator, table}}, snapshot{earlier[len(earlier)-1].Name, f.synthetic}, test), nil
 }

@@ -22,6 +22,7 @@ import (
 func main() {
 	seeds := flag.Int("seeds", 5, "runs of each kind")
 	epsilon := flag.Float64("epsilon", 1, "of the private runs")
+	records := flag.Int("records", authors, "points to learn from; delta is 1/(2 records)")
 	rate := flag.Float64("rate", 0, "of the game's weights; 0 has it chosen")
 	plot := flag.String("plot", "", "file for a picture (PNG) of the first seed's points: a column for each method, the private run above")
 	flag.Parse()
@@ -29,16 +30,20 @@ func main() {
 		fmt.Fprintln(os.Stderr, "gaussians: --seeds: use at least 1")
 		os.Exit(2)
 	}
-	if err := measure(context.Background(), os.Stdout, *epsilon, *rate, *seeds, *plot); err != nil {
+	if *records < 100 {
+		fmt.Fprintln(os.Stderr, "gaussians: --records: use at least 100")
+		os.Exit(2)
+	}
+	if err := measure(context.Background(), os.Stdout, *epsilon, *records, *rate, *seeds, *plot); err != nil {
 		fmt.Fprintln(os.Stderr, "gaussians:", err)
 		os.Exit(1)
 	}
 }
 
 // measure prints the table, and draws the picture where plot is a file.
-func measure(ctx context.Context, out io.Writer, epsilon, rate float64, seeds int, plot string) error {
+func measure(ctx context.Context, out io.Writer, epsilon float64, records int, rate float64, seeds int, plot string) error {
 	var first []*result
-	for _, s := range []setting{standard(epsilon), standard(0)} {
+	for _, s := range []setting{standard(epsilon, records), standard(0, records)} {
 		s.game.Rate = rate
 		results, err := s.runs(ctx, out, 1, seeds)
 		if err != nil {
@@ -66,7 +71,7 @@ func (s setting) runs(ctx context.Context, out io.Writer, first, seeds int) ([]*
 		}
 		title = fmt.Sprintf("epsilon %.3f (GAN %.3f alone, %d selections %.3f alone), delta %g, noise multiplier %.3f", costs[2], costs[0], s.game.Rounds, costs[1], s.delta, noise)
 	}
-	fmt.Fprintf(out, "%s, %d seeds\n", title, seeds)
+	fmt.Fprintf(out, "%s, %d records, %d seeds\n", title, s.records, seeds)
 	var results []*result
 	for seed := range seeds {
 		r, err := s.run(ctx, uint64(first+seed), noise)
@@ -75,10 +80,10 @@ func (s setting) runs(ctx context.Context, out io.Writer, first, seeds int) ([]*
 		}
 		results = append(results, r)
 	}
-	fmt.Fprintf(out, "  %-16s %-16s %-16s %s\n", "", "Q", "over the last", "better in")
+	fmt.Fprintf(out, "  %-22s %-16s %-16s %s\n", "", "Q", "over the last", "better in")
 	for m, name := range methods {
 		mean, deviation := moments(results, func(r *result) float64 { return r.quality[m] })
-		fmt.Fprintf(out, "  %-16s %.3f +- %.3f", name, mean, deviation)
+		fmt.Fprintf(out, "  %-22s %.3f +- %.3f", name, mean, deviation)
 		if m > 0 {
 			better := 0
 			for _, r := range results {

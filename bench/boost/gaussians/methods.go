@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/pipeline"
@@ -14,8 +15,12 @@ import (
 	"github.com/conclave-dp/conclave/pipeline/pgb"
 )
 
-// methods are the names of what is compared.
-var methods = []string{"last generator", "DRS", "PGB", "PGB + DRS"}
+// methods are the names of what is compared: the paper's, then the game among discriminators
+// and their opposites. A private run pays for one of the two games.
+var methods = []string{"last generator", "DRS", "PGB", "PGB + DRS", "PGB, opposites", "PGB, opposites + DRS"}
+
+// methodPGB is the place of the paper's boosting.
+const methodPGB = 2
 
 // result is what one seed came to: the points of each method, encoded, and their quality.
 type result struct {
@@ -76,9 +81,19 @@ func (s setting) run(ctx context.Context, seed uint64, noise float64) (*result, 
 			sums[j] += int64(v * bound)
 		}
 	}
+	if err := s.boost(ctx, r, candidates, scores, sums, rng); err != nil {
+		return nil, err
+	}
+	scores, sums = opposites(scores, sums, s.records)
+	return r, s.boost(ctx, r, candidates, scores, sums, rng)
+}
+
+// boost adds the points of a game among discriminators, and those of them that rejection
+// keeps.
+func (s setting) boost(ctx context.Context, r *result, candidates []float32, scores [][]float64, sums []int64, rng *rand.Rand) error {
 	plays, err := s.play(ctx, scores, sums)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	of := drawer(plays.Weights)
 	boosted := make([]float32, 0, 2*s.drawn)
@@ -89,15 +104,29 @@ func (s setting) run(ctx context.Context, seed uint64, noise float64) (*result, 
 	r.add(boosted)
 
 	mixed, all := plays.Mixed(scores), split(candidates)
-	kept, err = drs.Accept(ctx, s.reject, s.drawn, rng, func() ([][2]float32, []float64, error) {
+	kept, err := drs.Accept(ctx, s.reject, s.drawn, rng, func() ([][2]float32, []float64, error) {
 		b := of(rng)
 		return all[b : b+1], mixed[b : b+1], nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("boosted candidates: %w", err)
+		return fmt.Errorf("boosted candidates: %w", err)
 	}
 	r.add(join(kept.Records))
-	return r, nil
+	return nil
+}
+
+// opposites adds to the scores of discriminators, and to their sums over n real records, what
+// calls real what they call not. A record adds as much to a sum as before, at most bound.
+func opposites(scores [][]float64, sums []int64, n int) ([][]float64, []int64) {
+	scores, sums = slices.Clone(scores), slices.Clone(sums)
+	for j, row := range slices.Clone(scores) {
+		opposite := make([]float64, len(row))
+		for b, v := range row {
+			opposite[b] = 1 - v
+		}
+		scores, sums = append(scores, opposite), append(sums, int64(n)*bound-sums[j])
+	}
+	return scores, sums
 }
 
 func (r *result) add(x []float32) {

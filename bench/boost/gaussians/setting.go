@@ -20,9 +20,11 @@ type setting struct {
 	candidates, drawn int
 }
 
+// authors is the number of records in the scripts of the paper's authors.
+const authors = 25_000
+
 // standard is the setting of the documented figures, of this epsilon or NOT PRIVATE.
-func standard(epsilon float64) setting {
-	const records = 50_000
+func standard(epsilon float64, records int) setting {
 	o := dpgan.DefaultOptions()
 	o.Steps, o.Rate, o.Clip = 1000, 0.01, 3
 	o.Discriminator = dpgan.Discriminator{
@@ -34,7 +36,7 @@ func standard(epsilon float64) setting {
 		StepSize: 1e-3, StepEnd: 5e-4, Average: 0.99, Keep: 20,
 	}
 	return setting{
-		records: records, epsilon: epsilon, delta: 1. / (2 * records), selection: 0.006, options: o,
+		records: records, epsilon: epsilon, delta: 1 / (2 * float64(records)), selection: 0.006, options: o,
 		game: pgb.DefaultOptions(), reject: drs.DefaultOptions(), candidates: 500, drawn: 5000,
 	}
 }

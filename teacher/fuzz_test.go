@@ -47,6 +47,14 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 			checkEmbeddingSum(t, n, todo, e, a.Sum)
 			return
 		}
+		if q := todo.question.round.GetSum().GetScores(); q != nil {
+			checkScoreSum(t, n, todo, q, a.Sum)
+			return
+		}
+		if q := todo.question.round.GetSum().GetLogistic(); q != nil {
+			checkLogisticSum(t, n, todo, q, a.Sum)
+			return
+		}
 		s, asked := a.Sum, todo.question.round.GetSum().GetClassCounts()
 		total := int64(0)
 		for _, v := range s.Values {
@@ -142,6 +150,19 @@ func FuzzWork(f *testing.F) {
 	add(embeddingOf(small, 2, 1<<8, func(q *conclavev1.EmbeddingSum) { q.Nothing = true }), 20)
 	for _, b := range badEmbeddings() {
 		add(embeddingOf(small, 2, 1<<16, b.change), 1000)
+	}
+	add(scoreRound(1, 1<<16, 0.5, scorable()...), 1000)
+	add(scoreRound(1, 1<<8, 3e37, scorable()...), 1000)
+	for name, b := range badScores() {
+		if r := scoreRound(1, 1<<16, 0.5, scorable()[:2]...); name != "too many" {
+			b.change(r.GetSum().GetScores())
+			add(r, 1000)
+		}
+	}
+	add(logisticRound(1, 1, nil), 1000)
+	add(logisticRound(1, 1e300, func(q *conclavev1.LogisticSum) { q.Bound = 1 }), 1000)
+	for _, b := range badLogistics() {
+		add(logisticRound(1, 1, b.change), 1000)
 	}
 	for _, s := range spoils() {
 		r := voteRound("r", 1)

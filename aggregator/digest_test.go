@@ -65,9 +65,12 @@ func TestDigestCoversEveryField(t *testing.T) {
 	sum := goodGradients(4)
 	sum.Projection = &conclavev1.Projection{Directions: 2}
 	units := discriminatorRound("r", 3, 2, func(q *conclavev1.DiscriminatorSum) { q.Mean, q.Scale = tensor(2, 3), tensor(2, 3) })
+	scores := scoreRound("r", 3, []int64{1, 2}, func(q *conclavev1.ScoreSum) {
+		q.Discriminators[1].Mean, q.Discriminators[1].Scale = tensor(2, 3), tensor(2, 3)
+	})
 	for _, round := range []*conclavev1.Round{
 		full, countRound("r", 3, 2, 9), binRound("r", 3, goodBins(4)), gradientRound("r", 3, sum), discriminatorRound("r", 3, 2, nil), units,
-		embeddingRound("r", 3, 2, nil), {},
+		embeddingRound("r", 3, 2, nil), scores, selectionRound("r", 3, []int64{1}, nil), fitRound("r", 3, nil), {},
 	} {
 		seen := map[[32]byte]string{digestOf(round): "the round itself"}
 		changes := 0

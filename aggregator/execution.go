@@ -56,9 +56,10 @@ type execution struct {
 	waiters    int
 	idleSince  time.Time // when the last waiter left
 
-	// outer is the execution that this is a pass of, nil of others: it is told how this one
-	// stands.
+	// outer is the execution that this is a pass of, nil of others; told is whether that one
+	// hears how this one stands.
 	outer *execution
+	told  bool
 	// released is the answer of a round whose sums are collected again, nil of others.
 	released *conclavev1.Release
 	// given is the number of teachers behind sums that were not collected here.
@@ -292,6 +293,10 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 		// Everybody who could answer did, and it is not enough.
 		return false, refusedf("round %d of run %q has %d of the %d teachers it needs and no other is connected: %s",
 			e.key.number, e.key.run, answered, e.spec.quorum, strings.Join(failures, "; "))
+	case e.outer != nil:
+		if e.outer.idleFor(abandonAfter, now) {
+			e.outer.cancel()
+		}
 	case e.waiters == 0 && now.Sub(e.idleSince) > abandonAfter:
 		e.cancel()
 	}
@@ -333,7 +338,7 @@ func (e *execution) report(p *conclavev1.Progress) {
 	e.progress = p
 	close(e.changed)
 	e.changed = make(chan struct{})
-	if e.outer != nil {
+	if e.told {
 		e.outer.mu.Lock()
 		defer e.outer.mu.Unlock()
 		e.outer.report(p)

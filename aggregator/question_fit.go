@@ -126,7 +126,7 @@ const leastPasses = 12
 func (q *fit) gather(s *Server, e *execution) error {
 	passes := 0
 	pass := func(beta []float64) ([]int64, error) {
-		if e.idleFor(abandonAfter) {
+		if e.idleFor(abandonAfter, time.Now()) {
 			return nil, unavailablef("round %d of run %q was given up: nobody waits for it", e.key.number, e.key.run)
 		}
 		passes++
@@ -198,10 +198,7 @@ func (s *Server) pass(e *execution, told bool, q question, sum *conclavev1.Logis
 		return nil, err
 	}
 	inner := newExecution(p, attempt, e.spec, e.dataset, q, parts)
-	inner.abandoned = e.abandoned
-	if told {
-		inner.outer = e
-	}
+	inner.outer, inner.told, inner.abandoned = e, told, e.abandoned
 	inner.attach()
 	e.dataset.register(inner)
 	defer func() {
@@ -218,8 +215,8 @@ func (s *Server) pass(e *execution, told bool, q question, sum *conclavev1.Logis
 }
 
 // idleFor is whether nobody has waited for so long.
-func (e *execution) idleFor(d time.Duration) bool {
+func (e *execution) idleFor(d time.Duration, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.waiters == 0 && time.Since(e.idleSince) > d
+	return e.waiters == 0 && now.Sub(e.idleSince) > d
 }

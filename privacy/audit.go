@@ -61,6 +61,12 @@ func (e Entry) releasedAsWritten(before int) error {
 		}
 		return nil
 	}
+	// A selection is a release of its own, and a vector of pure noise one answer.
+	if e.Purpose == "selection" || e.Purpose == "weights" {
+		if len(e.Events) != 1 || e.Events[0].Count != 1 && slices.Contains(kinds, e.Events[0].Kind) {
+			return fmt.Errorf("%d of %d queries in %d events; a release holds one selection, or one vector of coefficients", e.Answered, e.Queries, len(e.Events))
+		}
+	}
 	// Counted down, so that no sum can overflow.
 	queries, answered := e.Queries, e.Answered
 	for _, event := range e.Events {

@@ -94,13 +94,15 @@ func wantedOf(t testing.TB, r *conclavev1.Round) *ratio.Wanted {
 // logisticOf are the sums of a node with these records, each a unit.
 func logisticOf(records []float64, q *conclavev1.LogisticSum) []int64 {
 	steps := ratio.Steps{Width: fitWidth, Clip: q.GetFeatures().GetClip(), Bound: int64(q.GetBound())}
-	sums := make([]int64, fitWidth+ratio.Triangle(fitWidth))
-	for i := 0; i < len(records); i += fitWidth {
-		if err := steps.Add(sums[:fitWidth], sums[fitWidth:], q.GetCoefficients(), records[i:i+fitWidth]); err != nil {
-			panic(err)
-		}
+	pass, err := ratio.NewPass(steps, q.GetCoefficients())
+	for i := 0; err == nil && i < len(records); i += fitWidth {
+		err = pass.Add(records[i : i+fitWidth])
 	}
-	return sums
+	if err != nil {
+		panic(err)
+	}
+	gradient, hessian := pass.Sums()
+	return append(gradient, hessian...)
 }
 
 // fitting is a node that has these records. Of pass number, from 1, otherwise may answer in

@@ -110,7 +110,11 @@ func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, ro
 			scores = append(scores, opposite)
 		}
 	}
-	game, err := pgb.New(scores, p.spec.PGB.Options)
+	options := p.spec.PGB.Options
+	if options.Rate == 0 && p.spec.PGB.Complements {
+		options.Rate = pgb.TightRate(n, options.Rounds)
+	}
+	game, err := pgb.New(scores, options)
 	if err != nil {
 		return err
 	}

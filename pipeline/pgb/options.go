@@ -15,9 +15,10 @@ type Options struct {
 	Rounds int `yaml:"rounds"`
 	// Rate is how much a round moves the weights: a candidate's grows by the factor
 	// exp(rate x score). Default: 0, chosen: sqrt(ln(candidates)/rounds)/2, the paper's.
-	// Higher ones come closer to the equilibrium, up to sqrt(8 ln(candidates)/rounds), where
-	// [Alpha] is least; but there the weights are on the few candidates that all
-	// discriminators overrate, and what is made of them is worse (bench/boost/gaussians).
+	// Higher ones come closer to the equilibrium, up to [TightRate]; but there the weights
+	// are on the few candidates that all discriminators overrate, and what is made of them is
+	// worse (bench/boost/gaussians), unless their opposites play too: runs take that rate
+	// with opposites.
 	Rate float64 `yaml:"rate"`
 }
 
@@ -45,4 +46,9 @@ func (o Options) ChosenFor(candidates int) Options {
 		o.Rate = math.Sqrt(math.Log(float64(max(2, candidates)))/float64(max(1, o.Rounds))) / 2
 	}
 	return o
+}
+
+// TightRate is sqrt(8 ln(candidates)/rounds), where [Alpha] is least.
+func TightRate(candidates, rounds int) float64 {
+	return math.Sqrt(8 * math.Log(float64(max(2, candidates))) / float64(max(1, rounds)))
 }

@@ -136,6 +136,10 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if s.Name = o.Name; s.Name == "" {
 		s.Name = spec.Name + "." + stage
 	}
+	s.Privacy.Dataset = nil
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", spec.Path, err)
+	}
 	if o.Delta > 0 {
 		s.Privacy.Delta = o.Delta
 	}
@@ -148,9 +152,8 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	case o.Epsilon > 0:
 		s.Privacy.Epsilon = o.Epsilon
 	}
-	s.Privacy.Dataset = nil
-	if err := s.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", spec.Path, err)
+	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
+		return nil, fmt.Errorf("what the stage may spend: %w", err)
 	}
 	if err := s.checkStages(first.Schema); err != nil {
 		return nil, err

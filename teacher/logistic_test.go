@@ -41,7 +41,8 @@ func logisticRound(number uint64, spread float64, change func(q *conclavev1.Logi
 	}}}
 }
 
-// Nodes add up the same whole numbers however the units are divided among them.
+// Nodes add up the same whole numbers however the units are divided among them: of
+// gradients, which decide what is released. Curvature is made whole once a node.
 func TestLogisticSumsDoNotDependOnTheNumberOfNodes(t *testing.T) {
 	for _, unit := range []string{partition.UnitRecord, "who"} {
 		one, two, seven := sites(t, unit, 1), sites(t, unit, 2), sites(t, unit, 7)
@@ -52,8 +53,14 @@ func TestLogisticSumsDoNotDependOnTheNumberOfNodes(t *testing.T) {
 				t.Fatalf("unit %s: sums %v", unit, want)
 			}
 			for _, nodes := range [][]*Node{two, seven} {
-				if got := addedUp(t, nodes, r); !slices.Equal(got, want) {
-					t.Errorf("unit %s: %d nodes add up to %v, one to %v", unit, len(nodes), got, want)
+				got, width := addedUp(t, nodes, r), ratioWidth+1
+				if !slices.Equal(got[:width], want[:width]) {
+					t.Errorf("unit %s: %d nodes add up to %v, one to %v", unit, len(nodes), got[:width], want[:width])
+				}
+				for i, h := range got[width:] {
+					if d := h - want[width+i]; d > int64(len(nodes)) || d < -int64(len(nodes)) {
+						t.Errorf("unit %s: curvature %d of %d nodes is %d, of one %d", unit, i, len(nodes), h, want[width+i])
+					}
 				}
 			}
 		}

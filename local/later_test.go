@@ -1,0 +1,144 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/report"
+	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/student"
+)
+
+// stagedRun leaves some of its dataset's budget to stages.
+var stagedRun = strings.Replace(smallRun, "privacy: {epsilon: 1, delta: 1e-5}", "privacy: {epsilon: 1, delta: 1e-5, dataset: {epsilon: 1.5}}", 1) +
+	"pgb: {rounds: 5, candidates: 200}\nweighting: {mlp: {hidden: 4, steps: 3, rate: 0.2}}\n"
+
+// verifiedFiles reads certificate and ledger of a result, and checks one against the other.
+func verifiedFiles(t *testing.T, result *run.Result) (report.Certificate, privacy.Verification) {
+	t.Helper()
+	raw, err := os.ReadFile(result.Outputs["ledger"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := report.ReadCertificate(result.Outputs["certificate"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+		t.Error(err)
+	}
+	verified, err := privacy.AuditLedger(bytes.NewReader(raw))
+	if err != nil {
+		t.Error(err)
+	}
+	return c, verified
+}
+
+// Stages follow a finished run on its own cluster and ledger, within what its dataset has
+// left, and their certificates speak of all that their rows are made of.
+func TestStagesOfAFinishedRun(t *testing.T) {
+	dir := folder(t)
+	spec := load(t, dir, stagedRun)
+	from := filepath.Join(dir, "run")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if _, err := Run(ctx, spec, Options{Out: from}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(from, "ledger.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage := func(name string, o run.LaterOptions) (*run.Result, error) {
+		o.From = from
+		later, err := run.NewLater(o)
+		if err != nil {
+			return nil, err
+		}
+		return RunLater(ctx, later, from, Options{Out: filepath.Join(dir, name)})
+	}
+
+	boosted, err := stage("boosted", run.LaterOptions{Post: []string{"pgb"}, Epsilon: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, verified := verifiedFiles(t, boosted)
+	if total := verified.Runs["small.pgb"]; total.Releases != 5 || !total.Closed || total.Events[0].Kind != privacy.Exponential || total.Claim.Epsilon > 0.1 {
+		t.Errorf("the stage's run is %+v", total)
+	}
+	if c.Run != "small.pgb" || !slices.Equal(c.Earlier, []string{"small"}) || c.Epsilon != 1.5 || !(c.EpsilonSpent > verified.Runs["small"].Claim.Epsilon) {
+		t.Errorf("certificate %+v", c)
+	}
+
+	weighted, err := stage("weighted", run.LaterOptions{Weights: "logreg-debiased", Epsilon: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, verified = verifiedFiles(t, weighted); len(verified.Runs) != 3 || c.Run != "small.logreg-debiased" {
+		t.Errorf("certificate %+v", c)
+	}
+	schema, err := partition.LoadSchema(spec.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := partition.Read(schema, weighted.Outputs["synthetic"], partition.ReadOptions{Weights: true})
+	if err != nil || len(table.Weights()) != 100 {
+		t.Errorf("%d weights, %v", len(table.Weights()), err)
+	}
+
+	// Free ones go on from the run alone, and leave its ledger as it was.
+	free, err := stage("free", run.LaterOptions{Post: []string{"drs"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, _ = verifiedFiles(t, free); c.Run != "small" || c.Earlier != nil {
+		t.Errorf("certificate %+v", c)
+	}
+	if after, err := os.ReadFile(free.Outputs["ledger"]); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the ledger changed: %v", err)
+	}
+
+	// What is left does not suffice: nothing is asked, and no run is opened.
+	if _, err := stage("dear", run.LaterOptions{Weights: "logreg-noised", Epsilon: 1.4}); !errors.Is(err, student.ErrOverBudget) && !errors.Is(err, student.ErrRefused) {
+		t.Errorf("more than is left: %v", err)
+	}
+	again, err := stage("again", run.LaterOptions{Post: []string{"pgb"}, Epsilon: 0.05, Name: "small.again"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, verified = verifiedFiles(t, again); len(verified.Runs) != 4 {
+		t.Errorf("%d runs in the ledger, want 4: the refused one has none", len(verified.Runs))
+	}
+
+	for want, o := range map[string]run.LaterOptions{
+		"has a price":     {Post: []string{"pgb"}},
+		"costs nothing":   {Post: []string{"drs"}, Epsilon: 0.1},
+		"is NOT PRIVATE":  {Weights: "logreg"},
+		"is not a method": {Weights: "magic", Epsilon: 0.1},
+		"is not a stage":  {Post: []string{"magic"}, Epsilon: 0.1},
+		"no such file":    {Post: []string{"drs"}, Run: filepath.Join(dir, "nothing.yaml")},
+		"is not a name":   {Post: []string{"pgb"}, Epsilon: 0.1, Name: "Not A Name"},
+	} {
+		if _, err := stage("refused", o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; want %q", o, err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "refused")); err == nil {
+		t.Error("a refused stage left a folder")
+	}
+	if _, err := run.NewLater(run.LaterOptions{From: filepath.Join(dir, "boosted"), Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "holds stages of run") {
+		t.Errorf("stages of stages: %v", err)
+	}
+	if _, err := run.NewLater(run.LaterOptions{From: dir, Post: []string{"drs"}}); err == nil {
+		t.Error("stages of nothing")
+	}
+}

@@ -42,6 +42,9 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkFit(stages.Fit, schema); err != nil {
+		return nil, err
+	}
 	if stages.planned() {
 		budget.Filter = privacy.FilterPLD
 	}

@@ -107,6 +107,9 @@ func (s *Spec) validateStages() (errs []error) {
 			need(s.DPGAN.Student.Keep > 0, "%s: no discriminators are stored: dpgan.student.keep is 0; use 10", what)
 		}
 	}
+	// What a discriminator says of rows has gone into boosting and rejection already; to
+	// weight what is left by it would count it twice.
+	need(len(s.Post) == 0 || s.Weights != weightsDiscriminator, "weights: %s: post: %s has chosen rows by discriminators already, and their weights would count twice; use another method, or leave post out", s.Weights, strings.Join(s.Post, ", "))
 	if !s.PGB.Private && s.boosts() {
 		need(!s.Release.Private, "pgb.private: false is NOT PRIVATE, and the release is marked private; set release.private: false for a comparison, or leave pgb.private out")
 		need(s.Evaluate.Train != "", "pgb.private: false takes the real rows of evaluate.train; name them")
@@ -130,13 +133,16 @@ func (s *Spec) checkStages(schema *partition.Schema) error {
 		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{s.Path}, args...)...))
 	}
 	e, classes := partition.NewEncoder(schema), classesOf(schema)
+	if schema.Image != nil && s.boosts() && !s.PGB.Private {
+		refuse("pgb.private: false is for tables, whose real rows it takes; leave it out")
+	}
 	if s.Weights != weightsNone {
 		if schema.Image != nil {
 			refuse("weights: %s: rows of images are not weighted; use none", s.Weights)
 			return errors.Join(errs...)
 		}
-		if err := schema.AcceptsWeights(); err != nil && s.Weighting.Use == "column" {
-			refuse("weights: %w; or use weighting.use: resample", err)
+		if err := schema.AcceptsWeights(); err != nil && s.Weighting.Use == useColumn {
+			refuse("weights: %s: %w; or set weighting.use: resample", s.Weights, err)
 		}
 	}
 	if s.fits() {

@@ -17,7 +17,7 @@ import (
 func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, o Options) (*made, error) {
 	s := j.Spec
 	n := s.Release.Rows
-	resample := s.Weights != weightsNone && s.Weighting.Use == "resample"
+	resample := s.Weights != weightsNone && s.Weighting.Use == useResample
 	if resample {
 		n = min(maxCandidates, n*s.Weighting.Pool)
 	}

@@ -21,6 +21,12 @@ const (
 
 var weightMethods = []string{weightsNone, weightsDiscriminator, weightsNoised, weightsDebiased, weightsMLP, weightsExact, weightsExactMLP}
 
+// What weights are for.
+const (
+	useColumn   = "column"
+	useResample = "resample"
+)
+
 // Weighting are the options of weights.
 type Weighting struct {
 	// Use: column adds the column weight to the rows; resample draws rows by their weights
@@ -71,7 +77,7 @@ type MLP struct {
 // DefaultWeighting returns the defaults named at each field.
 func DefaultWeighting() Weighting {
 	return Weighting{
-		Use: "column", Pool: 4, Share: 0.3, Noise: "gaussian",
+		Use: useColumn, Pool: 4, Share: 0.3, Noise: "gaussian",
 		MLP: MLP{Hidden: 16, Rate: 0.1, Steps: 200, Clip: 1, StepSize: 0.02},
 	}
 }
@@ -84,7 +90,7 @@ func (o Weighting) Validate() error {
 			errs = append(errs, fmt.Errorf("weighting."+format, args...))
 		}
 	}
-	need(o.Use == "column" || o.Use == "resample", "use: %q is not known; use column or resample", o.Use)
+	need(o.Use == useColumn || o.Use == useResample, "use: %q is not known; use column or resample", o.Use)
 	need(o.Pool >= 1 && o.Pool <= 100, "pool: %d is not between 1 and 100", o.Pool)
 	need(o.Share > 0 && o.Share < 1, "share: %v is not a share of the budget, above 0 and below 1", o.Share)
 	need(o.Records >= 0 && o.Records <= maxRecords, "records: %d is not between 0 (of the class counts) and %d", o.Records, maxRecords)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/pipeline/iw"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -17,30 +18,13 @@ const (
 	mostAsked = 60 << 20
 )
 
-// fitWidth is the number of coefficients of a fit.
-func (s *Spec) fitWidth(schema *partition.Schema) int {
-	e := partition.NewEncoder(schema)
-	width := 1 + e.Width()
-	if classes := classesOf(schema); classes > 1 {
-		width += classes
-	}
-	if s.Weighting.Squares {
-		for _, indicator := range e.Indicators() {
-			if !indicator {
-				width++
-			}
-		}
-	}
-	return width
-}
-
 // checkFit refuses a fit that could not be asked, or have its noise drawn, when the training
 // is paid for.
 func (s *Spec) checkFit(fit *conclavev1.FitNoise, schema *partition.Schema) error {
 	if fit == nil {
 		return nil
 	}
-	width, rows := s.fitWidth(schema), s.Release.Rows
+	width, rows := iw.Width(partition.NewEncoder(schema), classesOf(schema), s.Weighting.Squares), s.Release.Rows
 	if s.Weighting.Use == useResample {
 		rows = min(maxCandidates, rows*s.Weighting.Pool)
 	}

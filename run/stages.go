@@ -120,8 +120,6 @@ func (s *Spec) validateStages() (errs []error) {
 
 // The largest that aggregators take.
 const (
-	maxFitWidth    = 400
-	maxGammaWidth  = 40
 	maxNetwork     = 1 << 17
 	maxScoredBytes = 60 << 20
 )
@@ -143,15 +141,6 @@ func (s *Spec) checkStages(schema *partition.Schema) error {
 		}
 		if err := schema.AcceptsWeights(); err != nil && s.Weighting.Use == useColumn {
 			refuse("weights: %s: %w; or set weighting.use: resample", s.Weights, err)
-		}
-	}
-	if s.fits() {
-		width := iw.Width(e, classes, s.Weighting.Squares)
-		if width > maxFitWidth {
-			refuse("weights: %s: records have %d features for the regression, and %d is the most that is fitted; use dp-mlp", s.Weights, width, maxFitWidth)
-		}
-		if s.Weighting.Noise == "norm-gamma" && width > maxGammaWidth {
-			refuse("weighting.noise: norm-gamma noise is drawn for %d coefficients at most, and there are %d; use gaussian", maxGammaWidth, width)
 		}
 	}
 	if s.Weights == weightsMLP || s.Weights == weightsExactMLP {

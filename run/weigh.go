@@ -152,6 +152,9 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 		status.Round, status.Rounds, status.EpsilonSpent = done, steps, notes.Spent
 		w.watch(status)
 	}); err != nil {
+		if errors.Is(err, pipeline.ErrDiverged) {
+			err = fmt.Errorf("%w: %w", errStage, err)
+		}
 		return nil, err
 	}
 	odds, err := net.LogOdds()

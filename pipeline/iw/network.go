@@ -69,11 +69,23 @@ func NewNetwork(e *partition.Encoder, x []float32, classes []int, classCount int
 // Spec is the network's.
 func (n *Network) Spec() discriminator.Spec { return n.net.Spec() }
 
+var errDiverged = fmt.Errorf("iw: %w; lower weighting.mlp.step_size", pipeline.ErrDiverged)
+
+func finite(weights []float32) bool {
+	for _, w := range weights {
+		if math.IsNaN(float64(w)) || math.IsInf(float64(w), 0) {
+			return false
+		}
+	}
+	return true
+}
+
 // batch is the number of synthetic rows in a step; they cost nothing.
 const batch = 1024
 
 // Run takes all steps, asking the oracle in each. The network that counts is the average of
-// the second half of the steps, which has less of their noise.
+// the second half of the steps, which has less of their noise. Weights that are no numbers any
+// more are a [pipeline.ErrDiverged].
 func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, steps int)) error {
 	o := n.options
 	adam := nn.NewAdam(n.net.Net.Params(), o.StepSize)
@@ -103,6 +115,9 @@ func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, st
 			}
 		}
 		adam.Step()
+		if !finite(n.net.Weights()) {
+			return errDiverged // before a question that everybody refuses
+		}
 		if step >= o.Steps/2 {
 			averaged++
 			for i, w := range n.net.Weights() {
@@ -138,7 +153,7 @@ func (n *Network) LogOdds() ([]float64, error) {
 		to := min(len(n.classes), from+batch)
 		for _, s := range n.net.Scores(n.x[from*n.width:to*n.width], n.classes[from:to]) {
 			if math.IsNaN(float64(s)) || math.IsInf(float64(s), 0) {
-				return nil, fmt.Errorf("iw: %w; lower weighting.mlp.step_size", pipeline.ErrDiverged)
+				return nil, errDiverged
 			}
 			odds = append(odds, float64(s))
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/conclave-dp/conclave/student"
 )
 
-// stagedRun leaves some of its dataset's budget to stages.
-var stagedRun = strings.Replace(smallRun, "privacy: {epsilon: 1, delta: 1e-5}", "privacy: {epsilon: 1, delta: 1e-5, dataset: {epsilon: 1.5}}", 1) +
+// runWithRoom leaves some of its dataset's budget to stages.
+var runWithRoom = strings.Replace(smallRun, "privacy: {epsilon: 1, delta: 1e-5}", "privacy: {epsilon: 1, delta: 1e-5, dataset: {epsilon: 1.5}}", 1) +
 	"pgb: {rounds: 5, candidates: 200}\nweighting: {mlp: {hidden: 4, steps: 3, rate: 0.2}}\n"
 
 // verifiedFiles reads certificate and ledger of a result, and checks one against the other.
@@ -47,7 +47,7 @@ func verifiedFiles(t *testing.T, result *run.Result) (report.Certificate, privac
 // left, and their certificates speak of all that their rows are made of.
 func TestStagesOfAFinishedRun(t *testing.T) {
 	dir := folder(t)
-	spec := load(t, dir, stagedRun)
+	spec := load(t, dir, runWithRoom)
 	from := filepath.Join(dir, "run")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

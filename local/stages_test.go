@@ -261,3 +261,44 @@ func TestComparisonsAreNotReleases(t *testing.T) {
 		})
 	}
 }
+
+// Where a unit has several records the stages count units, and the released rows have weights
+// and made-up units.
+func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
+	dir := folder(t)
+	path := filepath.Join(dir, "example", "schema.yaml")
+	schema, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := `{name: "kappa", kind: continuous, lower: 0, upper: 25}`
+	if !bytes.Contains(schema, []byte(column)) {
+		t.Fatal("the example has another column")
+	}
+	if err := os.WriteFile(path, bytes.Replace(schema, []byte(column), []byte(`{name: "kappa", role: unit}`), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := stagedRun("pategan", "post: [pgb]\npgb: {rounds: 10, candidates: 1000}\nweights: logreg-debiased\n")
+	text = strings.Replace(text, "delta: 1e-5}", "delta: 1e-5, unit: kappa}", 1)
+	// Both sites may hold records of a unit where a file is divided, so there is one.
+	text = strings.Replace(text, "  - {site: north, file: train.csv.gz, share: 0.5}\n  - {site: south, file: train.csv.gz, share: 0.5}\n", "  - {site: north, file: train.csv.gz}\n", 1)
+	result, err := Run(t.Context(), load(t, dir, text), Options{Out: filepath.Join(dir, "out")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := published(t, result); got["selection"] != 10 || got["weights"] != 1 {
+		t.Errorf("releases %v", got)
+	}
+	raw, err := os.ReadFile(result.Outputs["synthetic"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if weights, rows := weightsIn(t, result.Outputs["synthetic"]); rows != 100 || len(weights) != 100 {
+		t.Errorf("%d rows, %d weights", rows, len(weights))
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
+		if cells := strings.Split(line, ","); i > 0 && cells[3] != strconv.Itoa(i) || i == 0 && cells[3] != "kappa" {
+			t.Errorf("line %d tells a unit: %s", i+1, line)
+		}
+	}
+}

@@ -183,7 +183,7 @@ func TestAnInterruptedStageGoesOn(t *testing.T) {
 		total    int
 	}{
 		"selections": {stagedRun("pategan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000}\n"), "selection", 7, "selection", 20},
-		"dp-mlp":     {stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"), "step", 6, "discriminator", 15},
+		"dp-mlp":     {stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"), "weighting step", 6, "discriminator", 15},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t)

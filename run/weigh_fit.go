@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/pipeline/iw"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/ratio"
+	"github.com/conclave-dp/conclave/student"
 )
 
 // fitted is a regression that is asked for, or was made on real rows.
@@ -140,6 +141,9 @@ func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 	notes := w.trained.Notes()
 	round := fitRound(w.ask.run, uint64(len(notes.Receipts)), f, w.ask.coin)
 	release, err := w.ask.client.Ask(ctx, round, w.ask.waiting)
+	if errors.Is(err, student.ErrRefused) {
+		return nil, fmt.Errorf("%w: weights: %w", errStage, err) // as it would be again
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,6 @@ var afterGAN = []stages.Case{
 	{Name: "pgb-drs", Run: "post: [pgb, drs]\npgb: {rounds: 50}"},
 	{Name: "pgb-exact", Run: "post: [pgb]\npgb: {rounds: 50, private: false}", NotPrivate: true},
 	{Name: "discriminator", Run: "weights: discriminator"},
-	{Name: "pgb-discriminator", Run: "post: [pgb]\npgb: {rounds: 50}\nweights: discriminator"},
 	{Name: "pgb-debiased", Run: "post: [pgb]\npgb: {rounds: 50}\nweights: logreg-debiased\nweighting: {noise: laplace}"},
 	{Name: "pgb-drs-dp-mlp", Run: "post: [pgb, drs]\npgb: {rounds: 50}\nweights: dp-mlp\nweighting: {mlp: {steps: 10}}"},
 }

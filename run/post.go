@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/pipeline"
 	"github.com/conclave-dp/conclave/pipeline/drs"
 	"github.com/conclave-dp/conclave/pipeline/pgb"
+	"github.com/conclave-dp/conclave/ratio"
 )
 
 // paired is a student that keeps generators with their discriminators.
@@ -131,19 +132,13 @@ func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, ro
 			used++
 		}
 	}
-	p.notes = append(p.notes, fmt.Sprintf("Boosting weighted %d records of %d generators in %d rounds, with %d of %d discriminators; by effective size %.0f of them remain.",
-		n, len(generators), len(p.plays.Selected), used, len(scores), effective(p.plays.Weights)))
-	return nil
-}
-
-// effective is Kish's effective size of a weighted sample.
-func effective(weights []float64) float64 {
-	var sum, squares float64
-	for _, w := range weights {
-		sum += w
-		squares += w * w
+	effective, err := ratio.EffectiveSize(p.plays.Weights)
+	if err != nil {
+		return err
 	}
-	return sum * sum / squares
+	p.notes = append(p.notes, fmt.Sprintf("Boosting weighted %d records of %d generators in %d rounds, with %d of %d discriminators; by effective size %.0f of them remain.",
+		n, len(generators), len(p.plays.Selected), used, len(scores), effective))
+	return nil
 }
 
 func logOdds(probabilities []float64) []float64 {
@@ -161,17 +156,20 @@ func (p *post) make(ctx context.Context, n int) (rows, error) {
 	case p.spec.rejects():
 		return p.reject(ctx, n)
 	case p.plays != nil:
-		return p.boosted(n), nil
+		return p.boosted(n)
 	}
 	return p.fresh(n, rand.New(rand.NewPCG(p.spec.Seed, 0xda7a))), nil
 }
 
 // boosted draws n candidates by their weights.
-func (p *post) boosted(n int) rows {
+func (p *post) boosted(n int) (rows, error) {
 	rng := rand.New(rand.NewPCG(p.spec.Seed, 0xda7a))
-	places := systematic(p.plays.Weights, n, rng)
+	places, err := ratio.Resample(p.plays.Weights, n, rng.Uint64())
+	if err != nil {
+		return rows{}, err
+	}
 	rng.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
-	return p.pool.take(places, p.width)
+	return p.pool.take(places, p.width), nil
 }
 
 // fresh draws n rows of the last generator.
@@ -229,7 +227,10 @@ func (p *post) source(class int, rng *rand.Rand) drs.Source[rows] {
 		} else if len(members) == 0 {
 			return nil, nil, fmt.Errorf("%w: no candidate is of this class; raise pgb.candidates", drs.ErrScores)
 		} else {
-			places := systematic(weights, batch, rng)
+			places, err := ratio.Resample(weights, batch, rng.Uint64())
+			if err != nil {
+				return nil, nil, err
+			}
 			for i, at := range places {
 				places[i] = members[at]
 			}
@@ -242,35 +243,6 @@ func (p *post) source(class int, rng *rand.Rand) drs.Source[rows] {
 		}
 		return list, scores, nil
 	}
-}
-
-// systematic draws n places in proportion to weights, each as often as its expectation
-// rounded down or up.
-func systematic(weights []float64, n int, rng *rand.Rand) []int {
-	var total float64
-	for _, w := range weights {
-		total += w
-	}
-	places, sum, u := make([]int, 0, n), 0.0, rng.Float64()
-	for i, w := range weights {
-		sum += w / total * float64(n)
-		for len(places) < n && float64(len(places))+u < sum {
-			places = append(places, i)
-		}
-	}
-	for len(places) < n { // the last digits of sums
-		places = append(places, lastOf(weights))
-	}
-	return places
-}
-
-func lastOf(weights []float64) int {
-	for i, w := range slices.Backward(weights) {
-		if w > 0 {
-			return i
-		}
-	}
-	return 0
 }
 
 // records is the public number of privacy units: what was set, or what the released class

@@ -6,61 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/conclave-dp/conclave/pipeline"
 )
-
-// A systematic draw has each place as often as its expectation rounded down or up, in order,
-// and nothing that weighs nothing.
-func TestSystematicDraws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		weights := rapid.SliceOfN(rapid.Float64Range(0, 5), 1, 30).Draw(t, "weights")
-		for i := range weights {
-			if rapid.Bool().Draw(t, "zero") {
-				weights[i] = 0
-			}
-		}
-		weights[rapid.IntRange(0, len(weights)-1).Draw(t, "some")] = 1
-		n := rapid.IntRange(0, 300).Draw(t, "n")
-		places := systematic(weights, n, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)))
-		if len(places) != n {
-			t.Fatalf("%d of %d", len(places), n)
-		}
-		total, count := 0.0, make([]int, len(weights))
-		for i, at := range places {
-			count[at]++
-			if i > 0 && at < places[i-1] {
-				t.Fatalf("out of order: %v", places)
-			}
-		}
-		for _, w := range weights {
-			total += w
-		}
-		for i, w := range weights {
-			if expected := w / total * float64(n); math.Abs(float64(count[i])-expected) >= 1+1e-9 || w == 0 && count[i] > 0 {
-				t.Fatalf("place %d of weight %v was drawn %d times, expected %v", i, w, count[i], expected)
-			}
-		}
-	})
-}
-
-// Each place is drawn as often as it weighs: over 4,000 draws of one, the count of each is
-// within 6 standard deviations but for a chance of 1e-8. The seed is fixed.
-func TestSystematicDrawsHaveTheirExpectation(t *testing.T) {
-	weights, count := []float64{3, 0, 1, 2}, make([]float64, 4)
-	const draws = 4000
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range draws {
-		count[systematic(weights, 1, rng)[0]]++
-	}
-	for i, w := range weights {
-		p := w / 6
-		if off := math.Abs(count[i] - draws*p); off > 6*math.Sqrt(draws*p*(1-p)) {
-			t.Errorf("place %d: %v of %d, want %v", i, count[i], draws, draws*p)
-		}
-	}
-}
 
 // Weights by a discriminator leave each class the share that it has among the rows, whatever
 // constant the log-odds of a class have, and however large.

@@ -39,7 +39,10 @@ func (p *post) before(unweighted *partition.Table) ([]snapshot, error) {
 	}
 	list := []snapshot{{lastGenerator, table}}
 	if s.boosts() && s.rejects() {
-		r := p.boosted(n)
+		r, err := p.boosted(n)
+		if err != nil {
+			return nil, err
+		}
 		if table, err = p.model.Table(r.x, r.classes); err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package run
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 

@@ -34,7 +34,7 @@ type gradientSum struct {
 }
 
 func newGradientSum(q *conclavev1.GradientSum, spec *runSpec, allowCoin bool) (*gradientSum, error) {
-	if spec.multiplier == 0 || spec.plan != nil {
+	if spec.multiplier == 0 || spec.samples != nil {
 		return nil, refusedf("run %q was opened for something else; open a run with a Gaussian sum of all units to ask for sums of gradients", spec.pb.GetName())
 	}
 	records, features, err := checkBatch(q, spec, allowCoin)

@@ -271,16 +271,22 @@ func (m *Model) Counts(n int) []int {
 
 // Draw draws n encoded records of a generator, of classes in their released shares.
 func (m *Model) Draw(g *Generator, n int, rng *rand.Rand) (x []float32, classes []int) {
-	const batch = 1024
-	x, classes = make([]float32, n*g.width), make([]int, n)
+	classes = make([]int, n)
 	for i := range classes {
 		classes[i] = draw(m.Shares, rng)
 	}
-	for from := 0; from < n; from += batch {
-		to := min(n, from+batch)
+	return DrawOf(g, classes, rng), classes
+}
+
+// DrawOf draws an encoded record of a generator for each of the classes.
+func DrawOf(g *Generator, classes []int, rng *rand.Rand) []float32 {
+	const batch = 1024
+	x := make([]float32, len(classes)*g.width)
+	for from := 0; from < len(classes); from += batch {
+		to := min(len(classes), from+batch)
 		g.Sample(x[from*g.width:to*g.width], classes[from:to], rng)
 	}
-	return x, classes
+	return x
 }
 
 // ErrNoSuchClass marks a condition that names no class of the label.

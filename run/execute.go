@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -150,7 +151,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 	if err := makeOutput(o.Out, j.Schema.Image); err != nil {
 		return nil, err
 	}
-	if err := writeRecord(o.Out, runRecord{Run: j.Spec.Path, Dataset: o.Dataset}); err != nil {
+	if err := writeRecord(o.Out, runRecord{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
 		return nil, err
 	}
 	opened, err := o.Client.OpenRun(ctx, j.Plan.RunSpec(j.Spec, j.Schema, o.Dataset, o.Coin))
@@ -171,8 +172,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 	made, err := j.after(ctx, model, trained, ask, o)
 	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
 		// It would end the same way again; a run that stays open could never be verified.
-		_, closeErr := o.Client.CloseRun(ctx, j.Spec.Name)
-		return nil, errors.Join(err, closeErr)
+		return nil, j.salvage(ctx, model, trained, err, o)
 	}
 	if err != nil {
 		return nil, err
@@ -181,6 +181,26 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	return j.publish(ctx, model, trained, made, o)
+}
+
+// salvage ends a run whose stage failed: what was trained is paid for, and its rows are
+// written without the stages. It returns the error with what became of them.
+func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained trainer, failed error, o Options) error {
+	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
+		return errors.Join(failed, err)
+	}
+	if !j.Spec.Release.Private {
+		return failed
+	}
+	table, err := model.Sample(j.Spec.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	plain := &made{table: table, notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
+	if _, err := j.publish(ctx, model, trained, plain, o); err != nil {
+		return errors.Join(failed, err)
+	}
+	return fmt.Errorf("%w; the rows of the last generator are in %s, without the stages: mend their options and try them on it with conclave post --from or conclave weights --from", failed, o.Out)
 }
 
 // train lets the pipeline learn until its questions are asked or the budget is used.

@@ -57,9 +57,30 @@ type Later struct {
 type runRecord struct {
 	Run     string `json:"run"` // path of the run.yaml
 	Dataset string `json:"dataset"`
+	// Name is that of the run, or of the stages.
+	Name string `json:"name"`
 }
 
 func recordPath(out string) string { return filepath.Join(stateDir(out), "run.json") }
+
+// checkRecord refuses a folder where something else was begun.
+func checkRecord(out, name string) error {
+	raw, err := os.ReadFile(recordPath(out))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var r runRecord
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err != nil {
+		return fmt.Errorf("look into the output folder: %w", err)
+	}
+	if r.Name != "" && r.Name != name {
+		return fmt.Errorf("%s holds what was begun of run %q, and this is run %q; go on with that one, or name another folder", out, r.Name, name)
+	}
+	return nil
+}
 
 // writeRecord notes where a run came from.
 func writeRecord(out string, r runRecord) error {
@@ -120,7 +141,10 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
 	}
 	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.certificate.Votes == report.VotesCoin}
-	l.Job, err = l.stages(spec, job, o)
+	// What the run was stays as it was; the rest may have changed.
+	now := first
+	now.PGB, now.DRS, now.Weighting, now.Release, now.Evaluate, now.Text = spec.PGB, spec.DRS, spec.Weighting, spec.Release, spec.Evaluate, spec.Text
+	l.Job, err = l.stages(&now, job, o)
 	return l, err
 }
 
@@ -147,6 +171,8 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	switch {
 	case paid && o.Epsilon == 0:
 		return nil, fmt.Errorf("%s has a price; say with --epsilon what it may spend of what is left of the dataset's budget", stage)
+	case !paid && o.Epsilon > 0 && !s.Release.Private:
+		return nil, fmt.Errorf("%s takes real rows without noise, NOT PRIVATE, and nothing of the budget; leave out --epsilon", stage)
 	case !paid && o.Epsilon > 0:
 		return nil, fmt.Errorf("%s costs nothing; leave out --epsilon", stage)
 	case o.Epsilon > 0:
@@ -207,6 +233,12 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	if err := makeOutput(o.Out, l.Schema.Image); err != nil {
 		return nil, err
 	}
+	if err := checkRecord(o.Out, l.Spec.Name); err != nil {
+		return nil, err
+	}
+	if err := writeRecord(o.Out, runRecord{Run: l.Spec.Path, Dataset: o.Dataset, Name: l.Spec.Name}); err != nil {
+		return nil, err
+	}
 	if l.Free() {
 		made, err := l.after(ctx, model, trained, &oracle{}, o)
 		if err != nil {
@@ -221,7 +253,9 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	notes := *trained.Notes()
 	notes.Receipts = nil
 	staged := &laterTrainer{trained, &notes}
-	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); err != nil {
+	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
+		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of a local run, the dataset's budget at an aggregator", err)
+	} else if err != nil {
 		return nil, err
 	}
 	ask := &oracle{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}

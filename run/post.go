@@ -97,9 +97,18 @@ func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, ro
 		generators = append(generators, pair.Generator)
 	}
 	n := p.spec.candidates()
+	var classes []int
+	have := p.model.Counts(n)
+	for c, wanted := range p.model.Counts(p.spec.Release.Rows) {
+		if wanted > 0 && have[c] == 0 {
+			return fmt.Errorf("%w: none of %d candidates is of class %d, and %d rows are to be; raise pgb.candidates", pgb.ErrScores, n, c+1, wanted)
+		}
+		classes = append(classes, slices.Repeat([]int{c}, have[c])...)
+	}
+	rng.Shuffle(n, func(i, j int) { classes[i], classes[j] = classes[j], classes[i] })
 	for i, g := range generators {
-		x, classes := p.model.Draw(g, (i+1)*n/len(generators)-i*n/len(generators), rng)
-		p.pool.x, p.pool.classes = append(p.pool.x, x...), append(p.pool.classes, classes...)
+		of := classes[i*n/len(generators) : (i+1)*n/len(generators)]
+		p.pool.x, p.pool.classes = append(p.pool.x, pipeline.DrawOf(g, of, rng)...), append(p.pool.classes, of...)
 	}
 	scores := p.scores(p.pool)
 	if p.spec.PGB.Complements {

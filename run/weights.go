@@ -103,7 +103,7 @@ func (o Weighting) Validate() error {
 	need(m.Hidden >= 0 && m.Hidden <= 1024, "mlp.hidden: %d is not between 0 and 1024", m.Hidden)
 	need(m.Rate > 0 && m.Rate <= 1, "mlp.rate: %v is not above 0 and at most 1", m.Rate)
 	need(m.Steps >= 1 && m.Steps <= 100_000, "mlp.steps: %d is not between 1 and 100000", m.Steps)
-	need(m.Clip > 0 && m.Clip <= 1e6, "mlp.clip: %v is not above 0 and at most 1000000", m.Clip)
+	need(m.Clip >= 1e-9 && m.Clip <= 1e6, "mlp.clip: %v is not between 1e-9 and 1000000", m.Clip)
 	need(m.StepSize > 0 && m.StepSize <= 100, "mlp.step_size: %v is not above 0 and at most 100", m.StepSize)
 	return errors.Join(errs...)
 }

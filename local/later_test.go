@@ -142,3 +142,49 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 		t.Error("stages of nothing")
 	}
 }
+
+// What was trained is paid for: where a stage fails, its rows are written without the stage,
+// and stages can be tried on them.
+func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
+	dir := folder(t)
+	spec := load(t, dir, runWithRoom+"post: [drs]\ndrs: {percentile: 0, tries: 1}\n")
+	from := filepath.Join(dir, "run")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if _, err := Run(ctx, spec, Options{Out: from}); err == nil || !strings.Contains(err.Error(), "too few candidates") || !strings.Contains(err.Error(), "without the stages") {
+		t.Fatalf("a stage that cannot end: %v", err)
+	}
+	result := &run.Result{Outputs: map[string]string{"ledger": filepath.Join(from, "ledger.jsonl"), "certificate": filepath.Join(from, "certificate.json")}}
+	if c, verified := verifiedFiles(t, result); c.Rows != 100 || !verified.Runs["small"].Closed {
+		t.Errorf("certificate %+v", c)
+	}
+	// Whoever changes what the run was changes nothing of what is said of it.
+	other := strings.NewReplacer("pipeline: pategan", "pipeline: dpgan", "teachers: 30", "teachers: 500").Replace(runWithRoom)
+	path := filepath.Join(dir, "example", "other.yaml")
+	if err := os.WriteFile(path, []byte(other), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "weighted")
+	later, err := run.NewLater(run.LaterOptions{From: from, Run: path, Weights: "discriminator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := RunLater(ctx, later, from, Options{Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := verifiedFiles(t, again); c.Pipeline != "pategan" || c.Teachers != 30 {
+		t.Errorf("certificate %+v", c)
+	}
+	// A folder is that of one run.
+	if err := os.Remove(filepath.Join(out, "certificate.json")); err != nil {
+		t.Fatal(err)
+	}
+	boost, err := run.NewLater(run.LaterOptions{From: from, Post: []string{"pgb"}, Epsilon: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RunLater(ctx, boost, from, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "holds what was begun of run") {
+		t.Errorf("another run's folder: %v", err)
+	}
+}

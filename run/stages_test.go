@@ -83,7 +83,7 @@ func TestStagesThatCannotWork(t *testing.T) {
 		weighted("dp-mlp") + "weighting: {mlp: {rate: 1.1}}\n":      "weighting.mlp.rate: 1.1 is not",
 		weighted("dp-mlp") + "weighting: {mlp: {rate: .nan}}\n":     "weighting.mlp.rate: NaN is not",
 		weighted("dp-mlp") + "weighting: {mlp: {steps: 0}}\n":       "weighting.mlp.steps: 0 is not between 1 and 100000",
-		weighted("dp-mlp") + "weighting: {mlp: {clip: 0}}\n":        "weighting.mlp.clip: 0 is not above 0",
+		weighted("dp-mlp") + "weighting: {mlp: {clip: 0}}\n":        "weighting.mlp.clip: 0 is not between 1e-9",
 		weighted("dp-mlp") + "weighting: {mlp: {step_size: 0}}\n":   "weighting.mlp.step_size: 0 is not above 0",
 		weighted("dp-mlp") + "weighting: {mlp: {step_size: 101}}\n": "weighting.mlp.step_size: 101 is not",
 	} {

@@ -259,6 +259,21 @@ func drawEvents(t *rapid.T, atMost int) []Event {
 	return rapid.SliceOfN(rapid.Custom(drawEvent), 0, atMost).Draw(t, "events")
 }
 
+// What is left out of the search for the best order is no better.
+func TestTheBestOrderIsFound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := Merge(drawEvents(t, 3))
+		delta := math.Exp(-rapid.Float64Range(0.01, 30).Draw(t, "-log delta"))
+		rho := make([]float64, len(orders))
+		for i, alpha := range orders {
+			rho[i] = totalRDP(events, alpha)
+		}
+		if got, want := rdpEpsilon(events, delta), bestEpsilon(rho, delta); got != want {
+			t.Fatalf("epsilon %.17g, over all orders %.17g", got, want)
+		}
+	})
+}
+
 var drawDelta = rapid.SampledFrom([]float64{1e-12, 1e-8, 1e-5, 1e-2})
 
 func TestAddingAnEventNeverLowersEpsilon(t *testing.T) {

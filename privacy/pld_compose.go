@@ -2,7 +2,6 @@ package privacy
 
 import (
 	"math"
-	"math/cmplx"
 
 	"gonum.org/v1/gonum/dsp/fourier"
 	"gonum.org/v1/gonum/floats"
@@ -242,8 +241,7 @@ func (c *composition) sum(order float64, size int) []float64 {
 		}
 		part = transform.Coefficients(part, folded)
 		for i, x := range part {
-			r, phase := cmplx.Polar(x)
-			total[i] *= cmplx.Rect(math.Pow(r, p.count), math.Remainder(phase*p.count, 2*math.Pi))
+			total[i] *= power(x, int64(p.count))
 		}
 	}
 	tilted := transform.Sequence(folded, total)
@@ -251,6 +249,23 @@ func (c *composition) sum(order float64, size int) []float64 {
 		tilted[i] /= float64(size)
 	}
 	return tilted
+}
+
+// power is x^n for n >= 0 and |x| at most about 1; 0 where it is so small that no
+// entry of a sum changes by what rounding does.
+func power(x complex128, n int64) complex128 {
+	const nothing = 1e-70
+	result := complex(1, 0)
+	for ; n > 0; n >>= 1 {
+		if real(x)*real(x)+imag(x)*imag(x) < nothing {
+			return 0
+		}
+		if n&1 == 1 {
+			result *= x
+		}
+		x *= x
+	}
+	return result
 }
 
 // solve looks for the epsilon with hockey-stick divergence delta, from the right

@@ -1,6 +1,9 @@
 package privacy
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // rounding says on which side of the truth a figure lies.
 type rounding int
@@ -15,8 +18,8 @@ type lossGrid struct {
 	step  float64
 	first int       // mass[0] is at loss first*step
 	mass  []float64 // sum with infinite is 1, up to rounding
-	// logMass holds the logarithms of mass.
-	logMass []float64
+	// logMass holds the logarithms of mass, logMost the largest of each block.
+	logMass, logMost []float64
 	// infinite is the probability of a loss for which there is no bound.
 	infinite float64
 	// lost is what an optimistic grid moved down by: true losses are larger by
@@ -104,6 +107,9 @@ func (g *lossGrid) ready() *lossGrid {
 	for i, p := range g.mass {
 		g.logMass[i] = math.Log(p)
 	}
+	for block := range slices.Chunk(g.logMass, momentBlock) {
+		g.logMost = append(g.logMost, slices.Max(block))
+	}
 	return g
 }
 
@@ -120,19 +126,105 @@ func (g *lossGrid) whole() bool {
 // millions.
 const negligible = -60
 
+// momentBlock neighbouring points share one exponential in a moment. The powers
+// between them are products, off by some 1e-14.
+const momentBlock = 64
+
+const (
+	// steepest is the most that e^(order loss) may change by within a block, as
+	// a logarithm.
+	steepest = 30
+	// lightest is the logarithm below which masses are too close to the least
+	// number for products.
+	lightest = -600
+)
+
 // logMoment is log E[e^(order L)] of the finite part.
 func (g *lossGrid) logMoment(order float64) float64 {
+	rise := order * g.step
+	across := math.Abs(rise) * momentBlock
+	if !(across < steepest) {
+		return g.steepMoment(order)
+	}
+	// The largest term is at most largest, and not far below it.
 	largest := math.Inf(-1)
-	for i, log := range g.logMass {
-		largest = max(largest, order*g.loss(i)+log)
+	for b := range g.logMost {
+		largest = max(largest, g.mostOf(b, order))
+	}
+	if !finite(largest) {
+		return largest
+	}
+	ratio, sum := math.Exp(rise), 0.0
+	for b, most := range g.logMost {
+		if !(g.mostOf(b, order)-largest > negligible) {
+			continue
+		}
+		masses, logs := g.block(g.mass, b), g.block(g.logMass, b)
+		start := order*g.loss(b*momentBlock) - largest
+		if most > lightest {
+			sum += math.Exp(start) * powerSum(masses, ratio)
+			continue
+		}
+		for i, log := range logs {
+			sum += math.Exp(start + float64(i)*rise + log)
+		}
+	}
+	return largest + math.Log(sum)
+}
+
+// mostOf bounds the logarithms of a block's terms from above.
+func (g *lossGrid) mostOf(b int, order float64) float64 {
+	first := b * momentBlock
+	return g.logMost[b] + max(order*g.loss(first), order*g.loss(first+momentBlock))
+}
+
+func (g *lossGrid) block(all []float64, b int) []float64 {
+	return all[b*momentBlock : min((b+1)*momentBlock, len(all))]
+}
+
+// powerSum is the sum of masses[i] ratio^i.
+func powerSum(masses []float64, ratio float64) float64 {
+	// Four sums, that do not wait for each other.
+	r2 := ratio * ratio
+	r4 := r2 * r2
+	var sums [4]float64
+	powers := [4]float64{1, ratio, r2, r2 * ratio}
+	for ; len(masses) >= 4; masses = masses[4:] {
+		for j, m := range masses[:4] {
+			sums[j] += m * powers[j]
+			powers[j] *= r4
+		}
+	}
+	for j, m := range masses {
+		sums[j] += m * powers[j]
+	}
+	return sums[0] + sums[1] + sums[2] + sums[3]
+}
+
+// steepMoment is logMoment term by term, for orders whose powers differ by more
+// than numbers hold within a block.
+func (g *lossGrid) steepMoment(order float64) float64 {
+	largest := math.Inf(-1)
+	for b := range g.logMost {
+		if g.mostOf(b, order) < largest {
+			continue
+		}
+		for i, log := range g.block(g.logMass, b) {
+			largest = max(largest, order*g.loss(b*momentBlock+i)+log)
+		}
 	}
 	if !finite(largest) {
 		return largest
 	}
 	sum := 0.0
-	for i, log := range g.logMass {
-		if x := order*g.loss(i) + log - largest; x > negligible {
-			sum += math.Exp(x)
+	for b := range g.logMost {
+		if g.mostOf(b, order)-largest < negligible {
+			continue
+		}
+		for i, log := range g.block(g.logMass, b) {
+			if x := order*g.loss(b*momentBlock+i) + log - largest; x > negligible {
+				sum += math.Exp(x)
+			}
 		}
 	}
 	return largest + math.Log(sum)

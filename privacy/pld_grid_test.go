@@ -2,6 +2,8 @@ package privacy
 
 import (
 	"math"
+	"math/big"
+	"math/cmplx"
 	"testing"
 )
 
@@ -133,6 +135,54 @@ func TestGridsThatLostMassAreRefused(t *testing.T) {
 		}
 		if epsilon := compose(t, 1e-5, pessimistic, countedPair{pair, 1}); !math.IsInf(epsilon, 1) {
 			t.Errorf("%T: epsilon %g", pair, epsilon)
+		}
+	}
+}
+
+// Moments by blocks are those term by term, for gentle and steep orders, and for
+// masses near the least number.
+func TestLogMoment(t *testing.T) {
+	sampled := sampledPair{rate: 0.01, sigma: 0.9}
+	for name, pair := range map[string]lossPair{
+		"gaussian": gaussianPair{1.3}, "wide": gaussianPair{9}, "sampled": sampled,
+		"swapped": swappedPair{sampled}, "range": rangePair{0.8}, "response": responsePair{0.6},
+	} {
+		for _, tail := range []float64{1e-3, 1e-300} {
+			lo, hi := pair.span(tail)
+			for _, points := range []float64{7, 64, 3001} {
+				g := discretize(pair, (hi-lo)/points, tail)
+				for _, order := range []float64{-1e4, -40, -1, -1e-3, 0, 1e-6, 0.5, 1, 3, 30, 300, 1e4, 1e7} {
+					want := math.Inf(-1)
+					var terms []float64
+					for i, log := range g.logMass {
+						terms = append(terms, order*g.loss(i)+log)
+						want = max(want, order*g.loss(i)+log)
+					}
+					sum := new(big.Float).SetPrec(100)
+					for _, x := range terms {
+						sum.Add(sum, big.NewFloat(math.Exp(x-want)))
+					}
+					terms64, _ := sum.Float64()
+					want += math.Log(terms64)
+					if got := g.logMoment(order); !(math.Abs(got-want) <= 2e-13*(1+math.Abs(want))) {
+						t.Errorf("%s, tail %g, %v points, order %g: %.17g, want %.17g", name, tail, points, order, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Powers are those of the polar form, and 0 where they would be next to nothing.
+func TestPower(t *testing.T) {
+	for _, r := range []float64{0, 1e-40, 1e-3, 0.7, 0.999, 1} {
+		for _, phase := range []float64{0, 0.1, 2, -3} {
+			for _, n := range []int64{0, 1, 2, 3, 7, 64, 1000, 123_457} {
+				got, want := power(cmplx.Rect(r, phase), n), cmplx.Rect(math.Pow(r, float64(n)), math.Remainder(phase*float64(n), 2*math.Pi))
+				if cmplx.Abs(got-want) > 1e-15*(1+float64(n))*cmplx.Abs(want)+1e-35 {
+					t.Errorf("(%g, %g)^%d: %v, want %v", r, phase, n, got, want)
+				}
+			}
 		}
 	}
 }

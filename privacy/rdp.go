@@ -34,6 +34,9 @@ var orders = func() []float64 {
 // Orders returns the orders alpha of the RDP accountant, ascending.
 func Orders() []float64 { return slices.Clone(orders) }
 
+// rdpSlack is above what rounding may take from a divergence, as a share.
+const rdpSlack = 1e-9
+
 // rdpEpsilon is the smallest epsilon >= 0 that validated events have at delta by
 // Rényi differential privacy: divergences add up at every order (Mironov 2017,
 // Proposition 1), and a divergence rho of order alpha gives (epsilon, delta)
@@ -43,12 +46,42 @@ func Orders() []float64 { return slices.Clone(orders) }
 //
 // (Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020,
 // Theorem 21). The order may be chosen freely since all of them hold at once.
+//
+// Divergences do not fall with the order (van Erven and Harremoës 2014, Theorem 3),
+// so the divergence at one order bounds the epsilon of the orders above it from
+// below. Those that cannot be the best are not computed.
 func rdpEpsilon(events []Event, delta float64) float64 {
-	rho := make([]float64, len(orders))
-	for i, alpha := range orders {
-		rho[i] = totalRDP(events, alpha)
+	best, last := math.Inf(1), len(orders)-1
+	at := func(i int) float64 {
+		rho := totalRDP(events, orders[i])
+		if epsilon := rho + conversion(orders[i], delta); epsilon < best { // false for NaN
+			best = epsilon
+		}
+		return rho
 	}
-	return bestEpsilon(rho, delta)
+	type between struct { // the orders with left < index < right
+		left, right int
+		rho         float64 // at left
+	}
+	at(last)
+	open := []between{{0, last, at(0)}}
+	for len(open) > 0 {
+		var halves []between
+		for _, b := range open {
+			if b.right-b.left < 2 {
+				continue
+			}
+			// conversion falls until the order 1/delta, then rises.
+			least := conversion(max(orders[b.left], min(1/delta, orders[b.right])), delta)
+			if b.rho+least > best+rdpSlack*(1+best) {
+				continue
+			}
+			middle := (b.left + b.right) / 2
+			halves = append(halves, between{b.left, middle, b.rho}, between{middle, b.right, at(middle)})
+		}
+		open = halves
+	}
+	return max(0, best)
 }
 
 // bestEpsilon converts divergences at each of orders; it is infinite where no

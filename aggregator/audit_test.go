@@ -128,7 +128,7 @@ func TestAuditFindsFaults(t *testing.T) {
 		runs    int
 	}
 	tests := []test{
-		{"no noise", votes(withoutNoise), []string{"gnmax-histogram", "gnmax-winner", "confident-gnmax", "lnmax-winner", "lnmax-histogram"}, 1000},
+		{"no noise", votes(withoutNoise), []string{"gnmax-histogram", "gnmax-winner", "confident-gnmax", "lnmax-winner", "lnmax-histogram"}, 300},
 		{"no noise on class counts", aggregator.WithExactCounts(aggregator.Options{}), []string{"class-counts"}, 150},
 		{"noise of 60%", votes(lessNoise(0.6)), []string{"gnmax-histogram", "lnmax-histogram"}, 1000},
 		{"one draw for both counts", votes(sharedNoise), []string{"gnmax-winner", "gnmax-histogram"}, 150},

@@ -138,6 +138,19 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	if _, err := run.NewLater(run.LaterOptions{From: filepath.Join(dir, "boosted"), Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "holds stages of run") {
 		t.Errorf("stages of stages: %v", err)
 	}
+	if _, err := run.NewLater(run.LaterOptions{From: filepath.Join(dir, "free"), Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "holds free stages (small.drs) of run") {
+		t.Errorf("stages of free stages: %v", err)
+	}
+	compared := filepath.Join(dir, "compared")
+	if err := os.MkdirAll(compared, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(compared, "NOT-PRIVATE.csv"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.NewLater(run.LaterOptions{From: compared, Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "holds a comparison, NOT PRIVATE") {
+		t.Errorf("stages of a comparison: %v", err)
+	}
 	if _, err := run.NewLater(run.LaterOptions{From: dir, Post: []string{"drs"}}); err == nil {
 		t.Error("stages of nothing")
 	}

@@ -63,15 +63,19 @@ type runRecord struct {
 
 func recordPath(out string) string { return filepath.Join(stateDir(out), "run.json") }
 
+func readRecord(out string) (r runRecord, err error) {
+	raw, err := os.ReadFile(recordPath(out))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(raw, &r)
+}
+
 // checkRecord refuses a folder where something else was begun.
 func checkRecord(out, name string) error {
-	raw, err := os.ReadFile(recordPath(out))
+	r, err := readRecord(out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	var r runRecord
-	if err == nil {
-		err = json.Unmarshal(raw, &r)
 	}
 	if err != nil {
 		return fmt.Errorf("look into the output folder: %w", err)
@@ -105,16 +109,15 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s holds stages of run %q; name the folder of that run: its generators are there", o.From, finished.certificate.Earlier[0])
 	}
 	path := o.Run
+	record, err := readRecord(o.From)
+	if err == nil && record.Name != "" && record.Name != finished.certificate.Run {
+		return nil, fmt.Errorf("%s holds free stages (%s) of run %q; name the folder of that run: its generators are there", o.From, record.Name, finished.certificate.Run)
+	}
 	if path == "" {
-		var r runRecord
-		raw, err := os.ReadFile(recordPath(o.From))
-		if err == nil {
-			err = json.Unmarshal(raw, &r)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("%s does not say where its run.yaml is (%w); name it with --run", o.From, err)
 		}
-		path = r.Run
+		path = record.Run
 	}
 	spec, err := Load(path)
 	if err != nil {
@@ -228,6 +231,9 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	}
 	model, err := pipeline.NewModel(l.Schema, trained.Generator(), trained.Notes().Shares())
 	if err != nil {
+		return nil, err
+	}
+	if _, err := newPost(l.Spec, model, trained); err != nil {
 		return nil, err
 	}
 	if err := makeOutput(o.Out, l.Schema.Image); err != nil {

@@ -98,6 +98,9 @@ func readFinished(dir string) (*finished, error) {
 	files := outputsOf(dir, nil)
 	certificate, err := report.ReadCertificate(files["certificate"])
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, compared := os.Stat(filepath.Join(dir, notPrivateFile)); compared == nil {
+			return nil, fmt.Errorf("%s holds a comparison, NOT PRIVATE (release.private: false), that has no certificate and that nothing may follow; name the output folder of a private run with --from", dir)
+		}
 		return nil, fmt.Errorf("%w; name the output folder of a finished run with --from", err)
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/privacy"
@@ -23,13 +24,19 @@ func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
 	alone := func(share float64) privacy.Budget {
 		return privacy.Budget{Epsilon: share * budget.Epsilon, Delta: budget.Delta}
 	}
+	of := func(field string, share float64) string {
+		if share == 1 { // of stages by themselves
+			return fmt.Sprintf("epsilon %v", budget.Epsilon)
+		}
+		return fmt.Sprintf("%s: %v of privacy.epsilon %v", field, share, budget.Epsilon)
+	}
 	if s.boosts() && s.PGB.Private {
 		one, err := privacy.Calibrate(privacy.Event{Kind: privacy.Exponential, Epsilon: 1, Count: int64(s.PGB.Rounds)}, alone(s.PGB.Share))
 		if err != nil {
-			return nil, fmt.Errorf("pgb.share: %v of privacy.epsilon %v for %d selections: %w", s.PGB.Share, budget.Epsilon, s.PGB.Rounds, err)
+			return nil, fmt.Errorf("%s for %d selections: %w", of("pgb.share", s.PGB.Share), s.PGB.Rounds, err)
 		}
 		if _, err := gnmax.NewExponential(one.Epsilon, scoreBound); err != nil {
-			return nil, fmt.Errorf("pgb.share: %v of privacy.epsilon %v for %d selections: %w; raise the share, or lower pgb.rounds", s.PGB.Share, budget.Epsilon, s.PGB.Rounds, err)
+			return nil, fmt.Errorf("%s for %d selections: %w; a larger share or epsilon needs less noise, as do fewer pgb.rounds", of("pgb.share", s.PGB.Share), s.PGB.Rounds, err)
 		}
 		p.Selections = &conclavev1.Selections{Epsilon: one.Epsilon, Count: uint64(s.PGB.Rounds)}
 	}
@@ -38,7 +45,7 @@ func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
 	case s.fits() && w.Noise == "gaussian":
 		sigma, err := privacy.GaussianSigma(alone(w.Share), 1, nil)
 		if err != nil {
-			return nil, fmt.Errorf("weighting.share: %v of privacy.epsilon %v: %w", w.Share, budget.Epsilon, err)
+			return nil, fmt.Errorf("%s: %w", of("weighting.share", w.Share), err)
 		}
 		p.Fit = &conclavev1.FitNoise{Kind: conclavev1.FitNoise_KIND_GAUSSIAN, Sigma: sigma}
 	case s.fits():
@@ -54,7 +61,7 @@ func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
 		b.Filter = privacy.FilterPLD
 		sigma, err := privacy.SampledSigma(b, w.MLP.Rate, int64(w.MLP.Steps), nil)
 		if err != nil {
-			return nil, fmt.Errorf("weighting.share: %v of privacy.epsilon %v for %d steps: %w", w.Share, budget.Epsilon, w.MLP.Steps, err)
+			return nil, fmt.Errorf("%s for %d steps: %w", of("weighting.share", w.Share), w.MLP.Steps, err)
 		}
 		if most := float64(mostSigma) / discriminatorBound; sigma > most {
 			return nil, fmt.Errorf("weighting.mlp: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is drawn; lower steps, or raise weighting.share", w.MLP.Steps, w.MLP.Rate, sigma, most)
@@ -62,6 +69,21 @@ func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
 		p.Sampled = &conclavev1.SampledSums{Sigma: sigma, Rate: w.MLP.Rate, Count: uint64(w.MLP.Steps)}
 	}
 	return p, nil
+}
+
+// stageShares are the shares of epsilon of stages whose noise is pure, which add up, and of
+// the others together, whose squares do, roughly.
+func (s *Spec) stageShares() (pure, others float64) {
+	if s.boosts() && s.PGB.Private {
+		others = s.PGB.Share
+	}
+	switch w := s.Weighting; {
+	case s.fits() && w.Noise != "gaussian":
+		pure = w.Share
+	case s.fits(), s.Weights == weightsMLP:
+		others = math.Hypot(others, w.Share)
+	}
+	return pure, others
 }
 
 // cost is all that the stages may cost.

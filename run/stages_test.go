@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/privacy"
 )
@@ -258,6 +259,31 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 }
 
 // Shares that buy no noise that can be drawn are refused by their names.
+// What is left to the training is told by the shares that took the rest, and a start that
+// nobody set makes room for stages.
+func TestSharesLeaveRoom(t *testing.T) {
+	schema := tinySchema(t)
+	for options, want := range map[string]string{
+		"post: [pgb]\nweights: logreg-debiased\nweighting: {noise: laplace}\n":                        "",
+		"post: [pgb]\nweights: logreg-noised\nweighting: {noise: norm-gamma, share: 0.4}\n":           "",
+		"post: [pgb]\npgb: {share: 0.6}\n":                                                            "",
+		"post: [pgb]\nwarm_start: {embed: 0.99}\n":                                                    "warm_start.embed: 0.99, pgb.share: 0.2 leave nothing of privacy.epsilon 2",
+		"post: [pgb]\nwarm_start: {embed: 0}\npgb: {share: 0.999999}\n":                               ", pgb.share: 0.999999 leave nothing",
+		"weights: logreg-noised\nwarm_start: {embed: 0.5}\nweighting: {noise: laplace, share: 0.6}\n": "warm_start.embed: 0.5, weighting.share: 0.6 leave nothing",
+	} {
+		for _, pipeline := range []string{"pategan", "dpgan"} {
+			s := DefaultSpec()
+			if err := config.Decode(strings.NewReader("pipeline: "+pipeline+"\n"+options), &s); err != nil {
+				t.Fatal(err)
+			}
+			s.Privacy.Epsilon, s.Privacy.Delta = 2, 1e-5
+			if _, err := NewPlan(&s, schema); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s after %s: %v, want %q", options, pipeline, err, want)
+			}
+		}
+	}
+}
+
 func TestPricesThatCannotBe(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Spec)

@@ -2,6 +2,8 @@ package run
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
@@ -13,7 +15,8 @@ import (
 type WarmStart struct {
 	// Embed is the share of the run's epsilon that an embedding may cost by itself; see
 	// package embed. It tells the class counts too, which are then not asked for. Default:
-	// -1, chosen: what measured better, 0.7 of pategan and dpgan on tables, and else none.
+	// -1, chosen: what measured better, 0.7 of pategan and dpgan on tables, less where stages
+	// need more than that leaves, and else none.
 	Embed float64 `yaml:"embed"`
 }
 
@@ -39,7 +42,35 @@ func (s *Spec) warmShare(schema *partition.Schema) float64 {
 	case schema.Image != nil:
 		return 0
 	}
-	return warmShares[s.Pipeline]
+	pure, others := s.stageShares()
+	left := 1 - pure
+	share := min(warmShares[s.Pipeline]*left, math.Sqrt(max(0, square(0.8*left)-square(others))))
+	if share < 0.1 {
+		return 0
+	}
+	return math.Round(100*share) / 100
+}
+
+func square(x float64) float64 { return x * x }
+
+// noRoom says that what comes before a run's own questions, which are what, and after them
+// leaves nothing of the budget. Field and share are of what a run without a start begins with.
+func (p *Plan) noRoom(s *Spec, schema *partition.Schema, field string, share float64, what string) error {
+	if p.Embedding != nil {
+		field, share = "warm_start.embed", s.warmShare(schema)
+	}
+	parts := []string{fmt.Sprintf("%s: %v", field, share)}
+	if p.Stages != nil && p.Stages.Selections != nil {
+		parts = append(parts, fmt.Sprintf("pgb.share: %v", s.PGB.Share))
+	}
+	if p.Stages != nil && (p.Stages.Fit != nil || p.Stages.Sampled != nil) {
+		parts = append(parts, fmt.Sprintf("weighting.share: %v", s.Weighting.Share))
+	}
+	leave, lower := "leaves", "it"
+	if len(parts) > 1 {
+		leave, lower = "leave", "them"
+	}
+	return fmt.Errorf("%s %s nothing of privacy.epsilon %v for %s; lower %s, or raise privacy.epsilon", strings.Join(parts, ", "), leave, s.Privacy.Epsilon, what, lower)
 }
 
 // warm has the plan begin with an embedding, where the run wants one.

@@ -13,6 +13,9 @@ import (
 	"github.com/conclave-dp/conclave/ratio"
 )
 
+// uneven is the share of the rows below which an effective size is warned of.
+const uneven = 0.1
+
 // weigh makes the rows and, where the spec wants them, their weights.
 func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, o Options) (*made, error) {
 	s := j.Spec
@@ -43,6 +46,9 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
 	}
 	m.notes = append(w.notes, fmt.Sprintf("Weights (%s): %d rows have the effective size of %.0f.", s.Weights, n, effective))
+	if effective < uneven*float64(n) {
+		m.notes = append(m.notes, "So few rows carry most of the weight that estimates from them are little but their chance; a larger weighting.share or weighting.lambda, or a weighting.bound, makes weights more even.")
+	}
 	if !resample {
 		return m, nil
 	}

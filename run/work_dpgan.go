@@ -56,7 +56,7 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget, stages
 		first, share = "warm_start.embed", w.s.warmShare(schema)
 	}
 	if errors.Is(err, privacy.ErrOverBudget) {
-		return nil, fmt.Errorf("%s: %v leaves nothing of privacy.epsilon %v for %d steps; lower it, or raise privacy.epsilon", first, share, budget.Epsilon, p.Rounds)
+		return nil, p.noRoom(w.s, schema, "dpgan.class_epsilon", o.ClassEpsilon, fmt.Sprintf("%d steps", p.Rounds))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plan %d steps at rate %v: %w", p.Rounds, o.Rate, err)

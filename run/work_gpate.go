@@ -45,7 +45,7 @@ func (w *gpateWork) plan(schema *partition.Schema, budget privacy.Budget, stages
 		return nil, err
 	}
 	if _, err := privacy.GaussianSigma(budget, 1, p.others()); errors.Is(err, privacy.ErrOverBudget) {
-		return nil, fmt.Errorf("gpate.class_epsilon: %v leaves nothing of privacy.epsilon %v for gradients; lower it, or raise privacy.epsilon", o.ClassEpsilon, budget.Epsilon)
+		return nil, p.noRoom(w.s, schema, "gpate.class_epsilon", o.ClassEpsilon, "gradients")
 	}
 	switch {
 	case o.Answers == gpate.Sum:

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -46,6 +47,9 @@ func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stag
 		var sigma float64
 		sigma, err = p.gaussianNoise(o.Noise, budget, "pategan.noise")
 		p.Mechanism = confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(s.Teachers))
+	}
+	if errors.Is(err, privacy.ErrOverBudget) {
+		return nil, p.noRoom(s, schema, "pategan.class_share", o.ClassShare, fmt.Sprintf("%d labels", p.Queries))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plan %d labels: %w", p.Queries, err)

@@ -85,8 +85,9 @@ func codeOf(err error) codes.Code {
 		return codes.Unavailable
 	case errors.Is(err, coordinator.ErrNoRun), errors.Is(err, coordinator.ErrNoDataset):
 		return codes.NotFound
-	case errors.Is(err, coordinator.ErrRunExists),
-		errors.Is(err, coordinator.ErrRunClosed),
+	case errors.Is(err, coordinator.ErrRunExists):
+		return codes.AlreadyExists
+	case errors.Is(err, coordinator.ErrRunClosed),
 		errors.Is(err, coordinator.ErrForgotten),
 		errors.Is(err, privacy.ErrPlan),
 		errors.Is(err, coordinator.ErrForeignManifest),

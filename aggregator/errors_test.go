@@ -44,7 +44,7 @@ func TestCodes(t *testing.T) {
 		{coordinator.ErrNotLeader, codes.Unavailable},
 		{coordinator.ErrNoRun, codes.NotFound},
 		{coordinator.ErrNoDataset, codes.NotFound},
-		{coordinator.ErrRunExists, codes.FailedPrecondition},
+		{coordinator.ErrRunExists, codes.AlreadyExists},
 		{coordinator.ErrRunClosed, codes.FailedPrecondition},
 		{coordinator.ErrForgotten, codes.FailedPrecondition},
 		{&coordinator.ForgottenError{Run: "r", Round: 3}, codes.FailedPrecondition},

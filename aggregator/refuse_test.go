@@ -212,7 +212,7 @@ func TestRefusals(t *testing.T) {
 			code   codes.Code
 			want   string
 		}{
-			"another spec":   {func(s *conclavev1.RunSpec) { s.Mechanism.Sigma = 21 }, codes.FailedPrecondition, "another spec"},
+			"another spec":   {func(s *conclavev1.RunSpec) { s.Mechanism.Sigma = 21 }, codes.AlreadyExists, "another spec"},
 			"dataset":        {func(s *conclavev1.RunSpec) { s.Dataset = "elsewhere" }, codes.FailedPrecondition, "elsewhere"},
 			"schema":         {func(s *conclavev1.RunSpec) { s.SchemaSha256 = "00" }, codes.FailedPrecondition, "schema"},
 			"unit":           {func(s *conclavev1.RunSpec) { s.Unit = "patient" }, codes.FailedPrecondition, "patient"},

@@ -242,10 +242,11 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	if err := checkRecord(o.Out, l.Spec.Name); err != nil {
 		return nil, err
 	}
-	if err := writeRecord(o.Out, runRecord{Run: l.Spec.Path, Dataset: o.Dataset, Name: l.Spec.Name}); err != nil {
-		return nil, err
-	}
+	record := runRecord{Run: l.Spec.Path, Dataset: o.Dataset, Name: l.Spec.Name}
 	if l.Free() {
+		if err := writeRecord(o.Out, record); err != nil {
+			return nil, err
+		}
 		made, err := l.after(ctx, model, trained, &oracle{}, o)
 		if err != nil {
 			return nil, err
@@ -259,9 +260,15 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	notes := *trained.Notes()
 	notes.Receipts = nil
 	staged := &laterTrainer{trained, &notes}
-	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
+	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); errors.Is(err, student.ErrRunExists) {
+		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
+	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
 		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of a local run, the dataset's budget at an aggregator", err)
 	} else if err != nil {
+		return nil, err
+	}
+	// Not before: of a run that was refused the folder holds nothing.
+	if err := writeRecord(o.Out, record); err != nil {
 		return nil, err
 	}
 	ask := &oracle{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}

@@ -28,6 +28,8 @@ var (
 	ErrOverBudget = errors.New("the budget does not cover the question")
 	// ErrRefused: the aggregator refused for another lasting reason.
 	ErrRefused = errors.New("the aggregator refused")
+	// ErrRunExists: a run of this name was opened with another spec.
+	ErrRunExists = errors.New("the run is another one")
 	// ErrUnreachable: no aggregator answered within Config.Patience.
 	ErrUnreachable = errors.New("the aggregator cannot be reached")
 	// ErrFailed: the aggregator failed at the request for all of
@@ -145,6 +147,8 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 			trouble = "the aggregator fails at the request; trying again"
 		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
 			failing = time.Time{}
+		case codes.AlreadyExists:
+			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrRunExists, message)
 		case codes.NotFound:
 			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrNotHeld, message)
 		default:

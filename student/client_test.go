@@ -66,6 +66,7 @@ func TestLastingRefusalsEndAtOnce(t *testing.T) {
 		codes.PermissionDenied:   ErrRefused,
 		codes.Unauthenticated:    ErrRefused,
 		codes.NotFound:           ErrRefused,
+		codes.AlreadyExists:      ErrRunExists,
 		codes.Unimplemented:      ErrRefused,
 	} {
 		t.Run(code.String(), func(t *testing.T) {

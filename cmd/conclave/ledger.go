@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func verify(_ context.Context, args []string) error {
 	if err != nil && !(open && *certificate != "") {
 		return fmt.Errorf("%s: %w", *path, err)
 	}
-	var stated []string
+	var stated, earlier []string
 	if *certificate != "" {
 		c, err := report.ReadCertificate(*certificate)
 		if err != nil {
@@ -50,13 +51,18 @@ func verify(_ context.Context, args []string) error {
 		if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
 			return fmt.Errorf("%s: %w", *certificate, err)
 		}
-		stated = report.Stated
+		stated, earlier = report.Stated, c.Earlier
 	}
 	if *format == "json" {
 		return printVerification(v, stated)
 	}
 	fmt.Printf("%s holds: %d entries, head %s\n", *path, v.Entries, v.Head)
-	fmt.Printf("dataset %s, budget (%g, %g), unit %s: all runs spent epsilon %.6f\n", v.Dataset, v.Budget.Epsilon, v.Budget.Delta, v.Unit, v.Claim.Epsilon)
+	fmt.Printf("dataset %s, unit %s: all runs spent epsilon %.6f (%s)\n", v.Dataset, v.Unit, v.Claim.Epsilon, v.Claim.Accountant)
+	used, filter, err := filtered(v)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("budget (%g, %g): by its filter %s epsilon %.6f of it is used\n", v.Budget.Epsilon, v.Budget.Delta, filter, used)
 	for _, name := range slices.Sorted(maps.Keys(v.Runs)) {
 		r := v.Runs[name]
 		standing := ""
@@ -68,9 +74,19 @@ func verify(_ context.Context, args []string) error {
 	}
 	if *certificate != "" {
 		fmt.Printf("%s agrees with it\n", *certificate)
+		if len(earlier) > 0 {
+			fmt.Printf("it covers run %s too, and claims what the filter says: runs that were chosen by what others had answered cost that, not less\n", strings.Join(earlier, ", "))
+		}
 		fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(stated, ", "))
 	}
 	return nil
+}
+
+// filtered is what of the dataset's budget its filter counts as used.
+func filtered(v privacy.Verification) (used float64, filter privacy.Filter, err error) {
+	filter = cmp.Or(v.Budget.Filter, privacy.FilterGDP)
+	used, err = filter.Epsilon(v.Events, v.Budget.Delta)
+	return used, filter, err
 }
 
 func printVerification(v privacy.Verification, stated []string) error {
@@ -88,7 +104,12 @@ func printVerification(v privacy.Verification, stated []string) error {
 	for name, r := range v.Runs {
 		runs[name] = runJSON{r.Budget.Epsilon, r.Budget.Delta, r.Claim.Epsilon, r.Claim.Accountant, r.Closed, r.Releases, r.Queries, r.Answered}
 	}
+	used, filter, err := filtered(v)
+	if err != nil {
+		return err
+	}
 	result := map[string]any{
+		"filter": filter, "epsilon_used_by_filter": used,
 		"entries": v.Entries, "head": v.Head, "dataset": v.Dataset, "unit": v.Unit, "neighbouring": v.Neighbouring,
 		"budget": v.Budget, "epsilon_spent": v.Claim.Epsilon, "runs": runs,
 	}

@@ -87,11 +87,14 @@ func ownFolder(out string) error {
 	if err != nil {
 		return fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
 	}
-	if _, err := os.Stat(filepath.Join(out, "state", "certs", "ca.key")); err == nil {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(out, "certificate.json")); err == nil {
-		return nil // a finished run without its state, which is refused as such
+	for _, path := range []string{
+		filepath.Join("state", "certs", "ca.key"),
+		filepath.Join("state", "run.json"), // of stages that were stopped
+		"certificate.json",                 // a finished run without its state, which is refused as such
+	} {
+		if _, err := os.Stat(filepath.Join(out, path)); err == nil {
+			return nil
+		}
 	}
 	if inside, err := os.ReadDir(filepath.Join(out, "state")); err == nil && len(inside) == 0 && len(entries) == 1 {
 		return nil // a run that was stopped before it had an authority

@@ -27,6 +27,11 @@ type Config struct {
 	// Listen is the host and port for nodes and students. Default ":7443":
 	// every interface. "127.0.0.1:0" takes a free port of this machine.
 	Listen string `yaml:"listen"`
+	// Advertise is the host and port at which standbys reach this process. They
+	// hold a connection to it and take over as soon as nothing listens there any
+	// more, instead of when the lease ends. Default: listen, where that names a
+	// host and a port; otherwise standbys wait for the lease.
+	Advertise string `yaml:"advertise"`
 	// Datasets lists what may be asked here, at least one.
 	Datasets []DatasetConfig `yaml:"datasets"`
 	// TLS names the files of the CA, the certificate and its key. All three
@@ -133,6 +138,11 @@ func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		bad("listen %q: %w; write host:port, or :port for every interface", c.Listen, err)
 	}
+	if c.Advertise != "" {
+		if host, port, err := net.SplitHostPort(c.Advertise); err != nil || host == "" || port == "" || port == "0" {
+			bad("advertise: %q is not an address that standbys can reach; write host:port", c.Advertise)
+		}
+	}
 	if len(c.Datasets) == 0 {
 		bad("datasets: name at least one dataset with its schema and budget")
 	}
@@ -156,6 +166,18 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// advertised is where standbys look whether this process listens; empty where nothing says.
+func (c Config) advertised() string {
+	if c.Advertise != "" {
+		return c.Advertise
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(host); err != nil || host == "" || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
+		return ""
+	}
+	return c.Listen
 }
 
 func (d DatasetConfig) validate() error {

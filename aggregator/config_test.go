@@ -71,6 +71,7 @@ func TestLoadConfigRefuses(t *testing.T) {
 		"unknown budget":    {replace("{epsilon: 10,", "{epsilon: 10, sigma: 1,"), "sigma"},
 		"bad name":          {replace("name: agg-1", "name: a/b"), "a/b"},
 		"bad address":       {replace("127.0.0.1:7443", "localhost"), "listen"},
+		"advertise no port": {replace("listen: 127.0.0.1:7443", "listen: 127.0.0.1:7443\nadvertise: host:0"), "advertise"},
 		"no datasets":       {"name: a\ntls: {ca: a, cert: b, key: c}\netcd: {endpoints: [http://a]}\n", "datasets"},
 		"dataset twice":     {replace("name: adult", "name: flchain"), "twice"},
 		"two schemas":       {replace("schema: data/schema.yaml", "schema: a\n    schema_sha256: "+testSchema), "either schema"},
@@ -98,5 +99,18 @@ func TestLoadConfigRefuses(t *testing.T) {
 	}
 	if _, err := LoadConfig(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
 		t.Error("a missing file was read")
+	}
+}
+
+func TestWhatIsAdvertised(t *testing.T) {
+	for _, c := range []struct{ listen, advertise, want string }{
+		{":7443", "", ""}, {"0.0.0.0:7443", "", ""}, {"[::]:7443", "", ""}, {"127.0.0.1:0", "", ""},
+		{"10.0.0.7:7443", "", "10.0.0.7:7443"}, {"agg.example:7443", "", "agg.example:7443"}, {":7443", "agg-0.agg:7443", "agg-0.agg:7443"},
+	} {
+		config := DefaultConfig()
+		config.Listen, config.Advertise = c.listen, c.advertise
+		if got := config.advertised(); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
 	}
 }

@@ -131,7 +131,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.log.Info("waiting for leadership", zap.String("name", s.config.Name))
-	if s.lead, err = s.store.Lead(ctx, s.config.Name, s.config.Etcd.LeaseTTL); err != nil {
+	if s.lead, err = s.store.LeadAt(ctx, s.config.Name, s.config.advertised(), s.config.Etcd.LeaseTTL); err != nil {
 		return fmt.Errorf("become the leading aggregator: %w", err)
 	}
 	context.AfterFunc(s.lead.Context(), func() {

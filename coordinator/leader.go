@@ -15,6 +15,8 @@ import (
 // leaderRecord is the value of the leader's key.
 type leaderRecord struct {
 	Name string `json:"name"`
+	// Address is where it can be seen to be alive, host:port; empty where it did not say.
+	Address string `json:"address,omitempty"`
 }
 
 // Leadership is the right to write, as long as it lasts.
@@ -37,6 +39,13 @@ type Leadership struct {
 // A leadership left behind under the same name, by a process that crashed, is
 // taken over at once: it cannot write any more, see the package's comment.
 func (s *Store) Lead(ctx context.Context, name string, ttl time.Duration) (*Leadership, error) {
+	return s.LeadAt(ctx, name, "", ttl)
+}
+
+// LeadAt is [Store.Lead] for a process that will listen at an address, host:port, that
+// standbys can reach. They hold a connection to it and take over as soon as nothing listens
+// there any more, long before the lease ends; see successor.go.
+func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Duration) (*Leadership, error) {
 	if err := checkName("leader", name); err != nil {
 		return nil, err
 	}
@@ -50,7 +59,7 @@ func (s *Store) Lead(ctx context.Context, name string, ttl time.Duration) (*Lead
 		}
 		switch leader := kvs[0]; {
 		case leader == nil:
-			l, err := s.acquire(ctx, name, ttl)
+			l, err := s.acquire(ctx, leaderRecord{name, address}, ttl)
 			if err != nil || l != nil {
 				return l, err
 			}
@@ -59,8 +68,7 @@ func (s *Store) Lead(ctx context.Context, name string, ttl time.Duration) (*Lead
 			if err != nil {
 				return nil, err
 			}
-			if record.Name != name {
-				s.awaitChange(ctx, revision)
+			if record.Name != name && !s.awaitGone(ctx, record.Address, revision) {
 				if ctx.Err() != nil {
 					return nil, fmt.Errorf("lead: %q leads and did not go: %w", record.Name, context.Cause(ctx))
 				}
@@ -72,8 +80,8 @@ func (s *Store) Lead(ctx context.Context, name string, ttl time.Duration) (*Lead
 }
 
 // acquire creates the leader's key; it returns nil when another was faster.
-func (s *Store) acquire(ctx context.Context, name string, ttl time.Duration) (*Leadership, error) {
-	value, err := encode(leaderRecord{Name: name})
+func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration) (*Leadership, error) {
+	value, err := encode(who)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +111,7 @@ func (s *Store) acquire(ctx context.Context, name string, ttl time.Duration) (*L
 		s.revoke(lease.ID)
 		return nil, s.wrap(ctx, "lead", err)
 	}
-	l := &Leadership{store: s, name: name, fence: fence, lease: lease.ID}
+	l := &Leadership{store: s, name: who.Name, fence: fence, lease: lease.ID}
 	l.ctx, l.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := l.keep(); err != nil {
 		s.revoke(lease.ID)

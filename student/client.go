@@ -2,22 +2,16 @@ package student
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/dial"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -44,8 +38,7 @@ var (
 type Client struct {
 	cfg  Config
 	log  *zap.Logger
-	tls  *tls.Config
-	conn *grpc.ClientConn
+	conn *dial.Conn
 	api  conclavev1.StudentServiceClient
 	// met is set once the aggregator has answered.
 	met bool
@@ -56,22 +49,15 @@ func Dial(cfg Config, log *zap.Logger) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t, err := certs.ClientTLS(cfg.TLS, cfg.serverName())
+	target, err := dial.Parse(cfg.Aggregator, cfg.ServerName)
+	if err != nil {
+		return nil, fmt.Errorf("aggregator: %w", err)
+	}
+	conn, err := target.Connect(cfg.TLS, cfg.Retry)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient(cfg.Aggregator,
-		grpc.WithTransportCredentials(credentials.NewTLS(t)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: cfg.Retry},
-			MinConnectTimeout: 5 * time.Second,
-		}),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("dial aggregator %s: %w", cfg.Aggregator, err)
-	}
-	return &Client{cfg: cfg, log: log, tls: t, conn: conn, api: conclavev1.NewStudentServiceClient(conn)}, nil
+	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn)}, nil
 }
 
 // Close ends the connection.
@@ -122,7 +108,8 @@ func (c *Client) Ledger(ctx context.Context, run string) (lines [][]byte, err er
 // answered is given up after Config.Patience, and so is one that answers, and
 // fails, for as long: that may never pass.
 func (c *Client) retry(ctx context.Context, what string, call func() error) error {
-	start, pause := time.Now(), 50*time.Millisecond
+	var pause dial.Pause
+	start := time.Now()
 	var failing time.Time // since when every answer was a failure; zero: it was not
 	for {
 		err := call()
@@ -155,18 +142,14 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
 		}
 		if !c.met {
-			if err := certs.Probe(ctx, c.cfg.Aggregator, c.tls); err != nil {
+			if err := c.conn.Probe(ctx); err != nil {
 				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
 			}
 			if time.Since(start) > c.cfg.Patience {
 				return fmt.Errorf("%s: %w: %s did not answer for %v (%s); start it, or mend the address", what, ErrUnreachable, c.cfg.Aggregator, c.cfg.Patience, message)
 			}
 		}
-		c.log.Warn(trouble, zap.String("to", what), zap.Duration("pause", pause), zap.String("reason", message))
-		select {
-		case <-time.After(pause/2 + time.Duration(rand.Int64N(int64(pause/2)+1))):
-		case <-ctx.Done():
-		}
-		pause = min(2*pause, c.cfg.Retry)
+		c.log.Warn(trouble, zap.String("to", what), zap.Duration("pause", pause.Next()), zap.String("reason", message))
+		pause.Wait(ctx, c.cfg.Retry)
 	}
 }

@@ -48,7 +48,7 @@ func TestFailuresThatDoNotPassEnd(t *testing.T) {
 			address, _ := serve(t, dir, "127.0.0.1:0", s)
 			c := studentConfig(dir, address)
 			c.Patience = 200 * time.Millisecond
-			client := dial(t, c)
+			client := newClient(t, c)
 			client.met = true
 			_, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"})
 			if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "the reason") || s.count() < 2 {
@@ -97,7 +97,7 @@ func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 	c := studentConfig(authority(t), free(t))
 	c.Patience = 200 * time.Millisecond
 	start := time.Now()
-	_, err := dial(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{})
+	_, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{})
 	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), c.Aggregator) {
 		t.Errorf("error %v; want ErrUnreachable that names %s", err, c.Aggregator)
 	}
@@ -115,7 +115,7 @@ func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 	address, stop := serve(t, dir, "127.0.0.1:0", s)
 	c := studentConfig(dir, address)
 	c.Patience = 100 * time.Millisecond
-	client := dial(t, c)
+	client := newClient(t, c)
 	_, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{})
 	must(t, err)
 	stop()
@@ -128,7 +128,7 @@ func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 }
 
 func TestWaitingEndsWithTheContext(t *testing.T) {
-	client := dial(t, studentConfig(authority(t), free(t)))
+	client := newClient(t, studentConfig(authority(t), free(t)))
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if _, err := client.OpenRun(ctx, &conclavev1.RunSpec{}); !errors.Is(err, context.Canceled) {

@@ -3,21 +3,23 @@ package student
 import (
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/config"
+	"github.com/conclave-dp/conclave/dial"
 	"github.com/conclave-dp/conclave/logging"
 )
 
 // Config is the configuration of a student process. Relative paths in a file
 // are relative to that file.
 type Config struct {
-	// Aggregator is the address to dial, host:port. No default.
+	// Aggregator is the address to dial, host:port, or those of an aggregator
+	// and its standbys, with commas between them; whichever leads answers. No
+	// default.
 	Aggregator string `yaml:"aggregator"`
-	// ServerName is the host name the aggregator's certificate must carry.
-	// Default: the host of Aggregator.
+	// ServerName is the host name the aggregator's certificate must carry, at
+	// every address. Default: the host of the address.
 	ServerName string `yaml:"server_name"`
 	// Dataset names the dataset at the aggregator whose budget pays.
 	Dataset string `yaml:"dataset"`
@@ -69,7 +71,8 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(c.Aggregator != "", "aggregator: missing; give the address to dial, host:port")
+	_, err := dial.Parse(c.Aggregator, c.ServerName)
+	need(err == nil, "aggregator: %w", err)
 	need(c.Dataset != "", "dataset: missing; give the name of a dataset at the aggregator")
 	need(c.Run != "", "run: missing; give the path of a run.yaml")
 	need(c.Out != "", "out: missing; give a folder for the results")
@@ -80,16 +83,4 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// serverName is the host name the aggregator must prove.
-func (c Config) serverName() string {
-	if c.ServerName != "" {
-		return c.ServerName
-	}
-	host, _, err := net.SplitHostPort(c.Aggregator)
-	if err != nil {
-		return c.Aggregator
-	}
-	return host
 }

@@ -31,13 +31,6 @@ func TestLoadConfig(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if host := got.serverName(); host != "agg.example" {
-		t.Errorf("server name %q, want the host of the aggregator", host)
-	}
-	got.ServerName = "other.example"
-	if host := got.serverName(); host != "other.example" {
-		t.Errorf("server name %q, want the one that was set", host)
-	}
 }
 
 func TestConfigsThatCannotWork(t *testing.T) {

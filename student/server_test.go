@@ -100,7 +100,7 @@ func studentConfig(dir, address string) Config {
 	return c
 }
 
-func dial(t *testing.T, c Config) *Client {
+func newClient(t *testing.T, c Config) *Client {
 	t.Helper()
 	client, err := Dial(c, zap.NewNop())
 	must(t, err)
@@ -117,7 +117,7 @@ func connected(t *testing.T, s *service) *Client {
 	t.Helper()
 	dir := authority(t)
 	address, _ := serve(t, dir, "127.0.0.1:0", s)
-	return dial(t, studentConfig(dir, address))
+	return newClient(t, studentConfig(dir, address))
 }
 
 func must(t *testing.T, err error) {

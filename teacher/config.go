@@ -3,12 +3,12 @@ package teacher
 import (
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"time"
 
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/config"
+	"github.com/conclave-dp/conclave/dial"
 	"github.com/conclave-dp/conclave/logging"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -16,10 +16,12 @@ import (
 // Config is the configuration of a node. Relative paths in a file are relative
 // to that file.
 type Config struct {
-	// Aggregator is the address to dial, host:port. No default.
+	// Aggregator is the address to dial, host:port, or those of an aggregator
+	// and its standbys, with commas between them; whichever leads answers. No
+	// default.
 	Aggregator string `yaml:"aggregator"`
-	// ServerName is the host name the aggregator's certificate must carry.
-	// Default: the host of Aggregator.
+	// ServerName is the host name the aggregator's certificate must carry, at
+	// every address. Default: the host of the address.
 	ServerName string `yaml:"server_name"`
 	// Dataset names the dataset at the aggregator. Its budget spans runs.
 	Dataset string `yaml:"dataset"`
@@ -83,12 +85,10 @@ func (c Config) Validate() error {
 	return errors.Join(checkAddress(c.Aggregator), c.validateSite())
 }
 
+// checkAddress wants the addresses of an aggregator.
 func checkAddress(aggregator string) error {
-	if aggregator == "" {
-		return errors.New("aggregator: missing; give the address to dial, host:port")
-	}
-	if host, port, err := net.SplitHostPort(aggregator); err != nil || host == "" || port == "" {
-		return fmt.Errorf("aggregator: %q is not an address; give host:port", aggregator)
+	if _, err := dial.Parse(aggregator, ""); err != nil {
+		return fmt.Errorf("aggregator: %w", err)
 	}
 	return nil
 }
@@ -120,18 +120,6 @@ func (c Config) validateSite() error {
 
 // maxTeachers is what an aggregator takes from one node.
 const maxTeachers = 1 << 16
-
-// serverName is the host name the aggregator must prove.
-func (c Config) serverName() string {
-	if c.ServerName != "" {
-		return c.ServerName
-	}
-	host, _, err := net.SplitHostPort(c.Aggregator)
-	if err != nil {
-		return c.Aggregator
-	}
-	return host
-}
 
 // readOptions says which rows of the file belong to the node.
 func (c Config) readOptions() partition.ReadOptions {

@@ -15,6 +15,8 @@ func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
 		"aggregator: missing":   func(c *Config) { c.Aggregator = "" },
 		"aggregator: \"host\"":  func(c *Config) { c.Aggregator = "host" },
+		"aggregator: \"b\" is":  func(c *Config) { c.Aggregator = "a:1, b" },
+		"there twice":           func(c *Config) { c.Aggregator = "a:1,a:1" },
 		"dataset: \"\"":         func(c *Config) { c.Dataset = "" },
 		"site: \"North\"":       func(c *Config) { c.Site = "North" },
 		"node: \"a/b\"":         func(c *Config) { c.Node = "a/b" },
@@ -63,17 +65,5 @@ tls: {ca: certs/ca.crt, cert: certs/n.crt, key: certs/n.key}
 	must(t, os.WriteFile(path, []byte("aggregator: host:7443\n"), 0o600))
 	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "dataset") {
 		t.Errorf("a missing field: error %v", err)
-	}
-}
-
-func TestTheServerNameIsTheHostUnlessSet(t *testing.T) {
-	for want, c := range map[string]Config{
-		"host":  {Aggregator: "host:7443"},
-		"::1":   {Aggregator: "[::1]:7443"},
-		"other": {Aggregator: "host:7443", ServerName: "other"},
-	} {
-		if got := c.serverName(); got != want {
-			t.Errorf("%+v: server name %q, want %q", c, got, want)
-		}
 	}
 }

@@ -42,8 +42,8 @@ func TestASiteNeedsNoAddressButItsNodeDoes(t *testing.T) {
 	}
 	n, err := site.Node("aggregator.example:7443", zap.NewNop())
 	must(t, err)
-	if n.cfg.serverName() != "aggregator.example" || site.Name() != "north" {
-		t.Errorf("the node of %s expects a certificate of %q", site.Name(), n.cfg.serverName())
+	if n.cfg.Aggregator != "aggregator.example:7443" || site.Name() != "north" {
+		t.Errorf("the node of %s dials %q", site.Name(), n.cfg.Aggregator)
 	}
 }
 

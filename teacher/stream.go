@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/dial"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -28,21 +23,17 @@ var ErrRefused = errors.New("the aggregator refused this node")
 // returns nil when ctx ends and an error matching [ErrRefused] when the
 // aggregator will not have the node.
 func (n *Node) Run(ctx context.Context) error {
-	tlsConfig, err := certs.ClientTLS(n.cfg.TLS, n.cfg.serverName())
+	target, err := dial.Parse(n.cfg.Aggregator, n.cfg.ServerName)
+	if err != nil {
+		return fmt.Errorf("aggregator: %w", err)
+	}
+	conn, err := target.Connect(n.cfg.TLS, n.cfg.Reconnect)
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient(n.cfg.Aggregator,
-		grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: n.cfg.Reconnect}, MinConnectTimeout: 5 * time.Second}),
-	)
-	if err != nil {
-		return fmt.Errorf("dial aggregator %s: %w", n.cfg.Aggregator, err)
-	}
 	defer conn.Close()
 	client := conclavev1.NewTeacherServiceClient(conn)
-	pause := 100 * time.Millisecond
+	var pause dial.Pause
 	for {
 		started := time.Now()
 		err := n.work(ctx, client)
@@ -55,22 +46,17 @@ func (n *Node) Run(ctx context.Context) error {
 		if refused(err) {
 			return fmt.Errorf("%w: %s", ErrRefused, status.Convert(err).Message())
 		}
-		if err := certs.Probe(ctx, n.cfg.Aggregator, tlsConfig); err != nil {
+		if err := conn.Probe(ctx); err != nil {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 		if time.Since(started) > 10*time.Second {
-			pause = 100 * time.Millisecond
+			pause.Reset()
 		}
 		n.log.Warn("not connected to the aggregator; trying again",
-			zap.String("aggregator", n.cfg.Aggregator), zap.Duration("pause", pause), zap.Error(err))
-		// Half of the pause is random, so that the nodes of a large cluster do
-		// not all come back at once.
-		select {
-		case <-time.After(pause/2 + time.Duration(rand.Int64N(int64(pause/2)+1))):
-		case <-ctx.Done():
+			zap.String("aggregator", n.cfg.Aggregator), zap.Duration("pause", pause.Next()), zap.Error(err))
+		if pause.Wait(ctx, n.cfg.Reconnect); ctx.Err() != nil {
 			return nil
 		}
-		pause = min(2*pause, n.cfg.Reconnect)
 	}
 }
 

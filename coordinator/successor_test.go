@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+)
+
+// listen accepts connections until the returned function is called.
+func listen(t *testing.T, address string) (at string, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan net.Conn)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				close(accepted)
+				return
+			}
+			accepted <- c
+		}
+	}()
+	var open []net.Conn
+	collected := make(chan struct{})
+	go func() {
+		defer close(collected)
+		for c := range accepted {
+			open = append(open, c)
+		}
+	}()
+	return l.Addr().String(), func() {
+		l.Close()
+		<-ended
+		<-collected
+		for _, c := range open {
+			c.Close()
+		}
+	}
+}
+
+// A standby takes over long before the lease of a leader ends that listens no more, and the
+// old leadership cannot write.
+func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
+	etcd := runEtcd(t, t.TempDir())
+	s, other := openStore(t, Config{Endpoints: etcd.Endpoints()}), openStore(t, Config{Endpoints: etcd.Endpoints()})
+	address, stop := listen(t, "127.0.0.1:0")
+	first, err := s.LeadAt(t.Context(), "first", address, 10*time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	led := make(chan *Leadership, 1)
+	go func() {
+		second, err := other.LeadAt(t.Context(), "second", "", 10*time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		led <- second
+	}()
+	select {
+	case <-led:
+		t.Fatal("the standby leads beside a leader that listens")
+	case <-time.After(500 * time.Millisecond):
+	}
+	started := time.Now()
+	stop()
+	select {
+	case second := <-led:
+		t.Logf("took over after %v", time.Since(started))
+		if second.Fence() <= first.Fence() {
+			t.Errorf("fence %d after %d", second.Fence(), first.Fence())
+		}
+		<-first.Context().Done()
+		if err := second.Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the standby waits for the lease")
+	}
+}
+
+// An address that never answered says nothing, nor does one that only hangs up.
+func TestAwaitEnd(t *testing.T) {
+	never, stop := listen(t, "127.0.0.1:0")
+	stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if awaitEnd(ctx, never) {
+		t.Error("an address where nobody ever listened is taken for a process that ended")
+	}
+
+	// One that is tired of connections that say nothing.
+	tired, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hangups := make(chan int)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			c, err := tired.Accept()
+			if err != nil {
+				hangups <- n
+				return
+			}
+			c.Close()
+		}
+	}()
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan bool, 1)
+	go func() { ended <- awaitEnd(ctx, tired.Addr().String()) }()
+	select {
+	case <-ended:
+		t.Error("a process that hangs up is taken for one that ended")
+	case <-time.After(500 * time.Millisecond):
+	}
+	tired.Close()
+	if n := <-hangups; n < 2 || n > 11 {
+		t.Errorf("%d connections in half a second, want one every 50 ms at most", n)
+	}
+	select {
+	case gone := <-ended:
+		if !gone {
+			t.Error("the end was not seen")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the end was not seen in time")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,10 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 		"is not a method": {Weights: "magic", Epsilon: 0.1},
 		"is not a stage":  {Post: []string{"magic"}, Epsilon: 0.1},
 		"no such file":    {Post: []string{"drs"}, Run: filepath.Join(dir, "nothing.yaml")},
+		"epsilon NaN":     {Post: []string{"pgb"}, Epsilon: math.NaN()},
+		"epsilon +Inf":    {Post: []string{"pgb"}, Epsilon: math.Inf(1)},
+		"delta NaN":       {Post: []string{"pgb"}, Epsilon: 0.1, Delta: math.NaN()},
+		"delta 1;":        {Post: []string{"pgb"}, Epsilon: 0.1, Delta: 1},
 		"is not a name":   {Post: []string{"pgb"}, Epsilon: 0.1, Name: "Not A Name"},
 	} {
 		if _, err := stage("refused", o); err == nil || !strings.Contains(err.Error(), want) {
@@ -199,5 +204,57 @@ func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
 	}
 	if _, err := RunLater(ctx, boost, from, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "holds what was begun of run") {
 		t.Errorf("another run's folder: %v", err)
+	}
+}
+
+// What boosting was paid for is not thrown away where the rejection after it fails: its rows
+// are written, by a run and by stages of their own, and what was spent is told.
+func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
+	dir := folder(t)
+	failing := runWithRoom + "post: [pgb, drs]\ndrs: {percentile: 0, tries: 1}\n"
+	spec := load(t, dir, failing)
+	from := filepath.Join(dir, "run")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if _, err := Run(ctx, spec, Options{Out: from}); err == nil || !strings.Contains(err.Error(), "too few candidates") || !strings.Contains(err.Error(), "are of the stages before it, and epsilon") {
+		t.Fatalf("a rejection that cannot end: %v", err)
+	}
+	boosted := func(dir string, runs int) {
+		t.Helper()
+		result := &run.Result{Outputs: map[string]string{"ledger": filepath.Join(dir, "ledger.jsonl"), "certificate": filepath.Join(dir, "certificate.json")}}
+		if c, verified := verifiedFiles(t, result); c.Rows != 100 || len(verified.Runs) != runs {
+			t.Errorf("%d runs, certificate %+v", len(verified.Runs), c)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "report.md"))
+		if err != nil || !bytes.Contains(page, []byte("Boosting weighted 200 records")) || !bytes.Contains(page, []byte("the rows are as they were before it")) {
+			t.Errorf("%s (%v)", page, err)
+		}
+	}
+	boosted(from, 1)
+
+	out := filepath.Join(dir, "again")
+	later, err := run.NewLater(run.LaterOptions{From: from, Post: []string{"pgb", "drs"}, Epsilon: 0.2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RunLater(ctx, later, from, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "of the stage's 0.2 is spent; the rows in "+out+" are of the stages before it") {
+		t.Fatalf("stages whose rejection cannot end: %v", err)
+	}
+	boosted(out, 2)
+
+	// A run.yaml of other data is not that of the run.
+	schema, err := os.ReadFile(spec.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(spec.Schema), "other-schema.yaml"), append(schema, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(filepath.Dir(spec.Path), "other.yaml")
+	if err := os.WriteFile(other, []byte(strings.Replace(failing, "schema.yaml", "other-schema.yaml", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.NewLater(run.LaterOptions{From: from, Run: other, Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "which is not that of the run in") {
+		t.Errorf("another schema: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/pipeline/drs"
 	"github.com/conclave-dp/conclave/pipeline/pgb"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/student"
 )
 
 // made are the rows of a release.
@@ -29,7 +30,8 @@ type made struct {
 // errStage says that a stage cannot end otherwise, however often it is begun.
 var errStage = errors.New("the stage after training failed")
 
-// after lets the stages follow the training, and makes the rows.
+// after lets the stages follow the training, and makes the rows. Where a stage fails for
+// good, with errStage, it also returns the rows of those before it, nil for none.
 func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer, ask *oracle, o Options) (*made, error) {
 	s := j.Spec
 	if len(s.Post) == 0 && s.Weights == weightsNone {
@@ -65,18 +67,25 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 			return nil, err
 		}
 	}
-	made, err := j.weigh(ctx, p, trained, ask, o)
+	m, err := j.weigh(ctx, p, trained, ask, o)
 	if errors.Is(err, drs.ErrTries) || errors.Is(err, drs.ErrScores) {
 		err = fmt.Errorf("%w: %w", errStage, err)
+	}
+	if errors.Is(err, errStage) || errors.Is(err, student.ErrOverBudget) {
+		table, tableErr := p.soFar(s.Release.Rows)
+		if table == nil || tableErr != nil {
+			return nil, errors.Join(err, tableErr)
+		}
+		return &made{table: table, unweighted: table, notes: append(p.notes, "The stage after that failed, and the rows are as they were before it.")}, err
 	}
 	if err != nil {
 		return nil, err
 	}
-	if made.before, err = p.before(made.unweighted); err != nil {
+	if m.before, err = p.before(m.unweighted); err != nil {
 		return nil, err
 	}
-	made.notes = append(p.notes, made.notes...)
-	return made, nil
+	m.notes = append(p.notes, m.notes...)
+	return m, nil
 }
 
 // selector is who selects discriminators.

@@ -172,7 +172,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 	made, err := j.after(ctx, model, trained, ask, o)
 	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
 		// It would end the same way again; a run that stays open could never be verified.
-		return nil, j.salvage(ctx, model, trained, err, o)
+		return nil, j.salvage(ctx, model, trained, made, err, o)
 	}
 	if err != nil {
 		return nil, err
@@ -183,24 +183,29 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 	return j.publish(ctx, model, trained, made, o)
 }
 
-// salvage ends a run whose stage failed: what was trained is paid for, and its rows are
-// written without the stages. It returns the error with what became of them.
-func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained trainer, failed error, o Options) error {
+// salvage ends a run whose stage failed: what was trained and boosted is paid for, and its
+// rows are written without the stage. It returns the error with what became of them.
+func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained trainer, rest *made, failed error, o Options) error {
 	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
 		return errors.Join(failed, err)
 	}
 	if !j.Spec.Release.Private {
 		return failed
 	}
-	table, err := model.Sample(j.Spec.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
+	what := "the rows in %s are of the stages before it"
+	if rest == nil {
+		table, err := model.Sample(j.Spec.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		rest = &made{table: table, notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
+		what = "the rows of the last generator are in %s, without the stages"
+	}
+	result, err := j.publish(ctx, model, trained, rest, o)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	plain := &made{table: table, notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
-	if _, err := j.publish(ctx, model, trained, plain, o); err != nil {
-		return errors.Join(failed, err)
-	}
-	return fmt.Errorf("%w; the rows of the last generator are in %s, without the stages: mend their options and try them on it with conclave post --from or conclave weights --from", failed, o.Out)
+	return fmt.Errorf("%w; "+what+", and epsilon %.4g is spent: mend the options and try the stages on it with conclave post --from or conclave weights --from, free ones at no cost", failed, o.Out, result.EpsilonSpent)
 }
 
 // train lets the pipeline learn until its questions are asked or the budget is used.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,11 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if spec.Name != finished.certificate.Run {
 		return nil, fmt.Errorf("%s is of run %q, %s holds run %q; name the run.yaml of the finished run with --run", path, spec.Name, o.From, finished.certificate.Run)
 	}
+	if schema, err := partition.LoadSchema(spec.Schema); err != nil {
+		return nil, err
+	} else if schema.SHA256 != finished.certificate.SchemaSHA256 {
+		return nil, fmt.Errorf("%s names the schema %s, which is not that of the run in %s; name the run.yaml of the finished run with --run, or put its schema back", path, spec.Schema, o.From)
+	}
 	// As it was run; stages and what is made of them may have changed since.
 	first := DefaultSpec()
 	if err := config.Decode(strings.NewReader(finished.earlier.Config), &first); err != nil {
@@ -146,9 +152,20 @@ func NewLater(o LaterOptions) (*Later, error) {
 	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.certificate.Votes == report.VotesCoin}
 	// What the run was stays as it was; the rest may have changed.
 	now := first
-	now.PGB, now.DRS, now.Weighting, now.Release, now.Evaluate, now.Text = spec.PGB, spec.DRS, spec.Weighting, spec.Release, spec.Evaluate, spec.Text
+	now.PGB, now.DRS, now.Weighting, now.Release, now.Evaluate = spec.PGB, spec.DRS, spec.Weighting, spec.Release, spec.Evaluate
+	now.Text = finished.earlier.Config + laterText(o, path, spec.Text)
 	l.Job, err = l.stages(&now, job, o)
 	return l, err
+}
+
+// laterText says, behind the configuration of the run, what the stages were told.
+func laterText(o LaterOptions, path, text string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n# Then, by a command of its own: post: %v, weights: %q, epsilon %v, delta %v (0: that of the run),\n# with the options of stages, release and evaluate of %s:\n", o.Post, o.Weights, o.Epsilon, o.Delta, filepath.Base(path))
+	for line := range strings.Lines(text) {
+		b.WriteString("#   " + line)
+	}
+	return b.String()
 }
 
 // stages makes the job of the stages.
@@ -163,9 +180,16 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if s.Name = o.Name; s.Name == "" {
 		s.Name = spec.Name + "." + stage
 	}
+	keep, has := map[string]int{"pategan": s.PATEGAN.Student.Keep, "dpgan": s.DPGAN.Student.Keep}[s.Pipeline]
+	if has && keep == 0 && (len(s.Post) > 0 || s.Weights == weightsDiscriminator) {
+		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them follow a run that keeps some", spec.Name, s.Pipeline)
+	}
 	s.Privacy.Dataset = nil
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Path, err)
+	}
+	if !(o.Epsilon >= 0 && o.Delta >= 0) || math.IsInf(o.Epsilon, 1) || o.Delta >= 1 {
+		return nil, fmt.Errorf("what the stage may spend: epsilon %v and delta %v; give an epsilon above 0 and a delta below 1, or leave them out", o.Epsilon, o.Delta)
 	}
 	if o.Delta > 0 {
 		s.Privacy.Delta = o.Delta
@@ -258,7 +282,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 		return l.publishCharged(ctx, model, trained, made, paidIn{run: l.First.Spec.Name, lines: ledgerLines(ledger)}, o)
 	}
 	notes := *trained.Notes()
-	notes.Receipts = nil
+	notes.Receipts, notes.Spent = nil, 0 // those of the stages' own run
 	staged := &laterTrainer{trained, &notes}
 	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); errors.Is(err, student.ErrRunExists) {
 		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
@@ -274,8 +298,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	ask := &oracle{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}
 	made, err := l.after(ctx, model, staged, ask, o)
 	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
-		_, closeErr := o.Client.CloseRun(ctx, l.Spec.Name)
-		return nil, errors.Join(err, closeErr)
+		return nil, l.giveUp(ctx, model, staged, made, err, o)
 	}
 	if err != nil {
 		return nil, err
@@ -283,11 +306,34 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
 		return nil, err
 	}
+	return l.publishStages(ctx, model, staged, made, o)
+}
+
+// publishStages writes what the stages made, with a certificate over all that was paid.
+func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged *laterTrainer, made *made, o Options) (*Result, error) {
 	lines, err := o.Client.Ledger(ctx, l.Spec.Name)
 	if err != nil {
 		return nil, err
 	}
 	return l.publishCharged(ctx, model, staged, made, paidIn{l.Spec.Name, l.before, lines}, o)
+}
+
+// giveUp ends the stages' run after one of them failed for good. The rows of those before
+// it are written. It returns the error with what was spent.
+func (l *Later) giveUp(ctx context.Context, model *pipeline.Model, staged *laterTrainer, rest *made, failed error, o Options) error {
+	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
+		return errors.Join(failed, err)
+	}
+	if spent := staged.notes.Spent; spent > 0 {
+		failed = fmt.Errorf("%w; epsilon %.4g of the stage's %v is spent", failed, spent, l.Spec.Privacy.Epsilon)
+	}
+	if rest == nil || !l.Spec.Release.Private {
+		return failed
+	}
+	if _, err := l.publishStages(ctx, model, staged, rest, o); err != nil {
+		return errors.Join(failed, err)
+	}
+	return fmt.Errorf("%w; the rows in %s are of the stages before it", failed, o.Out)
 }
 
 // laterTrainer is the student of a finished run, with notes of the stages' own releases.

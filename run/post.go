@@ -51,6 +51,8 @@ type post struct {
 	plays *pgb.Plays
 	// pool are the candidates of boosting.
 	pool rows
+	// made are the rows that were made last, after boosting and rejection.
+	made rows
 	// notes say what the stages did, for the report.
 	notes []string
 }
@@ -147,6 +149,9 @@ func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, ro
 	}
 	p.notes = append(p.notes, fmt.Sprintf("Boosting weighted %d records of %d generators in %d rounds, with %d of %d discriminators; by effective size %.0f of them remain.",
 		n, len(generators), len(p.plays.Selected), used, len(scores), effective))
+	if effective < uneven*float64(n) {
+		p.notes = append(p.notes, "So few records carry most of the weight that the rows repeat them; fewer pgb.rounds, a lower pgb.rate, or pgb.complements keeps more of them.")
+	}
 	return nil
 }
 
@@ -160,14 +165,40 @@ func logOdds(probabilities []float64) []float64 {
 }
 
 // make returns n rows.
-func (p *post) make(ctx context.Context, n int) (rows, error) {
+func (p *post) make(ctx context.Context, n int) (r rows, err error) {
 	switch {
 	case p.spec.rejects():
-		return p.reject(ctx, n)
+		r, err = p.reject(ctx, n)
 	case p.plays != nil:
-		return p.boosted(n)
+		r, err = p.boosted(n)
+	default:
+		r = p.fresh(n, rand.New(rand.NewPCG(p.spec.Seed, 0xda7a)))
 	}
-	return p.fresh(n, rand.New(rand.NewPCG(p.spec.Seed, 0xda7a))), nil
+	p.made = r
+	return r, err
+}
+
+// soFar are n rows by the stages that worked before one failed; none where no stage did. What
+// a stage was paid for is not thrown away with the next one.
+func (p *post) soFar(n int) (*partition.Table, error) {
+	r := p.made
+	var err error
+	switch {
+	case len(p.spec.Post) > 0 && len(r.classes) >= n:
+		places := make([]int, n)
+		for i := range places {
+			places[i] = i
+		}
+		r = r.take(places, p.width)
+	case p.plays != nil:
+		r, err = p.boosted(n)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.model.Table(r.x, r.classes)
 }
 
 // boosted draws n candidates by their weights.
@@ -176,6 +207,13 @@ func (p *post) boosted(n int) (rows, error) {
 	places, err := ratio.Resample(p.plays.Weights, n, rng.Uint64())
 	if err != nil {
 		return rows{}, err
+	}
+	distinct := map[int]bool{}
+	for _, at := range places {
+		distinct[at] = true
+	}
+	if !p.spec.rejects() {
+		p.notes = append(p.notes, fmt.Sprintf("%d rows were drawn by weight, %d different ones.", n, len(distinct)))
 	}
 	rng.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
 	return p.pool.take(places, p.width), nil

@@ -57,6 +57,9 @@ func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
 		if w.MLP.Rate*float64(w.MLP.Steps) <= budget.Delta {
 			return nil, fmt.Errorf("weighting.mlp.rate: %v over %d steps takes a unit with a probability below privacy.delta %v, which would be all of its protection; raise rate or steps", w.MLP.Rate, w.MLP.Steps, budget.Delta)
 		}
+		if s.Pipeline == "dpgan" && s.DPGAN.Rate == w.MLP.Rate {
+			return nil, fmt.Errorf("weighting.mlp.rate: %v is dpgan.rate too, and the sums of the two are told apart by their rates; set one of them to a little more or less", w.MLP.Rate)
+		}
 		b := alone(w.Share)
 		b.Filter = privacy.FilterPLD
 		sigma, err := privacy.SampledSigma(b, w.MLP.Rate, int64(w.MLP.Steps), nil)

@@ -114,6 +114,7 @@ func (s *Spec) validateStages() (errs []error) {
 		need(!s.Release.Private, "pgb.private: false is NOT PRIVATE, and the release is marked private; set release.private: false for a comparison, or leave pgb.private out")
 		need(s.Evaluate.Train != "", "pgb.private: false takes the real rows of evaluate.train; name them")
 	}
+	need(!s.boosts() || s.candidates() >= s.Release.Rows, "pgb.candidates: %d are fewer than release.rows %d, and rows would be there several times; raise it, or use 0 to have it chosen", s.candidates(), s.Release.Rows)
 	errs = append(errs, s.PGB.Validate(), s.DRS.Validate(), s.validateWeights())
 	return errs
 }

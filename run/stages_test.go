@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,12 +9,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/ratio"
 )
 
 // Options of the stages after training that cannot work are found when the file is read, and
@@ -31,6 +34,7 @@ func TestStagesThatCannotWork(t *testing.T) {
 		good + "post: [drs]\n":                                               "post: drs: there is no discriminator after embed",
 		good + "weights: discriminator\n":                                    "weights: discriminator: there is no discriminator after embed",
 		good + "pipeline: gpate\nweights: discriminator\n":                   "weights: discriminator: there is no discriminator after gpate",
+		boosted + "pgb: {candidates: 10}\n":                                  "pgb.candidates: 10 are fewer than release.rows",
 		boosted + "pategan: {student: {keep: 0}}\n":                          "post: pgb: no discriminators are stored: pategan.student.keep is 0; use 10",
 		weighted("discriminator") + "pategan: {student: {keep: 0}}\n":        "weights: discriminator: no discriminators are stored: pategan.student.keep is 0",
 		good + "pipeline: dpgan\npost: [drs]\ndpgan: {student: {keep: 0}}\n": "post: drs: no discriminators are stored: dpgan.student.keep is 0",
@@ -378,25 +382,27 @@ func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
 }
 
 // Weights of mean 1 that are cut have mean 1 again, in the same order.
+// No weight is above the bound times the mean, however few rows have it, those that are not
+// cut keep their proportions, and no more is cut than has to be.
 func TestBoundedWeights(t *testing.T) {
-	for _, bound := range []float64{0, 1, 2, 3.5, 1e9} {
-		w := bounded([]float64{0, 0.5, 0.5, 6, 0.5, 0.5, 3, 0, 0, -0}, bound)
-		var sum float64
-		for i, v := range w {
-			sum += v
-			if math.IsNaN(v) || v < 0 || w[3] < w[6] || w[6] < w[1] {
-				t.Errorf("bound %v: weight %d is %v of %v", bound, i, v, w)
+	few := make([]float64, 100)
+	for i := range few {
+		few[i] = -2000 // nothing beside the first
+	}
+	few[0] = 0
+	for _, logs := range [][]float64{{-700, -1, -1, 2, -1, -1, 1, -700, -900, -700}, few, {3}, {1, 1, 1}, {0, math.Log(3)}} {
+		largest := slices.Max(ratio.SelfNormalized(logs))
+		for _, bound := range []float64{0, 1, 1.5, 2, 3.5, 1e9} {
+			cut := bounded(logs, bound)
+			w := ratio.SelfNormalized(cut)
+			if got := slices.Max(w); bound > 0 && got > bound*(1+1e-9) || math.Abs(got-min(cmp.Or(bound, largest), largest)) > 1e-6*largest {
+				t.Errorf("bound %v of %v: the largest weight is %v, was %v", bound, logs, got, largest)
 			}
-		}
-		want := 1.1 // as they were
-		if bound != 0 {
-			want = 1
-		}
-		if math.Abs(sum/float64(len(w))-want) > 1e-12 {
-			t.Errorf("bound %v: mean %v of %v", bound, sum/float64(len(w)), w)
-		}
-		if bound == 2 && math.Abs(w[3]/w[1]-4) > 1e-12 {
-			t.Errorf("bound 2: %v", fmt.Sprint(w))
+			for i := range logs {
+				if cut[i] != logs[i] && cut[i] != slices.Max(cut) || cut[i] > logs[i] {
+					t.Errorf("bound %v: log-weight %d of %v became %v", bound, i, logs, cut[i])
+				}
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/pipeline"
@@ -40,14 +41,14 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 	if err != nil {
 		return nil, err
 	}
-	m := &made{table: table, unweighted: table, weights: bounded(ratio.SelfNormalized(logs), s.Weighting.Bound)}
+	m := &made{table: table, unweighted: table, weights: ratio.SelfNormalized(bounded(logs, s.Weighting.Bound))}
 	effective, err := ratio.EffectiveSize(m.weights)
 	if err != nil {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
 	}
 	m.notes = append(w.notes, fmt.Sprintf("Weights (%s): %d rows have the effective size of %.0f.", s.Weights, n, effective))
 	if effective < uneven*float64(n) {
-		m.notes = append(m.notes, "So few rows carry most of the weight that estimates from them are little but their chance; a larger weighting.share or weighting.lambda, or a weighting.bound, makes weights more even.")
+		m.notes = append(m.notes, "So few rows carry most of the weight that estimates from them are little but their chance; more of the budget (weighting.share), a lower weighting.bound or another method makes weights more even.")
 	}
 	if !resample {
 		return m, nil
@@ -64,20 +65,39 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 	return m, err
 }
 
-// bounded cuts weights of mean 1 and scales them to mean 1 again.
-func bounded(weights []float64, bound float64) []float64 {
+// bounded cuts log-weights such that none is above bound times the mean weight; 0 cuts
+// none. It keeps the proportions of those that are not cut.
+func bounded(logs []float64, bound float64) []float64 {
 	if bound == 0 {
-		return weights
+		return logs
 	}
-	var sum float64
-	for i, w := range weights {
-		weights[i] = math.Min(w, bound)
-		sum += weights[i]
+	// Above the cut, weights are bound times the mean. The higher the cut, the further
+	// it is from the mean: the highest at which that holds is looked for.
+	largest, smallest := slices.Max(logs), slices.Min(logs)
+	excess := func(cut float64) float64 { // of the cut over bound times the mean, relative to the cut
+		var mean float64
+		for _, l := range logs {
+			mean += math.Exp(math.Min(l-cut, 0)) / float64(len(logs))
+		}
+		return 1 - bound*mean
 	}
-	for i := range weights {
-		weights[i] *= float64(len(weights)) / sum
+	cut := largest
+	if excess(largest) > 0 {
+		low, high := smallest, largest // at the smallest all are equal, and bound is 1 at least
+		for range 200 {
+			if cut = (low + high) / 2; excess(cut) > 0 {
+				high = cut
+			} else {
+				low = cut
+			}
+		}
+		cut = low
 	}
-	return weights
+	cuts := make([]float64, len(logs))
+	for i, l := range logs {
+		cuts[i] = math.Min(l, cut)
+	}
+	return cuts
 }
 
 // weigher finds the log-weights of rows.

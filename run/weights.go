@@ -51,9 +51,8 @@ type Weighting struct {
 	// Noise of fitted coefficients: gaussian, laplace (the paper's) or norm-gamma. Default:
 	// gaussian.
 	Noise string `yaml:"noise"`
-	// Bound cuts weights above it, of mean 1; what few rows weigh much says little. They have
-	// mean 1 again after it, and are somewhat above it then. Default: 0, no bound: a cut is a
-	// bias of its own.
+	// Bound is the most that a weight may be, of weights of mean 1; what few rows weigh much
+	// says little. Default: 0, no bound: a cut is a bias of its own.
 	Bound float64 `yaml:"bound"`
 	// MLP are the options of dp-mlp and mlp.
 	MLP MLP `yaml:"mlp"`

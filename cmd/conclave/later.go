@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,8 +45,8 @@ func (l *laterFlags) check(f *flag.FlagSet) error {
 		return misuse(f, "--from: name the output folder of a finished run")
 	case l.out == "":
 		return misuse(f, "--out: name a folder for the results")
-	case l.later.Epsilon < 0 || l.later.Delta < 0:
-		return misuse(f, "--epsilon and --delta must not be negative")
+	case !(l.later.Epsilon >= 0 && l.later.Delta >= 0) || math.IsInf(l.later.Epsilon, 1) || l.later.Delta >= 1:
+		return misuse(f, "--epsilon %v, --delta %v: give an epsilon above 0 and a delta below 1, or leave them out", l.later.Epsilon, l.later.Delta)
 	}
 	if from, err := filepath.Abs(l.later.From); err == nil {
 		if out, err := filepath.Abs(l.out); err == nil && from == out {

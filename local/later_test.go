@@ -164,6 +164,9 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 // What was trained is paid for: where a stage fails, its rows are written without the stage,
 // and stages can be tried on them.
 func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
 	dir := folder(t)
 	spec := load(t, dir, runWithRoom+"post: [drs]\ndrs: {percentile: 0, tries: 1}\n")
 	from := filepath.Join(dir, "run")
@@ -210,6 +213,9 @@ func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
 // What boosting was paid for is not thrown away where the rejection after it fails: its rows
 // are written, by a run and by stages of their own, and what was spent is told.
 func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
 	dir := folder(t)
 	failing := runWithRoom + "post: [pgb, drs]\ndrs: {percentile: 0, tries: 1}\n"
 	spec := load(t, dir, failing)

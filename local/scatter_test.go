@@ -102,6 +102,9 @@ func pictures(page string) (names []string, list []picture) {
 }
 
 func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
 	for _, c := range []struct {
 		name, stages string
 		names        []string

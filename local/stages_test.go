@@ -133,6 +133,9 @@ func TestStagesEndToEnd(t *testing.T) {
 			if coin && strings.Contains(name, "discriminator") {
 				continue // asks nothing of its own
 			}
+			if testing.Short() && (coin || name != "pategan, pgb, drs" && name != "pategan, dp-mlp") {
+				continue
+			}
 			t.Run(name, func(t *testing.T) {
 				dir := folder(t)
 				out := filepath.Join(dir, "out")
@@ -235,6 +238,9 @@ func TestAnInterruptedStageGoesOn(t *testing.T) {
 
 // Rows by methods that are NOT PRIVATE have another name and no certificate.
 func TestComparisonsAreNotReleases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
 	for name, lines := range map[string]string{
 		"weights": "weights: logreg\n", "boosting": "post: [pgb]\npgb: {private: false, rounds: 20, candidates: 2000}\n",
 	} {
@@ -265,6 +271,9 @@ func TestComparisonsAreNotReleases(t *testing.T) {
 // Where a unit has several records the stages count units, and the released rows have weights
 // and made-up units.
 func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
 	dir := folder(t)
 	path := filepath.Join(dir, "example", "schema.yaml")
 	schema, err := os.ReadFile(path)

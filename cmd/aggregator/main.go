@@ -13,6 +13,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"go.uber.org/zap"
+
 	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/logging"
 	"github.com/conclave-dp/conclave/version"
@@ -57,6 +59,10 @@ func serve(ctx context.Context, path string, embedded bool, listen string) error
 		return err
 	}
 	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log})
+	if err != nil && ctx.Err() != nil {
+		log.Info("stopped before it led", zap.Error(err))
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+var failovers = flag.Int("failovers", 3, "how many leaders TestFailover kills")
+
+// Leaders are killed one after the other, at the defaults of every setting that decides how
+// long that takes: lease, pauses, keepalives. Each time the other aggregator, at an address of
+// its own, goes on with the run. The times from the kill to the next released round are
+// printed; no time is asserted but one that only the end of the lease could bring.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	etcd := newExternalEtcd(c, "10s") // the default
+	_, audited := audit(t, etcd.endpoint())
+	addresses := [2]string{freeAddress(t), freeAddress(t)}
+	type member struct {
+		*process
+		address string
+	}
+	started := 0
+	// Whoever starts under the name of the last leader takes over at once; here each has a
+	// name of its own, as pods have.
+	begin := func(address string) member {
+		started++
+		file := c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", started), "listen": address})
+		return member{c.startAggregator(file), address}
+	}
+	leader := begin(addresses[0])
+	leader.awaitLog("listening", nil)
+	standby := begin(addresses[1])
+	standby.awaitLog("waiting for leadership", nil)
+	c.address = fmt.Sprintf("'%s, %s'", addresses[0], addresses[1])
+	defaults := settings{"reconnect": "", "retry": ""}
+	north, south := c.startNode("north", defaults), c.startNode("south", defaults)
+	north.awaitLog("joined", nil)
+	south.awaitLog("joined", nil)
+	j := job{name: "failover", rounds: 15 * *failovers, quorum: 1}
+	runFile, out := c.runFile(j), c.out(j.name)
+	student := c.startStudent(c.studentFile(runFile, out, defaults))
+
+	var took []time.Duration
+	for len(took) < *failovers {
+		leader.awaitLog("released", nil)
+		killed := time.Now()
+		leader.kill()
+		// A supervisor starts it again. Either of the two may be faster.
+		leader, standby = standby, begin(leader.address)
+		eventually(t, "the next leader to release a round", func() bool {
+			if len(standby.logged("released")) > 0 {
+				leader, standby = standby, leader
+			}
+			return len(leader.logged("released")) > 0
+		})
+		took = append(took, time.Since(killed))
+	}
+	slices.Sort(took)
+	t.Logf("%d leaders killed; to the next released round: median %v, longest %v", len(took), took[len(took)/2], took[len(took)-1])
+	if longest := took[len(took)-1]; longest > 8*time.Second {
+		t.Errorf("%v: the standby waits for the lease to end", longest)
+	}
+	finish(t, student, out, j)
+	c.repeat(runFile, out, j)
+	audited(j.rounds + 1)
+	stop(north, south, leader.process, standby.process, etcd.process)
+}

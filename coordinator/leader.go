@@ -43,7 +43,7 @@ func (s *Store) Lead(ctx context.Context, name string, ttl time.Duration) (*Lead
 }
 
 // LeadAt is [Store.Lead] for a process that will listen at an address, host:port, that
-// standbys can reach. They hold a connection to it and take over as soon as nothing listens
+// standbys can reach. They look whether it does, and take over as soon as nothing listens
 // there any more, long before the lease ends; see successor.go.
 func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Duration) (*Leadership, error) {
 	if err := checkName("leader", name); err != nil {

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -11,8 +10,10 @@ import (
 )
 
 const (
-	// lookEvery is the pause between looks at an address that does not answer.
-	lookEvery = 50 * time.Millisecond
+	// lookEvery is the pause between looks at an address that answers, and
+	// lookAgain at one that does not.
+	lookEvery = 200 * time.Millisecond
+	lookAgain = 50 * time.Millisecond
 	// refusals in a row say that nothing listens, and that it is not one process that
 	// makes room for the next.
 	refusals = 3
@@ -42,19 +43,22 @@ func (s *Store) awaitGone(ctx context.Context, address string, revision int64) b
 	return gone
 }
 
-// awaitEnd holds a connection to an address, and returns true when it broke and nothing
-// listens there any more, which a machine says at once of a process that died. Of an
+// awaitEnd connects to an address again and again, and returns true when it answered and
+// nothing listens there any more, which a machine says at once of a process that died. Of an
 // address that never answered, of a machine that died, and of a network that is down it
 // says nothing: the lease ends then. It returns false when ctx ends.
+//
+// Connections are closed at once. Servers wait for those that say nothing before they end.
 func awaitEnd(ctx context.Context, address string) bool {
 	var dialer net.Dialer
 	met, refused := false, 0
 	for ctx.Err() == nil {
+		pause := lookAgain
 		conn, err := dialer.DialContext(ctx, "tcp", address)
 		switch {
 		case err == nil:
-			met, refused = true, 0
-			hold(ctx, conn) // until it dies, or is tired of a connection that says nothing
+			conn.Close()
+			met, refused, pause = true, 0, lookEvery
 		case errors.Is(err, syscall.ECONNREFUSED):
 			if refused++; met && refused >= refusals {
 				return ctx.Err() == nil
@@ -63,16 +67,9 @@ func awaitEnd(ctx context.Context, address string) bool {
 			refused = 0
 		}
 		select {
-		case <-time.After(lookEvery):
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
 	return false
-}
-
-// hold reads a connection until it breaks or ctx ends.
-func hold(ctx context.Context, conn net.Conn) {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	_, _ = io.Copy(io.Discard, conn)
 }

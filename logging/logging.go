@@ -48,12 +48,19 @@ const (
 // New returns a logger to standard error. Format Auto chooses by whether
 // standard error is a terminal.
 func New(c Config) (*zap.Logger, error) {
+	log, _, err := NewLeveled(c)
+	return log, err
+}
+
+// NewLeveled is New for a process that runs for long: the level it returns can be
+// changed while the log is in use.
+func NewLeveled(c Config) (*zap.Logger, zap.AtomicLevel, error) {
 	if err := c.Validate(); err != nil {
-		return nil, err
+		return nil, zap.AtomicLevel{}, err
 	}
-	at, err := zapcore.ParseLevel(c.Level)
+	at, err := zap.ParseAtomicLevel(c.Level)
 	if err != nil {
-		return nil, fmt.Errorf("log: %w", err)
+		return nil, zap.AtomicLevel{}, fmt.Errorf("log: %w", err)
 	}
 	console := c.Format == Console || c.Format == Auto && term.IsTerminal(int(os.Stderr.Fd()))
 	e := zap.NewProductionEncoderConfig()
@@ -63,5 +70,5 @@ func New(c Config) (*zap.Logger, error) {
 		e.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder(e)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), at)), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), at)), at, nil
 }

@@ -76,3 +76,33 @@ func TestWhatIsUnknownIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A level that is changed counts from the next line on.
+func TestTheLevelCanBeChanged(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	stderr := os.Stderr
+	os.Stderr = w
+	log, level, err := NewLeveled(DefaultConfig())
+	os.Stderr = stderr
+	if err != nil {
+		w.Close()
+		t.Fatal(err)
+	}
+	log.Debug("before")
+	level.SetLevel(zap.DebugLevel)
+	log.With(zap.String("site", "north")).Debug("after")
+	level.SetLevel(zap.ErrorLevel)
+	log.Warn("quiet")
+	w.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(text); strings.Contains(got, "before") || !strings.Contains(got, "after") || strings.Contains(got, "quiet") {
+		t.Errorf("the log is %q", got)
+	}
+}

@@ -1,0 +1,75 @@
+package auditlog
+
+import "strings"
+
+// Events of an entry.
+const (
+	Started   = "started"    // the process began to write this file
+	Leading   = "leading"    // an aggregator became the leader
+	Joined    = "join"       // a node joined an aggregator
+	Left      = "leave"      // its stream ended
+	RunOpened = "run-opened" // or found again
+	RunClosed = "run-closed"
+	Released  = "release" // a round was answered and charged
+	Repeated  = "repeat"  // the stored answer of a round was handed out again, at no cost
+	Answered  = "answer"  // a node's teachers answered a round
+	Refused   = "refusal" // of a connection, a node, a run, a round or an answer
+	Stopped   = "stopped"
+)
+
+// Entry is one line. Nobody but the log sets Time, Role and Name. It holds no record,
+// no value of one, no vote and no sum: only names, what was asked for, what it cost and
+// why it was refused.
+type Entry struct {
+	Time string `json:"time"` // RFC 3339 in UTC, with milliseconds
+	Role string `json:"role"` // of the process that writes
+	Name string `json:"name"` // and its name
+	// Event is one of the constants of this package.
+	Event string `json:"event"`
+	// Peer is whom the other side's certificate names, such as node/north, and
+	// Certificate that certificate's SHA-256 in hex. Both are empty where no peer
+	// caused the event.
+	Peer        string  `json:"peer,omitempty"`
+	Certificate string  `json:"certificate,omitempty"`
+	Dataset     string  `json:"dataset,omitempty"`
+	Node        string  `json:"node,omitempty"` // site/node
+	Teachers    uint32  `json:"teachers,omitempty"`
+	Run         string  `json:"run,omitempty"`
+	Round       *uint64 `json:"round,omitempty"`
+	Purpose     string  `json:"purpose,omitempty"`
+	// What a release cost, as its ledger entry says: Events are that entry's, EpsilonSpent
+	// is the run's figure after it, LedgerSeq and LedgerHash name it.
+	Events       any     `json:"events,omitempty"`
+	EpsilonSpent float64 `json:"epsilon_spent,omitempty"`
+	LedgerSeq    uint64  `json:"ledger_seq,omitempty"`
+	LedgerHash   string  `json:"ledger_hash,omitempty"`
+	// Method is the call that was refused, Code gRPC's word for the kind of refusal,
+	// Reason why, in words.
+	Method string `json:"method,omitempty"`
+	Code   string `json:"code,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// lasting says that an entry must be on disk before the event goes on: those about what
+// was given out. The rest is written at once too, so that a process that dies loses none,
+// but a machine that dies may.
+func (e Entry) lasting() bool {
+	switch e.Event {
+	case Started, RunOpened, RunClosed, Released, Repeated, Answered:
+		return true
+	}
+	return false
+}
+
+// maxText bounds what a peer can write into a field.
+const maxText = 512
+
+// bounded cuts the texts that peers have a say in.
+func (e Entry) bounded() Entry {
+	for _, text := range []*string{&e.Dataset, &e.Node, &e.Run, &e.Method, &e.Reason} {
+		if len(*text) > maxText {
+			*text = strings.ToValidUTF8((*text)[:maxText], "") + "..."
+		}
+	}
+	return e
+}

@@ -38,6 +38,9 @@ type Config struct {
 	// RequestTimeout bounds each request to etcd; an operation makes a few.
 	// Default 5 s.
 	RequestTimeout time.Duration
+	// Observe, when set, is told how long each request to etcd took, with gRPC's name of
+	// its method. It is called from many goroutines.
+	Observe func(method string, took time.Duration, err error)
 }
 
 // Store reads and writes the state of a cluster. It may be used concurrently.
@@ -67,6 +70,15 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.RequestTimeout <= 0 {
 		c.RequestTimeout = defaultRequestTimeout
 	}
+	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		// gRPC's own pause between attempts grows to two minutes, in which an
+		// etcd that came back would not be noticed.
+		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
+		MinConnectTimeout: 3 * time.Second,
+	})}
+	if c.Observe != nil {
+		options = append(options, grpc.WithChainUnaryInterceptor(observed(c.Observe)))
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints,
 		TLS:       c.TLS,
@@ -74,12 +86,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		// Notice a peer that went silent, before the lease runs out.
 		DialKeepAliveTime:    5 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
-		// gRPC's own pause between attempts grows to two minutes, in which an
-		// etcd that came back would not be noticed.
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
-			MinConnectTimeout: 3 * time.Second,
-		})},
+		DialOptions:          options,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd client for %s: %w", strings.Join(c.Endpoints, ", "), err)

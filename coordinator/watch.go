@@ -1,0 +1,50 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// Leader asks etcd who leads; the name is empty where nobody does. It is a probe:
+// it waits for etcd no longer than the request's limit.
+func (s *Store) Leader(ctx context.Context) (name string, err error) {
+	kvs, _, err := s.read(ctx, "ask who leads", s.leaderKey())
+	if err != nil || kvs[0] == nil {
+		return "", err
+	}
+	record, err := decode[leaderRecord](kvs[0])
+	return record.Name, err
+}
+
+// Spent returns what the runs of a dataset have spent together and may spend, as its
+// ledger says. The purse admits nothing where the budget's filter is pld: for that it
+// needs the plan of the run.
+func (s *Store) Spent(ctx context.Context, dataset string) (privacy.Purse, error) {
+	if err := checkName("dataset", dataset); err != nil {
+		return privacy.Purse{}, err
+	}
+	kvs, _, err := s.read(ctx, "read what was spent", s.datasetKey(dataset))
+	if err != nil {
+		return privacy.Purse{}, err
+	}
+	if kvs[0] == nil {
+		return privacy.Purse{}, fmt.Errorf("read what was spent: %w: %q", ErrNoDataset, dataset)
+	}
+	record, err := decode[datasetRecord](kvs[0])
+	return privacy.DatasetPurse(record.Budget, record.Spent, nil), err
+}
+
+// observed times requests.
+func observed(observe func(string, time.Duration, error)) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, q, r any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		began := time.Now()
+		err := invoke(ctx, method, q, r, conn, options...)
+		observe(method, time.Since(began), err)
+		return err
+	}
+}

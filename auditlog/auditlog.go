@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -53,7 +54,7 @@ type file interface {
 }
 
 // Open opens the file for a process of a role and a name, and writes that it started.
-// The file is made with mode 0600 where there is none. An empty path is no log.
+// The file is made with mode 0600 where there is none, and its folder with 0700. An empty path is no log.
 func Open(path, role, name string, log *zap.Logger) (*Log, error) {
 	if path == "" {
 		return nil, nil
@@ -75,6 +76,9 @@ func Open(path, role, name string, log *zap.Logger) (*Log, error) {
 
 // open opens the path. Callers hold mu, or are alone.
 func (l *Log) open() error {
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+		return fmt.Errorf("%w: %w; set audit_log to a file that this process may write to", ErrLost, err)
+	}
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w; set audit_log to a file that this process may write to", ErrLost, err)

@@ -29,7 +29,7 @@ func must(t testing.TB, err error) {
 
 func open(t *testing.T) (*Log, string, *observer.ObservedLogs) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	path := filepath.Join(t.TempDir(), "new", "audit.jsonl")
 	core, log := observer.New(zap.InfoLevel)
 	l, err := Open(path, "aggregator", "agg", zap.New(core))
 	must(t, err)
@@ -216,7 +216,9 @@ func TestNoPathIsNoLog(t *testing.T) {
 }
 
 func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
-	for _, path := range []string{filepath.Join(t.TempDir(), "no", "folder"), t.TempDir(), "/dev/full"} {
+	plain := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(plain, nil, 0o600))
+	for _, path := range []string{filepath.Join(plain, "audit.jsonl"), t.TempDir(), "/dev/full"} {
 		if _, err := os.Stat("/dev/full"); path == "/dev/full" && err != nil {
 			continue
 		}

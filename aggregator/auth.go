@@ -10,6 +10,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 
+	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/certs"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -54,18 +55,21 @@ func authorize(ctx context.Context, method string) (context.Context, error) {
 	return context.WithValue(ctx, identityKey{}, id), nil
 }
 
-func unaryInterceptor(ctx context.Context, q any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	ctx, err := authorize(ctx, info.FullMethod)
+func (s *Server) authorizeUnary(ctx context.Context, q any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	known, err := authorize(ctx, info.FullMethod)
 	if err != nil {
+		s.auditRefusal(callerOf(ctx), err, auditlog.Entry{Method: info.FullMethod})
 		return nil, toStatus(err)
 	}
+	ctx = known
 	response, err := handler(ctx, q)
 	return response, toStatus(err)
 }
 
-func streamInterceptor(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *Server) authorizeStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, err := authorize(stream.Context(), info.FullMethod)
 	if err != nil {
+		s.auditRefusal(callerOf(stream.Context()), err, auditlog.Entry{Method: info.FullMethod})
 		return toStatus(err)
 	}
 	return toStatus(handler(srv, identifiedStream{stream, ctx}))

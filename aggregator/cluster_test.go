@@ -42,7 +42,7 @@ type cluster struct {
 	next, nextPlanned int
 }
 
-func newCluster(t testing.TB, options Options) *cluster {
+func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluster {
 	t.Helper()
 	// A short path: the embedded etcd listens on a Unix socket below it.
 	dir, err := os.MkdirTemp("", "agg")
@@ -61,6 +61,7 @@ func newCluster(t testing.TB, options Options) *cluster {
 	c.config.Name = "agg"
 	c.config.Listen = "127.0.0.1:0"
 	c.config.TLS = certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")
+	c.config.Drain = 0 // tests of the drain set it
 	c.config.Etcd.Embedded = true
 	c.config.Etcd.Dir = filepath.Join(dir, "etcd")
 	for i := range 40 {
@@ -74,6 +75,9 @@ func newCluster(t testing.TB, options Options) *cluster {
 			Name: fmt.Sprintf("p%d", i), SchemaSHA256: testSchema, Unit: "record",
 			Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD},
 		})
+	}
+	for _, change := range changes {
+		change(&c.config)
 	}
 	c.start(options)
 	t.Cleanup(func() {

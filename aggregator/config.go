@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/privacy"
 )
 
@@ -39,6 +40,16 @@ type Config struct {
 	TLS certs.Files `yaml:"tls"`
 	// Etcd says where the ledger is kept.
 	Etcd EtcdConfig `yaml:"etcd"`
+	// HTTP says where probes, metrics and the log's level are served, on a port of
+	// their own. Default: nowhere.
+	HTTP monitor.Config `yaml:"http"`
+	// AuditLog is the path of a file that gets a line for every join, run, release and
+	// refusal. Default: none. While it cannot be written nothing new is released.
+	AuditLog string `yaml:"audit_log"`
+	// Drain is how long rounds that nodes work on may go on after the process is told
+	// to stop. Default 10s. With 0 they end at once, and are asked again of the next
+	// leader; longer loses less work and holds the next leader up longer.
+	Drain time.Duration `yaml:"drain"`
 	// Log says what is logged, and how.
 	Log logging.Config `yaml:"log"`
 }
@@ -89,6 +100,9 @@ type EtcdConfig struct {
 	LeaseTTL time.Duration `yaml:"lease_ttl"`
 }
 
+// maxDrain bounds how long a leader that stops may hold up the next one.
+const maxDrain = 10 * time.Minute
+
 // DefaultConfig holds the defaults. It is not valid by itself: datasets, TLS
 // files and etcd have none.
 func DefaultConfig() Config {
@@ -96,6 +110,7 @@ func DefaultConfig() Config {
 		Name:   "aggregator",
 		Listen: ":7443",
 		Etcd:   EtcdConfig{LeaseTTL: 10 * time.Second},
+		Drain:  10 * time.Second,
 		Log:    logging.DefaultConfig(),
 	}
 }
@@ -115,7 +130,7 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 		}
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
 	}
-	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key} {
+	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog} {
 		*p = config.Resolve(path, *p)
 	}
 	for _, override := range overrides {
@@ -161,6 +176,12 @@ func (c Config) Validate() error {
 	}
 	if err := c.Etcd.validate(); err != nil {
 		errs = append(errs, err)
+	}
+	if err := c.HTTP.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Drain < 0 || c.Drain > maxDrain {
+		bad("drain %v must be 0s to %v", c.Drain, maxDrain)
 	}
 	if err := c.Log.Validate(); err != nil {
 		errs = append(errs, err)

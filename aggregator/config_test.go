@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/privacy"
 )
 
@@ -27,6 +28,9 @@ datasets:
     budget: {epsilon: 3, delta: 1e-6}
 tls: {ca: certs/ca.crt, cert: certs/agg.crt, key: /abs/agg.key}
 etcd: {embedded: true, dir: state, lease_ttl: 5s}
+http: {listen: "127.0.0.1:9090"}
+audit_log: audit.jsonl
+drain: 3s
 log: {level: debug}
 `
 
@@ -51,7 +55,8 @@ func TestLoadConfig(t *testing.T) {
 		},
 		TLS:  certs.Files{CA: filepath.Join(dir, "certs/ca.crt"), Cert: filepath.Join(dir, "certs/agg.crt"), Key: "/abs/agg.key"},
 		Etcd: EtcdConfig{Embedded: true, Dir: filepath.Join(dir, "state"), LeaseTTL: 5 * time.Second},
-		Log:  logging.Config{Level: "debug", Format: "auto"},
+		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"), Drain: 3 * time.Second,
+		Log: logging.Config{Level: "debug", Format: "auto"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -87,6 +92,10 @@ func TestLoadConfigRefuses(t *testing.T) {
 		"both etcds":        {replace("dir: state", "dir: state, endpoints: [http://a]"), "either embedded or endpoints"},
 		"half an etcd pair": {replace("embedded: true, dir: state", "endpoints: [https://a], cert: a"), "cert and key"},
 		"short lease":       {replace("5s", "5ms"), "lease_ttl"},
+		"bad http address":  {replace("127.0.0.1:9090", "9090"), "http: listen"},
+		"unknown in http":   {replace("{listen: \"127.0.0.1:9090\"}", "{port: 9090}"), "port"},
+		"bad drain":         {replace("drain: 3s", "drain: -1s"), "drain -1s"},
+		"long drain":        {replace("drain: 3s", "drain: 1h"), "0s to 10m"},
 		"bad level":         {replace("debug", "loud"), "loud"},
 		"bad format":        {replace("level: debug", "format: xml"), "xml"},
 	} {

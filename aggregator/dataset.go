@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/privacy"
@@ -25,6 +26,9 @@ type dataset struct {
 	// comes or goes, so that what is spent and what is reserved fit together.
 	admission sync.Mutex
 	reserved  map[*execution][]privacy.Event
+
+	open  atomic.Int64 // rounds being answered
+	spent spentFigure
 }
 
 func newDataset(record coordinator.Dataset) *dataset {

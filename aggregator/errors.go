@@ -57,6 +57,27 @@ func unavailablef(format string, args ...any) error {
 	return faultf(codes.Unavailable, format, args...)
 }
 
+// rejected is the error of an answer that is not counted, with its kind for the metrics.
+type rejected struct {
+	kind string
+	fault
+}
+
+const protocolKind = "protocol"
+
+func rejectedf(kind, format string, args ...any) error {
+	return &rejected{kind, fault{codes.InvalidArgument, fmt.Errorf(format, args...)}}
+}
+
+// kindOf is the kind of an answer that was not counted.
+func kindOf(err error) string {
+	var r *rejected
+	if errors.As(err, &r) {
+		return r.kind
+	}
+	return protocolKind
+}
+
 // overBudget adds which budget it is to a refusal of privacy.Budget.Admit.
 func overBudget(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
@@ -72,10 +93,13 @@ func toStatus(err error) error {
 
 func codeOf(err error) codes.Code {
 	var f *fault
+	var r *rejected
 	var mismatch *coordinator.MismatchError
 	switch {
 	case errors.As(err, &f):
 		return f.code
+	case errors.As(err, &r):
+		return r.code
 	case errors.Is(err, privacy.ErrOverBudget):
 		return codes.ResourceExhausted
 	case errors.Is(err, coordinator.ErrNotLeader),

@@ -37,6 +37,7 @@ type execution struct {
 	question question
 	parts    []encoded
 	began    time.Time
+	asker    caller // whose request began it
 
 	woken     chan struct{} // holds one token while a step is due
 	done      chan struct{} // closed when the outcome is set
@@ -151,11 +152,11 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	// Unpacked outside the lock: answers of several nodes at once, each on
 	// its own stream's goroutine.
 	var counts []int64
-	var problem string
+	var problem, kind string
 	if r := answer.GetRefusal(); r != nil {
-		problem = "refused: " + printable(r.GetReason())
+		kind, problem = "refusal", "refused: "+printable(r.GetReason())
 	} else if c, err := e.question.read(answer, n.teachers); err != nil {
-		problem = "sent a malformed answer: " + err.Error()
+		kind, problem = "malformed", "sent a malformed answer: "+err.Error()
 	} else {
 		counts = c
 	}
@@ -168,15 +169,15 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	defer e.wake()
 	if problem == "" {
 		if _, twice := e.counted[n.id]; twice {
-			return fmt.Errorf("node %v answered round %d twice; the first answer counts", n.id, e.key.number)
+			return rejectedf("duplicate", "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
 		}
 		if i := overflows(e.counts, counts); i >= 0 {
-			problem = fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
+			kind, problem = "overflow", fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
 		}
 	}
 	if problem != "" {
 		e.failed[n] = problem
-		return fmt.Errorf("node %v %s", n.id, problem)
+		return rejectedf(kind, "node %v %s", n.id, problem)
 	}
 	for i, c := range counts {
 		e.counts[i] += c
@@ -190,13 +191,13 @@ func (e *execution) mayAnswer(n *node) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.asked[n] {
-		return fmt.Errorf("node %v answered round %d, which it was not asked", n.id, e.key.number)
+		return rejectedf("unasked", "node %v answered round %d, which it was not asked", n.id, e.key.number)
 	}
 	if _, twice := e.counted[n.id]; twice {
-		return fmt.Errorf("node %v answered round %d twice; the first answer counts", n.id, e.key.number)
+		return rejectedf("duplicate", "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
 	}
 	if _, again := e.failed[n]; again {
-		return fmt.Errorf("node %v answered round %d again after its answer was turned down", n.id, e.key.number)
+		return rejectedf("duplicate", "node %v answered round %d again after its answer was turned down", n.id, e.key.number)
 	}
 	return nil
 }
@@ -213,8 +214,10 @@ func overflows(sum, add []int64) int {
 	return -1
 }
 
-// collect waits until the round can be answered: nil, or why it cannot.
-func (e *execution) collect(draining context.Context) error {
+// collect waits until the round can be answered: nil, or why it cannot. Once stopping is
+// closed it waits for nodes that have the round, and for nobody else.
+func (e *execution) collect(draining context.Context, stopping <-chan struct{}) error {
+	stops := false
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	defer e.stopTimer()
@@ -223,7 +226,12 @@ func (e *execution) collect(draining context.Context) error {
 		if finished || err != nil {
 			return err
 		}
+		if stops && e.forlorn() {
+			return errStopping
+		}
 		select {
+		case <-stopping:
+			stops, stopping = true, nil
 		case <-e.woken:
 		case <-tick.C:
 		case <-e.abandoned:
@@ -232,6 +240,16 @@ func (e *execution) collect(draining context.Context) error {
 			return context.Cause(draining)
 		}
 	}
+}
+
+// forlorn says that the round needs nodes that are not there, or that nobody waits for it.
+func (e *execution) forlorn() bool {
+	if e.outer != nil && e.outer.idle() {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.waiters == 0 || e.progress.GetWaitingForQuorum()
 }
 
 func (e *execution) stopTimer() {

@@ -69,8 +69,8 @@ func (s *Server) collectAgain(r *run, p *payload, release *conclavev1.Release) (
 	}
 	e := newExecution(p, attempt, r.spec, r.dataset, q, parts)
 	e.released = proto.Clone(release).(*conclavev1.Release)
-	if !s.launch(e) {
-		return nil, errStopping
+	if err := s.launch(e); err != nil {
+		return nil, err
 	}
 	e.attach()
 	r.current = e

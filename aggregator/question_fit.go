@@ -207,7 +207,7 @@ func (s *Server) pass(e *execution, told bool, q question, sum *conclavev1.Logis
 			s.log.Error("withdraw a pass", zap.Error(err))
 		}
 	}()
-	if err := inner.collect(s.draining); err != nil {
+	if err := inner.collect(s.draining, s.stopping); err != nil {
 		return nil, err
 	}
 	e.took(inner.takenPart())

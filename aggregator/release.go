@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/privacy"
@@ -19,20 +20,22 @@ import (
 // error; whether it was charged shows when it is asked again.
 const chargeTimeout = 30 * time.Second
 
-// launch begins to answer a round on a goroutine of its own. It says false
-// when the server is stopping.
-func (s *Server) launch(e *execution) bool {
+// launch begins to answer a round on a goroutine of its own. The error says that the
+// server is stopping, or does not lead any more.
+func (s *Server) launch(e *execution) error {
 	s.executionsMu.Lock()
-	if s.draining.Err() != nil {
+	if err := s.stopped(); err != nil {
 		s.executionsMu.Unlock()
 		e.dataset.unregister(e)
-		return false
+		return err
 	}
 	s.executions.Add(1)
 	s.executionsMu.Unlock()
 	e.dataset.register(e)
+	e.dataset.open.Add(1)
 	go func() {
 		defer s.executions.Done()
+		defer e.dataset.open.Add(-1)
 		release, err := s.execute(e)
 		e.dataset.unregister(e)
 		if werr := e.withdraw(); werr != nil {
@@ -41,10 +44,24 @@ func (s *Server) launch(e *execution) bool {
 		if err != nil {
 			s.log.Warn("round ended without a release", zap.String("run", e.key.run),
 				zap.Uint64("round", e.key.number), zap.Error(err))
+			s.metrics.ended.WithLabelValues(reason(err)).Inc()
+			s.auditRefusal(e.asker, err, auditlog.Entry{Dataset: e.dataset.record.Name, Run: e.key.run, Round: &e.key.number, Purpose: e.question.purpose()})
 		}
 		e.finish(release, err)
 	}()
-	return true
+	return nil
+}
+
+// stopped is why no round may begin any more, nil while rounds may.
+func (s *Server) stopped() error {
+	select {
+	case <-s.draining.Done():
+		return context.Cause(s.draining)
+	case <-s.stopping:
+		return errStopping
+	default:
+		return nil
+	}
 }
 
 func (s *Server) execute(e *execution) (*conclavev1.Release, error) {
@@ -52,7 +69,7 @@ func (s *Server) execute(e *execution) (*conclavev1.Release, error) {
 		if err := g.gather(s, e); err != nil {
 			return nil, err
 		}
-	} else if err := e.collect(s.draining); err != nil {
+	} else if err := e.collect(s.draining, s.stopping); err != nil {
 		return nil, err
 	}
 	if e.released != nil {
@@ -95,6 +112,7 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.leading, chargeTimeout)
 	defer cancel()
+	defer e.dataset.spent.charges.Add(1) // also where nobody knows whether it was charged
 	stored, entry, err := s.store.Charge(ctx, s.lead, coordinator.Charge{
 		Run:      e.key.run,
 		Round:    e.key.number,
@@ -119,6 +137,13 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 		zap.String("purpose", entry.Purpose), zap.Uint32("teachers", release.Teachers),
 		zap.Any("events", entry.Events), zap.Float64("epsilon_spent", entry.EpsilonSpent),
 		zap.Uint64("ledger_seq", entry.Seq), zap.Duration("took", time.Since(e.began)))
+	s.metrics.charged(e, entry)
+	// It is paid for and stored, so it goes out whether the line is written or not; if
+	// not, it is the last.
+	_ = s.audit(e.asker, auditlog.Entry{
+		Event: auditlog.Released, Dataset: e.dataset.record.Name, Run: e.key.run, Round: &e.key.number, Teachers: release.Teachers,
+		Purpose: entry.Purpose, Events: entry.Events, EpsilonSpent: entry.EpsilonSpent, LedgerSeq: entry.Seq, LedgerHash: entry.Hash,
+	})
 	if bytes.Equal(stored, raw) { // not what was charged before
 		complete(release, entry)
 		return release, nil

@@ -16,8 +16,10 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -31,8 +33,8 @@ const (
 	pingTimeout = 10 * time.Second
 	// minPeerPing lets peers ping every 10 s, with room for jitter.
 	minPeerPing = 5 * time.Second
-	// drainTimeout bounds how long a stopping server waits for handlers.
-	drainTimeout = 5 * time.Second
+	// handlersTimeout bounds how long a stopping server waits for handlers.
+	handlersTimeout = 5 * time.Second
 	// resignTimeout bounds giving leadership back; the lease ends it anyway.
 	resignTimeout = 3 * time.Second
 )
@@ -41,6 +43,9 @@ const (
 type Options struct {
 	// Logger receives the server's log; nil logs nothing.
 	Logger *zap.Logger
+	// Level is that of Logger, for the listener of Config.HTTP to change; nil leaves
+	// it as it is.
+	Level *zap.AtomicLevel
 	// AllowCoin lets runs ask for coin votes, the baseline. Only local runs
 	// set it.
 	AllowCoin bool
@@ -70,6 +75,11 @@ type Server struct {
 	datasets map[string]*dataset
 	runs     runs
 
+	phase   phase
+	metrics *metrics
+	monitor *monitor.Server
+	trail   *auditlog.Log
+
 	embedded *coordinator.Embedded // nil with an external etcd
 	store    *coordinator.Store
 	lead     *coordinator.Leadership
@@ -84,7 +94,9 @@ type Server struct {
 	endLeading   context.CancelCauseFunc
 	draining     context.Context
 	startDrain   context.CancelCauseFunc
-	executionsMu sync.Mutex // orders the start of an execution and of the drain
+	stopping     chan struct{} // closed when the server is told to stop: no round begins any more
+	stopOnce     sync.Once
+	executionsMu sync.Mutex // orders the start of an execution and of the stop
 	executions   sync.WaitGroup
 	attempts     atomic.Uint64  // numbers executions
 	streams      sync.WaitGroup // goroutines of node streams
@@ -107,7 +119,9 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 		datasets: map[string]*dataset{},
 		runs:     runs{byName: map[string]*run{}},
 		health:   health.NewServer(),
+		stopping: make(chan struct{}),
 	}
+	s.metrics = newMetrics(s)
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
@@ -127,9 +141,20 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("tls: %w", err)
 	}
+	if s.trail, err = auditlog.Open(s.config.AuditLog, string(certs.RoleAggregator), s.config.Name, s.log); err != nil {
+		return err
+	}
+	// Before there is a leader, so that a standby can be watched too.
+	s.monitor, err = monitor.Start(ctx, s.config.HTTP, monitor.Options{
+		Ready: s.ready, Metrics: s.metrics.registry, Level: s.options.Level, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
+	s.phase.reach(standby)
 	s.log.Info("waiting for leadership", zap.String("name", s.config.Name))
 	if s.lead, err = s.store.LeadAt(ctx, s.config.Name, s.config.advertised(), s.config.Etcd.LeaseTTL); err != nil {
 		return fmt.Errorf("become the leading aggregator: %w", err)
@@ -158,8 +183,8 @@ func (s *Server) open(ctx context.Context) error {
 	s.grpc = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(tlsConfig)),
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.UnaryInterceptor(unaryInterceptor),
-		grpc.StreamInterceptor(streamInterceptor),
+		grpc.ChainUnaryInterceptor(s.metrics.unary, s.authorizeUnary),
+		grpc.ChainStreamInterceptor(s.metrics.stream, s.authorizeStream),
 		grpc.MaxRecvMsgSize(maxMessageBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPeerPing, PermitWithoutStream: true}),
@@ -167,7 +192,14 @@ func (s *Server) open(ctx context.Context) error {
 	)
 	conclavev1.RegisterTeacherServiceServer(s.grpc, &teacherService{Server: s})
 	conclavev1.RegisterStudentServiceServer(s.grpc, &studentService{Server: s})
-	healthpb.RegisterHealthServer(s.grpc, s.health)
+	healthpb.RegisterHealthServer(s.grpc, healthService{s.health, s.draining})
+	for service := range allowed {
+		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
+	}
+	s.phase.reach(leads)
+	if err := s.audit(caller{}, auditlog.Entry{Event: auditlog.Leading}); err != nil {
+		return err
+	}
 	s.log.Info("listening", zap.Stringer("address", s.listener.Addr()), zap.Int64("fence", s.lead.Fence()))
 	return nil
 }
@@ -185,8 +217,17 @@ func (s *Server) watchEmbedded() {
 // Addr is the address the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers nodes and students until ctx ends; then it drains: rounds that
-// are being charged are answered, everything else ends with Unavailable. It
+// MonitorAddr is the address for probes and metrics, nil where Config.HTTP names none.
+func (s *Server) MonitorAddr() net.Addr {
+	if s.monitor == nil {
+		return nil
+	}
+	return s.monitor.Addr()
+}
+
+// Serve answers nodes and students until ctx ends; then it drains: it is not ready any
+// more, new rounds are refused with Unavailable, those that nodes work on have
+// Config.Drain to end, and rounds that are being charged are answered. It
 // returns nil after a drain and an error that matches ErrLeadershipLost when
 // leadership ended first. It can be called once; call Close after it.
 func (s *Server) Serve(ctx context.Context) error {
@@ -211,19 +252,34 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// drain ends everything that is in flight and waits for it.
+// drain lets the rounds in flight end, then ends everything and waits for it.
 func (s *Server) drain() {
+	s.phase.reach(stopping)
 	s.health.Shutdown()
 	s.executionsMu.Lock()
-	s.startDrain(errStopping)
+	s.stopOnce.Do(func() { close(s.stopping) })
 	s.executionsMu.Unlock()
-	s.executions.Wait()
+	// From here on no execution is added.
+	ended := make(chan struct{})
+	go func() {
+		s.executions.Wait()
+		close(ended)
+	}()
+	patience := time.NewTimer(s.config.Drain)
+	select {
+	case <-ended:
+	case <-patience.C:
+	case <-s.draining.Done():
+	}
+	patience.Stop()
+	s.startDrain(errStopping)
+	<-ended
 	if s.grpc == nil {
 		return
 	}
 	// Handlers end by themselves; a peer that does not read its stream would
 	// hold the graceful stop up.
-	force := time.AfterFunc(drainTimeout, s.grpc.Stop)
+	force := time.AfterFunc(handlersTimeout, s.grpc.Stop)
 	s.grpc.GracefulStop()
 	force.Stop()
 	s.streams.Wait()
@@ -256,6 +312,13 @@ func (s *Server) Close() error {
 			if err := s.embedded.Close(); err != nil {
 				errs = append(errs, fmt.Errorf("close etcd: %w", err))
 			}
+		}
+		// Last, so that probes see the server stop and its audit log is whole.
+		if err := s.monitor.Close(); err != nil {
+			errs = append(errs, err)
+		}
+		if err := s.trail.Close(); err != nil {
+			errs = append(errs, err)
 		}
 		s.closeErr = errors.Join(errs...)
 	})

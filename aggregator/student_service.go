@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/coordinator"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -22,6 +23,14 @@ type studentService struct {
 
 // OpenRun registers a run or finds it again.
 func (s *studentService) OpenRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+	r, err := s.openRun(ctx, q)
+	if err != nil {
+		s.auditRefusal(callerOf(ctx), err, auditlog.Entry{Method: "OpenRun", Dataset: q.GetSpec().GetDataset(), Run: q.GetSpec().GetName()})
+	}
+	return r, err
+}
+
+func (s *studentService) openRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 	spec, err := newRunSpec(q.GetSpec())
 	if err != nil {
 		return nil, err
@@ -35,6 +44,9 @@ func (s *studentService) OpenRun(ctx context.Context, q *conclavev1.OpenRunReque
 	}
 	raw, err := marshalStable(spec.pb)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.auditable(); err != nil {
 		return nil, err
 	}
 	existing, err := s.store.OpenRun(ctx, s.lead, coordinator.Run{
@@ -63,6 +75,7 @@ func (s *studentService) OpenRun(ctx context.Context, q *conclavev1.OpenRunReque
 	s.log.Info("run opened", zap.String("run", spec.pb.GetName()), zap.String("dataset", d.record.Name),
 		zap.String("student", identityOf(ctx).Name), zap.Bool("existing", existing), zap.Bool("closed", closed),
 		zap.Float64("epsilon", spec.budget.Epsilon), zap.Float64("delta", spec.budget.Delta), zap.Uint64("rounds", record.Releases))
+	_ = s.audit(callerOf(ctx), auditlog.Entry{Event: auditlog.RunOpened, Dataset: d.record.Name, Run: spec.pb.GetName(), Teachers: spec.pb.GetTeachers()})
 	return &conclavev1.OpenRunResponse{
 		Aggregator:   s.config.Name,
 		TeachersLive: d.liveTeachers(),
@@ -100,19 +113,30 @@ func (s *studentService) checkRun(spec *runSpec, d coordinator.Dataset) error {
 
 // Ask takes a round and waits for its release.
 func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
+	by := callerOf(stream.Context())
 	p, err := receiveRound(stream)
 	if err != nil {
+		s.metrics.refused.WithLabelValues(reason(err)).Inc()
+		s.auditRefusal(by, err, auditlog.Entry{Method: "Ask"})
 		return err
 	}
 	e, release, err := s.enter(stream.Context(), p)
 	if err != nil {
 		s.log.Warn("round refused", zap.String("run", printable(p.key.run)), zap.Uint64("round", p.key.number), zap.Error(err))
+		s.metrics.refused.WithLabelValues(reason(err)).Inc()
+		s.auditRefusal(by, err, auditlog.Entry{Method: "Ask", Run: p.key.run, Round: &p.key.number})
 		return err
 	}
 	if e != nil {
 		defer e.detach()
 		if release, err = s.await(stream, e); err != nil {
 			return err
+		}
+	}
+	if e == nil || e.asker != by { // the line of the release names another
+		s.metrics.repeated.Inc()
+		if s.audit(by, auditlog.Entry{Event: auditlog.Repeated, Run: p.key.run, Round: &p.key.number, LedgerHash: release.GetLedgerHash()}) != nil {
+			return errAudit
 		}
 	}
 	return stream.Send(&conclavev1.AskResponse{Message: &conclavev1.AskResponse_Release{Release: release}})
@@ -226,6 +250,9 @@ func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, err
 	case p.key.number > record.Releases:
 		return nil, refusedf("round %d of run %q is asked and round %d is due", p.key.number, p.key.run, record.Releases)
 	}
+	if err := s.auditable(); err != nil {
+		return nil, err
+	}
 	q, err := parseQuestion(p, r, s.options.AllowCoin)
 	if err != nil {
 		return nil, err
@@ -242,8 +269,9 @@ func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, err
 	if err := r.dataset.reserve(ctx, s.store, e); err != nil {
 		return nil, err
 	}
-	if !s.launch(e) {
-		return nil, context.Cause(s.draining)
+	e.asker = callerOf(ctx)
+	if err := s.launch(e); err != nil {
+		return nil, err
 	}
 	e.attach()
 	r.current = e
@@ -252,6 +280,14 @@ func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, err
 
 // CloseRun ends a run.
 func (s *studentService) CloseRun(ctx context.Context, q *conclavev1.CloseRunRequest) (*conclavev1.CloseRunResponse, error) {
+	r, err := s.closeRun(ctx, q)
+	if err != nil {
+		s.auditRefusal(callerOf(ctx), err, auditlog.Entry{Method: "CloseRun", Run: q.GetRun()})
+	}
+	return r, err
+}
+
+func (s *studentService) closeRun(ctx context.Context, q *conclavev1.CloseRunRequest) (*conclavev1.CloseRunResponse, error) {
 	r, err := s.run(ctx, q.GetRun())
 	if err != nil {
 		return nil, err
@@ -270,6 +306,7 @@ func (s *studentService) CloseRun(ctx context.Context, q *conclavev1.CloseRunReq
 	r.closed = true
 	r.letGo()
 	s.log.Info("run closed", zap.String("run", q.GetRun()), zap.String("ledger_head", head))
+	_ = s.audit(callerOf(ctx), auditlog.Entry{Event: auditlog.RunClosed, Dataset: r.dataset.record.Name, Run: q.GetRun(), LedgerHash: head})
 	return &conclavev1.CloseRunResponse{LedgerHead: head}, nil
 }
 

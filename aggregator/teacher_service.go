@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/coordinator"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -34,7 +35,7 @@ type teacherService struct {
 // goroutine receives for it, one sends. Both end when the stream does, which
 // for a blocked call is right after the handler returns; the server waits for
 // them before it closes.
-func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) error {
+func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	n := newNode()
 	done := make(chan struct{})
 	defer close(done)
@@ -48,13 +49,16 @@ func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) error
 	}
 	s.streams.Go(func() { ended <- n.send(stream, done) })
 	log := s.log.With(zap.String("dataset", d.record.Name), zap.Stringer("node", n.id))
-	defer s.depart(d, n, log)
+	by := callerOf(stream.Context())
+	defer func() { s.depart(d, n, by, err, log) }()
 
 	for {
 		select {
 		case m := <-in:
-			if err := s.handle(d, n, m, log); err != nil {
+			if err := s.handle(d, n, by, m, log); err != nil {
 				log.Warn("node sent what it must not", zap.Error(err))
+				s.metrics.rejected.WithLabelValues(protocolKind).Inc()
+				s.auditRefusal(by, err, auditlog.Entry{Dataset: d.record.Name, Node: n.id.String()})
 				return err
 			}
 		case err := <-ended:
@@ -95,6 +99,10 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 	if err != nil {
 		s.log.Warn("node refused", zap.String("site", identityOf(ctx).Name),
 			zap.String("node", hello.GetNode()), zap.Error(err))
+		s.metrics.nodesRefused.WithLabelValues(reason(err)).Inc()
+		s.auditRefusal(callerOf(ctx), err, auditlog.Entry{
+			Dataset: hello.GetDataset(), Node: hello.GetSite() + "/" + hello.GetNode(), Teachers: hello.GetTeachers(),
+		})
 		return nil, err
 	}
 	welcome, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
@@ -113,6 +121,8 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 	s.markPresence(d, n, s.store.MarkLive)
 	s.log.Info("node joined", zap.String("dataset", d.record.Name), zap.Stringer("node", n.id),
 		zap.Uint32("teachers", n.teachers), zap.Uint32("teachers_live", d.liveTeachers()))
+	s.metrics.joined.WithLabelValues(d.record.Name).Inc()
+	_ = s.audit(callerOf(ctx), auditlog.Entry{Event: auditlog.Joined, Dataset: d.record.Name, Node: n.id.String(), Teachers: n.teachers})
 	return d, nil
 }
 
@@ -161,7 +171,7 @@ func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*datas
 
 // handle takes one answer of a live node. An error ends the stream; a wrong
 // answer only costs the node its part in the round.
-func (s *teacherService) handle(d *dataset, n *node, m *conclavev1.WorkRequest, log *zap.Logger) error {
+func (s *teacherService) handle(d *dataset, n *node, by caller, m *conclavev1.WorkRequest, log *zap.Logger) error {
 	var key roundKey
 	switch a := m.GetMessage().(type) {
 	case *conclavev1.WorkRequest_Votes:
@@ -179,20 +189,29 @@ func (s *teacherService) handle(d *dataset, n *node, m *conclavev1.WorkRequest, 
 		// Late answers are part of normal work: the round was over before the
 		// withdrawal arrived.
 		log.Debug("answer to a round that is not open")
+		s.metrics.rejected.WithLabelValues("late").Inc()
 		return nil
 	}
 	if m.GetAttempt() != e.attempt {
 		// The round was given up and asked again, perhaps with another question.
 		log.Info("answer to an earlier question of the round dropped", zap.String("run", key.run))
+		s.metrics.rejected.WithLabelValues("stale").Inc()
 		return nil
 	}
 	if err := e.take(n, m); err != nil {
 		log.Warn("answer rejected", zap.String("run", key.run), zap.Error(err))
+		s.metrics.rejected.WithLabelValues(kindOf(err)).Inc()
+		s.auditRefusal(by, err, auditlog.Entry{Dataset: d.record.Name, Node: n.id.String(), Run: key.run, Round: &key.number})
 	}
 	return nil
 }
 
-func (s *teacherService) depart(d *dataset, n *node, log *zap.Logger) {
+func (s *teacherService) depart(d *dataset, n *node, by caller, why error, log *zap.Logger) {
+	left := auditlog.Entry{Event: auditlog.Left, Dataset: d.record.Name, Node: n.id.String(), Teachers: n.teachers}
+	if why != nil {
+		left.Reason = why.Error()
+	}
+	_ = s.audit(by, left)
 	if !d.leave(n) {
 		log.Info("node stream replaced")
 		return

@@ -54,13 +54,13 @@ func serve(ctx context.Context, path string, embedded bool, listen string) error
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(config.Log)
+	log, level, err := logging.NewLeveled(config.Log)
 	if err != nil {
 		return err
 	}
-	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log})
-	if err != nil && ctx.Err() != nil {
-		log.Info("stopped before it led", zap.Error(err))
+	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log, Level: &level})
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+		log.Info("stopped before it led")
 		return nil
 	}
 	if err != nil {

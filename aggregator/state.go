@@ -1,0 +1,92 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// readyTimeout bounds what a probe or a scrape asks of etcd.
+const readyTimeout = 2 * time.Second
+
+// Phases of a server, in their order. What a phase needs of the Server is set before the
+// phase is, and never changes.
+const (
+	starting int32 = iota
+	standby        // store is set
+	leads          // lead and datasets are set
+	stopping
+)
+
+// phase is a server's.
+type phase struct{ atomic.Int32 }
+
+// reach moves on to a phase, never back.
+func (p *phase) reach(next int32) {
+	for {
+		now := p.Load()
+		if now >= next || p.CompareAndSwap(now, next) {
+			return
+		}
+	}
+}
+
+// leads says whether this server is the leader and not told to stop.
+func (s *Server) leads() bool { return s.phase.Load() == leads && s.lead.Context().Err() == nil }
+
+// ready says in what state the server is, or why it is not ready: nobody answers
+// etcd's questions, nobody leads, it stops, or its audit log cannot be written. A
+// standby is ready while somebody leads.
+func (s *Server) ready(ctx context.Context) (string, error) {
+	now := s.phase.Load()
+	switch now {
+	case starting:
+		return "", errors.New("starting")
+	case stopping:
+		return "", errors.New("stopping")
+	}
+	if err := s.trail.Check(); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	leader, err := s.store.Leader(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case now == leads && s.lead.Context().Err() != nil:
+		return "", context.Cause(s.lead.Context())
+	case now == leads:
+		return "leader", nil
+	case leader == "":
+		return "", errors.New("nobody leads")
+	}
+	return fmt.Sprintf("standby of %s", leader), nil
+}
+
+// healthService is grpc.health.v1 on the port of nodes and students: SERVING while this
+// server leads, NOT_SERVING from when it is told to stop. A standby does not listen.
+// Watches end with the server, which would wait for them otherwise.
+type healthService struct {
+	*health.Server
+	draining context.Context
+}
+
+func (h healthService) Watch(q *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(h.draining, cancel)()
+	return h.Server.Watch(q, healthStream{stream, ctx})
+}
+
+type healthStream struct {
+	healthpb.Health_WatchServer
+	ctx context.Context
+}
+
+func (s healthStream) Context() context.Context { return s.ctx }

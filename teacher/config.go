@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/dial"
 	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -53,13 +54,24 @@ type Config struct {
 	// Reconnect bounds the pause between attempts to reach the aggregator.
 	// Default: 5s. Longer is kinder to a large cluster, shorter recovers faster.
 	Reconnect time.Duration `yaml:"reconnect"`
+	// HTTP says where probes, metrics and the log's level are served, on a port of
+	// their own. Default: nowhere. Its times and memory tell roughly how many records
+	// there are: keep it within the site.
+	HTTP monitor.Config `yaml:"http"`
+	// AuditLog is the path of a file that gets a line for every join, answer and
+	// refusal. Default: none. While it cannot be written no round is answered.
+	AuditLog string `yaml:"audit_log"`
+	// Drain is how long the round that the teachers work on may go on after the process
+	// is told to stop, so that it is answered. Default: 10s. With 0 its work is lost to
+	// this round; the aggregator then goes on without the node, or waits for it.
+	Drain time.Duration `yaml:"drain"`
 	// Log says what is logged to standard error.
 	Log logging.Config `yaml:"log"`
 }
 
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
-	return Config{Node: "0", Share: [2]float64{0, 1}, Unit: "record", Teachers: 100, State: "state", Reconnect: 5 * time.Second, Log: logging.DefaultConfig()}
+	return Config{Node: "0", Share: [2]float64{0, 1}, Unit: "record", Teachers: 100, State: "state", Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig()}
 }
 
 // LoadConfig reads a node's YAML file over the defaults and the environment
@@ -69,7 +81,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
-	for _, p := range []*string{&c.Schema, &c.Data, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key} {
+	for _, p := range []*string{&c.Schema, &c.Data, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.AuditLog} {
 		*p = config.Resolve(path, *p)
 	}
 	if err := c.Validate(); err != nil {
@@ -112,6 +124,10 @@ func (c Config) validateSite() error {
 	need(c.State != "", "state: missing; give a folder that lives as long as the dataset")
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
+	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
+	if err := c.HTTP.Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if err := c.Log.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -120,6 +136,9 @@ func (c Config) validateSite() error {
 
 // maxTeachers is what an aggregator takes from one node.
 const maxTeachers = 1 << 16
+
+// maxDrain bounds how long a node that stops may work on.
+const maxDrain = 10 * time.Minute
 
 // readOptions says which rows of the file belong to the node.
 func (c Config) readOptions() partition.ReadOptions {

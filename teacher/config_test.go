@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
@@ -30,6 +31,9 @@ func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 		"state: missing":        func(c *Config) { c.State = "" },
 		"tls: ca, cert and key": func(c *Config) { c.TLS.Key = "" },
 		"reconnect: 0s":         func(c *Config) { c.Reconnect = 0 },
+		"drain: -1s is":         func(c *Config) { c.Drain = -time.Second },
+		"drain: 1h0m0s is":      func(c *Config) { c.Drain = time.Hour },
+		"http: listen \"9090\"": func(c *Config) { c.HTTP.Listen = "9090" },
 		"level \"loud\"":        func(c *Config) { c.Log.Level = "loud" },
 	} {
 		c := smallConfig(t, 4)
@@ -49,11 +53,16 @@ site: north
 schema: schema.yaml
 data: /data/table.csv
 tls: {ca: certs/ca.crt, cert: certs/n.crt, key: certs/n.key}
+http: {listen: "127.0.0.1:9090"}
+audit_log: audit.jsonl
 `), 0o600))
 	c, err := LoadConfig(path)
 	must(t, err)
 	if c.Schema != filepath.Join(dir, "schema.yaml") || c.Data != "/data/table.csv" || c.State != filepath.Join(dir, "state") || c.TLS.Key != filepath.Join(dir, "certs", "n.key") {
 		t.Errorf("paths %s, %s, %s, %s", c.Schema, c.Data, c.State, c.TLS.Key)
+	}
+	if c.HTTP.Listen != "127.0.0.1:9090" || c.AuditLog != filepath.Join(dir, "audit.jsonl") || c.Drain != 10*time.Second {
+		t.Errorf("http %+v, audit log %s, drain %v", c.HTTP, c.AuditLog, c.Drain)
 	}
 	if d := DefaultConfig(); c.Teachers != d.Teachers || c.Reconnect != d.Reconnect || c.Node != d.Node || c.Unit != d.Unit {
 		t.Errorf("%+v does not keep the defaults", c)

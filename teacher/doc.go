@@ -4,7 +4,8 @@
 //
 // Start with [LoadConfig], [New] and [Node.Run]. Where several sites must be
 // checked before one is started, use [ReadSite] and [Site.Node] in place of
-// [New]. A node only dials out.
+// [New]. A node only dials out, but for the probes and metrics that its own site may
+// ask for (Config.HTTP).
 //
 // What leaves a node: its names, its number of teachers, a keyed fingerprint
 // of its partition manifest, votes, the sums that a round asks for, and

@@ -3,9 +3,12 @@ package teacher
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/auditlog"
+	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -47,6 +50,14 @@ type Node struct {
 	// run and current are the run that was answered last.
 	run     string
 	current *runState
+
+	// watched, trail and level are for the site's operator; peer and its certificate are
+	// the aggregator at the other end of the stream.
+	watched               *watched
+	trail                 *auditlog.Log
+	level                 *zap.AtomicLevel
+	monitor               atomic.Pointer[monitor.Server]
+	peer, peerCertificate string
 }
 
 // place says where a record is among the examples.
@@ -72,7 +83,7 @@ func newNode(cfg Config, table *partition.Table, assignment *partition.Assignmen
 	schema := table.Schema()
 	encoder := partition.NewEncoder(schema)
 	n := &Node{
-		cfg: cfg, log: log, schema: schema, manifest: manifest, seed: nodeSeed(cfg.Site, cfg.Node),
+		cfg: cfg, log: log, watched: newWatched(), schema: schema, manifest: manifest, seed: nodeSeed(cfg.Site, cfg.Node),
 		features: encoder.Width(), classes: max(1, len(schema.Classes())), numbers: encoder.Numbers(),
 	}
 	encoded := encoder.Encode(table)

@@ -22,7 +22,15 @@ var ErrRefused = errors.New("the aggregator refused this node")
 // itself, answers rounds, and dials again when the connection is lost. It
 // returns nil when ctx ends and an error matching [ErrRefused] when the
 // aggregator will not have the node.
-func (n *Node) Run(ctx context.Context) error {
+//
+// When ctx ends in the middle of a round, the round is answered first if that takes no
+// longer than Config.Drain.
+func (n *Node) Run(ctx context.Context) (err error) {
+	closeAll, err := n.watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
 	target, err := dial.Parse(n.cfg.Aggregator, n.cfg.ServerName)
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)

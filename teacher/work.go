@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/conclave-dp/conclave/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -22,15 +23,22 @@ type workStream = conclavev1.TeacherService_WorkClient
 // work is one life of the stream. One goroutine receives, one sends, and the
 // caller's answers. All have ended when work returns, which for a round under
 // way is after its teachers are trained and saved.
-func (n *Node) work(ctx context.Context, client conclavev1.TeacherServiceClient) error {
-	ctx, cancel := context.WithCancel(ctx)
+//
+// When told ends it works on what is in hand for as long as it may, and leaves.
+func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient) (err error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(told))
 	var others sync.WaitGroup
-	defer others.Wait()
-	defer cancel()
+	defer func() {
+		cancel()
+		others.Wait()
+		n.left(err)
+	}()
+	others.Go(func() { n.bound(ctx, told, cancel) })
 	stream, err := client.Work(ctx)
 	if err != nil {
 		return err
 	}
+	n.meet(stream)
 	in, out := newInbox(), make(chan *conclavev1.WorkRequest, 1)
 	ended := make(chan error, 1)
 	out <- n.hello()
@@ -41,6 +49,8 @@ func (n *Node) work(ctx context.Context, client conclavev1.TeacherServiceClient)
 		case <-in.filled:
 		case err := <-ended:
 			return err
+		case <-told.Done():
+			return context.Cause(told)
 		}
 		for t, ok := in.take(); ok; t, ok = in.take() {
 			select {
@@ -48,16 +58,59 @@ func (n *Node) work(ctx context.Context, client conclavev1.TeacherServiceClient)
 			case err := <-ended:
 				return err
 			}
+			if told.Err() != nil {
+				// The end of the stream comes after the answer, and the aggregator's
+				// after it has both.
+				close(out)
+				return <-ended
+			}
 		}
 	}
 }
 
-// send writes what is in out until ctx ends or the stream breaks. The reason of
+// bound ends a stream when the node is told to stop: at once where it is not welcome
+// yet, else after the time that a round in hand may take.
+func (n *Node) bound(ctx, told context.Context, cancel func()) {
+	select {
+	case <-told.Done():
+	case <-ctx.Done():
+		return
+	}
+	defer cancel()
+	if !n.watched.connected.Load() {
+		return
+	}
+	patience := time.NewTimer(n.cfg.Drain)
+	defer patience.Stop()
+	select {
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+}
+
+// left notes that the stream is over.
+func (n *Node) left(why error) {
+	if !n.watched.connected.Swap(false) {
+		return
+	}
+	e := auditlog.Entry{Event: auditlog.Left}
+	if why != nil {
+		e.Reason = status.Convert(why).Message()
+	}
+	_ = n.audit(e)
+}
+
+// send writes what is in out until ctx ends, the stream breaks, or out is closed: then
+// it ends the stream from this side. The reason of
 // a break is for receive to find.
 func send(ctx context.Context, stream workStream, out <-chan *conclavev1.WorkRequest) {
 	for {
 		select {
-		case m := <-out:
+		case m, ok := <-out:
+			if !ok {
+				_ = stream.CloseSend()
+				return
+			}
 			if stream.Send(m) != nil {
 				return
 			}
@@ -92,6 +145,9 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		if err := n.keepManifest(); err != nil {
 			return err
 		}
+		n.watched.connected.Store(true)
+		n.watched.joined.Inc()
+		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
 		n.log.Info("joined", zap.String("aggregator", m.GetWelcome().Aggregator), zap.Int("teachers", n.cfg.Teachers))
 	case m.GetPart() != nil:
 		p := m.GetPart()
@@ -103,6 +159,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		in.withdraw(w.Run, w.Round)
+		n.watched.withdrawn.Inc()
 		n.log.Info("round went on without this node", zap.String("run", w.Run), zap.Uint64("round", w.Round))
 	default:
 		n.log.Warn("the aggregator sent a message that this node does not know; update the node")
@@ -117,6 +174,9 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		start := time.Now()
 		var answer *conclavev1.WorkRequest
 		if answer, err = n.answer(t.question); err == nil {
+			err = n.note(asking{run: t.run, round: t.round, purpose: purposeOf(t.question.round)}, time.Since(start))
+		}
+		if err == nil {
 			n.log.Debug("answered", zap.String("run", t.run), zap.Uint64("round", t.round), zap.Duration("took", time.Since(start)))
 			answer.Attempt = t.attempt
 			return answer
@@ -124,12 +184,30 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	}
 	n.log.Error("round refused", zap.String("run", t.run), zap.Uint64("round", t.round), zap.Error(err))
 	reason := err.Error()
-	if errors.Is(err, errState) {
-		reason = errState.Error() // the names of the site's files stay here
+	for _, known := range []error{errState, errAudit} {
+		if errors.Is(err, known) {
+			reason = known.Error() // the names of the site's files stay here
+		}
 	}
+	n.watched.refused.Inc()
+	_ = n.audit(auditlog.Entry{Event: auditlog.Refused, Run: t.run, Round: &t.round, Reason: reason})
 	return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Refusal{
 		Refusal: &conclavev1.Refusal{Run: t.run, Round: t.round, Reason: reason},
 	}}
+}
+
+// note counts an answer and writes it down before it leaves; an answer that cannot be
+// written down does not leave. Passes of a fit after the first are not written: their
+// number depends on all sites' records.
+func (n *Node) note(a asking, took time.Duration) error {
+	if first := n.watched.count(a, took); !first && a.purpose == "fit" && n.trail.Check() == nil {
+		return nil
+	}
+	err := n.audit(auditlog.Entry{Event: auditlog.Answered, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers)})
+	if err != nil {
+		return errAudit
+	}
+	return nil
 }
 
 func (n *Node) hello() *conclavev1.WorkRequest {

@@ -42,7 +42,7 @@ func work(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(config.Log)
+	log, level, err := logging.NewLeveled(config.Log)
 	if err != nil {
 		return err
 	}
@@ -50,5 +50,6 @@ func work(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	node.ControlLevel(level)
 	return node.Run(ctx)
 }

@@ -30,7 +30,8 @@
 //     also after a crash. Another question for a released round is refused.
 //   - A malformed answer of a node is rejected by name and never counted; a
 //     node is counted once in a round.
-//   - Logs and errors hold no vote, no histogram and no sum.
+//   - Logs, metrics, the audit log and errors hold no vote, no histogram and no sum,
+//     and no metric counts or times the passes of a fit.
 //
 // # What it does not promise
 //

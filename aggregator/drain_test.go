@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,6 +45,8 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
 	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
 	answer := votes(8, alternating)
 	node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		<-gate
@@ -79,7 +82,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	other, _ := student.open(t, c.dataset(), nil)
 	_, err = student.ask(within(t), voteRound(other.Name, 0, 4), nil)
 	wantStatus(t, err, codes.Unavailable, "stopping")
-	close(gate)
+	open()
 	must(t, <-first)
 	must(t, <-ended)
 	if took := time.Since(began); took > patience/2 {

@@ -13,8 +13,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"go.uber.org/zap"
-
 	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/logging"
 	"github.com/conclave-dp/conclave/version"

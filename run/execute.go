@@ -67,6 +67,9 @@ type Result struct {
 	// NotPrivate says that the rows are for comparison: they were made or weighted by real
 	// ones, and have no certificate.
 	NotPrivate bool `json:"not_private,omitempty"`
+	// Earlier are the runs that stages went on from; EpsilonSpent is that of all together,
+	// and Rounds, Queries and Answered are the stages' own.
+	Earlier []string `json:"earlier,omitempty"`
 	// Notes say what the stages after training did.
 	Notes []string `json:"notes,omitempty"`
 }

@@ -127,7 +127,7 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 	result := &Result{
 		Name: paid.run, Pipeline: s.Pipeline, Epsilon: certificate.Epsilon, Delta: certificate.Delta, Guarantee: s.Privacy.Guarantee,
 		EpsilonSpent: certificate.EpsilonSpent, Rounds: total.Releases, Queries: total.Queries, Answered: total.Answered,
-		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out, Notes: made.notes,
+		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out, Earlier: paid.earlier, Notes: made.notes,
 	}
 	page := report.Page{
 		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, trained.shares()),

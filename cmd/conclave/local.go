@@ -204,6 +204,9 @@ func show(result *run.Result) {
 	if result.NotPrivate {
 		fmt.Printf("NOT PRIVATE: no guarantee covers these rows and there is no certificate; they are for comparison, where the real rows are\n")
 		fmt.Printf("spent epsilon %.4f of %g on %d rounds with %d teachers all the same\n", result.EpsilonSpent, result.Epsilon, result.Rounds, result.Teachers)
+	} else if len(result.Earlier) > 0 {
+		fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f together with run %s; the stages took %d answers of %d teachers\n",
+			result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent, strings.Join(result.Earlier, ", "), result.Answered, result.Teachers)
 	} else {
 		fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f on %d answers by %d teachers in %d rounds\n",
 			result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent, result.Answered, result.Teachers, result.Rounds)

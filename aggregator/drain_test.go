@@ -209,3 +209,17 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 	c.stop = nil
 	_ = stop() // it cannot resign
 }
+
+// A server that nobody can reach any more, and that nobody stopped, ends with the reason.
+func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
+	c := newCluster(t, Options{})
+	must(t, c.server.listener.Close())
+	for end := time.Now().Add(patience); c.server.draining.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the server goes on without a listener")
+		}
+	}
+	if err := c.stop(); err == nil || !strings.Contains(err.Error(), "serve on 127.0.0.1:") {
+		t.Errorf("error %v", err)
+	}
+}

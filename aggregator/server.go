@@ -241,8 +241,9 @@ func (s *Server) Serve(ctx context.Context) error {
 			err = cause
 		}
 	case serr := <-served:
+		stopped := s.draining.Err() != nil
 		s.drain()
-		if serr != nil && s.draining.Err() == nil {
+		if serr != nil && !stopped {
 			return fmt.Errorf("serve on %s: %w", s.listener.Addr(), serr)
 		}
 		return nil

@@ -134,6 +134,12 @@ func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
 // interrupted goes on from its checkpoint; repeated questions cost nothing. The
 // error matches [ErrStopped] when ctx ended first.
 func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
+	return executed(ctx, o, j.execute)
+}
+
+// executed executes with the defaults of what was left out, and says of an end that was
+// asked for that it was.
+func executed(ctx context.Context, o Options, execute func(context.Context, Options) (*Result, error)) (*Result, error) {
 	if o.Started.IsZero() {
 		o.Started = time.Now()
 	}
@@ -143,7 +149,7 @@ func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	result, err := j.execute(ctx, o)
+	result, err := execute(ctx, o)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrStopped, ctx.Err())
 	}

@@ -12,9 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/partition"
@@ -232,20 +229,7 @@ func (l *Later) Free() bool { return !l.Plan.Stages.any() }
 // Execute asks for what the stages need and writes their files to o.Out. Free ones ask
 // nothing, and o.Client may be nil.
 func (l *Later) Execute(ctx context.Context, o Options) (*Result, error) {
-	if o.Started.IsZero() {
-		o.Started = time.Now()
-	}
-	if o.Watch == nil {
-		o.Watch = func(Status) {}
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
-	result, err := l.execute(ctx, o)
-	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("%w (%w)", ErrStopped, ctx.Err())
-	}
-	return result, err
+	return executed(ctx, o, l.execute)
 }
 
 func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -68,19 +67,5 @@ func TestAModelOfImages(t *testing.T) {
 	}
 	if x.Len() != 50 || x.Classes[0] != 3 || x.Classes[49] != 3 || len(seen) < 100 {
 		t.Errorf("%d images of class %d with %d different pixels", x.Len(), x.Classes[0], len(seen))
-	}
-}
-
-// A release of images takes seconds at most.
-func TestImagesAreDrawnInSeconds(t *testing.T) {
-	m := imageModel(t, 28)
-	started := time.Now()
-	if _, err := m.Sample(6000, AnyClass, rand.New(rand.NewPCG(3, 3))); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(started); took > 20*time.Second {
-		t.Errorf("6,000 images of 784 pixels take %v", took)
-	} else {
-		t.Logf("6,000 images of 784 pixels: %v", took)
 	}
 }

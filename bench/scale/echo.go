@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	encproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/monitor"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const echoRole = "echo"
+
+// serveEcho is a process with a bare gRPC server: the services, the TLS and the options of
+// an aggregator, and nothing of its work. A round goes to every node in bytes that
+// were serialized once; when all have answered, its student gets a release of the right
+// size. Answers are decoded by gRPC and looked at no further. There is no ledger.
+func serveEcho(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet(echoRole, flag.ContinueOnError)
+	dir := flags.String("certs", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	config, err := certs.ServerTLS(certs.IssuedFiles(*dir, certs.RoleAggregator, aggregatorName))
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	watch, err := monitor.Listen(ctx, monitor.Config{Listen: "127.0.0.1:0"}, monitor.Options{
+		Ready: func(context.Context) (string, error) { return echoRole, nil }, Metrics: monitor.NewRegistry(), Log: zap.NewNop(),
+	})
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	// As aggregator.New sets them.
+	server := grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(config)),
+		grpc.ForceServerCodecV2(rawCodec{encoding.GetCodecV2(encproto.Name)}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery / 2, PermitWithoutStream: true}),
+	)
+	e := &echo{}
+	conclavev1.RegisterTeacherServiceServer(server, echoTeachers{echo: e})
+	conclavev1.RegisterStudentServiceServer(server, echoStudents{echo: e})
+	fmt.Println(watch.Addr())
+	fmt.Println(listener.Addr())
+	go func() {
+		// The measuring process closes the pipe, also by ending.
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		server.Stop()
+	}()
+	defer context.AfterFunc(ctx, server.Stop)()
+	return server.Serve(listener)
+}
+
+// raw is a message that is serialized already.
+type raw []byte
+
+// rawCodec sends raw messages as they are.
+type rawCodec struct{ encoding.CodecV2 }
+
+func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if m, ok := v.(raw); ok {
+		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}
+
+// echo is what both services share.
+type echo struct {
+	mu      sync.Mutex
+	streams []conclavev1.TeacherService_WorkServer
+	missing int           // answers of the round that is open
+	all     chan struct{} // closed with the last of them
+}
+
+// begin opens a round and returns who is to be asked.
+func (e *echo) begin() ([]conclavev1.TeacherService_WorkServer, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.missing, e.all = len(e.streams), make(chan struct{})
+	return e.streams, e.all
+}
+
+// took counts an answer.
+func (e *echo) took() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.missing--; e.missing == 0 {
+		close(e.all)
+	}
+}
+
+type echoTeachers struct {
+	conclavev1.UnimplementedTeacherServiceServer
+	*echo
+}
+
+// Work welcomes a node and counts its answers.
+func (e echoTeachers) Work(stream conclavev1.TeacherService_WorkServer) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	if err := stream.Send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{Welcome: &conclavev1.Welcome{Aggregator: echoRole}}}); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.streams = append(e.streams, stream)
+	e.mu.Unlock()
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return nil
+		}
+		e.took()
+	}
+}
+
+type echoStudents struct {
+	conclavev1.UnimplementedStudentServiceServer
+	*echo
+}
+
+// Ask sends a round to all nodes and waits for all answers.
+func (e echoStudents) Ask(stream conclavev1.StudentService_AskServer) error {
+	m, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	part := m.GetPart()
+	if part.GetParts() != 1 {
+		return errors.New("rounds of one part only")
+	}
+	encoded, err := proto.Marshal(&conclavev1.WorkResponse{Attempt: part.GetRound() + 1, Message: &conclavev1.WorkResponse_Part{Part: part}})
+	if err != nil {
+		return err
+	}
+	streams, all := e.begin()
+	for _, s := range streams {
+		if err := s.SendMsg(raw(encoded)); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-all:
+	case <-time.After(time.Minute):
+		return errors.New("answers are missing")
+	}
+	return stream.Send(&conclavev1.AskResponse{Message: &conclavev1.AskResponse_Release{Release: sizedRelease(part.GetRun(), part.GetRound())}})
+}
+
+// sizedRelease has the fields, and about the bytes, of a release.
+func sizedRelease(run string, round uint64) *conclavev1.Release {
+	votes := &conclavev1.NoisyVotes{Classes: 2, Labels: make([]int32, queries), Histogram: make([]int64, 2*queries)}
+	for i := range votes.Histogram {
+		votes.Histogram[i] = int64(4000 + 37*i)
+	}
+	return &conclavev1.Release{
+		Run: run, Round: round, Teachers: 1, EpsilonSpent: 1, LedgerSeq: round + 3, LedgerHash: schema,
+		QuestionSha256: make([]byte, 32), Answer: &conclavev1.Release_Votes{Votes: votes},
+	}
+}

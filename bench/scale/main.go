@@ -1,0 +1,99 @@
+// Command scale measures an aggregator with thousands of connections on one machine:
+// rounds and bytes per second, memory for each idle connection, and processor time for
+// each round, beside a bare gRPC server that sends and takes the same messages.
+//
+//	go run ./bench/scale                                  # the whole table, six minutes
+//	go run ./bench/scale --sizes 1000x1 --blocks 4        # one line of it
+//	go run ./bench/scale --readme bench/scale/README.md   # writes the table there
+//
+// See README.md in this folder.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Stdout, os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures, or plays one of the processes that a measurement starts beside the
+// aggregator: its program starts itself again with a role's name.
+func run(ctx context.Context, out io.Writer, args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case nodesRole:
+			return serveNodes(ctx, args[1:])
+		case echoRole:
+			return serveEcho(ctx, args[1:])
+		}
+	}
+	p, err := parse(args)
+	if err != nil {
+		return err
+	}
+	results, err := measure(ctx, p)
+	if err != nil {
+		return err
+	}
+	text := markdown(p, results)
+	fmt.Fprint(out, text)
+	if p.readme != "" {
+		return fill(p.readme, text)
+	}
+	return nil
+}
+
+// plan is what is measured, and how long.
+type plan struct {
+	sizes  []size
+	blocks int           // of each side, in turn
+	block  time.Duration // how long one lasts, at least
+	warm   int           // rounds of each side before the first block
+	audit  bool          // the aggregator keeps an audit log
+	readme string        // file whose table is replaced
+	keep   string        // folder to work in, kept afterwards; empty for a temporary one
+}
+
+func parse(args []string) (plan, error) {
+	p := plan{}
+	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
+	sizes := flags.String("sizes", "250x1,500x1,1000x1,2000x1,4000x1,100x100", "connections x teachers on each, with commas between them")
+	flags.IntVar(&p.blocks, "blocks", 8, "blocks of rounds for each side, in turn")
+	flags.DurationVar(&p.block, "block", 1500*time.Millisecond, "how long a block lasts at least; it ends with a round")
+	flags.IntVar(&p.warm, "warm", 3, "rounds of each side that do not count")
+	flags.BoolVar(&p.audit, "audit", false, "have the aggregator keep an audit log")
+	flags.StringVar(&p.readme, "readme", "", "file whose table, between its two marks, is replaced")
+	flags.StringVar(&p.keep, "keep", "", "new folder for certificates, etcd and logs, kept afterwards")
+	if err := flags.Parse(args); err != nil {
+		return p, err
+	}
+	if flags.NArg() > 0 {
+		return p, fmt.Errorf("unknown argument %q; see --help", flags.Arg(0))
+	}
+	var err error
+	if p.sizes, err = parseSizes(*sizes); err != nil {
+		return p, fmt.Errorf("--sizes: %w", err)
+	}
+	if p.blocks < 2 || p.block <= 0 || p.warm < 1 {
+		return p, errors.New("--blocks: use at least 2, --block: more than 0s, --warm: at least 1")
+	}
+	return p, nil
+}

@@ -20,6 +20,7 @@ type dataset struct {
 
 	mu         sync.Mutex
 	nodes      map[nodeID]*node
+	order      []*node // the nodes by site and name; replaced when they change, and never written to
 	executions map[roundKey]*execution
 
 	// admission is held while the budget is read and while a reservation
@@ -45,6 +46,14 @@ func (d *dataset) join(n *node) (replaced *node) {
 	d.mu.Lock()
 	replaced = d.nodes[n.id]
 	d.nodes[n.id] = n
+	at, found := d.place(n.id)
+	next := slices.Grow(slices.Clone(d.order), 1)
+	if found {
+		next[at] = n
+	} else {
+		next = slices.Insert(next, at, n)
+	}
+	d.order = next
 	d.mu.Unlock()
 	d.wakeAll()
 	return replaced
@@ -55,6 +64,8 @@ func (d *dataset) leave(n *node) (gone bool) {
 	d.mu.Lock()
 	if d.nodes[n.id] == n {
 		delete(d.nodes, n.id)
+		at, _ := d.place(n.id)
+		d.order = slices.Concat(d.order[:at], d.order[at+1:])
 		gone = true
 	}
 	d.mu.Unlock()
@@ -62,18 +73,18 @@ func (d *dataset) leave(n *node) (gone bool) {
 	return gone
 }
 
-// live returns the connected nodes, ordered by site and name.
+// place is where a node is among the nodes, or belongs. Callers hold d.mu.
+func (d *dataset) place(id nodeID) (at int, found bool) {
+	return slices.BinarySearchFunc(d.order, id, func(n *node, id nodeID) int {
+		return cmp.Or(cmp.Compare(n.id.site, id.site), cmp.Compare(n.id.name, id.name))
+	})
+}
+
+// live returns the connected nodes, ordered by site and name, for reading.
 func (d *dataset) live() []*node {
 	d.mu.Lock()
-	nodes := make([]*node, 0, len(d.nodes))
-	for _, n := range d.nodes {
-		nodes = append(nodes, n)
-	}
-	d.mu.Unlock()
-	slices.SortFunc(nodes, func(a, b *node) int {
-		return cmp.Or(cmp.Compare(a.id.site, b.id.site), cmp.Compare(a.id.name, b.id.name))
-	})
-	return nodes
+	defer d.mu.Unlock()
+	return d.order
 }
 
 // liveTeachers is the number of teachers connected now.

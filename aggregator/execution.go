@@ -13,6 +13,9 @@ import (
 const (
 	// progressEvery is how often a waiting student hears how a round stands.
 	progressEvery = time.Second
+	// stepEvery is how often answers alone wake an execution: a step looks at every node,
+	// and one for every answer would make a round of n nodes cost n times n.
+	stepEvery = 100 * time.Millisecond
 	// abandonAfter is how long a round goes on that nobody waits for any
 	// more: long enough for a student to dial again.
 	abandonAfter = 15 * time.Second
@@ -50,6 +53,8 @@ type execution struct {
 	failed     map[*node]string  // streams whose answer was refused or rejected
 	counted    map[nodeID]uint32 // nodes whose answer is in counts, with their teachers
 	counts     []int64           // the sum of all answers
+	pending    int               // nodes that may still answer, as of the last step and the answers since
+	stepped    time.Time         // when the last step was
 	deadline   time.Time         // when waiting for the rest ends; zero before there is a quorum
 	atDeadline *time.Timer       // wakes the execution then
 	progress   *conclavev1.Progress
@@ -166,7 +171,6 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	if !e.open {
 		return nil
 	}
-	defer e.wake()
 	if problem == "" {
 		if _, twice := e.counted[n.id]; twice {
 			return rejectedf("duplicate", "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
@@ -177,6 +181,7 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	}
 	if problem != "" {
 		e.failed[n] = problem
+		e.wake()
 		return rejectedf(kind, "node %v %s", n.id, problem)
 	}
 	for i, c := range counts {
@@ -184,6 +189,13 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	}
 	e.counted[n.id] = n.teachers
 	delete(e.failed, n)
+	// A step where it may end the round. Nodes that left are among the pending until the
+	// step that their leave is followed by; with too few pending there is a step too many.
+	e.pending--
+	now := time.Now()
+	if e.pending <= 0 || !e.deadline.IsZero() && !now.Before(e.deadline) || now.Sub(e.stepped) >= stepEvery {
+		e.wake()
+	}
 	return nil
 }
 
@@ -284,6 +296,7 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 			pending++
 		}
 	}
+	e.pending, e.stepped = pending, now
 	if present > e.spec.pb.GetTeachers() {
 		return false, e.tooMany(live)
 	}
@@ -324,6 +337,10 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 // ask sends the round to every live node that neither has it nor answered it.
 // Callers hold e.mu.
 func (e *execution) ask(live []*node) error {
+	if len(e.asked) == 0 {
+		e.asked = make(map[*node]bool, len(live))
+		e.counted = make(map[nodeID]uint32, len(live)) // who was not asked has not answered
+	}
 	for _, n := range live {
 		if _, ok := e.counted[n.id]; ok || e.asked[n] {
 			continue

@@ -4,8 +4,6 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
-
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // nodeID names a node within its dataset.
@@ -25,9 +23,11 @@ type node struct {
 	id       nodeID
 	teachers uint32
 
-	mu     sync.Mutex
-	outbox []delivery
-	filled chan struct{} // holds one token while the outbox may have something
+	mu      sync.Mutex
+	outbox  []delivery
+	begin   func() // starts a goroutine that calls send; nil before there is a stream to send to
+	sending bool   // there is such a goroutine
+	over    bool   // the stream has ended
 
 	dropOnce sync.Once
 	dropped  chan struct{}
@@ -35,7 +35,34 @@ type node struct {
 }
 
 func newNode() *node {
-	return &node{filled: make(chan struct{}, 1), dropped: make(chan struct{})}
+	return &node{dropped: make(chan struct{})}
+}
+
+// attach lets the outbox be sent: begin starts a goroutine that calls send, each time
+// that there is something. A node that is asked nothing so holds no goroutine for it.
+func (n *node) attach(begin func()) {
+	n.mu.Lock()
+	n.begin = begin
+	n.mu.Unlock()
+	n.rouse()
+}
+
+// detach sends nothing more, because the stream is over.
+func (n *node) detach() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.outbox, n.over = nil, true
+}
+
+// rouse has the outbox sent, unless that is under way.
+func (n *node) rouse() {
+	n.mu.Lock()
+	due := n.begin != nil && !n.sending && !n.over && len(n.outbox) > 0
+	n.sending = n.sending || due
+	n.mu.Unlock()
+	if due {
+		n.begin()
+	}
 }
 
 // sendRound queues a round. It never blocks: a slow node holds up nobody.
@@ -60,19 +87,20 @@ func (n *node) withdraw(key roundKey, message encoded) {
 
 func (n *node) enqueue(d delivery) {
 	n.mu.Lock()
-	n.outbox = append(n.outbox, d)
-	n.mu.Unlock()
-	select {
-	case n.filled <- struct{}{}:
-	default:
+	if !n.over {
+		n.outbox = append(n.outbox, d)
 	}
+	n.mu.Unlock()
+	n.rouse()
 }
 
+// next takes what is to be sent next. When it has nothing the goroutine that sends ends,
+// and the next delivery begins another one.
 func (n *node) next() (delivery, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.outbox) == 0 {
-		n.outbox = nil
+		n.outbox, n.sending = nil, false
 		return delivery{}, false
 	}
 	d := n.outbox[0]
@@ -89,37 +117,14 @@ func (n *node) drop(reason error) {
 	})
 }
 
-// send writes the outbox to the stream until done is closed or the stream
-// breaks.
-func (n *node) send(stream grpc.ServerStream, done <-chan struct{}) error {
-	for {
-		for d, ok := n.next(); ok; d, ok = n.next() {
-			for _, m := range d.messages {
-				if err := stream.SendMsg(m); err != nil {
-					return err
-				}
+// send writes the outbox to the stream, until it is empty or the stream breaks.
+func (n *node) send(stream grpc.ServerStream) error {
+	for d, ok := n.next(); ok; d, ok = n.next() {
+		for _, m := range d.messages {
+			if err := stream.SendMsg(m); err != nil {
+				return err
 			}
 		}
-		select {
-		case <-n.filled:
-		case <-done:
-			return nil
-		}
 	}
-}
-
-// receive passes what the node sends to in, until done is closed or the stream
-// breaks or ends.
-func receive(stream conclavev1.TeacherService_WorkServer, in chan<- *conclavev1.WorkRequest, done <-chan struct{}) error {
-	for {
-		m, err := stream.Recv()
-		if err != nil {
-			return err
-		}
-		select {
-		case in <- m:
-		case <-done:
-			return nil
-		}
-	}
+	return nil
 }

@@ -31,45 +31,90 @@ type teacherService struct {
 	*Server
 }
 
-// Work is a node's stream. The handler reads the hello and the answers; one
-// goroutine receives for it, one sends. Both end when the stream does, which
-// for a blocked call is right after the handler returns; the server waits for
+// Work is a node's stream. The handler waits for its end; one goroutine receives and takes
+// the answers, and one sends while there is something to send. Both end when the stream
+// does, which for a blocked call is right after the handler returns; the server waits for
 // them before it closes.
 func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	n := newNode()
 	done := make(chan struct{})
 	defer close(done)
-	in := make(chan *conclavev1.WorkRequest)
-	ended := make(chan error, 2)
-	s.streams.Go(func() { ended <- receive(stream, in, done) })
+	hello, welcome := make(chan *conclavev1.WorkRequest), make(chan func(*conclavev1.WorkRequest) error)
+	ended := make(chan error, 2) // of the receiver, and of the first send that failed
+	s.streams.Go(func() { ended <- receive(stream, hello, welcome, done) })
 
-	d, err := s.greet(stream.Context(), n, in, ended)
+	d, err := s.greet(stream.Context(), n, hello, ended)
 	if err != nil {
 		return err
 	}
-	s.streams.Go(func() { ended <- n.send(stream, done) })
-	log := s.log.With(zap.String("dataset", d.record.Name), zap.Stringer("node", n.id))
+	n.attach(func() {
+		s.streams.Go(func() {
+			if err := n.send(stream); err != nil {
+				select {
+				case ended <- err:
+				default:
+				}
+			}
+		})
+	})
+	defer n.detach()
+	log := s.log.WithLazy(zap.String("dataset", d.record.Name), zap.Stringer("node", n.id))
 	by := callerOf(stream.Context())
 	defer func() { s.depart(d, n, by, err, log) }()
+	// Not before the node is live: its first answer may be to the round that it joined for.
+	welcome <- func(m *conclavev1.WorkRequest) error {
+		err := s.handle(d, n, by, m, log)
+		if err != nil {
+			log.Warn("node sent what it must not", zap.Error(err))
+			s.metrics.rejected.WithLabelValues(protocolKind).Inc()
+			s.auditRefusal(by, err, auditlog.Entry{Dataset: d.record.Name, Node: n.id.String()})
+		}
+		return err
+	}
 
+	select {
+	case err := <-ended:
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	case <-n.dropped:
+		return n.reason
+	case <-s.draining.Done():
+		return context.Cause(s.draining)
+	}
+}
+
+// receive passes the first message to hello, and what follows to the function that comes by
+// welcome, until that fails, done is closed, or the stream breaks or ends.
+func receive(stream conclavev1.TeacherService_WorkServer, hello chan<- *conclavev1.WorkRequest, welcome <-chan func(*conclavev1.WorkRequest) error, done <-chan struct{}) error {
+	m, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	select {
+	case hello <- m:
+	case <-done:
+		return nil
+	}
+	var take func(*conclavev1.WorkRequest) error
+	select {
+	case take = <-welcome:
+	case <-done:
+		return nil
+	}
 	for {
-		select {
-		case m := <-in:
-			if err := s.handle(d, n, by, m, log); err != nil {
-				log.Warn("node sent what it must not", zap.Error(err))
-				s.metrics.rejected.WithLabelValues(protocolKind).Inc()
-				s.auditRefusal(by, err, auditlog.Entry{Dataset: d.record.Name, Node: n.id.String()})
-				return err
-			}
-		case err := <-ended:
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+		m, err := stream.Recv()
+		if err != nil {
 			return err
-		case <-n.dropped:
-			return n.reason
-		case <-s.draining.Done():
-			return context.Cause(s.draining)
+		}
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+		if err := take(m); err != nil {
+			return err
 		}
 	}
 }
@@ -183,23 +228,22 @@ func (s *teacherService) handle(d *dataset, n *node, by caller, m *conclavev1.Wo
 	default:
 		return invalidf("node %v sent a second hello or an empty message", n.id)
 	}
-	log = log.With(zap.Uint64("round", key.number))
 	e := d.execution(key)
 	if e == nil {
 		// Late answers are part of normal work: the round was over before the
 		// withdrawal arrived.
-		log.Debug("answer to a round that is not open")
+		log.Debug("answer to a round that is not open", zap.Uint64("round", key.number))
 		s.metrics.rejected.WithLabelValues("late").Inc()
 		return nil
 	}
 	if m.GetAttempt() != e.attempt {
 		// The round was given up and asked again, perhaps with another question.
-		log.Info("answer to an earlier question of the round dropped", zap.String("run", key.run))
+		log.Info("answer to an earlier question of the round dropped", zap.Uint64("round", key.number), zap.String("run", key.run))
 		s.metrics.rejected.WithLabelValues("stale").Inc()
 		return nil
 	}
 	if err := e.take(n, m); err != nil {
-		log.Warn("answer rejected", zap.String("run", key.run), zap.Error(err))
+		log.Warn("answer rejected", zap.Uint64("round", key.number), zap.String("run", key.run), zap.Error(err))
 		s.metrics.rejected.WithLabelValues(kindOf(err)).Inc()
 		s.auditRefusal(by, err, auditlog.Entry{Dataset: d.record.Name, Node: n.id.String(), Run: key.run, Round: &key.number})
 	}

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/certs"
@@ -27,12 +26,6 @@ const (
 	// maxMessageBytes is gRPC's default limit, stated because the sizes of
 	// parts and answers are chosen to stay under it.
 	maxMessageBytes = 4 << 20
-	// A connection without traffic is pinged after pingEvery and given up
-	// pingTimeout later: a dead node is noticed within 20 s.
-	pingEvery   = 10 * time.Second
-	pingTimeout = 10 * time.Second
-	// minPeerPing lets peers ping every 10 s, with room for jitter.
-	minPeerPing = 5 * time.Second
 	// handlersTimeout bounds how long a stopping server waits for handlers.
 	handlersTimeout = 5 * time.Second
 	// resignTimeout bounds giving leadership back; the lease ends it anyway.
@@ -180,16 +173,13 @@ func (s *Server) open(ctx context.Context) error {
 	if s.listener, err = lc.Listen(ctx, "tcp", s.config.Listen); err != nil {
 		return fmt.Errorf("listen on %s (set listen to a free address): %w", s.config.Listen, err)
 	}
-	s.grpc = grpc.NewServer(
+	s.grpc = grpc.NewServer(append(TransportOptions(),
 		grpc.Creds(credentials.NewTLS(tlsConfig)),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ChainUnaryInterceptor(s.metrics.unary, s.authorizeUnary),
 		grpc.ChainStreamInterceptor(s.metrics.stream, s.authorizeStream),
-		grpc.MaxRecvMsgSize(maxMessageBytes),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPeerPing, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),
-	)
+	)...)
 	conclavev1.RegisterTeacherServiceServer(s.grpc, &teacherService{Server: s})
 	conclavev1.RegisterStudentServiceServer(s.grpc, &studentService{Server: s})
 	healthpb.RegisterHealthServer(s.grpc, healthService{s.health, s.draining})

@@ -18,7 +18,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
@@ -105,15 +104,14 @@ func (t Target) Connect(files certs.Files, most time.Duration) (*Conn, error) {
 	addresses := manual.NewBuilderWithScheme("conclave")
 	addresses.InitialState(resolver.State{Endpoints: endpoints})
 	var err error
-	c.ClientConn, err = grpc.NewClient("conclave:///"+t.addresses[0],
+	c.ClientConn, err = grpc.NewClient("conclave:///"+t.addresses[0], append(TransportOptions(),
 		grpc.WithResolvers(addresses),
 		grpc.WithTransportCredentials(byName{c.configs}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: growth, Jitter: 0.2, MaxDelay: max(firstPause, most)},
 			MinConnectTimeout: attempt,
 		}),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("dial aggregator %s: %w", t, err)
 	}

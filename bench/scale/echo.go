@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	encproto "google.golang.org/grpc/encoding/proto"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -52,13 +52,9 @@ func serveEcho(ctx context.Context, args []string) error {
 		return err
 	}
 	defer watch.Close()
-	// As aggregator.New sets them.
-	server := grpc.NewServer(
+	server := grpc.NewServer(append(aggregator.TransportOptions(),
 		grpc.Creds(credentials.NewTLS(config)),
-		grpc.ForceServerCodecV2(rawCodec{encoding.GetCodecV2(encproto.Name)}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery / 2, PermitWithoutStream: true}),
-	)
+		grpc.ForceServerCodecV2(rawCodec{encoding.GetCodecV2(encproto.Name)}))...)
 	e := &echo{}
 	conclavev1.RegisterTeacherServiceServer(server, echoTeachers{echo: e})
 	conclavev1.RegisterStudentServiceServer(server, echoStudents{echo: e})

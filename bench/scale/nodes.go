@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/dial"
 	"github.com/conclave-dp/conclave/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -28,8 +28,6 @@ const (
 	dialling = 32
 	// joinTimeout bounds the time until a node is welcome.
 	joinTimeout = time.Minute
-	// The keepalive of nodes, as in package dial.
-	pingEvery, pingTimeout = 10 * time.Second, 10 * time.Second
 )
 
 // serveNodes is a process with all nodes of a measurement. They have no records and
@@ -100,10 +98,9 @@ func join(ctx context.Context, group *errgroup.Group, count *direction, dir, add
 			if err != nil {
 				return err
 			}
-			conn, err := grpc.NewClient("passthrough:///"+address,
+			conn, err := grpc.NewClient("passthrough:///"+address, append(dial.TransportOptions(),
 				grpc.WithTransportCredentials(credentials.NewTLS(config)),
-				grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}),
-				grpc.WithContextDialer(count.dial))
+				grpc.WithContextDialer(count.dial))...)
 			if err != nil {
 				return err
 			}

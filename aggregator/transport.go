@@ -1,0 +1,41 @@
+package aggregator
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+const (
+	// A connection without traffic is pinged after pingEvery and given up
+	// pingTimeout later: a dead node is noticed within 20 s.
+	pingEvery   = 10 * time.Second
+	pingTimeout = 10 * time.Second
+	// minPeerPing lets peers ping every 10 s, with room for jitter.
+	minPeerPing = 5 * time.Second
+	// window is how many bytes may be under way to the aggregator on a stream, and on a
+	// connection: a whole message. That it is fixed saves the pings by which gRPC
+	// measures what would be best, one for each answer.
+	window = maxMessageBytes
+	// readBuffer is what a connection keeps while it is idle. Answers are short, and the
+	// payload of long ones is not read through it.
+	readBuffer = 4 << 10
+	// writeBuffer is one TLS record. It is shared: an idle connection has none.
+	writeBuffer = 16 << 10
+)
+
+// TransportOptions are the settings of gRPC that decide what a connection costs. They are
+// exported for measurements, which compare with a server that has the same ones.
+func TransportOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPeerPing, PermitWithoutStream: true}),
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
+		grpc.ReadBufferSize(readBuffer),
+		grpc.WriteBufferSize(writeBuffer),
+		grpc.SharedWriteBuffer(true),
+	}
+}

@@ -1,0 +1,21 @@
+package dial
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// window is how many bytes may be under way to a node or a student: as much as a message
+// may hold. That it is fixed saves the pings by which gRPC measures what would be best, one
+// for each message, which thousands of nodes send to one aggregator.
+const window = 4 << 20
+
+// TransportOptions are the settings of gRPC by which nodes and students keep a
+// connection. They are exported for measurements, whose nodes behave like real ones.
+func TransportOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.WithStaticStreamWindowSize(window),
+		grpc.WithStaticConnWindowSize(window),
+	}
+}

@@ -1,5 +1,5 @@
 // Package dial reaches the aggregator that leads, at one address or at one of
-// several. Aggregators that stand by do not listen, so that whoever answers
+// several, of a list or behind one host name. Aggregators that stand by do not listen, so that whoever answers
 // leads; when it is gone, all addresses are tried until another one answers.
 //
 // It does not repeat a call that failed: what was under way when a connection
@@ -18,8 +18,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/conclave-dp/conclave/certs"
 )
@@ -88,8 +86,11 @@ type Conn struct {
 // Connect makes a connection with a role's certificate. It returns at once, and
 // connects when something is asked. Pauses between attempts grow to most.
 func (t Target) Connect(files certs.Files, most time.Duration) (*Conn, error) {
+	return t.connect(files, most, newNames(t))
+}
+
+func (t Target) connect(files certs.Files, most time.Duration, addresses names) (*Conn, error) {
 	c := &Conn{target: t, configs: map[string]*tls.Config{}}
-	var endpoints []resolver.Endpoint
 	for _, address := range t.addresses {
 		name := t.nameOf(address)
 		if c.configs[name] == nil {
@@ -99,10 +100,7 @@ func (t Target) Connect(files certs.Files, most time.Duration) (*Conn, error) {
 			}
 			c.configs[name] = config
 		}
-		endpoints = append(endpoints, resolver.Endpoint{Addresses: []resolver.Address{{Addr: address, ServerName: name}}})
 	}
-	addresses := manual.NewBuilderWithScheme("conclave")
-	addresses.InitialState(resolver.State{Endpoints: endpoints})
 	var err error
 	c.ClientConn, err = grpc.NewClient("conclave:///"+t.addresses[0], append(TransportOptions(),
 		grpc.WithResolvers(addresses),

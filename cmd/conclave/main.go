@@ -44,6 +44,7 @@ func commands() []command {
 		{"audit", "test the privacy claim against the releases of thousands of runs", auditClaim},
 		{"privacy", "account for releases, calibrate noise, plan a run", privacyCommand},
 		{"bench", "run a table of a paper on the same data", benchCommand},
+		{"shard", "cut a site's rows into a file for each of its nodes", shard},
 		{"certs", "make an authority and certificates for a cluster", certificates},
 		{"version", "print the version", func(context.Context, []string) error {
 			fmt.Println(version.Software)

@@ -1,0 +1,357 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// replicas is the number of aggregators and that of etcd's members.
+const replicas = 3
+
+var sites = [4]string{"north", "south", "east", "west"}
+
+const (
+	// wide is the dataset of all sites but the last, with a budget for everything.
+	wide = "wide"
+	// tight is that of the last one, whose budget is used up.
+	tight = "tight"
+
+	nodeTeachers = 2
+	nodeRows     = 24
+	schemaText   = `label: died
+columns:
+  - {name: age, kind: integer, lower: 0, upper: 100}
+  - {name: dose, kind: continuous, lower: 0, upper: 1}
+  - {name: ward, kind: categorical, categories: [a, b, c]}
+  - {name: died, kind: binary}
+`
+)
+
+// budgets of the datasets. That of tight is enough for some runs of epsilon 3.
+var budgets = map[string]string{
+	wide:  "{epsilon: 2000, delta: 1e-4, filter: rdp}",
+	tight: "{epsilon: 8, delta: 1e-4}",
+}
+
+// cluster is everything that runs.
+type cluster struct {
+	t     *testing.T
+	dir   string
+	net   *network // nil on the loopback
+	lease string
+	told  *happenings
+	bin   string // folder with the programs
+
+	aggregators, etcds, nodes []*process
+	addresses                 []string // of the aggregators themselves
+	labs                      string   // where students reach them
+	clients                   []string // of etcd's members
+	proxies                   []*proxy
+	schema                    *partition.Schema
+
+	mu      sync.Mutex
+	readers []*process       // students and readers that run now
+	fences  map[int64]string // fence -> aggregator and start
+	posted  []posting
+}
+
+// posting is a line of an aggregator's log: it released a round while it led with a fence.
+type posting struct {
+	who   string
+	fence int64
+	run   string
+	round uint64
+	seq   uint64
+}
+
+// newCluster writes what all need and starts etcd, aggregators and nodes.
+func newCluster(t *testing.T, nodes int, lease string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: *keep, lease: lease, told: &happenings{}, bin: filepath.Join(built, "bin"), fences: map[int64]string{}}
+	if c.dir == "" {
+		c.dir = t.TempDir()
+	} else if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var places []string
+	for i := range replicas {
+		places = append(places, fmt.Sprintf("agg%d", i), fmt.Sprintf("etcd%d", i))
+	}
+	places = append(places, sites[:]...)
+	if open != "" {
+		t.Logf("SKIPPED: partitions between network namespaces (%s)", open)
+	} else {
+		var err error
+		if c.net, err = newNetwork(places...); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.net.remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	c.prepare()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		for _, p := range slices.Concat(c.running(), c.nodes, c.aggregators, c.etcds) {
+			p.close()
+		}
+	})
+	c.startEtcd(ctx)
+	c.startAggregators(ctx)
+	c.startNodes(ctx, nodes)
+	return c
+}
+
+// prepare writes schema and certificates.
+func (c *cluster) prepare() {
+	c.t.Helper()
+	hosts := []string{"127.0.0.1"}
+	if c.net != nil {
+		hosts = append(hosts, network0)
+		for i := range replicas {
+			hosts = append(hosts, c.net.host(fmt.Sprintf("agg%d", i)))
+		}
+	}
+	c.write("schema.yaml", schemaText)
+	schema, err := partition.LoadSchema(c.path("schema.yaml"))
+	if err == nil {
+		c.schema = schema
+		err = issueAll(c.path("certs"), hosts)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) path(elements ...string) string {
+	return filepath.Join(append([]string{c.dir}, elements...)...)
+}
+
+func (c *cluster) write(name, text string) string {
+	c.t.Helper()
+	if err := os.WriteFile(c.path(name), []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.path(name)
+}
+
+func (c *cluster) tls(role certs.Role, name string) string {
+	f := certs.IssuedFiles(c.path("certs"), role, name)
+	return fmt.Sprintf("{ca: %s, cert: %s, key: %s}", f.CA, f.Cert, f.Key)
+}
+
+// process makes one that runs at a place.
+func (c *cluster) process(name, place string, environment []string, command ...string) *process {
+	return &process{
+		name: name, log: c.path(name + ".log"), told: c.told, extra: environment,
+		command: append(c.net.enter(place), command...),
+	}
+}
+
+// between puts a proxy in front of an address and returns where it listens.
+func (c *cluster) between(name, target string) string {
+	p := newProxy(c.t, name, net.JoinHostPort(c.net.host(""), "0"), target)
+	c.proxies = append(c.proxies, p)
+	return p.listener.Addr().String()
+}
+
+func (c *cluster) startEtcd(ctx context.Context) {
+	var at, members []string
+	for i := range replicas {
+		host := c.net.host(fmt.Sprintf("etcd%d", i))
+		client, peer := freeAddress(c.t, host), freeAddress(c.t, host)
+		c.clients = append(c.clients, client)
+		at = append(at, client+","+peer)
+		members = append(members, fmt.Sprintf("member%d=http://%s", i, peer))
+	}
+	for i := range replicas {
+		name := fmt.Sprintf("etcd%d", i)
+		p := c.process(name, name, []string{roleVariable + "=" + etcdRole}, executable(c.t), c.path(fmt.Sprintf("member%d", i)), at[i], strings.Join(members, ","))
+		// A member that loses its disk's lock or its ports for a moment ends; etcd is built for that.
+		p.failed = func(int, string) bool { c.told.count("etcd members that ended by themselves", 1); return false }
+		c.etcds = append(c.etcds, p)
+		p.supervise(ctx)
+	}
+}
+
+func executable(t *testing.T) string {
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (c *cluster) startAggregators(ctx context.Context) {
+	for i := range replicas {
+		name := fmt.Sprintf("agg%d", i)
+		file := c.aggregatorFile(i)
+		command, environment := []string{filepath.Join(c.bin, "aggregator"), "--config", file}, []string(nil)
+		if i > 0 {
+			if err := os.Mkdir(c.traps(i), 0o700); err != nil {
+				c.t.Fatal(err)
+			}
+			command, environment = []string{executable(c.t), file, c.traps(i)}, []string{roleVariable + "=" + trappedRole}
+		}
+		p := c.process(name, name, environment, command...)
+		p.failed = func(_ int, said string) bool {
+			switch {
+			case strings.Contains(said, "leadership lost"), strings.Contains(said, "not the leader any more"):
+				c.told.count("aggregators that ended because leadership was lost", 1)
+			case strings.Contains(said, "etcd unavailable"):
+				c.told.count("aggregators that ended because etcd was away", 1)
+			default:
+				c.told.blame("%s ended by itself: %s", name, said)
+			}
+			return false
+		}
+		p.line = func(start int, l logLine) { c.heard(name, start, l) }
+		c.aggregators = append(c.aggregators, p)
+		p.supervise(ctx)
+	}
+}
+
+// traps is the folder of an aggregator with hooks. The first is the program as it is shipped
+// and has none.
+func (c *cluster) traps(i int) string { return c.path(fmt.Sprintf("traps-agg%d", i)) }
+
+func (c *cluster) aggregatorFile(i int) string {
+	name := fmt.Sprintf("agg%d", i)
+	address := freeAddress(c.t, c.net.host(name))
+	c.addresses = append(c.addresses, address)
+	var endpoints, datasets []string
+	for j, client := range c.clients {
+		endpoints = append(endpoints, "'http://"+c.between(fmt.Sprintf("%s to etcd%d", name, j), client)+"'")
+	}
+	for _, d := range []string{wide, tight} {
+		datasets = append(datasets, fmt.Sprintf("{name: %s, schema: %s, budget: %s}", d, c.path("schema.yaml"), budgets[d]))
+	}
+	return c.write(name+".yaml", fmt.Sprintf(`name: %s
+listen: %s
+tls: %s
+etcd: {endpoints: [%s], lease_ttl: %s}
+datasets: [%s]
+audit_log: %s
+drain: 2s
+log: {format: json}
+`, name, address, c.tls(certs.RoleAggregator, "aggregator"), strings.Join(endpoints, ", "), c.lease,
+		strings.Join(datasets, ", "), c.path("audit-"+name+".jsonl")))
+}
+
+// heard takes down when an aggregator leads, and what it releases.
+func (c *cluster) heard(name string, start int, l logLine) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	who := fmt.Sprintf("%s, start %d", name, start)
+	switch l.Message {
+	case "listening":
+		if before, ok := c.fences[l.Fence]; ok && before != who {
+			c.told.blame("%s and %s both lead with fence %d", before, who, l.Fence)
+		}
+		c.fences[l.Fence] = who
+	case "released":
+		fence := int64(0)
+		for f, w := range c.fences {
+			if w == who {
+				fence = f
+			}
+		}
+		c.posted = append(c.posted, posting{who, fence, l.Run, l.Round, l.Seq})
+	}
+}
+
+func (c *cluster) startNodes(ctx context.Context, nodes int) {
+	draw := rand.New(rand.NewPCG(1, 2))
+	reach := map[string]string{}
+	for _, from := range append(sites[:], "students") {
+		var via []string
+		for i, a := range c.addresses {
+			via = append(via, c.between(fmt.Sprintf("%s to agg%d", from, i), a))
+		}
+		reach[from] = strings.Join(via, ", ")
+	}
+	c.labs = reach["students"]
+	for i := range nodes {
+		site := sites[i%len(sites)]
+		node := fmt.Sprint(i / len(sites))
+		name := site + node
+		var rows strings.Builder
+		rows.WriteString("age,dose,ward,died\n")
+		for r := range nodeRows {
+			fmt.Fprintf(&rows, "%d,%.3f,%c,%d\n", draw.IntN(101), draw.Float64(), 'a'+rune(draw.IntN(3)), r%2)
+		}
+		file := c.write(name+".yaml", fmt.Sprintf(`aggregator: '%s'
+dataset: %s
+site: %s
+node: '%s'
+schema: %s
+data: %s
+teachers: %d
+state: %s
+tls: %s
+reconnect: 1s
+drain: 2s
+audit_log: %s
+log: {format: json}
+`, reach[site], datasetOf(site), site, node, c.path("schema.yaml"), c.write(name+".csv", rows.String()), nodeTeachers, c.path("state-"+name),
+			c.tls(certs.RoleNode, site), c.path("audit-"+name+".jsonl")))
+		p := c.process(name, site, nil, filepath.Join(c.bin, "teacher"), "--config", file)
+		c.nodes = append(c.nodes, p)
+		p.supervise(ctx)
+	}
+}
+
+func datasetOf(site string) string {
+	if site == sites[len(sites)-1] {
+		return tight
+	}
+	return wide
+}
+
+// teachers is the number of a dataset's teachers.
+func (c *cluster) teachers(dataset string) (n int) {
+	for i := range c.nodes {
+		if datasetOf(sites[i%len(sites)]) == dataset {
+			n += nodeTeachers
+		}
+	}
+	return n
+}
+
+// running are the students and readers that run now.
+func (c *cluster) running() []*process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.readers)
+}
+
+// endpoints are etcd's members as the test itself reaches them.
+func (c *cluster) endpoints() []string {
+	urls := make([]string, len(c.clients))
+	for i, address := range c.clients {
+		urls[i] = "http://" + address
+	}
+	return urls
+}
+
+// place is the namespace in which a process runs; empty for the test's own.
+func place(p *process) string {
+	if i := slices.Index(p.command, "netns"); i > 0 {
+		return p.command[i+2]
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+package faults
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// patience bounds waits for something that comes soon on a machine that is not busy.
+	patience = 3 * time.Minute
+	// atOnce is how many faults there may be at a time.
+	atOnce = 3
+	// rest is after how many faults the cluster is left alone until it releases again.
+	rest = 20
+)
+
+// Faults of all kinds are committed at random while runs go on. See the package's comment for
+// the long variant, docs/faults.md for what is checked.
+func TestFaults(t *testing.T) {
+	faults, nodes := *faultCount, *nodeCount
+	if faults == 0 {
+		faults = 20
+		if testing.Short() {
+			faults = 8
+		}
+	}
+	if nodes == 0 {
+		nodes = 8
+		if faults >= 100 {
+			nodes = 20
+		}
+	}
+	c := newCluster(t, nodes, "3s")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	auditor := newAuditor(ctx, c)
+	d, err := newDrawer(ctx, c, drawFrom(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.etcd.Close()
+
+	stop := make(chan struct{})
+	var work sync.WaitGroup
+	for _, row := range append(rows, []kind{overdrawn}) {
+		work.Go(func() { c.work(ctx, row, time.Duration(faults)*200*time.Millisecond, stop) })
+	}
+	ended := make(chan struct{})
+	go func() { work.Wait(); close(ended) }()
+	c.awaitReleases(auditor, 3)
+
+	began := time.Now()
+	counts := d.commit(faults, auditor)
+	t.Logf("%d faults in %v; the runs go on to their ends", faults, time.Since(began).Round(time.Second))
+	close(stop)
+	select {
+	case <-ended:
+	case <-time.After(2 * patience):
+		c.told.blame("runs do not end")
+		c.showLogs()
+	}
+	if len(c.told.blamed()) == 0 || !t.Failed() {
+		if err := c.check(ctx, auditor); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, wrong := range c.told.blamed() {
+		t.Error(wrong)
+	}
+	if t.Failed() {
+		c.showLogs()
+	}
+	var lines []string
+	for name, n := range counts {
+		lines = append(lines, fmt.Sprintf("%6d  %s", n, name))
+	}
+	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[8:], b[8:]) })
+	t.Logf("%d aggregators, %d members of etcd, %d nodes with %d teachers. Faults:\n%6d  in all\n%s\nWhat came of them:\n%s\n%6d  releases charged, in %d ledger entries, read %d times; %v the longest time without one",
+		replicas, replicas, nodes, nodes*nodeTeachers, faults, strings.Join(lines, "\n"), c.told.summary(),
+		auditor.released(), auditor.entries(), auditor.reads, auditor.longest.Round(time.Second/10))
+	if faults < 200 {
+		t.Log("the long variant: go test ./test/faults -run Faults -faults=200 -timeout 60m -v")
+	}
+}
+
+// commit draws and commits faults, some at the same time, and counts them by kind.
+func (d *drawer) commit(faults int, a *auditor) map[string]int {
+	counts := map[string]int{}
+	began := time.Now()
+	var under sync.WaitGroup
+	defer under.Wait()
+	places := make(chan struct{}, atOnce)
+	for n := 0; n < faults; {
+		if len(d.c.told.blamed()) > 0 {
+			return counts // what went wrong is nearest to its cause now
+		}
+		f := d.next()
+		places <- struct{}{}
+		lasts, alone, gap := d.seconds(f.from, f.to), d.IntN(5) > 1, d.seconds(0, 0.7)
+		m := f.begin(d)
+		if m == nil {
+			<-places
+			continue
+		}
+		n++
+		counts[f.name]++
+		d.c.t.Logf("%6.1fs  %3d: %s: %s, %v", time.Since(began).Seconds(), n, f.name, strings.Join(m.on, ", "), lasts.Round(time.Millisecond))
+		over := make(chan struct{})
+		under.Go(func() {
+			time.Sleep(lasts)
+			if m.end != nil {
+				m.end()
+			}
+			d.free(m.on)
+			<-places
+			close(over)
+		})
+		if alone {
+			<-over
+		}
+		time.Sleep(gap)
+		if n%rest == 0 {
+			under.Wait()
+			healed := time.Now()
+			d.c.awaitReleases(a, 2)
+			d.c.t.Logf("%6.1fs  the cluster releases again %v after its faults ended", time.Since(began).Seconds(), time.Since(healed).Round(time.Second/10))
+		}
+	}
+	return counts
+}
+
+// awaitReleases waits until so many more rounds are released.
+func (c *cluster) awaitReleases(a *auditor, more int) {
+	c.t.Helper()
+	want := a.released() + more
+	for end := time.Now().Add(patience); a.released() < want; time.Sleep(50 * time.Millisecond) {
+		if len(c.told.blamed()) > 0 || len(c.running()) == 0 && a.released() > 0 {
+			return
+		}
+		if time.Now().After(end) {
+			c.told.blame("nothing is released within %v though nothing fails any more", patience)
+			return
+		}
+	}
+}
+
+// showLogs prints the end of every process's log.
+func (c *cluster) showLogs() {
+	all := slices.Concat(c.aggregators, c.etcds, c.nodes, c.running())
+	for _, p := range all {
+		raw, err := os.ReadFile(p.log)
+		if err != nil {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+		lines = lines[max(0, len(lines)-6):]
+		for i, l := range lines {
+			lines[i] = l[:min(len(l), 400)]
+		}
+		c.t.Logf("%s (start %d) said at last:\n    %s", p.name, p.started(), strings.Join(lines, "\n    "))
+	}
+}
+
+// entries is the number of entries of all ledgers.
+func (a *auditor) entries() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for s := range maps.Values(a.ledgers) {
+		n += len(s.entries)
+	}
+	return n
+}

@@ -1,0 +1,123 @@
+package faults
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/certs"
+)
+
+var (
+	seed       = flag.Uint64("seed", 0, "seed of the faults; 0 takes a new one")
+	faultCount = flag.Int("faults", 0, "how many faults TestFaults draws; 0 takes 20, or 8 with -short")
+	nodeCount  = flag.Int("nodes", 0, "how many nodes there are; 0 takes 20 from 100 faults on, else 8")
+	loopback   = flag.Bool("loopback", false, "use no namespaces, and leave partitions of the network out")
+	keep       = flag.String("keep", "", "folder in which everything is left, for a look afterwards")
+)
+
+// Variables by which the test binary tells itself what to play.
+const (
+	roleVariable = "FAULTS_ROLE"
+	dirVariable  = "FAULTS_DIR"
+	// enclosed is the role of the tests themselves in namespaces of their own; other
+	// roles are in roles_test.go.
+	enclosed = "enclosed"
+)
+
+// built is the folder with the programs and certificates.
+var built string
+
+// open says why there are no namespaces; empty where there are.
+var open string
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleVariable)
+	if role != "" && role != enclosed {
+		os.Exit(play(role))
+	}
+	flag.Parse()
+	if role == enclosed {
+		built = os.Getenv(dirVariable)
+		if err := enclose(); err != nil {
+			fmt.Fprintln(os.Stderr, "namespaces:", err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run())
+	}
+	os.Exit(prepare(m))
+}
+
+// prepare builds what all tests need and runs them, in namespaces where that is possible.
+func prepare(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "faults")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	built = dir
+	if err := build(filepath.Join(dir, "bin")); err != nil {
+		fmt.Fprintln(os.Stderr, "prepare the faults tests:", err)
+		return 1
+	}
+	if *loopback {
+		open = "-loopback"
+	} else if code, err := runEnclosed(dir); err == nil {
+		return code
+	} else {
+		open = err.Error()
+	}
+	return m.Run()
+}
+
+func program(name string) string { return filepath.Join(built, "bin", name) }
+
+// build builds the programs; flags such as -overlay come before the packages.
+func build(to string, flags ...string) error {
+	args := append([]string{"build", "-o", to + string(filepath.Separator)}, flags...)
+	args = append(args, "../../cmd/aggregator", "../../cmd/teacher", "../../cmd/student", "../../cmd/conclave")
+	c := exec.Command("go", args...)
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", c, err, out)
+	}
+	return nil
+}
+
+// issueAll makes an authority, and certificates for all that a cluster has.
+func issueAll(dir string, hosts []string) error {
+	if err := certs.CreateCA(dir); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		role certs.Role
+		name string
+	}{
+		{certs.RoleAggregator, "aggregator"}, {certs.RoleStudent, "lab"}, {certs.RoleStudent, "reader"},
+		{certs.RoleNode, sites[0]}, {certs.RoleNode, sites[1]}, {certs.RoleNode, sites[2]}, {certs.RoleNode, sites[3]},
+	} {
+		var at []string
+		if c.role == certs.RoleAggregator {
+			at = hosts
+		}
+		if err := certs.Issue(dir, c.role, c.name, at, 24*time.Hour); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawFrom is the seed that a test uses.
+func drawFrom(t *testing.T) uint64 {
+	from := *seed
+	for from == 0 {
+		from = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	t.Logf("to draw the same again: -seed %s", strconv.FormatUint(from, 10))
+	return from
+}

@@ -1,0 +1,184 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// kind is a sort of run. pipeline is the part of its run.yaml that says what it does.
+type kind struct {
+	name, dataset string
+	epsilon       float64
+	pipeline      string
+	readers       bool // two readers in place of students
+	alone         bool // without a second student beside the first: its answers are dropped
+}
+
+const (
+	small  = "quorum: 0.5, deadline: 1.5, student: {hidden: 8, layers: 1, generator_steps: 2"
+	answer = "pategan: {labels: 128, queries: 16, teacher: {steps: 2, training: 16}, " + small
+)
+
+// What runs on the wide dataset, in two rows that go on side by side.
+var rows = [][]kind{
+	{
+		{name: "votes", pipeline: "pipeline: pategan\nwarm_start: {embed: 0}\n" + answer + "}}\n"},
+		{name: "stages", pipeline: "pipeline: pategan\nwarm_start: {embed: 0}\npost: [pgb]\nweights: logreg-noised\n" +
+			"pgb: {rounds: 5, candidates: 400}\n" + answer + ", keep: 4}}\n"},
+		{name: "steps", alone: true, pipeline: "pipeline: dpgan\nwarm_start: {embed: 0}\n" + steps},
+	},
+	{
+		{name: "readers", readers: true},
+		{name: "sums", pipeline: "pipeline: gpate\ngpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"},
+		{name: "embedding", pipeline: "pipeline: embed\nembed: {quorum: 0.5, deadline: 1.5, fit: {steps: 20}, student: {hidden: 8}}\n"},
+	},
+}
+
+const steps = "dpgan: {steps: 12, quorum: 0.5, deadline: 1.5}\n"
+
+// overdrawn is what runs on the tight dataset, until its budget is used up.
+var overdrawn = kind{name: "tight", dataset: tight, epsilon: 3, pipeline: rows[0][0].pipeline}
+
+// work starts one run of a row after the other: on the tight dataset until its budget is used
+// up, with a gap before each, on the other one until stop is closed. It returns when the last
+// one has ended.
+func (c *cluster) work(ctx context.Context, row []kind, gap time.Duration, stop <-chan struct{}) {
+	for i := 0; ctx.Err() == nil; i++ {
+		select {
+		case <-stop:
+			if i >= len(row) && row[0].dataset != tight {
+				return // each kind at least once
+			}
+		default:
+		}
+		k := row[i%len(row)]
+		if k.dataset == tight {
+			select {
+			case <-time.After(gap):
+			case <-stop:
+			}
+		}
+		if c.run(ctx, k, fmt.Sprintf("%s-%d", k.name, i/len(row))) {
+			return
+		}
+	}
+}
+
+// run lets two students make one run, side by side and independently, and checks what they
+// leave. It says whether the budget of the dataset was used up.
+func (c *cluster) run(ctx context.Context, k kind, name string) (over bool) {
+	if k.dataset == "" {
+		k.dataset, k.epsilon = wide, 10
+	}
+	who := []string{"lab", "reader"}
+	if k.alone {
+		who = who[:1]
+	}
+	began := time.Now()
+	var pair []*process
+	for _, student := range who {
+		p := c.student(k, name, student)
+		pair = append(pair, p)
+		c.mu.Lock()
+		c.readers = append(c.readers, p)
+		c.mu.Unlock()
+		p.supervise(ctx)
+	}
+	for _, p := range pair {
+		<-p.done
+	}
+	c.mu.Lock()
+	c.readers = slices.DeleteFunc(c.readers, func(p *process) bool { return slices.Contains(pair, p) })
+	c.mu.Unlock()
+	if ctx.Err() != nil {
+		return true
+	}
+	for _, p := range pair {
+		over = over || p.code != 0
+	}
+	switch {
+	case over:
+		c.told.count("runs that ended because the budget was used up", 1)
+	default:
+		c.told.count("runs that ended: "+k.name, 1)
+		c.t.Logf("run %s ended after %v", name, time.Since(began).Round(time.Second/10))
+		if !k.readers {
+			c.checkResults(name, who)
+		}
+	}
+	return over
+}
+
+// student makes one that runs until its run has ended, or is over the budget.
+func (c *cluster) student(k kind, name, who string) *process {
+	out := c.path("out-" + name + "-" + who)
+	file := c.write("student-"+name+"-"+who+".yaml", fmt.Sprintf("aggregator: '%s'\ndataset: %s\nrun: %s\nout: %s\ntls: %s\nretry: 500ms\npatience: 10m\nlog: {format: json}\n",
+		c.labs, k.dataset, c.path(name+".yaml"), out, c.tls(certs.RoleStudent, who)))
+	command, environment := []string{filepath.Join(c.bin, "student"), "--config", file}, []string(nil)
+	if k.readers {
+		raw, err := json.Marshal(reading{
+			Run: name, Dataset: k.dataset, Schema: c.schema.SHA256, Teachers: c.teachers(k.dataset), Features: partition.NewEncoder(c.schema).Width(),
+			Rounds: 12, Queries: 16, Quorum: 0.5, Log: c.path("read-" + name + "-" + who + ".txt"),
+		})
+		if err != nil {
+			c.told.blame("%v", err)
+		}
+		command = []string{executable(c.t), file, c.write(name+"-"+who+".json", string(raw))}
+		environment = []string{roleVariable + "=" + readerRole}
+	}
+	// Both write the same file.
+	c.write(name+".yaml", fmt.Sprintf("name: %s\nschema: %s\nprivacy: {epsilon: %v, delta: 1e-5}\nteachers: %d\nrelease: {rows: 100}\n%s",
+		name, c.path("schema.yaml"), k.epsilon, c.teachers(k.dataset), k.pipeline))
+	p := c.process(name+"-"+who, "", environment, command...)
+	p.once = true
+	p.failed = func(code int, said string) bool {
+		if k.dataset != tight || !strings.Contains(said, "budget") {
+			c.told.blame("%s ended with code %d: %s", p.name, code, said)
+		}
+		return true
+	}
+	return p
+}
+
+// checkResults checks a run's certificate against its ledger as a user does, and that both
+// students made the same of the answers they got: training repeats exactly, so that an answer
+// that differed would give another model, table and checkpoint, which holds every answer.
+func (c *cluster) checkResults(name string, who []string) {
+	for _, student := range who {
+		out := c.path("out-" + name + "-" + student)
+		verify := exec.Command(filepath.Join(c.bin, "conclave"), "ledger", "verify",
+			"--ledger", filepath.Join(out, "ledger.jsonl"), "--certificate", filepath.Join(out, "certificate.json"))
+		if said, err := verify.CombinedOutput(); err != nil {
+			c.told.blame("run %s of %s: ledger verify: %v\n%s", name, student, err, said)
+		} else {
+			c.told.count("certificates verified", 1)
+		}
+	}
+	if len(who) < 2 {
+		return
+	}
+	for _, file := range []string{"synthetic.csv", "state/student.safetensors"} {
+		var same [2][]byte
+		for i, student := range who {
+			raw, err := os.ReadFile(filepath.Join(c.path("out-"+name+"-"+student), file))
+			if err != nil {
+				c.told.blame("run %s of %s: %v", name, student, err)
+			}
+			same[i] = raw
+		}
+		if !bytes.Equal(same[0], same[1]) {
+			c.told.blame("run %s: two students have two versions of %s", name, file)
+		}
+	}
+}

@@ -133,6 +133,9 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	if hook := s.options.Hooks.AfterCharge; hook != nil {
 		hook(e.key.run, e.key.number)
 	}
+	if !bytes.Equal(stored, raw) {
+		return s.releasedBefore(e, stored, entry)
+	}
 	s.log.Info("released", zap.String("run", e.key.run), zap.Uint64("round", e.key.number),
 		zap.String("purpose", entry.Purpose), zap.Uint32("teachers", release.Teachers),
 		zap.Any("events", entry.Events), zap.Float64("epsilon_spent", entry.EpsilonSpent),
@@ -144,11 +147,35 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 		Event: auditlog.Released, Dataset: e.dataset.record.Name, Run: e.key.run, Round: &e.key.number, Teachers: release.Teachers,
 		Purpose: entry.Purpose, Events: entry.Events, EpsilonSpent: entry.EpsilonSpent, LedgerSeq: entry.Seq, LedgerHash: entry.Hash,
 	})
-	if bytes.Equal(stored, raw) { // not what was charged before
-		complete(release, entry)
-		return release, nil
+	complete(release, entry)
+	return release, nil
+}
+
+// releasedBefore hands out the answer of a round that another process charged while this
+// one collected answers, such as the next leader while this one was asleep. What was drawn
+// here is forgotten.
+func (s *Server) releasedBefore(e *execution, stored []byte, entry privacy.Entry) (*conclavev1.Release, error) {
+	release, err := readRelease(stored, entry)
+	if err != nil {
+		return nil, err
 	}
-	return readRelease(stored, entry)
+	if !bytes.Equal(release.QuestionSha256, e.digest[:]) {
+		return nil, otherQuestion(e.key)
+	}
+	s.log.Info("round was released before", zap.String("run", e.key.run), zap.Uint64("round", e.key.number),
+		zap.Uint64("ledger_seq", entry.Seq), zap.Int64("fence", entry.Fence))
+	s.metrics.repeated.Inc()
+	if s.audit(e.asker, auditlog.Entry{Event: auditlog.Repeated, Run: e.key.run, Round: &e.key.number, LedgerHash: entry.Hash}) != nil {
+		return nil, errAudit
+	}
+	return release, nil
+}
+
+// otherQuestion refuses a round whose answer does not belong to the records that are asked
+// about now.
+func otherQuestion(key roundKey) error {
+	return refusedf("round %d of run %q was released for another question; go on from the checkpoint that asked it, or open a run of another name",
+		key.number, key.run)
 }
 
 // stored returns the release of a round that was charged before, nil when
@@ -167,8 +194,7 @@ func (s *Server) stored(ctx context.Context, p *payload) (*conclavev1.Release, e
 		return nil, err
 	}
 	if !bytes.Equal(release.QuestionSha256, p.digest[:]) {
-		return nil, refusedf("round %d of run %q was released for another question; go on from the checkpoint that asked it, or open a run of another name",
-			p.key.number, p.key.run)
+		return nil, otherQuestion(p.key)
 	}
 	return release, nil
 }

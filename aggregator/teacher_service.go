@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
 
 	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/coordinator"
@@ -135,7 +136,8 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 		}
 		return nil, err
 	case <-timeout.C:
-		return nil, invalidf("no hello within %v", helloTimeout)
+		// It may have been lost on the way or come from a process that was asleep: the node tries again.
+		return nil, faultf(codes.DeadlineExceeded, "no hello within %v", helloTimeout)
 	case <-s.draining.Done():
 		return nil, context.Cause(s.draining)
 	}

@@ -16,7 +16,8 @@ import (
 // are connected and the rounds that are open. Everything that must outlive
 // the server is in etcd.
 type dataset struct {
-	record coordinator.Dataset
+	record   coordinator.Dataset
+	admitted admitted
 
 	mu         sync.Mutex
 	nodes      map[nodeID]*node

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -57,27 +58,6 @@ func unavailablef(format string, args ...any) error {
 	return faultf(codes.Unavailable, format, args...)
 }
 
-// rejected is the error of an answer that is not counted, with its kind for the metrics.
-type rejected struct {
-	kind string
-	fault
-}
-
-const protocolKind = "protocol"
-
-func rejectedf(kind, format string, args ...any) error {
-	return &rejected{kind, fault{codes.InvalidArgument, fmt.Errorf(format, args...)}}
-}
-
-// kindOf is the kind of an answer that was not counted.
-func kindOf(err error) string {
-	var r *rejected
-	if errors.As(err, &r) {
-		return r.kind
-	}
-	return protocolKind
-}
-
 // overBudget adds which budget it is to a refusal of privacy.Budget.Admit.
 func overBudget(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
@@ -88,14 +68,21 @@ func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	return status.Error(codeOf(err), err.Error())
+	// It goes out in a header, which holds no list of a thousand nodes.
+	return status.Error(codeOf(err), clip(strings.ReplaceAll(err.Error(), "\n", "; "), maxStatus))
 }
+
+// maxStatus bounds the words of a status in bytes.
+const maxStatus = 4096
 
 func codeOf(err error) codes.Code {
 	var f *fault
 	var r *rejected
+	var out *putOut
 	var mismatch *coordinator.MismatchError
 	switch {
+	case errors.As(err, &out):
+		return out.code
 	case errors.As(err, &f):
 		return f.code
 	case errors.As(err, &r):

@@ -159,9 +159,9 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	var counts []int64
 	var problem, kind string
 	if r := answer.GetRefusal(); r != nil {
-		kind, problem = "refusal", "refused: "+printable(r.GetReason())
+		kind, problem = refusalKind, "refused: "+printable(r.GetReason())
 	} else if c, err := e.question.read(answer, n.teachers); err != nil {
-		kind, problem = "malformed", "sent a malformed answer: "+err.Error()
+		kind, problem = kindOf(err, malformedKind), "sent a malformed answer: "+err.Error()
 	} else {
 		counts = c
 	}
@@ -173,10 +173,10 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	}
 	if problem == "" {
 		if _, twice := e.counted[n.id]; twice {
-			return rejectedf("duplicate", "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
+			return rejectedf(duplicateKind, "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
 		}
 		if i := overflows(e.counts, counts); i >= 0 {
-			kind, problem = "overflow", fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
+			kind, problem = overflowKind, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
 		}
 	}
 	if problem != "" {
@@ -203,13 +203,13 @@ func (e *execution) mayAnswer(n *node) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.asked[n] {
-		return rejectedf("unasked", "node %v answered round %d, which it was not asked", n.id, e.key.number)
+		return rejectedf(unaskedKind, "node %v answered round %d, which it was not asked", n.id, e.key.number)
 	}
 	if _, twice := e.counted[n.id]; twice {
-		return rejectedf("duplicate", "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
+		return rejectedf(duplicateKind, "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
 	}
 	if _, again := e.failed[n]; again {
-		return rejectedf("duplicate", "node %v answered round %d again after its answer was turned down", n.id, e.key.number)
+		return rejectedf(duplicateKind, "node %v answered round %d again after its answer was turned down", n.id, e.key.number)
 	}
 	return nil
 }
@@ -349,7 +349,7 @@ func (e *execution) ask(live []*node) error {
 			return invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, n.id, err)
 		}
 		e.asked[n] = true
-		n.sendRound(e.key, e.parts)
+		n.sendRound(asking{e.key, e.attempt}, e.parts)
 	}
 	return nil
 }
@@ -428,17 +428,8 @@ func (e *execution) finish(r *conclavev1.Release, err error) {
 
 // printable makes a node's own words safe for logs and errors.
 func printable(s string) string {
-	clean := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\ufffd' {
-			return -1
-		}
-		return r
-	}, s)
-	if len(clean) > maxReason {
-		clean = strings.ToValidUTF8(clean[:maxReason], "") + "..."
+	if clean := clip(s, maxReason); clean != "" {
+		return clean
 	}
-	if clean == "" {
-		return "no reason given"
-	}
-	return clean
+	return "no reason given"
 }

@@ -30,6 +30,7 @@ type metrics struct {
 	joined        *prometheus.CounterVec
 	nodesRefused  *prometheus.CounterVec
 	rejected      *prometheus.CounterVec
+	putOut        prometheus.Counter
 	etcd          *prometheus.HistogramVec
 	inflight      *prometheus.GaugeVec
 	calls         *prometheus.CounterVec
@@ -57,7 +58,8 @@ func newMetrics(s *Server) *metrics {
 		[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "purpose")
 	m.joined = counter("conclave_nodes_joined_total", "Nodes that joined, each time they did.", "dataset")
 	m.nodesRefused = counter("conclave_nodes_refused_total", "Nodes that were not let in.", "reason")
-	m.rejected = counter("conclave_messages_rejected_total", "Messages of nodes that were not counted: malformed, refusal (by the node), overflow, duplicate, unasked, protocol, and as part of normal work late and stale.", "kind")
+	m.rejected = counter("conclave_messages_rejected_total", "Messages of nodes that were not counted: oversized, malformed, out_of_range, overflow, duplicate, foreign, unasked, protocol, and as part of normal work refusal (by the node), late and stale.", "kind")
+	m.putOut = counter("conclave_nodes_put_out_total", "Nodes and sites that are let in no more for a while, because too much of what they sent was rejected.").WithLabelValues()
 	m.etcd = histogram("conclave_etcd_request_seconds", "Requests to etcd.",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}, "method", "code")
 	m.inflight = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "conclave_grpc_inflight_calls", Help: "Calls being served; a node's stream is one."}, []string{"method"})
@@ -76,6 +78,9 @@ func (m *metrics) charged(e *execution, entry privacy.Entry) {
 		m.duration.WithLabelValues(entry.Purpose).Observe(time.Since(e.began).Seconds())
 	}
 }
+
+// putOutReason is the reason of a node that is out for a while.
+const putOutReason = "put_out"
 
 // reason is a refusal as a label.
 func reason(err error) string {

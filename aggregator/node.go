@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 )
@@ -14,6 +15,7 @@ func (id nodeID) String() string { return id.site + "/" + id.name }
 // delivery is something to send to a node: a round, or its withdrawal.
 type delivery struct {
 	key      roundKey
+	attempt  uint64
 	messages []encoded
 	withdraw bool
 }
@@ -24,18 +26,30 @@ type node struct {
 	teachers uint32
 
 	mu      sync.Mutex
+	owed    owed
 	outbox  []delivery
 	begin   func() // starts a goroutine that calls send; nil before there is a stream to send to
-	sending bool   // there is such a goroutine
+	writing bool   // there is such a goroutine
 	over    bool   // the stream has ended
+
+	sending    *delivery   // on its way; nil between two
+	stall      *time.Timer // drops the node if what is sent stays on its way, and is over
+	stallAfter time.Duration
 
 	dropOnce sync.Once
 	dropped  chan struct{}
 	reason   error // why it was dropped; written before dropped is closed
 }
 
+// stallAfter is how long a node may leave a round unread that is over: it holds the round
+// in memory. A node that works on something long reads nothing meanwhile.
+const stallAfter = 10 * time.Minute
+
+// errStalled is the reason a stream ends with that is not read.
+var errStalled = unavailablef("nothing of a round that is over was read for %v; connect again", stallAfter)
+
 func newNode() *node {
-	return &node{dropped: make(chan struct{})}
+	return &node{dropped: make(chan struct{}), stallAfter: stallAfter}
 }
 
 // attach lets the outbox be sent: begin starts a goroutine that calls send, each time
@@ -57,8 +71,8 @@ func (n *node) detach() {
 // rouse has the outbox sent, unless that is under way.
 func (n *node) rouse() {
 	n.mu.Lock()
-	due := n.begin != nil && !n.sending && !n.over && len(n.outbox) > 0
-	n.sending = n.sending || due
+	due := n.begin != nil && !n.writing && !n.over && len(n.outbox) > 0
+	n.writing = n.writing || due
 	n.mu.Unlock()
 	if due {
 		n.begin()
@@ -66,8 +80,18 @@ func (n *node) rouse() {
 }
 
 // sendRound queues a round. It never blocks: a slow node holds up nobody.
-func (n *node) sendRound(key roundKey, messages []encoded) {
-	n.enqueue(delivery{key: key, messages: messages})
+func (n *node) sendRound(a asking, messages []encoded) {
+	n.mu.Lock()
+	n.owed.ask(a)
+	n.mu.Unlock()
+	n.enqueue(delivery{key: a.key, attempt: a.attempt, messages: messages})
+}
+
+// answers uses up the node's answer to a round; see owed.
+func (n *node) answers(a asking) (kind string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.owed.answer(a)
 }
 
 // withdraw tells the node that a round needs no answer, or takes the round
@@ -77,9 +101,13 @@ func (n *node) withdraw(key roundKey, message encoded) {
 	for i, d := range n.outbox {
 		if d.key == key && !d.withdraw {
 			n.outbox = append(n.outbox[:i], n.outbox[i+1:]...)
+			n.owed.unask(asking{key, d.attempt})
 			n.mu.Unlock()
 			return
 		}
+	}
+	if n.sending != nil && n.sending.key == key && n.stall == nil {
+		n.stall = time.AfterFunc(n.stallAfter, func() { n.drop(errStalled) })
 	}
 	n.mu.Unlock()
 	n.enqueue(delivery{key: key, messages: []encoded{message}, withdraw: true})
@@ -100,13 +128,25 @@ func (n *node) next() (delivery, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.outbox) == 0 {
-		n.outbox, n.sending = nil, false
+		n.outbox, n.writing = nil, false
 		return delivery{}, false
 	}
 	d := n.outbox[0]
 	n.outbox[0] = delivery{}
 	n.outbox = n.outbox[1:]
+	n.sending = &d
 	return d, true
+}
+
+// sent notes that what was sent is out, or never will be.
+func (n *node) sent() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sending = nil
+	if n.stall != nil {
+		n.stall.Stop()
+		n.stall = nil
+	}
 }
 
 // drop ends the stream with a reason for the node; the first reason counts.
@@ -120,11 +160,36 @@ func (n *node) drop(reason error) {
 // send writes the outbox to the stream, until it is empty or the stream breaks.
 func (n *node) send(stream grpc.ServerStream) error {
 	for d, ok := n.next(); ok; d, ok = n.next() {
-		for _, m := range d.messages {
-			if err := stream.SendMsg(m); err != nil {
-				return err
-			}
+		err := sendAll(stream, d.messages)
+		n.sent() // before next: from there on another goroutine may send
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func sendAll(stream grpc.ServerStream, messages []encoded) error {
+	for _, m := range messages {
+		if err := stream.SendMsg(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive passes what a peer sends to in, until done is closed or the stream breaks or
+// ends.
+func receive[M any](stream interface{ Recv() (M, error) }, in chan<- M, done <-chan struct{}) error {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		select {
+		case in <- m:
+		case <-done:
+			return nil
+		}
+	}
 }

@@ -37,6 +37,9 @@ func (a *assembly) add(p *conclavev1.RoundPart) error {
 		return invalidf("an ask request holds no round part")
 	}
 	if len(a.parts) == 0 {
+		if err := checkName("run", p.GetRun()); err != nil {
+			return err
+		}
 		if p.GetParts() == 0 || p.GetParts() > maxRoundBytes/maxPartBytes {
 			return invalidf("round %d of run %q comes in %d parts; send 1 to %d parts of at most %d bytes",
 				p.GetRound(), p.GetRun(), p.GetParts(), maxRoundBytes/maxPartBytes, maxPartBytes)
@@ -72,6 +75,7 @@ type payload struct {
 	round  *conclavev1.Round
 	digest [sha256.Size]byte // of round
 	parts  []*conclavev1.RoundPart
+	size   int    // of the parts' data in bytes
 	forget uint64 // rounds below it are never asked again
 	hold   bool   // sums of scores are to be held, also of a round that was released
 }
@@ -87,6 +91,9 @@ func (a *assembly) payload() (*payload, error) {
 		data = bytes.Join(pieces, nil)
 	}
 	round := new(conclavev1.Round)
+	if n := messagesIn(data, round.ProtoReflect().Descriptor(), maxRoundMessages); n > maxRoundMessages {
+		return nil, invalidf("round %d of run %q holds more than %d messages in one", a.key.number, a.key.run, maxRoundMessages)
+	}
 	if err := proto.Unmarshal(data, round); err != nil {
 		return nil, invalidf("round %d of run %q cannot be read: %w", a.key.number, a.key.run, err)
 	}

@@ -81,7 +81,7 @@ func sumOfUnits(answer *conclavev1.WorkRequest, length int, limit int64) ([]int6
 	}
 	for i, v := range values {
 		if v > limit || v < -limit {
-			return nil, fmt.Errorf("entry %d of the sum is out of range: larger than %d units can make it", i, maxUnits)
+			return nil, outOfRangef("entry %d of the sum is out of range: larger than %d units can make it", i, maxUnits)
 		}
 	}
 	return values, nil

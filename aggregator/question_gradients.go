@@ -86,12 +86,12 @@ func (q *gradientSum) read(answer *conclavev1.WorkRequest, teachers uint32) ([]i
 	var squares float64
 	for i, v := range values {
 		if float64(v) > longest || float64(v) < -longest {
-			return nil, fmt.Errorf("entry %d of the sum is larger than %d teachers can make it", i, teachers)
+			return nil, outOfRangef("entry %d of the sum is larger than %d teachers can make it", i, teachers)
 		}
 		squares += float64(v) * float64(v)
 	}
 	if squares > longest*longest*(1+1e-9) {
-		return nil, fmt.Errorf("the sum is longer than %d teachers can make it", teachers)
+		return nil, outOfRangef("the sum is longer than %d teachers can make it", teachers)
 	}
 	return values, nil
 }

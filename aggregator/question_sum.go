@@ -50,7 +50,10 @@ func sumOf(answer *conclavev1.WorkRequest, length int) ([]int64, error) {
 	if sum == nil {
 		return nil, fmt.Errorf("votes where a sum was asked")
 	}
-	if len(sum.GetValues()) != length {
+	if len(sum.GetValues()) > length {
+		return nil, oversizedf("a sum of %d entries where %d were asked", len(sum.GetValues()), length)
+	}
+	if len(sum.GetValues()) < length {
 		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(sum.GetValues()), length)
 	}
 	return sum.GetValues(), nil
@@ -94,7 +97,7 @@ func (q *classCounts) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, e
 	}
 	for i, v := range values {
 		if v < 0 || v > maxSumEntry {
-			return nil, fmt.Errorf("entry %d of the sum is out of range 0 to %d", i, maxSumEntry)
+			return nil, outOfRangef("entry %d of the sum is out of range 0 to %d", i, maxSumEntry)
 		}
 	}
 	return values, nil

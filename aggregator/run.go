@@ -93,6 +93,9 @@ func (s *Server) run(ctx context.Context, name string) (*run, error) {
 	if r := s.runs.get(name); r != nil {
 		return r, nil
 	}
+	if err := checkName("run", name); err != nil {
+		return nil, err
+	}
 	record, err := s.store.Run(ctx, name)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func checkName(what, name string) error {
 	if !namePattern.MatchString(name) {
-		return invalidf("%s %q: a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit", what, name)
+		return invalidf("%s %q: a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit", what, word(name))
 	}
 	return nil
 }

@@ -80,6 +80,10 @@ type Server struct {
 	grpc     *grpc.Server
 	health   *health.Server
 
+	conduct  *conduct
+	pending  *handshakes
+	incoming *incoming
+
 	// leading ends when leadership does or the server is closed: then nothing
 	// may be charged any more. draining, its child, ends earlier on a stop:
 	// then no answers are collected any more.
@@ -113,6 +117,9 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 		runs:     runs{byName: map[string]*run{}},
 		health:   health.NewServer(),
 		stopping: make(chan struct{}),
+		conduct:  newConduct(),
+		pending:  newHandshakes(maxHandshakes),
+		incoming: newIncoming(maxIncoming),
 	}
 	s.metrics = newMetrics(s)
 	if s.log == nil {
@@ -174,10 +181,13 @@ func (s *Server) open(ctx context.Context) error {
 		return fmt.Errorf("listen on %s (set listen to a free address): %w", s.config.Listen, err)
 	}
 	s.grpc = grpc.NewServer(append(TransportOptions(),
-		grpc.Creds(credentials.NewTLS(tlsConfig)),
+		grpc.Creds(s.pending.guard(credentials.NewTLS(tlsConfig))),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ChainUnaryInterceptor(s.metrics.unary, s.authorizeUnary),
 		grpc.ChainStreamInterceptor(s.metrics.stream, s.authorizeStream),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.WaitForHandlers(true),
 	)...)
 	conclavev1.RegisterTeacherServiceServer(s.grpc, &teacherService{Server: s})
@@ -222,7 +232,7 @@ func (s *Server) MonitorAddr() net.Addr {
 // leadership ended first. It can be called once; call Close after it.
 func (s *Server) Serve(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- s.grpc.Serve(s.listener) }()
+	go func() { served <- s.grpc.Serve(s.pending.watch(s.listener)) }()
 	var err error
 	select {
 	case <-ctx.Done():
@@ -319,7 +329,7 @@ func (s *Server) Close() error {
 func (s *Server) dataset(name string) (*dataset, error) {
 	d, ok := s.datasets[name]
 	if !ok {
-		return nil, refusedf("dataset %q is not served here; add it to the aggregator's datasets", name)
+		return nil, refusedf("dataset %q is not served here; add it to the aggregator's datasets", word(name))
 	}
 	return d, nil
 }

@@ -114,13 +114,14 @@ func (s *studentService) checkRun(spec *runSpec, d coordinator.Dataset) error {
 // Ask takes a round and waits for its release.
 func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
 	by := callerOf(stream.Context())
-	p, err := receiveRound(stream)
+	p, err := s.receiveRound(stream)
 	if err != nil {
 		s.metrics.refused.WithLabelValues(reason(err)).Inc()
 		s.auditRefusal(by, err, auditlog.Entry{Method: "Ask"})
 		return err
 	}
 	e, release, err := s.enter(stream.Context(), p)
+	s.incoming.give(identityOf(stream.Context()).Name, p.size)
 	if err != nil {
 		s.log.Warn("round refused", zap.String("run", printable(p.key.run)), zap.Uint64("round", p.key.number), zap.Error(err))
 		s.metrics.refused.WithLabelValues(reason(err)).Inc()
@@ -142,33 +143,57 @@ func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
 	return stream.Send(&conclavev1.AskResponse{Message: &conclavev1.AskResponse_Release{Release: release}})
 }
 
-func receiveRound(stream conclavev1.StudentService_AskServer) (*payload, error) {
+// receiveRound puts a round together. Its size is set aside from what the student may have
+// under way, and is the caller's to give back.
+func (s *studentService) receiveRound(stream conclavev1.StudentService_AskServer) (p *payload, err error) {
+	student := identityOf(stream.Context()).Name
 	var a assembly
+	defer func() {
+		if err != nil {
+			s.incoming.give(student, a.size)
+		}
+	}()
+	done := make(chan struct{})
+	defer close(done)
+	in, ended := make(chan *conclavev1.AskRequest), make(chan error, 1)
+	s.streams.Go(func() { ended <- receive(stream, in, done) })
+	timeout := time.NewTimer(partTimeout)
+	defer timeout.Stop()
 	var forget uint64
 	var hold bool
 	for !a.complete() {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil, invalidf("the stream ended after %d of %d parts of the round", len(a.parts), a.total)
+		var m *conclavev1.AskRequest
+		select {
+		case m = <-in:
+		case err := <-ended:
+			if errors.Is(err, io.EOF) {
+				return nil, invalidf("the stream ended after %d of %d parts of the round", len(a.parts), a.total)
+			}
+			return nil, broken(err)
+		case <-timeout.C:
+			return nil, invalidf("no part of the round within %v", partTimeout)
+		case <-s.draining.Done():
+			return nil, context.Cause(s.draining)
 		}
-		if err != nil {
-			return nil, err
-		}
+		timeout.Reset(partTimeout)
 		if len(a.parts) == 0 {
 			forget, hold = m.GetForget(), m.GetHold()
 		}
+		if err := s.incoming.take(student, len(m.GetPart().GetData())); err != nil {
+			return nil, err
+		}
 		if err := a.add(m.GetPart()); err != nil {
+			s.incoming.give(student, len(m.GetPart().GetData()))
 			return nil, err
 		}
 	}
 	if forget > a.key.number {
 		return nil, invalidf("round %d of run %q forgets rounds below %d; it cannot forget itself", a.key.number, a.key.run, forget)
 	}
-	p, err := a.payload()
-	if err != nil {
+	if p, err = a.payload(); err != nil {
 		return nil, err
 	}
-	p.forget, p.hold = forget, hold
+	p.forget, p.hold, p.size = forget, hold, a.size
 	return p, nil
 }
 

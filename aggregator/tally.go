@@ -41,7 +41,10 @@ func voteRowBytes(queries, classes int) int {
 // zero and a class out of range; its errors name no vote.
 func tallyVotes(packed []byte, teachers, queries, classes int) ([]int64, error) {
 	row := voteRowBytes(queries, classes)
-	if len(packed) != teachers*row {
+	if len(packed) > teachers*row {
+		return nil, oversizedf("%d bytes of votes where %d teachers x %d bytes were due", len(packed), teachers, row)
+	}
+	if len(packed) < teachers*row {
 		return nil, fmt.Errorf("%d bytes of votes where %d teachers x %d bytes were due", len(packed), teachers, row)
 	}
 	if used := queries * voteBits(classes) % 8; used != 0 {
@@ -99,7 +102,7 @@ func tallyWide(counts []int64, packed []byte, teachers, queries, classes, row in
 		for q := range queries {
 			class := int(votes[q/perByte]) >> (q % perByte * bits) & mask
 			if class >= classes {
-				return fmt.Errorf("a vote for a class out of range 0 to %d (teacher %d, query %d)", classes-1, t, q)
+				return outOfRangef("a vote for a class out of range 0 to %d (teacher %d, query %d)", classes-1, t, q)
 			}
 			counts[q*classes+class]++
 		}

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -38,14 +39,24 @@ type teacherService struct {
 // them before it closes.
 func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	n := newNode()
+	site := offender{site: identityOf(stream.Context()).Name}
+	if err := s.conduct.admits(site); err != nil {
+		s.metrics.nodesRefused.WithLabelValues(putOutReason).Inc()
+		return err
+	}
 	done := make(chan struct{})
 	defer close(done)
-	hello, welcome := make(chan *conclavev1.WorkRequest), make(chan func(*conclavev1.WorkRequest) error)
+	hello, welcome := make(chan *conclavev1.WorkRequest), make(chan taker)
 	ended := make(chan error, 2) // of the receiver, and of the first send that failed
-	s.streams.Go(func() { ended <- receive(stream, hello, welcome, done) })
+	s.streams.Go(func() { ended <- receiveWork(stream, hello, welcome, done) })
 
 	d, err := s.greet(stream.Context(), n, hello, ended)
 	if err != nil {
+		if lasting(err) {
+			if out := s.punish(site, callerOf(stream.Context()), err); out != nil {
+				return out
+			}
+		}
 		return err
 	}
 	n.attach(func() {
@@ -63,14 +74,11 @@ func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err 
 	by := callerOf(stream.Context())
 	defer func() { s.depart(d, n, by, err, log) }()
 	// Not before the node is live: its first answer may be to the round that it joined for.
-	welcome <- func(m *conclavev1.WorkRequest) error {
-		err := s.handle(d, n, by, m, log)
+	welcome <- func(m *conclavev1.WorkRequest, err error) error {
 		if err != nil {
-			log.Warn("node sent what it must not", zap.Error(err))
-			s.metrics.rejected.WithLabelValues(protocolKind).Inc()
-			s.auditRefusal(by, err, auditlog.Entry{Dataset: d.record.Name, Node: n.id.String()})
+			return s.lost(d, n, by, err, log)
 		}
-		return err
+		return s.handle(d, n, by, m, log)
 	}
 
 	select {
@@ -86,9 +94,13 @@ func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err 
 	}
 }
 
-// receive passes the first message to hello, and what follows to the function that comes by
-// welcome, until that fails, done is closed, or the stream breaks or ends.
-func receive(stream conclavev1.TeacherService_WorkServer, hello chan<- *conclavev1.WorkRequest, welcome <-chan func(*conclavev1.WorkRequest) error, done <-chan struct{}) error {
+// taker takes a message of a node that is welcome, or what its stream broke with. An
+// error of it ends the stream.
+type taker func(*conclavev1.WorkRequest, error) error
+
+// receiveWork passes the first message to hello, and what follows to the taker that comes
+// by welcome, until that fails, done is closed, or the stream ends.
+func receiveWork(stream conclavev1.TeacherService_WorkServer, hello chan<- *conclavev1.WorkRequest, welcome <-chan taker, done <-chan struct{}) error {
 	m, err := stream.Recv()
 	if err != nil {
 		return err
@@ -98,7 +110,7 @@ func receive(stream conclavev1.TeacherService_WorkServer, hello chan<- *conclave
 	case <-done:
 		return nil
 	}
-	var take func(*conclavev1.WorkRequest) error
+	var take taker
 	select {
 	case take = <-welcome:
 	case <-done:
@@ -106,15 +118,15 @@ func receive(stream conclavev1.TeacherService_WorkServer, hello chan<- *conclave
 	}
 	for {
 		m, err := stream.Recv()
-		if err != nil {
-			return err
-		}
 		select {
 		case <-done:
 			return nil
 		default:
 		}
-		if err := take(m); err != nil {
+		if err == nil || !errors.Is(err, io.EOF) {
+			err = take(m, err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -128,25 +140,35 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 	select {
 	case m := <-in:
 		if hello = m.GetHello(); hello == nil {
-			return nil, invalidf("the first message of a node must be a hello")
+			return nil, s.noHello(ctx, rejectedf(protocolKind, "the first message of a node must be a hello"))
 		}
 	case err := <-ended:
 		if errors.Is(err, io.EOF) {
-			return nil, invalidf("the stream ended before a hello")
+			return nil, unavailablef("the stream ended before a hello")
 		}
-		return nil, err
+		return nil, s.noHello(ctx, broken(err))
 	case <-timeout.C:
 		// It may have been lost on the way or come from a process that was asleep: the node tries again.
-		return nil, faultf(codes.DeadlineExceeded, "no hello within %v", helloTimeout)
+		return nil, s.noHello(ctx, &rejected{protocolKind, fault{codes.DeadlineExceeded, fmt.Errorf("no hello within %v", helloTimeout)}})
 	case <-s.draining.Done():
 		return nil, context.Cause(s.draining)
 	}
 
 	d, err := s.admit(ctx, hello)
+	var out *putOut
+	if errors.As(err, &out) {
+		s.metrics.nodesRefused.WithLabelValues(putOutReason).Inc()
+		if !out.first {
+			return nil, err
+		}
+		s.metrics.putOut.Inc()
+	}
 	if err != nil {
 		s.log.Warn("node refused", zap.String("site", identityOf(ctx).Name),
-			zap.String("node", hello.GetNode()), zap.Error(err))
-		s.metrics.nodesRefused.WithLabelValues(reason(err)).Inc()
+			zap.String("node", word(hello.GetNode())), zap.Error(err))
+		if out == nil {
+			s.metrics.nodesRefused.WithLabelValues(reason(err)).Inc()
+		}
 		s.auditRefusal(callerOf(ctx), err, auditlog.Entry{
 			Dataset: hello.GetDataset(), Node: hello.GetSite() + "/" + hello.GetNode(), Teachers: hello.GetTeachers(),
 		})
@@ -178,10 +200,10 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*dataset, error) {
 	if h.GetProtocol() != protocolVersion {
 		return nil, refusedf("node %s speaks protocol %d, this aggregator %d; install matching versions",
-			h.GetNode(), h.GetProtocol(), protocolVersion)
+			word(h.GetNode()), h.GetProtocol(), protocolVersion)
 	}
 	if site := identityOf(ctx).Name; h.GetSite() != site {
-		return nil, deniedf("the hello names site %q, the certificate site %q; use the site's own certificate", h.GetSite(), site)
+		return nil, deniedf("the hello names site %q, the certificate site %q; use the site's own certificate", word(h.GetSite()), site)
 	}
 	if err := checkName("site", h.GetSite()); err != nil {
 		return nil, err
@@ -196,17 +218,20 @@ func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*datas
 	switch {
 	case h.GetSchemaSha256() != d.record.SchemaSHA256:
 		return nil, refusedf("node %s/%s has schema %s, dataset %q has %s; use the same schema file everywhere",
-			h.GetSite(), h.GetNode(), h.GetSchemaSha256(), d.record.Name, d.record.SchemaSHA256)
+			h.GetSite(), h.GetNode(), word(h.GetSchemaSha256()), d.record.Name, d.record.SchemaSHA256)
 	case h.GetUnit() != d.record.Unit:
 		return nil, refusedf("node %s/%s partitions by unit %q, dataset %q by %q; set the same unit everywhere",
-			h.GetSite(), h.GetNode(), h.GetUnit(), d.record.Name, d.record.Unit)
+			h.GetSite(), h.GetNode(), word(h.GetUnit()), d.record.Name, d.record.Unit)
 	case h.GetTeachers() == 0 || h.GetTeachers() > maxNodeTeachers:
 		return nil, invalidf("node %s/%s hosts %d teachers; a node hosts 1 to %d",
 			h.GetSite(), h.GetNode(), h.GetTeachers(), maxNodeTeachers)
 	case h.GetManifest() == "" || len(h.GetManifest()) > 256:
 		return nil, invalidf("node %s/%s sent no usable manifest fingerprint (1 to 256 characters)", h.GetSite(), h.GetNode())
 	}
-	return d, s.store.AdmitNode(ctx, s.lead, coordinator.Node{
+	if err := s.conduct.join(offender{h.GetSite(), d.record.Name, h.GetNode()}); err != nil {
+		return nil, err
+	}
+	return d, s.admitNode(ctx, d, coordinator.Node{
 		Dataset:      d.record.Name,
 		Site:         h.GetSite(),
 		Name:         h.GetNode(),
@@ -216,8 +241,8 @@ func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*datas
 	})
 }
 
-// handle takes one answer of a live node. An error ends the stream; a wrong
-// answer only costs the node its part in the round.
+// handle takes one message of a live node. An error ends the stream; a wrong answer only
+// costs the node its part in the round, until there were too many of them.
 func (s *teacherService) handle(d *dataset, n *node, by caller, m *conclavev1.WorkRequest, log *zap.Logger) error {
 	var key roundKey
 	switch a := m.GetMessage().(type) {
@@ -228,28 +253,93 @@ func (s *teacherService) handle(d *dataset, n *node, by caller, m *conclavev1.Wo
 	case *conclavev1.WorkRequest_Refusal:
 		key = roundKey{run: a.Refusal.GetRun(), number: a.Refusal.GetRound()}
 	default:
-		return invalidf("node %v sent a second hello or an empty message", n.id)
+		err := rejectedf(protocolKind, "node %v sent a second hello or an empty message", n.id)
+		if out := s.reject(d, n, by, err, auditlog.Entry{}, log); out != nil {
+			return out
+		}
+		return err
 	}
+	entry := auditlog.Entry{Run: word(key.run), Round: &key.number}
 	e := d.execution(key)
-	if e == nil {
+	switch kind := n.answers(asking{key, m.GetAttempt()}); {
+	case kind == duplicateKind:
+		return s.reject(d, n, by, rejectedf(kind, "node %v answered round %d twice; the first answer counts", n.id, key.number), entry, log)
+	case kind == foreignKind && e != nil:
+		return s.reject(d, n, by, rejectedf(unaskedKind, "node %v answered round %d, which it was not asked", n.id, key.number), entry, log)
+	case kind == foreignKind:
+		return s.reject(d, n, by, rejectedf(kind, "node %v answered round %d of a run in which it was not asked it", n.id, key.number), entry, log)
+	case kind == lateKind || e == nil:
 		// Late answers are part of normal work: the round was over before the
 		// withdrawal arrived.
 		log.Debug("answer to a round that is not open", zap.Uint64("round", key.number))
-		s.metrics.rejected.WithLabelValues("late").Inc()
+		s.metrics.rejected.WithLabelValues(lateKind).Inc()
 		return nil
-	}
-	if m.GetAttempt() != e.attempt {
+	case m.GetAttempt() != e.attempt:
 		// The round was given up and asked again, perhaps with another question.
-		log.Info("answer to an earlier question of the round dropped", zap.Uint64("round", key.number), zap.String("run", key.run))
-		s.metrics.rejected.WithLabelValues("stale").Inc()
+		log.Info("answer to an earlier question of the round dropped", zap.String("run", key.run), zap.Uint64("round", key.number))
+		s.metrics.rejected.WithLabelValues(staleKind).Inc()
 		return nil
 	}
 	if err := e.take(n, m); err != nil {
-		log.Warn("answer rejected", zap.Uint64("round", key.number), zap.String("run", key.run), zap.Error(err))
-		s.metrics.rejected.WithLabelValues(kindOf(err)).Inc()
-		s.auditRefusal(by, err, auditlog.Entry{Dataset: d.record.Name, Node: n.id.String(), Run: key.run, Round: &key.number})
+		return s.reject(d, n, by, err, entry, log)
 	}
 	return nil
+}
+
+// lost names what a node's stream broke with, where a message of the node did it.
+func (s *teacherService) lost(d *dataset, n *node, by caller, err error, log *zap.Logger) error {
+	if err = broken(err); kindOf(err, "") == "" {
+		return err
+	}
+	if out := s.reject(d, n, by, err, auditlog.Entry{}, log); out != nil {
+		return out
+	}
+	return err
+}
+
+// reject counts a message that does not count, and writes who sent it and what is wrong
+// with it. The error says that the node is put out for it.
+func (s *teacherService) reject(d *dataset, n *node, by caller, err error, entry auditlog.Entry, log *zap.Logger) error {
+	kind := kindOf(err, protocolKind)
+	entry.Dataset, entry.Node = d.record.Name, n.id.String()
+	log.Warn("message rejected", zap.String("kind", kind), zap.String("run", entry.Run), zap.Error(err))
+	s.metrics.rejected.WithLabelValues(kind).Inc()
+	s.auditRefusal(by, err, entry)
+	if !punishable(kind) {
+		return nil
+	}
+	return s.punish(offender{n.id.site, d.record.Name, n.id.name}, by, err)
+}
+
+// noHello counts a stream that began with something else.
+func (s *teacherService) noHello(ctx context.Context, err error) error {
+	if kind := kindOf(err, ""); kind != "" {
+		s.log.Warn("no hello", zap.String("site", identityOf(ctx).Name), zap.String("kind", kind), zap.Error(err))
+		s.metrics.rejected.WithLabelValues(kind).Inc()
+		s.auditRefusal(callerOf(ctx), err, auditlog.Entry{})
+	}
+	return err
+}
+
+// punish notes what a peer did. The error says that it is put out for it.
+func (s *teacherService) punish(o offender, by caller, why error) error {
+	err := s.conduct.strike(o, why)
+	if err != nil && !quiet(err) {
+		s.log.Error("put out", zap.String("site", o.site), zap.String("node", o.node), zap.Error(err))
+		s.metrics.putOut.Inc()
+		s.auditRefusal(by, err, auditlog.Entry{Dataset: o.dataset, Node: o.site + "/" + o.node})
+	}
+	return err
+}
+
+// lasting says whether a stream was refused for what it is, and not for what passes.
+func lasting(err error) bool {
+	var out *putOut
+	switch codeOf(err) {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.ResourceExhausted:
+		return !errors.As(err, &out)
+	}
+	return false
 }
 
 func (s *teacherService) depart(d *dataset, n *node, by caller, why error, log *zap.Logger) {

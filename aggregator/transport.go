@@ -12,7 +12,8 @@ const (
 	// pingTimeout later: a dead node is noticed within 20 s.
 	pingEvery   = 10 * time.Second
 	pingTimeout = 10 * time.Second
-	// minPeerPing lets peers ping every 10 s, with room for jitter.
+	// minPeerPing lets peers ping every 10 s, as package dial does, with room for jitter.
+	// Who pings three times more often is sent away.
 	minPeerPing = 5 * time.Second
 	// window is how many bytes may be under way to the aggregator on a stream, and on a
 	// connection: a whole message. That it is fixed saves the pings by which gRPC

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/encoding"
@@ -30,6 +31,14 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
 	}
 	return c.CodecV2.Marshal(v)
+}
+
+// Unmarshal says in words of this package what it cannot read; see broken.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if c.CodecV2.Unmarshal(data, v) != nil {
+		return errors.New(unreadable)
+	}
+	return nil
 }
 
 func encode(m *conclavev1.WorkResponse) (encoded, error) {

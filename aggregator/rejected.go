@@ -59,8 +59,8 @@ func punishable(kind string) bool {
 // not the error.
 const unreadable = "the bytes are no message of protocol 2"
 
-// broken is what ended a node's stream from its side, as an error that names the message
-// that did it; what breaks by itself stays as it is.
+// broken is what ended a stream from the peer's side, as an error that names the message
+// that did it; what breaks by itself stays as it is. gRPC has told the peer in its own words.
 func broken(err error) error {
 	s, ok := status.FromError(err)
 	switch {
@@ -70,7 +70,7 @@ func broken(err error) error {
 		return &rejected{oversizedKind, fault{codes.ResourceExhausted, fmt.Errorf("a message of more than %d bytes, the most that one may have", maxMessageBytes)}}
 	case s.Code() == codes.Internal && strings.Contains(s.Message(), unreadable):
 		return rejectedf(malformedKind, "a message that cannot be read: %s", unreadable)
-	case s.Code() == codes.Internal && strings.Contains(s.Message(), "decompress"), s.Code() == codes.Unimplemented:
+	case s.Code() == codes.Internal && strings.Contains(s.Message(), "compress"), s.Code() == codes.Unimplemented:
 		return rejectedf(malformedKind, "a message in a compression that is not spoken here")
 	}
 	return err

@@ -47,7 +47,7 @@ func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err 
 	done := make(chan struct{})
 	defer close(done)
 	hello, welcome := make(chan *conclavev1.WorkRequest), make(chan taker)
-	ended := make(chan error, 2) // of the receiver, and of the first send that failed
+	ended := make(chan error, 1)
 	s.streams.Go(func() { ended <- receiveWork(stream, hello, welcome, done) })
 
 	d, err := s.greet(stream.Context(), n, hello, ended)
@@ -62,9 +62,11 @@ func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err 
 	n.attach(func() {
 		s.streams.Go(func() {
 			if err := n.send(stream); err != nil {
+				// What is received ends too, and says why.
 				select {
-				case ended <- err:
-				default:
+				case <-done:
+				case <-time.After(handlersTimeout):
+					n.drop(err)
 				}
 			}
 		})
@@ -155,6 +157,16 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 	}
 
 	d, err := s.admit(ctx, hello)
+	if codeOf(err) == codes.Canceled {
+		// The stream is over, perhaps for what came after the hello.
+		select {
+		case why := <-ended:
+			if kindOf(broken(why), "") != "" {
+				return nil, s.noHello(ctx, broken(why))
+			}
+		case <-time.After(handlersTimeout):
+		}
+	}
 	var out *putOut
 	if errors.As(err, &out) {
 		s.metrics.nodesRefused.WithLabelValues(putOutReason).Inc()
@@ -311,10 +323,11 @@ func (s *teacherService) reject(d *dataset, n *node, by caller, err error, entry
 	return s.punish(offender{n.id.site, d.record.Name, n.id.name}, by, err)
 }
 
-// noHello counts a stream that began with something else.
+// noHello counts a stream that ends before there is a node, where something that was sent
+// is why.
 func (s *teacherService) noHello(ctx context.Context, err error) error {
 	if kind := kindOf(err, ""); kind != "" {
-		s.log.Warn("no hello", zap.String("site", identityOf(ctx).Name), zap.String("kind", kind), zap.Error(err))
+		s.log.Warn("message rejected", zap.String("site", identityOf(ctx).Name), zap.String("kind", kind), zap.Error(err))
 		s.metrics.rejected.WithLabelValues(kind).Inc()
 		s.auditRefusal(callerOf(ctx), err, auditlog.Entry{})
 	}

@@ -1,0 +1,248 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// asked is a round as a node gets it.
+type asked struct {
+	round   *conclavev1.Round
+	attempt uint64
+}
+
+// party is a node written by hand.
+type party struct {
+	stream   conclavev1.TeacherService_WorkClient
+	cancel   context.CancelFunc
+	welcomed chan struct{}
+	rounds   chan asked
+	ended    chan struct{}
+	err      error // why the stream ended, after ended is closed
+}
+
+func helloOf(dataset, site, node string, teachers uint32) *conclavev1.Hello {
+	return &conclavev1.Hello{
+		Protocol: 2, Dataset: dataset, Site: site, Node: node, Teachers: teachers,
+		SchemaSha256: schema, Unit: "record", Manifest: "fingerprint-" + site + "-" + node,
+	}
+}
+
+// work opens a stream and reads what comes down it. It says nothing.
+func work(t testing.TB, conn *grpc.ClientConn) *party {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	p := &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000), ended: make(chan struct{})}
+	go p.read()
+	t.Cleanup(p.leave)
+	return p
+}
+
+func (p *party) leave() {
+	p.cancel()
+	<-p.ended
+}
+
+func (p *party) read() {
+	defer close(p.ended)
+	var raw []byte
+	for {
+		m, err := p.stream.Recv()
+		if err != nil {
+			p.err = err
+			return
+		}
+		switch {
+		case m.GetWelcome() != nil:
+			close(p.welcomed)
+		case m.GetPart() != nil:
+			raw = append(raw, m.GetPart().GetData()...)
+			if m.GetPart().GetPart()+1 < m.GetPart().GetParts() {
+				continue
+			}
+			round := new(conclavev1.Round)
+			if p.err = proto.Unmarshal(raw, round); p.err != nil {
+				return
+			}
+			raw = nil
+			p.rounds <- asked{round, m.GetAttempt()}
+		}
+	}
+}
+
+// join opens a stream, says hello and waits for the welcome.
+func join(t testing.TB, conn *grpc.ClientConn, h *conclavev1.Hello) *party {
+	t.Helper()
+	p := work(t, conn)
+	p.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
+	select {
+	case <-p.welcomed:
+	case <-p.ended:
+		t.Fatalf("node %s/%s was refused: %v", h.GetSite(), h.GetNode(), p.err)
+	case <-time.After(patience):
+		t.Fatalf("node %s/%s was not welcomed", h.GetSite(), h.GetNode())
+	}
+	return p
+}
+
+// say sends a message; that the stream has ended is for the reader to tell.
+func (p *party) say(m *conclavev1.WorkRequest) { _ = p.stream.Send(m) }
+
+// next is the round that comes next.
+func (p *party) next(t testing.TB) asked {
+	t.Helper()
+	select {
+	case a := <-p.rounds:
+		return a
+	case <-p.ended:
+		t.Fatalf("the stream ended: %v", p.err)
+	case <-time.After(patience):
+		t.Fatal("no round came")
+	}
+	return asked{}
+}
+
+// over waits for the end of the stream.
+func (p *party) over(t testing.TB) error {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatal("the stream goes on")
+	}
+	return p.err
+}
+
+// votesOf are a node's votes, each chosen by teacher and query.
+func votesOf(a asked, teachers, queries, classes int, vote func(teacher, query int) int) *conclavev1.WorkRequest {
+	bits := 1
+	for 1<<bits < classes {
+		bits *= 2
+	}
+	row := (queries*bits + 7) / 8
+	packed := make([]byte, teachers*row)
+	for t := range teachers {
+		for q := range queries {
+			packed[t*row+q*bits/8] |= byte(vote(t, q)) << (q * bits % 8)
+		}
+	}
+	return &conclavev1.WorkRequest{Attempt: a.attempt, Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+		Run: a.round.GetRun(), Round: a.round.GetNumber(), Teachers: uint32(teachers), Queries: uint32(queries), Packed: packed,
+	}}}
+}
+
+func sumOf(a asked, values []int64) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Attempt: a.attempt, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
+		Run: a.round.GetRun(), Round: a.round.GetNumber(), Values: values,
+	}}}
+}
+
+func refusalOf(a asked, reason string) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Attempt: a.attempt, Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{
+		Run: a.round.GetRun(), Round: a.round.GetNumber(), Reason: reason,
+	}}}
+}
+
+// outcome is how a student's round ended.
+type outcome struct {
+	release *conclavev1.Release
+	err     error
+}
+
+// ask sends a round in one part.
+func ask(ctx context.Context, student conclavev1.StudentServiceClient, round *conclavev1.Round) (*conclavev1.Release, error) {
+	raw, err := proto.Marshal(round)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := student.Ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(&conclavev1.AskRequest{Part: &conclavev1.RoundPart{
+		Run: round.GetRun(), Round: round.GetNumber(), Parts: 1, Data: raw}}); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if m.GetRelease() != nil {
+			return m.GetRelease(), nil
+		}
+	}
+}
+
+const (
+	honestTeachers  = 4
+	hostileTeachers = 4
+)
+
+// scene is a run on a dataset of its own with an honest node, of a question.
+type scene struct {
+	w       *world
+	spec    *conclavev1.RunSpec
+	q       question
+	honest  *party
+	student conclavev1.StudentServiceClient
+}
+
+func (w *world) scene(t testing.TB, q question) *scene {
+	t.Helper()
+	spec := specOf(w.dataset(q.planned))
+	if q.open != nil {
+		q.open(spec)
+	}
+	s := &scene{w: w, spec: spec, q: q, student: w.student(t)}
+	_, err := s.student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	must(t, err)
+	s.honest = join(t, w.honest(t, certs.RoleNode, "north"), helloOf(spec.GetDataset(), "north", "a", honestTeachers))
+	return s
+}
+
+// ask asks a round of the scene's run.
+func (s *scene) ask(t testing.TB, number uint64) <-chan outcome {
+	over := make(chan outcome, 1)
+	ctx := within(t)
+	go func() {
+		r, err := ask(ctx, s.student, s.q.round(s.spec.GetName(), number))
+		over <- outcome{r, err}
+	}()
+	return over
+}
+
+// answer lets the honest node answer all that it is asked until the round is over, and
+// returns the release.
+func (s *scene) answer(t testing.TB, over <-chan outcome) *conclavev1.Release {
+	t.Helper()
+	for {
+		select {
+		case a := <-s.honest.rounds:
+			s.honest.say(s.q.honest(a))
+		case o := <-over:
+			must(t, o.err)
+			return o.release
+		case <-s.honest.ended:
+			t.Fatalf("the honest node was sent away: %v", s.honest.err)
+		case <-time.After(patience):
+			t.Fatal("the round does not end")
+		}
+	}
+}

@@ -179,7 +179,9 @@ func (c *Column) parseUnit(text string) (string, *cellFault) {
 		return "", &cellFault{"the privacy unit's identifier is empty", "fill it: every record must belong to a unit"}
 	}
 	if c.Kind == Text {
-		return strings.Clone(text), nil // the cells of a row share their memory
+		// The cells of a row share their memory. A CSV reader makes \r\n in quotes \n, and
+		// a unit is the same whatever the source.
+		return strings.Clone(strings.ReplaceAll(text, "\r\n", "\n")), nil
 	}
 	cell, fault := c.parseCell(text)
 	if fault != nil {

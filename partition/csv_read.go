@@ -61,24 +61,15 @@ func DecodeCSV(s *Schema, r io.Reader, name string, o ReadOptions) (*Table, erro
 	if start, _ := plain.Peek(4); len(start) == 4 && start[0] == 0 && start[1] == 0 && start[2] == 8 {
 		return nil, &InputError{File: name, Problem: "an idx file of images or labels where rows of text were expected", Mend: "use the schema of these images, or name a CSV file"}
 	}
-	if o.Weights && s.AcceptsWeights() == nil && !slices.Contains(o.Extra, WeightColumn) {
-		o.Extra = append(slices.Clone(o.Extra), WeightColumn)
-	}
-	d := &csvDecoder{schema: s, name: name, options: o, table: NewTable(s)}
-	d.csv = csv.NewReader(plain)
+	d := &csvDecoder{name: name, csv: csv.NewReader(plain)}
 	d.csv.ReuseRecord = true
-	if err := d.readHeader(); err != nil {
-		return nil, err
+	if bad := d.header(s, o); bad != nil {
+		return nil, bad
 	}
-	if err := d.readRows(); err != nil {
-		return nil, err
+	if bad := d.read(); bad != nil {
+		return nil, bad
 	}
-	if o.Weights {
-		if err := d.checkWeights(); err != nil {
-			return nil, err
-		}
-	}
-	return selectRows(d.table, name, o)
+	return d.rows.Table()
 }
 
 // check refuses options that cannot be meant.
@@ -125,205 +116,73 @@ func openPlain(r io.Reader, name string) (*bufio.Reader, error) {
 
 const mendGzip = "copy or compress the file again"
 
-// toNowhere is the target of an ignored unit column.
-const toNowhere = -1
-
 type csvDecoder struct {
-	schema  *Schema
-	name    string
-	options ReadOptions
-	csv     *csv.Reader
-	table   *Table
-	target  []int // CSV column -> schema column, or len(schema columns) + index of the extra column
-	row     int
+	name string
+	csv  *csv.Reader
+	rows *Builder
 }
 
-func (d *csvDecoder) fail(column, problem, mend string) *InputError {
-	return &InputError{File: d.name, Row: d.row, Column: column, Problem: problem, Mend: mend}
-}
-
-func (d *csvDecoder) readHeader() error {
+// header reads the first line.
+func (d *csvDecoder) header(s *Schema, o ReadOptions) *InputError {
 	header, err := d.csv.Read()
 	if errors.Is(err, io.EOF) {
-		return d.fail("", "the file is empty", "it needs a header line with the schema's column names, and rows")
+		return &InputError{File: d.name, Problem: "the file is empty", Mend: "it needs a header line with the schema's column names, and rows"}
 	}
 	if err != nil {
 		return d.readError(err)
 	}
-	names := make(map[string]int, len(d.schema.Columns)+len(d.options.Extra))
-	for i := range d.schema.Columns {
-		names[d.schema.Columns[i].Name] = i
+	var bad *InputError
+	if d.rows, bad = newBuilder(s, d.name, FromCSV, namedColumns(header), o); bad != nil {
+		bad.Line = 1
 	}
-	for i, name := range d.options.Extra {
-		names[name] = len(d.schema.Columns) + i
-	}
-	d.target = make([]int, len(header))
-	taken := make(map[int]int) // target -> CSV column
-	unknown := -1
-	known := 0
-	for i, name := range header {
-		at, ok := names[name]
-		if !ok {
-			if unknown < 0 {
-				unknown = i
-			}
-			continue
-		}
-		if _, twice := taken[at]; twice {
-			e := d.fail(name, "the column is in the header twice", "remove or rename one")
-			e.Line = 1
-			return e
-		}
-		taken[at] = i
-		known++
-		d.target[i] = at
-		if at == d.schema.unit && d.options.IgnoreUnit {
-			d.target[i] = toNowhere
-		}
-	}
-	if known == 0 {
-		// The first line may be a record: say nothing of what it holds.
-		e := d.fail("", "the first line has none of the schema's column names", "start the file with a header line")
-		e.Line = 1
-		return e
-	}
-	if unknown >= 0 {
-		return d.unknownColumn(header, unknown, known)
-	}
-	for i := range d.schema.Columns {
-		if _, there := taken[i]; !there && !(i == d.schema.unit && d.options.IgnoreUnit) {
-			e := d.fail(d.schema.Columns[i].Name, "the column is missing from the header", "add it to the file or remove it from the schema")
-			e.Line = 1
-			return e
-		}
-	}
-	for i, name := range d.options.Extra {
-		if at, there := taken[len(d.schema.Columns)+i]; there {
-			d.target[at] = len(d.schema.Columns) + len(d.table.extra)
-			d.table.extra = append(d.table.extra, ExtraColumn{Name: name})
-		}
-	}
-	return nil
+	return bad
 }
 
-// unknownColumn names the column only if the line is surely a header: most of
-// its cells are the schema's names. Otherwise the cell could be a value.
-func (d *csvDecoder) unknownColumn(header []string, at, known int) error {
-	e := d.fail("", fmt.Sprintf("column %d of the header is not in the schema", at+1), "remove it from the file or add it to the schema")
-	e.Line = 1
-	switch {
-	case 2*known < len(header):
-	case strings.TrimSpace(header[at]) == "":
-		e.Problem, e.Mend = fmt.Sprintf("column %d of the header has no name", at+1), "give it its name in the schema, or remove the column (a comma too many makes one)"
-	case header[at] == WeightColumn:
-		e.Column, e.Problem = WeightColumn, "the schema has no such column, but synthetic rows have their importance weights in one; here rows without weights were expected"
-		e.Mend = "name the file where synthetic rows are asked for, or remove the column and with it the weights"
-	default:
-		e.Column, e.Problem = header[at], "the column is not in the schema"
-	}
-	return e
-}
-
-func (d *csvDecoder) readRows() error {
-	columns := d.schema.Columns
-	cells := make([]float64, len(columns))
-	if d.schema.unit >= 0 {
-		cells[d.schema.unit] = nan
-	}
+func (d *csvDecoder) read() *InputError {
 	for {
 		record, err := d.csv.Read()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
-		d.row++
 		if err != nil {
+			d.rows.row++
 			return d.readError(err)
 		}
-		unit := ""
-		for i, text := range record {
-			var fault *cellFault
-			column := ""
-			switch at := d.target[i]; {
-			case at == toNowhere:
-				continue
-			case at >= len(columns):
-				extra := &d.table.extra[at-len(columns)]
-				column = extra.Name
-				var v float64
-				if v, fault = parseNumber(text); fault != nil {
-					fault.mend = "give every row a finite number in this column" // the schema does not know it
-				}
-				extra.Values = append(extra.Values, v)
-			case at == d.schema.unit:
-				column = columns[at].Name
-				unit, fault = columns[at].parseUnit(text)
-			default:
-				column = columns[at].Name
-				cells[at], fault = columns[at].parseCell(text)
-			}
-			if fault != nil {
-				e := d.fail(column, fault.problem, fault.mend)
-				e.Line, _ = d.csv.FieldPos(i)
-				return e
-			}
+		if bad, at := d.rows.add(record); bad != nil {
+			bad.Line, _ = d.csv.FieldPos(at)
+			return bad
 		}
-		d.table.push(cells, unit)
 	}
-	if d.row == 0 {
-		return d.fail("", "there is a header but no row", "check that the whole file was copied")
-	}
-	return nil
 }
 
 // readError words what the CSV and gzip readers found. Their own messages hold
 // no cell, but they say nothing of the mend.
-func (d *csvDecoder) readError(err error) error {
+func (d *csvDecoder) readError(err error) *InputError {
+	fail := func(problem, mend string) *InputError {
+		e := &InputError{File: d.name, Problem: problem, Mend: mend}
+		if d.rows != nil {
+			e.Row = d.rows.row
+		}
+		return e
+	}
 	var parse *csv.ParseError
 	var corrupt flate.CorruptInputError
 	switch {
 	case errors.As(err, &parse) && errors.Is(err, csv.ErrFieldCount):
-		e := d.fail("", fmt.Sprintf("the row has not the %d cells of the header", len(d.target)), "complete or quote the row's cells")
+		e := fail(fmt.Sprintf("the row has not the %d cells of the header", len(d.rows.target)), "complete or quote the row's cells")
 		e.Line = parse.StartLine
 		return e
 	case errors.As(err, &parse):
-		e := d.fail("", "broken quotes", `put a cell with quotes, commas or line breaks in "..." and double the quotes in it`)
+		e := fail("broken quotes", `put a cell with quotes, commas or line breaks in "..." and double the quotes in it`)
 		e.Line = parse.StartLine
 		return e
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
-		e := d.fail("", "broken gzip data", mendGzip)
+		e := fail("broken gzip data", mendGzip)
 		e.Err = err
 		return e
 	default:
-		e := d.fail("", "cannot read the table", "check that it is a file that can be read")
+		e := fail("cannot read the table", "check that it is a file that can be read")
 		e.Err = withoutPath(err)
 		return e
 	}
-}
-
-// selectRows applies site and share.
-func selectRows(t *Table, name string, o ReadOptions) (*Table, error) {
-	s := t.schema
-	bySite := o.Site != "" && s.site >= 0
-	byShare := o.From != 0 || o.To != 0
-	if !bySite && !byShare {
-		return t, nil
-	}
-	var positions []float64
-	if byShare {
-		positions = sharePositions(t)
-	}
-	var rows []int
-	for row := range t.rows {
-		if bySite && s.Columns[s.site].Categories[int(t.Cells(row)[s.site])] != o.Site {
-			continue
-		}
-		if byShare && !(positions[row] >= o.From && positions[row] < o.To) {
-			continue
-		}
-		rows = append(rows, row)
-	}
-	if len(rows) == 0 {
-		return nil, &InputError{File: name, Problem: "no row belongs to this site and share", Mend: "check site and share"}
-	}
-	return t.Subset(rows), nil
 }

@@ -58,6 +58,12 @@
 // rounds integers, and drops the decimals that a float32 feature cannot carry,
 // so that a value of few decimals comes back as it was.
 //
+// # Sources
+//
+// Builder makes a table of rows from any source, whose cells are texts as CSV has
+// them, under the same rules. So the same rows give the same table whatever they were
+// read from. Digests are of parsed values, not of texts.
+//
 // # Images
 //
 // A schema of format idx is one of images: a column for each pixel, an integer

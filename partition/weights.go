@@ -129,19 +129,19 @@ func weightFault(weights []float64) error {
 
 // checkWeights refuses weights that were read and cannot be meant. A weight is of a
 // synthetic row, but its value is not repeated here either.
-func (d *csvDecoder) checkWeights() error {
-	weights := d.table.Weights()
+func (b *Builder) checkWeights() *InputError {
+	weights := b.table.Weights()
 	some := weights == nil
 	for i, w := range weights {
 		if w < 0 {
-			d.row = i + 1
-			return d.fail(WeightColumn, "the weight is negative", "give every row a weight of at least 0")
+			b.row = i + 1
+			return b.fail(WeightColumn, "the weight is negative", "give every row a weight of at least 0")
 		}
 		some = some || w > 0
 	}
 	if !some {
-		d.row = 0
-		return d.fail(WeightColumn, "all weights are 0", "give one row a weight above 0 at least, or remove the column")
+		b.row = 0
+		return b.fail(WeightColumn, "all weights are 0", "give one row a weight above 0 at least, or remove the column")
 	}
 	return nil
 }

@@ -1,0 +1,182 @@
+package partition
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// texts are a table's cells as CSV has them.
+func texts(t *Table) (header []string, rows [][]string) {
+	s := t.Schema()
+	for i := range s.Columns {
+		header = append(header, s.Columns[i].Name)
+	}
+	for row := range t.Len() {
+		var line []string
+		for i := range s.Columns {
+			if i == s.unit {
+				line = append(line, t.Unit(row))
+			} else {
+				line = append(line, s.Columns[i].CellText(t.Cells(row)[i]))
+			}
+		}
+		rows = append(rows, line)
+	}
+	return header, rows
+}
+
+func manifestOf(t *rapid.T, table *Table, unit string) *Manifest {
+	a, err := Assign(Key{1}, table, 1, unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := BuildManifest(Key{1}, "d", "s", "n", table, a, unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// sameManifests compares the manifests of two tables under every unit.
+func sameManifests(t *rapid.T, want, got *Table) {
+	units := []string{UnitRecord}
+	if s := want.Schema(); s.unit >= 0 {
+		units = append(units, s.Columns[s.unit].Name)
+	}
+	for _, unit := range units {
+		if diff := cmp.Diff(manifestOf(t, want, unit), manifestOf(t, got, unit)); diff != "" {
+			t.Fatalf("unit %s: %s", unit, diff)
+		}
+	}
+}
+
+// A source that gives the rows of a CSV file, in any order of rows and columns, gives the
+// same manifest, and in the same order of rows the same table.
+func TestABuildersTableIsThatOfCSV(tb *testing.T) {
+	rapid.Check(tb, func(t *rapid.T) {
+		s := drawSchema(t)
+		table := drawTable(t, s, 1, 20)
+		var csv bytes.Buffer
+		if err := WriteCSV(&csv, table); err != nil {
+			t.Fatal(err)
+		}
+		want, err := DecodeCSV(s, &csv, "t.csv", ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, rows := texts(table)
+		turned := rapid.Permutation(indexes(len(header))).Draw(t, "columns")
+		build := func(order []int) *Table {
+			b, err := NewBuilder(s, "t", FromSQL, namedColumns(pick(header, turned)), ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range order {
+				if err := b.Add(pick(rows[row], turned)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := b.Table()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		got := build(indexes(len(rows)))
+		sameTables(tb, want, got)
+		sameManifests(t, want, got)
+		sameManifests(t, want, build(rapid.Permutation(indexes(len(rows))).Draw(t, "rows")))
+	})
+}
+
+func pick(of []string, order []int) (out []string) {
+	for _, i := range order {
+		out = append(out, of[i])
+	}
+	return out
+}
+
+// What a source says of a column's cells is refused where no such cell can be the schema's.
+func TestKindsOfCellsThatCannotBe(t *testing.T) {
+	s := mustSchema(t, `columns:
+  - {name: who, role: unit}
+  - {name: dose, kind: continuous, lower: 0, upper: 10}
+  - {name: ward, kind: categorical, categories: [north, south]}
+  - {name: ill, kind: binary}
+`)
+	fit := map[string][]CellKind{
+		"who":  {Unsaid, Texts, WholeNumbers, Times, Nulls},
+		"dose": {Unsaid, Texts, WholeNumbers, Numbers, TruthValues, Nulls},
+		"ward": {Unsaid, Texts, WholeNumbers, Times, Nulls},
+		"ill":  {Unsaid, Texts, WholeNumbers, Numbers, TruthValues, Nulls},
+	}
+	words := map[string]string{"who": "identifiers", "dose": "numbers", "ward": "categories", "ill": "0 or 1"}
+	for i := range s.Columns {
+		for kind := Unsaid; kind <= Unreadable; kind++ {
+			columns := namedColumns([]string{"who", "dose", "ward", "ill"})
+			columns[i].Kind, columns[i].What = kind, "a list"
+			_, err := NewBuilder(s, "t", FromSQL, columns, ReadOptions{})
+			name := columns[i].Name
+			if slices.Contains(fit[name], kind) != (err == nil) {
+				t.Errorf("%s, cells of kind %d: %v", name, kind, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), ", the schema "+words[name]+"; cast it in the query") {
+				t.Errorf("%s, cells of kind %d: %v", name, kind, err)
+			}
+		}
+	}
+}
+
+// A table that would not fit is refused when it gets there.
+func TestTableTooLarge(t *testing.T) {
+	s := mustSchema(t, "columns: [{name: x, kind: binary}]")
+	b, err := NewBuilder(s, "t", FromSQL, []SourceColumn{{Name: "x", Kind: TruthValues}}, ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.most != maxTableBytes/8 {
+		t.Errorf("%d rows at most", b.most)
+	}
+	b.most = 2
+	for i := range 3 {
+		err = b.Add([]string{"1"})
+		if (err != nil) != (i == 2) {
+			t.Errorf("row %d: %v", i+1, err)
+		}
+	}
+	if !strings.Contains(err.Error(), "row 3: a table of more than 2 rows; divide it among several nodes") {
+		t.Error(err)
+	}
+	if err := b.Add(nil); err == nil {
+		t.Error("a row of no cells is taken")
+	}
+}
+
+// A CSV reader makes a line break of an identifier one byte, and so does every source.
+func TestUnitsHaveOneLineBreak(t *testing.T) {
+	s := mustSchema(t, "columns: [{name: who, role: unit}, {name: x, kind: binary}]")
+	want, err := DecodeCSV(s, strings.NewReader("who,x\n\"a\r\nb\",1\n"), "t.csv", ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewBuilder(s, "t", FromSQL, namedColumns([]string{"who", "x"}), ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add([]string{"a\r\nb", "1"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameTables(t, want, got)
+	if got.Unit(0) != "a\nb" {
+		t.Errorf("unit %q", got.Unit(0))
+	}
+}

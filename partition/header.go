@@ -1,0 +1,79 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+)
+
+// match finds the schema's columns among the source's.
+func (b *Builder) match(header []SourceColumn) *InputError {
+	names := make(map[string]int, len(b.schema.Columns)+len(b.options.Extra))
+	for i := range b.schema.Columns {
+		names[b.schema.Columns[i].Name] = i
+	}
+	for i, name := range b.options.Extra {
+		names[name] = len(b.schema.Columns) + i
+	}
+	b.target = make([]int, len(header))
+	taken := make(map[int]int) // target -> source column
+	unknown := -1
+	known := 0
+	for i := range header {
+		name := header[i].Name
+		at, ok := names[name]
+		if !ok {
+			if unknown < 0 {
+				unknown = i
+			}
+			continue
+		}
+		if _, twice := taken[at]; twice {
+			return b.fail(name, "the column is in the "+b.source.place+" twice", "remove or rename one")
+		}
+		taken[at] = i
+		known++
+		b.target[i] = at
+		if at == b.schema.unit && b.options.IgnoreUnit {
+			b.target[i] = toNowhere
+		}
+	}
+	if known == 0 && b.source.sure {
+		return b.fail("", "there is none of the schema's columns", "name the columns as the schema does")
+	}
+	if known == 0 {
+		// The first line may be a record: say nothing of what it holds.
+		return b.fail("", "the first line has none of the schema's column names", "start the file with a header line")
+	}
+	if unknown >= 0 {
+		return b.unknownColumn(header, unknown, known)
+	}
+	for i := range b.schema.Columns {
+		if _, there := taken[i]; !there && !(i == b.schema.unit && b.options.IgnoreUnit) {
+			return b.fail(b.schema.Columns[i].Name, "the column is missing from the "+b.source.place, "add it to the "+b.source.thing+" or remove it from the schema")
+		}
+	}
+	for i, name := range b.options.Extra {
+		if at, there := taken[len(b.schema.Columns)+i]; there {
+			b.target[at] = len(b.schema.Columns) + len(b.table.extra)
+			b.table.extra = append(b.table.extra, ExtraColumn{Name: name})
+		}
+	}
+	return b.checkKinds(header)
+}
+
+// unknownColumn names the column only if the line is surely a header: most of
+// its cells are the schema's names. Otherwise the cell could be a value.
+func (b *Builder) unknownColumn(header []SourceColumn, at, known int) *InputError {
+	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place), "remove it from the "+b.source.thing+" or add it to the schema")
+	switch {
+	case 2*known < len(header) && !b.source.sure:
+	case strings.TrimSpace(header[at].Name) == "":
+		e.Problem, e.Mend = fmt.Sprintf("column %d of the %s has no name", at+1, b.source.place), "give it its name in the schema, or remove the column (a comma too many makes one)"
+	case header[at].Name == WeightColumn:
+		e.Column, e.Problem = WeightColumn, "the schema has no such column, but synthetic rows have their importance weights in one; here rows without weights were expected"
+		e.Mend = "name the file where synthetic rows are asked for, or remove the column and with it the weights"
+	default:
+		e.Column, e.Problem = header[at].Name, "the column is not in the schema"
+	}
+	return e
+}

@@ -1,0 +1,106 @@
+package partition
+
+import "fmt"
+
+// CellKind is what a source says of the cells of a column.
+type CellKind int
+
+// The kinds of a source's cells. CSV says nothing: its cells are texts, which may be
+// numbers.
+const (
+	Unsaid       CellKind = iota
+	WholeNumbers          // in digits
+	Numbers               // that may have a fraction
+	TruthValues           // as 0 and 1
+	Texts                 // which may be numbers, too
+	Times                 // dates and times of day, as texts
+	Nulls                 // no cell has a value
+	Unreadable            // see SourceColumn.What
+)
+
+// SourceColumn is a column of a source by its name there.
+type SourceColumn struct {
+	Name string
+	Kind CellKind
+	What string // of Unreadable, in words for an error: "a date"
+}
+
+// Source words errors about a source.
+type Source struct {
+	place, thing     string
+	sure             bool // names are surely names, and not a record
+	empty, mendEmpty string
+	mendKind         string
+}
+
+// The sources of tables.
+var (
+	FromCSV = Source{place: "header", thing: "file", empty: "there is a header but no row", mendEmpty: "check that the whole file was copied"}
+	FromSQL = Source{place: "query", thing: "query", sure: true, empty: "the query gives no row", mendEmpty: "check the query and what its user may see",
+		mendKind: "cast it in the query, as in: c::text as c"}
+)
+
+// namedColumns are those of a source that says nothing but their names.
+func namedColumns(names []string) []SourceColumn {
+	columns := make([]SourceColumn, len(names))
+	for i, name := range names {
+		columns[i].Name = name
+	}
+	return columns
+}
+
+// checkKinds refuses a column whose cells cannot be those of the schema's column, before
+// any row is read.
+func (b *Builder) checkKinds(header []SourceColumn) *InputError {
+	for i := range header {
+		at := b.target[i]
+		if at == toNowhere {
+			continue
+		}
+		want, fits := "numbers", numeric(header[i].Kind)
+		if at < len(b.schema.Columns) {
+			want, fits = b.schema.Columns[at].takes(header[i].Kind)
+		}
+		if !fits {
+			return b.fail(header[i].Name, fmt.Sprintf("the %s has %s there, the schema %s", b.source.thing, header[i].words(), want), b.source.mendKind)
+		}
+	}
+	return nil
+}
+
+// takes tells whether cells of a kind can be of the column, and what it wants. A category or
+// an identifier is its text, and a number with a fraction has several: 1.5, 1.50.
+func (c *Column) takes(k CellKind) (want string, fits bool) {
+	textual := k == Unsaid || k == Texts || k == WholeNumbers || k == Times || k == Nulls
+	switch c.Kind {
+	case Categorical:
+		return "categories", textual
+	case Text:
+		return "identifiers", textual
+	case Binary:
+		return "0 or 1", numeric(k)
+	default:
+		return "numbers", numeric(k)
+	}
+}
+
+func numeric(k CellKind) bool { return k != Times && k != Unreadable }
+
+func (c *SourceColumn) words() string {
+	switch c.Kind {
+	case WholeNumbers:
+		return "whole numbers"
+	case Numbers:
+		return "numbers with a fraction"
+	case TruthValues:
+		return "truth values"
+	case Texts:
+		return "text"
+	case Times:
+		return "dates or times"
+	case Unreadable:
+		return c.What
+	default:
+		return "nothing"
+	}
+}

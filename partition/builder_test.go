@@ -30,7 +30,7 @@ func texts(t *Table) (header []string, rows [][]string) {
 	return header, rows
 }
 
-func manifestOf(t *rapid.T, table *Table, unit string) *Manifest {
+func manifestOf(t rapid.TB, table *Table, unit string) *Manifest {
 	a, err := Assign(Key{1}, table, 1, unit)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func manifestOf(t *rapid.T, table *Table, unit string) *Manifest {
 }
 
 // sameManifests compares the manifests of two tables under every unit.
-func sameManifests(t *rapid.T, want, got *Table) {
+func sameManifests(t rapid.TB, want, got *Table) {
 	units := []string{UnitRecord}
 	if s := want.Schema(); s.unit >= 0 {
 		units = append(units, s.Columns[s.unit].Name)

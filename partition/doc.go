@@ -1,5 +1,5 @@
 // Package partition turns a site's table into what teachers train on: it
-// reads the public schema and the private CSV or idx file, encodes rows as numbers, and
+// reads the public schema and the private CSV, Parquet or idx file, encodes rows as numbers, and
 // decides once and for all which partition every privacy unit belongs to.
 //
 // # How to start

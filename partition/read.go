@@ -5,12 +5,16 @@ import (
 	"strings"
 )
 
-// Read reads the rows of a file: CSV, or images in the idx format where the
+// Read reads the rows of a file: Parquet (told by its content, or a name that ends in
+// .parquet), CSV, or images in the idx format where the
 // schema is one of images; path then names the file of images, and their labels
 // lie beside it, see LabelsPath. A file whose name ends in .csv or .csv.gz is
 // CSV also where the schema is one of images. Of the options only a share means
 // anything to idx files. Errors are *InputError.
 func Read(s *Schema, path string, o ReadOptions) (*Table, error) {
+	if isParquet(path) {
+		return ReadParquet(s, path, o)
+	}
 	if s.Image == nil || isCSV(path) {
 		return ReadCSV(s, path, o)
 	}
@@ -23,8 +27,8 @@ func Read(s *Schema, path string, o ReadOptions) (*Table, error) {
 
 // ReadImages is Read for who wants images: of idx files no table is made.
 func ReadImages(s *Schema, path string, o ReadOptions) (*Images, error) {
-	if isCSV(path) {
-		t, err := ReadCSV(s, path, o)
+	if isCSV(path) || isParquet(path) {
+		t, err := Read(s, path, o)
 		if err != nil {
 			return nil, err
 		}
@@ -67,6 +71,7 @@ func LabelsPath(images string) (string, error) {
 }
 
 func isCSV(path string) bool {
-	path = strings.ToLower(path)
-	return strings.HasSuffix(path, ".csv") || strings.HasSuffix(path, ".csv.gz")
+	return hasSuffixFold(path, ".csv") || hasSuffixFold(path, ".csv.gz")
 }
+
+func hasSuffixFold(path, suffix string) bool { return strings.HasSuffix(strings.ToLower(path), suffix) }

@@ -35,7 +35,9 @@ type Source struct {
 
 // The sources of tables.
 var (
-	FromCSV = Source{place: "header", thing: "file", empty: "there is a header but no row", mendEmpty: "check that the whole file was copied"}
+	FromCSV     = Source{place: "header", thing: "file", empty: "there is a header but no row", mendEmpty: "check that the whole file was copied"}
+	FromParquet = Source{place: "file", thing: "file", sure: true, empty: "there is no row", mendEmpty: "check that it is the right file",
+		mendKind: "write it as the schema has it, as a number, a boolean or text"}
 	FromSQL = Source{place: "query", thing: "query", sure: true, empty: "the query gives no row", mendEmpty: "check the query and what its user may see",
 		mendKind: "cast it in the query, as in: c::text as c"}
 )

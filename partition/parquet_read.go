@@ -1,0 +1,99 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/conclave-dp/conclave/partition/parquet"
+)
+
+// ReadParquet reads a Parquet file. It must have every column of the schema, in any
+// order. A null is an empty cell; a number is the same as its decimal digits in CSV,
+// of a 32-bit float the fewest that bring it back. Errors are *InputError.
+func ReadParquet(s *Schema, path string, o ReadOptions) (*Table, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &InputError{File: path, Problem: "cannot read the table", Mend: "check path and permissions", Err: withoutPath(err)}
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, &InputError{File: path, Problem: "cannot read the table", Mend: "check path and permissions", Err: withoutPath(err)}
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &InputError{File: path, Problem: "a Parquet file is read from its end, and this is no regular file", Mend: "copy it to a disk"}
+	}
+	return DecodeParquet(s, f, info.Size(), path, o)
+}
+
+// DecodeParquet is ReadParquet from size bytes of a reader; name is for errors.
+func DecodeParquet(s *Schema, r io.ReaderAt, size int64, name string, o ReadOptions) (*Table, error) {
+	file, err := parquet.Open(r, size)
+	if err != nil {
+		return nil, parquetError(name, err)
+	}
+	columns := make([]SourceColumn, len(file.Columns))
+	for i, c := range file.Columns {
+		columns[i] = SourceColumn{Name: c.Name, What: c.What, Kind: map[parquet.Kind]CellKind{
+			parquet.Other: Unreadable, parquet.Truth: TruthValues, parquet.Whole: WholeNumbers, parquet.Number: Numbers,
+			parquet.Text: Texts, parquet.Time: Times, parquet.Null: Nulls,
+		}[c.Kind]}
+	}
+	b, err := NewBuilder(s, name, FromParquet, columns, o)
+	if err != nil {
+		return nil, err
+	}
+	if file.Len() > int64(b.most) {
+		return nil, &InputError{File: name, Problem: fmt.Sprintf("a table of more than %d rows", b.most), Mend: "divide it among several nodes"}
+	}
+	for cells, err := range file.Rows(func(column int) bool { return b.target[column] != toNowhere }) {
+		if err != nil {
+			return nil, parquetError(name, err)
+		}
+		if err := b.Add(cells); err != nil {
+			return nil, err
+		}
+	}
+	return b.Table()
+}
+
+func parquetError(name string, err error) *InputError {
+	e := &InputError{File: name, Problem: "cannot read the table", Mend: "check that it is a file that can be read", Err: withoutPath(err)}
+	var place *parquet.PlaceError
+	if errors.As(err, &place) {
+		e.Problem, e.Column, e.Err = fmt.Sprintf("cannot read row group %d", place.Group), place.Column, withoutPath(place.Err)
+	}
+	switch {
+	case errors.Is(err, parquet.ErrDamaged):
+		e.Mend = "copy or write the file again"
+	case errors.Is(err, parquet.ErrUnsupported):
+		e.Mend = "write it with flat columns, snappy, gzip or zstd, and without encryption"
+	}
+	return e
+}
+
+// isParquet tells a Parquet file by its content, or by its name where it is damaged.
+// A file that is no regular one, such as a pipe, is never one: looking would take
+// bytes from it.
+func isParquet(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if hasSuffixFold(path, ".parquet") {
+		return true
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false // whoever reads it says why
+	}
+	defer f.Close()
+	var magic [2][len(parquet.Magic)]byte
+	if _, err := f.ReadAt(magic[0][:], 0); err != nil || string(magic[0][:]) != parquet.Magic {
+		return false
+	}
+	_, err = f.ReadAt(magic[1][:], info.Size()-int64(len(parquet.Magic)))
+	return err == nil && string(magic[1][:]) == parquet.Magic
+}

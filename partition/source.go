@@ -39,7 +39,7 @@ var (
 	FromParquet = Source{place: "file", thing: "file", sure: true, empty: "there is no row", mendEmpty: "check that it is the right file",
 		mendKind: "write it as the schema has it, as a number, a boolean or text"}
 	FromSQL = Source{place: "query", thing: "query", sure: true, empty: "the query gives no row", mendEmpty: "check the query and what its user may see",
-		mendKind: "cast it in the query, as in: c::text as c"}
+		mendKind: "cast it in the query to what the schema has, as in: c::text as c"}
 )
 
 // namedColumns are those of a source that says nothing but their names.

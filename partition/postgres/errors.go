@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Error is what the server or the way to it refused. It holds no cell, no password
+// and no words of the server but those about the query's own text.
+type Error struct {
+	Code    string // PostgreSQL's SQLSTATE, empty where the server said nothing
+	Problem string
+	Mend    string
+	cause   error // context.Canceled and the like, never the server's or the driver's
+}
+
+// Error gives one line: problem, code and mend.
+func (e *Error) Error() string {
+	text := "sql: " + e.Problem
+	if e.Code != "" {
+		text += " (SQLSTATE " + e.Code + ")"
+	}
+	return text + "; " + e.Mend
+}
+
+// Unwrap gives the cause where it is one of package context's.
+func (e *Error) Unwrap() error { return e.cause }
+
+// contextError is which of package context's errors made err, or nil.
+func contextError(err error) error {
+	for _, e := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// connectError words why there is no connection. The driver's own words hold the user's and
+// the database's name, and the server's anything.
+func connectError(config *pgconn.Config, err error) error {
+	e := &Error{
+		Problem: fmt.Sprintf("no connection to %s, port %d", config.Host, config.Port),
+		Mend:    "check host, port and network", cause: contextError(err),
+	}
+	var server *pgconn.PgError
+	var unknown *tls.CertificateVerificationError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &server):
+		e.Code = server.Code
+		e.Problem, e.Mend = words(server.Code, "the server refused the connection")
+	case errors.As(err, &unknown):
+		e.Problem += ": its certificate is not trusted"
+		e.Mend = "give sslrootcert in the connection string, and the host by the name in the certificate"
+	case errors.As(err, &dns):
+		e.Problem += ": there is no such host"
+	}
+	return e
+}
+
+// prepareError words what is wrong with the query, before it sees a row. The server's
+// words are then about the query's own text.
+func prepareError(query string, err error) error {
+	var server *pgconn.PgError
+	if !errors.As(err, &server) || len(server.Code) < 2 || server.Code[:2] != "42" {
+		return queryError("prepare the query", err)
+	}
+	e := &Error{Code: server.Code, Problem: "sql.query: " + server.Message, Mend: "correct the query"}
+	if server.Position > 0 && int(server.Position) <= len(query) {
+		e.Problem = fmt.Sprintf("sql.query, character %d: %s", server.Position, server.Message)
+	}
+	if server.Code == codePrivilege {
+		_, e.Mend = words(server.Code, "")
+	}
+	return e
+}
+
+// queryError words why a query ended. Its rows may be in what the server says.
+func queryError(doing string, err error) error {
+	e := &Error{
+		Problem: "cannot " + doing + ": the connection was lost or the time was up", Mend: "try again, with a longer sql.timeout where that is it",
+		cause: contextError(err),
+	}
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		e.Code = server.Code
+		e.Problem, e.Mend = words(server.Code, "cannot "+doing)
+	}
+	return e
+}
+
+const (
+	codePrivilege = "42501"
+	codeReadOnly  = "25006"
+	codeTimeout   = "57014"
+)
+
+// words are what a code of PostgreSQL's errcodes.txt means here.
+func words(code, otherwise string) (problem, mend string) {
+	switch code {
+	case "28P01", "28000":
+		return "the server refused user or password, or the way of connecting", "correct the connection string, or the server's pg_hba.conf"
+	case "3D000":
+		return "there is no such database", "correct the connection string"
+	case "53300", "57P03":
+		return "the server takes no connections now", "try again later"
+	case codePrivilege:
+		return "the user may not read what the query names", "grant it SELECT on that, and nothing else"
+	case codeReadOnly:
+		return "the query would write, and its transaction can only read", "use a query that reads"
+	case codeTimeout:
+		return "the query took longer than sql.timeout, or was cancelled", "make it faster or sql.timeout longer"
+	case "40001":
+		return "the server, a standby, dropped rows that the query still read", "try again, or ask the primary server"
+	case "57P01":
+		return "the server was stopped, or ended the connection", "try again later"
+	}
+	if len(code) == 5 && code[:2] == "22" {
+		return "the query cannot compute a value of some row", "run it by hand, where the server's words are no risk, and correct it"
+	}
+	return otherwise, "run the query by hand, where the server's words are no risk"
+}

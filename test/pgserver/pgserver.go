@@ -1,0 +1,199 @@
+// Package pgserver starts a PostgreSQL server of the installed package for tests.
+//
+//	server := pgserver.Start(t) // skips the test where PostgreSQL is not installed
+//	server.Exec(t, "create table visits (age int)")
+//	server.DSN // of a superuser, with its password
+package pgserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conclave-dp/conclave/certs"
+)
+
+// Password is the superuser's. It is in no error, which tests check.
+const Password = "open-sesame-7391"
+
+// Server is a running server.
+type Server struct {
+	DSN  string // without TLS
+	Port int
+	CA   string // path of the authority of its certificate, which names 127.0.0.1 only
+}
+
+// Start starts a server in a folder of the test's and stops it at the test's end. It
+// listens on the loopback only, with TLS and without.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	bin := binaries()
+	if bin == "" {
+		t.Skip("PostgreSQL is not installed (no /usr/lib/postgresql/*/bin/initdb, no initdb in PATH): install Debian's package postgresql to run this test")
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	as := &syscall.SysProcAttr{}
+	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
+		as.Credential = ordinary(t)
+		// The folders of a test are its user's own.
+		for _, folder := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
+			must(t, os.Chmod(folder, 0o711))
+		}
+		must(t, os.Mkdir(dir, 0o700))
+		must(t, os.Chown(dir, int(as.Credential.Uid), int(as.Credential.Gid)))
+	}
+	secret := filepath.Join(filepath.Dir(dir), "password")
+	must(t, os.WriteFile(secret, []byte(Password+"\n"), 0o644)) // of a server that lives for a test
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir, "-U", "tester", "--auth=scram-sha-256", "--pwfile="+secret, "--encoding=UTF8", "--locale=C", "--no-sync")
+	initdb.SysProcAttr, initdb.Dir = as, "/"
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s := &Server{Port: freePort(t), CA: filepath.Join(filepath.Dir(dir), "certs", "ca.crt")}
+	issued := certificate(t, filepath.Dir(s.CA), dir, as.Credential)
+	s.DSN = fmt.Sprintf("postgres://tester:%s@127.0.0.1:%d/postgres?sslmode=disable", Password, s.Port)
+	var log bytes.Buffer
+	server := exec.Command(filepath.Join(bin, "postgres"), "-D", dir, "-p", strconv.Itoa(s.Port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB",
+		"-c", "ssl=on", "-c", "ssl_cert_file="+issued.Cert, "-c", "ssl_key_file="+issued.Key)
+	server.SysProcAttr, server.Dir, server.Stdout, server.Stderr = as, "/", &log, &log
+	must(t, server.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	t.Cleanup(func() {
+		_ = server.Process.Signal(os.Interrupt) // ends connections, then itself
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			_ = server.Process.Kill()
+			<-ended
+		}
+	})
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		conn, err := pgconn.Connect(context.Background(), s.DSN)
+		if err == nil {
+			must(t, conn.Close(context.Background()))
+			return s
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("the server ended: %v\n%s", err, log.String())
+		default:
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("the server takes no connection: %v", err)
+		}
+	}
+}
+
+// certificate makes an authority and a certificate of it that the server can read in its folder.
+func certificate(t testing.TB, authority, dir string, of *syscall.Credential) certs.Files {
+	t.Helper()
+	must(t, certs.CreateCA(authority))
+	must(t, certs.Issue(authority, certs.RoleAggregator, "db", []string{"127.0.0.1"}, time.Hour))
+	made := certs.IssuedFiles(authority, certs.RoleAggregator, "db")
+	files := certs.Files{Cert: filepath.Join(dir, "server.crt"), Key: filepath.Join(dir, "server.key")}
+	for from, to := range map[string]string{made.Cert: files.Cert, made.Key: files.Key} {
+		raw, err := os.ReadFile(from)
+		must(t, err)
+		must(t, os.WriteFile(to, raw, 0o600))
+		if of != nil {
+			must(t, os.Chown(to, int(of.Uid), int(of.Gid)))
+		}
+	}
+	return files
+}
+
+// Exec runs statements.
+func (s *Server) Exec(t testing.TB, sql string) {
+	t.Helper()
+	s.with(t, func(conn *pgconn.PgConn) {
+		if _, err := conn.Exec(context.Background(), sql).ReadAll(); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	})
+}
+
+// CopyCSV adds the rows of a CSV file with a header to a table, whose columns are in
+// the file's order.
+func (s *Server) CopyCSV(t testing.TB, table string, csv io.Reader) {
+	t.Helper()
+	s.with(t, func(conn *pgconn.PgConn) {
+		if _, err := conn.CopyFrom(context.Background(), csv, "copy "+table+" from stdin (format csv, header)"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func (s *Server) with(t testing.TB, do func(*pgconn.PgConn)) {
+	t.Helper()
+	conn, err := pgconn.Connect(context.Background(), s.DSN)
+	must(t, err)
+	defer func() { must(t, conn.Close(context.Background())) }()
+	do(conn)
+}
+
+// binaries is the folder of the newest server that is installed, empty where none is.
+func binaries() string {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
+	if len(found) > 0 {
+		return filepath.Dir(found[0])
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path)
+	}
+	return ""
+}
+
+func version(initdb string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(initdb))))
+	return n
+}
+
+// ordinary is a user that is not root.
+func ordinary(t testing.TB) *syscall.Credential {
+	t.Helper()
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err1 == nil && err2 == nil {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		}
+	}
+	t.Skip("PostgreSQL does not run as root, and there is no user postgres or nobody: run this test as another user")
+	return nil
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -49,7 +49,9 @@ func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) er
 		return fmt.Errorf("%s %q: the schema's hash is missing", op, d.Name)
 	}
 	key := s.datasetKey(d.Name)
-	return update(func() (bool, error) {
+	var damage error
+	err := update(func() (bool, error) {
+		damage = nil
 		kvs, _, err := s.read(ctx, op, key)
 		if err != nil {
 			return false, err
@@ -62,11 +64,12 @@ func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) er
 			if err := d.matches(stored.Dataset); err != nil {
 				return false, err
 			}
-			if err := s.audit(ctx, stored); err != nil {
-				return false, err
+			if damage = s.audit(ctx, stored); damage != nil && !errors.Is(damage, ErrCorrupt) {
+				return false, damage
 			}
-			// Compares nothing but the fence: a leader that is over learns it here.
-			return s.commit(ctx, op, lead, nil)
+			// The audit read at several moments: what it found holds if nobody wrote meanwhile. A
+			// leader that is over learns it here, before it takes the next one's writes for damage.
+			return s.commit(ctx, op, lead, []clientv3.Cmp{unchanged(kvs[0])})
 		}
 		record := datasetRecord{Dataset: d}
 		entry := s.newEntry(lead, privacy.EntryOpen, d.Name)
@@ -77,6 +80,10 @@ func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) er
 		}
 		return s.commit(ctx, op, lead, []clientv3.Cmp{absent(key)}, puts...)
 	})
+	if err != nil {
+		return err
+	}
+	return damage
 }
 
 func (d Dataset) matches(stored Dataset) error {
@@ -194,8 +201,11 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 	}
 	for name, total := range v.Runs {
 		run, err := s.Run(ctx, name)
-		if err != nil {
+		if errors.Is(err, ErrNoRun) || errors.Is(err, ErrCorrupt) {
 			return damaged(err)
+		}
+		if err != nil { // nobody can tell
+			return err
 		}
 		planned := 0.0
 		if total.PlanClaim != nil {

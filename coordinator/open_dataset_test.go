@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// While a leader audits a ledger it may be deposed, and the next one writes; or it is asleep, and
+// etcd does not answer. Neither is damage, for which operators would be told to
+// restore a backup: the first is the end of its leadership, the second passes.
+func TestOpenDatasetTellsDamageFromTheNextLeader(t *testing.T) {
+	c := newCluster(t)
+	if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "answer")); err != nil {
+		t.Fatal(err)
+	}
+	// slowly opens the dataset as a leader of its own, and calls then after a request of that.
+	slowly := func(ctx context.Context, request int, then func()) error {
+		var opening atomic.Bool
+		var n int
+		s := openStore(t, Config{Endpoints: c.etcd.Endpoints(), Observe: func(method string, _ time.Duration, _ error) {
+			if !opening.Load() || !strings.HasPrefix(method, "/etcdserverpb.KV/") {
+				return
+			}
+			if n++; n == request {
+				opening.Store(false)
+				then()
+			}
+		}})
+		defer s.Close()
+		lead := leadAs(t, s, "agg")
+		opening.Store(true)
+		return s.OpenDataset(ctx, lead, testDataset)
+	}
+	round := uint64(0)
+	for request, want := range []error{1: ErrNotLeader, 2: ErrNotLeader, 3: ErrNotLeader, 4: nil} {
+		if request == 0 {
+			continue
+		}
+		// After the dataset, the ledger, the run, and what ends it all.
+		err := slowly(t.Context(), request, func() {
+			round++
+			next := leadAs(t, c.store, "agg") // takes over at once
+			if _, _, err := c.store.Charge(t.Context(), next, testCharge("first", round, "answer")); err != nil {
+				t.Error(err)
+			}
+		})
+		if !errors.Is(err, want) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("deposed after request %d: %v, want %v", request, err, want)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := slowly(ctx, 2, cancel); err == nil || errors.Is(err, ErrCorrupt) {
+		t.Errorf("the run cannot be read: %v, want no word of damage", err)
+	}
+}

@@ -51,6 +51,7 @@ type cluster struct {
 	net   *network // nil on the loopback
 	lease string
 	told  *happenings
+	hooks bool
 	bin   string // folder with the programs
 
 	aggregators, etcds, nodes []*process
@@ -75,14 +76,18 @@ type posting struct {
 	seq   uint64
 }
 
-// newCluster writes what all need and starts etcd, aggregators and nodes.
-func newCluster(t *testing.T, nodes int, lease string) *cluster {
+// newCluster writes what all need and starts etcd, aggregators and nodes. With hooks all
+// aggregators but the first have them.
+func newCluster(t *testing.T, nodes int, lease string, hooks bool) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: *keep, lease: lease, told: &happenings{}, bin: filepath.Join(built, "bin"), fences: map[int64]string{}}
+	c := &cluster{t: t, dir: *keep, lease: lease, told: &happenings{}, hooks: hooks, bin: filepath.Join(built, "bin"), fences: map[int64]string{}}
 	if c.dir == "" {
 		c.dir = t.TempDir()
-	} else if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		t.Fatal(err)
+	} else {
+		c.dir = c.path(t.Name())
+		if err := os.MkdirAll(c.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var places []string
 	for i := range replicas {
@@ -201,7 +206,7 @@ func (c *cluster) startAggregators(ctx context.Context) {
 		name := fmt.Sprintf("agg%d", i)
 		file := c.aggregatorFile(i)
 		command, environment := []string{filepath.Join(c.bin, "aggregator"), "--config", file}, []string(nil)
-		if i > 0 {
+		if c.hooks && i > 0 {
 			if err := os.Mkdir(c.traps(i), 0o700); err != nil {
 				c.t.Fatal(err)
 			}

@@ -22,6 +22,8 @@ type drawer struct {
 	c    *cluster
 	etcd *clientv3.Client
 	bag  []fault
+	// short leaves out what lasts long.
+	short bool
 
 	mu   sync.Mutex
 	busy map[string]bool // who has a fault now
@@ -67,9 +69,10 @@ func (d *drawer) next() fault {
 		}
 		f := d.bag[0]
 		d.bag = d.bag[1:]
-		if !f.partition || d.c.net != nil {
-			return f
+		if f.to > 10 && d.short || f.partition && d.c.net == nil {
+			continue
 		}
+		return f
 	}
 }
 
@@ -326,6 +329,9 @@ func kinds() []fault {
 		{"connections that fall silent in one direction", 2, 0.5, 6, false, func(d *drawer) *committed {
 			side := d.IntN(2)
 			return d.disturb(func(p *proxy) { p.stalled[side] = true })
+		}},
+		{"connections that fall silent for longer than anybody waits", 1, 12, 25, false, func(d *drawer) *committed {
+			return d.disturb(func(p *proxy) { p.stalled = [2]bool{true, true} })
 		}},
 		{"connections delayed", 2, 1, 4, false, func(d *drawer) *committed {
 			delay := d.seconds(0.01, 0.3)

@@ -38,7 +38,7 @@ func TestFaults(t *testing.T) {
 			nodes = 20
 		}
 	}
-	c := newCluster(t, nodes, "3s")
+	c := newCluster(t, nodes, "3s", true)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	auditor := newAuditor(ctx, c)
@@ -47,6 +47,7 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.etcd.Close()
+	d.short = faults < 100
 
 	stop := make(chan struct{})
 	var work sync.WaitGroup

@@ -62,7 +62,7 @@ func prepare(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	built = dir
-	if err := build(filepath.Join(dir, "bin")); err != nil {
+	if err := build(filepath.Join(dir, "bin"), []string{"aggregator", "teacher", "student", "conclave"}); err != nil {
 		fmt.Fprintln(os.Stderr, "prepare the faults tests:", err)
 		return 1
 	}
@@ -78,10 +78,12 @@ func prepare(m *testing.M) int {
 
 func program(name string) string { return filepath.Join(built, "bin", name) }
 
-// build builds the programs; flags such as -overlay come before the packages.
-func build(to string, flags ...string) error {
+// build builds programs into a folder; flags are those of go build.
+func build(to string, programs []string, flags ...string) error {
 	args := append([]string{"build", "-o", to + string(filepath.Separator)}, flags...)
-	args = append(args, "../../cmd/aggregator", "../../cmd/teacher", "../../cmd/student", "../../cmd/conclave")
+	for _, name := range programs {
+		args = append(args, "../../cmd/"+name)
+	}
 	c := exec.Command("go", args...)
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", c, err, out)

@@ -29,7 +29,7 @@ type process struct {
 	down    time.Time // not started again before
 	ours    bool      // it was ended by the test
 	starts  int
-	stdout  bytes.Buffer // of the last start
+	said    map[string]int // messages of the last start
 
 	// once ends the supervision when the program has ended with code 0; failed, when it
 	// is set, decides about another code: true ends the supervision.
@@ -142,15 +142,15 @@ func (p *process) start() (*tail, error) {
 	}
 	p.starts++
 	p.ours = false
-	p.stdout.Reset()
-	t := &tail{file: file, start: p.starts, tell: p.line}
+	p.said = map[string]int{}
+	t := &tail{file: file, start: p.starts, tell: p.hear}
 	p.cmd = exec.Command(p.command[0], p.command[1:]...)
 	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "CONCLAVE_") || strings.HasPrefix(v, roleVariable) || strings.HasPrefix(v, dirVariable)
 	}), p.extra...)
 	// Memory is short where many processes share a machine.
 	p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=2", "GOGC=50")
-	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, t
+	p.cmd.Stderr = t
 	if err := p.cmd.Start(); err != nil {
 		file.Close()
 		return nil, err
@@ -185,6 +185,23 @@ func (p *process) expect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ours = true
+}
+
+// hear takes a line of the log in.
+func (p *process) hear(start int, l logLine) {
+	p.mu.Lock()
+	p.said[l.Message]++
+	p.mu.Unlock()
+	if p.line != nil {
+		p.line(start, l)
+	}
+}
+
+// logged says how often the program that runs now logged a message.
+func (p *process) logged(message string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said[message]
 }
 
 // replace ends the program with a signal and has another one started in its place.
@@ -245,7 +262,7 @@ func (t *tail) Write(b []byte) (int, error) {
 		}
 		text := t.partial[:i]
 		var l logLine
-		if t.tell != nil && json.Unmarshal(text, &l) == nil {
+		if json.Unmarshal(text, &l) == nil {
 			t.tell(t.start, l)
 		}
 		t.lines = append(t.lines, string(text[:min(len(text), 600)]))

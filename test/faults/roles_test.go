@@ -88,8 +88,8 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 }
 
 // serveTrapped is the aggregator as its program is, with two hooks. Before and after a charge
-// it looks for a file before or after in traps, which tells it to stop or kill itself there, and takes the
-// file away. And it writes down how many votes it counted for each query of a round, which
+// it looks for a file before or after in traps, which tells it to stop or kill itself there, takes the
+// file away, and names the round in a file trapped. And it writes down how many votes it counted for each query of a round, which
 // no release tells.
 func serveTrapped(ctx context.Context, path, traps string) error {
 	config, err := aggregator.LoadConfig(path)
@@ -106,12 +106,13 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 	}
 	defer counted.Close()
 	trap := func(when string) func(string, uint64) {
-		return func(string, uint64) {
+		return func(run string, round uint64) {
 			file := filepath.Join(traps, when)
 			how, err := os.ReadFile(file)
 			if err != nil || os.Remove(file) != nil {
 				return
 			}
+			_ = os.WriteFile(filepath.Join(traps, "trapped"), fmt.Appendf(nil, "%s %d", run, round), 0o600)
 			s := syscall.SIGSTOP
 			if string(how) == "kill" {
 				s = syscall.SIGKILL

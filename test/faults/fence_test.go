@@ -1,0 +1,93 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A leader falls asleep right before a charge, noise drawn and budget not yet asked, and
+// wakes when another one has led for a while and has written. Its charge must not happen:
+// nobody else has asked that round meanwhile, so that nothing but the fence is in its way.
+func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
+	c := newCluster(t, 4, "3s", true)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	auditor := newAuditor(ctx, c)
+	d, err := newDrawer(ctx, c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.etcd.Close()
+	for _, p := range c.proxies { // so that the runs last long enough
+		if strings.HasPrefix(p.name, "students") {
+			p.set(func(p *proxy) { p.delay = 100 * time.Millisecond })
+		}
+	}
+	students := map[string]*process{}
+	for i, who := range []string{"lab", "reader"} {
+		name := fmt.Sprintf("run-%d", i)
+		students[name] = c.student(kind{readers: true, dataset: wide}, name, who)
+		students[name].supervise(ctx)
+		defer students[name].close()
+	}
+	c.awaitReleases(auditor, 2)
+
+	var leader *process
+	var traps string
+	until(t, "a leader with hooks", func() bool {
+		i := d.leader()
+		if i == 0 {
+			c.aggregators[0].kill(5 * time.Second)
+			time.Sleep(time.Second)
+			return false
+		}
+		leader, traps = c.aggregators[i], c.traps(i)
+		return leader.logged("listening") > 0
+	})
+	start := leader.started()
+	leader.expect()
+	if err := os.WriteFile(filepath.Join(traps, "before"), []byte("stop"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the leader to fall asleep", func() bool { return leader.state() == 'T' })
+	raw, err := os.ReadFile(filepath.Join(traps, "trapped"))
+	var asleep releaseKey
+	if _, serr := fmt.Sscan(string(raw), &asleep.run, &asleep.round); err != nil || serr != nil {
+		t.Fatal(err, serr)
+	}
+	students[asleep.run].signal(syscall.SIGSTOP)
+	before := auditor.released()
+	until(t, "rounds of the other run by the next leader", func() bool { return auditor.released() >= before+2 })
+
+	leader.signal(syscall.SIGCONT)
+	until(t, "the old leader to end", func() bool { return leader.started() > start })
+	c.awaitReleases(auditor, 1)
+	auditor.mu.Lock()
+	if r, ok := auditor.releases[asleep]; ok {
+		t.Errorf("%v was charged by a leader that was over: entry %d with fence %d", asleep, r.entry.Seq, r.entry.Fence)
+	}
+	auditor.mu.Unlock()
+	students[asleep.run].signal(syscall.SIGCONT)
+	for name, p := range students {
+		select {
+		case <-p.done:
+		case <-time.After(patience):
+			t.Errorf("%s does not end", name)
+		}
+	}
+	if err := c.check(ctx, auditor); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range c.told.blamed() {
+		t.Error(wrong)
+	}
+	if t.Failed() {
+		c.showLogs()
+	}
+}

@@ -1,0 +1,234 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/version"
+)
+
+// nextSoftware is what the programs of the other version call themselves.
+const nextSoftware = "conclave 99.1.0"
+
+// A run survives the restart of every process, one by one, into another version: etcd's
+// members, standbys, the leader, nodes, and its own student. Old and new serve side by side
+// meanwhile, and rounds are released after each step.
+func TestUpgradeOneByOne(t *testing.T) {
+	next := variant(t, "next", "version/version.go", version.Software, nextSoftware, "aggregator", "teacher", "student", "conclave")
+	c := newCluster(t, 4, "10s", false) // the default
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	auditor := newAuditor(ctx, c)
+	for _, p := range c.proxies { // so that the run lasts long enough
+		if strings.HasPrefix(p.name, "students") {
+			p.set(func(p *proxy) { p.delay = 200 * time.Millisecond })
+		}
+	}
+	ended := make(chan bool, 1)
+	k := kind{name: "upgrade", pipeline: strings.Replace(rows[0][0].pipeline, "labels: 128", "labels: 3200", 1)}
+	go func() { ended <- c.run(ctx, k, "upgrade") }()
+	c.awaitReleases(auditor, 3)
+
+	mixed := func(what string) {
+		c.awaitReleases(auditor, 3)
+		if len(c.running()) == 0 {
+			c.told.blame("the run was over before %s", what)
+		}
+		t.Logf("%3d releases when %s", auditor.released(), what)
+	}
+	step := func(p *process, back func() bool) {
+		t.Helper()
+		starts := p.started()
+		p.replace(syscall.SIGTERM, p.commandFrom(c.bin, next))
+		until(t, p.name+" to be back", func() bool { return p.started() > starts && back() })
+		mixed(p.name + " was restarted")
+	}
+	for i, p := range c.etcds {
+		step(p, func() bool { return c.serves(ctx, i) })
+	}
+	leader := func() *process {
+		for _, p := range c.aggregators {
+			if p.logged("listening") > 0 {
+				return p
+			}
+		}
+		t.Fatal("nobody leads")
+		return nil
+	}
+	first := leader()
+	for _, p := range c.aggregators {
+		if p != first {
+			step(p, func() bool { return p.logged("waiting for leadership") > 0 })
+		}
+	}
+	step(first, func() bool { return first.logged("waiting for leadership") > 0 })
+	if now := leader(); now == first {
+		t.Errorf("%s leads again: a standby should have taken over from it", now.name)
+	}
+	for _, p := range c.nodes {
+		step(p, func() bool { return p.logged("joined") > 0 })
+	}
+	for _, p := range c.running() {
+		step(p, func() bool { return p.logged("going on from the checkpoint") > 0 })
+	}
+	for _, p := range c.proxies {
+		p.heal()
+	}
+	select {
+	case <-ended:
+	case <-time.After(2 * patience):
+		c.showLogs()
+		t.Fatal("the run does not end")
+	}
+	if err := c.check(ctx, auditor); err != nil {
+		t.Error(err)
+	}
+	for _, student := range []string{"lab", "reader"} {
+		checkSoftware(t, c.path("out-upgrade-"+student, "certificate.json"))
+		// The old version reads what the new one wrote.
+		for _, bin := range []string{c.bin, next} {
+			out := c.path("out-upgrade-" + student)
+			verify := exec.Command(filepath.Join(bin, "conclave"), "ledger", "verify", "--ledger", filepath.Join(out, "ledger.jsonl"), "--certificate", filepath.Join(out, "certificate.json"))
+			if said, err := verify.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", bin, err, said)
+			}
+		}
+	}
+	for _, wrong := range c.told.blamed() {
+		t.Error(wrong)
+	}
+	if t.Failed() {
+		c.showLogs()
+	}
+	t.Logf("every process was restarted in the middle of the run:\n%s\n%6d  releases charged", c.told.summary(), auditor.released())
+}
+
+// A node whose version speaks another protocol is refused by name and ends; the others go on
+// without it.
+func TestUpgradeOfTheProtocolIsRefused(t *testing.T) {
+	other := variant(t, "other", "teacher/work.go", "const protocol = 2", "const protocol = 3", "teacher")
+	c := newCluster(t, 4, "10s", false)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	auditor := newAuditor(ctx, c)
+	north := c.nodes[0]
+	until(t, "the node to join", func() bool { return north.logged("joined") > 0 })
+	refused := make(chan string, 1)
+	north.failed = func(code int, said string) bool {
+		if code != 1 {
+			c.told.blame("a node that was refused ended with code %d", code)
+		}
+		refused <- said
+		return true
+	}
+	north.replace(syscall.SIGTERM, north.commandFrom(c.bin, other))
+	select {
+	case said := <-refused:
+		if !strings.Contains(said, "node 0 speaks protocol") || !strings.Contains(said, "install matching versions") {
+			t.Errorf("the node says %q", said)
+		}
+	case <-time.After(patience):
+		t.Error("the node was not refused")
+	}
+	if c.run(ctx, rows[0][0], "without") {
+		t.Error("the run did not end")
+	}
+	if err := c.check(ctx, auditor); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range c.told.blamed() {
+		t.Error(wrong)
+	}
+}
+
+// variant builds programs with a text of a file replaced by another, and returns their folder.
+func variant(t *testing.T, name, file, from, to string, programs ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(raw), from) {
+		t.Fatalf("%s does not say %q", file, from)
+	}
+	dir := t.TempDir()
+	changed := filepath.Join(dir, filepath.Base(file))
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err == nil {
+		err = os.WriteFile(changed, []byte(strings.Replace(string(raw), from, to, 1)), 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600)
+	}
+	if err == nil {
+		err = build(filepath.Join(dir, name), programs, "-overlay", filepath.Join(dir, "overlay.json"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}
+
+// commandFrom is the process's command with its program from another folder.
+func (p *process) commandFrom(old, dir string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	command := make([]string, len(p.command))
+	for i, word := range p.command {
+		if filepath.Dir(word) == old {
+			word = filepath.Join(dir, filepath.Base(word))
+		}
+		command[i] = word
+	}
+	return command
+}
+
+// serves says whether a member of etcd answers and knows who leads.
+func (c *cluster) serves(ctx context.Context, i int) bool {
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints()[i : i+1], DialTimeout: time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		return false
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	r, err := client.Status(ctx, c.endpoints()[i])
+	return err == nil && r.Leader != 0
+}
+
+func checkSoftware(t *testing.T, path string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var certificate struct{ Software string }
+	if err := json.Unmarshal(raw, &certificate); err != nil || certificate.Software != nextSoftware {
+		t.Errorf("the certificate is by %q (%v), want the version that ended the run", certificate.Software, err)
+	}
+}
+
+// until polls for something that comes on a machine that is not busy.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}

@@ -8,12 +8,15 @@ import (
 	"time"
 )
 
-var failovers = flag.Int("failovers", 3, "how many leaders TestFailover kills")
+var (
+	failovers     = flag.Int("failovers", 3, "how many leaders TestFailover kills")
+	failoverLimit = flag.Duration("failoverlimit", 8*time.Second, "the longest time from a kill to the next released round; the default is what only the end of the lease could take")
+)
 
 // Leaders are killed one after the other, at the defaults of every setting that decides how
 // long that takes: lease, pauses, keepalives. Each time the other aggregator, at an address of
 // its own, goes on with the run. The times from the kill to the next released round are
-// printed; no time is asserted but one that only the end of the lease could bring.
+// printed; by default no time is asserted but one that only the end of the lease could bring.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -61,9 +64,11 @@ func TestFailover(t *testing.T) {
 		took = append(took, time.Since(killed))
 	}
 	slices.Sort(took)
-	t.Logf("%d leaders killed; to the next released round: median %v, longest %v", len(took), took[len(took)/2], took[len(took)-1])
-	if longest := took[len(took)-1]; longest > 8*time.Second {
-		t.Errorf("%v: the standby waits for the lease to end", longest)
+	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	t.Logf("leaders killed: %d; from kill -9 to the next released round: shortest %v, median %v, nine of ten within %v, longest %v",
+		len(took), round(took[0]), round(took[len(took)/2]), round(took[(len(took)*9+9)/10-1]), round(took[len(took)-1]))
+	if longest := took[len(took)-1]; longest > *failoverLimit {
+		t.Errorf("%v, want at most %v: %v", longest, *failoverLimit, took)
 	}
 	finish(t, student, out, j)
 	c.repeat(runFile, out, j)

@@ -135,16 +135,20 @@ func (d *dataset) unregister(e *execution) {
 	d.admission.Unlock()
 }
 
-// reserve checks that the worst case of e fits the budgets of its run and of
-// the dataset, other open rounds included, and sets it aside. The error
-// matches privacy.ErrOverBudget when it does not fit.
+// reserve checks that the largest release of e fits the store, and its worst case the
+// budgets of its run and of the dataset, other open rounds included, and sets that aside.
+// The error matches privacy.ErrOverBudget when it does not fit the budgets.
 func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, e *execution) error {
 	d.admission.Lock()
 	defer d.admission.Unlock()
-	ofRun, ofDataset, err := store.Purses(ctx, e.key.run)
+	seen, err := store.Snapshot(ctx, e.key.run)
 	if err != nil {
 		return fmt.Errorf("read what run %q has spent: %w", e.key.run, err)
 	}
+	if err := seen.CheckRoom(e.question.largest()); err != nil {
+		return fmt.Errorf("round %d: %w", e.key.number, err)
+	}
+	ofRun, ofDataset := seen.Purses()
 	worst := e.question.worst()
 	if _, err := ofRun.Admit(worst); err != nil {
 		return overBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.number, e.key.run)
@@ -156,6 +160,6 @@ func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, e *exec
 	if _, err := ofDataset.Admit(worst); err != nil {
 		return overBudget(err, "round %d of run %q does not fit the budget of dataset %q", e.key.number, e.key.run, d.record.Name)
 	}
-	d.reserved[e] = worst
+	d.reserved[e], e.seen = worst, seen
 	return nil
 }

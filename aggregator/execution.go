@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-dp/conclave/coordinator"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -40,7 +41,8 @@ type execution struct {
 	question question
 	parts    []encoded
 	began    time.Time
-	asker    caller // whose request began it
+	asker    caller                // whose request began it
+	seen     *coordinator.Snapshot // its run and dataset when it was reserved
 
 	woken     chan struct{} // holds one token while a step is due
 	done      chan struct{} // closed when the outcome is set

@@ -122,6 +122,7 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 		Answered: cost.answered,
 		Release:  raw,
 		Forget:   e.forget,
+		Seen:     e.seen,
 	})
 	if err != nil {
 		if s.leading.Err() != nil {
@@ -179,24 +180,24 @@ func otherQuestion(key roundKey) error {
 }
 
 // stored returns the release of a round that was charged before, nil when
-// there is none. A round that was released for another question is refused: its
+// there is none, and its run. A round that was released for another question is refused: its
 // answers do not belong to the records that are asked about now.
-func (s *Server) stored(ctx context.Context, p *payload) (*conclavev1.Release, error) {
-	raw, entry, ok, err := s.store.Release(ctx, p.key.run, p.key.number)
+func (s *Server) stored(ctx context.Context, p *payload) (*conclavev1.Release, coordinator.Run, error) {
+	standing, err := s.store.Standing(ctx, p.key.run, p.key.number)
 	if err != nil {
-		return nil, fmt.Errorf("read the releases of run %q: %w", p.key.run, err)
+		return nil, coordinator.Run{}, fmt.Errorf("read the rounds of run %q: %w", p.key.run, err)
 	}
-	if !ok {
-		return nil, nil
+	if !standing.Found {
+		return nil, standing.Run, nil
 	}
-	release, err := readRelease(raw, entry)
+	release, err := readRelease(standing.Release, standing.Entry)
 	if err != nil {
-		return nil, err
+		return nil, coordinator.Run{}, err
 	}
 	if !bytes.Equal(release.QuestionSha256, p.digest[:]) {
-		return nil, otherQuestion(p.key)
+		return nil, coordinator.Run{}, otherQuestion(p.key)
 	}
-	return release, nil
+	return release, standing.Run, nil
 }
 
 // readRelease reads and completes a stored release.

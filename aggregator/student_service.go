@@ -234,7 +234,7 @@ func (s *Server) enter(ctx context.Context, p *payload) (*execution, *conclavev1
 		open.attach()
 		return open, nil, nil
 	}
-	release, err := s.stored(ctx, p)
+	release, record, err := s.stored(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -252,21 +252,17 @@ func (s *Server) enter(ctx context.Context, p *payload) (*execution, *conclavev1
 		if err := r.settle(ctx); err != nil {
 			return nil, nil, err
 		}
-		if release, err := s.stored(ctx, p); release != nil || err != nil {
+		if release, record, err = s.stored(ctx, p); release != nil || err != nil {
 			return nil, release, err
 		}
 	}
-	e, err := s.start(ctx, r, p)
+	e, err := s.start(ctx, r, record, p)
 	return e, nil, err
 }
 
-// start checks a round that was never released and begins to answer it.
-// Callers hold the run's turn.
-func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, error) {
-	record, err := s.store.Run(ctx, p.key.run)
-	if err != nil {
-		return nil, fmt.Errorf("read the rounds of run %q: %w", p.key.run, err)
-	}
+// start checks a round that was never released and begins to answer it; record is its
+// run as etcd has it. Callers hold the run's turn.
+func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *payload) (*execution, error) {
 	switch {
 	case p.key.number < record.Releases: // and nothing is stored
 		return nil, &coordinator.ForgottenError{Run: p.key.run, Round: p.key.number}
@@ -286,9 +282,6 @@ func (s *Server) start(ctx context.Context, r *run, p *payload) (*execution, err
 	parts, err := p.encode(attempt)
 	if err != nil {
 		return nil, err
-	}
-	if err := s.store.CheckRoom(ctx, p.key.run, q.largest()); err != nil {
-		return nil, fmt.Errorf("round %d: %w", p.key.number, err)
 	}
 	e := newExecution(p, attempt, r.spec, r.dataset, q, parts)
 	if err := r.dataset.reserve(ctx, s.store, e); err != nil {

@@ -32,6 +32,10 @@ type Charge struct {
 	// transaction; at most Round. Their entries stay, and they are never charged or
 	// handed out again: see ErrForgotten.
 	Forget uint64
+	// Seen is the run as it was when the round was decided about, or nil. With it a charge
+	// is one request to etcd; it is refused there, and decided anew, if anything has
+	// changed since.
+	Seen *Snapshot
 }
 
 // releaseRecord is the value of a release's key.
@@ -67,15 +71,19 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	sum := sha256.Sum256(c.Release)
 	var release []byte
 	var entry privacy.Entry
+	seen := c.Seen.unpaid(c.Run)
 	err := update(func() (bool, error) {
 		key := s.releaseKey(c.Run, c.Round)
-		l, err := s.load(ctx, op, c.Run, key)
-		if err != nil {
-			return false, err
-		}
-		if stored := l.more[0]; stored != nil {
-			release, entry, err = s.stored(ctx, stored)
-			return err == nil, err
+		l := seen
+		if seen = nil; l == nil {
+			var err error
+			if l, err = s.load(ctx, op, c.Run, key); err != nil {
+				return false, err
+			}
+			if stored := l.more[0]; stored != nil {
+				release, entry, err = s.stored(ctx, stored)
+				return err == nil, err
+			}
 		}
 		if c.Round < l.run.Forgotten {
 			return false, &ForgottenError{Run: c.Run, Round: c.Round}

@@ -1,10 +1,6 @@
 package coordinator
 
-import (
-	"context"
-	"encoding/base64"
-	"fmt"
-)
+import "context"
 
 const (
 	// maxRequest is what every etcd accepts in a request unless it is told
@@ -15,26 +11,11 @@ const (
 	chargeFrame = 64 << 10
 )
 
-// CheckRoom says whether a release of so many bytes can be charged to a run:
-// the error matches ErrTooLarge when it cannot. Ask before the noise of a
-// release is drawn, with the most bytes that it can have: a charge that failed
-// for its size would tell of the release without paying for it.
+// CheckRoom is [Snapshot.CheckRoom] of the run as it is now.
 func (s *Store) CheckRoom(ctx context.Context, run string, release int) error {
-	const op = "make room for a release"
-	l, err := s.load(ctx, op, run)
+	n, err := s.Snapshot(ctx, run)
 	if err != nil {
 		return err
 	}
-	record, err := encode(l.run)
-	if err != nil {
-		return err
-	}
-	// Both records are written with the release. What base64 makes of it is
-	// one third longer.
-	totals := len(l.datasetKV.Value) + len(record)
-	if release > MaxRelease || base64.StdEncoding.EncodedLen(release)+totals+chargeFrame > maxRequest {
-		return fmt.Errorf("%s: %w: a release of run %q may take %d bytes and the totals of dataset %q take %d, more than %d together; ask fewer queries in a round",
-			op, ErrTooLarge, run, release, l.run.Dataset, totals, maxRequest)
-	}
-	return nil
+	return n.CheckRoom(release)
 }

@@ -56,11 +56,11 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 // Purses returns what the run and its dataset may spend and what they have, as of
 // one moment. Charge admits what both of them admit.
 func (s *Store) Purses(ctx context.Context, run string) (ofRun, ofDataset privacy.Purse, err error) {
-	l, err := s.load(ctx, "read what was spent", run)
+	n, err := s.Snapshot(ctx, run)
 	if err != nil {
 		return privacy.Purse{}, privacy.Purse{}, err
 	}
-	ofRun, ofDataset = l.purses()
+	ofRun, ofDataset = n.Purses()
 	return ofRun, ofDataset, nil
 }
 

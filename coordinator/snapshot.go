@@ -1,0 +1,89 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// Snapshot is a run with its dataset as they stood at one moment. A round that is decided
+// about by one and charged with it as [Charge.Seen] reads etcd once for both.
+type Snapshot struct{ loaded loaded }
+
+// Snapshot reads a run with its dataset; the error matches ErrNoRun when there is none.
+func (s *Store) Snapshot(ctx context.Context, run string) (*Snapshot, error) {
+	l, err := s.load(ctx, "read a run and its dataset", run)
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{*l}, nil
+}
+
+// Purses returns what the run and its dataset may spend and what they have. Charge
+// admits what both of them admit.
+func (n *Snapshot) Purses() (ofRun, ofDataset privacy.Purse) { return n.loaded.purses() }
+
+// CheckRoom says whether a release of so many bytes can be charged to the run:
+// the error matches ErrTooLarge when it cannot. Ask before the noise of a
+// release is drawn, with the most bytes that it can have: a charge that failed
+// for its size would tell of the release without paying for it.
+func (n *Snapshot) CheckRoom(release int) error {
+	l := n.loaded
+	record, err := encode(l.run)
+	if err != nil {
+		return err
+	}
+	// Both records are written with the release. What base64 makes of it is
+	// one third longer.
+	totals := len(l.datasetKV.Value) + len(record)
+	if release > MaxRelease || base64.StdEncoding.EncodedLen(release)+totals+chargeFrame > maxRequest {
+		return fmt.Errorf("make room for a release: %w: a release of run %q may take %d bytes and the totals of dataset %q take %d, more than %d together; ask fewer queries in a round",
+			ErrTooLarge, l.run.Name, release, l.run.Dataset, totals, maxRequest)
+	}
+	return nil
+}
+
+// unpaid is the snapshot as a charge of the run begins with it: as if the round had not
+// been charged. Where it was, or anything has changed, the commit does not happen.
+func (n *Snapshot) unpaid(run string) *loaded {
+	if n == nil || n.loaded.run.Name != run {
+		return nil
+	}
+	l := n.loaded
+	l.more = nil
+	return &l
+}
+
+// Standing is a run with one of its rounds.
+type Standing struct {
+	Run Run
+	// Release is what was stored of the round, with the ledger entry that paid for it;
+	// Found is false when it was not charged, or was forgotten.
+	Release []byte
+	Entry   privacy.Entry
+	Found   bool
+}
+
+// Standing returns a run with one of its rounds, as of one moment; the error matches
+// ErrNoRun when there is no such run.
+func (s *Store) Standing(ctx context.Context, run string, round uint64) (Standing, error) {
+	if err := checkName("run", run); err != nil {
+		return Standing{}, err
+	}
+	kvs, _, err := s.read(ctx, "read a run and its round", s.runKey(run), s.releaseKey(run, round))
+	if err != nil {
+		return Standing{}, err
+	}
+	if kvs[0] == nil {
+		return Standing{}, fmt.Errorf("%w: %q", ErrNoRun, run)
+	}
+	var out Standing
+	if out.Run, err = decode[Run](kvs[0]); err != nil || kvs[1] == nil {
+		return out, err
+	}
+	out.Release, out.Entry, err = s.stored(ctx, kvs[1])
+	out.Found = err == nil
+	return out, err
+}

@@ -55,7 +55,7 @@ func serveEcho(ctx context.Context, args []string) error {
 	server := grpc.NewServer(append(aggregator.TransportOptions(),
 		grpc.Creds(credentials.NewTLS(config)),
 		grpc.ForceServerCodecV2(rawCodec{encoding.GetCodecV2(encproto.Name)}))...)
-	e := &echo{}
+	e := &echo{open: map[uint64]*waiting{}}
 	conclavev1.RegisterTeacherServiceServer(server, echoTeachers{echo: e})
 	conclavev1.RegisterStudentServiceServer(server, echoStudents{echo: e})
 	fmt.Println(watch.Addr())
@@ -86,24 +86,37 @@ func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 type echo struct {
 	mu      sync.Mutex
 	streams []conclavev1.TeacherService_WorkServer
-	missing int           // answers of the round that is open
+	attempt uint64              // of the last round
+	open    map[uint64]*waiting // by attempt
+}
+
+// waiting is a round that is open.
+type waiting struct {
+	missing int           // answers
 	all     chan struct{} // closed with the last of them
 }
 
 // begin opens a round and returns who is to be asked.
-func (e *echo) begin() ([]conclavev1.TeacherService_WorkServer, <-chan struct{}) {
+func (e *echo) begin() (uint64, []conclavev1.TeacherService_WorkServer, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.missing, e.all = len(e.streams), make(chan struct{})
-	return e.streams, e.all
+	e.attempt++
+	w := &waiting{len(e.streams), make(chan struct{})}
+	e.open[e.attempt] = w
+	return e.attempt, e.streams, w.all
 }
 
 // took counts an answer.
-func (e *echo) took() {
+func (e *echo) took(attempt uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.missing--; e.missing == 0 {
-		close(e.all)
+	w := e.open[attempt]
+	if w == nil {
+		return
+	}
+	if w.missing--; w.missing == 0 {
+		delete(e.open, attempt)
+		close(w.all)
 	}
 }
 
@@ -124,10 +137,11 @@ func (e echoTeachers) Work(stream conclavev1.TeacherService_WorkServer) error {
 	e.streams = append(e.streams, stream)
 	e.mu.Unlock()
 	for {
-		if _, err := stream.Recv(); err != nil {
+		m, err := stream.Recv()
+		if err != nil {
 			return nil
 		}
-		e.took()
+		e.took(m.GetAttempt())
 	}
 }
 
@@ -146,11 +160,11 @@ func (e echoStudents) Ask(stream conclavev1.StudentService_AskServer) error {
 	if part.GetParts() != 1 {
 		return errors.New("rounds of one part only")
 	}
-	encoded, err := proto.Marshal(&conclavev1.WorkResponse{Attempt: part.GetRound() + 1, Message: &conclavev1.WorkResponse_Part{Part: part}})
+	attempt, streams, all := e.begin()
+	encoded, err := proto.Marshal(&conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part}})
 	if err != nil {
 		return err
 	}
-	streams, all := e.begin()
 	for _, s := range streams {
 		if err := s.SendMsg(raw(encoded)); err != nil {
 			return err

@@ -75,7 +75,7 @@ type plan struct {
 func parse(args []string) (plan, error) {
 	p := plan{}
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
-	sizes := flags.String("sizes", "250x1,500x1,1000x1,2000x1,4000x1,100x100", "connections x teachers on each, with commas between them")
+	sizes := flags.String("sizes", "250x1,500x1,1000x1,2000x1,4000x1,100x100,100x100x4", "connections x teachers on each, and x students where they are several, with commas between them")
 	flags.IntVar(&p.blocks, "blocks", 8, "blocks of rounds for each side, in turn")
 	flags.DurationVar(&p.block, "block", 1500*time.Millisecond, "how long a block lasts at least; it ends with a round")
 	flags.IntVar(&p.warm, "warm", 3, "rounds of each side that do not count")

@@ -16,7 +16,8 @@ const settle = 2 * time.Second
 // memory is what a process holds, in bytes.
 type memory struct{ rss, heap, stack float64 }
 
-// block is a stretch of rounds of one side. Times are for a round.
+// block is a stretch of rounds of one side. Times are for a round: with several students,
+// whose rounds overlap, the time of the clock is less than a student waits.
 type block struct {
 	rounds             float64
 	seconds            float64 // of the clock
@@ -87,7 +88,7 @@ func measureSize(ctx context.Context, w *workshop, s size, p plan) (result *resu
 func (r *rig) measure(ctx context.Context, p plan) (*result, error) {
 	res := &result{size: r.size}
 	var err error
-	if _, err = r.aggregator.student.OpenRun(ctx, spec(r.aggregator.run, r.size.all())); err != nil {
+	if err = r.aggregator.open(ctx, r.size.all()); err != nil {
 		return nil, err
 	}
 	if res.alone, _, err = r.aggregator.memory(ctx); err != nil {
@@ -108,10 +109,8 @@ func (r *rig) measure(ctx context.Context, p plan) (*result, error) {
 		return nil, err
 	}
 	for _, s := range []*side{r.aggregator, r.echo} {
-		for range p.warm {
-			if err := s.ask(ctx); err != nil {
-				return nil, err
-			}
+		if _, err := s.ask(ctx, p.warm, 0); err != nil {
+			return nil, err
 		}
 	}
 	for i := range p.blocks {
@@ -141,12 +140,10 @@ func (r *rig) block(ctx context.Context, s *side, atLeast time.Duration) (block,
 	if err != nil {
 		return block{}, err
 	}
-	began, rounds := time.Now(), 0.0
-	for rounds == 0 || time.Since(began) < atLeast {
-		if err := s.ask(ctx); err != nil {
-			return block{}, err
-		}
-		rounds++
+	began := time.Now()
+	rounds, err := s.ask(ctx, 1, atLeast)
+	if err != nil {
+		return block{}, err
 	}
 	took := time.Since(began).Seconds()
 	after, wireAfter, err := r.read(ctx, s)

@@ -12,11 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conclave-dp/conclave/certs"
-	"github.com/conclave-dp/conclave/student"
 )
 
 const (
@@ -61,15 +59,13 @@ func newWorkshop(ctx context.Context, dir string, nodes int) (*workshop, error) 
 	return w, sites.Wait()
 }
 
-// side is one of the two servers with the student that asks it.
+// side is one of the two servers with the students that ask it.
 type side struct {
-	name    string
-	process *process
-	address string // of nodes and students
-	monitor string // of its metrics
-	student *student.Client
-	run     string
-	next    uint64 // the next round
+	name     string
+	process  *process
+	address  string // of nodes and students
+	monitor  string // of its metrics
+	students []*asker
 }
 
 // rig is the processes of one size.
@@ -99,6 +95,11 @@ func (w *workshop) start(ctx context.Context, s size, audit bool) (r *rig, err e
 	}
 	if r.echo, err = w.startEcho(ctx, r.dir); err != nil {
 		return r, err
+	}
+	for _, side := range []*side{r.aggregator, r.echo} {
+		if err = side.connect(w.certs, s.students); err != nil {
+			return r, err
+		}
 	}
 	r.nodes, err = start(nodesRole, filepath.Join(r.dir, "nodes.log"), w.self, nodesRole,
 		"--certs", w.certs, "--nodes", fmt.Sprint(s.nodes), "--teachers", fmt.Sprint(s.teachers))
@@ -148,7 +149,7 @@ log: {level: info, format: json}
 		}
 		a.monitor, a.address = logged(raw, "monitoring"), logged(raw, "listening")
 	}
-	return a, w.connect(a)
+	return a, nil
 }
 
 // logged is the address in a line of a log, empty while there is none.
@@ -171,20 +172,8 @@ func (w *workshop) startEcho(ctx context.Context, dir string) (*side, error) {
 	if e.monitor, err = p.line(ctx); err != nil {
 		return e, err
 	}
-	if e.address, err = p.line(ctx); err != nil {
-		return e, err
-	}
-	return e, w.connect(e)
-}
-
-// connect makes the student of a side, the client that every student uses.
-func (w *workshop) connect(s *side) (err error) {
-	config := student.DefaultConfig()
-	config.Aggregator, config.Dataset, config.Run = s.address, dataset, "none"
-	config.TLS = certs.IssuedFiles(w.certs, certs.RoleStudent, "student")
-	s.run = "scale"
-	s.student, err = student.Dial(config, zap.NewNop())
-	return err
+	e.address, err = p.line(ctx)
+	return e, err
 }
 
 // join has all nodes join a side.
@@ -196,21 +185,11 @@ func (r *rig) join(ctx context.Context, s *side) error {
 	return err
 }
 
-// ask asks the next round of a side.
-func (s *side) ask(ctx context.Context) error {
-	q := question(s.run, s.next)
-	if _, err := s.student.AskAndForget(ctx, q, q.Number, nil); err != nil {
-		return fmt.Errorf("%s: %w", s.name, err)
-	}
-	s.next++
-	return nil
-}
-
 // stop ends all processes in order: nodes leave before their servers end.
 func (r *rig) stop() error {
 	err := r.nodes.stop(nil)
 	for _, s := range []*side{r.aggregator, r.echo} {
-		err = errors.Join(err, s.student.Close())
+		err = errors.Join(err, s.leave())
 	}
 	return errors.Join(err, r.echo.process.stop(nil), r.aggregator.process.stop(syscall.SIGTERM))
 }
@@ -224,9 +203,7 @@ func (r *rig) kill() {
 		if s == nil {
 			continue
 		}
-		if s.student != nil {
-			_ = s.student.Close()
-		}
+		_ = s.leave()
 		if s.process != nil {
 			s.process.kill()
 		}

@@ -1,24 +1,39 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
 // size is a cluster: so many nodes, each with a connection of its own and so many
-// teachers.
-type size struct{ nodes, teachers int }
+// teachers, and so many students, each of whom asks the rounds of a run of his own.
+type size struct{ nodes, teachers, students int }
 
 // The most of one run: a node's connections to both sides take two ports of the
 // loopback and four descriptors, of two processes.
 const (
 	maxNodes    = 20_000
 	maxTeachers = 1 << 20
+	maxStudents = 32
 )
 
-func (s size) String() string { return fmt.Sprintf("%dx%d", s.nodes, s.teachers) }
+func (s size) String() string {
+	text := fmt.Sprintf("%dx%d", s.nodes, s.teachers)
+	if s.students > 1 {
+		text += fmt.Sprintf("x%d", s.students)
+	}
+	return text
+}
+
+// words are the size in a table.
+func (s size) words() string {
+	text := fmt.Sprintf("%d x %d", s.nodes, s.teachers)
+	if s.students > 1 {
+		text += fmt.Sprintf(", %d students", s.students)
+	}
+	return text
+}
 
 // all is the number of teachers.
 func (s size) all() int { return s.nodes * s.teachers }
@@ -26,16 +41,25 @@ func (s size) all() int { return s.nodes * s.teachers }
 func parseSizes(list string) ([]size, error) {
 	var sizes []size
 	for _, text := range strings.Split(list, ",") {
-		nodes, teachers, ok := strings.Cut(strings.TrimSpace(text), "x")
-		n, err := strconv.Atoi(nodes)
-		t, terr := strconv.Atoi(teachers)
-		if !ok || errors.Join(err, terr) != nil {
-			return nil, fmt.Errorf("%q is no size; write connections x teachers, such as 1000x1", text)
+		numbers, bad := []int{}, fmt.Errorf("%q is no size; write connections x teachers, such as 1000x1, or connections x teachers x students", text)
+		for _, number := range strings.Split(strings.TrimSpace(text), "x") {
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				return nil, bad
+			}
+			numbers = append(numbers, n)
 		}
-		if n < 1 || n > maxNodes || t < 1 || t > 65536 || n*t > maxTeachers {
-			return nil, fmt.Errorf("%q: use 1 to %d connections, 1 to 65536 teachers on each and at most %d in all", text, maxNodes, maxTeachers)
+		if len(numbers) == 2 {
+			numbers = append(numbers, 1)
 		}
-		sizes = append(sizes, size{n, t})
+		if len(numbers) != 3 {
+			return nil, bad
+		}
+		s := size{numbers[0], numbers[1], numbers[2]}
+		if s.nodes < 1 || s.nodes > maxNodes || s.teachers < 1 || s.teachers > 65536 || s.all() > maxTeachers || s.students < 1 || s.students > maxStudents {
+			return nil, fmt.Errorf("%q: use 1 to %d connections, 1 to 65536 teachers on each and at most %d in all, and 1 to %d students", text, maxNodes, maxTeachers, maxStudents)
+		}
+		sizes = append(sizes, s)
 	}
 	return sizes, nil
 }

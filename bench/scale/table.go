@@ -25,8 +25,8 @@ func markdown(p plan, results []*result) string {
 		figure := func(blocks []block, f func(block) float64) float64 { return median(of(blocks, f)) }
 		cpu := func(b block) float64 { return 1000 * b.cpu }
 		n := float64(r.size.nodes)
-		fmt.Fprintf(&b, "| %d x %d | %.1f | %.1f | %.2f (%.2f to %.2f) | %.1f | %.1f | %.1f | %.1f (%.1f) | %.0f | %.0f | %.1f |\n",
-			r.size.nodes, r.size.teachers, 1/median(seconds(r.blocks)), 1/median(seconds(r.bare)),
+		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %.2f (%.2f to %.2f) | %.1f | %.1f | %.1f | %.1f (%.1f) | %.0f | %.0f | %.1f |\n",
+			r.size.words(), 1/median(seconds(r.blocks)), 1/median(seconds(r.bare)),
 			median(r.ratios()), slices.Min(r.ratios()), slices.Max(r.ratios()),
 			1000*median(seconds(r.blocks)), figure(r.blocks, cpu), figure(r.bare, cpu),
 			1000*figure(r.blocks, func(b block) float64 { return b.etcd }), figure(r.blocks, func(b block) float64 { return b.etcdRequests }),
@@ -37,8 +37,8 @@ func markdown(p plan, results []*result) string {
 	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		each := func(f func(memory) float64) float64 { return (f(r.idle) - f(r.alone)) / float64(r.size.nodes) / 1024 }
-		fmt.Fprintf(&b, "| %d x %d | %.0f | %.0f | %.1f | %.1f | %.1f | %.0f | %.0f | %.1f |\n",
-			r.size.nodes, r.size.teachers, r.alone.rss/(1<<20), r.idle.rss/(1<<20),
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.0f | %.0f | %.1f |\n",
+			r.size.words(), r.alone.rss/(1<<20), r.idle.rss/(1<<20),
 			each(func(m memory) float64 { return m.rss }), each(func(m memory) float64 { return m.heap }), each(func(m memory) float64 { return m.stack }),
 			r.after.rss/(1<<20), r.fds, r.joining.Seconds())
 	}
@@ -61,7 +61,7 @@ func fits(results []*result) string {
 		{name: "CPU time of a round, bare", of: func(b block) float64 { return b.cpu }},
 	}
 	for _, r := range results {
-		if r.size.teachers != results[0].size.teachers {
+		if first := results[0].size; r.size.teachers != first.teachers || r.size.students != first.students {
 			continue
 		}
 		n = append(n, float64(r.size.nodes))

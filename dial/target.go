@@ -22,10 +22,12 @@ import (
 	"github.com/conclave-dp/conclave/certs"
 )
 
+// PingEvery is after what time without traffic a connection is pinged. Aggregators allow
+// pings twice as often, and send away who pings more often than that.
+const PingEvery = 10 * time.Second
+
 const (
-	// A connection without traffic is pinged after pingEvery, and given up when
-	// nothing came back for pingTimeout. Aggregators allow pings twice as often.
-	pingEvery   = 10 * time.Second
+	// A connection is given up when nothing came back for pingTimeout after a ping.
 	pingTimeout = 10 * time.Second
 	// firstPause is the first pause between attempts, and growth what each one
 	// is longer by: after t seconds they are t/6 apart, so that who comes back

@@ -14,7 +14,7 @@ const window = 4 << 20
 // connection. They are exported for measurements, whose nodes behave like real ones.
 func TransportOptions() []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: PingEvery, Timeout: pingTimeout}),
 		grpc.WithStaticStreamWindowSize(window),
 		grpc.WithStaticConnWindowSize(window),
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -62,6 +63,7 @@ func attacked(t testing.TB) *world {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	code := m.Run()
 	if shared != nil {
 		if err := shared.close(); err != nil {
@@ -69,7 +71,8 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 		os.RemoveAll(shared.dir)
-		if err := goleak.Find(); err != nil && code == 0 {
+		// A worker of a fuzzer has goroutines of its own.
+		if err := goleak.Find(); err != nil && code == 0 && flag.Lookup("test.fuzz").Value.String() == "" {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -137,6 +140,9 @@ func start() (*world, error) {
 }
 
 func (w *world) close() error {
+	for _, end := range w.closers {
+		end()
+	}
 	for _, c := range w.connections {
 		c.Close()
 	}

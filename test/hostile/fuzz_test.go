@@ -1,0 +1,382 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// batch is how many inputs are tried under one certificate while one round is open. A
+	// site whose streams fail 256 times is put out, and nothing would be tried any more.
+	batch = 150
+	// fuzzTeachers are those of the honest node of a fuzzed run: without all of them no
+	// round ends, so that no forged votes end one.
+	fuzzTeachers = 500
+	// mostGrown bounds what inputs leave behind, of the heap and of goroutines, over that after
+	// the first batch. etcd, in the same process, keeps a while what nodes wrote by joining.
+	mostGrown, mostGoroutines = 24 << 20, 24
+)
+
+// separator parts an input into messages.
+var separator = []byte{0xfe, 0xed}
+
+// fuzzed is a run with a round that is open while inputs are tried.
+type fuzzed struct {
+	w    *world
+	s    *scene
+	over <-chan outcome
+	open asked // the open round, as the honest node has it
+
+	inputs, rounds int
+	node           *grpc.ClientConn // of a site of its own in each batch
+	student        *grpc.ClientConn
+	site           string
+	heap           int64
+	goroutines     int
+}
+
+// fuzz is that of the process.
+var fuzz *fuzzed
+
+// try tries an input within the open round, and looks after each batch what it did.
+func try(t testing.TB, input func(*fuzzed)) {
+	ready(t)
+	f := fuzz
+	if f.inputs%batch == 0 {
+		f.begin(t)
+	}
+	input(f)
+	if f.inputs++; f.inputs%batch == 0 {
+		f.end(t)
+	}
+}
+
+// ready starts what inputs are tried on.
+func ready(t testing.TB) {
+	if fuzz != nil {
+		return
+	}
+	w := attacked(t)
+	q := votes()
+	q.open = func(s *conclavev1.RunSpec) { s.Teachers = 2 * fuzzTeachers }
+	q.honest = func(a asked) *conclavev1.WorkRequest { return votesOf(a, fuzzTeachers, 5, 2, alternating) }
+	q.counts = histogram(5, 2, fuzzTeachers, alternating)
+	fuzz = &fuzzed{w: w, s: w.lasting(t, q)}
+	w.closers = append(w.closers, fuzz.hangUp)
+}
+
+// lasting is a scene that outlives the test in which it begins.
+func (w *world) lasting(t testing.TB, q question) *scene {
+	spec := specOf(w.dataset(false))
+	q.open(spec)
+	s := &scene{w: w, spec: spec, q: q, student: w.student(t)}
+	_, err := s.student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	stream, err := conclavev1.NewTeacherServiceClient(w.honest(t, certs.RoleNode, "north")).Work(ctx)
+	must(t, err)
+	s.honest = &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000), ended: make(chan struct{})}
+	go s.honest.read()
+	s.honest.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(spec.GetDataset(), "north", "a", fuzzTeachers)}})
+	w.closers = append(w.closers, s.honest.leave)
+	return s
+}
+
+// begin opens a round, and connections of a new site.
+func (f *fuzzed) begin(t testing.TB) {
+	t.Helper()
+	over := make(chan outcome, 1)
+	round := f.s.q.round(f.s.spec.GetName(), uint64(f.rounds))
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
+		defer cancel()
+		r, err := ask(ctx, f.s.student, round)
+		over <- outcome{r, err}
+	}()
+	f.over, f.open = over, f.s.honest.next(t)
+	f.site = fmt.Sprintf("fuzz%d", f.rounds)
+	must(t, certs.Issue(f.w.certs, certs.RoleNode, f.site, nil, time.Hour))
+	var err error
+	f.node, err = f.w.connect(certs.RoleNode, f.site)
+	must(t, err)
+	f.student, err = f.w.connect(certs.RoleStudent, "eve")
+	must(t, err)
+}
+
+// hangUp closes what begin opened.
+func (f *fuzzed) hangUp() {
+	if f.node != nil {
+		f.node.Close()
+		f.student.Close()
+	}
+}
+
+// end looks what a batch did. Of the histogram each query has a vote of each teacher that
+// took part, and those of all honest ones; nothing is left behind.
+func (f *fuzzed) end(t testing.TB) {
+	t.Helper()
+	f.hangUp()
+	f.w.healthy(t)
+	f.s.honest.say(f.s.q.honest(f.open))
+	var o outcome
+	select {
+	case o = <-f.over:
+		must(t, o.err)
+	case <-time.After(patience):
+		t.Fatal("the honest round does not end")
+	}
+	counts := f.w.countsOf(f.s.spec.GetName())
+	for q := range 5 {
+		if total := counts[2*q] + counts[2*q+1]; total != int64(o.release.GetTeachers()) {
+			t.Fatalf("query %d has %d votes of %d teachers", q, total, o.release.GetTeachers())
+		}
+	}
+	for i, c := range counts {
+		if forged := int64(o.release.GetTeachers()) - fuzzTeachers; c < f.s.q.counts[i] || c > f.s.q.counts[i]+forged {
+			t.Fatalf("count %d is %d; honest teachers make it %d, and %d others took part", i, c, f.s.q.counts[i], forged)
+		}
+	}
+	f.rounds++
+	bytes, goroutines := heap()
+	if f.rounds == 1 {
+		f.heap, f.goroutines = bytes, goroutines
+	}
+	if bytes > f.heap+mostGrown || goroutines > f.goroutines+mostGoroutines {
+		bytes, goroutines = settled()
+	}
+	if bytes > f.heap+mostGrown || goroutines > f.goroutines+mostGoroutines {
+		t.Fatalf("after %d inputs: %d KiB of heap, %d after the first batch; %d goroutines, %d then", f.inputs, bytes>>10, f.heap>>10, goroutines, f.goroutines)
+	}
+}
+
+// Ways in which an input is sent.
+const (
+	toAsk      = 1 << iota // to Ask, not to Work
+	afterHello             // Work, after a hello that is in order
+	addressed              // messages that can be read are addressed to the open round
+)
+
+// streams sends the messages of an input down one stream.
+func (f *fuzzed) streams(t testing.TB, input []byte, way uint8) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, method := f.node, workMethod
+	if way&toAsk != 0 {
+		conn, method = f.student, askMethod
+	}
+	stream, err := rawStream(ctx, conn, method)
+	must(t, err)
+	if way&toAsk == 0 && way&afterHello != 0 {
+		h := helloOf(f.s.spec.GetDataset(), f.site, fmt.Sprintf("n%d", f.inputs), 1)
+		_ = stream.SendMsg(encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}}))
+		if way&addressed != 0 {
+			var m []byte
+			for range 2 { // the welcome, and the round
+				_ = stream.RecvMsg(&m)
+			}
+		}
+	}
+	for m := range bytes.SplitSeq(input, separator) {
+		if way&addressed != 0 {
+			m = f.address(m)
+		}
+		_ = stream.SendMsg(m)
+	}
+	_ = stream.CloseSend()
+	if err := drained(stream); ctx.Err() != nil {
+		t.Fatalf("the stream does not end: %v", err)
+	}
+}
+
+// address makes an answer one to the open round, so that more of an input is looked at.
+func (f *fuzzed) address(raw []byte) []byte {
+	m := new(conclavev1.WorkRequest)
+	if proto.Unmarshal(raw, m) != nil {
+		return raw
+	}
+	run, round := f.open.round.GetRun(), f.open.round.GetNumber()
+	m.Attempt = f.open.attempt
+	switch a := m.GetMessage().(type) {
+	case *conclavev1.WorkRequest_Votes:
+		a.Votes.Run, a.Votes.Round = run, round
+	case *conclavev1.WorkRequest_Sum:
+		a.Sum.Run, a.Sum.Round = run, round
+	case *conclavev1.WorkRequest_Refusal:
+		a.Refusal.Run, a.Refusal.Round = run, round
+	default:
+		return raw
+	}
+	out, err := proto.Marshal(m)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// Ways in which bytes are sent down a connection.
+const (
+	inTheClear = iota // in place of TLS
+	inTLS             // in place of HTTP/2
+	inHTTP2           // in place of its frames
+	inFrames          // as the data of a call
+	connections
+)
+
+// connection sends an input down a connection of its own.
+func (f *fuzzed) connection(t testing.TB, input []byte, way uint8) {
+	raw, err := net.DialTimeout("tcp", f.w.address(), patience)
+	must(t, err)
+	defer raw.Close()
+	if way%connections == inTheClear {
+		_, _ = raw.Write(input)
+		_ = raw.(*net.TCPConn).CloseWrite()
+		if got, err := quietFor(raw, patience); len(got) > 0 && got[0] != 21 && got[0] != 22 || !refusedBy(err) {
+			t.Fatalf("a connection without TLS got %q, %v", got, err)
+		}
+		return
+	}
+	config, err := certs.ClientTLS(f.w.files(certs.RoleNode, f.site), "127.0.0.1")
+	must(t, err)
+	config.NextProtos = []string{"h2"}
+	conn := tls.Client(raw, config)
+	must(t, conn.HandshakeContext(context.Background()))
+	start := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	start = append(start, rawFrame(frameSettings, 0, 0, nil)...)
+	switch way % connections {
+	case inTLS:
+		start = nil
+	case inFrames:
+		start = append(start, call(1, workMethod)...)
+		for rest := input; len(rest) > 0; {
+			n := min(len(rest), 1<<10)
+			start = append(start, rawFrame(frameData, 0, 1, rest[:n])...)
+			rest = rest[n:]
+		}
+		input = rawFrame(frameData, flagEndStream, 1, nil)
+	}
+	_, _ = conn.Write(append(start, input...))
+	_ = conn.CloseWrite()
+	if _, err := quietFor(conn, patience); !refusedBy(err) {
+		t.Fatalf("the connection does not end: %v", err)
+	}
+}
+
+// messages are inputs to begin with.
+func messages(t testing.TB) [][]byte {
+	a := asked{votes().round("run", 0), 1}
+	sum := classCounts().round("run", 1)
+	question, count := encoded(t, a.round), encoded(t, sum)
+	part := func(i, n uint32, data []byte) []byte {
+		return encoded(t, &conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: "run", Part: i, Parts: n, Data: data}})
+	}
+	hello := encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf("d0", "fuzz0", "n", 1)}})
+	vote := encoded(t, votesOf(a, 1, 5, 2, alternating))
+	return [][]byte{
+		{}, hello, vote, encoded(t, sumOf(a, []int64{1, -2, 3})), encoded(t, refusalOf(a, "no\n")),
+		bytes.Join([][]byte{hello, vote, vote}, separator), bytes.Join([][]byte{vote, vote}, separator),
+		part(0, 1, question), part(0, 1, count), bytes.Join([][]byte{part(0, 2, question[:20]), part(1, 2, question[20:])}, separator),
+		part(0, 1, append(field(1, []byte("run")), field(4, field(5, bytes.Repeat(field(1, nil), 100)))...)),
+	}
+}
+
+// starts are bytes of connections to begin with.
+func starts() [][]byte {
+	return [][]byte{
+		{}, preface(), []byte("GET / HTTP/1.1\r\n\r\n"), {22, 3, 1, 0, 5, 1, 0, 0, 1, 3}, {0, 0, 0, 0, 0}, {1, 0, 0, 0, 1, 0},
+		bytes.Join([][]byte{call(1, workMethod), message(1, 0, []byte{1}), rawFrame(framePing, 0, 0, make([]byte, 8)), rawFrame(frameReset, 0, 1, make([]byte, 4))}, nil),
+		bytes.Join([][]byte{rawFrame(frameHeaders, 0, 1, headers(workMethod)), rawFrame(frameContinued, flagEndHeaders, 1, nil), rawFrame(frameGoAway, 0, 0, make([]byte, 8))}, nil),
+		rawFrame(frameSettings, 0, 0, []byte{0, 1, 0, 0, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff}), rawFrame(frameWindow, 0, 0, make([]byte, 4)),
+	}
+}
+
+// FuzzStreams sends any messages to a live aggregator, with a valid certificate. No input
+// may end it, be counted twice or stay in memory.
+func FuzzStreams(f *testing.F) {
+	ready(f) // not within an input, which may take ten seconds
+	for i, m := range messages(f) {
+		f.Add(m, uint8(i))
+		f.Add(m, uint8(afterHello|addressed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte, way uint8) {
+		try(t, func(f *fuzzed) { f.streams(t, input, way) })
+	})
+}
+
+// FuzzConnection sends any bytes to the port of a live aggregator: in place of TLS, of HTTP/2,
+// of its frames, and as the data of a call.
+func FuzzConnection(f *testing.F) {
+	ready(f)
+	for _, start := range starts() {
+		for way := range uint8(connections) {
+			f.Add(start, way)
+		}
+	}
+	f.Fuzz(func(t *testing.T, input []byte, way uint8) {
+		try(t, func(f *fuzzed) { f.connection(t, input, way) })
+	})
+}
+
+// mutate changes, repeats, cuts and joins inputs.
+func mutate(rng *rand.Rand, seeds [][]byte) []byte {
+	m := slices.Clone(seeds[rng.IntN(len(seeds))])
+	for range 1 + rng.IntN(4) {
+		at := 0
+		if len(m) > 0 {
+			at = rng.IntN(len(m))
+		}
+		switch rng.IntN(6) {
+		case 0, 1:
+			if len(m) > 0 {
+				m[at] ^= 1 << rng.IntN(8)
+			}
+		case 2:
+			m = slices.Insert(m, at, byte(rng.Uint32()))
+		case 3:
+			m = m[:at]
+		case 4:
+			m = append(m, seeds[rng.IntN(len(seeds))]...)
+		case 5:
+			m = append(m, bytes.Repeat(m[at:], rng.IntN(8))...)
+		}
+	}
+	return m
+}
+
+// Some thousand inputs, the same every time, as part of the tests.
+func TestSomeThousandInputs(t *testing.T) {
+	n := 2250
+	if testing.Short() {
+		n = 600
+	}
+	rng := rand.New(rand.NewPCG(10, 5))
+	text, start := messages(t), starts()
+	for i := range n {
+		if i%3 == 2 {
+			try(t, func(f *fuzzed) { f.connection(t, mutate(rng, start), uint8(rng.Uint32())) })
+			continue
+		}
+		way := uint8(rng.IntN(8))
+		if rng.IntN(2) == 0 {
+			way = afterHello | addressed
+		}
+		try(t, func(f *fuzzed) { f.streams(t, mutate(rng, text), way) })
+	}
+	for fuzz.inputs%batch != 0 { // to the end of the round
+		try(t, func(f *fuzzed) { f.streams(t, nil, 0) })
+	}
+	bytes, goroutines := settled()
+	t.Logf("%d inputs, %d rounds: the heap went from %d to %d KiB, goroutines from %d to %d", fuzz.inputs, fuzz.rounds, fuzz.heap>>10, bytes>>10, fuzz.goroutines, goroutines)
+}

@@ -1,0 +1,44 @@
+package hostile
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/dial"
+)
+
+// Pings as often as nodes and students send them, and twice as often, are in order; a
+// little more often than that are not.
+func TestPingsThatBothSidesAgreeOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 20 seconds")
+	}
+	w := attacked(t)
+	var pinging sync.WaitGroup
+	for _, c := range []struct {
+		every time.Duration
+		stays bool
+	}{{dial.PingEvery, true}, {dial.PingEvery/2 + 200*time.Millisecond, true}, {dial.PingEvery/2 - 500*time.Millisecond, false}} {
+		conn := w.h2(t, certs.RoleNode, "mallory")
+		pinging.Go(func() {
+			began := time.Now()
+			for i := range 6 {
+				if time.Since(began) > 20*time.Second || conn.closed() {
+					break
+				}
+				conn.write(rawFrame(framePing, 0, 0, []byte{0, 0, 0, 0, 0, 0, 0, byte(i)}))
+				time.Sleep(c.every)
+			}
+			sent := len(conn.got(frameGoAway)) > 0 || conn.closed()
+			if sent == c.stays {
+				t.Errorf("pings every %v: sent away: %v", c.every, sent)
+			}
+			if sent {
+				wantCalm(t, conn)
+			}
+		})
+	}
+	pinging.Wait()
+}

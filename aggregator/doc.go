@@ -29,7 +29,8 @@
 //     question of (run, round) again returns the same bytes and charges nothing,
 //     also after a crash. Another question for a released round is refused.
 //   - A malformed answer of a node is rejected by name and never counted; a
-//     node is counted once in a round.
+//     node is counted once in a round, and one teacher moves a count by at most
+//     one. Who sends such answers again and again is put out for a while.
 //   - Logs, metrics, the audit log and errors hold no vote, no histogram and no sum,
 //     and no metric counts or times the passes of a fit.
 //

@@ -1,0 +1,248 @@
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/version"
+)
+
+// patience bounds every wait; a wait that succeeds never uses it up.
+const patience = 3 * time.Minute
+
+func replicasOf(object runtime.Object) int {
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		return int(*o.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		return int(*o.Spec.Replicas)
+	}
+	return 0
+}
+
+func eventually(t *testing.T, what string, holds func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !holds() {
+		if time.Since(began) > patience {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+// secretOf makes a Secret as docs/operations.md does, with a certificate of an authority.
+func secretOf(t *testing.T, authority string, role certs.Role, name string, hosts ...string) string {
+	t.Helper()
+	must(t, certs.Issue(authority, role, name, hosts, time.Hour))
+	files, dir := certs.IssuedFiles(authority, role, name), t.TempDir()
+	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key} {
+		raw, err := os.ReadFile(from)
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, to), raw, 0o600))
+	}
+	return dir
+}
+
+// inImage runs a program of the image alone, in a root that is read-only, and returns what it said.
+func inImage(t *testing.T, root string, binds []bind, args ...string) (string, error) {
+	t.Helper()
+	own := t.TempDir()
+	must(t, os.CopyFS(own, os.DirFS(root)))
+	must(t, os.Chmod(own, 0o755))
+	c := container{Root: own, Binds: binds, User: 65532, Group: 65532, FSGroup: 65532, Args: args}
+	said, err := c.command(t).CombinedOutput()
+	return string(said), err
+}
+
+// TestTheImageRuns builds the image by the Dockerfile's own steps and runs all that
+// overlays/small describes: three etcd members with TLS, two aggregators, two nodes and a
+// student, every one in a read-only root, without a right. The run has to end with results,
+// the ledger has to verify, a standby has to take over, and all have to stop in good order.
+func TestTheImageRuns(t *testing.T) {
+	root := buildImage(t)
+	checkStatic(t, root)
+	needRoot(t)
+	if said, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
+		t.Logf("no container daemon answers (%.80q): the image's root is run without one", said)
+	}
+	for _, program := range []string{"aggregator", "conclave", "student", "teacher"} {
+		if said, err := inImage(t, root, nil, "/"+program, "--version"); err != nil || strings.TrimSpace(said) != version.Software {
+			t.Errorf("%s --version: %v, %q", program, err, said)
+		}
+	}
+	if said, err := inImage(t, root, nil, "/conclave", "certs", "ca", "--dir", "/certs"); err == nil || !strings.Contains(said, "read-only file system") && !strings.Contains(said, "permission denied") {
+		t.Errorf("the root can be written: %v, %s", err, said)
+	}
+
+	etcd := t.TempDir()
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(etcd, "usr/local/bin/etcd"), "./etcd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build etcd: %v\n%s", err, said)
+	}
+
+	m := newMachine(t, setOf(t, "small"))
+	m.images = map[string]string{"aggregator": root, "teacher": root, "student": root, "etcd": etcd}
+	ours, theirs := t.TempDir(), t.TempDir()
+	must(t, certs.CreateCA(ours))
+	must(t, certs.CreateCA(theirs))
+	m.secrets = map[string]string{
+		"aggregator-tls":  secretOf(t, ours, certs.RoleAggregator, "aggregator", "aggregator"),
+		"teacher-tls":     secretOf(t, ours, certs.RoleNode, "clinic"),
+		"student-tls":     secretOf(t, ours, certs.RoleStudent, "lab"),
+		"etcd-tls":        secretOf(t, theirs, certs.RoleAggregator, "etcd", "etcd-0.etcd", "etcd-1.etcd", "etcd-2.etcd", "etcd-client"),
+		"etcd-client-tls": secretOf(t, theirs, certs.RoleStudent, "client"),
+		"teacher-data":    filepath.Join(t.TempDir(), "shards"),
+	}
+	example := repository + "/examples/flchain"
+	shard := exec.Command(filepath.Join(root, "conclave"), "shard", "--schema", example+"/schema.yaml", "--data", example+"/train.csv.gz", "--shards", "2", "--out", m.secrets["teacher-data"])
+	if said, err := shard.CombinedOutput(); err != nil {
+		t.Fatalf("conclave shard: %v\n%s", err, said)
+	}
+	m.prepare()
+	m.start()
+
+	aggregators, teachers, student := m.of("aggregator"), m.of("teacher"), m.of("student")[0]
+	for _, x := range m.running {
+		if x.pod.serves() {
+			took := eventually(t, x.name+" to be ready", func() bool { ready, _ := x.ready(); return ready })
+			t.Logf("%s is ready after %.1f s more", x.name, took.Seconds())
+			x.confined()
+		}
+	}
+	select {
+	case <-student.done:
+	case <-time.After(patience):
+		t.Fatal("the run does not end")
+	}
+	if student.code != 0 {
+		t.Fatalf("the student ended with %d: %s", student.code, student.log())
+	}
+	results := filepath.Join(m.claims, "student-out-first", "results")
+	for _, name := range []string{"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html"} {
+		if info, err := os.Stat(filepath.Join(results, name)); err != nil || info.Size() == 0 {
+			t.Errorf("the run left no %s: %v", name, err)
+		}
+	}
+	said, err := inImage(t, root, []bind{{results, "/results", true}}, "/conclave", "ledger", "verify", "--ledger", "/results/ledger.jsonl", "--certificate", "/results/certificate.json")
+	if err != nil {
+		t.Errorf("the ledger does not verify: %v\n%s", err, said)
+	}
+	for i, x := range teachers {
+		for _, name := range []string{"node/partition.key", "node/manifest.json", "audit/audit.jsonl"} {
+			if _, err := os.Stat(filepath.Join(m.claims, "state-"+x.name, name)); err != nil {
+				t.Errorf("node %d: %v", i, err)
+			}
+		}
+	}
+
+	leader, standby := aggregators[0], aggregators[1]
+	if _, state := leader.ready(); state != "leader" {
+		leader, standby = standby, leader
+	}
+	if _, state := standby.ready(); state != "standby of "+leader.name {
+		t.Errorf("%s says %q beside the leader %s", standby.name, state, leader.name)
+	}
+	leader.signal(syscall.SIGKILL, false)
+	took := eventually(t, "the standby to lead", func() bool { _, state := standby.ready(); return state == "leader" })
+	back := eventually(t, "the nodes to come back", func() bool {
+		for _, x := range teachers {
+			if strings.Count(x.log(), "welcomed")+strings.Count(x.log(), "joined") < 2 {
+				if ready, _ := x.ready(); !ready {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	t.Logf("the standby leads %.2f s after the leader was killed, the nodes are back %.2f s later", took.Seconds(), back.Seconds())
+
+	for _, app := range []string{"teacher", "aggregator", "etcd"} {
+		for _, x := range m.of(app) {
+			x.signal(syscall.SIGTERM, true)
+			select {
+			case <-x.done:
+			case <-time.After(time.Duration(*x.pod.spec.TerminationGracePeriodSeconds) * time.Second):
+				t.Errorf("%s does not stop in its time", x.name)
+				continue
+			}
+			if x.code != 0 && app != "etcd" { // etcd passes the signal on to itself
+				t.Errorf("%s ended with %d after SIGTERM", x.name, x.code)
+			}
+		}
+	}
+}
+
+func setOf(t *testing.T, name string) set {
+	t.Helper()
+	for _, s := range sets(t) {
+		if s.name == name {
+			return s
+		}
+	}
+	t.Fatalf("no set %s", name)
+	return set{}
+}
+
+// of are the pods of an app.
+func (m *machine) of(app string) []*instance {
+	var found []*instance
+	for _, x := range m.running {
+		if x.pod.app() == app {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// confined looks at the process from outside: its user, its rights, its root.
+func (x *instance) confined() {
+	t := x.m.t
+	t.Helper()
+	x.mu.Lock()
+	process := x.process.Pid
+	x.mu.Unlock()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
+	must(t, err)
+	user := fmt.Sprint(*x.pod.spec.SecurityContext.RunAsUser)
+	for field, want := range map[string]string{
+		"Uid": strings.Join([]string{user, user, user, user}, "\t"), "CapEff": "0000000000000000", "CapPrm": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1",
+	} {
+		_, rest, _ := strings.Cut(string(raw), "\n"+field+":\t")
+		if got, _, _ := strings.Cut(rest, "\n"); got != want {
+			t.Errorf("%s: %s is %q, want %q", x.name, field, got, want)
+		}
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", process))
+	must(t, err)
+	written := map[string]bool{}
+	for _, v := range x.pod.spec.Containers[0].VolumeMounts {
+		written[v.MountPath] = !v.ReadOnly
+	}
+	roots := 0
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		at, options := fields[4], strings.Split(fields[5], ",")
+		if at == "/" {
+			roots++
+		}
+		if options[0] != "ro" && !written[at] {
+			t.Errorf("%s can write to %s", x.name, at)
+		}
+	}
+	if roots != 1 {
+		t.Errorf("%s has %d roots in %s", x.name, roots, mounts)
+	}
+}

@@ -1,0 +1,174 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// containerVariable makes the test binary the last step before a container's program.
+const containerVariable = "DEPLOY_CONTAINER"
+
+func TestMain(m *testing.M) {
+	if raw := os.Getenv(containerVariable); raw != "" {
+		fmt.Fprintln(os.Stderr, "container:", enter(raw))
+		os.Exit(125)
+	}
+	os.Exit(m.Run())
+}
+
+// bind is a folder or a file of this machine in a container's root.
+type bind struct {
+	From, To string
+	ReadOnly bool
+}
+
+// container is a process as Kubernetes would start it: in a root that is read-only, with its
+// volumes, as a user without any right of root's, in a network of its own. It has no /proc
+// and no /dev, which real ones do: less than a pod has.
+type container struct {
+	Root    string
+	Network string // name of a network namespace; empty: that of the test
+	Binds   []bind
+	User    int
+	Group   int
+	FSGroup int
+	Args    []string
+	Env     []string
+}
+
+// command is the container as a command that can be started. Its root must be writable to
+// the test, for the places of the binds.
+func (c container) command(t testing.TB) *exec.Cmd {
+	t.Helper()
+	for _, b := range c.Binds {
+		at := filepath.Join(c.Root, b.To)
+		info, err := os.Stat(b.From)
+		must(t, err)
+		if info.IsDir() {
+			must(t, os.MkdirAll(at, 0o755))
+			continue
+		}
+		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must(t, os.WriteFile(at, nil, 0o644))
+	}
+	raw, err := json.Marshal(c)
+	must(t, err)
+	self, err := os.Executable()
+	must(t, err)
+	command := exec.Command(self)
+	command.Env = []string{containerVariable + "=" + string(raw)}
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	return command
+}
+
+// enter becomes the program; it returns only an error.
+func enter(raw string) error {
+	// Networks and rights are a thread's until the program begins.
+	runtime.LockOSThread()
+	var c container
+	if err := json.Unmarshal([]byte(raw), &c); err != nil {
+		return err
+	}
+	for _, step := range []func() error{c.joinNetwork, c.mount, c.dropRights} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("start %s: %w", c.Args[0], unix.Exec(c.Args[0], c.Args, c.Env))
+}
+
+func (c container) joinNetwork() error {
+	if c.Network == "" {
+		return nil
+	}
+	f, err := os.Open("/var/run/netns/" + c.Network)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("join the network %s: %w", c.Network, err)
+	}
+	return nil
+}
+
+func (c container) mount() error {
+	const sealed = unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
+	mount := func(from, to string, flags uintptr) error {
+		if err := unix.Mount(from, to, "", flags, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", to, err)
+		}
+		return nil
+	}
+	if err := mount("", "/", unix.MS_REC|unix.MS_PRIVATE); err != nil {
+		return err
+	}
+	if err := mount(c.Root, c.Root, unix.MS_BIND); err != nil {
+		return err
+	}
+	for _, b := range c.Binds {
+		at := filepath.Join(c.Root, b.To)
+		if err := mount(b.From, at, unix.MS_BIND); err != nil {
+			return err
+		}
+		if b.ReadOnly {
+			if err := mount("", at, sealed); err != nil {
+				return err
+			}
+		}
+	}
+	if err := mount("", c.Root, sealed); err != nil {
+		return err
+	}
+	if err := unix.Chroot(c.Root); err != nil {
+		return fmt.Errorf("change to the root %s: %w", c.Root, err)
+	}
+	return unix.Chdir("/")
+}
+
+// dropRights takes all capabilities away for good, and the way back to them.
+func (c container) dropRights() error {
+	for capability := uintptr(0); ; capability++ {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err == unix.EINVAL {
+			break // past the last one
+		} else if err != nil {
+			return fmt.Errorf("drop capability %d: %w", capability, err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no new privileges: %w", err)
+	}
+	if err := unix.Setgroups([]int{c.FSGroup}); err != nil {
+		return fmt.Errorf("set the groups: %w", err)
+	}
+	if err := unix.Setresgid(c.Group, c.Group, c.Group); err != nil {
+		return fmt.Errorf("set the group: %w", err)
+	}
+	if err := unix.Setresuid(c.User, c.User, c.User); err != nil {
+		return fmt.Errorf("set the user: %w", err)
+	}
+	return nil
+}
+
+// needRoot skips where containers cannot be made, and says what is missing.
+func needRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can change the root of a process: run the test as root to see the image run")
+	}
+	root := t.TempDir()
+	c := container{Root: root, User: 65532, Group: 65532, FSGroup: 65532, Args: []string{"/none"}}
+	said, err := c.command(t).CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 125 || !bytes.Contains(said, []byte("start /none: no such file")) {
+		t.Skipf("this machine lets no container be made: %v, %s", err, said)
+	}
+}

@@ -112,16 +112,17 @@ func TestTheImageRuns(t *testing.T) {
 		t.Fatalf("conclave shard: %v\n%s", err, said)
 	}
 	m.prepare()
+	began := time.Now()
 	m.start()
 
 	aggregators, teachers, student := m.of("aggregator"), m.of("teacher"), m.of("student")[0]
 	for _, x := range m.running {
 		if x.pod.serves() {
-			took := eventually(t, x.name+" to be ready", func() bool { ready, _ := x.ready(); return ready })
-			t.Logf("%s is ready after %.1f s more", x.name, took.Seconds())
+			eventually(t, x.name+" to be ready", func() bool { ready, _ := x.ready(); return ready })
 			x.confined()
 		}
 	}
+	t.Logf("all pods are ready %.1f s after the first was started", time.Since(began).Seconds())
 	select {
 	case <-student.done:
 	case <-time.After(patience):
@@ -159,15 +160,14 @@ func TestTheImageRuns(t *testing.T) {
 	took := eventually(t, "the standby to lead", func() bool { _, state := standby.ready(); return state == "leader" })
 	back := eventually(t, "the nodes to come back", func() bool {
 		for _, x := range teachers {
-			if strings.Count(x.log(), "welcomed")+strings.Count(x.log(), "joined") < 2 {
-				if ready, _ := x.ready(); !ready {
-					return false
-				}
+			if !strings.Contains(x.log(), `"msg":"joined","aggregator":"`+standby.name+`"`) {
+				return false
 			}
 		}
 		return true
 	})
 	t.Logf("the standby leads %.2f s after the leader was killed, the nodes are back %.2f s later", took.Seconds(), back.Seconds())
+	eventually(t, "the one that was killed to stand by", func() bool { _, state := leader.ready(); return state == "standby of "+standby.name })
 
 	for _, app := range []string{"teacher", "aggregator", "etcd"} {
 		for _, x := range m.of(app) {

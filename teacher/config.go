@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/logging"
 	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
 // Config is the configuration of a node. Relative paths in a file are relative
@@ -32,9 +33,12 @@ type Config struct {
 	Node string `yaml:"node"`
 	// Schema is the path of the public schema.yaml.
 	Schema string `yaml:"schema"`
-	// Data is the path of the site's CSV file, plain or gzipped, or of its idx
-	// file of images, with the file of their labels beside it.
+	// Data is the path of the site's CSV file, plain or gzipped, of its Parquet
+	// file, or of its idx file of images, with the file of their labels beside it.
 	Data string `yaml:"data"`
+	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are
+	// read once, when the node starts.
+	SQL postgres.Config `yaml:"sql"`
 	// Share takes a part [from, to) of the file, chosen by a hash of each
 	// record, so that several sites can be played on one file. Default: all.
 	Share [2]float64 `yaml:"share"`
@@ -71,7 +75,7 @@ type Config struct {
 
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
-	return Config{Node: "0", Share: [2]float64{0, 1}, Unit: "record", Teachers: 100, State: "state", Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig()}
+	return Config{Node: "0", Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100, State: "state", Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig()}
 }
 
 // LoadConfig reads a node's YAML file over the defaults and the environment
@@ -81,7 +85,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
-	for _, p := range []*string{&c.Schema, &c.Data, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.AuditLog} {
+	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.AuditLog} {
 		*p = config.Resolve(path, *p)
 	}
 	if err := c.Validate(); err != nil {
@@ -117,7 +121,7 @@ func (c Config) validateSite() error {
 		need(nameRule.MatchString(n.value), "%s: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", n.field, n.value)
 	}
 	need(c.Schema != "", "schema: missing; give the path of the public schema.yaml")
-	need(c.Data != "", "data: missing; give the path of the site's CSV or idx file")
+	errs = append(errs, c.checkSource())
 	need(0 <= c.Share[0] && c.Share[0] < c.Share[1] && c.Share[1] <= 1, "share: [%v, %v] is not a part of [0, 1]", c.Share[0], c.Share[1])
 	need(c.Unit != "", "unit: empty; use record or the name of the unit column")
 	need(c.Teachers >= 1 && c.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", c.Teachers, maxTeachers)

@@ -35,7 +35,7 @@ func ReadSite(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := partition.Read(schema, cfg.Data, cfg.readOptions())
+	table, err := cfg.readTable(schema)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *Site) tryDivide() error {
 		return err
 	}
 	if _, err := partition.Assign(key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
-		return fmt.Errorf("%s: %w", s.cfg.Data, err)
+		return fmt.Errorf("%s: %w", s.cfg.source(), err)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (s *Site) tryDivide() error {
 // divide assigns the units to partitions by the site's own key.
 func (s *Site) divide() (err error) {
 	if s.assignment, err = partition.Assign(s.key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
-		return fmt.Errorf("%s: %w", s.cfg.Data, err)
+		return fmt.Errorf("%s: %w", s.cfg.source(), err)
 	}
 	s.manifest, err = partition.BuildManifest(s.key, s.cfg.Dataset, s.cfg.Site, s.cfg.Node, s.table, s.assignment, s.cfg.Unit)
 	return err

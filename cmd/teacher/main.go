@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"go.uber.org/zap"
+
 	"github.com/conclave-dp/conclave/logging"
 	"github.com/conclave-dp/conclave/teacher"
 	"github.com/conclave-dp/conclave/version"
@@ -46,10 +48,30 @@ func work(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	node, err := teacher.New(config, log)
-	if err != nil {
+	node, err := newNode(ctx, config, log)
+	if node == nil {
 		return err
 	}
 	node.ControlLevel(level)
 	return node.Run(ctx)
+}
+
+// newNode reads the site's records, which may take minutes of a database; a signal
+// ends that at once. Then there is neither a node nor an error.
+func newNode(ctx context.Context, config teacher.Config, log *zap.Logger) (*teacher.Node, error) {
+	type made struct {
+		node *teacher.Node
+		err  error
+	}
+	done := make(chan made, 1)
+	go func() {
+		node, err := teacher.New(config, log)
+		done <- made{node, err}
+	}()
+	select {
+	case m := <-done:
+		return m.node, m.err
+	case <-ctx.Done():
+		return nil, nil
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )
@@ -129,6 +130,12 @@ func TestOtherFormsAreRefused(t *testing.T) {
 			if diff := cmp.Diff([]string{"", "5"}, cells); diff != "" || err != nil {
 				t.Errorf("%s: the column beside it: %v (%v)", want, cells, err)
 			}
+		}
+	}
+	for _, codec := range []compress.Codec{&pq.Brotli, &pq.Lz4Raw} {
+		b := write(t, pq.Compressed(pq.Int(32), codec), pq.Int32Value(1))
+		if _, _, err := readAll(b, -1); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "none of snappy, gzip and zstd") {
+			t.Errorf("%v: %v", codec, err)
 		}
 	}
 	sealed := bytes.Replace(small(t), []byte(Magic), []byte(magicEncrypted), 1)

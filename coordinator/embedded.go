@@ -262,7 +262,7 @@ func (e *Embedded) socketPath() (string, error) {
 	}
 	short, err := os.MkdirTemp("", "conclave-") // mode 0700
 	if err != nil {
-		return "", fmt.Errorf("create a folder for etcd's socket: %w", err)
+		return "", fmt.Errorf("%s is too long a path for a socket, and there is no folder for it elsewhere: %w; use a shorter path for etcd's folder, or set TMPDIR to one that can be written", path, err)
 	}
 	e.socket = short
 	if path = filepath.Join(short, "etcd.sock"); len(path) > maxSocketPath {

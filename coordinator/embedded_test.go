@@ -466,3 +466,14 @@ func TestEtcdAway(t *testing.T) {
 		t.Errorf("after etcd came back: %v", err)
 	}
 }
+
+// Without a temporary folder, as in a root that is read-only, a long path is an error that
+// says what to do.
+func TestALongPathWithoutATemporaryFolder(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	_, err := StartEmbedded(t.Context(), EmbeddedConfig{Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "too long a path for a socket") || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -86,6 +87,8 @@ func TestTheImageRuns(t *testing.T) {
 		t.Errorf("the root can be written: %v, %s", err, said)
 	}
 
+	runEmbedded(t, root)
+
 	etcd := t.TempDir()
 	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(etcd, "usr/local/bin/etcd"), "./etcd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -149,6 +152,8 @@ func TestTheImageRuns(t *testing.T) {
 		}
 	}
 
+	m.memory()
+
 	leader, standby := aggregators[0], aggregators[1]
 	if _, state := leader.ready(); state != "leader" {
 		leader, standby = standby, leader
@@ -185,6 +190,51 @@ func TestTheImageRuns(t *testing.T) {
 	}
 }
 
+// runEmbedded runs an aggregator with an etcd of its own, which needs its folder and nothing
+// else: no temporary folder, no port.
+func runEmbedded(t *testing.T, root string) {
+	t.Helper()
+	authority, config, state, own := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	must(t, certs.CreateCA(authority))
+	tls := secretOf(t, authority, certs.RoleAggregator, "aggregator", "localhost")
+	for _, dir := range []string{tls, config, state} {
+		must(t, os.Chmod(dir, 0o755))
+	}
+	must(t, os.Chown(state, 65532, 65532))
+	for _, name := range []string{"ca.crt", "tls.crt", "tls.key"} {
+		must(t, os.Chown(filepath.Join(tls, name), 65532, 65532))
+	}
+	must(t, os.WriteFile(filepath.Join(config, "aggregator.yaml"), []byte(`
+listen: 127.0.0.1:0
+datasets: [{name: d, schema_sha256: `+strings.Repeat("ab", 32)+`, budget: {epsilon: 1, delta: 1e-6}}]
+tls: {ca: /tls/ca.crt, cert: /tls/tls.crt, key: /tls/tls.key}
+etcd: {embedded: true, dir: /state/etcd}
+audit_log: /state/audit/audit.jsonl
+`), 0o644))
+	must(t, os.CopyFS(own, os.DirFS(root)))
+	must(t, os.Chmod(own, 0o755))
+	c := container{
+		Root: own, User: 65532, Group: 65532, FSGroup: 65532, Args: []string{"/aggregator", "--config", "/config/aggregator.yaml"},
+		Binds: []bind{{config, "/config", true}, {tls, "/tls", true}, {state, "/state", false}},
+	}
+	command := c.command(t)
+	said, err := command.StderrPipe()
+	must(t, err)
+	must(t, command.Start())
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if strings.Contains(lines.Text(), `"msg":"listening"`) {
+			must(t, command.Process.Signal(syscall.SIGTERM))
+		}
+		t.Log(lines.Text())
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("an aggregator with an embedded etcd ended with %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(state, "etcd", "etcd")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder of the ledger: %v, %v", info, err)
+	}
+}
+
 func setOf(t *testing.T, name string) set {
 	t.Helper()
 	for _, s := range sets(t) {
@@ -205,6 +255,24 @@ func (m *machine) of(app string) []*instance {
 		}
 	}
 	return found
+}
+
+// memory logs the most that each process had so far.
+func (m *machine) memory() {
+	m.t.Helper()
+	var most []string
+	for _, x := range m.running {
+		x.mu.Lock()
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", x.process.Pid))
+		x.mu.Unlock()
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(raw), "\nVmHWM:")
+		line, _, _ := strings.Cut(rest, "\n")
+		most = append(most, x.name+" "+strings.Join(strings.Fields(line), " "))
+	}
+	m.t.Logf("the most memory so far: %s", strings.Join(most, ", "))
 }
 
 // confined looks at the process from outside: its user, its rights, its root.

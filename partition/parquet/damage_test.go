@@ -54,7 +54,7 @@ func TestDamageIsAnError(t *testing.T) {
 		}
 		in := bodies(t, whole)
 		noticed, others := 0, 0
-		for at := range whole { // a bit of each byte, for time's sake
+		for at := 0; at < len(whole); at += 3 { // not every bit, for time's sake
 			b := bytes.Clone(whole)
 			b[at] ^= 1 << (at % 8)
 			_, got, err := readAll(b, -1)
@@ -69,11 +69,11 @@ func TestDamageIsAnError(t *testing.T) {
 				others++
 			}
 		}
-		t.Logf("pages of version %d: of %d flips %d are errors, %d give other cells", version, len(whole), noticed, others)
-		if share := float64(noticed) / float64(len(whole)); share < 0.3 {
+		t.Logf("pages of version %d: %d flips are errors, %d give other cells", version, noticed, others)
+		if share := float64(noticed) / float64(len(whole)/3); share < 0.3 {
 			t.Errorf("%.0f%% of the flips were noticed", 100*share)
 		}
-		for n := 0; n < len(whole); n += 3 {
+		for n := 0; n < len(whole); n += 13 {
 			if _, _, err := readAll(whole[:n], -1); !errors.Is(err, ErrDamaged) {
 				t.Fatalf("the first %d bytes of %d: %v", n, len(whole), err)
 			}
@@ -266,7 +266,7 @@ func TestDamageWithoutChecksums(t *testing.T) {
 		if err != nil || len(want) != 40 {
 			t.Fatalf("file %d: %d rows (%v)", i, len(want), err)
 		}
-		for at := range whole {
+		for at := 0; at < len(whole); at += 3 {
 			b := bytes.Clone(whole)
 			b[at] ^= 1 << (at % 8)
 			if _, got, err := readAll(b, -1); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) || err == nil && len(got) != len(want) {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,6 +20,8 @@ const (
 	caValidity = 10 * 365 * 24 * time.Hour
 	// backdate forgives clocks that are slow.
 	backdate = 5 * time.Minute
+	// caUsage is what an authority signs: certificates, and lists of revoked ones.
+	caUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 )
 
 // caFiles are the files of the authority in dir.
@@ -37,8 +38,9 @@ func IssuedFiles(dir string, role Role, name string) Files {
 }
 
 // CreateCA makes a new authority in dir (created when needed, for the owner
-// only): ca.crt and ca.key, ECDSA P-256, valid for ten years. It overwrites
-// nothing; the error matches ErrExists then.
+// only): ca.crt and ca.key, ECDSA P-256, valid for ten years, and a list of revoked
+// certificates, of which there are none. It overwrites neither certificate nor key; the
+// error matches ErrExists then.
 func CreateCA(dir string) error { return createCA(dir, time.Now()) }
 
 func createCA(dir string, now time.Time) error {
@@ -58,63 +60,77 @@ func createCA(dir string, now time.Time) error {
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
-		KeyUsage:              x509.KeyUsageCertSign,
+		KeyUsage:              caUsage,
 	}
 	certFile, keyFile := caFiles(dir)
-	return writePair(template, template, key, key, certFile, keyFile)
+	if err := writePair(template, template, key, key, certFile, keyFile); err != nil {
+		return err
+	}
+	// From the first day, so that roles can be told to insist on it.
+	_, err = writeList(dir, 0, now)
+	return err
+}
+
+// RenewCA signs the certificate of the authority in dir anew, with the same key and name,
+// for ten years and with the right to sign lists of revoked certificates. What it issued
+// stays good. Everybody needs the new ca.crt.
+func RenewCA(dir string) error { return renewCA(dir, time.Now()) }
+
+func renewCA(dir string, now time.Time) error {
+	certFile, keyFile := caFiles(dir)
+	pair, err := loadPair(certFile, keyFile)
+	if err != nil {
+		return err
+	}
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !pair.Leaf.IsCA {
+		return fmt.Errorf("%s: %w: not the certificate of an authority", certFile, ErrMalformed)
+	}
+	template := &x509.Certificate{
+		RawSubject:            pair.Leaf.RawSubject,
+		SubjectKeyId:          pair.Leaf.SubjectKeyId,
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(caValidity),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLen:            pair.Leaf.MaxPathLen,
+		MaxPathLenZero:        pair.Leaf.MaxPathLenZero,
+		KeyUsage:              caUsage,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
+	if err != nil {
+		return fmt.Errorf("sign %s: %w", certFile, err)
+	}
+	return replacePEM(certFile, "CERTIFICATE", der)
 }
 
 // Issue makes a certificate for role and name, signed by the authority in dir,
 // and writes it there with its key (see [IssuedFiles]). hosts are the DNS names
 // and IP addresses that an aggregator is dialled by; it needs at least one.
-// Nothing is overwritten; the error matches ErrExists then.
+// Nothing is overwritten; the error matches ErrExists then. The certificate stands in the
+// authority's register.
 func Issue(dir string, role Role, name string, hosts []string, validity time.Duration) error {
 	return issue(dir, Identity{Role: role, Name: name}, hosts, validity, time.Now())
 }
 
 func issue(dir string, id Identity, hosts []string, validity time.Duration, now time.Time) error {
-	if err := id.validate(); err != nil {
-		return err
-	}
-	if validity <= 0 {
-		return fmt.Errorf("validity %v must be positive", validity)
-	}
-	// Not in validate: the name of a certificate that another authority issued
-	// is compared with the site's when it is used.
-	if id.Role == RoleNode && !sitePattern.MatchString(id.Name) {
-		return fmt.Errorf("name %q is no name of a site; a node's is that of its site: 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", id.Name)
-	}
-	ips, names, err := splitHosts(id.Role, hosts)
+	t, err := newTerms(dir, id, hosts, validity, now)
 	if err != nil {
 		return err
 	}
-	ca, caKey, err := loadCA(dir, now)
-	if err != nil {
+	files := IssuedFiles(dir, id.Role, id.Name)
+	if err := absent(files.Cert, files.Key); err != nil {
 		return err
-	}
-	if now.Add(validity).After(ca.NotAfter) {
-		return fmt.Errorf("validity %v ends after the authority's own, on %s; ask for less, or create a new authority", validity, ca.NotAfter.Format(time.DateOnly))
-	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: string(id.Role) + "-" + id.Name},
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(validity),
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		URIs:                  []*url.URL{id.uri()},
-		IPAddresses:           ips,
-		DNSNames:              names,
-	}
-	if id.Role == RoleAggregator {
-		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("generate a key: %w", err)
 	}
-	files := IssuedFiles(dir, id.Role, id.Name)
-	return writePair(template, ca, key, caKey, files.Cert, files.Key)
+	der, _, err := t.sign(dir, key.Public(), now)
+	if err != nil {
+		return err
+	}
+	return writeFiles(der, key, files.Cert, files.Key)
 }
 
 func loadCA(dir string, now time.Time) (*x509.Certificate, crypto.Signer, error) {
@@ -138,26 +154,42 @@ func loadCA(dir string, now time.Time) (*x509.Certificate, crypto.Signer, error)
 
 // writePair signs template and writes certificate and key, both or neither.
 func writePair(template, parent *x509.Certificate, key, signer crypto.Signer, certFile, keyFile string) error {
-	for _, path := range []string{certFile, keyFile} {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return existsError(path)
-		}
+	if err := absent(certFile, keyFile); err != nil {
+		return err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
 		return fmt.Errorf("sign %s: %w", certFile, err)
 	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", keyFile, err)
+	return writeFiles(der, key, certFile, keyFile)
+}
+
+// absent returns an error that matches ErrExists where one of the files is there.
+func absent(paths ...string) error {
+	for _, path := range paths {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return existsError(path)
+		}
 	}
-	if err := writePEM(keyFile, "PRIVATE KEY", pkcs8, 0o600); err != nil {
+	return nil
+}
+
+func writeFiles(der []byte, key crypto.Signer, certFile, keyFile string) error {
+	if err := writeKey(keyFile, key); err != nil {
 		return err
 	}
 	if err := writePEM(certFile, "CERTIFICATE", der, 0o644); err != nil {
 		return errors.Join(err, os.Remove(keyFile))
 	}
 	return nil
+}
+
+func writeKey(path string, key crypto.Signer) error {
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	return writePEM(path, "PRIVATE KEY", pkcs8, 0o600)
 }
 
 func existsError(path string) error {

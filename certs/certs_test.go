@@ -233,18 +233,18 @@ func TestLoadErrors(t *testing.T) {
 		says string // the file named
 	}{
 		{"unset", server, Files{CA: agg.CA, Cert: agg.Cert}, ErrMissing, "key is not set"},
-		{"missing CA", server, Files{"nowhere.crt", agg.Cert, agg.Key}, ErrMissing, "nowhere.crt"},
-		{"missing cert", client, Files{node.CA, "nowhere.crt", node.Key}, ErrMissing, "nowhere.crt"},
-		{"missing key", client, Files{node.CA, node.Cert, "nowhere.key"}, ErrMissing, "nowhere.key"},
-		{"garbage CA", client, Files{garbage, node.Cert, node.Key}, ErrMalformed, garbage},
-		{"garbage cert", client, Files{node.CA, garbage, node.Key}, ErrMalformed, garbage},
-		{"mismatch", client, Files{node.CA, node.Cert, agg.Key}, ErrKeyMismatch, node.Cert},
+		{"missing CA", server, Files{CA: "nowhere.crt", Cert: agg.Cert, Key: agg.Key}, ErrMissing, "nowhere.crt"},
+		{"missing cert", client, Files{CA: node.CA, Cert: "nowhere.crt", Key: node.Key}, ErrMissing, "nowhere.crt"},
+		{"missing key", client, Files{CA: node.CA, Cert: node.Cert, Key: "nowhere.key"}, ErrMissing, "nowhere.key"},
+		{"garbage CA", client, Files{CA: garbage, Cert: node.Cert, Key: node.Key}, ErrMalformed, garbage},
+		{"garbage cert", client, Files{CA: node.CA, Cert: garbage, Key: node.Key}, ErrMalformed, garbage},
+		{"mismatch", client, Files{CA: node.CA, Cert: node.Cert, Key: agg.Key}, ErrKeyMismatch, node.Cert},
 		{"expired client", client, IssuedFiles(aged, RoleNode, "old"), ErrExpired, "node-old.crt"},
 		{"expired server", server, IssuedFiles(aged, RoleAggregator, "old"), ErrExpired, "aggregator-old.crt"},
 		{"not yet valid", client, IssuedFiles(dir, RoleNode, "early"), ErrExpired, "node-early.crt"},
-		{"foreign", client, Files{filepath.Join(other, "ca.crt"), node.Cert, node.Key}, ErrForeign, node.Cert},
+		{"foreign", client, Files{CA: filepath.Join(other, "ca.crt"), Cert: node.Cert, Key: node.Key}, ErrForeign, node.Cert},
 		{"node as server", server, node, ErrWrongRole, node.Cert},
-		{"authority as client", client, Files{node.CA, node.CA, filepath.Join(dir, "ca.key")}, ErrNoIdentity, node.CA},
+		{"authority as client", client, Files{CA: node.CA, Cert: node.CA, Key: filepath.Join(dir, "ca.key")}, ErrNoIdentity, node.CA},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := tc.load(tc.f)

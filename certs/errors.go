@@ -20,6 +20,11 @@ var (
 	ErrWrongHost = errors.New("certificate for another host")
 	// ErrNoIdentity: a certificate names no role and name.
 	ErrNoIdentity = errors.New("certificate without identity")
+	// ErrRevoked: the authority took a certificate back.
+	ErrRevoked = errors.New("certificate revoked")
+	// ErrList: the list of revoked certificates cannot be relied on, so that nobody new is
+	// let in.
+	ErrList = errors.New("list of revoked certificates cannot be used")
 	// ErrExists: a file would be overwritten.
 	ErrExists = errors.New("certificate file exists")
 )

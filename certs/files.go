@@ -3,6 +3,7 @@ package certs
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -13,18 +14,21 @@ import (
 
 // Files are the PEM files of one process: the authority's certificate (or
 // several in one file, while an authority is replaced), its own certificate and
-// its own key.
+// its own key. Revoked may name the authority's list of revoked certificates, or several
+// lists in one file; where it does, nobody is let in without it.
 type Files struct {
-	CA   string `yaml:"ca" json:"ca"`
-	Cert string `yaml:"cert" json:"cert"`
-	Key  string `yaml:"key" json:"key"`
+	CA      string `yaml:"ca" json:"ca"`
+	Cert    string `yaml:"cert" json:"cert"`
+	Key     string `yaml:"key" json:"key"`
+	Revoked string `yaml:"revoked" json:"revoked,omitempty"`
 }
 
 // material is what Files hold, checked.
 type material struct {
-	pair     tls.Certificate
-	roots    *x509.CertPool
-	identity Identity
+	pair        tls.Certificate
+	roots       *x509.CertPool
+	authorities []*x509.Certificate // what roots holds
+	identity    Identity
 }
 
 // load reads and checks all three files: they parse, key and certificate
@@ -69,7 +73,20 @@ func (f Files) load(now time.Time, usage x509.ExtKeyUsage, roles ...Role) (*mate
 	if err := verifyChain(chain, roots, usage, now); err != nil {
 		return nil, fmt.Errorf("%s against %s: %w", f.Cert, f.CA, err)
 	}
-	return &material{pair: pair, roots: roots, identity: identity}, nil
+	return &material{pair: pair, roots: roots, authorities: certificatesIn(rootsPEM), identity: identity}, nil
+}
+
+// certificatesIn are those that x509.CertPool.AppendCertsFromPEM takes.
+func certificatesIn(raw []byte) (all []*x509.Certificate) {
+	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 func readFile(path string) ([]byte, error) {

@@ -42,7 +42,7 @@ func probe(ctx context.Context, address string, config *tls.Config, within limit
 	switch {
 	case errors.As(err, &alert) && alert.Op == "remote error":
 		return refusal(address, alert.Err)
-	case errors.Is(err, ErrForeign), errors.Is(err, ErrExpired), errors.Is(err, ErrWrongHost), errors.Is(err, ErrWrongRole), errors.Is(err, ErrNoIdentity):
+	case errors.Is(err, ErrForeign), errors.Is(err, ErrExpired), errors.Is(err, ErrWrongHost), errors.Is(err, ErrWrongRole), errors.Is(err, ErrNoIdentity), errors.Is(err, ErrRevoked):
 		return err
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("%s does not speak TLS: %w; name the aggregator's own port", address, err)
@@ -71,6 +71,10 @@ func handshake(conn *tls.Conn, within limits) error {
 // words only.
 func refusal(address string, alert error) error {
 	switch text := alert.Error(); {
+	case strings.Contains(text, "expired certificate"):
+		return fmt.Errorf("%w: %w (%w); ask the aggregator's operator for a new one, or check the clocks", ErrRejected, ErrExpired, alert)
+	case strings.Contains(text, "bad certificate"):
+		return fmt.Errorf("%w (%w): it was revoked, or names no role; ask the aggregator's operator", ErrRejected, alert)
 	case strings.Contains(text, "certificate"), strings.Contains(text, "access denied"):
 		return fmt.Errorf("%w (%w); ask the aggregator's operator for a certificate of its authority", ErrRejected, alert)
 	case strings.Contains(text, "internal error"):

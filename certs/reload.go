@@ -2,6 +2,7 @@ package certs
 
 import (
 	"crypto/x509"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -17,6 +18,8 @@ type source struct {
 	mu     sync.Mutex
 	stamps [3]stamp
 	held   *material
+
+	revoked *revokedFile // nil where the configuration names none
 }
 
 // stamp tells versions of a file apart. Secrets in Kubernetes are replaced by
@@ -28,11 +31,42 @@ type stamp struct {
 
 func newSource(f Files, usage x509.ExtKeyUsage, roles ...Role) (*source, error) {
 	s := &source{files: f, usage: usage, roles: roles, now: time.Now}
-	_, err := s.current()
+	if f.Revoked != "" {
+		s.revoked = newRevokedFile(f.Revoked, func() time.Time { return s.now() })
+	}
+	m, err := s.current()
+	if err == nil {
+		err = s.lists(m)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// lists says whether the list of revoked certificates, if there is to be one, can be relied
+// on now.
+func (s *source) lists(m *material) error {
+	if s.revoked == nil {
+		return nil
+	}
+	return s.revoked.refresh(m.authorities)
+}
+
+// admit refuses a certificate that is revoked, or of which the list says nothing. lists
+// comes before.
+func (s *source) admit(c *x509.Certificate) error {
+	if s.revoked == nil {
+		return nil
+	}
+	known, key := s.revoked.good.Load(), keyOf(c)
+	if known == nil {
+		return ErrList
+	}
+	if err := known.covers(key); err != nil {
+		return fmt.Errorf("%s: %w", s.files.Revoked, err)
+	}
+	return known.check(key)
 }
 
 // current returns the material on disk. While files are being replaced they

@@ -17,15 +17,24 @@ var protocols = []string{"h2", "http/1.1"}
 //
 // It accepts clients of every role: ask [PeerIdentity] before answering.
 func ServerTLS(f Files) (*tls.Config, error) {
-	source, err := newSource(f, x509.ExtKeyUsageServerAuth, RoleAggregator)
+	guard, err := NewServerGuard(f)
 	if err != nil {
 		return nil, err
 	}
+	return guard.ServerTLS(), nil
+}
+
+// ServerTLS is [ServerTLS] with the guard's files.
+func (g *Guard) ServerTLS() *tls.Config {
+	source := g.source
 	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: protocols}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		m, err := source.current()
+		if err == nil {
+			err = source.lists(m)
+		}
 		if err != nil {
-			return nil, err
+			return nil, ownError{err}
 		}
 		// A config of its own per handshake also means that no session is
 		// resumed, so that every connection is checked against today's files.
@@ -37,11 +46,17 @@ func ServerTLS(f Files) (*tls.Config, error) {
 			ClientAuth:   tls.RequireAndVerifyClientCert,
 			VerifyConnection: func(state tls.ConnectionState) error {
 				_, err := PeerIdentity(state)
-				return err
+				if err == nil {
+					err = source.admit(state.PeerCertificates[0])
+				}
+				if err != nil {
+					return newPeerError(state, err)
+				}
+				return nil
 			},
 		}, nil
 	}
-	return config, nil
+	return config
 }
 
 // ClientTLS is what nodes and students dial with: TLS 1.3, their own
@@ -52,10 +67,16 @@ func ClientTLS(f Files, serverName string) (*tls.Config, error) {
 	if serverName == "" {
 		return nil, errors.New("the server's host name is not set; use the host part of the address dialled")
 	}
-	source, err := newSource(f, x509.ExtKeyUsageClientAuth, RoleNode, RoleStudent, RoleAggregator)
+	guard, err := NewClientGuard(f)
 	if err != nil {
 		return nil, err
 	}
+	return guard.ClientTLS(serverName), nil
+}
+
+// ClientTLS is [ClientTLS] with the guard's files. serverName is not empty.
+func (g *Guard) ClientTLS(serverName string) *tls.Config {
+	source := g.source
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		NextProtos: protocols,
@@ -65,10 +86,19 @@ func ClientTLS(f Files, serverName string) (*tls.Config, error) {
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			m, err := source.current()
+			if err == nil {
+				err = source.lists(m)
+			}
 			if err != nil {
 				return err
 			}
-			return verifyServer(state, m.roots, serverName, source.now())
+			if err := verifyServer(state, m.roots, serverName, source.now()); err != nil {
+				return err
+			}
+			if err := source.admit(state.PeerCertificates[0]); err != nil {
+				return fmt.Errorf("certificate of server %s: %w", serverName, err)
+			}
+			return nil
 		},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			m, err := source.current()
@@ -77,7 +107,7 @@ func ClientTLS(f Files, serverName string) (*tls.Config, error) {
 			}
 			return &m.pair, nil
 		},
-	}, nil
+	}
 }
 
 func verifyServer(state tls.ConnectionState, roots *x509.CertPool, serverName string, now time.Time) error {

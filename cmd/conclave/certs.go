@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/certs"
 )
 
-const certsUsage = `usage: conclave certs ca    --dir DIR
+const certsUsage = `usage: conclave certs ca    --dir DIR [--renew]
        conclave certs issue --dir DIR --role aggregator|node|student --name NAME [--hosts HOST,...] [--days N]
 A node's name is its site. An aggregator needs the hosts it is dialled by.`
 
@@ -19,8 +19,9 @@ func certificates(ctx context.Context, args []string) error {
 }
 
 func createCA(_ context.Context, args []string) error {
-	f := flags("certs ca", "certs ca --dir DIR")
+	f := flags("certs ca", "certs ca --dir DIR [--renew]")
 	dir := f.String("dir", "", "folder for the authority; ca.key must stay secret")
+	renew := f.Bool("renew", false, "sign the certificate of the authority that is there anew, with its key")
 	format := formatFlag(f)
 	if err := parse(f, args); err != nil {
 		return err
@@ -28,14 +29,18 @@ func createCA(_ context.Context, args []string) error {
 	if *dir == "" {
 		return misuse(f, "--dir: name a folder")
 	}
-	if err := certs.CreateCA(*dir); err != nil {
+	create, did := certs.CreateCA, "authority in %s; keep ca.key secret, give ca.crt to everybody\n"
+	if *renew {
+		create, did = certs.RenewCA, "authority in %s renewed; give the new ca.crt to everybody\n"
+	}
+	if err := create(*dir); err != nil {
 		return err
 	}
 	cert, key := filepath.Join(*dir, "ca.crt"), filepath.Join(*dir, "ca.key")
 	if *format == "json" {
 		return printJSON(map[string]string{"cert": cert, "key": key})
 	}
-	fmt.Printf("authority in %s; keep ca.key secret, give ca.crt to everybody\n", *dir)
+	fmt.Printf(did, *dir)
 	return nil
 }
 

@@ -46,6 +46,7 @@ func commands() []command {
 		{"bench", "run a table of a paper on the same data", benchCommand},
 		{"shard", "cut a site's rows into a file for each of its nodes", shard},
 		{"certs", "make an authority and certificates for a cluster", certificates},
+		{"site", "request, approve, renew, revoke and list certificates of sites", site},
 		{"version", "print the version", func(context.Context, []string) error {
 			fmt.Println(version.Software)
 			return nil

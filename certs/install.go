@@ -1,0 +1,124 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Install puts the certificate that came back for a request into a site's folder, in place
+// of the one before, and with it the key of a renewal, if it is for that one. It is checked
+// first: it names the identity, is valid, belongs to a key of the folder, and is of the
+// authority in the folder's ca.crt. authority is the text of that file where it is not there
+// yet, else nil. A role that runs uses the new certificate from its next connection on.
+func Install(dir string, role Role, name string, certificate, authority []byte) (SiteFiles, error) {
+	return install(dir, Identity{Role: role, Name: name}, certificate, authority, time.Now())
+}
+
+func install(dir string, id Identity, raw, authority []byte, now time.Time) (SiteFiles, error) {
+	files := FilesAtSite(dir, id.Role, id.Name)
+	if err := id.validate(); err != nil {
+		return files, err
+	}
+	cert, err := oneCertificate(raw)
+	if err != nil {
+		return files, err
+	}
+	switch got, err := identityOf(cert); {
+	case err != nil:
+		return files, err
+	case got != id:
+		return files, fmt.Errorf("%w: the certificate is for %s, not for %s", ErrWrongRole, got, id)
+	}
+	held, err := os.ReadFile(files.CA)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && authority != nil:
+		held = authority
+	case err != nil:
+		return files, fmt.Errorf("%w: %w; give the authority's certificate with --ca", ErrMissing, err)
+	case authority != nil && !bytes.Equal(authority, held):
+		return files, fmt.Errorf("%s: %w, and is another one than --ca names; to change the authority put both certificates into it", files.CA, ErrExists)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(held) {
+		return files, fmt.Errorf("%s: %w: no PEM certificate in it", files.CA, ErrMalformed)
+	}
+	usage := x509.ExtKeyUsageClientAuth
+	if id.Role == RoleAggregator {
+		usage = x509.ExtKeyUsageServerAuth
+	}
+	if err := verifyChain([]*x509.Certificate{cert}, roots, usage, now); err != nil {
+		return files, fmt.Errorf("the certificate against %s: %w", files.CA, err)
+	}
+	return files, place(files, cert, held)
+}
+
+// oneCertificate reads the one certificate of a text in PEM.
+func oneCertificate(raw []byte) (*x509.Certificate, error) {
+	block, rest := pem.Decode(raw)
+	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, fmt.Errorf("%w: want one PEM certificate; give the file that `conclave site approve` wrote", ErrMalformed)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return cert, nil
+}
+
+// place moves the files to where roles read them. Between the two moves a role finds a key
+// and a certificate that do not fit, and goes on with those before.
+func place(files SiteFiles, cert *x509.Certificate, authority []byte) error {
+	want, err := fingerprintOf(cert.PublicKey)
+	if err != nil {
+		return err
+	}
+	next := false
+	switch fits, err := keyFits(files.NextKey, want); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case fits:
+		next = true
+	default:
+		fits, err := keyFits(files.Key, want)
+		if err != nil {
+			return err
+		}
+		if !fits {
+			return fmt.Errorf("%s: %w: the certificate is for another key; install the one that answers %s", files.Key, ErrKeyMismatch, files.Request)
+		}
+	}
+	if _, err := os.Stat(files.CA); errors.Is(err, fs.ErrNotExist) {
+		temporary, err := stage(files.CA, authority, 0o644)
+		if err != nil {
+			return err
+		}
+		if err := moveInto(temporary, files.CA); err != nil {
+			return err
+		}
+	}
+	temporary, err := stage(files.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}), 0o644)
+	if err != nil {
+		return err
+	}
+	if next {
+		if err := os.Rename(files.NextKey, files.Key); err != nil {
+			return fmt.Errorf("replace %s: %w", files.Key, errors.Join(err, os.Remove(temporary)))
+		}
+	}
+	return moveInto(temporary, files.Cert)
+}
+
+func keyFits(path, fingerprint string) (bool, error) {
+	key, err := loadKey(path)
+	if err != nil {
+		return false, err
+	}
+	got, err := fingerprintOf(key.Public())
+	return got == fingerprint, err
+}

@@ -1,0 +1,89 @@
+package certs
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// States of a certificate in an [Inventory].
+const (
+	StateValid   = "valid"
+	StateSoon    = "expires soon"
+	StateExpired = "expired"
+	StateRevoked = "revoked"
+)
+
+// soon is when a certificate is worth a renewal: that long before its end, or in the last
+// third of a short one.
+const soon = 14 * 24 * time.Hour
+
+// Holding is a certificate of an authority, and how it stands.
+type Holding struct {
+	Role        Role      `json:"role,omitempty"`
+	Name        string    `json:"name,omitempty"`
+	Serial      string    `json:"serial"`
+	State       string    `json:"state"`
+	NotBefore   time.Time `json:"not_before,omitzero"`
+	NotAfter    time.Time `json:"not_after,omitzero"`
+	Fingerprint string    `json:"fingerprint,omitempty"` // of the public key
+	Hosts       []string  `json:"hosts,omitempty"`
+	RevokedAt   time.Time `json:"revoked_at,omitzero"`
+	Reason      string    `json:"reason,omitempty"`
+}
+
+// Inventory lists what the authority in dir has issued, by role, name and age, as its
+// register says. Certificates that were issued before there was a register are missing,
+// unless they were revoked.
+func Inventory(dir string) ([]Holding, error) { return inventory(dir, time.Now()) }
+
+func inventory(dir string, now time.Time) ([]Holding, error) {
+	if _, _, err := loadCA(dir, now); err != nil {
+		return nil, err
+	}
+	// Without the lock, which needs the right to write: lines are whole or cut off.
+	r, err := readRegister(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Holding
+	at := map[string]int{}
+	for _, e := range r.entries {
+		if e.Event != EventIssued {
+			continue
+		}
+		at[e.Serial] = len(all)
+		all = append(all, Holding{
+			Role: e.Role, Name: e.Name, Serial: e.Serial, State: stateAt(e, now),
+			NotBefore: e.NotBefore, NotAfter: e.NotAfter, Fingerprint: e.Fingerprint, Hosts: e.Hosts,
+		})
+	}
+	for _, e := range r.entries {
+		if e.Event != EventRevoked {
+			continue
+		}
+		i, ok := at[e.Serial]
+		if !ok {
+			i = len(all)
+			at[e.Serial] = i
+			all = append(all, Holding{Role: e.Role, Name: e.Name, Serial: e.Serial, Fingerprint: e.Fingerprint})
+		}
+		if all[i].State != StateRevoked {
+			all[i].State, all[i].RevokedAt, all[i].Reason = StateRevoked, e.Time, e.Reason
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Holding) int {
+		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Name, b.Name), a.NotBefore.Compare(b.NotBefore))
+	})
+	return all, nil
+}
+
+func stateAt(e Entry, now time.Time) string {
+	switch left := e.NotAfter.Sub(now); {
+	case left < 0:
+		return StateExpired
+	case left < min(soon, e.NotAfter.Sub(e.NotBefore)/3):
+		return StateSoon
+	}
+	return StateValid
+}

@@ -1,0 +1,213 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	listBlock = "X509 CRL"
+	// lookEvery is how often at most the file is looked at for messages: what is revoked is
+	// refused no later than that after the file was replaced.
+	lookEvery = 100 * time.Millisecond
+)
+
+// revoked are the certificates that a file of lists revokes. It is never changed.
+type revoked struct {
+	certificates map[certificateKey]x509.RevocationListEntry
+	numbers      map[string]*big.Int // of each authority's list, by its name in DER
+	until        time.Time           // when the first of the lists is too old
+}
+
+// certificateKey names a certificate: its issuer in DER and its serial.
+type certificateKey struct{ issuer, serial string }
+
+func keyOf(c *x509.Certificate) certificateKey {
+	return certificateKey{string(c.RawIssuer), string(c.SerialNumber.Bytes())}
+}
+
+// revokedFile is a file of lists of revoked certificates, read again when it was replaced.
+type revokedFile struct {
+	path string
+	now  func() time.Time
+
+	began  time.Time
+	looked atomic.Int64 // when it was looked at, since began
+	// good is what the file said when it could last be relied on, nil before it could.
+	good atomic.Pointer[revoked]
+
+	mu          sync.Mutex
+	authorities []*x509.Certificate
+	read        os.FileInfo // of what was read last, nil where that was nothing
+	problem     error       // why the file cannot be relied on
+}
+
+func newRevokedFile(path string, now func() time.Time) *revokedFile {
+	return &revokedFile{path: path, now: now, began: time.Now()}
+}
+
+// refresh looks at the file now, for the authorities whose lists it must hold. The error,
+// which matches ErrList, says why nobody new may be let in.
+func (f *revokedFile) refresh(authorities []*x509.Certificate) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.EqualFunc(f.authorities, authorities, (*x509.Certificate).Equal) {
+		f.authorities, f.read = authorities, nil
+	}
+	return f.look()
+}
+
+// glance looks at the file unless somebody did a short while before now, or does at the
+// moment. It reads no clock, which costs more than all the rest.
+func (f *revokedFile) glance(now time.Time) {
+	last := f.looked.Load()
+	if now.Sub(f.began)-time.Duration(last) < lookEvery || !f.mu.TryLock() {
+		return
+	}
+	defer f.mu.Unlock()
+	if f.looked.Load() == last {
+		_ = f.look() // handshakes and the watch hear of it
+	}
+}
+
+// look is refresh with mu held.
+func (f *revokedFile) look() error {
+	defer func() { f.looked.Store(int64(time.Since(f.began))) }()
+	info, err := os.Stat(f.path)
+	switch {
+	case err != nil:
+		f.read, f.problem = nil, fmt.Errorf("%w: %w; put the authority's revoked.crl there, or take tls.revoked out of the configuration", ErrList, err)
+	case f.read == nil || !os.SameFile(info, f.read) || info.Size() != f.read.Size() || !info.ModTime().Equal(f.read.ModTime()):
+		// The file's time comes first: a change during the read is seen next time.
+		f.load(info)
+	}
+	if f.problem != nil {
+		return f.problem
+	}
+	if until := f.good.Load().until; f.now().After(until) {
+		return fmt.Errorf("%s: %w: it was to be replaced by %s; write a new one with `conclave site crl`", f.path, ErrList, until.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (f *revokedFile) load(info os.FileInfo) {
+	raw, err := os.ReadFile(f.path)
+	if err != nil {
+		f.read, f.problem = nil, fmt.Errorf("%w: %w; check that this user may read it", ErrList, err)
+		return
+	}
+	f.read = info
+	fresh, err := parseLists(raw, f.authorities)
+	if err == nil {
+		err = fresh.follows(f.good.Load())
+	}
+	if err != nil {
+		f.problem = fmt.Errorf("%s: %w: %w", f.path, ErrList, err)
+		return
+	}
+	f.problem = nil
+	f.good.Store(fresh)
+}
+
+// parseLists reads lists in PEM, or one in DER. Each must be signed by one of the
+// authorities.
+func parseLists(raw []byte, authorities []*x509.Certificate) (*revoked, error) {
+	lists := [][]byte{}
+	for rest := raw; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != listBlock {
+			return nil, fmt.Errorf("it holds a %q; give the authority's revoked.crl", block.Type)
+		}
+		lists = append(lists, block.Bytes)
+	}
+	if len(lists) == 0 {
+		lists = append(lists, raw)
+	}
+	r := &revoked{certificates: map[certificateKey]x509.RevocationListEntry{}, numbers: map[string]*big.Int{}}
+	for _, der := range lists {
+		list, err := x509.ParseRevocationList(der)
+		if err != nil {
+			return nil, fmt.Errorf("no list can be read from it (%w); give the authority's revoked.crl", err)
+		}
+		if err := r.add(list, authorities); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate) error {
+	by := slices.IndexFunc(authorities, func(ca *x509.Certificate) bool {
+		return bytes.Equal(ca.RawSubject, list.RawIssuer) && list.CheckSignatureFrom(ca) == nil
+	})
+	if by < 0 {
+		return fmt.Errorf("%w: %q, which did not sign it or is not in tls.ca, or may not sign lists (`conclave certs ca --renew`)", ErrForeign, list.Issuer)
+	}
+	if list.NextUpdate.IsZero() || list.Number == nil {
+		return fmt.Errorf("the list of %q does not say until when it holds, or has no number", list.Issuer)
+	}
+	if slices.ContainsFunc(list.Extensions, func(e pkix.Extension) bool { return e.Critical }) {
+		return fmt.Errorf("the list of %q is a part of one (it has a critical extension); give the whole", list.Issuer)
+	}
+	issuer := string(list.RawIssuer)
+	if r.numbers[issuer] != nil {
+		return fmt.Errorf("it holds two lists of %q", list.Issuer)
+	}
+	r.numbers[issuer] = list.Number
+	if r.until.IsZero() || list.NextUpdate.Before(r.until) {
+		r.until = list.NextUpdate
+	}
+	for _, e := range list.RevokedCertificateEntries {
+		r.certificates[certificateKey{issuer, string(e.SerialNumber.Bytes())}] = e
+	}
+	return nil
+}
+
+// follows refuses lists that are older than those before: they would revive what was
+// revoked since.
+func (r *revoked) follows(before *revoked) error {
+	if before == nil {
+		return nil
+	}
+	for issuer, number := range before.numbers {
+		if now := r.numbers[issuer]; now != nil && now.Cmp(number) < 0 {
+			return fmt.Errorf("its number is %v, that of the list before %v: it is an older one; copy the newest", now, number)
+		}
+	}
+	return nil
+}
+
+// covers refuses a certificate whose authority has no list here.
+func (r *revoked) covers(key certificateKey) error {
+	if r.numbers[key.issuer] == nil {
+		return fmt.Errorf("%w: it has no list of the authority that issued the certificate; put the lists of all authorities into one file", ErrList)
+	}
+	return nil
+}
+
+// check refuses a certificate that is revoked.
+func (r *revoked) check(key certificateKey) error {
+	e, ok := r.certificates[key]
+	if !ok {
+		return nil
+	}
+	reason := ""
+	for word, code := range reasonCodes {
+		if code == e.ReasonCode && code != 0 {
+			reason = " (" + word + ")"
+		}
+	}
+	return fmt.Errorf("%w on %s%s", ErrRevoked, e.RevocationTime.UTC().Format(time.RFC3339), reason)
+}

@@ -1,0 +1,160 @@
+package certs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Events of the register.
+const (
+	EventIssued  = "issued"
+	EventRevoked = "revoked"
+)
+
+// Entry is a line of an authority's register, issued.jsonl in its folder. Lines are only
+// ever appended.
+type Entry struct {
+	Time  time.Time `json:"time"` // in UTC, to the second
+	Event string    `json:"event"`
+	// Serial is the certificate's number in hex, without zeros in front.
+	Serial string   `json:"serial"`
+	Role   Role     `json:"role,omitempty"`
+	Name   string   `json:"name,omitempty"`
+	Hosts  []string `json:"hosts,omitempty"`
+	// Fingerprint is the SHA-256 of its public key in hex.
+	Fingerprint string    `json:"fingerprint,omitempty"`
+	NotBefore   time.Time `json:"not_before,omitzero"`
+	NotAfter    time.Time `json:"not_after,omitzero"`
+	Reason      string    `json:"reason,omitempty"` // of a revocation
+}
+
+// moment is a time as the register has it.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+func serialText(n *big.Int) string { return n.Text(16) }
+
+// parseSerial reads a number in hex, with or without colons.
+func parseSerial(text string) (*big.Int, error) {
+	n, ok := new(big.Int).SetString(strings.ReplaceAll(text, ":", ""), 16)
+	if !ok || n.Sign() <= 0 || n.BitLen() > 160 {
+		return nil, fmt.Errorf("serial %q is not the number of a certificate; give hex digits, as `conclave site list` prints them", text)
+	}
+	return n, nil
+}
+
+// register is the register of an authority, held by one process at a time.
+type register struct {
+	path    string
+	entries []Entry
+	whole   int64 // bytes that are lines
+}
+
+func registerFile(dir string) string { return filepath.Join(dir, "issued.jsonl") }
+
+// withRegister reads the register of the authority in dir and lets f append to it, while
+// no other process does either.
+func withRegister(dir string, f func(*register) error) error {
+	unlock, err := lockFile(filepath.Join(dir, "issued.lock"))
+	if err != nil {
+		return fmt.Errorf("lock the register in %s: %w", dir, err)
+	}
+	defer unlock()
+	r, err := readRegister(dir)
+	if err != nil {
+		return err
+	}
+	return f(r)
+}
+
+// readRegister reads a register; one that is not there is empty. What stands behind the
+// last line's end was cut off while it was written, and nothing was issued by it.
+func readRegister(dir string) (*register, error) {
+	r := &register{path: registerFile(dir)}
+	raw, err := os.ReadFile(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the register: %w", err)
+	}
+	raw = raw[:bytes.LastIndexByte(raw, '\n')+1]
+	r.whole = int64(len(raw))
+	for number := 1; len(raw) > 0; number++ {
+		end := bytes.IndexByte(raw, '\n')
+		var e Entry
+		if err := json.Unmarshal(raw[:end], &e); err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w: %w; restore the file from a backup", r.path, number, ErrMalformed, err)
+		}
+		if _, err := parseSerial(e.Serial); err != nil || e.Event != EventIssued && e.Event != EventRevoked {
+			return nil, fmt.Errorf("%s, line %d: %w: event %q of serial %q; restore the file from a backup, or use the version that wrote it", r.path, number, ErrMalformed, e.Event, e.Serial)
+		}
+		r.entries = append(r.entries, e)
+		raw = raw[end+1:]
+	}
+	return r, nil
+}
+
+// append writes a line to disk.
+func (r *register) append(e Entry) (err error) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode a line of the register: %w", err)
+	}
+	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the register: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("write the register %s: %w", r.path, err)
+		}
+	}()
+	if err := f.Truncate(r.whole); err != nil { // a line that was cut off
+		return err
+	}
+	n, err := f.WriteAt(append(line, '\n'), r.whole)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return err
+	}
+	r.whole += int64(n)
+	r.entries = append(r.entries, e)
+	return nil
+}
+
+// revocation returns the line that revoked a certificate.
+func (r *register) revocation(serial string) (Entry, bool) {
+	for _, e := range r.entries {
+		if e.Event == EventRevoked && e.Serial == serial {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// mayHold refuses a key that speaks for somebody else, or that was given up.
+func (r *register) mayHold(id Identity, fingerprint string) error {
+	for _, e := range r.entries {
+		if e.Event != EventIssued || e.Fingerprint != fingerprint {
+			continue
+		}
+		if e.Role != id.Role || e.Name != id.Name {
+			return fmt.Errorf("the key of the request is that of %s; each has a key of its own: make a new request, with --new-key", Identity{e.Role, e.Name})
+		}
+		if gone, ok := r.revocation(e.Serial); ok && gone.Reason != ReasonSuperseded {
+			return fmt.Errorf("%w: certificate %s of this key was revoked on %s (%s), and the key with it; make a new request, with --new-key",
+				ErrRevoked, e.Serial, gone.Time.Format(time.DateOnly), gone.Reason)
+		}
+	}
+	return nil
+}

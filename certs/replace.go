@@ -1,0 +1,46 @@
+package certs
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// replacePEM writes a file that everybody may read in place of one that is there, or is
+// not: readers see the old one or the new one, whole.
+func replacePEM(path, kind string, der []byte) error {
+	temporary, err := stage(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
+	if err != nil {
+		return err
+	}
+	return moveInto(temporary, path)
+}
+
+// stage writes a file beside path, on disk, under a name of its own.
+func stage(path string, raw []byte, mode os.FileMode) (temporary string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return "", fmt.Errorf("replace %s: %w", path, err)
+	}
+	_, err = f.Write(raw)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return "", fmt.Errorf("replace %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+	}
+	return f.Name(), nil
+}
+
+// moveInto gives a staged file its name.
+func moveInto(temporary, path string) error {
+	if err := os.Rename(temporary, path); err != nil {
+		return fmt.Errorf("replace %s: %w", path, errors.Join(err, os.Remove(temporary)))
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	// Some file systems cannot sync a folder; the file itself is on disk.
+	_ = folder.Sync()
+	return folder.Close()
+}

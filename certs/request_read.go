@@ -1,0 +1,244 @@
+package certs
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+)
+
+// ErrRequest: a request for a certificate asks for what it must not, or is none.
+var ErrRequest = errors.New("request not acceptable")
+
+const (
+	requestBlock = "CERTIFICATE REQUEST"
+	// maxRequest bounds a file from outside; a request has some 500 bytes.
+	maxRequest = 64 << 10
+)
+
+// Request is what a site asks for: a certificate for its identity and its key, and
+// nothing else.
+type Request struct {
+	Identity Identity
+	// Hosts are what an aggregator says it is dialled by; nil of other roles.
+	Hosts []string
+	// Fingerprint is the SHA-256 of the public key in hex. Whoever asks sees the same, so
+	// that the two can be compared.
+	Fingerprint string
+
+	public crypto.PublicKey
+}
+
+// ReadRequest reads and checks a request in a file. The error matches ErrRequest where it
+// asks for anything but an identity.
+func ReadRequest(path string) (*Request, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w; check the path", ErrMissing, err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxRequest+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	q, err := ParseRequest(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return q, nil
+}
+
+// ParseRequest is [ReadRequest] of PEM text. It takes one block and nothing else.
+func ParseRequest(raw []byte) (*Request, error) {
+	if len(raw) > maxRequest {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrRequest, maxRequest)
+	}
+	block, rest := pem.Decode(raw)
+	switch {
+	case block == nil:
+		return nil, fmt.Errorf("%w: no PEM block in it; send the file that `conclave site request` wrote", ErrRequest)
+	case block.Type != requestBlock:
+		return nil, fmt.Errorf("%w: it is a %q, not a %q; send the file that `conclave site request` wrote, and never a key", ErrRequest, block.Type, requestBlock)
+	case len(bytes.TrimSpace(rest)) > 0 || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("-----BEGIN")):
+		return nil, fmt.Errorf("%w: something else is in it besides; send the file as `conclave site request` wrote it", ErrRequest)
+	}
+	return parseRequest(block.Bytes)
+}
+
+func parseRequest(der []byte) (*Request, error) {
+	csr, err := x509.ParseCertificateRequest(der)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return nil, fmt.Errorf("%w: it is not signed by its own key: %w", ErrRequest, err)
+	}
+	if err := onlyExtensions(csr.RawTBSCertificateRequest); err != nil {
+		return nil, err
+	}
+	q := &Request{public: csr.PublicKey}
+	if err := q.readNames(csr.Extensions); err != nil {
+		return nil, err
+	}
+	if err := q.checkSubject(csr.Subject); err != nil {
+		return nil, err
+	}
+	switch key := csr.PublicKey.(type) {
+	case *ecdsa.PublicKey:
+		if key.Curve.Params().BitSize < 256 {
+			return nil, fmt.Errorf("%w: its key is on the curve %s; use P-256 or a longer one", ErrRequest, key.Curve.Params().Name)
+		}
+	case ed25519.PublicKey:
+	default:
+		return nil, fmt.Errorf("%w: its key is %s; use ECDSA with P-256, P-384 or P-521, or Ed25519", ErrRequest, csr.PublicKeyAlgorithm)
+	}
+	q.Fingerprint, err = fingerprintOf(csr.PublicKey)
+	return q, err
+}
+
+var (
+	oidExtensionRequest = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}
+	oidSubjectAltName   = asn1.ObjectIdentifier{2, 5, 29, 17}
+	// extensionNames are what somebody may hope for; others are refused by their number.
+	extensionNames = map[string]string{
+		"2.5.29.19":         "basic constraints (to be an authority)",
+		"2.5.29.15":         "key usage",
+		"2.5.29.37":         "extended key usage",
+		"2.5.29.30":         "name constraints",
+		"2.5.29.18":         "issuer alternative names",
+		"2.5.29.31":         "distribution points of revocation lists",
+		"2.5.29.32":         "certificate policies",
+		"1.3.6.1.5.5.7.1.1": "authority information access",
+	}
+	attributeNames = map[string]string{
+		"1.2.840.113549.1.9.7": "a challenge password",
+		"1.2.840.113549.1.9.2": "an unstructured name",
+	}
+)
+
+// onlyExtensions refuses attributes of a request but one list of extensions. The
+// x509 package passes over what it does not know, and so would let things by unseen.
+func onlyExtensions(tbs []byte) error {
+	var info struct {
+		Raw        asn1.RawContent
+		Version    int
+		Subject    asn1.RawValue
+		PublicKey  asn1.RawValue
+		Attributes []asn1.RawValue `asn1:"tag:0"`
+	}
+	if _, err := asn1.Unmarshal(tbs, &info); err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	for i, raw := range info.Attributes {
+		var a struct {
+			ID     asn1.ObjectIdentifier
+			Values []asn1.RawValue `asn1:"set"`
+		}
+		if rest, err := asn1.Unmarshal(raw.FullBytes, &a); err != nil || len(rest) > 0 {
+			return fmt.Errorf("%w: attribute %d is malformed", ErrRequest, i+1)
+		}
+		if !a.ID.Equal(oidExtensionRequest) {
+			return fmt.Errorf("%w: it carries %s; ask for an identity and nothing else", ErrRequest, named(attributeNames, "attribute", a.ID))
+		}
+		if i > 0 || len(a.Values) != 1 {
+			return fmt.Errorf("%w: it has several lists of extensions", ErrRequest)
+		}
+	}
+	return nil
+}
+
+func named(names map[string]string, kind string, id asn1.ObjectIdentifier) string {
+	if name, ok := names[id.String()]; ok {
+		return name
+	}
+	return kind + " " + id.String()
+}
+
+// readNames takes the identity, and an aggregator's hosts, from the only extension that a
+// request may have.
+func (q *Request) readNames(extensions []pkix.Extension) error {
+	var names []asn1.RawValue
+	for _, e := range extensions {
+		if !e.Id.Equal(oidSubjectAltName) {
+			return fmt.Errorf("%w: it asks for %s; ask for an identity and nothing else", ErrRequest, named(extensionNames, "extension", e.Id))
+		}
+		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
+			return fmt.Errorf("%w: its names are malformed", ErrRequest)
+		}
+	}
+	var uris, hosts []string
+	for _, n := range names {
+		if n.Class != asn1.ClassContextSpecific {
+			return fmt.Errorf("%w: its names are malformed", ErrRequest)
+		}
+		switch n.Tag {
+		case 6:
+			uris = append(uris, string(n.Bytes))
+		case 2:
+			hosts = append(hosts, string(n.Bytes))
+		case 7:
+			if len(n.Bytes) != net.IPv4len && len(n.Bytes) != net.IPv6len {
+				return fmt.Errorf("%w: an IP address of %d bytes", ErrRequest, len(n.Bytes))
+			}
+			hosts = append(hosts, net.IP(n.Bytes).String())
+		case 1:
+			return fmt.Errorf("%w: it names the mail address %q; ask for an identity and nothing else", ErrRequest, n.Bytes)
+		default:
+			return fmt.Errorf("%w: it has a name of kind %d, which is neither URI nor host; ask for an identity and nothing else", ErrRequest, n.Tag)
+		}
+	}
+	if len(uris) != 1 {
+		return fmt.Errorf("%w: it names %d URIs %q; want one, %s://<role>/<name>", ErrRequest, len(uris), uris, scheme)
+	}
+	return q.setNames(uris[0], hosts)
+}
+
+func (q *Request) setNames(uri string, hosts []string) error {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return fmt.Errorf("%w: its URI %q: %w", ErrRequest, uri, err)
+	}
+	if q.Identity, err = identityOf(&x509.Certificate{URIs: []*url.URL{u}}); err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	// To the letter: what is read alike may be written in several ways.
+	if want := q.Identity.uri().String(); uri != want {
+		return fmt.Errorf("%w: its URI is %q; write %q", ErrRequest, uri, want)
+	}
+	if err := q.Identity.checkSite(); err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if q.Identity.Role != RoleAggregator && len(hosts) > 0 {
+		return fmt.Errorf("%w: it names the host %q, and nobody dials a %s", ErrRequest, hosts[0], q.Identity.Role)
+	}
+	if _, _, err := splitHosts(q.Identity.Role, hosts); err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	q.Hosts = hosts
+	return nil
+}
+
+// checkSubject takes no subject, or the one that is issued.
+func (q *Request) checkSubject(s pkix.Name) error {
+	if len(s.Names) == 0 {
+		return nil
+	}
+	want := q.Identity.subject()
+	if len(s.Names) == 1 && slices.ContainsFunc(s.Names, func(n pkix.AttributeTypeAndValue) bool {
+		return n.Type.Equal(asn1.ObjectIdentifier{2, 5, 4, 3}) && n.Value == want.CommonName
+	}) {
+		return nil
+	}
+	return fmt.Errorf("%w: its subject is %q; leave it empty, or write CN=%s", ErrRequest, s.String(), want.CommonName)
+}

@@ -1,0 +1,248 @@
+package certs
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Why a certificate is revoked, in the words and numbers of RFC 5280, section 5.3.1.
+const (
+	ReasonUnspecified   = "unspecified"
+	ReasonKeyCompromise = "key-compromise"
+	// ReasonSuperseded is that of a certificate that was renewed: its key may go on.
+	ReasonSuperseded = "superseded"
+	ReasonLeft       = "cessation-of-operation"
+	ReasonWithdrawn  = "privilege-withdrawn"
+)
+
+var reasonCodes = map[string]int{
+	ReasonUnspecified: 0, ReasonKeyCompromise: 1, ReasonSuperseded: 4, ReasonLeft: 5, ReasonWithdrawn: 9,
+}
+
+// Reasons lists the words for why a certificate is revoked.
+func Reasons() []string {
+	var all []string
+	for word := range reasonCodes {
+		all = append(all, word)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// RevokedFile is where the authority in dir keeps its list of revoked certificates.
+func RevokedFile(dir string) string { return filepath.Join(dir, "revoked.crl") }
+
+// Revocation says what to revoke: by its serial, in hex, or by its name all certificates of
+// it that are neither expired nor revoked.
+type Revocation struct {
+	Serial string
+	Name   string
+	// Role tells names apart that several roles have; empty where one has it.
+	Role Role
+	// Reason is one of [Reasons]; empty for unspecified.
+	Reason string
+	// ListFor is how long the list may be used; see [WriteList].
+	ListFor time.Duration
+}
+
+// Revoke records in the register of the authority in dir that certificates are revoked, and
+// writes its list anew. It returns their lines, also of those that were revoked before:
+// doing it again does no harm. Roles that read the list refuse them from then on.
+func Revoke(dir string, what Revocation) ([]Entry, error) { return revoke(dir, what, time.Now()) }
+
+func revoke(dir string, what Revocation, now time.Time) (revoked []Entry, err error) {
+	if what.Reason == "" {
+		what.Reason = ReasonUnspecified
+	}
+	if _, ok := reasonCodes[what.Reason]; !ok {
+		return nil, fmt.Errorf("reason %q is unknown; use one of %s", what.Reason, strings.Join(Reasons(), ", "))
+	}
+	signer, err := newLister(dir, now)
+	if err != nil {
+		return nil, err
+	}
+	err = withRegister(dir, func(r *register) error {
+		targets, err := r.targets(what, now)
+		if err != nil {
+			return err
+		}
+		for _, e := range targets {
+			line, done := r.revocation(e.Serial)
+			if !done {
+				line = Entry{Time: moment(now), Event: EventRevoked, Serial: e.Serial, Role: e.Role, Name: e.Name, Fingerprint: e.Fingerprint, Reason: what.Reason}
+				if err := r.append(line); err != nil {
+					return err
+				}
+			}
+			revoked = append(revoked, line)
+		}
+		_, err = signer.write(r, what.ListFor)
+		return err
+	})
+	return revoked, err
+}
+
+// targets are the certificates that a revocation is about.
+func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
+	if what.Serial != "" {
+		n, err := parseSerial(what.Serial)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range r.entries {
+			if e.Event == EventIssued && e.Serial == serialText(n) {
+				return []Entry{e}, nil
+			}
+		}
+		// Issued before there was a register, or by another program.
+		return []Entry{{Serial: serialText(n)}}, nil
+	}
+	var found []Entry
+	roles := map[Role]bool{}
+	for _, e := range r.entries {
+		if e.Event != EventIssued || e.Name != what.Name || what.Role != "" && e.Role != what.Role || now.After(e.NotAfter) {
+			continue
+		}
+		found = append(found, e)
+		roles[e.Role] = true
+	}
+	switch {
+	case len(found) == 0:
+		return nil, fmt.Errorf("the register has no certificate of %q that is valid; look at `conclave site list`, or name it by its serial", what.Name)
+	case len(roles) > 1:
+		return nil, fmt.Errorf("several roles have certificates of the name %q; say which role", what.Name)
+	}
+	return found, nil
+}
+
+// ListInfo is what a list of revoked certificates says of itself.
+type ListInfo struct {
+	Path    string    `json:"path"`
+	Number  string    `json:"number"`
+	Revoked int       `json:"revoked"`
+	Until   time.Time `json:"until"`
+}
+
+// WriteList writes the list of the authority in dir anew, as its register has it, in place
+// of the one that is there. Roles refuse a list after validity; 0 is as long as the
+// authority's certificate lasts.
+func WriteList(dir string, validity time.Duration) (ListInfo, error) {
+	return writeList(dir, validity, time.Now())
+}
+
+func writeList(dir string, validity time.Duration, now time.Time) (info ListInfo, err error) {
+	signer, err := newLister(dir, now)
+	if err != nil {
+		return ListInfo{}, err
+	}
+	err = withRegister(dir, func(r *register) error {
+		info, err = signer.write(r, validity)
+		return err
+	})
+	return info, err
+}
+
+// lister signs lists of revoked certificates.
+type lister struct {
+	terms
+	path string
+	now  time.Time
+}
+
+func newLister(dir string, now time.Time) (*lister, error) {
+	ca, signer, err := loadCA(dir, now)
+	if err != nil {
+		return nil, err
+	}
+	if ca.KeyUsage&x509.KeyUsageCRLSign == 0 {
+		certFile, _ := caFiles(dir)
+		return nil, fmt.Errorf("%s: %w: this authority was made without the right to sign lists of revoked certificates; `conclave certs ca --renew` gives it, everybody then needs the new ca.crt", certFile, ErrWrongRole)
+	}
+	return &lister{terms: terms{ca: ca, signer: signer}, path: RevokedFile(dir), now: now}, nil
+}
+
+// write signs a list of what the register says is revoked and of what the list before said:
+// a register that was lost revives nobody.
+func (l *lister) write(r *register, validity time.Duration) (ListInfo, error) {
+	until := l.ca.NotAfter
+	if validity > 0 && l.now.Add(validity).Before(until) {
+		until = l.now.Add(validity)
+	}
+	list := &x509.RevocationList{ThisUpdate: l.now.Add(-backdate), NextUpdate: until}
+	// A list from a backup of the authority is newer still than those that were given out.
+	list.Number = big.NewInt(l.now.UnixMilli())
+	before, err := l.before()
+	if err != nil {
+		return ListInfo{}, err
+	}
+	listed := map[string]bool{}
+	if before != nil {
+		if list.Number.Cmp(before.Number) <= 0 {
+			list.Number.Add(before.Number, big.NewInt(1))
+		}
+		for _, e := range before.RevokedCertificateEntries {
+			listed[serialText(e.SerialNumber)] = true
+			list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{
+				SerialNumber: e.SerialNumber, RevocationTime: e.RevocationTime, ReasonCode: e.ReasonCode,
+			})
+		}
+	}
+	for _, e := range r.entries {
+		if e.Event != EventRevoked || listed[e.Serial] {
+			continue
+		}
+		listed[e.Serial] = true
+		n, err := parseSerial(e.Serial)
+		if err != nil {
+			return ListInfo{}, err
+		}
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{
+			SerialNumber: n, RevocationTime: e.Time, ReasonCode: reasonCodes[e.Reason],
+		})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, l.ca, l.signer)
+	if err != nil {
+		return ListInfo{}, fmt.Errorf("sign %s: %w", l.path, err)
+	}
+	if err := replacePEM(l.path, listBlock, der); err != nil {
+		return ListInfo{}, err
+	}
+	return ListInfo{Path: l.path, Number: list.Number.String(), Revoked: len(listed), Until: moment(until)}, nil
+}
+
+// before is the list that is there, nil where none is. One that is not this authority's
+// is an error: what it revokes would be forgotten.
+func (l *lister) before() (*x509.RevocationList, error) {
+	raw, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the list that is to be replaced: %w", err)
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, fmt.Errorf("%s: %w: no list in it; move it away to begin a new one from the register", l.path, ErrMalformed)
+	}
+	list, err := x509.ParseRevocationList(block.Bytes)
+	if err == nil {
+		err = list.CheckSignatureFrom(l.ca)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w; move it away to begin a new one from the register", l.path, ErrMalformed, err)
+	}
+	if list.Number == nil {
+		list.Number = new(big.Int)
+	}
+	return list, nil
+}

@@ -61,9 +61,19 @@ func (s *Server) authorizeUnary(ctx context.Context, q any, info *grpc.UnaryServ
 		s.auditRefusal(callerOf(ctx), err, auditlog.Entry{Method: info.FullMethod})
 		return nil, toStatus(err)
 	}
-	ctx = known
-	response, err := handler(ctx, q)
-	return response, toStatus(err)
+	ctx, st, err := s.standings.enter(known)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	defer st.leave()
+	var response any
+	if err = st.check(); err == nil {
+		response, err = handler(ctx, q)
+	}
+	if st.check() != nil {
+		response = nil
+	}
+	return response, toStatus(s.ended(ctx, st, info.FullMethod, err))
 }
 
 func (s *Server) authorizeStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
@@ -72,13 +82,13 @@ func (s *Server) authorizeStream(srv any, stream grpc.ServerStream, info *grpc.S
 		s.auditRefusal(callerOf(stream.Context()), err, auditlog.Entry{Method: info.FullMethod})
 		return toStatus(err)
 	}
-	return toStatus(handler(srv, identifiedStream{stream, ctx}))
+	ctx, st, err := s.standings.enter(ctx)
+	if err != nil {
+		return toStatus(err)
+	}
+	defer st.leave()
+	if err = st.check(); err == nil {
+		err = handler(srv, guardedStream{stream, ctx, st})
+	}
+	return toStatus(s.ended(ctx, st, info.FullMethod, err))
 }
-
-// identifiedStream is a stream whose context holds the peer's identity.
-type identifiedStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s identifiedStream) Context() context.Context { return s.ctx }

@@ -130,7 +130,7 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 		}
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
 	}
-	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog} {
+	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog} {
 		*p = config.Resolve(path, *p)
 	}
 	for _, override := range overrides {

@@ -26,7 +26,7 @@ datasets:
     schema_sha256: ` + testSchema + `
     unit: patient
     budget: {epsilon: 3, delta: 1e-6}
-tls: {ca: certs/ca.crt, cert: certs/agg.crt, key: /abs/agg.key}
+tls: {ca: certs/ca.crt, cert: certs/agg.crt, key: /abs/agg.key, revoked: certs/revoked.crl}
 etcd: {embedded: true, dir: state, lease_ttl: 5s}
 http: {listen: "127.0.0.1:9090"}
 audit_log: audit.jsonl
@@ -53,7 +53,7 @@ func TestLoadConfig(t *testing.T) {
 			{Name: "flchain", Schema: filepath.Join(dir, "data/schema.yaml"), Unit: "record", Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}},
 			{Name: "adult", SchemaSHA256: testSchema, Unit: "patient", Budget: privacy.Budget{Epsilon: 3, Delta: 1e-6}},
 		},
-		TLS:  certs.Files{CA: filepath.Join(dir, "certs/ca.crt"), Cert: filepath.Join(dir, "certs/agg.crt"), Key: "/abs/agg.key"},
+		TLS:  certs.Files{CA: filepath.Join(dir, "certs/ca.crt"), Cert: filepath.Join(dir, "certs/agg.crt"), Key: "/abs/agg.key", Revoked: filepath.Join(dir, "certs/revoked.crl")},
 		Etcd: EtcdConfig{Embedded: true, Dir: filepath.Join(dir, "state"), LeaseTTL: 5 * time.Second},
 		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"), Drain: 3 * time.Second,
 		Log: logging.Config{Level: "debug", Format: "auto"},

@@ -70,6 +70,11 @@ type execution struct {
 	told  bool
 	// released is the answer of a round whose sums are collected again, nil of others.
 	released *conclavev1.Release
+	// voices are the certificates behind the sums, of all passes; heardBy knows how they
+	// stand, and edition is of which list of revoked ones they were found good.
+	voices  map[*standing]nodeID
+	heardBy *standings
+	edition uint64
 	// given is the number of teachers behind sums that were not collected here.
 	given uint32
 
@@ -190,6 +195,7 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 		e.counts[i] += c
 	}
 	e.counted[n.id] = n.teachers
+	e.heard(n)
 	delete(e.failed, n)
 	// A step where it may end the round. Nodes that left are among the pending until the
 	// step that their leave is followed by; with too few pending there is a step too many.
@@ -236,6 +242,9 @@ func (e *execution) collect(draining context.Context, stopping <-chan struct{}) 
 	defer tick.Stop()
 	defer e.stopTimer()
 	for {
+		if err := e.disowned(); err != nil {
+			return err
+		}
 		finished, err := e.step(e.dataset.live(), time.Now())
 		if finished || err != nil {
 			return err

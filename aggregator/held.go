@@ -15,6 +15,7 @@ type heldScores struct {
 	bound    int64
 	sums     []int64
 	teachers uint32 // that took part
+	voices   map[*standing]nodeID
 }
 
 // errNotHeld says that sums have to be collected again; see AskRequest.hold.
@@ -29,6 +30,10 @@ func (r *run) scores(round uint64) *heldScores {
 	if r.held == nil || r.held.round != round {
 		return nil
 	}
+	if revokedVoice(r.held.voices) != nil {
+		r.held = nil // collected again, without that node
+		return nil
+	}
 	return r.held
 }
 
@@ -41,7 +46,7 @@ func (s *Server) hold(e *execution) {
 	}
 	r.heldMu.Lock()
 	defer r.heldMu.Unlock()
-	r.held = &heldScores{round: e.key.number, bound: q.bound, sums: q.all(e.counts), teachers: e.takenPart()}
+	r.held = &heldScores{round: e.key.number, bound: q.bound, sums: q.all(e.counts), teachers: e.takenPart(), voices: e.allHeard()}
 }
 
 // letGo drops what is held.

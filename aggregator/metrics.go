@@ -35,6 +35,8 @@ type metrics struct {
 	inflight      *prometheus.GaugeVec
 	calls         *prometheus.CounterVec
 	auditFailures prometheus.Counter
+	tlsRefused    *prometheus.CounterVec
+	tlsSuppressed prometheus.Counter
 }
 
 // newMetrics makes the server's metrics with those of its state.
@@ -66,7 +68,9 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(m.inflight)
 	m.calls = counter("conclave_grpc_calls_total", "Calls that ended, by gRPC's code.", "method", "code")
 	m.auditFailures = counter("conclave_auditlog_failures_total", "Lines of the audit log that were lost; each is named in the log.").WithLabelValues()
-	m.registry.MustRegister(&stateCollector{server: s})
+	m.tlsRefused = counter("conclave_tls_refused_total", "Connections refused in the handshake.", "reason")
+	m.tlsSuppressed = counter("conclave_tls_refusals_suppressed_total", "Of these, without a line of their own in the audit log because there were too many.").WithLabelValues()
+	m.registry.MustRegister(&stateCollector{server: s}, &certificateCollector{server: s})
 	return m
 }
 

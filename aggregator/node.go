@@ -24,6 +24,7 @@ type delivery struct {
 type node struct {
 	id       nodeID
 	teachers uint32
+	standing *standing // of the stream's certificate
 
 	mu      sync.Mutex
 	owed    owed

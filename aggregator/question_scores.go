@@ -157,5 +157,6 @@ type heldSelection struct {
 func (q *heldSelection) gather(_ *Server, e *execution) error {
 	e.counts = q.held.sums
 	e.took(q.held.teachers)
+	e.heardBefore(q.held.voices)
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -77,8 +76,11 @@ type Server struct {
 	store    *coordinator.Store
 	lead     *coordinator.Leadership
 	listener net.Listener
-	grpc     *grpc.Server
-	health   *health.Server
+	// standings and gate know whose certificates are good.
+	standings *standings
+	gate      *gate
+	grpc      *grpc.Server
+	health    *health.Server
 
 	conduct  *conduct
 	pending  *handshakes
@@ -97,6 +99,8 @@ type Server struct {
 	executions   sync.WaitGroup
 	attempts     atomic.Uint64  // numbers executions
 	streams      sync.WaitGroup // goroutines of node streams
+	closing      chan struct{}  // closed when the server is
+	watches      sync.WaitGroup // goroutines that end then
 	closeOnce    sync.Once
 	closeErr     error
 }
@@ -120,6 +124,7 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 		conduct:  newConduct(),
 		pending:  newHandshakes(maxHandshakes),
 		incoming: newIncoming(maxIncoming),
+		closing:  make(chan struct{}),
 	}
 	s.metrics = newMetrics(s)
 	if s.log == nil {
@@ -137,10 +142,11 @@ func (s *Server) open(ctx context.Context) error {
 	s.leading, s.endLeading = context.WithCancelCause(context.Background())
 	s.draining, s.startDrain = context.WithCancelCause(s.leading)
 
-	tlsConfig, err := certs.ServerTLS(s.config.TLS)
+	guard, err := certs.NewServerGuard(s.config.TLS)
 	if err != nil {
 		return fmt.Errorf("tls: %w", err)
 	}
+	s.standings, s.gate = newStandings(guard), newGate(s, guard.ServerTLS())
 	if s.trail, err = auditlog.Open(s.config.AuditLog, string(certs.RoleAggregator), s.config.Name, s.log); err != nil {
 		return err
 	}
@@ -181,7 +187,7 @@ func (s *Server) open(ctx context.Context) error {
 		return fmt.Errorf("listen on %s (set listen to a free address): %w", s.config.Listen, err)
 	}
 	s.grpc = grpc.NewServer(append(TransportOptions(),
-		grpc.Creds(s.pending.guard(credentials.NewTLS(tlsConfig))),
+		grpc.Creds(s.pending.guard(s.gate)),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ChainUnaryInterceptor(s.metrics.unary, s.authorizeUnary),
 		grpc.ChainStreamInterceptor(s.metrics.stream, s.authorizeStream),
@@ -196,6 +202,7 @@ func (s *Server) open(ctx context.Context) error {
 	for service := range allowed {
 		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
 	}
+	s.watches.Go(s.watchCertificates)
 	s.phase.reach(leads)
 	if err := s.audit(caller{}, auditlog.Entry{Event: auditlog.Leading}); err != nil {
 		return err
@@ -313,6 +320,11 @@ func (s *Server) Close() error {
 			if err := s.embedded.Close(); err != nil {
 				errs = append(errs, fmt.Errorf("close etcd: %w", err))
 			}
+		}
+		close(s.closing)
+		s.watches.Wait()
+		if s.gate != nil {
+			s.gate.flush(true)
 		}
 		// Last, so that probes see the server stop and its audit log is whole.
 		if err := s.monitor.Close(); err != nil {

@@ -39,6 +39,7 @@ type teacherService struct {
 // them before it closes.
 func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	n := newNode()
+	n.standing = standingOf(stream.Context())
 	site := offender{site: identityOf(stream.Context()).Name}
 	if err := s.conduct.admits(site); err != nil {
 		s.metrics.nodesRefused.WithLabelValues(putOutReason).Inc()
@@ -91,6 +92,8 @@ func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err 
 		return err
 	case <-n.dropped:
 		return n.reason
+	case <-n.standing.left():
+		return n.standing.reason
 	case <-s.draining.Done():
 		return context.Cause(s.draining)
 	}
@@ -152,6 +155,8 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 	case <-timeout.C:
 		// It may have been lost on the way or come from a process that was asleep: the node tries again.
 		return nil, s.noHello(ctx, &rejected{protocolKind, fault{codes.DeadlineExceeded, fmt.Errorf("no hello within %v", helloTimeout)}})
+	case <-n.standing.left():
+		return nil, n.standing.reason
 	case <-s.draining.Done():
 		return nil, context.Cause(s.draining)
 	}

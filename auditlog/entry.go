@@ -43,6 +43,10 @@ type Entry struct {
 	EpsilonSpent float64 `json:"epsilon_spent,omitempty"`
 	LedgerSeq    uint64  `json:"ledger_seq,omitempty"`
 	LedgerHash   string  `json:"ledger_hash,omitempty"`
+	// Remote is the address of a connection that was refused before anybody was known, and
+	// Suppressed how many of the kind came before it that have no line, being too many.
+	Remote     string `json:"remote,omitempty"`
+	Suppressed uint64 `json:"suppressed,omitempty"`
 	// Method is the call that was refused, Code gRPC's word for the kind of refusal,
 	// Reason why, in words.
 	Method string `json:"method,omitempty"`

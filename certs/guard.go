@@ -64,6 +64,15 @@ func (g *Guard) Revoked(p *Peer) error {
 	return g.revoked(p)
 }
 
+// Edition is another number whenever other certificates may be revoked than before; 0 where
+// no list is configured.
+func (g *Guard) Edition() uint64 {
+	if g.source.revoked == nil {
+		return 0
+	}
+	return g.source.revoked.edition.Load()
+}
+
 func (g *Guard) revoked(p *Peer) error {
 	known := g.source.revoked.good.Load()
 	if known == nil {

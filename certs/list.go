@@ -43,7 +43,8 @@ type revokedFile struct {
 	began  time.Time
 	looked atomic.Int64 // when it was looked at, since began
 	// good is what the file said when it could last be relied on, nil before it could.
-	good atomic.Pointer[revoked]
+	good    atomic.Pointer[revoked]
+	edition atomic.Uint64 // how often good was set
 
 	mu          sync.Mutex
 	authorities []*x509.Certificate
@@ -116,6 +117,7 @@ func (f *revokedFile) load(info os.FileInfo) {
 	}
 	f.problem = nil
 	f.good.Store(fresh)
+	f.edition.Add(1)
 }
 
 // parseLists reads lists in PEM, or one in DER. Each must be signed by one of the

@@ -7,18 +7,32 @@ import (
 	"net"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/conclave-dp/conclave/certs"
 )
 
 // byName are the TLS settings by the host name that the server must prove: of
 // several addresses each has its own.
-type byName struct{ configs map[string]*tls.Config }
+type byName struct {
+	configs map[string]*tls.Config
+	guard   *certs.Guard
+}
 
 func (c byName) ClientHandshake(ctx context.Context, name string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	config, ok := c.configs[name]
 	if !ok {
 		return nil, nil, fmt.Errorf("no TLS settings for the server name %q", name)
 	}
-	return credentials.NewTLS(config).ClientHandshake(ctx, name, conn)
+	secured, info, err := credentials.NewTLS(config).ClientHandshake(ctx, name, conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, ok := info.(credentials.TLSInfo)
+	if !ok || len(state.State.PeerCertificates) == 0 {
+		secured.Close()
+		return nil, nil, fmt.Errorf("the server %q presented no certificate", name)
+	}
+	return guard(secured, c.guard, certs.NewPeer(state.State.PeerCertificates[0])), info, nil
 }
 
 // ServerHandshake is for servers, which these settings are not.

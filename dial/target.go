@@ -92,21 +92,20 @@ func (t Target) Connect(files certs.Files, most time.Duration) (*Conn, error) {
 }
 
 func (t Target) connect(files certs.Files, most time.Duration, addresses names) (*Conn, error) {
+	guard, err := certs.NewClientGuard(files)
+	if err != nil {
+		return nil, err
+	}
 	c := &Conn{target: t, configs: map[string]*tls.Config{}}
 	for _, address := range t.addresses {
 		name := t.nameOf(address)
 		if c.configs[name] == nil {
-			config, err := certs.ClientTLS(files, name)
-			if err != nil {
-				return nil, err
-			}
-			c.configs[name] = config
+			c.configs[name] = guard.ClientTLS(name)
 		}
 	}
-	var err error
 	c.ClientConn, err = grpc.NewClient("conclave:///"+t.addresses[0], append(TransportOptions(),
 		grpc.WithResolvers(addresses),
-		grpc.WithTransportCredentials(byName{c.configs}),
+		grpc.WithTransportCredentials(byName{c.configs, guard}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: growth, Jitter: 0.2, MaxDelay: max(firstPause, most)},
 			MinConnectTimeout: attempt,

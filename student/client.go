@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/dial"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -134,6 +135,19 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 			trouble = "the aggregator fails at the request; trying again"
 		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
 			failing = time.Time{}
+		case codes.Unauthenticated:
+			// The certificate of the connection ended. Whether the one on disk now is better
+			// shows when it is dialled with; one that expired may be renewed any moment.
+			if err := c.conn.Probe(ctx); err != nil && !errors.Is(err, certs.ErrExpired) {
+				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
+			}
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			if time.Since(failing) > c.cfg.Patience {
+				return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
+			}
+			trouble = "the certificate of the connection ended; dialling again"
 		case codes.AlreadyExists:
 			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrRunExists, message)
 		case codes.NotFound:

@@ -64,7 +64,6 @@ func TestLastingRefusalsEndAtOnce(t *testing.T) {
 		codes.InvalidArgument:    ErrRefused,
 		codes.FailedPrecondition: ErrRefused,
 		codes.PermissionDenied:   ErrRefused,
-		codes.Unauthenticated:    ErrRefused,
 		codes.NotFound:           ErrRefused,
 		codes.AlreadyExists:      ErrRunExists,
 		codes.Unimplemented:      ErrRefused,
@@ -81,6 +80,29 @@ func TestLastingRefusalsEndAtOnce(t *testing.T) {
 				t.Errorf("asked %d times, want once", s.count())
 			}
 		})
+	}
+}
+
+// A certificate that ended in the middle may have been renewed: the student asks again, but
+// not for ever.
+func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
+	ended := status.Error(codes.Unauthenticated, "the certificate ended")
+	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+		if call < 2 {
+			return nil, ended
+		}
+		return &conclavev1.OpenRunResponse{Aggregator: "agg"}, nil
+	}}
+	if _, err := connected(t, s).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"}); err != nil || s.count() != 3 {
+		t.Errorf("%v after %d calls", err, s.count())
+	}
+	s = &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) { return nil, ended }}
+	c := studentConfig(authority(t), "")
+	dir := filepath.Dir(c.TLS.CA)
+	c.Aggregator, _ = serve(t, dir, "127.0.0.1:0", s)
+	c.Patience = 300 * time.Millisecond
+	if _, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"}); !errors.Is(err, ErrRefused) || s.count() < 2 {
+		t.Errorf("%v after %d calls; want ErrRefused after some", err, s.count())
 	}
 }
 

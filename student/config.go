@@ -54,7 +54,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
-	for _, p := range []*string{&c.Run, &c.Out, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key} {
+	for _, p := range []*string{&c.Run, &c.Out, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked} {
 		*p = config.Resolve(path, *p)
 	}
 	if err := c.Validate(); err != nil {

@@ -14,7 +14,7 @@ import (
 const good = `aggregator: agg.example:7443
 dataset: data
 run: run.yaml
-tls: {ca: ca.crt, cert: /etc/s.crt, key: s.key}
+tls: {ca: ca.crt, cert: /etc/s.crt, key: s.key, revoked: revoked.crl}
 `
 
 func TestLoadConfig(t *testing.T) {
@@ -26,7 +26,7 @@ func TestLoadConfig(t *testing.T) {
 	must(t, err)
 	want := DefaultConfig()
 	want.Aggregator, want.Dataset, want.Run, want.Out = "agg.example:7443", "data", filepath.Join(dir, "run.yaml"), filepath.Join(dir, "out")
-	want.TLS = certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: "/etc/s.crt", Key: filepath.Join(dir, "s.key")}
+	want.TLS = certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: "/etc/s.crt", Key: filepath.Join(dir, "s.key"), Revoked: filepath.Join(dir, "revoked.crl")}
 	want.Patience = 5 * time.Second
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

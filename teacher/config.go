@@ -85,7 +85,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
-	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.AuditLog} {
+	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.AuditLog} {
 		*p = config.Resolve(path, *p)
 	}
 	if err := c.Validate(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/dial"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -54,8 +55,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		if refused(err) {
 			return fmt.Errorf("%w: %s", ErrRefused, status.Convert(err).Message())
 		}
-		if err := conn.Probe(ctx); err != nil {
-			return fmt.Errorf("%w: %w", ErrRefused, err)
+		if probed := conn.Probe(ctx); probed != nil {
+			if !n.awaitsRenewal(probed) {
+				return fmt.Errorf("%w: %w", ErrRefused, probed)
+			}
+			err = probed
 		}
 		if time.Since(started) > 10*time.Second {
 			pause.Reset()
@@ -68,10 +72,19 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 }
 
-// refused tells lasting refusals from troubles that pass.
+// awaitsRenewal says whether a node that was welcome once waits for another certificate, its
+// own or the aggregator's, to take the place of one that ended: it dials with the new one as
+// soon as the file is there. A node that begins with one that ended gives up, and so does
+// one whose own was revoked.
+func (n *Node) awaitsRenewal(probed error) bool {
+	return n.watched.welcomed.Load() && (errors.Is(probed, certs.ErrExpired) || errors.Is(probed, certs.ErrRevoked))
+}
+
+// refused tells lasting refusals from troubles that pass. Unauthenticated is a stream whose
+// certificate ended: whether the one on disk now is better shows when it is dialled with.
 func refused(err error) bool {
 	switch status.Code(err) {
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented, codes.AlreadyExists, codes.NotFound, codes.Aborted:
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unimplemented, codes.AlreadyExists, codes.NotFound, codes.Aborted:
 		return true
 	}
 	return false

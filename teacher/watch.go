@@ -33,6 +33,7 @@ type watched struct {
 	duration  *prometheus.HistogramVec
 
 	connected atomic.Bool // welcomed, and the stream lives
+	welcomed  atomic.Bool // once, since the start
 	last      asking      // answered last
 }
 

@@ -146,6 +146,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 			return err
 		}
 		n.watched.connected.Store(true)
+		n.watched.welcomed.Store(true)
 		n.watched.joined.Inc()
 		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
 		n.log.Info("joined", zap.String("aggregator", m.GetWelcome().Aggregator), zap.Int("teachers", n.cfg.Teachers))

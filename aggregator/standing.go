@@ -22,7 +22,7 @@ const (
 	sweepEvery = time.Second
 	// farewell is how long a connection stays after its certificate ended, so that its
 	// calls hear why.
-	farewell = 250 * time.Millisecond
+	farewell = time.Second
 )
 
 // errNoStanding is the reason of a call without TLS, which the listener does not take.

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/auditlog"
+	"github.com/conclave-dp/conclave/certs"
+)
+
+// authority is one that a test has for itself, with the folders of its sites.
+type authority struct {
+	t   *testing.T
+	dir string
+}
+
+func newAuthority(t *testing.T, c *cluster) authority {
+	t.Helper()
+	a := authority{t, filepath.Join(c.dir, "ca")}
+	a.conclave("certs", "ca", "--dir", a.dir)
+	return a
+}
+
+// conclave runs a command that must work.
+func (a authority) conclave(args ...string) string {
+	a.t.Helper()
+	stdout, stderr, code := run(a.t, binary("conclave"), args...)
+	if code != 0 {
+		a.t.Fatalf("conclave %v: exit code %d: %s", args, code, stderr)
+	}
+	return stdout
+}
+
+func (a authority) site(name string) string { return filepath.Join(filepath.Dir(a.dir), "site-"+name) }
+
+// enrol lets a site ask for a certificate, approves it and installs it, as people do. more
+// are arguments of the request. It returns the certificate's serial.
+func (a authority) enrol(role certs.Role, name string, more ...string) (serial string) {
+	a.t.Helper()
+	dir := a.site(name)
+	a.conclave(append([]string{"site", "request", "--dir", dir, "--site", name, "--role", string(role)}, more...)...)
+	files := certs.FilesAtSite(dir, role, name)
+	back := filepath.Join(a.t.TempDir(), "back.crt")
+	var issued certs.Issued
+	text := a.conclave("site", "approve", "--dir", a.dir, "--role", string(role), "--site", name, "--yes", "--out", back, "--format", "json", files.Request)
+	if err := json.Unmarshal([]byte(text), &issued); err != nil {
+		a.t.Fatal(err)
+	}
+	a.conclave("site", "install", "--dir", dir, "--site", name, "--role", string(role), "--ca", filepath.Join(a.dir, "ca.crt"), back)
+	return issued.Serial
+}
+
+func (a authority) revoke(args ...string) {
+	a.t.Helper()
+	a.conclave(append([]string{"site", "revoke", "--dir", a.dir}, args...)...)
+}
+
+// tls is the TLS part of the configuration of somebody who was enrolled.
+func (a authority) tls(role certs.Role, name string) settings {
+	f := certs.FilesAtSite(a.site(name), role, name)
+	return settings{"tls": "{ca: " + f.CA + ", cert: " + f.Cert + ", key: " + f.Key + ", revoked: " + certs.RevokedFile(a.dir) + "}"}
+}
+
+// awaitJoins waits until a node was welcomed so many times.
+func awaitJoins(p *process, n int) {
+	p.t.Helper()
+	p.await(p.name+" to join again", func() bool { return len(p.logged("joined")) >= n })
+}
+
+// Certificates of a node, with a new key, and of the aggregator, with its own, are renewed in
+// the middle of a run, and the old ones revoked. Nobody is started again, and the run goes on
+// to its end. Then a site leaves.
+func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a := newAuthority(t, c)
+	oldAggregator := a.enrol(certs.RoleAggregator, "a1", "--hosts", "127.0.0.1")
+	oldNorth := a.enrol(certs.RoleNode, "north")
+	a.enrol(certs.RoleNode, "south")
+	a.enrol(certs.RoleStudent, "lab")
+
+	auditFile := filepath.Join(c.dir, "audit.jsonl")
+	aggregator := c.startAggregator(c.aggregatorFile(a.tls(certs.RoleAggregator, "a1"), settings{"audit_log": auditFile}))
+	aggregator.awaitLog("listening", nil)
+	north, south := c.startNode("north", a.tls(certs.RoleNode, "north")), c.startNode("south", a.tls(certs.RoleNode, "south"))
+	awaitJoins(north, 1)
+	awaitJoins(south, 1)
+	_, audited := audit(t, c.embeddedEndpoint())
+	j := job{name: "renewed", rounds: 120, quorum: 1}
+	runFile, out := c.runFile(j), c.out(j.name)
+	student := c.startStudent(c.studentFile(runFile, out, a.tls(certs.RoleStudent, "lab")))
+	// goesOn waits for a few rounds more.
+	goesOn := func() {
+		t.Helper()
+		awaitRound(aggregator, uint64(len(aggregator.logged("released")))+3)
+	}
+	goesOn()
+
+	a.enrol(certs.RoleNode, "north", "--renew", "--new-key")
+	goesOn()
+	if n := len(north.logged("joined")); n != 1 {
+		t.Errorf("a renewed certificate alone made the node join %d times", n)
+	}
+	a.revoke("--serial", oldNorth, "--reason", certs.ReasonSuperseded)
+	awaitJoins(north, 2)
+	goesOn()
+
+	a.enrol(certs.RoleAggregator, "a1", "--hosts", "127.0.0.1", "--renew")
+	goesOn()
+	a.revoke("--serial", oldAggregator, "--reason", certs.ReasonSuperseded)
+	awaitJoins(north, 3)
+	awaitJoins(south, 2)
+	if student.ended() {
+		t.Error("the run was over before everything had been renewed")
+	}
+	finish(t, student, out, j)
+	audited(j.rounds + 1)
+
+	// South leaves. It is told, and ends; its next start is refused.
+	a.revoke("south", "--reason", certs.ReasonLeft)
+	refused(t, south, "not accepted by the other side", "revoked")
+	eventually(t, "the audit log to have it", func() bool {
+		for _, e := range auditLines(t, auditFile) {
+			if e.Event == auditlog.Refused && e.Peer == "node/south" && strings.Contains(e.Reason, "revoked") {
+				return true
+			}
+		}
+		return false
+	})
+	refused(t, c.startNode("south", a.tls(certs.RoleNode, "south")), "not accepted by the other side")
+	stop(north, aggregator)
+}
+
+// A node's certificate expires while its stream is open. Where a renewed one is there the
+// node is back at once; where none is, it waits for one.
+func TestANodeWhoseCertificateExpiresComesBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a := newAuthority(t, c)
+	a.enrol(certs.RoleAggregator, "a1", "--hosts", "127.0.0.1")
+	// brief enrols or renews north for a few seconds, which no command does.
+	brief := func(choice certs.KeyChoice, validity time.Duration) {
+		t.Helper()
+		q, err := certs.NewRequest(a.site("north"), certs.RoleNode, "north", nil, choice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued, err := certs.Approve(a.dir, q, validity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ca, err := os.ReadFile(filepath.Join(a.dir, "ca.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := certs.Install(a.site("north"), certs.RoleNode, "north", issued.PEM, ca); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aggregator := c.startAggregator(c.aggregatorFile(a.tls(certs.RoleAggregator, "a1")))
+	aggregator.awaitLog("listening", nil)
+	brief(certs.FirstKey, 15*time.Second)
+	north := c.startNode("north", a.tls(certs.RoleNode, "north"))
+	awaitJoins(north, 1)
+	brief(certs.NextKey, 25*time.Second) // in time
+	awaitJoins(north, 2)                 // by itself, when the first one ends
+	north.await("its certificate to end", func() bool { return north.said("issue a new one") })
+	if n := len(north.logged("joined")); n != 2 {
+		t.Errorf("it joined %d times", n)
+	}
+	brief(certs.SameKey, time.Hour) // too late
+	awaitJoins(north, 3)
+	stop(north, aggregator)
+}

@@ -7,6 +7,12 @@
 //	aggregator-<name>.crt, .key     a server that nodes and students dial
 //	node-<name>.crt, .key           a node; <name> is its site
 //	student-<name>.crt, .key        a student
+//	issued.jsonl                    the register of what was issued and revoked
+//	revoked.crl                     the list of what was revoked, signed
+//
+// Keys need not be made there: [NewRequest] makes one at a site, [Approve] answers the
+// request with a certificate, and [Install] puts that in its place. [Revoke] takes
+// certificates back, [Inventory] lists them.
 //
 // A role loads its three files with [ServerTLS] or [ClientTLS]. Both sides
 // always present a certificate, and speak TLS 1.3 only. Who a peer is stands in
@@ -14,12 +20,12 @@
 // it from an established connection.
 //
 // Files that were replaced on disk are used from the next handshake on;
-// connections that stand keep what they were made with.
+// connections that stand keep what they were made with. Whether the other side's
+// certificate is still good on them, a [Guard] knows, for every message.
 //
 // # What it does not promise
 //
-// There is no revocation: a certificate is good until it expires. Issue short
-// ones, or replace the authority. Keys are stored without a passphrase and
+// A revoked certificate is refused by who reads the new list, and by nobody else. Keys are stored without a passphrase and
 // protected by file permissions (0600) alone. Certificates of another authority
 // work as well as these, if they carry the URI and the right key usages.
 package certs

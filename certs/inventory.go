@@ -2,6 +2,7 @@ package certs
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -38,8 +39,8 @@ type Holding struct {
 func Inventory(dir string) ([]Holding, error) { return inventory(dir, time.Now()) }
 
 func inventory(dir string, now time.Time) ([]Holding, error) {
-	if _, _, err := loadCA(dir, now); err != nil {
-		return nil, err
+	if certFile, _ := caFiles(dir); absent(certFile) == nil {
+		return nil, fmt.Errorf("%w: no authority in %s", ErrMissing, dir)
 	}
 	// Without the lock, which needs the right to write: lines are whole or cut off.
 	r, err := readRegister(dir)

@@ -155,7 +155,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		default:
 			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
 		}
-		if !c.met {
+		if !c.met && status.Code(err) != codes.Unauthenticated { // which is an answer
 			if err := c.conn.Probe(ctx); err != nil {
 				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
 			}

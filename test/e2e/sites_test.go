@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,13 +91,16 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	awaitJoins(north, 1)
 	awaitJoins(south, 1)
 	_, audited := audit(t, c.embeddedEndpoint())
-	j := job{name: "renewed", rounds: 120, quorum: 1}
+	j := job{name: "renewed", rounds: 60, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out, a.tls(certs.RoleStudent, "lab")))
-	// goesOn waits for a few rounds more.
+	// goesOn lets the run go on for a few rounds. It is held up afterwards, so that it is not
+	// over too soon.
 	goesOn := func() {
 		t.Helper()
+		student.signal(syscall.SIGCONT)
 		awaitRound(aggregator, uint64(len(aggregator.logged("released")))+3)
+		student.signal(syscall.SIGSTOP)
 	}
 	goesOn()
 
@@ -117,6 +121,7 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	if student.ended() {
 		t.Error("the run was over before everything had been renewed")
 	}
+	student.signal(syscall.SIGCONT)
 	finish(t, student, out, j)
 	audited(j.rounds + 1)
 

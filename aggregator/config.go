@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/logging"
 	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 // Config is the YAML file of an aggregator. Unknown fields are errors. Paths
@@ -46,6 +47,8 @@ type Config struct {
 	// AuditLog is the path of a file that gets a line for every join, run, release and
 	// refusal. Default: none. While it cannot be written nothing new is released.
 	AuditLog string `yaml:"audit_log"`
+	// Traces says where spans of rounds are sent. Default: nowhere.
+	Traces tracing.Config `yaml:"traces"`
 	// Drain is how long rounds that nodes work on may go on after the process is told
 	// to stop. Default 10s. With 0 they end at once, and are asked again of the next
 	// leader; longer loses less work and holds the next leader up longer.
@@ -130,7 +133,7 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 		}
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
 	}
-	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog} {
+	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA} {
 		*p = config.Resolve(path, *p)
 	}
 	for _, override := range overrides {
@@ -178,6 +181,9 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	if err := c.HTTP.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Traces.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Drain < 0 || c.Drain > maxDrain {

@@ -43,6 +43,7 @@ type execution struct {
 	began    time.Time
 	asker    caller                // whose request began it
 	seen     *coordinator.Snapshot // its run and dataset when it was reserved
+	spans    spans
 
 	woken     chan struct{} // holds one token while a step is due
 	done      chan struct{} // closed when the outcome is set
@@ -313,6 +314,7 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 	}
 	if e.deadline.IsZero() && connected >= e.spec.quorum {
 		e.deadline = now.Add(e.spec.deadline)
+		e.spans.enter("collect")
 		e.atDeadline = time.AfterFunc(e.spec.deadline, e.wake)
 	}
 	if !e.deadline.IsZero() {

@@ -47,6 +47,7 @@ func (s *Server) launch(e *execution) error {
 			s.metrics.ended.WithLabelValues(reason(err)).Inc()
 			s.auditRefusal(e.asker, err, auditlog.Entry{Dataset: e.dataset.record.Name, Run: e.key.run, Round: &e.key.number, Purpose: e.question.purpose()})
 		}
+		e.spans.end(release, err)
 		e.finish(release, err)
 	}()
 	return nil
@@ -92,6 +93,7 @@ type gatherer interface {
 // here on the round is not given up when the server stops; it ends when
 // leadership does.
 func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
+	e.spans.enter("release")
 	release := e.newRelease()
 	q := e.question
 	if distort := s.options.distort; distort != nil {

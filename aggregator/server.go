@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 const (
@@ -71,6 +72,7 @@ type Server struct {
 	metrics *metrics
 	monitor *monitor.Server
 	trail   *auditlog.Log
+	tracer  *tracing.Tracer
 
 	embedded *coordinator.Embedded // nil with an external etcd
 	store    *coordinator.Store
@@ -148,6 +150,9 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.standings, s.gate = newStandings(guard), newGate(s, guard.ServerTLS())
 	if s.trail, err = auditlog.Open(s.config.AuditLog, string(certs.RoleAggregator), s.config.Name, s.log); err != nil {
+		return err
+	}
+	if s.tracer, err = tracing.Start(s.config.Traces, string(certs.RoleAggregator), s.config.Name, s.log); err != nil {
 		return err
 	}
 	// Before there is a leader, so that a standby can be watched too.
@@ -326,6 +331,7 @@ func (s *Server) Close() error {
 		if s.gate != nil {
 			s.gate.flush(true)
 		}
+		s.tracer.Close()
 		// Last, so that probes see the server stop and its audit log is whole.
 		if err := s.monitor.Close(); err != nil {
 			errs = append(errs, err)

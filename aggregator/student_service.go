@@ -288,6 +288,7 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 		return nil, err
 	}
 	e.asker = callerOf(ctx)
+	s.trace(ctx, e)
 	if err := s.launch(e); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 // partSize keeps every message well under gRPC's default limit of 4 MiB.
@@ -41,11 +42,32 @@ func (c *Client) askTold(ctx context.Context, r *conclavev1.Round, told *conclav
 	if err != nil {
 		return nil, fmt.Errorf("encode round %d: %w", r.Number, err)
 	}
+	if r.GetFit() == nil { // how long one takes depends on the records
+		var span *tracing.Span
+		ctx, span = c.tracer.Begin(ctx, "ask", tracing.About(c.cfg.Dataset, r.Run, r.Number, "")...)
+		defer func() { span.End(failure(err)) }()
+		ctx = tracing.Outgoing(ctx)
+	}
 	err = c.retry(ctx, fmt.Sprintf("ask round %d", r.Number), func() error {
 		release, err = c.ask(ctx, r, raw, told, progress)
 		return err
 	})
 	return release, err
+}
+
+// failure is a word for why a call failed, without what the error says of others.
+func failure(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrOverBudget):
+		return "budget"
+	case errors.Is(err, ErrRefused):
+		return "refused"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	return "failed"
 }
 
 func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told *conclavev1.AskRequest, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {

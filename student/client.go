@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/dial"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 // Errors that a caller may want to tell apart with errors.Is.
@@ -41,6 +42,8 @@ type Client struct {
 	log  *zap.Logger
 	conn *dial.Conn
 	api  conclavev1.StudentServiceClient
+	// tracer makes a span of each round, nil where none are wanted.
+	tracer *tracing.Tracer
 	// met is set once the aggregator has answered.
 	met bool
 }
@@ -58,11 +61,18 @@ func Dial(cfg Config, log *zap.Logger) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn)}, nil
+	tracer, err := tracing.Start(cfg.Traces, string(certs.RoleStudent), cfg.Dataset, log)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn), tracer: tracer}, nil
 }
 
-// Close ends the connection.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close ends the connection, and sends the last spans.
+func (c *Client) Close() error {
+	c.tracer.Close()
+	return c.conn.Close()
+}
 
 // OpenRun registers the run, or finds it again.
 func (c *Client) OpenRun(ctx context.Context, spec *conclavev1.RunSpec) (resp *conclavev1.OpenRunResponse, err error) {

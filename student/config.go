@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/dial"
 	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 // Config is the configuration of a student process. Relative paths in a file
@@ -38,6 +39,8 @@ type Config struct {
 	// fails. For one that is away while a run is open it waits without end.
 	// Default: 30s.
 	Patience time.Duration `yaml:"patience"`
+	// Traces says where spans of rounds are sent. Default: nowhere.
+	Traces tracing.Config `yaml:"traces"`
 	// Log says what is logged to standard error.
 	Log logging.Config `yaml:"log"`
 }
@@ -54,7 +57,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
-	for _, p := range []*string{&c.Run, &c.Out, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked} {
+	for _, p := range []*string{&c.Run, &c.Out, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Traces.CA} {
 		*p = config.Resolve(path, *p)
 	}
 	if err := c.Validate(); err != nil {
@@ -79,6 +82,9 @@ func (c Config) Validate() error {
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(c.Retry > 0, "retry: %v is not above 0", c.Retry)
 	need(c.Patience > 0, "patience: %v is not above 0", c.Patience)
+	if err := c.Traces.Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if err := c.Log.Validate(); err != nil {
 		errs = append(errs, err)
 	}

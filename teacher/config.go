@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 // Config is the configuration of a node. Relative paths in a file are relative
@@ -65,6 +66,9 @@ type Config struct {
 	// AuditLog is the path of a file that gets a line for every join, answer and
 	// refusal. Default: none. While it cannot be written no round is answered.
 	AuditLog string `yaml:"audit_log"`
+	// Traces says where spans of the node's work are sent. Default: nowhere. Their times
+	// tell roughly how many records there are: keep them within the site.
+	Traces tracing.Config `yaml:"traces"`
 	// Drain is how long the round that the teachers work on may go on after the process
 	// is told to stop, so that it is answered. Default: 10s. With 0 its work is lost to
 	// this round; the aggregator then goes on without the node, or waits for it.
@@ -85,7 +89,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
-	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.AuditLog} {
+	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.AuditLog, &c.Traces.CA} {
 		*p = config.Resolve(path, *p)
 	}
 	if err := c.Validate(); err != nil {
@@ -130,6 +134,9 @@ func (c Config) validateSite() error {
 	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
 	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
 	if err := c.HTTP.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Traces.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := c.Log.Validate(); err != nil {

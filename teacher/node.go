@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 // Node hosts the teachers of one site's process. It answers one aggregator at a
@@ -55,6 +56,7 @@ type Node struct {
 	// the aggregator at the other end of the stream.
 	watched               *watched
 	trail                 *auditlog.Log
+	tracer                *tracing.Tracer
 	level                 *zap.AtomicLevel
 	monitor               atomic.Pointer[monitor.Server]
 	peer, peerCertificate string

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 // errAudit is all that leaves the site about an audit log that cannot be written.
@@ -114,7 +115,13 @@ func (n *Node) watch(ctx context.Context) (closeAll func() error, err error) {
 		return nil, errors.Join(err, n.trail.Close())
 	}
 	n.monitor.Store(server)
-	return func() error { return errors.Join(server.Close(), n.trail.Close()) }, nil
+	if n.tracer, err = tracing.Start(n.cfg.Traces, string(certs.RoleNode), n.cfg.Site+"/"+n.cfg.Node, n.log); err != nil {
+		return nil, errors.Join(err, server.Close(), n.trail.Close())
+	}
+	return func() error {
+		n.tracer.Close()
+		return errors.Join(server.Close(), n.trail.Close())
+	}, nil
 }
 
 // audit writes a line about the aggregator at the other end of the stream.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/tracing"
 )
 
 // protocol is the version of the wire contract this node speaks.
@@ -172,11 +173,19 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	err := t.refusal
 	if err == nil {
-		start := time.Now()
+		start, purpose := time.Now(), purposeOf(t.question.round)
+		var span *tracing.Span
+		if purpose != "fit" { // how many passes a fit takes depends on all sites' records
+			_, span = n.tracer.Begin(context.Background(), "answer", tracing.About(n.cfg.Dataset, t.run, t.round, purpose)...)
+		}
 		var answer *conclavev1.WorkRequest
 		if answer, err = n.answer(t.question); err == nil {
-			err = n.note(asking{run: t.run, round: t.round, purpose: purposeOf(t.question.round)}, time.Since(start))
+			err = n.note(asking{run: t.run, round: t.round, purpose: purpose}, time.Since(start))
 		}
+		if err != nil {
+			span.End("refused")
+		}
+		span.End("")
 		if err == nil {
 			n.log.Debug("answered", zap.String("run", t.run), zap.Uint64("round", t.round), zap.Duration("took", time.Since(start)))
 			answer.Attempt = t.attempt

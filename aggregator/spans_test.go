@@ -1,0 +1,152 @@
+package aggregator
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/tracing"
+)
+
+// spanReceiver is a collector of traces that keeps what it gets, or never answers.
+type spanReceiver struct {
+	collector.UnimplementedTraceServiceServer
+	mute bool
+
+	mu   sync.Mutex
+	got  []*otlp.Span
+	said strings.Builder // all requests as text
+}
+
+func (r *spanReceiver) Export(ctx context.Context, q *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	if r.mute {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said.WriteString(q.String())
+	for _, rs := range q.GetResourceSpans() {
+		for _, ss := range rs.GetScopeSpans() {
+			r.got = append(r.got, ss.GetSpans()...)
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// traced gives a server a collector.
+func traced(t testing.TB, r *spanReceiver) func(*Config) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, r)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-served
+	})
+	return func(c *Config) { c.Traces = tracing.Config{Endpoint: l.Addr().String(), Insecure: true} }
+}
+
+// A round has a span with its parts, within that of the student who asked. Of a fit there is
+// none, and of no span is there anything but names, numbers of rounds and who took part.
+func TestSpansOfRounds(t *testing.T) {
+	var r spanReceiver
+	c := newCluster(t, Options{}, traced(t, &r))
+	student := c.student(t)
+	d, refusing, fitted := c.dataset(), c.dataset(), c.planned()
+
+	spec, _ := student.open(t, d, nil)
+	c.node(t, hello(d, "north", "a", 4), votes(4, alternating))
+	c.node(t, hello(d, "south", "b", 4), malformed(4))
+	const of, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	ctx := metadata.AppendToOutgoingContext(within(t), "traceparent", "00-"+of+"-"+span+"-01")
+	_, err := student.ask(ctx, voteRound(spec.Name, 0, 3), nil)
+	must(t, err)
+	_, err = student.ask(ctx, voteRound(spec.Name, 0, 3), nil) // stored: no round
+	must(t, err)
+
+	refused, _ := student.open(t, refusing, func(s *conclavev1.RunSpec) { s.Teachers = 4 })
+	c.node(t, hello(refusing, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		return []*conclavev1.WorkRequest{addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "tell-tale words"}}}, r)}
+	})
+	if _, err := student.ask(within(t), voteRound(refused.Name, 0, 3), nil); err == nil {
+		t.Fatal("a refused round was released")
+	}
+
+	fit, _ := student.open(t, fitted, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 2))
+	c.node(t, hello(fitted, "north", "a", 8), fitting(records(2, 40, 0.3), nil))
+	student.mustAsk(t, fitRound(fit.Name, 0, nil))
+
+	must(t, c.stop())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	keys := []string{"conclave.dataset", "conclave.purpose", "conclave.round", "conclave.run", "conclave.teachers"}
+	for _, s := range r.got {
+		parent := "-"
+		for _, p := range r.got {
+			if string(p.GetSpanId()) == string(s.GetParentSpanId()) {
+				parent = p.GetName()
+			}
+		}
+		names = append(names, s.GetName()+" of "+parent+" "+s.GetStatus().GetMessage())
+		if len(s.GetEvents()) != 0 || len(s.GetLinks()) != 0 {
+			t.Errorf("%s has events or links", s.GetName())
+		}
+		for _, a := range s.GetAttributes() {
+			if s.GetName() != "round" || !slices.Contains(keys, a.GetKey()) {
+				t.Errorf("%s has %s", s.GetName(), a.GetKey())
+			}
+		}
+		if s.GetName() == "round" && s.GetStatus().GetMessage() == "" && (!strings.Contains(s.String(), d) || string(s.GetParentSpanId()) != "\xb7\xadkqi 31") {
+			t.Errorf("the round is %v", s)
+		}
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{
+		"collect of round ", "collect of round not_allowed", "dispatch of round ", "dispatch of round ", "release of round ", "round of - ", "round of - not_allowed",
+	}, names); diff != "" {
+		t.Error(diff)
+	}
+	for _, hidden := range []string{"tell-tale", fit.Name, "north", "south", "127.0.0.1"} {
+		if strings.Contains(r.said.String(), hidden) {
+			t.Errorf("%q is in what the collector got", hidden)
+		}
+	}
+}
+
+// A collector that never answers holds up no round, and the end of the server by no more than its
+// bound.
+func TestACollectorHoldsNothingUp(t *testing.T) {
+	c := newCluster(t, Options{}, traced(t, &spanReceiver{mute: true}))
+	student := c.student(t)
+	d := c.dataset()
+	spec, _ := student.open(t, d, nil)
+	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	began := time.Now()
+	for round := range uint64(20) {
+		student.mustAsk(t, voteRound(spec.Name, round, 2))
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("20 rounds took %v", took)
+	}
+	began = time.Now()
+	must(t, c.stop())
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}

@@ -1,0 +1,37 @@
+package tracing
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Config says where a process sends its traces.
+type Config struct {
+	// Endpoint is host:port of a collector that takes OTLP over gRPC. Default: none, no
+	// traces.
+	Endpoint string `yaml:"endpoint"`
+	// Insecure sends them in the clear. Default: false, TLS. Only a collector on the same
+	// machine, or in the same pod, excuses it.
+	Insecure bool `yaml:"insecure"`
+	// CA is the path of the PEM file of the authorities that the collector's certificate is
+	// checked against. Default: those of the system.
+	CA string `yaml:"ca"`
+}
+
+// Validate refuses what [Start] would without trying.
+func (c Config) Validate() error {
+	if c.Endpoint == "" {
+		if c.Insecure || c.CA != "" {
+			return errors.New("traces: endpoint is missing; give host:port of a collector, or leave traces out")
+		}
+		return nil
+	}
+	if host, port, err := net.SplitHostPort(c.Endpoint); err != nil || host == "" || port == "" || port == "0" {
+		return fmt.Errorf("traces: endpoint %q is not an address; give host:port of a collector that takes OTLP over gRPC, such as 127.0.0.1:4317", c.Endpoint)
+	}
+	if c.Insecure && c.CA != "" {
+		return errors.New("traces: set either insecure or ca; without TLS no certificate is checked")
+	}
+	return nil
+}

@@ -94,6 +94,7 @@ func TestLoadConfigRefuses(t *testing.T) {
 		"short lease":       {replace("5s", "5ms"), "lease_ttl"},
 		"bad http address":  {replace("127.0.0.1:9090", "9090"), "http: listen"},
 		"unknown in http":   {replace("{listen: \"127.0.0.1:9090\"}", "{port: 9090}"), "port"},
+		"bad traces":        {replace("drain: 3s", "drain: 3s\ntraces: {endpoint: a:1, insecure: true, ca: ca.crt}"), "traces: set either"},
 		"bad drain":         {replace("drain: 3s", "drain: -1s"), "drain -1s"},
 		"long drain":        {replace("drain: 3s", "drain: 1h"), "0s to 10m"},
 		"bad level":         {replace("debug", "loud"), "loud"},

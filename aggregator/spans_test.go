@@ -1,70 +1,29 @@
 package aggregator
 
 import (
-	"context"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/tracing"
+	"github.com/conclave-dp/conclave/tracing/tracetest"
 )
 
-// spanReceiver is a collector of traces that keeps what it gets, or never answers.
-type spanReceiver struct {
-	collector.UnimplementedTraceServiceServer
-	mute bool
-
-	mu   sync.Mutex
-	got  []*otlp.Span
-	said strings.Builder // all requests as text
-}
-
-func (r *spanReceiver) Export(ctx context.Context, q *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
-	if r.mute {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.said.WriteString(q.String())
-	for _, rs := range q.GetResourceSpans() {
-		for _, ss := range rs.GetScopeSpans() {
-			r.got = append(r.got, ss.GetSpans()...)
-		}
-	}
-	return &collector.ExportTraceServiceResponse{}, nil
-}
-
 // traced gives a server a collector.
-func traced(t testing.TB, r *spanReceiver) func(*Config) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, r)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	t.Cleanup(func() {
-		server.Stop()
-		<-served
-	})
-	return func(c *Config) { c.Traces = tracing.Config{Endpoint: l.Addr().String(), Insecure: true} }
+func traced(t testing.TB, r *tracetest.Collector) func(*Config) {
+	at := r.Serve(t, "")
+	return func(c *Config) { c.Traces = tracing.Config{Endpoint: at, Insecure: true} }
 }
 
 // A round has a span with its parts, within that of the student who asked. Of a fit there is
 // none, and of no span is there anything but names, numbers of rounds and who took part.
 func TestSpansOfRounds(t *testing.T) {
-	var r spanReceiver
+	var r tracetest.Collector
 	c := newCluster(t, Options{}, traced(t, &r))
 	student := c.student(t)
 	d, refusing, fitted := c.dataset(), c.dataset(), c.planned()
@@ -92,13 +51,12 @@ func TestSpansOfRounds(t *testing.T) {
 	student.mustAsk(t, fitRound(fit.Name, 0, nil))
 
 	must(t, c.stop())
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	got := r.Spans()
 	var names []string
 	keys := []string{"conclave.dataset", "conclave.purpose", "conclave.round", "conclave.run", "conclave.teachers"}
-	for _, s := range r.got {
+	for _, s := range got {
 		parent := "-"
-		for _, p := range r.got {
+		for _, p := range got {
 			if string(p.GetSpanId()) == string(s.GetParentSpanId()) {
 				parent = p.GetName()
 			}
@@ -123,7 +81,7 @@ func TestSpansOfRounds(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, hidden := range []string{"tell-tale", fit.Name, "north", "south", "127.0.0.1"} {
-		if strings.Contains(r.said.String(), hidden) {
+		if strings.Contains(r.Text(), hidden) {
 			t.Errorf("%q is in what the collector got", hidden)
 		}
 	}
@@ -132,7 +90,7 @@ func TestSpansOfRounds(t *testing.T) {
 // A collector that never answers holds up no round, and the end of the server by no more than its
 // bound.
 func TestACollectorHoldsNothingUp(t *testing.T) {
-	c := newCluster(t, Options{}, traced(t, &spanReceiver{mute: true}))
+	c := newCluster(t, Options{}, traced(t, &tracetest.Collector{Mute: true}))
 	student := c.student(t)
 	d := c.dataset()
 	spec, _ := student.open(t, d, nil)

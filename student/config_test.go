@@ -43,6 +43,7 @@ func TestConfigsThatCannotWork(t *testing.T) {
 		"patience:":   good + "patience: -1s\n",
 		"log:":        good + "log: {level: loud}\n",
 		"out:":        good + "out: \"\"\n",
+		"traces:":     good + "traces: {endpoint: collector}\n",
 		`"agregator"`: good + "agregator: x\n",
 	} {
 		path := filepath.Join(t.TempDir(), "student.yaml")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/trace"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/tracing/tracetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,8 +81,8 @@ func TestNoTracer(t *testing.T) {
 
 // What arrives is what was said, and who said it; nothing of the machine is added.
 func TestSpansArrive(t *testing.T) {
-	var r receiver
-	tracer, err := Start(Config{Endpoint: r.serve(t), Insecure: true}, "aggregator", "agg-1", zap.NewNop())
+	var r tracetest.Collector
+	tracer, err := Start(Config{Endpoint: r.Serve(t, ""), Insecure: true}, "aggregator", "agg-1", zap.NewNop())
 	must(t, err)
 	ctx, whole := tracer.Begin(t.Context(), "round", About("flchain", "run-1", 7, "labels")...)
 	_, part := tracer.Begin(ctx, "collect")
@@ -89,7 +91,7 @@ func TestSpansArrive(t *testing.T) {
 	whole.End("budget")
 	whole.End("") // the first counts
 	tracer.Close()
-	got := r.spans()
+	got := r.Spans()
 	if len(got) != 2 || got[0].GetName() != "collect" || got[1].GetName() != "round" {
 		t.Fatalf("got %v", got)
 	}
@@ -107,7 +109,7 @@ func TestSpansArrive(t *testing.T) {
 	if got[1].GetStatus().GetMessage() != "budget" || got[0].GetStatus().GetMessage() != "" {
 		t.Errorf("status %v and %v", got[1].GetStatus(), got[0].GetStatus())
 	}
-	if diff := cmp.Diff(map[string]string{"service.namespace": "conclave", "service.name": "conclave-aggregator", "service.instance.id": "agg-1"}, values(r.from)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"service.namespace": "conclave", "service.name": "conclave-aggregator", "service.instance.id": "agg-1"}, values(r.Resource())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -121,15 +123,15 @@ func TestTLS(t *testing.T) {
 	creds, err := credentials.NewServerTLSFromFile(files.Cert, files.Key)
 	must(t, err)
 	for ca, want := range map[string]int{files.CA: 1, "": 0} {
-		var r receiver
+		var r tracetest.Collector
 		core, log := observer.New(zap.InfoLevel)
-		tracer, err := Start(Config{Endpoint: r.serve(t, grpc.Creds(creds)), CA: ca}, "node", "n", zap.New(core))
+		tracer, err := Start(Config{Endpoint: r.Serve(t, "", grpc.Creds(creds)), CA: ca}, "node", "n", zap.New(core))
 		must(t, err)
 		_, span := tracer.Begin(t.Context(), "x")
 		span.End("")
 		tracer.Close()
-		if len(r.spans()) != want || want == 0 && log.FilterMessageSnippet("traces are lost").Len() != 1 {
-			t.Errorf("ca %q: %d spans, log %v", ca, len(r.spans()), log.All())
+		if len(r.Spans()) != want || want == 0 && log.FilterMessageSnippet("traces are lost").Len() != 1 {
+			t.Errorf("ca %q: %d spans, log %v", ca, len(r.Spans()), log.All())
 		}
 	}
 }
@@ -144,9 +146,8 @@ func TestACollectorThatIsAway(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // its backlog takes connections
 	must(t, err)
 	defer mute.Close()
-	slow := &receiver{hold: make(chan struct{})}
-	defer close(slow.hold)
-	for name, endpoint := range map[string]string{"away": away, "mute": mute.Addr().String(), "slow": slow.serve(t)} {
+	slow := &tracetest.Collector{Mute: true}
+	for name, endpoint := range map[string]string{"away": away, "mute": mute.Addr().String(), "slow": slow.Serve(t, "")} {
 		t.Run(name, func(t *testing.T) {
 			core, log := observer.New(zap.InfoLevel)
 			tracer, err := Start(Config{Endpoint: endpoint, Insecure: true}, "node", "n", zap.New(core))
@@ -190,11 +191,11 @@ func TestACollectorThatComesBack(t *testing.T) {
 	if log.FilterMessageSnippet("lost").Len() != 1 {
 		t.Errorf("log: %v", log.All())
 	}
-	var r receiver
-	r.serveAt(t, address)
+	var r tracetest.Collector
+	r.Serve(t, address)
 	eventually(t, "spans", func() bool {
 		send()
-		return len(r.spans()) > 0
+		return len(r.Spans()) > 0
 	})
 	if log.FilterMessageSnippet("takes traces again").Len() != 1 || log.FilterMessageSnippet("lost").Len() != 1 {
 		t.Errorf("log: %v", log.All())
@@ -203,8 +204,8 @@ func TestACollectorThatComesBack(t *testing.T) {
 
 // The span of a call goes along with it; what a peer makes up is no span and no error.
 func TestSpansGoAlong(t *testing.T) {
-	var r receiver
-	tracer, err := Start(Config{Endpoint: r.serve(t), Insecure: true}, "student", "s", zap.NewNop())
+	var r tracetest.Collector
+	tracer, err := Start(Config{Endpoint: r.Serve(t, ""), Insecure: true}, "student", "s", zap.NewNop())
 	must(t, err)
 	defer tracer.Close()
 	ctx, span := tracer.Begin(t.Context(), "ask")
@@ -221,6 +222,23 @@ func TestSpansGoAlong(t *testing.T) {
 		ctx := Incoming(metadata.NewIncomingContext(t.Context(), metadata.Pairs("traceparent", made)))
 		if trace.SpanContextFromContext(ctx).IsValid() {
 			t.Errorf("%.60q is a span", made)
+		}
+	}
+}
+
+func values(attributes []*common.KeyValue) map[string]string {
+	all := map[string]string{}
+	for _, a := range attributes {
+		all[a.GetKey()] = a.GetValue().GetStringValue()
+	}
+	return all
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come to be", what)
 		}
 	}
 }

@@ -345,6 +345,9 @@ func embeddingOf(n uint32) *conclavev1.SumQuestion {
 
 // A student has 256 MiB of rounds under way and no more; when it is gone they are too.
 func TestRoundsUnderWayAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends 300 MiB")
+	}
 	w := attacked(t)
 	s := w.scene(t, votes())
 	before, _ := settled()

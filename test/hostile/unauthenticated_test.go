@@ -207,7 +207,7 @@ func TestStrangersGetNothing(t *testing.T) {
 
 	after := w.metrics(t)
 	for name, n := range after {
-		if strings.HasPrefix(name, "conclave_grpc_calls_total") && n != before[name] {
+		if strings.HasPrefix(name, "conclave_grpc_calls_total") && strings.Contains(name, `method="Check"`) && n != before[name] {
 			t.Errorf("%s went from %v to %v", name, before[name], n)
 		}
 	}
@@ -295,7 +295,11 @@ func TestFiveThousandStrangers(t *testing.T) {
 	hello := recorded(t, config)
 	open := make([]net.Conn, 0, 200)
 	peak := int64(0)
-	for i := range 5000 {
+	n := 5000
+	if testing.Short() {
+		n = 1000
+	}
+	for i := range n {
 		conn, err := net.DialTimeout("tcp", w.address(), patience)
 		must(t, err)
 		switch i % 4 {
@@ -320,10 +324,10 @@ func TestFiveThousandStrangers(t *testing.T) {
 	}
 	ends(t, beforeGoroutines+6)
 	bytes, goroutines := settled()
-	t.Logf("5,000 connections: the heap went from %d to %d KiB (at most %d KiB with 200 open), goroutines from %d to %d",
-		beforeBytes>>10, bytes>>10, peak>>10, beforeGoroutines, goroutines)
+	t.Logf("%d connections: the heap went from %d to %d KiB (at most %d KiB with 200 open), goroutines from %d to %d",
+		n, beforeBytes>>10, bytes>>10, peak>>10, beforeGoroutines, goroutines)
 	if grown := bytes - beforeBytes; grown > 2<<20 {
-		t.Errorf("5,000 connections left %d KiB behind", grown>>10)
+		t.Errorf("%d connections left %d KiB behind", n, grown>>10)
 	}
 	if held := peak - beforeBytes; held > 200*128<<10 {
 		t.Errorf("200 open connections hold %d KiB each", held>>10/200)
@@ -333,6 +337,9 @@ func TestFiveThousandStrangers(t *testing.T) {
 // More connections than may be without a certificate close the oldest of their kind, and
 // nobody else: an honest node joins while they last.
 func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens 4,000 connections")
+	}
 	const most, more = 4096, 150
 	var limit syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))

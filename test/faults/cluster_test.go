@@ -41,7 +41,7 @@ columns:
 // budgets of the datasets. That of tight is enough for some runs of epsilon 3.
 var budgets = map[string]string{
 	wide:  "{epsilon: 2000, delta: 1e-4, filter: rdp}",
-	tight: "{epsilon: 8, delta: 1e-4}",
+	tight: "{epsilon: 6, delta: 1e-4}",
 }
 
 // cluster is everything that runs.

@@ -66,13 +66,20 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	until(t, "rounds of the other run by the next leader", func() bool { return auditor.released() >= before+2 })
 
 	leader.signal(syscall.SIGCONT)
-	until(t, "the old leader to end", func() bool { return leader.started() > start })
+	charged := func() (released, bool) {
+		auditor.mu.Lock()
+		defer auditor.mu.Unlock()
+		r, ok := auditor.releases[asleep]
+		return r, ok
+	}
+	until(t, "the old leader to end", func() bool {
+		_, ok := charged()
+		return ok || leader.started() > start
+	})
 	c.awaitReleases(auditor, 1)
-	auditor.mu.Lock()
-	if r, ok := auditor.releases[asleep]; ok {
+	if r, ok := charged(); ok {
 		t.Errorf("%v was charged by a leader that was over: entry %d with fence %d", asleep, r.entry.Seq, r.entry.Fence)
 	}
-	auditor.mu.Unlock()
 	students[asleep.run].signal(syscall.SIGCONT)
 	for name, p := range students {
 		select {

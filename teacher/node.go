@@ -51,6 +51,8 @@ type Node struct {
 	// run and current are the run that was answered last.
 	run     string
 	current *runState
+	// worked says that something was answered on the stream.
+	worked bool
 
 	// watched, trail and level are for the site's operator; peer and its certificate are
 	// the aggregator at the other end of the stream.

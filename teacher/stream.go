@@ -45,6 +45,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	var pause dial.Pause
 	for {
 		started := time.Now()
+		n.worked = false
 		err := n.work(ctx, client)
 		if ctx.Err() != nil {
 			return nil
@@ -61,7 +62,8 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			}
 			err = probed
 		}
-		if time.Since(started) > 10*time.Second {
+		// Leaders may follow each other soon: whoever asked something is back at once.
+		if n.worked || time.Since(started) > 10*time.Second {
 			pause.Reset()
 		}
 		n.log.Warn("not connected to the aggregator; trying again",

@@ -56,6 +56,7 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 		for t, ok := in.take(); ok; t, ok = in.take() {
 			select {
 			case out <- n.reply(t):
+				n.worked = true
 			case err := <-ended:
 				return err
 			}

@@ -204,14 +204,15 @@ func run(t *testing.T, path string, args ...string) (stdout, stderr string, code
 // logLine is a line of a role's standard error. Message is empty where the line
 // is not a log entry.
 type logLine struct {
-	Text     string  `json:"-"`
-	Level    string  `json:"level"`
-	Message  string  `json:"msg"`
-	Run      string  `json:"run"`
-	Round    uint64  `json:"round"`
-	Teachers int     `json:"teachers"`
-	Released uint64  `json:"released"`
-	Spent    float64 `json:"epsilon_spent"`
+	Text     string    `json:"-"`
+	Time     time.Time `json:"ts"`
+	Level    string    `json:"level"`
+	Message  string    `json:"msg"`
+	Run      string    `json:"run"`
+	Round    uint64    `json:"round"`
+	Teachers int       `json:"teachers"`
+	Released uint64    `json:"released"`
+	Spent    float64   `json:"epsilon_spent"`
 }
 
 // lines collects what a process writes, line by line.

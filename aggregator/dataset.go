@@ -160,6 +160,6 @@ func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, e *exec
 	if _, err := ofDataset.Admit(worst); err != nil {
 		return overBudget(err, "round %d of run %q does not fit the budget of dataset %q", e.key.number, e.key.run, d.record.Name)
 	}
-	d.reserved[e], e.seen = worst, seen
+	d.reserved[e] = worst
 	return nil
 }

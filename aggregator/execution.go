@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conclave-dp/conclave/coordinator"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -41,8 +40,7 @@ type execution struct {
 	question question
 	parts    []encoded
 	began    time.Time
-	asker    caller                // whose request began it
-	seen     *coordinator.Snapshot // its run and dataset when it was reserved
+	asker    caller // whose request began it
 	spans    spans
 
 	woken     chan struct{} // holds one token while a step is due

@@ -128,7 +128,6 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 		Answered: cost.answered,
 		Release:  raw,
 		Forget:   e.forget,
-		Seen:     e.seen,
 	})
 	if err != nil {
 		if s.leading.Err() != nil {

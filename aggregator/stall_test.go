@@ -28,8 +28,8 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 		n := newNode()
 		n.stallAfter = 20 * time.Millisecond
 		s := &stuck{sending: make(chan struct{}, 1), ended: make(chan struct{})}
-		done, sent := make(chan struct{}), make(chan error, 1)
-		go func() { sent <- n.send(s, done) }()
+		sent := make(chan error, 1)
+		n.attach(func() { go func() { sent <- n.send(s) }() })
 		a := asking{roundKey{"r", 0}, 1}
 		n.sendRound(a, []encoded{{1}})
 		<-s.sending
@@ -46,7 +46,6 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 				t.Error("the node stays")
 			}
 		}
-		close(done)
 		close(s.ended)
 		if err := <-sent; err == nil {
 			t.Error("sent")

@@ -32,10 +32,6 @@ type Charge struct {
 	// transaction; at most Round. Their entries stay, and they are never charged or
 	// handed out again: see ErrForgotten.
 	Forget uint64
-	// Seen is the run as it was when the round was decided about, or nil. With it a charge
-	// is one request to etcd; it is refused there, and decided anew, if anything has
-	// changed since.
-	Seen *Snapshot
 }
 
 // releaseRecord is the value of a release's key.
@@ -71,11 +67,19 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	sum := sha256.Sum256(c.Release)
 	var release []byte
 	var entry privacy.Entry
-	seen := c.Seen.unpaid(c.Run)
-	err := update(func() (bool, error) {
+	dataset, err := s.datasetOf(ctx, op, c.Run)
+	if err != nil {
+		return nil, privacy.Entry{}, err
+	}
+	head := s.headOf(dataset)
+	if err := head.lock(ctx); err != nil {
+		return nil, privacy.Entry{}, s.wrap(ctx, op, err)
+	}
+	defer head.unlock()
+	err = update(func() (bool, error) {
 		key := s.releaseKey(c.Run, c.Round)
-		l := seen
-		if seen = nil; l == nil {
+		l := head.loaded(lead, c.Run, c.Round)
+		if l == nil {
 			var err error
 			if l, err = s.load(ctx, op, c.Run, key); err != nil {
 				return false, err
@@ -115,9 +119,14 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 		if err != nil {
 			return false, err
 		}
-		return s.commitRun(ctx, op, lead, l,
-			[]clientv3.Cmp{absent(key)},
-			append(puts, clientv3.OpPut(key, value))...)
+		puts = append(puts, clientv3.OpPut(key, value))
+		revision, err := s.commitRun(ctx, op, lead, l, []clientv3.Cmp{absent(key)}, puts...)
+		if revision == 0 {
+			head.forget()
+			return false, err
+		}
+		head.learn(lead, l, revision, puts)
+		return true, nil
 	})
 	if err != nil {
 		return nil, privacy.Entry{}, err

@@ -82,15 +82,10 @@ type loaded struct {
 // run's record changes only together with the dataset's, so that comparing the
 // latter guards both.
 func (s *Store) load(ctx context.Context, op, run string, more ...string) (*loaded, error) {
-	known, ok := s.datasets.Load(run)
-	if !ok {
-		r, err := s.Run(ctx, run)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
-		}
-		known, _ = s.datasets.LoadOrStore(run, r.Dataset)
+	dataset, err := s.datasetOf(ctx, op, run)
+	if err != nil {
+		return nil, err
 	}
-	dataset := known.(string)
 	kvs, _, err := s.read(ctx, op, append([]string{s.runKey(run), s.datasetKey(dataset)}, more...)...)
 	if err != nil {
 		return nil, err
@@ -109,6 +104,19 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 		return nil, fmt.Errorf("%s: %w: run %q was of dataset %q and is of %q; restore etcd from a backup", op, ErrCorrupt, run, dataset, l.run.Dataset)
 	}
 	return l, nil
+}
+
+// datasetOf returns the dataset of a run, which never changes.
+func (s *Store) datasetOf(ctx context.Context, op, run string) (string, error) {
+	known, ok := s.datasets.Load(run)
+	if !ok {
+		r, err := s.Run(ctx, run)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", op, err)
+		}
+		known, _ = s.datasets.LoadOrStore(run, r.Dataset)
+	}
+	return known.(string), nil
 }
 
 // CloseRun ends a run with an entry in the ledger and returns that entry's
@@ -132,7 +140,8 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name string) (he
 		}
 		head = l.dataset.Head.Hash
 		l.run.Closed, l.run.Head = true, head
-		return s.commitRun(ctx, op, lead, l, nil, puts...)
+		revision, err := s.commitRun(ctx, op, lead, l, nil, puts...)
+		return revision > 0, err
 	})
 	if err != nil {
 		return "", err
@@ -141,13 +150,14 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name string) (he
 }
 
 // commitRun writes l's run as it is now together with puts, if nothing that l
-// was read from has changed since and the conditions hold.
-func (s *Store) commitRun(ctx context.Context, op string, lead *Leadership, l *loaded, conditions []clientv3.Cmp, puts ...clientv3.Op) (bool, error) {
+// was read from has changed since and the conditions hold, and returns the revision; it
+// is 0 where nothing was written, or nobody knows.
+func (s *Store) commitRun(ctx context.Context, op string, lead *Leadership, l *loaded, conditions []clientv3.Cmp, puts ...clientv3.Op) (revision int64, err error) {
 	value, err := encode(l.run)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	return s.commit(ctx, op, lead,
+	return s.commitAt(ctx, op, lead,
 		append(conditions, unchanged(l.datasetKV)),
 		append(puts, clientv3.OpPut(s.runKey(l.run.Name), value))...)
 }

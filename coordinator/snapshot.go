@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/privacy"
 )
 
-// Snapshot is a run with its dataset as they stood at one moment. A round that is decided
-// about by one and charged with it as [Charge.Seen] reads etcd once for both.
+// Snapshot is a run with its dataset as they stood at one moment.
 type Snapshot struct{ loaded loaded }
 
 // Snapshot reads a run with its dataset; the error matches ErrNoRun when there is none.
@@ -43,17 +42,6 @@ func (n *Snapshot) CheckRoom(release int) error {
 			ErrTooLarge, l.run.Name, release, l.run.Dataset, totals, maxRequest)
 	}
 	return nil
-}
-
-// unpaid is the snapshot as a charge of the run begins with it: as if the round had not
-// been charged. Where it was, or anything has changed, the commit does not happen.
-func (n *Snapshot) unpaid(run string) *loaded {
-	if n == nil || n.loaded.run.Name != run {
-		return nil
-	}
-	l := n.loaded
-	l.more = nil
-	return &l
 }
 
 // Standing is a run with one of its rounds.

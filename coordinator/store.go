@@ -50,6 +50,7 @@ type Store struct {
 	now    func() time.Time
 	// datasets are those of the runs that were read, by name: no run changes its own.
 	datasets sync.Map
+	heads    sync.Map // a *head for each dataset that was charged, by name
 }
 
 // Open connects and makes sure that etcd answers. An error matches

@@ -76,8 +76,14 @@ func (s *Store) list(ctx context.Context, op, prefix string) ([]*mvccpb.KeyValue
 // hold. It returns false when a condition does not hold, and an error that
 // matches ErrNotLeader when lead is over.
 func (s *Store) commit(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp, ops ...clientv3.Op) (bool, error) {
+	revision, err := s.commitAt(ctx, op, lead, conditions, ops...)
+	return revision > 0, err
+}
+
+// commitAt is commit with the revision at which it was written, 0 where it was not.
+func (s *Store) commitAt(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp, ops ...clientv3.Op) (revision int64, err error) {
 	if lead == nil {
-		return false, fmt.Errorf("%s: %w: no leadership given", op, ErrNotLeader)
+		return 0, fmt.Errorf("%s: %w: no leadership given", op, ErrNotLeader)
 	}
 	bounded, cancel := s.request(ctx)
 	defer cancel()
@@ -88,23 +94,23 @@ func (s *Store) commit(ctx context.Context, op string, lead *Leadership, conditi
 		Else(clientv3.OpGet(s.leaderKey())).
 		Commit()
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return false, lead.over(op)
+		return 0, lead.over(op)
 	}
 	if err != nil {
 		err = s.wrap(ctx, op, err)
 		if u, ok := err.(*UnavailableError); ok {
 			u.commit = true
 		}
-		return false, err
+		return 0, err
 	}
 	if r.Succeeded {
-		return true, nil
+		return r.Header.GetRevision(), nil
 	}
 	leader := r.Responses[0].GetResponseRange().GetKvs()
 	if len(leader) == 0 || leader[0].CreateRevision != lead.fence {
-		return false, lead.over(op)
+		return 0, lead.over(op)
 	}
-	return false, nil
+	return 0, nil
 }
 
 // update repeats a step that reads, decides and commits, until it is done. A

@@ -1,0 +1,177 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// counting is a store that counts its transactions.
+func counting(t *testing.T, c *cluster) (*Store, *atomic.Int64) {
+	t.Helper()
+	requests := new(atomic.Int64)
+	return openStore(t, Config{Endpoints: c.etcd.Endpoints(), Observe: func(method string, _ time.Duration, _ error) {
+		if strings.HasSuffix(method, "/Txn") {
+			requests.Add(1)
+		}
+	}}), requests
+}
+
+// Of runs that are charged at the same time none is in the others' way: one request each.
+func TestChargesTakeTurns(t *testing.T) {
+	c := newCluster(t)
+	store, requests := counting(t, c)
+	names := []string{"first", "second", "third"}
+	for _, name := range names[1:] {
+		if _, err := store.OpenRun(t.Context(), c.lead, testRun(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rounds = 10
+	charge := func(from, to uint64) {
+		var runs sync.WaitGroup
+		for _, name := range names {
+			runs.Go(func() {
+				for round := from; round < to; round++ {
+					if _, _, err := store.Charge(t.Context(), c.lead, testCharge(name, round, fmt.Sprint(name, round))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		runs.Wait()
+	}
+	charge(0, 1) // each reads its run once
+	before := requests.Load()
+	charge(1, rounds)
+	if n, want := requests.Load()-before, int64(len(names)*(rounds-1)); n != want {
+		t.Errorf("%d requests for %d charges", n, want)
+	}
+	_, v := ledger(t, store)
+	for _, name := range names {
+		if v.Runs[name].Releases != rounds {
+			t.Errorf("run %s has %d releases", name, v.Runs[name].Releases)
+		}
+		for round := range uint64(rounds) {
+			if release, _, found, err := store.Release(t.Context(), name, round); err != nil || !found || string(release) != fmt.Sprint(name, round) {
+				t.Errorf("round %d of %s: %q, %v", round, name, release, err)
+			}
+		}
+	}
+}
+
+// What a store knows of the ledger's end may be wrong. A charge then ends as one that reads.
+func TestChargesBesideOtherWriters(t *testing.T) {
+	begin := func(t *testing.T) (c *cluster, other *Store) {
+		c = newCluster(t)
+		if _, err := c.store.OpenRun(t.Context(), c.lead, testRun("second")); err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range []string{"first", "second"} {
+			if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge(run, 0, "answer")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c, openStore(t, Config{Endpoints: c.etcd.Endpoints()})
+	}
+	t.Run("another run was charged", func(t *testing.T) {
+		c, other := begin(t)
+		if _, _, err := other.Charge(t.Context(), c.lead, testCharge("second", 1, "other")); err != nil {
+			t.Fatal(err)
+		}
+		if release, entry, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); err != nil || string(release) != "answer" || entry.Seq != 7 {
+			t.Fatalf("%q, entry %d, %v", release, entry.Seq, err)
+		}
+		// The record of the second run is older than the ledger's end.
+		if _, entry, err := c.store.Charge(t.Context(), c.lead, testCharge("second", 2, "answer")); err != nil || entry.Seq != 8 {
+			t.Fatalf("entry %d, %v", entry.Seq, err)
+		}
+		_, dataset, err := c.store.Purses(t.Context(), "first")
+		if err != nil || len(dataset.Spent) != 1 || dataset.Spent[0].Count != 5*4 {
+			t.Errorf("the dataset has spent %v, %v", dataset.Spent, err)
+		}
+		if _, v := ledger(t, c.store); v.Runs["second"].Releases != 3 || v.Runs["first"].Releases != 2 {
+			t.Errorf("releases %+v", v.Runs)
+		}
+	})
+	t.Run("the round was charged", func(t *testing.T) {
+		c, other := begin(t)
+		if _, _, err := other.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); err != nil {
+			t.Fatal(err)
+		}
+		if release, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "another answer")); err != nil || string(release) != "answer" {
+			t.Errorf("%q, %v", release, err)
+		}
+		if release, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "another answer")); err != nil || string(release) != "answer" {
+			t.Errorf("an earlier round: %q, %v", release, err)
+		}
+		ledger(t, c.store)
+	})
+	t.Run("the run was closed", func(t *testing.T) {
+		for _, here := range []bool{true, false} {
+			c, other := begin(t)
+			if here {
+				other = c.store
+			}
+			if _, err := other.CloseRun(t.Context(), c.lead, "first"); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); !errors.Is(err, ErrRunClosed) {
+				t.Errorf("error %v", err)
+			}
+		}
+	})
+	t.Run("the budget was used up", func(t *testing.T) {
+		c, other := begin(t)
+		costly := testCharge("first", 1, "answer")
+		costly.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 12, Count: 4}}
+		if _, _, err := other.Charge(t.Context(), c.lead, costly); err != nil {
+			t.Fatal(err)
+		}
+		costly.Round = 2
+		if _, _, err := c.store.Charge(t.Context(), c.lead, costly); !errors.Is(err, privacy.ErrOverBudget) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("somebody else leads, and leads no more", func(t *testing.T) {
+		c, other := begin(t)
+		lead := leadAs(t, other, "agg") // the same name takes over
+		if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("error %v", err)
+		}
+		if _, _, err := other.Charge(t.Context(), lead, testCharge("first", 1, "other")); err != nil {
+			t.Fatal(err)
+		}
+		again := leadAs(t, c.store, "agg")
+		if release, _, err := c.store.Charge(t.Context(), again, testCharge("first", 1, "answer")); err != nil || string(release) != "other" {
+			t.Errorf("%q, %v", release, err)
+		}
+		if _, entry, err := c.store.Charge(t.Context(), again, testCharge("first", 2, "answer")); err != nil || entry.Fence != again.Fence() {
+			t.Errorf("%+v, %v", entry, err)
+		}
+		ledger(t, c.store)
+	})
+	t.Run("who waits for the turn may go away", func(t *testing.T) {
+		c, _ := begin(t)
+		h := c.store.headOf("flchain")
+		if err := h.lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 1, "answer")); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		h.unlock()
+		if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); err != nil {
+			t.Error(err)
+		}
+	})
+}

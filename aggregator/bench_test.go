@@ -1,8 +1,11 @@
 package aggregator
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -27,6 +30,44 @@ func BenchmarkRound(b *testing.B) {
 	for b.Loop() {
 		student.mustAsk(b, voteRound(spec.Name, number, 64))
 		number++
+	}
+}
+
+// BenchmarkNodes is a round without wire and etcd: nodes of one teacher are asked, and their
+// answers to 64 queries added up. The time for each node must not depend on their number.
+func BenchmarkNodes(b *testing.B) {
+	for _, n := range []int{250, 1000, 4000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			d := newDataset(coordinator.Dataset{Name: "d"})
+			for i := range n {
+				d.join(liveNode(fmt.Sprintf("s%d", i), 1))
+			}
+			pb := goodSpec()
+			pb.Teachers = uint32(n)
+			spec, err := newRunSpec(pb)
+			must(b, err)
+			q := &voteQuestion{queries: 64, classes: 2, mechanism: spec.mechanism}
+			answer := votes(1, alternating)(voteRound("r", 0, 64))[0]
+			for b.Loop() {
+				e := newExecution(&payload{key: roundKey{"r", 0}}, 1, spec, d, q, []encoded{{1}})
+				finished, err := e.step(d.live(), time.Now())
+				must(b, err)
+				for _, node := range d.live() {
+					node.next()
+					must(b, e.take(node, answer))
+					select {
+					case <-e.woken: // as collect does
+						finished, err = e.step(d.live(), time.Now())
+						must(b, err)
+					default:
+					}
+				}
+				if !finished {
+					b.Fatal("not finished")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
+		})
 	}
 }
 

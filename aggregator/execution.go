@@ -170,6 +170,9 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 		kind, problem = kindOf(err, malformedKind), "sent a malformed answer: "+err.Error()
 	} else {
 		counts = c
+		if q, ok := e.question.(*voteQuestion); ok {
+			defer q.reuse(counts)
+		}
 	}
 
 	e.mu.Lock()

@@ -97,6 +97,9 @@ func (q *voteQuestion) read(answer *conclavev1.WorkRequest, teachers uint32) ([]
 	return tallyVotes(votes.GetPacked(), int(teachers), q.queries, q.classes)
 }
 
+// reuse takes back what read returned, which nobody may use any more.
+func (q *voteQuestion) reuse(counts []int64) { tallies.Put(&counts) }
+
 func (q *voteQuestion) worst() []privacy.Event { return q.mechanism.Worst(int64(q.queries)) }
 
 func (q *voteQuestion) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {

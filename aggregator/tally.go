@@ -3,7 +3,22 @@ package aggregator
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 )
+
+// tallies are histograms of answers that were added up, as *[]int64: one for each answer
+// would be most of what a round leaves to collect.
+var tallies sync.Pool
+
+// newTally returns n zeros.
+func newTally(n int) []int64 {
+	if t, ok := tallies.Get().(*[]int64); ok && cap(*t) >= n {
+		counts := (*t)[:n]
+		clear(counts)
+		return counts
+	}
+	return make([]int64, n)
+}
 
 // spread has bit i of its index as byte i of its value, so that adding
 // spread[b] counts eight one-bit votes at once.
@@ -55,7 +70,7 @@ func tallyVotes(packed []byte, teachers, queries, classes int) ([]int64, error) 
 			}
 		}
 	}
-	counts := make([]int64, queries*classes)
+	counts := newTally(queries * classes)
 	if classes == 2 {
 		tallyBits(counts, packed, teachers, queries, row)
 		return counts, nil

@@ -2,7 +2,7 @@
 // rounds and bytes per second, memory for each idle connection, and processor time for
 // each round, beside a bare gRPC server that sends and takes the same messages.
 //
-//	go run ./bench/scale                                  # the whole table, six minutes
+//	go run ./bench/scale                                  # the whole table, some minutes
 //	go run ./bench/scale --sizes 1000x1 --blocks 4        # one line of it
 //	go run ./bench/scale --readme bench/scale/README.md   # writes the table there
 //
@@ -76,7 +76,7 @@ func parse(args []string) (plan, error) {
 	p := plan{}
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	sizes := flags.String("sizes", "250x1,500x1,1000x1,2000x1,4000x1,100x100,100x100x4", "connections x teachers on each, and x students where they are several, with commas between them")
-	flags.IntVar(&p.blocks, "blocks", 8, "blocks of rounds for each side, in turn")
+	flags.IntVar(&p.blocks, "blocks", 6, "blocks of rounds for each side, in turn")
 	flags.DurationVar(&p.block, "block", 1500*time.Millisecond, "how long a block lasts at least; it ends with a round")
 	flags.IntVar(&p.warm, "warm", 3, "rounds of each side that do not count")
 	flags.BoolVar(&p.audit, "audit", false, "have the aggregator keep an audit log")

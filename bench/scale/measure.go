@@ -13,8 +13,9 @@ import (
 // for either.
 const settle = 2 * time.Second
 
-// memory is what a process holds, in bytes.
-type memory struct{ rss, heap, stack float64 }
+// memory is what a process holds, in bytes, and the seconds of processor time that it has
+// had.
+type memory struct{ rss, heap, stack, cpu float64 }
 
 // block is a stretch of rounds of one side. Times are for a round: with several students,
 // whose rounds overlap, the time of the clock is less than a student waits.
@@ -174,7 +175,7 @@ func (s *side) memory(ctx context.Context) (memory, float64, error) {
 	if err == nil && g[rssMetric] == 0 {
 		err = errors.New("its metrics hold no resident memory; measure on Linux")
 	}
-	return memory{g[rssMetric], g[heapMetric], g[stackMetric]}, g[fdsMetric], err
+	return memory{g[rssMetric], g[heapMetric], g[stackMetric], g[cpuMetric]}, g[fdsMetric], err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -33,14 +33,14 @@ func markdown(p plan, results []*result) string {
 			figure(r.blocks, func(b block) float64 { return b.down })/n, figure(r.blocks, func(b block) float64 { return b.up })/n,
 			figure(r.blocks, func(b block) float64 { return (b.down + b.up) / b.seconds })/(1<<20))
 	}
-	b.WriteString("\n| connections x teachers | aggregator alone, MiB | idle, MiB | KiB an idle connection: resident | heap | stacks | after the rounds, MiB | open files | joining, s |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\n| connections x teachers | aggregator alone, MiB | idle, MiB | KiB an idle connection: resident | heap | stacks | after the rounds, MiB | open files | joining, s | CPU ms to join |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		each := func(f func(memory) float64) float64 { return (f(r.idle) - f(r.alone)) / float64(r.size.nodes) / 1024 }
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.0f | %.0f | %.1f |\n",
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.0f | %.0f | %.1f | %.2f |\n",
 			r.size.words(), r.alone.rss/(1<<20), r.idle.rss/(1<<20),
 			each(func(m memory) float64 { return m.rss }), each(func(m memory) float64 { return m.heap }), each(func(m memory) float64 { return m.stack }),
-			r.after.rss/(1<<20), r.fds, r.joining.Seconds())
+			r.after.rss/(1<<20), r.fds, r.joining.Seconds(), 1000*(r.idle.cpu-r.alone.cpu)/float64(r.size.nodes))
 	}
 	b.WriteString(fits(results))
 	return b.String()

@@ -906,10 +906,12 @@ type Progress struct {
 	TeachersLive     uint32                 `protobuf:"varint,2,opt,name=teachers_live,json=teachersLive,proto3" json:"teachers_live,omitempty"`
 	TeachersAnswered uint32                 `protobuf:"varint,3,opt,name=teachers_answered,json=teachersAnswered,proto3" json:"teachers_answered,omitempty"`
 	// waiting_for_quorum is set while fewer teachers are connected than the
-	// quorum wants.
+	// quorum wants, or more of them than it can spare wait for their sites.
 	WaitingForQuorum bool `protobuf:"varint,4,opt,name=waiting_for_quorum,json=waitingForQuorum,proto3" json:"waiting_for_quorum,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// waiting_for names the nodes that wait for their sites, with the reason.
+	WaitingFor    []string `protobuf:"bytes,5,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Progress) Reset() {
@@ -968,6 +970,13 @@ func (x *Progress) GetWaitingForQuorum() bool {
 		return x.WaitingForQuorum
 	}
 	return false
+}
+
+func (x *Progress) GetWaitingFor() []string {
+	if x != nil {
+		return x.WaitingFor
+	}
+	return nil
 }
 
 type CloseRunRequest struct {
@@ -1230,12 +1239,14 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\vAskResponse\x123\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.conclave.v1.ProgressH\x00R\bprogress\x120\n" +
 	"\arelease\x18\x02 \x01(\v2\x14.conclave.v1.ReleaseH\x00R\areleaseB\t\n" +
-	"\amessage\"\xb3\x01\n" +
+	"\amessage\"\xd4\x01\n" +
 	"\bProgress\x12'\n" +
 	"\x0fteachers_needed\x18\x01 \x01(\rR\x0eteachersNeeded\x12#\n" +
 	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12+\n" +
 	"\x11teachers_answered\x18\x03 \x01(\rR\x10teachersAnswered\x12,\n" +
-	"\x12waiting_for_quorum\x18\x04 \x01(\bR\x10waitingForQuorum\"#\n" +
+	"\x12waiting_for_quorum\x18\x04 \x01(\bR\x10waitingForQuorum\x12\x1f\n" +
+	"\vwaiting_for\x18\x05 \x03(\tR\n" +
+	"waitingFor\"#\n" +
 	"\x0fCloseRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\"3\n" +
 	"\x10CloseRunResponse\x12\x1f\n" +

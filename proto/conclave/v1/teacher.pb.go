@@ -29,6 +29,7 @@ type WorkRequest struct {
 	//	*WorkRequest_Votes
 	//	*WorkRequest_Sum
 	//	*WorkRequest_Refusal
+	//	*WorkRequest_Ready
 	Message isWorkRequest_Message `protobuf_oneof:"message"`
 	// attempt is that of the parts that are answered. A round may be given up and
 	// its number asked again with another question; an answer that comes late
@@ -111,6 +112,15 @@ func (x *WorkRequest) GetRefusal() *Refusal {
 	return nil
 }
 
+func (x *WorkRequest) GetReady() *Ready {
+	if x != nil {
+		if x, ok := x.Message.(*WorkRequest_Ready); ok {
+			return x.Ready
+		}
+	}
+	return nil
+}
+
 func (x *WorkRequest) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
@@ -138,6 +148,11 @@ type WorkRequest_Refusal struct {
 	Refusal *Refusal `protobuf:"bytes,4,opt,name=refusal,proto3,oneof"`
 }
 
+type WorkRequest_Ready struct {
+	// ready tells that rounds of a run, which waited, will be answered now.
+	Ready *Ready `protobuf:"bytes,6,opt,name=ready,proto3,oneof"`
+}
+
 func (*WorkRequest_Hello) isWorkRequest_Message() {}
 
 func (*WorkRequest_Votes) isWorkRequest_Message() {}
@@ -145,6 +160,8 @@ func (*WorkRequest_Votes) isWorkRequest_Message() {}
 func (*WorkRequest_Sum) isWorkRequest_Message() {}
 
 func (*WorkRequest_Refusal) isWorkRequest_Message() {}
+
+func (*WorkRequest_Ready) isWorkRequest_Message() {}
 
 type WorkResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -156,7 +173,10 @@ type WorkResponse struct {
 	Message isWorkResponse_Message `protobuf_oneof:"message"`
 	// attempt names one asking of a round, for a part or its withdrawal. It never
 	// repeats on a stream, is above 0 and says nothing else; answers bring it back.
-	Attempt       uint64 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt uint64 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// terms come with the first part of a round: what the run may ask, and what this
+	// round costs at most. A site with a policy answers no round without them.
+	Terms         *RoundTerms `protobuf:"bytes,5,opt,name=terms,proto3" json:"terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +252,13 @@ func (x *WorkResponse) GetAttempt() uint64 {
 	return 0
 }
 
+func (x *WorkResponse) GetTerms() *RoundTerms {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
 type isWorkResponse_Message interface {
 	isWorkResponse_Message()
 }
@@ -258,7 +285,8 @@ func (*WorkResponse_Withdraw) isWorkResponse_Message() {}
 // Hello introduces a node. The site must be the one its certificate names.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// protocol is 2. Nodes of protocol 1 do not bring back the attempt.
+	// protocol is 3. Nodes of protocol 2 do not look at the terms of a round; those of
+	// protocol 1 do not bring back the attempt, and are refused.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Dataset  string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	Site     string `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
@@ -482,6 +510,224 @@ func (x *RoundPart) GetData() []byte {
 	return nil
 }
 
+// RoundTerms is under what terms a round is asked, as the aggregator holds them.
+type RoundTerms struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// spec is the RunSpec of the run, serialized, in the one form that the aggregator
+	// keeps: a site's approval is for these bytes.
+	Spec []byte `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// question is the SHA-256 of what the student asked, as it is stored with the
+	// release. All passes of a fit have that of the fit, and cost nothing more.
+	Question []byte `protobuf:"bytes,2,opt,name=question,proto3" json:"question,omitempty"`
+	// purpose is what the ledger calls the release.
+	Purpose string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	// charges is the most that the answers to this round may cost, further selections
+	// by the same sums included, of which no node hears.
+	Charges       []*PrivacyEvent `protobuf:"bytes,4,rep,name=charges,proto3" json:"charges,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoundTerms) Reset() {
+	*x = RoundTerms{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoundTerms) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoundTerms) ProtoMessage() {}
+
+func (x *RoundTerms) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoundTerms.ProtoReflect.Descriptor instead.
+func (*RoundTerms) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RoundTerms) GetSpec() []byte {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *RoundTerms) GetQuestion() []byte {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+func (x *RoundTerms) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
+}
+
+func (x *RoundTerms) GetCharges() []*PrivacyEvent {
+	if x != nil {
+		return x.Charges
+	}
+	return nil
+}
+
+// PrivacyEvent is a release, or a number of equal ones, in the form of the ledger's
+// events: see package privacy for which fields belong to a kind.
+type PrivacyEvent struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Kind            string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Sigma           float64                `protobuf:"fixed64,2,opt,name=sigma,proto3" json:"sigma,omitempty"`
+	Sensitivity     float64                `protobuf:"fixed64,3,opt,name=sensitivity,proto3" json:"sensitivity,omitempty"`
+	Rate            float64                `protobuf:"fixed64,4,opt,name=rate,proto3" json:"rate,omitempty"`
+	NoiseMultiplier float64                `protobuf:"fixed64,5,opt,name=noise_multiplier,json=noiseMultiplier,proto3" json:"noise_multiplier,omitempty"`
+	Threshold       float64                `protobuf:"fixed64,6,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	Sigma1          float64                `protobuf:"fixed64,7,opt,name=sigma1,proto3" json:"sigma1,omitempty"`
+	Sigma2          float64                `protobuf:"fixed64,8,opt,name=sigma2,proto3" json:"sigma2,omitempty"`
+	Lambda          float64                `protobuf:"fixed64,9,opt,name=lambda,proto3" json:"lambda,omitempty"`
+	Epsilon         float64                `protobuf:"fixed64,10,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	Count           int64                  `protobuf:"varint,11,opt,name=count,proto3" json:"count,omitempty"`
+	Asked           int64                  `protobuf:"varint,12,opt,name=asked,proto3" json:"asked,omitempty"`
+	Answered        int64                  `protobuf:"varint,13,opt,name=answered,proto3" json:"answered,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PrivacyEvent) Reset() {
+	*x = PrivacyEvent{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrivacyEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrivacyEvent) ProtoMessage() {}
+
+func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrivacyEvent.ProtoReflect.Descriptor instead.
+func (*PrivacyEvent) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PrivacyEvent) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PrivacyEvent) GetSigma() float64 {
+	if x != nil {
+		return x.Sigma
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetSensitivity() float64 {
+	if x != nil {
+		return x.Sensitivity
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetNoiseMultiplier() float64 {
+	if x != nil {
+		return x.NoiseMultiplier
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetSigma1() float64 {
+	if x != nil {
+		return x.Sigma1
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetSigma2() float64 {
+	if x != nil {
+		return x.Sigma2
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetLambda() float64 {
+	if x != nil {
+		return x.Lambda
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetEpsilon() float64 {
+	if x != nil {
+		return x.Epsilon
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetAsked() int64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *PrivacyEvent) GetAnswered() int64 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
 type Withdraw struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -492,7 +738,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[5]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +750,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[5]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +763,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Withdraw) GetRun() string {
@@ -551,7 +797,7 @@ type Votes struct {
 
 func (x *Votes) Reset() {
 	*x = Votes{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +809,7 @@ func (x *Votes) String() string {
 func (*Votes) ProtoMessage() {}
 
 func (x *Votes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +822,7 @@ func (x *Votes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Votes.ProtoReflect.Descriptor instead.
 func (*Votes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Votes) GetRun() string {
@@ -628,7 +874,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +886,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +899,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Sum) GetRun() string {
@@ -679,17 +925,20 @@ func (x *Sum) GetValues() []int64 {
 
 // Refusal says why a node does not answer a round. It never holds data.
 type Refusal struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Run    string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round  uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// waiting says that this may pass: the round shall go on without the node, or wait,
+	// and the node is asked again once it says that it is ready.
+	Waiting       bool `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +950,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +963,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Refusal) GetRun() string {
@@ -738,23 +987,77 @@ func (x *Refusal) GetReason() string {
 	return ""
 }
 
+func (x *Refusal) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
+// Ready says that rounds of a run that the node let wait may be asked again.
+type Ready struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ready) Reset() {
+	*x = Ready{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ready) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ready) ProtoMessage() {}
+
+func (x *Ready) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ready.ProtoReflect.Descriptor instead.
+func (*Ready) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Ready) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
 var File_conclave_v1_teacher_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/teacher.proto\x12\vconclave.v1\"\xe2\x01\n" +
+	"\x19conclave/v1/teacher.proto\x12\vconclave.v1\"\x8e\x02\n" +
 	"\vWorkRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.conclave.v1.HelloH\x00R\x05hello\x12*\n" +
 	"\x05votes\x18\x02 \x01(\v2\x12.conclave.v1.VotesH\x00R\x05votes\x12$\n" +
 	"\x03sum\x18\x03 \x01(\v2\x10.conclave.v1.SumH\x00R\x03sum\x120\n" +
-	"\arefusal\x18\x04 \x01(\v2\x14.conclave.v1.RefusalH\x00R\arefusal\x12\x18\n" +
+	"\arefusal\x18\x04 \x01(\v2\x14.conclave.v1.RefusalH\x00R\arefusal\x12*\n" +
+	"\x05ready\x18\x06 \x01(\v2\x12.conclave.v1.ReadyH\x00R\x05ready\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x04R\aattemptB\t\n" +
-	"\amessage\"\xc8\x01\n" +
+	"\amessage\"\xf7\x01\n" +
 	"\fWorkResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x04part\x18\x02 \x01(\v2\x16.conclave.v1.RoundPartH\x00R\x04part\x123\n" +
 	"\bwithdraw\x18\x03 \x01(\v2\x15.conclave.v1.WithdrawH\x00R\bwithdraw\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x04R\aattemptB\t\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12-\n" +
+	"\x05terms\x18\x05 \x01(\v2\x17.conclave.v1.RoundTermsR\x05termsB\t\n" +
 	"\amessage\"\xd6\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
@@ -774,7 +1077,28 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\x04 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04data\x18\x05 \x01(\fR\x04data\"2\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"\x8b\x01\n" +
+	"\n" +
+	"RoundTerms\x12\x12\n" +
+	"\x04spec\x18\x01 \x01(\fR\x04spec\x12\x1a\n" +
+	"\bquestion\x18\x02 \x01(\fR\bquestion\x12\x18\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\x123\n" +
+	"\acharges\x18\x04 \x03(\v2\x19.conclave.v1.PrivacyEventR\acharges\"\xe1\x02\n" +
+	"\fPrivacyEvent\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05sigma\x18\x02 \x01(\x01R\x05sigma\x12 \n" +
+	"\vsensitivity\x18\x03 \x01(\x01R\vsensitivity\x12\x12\n" +
+	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12)\n" +
+	"\x10noise_multiplier\x18\x05 \x01(\x01R\x0fnoiseMultiplier\x12\x1c\n" +
+	"\tthreshold\x18\x06 \x01(\x01R\tthreshold\x12\x16\n" +
+	"\x06sigma1\x18\a \x01(\x01R\x06sigma1\x12\x16\n" +
+	"\x06sigma2\x18\b \x01(\x01R\x06sigma2\x12\x16\n" +
+	"\x06lambda\x18\t \x01(\x01R\x06lambda\x12\x18\n" +
+	"\aepsilon\x18\n" +
+	" \x01(\x01R\aepsilon\x12\x14\n" +
+	"\x05count\x18\v \x01(\x03R\x05count\x12\x14\n" +
+	"\x05asked\x18\f \x01(\x03R\x05asked\x12\x1a\n" +
+	"\banswered\x18\r \x01(\x03R\banswered\"2\n" +
 	"\bWithdraw\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\"}\n" +
@@ -787,11 +1111,14 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x03Sum\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
-	"\x06values\x18\x04 \x03(\x10R\x06valuesJ\x04\b\x03\x10\x04\"I\n" +
+	"\x06values\x18\x04 \x03(\x10R\x06valuesJ\x04\b\x03\x10\x04\"c\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason2Q\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\awaiting\x18\x04 \x01(\bR\awaiting\"\x19\n" +
+	"\x05Ready\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run2Q\n" +
 	"\x0eTeacherService\x12?\n" +
 	"\x04Work\x12\x18.conclave.v1.WorkRequest\x1a\x19.conclave.v1.WorkResponse(\x010\x01B>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
@@ -807,33 +1134,39 @@ func file_conclave_v1_teacher_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_teacher_proto_rawDescData
 }
 
-var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*WorkRequest)(nil),  // 0: conclave.v1.WorkRequest
 	(*WorkResponse)(nil), // 1: conclave.v1.WorkResponse
 	(*Hello)(nil),        // 2: conclave.v1.Hello
 	(*Welcome)(nil),      // 3: conclave.v1.Welcome
 	(*RoundPart)(nil),    // 4: conclave.v1.RoundPart
-	(*Withdraw)(nil),     // 5: conclave.v1.Withdraw
-	(*Votes)(nil),        // 6: conclave.v1.Votes
-	(*Sum)(nil),          // 7: conclave.v1.Sum
-	(*Refusal)(nil),      // 8: conclave.v1.Refusal
+	(*RoundTerms)(nil),   // 5: conclave.v1.RoundTerms
+	(*PrivacyEvent)(nil), // 6: conclave.v1.PrivacyEvent
+	(*Withdraw)(nil),     // 7: conclave.v1.Withdraw
+	(*Votes)(nil),        // 8: conclave.v1.Votes
+	(*Sum)(nil),          // 9: conclave.v1.Sum
+	(*Refusal)(nil),      // 10: conclave.v1.Refusal
+	(*Ready)(nil),        // 11: conclave.v1.Ready
 }
 var file_conclave_v1_teacher_proto_depIdxs = []int32{
-	2, // 0: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
-	6, // 1: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
-	7, // 2: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
-	8, // 3: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
-	3, // 4: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
-	4, // 5: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
-	5, // 6: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
-	0, // 7: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	1, // 8: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	2,  // 0: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
+	8,  // 1: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
+	9,  // 2: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
+	10, // 3: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
+	11, // 4: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
+	3,  // 5: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
+	4,  // 6: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
+	7,  // 7: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
+	5,  // 8: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
+	6,  // 9: conclave.v1.RoundTerms.charges:type_name -> conclave.v1.PrivacyEvent
+	0,  // 10: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	1,  // 11: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }
@@ -846,6 +1179,7 @@ func file_conclave_v1_teacher_proto_init() {
 		(*WorkRequest_Votes)(nil),
 		(*WorkRequest_Sum)(nil),
 		(*WorkRequest_Refusal)(nil),
+		(*WorkRequest_Ready)(nil),
 	}
 	file_conclave_v1_teacher_proto_msgTypes[1].OneofWrappers = []any{
 		(*WorkResponse_Welcome)(nil),
@@ -858,7 +1192,7 @@ func file_conclave_v1_teacher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_teacher_proto_rawDesc), len(file_conclave_v1_teacher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,195 @@
+package sitepolicy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ErrLedger is what errors.Is finds when a site's ledger cannot be used.
+var ErrLedger = errors.New("the site's ledger cannot be used")
+
+// ledger is a site's ledger: a file that is only ever appended to, by the node and by
+// people's commands, one at a time. It is opened for each use, read from where it was read
+// to before, and verified on the way.
+type ledger struct {
+	path, head string
+	readOnly   bool
+	now        func() time.Time
+	sync       func(*os.File) error // puts a file on disk
+
+	// file is the one that was read, size how far; both are zero before the first use and
+	// after an error.
+	file os.FileInfo
+	size int64
+	book *book
+	// known is the last head that was seen, which the ledger may not fall behind.
+	known *head
+}
+
+func newLedger(path string, readOnly bool) *ledger {
+	return &ledger{path: path, head: strings.TrimSuffix(path, filepath.Ext(path)) + ".head", readOnly: readOnly, now: time.Now, sync: (*os.File).Sync}
+}
+
+// use calls do with what the ledger holds, while nobody else may write to it. Entries that
+// do returns are appended, and are on disk when use returns nil.
+func (l *ledger) use(do func(b *book) ([]Entry, error)) (err error) {
+	defer func() {
+		if err != nil && errors.Is(err, ErrLedger) {
+			l.file, l.size, l.book = nil, 0, nil // read it anew
+		}
+	}()
+	f, err := l.open()
+	if err != nil {
+		return err
+	}
+	if f == nil { // nothing to read, and nothing may be made
+		_, err := do(newBook())
+		return err
+	}
+	defer f.Close()
+	if err := l.read(f); err != nil {
+		return err
+	}
+	entries, err := do(l.book)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	if l.readOnly {
+		return fmt.Errorf("%w: it was opened to be read", ErrLedger)
+	}
+	return l.append(f, entries)
+}
+
+// open opens and locks the file. It makes one where there never was one.
+func (l *ledger) open() (*os.File, error) {
+	flags := os.O_RDWR | os.O_CREATE
+	if l.readOnly {
+		flags = os.O_RDONLY
+	}
+	_, err := os.Stat(l.path)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if fresh {
+		h, err := readHead(l.head)
+		if err != nil {
+			return nil, err
+		}
+		if h != nil || l.known != nil {
+			return nil, fmt.Errorf("%w: %s is gone, which had entries; restore it from a backup: what was charged is written there and nowhere else at this site", ErrLedger, l.path)
+		}
+		if l.readOnly {
+			return nil, nil
+		}
+	}
+	f, err := os.OpenFile(l.path, flags, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w; let this process write to it", ErrLedger, err)
+	}
+	if err := lock(f, l.readOnly); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: lock it: %w", ErrLedger, err), f.Close())
+	}
+	if fresh {
+		if err := syncFolder(l.path); err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", ErrLedger, err), f.Close())
+		}
+	}
+	return f, nil
+}
+
+// syncFolder makes a new file's name last.
+func syncFolder(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// read takes in what was written since the last time, by whomever.
+func (l *ledger) read(f *os.File) error {
+	at, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	if l.file == nil || !os.SameFile(l.file, at) {
+		l.book, l.size = newBook(), 0
+	}
+	if at.Size() < l.size {
+		return fmt.Errorf("%w: %s was shortened while the node ran; restore it from a backup", ErrLedger, l.path)
+	}
+	acknowledged, err := readHead(l.head)
+	if err != nil {
+		return err
+	}
+	if k := l.known; k != nil && (acknowledged == nil || acknowledged.Seq < k.Seq) {
+		acknowledged = k
+	}
+	raw, err := io.ReadAll(io.NewSectionReader(f, l.size, at.Size()-l.size))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	good, err := l.book.take(raw, acknowledged)
+	if err != nil {
+		return fmt.Errorf("%w: %s, %w", ErrLedger, l.path, err)
+	}
+	l.file, l.size = at, l.size+int64(good)
+	switch last := l.book.last; {
+	case acknowledged == nil && last.Seq > 1:
+		return fmt.Errorf("%w: %s is missing, which names its last entry; restore it together with the ledger from one backup", ErrLedger, l.head)
+	case acknowledged != nil && acknowledged.Seq > last.Seq:
+		return fmt.Errorf("%w: %s ends with entry %d and there were %d; it was shortened: restore it from a backup", ErrLedger, l.path, last.Seq, acknowledged.Seq)
+	case acknowledged != nil && l.book.hashes[acknowledged.Seq-1] != acknowledged.Hash:
+		return fmt.Errorf("%w: entry %d of %s is not the one that %s names; restore both from one backup", ErrLedger, acknowledged.Seq, l.path, l.head)
+	case last.Seq > 0:
+		l.known = &head{last.Seq, last.Hash}
+		if !l.readOnly && (acknowledged == nil || acknowledged.Seq < last.Seq) {
+			// A crash came before the head was written. The entry counts all the same.
+			if err := l.known.write(l.head, l.sync); err != nil {
+				return fmt.Errorf("%w: %w", ErrLedger, err)
+			}
+		}
+	}
+	return nil
+}
+
+// append writes entries behind what is good of the file.
+func (l *ledger) append(f *os.File, entries []Entry) error {
+	var lines bytes.Buffer
+	last := l.book.last
+	for i := range entries {
+		if err := entries[i].seal(last, l.now()); err != nil {
+			return fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+		line, err := entries[i].canonical()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+		lines.Write(append(line, '\n'))
+		last = entries[i]
+	}
+	// What follows is a line that a crash tore: nobody was answered for it.
+	err := f.Truncate(l.size)
+	if err == nil {
+		_, err = f.WriteAt(lines.Bytes(), l.size)
+	}
+	if err = errors.Join(err, l.sync(f)); err == nil {
+		err = head{last.Seq, last.Hash}.write(l.head, l.sync)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w; make room, and let this process write to it", ErrLedger, err)
+	}
+	for _, e := range entries {
+		if err := l.book.add(e); err != nil {
+			return fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+	}
+	l.size += int64(lines.Len())
+	l.known = &head{last.Seq, last.Hash}
+	return nil
+}

@@ -1,0 +1,13 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package sitepolicy
+
+import (
+	"errors"
+	"os"
+)
+
+// lock cannot keep two processes apart here, so that nothing is charged or decided.
+func lock(*os.File, bool) error {
+	return errors.New("this system has no file locks that this program knows; run the node on another")
+}

@@ -1,0 +1,22 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package sitepolicy
+
+import (
+	"os"
+	"syscall"
+)
+
+// lock waits until no other process has the file: a node appends charges, people's
+// commands append decisions. It ends when the file is closed.
+func lock(f *os.File, shared bool) error {
+	how := syscall.LOCK_EX
+	if shared {
+		how = syscall.LOCK_SH
+	}
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
+			return err
+		}
+	}
+}

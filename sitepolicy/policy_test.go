@@ -1,0 +1,90 @@
+package sitepolicy
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Each file of testdata breaks one rule; its first line says how it is told.
+func TestBadPoliciesNameTheFieldAndTheMend(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	must(t, err)
+	if len(files) < 20 {
+		t.Fatalf("%d files", len(files))
+	}
+	for _, path := range files {
+		raw, err := os.ReadFile(path)
+		must(t, err)
+		first, _, _ := strings.Cut(string(raw), "\n")
+		want := strings.TrimPrefix(first, "# ")
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
+			t.Errorf("%s: error %v, want one about %q", path, err, want)
+		}
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "name a file") {
+		t.Errorf("a missing file: %v", err)
+	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	must(t, os.WriteFile(large, make([]byte, maxPolicy+1), 0o600))
+	if _, err := Read(large); err == nil || !strings.Contains(err.Error(), "this is no policy") {
+		t.Errorf("a large file: %v", err)
+	}
+}
+
+func TestEveryProblemOfAPolicyIsNamed(t *testing.T) {
+	_, err := Parse([]byte("datasets: [{name: D, epsilon: -1, delta: 2, filter: pld, approval: maybe}]"))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, field := range []string{"name", "epsilon", "delta", "filter", "pipelines", "approval"} {
+		if !strings.Contains(err.Error(), "datasets[0]."+field+": ") {
+			t.Errorf("%s is not named in: %v", field, err)
+		}
+	}
+}
+
+func TestDefaultsAreTheStrictOnes(t *testing.T) {
+	p, err := Parse([]byte("datasets: [{name: d, epsilon: 1, delta: 1e-6, pipelines: [embed]}]"))
+	must(t, err)
+	want := Dataset{Name: "d", Epsilon: 1, Delta: 1e-6, Filter: "gdp", Pipelines: []string{"embed"}, Approval: ByHand}
+	if !reflect.DeepEqual(*p.Dataset("d"), want) {
+		t.Errorf("%+v, want %+v", *p.Dataset("d"), want)
+	}
+	if p.Dataset("e") != nil {
+		t.Error("another dataset is allowed something")
+	}
+}
+
+// Whatever is read as a policy is one: its limits are numbers above zero, and everything
+// that it allows has a name.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(allowing))
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	must(f, err)
+	for _, path := range files {
+		raw, err := os.ReadFile(path)
+		must(f, err)
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, err := Parse(raw)
+		if err != nil {
+			if p != nil {
+				t.Fatal("a policy and an error")
+			}
+			return
+		}
+		for _, d := range p.Datasets {
+			if !(d.Epsilon > 0) || !(d.Delta > 0 && d.Delta < 1) || len(d.Pipelines) == 0 || d.MinRows < 0 || d.MinRowsPerTeacher < 0 {
+				t.Fatalf("%+v", d)
+			}
+			if d.Approval != ByHand && d.Approval != Automatic {
+				t.Fatalf("approval %q", d.Approval)
+			}
+			must(t, d.Limit().Validate())
+		}
+	})
+}

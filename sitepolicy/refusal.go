@@ -1,0 +1,52 @@
+package sitepolicy
+
+import "fmt"
+
+// Rule names why a round is not answered.
+type Rule string
+
+// The rules.
+const (
+	RuleTerms    Rule = "terms"   // the aggregator does not say, or not sensibly, what is asked at what price
+	RulePolicy   Rule = "policy"  // the policy file cannot be used
+	RuleLedger   Rule = "ledger"  // the site's ledger cannot be used
+	RuleDataset  Rule = "dataset" // not named in the policy, or not this node's
+	RulePipeline Rule = "pipelines"
+	RuleStages   Rule = "stages"
+	RuleQuestion Rule = "question" // of another pipeline or stage than the run's
+	RuleRows     Rule = "min_rows"
+	RulePerHead  Rule = "min_rows_per_teacher"
+	RuleFilter   Rule = "filter"
+	RuleDenied   Rule = "denied"   // by a person
+	RuleApproval Rule = "approval" // waits for one
+	RuleEpsilon  Rule = "epsilon"  // the limit would be passed
+)
+
+// Refusal is why a round is not answered.
+type Refusal struct {
+	Site string
+	Rule Rule
+	// Public is what may leave the site. It depends on the policy, the run and what was
+	// charged, and holds no number of rows, no path and no system's error.
+	Public string
+	// Private is for the site's own log.
+	Private string
+	// Waiting says that people at the site may let the round be answered yet.
+	Waiting bool
+}
+
+// Error is for the site: it may hold numbers of rows and names of files.
+func (r *Refusal) Error() string {
+	if r.Private == "" {
+		return r.Leaving()
+	}
+	return r.Leaving() + ": " + r.Private
+}
+
+// Leaving is what is sent.
+func (r *Refusal) Leaving() string {
+	if r.Rule == RuleApproval {
+		return r.Public
+	}
+	return fmt.Sprintf("policy of site %s, %s: %s", r.Site, r.Rule, r.Public)
+}

@@ -1,0 +1,51 @@
+package sitepolicy
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Facts are what a node knows of its records. They stay at the site.
+type Facts struct {
+	// Units is the number of privacy units at the node, LeastUnits that of the teacher
+	// with the fewest.
+	Units, LeastUnits int
+}
+
+// permits asks the rules about a run.
+func (d *Dataset) permits(s Spec) *Refusal {
+	if !slices.Contains(d.Pipelines, s.Pipeline) {
+		return &Refusal{Rule: RulePipeline, Public: fmt.Sprintf("%q is not allowed on dataset %s", s.Pipeline, d.Name)}
+	}
+	for _, stage := range s.Stages {
+		if !slices.Contains(d.Stages, stage) {
+			return &Refusal{Rule: RuleStages, Public: fmt.Sprintf("%q is not allowed on dataset %s", stage, d.Name)}
+		}
+	}
+	return nil
+}
+
+// allows asks the rules that do not depend on what was charged or approved; nil where they
+// allow the round.
+func (d *Dataset) allows(t Terms, f Facts) *Refusal {
+	if refusal := d.permits(t.Spec); refusal != nil {
+		return refusal
+	}
+	if !t.Spec.asks(t.Kind) {
+		return &Refusal{Rule: RuleQuestion, Public: fmt.Sprintf("a round of %s belongs neither to pipeline %q nor to a stage of the run", t.Kind, t.Spec.Pipeline)}
+	}
+	return d.enough(f)
+}
+
+// enough asks for the least numbers of privacy units. That they are not reached leaves the
+// site, by how much does not.
+func (d *Dataset) enough(f Facts) *Refusal {
+	switch {
+	case f.Units < d.MinRows:
+		return &Refusal{Rule: RuleRows, Public: "too few records here", Private: fmt.Sprintf("%d privacy units, the policy wants %d", f.Units, d.MinRows)}
+	case f.LeastUnits < d.MinRowsPerTeacher:
+		return &Refusal{Rule: RulePerHead, Public: "too few records of a teacher here",
+			Private: fmt.Sprintf("a teacher with %d privacy units, the policy wants %d; lower teachers before the node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)}
+	}
+	return nil
+}

@@ -253,6 +253,7 @@ type testNode struct {
 	rounds    chan *conclavev1.Round
 	attempts  chan uint64 // of the rounds
 	withdrawn chan *conclavev1.Withdraw
+	terms     chan *conclavev1.RoundTerms // of each first part
 }
 
 type answerFunc func(*conclavev1.Round) []*conclavev1.WorkRequest
@@ -288,6 +289,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) 
 	n := &testNode{
 		stream: stream, cancel: cancel, welcomed: make(chan struct{}), ended: make(chan struct{}),
 		rounds: make(chan *conclavev1.Round, 10000), attempts: make(chan uint64, 10000), withdrawn: make(chan *conclavev1.Withdraw, 10000),
+		terms: make(chan *conclavev1.RoundTerms, 10000),
 	}
 	go n.work(answer)
 	t.Cleanup(n.leave)
@@ -316,6 +318,9 @@ func (n *testNode) work(answer answerFunc) {
 			n.withdrawn <- m.GetWithdraw()
 		case m.GetPart() != nil:
 			p := m.GetPart()
+			if p.GetPart() == 0 {
+				n.terms <- m.GetTerms()
+			}
 			raw = append(raw, p.GetData()...)
 			if p.GetPart()+1 < p.GetParts() {
 				continue

@@ -150,6 +150,9 @@ func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, e *exec
 	}
 	ofRun, ofDataset := seen.Purses()
 	worst := e.question.worst()
+	if err := checkSelections(e.question, e.spec, ofRun.Spent); err != nil {
+		return err
+	}
 	if _, err := ofRun.Admit(worst); err != nil {
 		return overBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.number, e.key.run)
 	}

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type execution struct {
 	dataset  *dataset
 	question question
 	parts    []encoded
+	terms    *conclavev1.RoundTerms
 	began    time.Time
 	asker    caller // whose request began it
 	spans    spans
@@ -52,6 +54,7 @@ type execution struct {
 	open       bool              // answers are still taken
 	asked      map[*node]bool    // streams that were sent the round
 	failed     map[*node]string  // streams whose answer was refused or rejected
+	again      map[*node]int     // how often a stream let the round wait
 	counted    map[nodeID]uint32 // nodes whose answer is in counts, with their teachers
 	counts     []int64           // the sum of all answers
 	pending    int               // nodes that may still answer, as of the last step and the answers since
@@ -91,6 +94,7 @@ func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q quest
 		dataset:   d,
 		question:  q,
 		parts:     parts,
+		terms:     p.terms,
 		began:     time.Now(),
 		woken:     make(chan struct{}, 1),
 		done:      make(chan struct{}),
@@ -98,6 +102,7 @@ func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q quest
 		open:      true,
 		asked:     map[*node]bool{},
 		failed:    map[*node]string{},
+		again:     map[*node]int{},
 		counted:   map[nodeID]uint32{},
 		counts:    make([]int64, q.length()),
 		progress:  &conclavev1.Progress{TeachersNeeded: spec.quorum},
@@ -159,6 +164,9 @@ func (e *execution) watch() (*conclavev1.Progress, <-chan struct{}) {
 func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	if err := e.mayAnswer(n); err != nil {
 		return err
+	}
+	if r := answer.GetRefusal(); r.GetWaiting() {
+		return e.wait(n, r)
 	}
 	// Unpacked outside the lock: answers of several nodes at once, each on
 	// its own stream's goroutine.
@@ -291,12 +299,12 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	connected, answered, pending := uint32(0), uint32(0), 0
+	connected, answered, waiting, pending := uint32(0), uint32(0), uint32(0), 0
 	for _, t := range e.counted {
 		answered += t
 	}
 	present := answered // live or already counted
-	var failures []string
+	var failures, waitingFor []string
 	for _, n := range live {
 		connected += n.teachers
 		if _, ok := e.counted[n.id]; ok {
@@ -305,6 +313,9 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 		present += n.teachers
 		if why, ok := e.failed[n]; ok {
 			failures = append(failures, n.id.String()+" "+why)
+		} else if why, ok := n.waitsFor(e.key.run); ok {
+			waiting += n.teachers
+			waitingFor = append(waitingFor, waitingText(n, why))
 		} else {
 			pending++
 		}
@@ -327,14 +338,15 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 		TeachersNeeded:   e.spec.quorum,
 		TeachersLive:     connected,
 		TeachersAnswered: answered,
-		WaitingForQuorum: present < e.spec.quorum,
+		WaitingForQuorum: present-waiting < e.spec.quorum,
+		WaitingFor:       waitingFor,
 	})
 
 	switch {
 	case answered >= e.spec.quorum && (pending == 0 || !now.Before(e.deadline)):
 		e.open = false
 		return true, nil
-	case pending == 0 && len(failures) > 0 && present >= e.spec.quorum:
+	case pending == 0 && len(failures) > 0 && present >= e.spec.quorum && answered+waiting < e.spec.quorum:
 		// Everybody who could answer did, and it is not enough.
 		return false, refusedf("round %d of run %q has %d of the %d teachers it needs and no other is connected: %s",
 			e.key.number, e.key.run, answered, e.spec.quorum, strings.Join(failures, "; "))
@@ -351,12 +363,15 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 // ask sends the round to every live node that neither has it nor answered it.
 // Callers hold e.mu.
 func (e *execution) ask(live []*node) error {
-	if len(e.asked) == 0 {
+	if len(e.asked) == 0 && len(e.counted) == 0 {
 		e.asked = make(map[*node]bool, len(live))
 		e.counted = make(map[nodeID]uint32, len(live)) // who was not asked has not answered
 	}
 	for _, n := range live {
 		if _, ok := e.counted[n.id]; ok || e.asked[n] {
+			continue
+		}
+		if _, waits := n.waitsFor(e.key.run); waits {
 			continue
 		}
 		if err := e.question.fits(n.teachers); err != nil {
@@ -381,7 +396,7 @@ func (e *execution) tooMany(live []*node) error {
 func (e *execution) report(p *conclavev1.Progress) {
 	old := e.progress
 	if old.GetTeachersLive() == p.GetTeachersLive() && old.GetTeachersAnswered() == p.GetTeachersAnswered() &&
-		old.GetWaitingForQuorum() == p.GetWaitingForQuorum() {
+		old.GetWaitingForQuorum() == p.GetWaitingForQuorum() && slices.Equal(old.GetWaitingFor(), p.GetWaitingFor()) {
 		return
 	}
 	e.progress = p

@@ -67,6 +67,9 @@ func (s *Server) collectAgain(r *run, p *payload, release *conclavev1.Release) (
 	if err != nil {
 		return nil, err
 	}
+	if p.terms, err = termsOf(r.spec, p, q); err != nil {
+		return nil, err
+	}
 	attempt := s.attempts.Add(1)
 	parts, err := p.encode(attempt)
 	if err != nil {

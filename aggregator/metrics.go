@@ -60,7 +60,7 @@ func newMetrics(s *Server) *metrics {
 		[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "purpose")
 	m.joined = counter("conclave_nodes_joined_total", "Nodes that joined, each time they did.", "dataset")
 	m.nodesRefused = counter("conclave_nodes_refused_total", "Nodes that were not let in.", "reason")
-	m.rejected = counter("conclave_messages_rejected_total", "Messages of nodes that were not counted: oversized, malformed, out_of_range, overflow, duplicate, foreign, unasked, protocol, and as part of normal work refusal (by the node), late and stale.", "kind")
+	m.rejected = counter("conclave_messages_rejected_total", "Messages of nodes that were not counted: oversized, malformed, out_of_range, overflow, duplicate, foreign, unasked, protocol, and as part of normal work refusal (by the node), late, stale and waiting (for its site).", "kind")
 	m.putOut = counter("conclave_nodes_put_out_total", "Nodes and sites that are let in no more for a while, because too much of what they sent was rejected.").WithLabelValues()
 	m.etcd = histogram("conclave_etcd_request_seconds", "Requests to etcd.",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}, "method", "code")

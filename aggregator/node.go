@@ -29,9 +29,10 @@ type node struct {
 	mu      sync.Mutex
 	owed    owed
 	outbox  []delivery
-	begin   func() // starts a goroutine that calls send; nil before there is a stream to send to
-	writing bool   // there is such a goroutine
-	over    bool   // the stream has ended
+	waits   map[string]string // runs that its site has to decide about, and why
+	begin   func()            // starts a goroutine that calls send; nil before there is a stream to send to
+	writing bool              // there is such a goroutine
+	over    bool              // the stream has ended
 
 	sending    *delivery   // on its way; nil between two
 	stall      *time.Timer // drops the node if what is sent stays on its way, and is over

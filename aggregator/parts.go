@@ -78,6 +78,7 @@ type payload struct {
 	size   int    // of the parts' data in bytes
 	forget uint64 // rounds below it are never asked again
 	hold   bool   // sums of scores are to be held, also of a round that was released
+	terms  *conclavev1.RoundTerms
 }
 
 // payload reads the round that the parts hold.
@@ -124,7 +125,11 @@ func newPayload(round *conclavev1.Round) (*payload, error) {
 func (p *payload) encode(attempt uint64) ([]encoded, error) {
 	out := make([]encoded, len(p.parts))
 	for i, part := range p.parts {
-		m, err := encode(&conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part}})
+		message := &conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part}}
+		if i == 0 {
+			message.Terms = p.terms
+		}
+		m, err := encode(message)
 		if err != nil {
 			return nil, err
 		}

@@ -192,6 +192,7 @@ func (s *Server) pass(e *execution, told bool, q question, sum *conclavev1.Logis
 	if err != nil {
 		return nil, err
 	}
+	p.terms = e.terms // those of the fit, which is charged once
 	attempt := s.attempts.Add(1)
 	parts, err := p.encode(attempt)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // Kinds of what nodes send and what is not counted, as conclave_messages_rejected_total
-// has them. Late and stale answers, and a node's own refusals, are part of normal work:
-// there is at most one of them for each round that a stream was sent.
+// has them. Late and stale answers, a node's own refusals, and that its site has to decide, are part
+// of normal work: there is at most one of them for each time that a stream was sent a round.
 const (
 	oversizedKind  = "oversized"    // more than a message may hold, or more than was asked for
 	malformedKind  = "malformed"    // not in the form that was asked for
@@ -24,6 +24,7 @@ const (
 	refusalKind    = "refusal"
 	lateKind       = "late"
 	staleKind      = "stale"
+	waitingKind    = "waiting"
 )
 
 // rejected is the error of an answer that is not counted, with its kind for the metrics.
@@ -52,12 +53,12 @@ func kindOf(err error, other string) string {
 
 // punishable says whether a node that sends such things again and again is put out.
 func punishable(kind string) bool {
-	return kind != refusalKind && kind != lateKind && kind != staleKind
+	return kind != refusalKind && kind != lateKind && kind != staleKind && kind != waitingKind
 }
 
 // unreadable marks what cannot be decoded: gRPC hands on the words of a codec's error, and
 // not the error.
-const unreadable = "the bytes are no message of protocol 2"
+const unreadable = "the bytes are no message of this protocol"
 
 // broken is what ended a stream from the peer's side, as an error that names the message
 // that did it; what breaks by itself stays as it is. gRPC has told the peer in its own words.

@@ -278,6 +278,9 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	if err != nil {
 		return nil, err
 	}
+	if p.terms, err = termsOf(r.spec, p, q); err != nil {
+		return nil, err
+	}
 	attempt := s.attempts.Add(1)
 	parts, err := p.encode(attempt)
 	if err != nil {

@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// protocolVersion is the version of the exchange a hello must name.
-	protocolVersion = 2
+	// protocolVersion is the version of the exchange, oldestProtocol the oldest that a
+	// hello may name: nodes are upgraded after their aggregators.
+	protocolVersion = 3
+	oldestProtocol  = 2
 	// maxNodeTeachers bounds the teachers of one node.
 	maxNodeTeachers = 1 << 16
 	// helloTimeout bounds the wait for a hello; a stream that never says one
@@ -215,9 +217,9 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 // admit checks a hello against the certificate, the dataset and the manifest
 // the node first came with.
 func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*dataset, error) {
-	if h.GetProtocol() != protocolVersion {
-		return nil, refusedf("node %s speaks protocol %d, this aggregator %d; install matching versions",
-			word(h.GetNode()), h.GetProtocol(), protocolVersion)
+	if h.GetProtocol() < oldestProtocol || h.GetProtocol() > protocolVersion {
+		return nil, refusedf("node %s speaks protocol %d, this aggregator %d to %d; install matching versions",
+			word(h.GetNode()), h.GetProtocol(), oldestProtocol, protocolVersion)
 	}
 	if site := identityOf(ctx).Name; h.GetSite() != site {
 		return nil, deniedf("the hello names site %q, the certificate site %q; use the site's own certificate", word(h.GetSite()), site)
@@ -269,6 +271,12 @@ func (s *teacherService) handle(d *dataset, n *node, by caller, m *conclavev1.Wo
 		key = roundKey{run: a.Sum.GetRun(), number: a.Sum.GetRound()}
 	case *conclavev1.WorkRequest_Refusal:
 		key = roundKey{run: a.Refusal.GetRun(), number: a.Refusal.GetRound()}
+	case *conclavev1.WorkRequest_Ready:
+		if n.ready(a.Ready.GetRun()) {
+			log.Info("node is ready for a run", zap.String("run", printable(a.Ready.GetRun())))
+			d.wakeAll()
+		}
+		return nil
 	default:
 		err := rejectedf(protocolKind, "node %v sent a second hello or an empty message", n.id)
 		if out := s.reject(d, n, by, err, auditlog.Entry{}, log); out != nil {

@@ -45,7 +45,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 	ask.waiting = func(p *conclavev1.Progress) {
 		if p.WaitingForQuorum {
 			waiting := last
-			waiting.Waiting = fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)
+			waiting.Waiting = waitingText(p)
 			watch(waiting)
 		}
 	}

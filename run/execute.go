@@ -235,9 +235,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			if plan.Rounds == 0 {
 				waiting.Of, waiting.Rounds = "step", s.Embed.ChosenFor(partition.NewEncoder(schema), plan.Classes, 0).Fit.Steps
 			}
-			if p.WaitingForQuorum {
-				waiting.Waiting = fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.TeachersLive, p.TeachersNeeded)
-			}
+			waiting.Waiting = waitingText(p)
 			o.Watch(waiting)
 		},
 	}

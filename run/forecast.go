@@ -128,7 +128,7 @@ func (f *Forecast) addAnswers(p *Plan, budget privacy.Budget) ([]privacy.Event, 
 func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node, l largest) {
 	const digest = 64 // characters of a SHA-256
 	hello := &conclavev1.Hello{
-		Protocol: 2, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
+		Protocol: 3, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
 		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
 	}
 	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)} // the largest that are accepted

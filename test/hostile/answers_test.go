@@ -445,14 +445,14 @@ func TestHostileBytes(t *testing.T) {
 	}{
 		"no bytes first":               {[][]byte{{}}, "protocol", codes.InvalidArgument, "must be a hello"},
 		"votes first":                  {[][]byte{vote}, "protocol", codes.InvalidArgument, "must be a hello"},
-		"garbage first":                {[][]byte{{0xff, 0xff, 0xff}}, "malformed", codes.Internal, "no message of protocol 2"},
-		"text that is no UTF-8":        {[][]byte{badText}, "malformed", codes.Internal, "no message of protocol 2"},
-		"half a hello":                 {[][]byte{hello[:len(hello)/2]}, "malformed", codes.Internal, "no message of protocol 2"},
+		"garbage first":                {[][]byte{{0xff, 0xff, 0xff}}, "malformed", codes.Internal, "no message of this protocol"},
+		"text that is no UTF-8":        {[][]byte{badText}, "malformed", codes.Internal, "no message of this protocol"},
+		"half a hello":                 {[][]byte{hello[:len(hello)/2]}, "malformed", codes.Internal, "no message of this protocol"},
 		"5 MiB first":                  {[][]byte{make([]byte, 5<<20)}, "oversized", codes.ResourceExhausted, "4194304"},
-		"garbage":                      {[][]byte{hello, {0x12, 0x99}}, "malformed", codes.Internal, "no message of protocol 2"},
-		"a length of 2^63":             {[][]byte{hello, {0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}}, "malformed", codes.Internal, "no message of protocol 2"},
+		"garbage":                      {[][]byte{hello, {0x12, 0x99}}, "malformed", codes.Internal, "no message of this protocol"},
+		"a length of 2^63":             {[][]byte{hello, {0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}}, "malformed", codes.Internal, "no message of this protocol"},
 		"a field of another kind":      {[][]byte{hello, {2<<3 | 0, 1}}, "protocol", codes.InvalidArgument, "empty message"},
-		"a group within a group":       {[][]byte{hello, bytes.Repeat([]byte{99<<3&0x7f | 3}, 1<<16)}, "malformed", codes.Internal, "no message of protocol 2"},
+		"a group within a group":       {[][]byte{hello, bytes.Repeat([]byte{99<<3&0x7f | 3}, 1<<16)}, "malformed", codes.Internal, "no message of this protocol"},
 		"4 MiB of fields of two bytes": {[][]byte{hello, bytes.Repeat([]byte{15 << 3, 0}, 2<<20-1)}, "protocol", codes.InvalidArgument, "empty message"},
 	} {
 		t.Run(name, func(t *testing.T) {

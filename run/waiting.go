@@ -1,0 +1,23 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// waitingText says what a round waits for, or which nodes it goes on without since their
+// sites have not decided; nothing where it waits for nobody.
+func waitingText(p *conclavev1.Progress) string {
+	sites := strings.Join(p.GetWaitingFor(), "; ")
+	switch {
+	case p.GetWaitingForQuorum() && sites != "":
+		return fmt.Sprintf("waiting for a quorum of %d teachers, %d are connected: %s", p.GetTeachersNeeded(), p.GetTeachersLive(), sites)
+	case p.GetWaitingForQuorum():
+		return fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.GetTeachersLive(), p.GetTeachersNeeded())
+	case sites != "":
+		return "going on without " + sites
+	}
+	return ""
+}

@@ -58,6 +58,22 @@ func (g *Guard) Check() error {
 	return g.refuse(refusal)
 }
 
+// Figures returns the policy's limit, 0 where it cannot be read, and what has been charged.
+// The error is why one of them is not known.
+func (g *Guard) Figures() (limit, spent float64, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d, refusal := g.allowed()
+	if d != nil {
+		limit = d.Epsilon
+	}
+	err = g.ledger.use(func(b *book) ([]Entry, error) {
+		spent = b.epsilonSpent
+		return nil, nil
+	})
+	return limit, spent, errors.Join(g.refuse(refusal), err)
+}
+
 // Ask tells whether a round may be answered: nil, or a *[Refusal]. It notes a run that was
 // never seen before.
 func (g *Guard) Ask(t Terms) error {

@@ -35,12 +35,14 @@ type assembly struct {
 	// broken is set once the round was refused, so that the parts still on
 	// their way are not refused one by one.
 	broken bool
+	// terms came with the first part.
+	terms *conclavev1.RoundTerms
 }
 
 // add takes the next part and returns the round once it is whole.
 func (a *assembly) add(p *conclavev1.RoundPart) (*question, error) {
 	if p.Part == 0 {
-		*a = assembly{run: p.Run, round: p.Round, parts: p.Parts}
+		*a = assembly{run: p.Run, round: p.Round, parts: p.Parts, terms: a.terms}
 	} else if a.broken && p.Run == a.run && p.Round == a.round {
 		return nil, nil
 	}

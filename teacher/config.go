@@ -54,6 +54,10 @@ type Config struct {
 	// teachers' weights. Losing it loses the right to take part: new
 	// partitions of old data are refused. Default: "state".
 	State string `yaml:"state"`
+	// Policy is the path of the site's policy: which runs are answered, and how much all
+	// of them may cost the records of this node. Default: none, and whatever the
+	// aggregator's budget allows is answered. With one that cannot be used nothing is.
+	Policy string `yaml:"policy"`
 	// TLS names the files of the mutual TLS connection.
 	TLS certs.Files `yaml:"tls"`
 	// Reconnect bounds the pause between attempts to reach the aggregator.
@@ -89,7 +93,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
-	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.AuditLog, &c.Traces.CA} {
+	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.AuditLog, &c.Policy, &c.Traces.CA} {
 		*p = config.Resolve(path, *p)
 	}
 	if err := c.Validate(); err != nil {

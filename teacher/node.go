@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/nn"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/sitepolicy"
 	"github.com/conclave-dp/conclave/tracing"
 )
 
@@ -62,6 +63,11 @@ type Node struct {
 	level                 *zap.AtomicLevel
 	monitor               atomic.Pointer[monitor.Server]
 	peer, peerCertificate string
+
+	// guard stands before all answers, nil without a policy; waiting holds the runs that
+	// wait for the site, with the round that was asked.
+	guard   *sitepolicy.Guard
+	waiting map[string]sitepolicy.Terms
 }
 
 // place says where a record is among the examples.
@@ -113,6 +119,7 @@ func newNode(cfg Config, table *partition.Table, assignment *partition.Assignmen
 		}
 		n.units[u] = append(n.units[u], here)
 	}
+	n.guarded()
 	return n
 }
 

@@ -32,6 +32,7 @@ type watched struct {
 	withdrawn prometheus.Counter
 	joined    prometheus.Counter
 	duration  *prometheus.HistogramVec
+	waiting   prometheus.Gauge // nil without a policy
 
 	connected atomic.Bool // welcomed, and the stream lives
 	welcomed  atomic.Bool // once, since the start
@@ -89,6 +90,11 @@ func (n *Node) ready(context.Context) (string, error) {
 	if !n.watched.connected.Load() {
 		return "", errors.New("not connected to the aggregator")
 	}
+	if n.guard != nil {
+		if err := n.guard.Check(); err != nil {
+			return "", err
+		}
+	}
 	return "connected", nil
 }
 
@@ -115,6 +121,11 @@ func (n *Node) watch(ctx context.Context) (closeAll func() error, err error) {
 		return nil, errors.Join(err, n.trail.Close())
 	}
 	n.monitor.Store(server)
+	if n.guard != nil {
+		if err := n.guard.Check(); err != nil {
+			n.log.Error("no round is answered until this is mended", zap.Error(err))
+		}
+	}
 	if n.tracer, err = tracing.Start(n.cfg.Traces, string(certs.RoleNode), n.cfg.Site+"/"+n.cfg.Node, n.log); err != nil {
 		return nil, errors.Join(err, server.Close(), n.trail.Close())
 	}

@@ -13,11 +13,12 @@ import (
 
 	"github.com/conclave-dp/conclave/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/sitepolicy"
 	"github.com/conclave-dp/conclave/tracing"
 )
 
 // protocol is the version of the wire contract this node speaks.
-const protocol = 2
+const protocol = 3
 
 type workStream = conclavev1.TeacherService_WorkClient
 
@@ -43,11 +44,21 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 	in, out := newInbox(), make(chan *conclavev1.WorkRequest, 1)
 	ended := make(chan error, 1)
 	out <- n.hello()
+	again, stop := n.looksAgain()
+	defer stop()
 	others.Go(func() { send(ctx, stream, out) })
 	others.Go(func() { ended <- n.receive(ctx, stream, in) })
 	for {
 		select {
 		case <-in.filled:
+		case <-again:
+			for _, m := range n.decided() {
+				select {
+				case out <- m:
+				case err := <-ended:
+					return err
+				}
+			}
 		case err := <-ended:
 			return err
 		case <-told.Done():
@@ -154,11 +165,14 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		n.log.Info("joined", zap.String("aggregator", m.GetWelcome().Aggregator), zap.Int("teachers", n.cfg.Teachers))
 	case m.GetPart() != nil:
 		p := m.GetPart()
+		if p.Part == 0 {
+			parts.terms = m.GetTerms()
+		}
 		q, err := parts.add(p)
 		if q == nil && err == nil {
 			return nil
 		}
-		return in.put(ctx, task{run: p.Run, round: p.Round, attempt: m.Attempt, question: q, refusal: err})
+		return in.put(ctx, task{run: p.Run, round: p.Round, attempt: m.Attempt, question: q, terms: parts.terms, refusal: err})
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		in.withdraw(w.Run, w.Round)
@@ -174,14 +188,21 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	err := t.refusal
 	if err == nil {
+		err = n.permit(t)
+	}
+	if err == nil {
 		start, purpose := time.Now(), purposeOf(t.question.round)
 		var span *tracing.Span
 		if purpose != "fit" { // how many passes a fit takes depends on all sites' records
 			_, span = n.tracer.Begin(context.Background(), "answer", tracing.About(n.cfg.Dataset, t.run, t.round, purpose)...)
 		}
 		var answer *conclavev1.WorkRequest
+		var charged *sitepolicy.Entry
 		if answer, err = n.answer(t.question); err == nil {
-			err = n.note(asking{run: t.run, round: t.round, purpose: purpose}, time.Since(start))
+			charged, err = n.charge(t)
+		}
+		if err == nil {
+			err = n.note(asking{run: t.run, round: t.round, purpose: purpose}, time.Since(start), charged)
 		}
 		if err != nil {
 			span.End("refused")
@@ -193,29 +214,29 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 			return answer
 		}
 	}
-	n.log.Error("round refused", zap.String("run", t.run), zap.Uint64("round", t.round), zap.Error(err))
-	reason := err.Error()
-	for _, known := range []error{errState, errAudit} {
-		if errors.Is(err, known) {
-			reason = known.Error() // the names of the site's files stay here
-		}
+	refusal := n.refusal(t, err)
+	if about := []zap.Field{zap.String("run", t.run), zap.Uint64("round", t.round), zap.Error(err)}; refusal.Waiting {
+		n.log.Warn("round waits for this site", about...)
+	} else {
+		n.log.Error("round refused", about...)
+		n.watched.refused.Inc()
 	}
-	n.watched.refused.Inc()
-	_ = n.audit(auditlog.Entry{Event: auditlog.Refused, Run: t.run, Round: &t.round, Reason: reason})
-	return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Refusal{
-		Refusal: &conclavev1.Refusal{Run: t.run, Round: t.round, Reason: reason},
-	}}
+	_ = n.audit(auditlog.Entry{Event: auditlog.Refused, Run: t.run, Round: &t.round, Reason: refusal.Reason})
+	return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Refusal{Refusal: refusal}}
 }
 
 // note counts an answer and writes it down before it leaves; an answer that cannot be
 // written down does not leave. Passes of a fit after the first are not written: their
 // number depends on all sites' records.
-func (n *Node) note(a asking, took time.Duration) error {
+func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) error {
 	if first := n.watched.count(a, took); !first && a.purpose == "fit" && n.trail.Check() == nil {
 		return nil
 	}
-	err := n.audit(auditlog.Entry{Event: auditlog.Answered, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers)})
-	if err != nil {
+	e := auditlog.Entry{Event: auditlog.Answered, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers)}
+	if charged != nil { // in the site's own ledger
+		e.Events, e.EpsilonSpent, e.LedgerSeq, e.LedgerHash = charged.Events, charged.EpsilonSpent, charged.Seq, charged.Hash
+	}
+	if n.audit(e) != nil {
 		return errAudit
 	}
 	return nil

@@ -217,47 +217,57 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 // admit checks a hello against the certificate, the dataset and the manifest
 // the node first came with.
 func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*dataset, error) {
-	if h.GetProtocol() < oldestProtocol || h.GetProtocol() > protocolVersion {
-		return nil, refusedf("node %s speaks protocol %d, this aggregator %d to %d; install matching versions",
-			word(h.GetNode()), h.GetProtocol(), oldestProtocol, protocolVersion)
-	}
-	if site := identityOf(ctx).Name; h.GetSite() != site {
-		return nil, deniedf("the hello names site %q, the certificate site %q; use the site's own certificate", word(h.GetSite()), site)
-	}
-	if err := checkName("site", h.GetSite()); err != nil {
-		return nil, err
-	}
-	if err := checkName("node", h.GetNode()); err != nil {
-		return nil, err
-	}
-	d, err := s.dataset(h.GetDataset())
+	d, node, err := s.examine(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case h.GetSchemaSha256() != d.record.SchemaSHA256:
-		return nil, refusedf("node %s/%s has schema %s, dataset %q has %s; use the same schema file everywhere",
-			h.GetSite(), h.GetNode(), word(h.GetSchemaSha256()), d.record.Name, d.record.SchemaSHA256)
-	case h.GetUnit() != d.record.Unit:
-		return nil, refusedf("node %s/%s partitions by unit %q, dataset %q by %q; set the same unit everywhere",
-			h.GetSite(), h.GetNode(), word(h.GetUnit()), d.record.Name, d.record.Unit)
-	case h.GetTeachers() == 0 || h.GetTeachers() > maxNodeTeachers:
-		return nil, invalidf("node %s/%s hosts %d teachers; a node hosts 1 to %d",
-			h.GetSite(), h.GetNode(), h.GetTeachers(), maxNodeTeachers)
-	case h.GetManifest() == "" || len(h.GetManifest()) > 256:
-		return nil, invalidf("node %s/%s sent no usable manifest fingerprint (1 to 256 characters)", h.GetSite(), h.GetNode())
-	}
-	if err := s.conduct.join(offender{h.GetSite(), d.record.Name, h.GetNode()}); err != nil {
+	if err := s.conduct.join(offender{node.Site, d.record.Name, node.Name}); err != nil {
 		return nil, err
 	}
-	return d, s.admitNode(ctx, d, coordinator.Node{
+	return d, s.admitNode(ctx, d, node)
+}
+
+// examine is what admit checks before anything is stored.
+func (s *teacherService) examine(ctx context.Context, h *conclavev1.Hello) (*dataset, coordinator.Node, error) {
+	none := coordinator.Node{}
+	if h.GetProtocol() < oldestProtocol || h.GetProtocol() > protocolVersion {
+		return nil, none, refusedf("node %s speaks protocol %d, this aggregator %d to %d; install matching versions",
+			word(h.GetNode()), h.GetProtocol(), oldestProtocol, protocolVersion)
+	}
+	if site := identityOf(ctx).Name; h.GetSite() != site {
+		return nil, none, deniedf("the hello names site %q, the certificate site %q; use the site's own certificate", word(h.GetSite()), site)
+	}
+	if err := checkName("site", h.GetSite()); err != nil {
+		return nil, none, err
+	}
+	if err := checkName("node", h.GetNode()); err != nil {
+		return nil, none, err
+	}
+	d, err := s.dataset(h.GetDataset())
+	if err != nil {
+		return nil, none, err
+	}
+	switch {
+	case h.GetSchemaSha256() != d.record.SchemaSHA256:
+		return nil, none, refusedf("node %s/%s has schema %s, dataset %q has %s; use the same schema file everywhere",
+			h.GetSite(), h.GetNode(), word(h.GetSchemaSha256()), d.record.Name, d.record.SchemaSHA256)
+	case h.GetUnit() != d.record.Unit:
+		return nil, none, refusedf("node %s/%s partitions by unit %q, dataset %q by %q; set the same unit everywhere",
+			h.GetSite(), h.GetNode(), word(h.GetUnit()), d.record.Name, d.record.Unit)
+	case h.GetTeachers() == 0 || h.GetTeachers() > maxNodeTeachers:
+		return nil, none, invalidf("node %s/%s hosts %d teachers; a node hosts 1 to %d",
+			h.GetSite(), h.GetNode(), h.GetTeachers(), maxNodeTeachers)
+	case h.GetManifest() == "" || len(h.GetManifest()) > 256:
+		return nil, none, invalidf("node %s/%s sent no usable manifest fingerprint (1 to 256 characters)", h.GetSite(), h.GetNode())
+	}
+	return d, coordinator.Node{
 		Dataset:      d.record.Name,
 		Site:         h.GetSite(),
 		Name:         h.GetNode(),
 		Manifest:     h.GetManifest(),
 		SchemaSHA256: h.GetSchemaSha256(),
 		Teachers:     h.GetTeachers(),
-	})
+	}, nil
 }
 
 // handle takes one message of a live node. An error ends the stream; a wrong answer only

@@ -3,6 +3,8 @@ package sitepolicy
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"sort"
 
@@ -158,6 +160,10 @@ func (g *Guard) Decide(run, spec string, approve bool, by string) (*Run, error) 
 	}
 	d, _ := g.allowed()
 	var key runKey
+	if _, err := os.Stat(g.o.Ledger); errors.Is(err, fs.ErrNotExist) {
+		g.ledger.readOnly = true // whoever decides makes no ledger
+		defer func() { g.ledger.readOnly = g.o.ReadOnly }()
+	}
 	err := g.ledger.use(func(b *book) ([]Entry, error) {
 		found := slices.DeleteFunc(slices.Clone(b.order), func(k runKey) bool { return k.run != run || len(spec) > len(k.spec) || k.spec[:len(spec)] != spec })
 		switch len(found) {

@@ -89,15 +89,24 @@ func DefaultConfig() Config {
 // LoadConfig reads a node's YAML file over the defaults and the environment
 // over both, and validates the result.
 func LoadConfig(path string) (Config, error) {
+	c, err := ReadConfig(path)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// ReadConfig is [LoadConfig] without the validation, for who looks for all problems.
+func ReadConfig(path string) (Config, error) {
 	c := DefaultConfig()
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
 	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.AuditLog, &c.Policy, &c.Traces.CA} {
 		*p = config.Resolve(path, *p)
-	}
-	if err := c.Validate(); err != nil {
-		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
 }

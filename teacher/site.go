@@ -35,7 +35,7 @@ func ReadSite(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := cfg.readTable(schema)
+	table, err := cfg.ReadTable(schema)
 	if err != nil {
 		return nil, err
 	}

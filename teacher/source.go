@@ -29,8 +29,8 @@ func (c Config) source() string {
 	return c.Data
 }
 
-// readTable reads the node's rows.
-func (c Config) readTable(schema *partition.Schema) (*partition.Table, error) {
+// ReadTable reads the node's rows from its file, or from its database.
+func (c Config) ReadTable(schema *partition.Schema) (*partition.Table, error) {
 	if c.SQL.Set() {
 		return postgres.Read(context.Background(), schema, c.SQL, c.readOptions()) // ends by sql.timeout
 	}

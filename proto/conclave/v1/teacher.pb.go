@@ -21,6 +21,147 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type CheckRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// hello is what the node would say; its manifest may be empty before the first start.
+	Hello         *Hello `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckRequest) Reset() {
+	*x = CheckRequest{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckRequest) ProtoMessage() {}
+
+func (x *CheckRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
+func (*CheckRequest) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *CheckRequest) GetHello() *Hello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+type CheckResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Aggregator string                 `protobuf:"bytes,1,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
+	// protocol is the newest that the aggregator speaks.
+	Protocol uint32 `protobuf:"varint,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// known says that the node has joined before, with the same manifest.
+	Known bool `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
+	// epsilon, delta and filter are the dataset's budget.
+	Epsilon float64 `protobuf:"fixed64,4,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	Delta   float64 `protobuf:"fixed64,5,opt,name=delta,proto3" json:"delta,omitempty"`
+	Filter  string  `protobuf:"bytes,6,opt,name=filter,proto3" json:"filter,omitempty"`
+	// teachers_live is the number of teachers connected now.
+	TeachersLive  uint32 `protobuf:"varint,7,opt,name=teachers_live,json=teachersLive,proto3" json:"teachers_live,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckResponse) Reset() {
+	*x = CheckResponse{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckResponse) ProtoMessage() {}
+
+func (x *CheckResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
+func (*CheckResponse) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CheckResponse) GetAggregator() string {
+	if x != nil {
+		return x.Aggregator
+	}
+	return ""
+}
+
+func (x *CheckResponse) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *CheckResponse) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *CheckResponse) GetEpsilon() float64 {
+	if x != nil {
+		return x.Epsilon
+	}
+	return 0
+}
+
+func (x *CheckResponse) GetDelta() float64 {
+	if x != nil {
+		return x.Delta
+	}
+	return 0
+}
+
+func (x *CheckResponse) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *CheckResponse) GetTeachersLive() uint32 {
+	if x != nil {
+		return x.TeachersLive
+	}
+	return 0
+}
+
 type WorkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -41,7 +182,7 @@ type WorkRequest struct {
 
 func (x *WorkRequest) Reset() {
 	*x = WorkRequest{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[0]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -53,7 +194,7 @@ func (x *WorkRequest) String() string {
 func (*WorkRequest) ProtoMessage() {}
 
 func (x *WorkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[0]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -66,7 +207,7 @@ func (x *WorkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkRequest.ProtoReflect.Descriptor instead.
 func (*WorkRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{0}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *WorkRequest) GetMessage() isWorkRequest_Message {
@@ -183,7 +324,7 @@ type WorkResponse struct {
 
 func (x *WorkResponse) Reset() {
 	*x = WorkResponse{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[1]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -195,7 +336,7 @@ func (x *WorkResponse) String() string {
 func (*WorkResponse) ProtoMessage() {}
 
 func (x *WorkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[1]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -208,7 +349,7 @@ func (x *WorkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkResponse.ProtoReflect.Descriptor instead.
 func (*WorkResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{1}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *WorkResponse) GetMessage() isWorkResponse_Message {
@@ -305,7 +446,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[2]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -317,7 +458,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[2]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -330,7 +471,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{2}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Hello) GetProtocol() uint32 {
@@ -398,7 +539,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[3]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +551,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[3]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +564,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{3}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Welcome) GetAggregator() string {
@@ -447,7 +588,7 @@ type RoundPart struct {
 
 func (x *RoundPart) Reset() {
 	*x = RoundPart{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[4]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +600,7 @@ func (x *RoundPart) String() string {
 func (*RoundPart) ProtoMessage() {}
 
 func (x *RoundPart) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[4]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +613,7 @@ func (x *RoundPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundPart.ProtoReflect.Descriptor instead.
 func (*RoundPart) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{4}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RoundPart) GetRun() string {
@@ -530,7 +671,7 @@ type RoundTerms struct {
 
 func (x *RoundTerms) Reset() {
 	*x = RoundTerms{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[5]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +683,7 @@ func (x *RoundTerms) String() string {
 func (*RoundTerms) ProtoMessage() {}
 
 func (x *RoundTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[5]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +696,7 @@ func (x *RoundTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTerms.ProtoReflect.Descriptor instead.
 func (*RoundTerms) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RoundTerms) GetSpec() []byte {
@@ -609,7 +750,7 @@ type PrivacyEvent struct {
 
 func (x *PrivacyEvent) Reset() {
 	*x = PrivacyEvent{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +762,7 @@ func (x *PrivacyEvent) String() string {
 func (*PrivacyEvent) ProtoMessage() {}
 
 func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +775,7 @@ func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrivacyEvent.ProtoReflect.Descriptor instead.
 func (*PrivacyEvent) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PrivacyEvent) GetKind() string {
@@ -738,7 +879,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +891,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +904,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Withdraw) GetRun() string {
@@ -797,7 +938,7 @@ type Votes struct {
 
 func (x *Votes) Reset() {
 	*x = Votes{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +950,7 @@ func (x *Votes) String() string {
 func (*Votes) ProtoMessage() {}
 
 func (x *Votes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +963,7 @@ func (x *Votes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Votes.ProtoReflect.Descriptor instead.
 func (*Votes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Votes) GetRun() string {
@@ -874,7 +1015,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1027,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1040,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Sum) GetRun() string {
@@ -938,7 +1079,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1091,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1104,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Refusal) GetRun() string {
@@ -1004,7 +1145,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1157,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1170,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Ready) GetRun() string {
@@ -1043,7 +1184,19 @@ var File_conclave_v1_teacher_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/teacher.proto\x12\vconclave.v1\"\x8e\x02\n" +
+	"\x19conclave/v1/teacher.proto\x12\vconclave.v1\"8\n" +
+	"\fCheckRequest\x12(\n" +
+	"\x05hello\x18\x01 \x01(\v2\x12.conclave.v1.HelloR\x05hello\"\xce\x01\n" +
+	"\rCheckResponse\x12\x1e\n" +
+	"\n" +
+	"aggregator\x18\x01 \x01(\tR\n" +
+	"aggregator\x12\x1a\n" +
+	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12\x14\n" +
+	"\x05known\x18\x03 \x01(\bR\x05known\x12\x18\n" +
+	"\aepsilon\x18\x04 \x01(\x01R\aepsilon\x12\x14\n" +
+	"\x05delta\x18\x05 \x01(\x01R\x05delta\x12\x16\n" +
+	"\x06filter\x18\x06 \x01(\tR\x06filter\x12#\n" +
+	"\rteachers_live\x18\a \x01(\rR\fteachersLive\"\x8e\x02\n" +
 	"\vWorkRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.conclave.v1.HelloH\x00R\x05hello\x12*\n" +
 	"\x05votes\x18\x02 \x01(\v2\x12.conclave.v1.VotesH\x00R\x05votes\x12$\n" +
@@ -1118,9 +1271,10 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
 	"\awaiting\x18\x04 \x01(\bR\awaiting\"\x19\n" +
 	"\x05Ready\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run2Q\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run2\x91\x01\n" +
 	"\x0eTeacherService\x12?\n" +
-	"\x04Work\x12\x18.conclave.v1.WorkRequest\x1a\x19.conclave.v1.WorkResponse(\x010\x01B>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\x04Work\x12\x18.conclave.v1.WorkRequest\x1a\x19.conclave.v1.WorkResponse(\x010\x01\x12>\n" +
+	"\x05Check\x12\x19.conclave.v1.CheckRequest\x1a\x1a.conclave.v1.CheckResponseB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_teacher_proto_rawDescOnce sync.Once
@@ -1134,39 +1288,44 @@ func file_conclave_v1_teacher_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_teacher_proto_rawDescData
 }
 
-var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_conclave_v1_teacher_proto_goTypes = []any{
-	(*WorkRequest)(nil),  // 0: conclave.v1.WorkRequest
-	(*WorkResponse)(nil), // 1: conclave.v1.WorkResponse
-	(*Hello)(nil),        // 2: conclave.v1.Hello
-	(*Welcome)(nil),      // 3: conclave.v1.Welcome
-	(*RoundPart)(nil),    // 4: conclave.v1.RoundPart
-	(*RoundTerms)(nil),   // 5: conclave.v1.RoundTerms
-	(*PrivacyEvent)(nil), // 6: conclave.v1.PrivacyEvent
-	(*Withdraw)(nil),     // 7: conclave.v1.Withdraw
-	(*Votes)(nil),        // 8: conclave.v1.Votes
-	(*Sum)(nil),          // 9: conclave.v1.Sum
-	(*Refusal)(nil),      // 10: conclave.v1.Refusal
-	(*Ready)(nil),        // 11: conclave.v1.Ready
+	(*CheckRequest)(nil),  // 0: conclave.v1.CheckRequest
+	(*CheckResponse)(nil), // 1: conclave.v1.CheckResponse
+	(*WorkRequest)(nil),   // 2: conclave.v1.WorkRequest
+	(*WorkResponse)(nil),  // 3: conclave.v1.WorkResponse
+	(*Hello)(nil),         // 4: conclave.v1.Hello
+	(*Welcome)(nil),       // 5: conclave.v1.Welcome
+	(*RoundPart)(nil),     // 6: conclave.v1.RoundPart
+	(*RoundTerms)(nil),    // 7: conclave.v1.RoundTerms
+	(*PrivacyEvent)(nil),  // 8: conclave.v1.PrivacyEvent
+	(*Withdraw)(nil),      // 9: conclave.v1.Withdraw
+	(*Votes)(nil),         // 10: conclave.v1.Votes
+	(*Sum)(nil),           // 11: conclave.v1.Sum
+	(*Refusal)(nil),       // 12: conclave.v1.Refusal
+	(*Ready)(nil),         // 13: conclave.v1.Ready
 }
 var file_conclave_v1_teacher_proto_depIdxs = []int32{
-	2,  // 0: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
-	8,  // 1: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
-	9,  // 2: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
-	10, // 3: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
-	11, // 4: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
-	3,  // 5: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
-	4,  // 6: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
-	7,  // 7: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
-	5,  // 8: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
-	6,  // 9: conclave.v1.RoundTerms.charges:type_name -> conclave.v1.PrivacyEvent
-	0,  // 10: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	1,  // 11: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	11, // [11:12] is the sub-list for method output_type
-	10, // [10:11] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 0: conclave.v1.CheckRequest.hello:type_name -> conclave.v1.Hello
+	4,  // 1: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
+	10, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
+	11, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
+	12, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
+	13, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
+	5,  // 6: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
+	6,  // 7: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
+	9,  // 8: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
+	7,  // 9: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
+	8,  // 10: conclave.v1.RoundTerms.charges:type_name -> conclave.v1.PrivacyEvent
+	2,  // 11: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	0,  // 12: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
+	3,  // 13: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	1,  // 14: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
+	13, // [13:15] is the sub-list for method output_type
+	11, // [11:13] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }
@@ -1174,14 +1333,14 @@ func file_conclave_v1_teacher_proto_init() {
 	if File_conclave_v1_teacher_proto != nil {
 		return
 	}
-	file_conclave_v1_teacher_proto_msgTypes[0].OneofWrappers = []any{
+	file_conclave_v1_teacher_proto_msgTypes[2].OneofWrappers = []any{
 		(*WorkRequest_Hello)(nil),
 		(*WorkRequest_Votes)(nil),
 		(*WorkRequest_Sum)(nil),
 		(*WorkRequest_Refusal)(nil),
 		(*WorkRequest_Ready)(nil),
 	}
-	file_conclave_v1_teacher_proto_msgTypes[1].OneofWrappers = []any{
+	file_conclave_v1_teacher_proto_msgTypes[3].OneofWrappers = []any{
 		(*WorkResponse_Welcome)(nil),
 		(*WorkResponse_Part)(nil),
 		(*WorkResponse_Withdraw)(nil),
@@ -1192,7 +1351,7 @@ func file_conclave_v1_teacher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_teacher_proto_rawDesc), len(file_conclave_v1_teacher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

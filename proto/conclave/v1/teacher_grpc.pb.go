@@ -19,7 +19,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	TeacherService_Work_FullMethodName = "/conclave.v1.TeacherService/Work"
+	TeacherService_Work_FullMethodName  = "/conclave.v1.TeacherService/Work"
+	TeacherService_Check_FullMethodName = "/conclave.v1.TeacherService/Check"
 )
 
 // TeacherServiceClient is the client API for TeacherService service.
@@ -31,6 +32,8 @@ type TeacherServiceClient interface {
 	// Work is the one stream of a node, opened by the node. The first request
 	// is a hello; rounds come down, answers go up.
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WorkRequest, WorkResponse], error)
+	// Check tells a node whether it would be let in, before it is started. It has no effect.
+	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 }
 
 type teacherServiceClient struct {
@@ -54,6 +57,16 @@ func (c *teacherServiceClient) Work(ctx context.Context, opts ...grpc.CallOption
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TeacherService_WorkClient = grpc.BidiStreamingClient[WorkRequest, WorkResponse]
 
+func (c *teacherServiceClient) Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckResponse)
+	err := c.cc.Invoke(ctx, TeacherService_Check_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // TeacherServiceServer is the server API for TeacherService service.
 // All implementations must embed UnimplementedTeacherServiceServer
 // for forward compatibility.
@@ -63,6 +76,8 @@ type TeacherServiceServer interface {
 	// Work is the one stream of a node, opened by the node. The first request
 	// is a hello; rounds come down, answers go up.
 	Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error
+	// Check tells a node whether it would be let in, before it is started. It has no effect.
+	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	mustEmbedUnimplementedTeacherServiceServer()
 }
 
@@ -75,6 +90,9 @@ type UnimplementedTeacherServiceServer struct{}
 
 func (UnimplementedTeacherServiceServer) Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error {
 	return status.Error(codes.Unimplemented, "method Work not implemented")
+}
+func (UnimplementedTeacherServiceServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
 }
 func (UnimplementedTeacherServiceServer) mustEmbedUnimplementedTeacherServiceServer() {}
 func (UnimplementedTeacherServiceServer) testEmbeddedByValue()                        {}
@@ -104,13 +122,36 @@ func _TeacherService_Work_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TeacherService_WorkServer = grpc.BidiStreamingServer[WorkRequest, WorkResponse]
 
+func _TeacherService_Check_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TeacherServiceServer).Check(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TeacherService_Check_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TeacherServiceServer).Check(ctx, req.(*CheckRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // TeacherService_ServiceDesc is the grpc.ServiceDesc for TeacherService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var TeacherService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "conclave.v1.TeacherService",
 	HandlerType: (*TeacherServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Check",
+			Handler:    _TeacherService_Check_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Work",

@@ -1,0 +1,54 @@
+package partition
+
+import (
+	"encoding/csv"
+	"errors"
+	"io"
+	"os"
+)
+
+// CSVProblems reads a file as [ReadCSV] does and goes on after what is wrong with a row,
+// for who wants to mend all of it at once. It returns at most so many *InputErrors; what
+// follows broken quotes, or a broken header, cannot be told.
+func CSVProblems(s *Schema, path string, o ReadOptions, most int) []error {
+	f, err := os.Open(path)
+	if err != nil {
+		return []error{&InputError{File: path, Problem: "cannot read the table", Mend: "check path and permissions", Err: withoutPath(err)}}
+	}
+	defer f.Close()
+	plain, err := openPlain(f, path)
+	if err != nil {
+		return []error{err}
+	}
+	if err := o.check(s); err != nil {
+		return []error{&InputError{File: path, Problem: err.Error()}}
+	}
+	d := &csvDecoder{name: path, csv: csv.NewReader(plain)}
+	d.csv.ReuseRecord = true
+	if bad := d.header(s, o); bad != nil {
+		return []error{bad}
+	}
+	var problems []error
+	for len(problems) < most {
+		record, err := d.csv.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		d.rows.row++
+		if err != nil {
+			problems = append(problems, d.readError(err))
+			if !errors.Is(err, csv.ErrFieldCount) {
+				break
+			}
+			continue
+		}
+		for i, text := range record {
+			if fault := d.rows.set(i, text); fault != nil {
+				bad := d.rows.fail(d.rows.columnName(i), fault.problem, fault.mend)
+				bad.Line, _ = d.csv.FieldPos(i)
+				problems = append(problems, bad)
+			}
+		}
+	}
+	return problems[:min(len(problems), most)]
+}

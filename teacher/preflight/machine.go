@@ -1,0 +1,112 @@
+package preflight
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+const (
+	// leastDisk is what a state folder should have room for: teachers' weights are
+	// written anew before the old ones go.
+	leastDisk = 1 << 30
+	// leastFiles is far more than a node has open.
+	leastFiles = 256
+)
+
+func (c *checker) checkMachine() {
+	if c.config.State != "" {
+		if free, err := freeBytes(existing(c.config.State)); err != nil {
+			c.skip("disk", err.Error())
+		} else if free < leastDisk {
+			c.add("disk", Warning, "make room: without it nothing can be charged or kept, and nothing is answered", "%d MiB are free in %s", free>>20, existing(c.config.State))
+		} else {
+			c.ok("disk", "%d MiB are free in %s", free>>20, existing(c.config.State))
+		}
+	}
+	if files, err := openFiles(); err != nil {
+		c.skip("open files", err.Error())
+	} else if files < leastFiles {
+		c.add("open files", Warning, "raise the limit, such as with ulimit -n 1024", "this process may have %d open", files)
+	} else {
+		c.ok("open files", "%d may be open", files)
+	}
+	c.checkAuditLog()
+	if listen := c.config.HTTP.Listen; listen != "" {
+		if l, err := net.Listen("tcp", listen); err != nil {
+			c.add("http port", Problem, "stop who has it (this node, where it runs already), or set http.listen to another", "%v", err)
+		} else {
+			_ = l.Close()
+			c.ok("http port", "%s is free", listen)
+		}
+	}
+}
+
+func (c *checker) checkAuditLog() {
+	path := c.config.AuditLog
+	if path == "" {
+		return
+	}
+	_, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if dir := existing(filepath.Dir(path)); !writable(dir) {
+			c.add("audit log", Problem, "let this process write there: without it no round is answered", "%s cannot be made in %s", path, dir)
+			return
+		}
+	default:
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			c.add("audit log", Problem, "let this process write to it: without it no round is answered", "%v", err)
+			return
+		}
+		_ = f.Close()
+	}
+	c.ok("audit log", "%s can be written", path)
+}
+
+// estimate compares what the records take with what is free.
+func (c *checker) estimate(rows int) {
+	// Twice: as they are, and as teachers see them.
+	need := uint64(rows) * uint64(partition.NewEncoder(c.schema).Width()) * 4 * 2
+	free, ok := availableMemory()
+	switch {
+	case !ok:
+		c.skip("memory", "this system does not say how much is free")
+	case need > free:
+		c.add("memory", Warning, "give the machine more, or divide the site's records among several nodes", "the records take about %d MiB in memory, and %d MiB are free", need>>20, free>>20)
+	default:
+		c.ok("memory", "the records take about %d MiB, teachers' weights besides; %d MiB are free", need>>20, free>>20)
+	}
+}
+
+// availableMemory is what the system, or the process's own group, leaves.
+func availableMemory() (uint64, bool) {
+	raw, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(raw)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
+			kib, err := strconv.ParseUint(fields[1], 10, 64)
+			if err != nil {
+				return 0, false
+			}
+			free := kib << 10
+			if raw, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
+				if most, err := strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64); err == nil {
+					free = min(free, most)
+				}
+			}
+			return free, true
+		}
+	}
+	return 0, false
+}

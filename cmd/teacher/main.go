@@ -1,11 +1,13 @@
 // Command teacher is the node of a site: it trains the site's teachers and
-// answers the aggregator's rounds. It only dials out.
+// answers the aggregator's rounds. It only dials out. Its commands are for the people of
+// the site: what a node needs, what would leave, which runs asked.
 //
-// Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage.
+// Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong usage.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,6 +22,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 {
+		for _, c := range commands() {
+			if c.name == os.Args[1] {
+				os.Exit(exitCode(c))
+			}
+		}
+	}
 	path := flag.String("config", "", "path of the node's YAML file")
 	showVersion := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
@@ -28,7 +37,7 @@ func main() {
 		return
 	}
 	if *path == "" || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "usage: teacher --config teacher.yaml")
+		usage(os.Stderr)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -36,6 +45,23 @@ func main() {
 	if err := work(ctx, *path); err != nil {
 		fmt.Fprintln(os.Stderr, "teacher:", err)
 		os.Exit(1)
+	}
+}
+
+// exitCode runs a command with the arguments behind its name.
+func exitCode(c command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := c.run(ctx, os.Args[2:]); {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		return 2
+	case errors.Is(err, errProblems): // they have been shown
+		return 1
+	default:
+		fmt.Fprintln(os.Stderr, "teacher:", err)
+		return 1
 	}
 }
 

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/report"
+	"github.com/conclave-dp/conclave/sitepolicy"
+)
+
+// policyFile writes a site's policy and returns the setting that names it.
+func (c *cluster) policyFile(site, epsilon, approval string) settings {
+	c.t.Helper()
+	path := filepath.Join(c.dir, "policy-"+site+".yaml")
+	text := fmt.Sprintf("datasets:\n  - {name: %s, epsilon: %s, delta: 1e-5, pipelines: [pategan], min_rows: 10, approval: %s}\n", dataset, epsilon, approval)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return settings{"policy": path}
+}
+
+// siteStatus is what `teacher runs` says.
+func siteStatus(t *testing.T, file string) (s sitepolicy.Status) {
+	t.Helper()
+	out, stderr, code := run(t, binary("teacher"), "runs", "--config", file, "--format", "json")
+	if code != 0 {
+		t.Fatalf("teacher runs: %d %s", code, stderr)
+	}
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A site whose own limit is below the run's answers up to it and not beyond, over a kill
+// and a restart of its node. The run goes on with the quorum of the others.
+func TestASiteHasALimitOfItsOwn(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	const limit = 4
+	policy := c.policyFile("north", fmt.Sprint(limit), "automatic")
+	north, south := c.startNode("north", policy), c.startNode("south")
+	north.awaitLog("joined", nil)
+	south.awaitLog("joined", nil)
+	j := job{name: "limited", rounds: 30, quorum: 0.5}
+	out := c.out(j.name)
+	student := c.startStudent(c.studentFile(c.runFile(j), out))
+
+	north.awaitLog("answered", func(l logLine) bool { return l.Round >= 2 })
+	north.kill()
+	file := c.nodeFile("north", policy)
+	before := siteStatus(t, file)
+	north = start(t, "teacher north", binary("teacher"), "--config", file)
+	north.awaitLog("round refused", func(l logLine) bool { return strings.Contains(l.Text, "own limit on dataset "+dataset) })
+	r := finish(t, student, out, j)
+	certificate, err := report.ReadCertificate(r.Outputs["certificate"])
+	if err != nil || certificate.TeachersLeast != siteTeachers || !(certificate.EpsilonSpent > limit) {
+		t.Errorf("the certificate says that at least %d teachers took part, for epsilon %v (%v)", certificate.TeachersLeast, certificate.EpsilonSpent, err)
+	}
+	after := siteStatus(t, file)
+	if len(before.Runs) != 1 || len(after.Runs) != 1 || after.Runs[0].Charges <= before.Runs[0].Charges || before.Runs[0].Charges < 3 {
+		t.Fatalf("the site's ledger: %+v, after a restart %+v", before, after)
+	}
+	answered := map[uint64]bool{}
+	for _, l := range aggregator.logged("released") {
+		if l.Teachers == allTeachers {
+			answered[l.Round] = true
+		}
+	}
+	if run := after.Runs[0]; run.Charges < len(answered) || after.EpsilonSpent > limit || after.EpsilonSpent < limit/2 || run.Terms.Epsilon != 10 || run.State != sitepolicy.StateAutomatic {
+		t.Errorf("%d rounds counted the site's teachers, its ledger says %+v", len(answered), after)
+	}
+	north.stop()
+	// Whoever shortens the ledger gets no answer.
+	ledger := filepath.Join(c.state("north"), "site-ledger-"+dataset+".jsonl")
+	raw, err := os.ReadFile(ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(raw), "\n")
+	if err := os.WriteFile(ledger, []byte(strings.Join(lines[:len(lines)-2], "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := run(t, binary("teacher"), "runs", "--config", file); code != 1 || !strings.Contains(stderr, "was shortened") {
+		t.Errorf("a shortened ledger: %d %s", code, stderr)
+	}
+	stop(south, aggregator)
+}
+
+// A run waits for the people of a site, everybody can see for whom, and it goes on by itself
+// when they approve it. A run that they deny ends.
+func TestARunWaitsForAnApproval(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	policy := c.policyFile("north", "20", "by-hand")
+	file := c.nodeFile("north", policy)
+	startNorth := func() *process { return start(t, "teacher north", binary("teacher"), "--config", file) }
+	north, south := startNorth(), c.startNode("south", c.policyFile("south", "20", "automatic"))
+	north.awaitLog("joined", nil)
+	south.awaitLog("joined", nil)
+	j := job{name: "asked", rounds: 3, quorum: 1}
+	out := c.out(j.name)
+	student := c.startStudent(c.studentFile(c.runFile(j), out))
+	waits := fmt.Sprintf("waiting for a quorum of %d teachers, %d are connected: north/0 waits for approval at site north", allTeachers, allTeachers)
+	student.await("the student to say: "+waits, func() bool { return student.said(waits) })
+	if s := siteStatus(t, file); len(s.Runs) != 1 || s.Runs[0].State != sitepolicy.StateWaiting || s.Runs[0].Run != j.name || s.EpsilonSpent != 0 {
+		t.Errorf("the site's status %+v", s)
+	}
+	north.kill()
+	north = startNorth()
+	north.awaitLog("round waits for this site", nil)
+	if n := len(aggregator.logged("released")); n != 0 {
+		t.Errorf("%d rounds were released", n)
+	}
+	teacher := func(args ...string) (stdout string) {
+		t.Helper()
+		stdout, stderr, code := run(t, binary("teacher"), args...)
+		if code != 0 {
+			t.Fatalf("teacher %v: %d %s", args, code, stderr)
+		}
+		return stdout
+	}
+	if said := teacher("approve", "--config", file, j.name); !strings.Contains(said, "run asked (spec ") || !strings.Contains(said, "is approved by ") {
+		t.Errorf("teacher approve says %q", said)
+	}
+	finish(t, student, out, j)
+	for _, l := range aggregator.logged("released") {
+		if l.Teachers != allTeachers {
+			t.Errorf("round %d was released with %d teachers", l.Round, l.Teachers)
+		}
+	}
+	if s := siteStatus(t, file); s.Runs[0].State != sitepolicy.StateApproved || s.Runs[0].Charges != j.rounds+1 {
+		t.Errorf("the site's status %+v", s)
+	}
+
+	denied := job{name: "unwanted", rounds: 3, quorum: 1}
+	student = c.startStudent(c.studentFile(c.runFile(denied), c.out(denied.name)))
+	north.awaitLog("round waits for this site", func(l logLine) bool { return l.Run == denied.name })
+	teacher("deny", "--config", file, denied.name)
+	if code := student.wait(); code != 1 || !student.said("run unwanted was denied by the site") {
+		t.Errorf("the student of a run that was denied ended with %d", code)
+	}
+	if s := siteStatus(t, file); len(s.Runs) != 2 || s.Runs[1].State != sitepolicy.StateDenied || s.Runs[1].Charges != 0 {
+		t.Errorf("the site's status %+v", s)
+	}
+	stop(north, south, aggregator)
+}

@@ -22,6 +22,9 @@ func (s *teacherService) Check(ctx context.Context, q *conclavev1.CheckRequest) 
 }
 
 func (s *teacherService) check(ctx context.Context, h *conclavev1.Hello) (*conclavev1.CheckResponse, error) {
+	if h == nil {
+		return nil, invalidf("a check must hold a hello")
+	}
 	asked := h
 	if h.GetManifest() == "" { // before the first start there is none
 		asked = proto.Clone(h).(*conclavev1.Hello)

@@ -154,6 +154,11 @@ func New(c teacher.Config, site *teacher.Site, s *run.Spec) (*Report, error) {
 	return r, err
 }
 
+const (
+	refusesAll  = "refuses it from the first round on"
+	refusesPart = "refuses a part of it: the run ends, or goes on without this site"
+)
+
 // foresee asks the policy about all rounds of a kind.
 func (q *Question) foresee(guard *sitepolicy.Guard, t sitepolicy.Terms, earlier []privacy.Event, r *Report) error {
 	f, err := guard.Foresee(t, q.Charged, earlier)
@@ -163,10 +168,15 @@ func (q *Question) foresee(guard *sitepolicy.Guard, t sitepolicy.Terms, earlier 
 	switch q.Fits = f.Fits; {
 	case f.Refusal != nil:
 		q.Verdict = "refused: " + f.Refusal.Error()
-		r.Policy = cmp.Or(map[bool]string{true: "refuses it from the first round on"}[len(r.Questions) == 0], "refuses a part of it: the run ends, or goes on without this site")
+		switch {
+		case len(r.Questions) == 0:
+			r.Policy = refusesAll
+		case r.Policy != refusesAll:
+			r.Policy = refusesPart
+		}
 	case f.Fits < q.Charged:
 		q.Verdict = fmt.Sprintf("allowed %d times of %d, then the site's own limit is reached", f.Fits, q.Charged)
-		r.Policy = "refuses a part of it: the run ends, or goes on without this site"
+		r.Policy = refusesPart
 	case f.Waits:
 		q.Verdict = "allowed, once somebody at the site approves the run"
 		if r.Policy == "allows all of it" {

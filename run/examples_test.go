@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/pipeline/pategan"
 	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/sitepolicy"
 	"github.com/conclave-dp/conclave/student"
 	"github.com/conclave-dp/conclave/teacher"
 )
@@ -97,6 +98,21 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	}
 }
 
+// The policy of the example is one, for the example's dataset.
+func TestTheExamplesPolicyIsOne(t *testing.T) {
+	p, err := sitepolicy.Read(filepath.Join(clusterDir, "policy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := teacher.LoadConfig(filepath.Join(clusterDir, "teacher-north.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Dataset(node.Dataset) == nil || node.Policy != "" {
+		t.Errorf("the policy does not name %s, or the node uses it", node.Dataset)
+	}
+}
+
 func sameFile(t *testing.T, a, b string) bool {
 	t.Helper()
 	x, err := os.Stat(a)
@@ -115,7 +131,7 @@ func sameFile(t *testing.T, a, b string) bool {
 func TestTheExamplesShowEveryField(t *testing.T) {
 	for name, of := range map[string]any{
 		"aggregator.yaml": aggregator.Config{}, "teacher-north.yaml": teacher.Config{}, "teacher-south.yaml": teacher.Config{},
-		"student.yaml": student.Config{}, "run.yaml": run.Spec{},
+		"student.yaml": student.Config{}, "run.yaml": run.Spec{}, "policy.yaml": sitepolicy.Policy{},
 	} {
 		raw, err := os.ReadFile(filepath.Join(clusterDir, name))
 		if err != nil {

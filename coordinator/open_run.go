@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-dp/conclave/privacy"
@@ -17,7 +18,9 @@ import (
 // ErrRunExists when one of them differs, and ErrNoDataset. A run whose budget has
 // filter pld needs a plan, and no other may have one; the error matches
 // [privacy.ErrPlan] where plan and dataset do not suit each other, and
-// [privacy.ErrOverBudget] where the run could not be finished.
+// [privacy.ErrOverBudget] where the run could not be finished. A run of the queue is
+// opened by the worker that holds it, with its claim and the budget that it was submitted
+// with; the error matches ErrQueue or ErrRunExists otherwise.
 func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing bool, err error) {
 	const op = "open run"
 	if err := checkName("run", r.Name); err != nil {
@@ -26,11 +29,15 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 	if err := checkName("dataset", r.Dataset); err != nil {
 		return false, err
 	}
-	opened := Run{Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget, Plan: r.Plan}
+	opened := Run{Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget, Plan: r.Plan, By: r.By}
 	// Asked once: it takes some tenths of a second.
 	planEpsilon := sync.OnceValues(opened.checkPlan)
 	err = update(func() (bool, error) {
-		kvs, _, err := s.read(ctx, op, s.runKey(r.Name), s.datasetKey(r.Dataset))
+		kvs, _, err := s.read(ctx, op, s.runKey(r.Name), s.datasetKey(r.Dataset), s.submissionKey(r.Name))
+		if err != nil {
+			return false, err
+		}
+		asQueued, err := r.asQueued(s.submissionKey(r.Name), kvs[2], kvs[0] != nil)
 		if err != nil {
 			return false, err
 		}
@@ -63,15 +70,36 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
 		}
+		opened.Opened = entry.Time
 		value, err := encode(opened)
 		if err != nil {
 			return false, err
 		}
 		return s.commit(ctx, op, lead,
-			[]clientv3.Cmp{absent(s.runKey(r.Name)), unchanged(kvs[1])},
+			[]clientv3.Cmp{absent(s.runKey(r.Name)), unchanged(kvs[1]), asQueued},
 			append(puts, clientv3.OpPut(s.runKey(r.Name), value))...)
 	})
 	return existing, err
+}
+
+// asQueued checks a run against the one of its name in the queue, nil where there is none.
+// It returns the condition that this stays so.
+func (r Run) asQueued(key string, kv *mvccpb.KeyValue, opened bool) (clientv3.Cmp, error) {
+	if kv == nil {
+		return absent(key), nil
+	}
+	q, err := decodeSubmission(kv)
+	switch {
+	case err != nil:
+	case q.State.Final() && !opened:
+		err = fmt.Errorf("%w: run %q was in the queue and ended (%s); give the new run another name", ErrRunExists, r.Name, q.State)
+	case q.State.Final(): // it is closed
+	case q.State == Waiting || r.Claim != q.Claim:
+		err = moved(q, "opened")
+	case r.Dataset != q.Dataset || r.Budget != q.Budget:
+		err = fmt.Errorf("%w: run %q was submitted with another budget", ErrRunExists, r.Name)
+	}
+	return unchanged(kv), err
 }
 
 func (r Run) differs(stored Run) string {

@@ -20,11 +20,17 @@ type Run struct {
 	// Plan is all that the run may release, where the budget's filter is pld; see
 	// [privacy.Plan].
 	Plan []privacy.Event `json:"plan,omitempty"`
+	// By is who opened it first.
+	By string `json:"by,omitempty"`
+	// Claim is shown by the worker that opens a run of the queue. It is not stored.
+	Claim string `json:"-"`
 
 	// What follows is filled in by the store.
 
 	// PlanEpsilon is the claim of the whole plan at the run's delta.
 	PlanEpsilon float64 `json:"plan_epsilon,omitempty"`
+	// Opened is when, as in the ledger; empty of runs of earlier versions.
+	Opened string `json:"opened,omitempty"`
 
 	Closed bool `json:"closed,omitempty"`
 	// Head is the hash of the closing entry.
@@ -132,14 +138,11 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name string) (he
 			head = l.run.Head
 			return true, nil
 		}
-		entry := s.newEntry(lead, privacy.EntryClose, l.run.Dataset)
-		entry.Run, entry.EpsilonSpent = name, l.run.EpsilonSpent
-		puts, err := s.appendEntry(&l.dataset, entry)
+		puts, err := s.closing(lead, l)
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, name, err)
 		}
-		head = l.dataset.Head.Hash
-		l.run.Closed, l.run.Head = true, head
+		head = l.run.Head
 		revision, err := s.commitRun(ctx, op, lead, l, nil, puts...)
 		return revision > 0, err
 	})

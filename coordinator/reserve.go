@@ -1,0 +1,93 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// Runs returns all runs that were opened on a dataset, by name.
+func (s *Store) Runs(ctx context.Context, dataset string) ([]Run, error) {
+	kvs, err := s.list(ctx, "list runs", s.config.Prefix+"runs/")
+	if err != nil {
+		return nil, err
+	}
+	var runs []Run
+	for _, kv := range kvs {
+		r, err := decode[Run](kv)
+		if err != nil {
+			return nil, err
+		}
+		if r.Dataset == dataset {
+			runs = append(runs, r)
+		}
+	}
+	return runs, nil
+}
+
+// Room is what a dataset has spent, and what runs may still spend of it.
+type Room struct {
+	Budget privacy.Budget
+	// Spent are the events of all its releases.
+	Spent []privacy.Event
+	// Open are the runs that were opened and not closed, by name.
+	Open []Run
+	// opened says that there was a run at all.
+	opened bool
+}
+
+// Room reads what a dataset has spent and which runs on it are open. It is for orientation,
+// and for the order of the queue: what may be opened is decided by OpenRun, and what is
+// charged by Charge.
+func (s *Store) Room(ctx context.Context, dataset string) (Room, error) {
+	const op = "look for room"
+	if err := checkName("dataset", dataset); err != nil {
+		return Room{}, err
+	}
+	// Before the dataset: what a run spends meanwhile is then in the total and not in the run,
+	// so that too much is reserved and never too little.
+	runs, err := s.Runs(ctx, dataset)
+	if err != nil {
+		return Room{}, err
+	}
+	kvs, _, err := s.read(ctx, op, s.datasetKey(dataset))
+	if err != nil {
+		return Room{}, err
+	}
+	if kvs[0] == nil {
+		return Room{}, fmt.Errorf("%s: %w: %q", op, ErrNoDataset, dataset)
+	}
+	record, err := decode[datasetRecord](kvs[0])
+	if err != nil {
+		return Room{}, err
+	}
+	return Room{
+		Budget: record.Budget, Spent: record.Spent, opened: len(runs) > 0,
+		Open: slices.DeleteFunc(runs, func(r Run) bool { return r.Closed }),
+	}, nil
+}
+
+// Purse is that of a run that was submitted and not opened.
+func (q Submission) Purse() privacy.Purse { return privacy.Purse{Budget: q.Budget, Plan: q.Plan} }
+
+// Reserved is what the dataset's releases and its open runs take of the budget, together
+// with runs that were not opened yet.
+func (r Room) Reserved(waiting ...privacy.Purse) (privacy.Reservation, error) {
+	purses := slices.Clone(waiting)
+	for _, open := range r.Open {
+		purses = append(purses, privacy.Purse{Budget: open.Budget, Plan: open.Plan, Spent: open.Spent})
+	}
+	return privacy.Reserve(r.Spent, purses)
+}
+
+// Holds answers whether the run could be opened now, by the rule of OpenRun: on top of what
+// is spent, whatever other runs may still spend.
+func (r Room) Holds(q privacy.Purse) error {
+	record := datasetRecord{Dataset: Dataset{Budget: r.Budget}, Spent: r.Spent}
+	if r.opened {
+		record.Head.Seq = 2
+	}
+	return record.makesRoom(Run{Budget: q.Budget, Plan: q.Plan})
+}

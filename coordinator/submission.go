@@ -1,0 +1,299 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+// State is how a run of the queue stands.
+type State string
+
+// The states of a run of the queue. The last four are its ends.
+const (
+	Waiting     State = "waiting"
+	Running     State = "running" // a worker holds it
+	Done        State = "done"
+	OutOfBudget State = "out_of_budget"
+	Failed      State = "failed"
+	Cancelled   State = "cancelled"
+)
+
+// Final says whether a run in the state stays in it.
+func (s State) Final() bool { return s != Waiting && s != Running }
+
+const (
+	// MaxRunFile and MaxSchemaFile bound the files of a run in the queue, in bytes: together
+	// with their records they fit a request that every etcd accepts.
+	MaxRunFile    = 64 << 10
+	MaxSchemaFile = 1 << 20
+	// maxReason bounds why a run ended, in bytes, and maxResults how many files it names.
+	maxReason  = 512
+	maxResults = 32
+)
+
+// Submission is a run in the queue of its dataset, or one that was. Its name is unique
+// among all runs.
+type Submission struct {
+	Name     string `json:"name"`
+	Dataset  string `json:"dataset"`
+	Pipeline string `json:"pipeline"`
+	// Spec is the serialized spec that the run was submitted with.
+	Spec []byte `json:"spec"`
+	// Budget and Plan are those that the run will be opened with. The plan may be another
+	// one then; the budget may not.
+	Budget privacy.Budget  `json:"budget"`
+	Plan   []privacy.Event `json:"plan,omitempty"`
+	// By is who submitted it.
+	By string `json:"by"`
+	// RunFile is the SHA-256 of the run.yaml, in hex.
+	RunFile string `json:"run_file"`
+
+	// What follows is filled in by the store. Times are as in the ledger.
+
+	Submitted string `json:"submitted"`
+	State     State  `json:"state"`
+	// Reason says why it ended, or why it waits again.
+	Reason string `json:"reason,omitempty"`
+	// Worker holds the run, or held it last; Holder is whom its certificate names.
+	Worker string `json:"worker,omitempty"`
+	Holder string `json:"holder,omitempty"`
+	// Claim names the time for which the worker holds it. Whoever shows another one is late.
+	Claim string `json:"claim,omitempty"`
+	// Claims counts how often it was taken.
+	Claims  uint32   `json:"claims,omitempty"`
+	Claimed string   `json:"claimed,omitempty"`
+	Ended   string   `json:"ended,omitempty"`
+	Results []Result `json:"results,omitempty"`
+
+	// Order is lower for what was submitted earlier.
+	Order int64 `json:"-"`
+}
+
+// Result is a file that a run left on its worker's disk.
+type Result struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+func (s *Store) submissionKey(run string) string { return s.config.Prefix + "queue/" + run }
+func (s *Store) runFileKey(run string) string    { return s.config.Prefix + "run-files/" + run }
+func (s *Store) schemaKey(dataset string) string { return s.config.Prefix + "schemas/" + dataset }
+
+// Submit puts a run at the end of its dataset's queue, with its run.yaml and the schema
+// file, which must be the dataset's: the caller has compared its hash. It says whether the
+// run was there before, with the same file from the same submitter. Errors match
+// ErrRunExists, ErrNoDataset or ErrTooLarge. Whether there is budget for it is decided when
+// its turn comes.
+func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runFile, schema []byte) (stored Submission, existing bool, err error) {
+	const op = "submit run"
+	if err := checkName("run", q.Name); err != nil {
+		return q, false, err
+	}
+	if err := checkName("dataset", q.Dataset); err != nil {
+		return q, false, err
+	}
+	if len(runFile) > MaxRunFile || len(schema) > MaxSchemaFile {
+		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes and the schema %d; %d and %d are the most", op, q.Name, ErrTooLarge, len(runFile), len(schema), MaxRunFile, MaxSchemaFile)
+	}
+	q.Submitted, q.State = privacy.FormatTime(s.now()), Waiting
+	q.Reason, q.Worker, q.Holder, q.Claim, q.Claims, q.Claimed, q.Ended, q.Results = "", "", "", "", 0, "", "", nil
+	value, err := encode(q)
+	if err != nil {
+		return q, false, err
+	}
+	err = update(func() (bool, error) {
+		kvs, _, err := s.read(ctx, op, s.submissionKey(q.Name), s.runKey(q.Name), s.datasetKey(q.Dataset), s.schemaKey(q.Dataset))
+		if err != nil {
+			return false, err
+		}
+		if existing = kvs[0] != nil; existing {
+			if stored, err = decodeSubmission(kvs[0]); err != nil {
+				return false, err
+			}
+			// The same once more: an answer was lost. Ended or not, it is not run again.
+			if stored.By != q.By || stored.RunFile != q.RunFile || !bytes.Equal(stored.Spec, q.Spec) {
+				return false, fmt.Errorf("%w: run %q is in the queue's books (%s); give the new run another name", ErrRunExists, q.Name, stored.State)
+			}
+			return true, nil
+		}
+		if kvs[1] != nil {
+			return false, fmt.Errorf("%w: run %q was opened by a student; give the new run another name", ErrRunExists, q.Name)
+		}
+		if kvs[2] == nil {
+			return false, fmt.Errorf("%s %q: %w: %q", op, q.Name, ErrNoDataset, q.Dataset)
+		}
+		puts := []clientv3.Op{clientv3.OpPut(s.submissionKey(q.Name), value), clientv3.OpPut(s.runFileKey(q.Name), string(runFile))}
+		conditions := []clientv3.Cmp{absent(s.submissionKey(q.Name)), absent(s.runKey(q.Name))}
+		if kvs[3] == nil { // one for all runs: a dataset's schema never changes
+			puts = append(puts, clientv3.OpPut(s.schemaKey(q.Dataset), string(schema)))
+			conditions = append(conditions, absent(s.schemaKey(q.Dataset)))
+		}
+		return s.commit(ctx, op, lead, conditions, puts...)
+	})
+	if err != nil || existing {
+		return stored, existing, err
+	}
+	stored, err = s.Submission(ctx, q.Name)
+	return stored, false, err
+}
+
+func decodeSubmission(kv *mvccpb.KeyValue) (Submission, error) {
+	q, err := decode[Submission](kv)
+	q.Order = kv.CreateRevision
+	return q, err
+}
+
+// Submission returns a run of the queue; the error matches ErrNoRun when there is none.
+func (s *Store) Submission(ctx context.Context, name string) (Submission, error) {
+	if err := checkName("run", name); err != nil {
+		return Submission{}, err
+	}
+	kvs, _, err := s.read(ctx, "read a run of the queue", s.submissionKey(name))
+	if err != nil {
+		return Submission{}, err
+	}
+	if kvs[0] == nil {
+		return Submission{}, fmt.Errorf("%w in the queue: %q", ErrNoRun, name)
+	}
+	return decodeSubmission(kvs[0])
+}
+
+// Submissions returns all runs that were ever in a queue, oldest first.
+func (s *Store) Submissions(ctx context.Context) ([]Submission, error) {
+	kvs, err := s.list(ctx, "read the queue", s.config.Prefix+"queue/")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Submission, len(kvs))
+	for i, kv := range kvs {
+		if all[i], err = decodeSubmission(kv); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b Submission) int { return int(a.Order - b.Order) })
+	return all, nil
+}
+
+// SubmittedFiles returns the run.yaml of a run of the queue and its dataset's schema. The
+// run.yaml is kept until the run ends, and nil after that.
+func (s *Store) SubmittedFiles(ctx context.Context, q Submission) (runFile, schema []byte, err error) {
+	kvs, _, err := s.read(ctx, "read a run's files", s.runFileKey(q.Name), s.schemaKey(q.Dataset))
+	if err != nil {
+		return nil, nil, err
+	}
+	if kvs[1] == nil {
+		return nil, nil, fmt.Errorf("%w: the schema of dataset %q is gone; restore etcd from a backup", ErrCorrupt, q.Dataset)
+	}
+	if kvs[0] != nil {
+		runFile = kvs[0].Value
+	}
+	return runFile, kvs[1].Value, nil
+}
+
+// moved is the error of a step that the run's state does not allow.
+func moved(q Submission, what string) error {
+	switch {
+	case q.State.Final():
+		return fmt.Errorf("%w: run %q cannot be %s: it ended (%s)", ErrQueue, q.Name, what, q.State)
+	case q.State == Waiting:
+		return fmt.Errorf("%w: run %q cannot be %s: it is waiting", ErrQueue, q.Name, what)
+	}
+	return fmt.Errorf("%w: run %q cannot be %s: worker %q holds it", ErrQueue, q.Name, what, q.Worker)
+}
+
+// ErrQueue: a run of the queue is not in the state that a step needs, or another worker
+// holds it.
+var ErrQueue = errors.New("not as the queue has it")
+
+// step changes one run of the queue. change returns false where nothing is to be written.
+func (s *Store) step(ctx context.Context, op string, lead *Leadership, name string, change func(*Submission) (bool, error)) (q Submission, err error) {
+	err = update(func() (bool, error) {
+		kv, err := s.submissionKV(ctx, op, name)
+		if err != nil {
+			return false, err
+		}
+		if q, err = decodeSubmission(kv); err != nil {
+			return false, err
+		}
+		if write, err := change(&q); err != nil || !write {
+			return err == nil, err
+		}
+		value, err := encode(q)
+		if err != nil {
+			return false, err
+		}
+		return s.commit(ctx, op, lead, []clientv3.Cmp{unchanged(kv)}, clientv3.OpPut(string(kv.Key), value))
+	})
+	return q, err
+}
+
+func (s *Store) submissionKV(ctx context.Context, op, name string) (*mvccpb.KeyValue, error) {
+	if err := checkName("run", name); err != nil {
+		return nil, err
+	}
+	kvs, _, err := s.read(ctx, op, s.submissionKey(name))
+	if err != nil {
+		return nil, err
+	}
+	if kvs[0] == nil {
+		return nil, fmt.Errorf("%s: %w in the queue: %q", op, ErrNoRun, name)
+	}
+	return kvs[0], nil
+}
+
+// Holder is a worker that takes a run.
+type Holder struct {
+	// Worker is its own name, By whom its certificate names, Claim a name for the time
+	// from now until it ends or gives back.
+	Worker, By, Claim string
+}
+
+// Claim gives a run that waits to a worker. from is the claim of a worker that is gone, of
+// which the run is taken over; empty for a run that waits. Errors match ErrQueue where the
+// run is not as from says.
+func (s *Store) Claim(ctx context.Context, lead *Leadership, name, from string, h Holder) (Submission, error) {
+	return s.step(ctx, "claim run", lead, name, func(q *Submission) (bool, error) {
+		switch {
+		case q.State == Running && q.Claim == h.Claim: // the answer was lost
+			return false, nil
+		case from == "" && q.State != Waiting, from != "" && (q.State != Running || q.Claim != from):
+			return false, moved(*q, "claimed")
+		}
+		q.State, q.Worker, q.Holder, q.Claim, q.Reason = Running, h.Worker, h.By, h.Claim, ""
+		q.Claims++
+		q.Claimed = privacy.FormatTime(s.now())
+		return true, nil
+	})
+}
+
+// GiveBack puts a run that a worker holds back to where it was in the queue.
+func (s *Store) GiveBack(ctx context.Context, lead *Leadership, name, claim, reason string) (Submission, error) {
+	return s.step(ctx, "give run back", lead, name, func(q *Submission) (bool, error) {
+		if q.State == Waiting { // the answer was lost, or nobody held it
+			return false, nil
+		}
+		if q.State != Running || q.Claim != claim {
+			return false, moved(*q, "given back")
+		}
+		q.State, q.Claim, q.Reason = Waiting, "", bounded(reason)
+		return true, nil
+	})
+}
+
+// bounded cuts a reason, which may come from far away, to what is kept of one.
+func bounded(reason string) string {
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "..."
+	}
+	return reason
+}

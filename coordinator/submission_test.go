@@ -1,0 +1,379 @@
+package coordinator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/privacy"
+)
+
+func testSubmission(name string) Submission {
+	return Submission{
+		Name: name, Dataset: "flchain", Pipeline: "embed", Spec: []byte("spec of " + name),
+		Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, By: "lab", RunFile: "hash of " + name,
+	}
+}
+
+func submit(t testing.TB, c *cluster, name string) Submission {
+	t.Helper()
+	q, existing, err := c.store.Submit(t.Context(), c.lead, testSubmission(name), []byte("run.yaml of "+name), []byte("schema"))
+	if err != nil || existing {
+		t.Fatalf("existing %v, %v", existing, err)
+	}
+	return q
+}
+
+func claim(t testing.TB, c *cluster, name, claim string) Submission {
+	t.Helper()
+	q, err := c.store.Claim(t.Context(), c.lead, name, "", Holder{Worker: "w", By: "lab", Claim: claim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestTheQueueIsInTheOrderOfSubmission(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	for _, name := range []string{"zebra", "ant", "mole"} {
+		submit(t, c, name)
+	}
+	claim(t, c, "zebra", "c1") // changes do not move it
+	if _, err := c.store.GiveBack(ctx, c.lead, "zebra", "c1", "its worker stops"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.store.Submissions(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, q := range all {
+		names = append(names, q.Name)
+		if q.State != Waiting {
+			t.Errorf("%s is %s", q.Name, q.State)
+		}
+	}
+	if !slices.Equal(names, []string{"zebra", "ant", "mole"}) {
+		t.Errorf("the queue is %v", names)
+	}
+	if all[0].Reason != "its worker stops" || all[0].Claims != 1 || all[0].Claim != "" || all[0].Worker != "w" {
+		t.Errorf("%+v", all[0])
+	}
+	runFile, schema, err := c.store.SubmittedFiles(ctx, all[1])
+	if err != nil || string(runFile) != "run.yaml of ant" || string(schema) != "schema" {
+		t.Errorf("files %q and %q, %v", runFile, schema, err)
+	}
+}
+
+func TestNamesOfRunsAreUsedOnce(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	first := submit(t, c, "a")
+	// The same once more is no other run: an answer may have been lost.
+	again, existing, err := c.store.Submit(ctx, c.lead, testSubmission("a"), []byte("x"), []byte("y"))
+	if err != nil || !existing || again.Order != first.Order {
+		t.Errorf("existing %v, %v", existing, err)
+	}
+	for what, change := range map[string]func(*Submission){
+		"by another":          func(q *Submission) { q.By = "eve" },
+		"with another file":   func(q *Submission) { q.RunFile = "other" },
+		"with another spec":   func(q *Submission) { q.Spec = []byte("other") },
+		"of a student's run":  func(q *Submission) { q.Name = "first" },
+		"on no dataset":       func(q *Submission) { q.Name, q.Dataset = "b", "none" },
+		"of an unusable name": func(q *Submission) { q.Name = "a/b" },
+	} {
+		q := testSubmission("a")
+		change(&q)
+		_, _, err := c.store.Submit(ctx, c.lead, q, nil, nil)
+		if want := map[bool]error{true: ErrRunExists, false: ErrNoDataset}[q.Name != "b"]; !errors.Is(err, want) && !errors.Is(err, ErrBadName) {
+			t.Errorf("a run %s: %v", what, err)
+		}
+	}
+	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("c"), make([]byte, MaxRunFile+1), nil); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a large run.yaml: %v", err)
+	}
+	// The largest that are allowed do fit.
+	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("d"), bytes.Repeat([]byte{'a'}, MaxRunFile), bytes.Repeat([]byte{'b'}, MaxSchemaFile)); err != nil {
+		t.Errorf("the largest files: %v", err)
+	}
+	// A run of the queue is not opened by anybody who holds no claim.
+	if _, err := c.store.OpenRun(ctx, c.lead, testRun("a")); !errors.Is(err, ErrQueue) {
+		t.Errorf("a run that waits was opened: %v", err)
+	}
+	if _, err := c.store.Finish(ctx, c.lead, "a", End{State: Cancelled, Reason: "by lab"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.store.OpenRun(ctx, c.lead, testRun("a")); !errors.Is(err, ErrRunExists) {
+		t.Errorf("a run that was cancelled before it began was opened: %v", err)
+	}
+}
+
+func TestOnlyTheClaimHolds(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	submit(t, c, "a")
+	claim(t, c, "a", "c1")
+	if _, err := c.store.Claim(ctx, c.lead, "a", "", Holder{Claim: "c2"}); !errors.Is(err, ErrQueue) {
+		t.Errorf("claimed twice: %v", err)
+	}
+	if q := claim(t, c, "a", "c1"); q.Claims != 1 { // an answer was lost
+		t.Errorf("the same claim counts %d times", q.Claims)
+	}
+	r := testRun("a")
+	r.Claim = "c0"
+	if _, err := c.store.OpenRun(ctx, c.lead, r); !errors.Is(err, ErrQueue) {
+		t.Errorf("opened with another claim: %v", err)
+	}
+	r.Claim, r.Budget.Epsilon = "c1", 2
+	if _, err := c.store.OpenRun(ctx, c.lead, r); !errors.Is(err, ErrRunExists) {
+		t.Errorf("opened with another budget: %v", err)
+	}
+	r.Budget.Epsilon = 1
+	if existing, err := c.store.OpenRun(ctx, c.lead, r); err != nil || existing {
+		t.Fatalf("existing %v, %v", existing, err)
+	}
+	// Taken over from a worker that is gone: the old claim is worth nothing any more.
+	if _, err := c.store.Claim(ctx, c.lead, "a", "c0", Holder{Claim: "c2"}); !errors.Is(err, ErrQueue) {
+		t.Errorf("taken over from nobody: %v", err)
+	}
+	q, err := c.store.Claim(ctx, c.lead, "a", "c1", Holder{Worker: "v", By: "lab", Claim: "c2"})
+	if err != nil || q.Claims != 2 || q.Worker != "v" {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	if _, err := c.store.OpenRun(ctx, c.lead, r); !errors.Is(err, ErrQueue) {
+		t.Errorf("opened again with an old claim: %v", err)
+	}
+	for what, err := range map[string]error{
+		"given back": second(c.store.GiveBack(ctx, c.lead, "a", "c1", "")),
+		"finished":   second(c.store.Finish(ctx, c.lead, "a", End{State: Done, Claim: "c1"})),
+		"to no end":  second(c.store.Finish(ctx, c.lead, "a", End{State: Running, Claim: "c2"})),
+		"too much":   second(c.store.Finish(ctx, c.lead, "a", End{State: Done, Claim: "c2", Results: make([]Result, maxResults+1)})),
+	} {
+		if err == nil {
+			t.Errorf("%s with a claim that is not the run's", what)
+		}
+	}
+	results := []Result{{"certificate", "/out/a/certificate.json", "abc"}}
+	for range 2 { // the second time the answer was lost
+		q, err = c.store.Finish(ctx, c.lead, "a", End{State: Failed, Reason: strings.Repeat("ü", maxReason), Claim: "c2", Results: results})
+		if err != nil || q.State != Failed || len(q.Reason) > maxReason+3 || !slices.Equal(q.Results, results) || q.Ended == "" {
+			t.Fatalf("%+v, %v", q, err)
+		}
+	}
+	if _, err := c.store.Finish(ctx, c.lead, "a", End{State: Cancelled}); !errors.Is(err, ErrQueue) {
+		t.Errorf("ended twice: %v", err)
+	}
+	if runFile, _, err := c.store.SubmittedFiles(ctx, q); err != nil || runFile != nil {
+		t.Errorf("the run.yaml is kept: %q, %v", runFile, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A run that ends is closed in the ledger in the same moment, and spends nothing any more.
+func TestTheEndClosesTheLedger(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	submit(t, c, "a")
+	claim(t, c, "a", "c1")
+	r := testRun("a")
+	r.Claim = "c1"
+	if _, err := c.store.OpenRun(ctx, c.lead, r); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("a", 0, "answer")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.store.Finish(ctx, c.lead, "a", End{State: Cancelled, Reason: "by lab"}); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := c.store.Run(ctx, "a")
+	if err != nil || !stored.Closed || stored.Head == "" {
+		t.Fatalf("%+v, %v", stored, err)
+	}
+	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("a", 1, "answer")); !errors.Is(err, ErrRunClosed) {
+		t.Errorf("a charge after the end: %v", err)
+	}
+	if head, err := c.store.CloseRun(ctx, c.lead, "a"); err != nil || head != stored.Head {
+		t.Errorf("closed again: %q, %v", head, err)
+	}
+	_, v := ledger(t, c.store)
+	if total := v.Runs["a"]; !total.Closed || total.Releases != 1 {
+		t.Errorf("the ledger has %+v", total)
+	}
+	// What OpenDataset checks when the next leader begins.
+	if err := c.store.OpenDataset(ctx, c.lead, testDataset); err != nil {
+		t.Error(err)
+	}
+	// A run that its student closed ends too.
+	submit(t, c, "b")
+	claim(t, c, "b", "c2")
+	r = testRun("b")
+	r.Claim = "c2"
+	if _, err := c.store.OpenRun(ctx, c.lead, r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.store.CloseRun(ctx, c.lead, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.store.Finish(ctx, c.lead, "b", End{State: Done, Claim: "c2"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A leader that is over changes nothing.
+func TestTheQueueIsFenced(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+	submit(t, c, "a")
+	old := c.lead
+	c.lead = leadAs(t, c.store, "agg")
+	claim(t, c, "a", "c1")
+	_, _, err := c.store.Submit(ctx, old, testSubmission("b"), nil, nil)
+	for what, err := range map[string]error{
+		"submit":    err,
+		"claim":     second(c.store.Claim(ctx, old, "a", "c1", Holder{Claim: "c2"})),
+		"give back": second(c.store.GiveBack(ctx, old, "a", "c1", "")),
+		"finish":    second(c.store.Finish(ctx, old, "a", End{State: Done, Claim: "c1"})),
+	} {
+		if !errors.Is(err, ErrNotLeader) {
+			t.Errorf("%s by a leader that is over: %v", what, err)
+		}
+	}
+	if q, err := c.store.Submission(ctx, "a"); err != nil || q.State != Running || q.Claim != "c1" {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if all, err := c.store.Submissions(ctx); err != nil || len(all) != 1 {
+		t.Errorf("%d runs, %v", len(all), err)
+	}
+}
+
+func TestRoomCountsOpenRuns(t *testing.T) {
+	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
+	ctx := t.Context()
+	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
+		t.Fatal(err)
+	}
+	room, err := c.store.Room(ctx, "flchain")
+	if err != nil || len(room.Open) != 1 || room.Budget != testDataset.Budget {
+		t.Fatalf("%+v, %v", room, err)
+	}
+	big := testSubmission("big")
+	big.Budget.Epsilon = 2.95
+	if err := room.Holds(big.Purse()); err != nil {
+		t.Errorf("it fits what was spent: %v", err)
+	}
+	reserved, err := room.Reserved()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := room.Budget.RoomBeside(reserved, big.Budget, nil); !errors.Is(err, privacy.ErrOverBudget) {
+		t.Errorf("beside a run that may spend 1 of 3: %v", err)
+	}
+	if _, err := c.store.CloseRun(ctx, c.lead, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if room, err = c.store.Room(ctx, "flchain"); err != nil || len(room.Open) != 0 {
+		t.Fatalf("%+v, %v", room, err)
+	}
+	if reserved, err = room.Reserved(); err != nil {
+		t.Fatal(err)
+	}
+	if err := room.Budget.RoomBeside(reserved, big.Budget, nil); err != nil {
+		t.Errorf("beside what a closed run spent: %v", err)
+	}
+	big.Budget.Epsilon = 3.1
+	if err := room.Holds(big.Purse()); !errors.Is(err, privacy.ErrOverBudget) {
+		t.Errorf("more than the dataset's budget: %v", err)
+	}
+	if _, err := c.store.Room(ctx, "none"); !errors.Is(err, ErrNoDataset) {
+		t.Errorf("a dataset that was not opened: %v", err)
+	}
+}
+
+// Whatever workers do with claims old and new, a run is held by one of them at a time, ends
+// once, and what ended is closed.
+func TestAnyQueueHistory(t *testing.T) {
+	etcd := runEtcd(t, t.TempDir())
+	histories := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		histories++
+		s, err := Open(t.Context(), Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/queue-%d/", histories)})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer s.Close()
+		ctx := t.Context()
+		lead, err := s.Lead(ctx, "agg", 1e11)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if err := s.OpenDataset(ctx, lead, testDataset); err != nil {
+			rt.Fatal(err)
+		}
+		if _, _, err := s.Submit(ctx, lead, testSubmission("a"), []byte("r"), []byte("s")); err != nil {
+			rt.Fatal(err)
+		}
+		held, state, opened, closed := "", Waiting, false, false
+		for step := range rapid.IntRange(1, 8).Draw(rt, "steps") {
+			claim := rapid.SampledFrom([]string{"c1", "c2", "c3"}).Draw(rt, "claim")
+			mine := state == Running && held == claim
+			switch what := rapid.IntRange(0, 5).Draw(rt, "what"); what {
+			case 0:
+				_, err := s.Claim(ctx, lead, "a", "", Holder{Worker: claim, Claim: claim})
+				if want := state == Waiting || mine; (err == nil) != want {
+					rt.Fatalf("step %d: claim %s of a run that is %s by %q: %v", step, claim, state, held, err)
+				}
+				if err == nil {
+					state, held = Running, claim
+				}
+			case 1:
+				_, err := s.GiveBack(ctx, lead, "a", claim, "")
+				if want := mine || state == Waiting; (err == nil) != want {
+					rt.Fatalf("step %d: given back by %s: %v", step, claim, err)
+				}
+				if err == nil {
+					state, held = Waiting, ""
+				}
+			case 2:
+				r := testRun("a")
+				r.Claim = claim
+				_, err := s.OpenRun(ctx, lead, r)
+				if want := mine || state.Final() && opened; (err == nil) != want {
+					rt.Fatalf("step %d: opened by %s: %v", step, claim, err)
+				}
+				opened = opened || err == nil
+			case 3, 4:
+				end := map[int]State{3: Done, 4: Failed}[what]
+				_, err := s.Finish(ctx, lead, "a", End{State: end, Claim: claim})
+				if want := mine || state == end && held == claim; (err == nil) != want {
+					rt.Fatalf("step %d: finished by %s: %v", step, claim, err)
+				}
+				if err == nil && mine {
+					state, closed = end, opened
+				}
+			case 5:
+				_, err := s.Finish(ctx, lead, "a", End{State: Cancelled})
+				if (err == nil) == state.Final() {
+					rt.Fatalf("step %d: cancelled a run that is %s: %v", step, state, err)
+				}
+				if err == nil {
+					state, closed = Cancelled, opened
+				}
+			}
+		}
+		q, err := s.Submission(ctx, "a")
+		if err != nil || q.State != state || state == Running && q.Claim != held {
+			rt.Fatalf("%+v, %v; want %s by %q", q, err, state, held)
+		}
+		if r, err := s.Run(ctx, "a"); opened && (err != nil || r.Closed != closed) || !opened && !errors.Is(err, ErrNoRun) {
+			rt.Fatalf("%+v, %v; want opened %v, closed %v", r, err, opened, closed)
+		}
+	})
+}

@@ -20,6 +20,7 @@ import (
 var allowed = map[string]certs.Role{
 	conclavev1.TeacherService_ServiceDesc.ServiceName: certs.RoleNode,
 	conclavev1.StudentService_ServiceDesc.ServiceName: certs.RoleStudent,
+	conclavev1.RunService_ServiceDesc.ServiceName:     certs.RoleStudent,
 }
 
 type identityKey struct{}

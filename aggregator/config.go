@@ -53,6 +53,10 @@ type Config struct {
 	// to stop. Default 10s. With 0 they end at once, and are asked again of the next
 	// leader; longer loses less work and holds the next leader up longer.
 	Drain time.Duration `yaml:"drain"`
+	// WorkerGrace is how long a run stays with a worker that is not connected. Default
+	// 30s. Less: another worker takes it sooner; too little, and a short pause of the
+	// network moves it.
+	WorkerGrace time.Duration `yaml:"worker_grace"`
 	// Log says what is logged, and how.
 	Log logging.Config `yaml:"log"`
 }
@@ -114,7 +118,9 @@ func DefaultConfig() Config {
 		Listen: ":7443",
 		Etcd:   EtcdConfig{LeaseTTL: 10 * time.Second},
 		Drain:  10 * time.Second,
-		Log:    logging.DefaultConfig(),
+
+		WorkerGrace: 30 * time.Second,
+		Log:         logging.DefaultConfig(),
 	}
 }
 
@@ -188,6 +194,9 @@ func (c Config) Validate() error {
 	}
 	if c.Drain < 0 || c.Drain > maxDrain {
 		bad("drain %v must be 0s to %v", c.Drain, maxDrain)
+	}
+	if c.WorkerGrace < time.Second || c.WorkerGrace > maxDrain {
+		bad("worker_grace %v must be 1s to %v", c.WorkerGrace, maxDrain)
 	}
 	if err := c.Log.Validate(); err != nil {
 		errs = append(errs, err)

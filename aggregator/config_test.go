@@ -31,6 +31,7 @@ etcd: {embedded: true, dir: state, lease_ttl: 5s}
 http: {listen: "127.0.0.1:9090"}
 audit_log: audit.jsonl
 drain: 3s
+worker_grace: 7s
 log: {level: debug}
 `
 
@@ -55,7 +56,7 @@ func TestLoadConfig(t *testing.T) {
 		},
 		TLS:  certs.Files{CA: filepath.Join(dir, "certs/ca.crt"), Cert: filepath.Join(dir, "certs/agg.crt"), Key: "/abs/agg.key", Revoked: filepath.Join(dir, "certs/revoked.crl")},
 		Etcd: EtcdConfig{Embedded: true, Dir: filepath.Join(dir, "state"), LeaseTTL: 5 * time.Second},
-		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"), Drain: 3 * time.Second,
+		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"), Drain: 3 * time.Second, WorkerGrace: 7 * time.Second,
 		Log: logging.Config{Level: "debug", Format: "auto"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -97,6 +98,7 @@ func TestLoadConfigRefuses(t *testing.T) {
 		"bad traces":        {replace("drain: 3s", "drain: 3s\ntraces: {endpoint: a:1, insecure: true, ca: ca.crt}"), "traces: set either"},
 		"bad drain":         {replace("drain: 3s", "drain: -1s"), "drain -1s"},
 		"long drain":        {replace("drain: 3s", "drain: 1h"), "0s to 10m"},
+		"short grace":       {replace("worker_grace: 7s", "worker_grace: 10ms"), "worker_grace 10ms must be 1s to 10m"},
 		"bad level":         {replace("debug", "loud"), "loud"},
 		"bad format":        {replace("level: debug", "format: xml"), "xml"},
 	} {

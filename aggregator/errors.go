@@ -100,6 +100,7 @@ func codeOf(err error) codes.Code {
 		return codes.AlreadyExists
 	case errors.Is(err, coordinator.ErrRunClosed),
 		errors.Is(err, coordinator.ErrForgotten),
+		errors.Is(err, coordinator.ErrQueue),
 		errors.Is(err, privacy.ErrPlan),
 		errors.Is(err, coordinator.ErrForeignManifest),
 		errors.As(err, &mismatch):

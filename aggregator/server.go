@@ -67,6 +67,7 @@ type Server struct {
 	log      *zap.Logger
 	datasets map[string]*dataset
 	runs     runs
+	queue    *queue
 
 	phase   phase
 	metrics *metrics
@@ -121,6 +122,7 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 		log:      options.Logger,
 		datasets: map[string]*dataset{},
 		runs:     runs{byName: map[string]*run{}},
+		queue:    newQueue(),
 		health:   health.NewServer(),
 		stopping: make(chan struct{}),
 		conduct:  newConduct(),
@@ -186,6 +188,9 @@ func (s *Server) open(ctx context.Context) error {
 		}
 		s.datasets[record.Name] = newDataset(record)
 	}
+	if err := s.queue.load(ctx, s.store); err != nil {
+		return fmt.Errorf("read the queue of runs: %w", err)
+	}
 
 	var lc net.ListenConfig
 	if s.listener, err = lc.Listen(ctx, "tcp", s.config.Listen); err != nil {
@@ -203,12 +208,14 @@ func (s *Server) open(ctx context.Context) error {
 	)...)
 	conclavev1.RegisterTeacherServiceServer(s.grpc, &teacherService{Server: s})
 	conclavev1.RegisterStudentServiceServer(s.grpc, &studentService{Server: s})
+	conclavev1.RegisterRunServiceServer(s.grpc, &runService{Server: s})
 	healthpb.RegisterHealthServer(s.grpc, healthService{s.health, s.draining})
 	for service := range allowed {
 		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
 	}
 	s.watches.Go(s.watchCertificates)
 	s.phase.reach(leads)
+	s.streams.Go(s.keepQueue)
 	if err := s.audit(caller{}, auditlog.Entry{Event: auditlog.Leading}); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type spentFigure struct {
 }
 
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{leaderDesc, nodesDesc, liveDesc, openDesc, limitDesc, deltaDesc, spentDesc} {
+	for _, d := range []*prometheus.Desc{leaderDesc, nodesDesc, liveDesc, openDesc, limitDesc, deltaDesc, spentDesc, queuedDesc} {
 		ch <- d
 	}
 }
@@ -60,6 +60,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(nodesDesc, float64(len(nodes)), name)
 		gauge(liveDesc, float64(teachers), name)
 		gauge(openDesc, float64(d.open.Load()), name)
+		s.collectQueue(name, ch)
 		gauge(limitDesc, d.record.Budget.Epsilon, name)
 		gauge(deltaDesc, d.record.Budget.Delta, name)
 		if epsilon, ok := c.spent(d); ok {

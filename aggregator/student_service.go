@@ -55,6 +55,8 @@ func (s *studentService) openRun(ctx context.Context, q *conclavev1.OpenRunReque
 		Spec:    raw,
 		Budget:  spec.budget,
 		Plan:    spec.plan,
+		By:      identityOf(ctx).Name,
+		Claim:   claimOf(ctx),
 	})
 	if err != nil {
 		return nil, err
@@ -86,7 +88,7 @@ func (s *studentService) openRun(ctx context.Context, q *conclavev1.OpenRunReque
 }
 
 // checkRun checks a spec against its dataset.
-func (s *studentService) checkRun(spec *runSpec, d coordinator.Dataset) error {
+func (s *Server) checkRun(spec *runSpec, d coordinator.Dataset) error {
 	name := spec.pb.GetName()
 	switch {
 	case spec.pb.GetSchemaSha256() != d.SchemaSHA256:
@@ -271,6 +273,9 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	case p.key.number > record.Releases:
 		return nil, refusedf("round %d of run %q is asked and round %d is due", p.key.number, p.key.run, record.Releases)
 	}
+	if err := s.mayAsk(ctx, p.key.run); err != nil {
+		return nil, err
+	}
 	if err := s.auditable(); err != nil {
 		return nil, err
 	}
@@ -318,6 +323,9 @@ func (s *studentService) closeRun(ctx context.Context, q *conclavev1.CloseRunReq
 		return nil, err
 	}
 	defer r.unlock()
+	if err := s.mayAsk(ctx, q.GetRun()); err != nil {
+		return nil, err
+	}
 	if err := r.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -327,6 +335,7 @@ func (s *studentService) closeRun(ctx context.Context, q *conclavev1.CloseRunReq
 	}
 	r.closed = true
 	r.letGo()
+	s.queue.poke()
 	s.log.Info("run closed", zap.String("run", q.GetRun()), zap.String("ledger_head", head))
 	_ = s.audit(callerOf(ctx), auditlog.Entry{Event: auditlog.RunClosed, Dataset: r.dataset.record.Name, Run: q.GetRun(), LedgerHash: head})
 	return &conclavev1.CloseRunResponse{LedgerHead: head}, nil

@@ -10,11 +10,17 @@ const (
 	Left      = "leave"      // its stream ended
 	RunOpened = "run-opened" // or found again
 	RunClosed = "run-closed"
-	Released  = "release" // a round was answered and charged
-	Repeated  = "repeat"  // the stored answer of a round was handed out again, at no cost
-	Answered  = "answer"  // a node's teachers answered a round
-	Refused   = "refusal" // of a connection, a node, a run, a round or an answer
-	Stopped   = "stopped"
+	// Of the queue: submitted, taken by a worker, given back, ended, and cancelled.
+	RunSubmitted = "run-submitted"
+	RunClaimed   = "run-claimed"
+	RunReturned  = "run-returned"
+	RunFinished  = "run-finished"
+	RunCancelled = "run-cancelled"
+	Released     = "release" // a round was answered and charged
+	Repeated     = "repeat"  // the stored answer of a round was handed out again, at no cost
+	Answered     = "answer"  // a node's teachers answered a round
+	Refused      = "refusal" // of a connection, a node, a run, a round or an answer
+	Stopped      = "stopped"
 )
 
 // Entry is one line. Nobody but the log sets Time, Role and Name. It holds no record,
@@ -47,8 +53,8 @@ type Entry struct {
 	// Suppressed how many of the kind came before it that have no line, being too many.
 	Remote     string `json:"remote,omitempty"`
 	Suppressed uint64 `json:"suppressed,omitempty"`
-	// Method is the call that was refused, Code gRPC's word for the kind of refusal,
-	// Reason why, in words.
+	// Method is the call that was refused, Code gRPC's word for the kind of refusal, or the
+	// state in which a run of the queue ended, Reason why, in words.
 	Method string `json:"method,omitempty"`
 	Code   string `json:"code,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -59,7 +65,7 @@ type Entry struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, Released, Repeated, Answered:
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, Released, Repeated, Answered:
 		return true
 	}
 	return false

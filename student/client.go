@@ -50,7 +50,7 @@ type Client struct {
 
 // Dial prepares a connection; nothing is sent yet.
 func Dial(cfg Config, log *zap.Logger) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validateConnection(); err != nil {
 		return nil, err
 	}
 	target, err := dial.Parse(cfg.Aggregator, cfg.ServerName)

@@ -3,6 +3,9 @@ package student
 import (
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/conclave-dp/conclave/certs"
@@ -24,10 +27,18 @@ type Config struct {
 	ServerName string `yaml:"server_name"`
 	// Dataset names the dataset at the aggregator whose budget pays.
 	Dataset string `yaml:"dataset"`
-	// Run is the path of the run.yaml.
+	// Run is the path of the run.yaml. A worker has none.
 	Run string `yaml:"run"`
-	// Out is the folder for the synthetic data and all that goes with it.
-	// Default: "out".
+	// Queue makes the student a worker: it takes runs from the dataset's queue, one after the
+	// other, until it is stopped. Default: false.
+	Queue bool `yaml:"queue"`
+	// Worker is the worker's name. One that comes back under its name goes on with the run
+	// that it held. Default: the name of the machine.
+	Worker string `yaml:"worker"`
+	// Workers is how many runs a worker takes at the same time. Default: 1.
+	Workers int `yaml:"workers"`
+	// Out is the folder for the synthetic data and all that goes with it. A worker makes a
+	// folder for each run there. Default: "out".
 	Out string `yaml:"out"`
 	// TLS names the files of the mutual TLS connection.
 	TLS certs.Files `yaml:"tls"`
@@ -47,12 +58,18 @@ type Config struct {
 
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
-	return Config{Out: "out", Retry: 2 * time.Second, Patience: 30 * time.Second, Log: logging.DefaultConfig()}
+	return Config{Out: "out", Workers: 1, Retry: 2 * time.Second, Patience: 30 * time.Second, Log: logging.DefaultConfig()}
 }
 
 // LoadConfig reads a student's YAML file over the defaults and the environment
 // over both, and validates the result.
-func LoadConfig(path string) (Config, error) {
+func LoadConfig(path string) (Config, error) { return loadConfig(path, Config.Validate) }
+
+// LoadConnection is LoadConfig for who only asks the aggregator something: the file need
+// not say what is to be run.
+func LoadConnection(path string) (Config, error) { return loadConfig(path, Config.validateConnection) }
+
+func loadConfig(path string, validate func(Config) error) (Config, error) {
 	c := DefaultConfig()
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
@@ -60,11 +77,35 @@ func LoadConfig(path string) (Config, error) {
 	for _, p := range []*string{&c.Run, &c.Out, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Traces.CA} {
 		*p = config.Resolve(path, *p)
 	}
-	if err := c.Validate(); err != nil {
+	if c.Queue && c.Worker == "" {
+		c.Worker = machine()
+	}
+	if err := validate(c); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
 }
+
+// machine is the name of this machine, as far as it can be a worker's.
+func machine() string {
+	name, err := os.Hostname()
+	name = strings.Trim(notInNames.ReplaceAllString(name, "-"), "-._")
+	if err != nil || name == "" {
+		return "worker"
+	}
+	return name[:min(len(name), maxWorker)]
+}
+
+var (
+	workerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
+
+const (
+	// maxWorker leaves room for the number of one among several.
+	maxWorker  = 100
+	maxWorkers = 64
+)
 
 // Validate reports every field that cannot work.
 func (c Config) Validate() error {
@@ -74,11 +115,29 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	if c.Queue {
+		need(c.Run == "", "run: a worker (queue: true) takes its runs from the queue; leave it out")
+		need(len(c.Worker) <= maxWorker && workerName.MatchString(c.Worker), "worker: %q is not a name; use 1 to %d letters, digits, dots, dashes and underscores", c.Worker, maxWorker)
+		need(c.Workers >= 1 && c.Workers <= maxWorkers, "workers: %d is not between 1 and %d", c.Workers, maxWorkers)
+	} else {
+		need(c.Run != "", "run: missing; give the path of a run.yaml")
+		need(c.Worker == "" && c.Workers == 1, "worker, workers: are for queue: true; leave them out, or set it")
+	}
+	need(c.Out != "", "out: missing; give a folder for the results")
+	return errors.Join(c.validateConnection(), errors.Join(errs...))
+}
+
+// validateConnection reports every field that keeps the aggregator from being asked.
+func (c Config) validateConnection() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
 	_, err := dial.Parse(c.Aggregator, c.ServerName)
 	need(err == nil, "aggregator: %w", err)
 	need(c.Dataset != "", "dataset: missing; give the name of a dataset at the aggregator")
-	need(c.Run != "", "run: missing; give the path of a run.yaml")
-	need(c.Out != "", "out: missing; give a folder for the results")
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(c.Retry > 0, "retry: %v is not above 0", c.Retry)
 	need(c.Patience > 0, "patience: %v is not above 0", c.Patience)

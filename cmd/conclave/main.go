@@ -3,7 +3,8 @@
 //
 // Results go to standard output, everything else to standard error.
 //
-// Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage.
+// Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage; of conclave run also 3 out of
+// budget and 4 cancelled.
 package main
 
 import (
@@ -44,6 +45,7 @@ func commands() []command {
 		{"audit", "test the privacy claim against the releases of thousands of runs", auditClaim},
 		{"privacy", "account for releases, calibrate noise, plan a run", privacyCommand},
 		{"bench", "run a table of a paper on the same data", benchCommand},
+		{"run", "queue runs at an aggregator, list, watch and cancel them", runs},
 		{"shard", "cut a site's rows into a file for each of its nodes", shard},
 		{"certs", "make an authority and certificates for a cluster", certificates},
 		{"site", "request, approve, renew, revoke and list certificates of sites", site},
@@ -72,6 +74,9 @@ func mainCode() int {
 		return 2
 	}
 	fmt.Fprintln(os.Stderr, "conclave:", err)
+	if coded := new(codeError); errors.As(err, &coded) {
+		return coded.code
+	}
 	return 1
 }
 
@@ -98,7 +103,7 @@ func dispatch(ctx context.Context, args []string) error {
 	for _, c := range commands() {
 		fmt.Fprintf(out, "  %-8s %s\n", c.name, c.summary)
 	}
-	fmt.Fprintln(out, "exit codes: 0 done, 1 failed or interrupted, 2 wrong usage")
+	fmt.Fprintln(out, "exit codes: 0 done, 1 failed or interrupted, 2 wrong usage; some commands have more")
 	if help {
 		return nil
 	}

@@ -190,10 +190,3 @@ func listCertificates(_ context.Context, args []string) error {
 	}
 	return w.Flush()
 }
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}

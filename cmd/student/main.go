@@ -1,12 +1,15 @@
 // Command student trains a generator from an aggregator's releases and writes
-// the synthetic data with its certificate.
+// the synthetic data with its certificate. With queue: true it is a worker: it takes
+// runs from the aggregator's queue until it is stopped.
 //
-// Exit codes: 0 done, 1 failed or stopped, 2 wrong usage.
+// Exit codes: 0 done, or a worker that was stopped, 1 failed, or a single run that was
+// stopped, 2 wrong usage.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/run"
 	"github.com/conclave-dp/conclave/student"
 	"github.com/conclave-dp/conclave/version"
+	"github.com/conclave-dp/conclave/worker"
 )
 
 func main() {
@@ -49,6 +53,11 @@ func learn(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	if config.Queue {
+		var printed error
+		err := worker.Work(ctx, config, log, func(r *run.Result) { printed = errors.Join(printed, show(r)) })
+		return errors.Join(err, printed)
+	}
 	spec, err := run.Load(config.Run)
 	if err != nil {
 		return err
@@ -66,6 +75,11 @@ func learn(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	return show(result)
+}
+
+// show prints a result as one line.
+func show(result *run.Result) error {
 	raw, err := json.Marshal(result)
 	if err != nil {
 		return fmt.Errorf("print the result: %w", err)

@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/auditlog"
+)
+
+// queuedRun is a run as conclave run --format json prints it.
+type queuedRun struct {
+	Name         string  `json:"name"`
+	State        string  `json:"state"`
+	Reason       string  `json:"reason"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+	Rounds       int     `json:"rounds"`
+	Queued       bool    `json:"queued"`
+	Worker       string  `json:"worker"`
+	Claims       int     `json:"claims"`
+	Opened       bool    `json:"opened"`
+	Closed       bool    `json:"closed"`
+	Results      []struct{ Name, Path, SHA256 string }
+}
+
+// workerFile is the file of a worker, whose runs get folders in out.
+func (c *cluster) workerFile(name, out string) string {
+	return c.studentFile("", out, settings{"run": "", "queue": "true", "worker": name})
+}
+
+func (c *cluster) startWorker(name, out string) *process {
+	c.t.Helper()
+	w := start(c.t, "worker "+name, binary("student"), "--config", c.workerFile(name, out))
+	w.awaitLog("waiting for runs", nil)
+	return w
+}
+
+// conclaveRun is conclave run: what it printed, and its exit code.
+func (c *cluster) conclaveRun(command string, args ...string) (stdout, stderr string, code int) {
+	c.t.Helper()
+	config := c.studentFile("", "out", settings{"run": ""})
+	return run(c.t, binary("conclave"), append([]string{"run", command, "--config", config}, args...)...)
+}
+
+func (c *cluster) submit(j job, args ...string) {
+	c.t.Helper()
+	out, stderr, code := c.conclaveRun("submit", append(args, c.runFile(j))...)
+	if code != 0 || !strings.HasPrefix(out, j.name+" is queued on dataset "+dataset) {
+		c.t.Fatalf("submit %s: exit code %d, %q, %q", j.name, code, out, stderr)
+	}
+}
+
+func (c *cluster) show(name string) (r queuedRun) {
+	c.t.Helper()
+	out, stderr, code := c.conclaveRun("show", name, "--format", "json")
+	if code != 0 {
+		c.t.Fatalf("show %s: exit code %d: %s", name, code, stderr)
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		c.t.Fatal(err)
+	}
+	return r
+}
+
+// Three runs and one worker: one is cancelled while it runs, one finishes, and for the third
+// nothing is left.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile(settings{
+		"datasets":  fmt.Sprintf("[{name: %s, schema: %s, budget: {epsilon: 12, delta: 1e-5}}]", dataset, built.schema),
+		"audit_log": filepath.Join(c.dir, "audit.jsonl"),
+	}))
+	aggregator.awaitLog("listening", nil)
+	north, south := c.startSites()
+	long := job{name: "long", rounds: 200, quorum: 1}
+	second, third := job{name: "second", rounds: 6, quorum: 1}, job{name: "third", rounds: 6, quorum: 1}
+	c.submit(long)
+	out, stderr, code := c.conclaveRun("submit", c.runFile(second))
+	if code != 3 || !strings.Contains(stderr, "overcommit") || out != "" {
+		t.Errorf("a run that would not fit: exit code %d, %q, %q", code, out, stderr)
+	}
+	c.submit(second, "--overcommit")
+	c.submit(third, "--overcommit")
+	// A machine's own files do not go along.
+	named := second
+	named.name, named.changes = "named", settings{"evaluate": fmt.Sprintf("{test: %s}", built.test)}
+	if _, stderr, code := c.conclaveRun("submit", c.runFile(named)); code != 1 || !strings.Contains(stderr, "evaluate.test: names files of this machine") {
+		t.Errorf("a run with real rows: exit code %d, %q", code, stderr)
+	}
+	// Nobody opens a run of the queue past it.
+	refused(t, c.startStudent(c.studentFile(c.runFile(second), c.out("past"))), "student: ", `"second"`, "waiting")
+
+	worker := c.startWorker("w1", c.out("worker"))
+	awaitRound(aggregator, 3)
+	watching := start(t, "watch", binary("conclave"), "run", "watch", "--config", c.studentFile("", "out", settings{"run": ""}), "long")
+	watching.await("a word of its progress", func() bool { return watching.said("round ") })
+	if out, stderr, code := c.conclaveRun("cancel", "long"); code != 0 || !strings.Contains(out, "long is cancelled\nepsilon ") {
+		t.Fatalf("cancel: exit code %d, %q, %q", code, out, stderr)
+	}
+	if code := watching.wait(); code != 4 || !watching.said(`run long: cancelled, by "lab"`) {
+		t.Errorf("watching a run that is cancelled: exit code %d", code)
+	}
+	if _, stderr, code := c.conclaveRun("watch", "second"); code != 0 || !strings.Contains(stderr, "second: ") {
+		t.Errorf("watch second: exit code %d, %q", code, stderr)
+	}
+	if _, stderr, code := c.conclaveRun("watch", "third"); code != 3 || !strings.Contains(stderr, "nothing was spent") {
+		t.Errorf("watch third: exit code %d, %q", code, stderr)
+	}
+	cancelled, done, over := c.show("long"), c.show("second"), c.show("third")
+	if cancelled.State != "cancelled" || !cancelled.Closed || cancelled.Rounds < 3 || cancelled.Rounds > 100 || cancelled.EpsilonSpent <= 0 {
+		t.Errorf("the first run is %+v", cancelled)
+	}
+	if done.State != "done" || done.Rounds != second.rounds+1 || done.Worker != "w1" || done.Claims != 1 || len(done.Results) < 6 {
+		t.Errorf("the second run is %+v", done)
+	}
+	if over.State != "out_of_budget" || over.Opened || over.EpsilonSpent != 0 {
+		t.Errorf("the third run is %+v", over)
+	}
+	for _, f := range done.Results {
+		raw, err := os.ReadFile(f.Path)
+		if sum := sha256.Sum256(raw); err != nil || hex.EncodeToString(sum[:]) != f.SHA256 {
+			t.Errorf("%s is not what the queue says (%v)", f.Path, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(c.out("worker"), "long", "certificate.json")); err == nil {
+		t.Error("a run that was cancelled has a certificate")
+	}
+	folder := filepath.Join(c.out("worker"), "second")
+	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", filepath.Join(folder, "ledger.jsonl"), "--certificate", filepath.Join(folder, "certificate.json")); code != 0 {
+		t.Errorf("ledger verify: %d, %s", code, stderr)
+	}
+	// The folder is a finished run's, with its run.yaml, for stages that follow.
+	if _, stderr, code := run(t, binary("conclave"), "post", "--from", folder, "--stage", "drs", "--out", c.out("drs")); code != 0 {
+		t.Errorf("conclave post: %d, %s", code, stderr)
+	}
+	// A run that its student left open is closed by force.
+	direct := c.startStudent(c.studentFile(c.runFile(job{name: "direct", rounds: 100, quorum: 1, changes: settings{"privacy": "{epsilon: 2, delta: 1e-5}"}}), c.out("direct")))
+	direct.awaitLog("run open", nil)
+	direct.kill()
+	if _, stderr, code := c.conclaveRun("cancel", "direct"); code != 1 || !strings.Contains(stderr, "did not come from the queue") {
+		t.Errorf("cancel a student's run: exit code %d, %q", code, stderr)
+	}
+	if out, stderr, code := c.conclaveRun("cancel", "--force", "direct"); code != 0 || !strings.Contains(out, "direct is closed") {
+		t.Errorf("cancel a student's run by force: exit code %d, %q, %q", code, out, stderr)
+	}
+	out, _, code = c.conclaveRun("list")
+	for _, want := range []string{"long ", "cancelled", "second ", "third ", "out of budget", "direct ", "not of the queue", "dataset " + dataset + ": epsilon 12 at delta 1e-05 (gdp); spent ", "0 open and 0 waiting"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("the list has no %q: exit code %d\n%s", want, code, out)
+		}
+	}
+	stop(worker, north, south, aggregator)
+	var result struct{ Name string }
+	if err := json.Unmarshal(worker.stdout.Bytes(), &result); err != nil || result.Name != "second" {
+		t.Errorf("the worker printed %q", worker.stdout.String())
+	}
+	events := map[string]int{}
+	for _, e := range auditLines(t, filepath.Join(c.dir, "audit.jsonl")) {
+		if strings.HasPrefix(e.Event, "run-") {
+			events[e.Event+" "+e.Run]++
+		}
+	}
+	for _, want := range []string{
+		auditlog.RunSubmitted + " third", auditlog.RunClaimed + " long", auditlog.RunCancelled + " long", auditlog.RunClaimed + " second",
+		auditlog.RunFinished + " second", auditlog.RunFinished + " third", auditlog.RunCancelled + " direct",
+	} {
+		if events[want] != 1 {
+			t.Errorf("the audit log has %d lines of %q: %v", events[want], want, events)
+		}
+	}
+}
+
+// A worker that is killed loses the run, one that is told to stop gives it back. Others go on
+// from its checkpoint, and nothing is charged twice.
+func TestWorkersKilledAndStopped(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile(settings{"worker_grace": "1s"}))
+	aggregator.awaitLog("listening", nil)
+	_, audited := audit(t, c.embeddedEndpoint())
+	north, south := c.startSites()
+	j := job{name: "handed-on", rounds: 40, quorum: 0.9}
+	c.submit(j)
+	out := c.out("shared")
+	first := c.startWorker("w1", out)
+	awaitRound(aggregator, 5)
+	first.kill()
+	second := c.startWorker("w2", out)
+	second.awaitLog("going on from the checkpoint", nil)
+	awaitRound(aggregator, 12)
+	second.stop()
+	if r := c.show(j.name); r.State != "waiting" || !strings.Contains(r.Reason, `"w2" gave it back`) || r.Claims != 2 {
+		t.Errorf("after its worker was stopped the run is %+v", r)
+	}
+	third := c.startWorker("w3", out)
+	third.awaitLog("going on from the checkpoint", nil)
+	awaitRound(aggregator, 20)
+	third.kill()
+	again := c.startWorker("w3", out) // back under its name, it need not wait
+	again.awaitLog("going on from the checkpoint", nil)
+	again.awaitLog("run done", nil)
+	if r := c.show(j.name); r.State != "done" || r.Worker != "w3" || r.Rounds != j.rounds+1 || r.Claims != 4 {
+		t.Errorf("at last the run is %+v", r)
+	}
+	c.repeat(c.runFile(j), filepath.Join(out, j.name), j)
+	audited(j.rounds + 1)
+	stop(again, north, south, aggregator)
+}
+
+// The leader is killed, and the queue goes on under the standby: what ran, what waited, and
+// who watches.
+func TestTheQueueSurvivesTheLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	etcd := newExternalEtcd(c, "10s")
+	_, audited := audit(t, etcd.endpoint())
+	addresses := [2]string{freeAddress(t), freeAddress(t)}
+	startMember := func(i int) *process {
+		return c.startAggregator(c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", i), "listen": addresses[i]}))
+	}
+	leader := startMember(0)
+	leader.awaitLog("listening", nil)
+	standby := startMember(1)
+	standby.awaitLog("waiting for leadership", nil)
+	c.address = fmt.Sprintf("'%s, %s'", addresses[0], addresses[1])
+	north, south := c.startSites()
+	a, b := job{name: "a", rounds: 30, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}}, job{name: "b", rounds: 4, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}}
+	c.submit(a)
+	c.submit(b)
+	worker := c.startWorker("w", c.out("worker"))
+	watching := start(t, "watch", binary("conclave"), "run", "watch", "--config", c.studentFile("", "out", settings{"run": ""}), "b")
+	watching.await("a word of the run", func() bool { return watching.said("b: waiting, number 1 in line") })
+	awaitRound(leader, 5)
+	leader.kill()
+	if code := watching.wait(); code != 0 {
+		t.Errorf("watching over a change of leader: exit code %d", code)
+	}
+	for _, j := range []job{a, b} {
+		if r := c.show(j.name); r.State != "done" || r.Claims != 1 || r.Rounds != j.rounds+1 {
+			t.Errorf("run %s is %+v", j.name, r)
+		}
+	}
+	if n := len(worker.logged("run taken")); n != 2 {
+		t.Errorf("the worker took %d runs: it did not keep the one that it held", n)
+	}
+	audited(a.rounds + b.rounds + 2)
+	stop(worker, north, south, standby, etcd.process)
+}
+

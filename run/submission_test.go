@@ -1,0 +1,187 @@
+package run
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// What was submitted means the same at the worker, whatever the path of the schema was.
+func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
+	for what, line := range map[string]string{
+		"beside": "schema: schema.yaml", "elsewhere": `schema: "../public/schema.yaml"  # everybody's`, "absolute": "schema: 'ABSOLUTE'",
+		"windows": "schema: schema.yaml\r",
+	} {
+		dir := write(t, map[string]string{"schema.yaml": schemaText})
+		here := filepath.Join(dir, "here")
+		for _, folder := range []string{here, filepath.Join(dir, "public")} {
+			if err := os.Mkdir(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, "schema.yaml"), []byte(schemaText), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := "# schema: of nobody\n" + replaced(t, good, "schema: schema.yaml", strings.Replace(line, "ABSOLUTE", filepath.Join(dir, "schema.yaml"), 1)) + "seed: 7\n"
+		path := filepath.Join(here, "run.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, job, err := NewSubmission(path)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		agreed := job.Plan.RunSpec(job.Spec, job.Schema, "d", false)
+		received, err := ParseSubmission("r1", s.RunFile, s.Schema)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		there := filepath.Join(dir, "there", "r1")
+		if err := received.Write(there); err != nil {
+			t.Fatal(err)
+		}
+		again, err := received.Job(there, agreed)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if !reflect.DeepEqual(again.Plan, job.Plan) || again.Spec.Seed != 7 || again.Schema.SHA256 != job.Schema.SHA256 {
+			t.Errorf("%s: the plan is %+v, was %+v", what, again.Plan, job.Plan)
+		}
+		// The folder's own file can be run, too.
+		if _, err := Load(filepath.Join(there, "run.yaml")); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestRunsThatCannotBeSubmitted(t *testing.T) {
+	for want, text := range map[string]string{
+		"data: names files":                good + "data: [{site: north, file: a.csv}]\n",
+		"evaluate.test: names files":       good + "evaluate: {test: a.csv}\n",
+		"evaluate.train: names files":      good + "evaluate: {test: a.csv, train: b.csv}\n",
+		"evaluate.coin_flips: names files": good + "evaluate: {test: a.csv, coin_flips: b.csv}\n",
+		"on a line of its own":             "{name: r1, schema: schema.yaml, privacy: {epsilon: 1, delta: 1e-5}}\n",
+		"privacy.unit":                     replaced(t, good, "{epsilon: 1,", "{unit: ward, epsilon: 1,"),
+		"epsilon":                          replaced(t, good, "epsilon: 1", "epsilon: 0"),
+		"no such file":                     replaced(t, good, "schema.yaml", "none.yaml"),
+		"the queue takes 65536":            good + "#" + strings.Repeat("x", 1<<16) + "\n",
+	} {
+		dir := write(t, map[string]string{"schema.yaml": schemaText, "run.yaml": text})
+		if _, _, err := NewSubmission(filepath.Join(dir, "run.yaml")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v; want one that says %q", err, want)
+		}
+	}
+}
+
+// A worker believes nothing of what it is handed.
+func TestSubmissionsThatWereTamperedWith(t *testing.T) {
+	for want, c := range map[string]struct{ name, text, schema string }{
+		`is of run "r1", and run "r2"`:     {"r2", good, schemaText},
+		"a run of the queue has its":       {"r1", replaced(t, good, "schema: schema.yaml", "schema: /etc/passwd"), schemaText},
+		"evaluate.test":                    {"r1", good + "evaluate: {test: /etc/passwd}\n", schemaText},
+		"data: names":                      {"r1", good + "data: [{site: a, file: /etc/passwd}]\n", schemaText},
+		"\"../../x\" is not a name":        {"../../x", replaced(t, good, "name: r1", "name: ../../x"), schemaText},
+		"correct its name":                 {"r1", good + "run: rm\n", schemaText},
+		"columns":                          {"r1", good, "name: x\n"},
+		"the queue takes 65536 and 104857": {"r1", good, strings.Repeat("#", maxSubmittedSchema+1)},
+	} {
+		if _, err := ParseSubmission(c.name, []byte(c.text), []byte(c.schema)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v; want one that says %q", err, want)
+		}
+	}
+	// Another budget than the one that was agreed on is refused by the worker, too.
+	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := s.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	job, err := s.Job(dir, specOf(t, s, dir, func(*conclavev1.RunSpec) {}))
+	if err != nil || job == nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*conclavev1.RunSpec){
+		"privacy.epsilon": func(p *conclavev1.RunSpec) { p.Epsilon = 2 }, "privacy.delta": func(p *conclavev1.RunSpec) { p.Delta = 0.1 },
+		"teachers": func(p *conclavev1.RunSpec) { p.Teachers = 1 }, "privacy.unit": func(p *conclavev1.RunSpec) { p.Unit = "patient" },
+		"pipeline": func(p *conclavev1.RunSpec) { p.Pipeline = "dpgan" }, "schema": func(p *conclavev1.RunSpec) { p.SchemaSha256 = "" },
+	} {
+		if _, err := s.Job(dir, specOf(t, s, dir, change)); err == nil || !strings.HasPrefix(err.Error(), want+": the run.yaml says") {
+			t.Errorf("another %s: %v", want, err)
+		}
+	}
+}
+
+func specOf(t *testing.T, s *Submission, dir string, change func(*conclavev1.RunSpec)) *conclavev1.RunSpec {
+	t.Helper()
+	spec, err := Load(filepath.Join(dir, "run.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := Prepare(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := job.Plan.RunSpec(job.Spec, job.Schema, "d", false)
+	change(p)
+	return p
+}
+
+func TestBegunRuns(t *testing.T) {
+	out := t.TempDir()
+	for _, name := range []string{"a/state/student.safetensors", "b/state/run.json", "c/state/student.safetensors", "c/report.json", "d.txt", "UPPER/state/student.safetensors", "e/state/student.safetensors"} {
+		path := filepath.Join(out, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := Begun(out, 10); !slices.Equal(got, []string{"a", "e"}) {
+		t.Errorf("begun are %v", got)
+	}
+	if got := Begun(out, 1); len(got) != 1 {
+		t.Errorf("of at most one %v", got)
+	}
+	if got := Begun(filepath.Join(out, "none"), 10); got != nil {
+		t.Errorf("in no folder %v", got)
+	}
+	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var path *fs.PathError // by which a worker knows that its disk is the trouble
+	if err := s.Write(filepath.Join(out, "d.txt", "r1")); !errors.As(err, &path) {
+		t.Errorf("written into a file: %v", err)
+	}
+}
+
+// FuzzSubmission reads a run.yaml and a schema as a worker gets them: no input may panic, and
+// what is taken is a run of the name, with no file of this machine.
+func FuzzSubmission(f *testing.F) {
+	f.Add([]byte(good), []byte(schemaText))
+	f.Add([]byte("name: r1\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\npipeline: pategan\npost: [pgb]\npgb: {rounds: 3}\n"), []byte(schemaText))
+	f.Add([]byte("&a [*a]"), []byte("columns: &a [*a]"))
+	f.Fuzz(func(t *testing.T, runFile, schema []byte) {
+		s, err := ParseSubmission("r1", runFile, schema)
+		if err != nil {
+			return
+		}
+		if s.Spec.Name != "r1" || s.Spec.Schema != "schema.yaml" || len(s.Spec.Data) > 0 || s.Spec.Evaluate.Test+s.Spec.Evaluate.Train+s.Spec.Evaluate.CoinFlips != "" {
+			t.Fatalf("taken: %+v", s.Spec)
+		}
+		if _, err := withSchemaBeside(string(runFile)); err == nil && !strings.Contains(string(runFile), "schema") {
+			t.Fatal("a schema was put where there is none")
+		}
+	})
+}

@@ -47,6 +47,13 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	worker, err := student.LoadConfig(filepath.Join(clusterDir, "worker.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !worker.Queue || worker.Dataset != learner.Dataset || worker.Aggregator != learner.Aggregator || worker.TLS != learner.TLS || worker.Out == learner.Out {
+		t.Errorf("the worker is %+v, the student %+v", worker, learner)
+	}
 	spec, err := run.Load(learner.Run)
 	if err != nil {
 		t.Fatal(err)

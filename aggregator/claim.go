@@ -352,6 +352,9 @@ func (s *runService) finishRun(ctx context.Context, q *conclavev1.FinishRunReque
 	if e.record.Holder != identityOf(ctx).Name {
 		return nil, deniedf("run %q is not held by %q", q.GetRun(), identityOf(ctx).Name)
 	}
+	if e.record.State == coordinator.Running && e.record.Claim != end.Claim {
+		return nil, refusedf("run %q is held by worker %q, with another claim", q.GetRun(), e.record.Worker)
+	}
 	record, err := s.endQueued(ctx, callerOf(ctx), q.GetRun(), end)
 	if err != nil {
 		return nil, err

@@ -295,7 +295,7 @@ func (s *Server) giveBack(by caller, name, claim, why string) error {
 
 // endQueued ends a run of the queue. Callers hold the queue's turn.
 func (s *Server) endQueued(ctx context.Context, by caller, name string, end coordinator.End) (coordinator.Submission, error) {
-	closed, err := s.endRound(ctx, name, end.Claim == "")
+	closed, err := s.endRound(ctx, name)
 	if err != nil {
 		return coordinator.Submission{}, err
 	}
@@ -314,9 +314,10 @@ func (s *Server) endQueued(ctx context.Context, by caller, name string, end coor
 }
 
 // endRound keeps rounds of a run from beginning and ends the one that is open, even if
-// somebody waits for it where abort says so. A round that is being charged is finished. The function
-// it returns says whether the run was closed, and lets others go on. A run that was not opened has no rounds.
-func (s *Server) endRound(ctx context.Context, name string, abort bool) (closed func(bool), err error) {
+// somebody waits for it. A round that is being charged is finished. The function it returns
+// is told whether the run was closed, and lets others go on. A run that was not opened has
+// no rounds.
+func (s *Server) endRound(ctx context.Context, name string) (closed func(bool), err error) {
 	r, err := s.run(ctx, name)
 	if isNoRun(err) {
 		return func(bool) {}, nil
@@ -327,7 +328,7 @@ func (s *Server) endRound(ctx context.Context, name string, abort bool) (closed 
 	if err := r.lock(ctx); err != nil {
 		return nil, err
 	}
-	if open := r.openExecution(); open != nil && abort {
+	if open := r.openExecution(); open != nil {
 		open.cancel()
 		select {
 		case <-open.done:
@@ -335,9 +336,6 @@ func (s *Server) endRound(ctx context.Context, name string, abort bool) (closed 
 			r.unlock()
 			return nil, context.Cause(ctx)
 		}
-	} else if err := r.settle(ctx); err != nil {
-		r.unlock()
-		return nil, err
 	}
 	return func(closed bool) {
 		if closed {

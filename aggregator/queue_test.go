@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/privacy"
@@ -265,7 +267,8 @@ func small(c *Config) {
 
 // Cancelled while it waits, and while it is held and a round is open.
 func TestCancel(t *testing.T) {
-	c := newCluster(t, Options{}, small)
+	path, watched := observed(t)
+	c := newCluster(t, Options{}, small, watched)
 	lab, eve, student := c.queue(t, "lab"), c.queue(t, "eve"), c.student(t)
 	lab.submit(t, "small", "a")
 	over := goodSubmission("small", "b")
@@ -316,6 +319,23 @@ func TestCancel(t *testing.T) {
 		t.Error(err)
 	}
 	student.lines(t, "b") // verifies
+	lab.submit(t, "small", "c")
+	metrics := scrape(t, c.server.MonitorAddr().String())
+	for state, want := range map[string]float64{"waiting": 1, "running": 0, "cancelled": 2, "done": 0, "failed": 0, "out_of_budget": 0} {
+		if got, ok := metrics[`conclave_queued_runs{dataset="small",state="`+state+`"}`]; !ok || got != want {
+			t.Errorf("%v runs are %s, want %v", got, state, want)
+		}
+	}
+	var lines []string
+	for _, e := range trail(t, path) {
+		if strings.HasPrefix(e.Event, "run-") && e.Event != auditlog.RunOpened {
+			lines = append(lines, strings.Join([]string{e.Event, e.Run, e.Peer, e.Code}, " "))
+		}
+	}
+	want := []string{"run-submitted a student/lab ", "run-submitted b student/lab ", "run-cancelled a student/eve cancelled", "run-claimed b student/lab ", "run-cancelled b student/lab cancelled", "run-submitted c student/lab "}
+	if !slices.Equal(lines, want) {
+		t.Errorf("the audit log has %q", lines)
+	}
 }
 
 // Of a queue over the budget, what does not fit when its turn comes ends at no cost; what

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/coordinator"
@@ -23,6 +24,8 @@ const (
 	maxWaiting = 1000
 	// maxPath bounds the path of a worker's file.
 	maxPath = 1024
+	// maxSpec bounds a spec in bytes. They have some hundred.
+	maxSpec = 16 << 10
 )
 
 // runService serves the queue to students.
@@ -60,6 +63,8 @@ func newSubmission(q *conclavev1.SubmitRunRequest) (*submission, error) {
 	}
 	name := spec.pb.GetName()
 	switch {
+	case proto.Size(spec.pb) > maxSpec:
+		return nil, invalidf("run %q: its spec has %d bytes; %d are the most", name, proto.Size(spec.pb), maxSpec)
 	case len(q.GetRunYaml()) == 0 || len(q.GetRunYaml()) > coordinator.MaxRunFile:
 		return nil, invalidf("run %q: its run.yaml has %d bytes; it must have 1 to %d", name, len(q.GetRunYaml()), coordinator.MaxRunFile)
 	case !utf8.Valid(q.GetRunYaml()):
@@ -250,7 +255,7 @@ func (s *runService) cancelDirect(ctx context.Context, q *conclavev1.CancelRunRe
 		if !q.GetForce() {
 			return nil, refusedf("run %q did not come from the queue: a student opened it%s, and whether that one is gone or will come back is not known here; cancelled by force it is closed: nothing more can be asked in it, and what it spent stays spent", q.GetRun(), by(record.By))
 		}
-		closed, err := s.endRound(ctx, q.GetRun(), true)
+		closed, err := s.endRound(ctx, q.GetRun())
 		if err != nil {
 			return nil, err
 		}

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/conclave-dp/conclave/config"
 	"github.com/conclave-dp/conclave/partition"
@@ -175,20 +178,20 @@ func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 	return job, nil
 }
 
-// Begun returns the names of the runs in a folder that have a checkpoint there, at most so
-// many.
+// Begun returns the names of the runs in a folder that have a checkpoint there, the newest
+// first, at most so many. Those that were finished may be among them: their worker may have died
+// before it said so.
 func Begun(out string, most int) []string {
 	entries, err := os.ReadDir(out)
 	if err != nil {
 		return nil
 	}
-	var names []string
+	saved := map[string]time.Time{}
 	for _, e := range entries {
-		if _, err := os.Stat(checkpointPath(filepath.Join(out, e.Name()))); err == nil && nameRule.MatchString(e.Name()) && len(names) < most {
-			if _, err := os.Stat(outputsOf(filepath.Join(out, e.Name()), nil)["report_json"]); err != nil { // it is not done
-				names = append(names, e.Name())
-			}
+		if info, err := os.Stat(checkpointPath(filepath.Join(out, e.Name()))); err == nil && nameRule.MatchString(e.Name()) {
+			saved[e.Name()] = info.ModTime()
 		}
 	}
-	return names
+	names := slices.SortedFunc(maps.Keys(saved), func(a, b string) int { return saved[b].Compare(saved[a]) })
+	return names[:min(len(names), most)]
 }

@@ -34,6 +34,8 @@ const (
 	maxFolders = 1000
 	// retryAfter is the pause after a run that was given back because of the aggregator.
 	retryAfter = 5 * time.Second
+	// linger is how long a worker that was told to stop tries to say how a run ended.
+	linger = 10 * time.Second
 )
 
 // Work takes runs of the configured dataset until ctx ends, which is no error. finished is
@@ -123,6 +125,10 @@ func (s *slot) execute(ctx context.Context, held *student.Held) error {
 	log := s.log.With(zap.String("run", name))
 	log.Info("run taken")
 	result, err := s.run(ctx, held, log)
+	// What is known is said although the worker stops, if it can be said soon.
+	saying, silence := context.WithCancel(context.WithoutCancel(ctx))
+	defer silence()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, silence) })()
 	lost := new(student.LostError)
 	switch {
 	case errors.As(context.Cause(held.Context()), &lost):
@@ -135,8 +141,7 @@ func (s *slot) execute(ctx context.Context, held *student.Held) error {
 			held.GiveBack()
 			return err
 		}
-		// Asked to stop or not, what is done is said: it takes no time.
-		if err := held.Finish(context.WithoutCancel(ctx), conclavev1.RunState_RUN_STATE_DONE, "", files); err != nil {
+		if err := held.Finish(saying, conclavev1.RunState_RUN_STATE_DONE, "", files); err != nil {
 			log.Warn("run done, and the queue does not take it", zap.Error(err))
 			return nil
 		}
@@ -165,7 +170,7 @@ func (s *slot) execute(ctx context.Context, held *student.Held) error {
 		state = conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET
 	}
 	log.Warn("run ended", zap.Stringer("state", state), zap.Error(err))
-	if err := held.Finish(ctx, state, err.Error(), nil); err != nil {
+	if err := held.Finish(saying, state, err.Error(), nil); err != nil {
 		log.Warn("the queue does not take how the run ended", zap.Error(err))
 	}
 	return nil

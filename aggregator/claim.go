@@ -101,7 +101,7 @@ func (s *runService) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error
 		}
 		record = e.record
 	} else {
-		if record, err = s.nextRun(gone, d, w, by, holder, own); err != nil {
+		if record, err = s.nextRun(gone, d, w, holder, own); err != nil {
 			if err == errLeft {
 				return nil
 			}
@@ -180,13 +180,13 @@ func boundedProgress(p *conclavev1.RunProgress) *conclavev1.RunProgress {
 var errLeft = errors.New("the worker left")
 
 // nextRun waits until there is a run for a worker, and makes it that worker's.
-func (s *Server) nextRun(ctx context.Context, d *dataset, w *conclavev1.Worker, by caller, holder string, own *claimStream) (coordinator.Submission, error) {
+func (s *Server) nextRun(ctx context.Context, d *dataset, w *conclavev1.Worker, holder string, own *claimStream) (coordinator.Submission, error) {
 	defer s.queue.attend(d.record.Name)()
 	look := time.NewTicker(roomEvery)
 	defer look.Stop()
 	for {
 		changed := s.queue.awaitChange()
-		record, found, err := s.tryNext(ctx, d, w, by, holder, own)
+		record, found, err := s.tryNext(ctx, d, w, holder, own)
 		if err != nil || found {
 			return record, err
 		}
@@ -204,7 +204,7 @@ func (s *Server) nextRun(ctx context.Context, d *dataset, w *conclavev1.Worker, 
 }
 
 // tryNext makes the next run a worker's, if there is one that can begin.
-func (s *Server) tryNext(ctx context.Context, d *dataset, w *conclavev1.Worker, by caller, holder string, own *claimStream) (coordinator.Submission, bool, error) {
+func (s *Server) tryNext(ctx context.Context, d *dataset, w *conclavev1.Worker, holder string, own *claimStream) (coordinator.Submission, bool, error) {
 	if err := s.lockQueue(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = errLeft
@@ -225,7 +225,7 @@ func (s *Server) tryNext(ctx context.Context, d *dataset, w *conclavev1.Worker, 
 		case q.State != coordinator.Waiting:
 			continue
 		default:
-			begins, err := s.mayBegin(ctx, by, q, w)
+			begins, err := s.mayBegin(ctx, q, w)
 			switch {
 			case err != nil:
 				return q, false, err
@@ -261,7 +261,7 @@ const (
 // mayBegin answers whether a worker may have a run that waits. One that does not fit what
 // is left of the dataset's budget ends here, at no cost; one that does not fit beside what others may
 // still spend waits for them. Callers hold the queue's turn.
-func (s *Server) mayBegin(ctx context.Context, by caller, q coordinator.Submission, w *conclavev1.Worker) (turn, error) {
+func (s *Server) mayBegin(ctx context.Context, q coordinator.Submission, w *conclavev1.Worker) (turn, error) {
 	r, err := s.store.Run(ctx, q.Name)
 	switch {
 	case err == nil && r.Forgotten > 0 && !slices.Contains(w.GetFolders(), q.Name):

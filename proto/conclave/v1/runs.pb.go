@@ -498,8 +498,10 @@ type DatasetBudget struct {
 	// epsilon_left is the most that one more run, of the dataset's delta, could have beside
 	// them.
 	EpsilonLeft float64 `protobuf:"fixed64,7,opt,name=epsilon_left,json=epsilonLeft,proto3" json:"epsilon_left,omitempty"`
-	Open        uint32  `protobuf:"varint,8,opt,name=open,proto3" json:"open,omitempty"`
-	Waiting     uint32  `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// open is the number of runs that are open in the ledger, waiting of those that were
+	// submitted and not opened yet.
+	Open    uint32 `protobuf:"varint,8,opt,name=open,proto3" json:"open,omitempty"`
+	Waiting uint32 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// workers is the number of workers connected.
 	Workers       uint32 `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -252,4 +252,3 @@ func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	audited(a.rounds + b.rounds + 2)
 	stop(worker, north, south, standby, etcd.process)
 }
-

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,6 +32,8 @@ func replicasOf(object runtime.Object) int {
 	return 0
 }
 
+var image = flag.Bool("image", false, "build the image by the Dockerfile's steps and run overlays/small in it")
+
 func eventually(t *testing.T, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -48,7 +51,7 @@ func secretOf(t *testing.T, authority string, role certs.Role, name string, host
 	t.Helper()
 	must(t, certs.Issue(authority, role, name, hosts, time.Hour))
 	files, dir := certs.IssuedFiles(authority, role, name), t.TempDir()
-	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key} {
+	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key, "revoked.crl": certs.RevokedFile(authority)} {
 		raw, err := os.ReadFile(from)
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(dir, to), raw, 0o600))
@@ -71,7 +74,13 @@ func inImage(t *testing.T, root string, binds []bind, args ...string) (string, e
 // overlays/small describes: three etcd members with TLS, two aggregators, two nodes and a
 // student, every one in a read-only root, without a right. The run has to end with results,
 // the ledger has to verify, a standby has to take over, and all have to stop in good order.
+//
+// A build without what the machine has compiled already takes minutes of processor time, so
+// it is asked for.
 func TestTheImageRuns(t *testing.T) {
+	if !*image {
+		t.Skip("builds the image and runs it as pods: go test ./test/deploy -run TestTheImageRuns -image -timeout 30m")
+	}
 	root := buildImage(t)
 	checkStatic(t, root)
 	needRoot(t)
@@ -201,13 +210,13 @@ func runEmbedded(t *testing.T, root string) {
 		must(t, os.Chmod(dir, 0o755))
 	}
 	must(t, os.Chown(state, 65532, 65532))
-	for _, name := range []string{"ca.crt", "tls.crt", "tls.key"} {
+	for _, name := range []string{"ca.crt", "tls.crt", "tls.key", "revoked.crl"} {
 		must(t, os.Chown(filepath.Join(tls, name), 65532, 65532))
 	}
 	must(t, os.WriteFile(filepath.Join(config, "aggregator.yaml"), []byte(`
 listen: 127.0.0.1:0
 datasets: [{name: d, schema_sha256: `+strings.Repeat("ab", 32)+`, budget: {epsilon: 1, delta: 1e-6}}]
-tls: {ca: /tls/ca.crt, cert: /tls/tls.crt, key: /tls/tls.key}
+tls: {ca: /tls/ca.crt, cert: /tls/tls.crt, key: /tls/tls.key, revoked: /tls/revoked.crl}
 etcd: {embedded: true, dir: /state/etcd}
 audit_log: /state/audit/audit.jsonl
 `), 0o644))

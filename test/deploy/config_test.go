@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -250,15 +249,15 @@ func (s set) checkAggregator(t *testing.T, p pod, file string) {
 
 func (s set) checkTeacher(t *testing.T, p pod, file string) {
 	c := p.spec.Containers[0]
-	withDatabase(t, file)
 	nodes, shards := map[string]bool{}, map[string]bool{}
 	for i := range 2 {
 		environment(t, c, map[string]string{factName: fmt.Sprintf("teacher-%d", i), factIndex: fmt.Sprint(i), factIP: "10.0.0.1"})
 		config, err := teacher.LoadConfig(file)
 		must(t, err)
 		nodes[config.Node] = true
-		if query := os.Getenv("CONCLAVE_SQL_QUERY"); query != "" {
-			shards[query] = true
+		if config.SQL.Set() {
+			shards[config.SQL.Query] = true
+			readable(t, c, config.SQL.DSNFile)
 		} else {
 			shards[config.Data] = true
 			readable(t, c, config.Data)
@@ -266,7 +265,7 @@ func (s set) checkTeacher(t *testing.T, p pod, file string) {
 				t.Errorf("pod %d reads %s; conclave shard writes %s", i, config.Data, want)
 			}
 		}
-		readable(t, c, config.Schema, config.TLS.CA, config.TLS.Cert, config.TLS.Key)
+		readable(t, c, config.Schema, config.TLS.CA, config.TLS.Cert, config.TLS.Key, config.TLS.Revoked)
 		writable(t, c, config.State)
 		writable(t, c, config.AuditLog)
 		listens(t, c, "http.listen", config.HTTP.Listen, "http")
@@ -284,21 +283,6 @@ func (s set) checkTeacher(t *testing.T, p pod, file string) {
 	}
 }
 
-// withDatabase takes the part about a database out of a node's configuration, where the
-// node does not know databases.
-func withDatabase(t *testing.T, file string) {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	must(t, err)
-	_, known := reflect.TypeFor[teacher.Config]().FieldByName("SQL")
-	if known || !strings.Contains(string(raw), "\nsql:\n") {
-		return
-	}
-	t.Log("this node has no field sql: it is not checked, and a file is set in its place")
-	raw = regexp.MustCompile(`(?m)^sql:\n(  .*\n)+`).ReplaceAll(raw, []byte("data: /none.csv\n"))
-	must(t, os.WriteFile(file, raw, 0o600))
-}
-
 func (s set) checkStudent(t *testing.T, p pod, file string) {
 	c := p.spec.Containers[0]
 	environment(t, c, nil)
@@ -306,7 +290,7 @@ func (s set) checkStudent(t *testing.T, p pod, file string) {
 	must(t, err)
 	s.dials(t, p, config.Aggregator, config.ServerName)
 	writable(t, c, config.Out)
-	readable(t, c, config.Run, config.TLS.CA, config.TLS.Cert, config.TLS.Key)
+	readable(t, c, config.Run, config.TLS.CA, config.TLS.Cert, config.TLS.Key, config.TLS.Revoked)
 	if config.Patience < 5*time.Minute {
 		t.Errorf("the Job fails when the aggregators need more than %v", config.Patience)
 	}

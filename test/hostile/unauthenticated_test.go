@@ -262,7 +262,7 @@ func TestWhoSaysNothingIsClosed(t *testing.T) {
 	}
 	before := w.rejections(t)
 	p := work(t, w.dial(t, certs.RoleNode, "mallory"))
-	if err := p.over(t); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "no hello within 10s") {
+	if err := p.over(t); status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "no hello within 10s") {
 		t.Errorf("a node that says nothing: %v", err)
 	}
 	if got := w.rejections(t)["protocol"] - before["protocol"]; got != 1 {

@@ -237,20 +237,18 @@ func TestARunThatIsTakenAway(t *testing.T) {
 }
 
 func TestWaitingForARunEndsWithTheContext(t *testing.T) {
-	s := &queueService{}
-	s.claim = func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+	q := serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
 		<-stream.Context().Done()
 		return status.FromContextError(stream.Context().Err()).Err()
-	}
-	q := serveQueue(t, s)
+	}})
 	ctx, stop := context.WithCancel(within(t))
 	time.AfterFunc(100*time.Millisecond, stop)
 	if _, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	s.claim = func(_ int, _ *conclavev1.Worker, _ conclavev1.RunService_ClaimRunServer) error {
+	q = serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker, _ conclavev1.RunService_ClaimRunServer) error {
 		return status.Error(codes.FailedPrecondition, "dataset \"d\" is not served here")
-	}
+	}})
 	if _, err := q.Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, ErrRefused) {
 		t.Errorf("error %v", err)
 	}

@@ -95,18 +95,8 @@ func (s *runService) submitRun(ctx context.Context, q *conclavev1.SubmitRunReque
 		return nil, err
 	}
 	spec := in.spec
-	d, err := s.dataset(spec.pb.GetDataset())
+	d, raw, err := s.acceptable(spec)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.checkRun(spec, d.record); err != nil {
-		return nil, err
-	}
-	raw, err := marshalStable(spec.pb)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.auditable(); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(in.runFile)

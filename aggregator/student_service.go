@@ -35,18 +35,8 @@ func (s *studentService) openRun(ctx context.Context, q *conclavev1.OpenRunReque
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.dataset(spec.pb.GetDataset())
+	d, raw, err := s.acceptable(spec)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.checkRun(spec, d.record); err != nil {
-		return nil, err
-	}
-	raw, err := marshalStable(spec.pb)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.auditable(); err != nil {
 		return nil, err
 	}
 	existing, err := s.store.OpenRun(ctx, s.lead, coordinator.Run{
@@ -85,6 +75,23 @@ func (s *studentService) openRun(ctx context.Context, q *conclavev1.OpenRunReque
 		EpsilonSpent: record.EpsilonSpent,
 		Closed:       closed,
 	}, nil
+}
+
+// acceptable returns the dataset of a spec and the spec's bytes as they are kept, if a run
+// may be opened or queued with it now.
+func (s *Server) acceptable(spec *runSpec) (*dataset, []byte, error) {
+	d, err := s.dataset(spec.pb.GetDataset())
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkRun(spec, d.record); err != nil {
+		return nil, nil, err
+	}
+	raw, err := marshalStable(spec.pb)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, raw, s.auditable()
 }
 
 // checkRun checks a spec against its dataset.

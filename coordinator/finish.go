@@ -35,11 +35,9 @@ func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end E
 		return q, fmt.Errorf("%s %q: %d files; %d are the most", op, name, len(end.Results), maxResults)
 	}
 	err = update(func() (bool, error) {
-		kv, err := s.submissionKV(ctx, op, name)
-		if err != nil {
-			return false, err
-		}
-		if q, err = decodeSubmission(kv); err != nil {
+		var kv *mvccpb.KeyValue
+		var err error
+		if kv, q, err = s.submission(ctx, op, name); err != nil {
 			return false, err
 		}
 		switch {

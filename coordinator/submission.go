@@ -218,11 +218,9 @@ var ErrQueue = errors.New("not as the queue has it")
 // step changes one run of the queue. change returns false where nothing is to be written.
 func (s *Store) step(ctx context.Context, op string, lead *Leadership, name string, change func(*Submission) (bool, error)) (q Submission, err error) {
 	err = update(func() (bool, error) {
-		kv, err := s.submissionKV(ctx, op, name)
-		if err != nil {
-			return false, err
-		}
-		if q, err = decodeSubmission(kv); err != nil {
+		var kv *mvccpb.KeyValue
+		var err error
+		if kv, q, err = s.submission(ctx, op, name); err != nil {
 			return false, err
 		}
 		if write, err := change(&q); err != nil || !write {
@@ -237,18 +235,19 @@ func (s *Store) step(ctx context.Context, op string, lead *Leadership, name stri
 	return q, err
 }
 
-func (s *Store) submissionKV(ctx context.Context, op, name string) (*mvccpb.KeyValue, error) {
+func (s *Store) submission(ctx context.Context, op, name string) (*mvccpb.KeyValue, Submission, error) {
 	if err := checkName("run", name); err != nil {
-		return nil, err
+		return nil, Submission{}, err
 	}
 	kvs, _, err := s.read(ctx, op, s.submissionKey(name))
 	if err != nil {
-		return nil, err
+		return nil, Submission{}, err
 	}
 	if kvs[0] == nil {
-		return nil, fmt.Errorf("%s: %w in the queue: %q", op, ErrNoRun, name)
+		return nil, Submission{}, fmt.Errorf("%s: %w in the queue: %q", op, ErrNoRun, name)
 	}
-	return kvs[0], nil
+	q, err := decodeSubmission(kvs[0])
+	return kvs[0], q, err
 }
 
 // Holder is a worker that takes a run.

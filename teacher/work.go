@@ -206,9 +206,8 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		}
 		if err != nil {
 			span.End("refused")
-		}
-		span.End("")
-		if err == nil {
+		} else {
+			span.End("")
 			n.log.Debug("answered", zap.String("run", t.run), zap.Uint64("round", t.round), zap.Duration("took", time.Since(start)))
 			answer.Attempt = t.attempt
 			return answer

@@ -116,14 +116,19 @@ func (f *queueFlags) queue() (queue *student.Queue, dataset string, err error) {
 	return client.Queue(), config.Dataset, nil
 }
 
+// open takes flags and one argument as parse does, and dials as queue does.
+func (f *queueFlags) open(args []string, argument string) (given string, queue *student.Queue, dataset string, err error) {
+	if given, err = f.parse(args, argument); err != nil {
+		return "", nil, "", err
+	}
+	queue, dataset, err = f.queue()
+	return given, queue, dataset, err
+}
+
 func submitRun(ctx context.Context, args []string) error {
 	f := newQueueFlags("submit", "[--overcommit] run.yaml")
 	overcommit := f.Bool("overcommit", false, "queue it also where it would not fit if all runs before it spend what they may; it ends as out of budget, at no cost, if they do")
-	path, err := f.parse(args, "the path of a run.yaml")
-	if err != nil {
-		return err
-	}
-	queue, dataset, err := f.queue()
+	path, queue, dataset, err := f.open(args, "the path of a run.yaml")
 	if err != nil {
 		return err
 	}
@@ -164,10 +169,7 @@ func submitRun(ctx context.Context, args []string) error {
 func listRuns(ctx context.Context, args []string) error {
 	f := newQueueFlags("list", "[--dataset NAME]")
 	dataset := f.String("dataset", "", "runs of this dataset only; of all that the aggregator serves, if this is left out")
-	if _, err := f.parse(args, ""); err != nil {
-		return err
-	}
-	queue, _, err := f.queue()
+	_, queue, _, err := f.open(args, "")
 	if err != nil {
 		return err
 	}
@@ -214,11 +216,7 @@ func dash(s string) string {
 
 func showRun(ctx context.Context, args []string) error {
 	f := newQueueFlags("show", "NAME")
-	name, err := f.parse(args, "the name of a run")
-	if err != nil {
-		return err
-	}
-	queue, _, err := f.queue()
+	name, queue, _, err := f.open(args, "the name of a run")
 	if err != nil {
 		return err
 	}
@@ -241,11 +239,7 @@ func showRun(ctx context.Context, args []string) error {
 func cancelRun(ctx context.Context, args []string) error {
 	f := newQueueFlags("cancel", "[--force] NAME")
 	force := f.Bool("force", false, "also one that another student submitted, or that a student opened outside of the queue: that one may still be at work")
-	name, err := f.parse(args, "the name of a run")
-	if err != nil {
-		return err
-	}
-	queue, _, err := f.queue()
+	name, queue, _, err := f.open(args, "the name of a run")
 	if err != nil {
 		return err
 	}
@@ -273,11 +267,7 @@ func cancelRun(ctx context.Context, args []string) error {
 
 func watchRun(ctx context.Context, args []string) error {
 	f := newQueueFlags("watch", "NAME")
-	name, err := f.parse(args, "the name of a run")
-	if err != nil {
-		return err
-	}
-	queue, _, err := f.queue()
+	name, queue, _, err := f.open(args, "the name of a run")
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			send := func(answer answerFunc, to *conclavev1.Round, attempt uint64) {
 				for _, reply := range answer(to) {
 					reply.Attempt = attempt
-					must(t, node.stream.Send(reply))
+					mustSend(t, node.stream, reply)
 				}
 			}
 			send(late, first, firstAttempt)

@@ -285,7 +285,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) 
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
 	must(t, err)
-	must(t, stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}}))
+	mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 	n := &testNode{
 		stream: stream, cancel: cancel, welcomed: make(chan struct{}), ended: make(chan struct{}),
 		rounds: make(chan *conclavev1.Round, 10000), attempts: make(chan uint64, 10000), withdrawn: make(chan *conclavev1.Withdraw, 10000),
@@ -360,6 +360,15 @@ func silent(*conclavev1.Round) []*conclavev1.WorkRequest { return nil }
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustSend sends on a stream that may have ended already: one that is refused unheard, by
+// the certificate's role say, answers io.EOF here and says why when it is read.
+func mustSend[M any](t testing.TB, stream interface{ Send(M) error }, m M) {
+	t.Helper()
+	if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 }

@@ -96,7 +96,7 @@ func (q testQueue) worker(t testing.TB, w *conclavev1.Worker) *testWorker {
 	ctx, cancel := context.WithCancel(within(t))
 	stream, err := q.ClaimRun(ctx)
 	must(t, err)
-	must(t, stream.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: w}}))
+	mustSend(t, stream, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: w}})
 	t.Cleanup(cancel)
 	return &testWorker{t, stream, cancel}
 }
@@ -169,7 +169,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: "first"})
 	wantStatus(t, err, codes.FailedPrecondition, "held by worker")
 
-	must(t, w.stream.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{Progress: &conclavev1.RunProgress{Round: 3, Rounds: 9, Waiting: "a\nb"}}}))
+	mustSend(t, w.stream, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{Progress: &conclavev1.RunProgress{Round: 3, Rounds: 9, Waiting: "a\nb"}}})
 	watch, err := lab.WatchRun(within(t), &conclavev1.WatchRunRequest{Run: "first"})
 	must(t, err)
 	for {

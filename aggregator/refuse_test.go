@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 				conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
 				stream, err := conclavev1.NewTeacherServiceClient(conn).Work(within(t))
 				must(t, err)
-				must(t, stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: m}}))
+				mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: m}})
 				_, err = stream.Recv()
 				wantStatus(t, err, h.code, h.want)
 			})
@@ -94,13 +94,13 @@ func TestRefusals(t *testing.T) {
 		t.Run("votes first", func(t *testing.T) {
 			stream, err := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))).Work(within(t))
 			must(t, err)
-			must(t, stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{}}}))
+			mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{}}})
 			_, err = stream.Recv()
 			wantStatus(t, err, codes.InvalidArgument, "hello")
 		})
 		t.Run("hello twice", func(t *testing.T) {
 			n := c.node(t, hello(d, "north", "a", 4), silent)
-			must(t, n.stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello(d, "north", "a", 4)}}))
+			mustSend(t, n.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello(d, "north", "a", 4)}})
 			<-n.ended
 			wantStatus(t, n.err, codes.InvalidArgument, "second hello")
 		})
@@ -247,7 +247,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("a round that ends early", func(t *testing.T) {
 		stream, err := student.Ask(within(t))
 		must(t, err)
-		must(t, stream.Send(&conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: "r", Parts: 2, Data: []byte("x")}}))
+		mustSend(t, stream, &conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: "r", Parts: 2, Data: []byte("x")}})
 		must(t, stream.CloseSend())
 		_, err = stream.Recv()
 		wantStatus(t, err, codes.InvalidArgument, "1 of 2 parts")

@@ -80,7 +80,7 @@ func TestTheQueueIsForStudents(t *testing.T) {
 	}
 	silent, err := lab.ClaimRun(within(t))
 	must(t, err)
-	must(t, silent.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{}}))
+	mustSend(t, silent, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{}})
 	_, err = silent.Recv()
 	wantStatus(t, err, codes.InvalidArgument, "says who it is")
 	run := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()

@@ -156,8 +156,8 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 			break
 		}
 	}
-	must(t, north.stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: "another"}}}))
-	must(t, north.stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: spec.Name}}}))
+	mustSend(t, north.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: "another"}}})
+	mustSend(t, north.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: spec.Name}}})
 	r := <-released
 	if r.GetTeachers() != 8 {
 		t.Errorf("%d teachers took part", r.GetTeachers())

@@ -2,7 +2,9 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -64,7 +66,8 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string, teac
 		Protocol: protocolVersion, Dataset: dataset, Site: site, Node: site, Teachers: uint32(teachers),
 		SchemaSha256: schemaSHA256, Unit: unit, Manifest: "scripted-" + site,
 	}
-	if err := stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}}); err != nil {
+	// A stream that was refused unheard says why when it is read.
+	if err := stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}}); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("node of site %s: %w", site, err)
 	}
 	m, err := stream.Recv()
@@ -101,7 +104,7 @@ func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, s sc
 		}
 		answer := s.answer(round)
 		answer.Attempt = m.GetAttempt()
-		if err := stream.Send(answer); err != nil && ctx.Err() == nil {
+		if err := stream.Send(answer); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 			return fmt.Errorf("answer round %d of run %q: %w", part.GetRound(), part.GetRun(), err)
 		}
 	}

@@ -138,10 +138,10 @@ func (d *dataset) unregister(e *execution) {
 // reserve checks that the largest release of e fits the store, and its worst case the
 // budgets of its run and of the dataset, other open rounds included, and sets that aside.
 // The error matches privacy.ErrOverBudget when it does not fit the budgets.
-func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, e *execution) error {
+func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, lead *coordinator.Leadership, e *execution) error {
 	d.admission.Lock()
 	defer d.admission.Unlock()
-	seen, err := store.Snapshot(ctx, e.key.run)
+	seen, err := store.Snapshot(ctx, lead, e.key.run)
 	if err != nil {
 		return fmt.Errorf("read what run %q has spent: %w", e.key.run, err)
 	}

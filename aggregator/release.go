@@ -188,7 +188,7 @@ func otherQuestion(key roundKey) error {
 // there is none, and its run. A round that was released for another question is refused: its
 // answers do not belong to the records that are asked about now.
 func (s *Server) stored(ctx context.Context, p *payload) (*conclavev1.Release, coordinator.Run, error) {
-	standing, err := s.store.Standing(ctx, p.key.run, p.key.number)
+	standing, err := s.store.Standing(ctx, s.lead, p.key.run, p.key.number)
 	if err != nil {
 		return nil, coordinator.Run{}, fmt.Errorf("read the rounds of run %q: %w", p.key.run, err)
 	}

@@ -299,7 +299,7 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 		return nil, err
 	}
 	e := newExecution(p, attempt, r.spec, r.dataset, q, parts)
-	if err := r.dataset.reserve(ctx, s.store, e); err != nil {
+	if err := r.dataset.reserve(ctx, s.store, s.lead, e); err != nil {
 		return nil, err
 	}
 	e.asker = callerOf(ctx)

@@ -13,7 +13,7 @@ import (
 )
 
 // MaxRelease is the largest release in bytes. With base64 it takes 1.33 MiB of
-// the 1.5 MiB that every etcd accepts in a request; [Store.CheckRoom] says
+// the 1.5 MiB that every etcd accepts in a request; [Snapshot.CheckRoom] says
 // whether the totals fit beside it.
 const MaxRelease = 1 << 20
 
@@ -78,7 +78,8 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	defer head.unlock()
 	err = update(func() (bool, error) {
 		key := s.releaseKey(c.Run, c.Round)
-		l := head.loaded(lead, c.Run, c.Round)
+		others := head.others.Load()
+		l := head.uncharged(lead, c.Run, c.Round)
 		if l == nil {
 			var err error
 			if l, err = s.load(ctx, op, c.Run, key); err != nil {
@@ -125,7 +126,7 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 			head.forget()
 			return false, err
 		}
-		head.learn(lead, l, revision, puts)
+		head.learn(lead, l, others, revision, puts)
 		return true, nil
 	})
 	if err != nil {

@@ -55,7 +55,7 @@ func TestChargeOnce(t *testing.T) {
 		t.Errorf("round 1: found %v, %v", found, err)
 	}
 
-	run, dataset, err := c.store.Purses(ctx, "first")
+	run, dataset, err := purses(c.store, "first")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 	}
 	for i := range 30 {
 		charge.Run = fmt.Sprintf("run-%d", i)
-		_, dataset, err := c.store.Purses(ctx, charge.Run)
+		_, dataset, err := purses(c.store, charge.Run)
 		if err != nil {
 			t.Fatal(err)
 		}

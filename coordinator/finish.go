@@ -76,6 +76,7 @@ func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name
 		return false, fmt.Errorf("%s %q: %w", op, name, err)
 	}
 	revision, err := s.commitRun(ctx, op, lead, l, conditions, append(puts, closing...)...)
+	s.wrote(l.run.Dataset)
 	return revision > 0, err
 }
 

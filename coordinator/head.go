@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"context"
+	"maps"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -10,13 +12,20 @@ import (
 // head is the end of a dataset's ledger as this store wrote it last. Charges of all runs
 // take turns at it, because each entry is chained to the one before: those that would meet
 // in etcd would lose and begin anew. Whose turn it is begins with what the last one left
-// instead of reading it. That may be wrong, because others write too: the commit
+// instead of reading it, and so does who only looks. That may be wrong, because others write too: the commit
 // compares, as it does with what was read, and then all is read.
 type head struct {
-	turn chan struct{} // holds a token while nobody charges
+	turn  chan struct{}          // holds a token while nobody charges
+	state atomic.Pointer[latest] // nil when nothing is known; replaced under turn
+	// others counts what this store wrote to the dataset's record or its runs' and was no
+	// charge: what was known before is not the end any more.
+	others atomic.Uint64
+}
 
-	// Under turn. datasetKV is nil when nothing is known.
-	fence     int64 // of the leadership that wrote it
+// latest is what one charge left. It is never changed.
+type latest struct {
+	fence     int64  // of the leadership that wrote it
+	others    uint64 // as the head counted before it was read or written
 	dataset   datasetRecord
 	datasetKV *mvccpb.KeyValue
 	runs      map[string]Run // those that were charged since it is known
@@ -24,10 +33,22 @@ type head struct {
 
 // headOf returns the head of a dataset.
 func (s *Store) headOf(dataset string) *head {
+	if h, ok := s.heads.Load(dataset); ok {
+		return h.(*head)
+	}
 	fresh := &head{turn: make(chan struct{}, 1)}
 	fresh.turn <- struct{}{}
 	h, _ := s.heads.LoadOrStore(dataset, fresh)
 	return h.(*head)
+}
+
+// headOfRun returns the head of the dataset of a run, nil where that was not read yet.
+func (s *Store) headOfRun(run string) *head {
+	dataset, ok := s.datasets.Load(run)
+	if !ok {
+		return nil
+	}
+	return s.headOf(dataset.(string))
 }
 
 // lock waits for the turn until ctx ends.
@@ -42,38 +63,51 @@ func (h *head) lock(ctx context.Context) error {
 
 func (h *head) unlock() { h.turn <- struct{}{} }
 
-// loaded is what [Store.load] would have read for a round that is not charged yet, nil
-// where it is not known.
-func (h *head) loaded(lead *Leadership, run string, round uint64) *loaded {
-	if h.datasetKV == nil || lead == nil || h.fence != lead.fence {
+// known is what [Store.load] would have read, nil where that is not known.
+func (h *head) known(lead *Leadership, run string) *loaded {
+	if h == nil || lead == nil || lead.ctx.Err() != nil {
 		return nil
 	}
-	r, ok := h.runs[run]
-	if !ok || round < r.Releases {
+	now := h.state.Load()
+	if now == nil || now.fence != lead.fence || now.others != h.others.Load() {
 		return nil
 	}
-	return &loaded{run: r, dataset: h.dataset, datasetKV: h.datasetKV}
+	r, ok := now.runs[run]
+	if !ok {
+		return nil
+	}
+	return &loaded{run: r, dataset: now.dataset, datasetKV: now.datasetKV}
+}
+
+// uncharged is known for a round that is not charged yet, nil for others.
+func (h *head) uncharged(lead *Leadership, run string, round uint64) *loaded {
+	if l := h.known(lead, run); l != nil && round >= l.run.Releases {
+		return l
+	}
+	return nil
 }
 
 // learn keeps what was committed at a revision, with the puts of the dataset's record
-// among ops.
-func (h *head) learn(lead *Leadership, l *loaded, revision int64, ops []clientv3.Op) {
-	if h.datasetKV == nil || h.fence != lead.fence || h.datasetKV.ModRevision != l.datasetKV.ModRevision {
-		h.runs = nil // records of other runs are older than what was read for this one
-	}
+// among ops; others is what the head counted before the charge read anything. Callers hold
+// the turn.
+func (h *head) learn(lead *Leadership, l *loaded, others uint64, revision int64, ops []clientv3.Op) {
+	next := &latest{fence: lead.fence, others: others, dataset: l.dataset, runs: map[string]Run{}}
+	if before := h.state.Load(); before != nil && before.fence == lead.fence && before.others == others && before.datasetKV.ModRevision == l.datasetKV.ModRevision {
+		maps.Copy(next.runs, before.runs)
+	} // else records of other runs are older than what was read for this one
+	next.runs[l.run.Name] = l.run
 	value := l.datasetKV.Value
 	for _, op := range ops {
 		if string(op.KeyBytes()) == string(l.datasetKV.Key) {
 			value = op.ValueBytes()
 		}
 	}
-	if h.runs == nil {
-		h.runs = map[string]Run{}
-	}
-	h.runs[l.run.Name] = l.run
-	h.fence, h.dataset = lead.fence, l.dataset
-	h.datasetKV = &mvccpb.KeyValue{Key: l.datasetKV.Key, Value: value, ModRevision: revision}
+	next.datasetKV = &mvccpb.KeyValue{Key: l.datasetKV.Key, Value: value, ModRevision: revision}
+	h.state.Store(next)
 }
 
-// forget has the next charge read everything.
-func (h *head) forget() { h.datasetKV, h.runs = nil, nil }
+// forget has the next charge read everything. Callers hold the turn.
+func (h *head) forget() { h.state.Store(nil) }
+
+// wrote notes that this store may have written to a dataset's record what was no charge.
+func (s *Store) wrote(dataset string) { s.headOf(dataset).others.Add(1) }

@@ -75,6 +75,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		if err != nil {
 			return false, err
 		}
+		defer s.wrote(r.Dataset)
 		return s.commit(ctx, op, lead,
 			[]clientv3.Cmp{absent(s.runKey(r.Name)), unchanged(kvs[1]), asQueued},
 			append(puts, clientv3.OpPut(s.runKey(r.Name), value))...)

@@ -87,7 +87,7 @@ func TestPlannedRun(t *testing.T) {
 		if _, err := s.CloseRun(ctx, lead, "one"); err != nil {
 			t.Fatal(err)
 		}
-		ofRun, ofDataset, err := s.Purses(ctx, "one")
+		ofRun, ofDataset, err := purses(s, "one")
 		if err != nil || !cmp.Equal(ofRun.Spent, plan) || !cmp.Equal(ofDataset.Spent, plan) {
 			t.Errorf("purses %+v, %+v, %v", ofRun, ofDataset, err)
 		}

@@ -59,17 +59,6 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 	return decode[Run](kvs[0])
 }
 
-// Purses returns what the run and its dataset may spend and what they have, as of
-// one moment. Charge admits what both of them admit.
-func (s *Store) Purses(ctx context.Context, run string) (ofRun, ofDataset privacy.Purse, err error) {
-	n, err := s.Snapshot(ctx, run)
-	if err != nil {
-		return privacy.Purse{}, privacy.Purse{}, err
-	}
-	ofRun, ofDataset = n.Purses()
-	return ofRun, ofDataset, nil
-}
-
 func (l *loaded) purses() (ofRun, ofDataset privacy.Purse) {
 	r := l.run
 	return privacy.Purse{Budget: r.Budget, Plan: r.Plan, PlanEpsilon: r.PlanEpsilon, Spent: r.Spent},
@@ -144,6 +133,7 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name string) (he
 		}
 		head = l.run.Head
 		revision, err := s.commitRun(ctx, op, lead, l, nil, puts...)
+		s.wrote(l.run.Dataset)
 		return revision > 0, err
 	})
 	if err != nil {

@@ -8,11 +8,25 @@ import (
 	"github.com/conclave-dp/conclave/privacy"
 )
 
+const (
+	// maxRequest is what every etcd accepts in a request unless it is told
+	// otherwise.
+	maxRequest = 3 << 19
+	// chargeFrame is room in a charge for the ledger entry, the keys, and what
+	// the totals grow by until then.
+	chargeFrame = 64 << 10
+)
+
 // Snapshot is a run with its dataset as they stood at one moment.
 type Snapshot struct{ loaded loaded }
 
-// Snapshot reads a run with its dataset; the error matches ErrNoRun when there is none.
-func (s *Store) Snapshot(ctx context.Context, run string) (*Snapshot, error) {
+// Snapshot returns a run with its dataset; the error matches ErrNoRun when there is none.
+// While lead leads nobody else writes what it is made of, so that what the last charge
+// left is not read again. With lead nil it always is.
+func (s *Store) Snapshot(ctx context.Context, lead *Leadership, run string) (*Snapshot, error) {
+	if l := s.headOfRun(run).known(lead, run); l != nil {
+		return &Snapshot{*l}, nil
+	}
 	l, err := s.load(ctx, "read a run and its dataset", run)
 	if err != nil {
 		return nil, err
@@ -55,10 +69,14 @@ type Standing struct {
 }
 
 // Standing returns a run with one of its rounds, as of one moment; the error matches
-// ErrNoRun when there is no such run.
-func (s *Store) Standing(ctx context.Context, run string, round uint64) (Standing, error) {
+// ErrNoRun when there is no such run. That a round was not charged yet is known without
+// reading while lead leads, as for [Store.Snapshot].
+func (s *Store) Standing(ctx context.Context, lead *Leadership, run string, round uint64) (Standing, error) {
 	if err := checkName("run", run); err != nil {
 		return Standing{}, err
+	}
+	if l := s.headOfRun(run).uncharged(lead, run, round); l != nil {
+		return Standing{Run: l.run}, nil
 	}
 	kvs, _, err := s.read(ctx, "read a run and its round", s.runKey(run), s.releaseKey(run, round))
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 
 func TestStanding(t *testing.T) {
 	c := newCluster(t)
-	if _, err := c.store.Standing(t.Context(), "nobody", 0); !errors.Is(err, ErrNoRun) {
+	if _, err := c.store.Standing(t.Context(), nil, "nobody", 0); !errors.Is(err, ErrNoRun) {
 		t.Errorf("error %v", err)
 	}
-	if n, err := c.store.Standing(t.Context(), "first", 0); err != nil || n.Found || n.Run.Name != "first" || n.Run.Releases != 0 {
+	if n, err := c.store.Standing(t.Context(), nil, "first", 0); err != nil || n.Found || n.Run.Name != "first" || n.Run.Releases != 0 {
 		t.Errorf("%+v, %v", n, err)
 	}
 	_, paid, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "answer"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := c.store.Standing(t.Context(), "first", 0)
+	n, err := c.store.Standing(t.Context(), nil, "first", 0)
 	if err != nil || !n.Found || string(n.Release) != "answer" || n.Entry.Hash != paid.Hash || n.Run.Releases != 1 {
 		t.Errorf("%+v, %v", n, err)
 	}

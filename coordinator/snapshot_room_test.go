@@ -2,23 +2,44 @@ package coordinator
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/privacy"
 )
+
+// purses are those of a run as etcd has it.
+func purses(s *Store, run string) (ofRun, ofDataset privacy.Purse, err error) {
+	n, err := s.Snapshot(context.Background(), nil, run)
+	if err != nil {
+		return privacy.Purse{}, privacy.Purse{}, err
+	}
+	ofRun, ofDataset = n.Purses()
+	return ofRun, ofDataset, nil
+}
+
+func checkRoom(c *cluster, run string, release int) error {
+	n, err := c.store.Snapshot(context.Background(), nil, run)
+	if err != nil {
+		return err
+	}
+	return n.CheckRoom(release)
+}
 
 // What there is room for can be charged, and what there is none for is refused
 // before: the bound is kept near what etcd takes.
 func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	c := newCluster(t)
 	ctx := t.Context()
-	if err := c.store.CheckRoom(ctx, "first", MaxRelease); err != nil {
+	if err := checkRoom(c, "first", MaxRelease); err != nil {
 		t.Errorf("the largest release: %v", err)
 	}
-	if err := c.store.CheckRoom(ctx, "first", MaxRelease+1); !errors.Is(err, ErrTooLarge) {
+	if err := checkRoom(c, "first", MaxRelease+1); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a larger release: %v", err)
 	}
-	if err := c.store.CheckRoom(ctx, "nobody", 1); !errors.Is(err, ErrNoRun) {
+	if err := checkRoom(c, "nobody", 1); !errors.Is(err, ErrNoRun) {
 		t.Errorf("no run: %v", err)
 	}
 	// A run whose own record takes much of a request.
@@ -27,11 +48,11 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	if _, err := c.store.OpenRun(ctx, c.lead, wide); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.store.CheckRoom(ctx, "wide", MaxRelease); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "fewer queries") {
+	if err := checkRoom(c, "wide", MaxRelease); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "fewer queries") {
 		t.Errorf("beside a large record: %v", err)
 	}
 	size := MaxRelease
-	for c.store.CheckRoom(ctx, "wide", size) != nil {
+	for checkRoom(c, "wide", size) != nil {
 		size -= 16 << 10
 	}
 	charge := testCharge("wide", 0, "")

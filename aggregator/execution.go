@@ -14,6 +14,8 @@ import (
 const (
 	// progressEvery is how often a waiting student hears how a round stands.
 	progressEvery = time.Second
+	// quietFor is how long he first hears nothing.
+	quietFor = 100 * time.Millisecond
 	// stepEvery is how often answers alone wake an execution: a step looks at every node,
 	// and one for every answer would make a round of n nodes cost n times n.
 	stepEvery = 100 * time.Millisecond
@@ -430,21 +432,25 @@ func (e *execution) took(teachers uint32) {
 // withdraw tells the nodes that were asked and did not answer that the round
 // is over.
 func (e *execution) withdraw() error {
-	message, err := encode(&conclavev1.WorkResponse{Attempt: e.attempt, Message: &conclavev1.WorkResponse_Withdraw{
-		Withdraw: &conclavev1.Withdraw{Run: e.key.run, Round: e.key.number},
-	}})
-	if err != nil {
-		return err
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open = false
+	var message encoded
 	for n := range e.asked {
 		_, answered := e.counted[n.id]
 		_, failed := e.failed[n]
-		if !answered && !failed {
-			n.withdraw(e.key, message)
+		if answered || failed {
+			continue
 		}
+		if message == nil {
+			var err error
+			if message, err = encode(&conclavev1.WorkResponse{Attempt: e.attempt, Message: &conclavev1.WorkResponse_Withdraw{
+				Withdraw: &conclavev1.Withdraw{Run: e.key.run, Round: e.key.number},
+			}}); err != nil {
+				return err
+			}
+		}
+		n.withdraw(e.key, message)
 	}
 	return nil
 }

@@ -206,8 +206,18 @@ func (s *studentService) receiveRound(stream conclavev1.StudentService_AskServer
 	return p, nil
 }
 
-// await reports progress until the round is over.
+// await reports progress until the round is over. Of a round that is over soon nothing is
+// reported: each report costs as much as the answer of a node.
 func (s *studentService) await(stream grpc.ServerStreamingServer[conclavev1.AskResponse], e *execution) (*conclavev1.Release, error) {
+	soon := time.NewTimer(quietFor)
+	defer soon.Stop()
+	select {
+	case <-e.done:
+		return e.release, e.err
+	case <-soon.C:
+	case <-stream.Context().Done():
+		return nil, context.Cause(stream.Context())
+	}
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {

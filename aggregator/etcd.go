@@ -19,7 +19,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		if s.embedded, err = coordinator.StartEmbedded(ctx, coordinator.EmbeddedConfig{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {
 			return fmt.Errorf("start the embedded etcd in %s: %w", c.Dir, err)
 		}
-		config.Endpoints = s.embedded.Endpoints()
+		config.Embedded = s.embedded
 	} else if config.TLS, err = c.clientTLS(); err != nil {
 		return err
 	}

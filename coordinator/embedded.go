@@ -53,6 +53,7 @@ type Embedded struct {
 	unlock   func() error
 	server   *embed.Etcd
 	grpc     atomic.Pointer[grpc.Server] // set once etcd serves
+	gate     gatekeeper
 	log      *etcdLog
 	socket   string // folder of the socket when it is not Dir
 
@@ -207,6 +208,10 @@ func (e *Embedded) stop() error {
 		}
 	})
 	defer force.Stop()
+	select {
+	case <-e.gate.shut():
+	case <-time.After(closeGrace):
+	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)

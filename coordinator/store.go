@@ -26,8 +26,10 @@ const (
 
 // Config says where etcd is.
 type Config struct {
-	// Endpoints are URLs or host:port pairs. Required.
+	// Endpoints are URLs or host:port pairs. Required, but for Embedded.
 	Endpoints []string
+	// Embedded is an etcd of this process. Keys are then read and written without a socket.
+	Embedded *Embedded
 	// TLS is needed for https endpoints.
 	TLS *tls.Config
 	// Prefix begins all keys, so that clusters can share an etcd. Default
@@ -56,6 +58,9 @@ type Store struct {
 // Open connects and makes sure that etcd answers. An error matches
 // ErrUnavailable when it does not.
 func Open(ctx context.Context, c Config) (*Store, error) {
+	if c.Embedded != nil {
+		c.Endpoints = c.Embedded.Endpoints()
+	}
 	if len(c.Endpoints) == 0 {
 		return nil, errors.New("etcd: no endpoints given")
 	}
@@ -91,6 +96,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd client for %s: %w", strings.Join(c.Endpoints, ", "), err)
+	}
+	if c.Embedded != nil {
+		client.KV = c.Embedded.keyValues(client, c.Observe)
 	}
 	s := &Store{config: c, client: client, now: time.Now}
 	dial, cancel := context.WithTimeout(ctx, c.DialTimeout)

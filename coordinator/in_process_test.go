@@ -1,0 +1,167 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// What is written in the process is what is read through the socket, and the other way round.
+func TestInProcessAndThroughTheSocket(t *testing.T) {
+	c := newCluster(t)
+	var mu sync.Mutex
+	seen := map[string]int{}
+	inside := openStore(t, Config{Embedded: c.etcd, Observe: func(method string, _ time.Duration, _ error) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[method]++
+	}})
+	lead := leadAs(t, inside, "agg")
+	for round := range uint64(6) {
+		store := inside
+		if round%2 == 1 {
+			store = c.store
+		}
+		if _, _, err := store.Charge(t.Context(), lead, testCharge("first", round, fmt.Sprint(round))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within, _ := ledger(t, inside)
+	without, v := ledger(t, c.store)
+	if diff := cmp.Diff(without, within); diff != "" || v.Runs["first"].Releases != 6 {
+		t.Errorf("%d releases\n%s", v.Runs["first"].Releases, diff)
+	}
+	if diff := cmp.Diff(everything(t, c.store), everything(t, inside)); diff != "" {
+		t.Error(diff)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, method := range []string{etcdserverpb.KV_Txn_FullMethodName, etcdserverpb.KV_Range_FullMethodName, etcdserverpb.Lease_LeaseGrant_FullMethodName} {
+		if seen[method] == 0 {
+			t.Errorf("%s was not observed: %v", method, seen)
+		}
+	}
+}
+
+// etcd's refusals mean the same on both ways.
+func TestInProcessErrors(t *testing.T) {
+	c := newCluster(t)
+	for name, store := range map[string]*Store{
+		"in the process":     openStore(t, Config{Embedded: c.etcd, RequestTimeout: time.Minute}),
+		"through the socket": openStore(t, Config{Endpoints: c.etcd.Endpoints(), RequestTimeout: time.Minute}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lead := leadAs(t, store, "agg")
+			huge := clientv3.OpPut("/conclave/huge", strings.Repeat("x", maxRequest))
+			if _, err := store.commit(t.Context(), "write", lead, nil, huge); !errors.Is(err, ErrTooLarge) {
+				t.Errorf("too large: %v", err)
+			}
+			leased := clientv3.OpPut("/conclave/leased", "x", clientv3.WithLease(12345))
+			if _, err := store.commit(t.Context(), "write", lead, nil, leased); !errors.Is(err, ErrNotLeader) {
+				t.Errorf("no such lease: %v", err)
+			}
+			_, err := store.client.Put(t.Context(), "/conclave/leased", "x", clientv3.WithLease(12345))
+			if !errors.Is(err, rpctypes.ErrLeaseNotFound) || unanswered(err) {
+				t.Errorf("no such lease: %v", err)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := store.Run(ended, "first"); !errors.Is(err, context.Canceled) {
+				t.Errorf("canceled: %v", err)
+			}
+			late, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+			defer cancel()
+			if _, err := store.Run(late, "first"); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("late: %v", err)
+			}
+		})
+	}
+}
+
+// etcd closes while stores read and write: they are told that it is unavailable, and what
+// was acknowledged is there afterwards.
+func TestInProcessWhileEtcdCloses(t *testing.T) {
+	c := newCluster(t)
+	store := openStore(t, Config{Embedded: c.etcd})
+	lead := leadAs(t, store, "agg")
+	var acknowledged atomic.Uint64
+	var workers sync.WaitGroup
+	working := make(chan struct{})
+	workers.Go(func() {
+		for round := uint64(0); ; round++ {
+			_, _, err := store.Charge(t.Context(), lead, testCharge("first", round, fmt.Sprint(round)))
+			if err != nil {
+				if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotLeader) {
+					t.Errorf("charge: %v", err)
+				}
+				return
+			}
+			if acknowledged.Store(round + 1); round == 5 {
+				close(working)
+			}
+		}
+	})
+	for range 3 {
+		workers.Go(func() {
+			for {
+				if _, err := store.Ledger(t.Context(), "flchain"); err != nil {
+					if !errors.Is(err, ErrUnavailable) {
+						t.Errorf("read: %v", err)
+					}
+					return
+				}
+			}
+		})
+	}
+	<-working
+	if err := c.etcd.Close(); err != nil {
+		t.Fatal(err)
+	}
+	workers.Wait()
+	back := openStore(t, Config{Embedded: runEtcd(t, c.dir)})
+	run, err := back.Run(t.Context(), "first")
+	if err != nil || run.Releases < acknowledged.Load() || run.Releases > acknowledged.Load()+1 {
+		t.Errorf("%d releases, %d were acknowledged; %v", run.Releases, acknowledged.Load(), err)
+	}
+	if _, v := ledger(t, back); uint64(v.Runs["first"].Releases) != run.Releases {
+		t.Errorf("%d releases in the ledger, %d in the run", v.Runs["first"].Releases, run.Releases)
+	}
+}
+
+// A call that etcd's fatal error takes down, or that hangs, holds nobody up.
+func TestACallThatDoesNotReturn(t *testing.T) {
+	p := inProcess{gate: new(gatekeeper), observe: func(string, time.Duration, error) {}}
+	_, err := call(t.Context(), p, "x", func() (*int, error) { runtime.Goexit(); return nil, nil })
+	if !unanswered(err) {
+		t.Errorf("fatal: %v", err)
+	}
+	hang := make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := call(ctx, p, "x", func() (*int, error) { <-hang; return nil, nil }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("hangs: %v", err)
+	}
+	empty := p.gate.shut()
+	select {
+	case <-empty:
+		t.Error("one is inside")
+	default:
+	}
+	if _, err := call(t.Context(), p, "x", func() (*int, error) { t.Error("it was let in"); return nil, nil }); !unanswered(err) {
+		t.Errorf("after the end: %v", err)
+	}
+	close(hang)
+	<-empty
+	<-p.gate.shut()
+}

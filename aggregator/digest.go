@@ -21,16 +21,30 @@ import (
 // the numbers; so do the bytes of fields that this aggregator does not know,
 // because the nodes may.
 func digestOf(m proto.Message) (sum [sha256.Size]byte) {
-	d := digester{sha256.New()}
+	d := digester{Hash: sha256.New(), held: make([]byte, 0, maxHeld)}
 	d.message(m.ProtoReflect())
+	d.flush()
 	d.Sum(sum[:0])
 	return sum
 }
 
-type digester struct{ hash.Hash }
+// maxHeld is how much a digester hashes at once, a few blocks.
+const maxHeld = 1024
+
+// digester collects numbers before it hashes them: there is one for each feature of
+// each record.
+type digester struct {
+	hash.Hash
+	held []byte
+}
+
+func (d *digester) flush() {
+	_, _ = d.Write(d.held)
+	d.held = d.held[:0]
+}
 
 // message writes fields, a zero, which is no field's number, and what is unknown.
-func (d digester) message(m protoreflect.Message) {
+func (d *digester) message(m protoreflect.Message) {
 	var fields []protoreflect.FieldDescriptor
 	m.Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		fields = append(fields, f)
@@ -54,7 +68,7 @@ func (d digester) message(m protoreflect.Message) {
 }
 
 // value writes a value of any kind that a round has. There are no maps in it.
-func (d digester) value(v protoreflect.Value) {
+func (d *digester) value(v protoreflect.Value) {
 	switch x := v.Interface().(type) {
 	case protoreflect.Message:
 		d.message(x)
@@ -85,11 +99,15 @@ func (d digester) value(v protoreflect.Value) {
 	}
 }
 
-func (d digester) number(n uint64) {
-	_, _ = d.Write(binary.LittleEndian.AppendUint64(make([]byte, 0, 8), n))
+func (d *digester) number(n uint64) {
+	if len(d.held)+8 > maxHeld {
+		d.flush()
+	}
+	d.held = binary.LittleEndian.AppendUint64(d.held, n)
 }
 
-func (d digester) bytes(b []byte) {
+func (d *digester) bytes(b []byte) {
 	d.number(uint64(len(b)))
+	d.flush()
 	_, _ = d.Write(b)
 }

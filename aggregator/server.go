@@ -101,6 +101,7 @@ type Server struct {
 	executionsMu sync.Mutex // orders the start of an execution and of the stop
 	executions   sync.WaitGroup
 	attempts     atomic.Uint64  // numbers executions
+	joins        atomic.Uint64  // of nodes, until now
 	streams      sync.WaitGroup // goroutines of node streams
 	closing      chan struct{}  // closed when the server is
 	watches      sync.WaitGroup // goroutines that end then
@@ -213,6 +214,7 @@ func (s *Server) open(ctx context.Context) error {
 	for service := range allowed {
 		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
 	}
+	s.watches.Go(s.watchJoins)
 	s.watches.Go(s.watchCertificates)
 	s.phase.reach(leads)
 	s.streams.Go(s.keepQueue)

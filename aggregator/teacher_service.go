@@ -210,6 +210,7 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 	s.log.Info("node joined", zap.String("dataset", d.record.Name), zap.Stringer("node", n.id),
 		zap.Uint32("teachers", n.teachers), zap.Uint32("teachers_live", d.liveTeachers()))
 	s.metrics.joined.WithLabelValues(d.record.Name).Inc()
+	s.joins.Add(1)
 	_ = s.audit(callerOf(ctx), auditlog.Entry{Event: auditlog.Joined, Dataset: d.record.Name, Node: n.id.String(), Teachers: n.teachers})
 	return d, nil
 }

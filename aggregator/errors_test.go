@@ -86,6 +86,7 @@ func TestStoredDamageIsSaid(t *testing.T) {
 	spec, _ := student.open(t, d, nil)
 	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 	student.mustAsk(t, voteRound(spec.Name, 0, 2))
+	student.open(t, d, func(s *conclavev1.RunSpec) { s.Name = "another-" + d }) // so that all is read again
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: c.server.embedded.Endpoints(), Logger: zap.NewNop()})
 	must(t, err)
 	defer etcd.Close()

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// settle is how long an aggregator is left alone before its memory is read: garbage of
-// the handshakes is not collected by then, which an operator's container does not wait
-// for either.
-const settle = 2 * time.Second
+// settle is how long an aggregator is left alone before its memory is read: it gives back
+// what the handshakes left soon after the last of them.
+const settle = 4 * time.Second
 
 // memory is what a process holds, in bytes, and the seconds of processor time that it has
 // had.

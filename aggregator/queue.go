@@ -339,8 +339,7 @@ func (s *Server) endRound(ctx context.Context, name string) (closed func(bool), 
 	}
 	return func(closed bool) {
 		if closed {
-			r.closed = true
-			r.letGo()
+			s.runClosed(r)
 		}
 		r.unlock()
 	}, nil

@@ -3,6 +3,8 @@ package aggregator
 import (
 	"context"
 	"sync"
+
+	"go.uber.org/zap"
 )
 
 // run is what the server keeps of a run while it is in use.
@@ -50,6 +52,16 @@ func (r *run) settle(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// runClosed notes that a run was closed. Callers hold its turn.
+func (s *Server) runClosed(r *run) {
+	r.closed = true
+	r.letGo()
+	name := r.spec.pb.GetName()
+	if err := r.dataset.runOver(name); err != nil {
+		s.log.Error("tell nodes that a run is over", zap.String("run", name), zap.Error(err))
 	}
 }
 

@@ -350,8 +350,7 @@ func (s *studentService) closeRun(ctx context.Context, q *conclavev1.CloseRunReq
 	if err != nil {
 		return nil, err
 	}
-	r.closed = true
-	r.letGo()
+	s.runClosed(r)
 	s.queue.poke()
 	s.log.Info("run closed", zap.String("run", q.GetRun()), zap.String("ledger_head", head))
 	_ = s.audit(callerOf(ctx), auditlog.Entry{Event: auditlog.RunClosed, Dataset: r.dataset.record.Name, Run: q.GetRun(), LedgerHash: head})

@@ -44,6 +44,28 @@ func (n *node) ready(run string) bool {
 	return waited
 }
 
+// runOver tells the nodes that let a run wait that it has ended: there is nothing to decide
+// any more.
+func (d *dataset) runOver(run string) error {
+	var over encoded
+	for _, n := range d.live() {
+		if _, waits := n.waitsFor(run); !waits {
+			continue
+		}
+		if over == nil {
+			var err error
+			if over, err = encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
+				Withdraw: &conclavev1.Withdraw{Run: run, Over: true},
+			}}); err != nil {
+				return err
+			}
+		}
+		n.ready(run)
+		n.enqueue(delivery{messages: []encoded{over}, withdraw: true})
+	}
+	return nil
+}
+
 // waitsFor returns why a node waits with a run.
 func (n *node) waitsFor(run string) (reason string, waits bool) {
 	n.mu.Lock()

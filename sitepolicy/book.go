@@ -19,7 +19,7 @@ type book struct {
 	limit               privacy.Budget
 	spent               []privacy.Event // merged
 	epsilonSpent        float64
-	charged             map[[sha256.Size]byte]bool
+	charged             map[[sha256.Size]byte]uint64 // to the entry's number
 	runs                map[runKey]*runBook
 	order               []runKey // as they were seen
 }
@@ -39,7 +39,7 @@ type runBook struct {
 }
 
 func newBook() *book {
-	return &book{charged: map[[sha256.Size]byte]bool{}, runs: map[runKey]*runBook{}}
+	return &book{charged: map[[sha256.Size]byte]uint64{}, runs: map[runKey]*runBook{}}
 }
 
 // take reads lines and returns how many bytes of them are good. Lines behind the
@@ -115,7 +115,7 @@ func (b *book) apply(e Entry) error {
 		run.decision, run.decided, run.by = e.Type, e.Time, e.By
 		return nil
 	}
-	b.charged[chargeOf(e.Run, e.Spec, *e.Round, e.Question)] = true
+	b.charged[chargeOf(e.Run, e.Spec, *e.Round, e.Question)] = e.Seq
 	b.spent = privacy.Merge(append(b.spent, e.Events...))
 	b.epsilonSpent = e.EpsilonSpent
 	run.charges++

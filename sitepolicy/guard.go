@@ -58,20 +58,25 @@ func (g *Guard) Check() error {
 	return g.refuse(refusal)
 }
 
-// Figures returns the policy's limit, 0 where it cannot be read, and what has been charged.
-// The error is why one of them is not known.
-func (g *Guard) Figures() (limit, spent float64, err error) {
+// Figures returns the policy's limit, 0 where it cannot be read, and what has been charged,
+// by the limit's filter: nothing is left when they are equal. The error is why one of them
+// is not known.
+func (g *Guard) Figures() (limit, counted float64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d, refusal := g.allowed()
 	if d != nil {
 		limit = d.Epsilon
 	}
-	err = g.ledger.use(func(b *book) ([]Entry, error) {
-		spent = b.epsilonSpent
-		return nil, nil
+	err = g.ledger.use(func(b *book) (_ []Entry, err error) {
+		by := b.limit
+		if d != nil {
+			by = d.Limit()
+		}
+		counted, err = countedBy(by, b.spent)
+		return nil, err
 	})
-	return limit, spent, errors.Join(g.refuse(refusal), err)
+	return limit, counted, errors.Join(g.refuse(refusal), err)
 }
 
 // Ask tells whether a round may be answered: nil, or a *[Refusal]. It notes a run that was
@@ -83,7 +88,8 @@ func (g *Guard) Ask(t Terms) error {
 
 // Charge asks once more, since minutes may have passed, and charges the round. Its answer
 // may leave when the error is nil: the entry is on disk then. A question that was charged
-// before costs nothing, and the entry is nil.
+// before costs nothing: the entry is the number and hash of the one that paid, and what
+// all charges come to now.
 func (g *Guard) Charge(t Terms) (*Entry, error) { return g.decide(t, true) }
 
 func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
@@ -97,8 +103,9 @@ func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
 	}
 	d, refusal := g.allowed()
 	var entries []Entry
+	var paid *Entry
 	err = g.ledger.use(func(b *book) ([]Entry, error) {
-		entries = nil
+		entries, paid = nil, nil
 		if d == nil {
 			if b.last.Seq > 0 {
 				entries = b.note(nil, t)
@@ -111,7 +118,12 @@ func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
 		entries = b.note(g.opened(b, d), t)
 		var spent float64
 		var due bool
-		if spent, due, refusal = judge(b, d, t, g.o); refusal == nil && charge && due {
+		switch spent, due, refusal = judge(b, d, t, g.o); {
+		case refusal != nil || !charge:
+		case !due:
+			seq := b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)]
+			paid = &Entry{Type: EntryCharge, Seq: seq, Hash: b.hashes[seq-1], EpsilonSpent: spent}
+		default:
 			entries = append(entries, Entry{
 				Type: EntryCharge, Run: t.Run, Spec: t.SpecSHA256, Round: &t.Round, Question: t.Question, Purpose: t.Purpose,
 				Events: privacy.Merge(t.Charges), EpsilonSpent: spent,
@@ -128,7 +140,7 @@ func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
 	if n := len(entries); n > 0 && entries[n-1].Type == EntryCharge {
 		return &entries[n-1], nil
 	}
-	return nil, nil
+	return paid, nil
 }
 
 // refuse completes a refusal, and is nil for none.
@@ -185,7 +197,7 @@ func (g *Guard) fits(b *book, d *Dataset) *Refusal {
 	case b.dataset != g.o.Dataset || b.site != g.o.Site || b.node != g.o.Node:
 		return ledgerRefusal(fmt.Errorf("%w: %s is that of node %s/%s on dataset %s; give each node a state folder of its own", ErrLedger, g.o.Ledger, b.site, b.node, b.dataset))
 	case b.limit.Filter != d.Filter && len(b.spent) > 0:
-		return &Refusal{Rule: RuleFilter, Public: "another one than charges were added up by",
+		return &Refusal{Rule: RuleFilter, Public: "another one than charges were added up by; nothing is answered until it is mended", Waiting: true,
 			Private: fmt.Sprintf("it was %s when the first round was charged, the policy says %s; put %s back", b.limit.Filter, d.Filter, b.limit.Filter)}
 	}
 	return nil
@@ -226,7 +238,7 @@ func judge(b *book, d *Dataset, t Terms, o Options) (spent float64, due bool, re
 		return 0, false, &Refusal{Rule: RuleDenied, Public: "run " + t.Run + " was denied by the site"}
 	case d.Approval == ByHand && decision != EntryApprove:
 		return 0, false, &Refusal{Rule: RuleApproval, Public: "waits for approval at site " + o.Site, Waiting: true}
-	case b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)]:
+	case b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)] > 0:
 		return b.epsilonSpent, false, nil
 	}
 	claim, err := d.Limit().Admit(b.spent, t.Charges)

@@ -24,7 +24,8 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	}
 	// Asked again, here and after a restart, it is free; another question is not.
 	for _, guard := range []*Guard{g, s.guard()} {
-		if again, err := guard.Charge(r); err != nil || again != nil {
+		// The entry that paid is named.
+		if again, err := guard.Charge(r); err != nil || again.Seq != e.Seq || again.Hash != e.Hash || again.Events != nil || again.EpsilonSpent != e.EpsilonSpent {
 			t.Fatalf("charged again: %+v, %v", again, err)
 		}
 	}
@@ -173,7 +174,13 @@ func TestAPolicyIsReadAgainWhenItChanges(t *testing.T) {
 	must(t, g.Ask(r)) // it was charged
 	refusedBy(t, g.Ask(round("r", 1, 10)), RuleEpsilon)
 	s.write(strings.Replace(allowing, "1e-5,", "1e-5, filter: rdp,", 1))
-	refusedBy(t, g.Ask(round("r", 1, 10)), RuleFilter)
+	err = g.Ask(round("r", 1, 10))
+	refusedBy(t, err, RuleFilter)
+	// A slip in the file must not end a run for good.
+	var refusal *Refusal
+	if errors.As(err, &refusal); !refusal.Waiting {
+		t.Error("the run does not wait until the filter is put back")
+	}
 	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 3", 1))
 	must(t, g.Ask(round("r", 1, 10)))
 	status, err := g.Status()

@@ -128,8 +128,8 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 		must(t, head{e.Seq, e.Hash}.write(s.head(), unsynced))
 		again, err := s.guard().Charge(round("r", 2, 20))
 		must(t, err)
-		if complete := cut == len(last)+1; complete != (again == nil) {
-			t.Fatalf("%d of %d bytes: the round was charged again: %v", cut, len(last), again != nil)
+		if complete := cut == len(last)+1; complete != (again.Events == nil) {
+			t.Fatalf("%d of %d bytes: the round was charged again: %v", cut, len(last), again.Events != nil)
 		}
 		if got := s.lines(); len(got) != len(lines) {
 			t.Fatalf("%d of %d bytes: %d lines", cut, len(last), len(got))

@@ -48,13 +48,15 @@ type Status struct {
 	Problem string `json:"problem,omitempty"`
 	// Limit is the policy's, nil where there is none to be read.
 	Limit *privacy.Budget `json:"limit,omitempty"`
-	// EpsilonSpent is what all charges come to, at the limit's delta; EpsilonLeft the
-	// largest budget of one more run that would fit on top, by the limit's filter.
-	EpsilonSpent float64 `json:"epsilon_spent"`
-	EpsilonLeft  float64 `json:"epsilon_left"`
-	Entries      uint64  `json:"entries"`
-	Head         string  `json:"head,omitempty"`
-	Runs         []Run   `json:"runs"`
+	// EpsilonSpent is what all charges come to, at the limit's delta; EpsilonCounted what
+	// the limit's filter counts of it, never less; EpsilonLeft the largest budget of one
+	// more run that would fit on top, by the filter.
+	EpsilonSpent   float64 `json:"epsilon_spent"`
+	EpsilonCounted float64 `json:"epsilon_counted"`
+	EpsilonLeft    float64 `json:"epsilon_left"`
+	Entries        uint64  `json:"entries"`
+	Head           string  `json:"head,omitempty"`
+	Runs           []Run   `json:"runs"`
 }
 
 // Status reads the ledger, which it verifies, and the policy. The error says that the
@@ -91,7 +93,8 @@ func (g *Guard) Status() (*Status, error) {
 		if s.Limit != nil {
 			s.EpsilonLeft = left(limit, b.spent)
 		}
-		return nil, nil
+		s.EpsilonCounted, err = countedBy(limit, b.spent)
+		return nil, err
 	})
 	if refusal != nil {
 		s.Problem = g.refuse(refusal).Error()
@@ -130,6 +133,14 @@ func running(events []privacy.Event, delta float64) (float64, error) {
 	}
 	claim, err := privacy.Running(events, delta)
 	return claim.Epsilon, err
+}
+
+// countedBy is what events come to by the rule of a limit, 0 for none.
+func countedBy(limit privacy.Budget, events []privacy.Event) (float64, error) {
+	if len(events) == 0 || limit.Delta == 0 {
+		return 0, nil
+	}
+	return limit.Filter.Epsilon(events, limit.Delta)
 }
 
 // left is the largest epsilon of a run that would fit on top of what is spent, to a

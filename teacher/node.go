@@ -3,6 +3,7 @@ package teacher
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -66,8 +67,9 @@ type Node struct {
 
 	// guard stands before all answers, nil without a policy; waiting holds the runs that
 	// wait for the site, with the round that was asked.
-	guard   *sitepolicy.Guard
-	waiting map[string]sitepolicy.Terms
+	guard     *sitepolicy.Guard
+	waitingMu sync.Mutex
+	waiting   map[string]sitepolicy.Terms
 }
 
 // place says where a record is among the examples.

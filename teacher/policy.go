@@ -48,7 +48,7 @@ func (n *Node) guarded() {
 	n.watched.waiting = prometheus.NewGauge(prometheus.GaugeOpts{Name: "conclave_node_waiting_runs", Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used."})
 	n.watched.registry.MustRegister(n.watched.waiting,
 		figure("conclave_node_policy_epsilon_limit", "The limit of the site's policy for this node, 0 while it cannot be read.", func(limit, _ float64) float64 { return limit }),
-		figure("conclave_node_policy_epsilon_spent", "What the node's records have been charged with, at the limit's delta.", func(_, spent float64) float64 { return spent }))
+		figure("conclave_node_policy_epsilon_spent", "What the node's records have been charged with, at the limit's delta, as its filter counts: nothing is left at the limit.", func(_, spent float64) float64 { return spent }))
 }
 
 // facts counts the privacy units, of all teachers and of the one with the fewest.
@@ -72,8 +72,8 @@ func (n *Node) permit(t task) error {
 	return n.guard.Ask(roundTerms(t))
 }
 
-// charge charges the answer to a round before it leaves. It returns the entry, nil where
-// the answer is free.
+// charge charges the answer to a round before it leaves. It returns the entry that paid,
+// of an earlier answer its number and hash alone; nil without a policy.
 func (n *Node) charge(t task) (*sitepolicy.Entry, error) {
 	if n.guard == nil {
 		return nil, nil
@@ -105,6 +105,8 @@ func (n *Node) refusal(t task, err error) *conclavev1.Refusal {
 	if errors.As(err, &byPolicy) {
 		out.Reason, out.Waiting = byPolicy.Leaving(), byPolicy.Waiting
 		if out.Waiting {
+			n.waitingMu.Lock()
+			defer n.waitingMu.Unlock()
 			n.waiting[t.run] = roundTerms(t)
 			n.showWaiting()
 		}
@@ -121,6 +123,8 @@ func (n *Node) refusal(t task, err error) *conclavev1.Refusal {
 // decided returns messages for the runs that waited and need not any more, since somebody
 // approved or denied them, or mended what was broken. The aggregator asks again.
 func (n *Node) decided() (ready []*conclavev1.WorkRequest) {
+	n.waitingMu.Lock()
+	defer n.waitingMu.Unlock()
 	for run, terms := range n.waiting {
 		var refusal *sitepolicy.Refusal
 		if err := n.guard.Ask(terms); errors.As(err, &refusal) && refusal.Waiting {
@@ -136,10 +140,23 @@ func (n *Node) decided() (ready []*conclavev1.WorkRequest) {
 	return ready
 }
 
+// forgetWaiting drops a run that has ended: nobody needs to decide about it.
+func (n *Node) forgetWaiting(run string) {
+	n.waitingMu.Lock()
+	defer n.waitingMu.Unlock()
+	if _, waits := n.waiting[run]; waits {
+		delete(n.waiting, run)
+		n.showWaiting()
+	}
+}
+
+// showWaiting is called with waitingMu held.
 func (n *Node) showWaiting() { n.watched.waiting.Set(float64(len(n.waiting))) }
 
 // looksAgain ticks while something may wait; it is nil, and never does, without a policy.
 func (n *Node) looksAgain() (tick <-chan time.Time, stop func()) {
+	n.waitingMu.Lock()
+	defer n.waitingMu.Unlock()
 	n.waiting = map[string]sitepolicy.Terms{} // the aggregator asks a new stream anew
 	if n.guard == nil {
 		return nil, func() {}

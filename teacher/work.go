@@ -175,6 +175,11 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		return in.put(ctx, task{run: p.Run, round: p.Round, attempt: m.Attempt, question: q, terms: parts.terms, refusal: err})
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
+		if w.Over {
+			n.forgetWaiting(w.Run)
+			n.log.Info("run is over", zap.String("run", w.Run))
+			return nil
+		}
 		in.withdraw(w.Run, w.Round)
 		n.watched.withdrawn.Inc()
 		n.log.Info("round went on without this node", zap.String("run", w.Run), zap.Uint64("round", w.Round))

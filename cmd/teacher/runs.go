@@ -62,8 +62,8 @@ func showStatus(s *sitepolicy.Status) {
 		fmt.Printf("NOTHING IS ANSWERED: %s\n", s.Problem)
 	}
 	if s.Limit != nil {
-		fmt.Printf("dataset %s, node %s/%s: epsilon %.6g of %g spent at delta %g (%s), room for a run of epsilon %.4g\n",
-			s.Dataset, s.Site, s.Node, s.EpsilonSpent, s.Limit.Epsilon, s.Limit.Delta, s.Limit.Filter, s.EpsilonLeft)
+		fmt.Printf("dataset %s, node %s/%s: epsilon %.6g spent at delta %g, which filter %s counts as %.6g of %g; room for a run of epsilon %.4g\n",
+			s.Dataset, s.Site, s.Node, s.EpsilonSpent, s.Limit.Delta, s.Limit.Filter, s.EpsilonCounted, s.Limit.Epsilon, s.EpsilonLeft)
 	}
 	if len(s.Runs) == 0 {
 		fmt.Println("no run has asked this node")

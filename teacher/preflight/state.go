@@ -119,9 +119,9 @@ func (c *checker) checkPolicy() {
 	}
 	switch {
 	case status.EpsilonLeft <= 0:
-		c.add("site ledger", Warning, "raise the policy's epsilon, if the site agrees to more", "epsilon %.4g of %g is spent, and nothing is left", status.EpsilonSpent, d.Epsilon)
+		c.add("site ledger", Warning, "raise the policy's epsilon, if the site agrees to more", "epsilon %.4g of %g is spent, as filter %s counts, and nothing is left", status.EpsilonCounted, d.Epsilon, d.Filter)
 	default:
-		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, with room for a run of epsilon %.4g", status.Entries, status.EpsilonSpent, d.Epsilon, d.Delta, status.EpsilonLeft)
+		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, as filter %s counts, with room for a run of epsilon %.4g", status.Entries, status.EpsilonCounted, d.Epsilon, d.Delta, d.Filter, status.EpsilonLeft)
 	}
 	for _, run := range status.Runs {
 		if run.State == sitepolicy.StateWaiting {

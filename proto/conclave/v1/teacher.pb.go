@@ -413,7 +413,7 @@ type WorkResponse_Part struct {
 }
 
 type WorkResponse_Withdraw struct {
-	// withdraw tells that a round needs no answer any more.
+	// withdraw tells that a round needs no answer any more, or that a run has ended.
 	Withdraw *Withdraw `protobuf:"bytes,3,opt,name=withdraw,proto3,oneof"`
 }
 
@@ -870,9 +870,11 @@ func (x *PrivacyEvent) GetAnswered() int64 {
 }
 
 type Withdraw struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	// The run has ended, and round says nothing. It is sent to nodes that let the run wait.
+	Over          bool `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -919,6 +921,13 @@ func (x *Withdraw) GetRound() uint64 {
 		return x.Round
 	}
 	return 0
+}
+
+func (x *Withdraw) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
 }
 
 // Votes answers a VoteQuestion for all teachers of a node.
@@ -1251,10 +1260,11 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	" \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05count\x18\v \x01(\x03R\x05count\x12\x14\n" +
 	"\x05asked\x18\f \x01(\x03R\x05asked\x12\x1a\n" +
-	"\banswered\x18\r \x01(\x03R\banswered\"2\n" +
+	"\banswered\x18\r \x01(\x03R\banswered\"F\n" +
 	"\bWithdraw\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x04R\x05round\"}\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\"}\n" +
 	"\x05Votes\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1a\n" +

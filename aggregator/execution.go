@@ -350,7 +350,7 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 		return true, nil
 	case pending == 0 && len(failures) > 0 && present >= e.spec.quorum && answered+waiting < e.spec.quorum:
 		// Everybody who could answer did, and it is not enough.
-		return false, refusedf("round %d of run %q has %d of the %d teachers it needs and no other is connected: %s",
+		return false, refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that are connected turned it down: %s",
 			e.key.number, e.key.run, answered, e.spec.quorum, strings.Join(failures, "; "))
 	case e.outer != nil:
 		if e.outer.idleFor(abandonAfter, now) {

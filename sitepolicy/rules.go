@@ -39,13 +39,16 @@ func (d *Dataset) allows(t Terms, f Facts) *Refusal {
 
 // enough asks for the least numbers of privacy units. That they are not reached leaves the
 // site, by how much does not.
-func (d *Dataset) enough(f Facts) *Refusal {
-	switch {
-	case f.Units < d.MinRows:
-		return &Refusal{Rule: RuleRows, Public: "too few records here", Private: fmt.Sprintf("%d privacy units, the policy wants %d", f.Units, d.MinRows)}
-	case f.LeastUnits < d.MinRowsPerTeacher:
-		return &Refusal{Rule: RulePerHead, Public: "too few records of a teacher here",
-			Private: fmt.Sprintf("a teacher with %d privacy units, the policy wants %d; lower teachers before the node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)}
+func (d *Dataset) enough(f Facts) *Refusal { return firstOf(d.TooFew(f)...) }
+
+// TooFew are the rules that want more records than there are.
+func (d *Dataset) TooFew(f Facts) (broken []*Refusal) {
+	if f.Units < d.MinRows {
+		broken = append(broken, &Refusal{Rule: RuleRows, Public: "too few records here", Private: fmt.Sprintf("%d privacy units, the policy wants %d", f.Units, d.MinRows)})
 	}
-	return nil
+	if f.LeastUnits < d.MinRowsPerTeacher {
+		broken = append(broken, &Refusal{Rule: RulePerHead, Public: "too few records of a teacher here",
+			Private: fmt.Sprintf("a teacher with %d privacy units, the policy wants %d; lower teachers before the node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)})
+	}
+	return broken
 }

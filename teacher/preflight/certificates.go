@@ -64,6 +64,33 @@ func (c *checker) checkCertificates() {
 		c.trusted = false
 		c.add("certificate", Problem, "use files of one authority", "%s against %s: %v", f.Cert, f.CA, err)
 	}
+	c.checkRevoked(f)
+}
+
+// checkRevoked names what is wrong with the list of revoked certificates, without which a
+// node that has one configured trusts nobody. What is wrong with other files was named.
+func (c *checker) checkRevoked(f certs.Files) {
+	if f.Revoked == "" || !c.trusted {
+		return
+	}
+	guard, err := certs.NewClientGuard(f)
+	if err == nil {
+		err = guard.Look()
+	}
+	if err != nil {
+		c.trusted = false
+		c.add("revoked", Problem, "fetch the newest list from whoever keeps the authority, to "+f.Revoked, "%v", err)
+		return
+	}
+	c.ok("revoked", "%s can be used", f.Revoked)
+}
+
+// checkSecretMode warns of a file with a password that others may read.
+func (c *checker) checkSecretMode(path string) {
+	at, err := os.Stat(path)
+	if err == nil && runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
+		c.add("database", Problem, "chmod 600 "+path, "%s has mode %04o: others may read the password in it", path, at.Mode().Perm())
+	}
 }
 
 func certificatesOf(raw []byte) (chain []*x509.Certificate) {

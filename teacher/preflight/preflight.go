@@ -92,6 +92,9 @@ func (c *checker) readData() {
 		c.skip("data", "there is no schema to read it by, or the configuration names none")
 		return
 	}
+	if file := c.config.SQL.DSNFile; file != "" {
+		c.checkSecretMode(file)
+	}
 	table, err := c.config.ReadTable(c.schema)
 	if err != nil {
 		problems := []error{err}

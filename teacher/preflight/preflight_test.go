@@ -146,17 +146,34 @@ func TestProblemsAreNamed(t *testing.T) {
 		check  string
 		says   string
 	}{
-		"no file":             {func(p *place) { p.write("teacher.yaml", "") }, "", "", ""},
-		"unknown field":       {func(p *place) { p.fields["teecher"] = "3" }, Problem, "config", `unknown field "teecher"`},
-		"two bad fields":      {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem, "config", "teachers: 0 is not between"},
-		"the other of them":   {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem, "config", `node: "A/B" is not a name`},
-		"no schema":           {func(p *place) { p.fields["schema"] = "none.yaml" }, Problem, "schema", "none.yaml"},
-		"unit":                {func(p *place) { p.fields["unit"] = "person" }, Problem, "unit", "person"},
-		"no data":             {func(p *place) { p.fields["data"] = "none.csv" }, Problem, "data", "cannot read the table"},
-		"a bad row":           {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem, "data", "row 2"},
-		"another bad row":     {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem, "data", "row 3"},
-		"teachers":            {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state", "more partitions than privacy units"},
-		"few rows":            {func(p *place) { p.rows = 49 }, Problem, "policy", "49 privacy units, the policy wants 50"},
+		"no file":           {func(p *place) { p.write("teacher.yaml", "") }, "", "", ""},
+		"unknown field":     {func(p *place) { p.fields["teecher"] = "3" }, Problem, "config", `unknown field "teecher"`},
+		"two bad fields":    {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem, "config", "teachers: 0 is not between"},
+		"the other of them": {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem, "config", `node: "A/B" is not a name`},
+		"no schema":         {func(p *place) { p.fields["schema"] = "none.yaml" }, Problem, "schema", "none.yaml"},
+		"unit":              {func(p *place) { p.fields["unit"] = "person" }, Problem, "unit", "person"},
+		"no data":           {func(p *place) { p.fields["data"] = "none.csv" }, Problem, "data", "cannot read the table"},
+		"a bad row":         {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem, "data", "row 2"},
+		"another bad row":   {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem, "data", "row 3"},
+		"teachers":          {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state", "more partitions than privacy units"},
+		"few rows":          {func(p *place) { p.rows = 49 }, Problem, "minimum rows", "49 privacy units, the policy wants 50"},
+		"few rows of one": {func(p *place) {
+			p.rows = 49
+			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], min_rows: 50, min_rows_per_teacher: 30}]\n")
+		}, Problem, "minimum rows", "the policy wants 30"},
+		"no list": {func(p *place) {
+			p.fields["tls"] = "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key, revoked: none.crl}"
+		}, Problem, "revoked", "none.crl"},
+		"no list to be read": {func(p *place) {
+			p.write("bad.crl", "xx")
+			p.fields["tls"] = "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key, revoked: bad.crl}"
+		}, Problem, "revoked", "bad.crl"},
+		"a password for all": {func(p *place) {
+			p.write("dsn", "postgres://u:p@127.0.0.1:1/d?sslmode=disable")
+			must(p.t, os.Chmod(p.path("dsn"), 0o644))
+			delete(p.fields, "data")
+			p.fields["sql"] = "{dsn_file: dsn, query: SELECT x FROM t ORDER BY x}"
+		}, Problem, "database", "mode 0644"},
 		"no policy":           {func(p *place) { delete(p.fields, "policy") }, Warning, "policy", "none"},
 		"a bad policy":        {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy", "datasets[0].epsilon"},
 		"another of it":       {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy", "datasets[0].pipelines"},

@@ -107,13 +107,17 @@ func (c *checker) checkPolicy() {
 		o.Facts = sitepolicy.Facts{Units: d.MinRows, LeastUnits: d.MinRowsPerTeacher}
 		c.skip("minimum rows", "the records could not be counted")
 	}
+	for _, r := range d.TooFew(o.Facts) {
+		c.add("minimum rows", Problem, "add records, lower teachers before the node joins, or change the rule", "%s: %s", r.Rule, r.Private)
+	}
+	o.Facts = sitepolicy.Facts{Units: d.MinRows, LeastUnits: d.MinRowsPerTeacher} // they are named
 	status, err := sitepolicy.New(o).Status()
 	if err != nil {
 		c.fail("site ledger", err)
 		return
 	}
 	if status.Problem != "" {
-		c.add("policy", Problem, "mend the records, the ledger or the rule", "%s", status.Problem)
+		c.add("policy", Problem, "mend the ledger or the rule that it names", "%s", status.Problem)
 	} else {
 		c.ok("policy", "pipelines %v, stages %v, approval %s", d.Pipelines, d.Stages, d.Approval)
 	}

@@ -202,3 +202,30 @@ func TestTermsSayTheMostThatIsCharged(t *testing.T) {
 		}
 	}
 }
+
+// Nodes that let a run wait hear that it has ended, whoever ended it; others hear nothing.
+func TestNodesHearThatTheRunTheyLetWaitIsOver(t *testing.T) {
+	c := newCluster(t, Options{})
+	student, d := c.student(t), c.dataset()
+	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 0.5 })
+	later, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Name, s.Quorum = "later-"+d, 0.5 })
+	north := c.node(t, hello(d, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		return []*conclavev1.WorkRequest{refusal(roundKey{r.GetRun(), r.GetNumber()}, true, "waits for approval at site north")}
+	})
+	south := c.node(t, hello(d, "south", "a", 4), votes(4, alternating))
+	student.mustAsk(t, voteRound(spec.Name, 0, 3))
+	student.mustAsk(t, voteRound(later.Name, 0, 3))
+	_, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	must(t, err)
+	if w := <-north.withdrawn; !w.GetOver() || w.GetRun() != spec.Name {
+		t.Errorf("north heard %v", w)
+	}
+	// It would be asked again, were there another round; the other run still waits.
+	student.mustAsk(t, voteRound(later.Name, 1, 3))
+	if n := len(north.rounds); n != 2 {
+		t.Errorf("north was asked %d rounds; want the first of each run", n)
+	}
+	if len(north.withdrawn) != 0 || len(south.withdrawn) != 0 {
+		t.Errorf("%d and %d withdrawals", len(north.withdrawn), len(south.withdrawn))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -210,6 +211,23 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	}
 	writePolicy(t, c, lenient)
 	ready("r")
+	awaitReady(t, n, 200)
+	// A run that ended waits for nobody.
+	writePolicy(t, c, "datasets: [")
+	ask(5)
+	if m := j.reply(); !m.GetRefusal().GetWaiting() {
+		t.Fatalf("reply %v", m)
+	}
+	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: "r", Over: true}}})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, metrics := get(t, n, "/metrics"); strings.Contains(metrics, "\nconclave_node_waiting_runs 0\n") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a run that ended still waits")
+		}
+	}
+	writePolicy(t, c, lenient)
 	awaitReady(t, n, 200)
 	// Denied means refused, for good.
 	_, err = people.Decide("r", "", false, "ann")

@@ -135,6 +135,9 @@ columns:
 // Of independent tables of one distribution the ratio is 1/(1-c) on average; also with
 // weights, which make c smaller.
 func TestPropensityOfEqualDistributions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	s := schemaOf(t, tinySchema)
 	random := rand.New(rand.NewPCG(3, 4))
 	table := func(n int) *partition.Table {

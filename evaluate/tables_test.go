@@ -12,6 +12,9 @@ import (
 )
 
 func TestEqualTablesHavePerfectScoresAndShuffledOnesDoNot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for _, name := range []string{"flchain", "adult", "titanic", "boston_housing"} {
 		t.Run(name, func(t *testing.T) {
 			train, _ := shared(t, name)

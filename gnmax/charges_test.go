@@ -27,6 +27,9 @@ func scaleFloat(s Scale) float64 { f, _ := s.Rat().Float64(); return f }
 // noise that it draws: never easier to see than it is charged for. Rapid tries
 // 100 cases each, 1,300 together (a fifth under -short).
 func TestCharges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	gaussian := func(sigma float64) pmf {
 		s, err := NewSigma(sigma)
 		if err != nil {

@@ -123,6 +123,9 @@ func TestNormGammaScale(t *testing.T) {
 
 // In one dimension the noise is discrete Laplace noise.
 func TestNormGammaMassOfOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	src := NewSource()
 	for _, m := range []*NormGamma{must(NewNormGamma(3, 1, 1)), must(NewNormGamma(0.9, 7, 1))} {
 		scale, _ := m.Scale().Float64()
@@ -136,6 +139,9 @@ func TestNormGammaMassOfOne(t *testing.T) {
 // Against the exact mass function in two dimensions, point by point (neighbours
 // of little mass together). What lies outside of the square is the last place.
 func TestNormGammaMassOfTwo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	src := NewSource()
 	for _, m := range []*NormGamma{must(NewNormGamma(4, 1, 2)), must(NewNormGamma(1, 1, 2)), must(NewNormGamma(1.3, 4, 2))} {
 		s, _ := m.Scale().Float64()
@@ -163,6 +169,9 @@ func TestNormGammaMassOfTwo(t *testing.T) {
 // In more dimensions: the length is Gamma distributed of shape d and scale s, up to
 // 2^-14 of it for noise that is fine, its direction uniform.
 func TestNormGammaMoments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	src := NewSource()
 	for d, n := range map[int]int{3: 40_000, 8: 20_000, 15: 3000} {
 		m := must(NewNormGamma(1, 1<<16, d))
@@ -201,6 +210,9 @@ func TestNormGammaMoments(t *testing.T) {
 // one of two values as from the other, for every move that the sensitivity allows. As
 // fractions, so that nothing is forgiven; and it is used up to less than 1%.
 func TestNormGammaRatio(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	const reach = 30
 	for _, c := range []struct {
 		epsilon     float64

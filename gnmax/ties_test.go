@@ -9,6 +9,9 @@ import (
 // and with noise that often makes counts equal, unequal ones win as often as the
 // enumeration says, which gives every one of m equal counts 1/m.
 func TestTiesHaveNoBias(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	src := NewSource()
 	n := sampleSize() / 5
 	winners := func(winner func() (int, error)) []int64 {

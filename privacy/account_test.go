@@ -299,6 +299,9 @@ func TestAddingAnEventNeverLowersEpsilon(t *testing.T) {
 }
 
 func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		events, delta := drawEvents(t, 4), drawDelta.Draw(t, "delta")
 		claim, err := Account(events, delta)

@@ -25,6 +25,9 @@ func TestUnknownFilter(t *testing.T) {
 // within the budget: recomputed here from the sum at the filter's own order, and
 // by all accountants of the list.
 func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		b := Budget{
 			Epsilon: math.Exp(rapid.Float64Range(math.Log(0.05), math.Log(30)).Draw(t, "log epsilon")),

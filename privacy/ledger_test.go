@@ -175,6 +175,9 @@ func TestVerifyFindsAnOpenRun(t *testing.T) {
 
 // Every byte of a ledger counts: all 255 other values of it are found.
 func TestVerifyFindsEveryFlippedByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
 	w.open("one", Budget{Epsilon: 1, Delta: 1e-5})
 	w.release("one", 0, labels)

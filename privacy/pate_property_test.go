@@ -30,6 +30,9 @@ func withinBounds(t *rapid.T, what string, got, least, most float64) {
 }
 
 func TestBoundsAreNeverAboveTheDataIndependentOnes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		votes, alpha := drawVotes(t), drawOrder(t)
 		sigma, lambda := drawLog(t, "sigma", .3, 3000), drawLog(t, "lambda", 1e-4, 10)

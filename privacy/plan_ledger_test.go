@@ -33,6 +33,9 @@ func plannedLedger(t testing.TB, dataset, run Budget, plan Plan, releases int) *
 var byPLD = Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
 
 func TestVerifyAPlannedRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	plan := planFor(t, byPLD, 30)
 	claim, err := plan.Check(byPLD)
 	if err != nil {
@@ -63,6 +66,9 @@ func TestVerifyAPlannedRun(t *testing.T) {
 }
 
 func TestVerifyRefusesWrongPlans(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	plan := planFor(t, byPLD, 30)
 	more := slices.Clone(plan)
 	more[1].Count++

@@ -105,6 +105,9 @@ func TestPlanCovers(t *testing.T) {
 
 // Whatever is covered, in any order and stopped anywhere, costs no more than the plan.
 func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		plan := Plan{
 			{Kind: Laplace, Epsilon: rapid.Float64Range(0.01, 0.5).Draw(t, "laplace"), Count: 2},
@@ -217,6 +220,9 @@ func TestCheckDatasetPlan(t *testing.T) {
 
 // The filter is the claim of the whole list.
 func TestPLDFilter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
 	plan := planFor(t, b, 200)
 	if _, err := b.Admit(plan[:1], plan[1:]); err != nil {
@@ -267,6 +273,9 @@ func TestPLDCalibration(t *testing.T) {
 }
 
 func TestSampledSigma(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for _, c := range []struct {
 		b        Budget
 		rate     float64

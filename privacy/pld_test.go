@@ -30,6 +30,9 @@ func within(t *testing.T, what string, truth, delta, tolerance float64, pairs ..
 
 // Many Gaussians are one, whose epsilon has a closed form.
 func TestPLDOfGaussians(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for _, mu := range []float64{1e-4, 0.03, 4} {
 		for _, count := range []float64{1, 2, 1000} {
 			for _, delta := range []float64{1e-3, 1e-15} {
@@ -58,6 +61,9 @@ func responseDelta(epsilon0 float64, n int, epsilon float64) float64 {
 }
 
 func TestPLDOfPureMechanisms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for _, c := range []struct {
 		epsilon0 float64
 		n        int
@@ -80,6 +86,9 @@ func hockeyStick(pair lossPair, epsilon float64) float64 {
 }
 
 func TestPLDOfOneRelease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	sampled := sampledPair{rate: 0.05, sigma: 0.8}
 	for name, pair := range map[string]lossPair{
 		"sampled": sampled, "swapped": swappedPair{sampled}, "range": rangePair{0.7}, "gaussian": gaussianPair{0.5},
@@ -97,6 +106,9 @@ func TestPLDOfOneRelease(t *testing.T) {
 // Whatever grid, tilt and pair: never below the truth. Figures that rounding has
 // spoilt, or whose window is too small for the grid, are infinite or larger.
 func TestPLDIsNeverBelow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		sampled := sampledPair{
 			rate:  math.Exp(rapid.Float64Range(math.Log(1e-4), math.Log(0.9)).Draw(t, "log rate")),
@@ -132,6 +144,9 @@ func TestPLDIsNeverBelow(t *testing.T) {
 
 // Rare samples beside other releases, where the first look at the losses misleads.
 func TestPLDRefinesItsGrid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	rate, sigma := 0.00714114, 0.434769
 	events := []Event{{Kind: GNMax, Sigma: 33.7228583, Count: 2}, {Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: sigma, Count: 1}}
 	// The product of the pairs by numerical integration: the hockey stick of the
@@ -242,6 +257,9 @@ func TestRangeMu(t *testing.T) {
 // Lists of all kinds: what is proven lies above what is possible, and the two
 // are close.
 func TestPLDOfMixtures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	worst := 0.0
 	rapid.Check(t, func(t *rapid.T) {
 		events := Merge(drawEvents(t, 3))
@@ -287,6 +305,9 @@ func TestPLDGivesUpSafely(t *testing.T) {
 
 // Beyond what is bounded there is no figure, and up to it there is one.
 func TestPLDKeepsItsLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	different := func(n int) (events []Event) {
 		for i := range n {
 			events = append(events, Event{Kind: Laplace, Epsilon: 1e-3 * float64(1+i), Count: 1})

@@ -103,6 +103,9 @@ func TestReferenceRDPOfVotes(t *testing.T) {
 }
 
 func TestReferencePure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	type lnmax struct {
 		Scale float64 `json:"laplace_scale"`
 		Pure  float64 `json:"pure_epsilon"`
@@ -129,6 +132,9 @@ func TestReferencePure(t *testing.T) {
 
 // Rows with rate 1 are plain Gaussian composition.
 func TestReferenceSubsampledGaussian(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	type row struct {
 		Rate       float64   `json:"sampling_probability"`
 		Multiplier float64   `json:"noise_multiplier"`

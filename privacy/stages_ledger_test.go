@@ -109,6 +109,9 @@ func TestVerifyFindsAlteredStages(t *testing.T) {
 
 // Entries of these purposes that no aggregator writes, though hashes and budgets hold.
 func TestAuditFindsWrongStages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	selection := func(change func(e *Entry)) Entry { e := selectionEntry(0); change(&e); return e }
 	weights := func(noise Event, change func(e *Entry)) Entry {
 		e := weightsEntry(0, noise)
@@ -160,6 +163,9 @@ func TestAuditFindsWrongStages(t *testing.T) {
 
 // A plan is kept also where it holds selections, pure noise and two kinds of samples.
 func TestVerifyRefusesStagesBesideThePlan(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	training, weighing := sampled(0.02, 20, 1), sampled(0.05, 30, 1)
 	plan := Plan{sampled(0.02, 20, 2), sampled(0.05, 30, 1), {Kind: Exponential, Epsilon: 0.02, Count: 2}, pureFit}
 	budget := Budget{Epsilon: 2, Delta: 1e-5, Filter: FilterPLD}

@@ -19,6 +19,9 @@ var templates = []Event{
 }
 
 func TestCalibrateMeetsItsTarget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for _, template := range templates {
 		for _, target := range []Budget{{Epsilon: 0.3, Delta: 1e-6}, {Epsilon: 5, Delta: 1e-5}} {
 			e, err := Calibrate(template, target)

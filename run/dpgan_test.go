@@ -36,6 +36,9 @@ func dpganSpec(change func(*Spec)) *Spec {
 // What is calibrated fits the budget by the privacy loss of the whole plan, and a
 // thousandth less of noise does not.
 func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	wide, images := parsed(t, wideText), parsed(t, imageSchema)
 	for name, c := range map[string]struct {
 		schema *partition.Schema
@@ -49,9 +52,6 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		"images":            {images, func(*Spec) {}},
 	} {
 		for _, epsilon := range []float64{0.3, 10} {
-			if testing.Short() && epsilon > 1 {
-				continue
-			}
 			t.Run(fmt.Sprintf("%s, epsilon %g", name, epsilon), func(t *testing.T) {
 				s := dpganSpec(c.change)
 				s.Privacy.Epsilon = epsilon
@@ -98,6 +98,9 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 // What leaves a node and what it is sent is no more than forecast, and the claim is within
 // the budget.
 func TestForecastOfDPGAN(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for name, c := range map[string]struct {
 		schema *partition.Schema
 		change func(*Spec)
@@ -155,6 +158,9 @@ func TestForecastOfDPGAN(t *testing.T) {
 // Mistakes in the dpgan part of a run.yaml are found by Load or Prepare, before anything is
 // asked.
 func TestDPGANSpecsThatCannotWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for name, c := range map[string]struct {
 		schema, options string
 		want            string // nothing: it works

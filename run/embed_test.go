@@ -88,6 +88,9 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 
 // Part of the budget buys the start, the rest all that a GAN asks, and no more.
 func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	schema := parsed(t, wideText)
 	for name, spec := range map[string]*Spec{
 		"pategan":        {Pipeline: "pategan", PATEGAN: DefaultSpec().PATEGAN},

@@ -9,6 +9,9 @@ import (
 
 // What is asked after the training is forecast too: its price, and what leaves a node for it.
 func TestForecastOfStages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for name, c := range map[string]struct {
 		set     func(*Spec)
 		leaving []string

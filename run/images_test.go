@@ -336,6 +336,9 @@ func TestOutputsOfImages(t *testing.T) {
 // Large images are shown in smaller numbers, and not at all where one of each
 // class is too much for a page.
 func TestLargeImages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	rng := rand.New(rand.NewPCG(2, 2))
 	noise := func(each, classes int) (*partition.Images, *partition.Schema) {
 		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 120, width: 120, channels: 3", "repeat: 16", "repeat: 43200",

@@ -180,6 +180,9 @@ func staged() map[string]func(*Spec) {
 // Each stage fits its share by itself, all of them with the training fit the budget, and the
 // noise that was chosen for the training leaves little of it.
 func TestPricesOfStagesFitTheBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	schema := tinySchema(t)
 	for name, change := range staged() {
 		for _, epsilon := range []float64{2} {
@@ -233,6 +236,9 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 // Noise of the training that is set by hand and leaves the stages nothing is refused before
 // anything is asked.
 func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	schema := tinySchema(t)
 	s := voteSpec()
 	s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, s.PATEGAN.Labels = 1, 1e-5, 200, 320
@@ -289,6 +295,9 @@ func TestSharesLeaveRoom(t *testing.T) {
 }
 
 func TestPricesThatCannotBe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for _, c := range []struct {
 		change func(*Spec)
 		want   string
@@ -312,6 +321,9 @@ func TestPricesThatCannotBe(t *testing.T) {
 // Coefficients that there is no noise for, or that are too many, are found before the
 // training is paid for.
 func TestFitsThatCannotBe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	wide := func(columns int) string {
 		text := "label: label\ncolumns:\n  - {name: label, kind: binary}\n"
 		for i := range columns {
@@ -344,6 +356,9 @@ func TestFitsThatCannotBe(t *testing.T) {
 // What selections are charged is never more than Theorem 2 of Neunhoeffer, Wu and Dwork
 // 2021 has it.
 func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	raw, err := os.ReadFile("../../shared/reference/privacy.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("../shared/reference/privacy.json is not here")

@@ -44,6 +44,9 @@ func bestEpsilon(orders, rho []float64, delta float64) float64 {
 
 // The command gives the figures of other implementations for event files.
 func TestReferenceFiguresByCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	raw, err := os.ReadFile("../../../shared/reference/privacy.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("../shared/reference/privacy.json is not here")

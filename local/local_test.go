@@ -1,13 +1,17 @@
 package local
 
 import (
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +27,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// smallOptions are those of a student that learns little, and soon.
+const smallOptions = "pategan: {labels: 64, queries: 8, student: {generator_steps: 3, hidden: 8}}"
+
 const smallRun = `name: small
 schema: schema.yaml
 data:
@@ -33,11 +40,31 @@ teachers: 30
 pipeline: pategan
 warm_start: {embed: 0}
 release: {rows: 100}
-pategan: {labels: 64, queries: 8, student: {generator_steps: 3}}
-`
+` + smallOptions + "\n"
+
+// fewRecords are the first 1,000 of the example's.
+var fewRecords = sync.OnceValues(func() ([]byte, error) {
+	raw, err := flchain.Files.ReadFile("train.csv.gz")
+	if err != nil {
+		return nil, err
+	}
+	unzip, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	var few bytes.Buffer
+	zip, lines := gzip.NewWriter(&few), bufio.NewScanner(unzip)
+	for n := 0; n <= 1000 && lines.Scan(); n++ { // a header first
+		if _, err := fmt.Fprintln(zip, lines.Text()); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(lines.Err(), zip.Close())
+	return few.Bytes(), err
+})
 
 // folder makes a folder with a short path, because the embedded etcd listens on
-// a Unix socket below it, and the example in it.
+// a Unix socket below it, and the example with few records in it.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "loc")
@@ -46,6 +73,17 @@ func folder(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	if err := os.CopyFS(filepath.Join(dir, "example"), flchain.Files); err != nil {
+		t.Fatal(err)
+	}
+	few, err := fewRecords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	train := filepath.Join(dir, "example", "train.csv.gz")
+	if err := os.Chmod(train, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(train, few, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir

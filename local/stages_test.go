@@ -23,10 +23,10 @@ func stagedRun(pipeline, lines string) string {
 	text := strings.Replace(smallRun, "pipeline: pategan", "pipeline: "+pipeline, 1)
 	switch pipeline {
 	case "dpgan":
-		text = strings.Replace(text, "pategan: {labels: 64, queries: 8, student: {generator_steps: 3}}", "dpgan: {steps: 12}", 1)
+		text = strings.Replace(text, smallOptions, "dpgan: {steps: 12, student: {hidden: 8}}", 1)
 	case "embed":
 		text = strings.Replace(text, "warm_start: {embed: 0}\n", "", 1)
-		text = strings.Replace(text, "pategan: {labels: 64, queries: 8, student: {generator_steps: 3}}", "embed: {fit: {steps: 50}}", 1)
+		text = strings.Replace(text, smallOptions, "embed: {fit: {steps: 50}, student: {hidden: 8}}", 1)
 	}
 	return text + lines
 }

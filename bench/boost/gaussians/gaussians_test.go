@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"image/png"
 	"math"
 	"math/rand/v2"
@@ -44,40 +45,50 @@ func TestQualityOfKnownPoints(t *testing.T) {
 	}
 }
 
-// PGB is better than the last generator in the mean of five seeds, at epsilon 1 and without
-// privacy. PLOT names a file for the picture.
+var long = flag.Bool("long", false, "boost at epsilon 1 as well, and five seeds of each kind")
+
+// PGB is better than the last generator in the mean of two seeds without privacy; with -long,
+// of five, and at epsilon 1 as well. PLOT names a file for the picture of both.
 //
 // Runs are random, by exact noise and samples. In 20 of each kind the gain was 0.043 +- 0.027
-// and 0.183 +- 0.059: its mean over five is 3.5 standard deviations above 0 or more, and five
-// more runs count before the test fails, whose mean is 5 above. By chance that is less than
-// once in 100,000 times.
+// and 0.183 +- 0.059, and the last generator's Q 0.106 +- 0.033 and 0.111 +- 0.026. As many more
+// runs count before the test fails. At epsilon 1 the mean gain over ten is 5.0 standard deviations
+// above 0, and the mean Q 6.3 above its limit; without privacy they are 6.2 and 5.5 over four. By
+// chance the test fails less than once in 1,000,000 times.
 func TestBoostingIsBetterThanTheLastGenerator(t *testing.T) {
 	if testing.Short() {
-		t.Skip("ten GANs: 40 seconds of one core")
+		t.Skip("trains two GANs: 8 seconds of one core")
+	}
+	settings, seeds := []setting{standard(0, authors)}, 2
+	if *long {
+		settings, seeds = []setting{standard(1, authors), standard(0, authors)}, 5
+	} else {
+		t.Log("the long variant: go test ./bench/boost/gaussians -run TestBoosting -long")
 	}
 	var first []*result
-	for _, s := range []setting{standard(1, authors), standard(0, authors)} {
+	for _, s := range settings {
 		var results []*result
-		var gain float64
+		var gain, last float64
 		for batch := range 2 {
 			var table bytes.Buffer
-			more, err := s.runs(context.Background(), &table, 1+5*batch, 5)
+			more, err := s.runs(context.Background(), &table, 1+seeds*batch, seeds)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Log("\n" + table.String())
 			results = append(results, more...)
-			if gain, _ = moments(results, func(r *result) float64 { return r.gain(methodPGB) }); gain > 0 {
+			gain, _ = moments(results, func(r *result) float64 { return r.gain(methodPGB) })
+			last, _ = moments(results, func(r *result) float64 { return r.quality[0] })
+			if gain > 0 && last >= 0.04 {
 				break
 			}
 		}
-		last, _ := moments(results, func(r *result) float64 { return r.quality[0] })
 		if !(gain > 0) || last < 0.04 {
 			t.Errorf("epsilon %v: the last generator has Q %.3f in the mean, PGB %+.3f", s.epsilon, last, gain)
 		}
 		first = append(first, results[0])
 	}
-	if path := os.Getenv("PLOT"); path != "" {
+	if path := os.Getenv("PLOT"); path != "" && *long {
 		if err := savePicture(path, first); err != nil {
 			t.Fatal(err)
 		}

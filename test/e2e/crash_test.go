@@ -115,8 +115,11 @@ func TestAggregatorKilledBetweenChargeAndAnswer(t *testing.T) {
 // themselves with the same answers.
 func TestAggregatorKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
-	kills := 20
-	if testing.Short() {
+	kills := 6
+	switch {
+	case *long:
+		kills = 20
+	case testing.Short():
 		kills = 3
 	}
 	from := *seed

@@ -27,10 +27,7 @@ const (
 func TestFaults(t *testing.T) {
 	faults, nodes := *faultCount, *nodeCount
 	if faults == 0 {
-		faults = 20
-		if testing.Short() {
-			faults = 8
-		}
+		faults = 8
 	}
 	if nodes == 0 {
 		nodes = 8

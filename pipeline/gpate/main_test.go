@@ -57,10 +57,7 @@ func smallOptions() Options {
 	o := DefaultOptions()
 	o.Rounds, o.Records, o.Bins, o.Clip, o.Mechanism = 4, 12, 10, 1e-4, "confident-gnmax"
 	o.Teacher = Teacher{Model: "logistic", Hidden: 8, Networks: "each", Features: "standard", Cosines: 3, Memory: "run", Steps: 5, Batch: 16, Training: 16, Rate: 0.1, Decay: 0.1}
-	o.Student = Student{Generator: "dense", Noise: 4, Hidden: 16, Layers: 2, Follow: Tilt, Step: 0.5, StepEnd: 0.5, GeneratorSteps: 15, GeneratorRate: 2e-3, Average: 0.9}
-	if testing.Short() {
-		o.Student.GeneratorSteps = 3
-	}
+	o.Student = Student{Generator: "dense", Noise: 4, Hidden: 16, Layers: 2, Follow: Tilt, Step: 0.5, StepEnd: 0.5, GeneratorSteps: 3, GeneratorRate: 2e-3, Average: 0.9}
 	return o
 }
 

@@ -38,10 +38,7 @@ func smallOptions() Options {
 	o := DefaultOptions()
 	o.Queries, o.Teacher.Training = 16, 8
 	o.Student.Noise, o.Student.Hidden = 4, 16
-	o.Student.GeneratorSteps = 20
-	if testing.Short() {
-		o.Student.GeneratorSteps = 3
-	}
+	o.Student.GeneratorSteps = 3
 	return o
 }
 

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"errors"
+	"flag"
 	"math"
 	"os"
 	"path/filepath"
@@ -65,15 +66,24 @@ func shared(t testing.TB, name string) (train, test *partition.Table) {
 }
 
 // The ceilings that scikit-learn reaches on the same split.
+var long = flag.Bool("long", false, "train on a large data set, too")
+
 func TestTrainTestReachesTheKnownCeilings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for _, c := range []struct {
 		data               string
 		logistic, boosting float64
+		slow               bool
 	}{
-		{"flchain", 0.851, 0.857},
-		{"adult", 0.904, 0.928},
+		{"flchain", 0.851, 0.857, false},
+		{"adult", 0.904, 0.928, true},
 	} {
 		t.Run(c.data, func(t *testing.T) {
+			if c.slow && !*long {
+				t.Skip("takes many seconds: go test ./evaluate -run TestTrainTestReaches -long")
+			}
 			train, test := shared(t, c.data)
 			rows, err := TrainTest(t.Context(), train, test)
 			if err != nil {

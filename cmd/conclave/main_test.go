@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -25,6 +26,8 @@ import (
 	"github.com/conclave-dp/conclave/run"
 )
 
+var long = flag.Bool("long", false, "run the demo, too")
+
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"conclave": main})
 }
@@ -44,8 +47,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "root" {
+			switch name {
+			case "root":
 				return os.Getuid() == 0, nil
+			case "long":
+				return *long, nil
 			}
 			return false, errors.New("unknown condition " + name)
 		},

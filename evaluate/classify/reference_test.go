@@ -3,6 +3,7 @@ package classify
 import (
 	_ "embed"
 	"encoding/json"
+	"flag"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"github.com/conclave-dp/conclave/evaluate/measure"
 	"github.com/conclave-dp/conclave/partition"
 )
+
+var long = flag.Bool("long", false, "rank the models on large data sets, too")
 
 // What scikit-learn gives; made by bench/sklearn.
 //
@@ -210,8 +213,11 @@ func TestModelsRankAsScikitLearnDoes(t *testing.T) {
 		{"credit", 1, true},
 	} {
 		t.Run(c.data, func(t *testing.T) {
-			if raced || c.slow && testing.Short() {
+			if raced {
 				t.Skip("takes many seconds")
+			}
+			if c.slow && !*long {
+				t.Skip("takes many seconds: go test ./evaluate/classify -run TestModelsRank -long")
 			}
 			train, test := shared(t, c.data)
 			figures := sklearnReference(t).Sets[c.data]

@@ -272,6 +272,7 @@ func (s *Server) mayBegin(ctx context.Context, q coordinator.Submission, w *conc
 	case !isNoRun(err):
 		return passed, err
 	}
+	held := s.inQueue(q.Dataset, coordinator.Running)
 	room, err := s.store.Room(ctx, q.Dataset)
 	if err != nil {
 		return passed, err
@@ -284,7 +285,7 @@ func (s *Server) mayBegin(ctx context.Context, q coordinator.Submission, w *conc
 		_, err := s.endQueued(ctx, caller{}, q.Name, end)
 		return passed, err
 	}
-	reserved, err := room.Reserved(s.unopened(q.Dataset, coordinator.Running)...)
+	reserved, err := room.Reserved(room.Unopened(held)...)
 	if err != nil {
 		return passed, err
 	}

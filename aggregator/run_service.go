@@ -136,9 +136,9 @@ func (s *runService) submitRun(ctx context.Context, q *conclavev1.SubmitRunReque
 // spend. It refuses one that cannot fit any more, and one that would only fit if others
 // leave something, unless overcommit says that this is wanted.
 func (s *Server) checkSubmission(ctx context.Context, q coordinator.Submission, overcommit bool) (fits bool, err error) {
-	waiting := s.unopened(q.Dataset, coordinator.Waiting, coordinator.Running)
-	if len(waiting) >= maxWaiting {
-		return false, refusedf("%d runs wait on dataset %q, the most there may be; cancel some, or submit later", len(waiting), q.Dataset)
+	queued := s.inQueue(q.Dataset, coordinator.Waiting, coordinator.Running)
+	if len(queued) >= maxWaiting {
+		return false, refusedf("%d runs wait on dataset %q or are held by workers, the most there may be; cancel some, or submit later", len(queued), q.Dataset)
 	}
 	if len(q.Plan) > 0 { // takes a while, and has to hold whatever others do
 		if _, err := privacy.Plan(q.Plan).Check(q.Budget); err != nil {
@@ -152,6 +152,7 @@ func (s *Server) checkSubmission(ctx context.Context, q coordinator.Submission, 
 	if err := room.Holds(q.Purse()); err != nil {
 		return false, overBudget(err, "run %q does not fit what dataset %q has left", q.Name, q.Dataset)
 	}
+	waiting := room.Unopened(queued)
 	reserved, err := room.Reserved(waiting...)
 	if err != nil {
 		return false, err
@@ -171,24 +172,14 @@ func (s *Server) checkSubmission(ctx context.Context, q coordinator.Submission, 
 		q.Name, q.Budget.Epsilon, q.Budget.Delta, len(room.Open), len(waiting), q.Dataset, left)
 }
 
-// unopened are runs of a dataset that are in one of the states and were not opened yet.
-func (s *Server) unopened(dataset string, in ...coordinator.State) (purses []privacy.Purse) {
+// inQueue are the runs of a dataset that are in one of the states.
+func (s *Server) inQueue(dataset string, in ...coordinator.State) (queued []coordinator.Submission) {
 	for _, e := range s.queue.list(dataset) {
-		if slices.Contains(in, e.record.State) && !s.wasOpened(e.record) {
-			purses = append(purses, e.record.Purse())
+		if slices.Contains(in, e.record.State) {
+			queued = append(queued, e.record)
 		}
 	}
-	return purses
-}
-
-// wasOpened says whether a run of the queue is in the ledger: only one that a worker took
-// can be.
-func (s *Server) wasOpened(q coordinator.Submission) bool {
-	if q.Claims == 0 {
-		return false
-	}
-	_, err := s.store.Run(s.leading, q.Name)
-	return err == nil
+	return queued
 }
 
 // CancelRun ends a run before its time.

@@ -104,12 +104,13 @@ func (s *Server) place(q coordinator.Submission) (place uint32) {
 
 // budgetOf is how the budget of a dataset stands, and what one more run of a delta could have.
 func (s *Server) budgetOf(ctx context.Context, d *dataset, delta float64) (*conclavev1.DatasetBudget, float64, error) {
+	queued := s.inQueue(d.record.Name, coordinator.Waiting, coordinator.Running)
 	room, err := s.store.Room(ctx, d.record.Name)
 	if err != nil {
 		return nil, 0, err
 	}
 	b := room.Budget
-	waiting := s.unopened(d.record.Name, coordinator.Waiting, coordinator.Running)
+	waiting := room.Unopened(queued)
 	reserved, err := room.Reserved(waiting...)
 	if err != nil {
 		return nil, 0, err

@@ -54,6 +54,27 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 	}
 }
 
+// The same run submitted again is one run while it waits or runs. One that has ended is not
+// run again, and says so; one of somebody else says whose it is.
+func TestSubmittedAgain(t *testing.T) {
+	c := newCluster(t, Options{}, small)
+	lab, eve := c.queue(t, "lab"), c.queue(t, "eve")
+	lab.submit(t, "small", "a")
+	_, err := eve.SubmitRun(within(t), goodSubmission("small", "a"))
+	wantStatus(t, err, codes.AlreadyExists, `submitted by "lab" and not by "eve"`, "another name")
+	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
+	run := w.claimed()
+	if again := lab.submit(t, "small", "a"); !again.GetExisting() || again.GetRun().GetState() != conclavev1.RunState_RUN_STATE_RUNNING {
+		t.Errorf("submitted again while it runs: %v", again)
+	}
+	must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_FAILED, "the disk is full"))
+	_, err = lab.SubmitRun(within(t), goodSubmission("small", "a"))
+	wantStatus(t, err, codes.AlreadyExists, `"a"`, "has ended (failed)", "another name")
+	if names, _ := lab.list(t, "small"); len(names) != 1 || names[0] != "a FAILED" {
+		t.Errorf("the queue has %v", names)
+	}
+}
+
 // Runs are for students: no node has a part in them. And a worker says who it is.
 func TestTheQueueIsForStudents(t *testing.T) {
 	c := newCluster(t, Options{}, small)

@@ -26,8 +26,9 @@ var (
 	ErrNoDataset = errors.New("no such dataset")
 	// ErrNoRun: no run of this name was opened.
 	ErrNoRun = errors.New("no such run")
-	// ErrRunExists: a run of this name was opened with another spec.
-	ErrRunExists = errors.New("a run of this name exists with another spec")
+	// ErrRunExists: a run of this name was opened with another spec, or submitted, and is
+	// not the same, or has ended.
+	ErrRunExists = errors.New("a run of this name exists")
 	// ErrRunClosed: the run was closed; only stored releases can be had.
 	ErrRunClosed = errors.New("the run is closed")
 	// ErrForgotten: the round was released and its release dropped; see

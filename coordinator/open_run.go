@@ -47,7 +47,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 				return false, err
 			}
 			if field := opened.differs(stored); field != "" {
-				return false, fmt.Errorf("%w: run %q has another %s; give the new run another name, or put its old spec back", ErrRunExists, r.Name, field)
+				return false, fmt.Errorf("%w with another %s: %q; give the new run another name, or put its old spec back", ErrRunExists, field, r.Name)
 			}
 			return true, nil
 		}

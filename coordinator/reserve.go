@@ -34,8 +34,8 @@ type Room struct {
 	Spent []privacy.Event
 	// Open are the runs that were opened and not closed, by name.
 	Open []Run
-	// opened says that there was a run at all.
-	opened bool
+	// opened names all runs that there were, open or closed.
+	opened map[string]bool
 }
 
 // Room reads what a dataset has spent and which runs on it are open. It is for orientation,
@@ -63,14 +63,29 @@ func (s *Store) Room(ctx context.Context, dataset string) (Room, error) {
 	if err != nil {
 		return Room{}, err
 	}
+	opened := map[string]bool{}
+	for _, r := range runs {
+		opened[r.Name] = true
+	}
 	return Room{
-		Budget: record.Budget, Spent: record.Spent, opened: len(runs) > 0,
+		Budget: record.Budget, Spent: record.Spent, opened: opened,
 		Open: slices.DeleteFunc(runs, func(r Run) bool { return r.Closed }),
 	}, nil
 }
 
 // Purse is that of a run that was submitted and not opened.
 func (q Submission) Purse() privacy.Purse { return privacy.Purse{Budget: q.Budget, Plan: q.Plan} }
+
+// Unopened drops the runs that were opened by the time that the room was read: they are open
+// or spent there. Look at the queue before the room, so that each run is in one of the two.
+func (r Room) Unopened(queued []Submission) (waiting []privacy.Purse) {
+	for _, q := range queued {
+		if !r.opened[q.Name] {
+			waiting = append(waiting, q.Purse())
+		}
+	}
+	return waiting
+}
 
 // Reserved is what the dataset's releases and its open runs take of the budget, together
 // with runs that were not opened yet.
@@ -86,7 +101,7 @@ func (r Room) Reserved(waiting ...privacy.Purse) (privacy.Reservation, error) {
 // is spent, whatever other runs may still spend.
 func (r Room) Holds(q privacy.Purse) error {
 	record := datasetRecord{Dataset: Dataset{Budget: r.Budget}, Spent: r.Spent}
-	if r.opened {
+	if len(r.opened) > 0 {
 		record.Head.Seq = 2
 	}
 	return record.makesRoom(Run{Budget: q.Budget, Plan: q.Plan})

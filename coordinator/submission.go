@@ -91,7 +91,7 @@ func (s *Store) schemaKey(dataset string) string { return s.config.Prefix + "sch
 
 // Submit puts a run at the end of its dataset's queue, with its run.yaml and the schema
 // file, which must be the dataset's: the caller has compared its hash. It says whether the
-// run was there before, with the same file from the same submitter. Errors match
+// run was there before, with the same file from the same submitter, and has not ended. Errors match
 // ErrRunExists, ErrNoDataset or ErrTooLarge. Whether there is budget for it is decided when
 // its turn comes.
 func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runFile, schema []byte) (stored Submission, existing bool, err error) {
@@ -120,11 +120,8 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runF
 			if stored, err = decodeSubmission(kvs[0]); err != nil {
 				return false, err
 			}
-			// The same once more: an answer was lost. Ended or not, it is not run again.
-			if stored.By != q.By || stored.RunFile != q.RunFile || !bytes.Equal(stored.Spec, q.Spec) {
-				return false, fmt.Errorf("%w: run %q is in the queue's books (%s); give the new run another name", ErrRunExists, q.Name, stored.State)
-			}
-			return true, nil
+			err := stored.again(q)
+			return err == nil, err
 		}
 		if kvs[1] != nil {
 			return false, fmt.Errorf("%w: run %q was opened by a student; give the new run another name", ErrRunExists, q.Name)
@@ -145,6 +142,21 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runF
 	}
 	stored, err = s.Submission(ctx, q.Name)
 	return stored, false, err
+}
+
+// again answers whether a submission is that of q once more, of which an answer was lost.
+func (s Submission) again(q Submission) error {
+	switch {
+	case s.By != q.By:
+		return fmt.Errorf("%w: run %q was submitted by %q and not by %q (%s); give the new run another name", ErrRunExists, q.Name, s.By, q.By, s.State)
+	case s.RunFile != q.RunFile:
+		return fmt.Errorf("%w: run %q was submitted with another run.yaml (%s); give the new run another name", ErrRunExists, q.Name, s.State)
+	case !bytes.Equal(s.Spec, q.Spec):
+		return fmt.Errorf("%w: run %q was submitted with another spec (%s); give the new run another name", ErrRunExists, q.Name, s.State)
+	case s.State.Final():
+		return fmt.Errorf("%w: run %q was submitted before and has ended (%s); to run it again give it another name", ErrRunExists, q.Name, s.State)
+	}
+	return nil
 }
 
 func decodeSubmission(kv *mvccpb.KeyValue) (Submission, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,18 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 			t.Errorf("a run %s: %v", what, err)
 		}
 	}
+	// What differs is said, and who submitted it.
+	for want, change := range map[string]func(*Submission){
+		`submitted by "lab" and not by "eve"`: func(q *Submission) { q.By = "eve" },
+		"with another run.yaml":               func(q *Submission) { q.RunFile = "other" },
+		"with another spec":                   func(q *Submission) { q.Spec = []byte("other") },
+	} {
+		q := testSubmission("a")
+		change(&q)
+		if _, _, err := c.store.Submit(ctx, c.lead, q, nil, nil); !errors.Is(err, ErrRunExists) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
 	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("c"), make([]byte, MaxRunFile+1), nil); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a large run.yaml: %v", err)
 	}
@@ -111,6 +124,58 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	}
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("a")); !errors.Is(err, ErrRunExists) {
 		t.Errorf("a run that was cancelled before it began was opened: %v", err)
+	}
+	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("a"), []byte("x"), []byte("y"))
+	if !errors.Is(err, ErrRunExists) || !strings.Contains(err.Error(), "has ended (cancelled)") {
+		t.Errorf("submitted again after its end: %v", err)
+	}
+}
+
+// A run that opens, or ends, between a look at the queue and one at the room counts once.
+func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
+	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
+	ctx := t.Context()
+	for _, name := range []string{"a", "b", "c"} {
+		submit(t, c, name)
+		claim(t, c, name, "c-"+name)
+	}
+	queued, err := c.store.Submissions(ctx)
+	if err != nil || len(queued) != 3 {
+		t.Fatalf("%v, %v", queued, err)
+	}
+	for _, name := range []string{"a", "b"} {
+		r := testRun(name)
+		r.Claim = "c-" + name
+		if _, err := c.store.OpenRun(ctx, c.lead, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.store.Finish(ctx, c.lead, "b", End{State: Done, Claim: "c-b"}); err != nil {
+		t.Fatal(err)
+	}
+	room, err := c.store.Room(ctx, "flchain")
+	if err != nil || len(room.Open) != 2 {
+		t.Fatalf("%+v, %v", room, err)
+	}
+	waiting := room.Unopened(queued)
+	if len(waiting) != 1 || waiting[0].Budget != queued[2].Budget {
+		t.Fatalf("%d runs count as waiting, want c alone: a is open, and b was closed", len(waiting))
+	}
+	reserved, err := room.Reserved(waiting...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Three runs of epsilon 1 may spend something: first, a and c.
+	three, err := Room{Budget: room.Budget}.Reserved(queued[0].Purse(), queued[1].Purse(), queued[2].Purse())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := room.Budget.Taken(reserved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := room.Budget.Taken(three); err != nil || math.Abs(got-want) > 1e-9 {
+		t.Errorf("epsilon %v is taken, want %v; %v", got, want, err)
 	}
 }
 

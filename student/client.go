@@ -24,8 +24,9 @@ var (
 	ErrOverBudget = errors.New("the budget does not cover the question")
 	// ErrRefused: the aggregator refused for another lasting reason.
 	ErrRefused = errors.New("the aggregator refused")
-	// ErrRunExists: a run of this name was opened with another spec.
-	ErrRunExists = errors.New("the run is another one")
+	// ErrRunExists: a run of this name was opened with another spec, or is in the queue's
+	// books and is not the same, or has ended.
+	ErrRunExists = errors.New("the name is taken")
 	// ErrUnreachable: no aggregator answered within Config.Patience.
 	ErrUnreachable = errors.New("the aggregator cannot be reached")
 	// ErrFailed: the aggregator failed at the request for all of

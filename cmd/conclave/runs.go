@@ -160,7 +160,7 @@ func submitRun(ctx context.Context, args []string) error {
 	if !r.GetFits() {
 		fmt.Println("it does not fit if all runs before it spend what they may: it ends as out of budget then, and nothing is spent for it")
 	}
-	if r.GetBudget().GetWorkers() == 0 {
+	if r.GetRun().GetState() == conclavev1.RunState_RUN_STATE_WAITING && r.GetBudget().GetWorkers() == 0 {
 		fmt.Println("no worker is connected: it waits until one is (student --config FILE, with queue: true)")
 	}
 	return nil

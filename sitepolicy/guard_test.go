@@ -135,8 +135,15 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	other := r
 	other.SpecSHA256 = digest("another")
 	refusedBy(t, g.Ask(other), RuleApproval)
-	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrNoRun) || !strings.Contains(err.Error(), "--spec") {
+	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), "--spec") {
 		t.Errorf("two runs of a name: %v", err)
+	}
+	// A spec that no run has is not a run that never asked.
+	for _, spec := range []string{"xx", r.SpecSHA256 + "0"} {
+		_, err := people.Decide("r", spec, true, "ann")
+		if !errors.Is(err, ErrSpec) || errors.Is(err, ErrNoRun) || !strings.Contains(err.Error(), "has asked this node") || !strings.Contains(err.Error(), r.SpecSHA256[:12]) {
+			t.Errorf("spec %q: %v", spec, err)
+		}
 	}
 	run, err = people.Decide("r", other.SpecSHA256[:12], false, "ann")
 	must(t, err)

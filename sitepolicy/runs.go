@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/conclave-dp/conclave/privacy"
 )
@@ -159,6 +160,10 @@ func left(limit privacy.Budget, spent []privacy.Event) float64 {
 // asked for.
 var ErrNoRun = errors.New("no such run")
 
+// ErrSpec is what errors.Is finds where the spec that was given names none of the runs that
+// have the name, or several.
+var ErrSpec = errors.New("the spec does not tell which run")
+
 // Decide writes a person's decision about a run into the ledger: that it may begin, or that
 // it may not, or not go on. Spec is the start of the SHA-256 of its spec; it may be empty
 // where one run has the name. By is who decides.
@@ -176,13 +181,17 @@ func (g *Guard) Decide(run, spec string, approve bool, by string) (*Run, error) 
 		defer func() { g.ledger.readOnly = g.o.ReadOnly }()
 	}
 	err := g.ledger.use(func(b *book) ([]Entry, error) {
-		found := slices.DeleteFunc(slices.Clone(b.order), func(k runKey) bool { return k.run != run || len(spec) > len(k.spec) || k.spec[:len(spec)] != spec })
+		named := slices.DeleteFunc(slices.Clone(b.order), func(k runKey) bool { return k.run != run })
+		found := slices.DeleteFunc(slices.Clone(named), func(k runKey) bool { return !strings.HasPrefix(k.spec, spec) })
 		switch len(found) {
 		case 0:
+			if len(named) > 0 {
+				return nil, fmt.Errorf("%w: run %q has asked this node, and no spec of it begins with %q; give one as `teacher runs` shows it, such as %s", ErrSpec, run, spec, named[0].spec[:12])
+			}
 			return nil, fmt.Errorf("%w: run %q has asked nothing of this node; `teacher runs` lists those that did", ErrNoRun, run)
 		case 1:
 		default:
-			return nil, fmt.Errorf("%w: %d runs of different specs call themselves %q; say with --spec which one, as `teacher runs` shows it", ErrNoRun, len(found), run)
+			return nil, fmt.Errorf("%w: %d runs of different specs call themselves %q; say with --spec which one, as `teacher runs` shows it", ErrSpec, len(found), run)
 		}
 		key = found[0]
 		return []Entry{{Type: decision, Run: key.run, Spec: key.spec, By: by}}, nil

@@ -27,7 +27,7 @@ type laterFlags struct {
 func (l *laterFlags) register(f *flag.FlagSet) {
 	f.StringVar(&l.later.From, "from", "", "output folder of the finished run")
 	f.StringVar(&l.later.Run, "run", "", "its run.yaml, with the options of the stages as they are now; where it was, if this is left out")
-	f.StringVar(&l.config, "config", "", "the student's YAML file, for a cluster that is running; the local run's own cluster, if this is left out")
+	f.StringVar(&l.config, "config", "", "a student's or worker's YAML file, for a cluster that is running: where the aggregator is, the dataset, and the certificate; the local run's own cluster, if this is left out")
 	f.StringVar(&l.out, "out", "", "folder for the results (or set CONCLAVE_OUT)")
 	f.StringVar(&l.later.Name, "name", "", "name of the stage's run in the ledger; by default that of the run with the stage's behind it")
 	f.Float64Var(&l.later.Epsilon, "epsilon", 0, "what the stage may spend of what is left of the dataset's budget; none for stages that are free")
@@ -116,7 +116,7 @@ func (l *laterFlags) execute(ctx context.Context) error {
 	if l.config == "" || later.Free() {
 		result, err = local.RunLater(ctx, later, l.later.From, local.Options{Out: l.out, Log: log, Watch: display.Update})
 	} else {
-		config, configErr := student.LoadConfig(l.config)
+		config, configErr := student.LoadConnection(l.config)
 		if configErr != nil {
 			return configErr
 		}

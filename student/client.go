@@ -35,7 +35,15 @@ var (
 	// ErrNotHeld: the aggregator does not know what the request is about: of a selection,
 	// the sums that it selects by; see [Client.AskAndHold].
 	ErrNotHeld = errors.New("the aggregator does not hold what was asked about")
+	// ErrCertificate: this student's own certificate is not accepted any more.
+	ErrCertificate = errors.New("the certificate is not accepted")
 )
+
+// certificateError makes an error match ErrCertificate; the words are its own.
+type certificateError struct{ error }
+
+func (e certificateError) Unwrap() error        { return e.error }
+func (e certificateError) Is(target error) bool { return target == ErrCertificate }
 
 // Client is a student's connection. It is safe for use by one goroutine.
 type Client struct {
@@ -149,14 +157,14 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		case codes.Unauthenticated:
 			// The certificate of the connection ended. Whether the one on disk now is better
 			// shows when it is dialled with; one that expired may be renewed any moment.
-			if err := c.conn.Probe(ctx); err != nil && !errors.Is(err, certs.ErrExpired) {
-				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
+			if err := c.renewable(ctx); err != nil {
+				return fmt.Errorf("%s: %w", what, err)
 			}
 			if failing.IsZero() {
 				failing = time.Now()
 			}
 			if time.Since(failing) > c.cfg.Patience {
-				return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
+				return certificateError{fmt.Errorf("%s: %w: %s", what, ErrRefused, message)}
 			}
 			trouble = "the certificate of the connection ended; dialling again"
 		case codes.AlreadyExists:
@@ -177,4 +185,13 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		c.log.Warn(trouble, zap.String("to", what), zap.Duration("pause", pause.Next()), zap.String("reason", message))
 		pause.Wait(ctx, c.cfg.Retry)
 	}
+}
+
+// renewable asks, of a connection whose certificate ended, whether the one on disk now may
+// do: nil, or what the aggregator has against it.
+func (c *Client) renewable(ctx context.Context) error {
+	if err := c.conn.Probe(ctx); err != nil && !errors.Is(err, certs.ErrExpired) {
+		return certificateError{fmt.Errorf("aggregator %s: %w", c.cfg.Aggregator, err)}
+	}
+	return nil
 }

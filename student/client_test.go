@@ -101,8 +101,8 @@ func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
 	dir := filepath.Dir(c.TLS.CA)
 	c.Aggregator, _ = serve(t, dir, "127.0.0.1:0", s)
 	c.Patience = 300 * time.Millisecond
-	if _, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"}); !errors.Is(err, ErrRefused) || s.count() < 2 {
-		t.Errorf("%v after %d calls; want ErrRefused after some", err, s.count())
+	if _, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"}); !errors.Is(err, ErrRefused) || !errors.Is(err, ErrCertificate) || s.count() < 2 {
+		t.Errorf("%v after %d calls; want ErrRefused and ErrCertificate after some", err, s.count())
 	}
 }
 

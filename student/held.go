@@ -46,6 +46,7 @@ type Held struct {
 	leaving chan struct{}
 	leave   sync.Once
 	kept    sync.WaitGroup
+	told    bool // the aggregator knows that the worker left; read when kept is done
 
 	mu       sync.Mutex
 	progress *conclavev1.RunProgress
@@ -116,7 +117,8 @@ func (q *Queue) claim(ctx context.Context, worker *conclavev1.Worker) (conclavev
 	return stream, m.GetClaimed(), nil
 }
 
-// Context ends when the run is not the worker's any more; its cause is a [*LostError] then.
+// Context ends when the run is not the worker's any more; its cause is a [*LostError] then, or
+// matches [ErrCertificate].
 func (h *Held) Context() context.Context { return h.ctx }
 
 // Client asks for the run, with the claim to it. It ends with the client that the queue is
@@ -141,6 +143,9 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 	var pause dial.Pause
 	for {
 		err := h.hold(stream)
+		if err == nil {
+			return
+		}
 		for err != nil {
 			var lost *LostError
 			switch {
@@ -157,6 +162,11 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 			}
 			switch status.Code(err) {
 			case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown:
+			case codes.Unauthenticated:
+				if err := h.queue.renewable(h.stream); err != nil {
+					h.end(fmt.Errorf("hold the run: %w", err))
+					return
+				}
 			default:
 				h.end(&LostError{Reason: status.Convert(err).Message()})
 				return
@@ -165,17 +175,12 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 			pause.Wait(h.stream, h.queue.cfg.Retry)
 			stream, _, err = h.queue.claim(h.stream, h.worker)
 		}
-		if stream == nil {
-			return
-		}
 		pause.Reset()
-		select {
-		case <-h.leaving:
-			return
-		default:
-		}
 	}
 }
+
+// errOver is how a stream ends that the aggregator ended without a trouble.
+var errOver = status.Error(codes.Unavailable, "the aggregator ended the stream")
 
 // hold sends progress until the stream ends, with the reason; nil where the worker left.
 func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
@@ -187,7 +192,7 @@ func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
 				err = &LostError{e.GetState(), e.GetReason()}
 			}
 			if errors.Is(err, io.EOF) {
-				err = status.Error(codes.Unavailable, "the aggregator ended the stream")
+				err = errOver
 			}
 			if err != nil {
 				over <- err
@@ -206,8 +211,9 @@ func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
 		case <-h.leaving:
 			_ = stream.CloseSend()
 			patience := time.AfterFunc(leaveWithin, h.drop)
-			<-over
+			err := <-over
 			patience.Stop()
+			h.told = errors.Is(err, errOver) || errors.As(err, new(*LostError))
 			return nil
 		case <-tick.C:
 		}
@@ -225,10 +231,35 @@ func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
 	}
 }
 
-// GiveBack puts the run back to its place in the queue, if the aggregator can be reached.
-func (h *Held) GiveBack() {
+// GiveBack puts the run back to its place in the queue, if the aggregator can be told, and says
+// whether it was. If not, the aggregator takes the run back when the worker's grace is over.
+func (h *Held) GiveBack() (told bool) {
 	h.leave.Do(func() { close(h.leaving) })
 	h.release(leaveWithin)
+	return h.told
+}
+
+// Confirm asks whether the run is still this worker's; the error is a [*LostError] where it
+// is not. Of a run that was taken away the other calls are refused as if it were at fault, and
+// its context may end only later.
+func (h *Held) Confirm(ctx context.Context) error {
+	lost := new(LostError)
+	if errors.As(context.Cause(h.ctx), &lost) {
+		return lost
+	}
+	shown, err := h.queue.Show(ctx, h.Run.GetName())
+	r := shown.GetRun()
+	switch {
+	case errors.Is(err, ErrNotHeld):
+		return &LostError{Reason: err.Error()}
+	case err != nil:
+		return err
+	case r.GetState() != conclavev1.RunState_RUN_STATE_RUNNING:
+		return &LostError{State: r.GetState(), Reason: r.GetReason()}
+	case r.GetWorker() != h.worker.GetName():
+		return &LostError{State: r.GetState(), Reason: fmt.Sprintf("worker %q has it", r.GetWorker())}
+	}
+	return nil
 }
 
 // release ends the stream, at the latest after so long.

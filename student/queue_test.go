@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,8 @@ type queueService struct {
 	claim func(call int, worker *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error
 	// watch answers the calls of a watch.
 	watch func(call int, stream conclavev1.RunService_WatchRunServer) error
+	// shown is how the run stands; nil where there is none.
+	shown *conclavev1.RunStatus
 
 	mu       sync.Mutex
 	workers  []*conclavev1.Worker
@@ -52,8 +55,7 @@ func (s *queueService) ClaimRun(stream conclavev1.RunService_ClaimRunServer) err
 
 // hold gives the run, and takes progress until the worker goes.
 func (s *queueService) hold(stream conclavev1.RunService_ClaimRunServer) error {
-	give := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}}
-	if err := stream.Send(give); err != nil {
+	if err := give(stream); err != nil {
 		return err
 	}
 	for {
@@ -76,6 +78,18 @@ func (s *queueService) FinishRun(_ context.Context, q *conclavev1.FinishRunReque
 		return nil, status.Error(codes.Unavailable, "the answer is lost")
 	}
 	return &conclavev1.FinishRunResponse{}, nil
+}
+
+func (s *queueService) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*conclavev1.ShowRunResponse, error) {
+	if s.shown == nil {
+		return nil, status.Error(codes.NotFound, "no such run")
+	}
+	return &conclavev1.ShowRunResponse{Run: s.shown}, nil
+}
+
+// give sends the run.
+func give(stream conclavev1.RunService_ClaimRunServer) error {
+	return stream.Send(&conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}})
 }
 
 func (s *queueService) WatchRun(_ *conclavev1.WatchRunRequest, stream conclavev1.RunService_WatchRunServer) error {
@@ -199,11 +213,96 @@ func TestGivingBackEndsTheRequests(t *testing.T) {
 	if held.Context().Err() != nil {
 		t.Error("the run's context ended with the worker's")
 	}
-	held.GiveBack()
+	if !held.GiveBack() {
+		t.Error("the aggregator was not told")
+	}
 	if err := <-s.over; !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ended with %v, want the end of its requests", err)
 	}
-	held.GiveBack() // once more does nothing
+	if !held.GiveBack() { // once more does nothing
+		t.Error("the aggregator was told, and not told")
+	}
+}
+
+// A run whose aggregator is away cannot be given back, which is said and not waited for.
+func TestGivingBackToNobody(t *testing.T) {
+	broken := make(chan struct{})
+	s := &queueService{}
+	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+		if call == 0 {
+			must(t, give(stream))
+		} else if call == 1 {
+			close(broken)
+		}
+		return status.Error(codes.Unavailable, "stopping")
+	}
+	held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	must(t, err)
+	<-broken
+	start := time.Now()
+	if held.GiveBack() {
+		t.Error("the run was given back to an aggregator that is away")
+	}
+	if took := time.Since(start); took > leaveWithin/2 {
+		t.Errorf("giving it back took %v", took)
+	}
+}
+
+// A certificate that ended may have been renewed: the run is held on with the one that is
+// there.
+func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
+	back := make(chan struct{})
+	s := &queueService{}
+	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+		if call == 0 {
+			must(t, give(stream))
+			return status.Error(codes.Unauthenticated, "the certificate ended")
+		}
+		close(back)
+		return s.hold(stream)
+	}
+	held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	must(t, err)
+	select {
+	case <-back:
+	case <-held.Context().Done():
+		t.Fatalf("the run was lost: %v", context.Cause(held.Context()))
+	case <-time.After(20 * time.Second):
+		t.Fatal("the stream was not opened again")
+	}
+	if !held.GiveBack() {
+		t.Error("the aggregator was not told")
+	}
+}
+
+// Whose a run is, the queue says.
+func TestConfirm(t *testing.T) {
+	running, waiting := conclavev1.RunState_RUN_STATE_RUNNING, conclavev1.RunState_RUN_STATE_WAITING
+	for _, c := range []struct {
+		shown *conclavev1.RunStatus
+		want  string // empty where the run is the worker's
+	}{
+		{&conclavev1.RunStatus{State: running, Worker: "w"}, ""},
+		{&conclavev1.RunStatus{State: running, Worker: "v"}, `worker "v" has it`},
+		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "not heard of"}, "not this worker's any more: not heard of"},
+		{&conclavev1.RunStatus{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}, "cancelled: by eve"},
+		{nil, "no such run"},
+	} {
+		s := &queueService{shown: c.shown}
+		s.claim = func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+			return s.hold(stream)
+		}
+		held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+		must(t, err)
+		var lost *LostError
+		switch err := held.Confirm(within(t)); {
+		case c.want == "" && err != nil:
+			t.Errorf("%v: %v", c.shown, err)
+		case c.want != "" && (!errors.As(err, &lost) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%v: got %v, want %q", c.shown, err, c.want)
+		}
+		held.GiveBack()
+	}
 }
 
 // A run that is taken away ends the context, with the reason.

@@ -29,7 +29,8 @@ type Options struct {
 	Coin bool
 	// Started is when the run began, for the wall clock; zero means now.
 	Started time.Time
-	Log     *zap.Logger
+	// Log gets the field "run" with each line.
+	Log *zap.Logger
 	// Watch is told how the run stands. May be nil.
 	Watch func(Status)
 }
@@ -134,12 +135,12 @@ func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
 // interrupted goes on from its checkpoint; repeated questions cost nothing. The
 // error matches [ErrStopped] when ctx ended first.
 func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
-	return executed(ctx, o, j.execute)
+	return executed(ctx, o, j.Spec.Name, j.execute)
 }
 
 // executed executes with the defaults of what was left out, and says of an end that was
 // asked for that it was.
-func executed(ctx context.Context, o Options, execute func(context.Context, Options) (*Result, error)) (*Result, error) {
+func executed(ctx context.Context, o Options, name string, execute func(context.Context, Options) (*Result, error)) (*Result, error) {
 	if o.Started.IsZero() {
 		o.Started = time.Now()
 	}
@@ -149,6 +150,7 @@ func executed(ctx context.Context, o Options, execute func(context.Context, Opti
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	o.Log = o.Log.With(zap.String("run", name))
 	result, err := execute(ctx, o)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrStopped, ctx.Err())
@@ -167,7 +169,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Log.Info("run open", zap.String("run", j.Spec.Name), zap.String("aggregator", opened.Aggregator),
+	o.Log.Info("run open", zap.String("aggregator", opened.Aggregator),
 		zap.Int("queries", j.Plan.Queries), zap.Int("rounds", j.Plan.Rounds), zap.Uint64("released", opened.Rounds))
 
 	trained, ask, err := j.train(ctx, opened, o)

@@ -229,7 +229,7 @@ func (l *Later) Free() bool { return !l.Plan.Stages.any() }
 // Execute asks for what the stages need and writes their files to o.Out. Free ones ask
 // nothing, and o.Client may be nil.
 func (l *Later) Execute(ctx context.Context, o Options) (*Result, error) {
-	return executed(ctx, o, l.execute)
+	return executed(ctx, o, l.Spec.Name, l.execute)
 }
 
 func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {

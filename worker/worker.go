@@ -9,16 +9,10 @@ package worker
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -121,63 +115,14 @@ func (s *slot) work(ctx context.Context) error {
 
 // execute works on a run until it ends, one way or the other. An error is the worker's own.
 func (s *slot) execute(ctx context.Context, held *student.Held) error {
-	name := held.Run.GetName()
-	log := s.log.With(zap.String("run", name))
+	log := s.log.With(zap.String("run", held.Run.GetName()))
 	log.Info("run taken")
-	result, err := s.run(ctx, held, log)
-	// What is known is said although the worker stops, if it can be said soon.
-	saying, silence := context.WithCancel(context.WithoutCancel(ctx))
-	defer silence()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, silence) })()
-	lost := new(student.LostError)
-	switch {
-	case errors.As(context.Cause(held.Context()), &lost):
-		log.Warn("run left", zap.Error(lost))
-		held.GiveBack()
-		return nil
-	case err == nil:
-		files, err := filesOf(result)
-		if err != nil {
-			held.GiveBack()
-			return err
-		}
-		if err := held.Finish(saying, conclavev1.RunState_RUN_STATE_DONE, "", files); err != nil {
-			log.Warn("run done, and the queue does not take it", zap.Error(err))
-			return nil
-		}
-		log.Info("run done", zap.Float64("epsilon_spent", result.EpsilonSpent), zap.Int("rounds", result.Rounds))
-		s.results <- result
-		return nil
-	case ctx.Err() != nil:
-		log.Info("run given back: told to stop")
-		held.GiveBack()
-		return nil
-	case errors.Is(err, student.ErrUnreachable), errors.Is(err, student.ErrFailed):
-		log.Warn("run given back: the aggregator fails", zap.Error(err))
-		held.GiveBack()
-		select {
-		case <-time.After(retryAfter):
-		case <-ctx.Done():
-		}
-		return nil
-	case isOwn(err):
-		log.Error("run given back: this worker cannot go on", zap.Error(err))
-		held.GiveBack()
-		return fmt.Errorf("run %q was given back: %w", name, err)
-	}
-	state := conclavev1.RunState_RUN_STATE_FAILED
-	if errors.Is(err, student.ErrOverBudget) {
-		state = conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET
-	}
-	log.Warn("run ended", zap.Stringer("state", state), zap.Error(err))
-	if err := held.Finish(saying, state, err.Error(), nil); err != nil {
-		log.Warn("the queue does not take how the run ended", zap.Error(err))
-	}
-	return nil
+	result, err := s.run(ctx, held)
+	return s.settle(ctx, held, log, result, err)
 }
 
 // run executes a run to its files.
-func (s *slot) run(ctx context.Context, held *student.Held, log *zap.Logger) (*run.Result, error) {
+func (s *slot) run(ctx context.Context, held *student.Held) (*run.Result, error) {
 	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml())
 	if err != nil {
 		return nil, err
@@ -199,16 +144,9 @@ func (s *slot) run(ctx context.Context, held *student.Held, log *zap.Logger) (*r
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	return job.Execute(executing, run.Options{
-		Client: held.Client(), Dataset: s.config.Dataset, Out: out, Log: log,
+		Client: held.Client(), Dataset: s.config.Dataset, Out: out, Log: s.log,
 		Watch: func(status run.Status) { held.Report(progressOf(status)) },
 	})
-}
-
-// isOwn says whether an error is about the worker's disk and not about the run.
-func isOwn(err error) bool {
-	var path *fs.PathError
-	var link *os.LinkError
-	return errors.As(err, &path) || errors.As(err, &link)
 }
 
 func progressOf(s run.Status) *conclavev1.RunProgress {
@@ -216,35 +154,4 @@ func progressOf(s run.Status) *conclavev1.RunProgress {
 		Round: uint64(max(0, s.Round)), Rounds: uint64(max(0, s.Rounds)), Of: s.Of,
 		EpsilonSpent: s.EpsilonSpent, Epsilon: s.Epsilon, Waiting: s.Waiting, Part: s.Part,
 	}
-}
-
-// filesOf names the files that a run left, with their hashes.
-func filesOf(r *run.Result) (files []*conclavev1.RunResult, err error) {
-	for _, name := range slices.Sorted(maps.Keys(r.Outputs)) {
-		path := r.Outputs[name]
-		if info, err := os.Stat(path); err != nil {
-			return nil, err
-		} else if !info.Mode().IsRegular() {
-			continue // the model's folder, whose files name each other's hashes
-		}
-		sum, err := hashOf(path)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, &conclavev1.RunResult{Name: name, Path: path, Sha256: sum})
-	}
-	return files, nil
-}
-
-func hashOf(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -50,6 +50,7 @@ type cluster struct {
 	dir    string
 	config student.Config
 	queue  *student.Queue
+	log    *zap.Logger // the workers'
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -61,10 +62,12 @@ func newCluster(t *testing.T) *cluster {
 	must(t, certs.CreateCA(authority))
 	must(t, certs.Issue(authority, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
 	must(t, certs.Issue(authority, certs.RoleStudent, "lab", nil, time.Hour))
+	must(t, certs.Issue(authority, certs.RoleStudent, "hired", nil, time.Hour))
 	sum := sha256.Sum256([]byte(schemaText))
 	a := aggregator.DefaultConfig()
 	a.Name, a.Listen, a.Drain, a.WorkerGrace = "agg", "127.0.0.1:0", 0, time.Second
 	a.TLS = certs.IssuedFiles(authority, certs.RoleAggregator, "agg")
+	a.TLS.Revoked = certs.RevokedFile(authority)
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: hex.EncodeToString(sum[:]), Unit: "record", Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5}}}
 	server, err := aggregator.New(t.Context(), a, aggregator.Options{})
@@ -82,7 +85,7 @@ func newCluster(t *testing.T) *cluster {
 	client, err := student.Dial(c, zap.NewNop())
 	must(t, err)
 	t.Cleanup(func() { must(t, client.Close()) })
-	return &cluster{t, dir, c, client.Queue()}
+	return &cluster{t, dir, c, client.Queue(), zap.NewNop()}
 }
 
 // submit queues a run, with another run.yaml than it was planned by where change says so.
@@ -126,7 +129,7 @@ func (c *cluster) work(config student.Config) (stop func() error, ended <-chan e
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Work(ctx, config, zap.NewNop(), func(*run.Result) { c.t.Error("a run was done, without teachers") })
+		done <- Work(ctx, config, c.log, func(*run.Result) { c.t.Error("a run was done, without teachers") })
 	}()
 	return func() error { cancel(); return <-done }, done
 }

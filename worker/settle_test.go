@@ -1,147 +1,27 @@
 package worker
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/certs"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/student"
 )
-
-// journal is a log as JSON.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
-}
-
-func (j *journal) Sync() error { return nil }
-
-func (j *journal) lines() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Split(strings.TrimSpace(j.text.String()), "\n")
-}
-
-// has says whether a line has all of the words.
-func (j *journal) has(words ...string) bool {
-lines:
-	for _, line := range j.lines() {
-		for _, word := range words {
-			if !strings.Contains(line, word) {
-				continue lines
-			}
-		}
-		return true
-	}
-	return false
-}
-
-// journal makes the workers' log one that can be read.
-func (c *cluster) journal() *journal {
-	j := new(journal)
-	c.log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), j, zap.DebugLevel))
-	return j
-}
-
-// saysOfNoEnd fails where the log claims that the run ended, which it did not.
-func (j *journal) saysOfNoEnd(t *testing.T) {
-	t.Helper()
-	for _, lie := range []string{"run ended", "FAILED", "the queue does not take"} {
-		if j.has(lie) {
-			t.Errorf("the log says %q:\n%s", lie, strings.Join(j.lines(), "\n"))
-		}
-	}
-}
-
-// link is a network between a worker and the aggregator that can be cut.
-type link struct {
-	net.Listener
-	to string
-
-	mu    sync.Mutex
-	cut   bool
-	conns []net.Conn
-	work  sync.WaitGroup
-}
-
-func newLink(t *testing.T, to string) *link {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	l := &link{Listener: listener, to: to}
-	l.work.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			l.join(conn)
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		l.set(true)
-		l.work.Wait()
-	})
-	return l
-}
-
-func (l *link) join(near net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut {
-		near.Close()
-		return
-	}
-	far, err := net.Dial("tcp", l.to)
-	if err != nil {
-		near.Close()
-		return
-	}
-	l.conns = append(l.conns, near, far)
-	for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
-		l.work.Go(func() {
-			_, _ = io.Copy(pair[0], pair[1])
-			pair[0].Close()
-		})
-	}
-}
-
-// set cuts the link, or mends it.
-func (l *link) set(cut bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut = cut
-	for _, conn := range l.conns {
-		conn.Close()
-	}
-	l.conns = nil
-}
-
-// through is the configuration of a worker of another name behind the link.
-func (c *cluster) through(l *link) student.Config {
-	away := c.config
-	away.Aggregator, away.Worker, away.Out = l.Addr().String(), "away", filepath.Join(c.dir, "away")
-	return away
-}
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
@@ -172,6 +52,70 @@ func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
 	must(t, stopAway())
 	must(t, stop())
 	log.saysOfNoEnd(t)
+}
+
+// elsewhere is an aggregator that gave a run to one worker and says that another has it.
+type elsewhere struct {
+	conclavev1.UnimplementedRunServiceServer
+	finished atomic.Int32
+}
+
+func (*elsewhere) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
+	if err := stream.Send(&conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}}); err != nil {
+		return err
+	}
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return nil
+		}
+	}
+}
+
+func (*elsewhere) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*conclavev1.ShowRunResponse, error) {
+	return &conclavev1.ShowRunResponse{Run: &conclavev1.RunStatus{Name: "a", State: conclavev1.RunState_RUN_STATE_RUNNING, Worker: "v"}}, nil
+}
+
+func (e *elsewhere) FinishRun(context.Context, *conclavev1.FinishRunRequest) (*conclavev1.FinishRunResponse, error) {
+	e.finished.Add(1)
+	return nil, status.Error(codes.FailedPrecondition, "held by worker v")
+}
+
+// A refusal may come before the worker hears that the run is another's: it asks, and does not
+// end what is not its own.
+func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	must(t, certs.CreateCA(dir))
+	must(t, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	must(t, certs.Issue(dir, certs.RoleStudent, "lab", nil, time.Hour))
+	server, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	service, serving := new(elsewhere), grpc.NewServer(grpc.Creds(credentials.NewTLS(server)))
+	conclavev1.RegisterRunServiceServer(serving, service)
+	served := make(chan error, 1)
+	go func() { served <- serving.Serve(listener) }()
+	t.Cleanup(func() {
+		serving.Stop()
+		must(t, <-served)
+	})
+	config := student.DefaultConfig()
+	config.Aggregator, config.Dataset, config.TLS = listener.Addr().String(), "d", certs.IssuedFiles(dir, certs.RoleStudent, "lab")
+	client, err := student.Dial(config, zap.NewNop())
+	must(t, err)
+	t.Cleanup(func() { must(t, client.Close()) })
+	held, err := client.Queue().Claim(t.Context(), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	must(t, err)
+	c := new(cluster)
+	said := c.journal()
+	must(t, (&slot{config: config, name: "w"}).settle(t.Context(), held, c.log, nil, fmt.Errorf("ask: %w: the run waits in the queue", student.ErrRefused)))
+	if n := service.finished.Load(); n != 0 {
+		t.Errorf("the run was ended %d times", n)
+	}
+	if !said.has("run left", `worker \"v\" has it`) {
+		t.Errorf("the log is\n%s", strings.Join(said.lines(), "\n"))
+	}
+	said.saysOfNoEnd(t)
 }
 
 // A run whose aggregator is away is not given back, and the log does not say so.

@@ -318,7 +318,8 @@ func TestReload(t *testing.T) {
 func TestReloadKeepsOldOnlyWhileValid(t *testing.T) {
 	dir := newCA(t)
 	files := IssuedFiles(dir, RoleNode, "north")
-	s := must(newSource(files, x509.ExtKeyUsageClientAuth, RoleNode))(t)
+	s := newSource(files, x509.ExtKeyUsageClientAuth, RoleNode)
+	must(s.inOrder())(t)
 	if err := os.WriteFile(files.Cert, []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}

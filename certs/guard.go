@@ -2,6 +2,7 @@ package certs
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -12,20 +13,29 @@ import (
 type Guard struct{ source *source }
 
 // NewServerGuard reads the files of an aggregator. The errors are those of [ServerTLS].
+// With one that matches ErrExpired, ErrRevoked or ErrList, which files that are replaced
+// mend, comes a guard nevertheless: it lets nobody in until [Guard.Look] finds all in order.
 func NewServerGuard(f Files) (*Guard, error) {
-	return newGuard(newSource(f, x509.ExtKeyUsageServerAuth, RoleAggregator))
+	g, err := newGuard(f, x509.ExtKeyUsageServerAuth, RoleAggregator)
+	if err != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrRevoked) && !errors.Is(err, ErrList) {
+		return nil, err
+	}
+	return g, err
 }
 
-// NewClientGuard reads the files of whoever dials an aggregator.
+// NewClientGuard reads the files of whoever dials an aggregator. There is none where they are
+// not in order.
 func NewClientGuard(f Files) (*Guard, error) {
-	return newGuard(newSource(f, x509.ExtKeyUsageClientAuth, RoleNode, RoleStudent, RoleAggregator))
-}
-
-func newGuard(s *source, err error) (*Guard, error) {
+	g, err := newGuard(f, x509.ExtKeyUsageClientAuth, RoleNode, RoleStudent, RoleAggregator)
 	if err != nil {
 		return nil, err
 	}
-	return &Guard{s}, nil
+	return g, nil
+}
+
+func newGuard(f Files, usage x509.ExtKeyUsage, roles ...Role) (*Guard, error) {
+	g := &Guard{newSource(f, usage, roles...)}
+	return g, g.Look()
 }
 
 // Peer is somebody who is connected, by their certificate.
@@ -82,18 +92,18 @@ func (g *Guard) revoked(p *Peer) error {
 }
 
 // Look looks at all files now. The error says why nobody new is let in: the own files, or
-// the list of revoked certificates, are not in order.
+// the list of revoked certificates, are not in order, or the list has the own certificate.
 func (g *Guard) Look() error {
-	m, err := g.source.current()
-	if err != nil {
-		return err
-	}
-	return g.source.lists(m)
+	_, err := g.source.inOrder()
+	return err
 }
 
-// Until is when the own certificate ends.
+// Until is when the own certificate ends; zero where none could be read yet.
 func (g *Guard) Until() time.Time {
 	g.source.mu.Lock()
 	defer g.source.mu.Unlock()
+	if g.source.held == nil {
+		return time.Time{}
+	}
 	return g.source.held.pair.Leaf.NotAfter
 }

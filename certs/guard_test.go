@@ -222,8 +222,8 @@ func TestRevocationTakesEffect(t *testing.T) {
 		t.Errorf("it was %s, %s", name, certificate)
 	}
 	must(Revoke(dir, Revocation{Name: "agg"}))(t)
-	if err := client.Look(); err != nil {
-		t.Error(err)
+	if err := client.Look(); !errors.Is(err, ErrRevoked) || !strings.Contains(err.Error(), "own certificate") {
+		t.Errorf("of the client's own certificate: %v", err)
 	}
 	if err := client.Check(agg); !errors.Is(err, ErrRevoked) {
 		t.Errorf("agg: %v", err)
@@ -231,6 +231,71 @@ func TestRevocationTakesEffect(t *testing.T) {
 	_, _, clientErr = shake(t, must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t), must(ClientTLS(listed(dir, RoleStudent, "lab"), "localhost"))(t))
 	if !errors.Is(clientErr, ErrRevoked) {
 		t.Errorf("a revoked server: %v", clientErr)
+	}
+}
+
+// A process whose own certificate is revoked, or has ended, hears so: a client does not begin,
+// a server lets nobody in until another certificate is there.
+func TestTheOwnCertificateIsLookedAtToo(t *testing.T) {
+	dir := newCA(t)
+	server := must(NewServerGuard(listed(dir, RoleAggregator, "agg")))(t)
+	north := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "localhost"))(t)
+	must(Revoke(dir, Revocation{Name: "agg", Reason: ReasonKeyCompromise}))(t)
+	must(Revoke(dir, Revocation{Name: "lab"}))(t)
+	says := func(what string, err error, words ...string) {
+		t.Helper()
+		if !errors.Is(err, ErrRevoked) {
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+		for _, word := range words {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %q does not say %q", what, err, word)
+			}
+		}
+	}
+	f := IssuedFiles(dir, RoleAggregator, "agg")
+	says("a server that runs", server.Look(), f.Cert, "own certificate", "revoked on 20", ReasonKeyCompromise, "--new-key")
+	again, err := NewServerGuard(listed(dir, RoleAggregator, "agg"))
+	says("a server that begins", err, "own certificate")
+	for name, guard := range map[string]*Guard{"running": server, "begun": again} {
+		if guard == nil {
+			t.Fatalf("%s: there is no guard", name)
+		}
+		if _, serverErr, clientErr := shake(t, guard.ServerTLS(), north); Refusal(serverErr) != RefusedOwnFiles || clientErr == nil {
+			t.Errorf("%s, a handshake: %v, %v", name, serverErr, clientErr)
+		}
+	}
+	_, err = ServerTLS(listed(dir, RoleAggregator, "agg"))
+	says("TLS of a server", err)
+	guard, err := NewClientGuard(listed(dir, RoleStudent, "lab"))
+	says("a client that begins", err, "own certificate")
+	if guard != nil {
+		t.Error("a client begins")
+	}
+	if _, err := NewServerGuard(IssuedFiles(dir, RoleAggregator, "agg")); err != nil {
+		t.Errorf("without a list: %v", err)
+	}
+
+	if err := errors.Join(os.Remove(f.Cert), os.Remove(f.Key), Issue(dir, RoleAggregator, "agg", []string{"localhost"}, time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for name, guard := range map[string]*Guard{"running": server, "begun": again} {
+		if err := guard.Look(); err != nil {
+			t.Errorf("%s, with another certificate: %v", name, err)
+		}
+		if _, serverErr, clientErr := shake(t, guard.ServerTLS(), north); serverErr != nil || clientErr != nil {
+			t.Errorf("%s, a handshake with another certificate: %v, %v", name, serverErr, clientErr)
+		}
+	}
+	aged := agedCA(t)
+	old := IssuedFiles(aged, RoleAggregator, "old")
+	if guard, err := NewServerGuard(old); !errors.Is(err, ErrExpired) || guard == nil || !guard.Until().IsZero() {
+		t.Errorf("a server whose certificate has ended: %v, %v", guard, err)
+	}
+	old.Cert = filepath.Join(aged, "none.crt")
+	if guard, err := NewServerGuard(old); !errors.Is(err, ErrMissing) || guard != nil {
+		t.Errorf("a server without one: %v, %v", guard, err)
 	}
 }
 

@@ -98,7 +98,8 @@ func TestProbe(t *testing.T) {
 
 	// A certificate that was good when it was loaded, two hours ago.
 	f := IssuedFiles(dir, RoleNode, "north")
-	expiring := must(newSource(f, 0, RoleNode))(t)
+	expiring := newSource(f, 0, RoleNode)
+	must(expiring.inOrder())(t)
 	expiring.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 	expired := client.Clone()
 	expired.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

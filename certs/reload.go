@@ -29,19 +29,40 @@ type stamp struct {
 	modified time.Time
 }
 
-func newSource(f Files, usage x509.ExtKeyUsage, roles ...Role) (*source, error) {
+func newSource(f Files, usage x509.ExtKeyUsage, roles ...Role) *source {
 	s := &source{files: f, usage: usage, roles: roles, now: time.Now}
 	if f.Revoked != "" {
 		s.revoked = newRevokedFile(f.Revoked, func() time.Time { return s.now() })
 	}
+	return s
+}
+
+// inOrder returns the material on disk, if it and the list can be relied on now and the list
+// does not have the own certificate.
+func (s *source) inOrder() (*material, error) {
 	m, err := s.current()
-	if err == nil {
-		err = s.lists(m)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	if err := s.lists(m); err != nil {
+		return nil, err
+	}
+	if err := s.own(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// own refuses the own certificate where the list has it: whoever reads the same list turns
+// its bearer away. lists comes before.
+func (s *source) own(m *material) error {
+	if s.revoked == nil {
+		return nil
+	}
+	if err := s.revoked.good.Load().check(keyOf(m.pair.Leaf)); err != nil {
+		return fmt.Errorf("%s, this process's own certificate: %w by the list %s; put one with a new key in its place (`conclave site request --renew --new-key`)", s.files.Cert, err, s.files.Revoked)
+	}
+	return nil
 }
 
 // lists says whether the list of revoked certificates, if there is to be one, can be relied

@@ -29,10 +29,7 @@ func (g *Guard) ServerTLS() *tls.Config {
 	source := g.source
 	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: protocols}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		m, err := source.current()
-		if err == nil {
-			err = source.lists(m)
-		}
+		m, err := source.inOrder()
 		if err != nil {
 			return nil, ownError{err}
 		}
@@ -85,6 +82,8 @@ func (g *Guard) ClientTLS(serverName string) *tls.Config {
 		// does the same work with the authority that is on disk now.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
+			// That the own certificate was revoked meanwhile is for the server to say and to
+			// note: its list may be newer.
 			m, err := source.current()
 			if err == nil {
 				err = source.lists(m)

@@ -3,7 +3,7 @@ package aggregator
 import "github.com/prometheus/client_golang/prometheus"
 
 var (
-	acceptingDesc = prometheus.NewDesc("conclave_tls_accepting_state", "1 while the own certificate and the list of revoked ones are in order; at 0 nobody new is let in, and the log says why.", nil, nil)
+	acceptingDesc = prometheus.NewDesc("conclave_tls_accepting_state", "1 while the own certificate, which must not be revoked, and the list of revoked ones are in order; at 0 nobody new is let in, and the log says why.", nil, nil)
 	ownEndDesc    = prometheus.NewDesc("conclave_certificate_end_seconds", "When the own certificate ends, in seconds since 1970.", nil, nil)
 )
 
@@ -25,5 +25,7 @@ func (c *certificateCollector) Collect(ch chan<- prometheus.Metric) {
 		accepting = 0
 	}
 	ch <- prometheus.MustNewConstMetric(acceptingDesc, prometheus.GaugeValue, accepting)
-	ch <- prometheus.MustNewConstMetric(ownEndDesc, prometheus.GaugeValue, float64(c.server.standings.guard.Until().Unix()))
+	if until := c.server.standings.guard.Until(); !until.IsZero() {
+		ch <- prometheus.MustNewConstMetric(ownEndDesc, prometheus.GaugeValue, float64(until.Unix()))
+	}
 }

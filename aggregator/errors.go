@@ -14,8 +14,9 @@ import (
 	"github.com/conclave-dp/conclave/privacy"
 )
 
-// ErrLeadershipLost ends Serve when another aggregator has taken over, or when
-// etcd was away for longer than the lease lasts.
+// ErrLeadershipLost ends Serve when another aggregator has taken over, when
+// etcd was away for longer than the lease lasts, or when the aggregator gave the lead
+// away because it could let nobody in.
 var ErrLeadershipLost = errors.New("leadership lost")
 
 // errStopping is the reason everything in flight ends with when the server is

@@ -47,6 +47,8 @@ type Options struct {
 	// distort is for tests of the audit, which has to find what it does to the
 	// noise of a release. No program can set it: it is set in a test file alone.
 	distort func(question) question
+	// grace is certificateGrace for tests; 0 is that.
+	grace time.Duration
 }
 
 // Hooks are called at named moments of a round. A hook that blocks holds up
@@ -94,6 +96,7 @@ type Server struct {
 	// then no answers are collected any more.
 	leading      context.Context
 	endLeading   context.CancelCauseFunc
+	outOfOrder   error // why leadership was given away; set before leading ends
 	draining     context.Context
 	startDrain   context.CancelCauseFunc
 	stopping     chan struct{} // closed when the server is told to stop: no round begins any more
@@ -111,8 +114,9 @@ type Server struct {
 
 // New opens etcd, waits until it leads, opens the datasets and listens. It
 // returns when nodes and students can dial; they are answered from Serve on.
-// With a standby it returns only when the leader is gone. ctx bounds New, not
-// the server.
+// With a standby it returns only when the leader is gone, and with a certificate
+// or a list of revoked ones that lets nobody in only when that is mended. ctx
+// bounds New, not the server.
 func New(ctx context.Context, config Config, options Options) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -147,8 +151,9 @@ func (s *Server) open(ctx context.Context) error {
 	s.leading, s.endLeading = context.WithCancelCause(context.Background())
 	s.draining, s.startDrain = context.WithCancelCause(s.leading)
 
+	// With an error and a guard files that are replaced mend it: campaign waits for them.
 	guard, err := certs.NewServerGuard(s.config.TLS)
-	if err != nil {
+	if guard == nil {
 		return fmt.Errorf("tls: %w", err)
 	}
 	s.standings, s.gate = newStandings(guard), newGate(s, guard.ServerTLS())
@@ -165,12 +170,12 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.watches.Go(s.watchCertificates)
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
 	s.phase.reach(standby)
-	s.log.Info("waiting for leadership", zap.String("name", s.config.Name))
-	if s.lead, err = s.store.LeadAt(ctx, s.config.Name, s.config.advertised(), s.config.Etcd.LeaseTTL); err != nil {
+	if s.lead, err = s.campaign(ctx); err != nil {
 		return fmt.Errorf("become the leading aggregator: %w", err)
 	}
 	context.AfterFunc(s.lead.Context(), func() {
@@ -215,7 +220,6 @@ func (s *Server) open(ctx context.Context) error {
 		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
 	}
 	s.watches.Go(s.watchJoins)
-	s.watches.Go(s.watchCertificates)
 	s.phase.reach(leads)
 	s.streams.Go(s.keepQueue)
 	if err := s.audit(caller{}, auditlog.Entry{Event: auditlog.Leading}); err != nil {
@@ -250,7 +254,8 @@ func (s *Server) MonitorAddr() net.Addr {
 // more, new rounds are refused with Unavailable, those that nodes work on have
 // Config.Drain to end, and rounds that are being charged are answered. It
 // returns nil after a drain and an error that matches ErrLeadershipLost when
-// leadership ended first. It can be called once; call Close after it.
+// leadership ended first, or was given away because nobody could be let in. It
+// can be called once; call Close after it.
 func (s *Server) Serve(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.grpc.Serve(s.pending.watch(s.listener)) }()
@@ -258,9 +263,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-s.leading.Done():
-		if cause := context.Cause(s.leading); !errors.Is(cause, errStopping) {
-			err = cause
-		}
+		err = s.lost()
 	case serr := <-served:
 		stopped := s.draining.Err() != nil
 		s.drain()

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -180,35 +179,6 @@ func (s *standings) sweep() {
 	for _, c := range connections {
 		if s.guard.Check(c.peer) != nil {
 			c.expel()
-		}
-	}
-}
-
-// watchCertificates looks at the files once a second until the server is closed, and says
-// when nobody new can be let in and when that is over.
-func (s *Server) watchCertificates() {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	said := ""
-	for {
-		now := ""
-		if err := s.standings.guard.Look(); err != nil {
-			now = err.Error()
-		}
-		switch {
-		case now == said:
-		case now == "":
-			s.log.Info("connections are let in again")
-		default:
-			s.log.Error("nobody new is let in", zap.String("reason", now))
-		}
-		said = now
-		s.standings.sweep()
-		s.gate.flush(false)
-		select {
-		case <-tick.C:
-		case <-s.closing:
-			return
 		}
 	}
 }

@@ -40,8 +40,8 @@ func (p *phase) reach(next int32) {
 func (s *Server) leads() bool { return s.phase.Load() == leads && s.lead.Context().Err() == nil }
 
 // ready says in what state the server is, or why it is not ready: nobody answers
-// etcd's questions, nobody leads, it stops, or its audit log cannot be written. A
-// standby is ready while somebody leads.
+// etcd's questions, nobody leads, it stops, its audit log cannot be written, or it could let
+// nobody in. A standby is ready while somebody leads.
 func (s *Server) ready(ctx context.Context) (string, error) {
 	now := s.phase.Load()
 	switch now {
@@ -52,6 +52,9 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 	}
 	if err := s.trail.Check(); err != nil {
 		return "", err
+	}
+	if err := s.standings.guard.Look(); err != nil {
+		return "", fmt.Errorf("nobody new is let in: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -4,8 +4,14 @@ import "strings"
 
 // Events of an entry.
 const (
-	Started   = "started"    // the process began to write this file
-	Leading   = "leading"    // an aggregator became the leader
+	Started = "started" // the process began to write this file
+	Leading = "leading" // an aggregator became the leader
+	// Of an aggregator whose certificate files are not in order: it lets nobody in, it does
+	// again, and it gave the lead away because of that.
+	NotAccepting = "not-accepting"
+	Accepting    = "accepting"
+	GaveAway     = "lead-given-away"
+
 	Joined    = "join"       // a node joined an aggregator
 	Left      = "leave"      // its stream ended
 	RunOpened = "run-opened" // or found again

@@ -59,7 +59,7 @@ func (s *Server) lookAtFiles(a *acceptance) {
 	switch {
 	case reason == nil && before == nil:
 	case reason == nil:
-		s.log.Info("certificate files are in order again; connections are let in")
+		s.log.Info("certificate files are in order again")
 		_ = s.audit(caller{}, auditlog.Entry{Event: auditlog.Accepting}) // lost lines are in the log
 	case before == nil || before.Error() != reason.Error():
 		if before == nil {
@@ -126,6 +126,7 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 		case err == nil && s.standings.guard.Look() == nil:
 			return lead, nil
 		case err == nil:
+			s.log.Warn("led for a moment with certificate files that are not in order; the lead is given back")
 			s.resign(lead)
 		case ctx.Err() != nil || !errors.Is(context.Cause(standing), errWithdrawn):
 			return nil, err

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/conclave-dp/conclave/auditlog"
 	"github.com/conclave-dp/conclave/certs"
 	"github.com/conclave-dp/conclave/coordinator"
@@ -23,6 +26,8 @@ type pair struct {
 	list   string // the leader's list
 	second Config
 	led    chan *Server // the standby, once it leads
+
+	secondLog *observer.ObservedLogs
 }
 
 func newPair(t *testing.T, grace time.Duration) *pair {
@@ -77,11 +82,13 @@ func (p *pair) reissue(t *testing.T, name string, validity time.Duration) {
 // standBy starts the second aggregator and waits until it stands by.
 func (p *pair) standBy(t *testing.T) {
 	t.Helper()
+	core, log := observer.New(zap.WarnLevel)
+	p.secondLog = log
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s, err := New(ctx, p.second, Options{})
+		s, err := New(ctx, p.second, Options{Logger: zap.New(core)})
 		if err != nil {
 			t.Error(err)
 			return
@@ -196,10 +203,10 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 // Files that are away for less than the grace move no lead, however often.
 func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	t.Parallel()
-	const grace = 5 * time.Second
+	const grace = 4 * time.Second
 	p := newPair(t, grace)
 	began := time.Now()
-	for i := 1; i < 4 || time.Since(began) < grace; i++ {
+	for i := 1; time.Since(began) < grace+2*sweepEvery; i++ {
 		must(t, os.Remove(p.list))
 		eventually(t, "the trouble to be noted", func() bool { return len(of(trail(t, p.trail), auditlog.NotAccepting)) == i })
 		replace(t, p.list, certs.RevokedFile(p.certs))
@@ -234,6 +241,12 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	case s := <-p.led:
 		t.Fatalf("it leads with a revoked certificate: %v", s.Close())
 	default:
+	}
+	if n := p.secondLog.FilterMessageSnippet("for a moment").Len(); n != 0 {
+		t.Error("it led for a moment")
+	}
+	if n := p.secondLog.FilterMessageSnippet("does not stand for the lead").Len(); n != 1 {
+		t.Errorf("%d lines say that it does not stand", n)
 	}
 	p.reissue(t, "second", time.Hour)
 	p.serves(t)

@@ -136,7 +136,7 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 		}
 		return false
 	})
-	refused(t, c.startNode("south", a.tls(certs.RoleNode, "south")), "not accepted by the other side")
+	refused(t, c.startNode("south", a.tls(certs.RoleNode, "south")), "own certificate", "revoked")
 	stop(north, aggregator)
 }
 

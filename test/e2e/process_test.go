@@ -17,7 +17,7 @@ import (
 
 // patience bounds every wait. It is long because the tests share few cores; a
 // wait that succeeds never uses it up.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // process is a role running as an operating system process.
 type process struct {

@@ -14,7 +14,7 @@ import (
 
 // patienceForRefusal bounds how long a process may take to give up what can
 // never work.
-const patienceForRefusal = 30 * time.Second
+const patienceForRefusal = 2 * time.Minute
 
 // refused waits for a process to end with exit code 1 and one error message
 // that holds all of wants: what is wrong and what to do.

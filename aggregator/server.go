@@ -317,11 +317,7 @@ func (s *Server) Close() error {
 		s.drain()
 		var errs []error
 		if s.lead != nil && s.lead.Context().Err() == nil {
-			ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
-			if err := s.lead.Resign(ctx); err != nil {
-				errs = append(errs, fmt.Errorf("resign leadership: %w", err))
-			}
-			cancel()
+			s.resign(s.lead)
 		}
 		s.endLeading(errStopping)
 		if s.listener != nil {

@@ -290,10 +290,20 @@ func (s set) checkStudent(t *testing.T, p pod, file string) {
 	must(t, err)
 	s.dials(t, p, config.Aggregator, config.ServerName)
 	writable(t, c, config.Out)
-	readable(t, c, config.Run, config.TLS.CA, config.TLS.Cert, config.TLS.Key, config.TLS.Revoked)
+	readable(t, c, config.TLS.CA, config.TLS.Cert, config.TLS.Key, config.TLS.Revoked)
 	if config.Patience < 5*time.Minute {
-		t.Errorf("the Job fails when the aggregators need more than %v", config.Patience)
+		t.Errorf("the %s fails when the aggregators need more than %v", p.kind, config.Patience)
 	}
+	if config.Queue != p.lasts() {
+		t.Errorf("a %s with queue: %v", p.kind, config.Queue)
+	}
+	if config.Queue {
+		if p.kind != "StatefulSet" {
+			t.Error("its pods do not keep the names by which they come back to their runs")
+		}
+		return
+	}
+	readable(t, c, config.Run)
 	spec, err := run.Load(s.configFile(t, p, config.Run))
 	must(t, err)
 	raw, err := os.ReadFile(spec.Schema)

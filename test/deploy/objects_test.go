@@ -120,7 +120,7 @@ func compose(t testing.TB, resources []string, components ...string) []runtime.O
 }
 
 // settings are the files of the roles' own configuration; everything else is a manifest.
-var settings = []string{"aggregator.yaml", "teacher.yaml", "student.yaml", "run.yaml", "schema.yaml"}
+var settings = []string{"aggregator.yaml", "teacher.yaml", "student.yaml", "worker.yaml", "run.yaml", "schema.yaml"}
 
 func TestEveryManifestDecodesStrictly(t *testing.T) {
 	files := 0
@@ -230,7 +230,7 @@ func buildSets(t testing.TB) []set {
 		}
 	}
 	return []set{
-		{"small", overlay("overlays/small", "overlays/run")},
+		{"small", overlay("overlays/small", "overlays/run", "overlays/workers")},
 		{"thousand-teachers", overlay("overlays/thousand-teachers", "overlays/run")},
 		{"coordinator", overlay("overlays/coordinator")},
 		{"site", overlay("overlays/site")},
@@ -252,8 +252,11 @@ type pod struct {
 // app is the name by which policies select it.
 func (p pod) app() string { return p.labels["app.kubernetes.io/name"] }
 
-// serves says whether it runs until it is stopped.
-func (p pod) serves() bool { return p.kind == "Deployment" || p.kind == "StatefulSet" }
+// lasts says whether it runs until it is stopped.
+func (p pod) lasts() bool { return p.kind == "Deployment" || p.kind == "StatefulSet" }
+
+// serves says whether it answers somebody as well. A worker of the queue only asks.
+func (p pod) serves() bool { return p.lasts() && p.app() != "student" }
 
 func (s set) pods() []pod {
 	var pods []pod

@@ -85,7 +85,7 @@ func TestProbes(t *testing.T) {
 			for i, probe := range probes {
 				if !p.serves() {
 					if probe != nil {
-						t.Errorf("%s ends by itself, and is probed", c.Name)
+						t.Errorf("%s ends by itself or answers nobody, and is probed", c.Name)
 					}
 					continue
 				}
@@ -261,7 +261,7 @@ func TestSelectors(t *testing.T) {
 		}
 		for name, service := range services {
 			found := s.selects(t, &metav1.LabelSelector{MatchLabels: service.Spec.Selector})
-			if len(found) != 1 || !found[0].serves() {
+			if len(found) != 1 || !found[0].lasts() || len(service.Spec.Ports) > 0 && !found[0].serves() {
 				t.Errorf("the service %s stands for %d workloads", name, len(found))
 				continue
 			}

@@ -291,8 +291,6 @@ func TestAggregatorsRefused(t *testing.T) {
 				[]string{c.address, "address already in use", "set listen to a free address"}},
 			{"etcd's folder in use", settings{"etcd": c.etcd},
 				[]string{"in use by another process", "stop the other aggregator or use another folder"}},
-			{"expired certificate", settings{"tls": issued(certs.RoleAggregator, "expired")},
-				[]string{"aggregator-expired.crt", "expired", "issue a new one"}},
 			{"node's certificate", settings{"tls": issued(certs.RoleNode, "north")},
 				[]string{"node-north.crt", "wrong role", "use the file issued for that role"}},
 			{"foreign certificate", settings{"tls": mixed(certs.RoleAggregator, "aggregator")},
@@ -308,6 +306,22 @@ func TestAggregatorsRefused(t *testing.T) {
 				refused(t, own.startAggregator(own.aggregatorFile(test.changes)), append(test.wants, "aggregator: ")...)
 			})
 		}
+		// A new file mends this one: it says so, does not stand for the lead, and waits.
+		t.Run("expired certificate", func(t *testing.T) {
+			t.Parallel()
+			own := newCluster(t)
+			p := own.startAggregator(own.aggregatorFile(settings{"tls": issued(certs.RoleAggregator, "expired")}))
+			why := p.awaitLog("nobody would be let in; this aggregator does not stand for the lead until its certificate files are in order", nil).Text
+			for _, want := range []string{"aggregator-expired.crt", "expired", "issue a new one"} {
+				if !strings.Contains(why, want) {
+					t.Errorf("%q does not say %q", why, want)
+				}
+			}
+			if n := len(p.logged("listening")); n != 0 {
+				t.Error("it listens")
+			}
+			p.stop()
+		})
 		for _, role := range []string{"aggregator", "teacher", "student"} {
 			t.Run("unknown field/"+role, func(t *testing.T) {
 				t.Parallel()

@@ -109,7 +109,7 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 	case <-ctx.Done():
 		e.log.closing.Store(true)
 		go abandon(started)
-		return nil, fmt.Errorf("start etcd in %s: it is not ready: %w; another program may hold its files, or the disk is slow", dir, ctx.Err())
+		return nil, fmt.Errorf("start etcd in %s: it is not ready: %w; another program may hold its files, or the disk is slow", dir, context.Cause(ctx))
 	}
 	select {
 	case <-e.server.Server.ReadyNotify():
@@ -119,7 +119,7 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 	case <-e.log.failed:
 		err = e.log.err
 	case <-ctx.Done():
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	}
 	return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", dir, err), e.stop())
 }

@@ -128,9 +128,11 @@ func (f Filter) Epsilon(events []Event, delta float64) (float64, error) {
 }
 
 func (f Filter) epsilon(events []Event, delta float64) float64 {
-	switch f {
-	case FilterRDP:
-	case FilterPLD:
+	switch {
+	case len(events) == 0:
+		return 0
+	case f == FilterRDP: // has no formula
+	case f == FilterPLD:
 		return min(closedForms(events, delta).Epsilon, pldEpsilon(events, delta, pessimistic))
 	default:
 		return min(pureEpsilon(events), gdpEpsilon(totalMu(events), delta))

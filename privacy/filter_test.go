@@ -21,6 +21,14 @@ func TestUnknownFilter(t *testing.T) {
 	}
 }
 
+func TestNothingCostsNothing(t *testing.T) {
+	for filter := range filterRules {
+		if epsilon, err := filter.Epsilon(nil, 1e-5); err != nil || epsilon != 0 {
+			t.Errorf("nothing costs %v with filter %s, %v", epsilon, filter, err)
+		}
+	}
+}
+
 // Whatever is admitted, in whatever order, has divergences that together stay
 // within the budget: recomputed here from the sum at the filter's own order, and
 // by all accountants of the list.

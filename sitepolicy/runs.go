@@ -138,7 +138,7 @@ func running(events []privacy.Event, delta float64) (float64, error) {
 
 // countedBy is what events come to by the rule of a limit, 0 for none.
 func countedBy(limit privacy.Budget, events []privacy.Event) (float64, error) {
-	if len(events) == 0 || limit.Delta == 0 {
+	if limit.Delta == 0 {
 		return 0, nil
 	}
 	return limit.Filter.Epsilon(events, limit.Delta)

@@ -49,10 +49,7 @@ func commands() []command {
 		{"shard", "cut a site's rows into a file for each of its nodes", shard},
 		{"certs", "make an authority and certificates for a cluster", certificates},
 		{"site", "request, approve, renew, revoke and list certificates of sites", site},
-		{"version", "print the version", func(context.Context, []string) error {
-			fmt.Println(version.Software)
-			return nil
-		}},
+		{"version", "print the version", showVersion},
 	}
 }
 
@@ -82,7 +79,7 @@ func mainCode() int {
 
 func dispatch(ctx context.Context, args []string) error {
 	if len(args) > 0 && (args[0] == "--version" || args[0] == "-version") {
-		args = []string{"version"}
+		args = append([]string{"version"}, args[1:]...)
 	}
 	if len(args) > 0 {
 		for _, c := range commands() {
@@ -126,6 +123,21 @@ func among(ctx context.Context, args []string, usage string, group map[string]co
 	}
 	fmt.Fprintln(os.Stderr, usage)
 	return errUsage
+}
+
+func showVersion(_ context.Context, args []string) error {
+	f := flags("version", "version [--format json]")
+	format := formatFlag(f)
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if *format == "json" {
+		return printJSON(struct {
+			Software string `json:"software"`
+		}{version.Software})
+	}
+	fmt.Println(version.Software)
+	return nil
 }
 
 // flags makes a flag set that reports wrong usage as errUsage.

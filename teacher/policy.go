@@ -39,16 +39,28 @@ func (n *Node) guarded() {
 	o := n.cfg.GuardOptions(n.schema.SHA256)
 	o.Facts = n.facts()
 	n.guard = sitepolicy.New(o)
-	figure := func(name, help string, of func(limit, spent float64) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			limit, spent, _ := n.guard.Figures()
-			return of(limit, spent)
-		})
-	}
 	n.watched.waiting = prometheus.NewGauge(prometheus.GaugeOpts{Name: "conclave_node_waiting_runs", Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used."})
-	n.watched.registry.MustRegister(n.watched.waiting,
-		figure("conclave_node_policy_epsilon_limit", "The limit of the site's policy for this node, 0 while it cannot be read.", func(limit, _ float64) float64 { return limit }),
-		figure("conclave_node_policy_epsilon_spent", "What the node's records have been charged with, at the limit's delta, as its filter counts: nothing is left at the limit.", func(_, spent float64) float64 { return spent }))
+	n.watched.registry.MustRegister(n.watched.waiting, policyFigures{n.guard})
+}
+
+// policyFigures shows what a site's policy allows and what was charged: both from one look
+// at its files.
+type policyFigures struct{ guard *sitepolicy.Guard }
+
+var (
+	policyLimitDesc = prometheus.NewDesc("conclave_node_policy_epsilon_limit", "The limit of the site's policy for this node, 0 while it cannot be read.", nil, nil)
+	policySpentDesc = prometheus.NewDesc("conclave_node_policy_epsilon_spent", "What the node's records have been charged with, at the limit's delta, as its filter counts: nothing is left at the limit.", nil, nil)
+)
+
+func (policyFigures) Describe(ch chan<- *prometheus.Desc) {
+	ch <- policyLimitDesc
+	ch <- policySpentDesc
+}
+
+func (p policyFigures) Collect(ch chan<- prometheus.Metric) {
+	limit, spent, _ := p.guard.Figures() // what cannot be read is 0
+	ch <- prometheus.MustNewConstMetric(policyLimitDesc, prometheus.GaugeValue, limit)
+	ch <- prometheus.MustNewConstMetric(policySpentDesc, prometheus.GaugeValue, spent)
 }
 
 // facts counts the privacy units, of all teachers and of the one with the fewest.

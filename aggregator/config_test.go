@@ -80,6 +80,8 @@ func TestLoadConfigRefuses(t *testing.T) {
 		"advertise no port": {replace("listen: 127.0.0.1:7443", "listen: 127.0.0.1:7443\nadvertise: host:0"), "advertise"},
 		"no datasets":       {"name: a\ntls: {ca: a, cert: b, key: c}\netcd: {endpoints: [http://a]}\n", "datasets"},
 		"dataset twice":     {replace("name: adult", "name: flchain"), "twice"},
+		"no node's name":    {replace("name: adult", "name: Adult"), "with a letter or digit at both ends"},
+		"no value":          {replace("drain: 3s", "drain:"), "drain: has no value"},
 		"two schemas":       {replace("schema: data/schema.yaml", "schema: a\n    schema_sha256: "+testSchema), "either schema"},
 		"no schema":         {replace("schema: data/schema.yaml", "unit: record"), "either schema"},
 		"bad hash":          {replace(testSchema, "abc"), "64 lower-case"},

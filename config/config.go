@@ -79,7 +79,7 @@ func Decode(r io.Reader, into any) (err error) {
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return errors.New("more than one YAML document; keep one")
 	}
-	return checkWhole(raw, reflect.TypeOf(into))
+	return checkValues(raw, reflect.TypeOf(into))
 }
 
 // wordEnd is where a word of a Go name ends, which fields write with _.

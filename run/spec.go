@@ -214,7 +214,7 @@ func (s *Spec) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(nameRule.MatchString(s.Name), "name: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", s.Name)
+	need(nameRule.MatchString(s.Name), "name: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", s.Name)
 	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
 	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
 		errs = append(errs, fmt.Errorf("privacy: %w", err))
@@ -254,7 +254,7 @@ func (s *Spec) validateData() (errs []error) {
 	sites := map[string]bool{}
 	for i, d := range s.Data {
 		if !nameRule.MatchString(d.Site) {
-			errs = append(errs, fmt.Errorf("data[%d].site: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", i, d.Site))
+			errs = append(errs, fmt.Errorf("data[%d].site: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", i, d.Site))
 		}
 		if sites[d.Site] {
 			errs = append(errs, fmt.Errorf("data[%d].site: %q is there twice; give each site one entry", i, d.Site))

@@ -137,7 +137,7 @@ func (d *Dataset) validate(at string) (errs []error) {
 			errs = append(errs, fmt.Errorf("%s.%s: %w", at, field, fmt.Errorf(format, args...)))
 		}
 	}
-	need(nameRule.MatchString(d.Name), "name", "%q is not a name; use 1 to 64 small letters, digits, dots and hyphens", d.Name)
+	need(nameRule.MatchString(d.Name), "name", "%q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", d.Name)
 	if _, err := privacy.NewBudget(d.Epsilon, 0.5); err != nil {
 		need(false, "epsilon", "%v is no limit; use a finite number above 0", d.Epsilon)
 	}

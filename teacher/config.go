@@ -135,7 +135,7 @@ func (c Config) validateSite() error {
 		}
 	}
 	for _, n := range []struct{ field, value string }{{"dataset", c.Dataset}, {"site", c.Site}, {"node", c.Node}} {
-		need(nameRule.MatchString(n.value), "%s: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens", n.field, n.value)
+		need(nameRule.MatchString(n.value), "%s: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", n.field, n.value)
 	}
 	need(c.Schema != "", "schema: missing; give the path of the public schema.yaml")
 	errs = append(errs, c.checkSource())

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// checkValues refuses what the YAML decoder would take for something else without a word: a
+// number with a fraction where a whole one is wanted, which it would cut, and a field whose
+// value was forgotten, which it would leave out.
+func checkValues(raw []byte, t reflect.Type) error {
+	file, err := parser.ParseBytes(raw, 0)
+	if err != nil || len(file.Docs) == 0 {
+		return err // it was decoded, so this does not happen
+	}
+	return valuesIn(file.Docs[0].Body, t, "")
+}
+
+// valuesIn checks what a node holds for a type, of the named field.
+func valuesIn(node ast.Node, t reflect.Type, field string) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	wrong := func(says string) error {
+		at := node.GetToken().Position
+		return fmt.Errorf("line %d, column %d: %s: %s", at.Line, at.Column, field, says)
+	}
+	switch n := node.(type) {
+	case *ast.FloatNode:
+		if whole(t) && n.Value != math.Trunc(n.Value) {
+			return wrong(fmt.Sprintf("want a whole number, not %v", n.Value))
+		}
+	case *ast.StringNode: // the parser's for 1e-3, which the decoder takes for a number
+		if v, err := strconv.ParseFloat(n.Value, 64); whole(t) && (err != nil || v != math.Trunc(v)) {
+			return wrong(fmt.Sprintf("want a whole number, not %s", n.Value))
+		}
+	case *ast.NullNode:
+		switch t.Kind() {
+		case reflect.Struct, reflect.Slice, reflect.Map: // of which all was commented out
+		default:
+			return wrong("has no value; give it one, or remove the line")
+		}
+	case *ast.SequenceNode:
+		if t.Kind() == reflect.Slice {
+			for _, v := range n.Values {
+				if err := valuesIn(v, t.Elem(), field); err != nil {
+					return err
+				}
+			}
+		}
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if err := valuesIn(v, t, field); err != nil {
+				return err
+			}
+		}
+	case *ast.MappingValueNode:
+		if t.Kind() != reflect.Struct {
+			return nil
+		}
+		name := n.Key.String()
+		for i := range t.NumField() {
+			if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); tag == name {
+				return valuesIn(n.Value, t.Field(i).Type, strings.TrimPrefix(field+"."+name, "."))
+			}
+		}
+	}
+	return nil
+}
+
+// whole tells whether a type takes whole numbers, durations not among them.
+func whole(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Uint32, reflect.Uint64:
+		return t != reflect.TypeFor[time.Duration]()
+	default:
+		return false
+	}
+}

@@ -286,7 +286,7 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	case p.key.number < record.Releases: // and nothing is stored
 		return nil, &coordinator.ForgottenError{Run: p.key.run, Round: p.key.number}
 	case r.closed:
-		return nil, refusedf("run %q is closed; only its released rounds can be asked again", p.key.run)
+		return nil, refusedf("run %q is closed; only its released rounds can be asked again: start its student again, and it makes its results of those", p.key.run)
 	case p.key.number > record.Releases:
 		return nil, refusedf("round %d of run %q is asked and round %d is due", p.key.number, p.key.run, record.Releases)
 	}

@@ -81,6 +81,9 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 		t.Errorf("%v was charged by a leader that was over: entry %d with fence %d", asleep, r.entry.Seq, r.entry.Fence)
 	}
 	students[asleep.run].signal(syscall.SIGCONT)
+	for _, p := range c.proxies {
+		p.heal()
+	}
 	for name, p := range students {
 		select {
 		case <-p.done:

@@ -31,11 +31,11 @@ func TestUpgradeOneByOne(t *testing.T) {
 	auditor := newAuditor(ctx, c)
 	for _, p := range c.proxies { // so that the run lasts long enough
 		if strings.HasPrefix(p.name, "students") {
-			p.set(func(p *proxy) { p.delay = 200 * time.Millisecond })
+			p.set(func(p *proxy) { p.delay = 300 * time.Millisecond })
 		}
 	}
 	ended := make(chan bool, 1)
-	k := kind{name: "upgrade", pipeline: strings.Replace(rows[0][0].pipeline, "labels: 128", "labels: 3200", 1)}
+	k := kind{name: "upgrade", pipeline: strings.Replace(rows[0][0].pipeline, "labels: 128", "labels: 1920", 1)}
 	go func() { ended <- c.run(ctx, k, "upgrade") }()
 	c.awaitReleases(auditor, 3)
 

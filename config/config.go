@@ -7,6 +7,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,7 @@ func Decode(r io.Reader, into any) (err error) {
 		return nil
 	}
 	if err != nil {
-		return explain(err)
+		return cmp.Or(checkValues(raw, reflect.TypeOf(into)), explain(err))
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return errors.New("more than one YAML document; keep one")

@@ -14,11 +14,12 @@ import (
 
 // checkValues refuses what the YAML decoder would take for something else without a word: a
 // number with a fraction where a whole one is wanted, which it would cut, and a field whose
-// value was forgotten, which it would leave out.
+// value was forgotten, which it would leave out. And it finds the field of words that are no
+// number or duration, which the decoder does not name.
 func checkValues(raw []byte, t reflect.Type) error {
 	file, err := parser.ParseBytes(raw, 0)
 	if err != nil || len(file.Docs) == 0 {
-		return err // it was decoded, so this does not happen
+		return nil // the decoder has said so
 	}
 	return valuesIn(file.Docs[0].Body, t, "")
 }
@@ -37,9 +38,16 @@ func valuesIn(node ast.Node, t reflect.Type, field string) error {
 		if whole(t) && n.Value != math.Trunc(n.Value) {
 			return wrong(fmt.Sprintf("want a whole number, not %v", n.Value))
 		}
-	case *ast.StringNode: // the parser's for 1e-3, which the decoder takes for a number
-		if v, err := strconv.ParseFloat(n.Value, 64); whole(t) && (err != nil || v != math.Trunc(v)) {
-			return wrong(fmt.Sprintf("want a whole number, not %s", n.Value))
+	case *ast.StringNode: // the parser's for 1e-3 and 1e400 as well, which the decoder takes for numbers
+		v, err := strconv.ParseFloat(n.Value, 64)
+		if whole(t) && (err != nil || v != math.Trunc(v)) {
+			return wrong("want a whole number, not " + n.Value)
+		}
+		if t.Kind() == reflect.Float64 && err != nil {
+			return wrong("want a number, not " + n.Value)
+		}
+		if _, err := time.ParseDuration(n.Value); t == reflect.TypeFor[time.Duration]() && err != nil {
+			return wrong("want a duration such as 10s, not " + n.Value)
 		}
 	case *ast.NullNode:
 		switch t.Kind() {

@@ -28,6 +28,9 @@ func TestValuesAreNotTakenForOthers(t *testing.T) {
 		"b:\n  n:\n":                           "b.n: has no value",
 		"f: 1\na: ~":                           "a: has no value",
 		"s: ''\nb:\nl:\n":                      "",
+		"d: 1e3s":                              "line 1, column 4: d: want a duration such as 10s, not 1e3s",
+		"b: {f: 1e400}":                        "b.f: want a number, not 1e400",
+		"b: {n: NaN}":                          "b.n: want a whole number, not NaN",
 		"s:":                                   "s: has no value",
 	} {
 		var c struct {

@@ -69,7 +69,7 @@ type Node struct {
 	// wait for the site, with the round that was asked.
 	guard     *sitepolicy.Guard
 	waitingMu sync.Mutex
-	waiting   map[string]sitepolicy.Terms
+	waiting   map[string]waitingRun
 }
 
 // place says where a record is among the examples.

@@ -32,7 +32,7 @@ func (c Config) GuardOptions(schemaSHA256 string) sitepolicy.Options {
 
 // guarded sets what stands before the node's answers; nothing does without a policy.
 func (n *Node) guarded() {
-	n.waiting = map[string]sitepolicy.Terms{}
+	n.waiting = map[string]waitingRun{}
 	if n.cfg.Policy == "" {
 		return
 	}
@@ -119,7 +119,7 @@ func (n *Node) refusal(t task, err error) *conclavev1.Refusal {
 		if out.Waiting {
 			n.waitingMu.Lock()
 			defer n.waitingMu.Unlock()
-			n.waiting[t.run] = roundTerms(t)
+			n.waiting[t.run] = waitingRun{roundTerms(t), byPolicy.Error()}
 			n.showWaiting()
 		}
 		return out
@@ -132,14 +132,24 @@ func (n *Node) refusal(t task, err error) *conclavev1.Refusal {
 	return out
 }
 
+// waitingRun is a run that waits for its site, with what it asked for last and why it waits.
+type waitingRun struct {
+	terms  sitepolicy.Terms
+	reason string
+}
+
 // decided returns messages for the runs that waited and need not any more, since somebody
 // approved or denied them, or mended what was broken. The aggregator asks again.
 func (n *Node) decided() (ready []*conclavev1.WorkRequest) {
 	n.waitingMu.Lock()
 	defer n.waitingMu.Unlock()
-	for run, terms := range n.waiting {
+	for run, waits := range n.waiting {
 		var refusal *sitepolicy.Refusal
-		if err := n.guard.Ask(terms); errors.As(err, &refusal) && refusal.Waiting {
+		if err := n.guard.Ask(waits.terms); errors.As(err, &refusal) && refusal.Waiting {
+			if reason := refusal.Error(); reason != waits.reason {
+				n.waiting[run] = waitingRun{waits.terms, reason}
+				n.log.Warn("round waits for this site for another reason", zap.String("run", run), zap.Error(refusal))
+			}
 			continue
 		}
 		delete(n.waiting, run)
@@ -169,7 +179,7 @@ func (n *Node) showWaiting() { n.watched.waiting.Set(float64(len(n.waiting))) }
 func (n *Node) looksAgain() (tick <-chan time.Time, stop func()) {
 	n.waitingMu.Lock()
 	defer n.waitingMu.Unlock()
-	n.waiting = map[string]sitepolicy.Terms{} // the aggregator asks a new stream anew
+	n.waiting = map[string]waitingRun{} // the aggregator asks a new stream anew
 	if n.guard == nil {
 		return nil, func() {}
 	}

@@ -1,12 +1,15 @@
 package teacher
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -169,7 +172,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := policed(t, f.watchedConfig(4), strings.Replace(lenient, "automatic", "by-hand", 1))
 	n := start(t, c, smallTable(t, 80, 1))
-	stop, _ := run(t, n)
+	stop, log := run(t, n)
 	j := f.next()
 	r := voteRound("r", 1)
 	terms := termsFor(t, n, r, 50, nil)
@@ -208,6 +211,20 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	ask(3)
 	if m := j.reply(); !m.GetRefusal().GetWaiting() || !strings.Contains(m.GetRefusal().GetReason(), "policy of site north, policy: ") {
 		t.Fatalf("reply %v", m)
+	}
+	// The log says what it waits for now.
+	for broken, want := range map[string]string{"datasets: 5": "sequence is expected", "nothing: here": "unknown field"} {
+		writePolicy(t, c, broken)
+		said := func() bool {
+			return slices.ContainsFunc(log.FilterMessage("round waits for this site for another reason").All(), func(l observer.LoggedEntry) bool {
+				return strings.Contains(fmt.Sprint(l.ContextMap()["error"]), want)
+			})
+		}
+		for deadline := time.Now().Add(time.Minute); !said(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%q: not said: %v", broken, log.All())
+			}
+		}
 	}
 	writePolicy(t, c, lenient)
 	ready("r")

@@ -362,11 +362,14 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) {
 		line("opened", "%s by %s, not through the queue", dash(r.GetSubmitted()), dash(r.GetBy()))
 	}
 	if r.GetWorker() != "" {
-		connected := "not connected"
-		if r.GetConnected() {
-			connected = "connected"
+		connected := ", not connected"
+		switch {
+		case r.GetEnded() != "":
+			connected = "" // nobody waits for it any more
+		case r.GetConnected():
+			connected = ", connected"
 		}
-		line("worker", "%s of %s, %s; taken %d times, last at %s", r.GetWorker(), r.GetHolder(), connected, r.GetClaims(), r.GetClaimed())
+		line("worker", "%s of %s%s; taken %d times, last at %s", r.GetWorker(), r.GetHolder(), connected, r.GetClaims(), r.GetClaimed())
 	}
 	if p.GetRounds() > 0 {
 		of := p.GetOf()

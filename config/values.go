@@ -29,25 +29,25 @@ func valuesIn(node ast.Node, t reflect.Type, field string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	wrong := func(says string) error {
+	wrong := func(format string, args ...any) error {
 		at := node.GetToken().Position
-		return fmt.Errorf("line %d, column %d: %s: %s", at.Line, at.Column, field, says)
+		return fmt.Errorf("line %d, column %d: %s: %w", at.Line, at.Column, field, fmt.Errorf(format, args...))
 	}
 	switch n := node.(type) {
 	case *ast.FloatNode:
 		if whole(t) && n.Value != math.Trunc(n.Value) {
-			return wrong(fmt.Sprintf("want a whole number, not %v", n.Value))
+			return wrong("want a whole number, not %v", n.Value)
 		}
 	case *ast.StringNode: // the parser's for 1e-3 and 1e400 as well, which the decoder takes for numbers
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if whole(t) && (err != nil || v != math.Trunc(v)) {
-			return wrong("want a whole number, not " + n.Value)
+			return wrong("want a whole number, not %.60s", n.Value)
 		}
 		if t.Kind() == reflect.Float64 && err != nil {
-			return wrong("want a number, not " + n.Value)
+			return wrong("want a number, not %.60s", n.Value)
 		}
 		if _, err := time.ParseDuration(n.Value); t == reflect.TypeFor[time.Duration]() && err != nil {
-			return wrong("want a duration such as 10s, not " + n.Value)
+			return wrong("want a duration such as 10s, not %.60s", n.Value)
 		}
 	case *ast.NullNode:
 		switch t.Kind() {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -118,6 +119,7 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 				s = syscall.SIGKILL
 			}
 			_ = syscall.Kill(os.Getpid(), s)
+			time.Sleep(time.Second) // this thread goes on until the signal has reached the whole process
 		}
 	}
 	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log, Level: &level, Hooks: aggregator.Hooks{

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/conclave-dp/conclave/certs"
@@ -217,12 +216,9 @@ func (c Config) advertised() string {
 	return c.Listen
 }
 
-// datasetRule is what nodes and sites' policies take for the name of a dataset.
-var datasetRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
-
 func (d DatasetConfig) validate() error {
-	if !datasetRule.MatchString(d.Name) {
-		return fmt.Errorf("name: %q is not a name of a dataset; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", d.Name)
+	if err := config.CheckName(d.Name); err != nil {
+		return fmt.Errorf("name: %w", err)
 	}
 	if (d.Schema == "") == (d.SchemaSHA256 == "") {
 		return fmt.Errorf("dataset %q: set either schema (a path) or schema_sha256", d.Name)

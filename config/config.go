@@ -2,7 +2,7 @@
 // defaults, then the environment.
 //
 // Start with [Load]. It knows nothing about what a configuration means; each
-// role validates its own.
+// role validates its own, and asks [CheckName] about names.
 package config
 
 import (

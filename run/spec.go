@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/conclave-dp/conclave/config"
@@ -201,8 +200,6 @@ func (s *Spec) resolve(path string) {
 	}
 }
 
-var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
-
 // maxTeachers is far beyond what one aggregator serves.
 const maxTeachers = 1_000_000
 
@@ -214,7 +211,9 @@ func (s *Spec) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(nameRule.MatchString(s.Name), "name: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", s.Name)
+	if err := config.CheckName(s.Name); err != nil {
+		need(false, "name: %w", err)
+	}
 	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
 	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
 		errs = append(errs, fmt.Errorf("privacy: %w", err))
@@ -253,8 +252,8 @@ func (s *Spec) Validate() error {
 func (s *Spec) validateData() (errs []error) {
 	sites := map[string]bool{}
 	for i, d := range s.Data {
-		if !nameRule.MatchString(d.Site) {
-			errs = append(errs, fmt.Errorf("data[%d].site: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", i, d.Site))
+		if err := config.CheckName(d.Site); err != nil {
+			errs = append(errs, fmt.Errorf("data[%d].site: %w", i, err))
 		}
 		if sites[d.Site] {
 			errs = append(errs, fmt.Errorf("data[%d].site: %q is there twice; give each site one entry", i, d.Site))

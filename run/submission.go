@@ -188,7 +188,7 @@ func Begun(out string, most int) []string {
 	}
 	saved := map[string]time.Time{}
 	for _, e := range entries {
-		if info, err := os.Stat(checkpointPath(filepath.Join(out, e.Name()))); err == nil && nameRule.MatchString(e.Name()) {
+		if info, err := os.Stat(checkpointPath(filepath.Join(out, e.Name()))); err == nil && config.CheckName(e.Name()) == nil {
 			saved[e.Name()] = info.ModTime()
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -54,8 +53,6 @@ type Dataset struct {
 
 // maxPolicy bounds a policy file in bytes.
 const maxPolicy = 1 << 20
-
-var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
 // Read returns the policy of a file. Unknown fields are errors, and so is everything that
 // [Policy.Validate] finds.
@@ -137,7 +134,9 @@ func (d *Dataset) validate(at string) (errs []error) {
 			errs = append(errs, fmt.Errorf("%s.%s: %w", at, field, fmt.Errorf(format, args...)))
 		}
 	}
-	need(nameRule.MatchString(d.Name), "name", "%q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", d.Name)
+	if err := config.CheckName(d.Name); err != nil {
+		need(false, "name", "%w", err)
+	}
 	if _, err := privacy.NewBudget(d.Epsilon, 0.5); err != nil {
 		need(false, "epsilon", "%v is no limit; use a finite number above 0", d.Epsilon)
 	}

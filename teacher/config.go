@@ -3,7 +3,6 @@ package teacher
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/conclave-dp/conclave/certs"
@@ -111,8 +110,6 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
-
 // Validate reports every field that cannot work.
 func (c Config) Validate() error {
 	return errors.Join(checkAddress(c.Aggregator), c.validateSite())
@@ -135,7 +132,9 @@ func (c Config) validateSite() error {
 		}
 	}
 	for _, n := range []struct{ field, value string }{{"dataset", c.Dataset}, {"site", c.Site}, {"node", c.Node}} {
-		need(nameRule.MatchString(n.value), "%s: %q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", n.field, n.value)
+		if err := config.CheckName(n.value); err != nil {
+			need(false, "%s: %w", n.field, err)
+		}
 	}
 	need(c.Schema != "", "schema: missing; give the path of the public schema.yaml")
 	errs = append(errs, c.checkSource())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -24,11 +23,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.etcd.Close()
-	for _, p := range c.proxies { // so that the runs last long enough
-		if strings.HasPrefix(p.name, "students") {
-			p.set(func(p *proxy) { p.delay = 100 * time.Millisecond })
-		}
-	}
+	c.delayStudents(100 * time.Millisecond) // so that the runs last long enough
 	students := map[string]*process{}
 	for i, who := range []string{"lab", "reader"} {
 		name := fmt.Sprintf("run-%d", i)
@@ -81,9 +76,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 		t.Errorf("%v was charged by a leader that was over: entry %d with fence %d", asleep, r.entry.Seq, r.entry.Fence)
 	}
 	students[asleep.run].signal(syscall.SIGCONT)
-	for _, p := range c.proxies {
-		p.heal()
-	}
+	c.delayStudents(0)
 	for name, p := range students {
 		select {
 		case <-p.done:

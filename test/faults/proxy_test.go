@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -169,6 +170,15 @@ func (p *proxy) set(change func(*proxy)) {
 
 func (p *proxy) heal() {
 	p.set(func(p *proxy) { p.refuse, p.stalled, p.delay, p.tear = false, [2]bool{}, 0, false })
+}
+
+// delayStudents delays every piece between students and aggregators, so that runs take longer.
+func (c *cluster) delayStudents(delay time.Duration) {
+	for _, p := range c.proxies {
+		if strings.HasPrefix(p.name, "students") {
+			p.set(func(p *proxy) { p.delay = delay })
+		}
+	}
 }
 
 // A proxy does what its faults say and loses nothing of what it passes on.

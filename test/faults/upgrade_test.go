@@ -29,11 +29,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	auditor := newAuditor(ctx, c)
-	for _, p := range c.proxies { // so that the run lasts long enough
-		if strings.HasPrefix(p.name, "students") {
-			p.set(func(p *proxy) { p.delay = 300 * time.Millisecond })
-		}
-	}
+	c.delayStudents(300 * time.Millisecond) // so that the run lasts long enough
 	ended := make(chan bool, 1)
 	k := kind{name: "upgrade", pipeline: strings.Replace(rows[0][0].pipeline, "labels: 128", "labels: 1920", 1)}
 	go func() { ended <- c.run(ctx, k, "upgrade") }()
@@ -81,9 +77,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 	for _, p := range c.running() {
 		step(p, func() bool { return p.logged("going on from the checkpoint") > 0 })
 	}
-	for _, p := range c.proxies {
-		p.heal()
-	}
+	c.delayStudents(0)
 	select {
 	case <-ended:
 	case <-time.After(2 * patience):

@@ -161,91 +161,6 @@ func (e *execution) watch() (*conclavev1.Progress, <-chan struct{}) {
 	return e.progress, e.changed
 }
 
-// take counts the answer of a node, at most one per round. The error names the
-// node and what is wrong, never what was answered.
-func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
-	if err := e.mayAnswer(n); err != nil {
-		return err
-	}
-	if r := answer.GetRefusal(); r.GetWaiting() {
-		return e.wait(n, r)
-	}
-	// Unpacked outside the lock: answers of several nodes at once, each on
-	// its own stream's goroutine.
-	var counts []int64
-	var problem, kind string
-	if r := answer.GetRefusal(); r != nil {
-		kind, problem = refusalKind, "refused: "+printable(r.GetReason())
-	} else if c, err := e.question.read(answer, n.teachers); err != nil {
-		kind, problem = kindOf(err, malformedKind), "sent a malformed answer: "+err.Error()
-	} else {
-		counts = c
-		if q, ok := e.question.(*voteQuestion); ok {
-			defer q.reuse(counts)
-		}
-	}
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.open {
-		return nil
-	}
-	if problem == "" {
-		if _, twice := e.counted[n.id]; twice {
-			return rejectedf(duplicateKind, "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
-		}
-		if i := overflows(e.counts, counts); i >= 0 {
-			kind, problem = overflowKind, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
-		}
-	}
-	if problem != "" {
-		e.failed[n] = problem
-		e.wake()
-		return rejectedf(kind, "node %v %s", n.id, problem)
-	}
-	for i, c := range counts {
-		e.counts[i] += c
-	}
-	e.counted[n.id] = n.teachers
-	e.heard(n)
-	delete(e.failed, n)
-	// A step where it may end the round. Nodes that left are among the pending until the
-	// step that their leave is followed by; with too few pending there is a step too many.
-	e.pending--
-	now := time.Now()
-	if e.pending <= 0 || !e.deadline.IsZero() && !now.Before(e.deadline) || now.Sub(e.stepped) >= stepEvery {
-		e.wake()
-	}
-	return nil
-}
-
-func (e *execution) mayAnswer(n *node) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.asked[n] {
-		return rejectedf(unaskedKind, "node %v answered round %d, which it was not asked", n.id, e.key.number)
-	}
-	if _, twice := e.counted[n.id]; twice {
-		return rejectedf(duplicateKind, "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
-	}
-	if _, again := e.failed[n]; again {
-		return rejectedf(duplicateKind, "node %v answered round %d again after its answer was turned down", n.id, e.key.number)
-	}
-	return nil
-}
-
-// overflows returns the first entry whose sum would leave the range in which
-// noise can be added safely, -1 when there is none.
-func overflows(sum, add []int64) int {
-	const limit = int64(1) << 61 // as package gnmax has it
-	for i, v := range add {
-		if v > limit-sum[i] || v < -limit-sum[i] {
-			return i
-		}
-	}
-	return -1
-}
-
 // collect waits until the round can be answered: nil, or why it cannot. Once stopping is
 // closed it waits for nodes that have the round, and for nobody else.
 func (e *execution) collect(draining context.Context, stopping <-chan struct{}) error {
@@ -298,6 +213,17 @@ func (e *execution) stopTimer() {
 // step compares the live nodes with what is known, asks whoever was not asked
 // yet, and says whether the round is over.
 func (e *execution) step(live []*node, now time.Time) (finished bool, err error) {
+	finished, due, err := e.compare(live, now)
+	// Not under e.mu: the first nodes answer while the last ones are sent the round, and
+	// whoever takes an answer would wait for all of them.
+	for _, n := range due {
+		n.sendRound(asking{e.key, e.attempt}, e.parts)
+	}
+	return finished, err
+}
+
+// compare is step without sending the round to the nodes that it is due to.
+func (e *execution) compare(live []*node, now time.Time) (finished bool, due []*node, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
@@ -324,7 +250,7 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 	}
 	e.pending, e.stepped = pending, now
 	if present > e.spec.pb.GetTeachers() {
-		return false, e.tooMany(live)
+		return false, nil, e.tooMany(live)
 	}
 	if e.deadline.IsZero() && connected >= e.spec.quorum {
 		e.deadline = now.Add(e.spec.deadline)
@@ -332,8 +258,8 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 		e.atDeadline = time.AfterFunc(e.spec.deadline, e.wake)
 	}
 	if !e.deadline.IsZero() {
-		if err := e.ask(live); err != nil {
-			return false, err
+		if due, err = e.due(live); err != nil {
+			return false, due, err
 		}
 	}
 	e.report(&conclavev1.Progress{
@@ -347,10 +273,10 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 	switch {
 	case answered >= e.spec.quorum && (pending == 0 || !now.Before(e.deadline)):
 		e.open = false
-		return true, nil
+		return true, due, nil
 	case pending == 0 && len(failures) > 0 && present >= e.spec.quorum && answered+waiting < e.spec.quorum:
 		// Everybody who could answer did, and it is not enough.
-		return false, refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that are connected turned it down: %s",
+		return false, due, refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that are connected turned it down: %s",
 			e.key.number, e.key.run, answered, e.spec.quorum, strings.Join(failures, "; "))
 	case e.outer != nil:
 		if e.outer.idleFor(abandonAfter, now) {
@@ -359,15 +285,19 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 	case e.waiters == 0 && now.Sub(e.idleSince) > abandonAfter:
 		e.cancel()
 	}
-	return false, nil
+	return false, due, nil
 }
 
-// ask sends the round to every live node that neither has it nor answered it.
-// Callers hold e.mu.
-func (e *execution) ask(live []*node) error {
-	if len(e.asked) == 0 && len(e.counted) == 0 {
+// due notes every live node that neither has the round nor answered it as asked, and
+// returns them. Callers hold e.mu, and send them the round.
+func (e *execution) due(live []*node) (due []*node, err error) {
+	if len(e.asked) == 0 && len(e.counted) == 0 { // who was not asked has not answered
 		e.asked = make(map[*node]bool, len(live))
-		e.counted = make(map[nodeID]uint32, len(live)) // who was not asked has not answered
+		e.counted = make(map[nodeID]uint32, len(live))
+		if e.voices == nil {
+			e.voices = make(map[*standing]nodeID, len(live))
+		}
+		due = make([]*node, 0, len(live))
 	}
 	for _, n := range live {
 		if _, ok := e.counted[n.id]; ok || e.asked[n] {
@@ -377,12 +307,12 @@ func (e *execution) ask(live []*node) error {
 			continue
 		}
 		if err := e.question.fits(n.teachers); err != nil {
-			return invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, n.id, err)
+			return due, invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, n.id, err)
 		}
 		e.asked[n] = true
-		n.sendRound(asking{e.key, e.attempt}, e.parts)
+		due = append(due, n)
 	}
-	return nil
+	return due, nil
 }
 
 func (e *execution) tooMany(live []*node) error {

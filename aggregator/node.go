@@ -34,7 +34,8 @@ type node struct {
 	writing bool              // there is such a goroutine
 	over    bool              // the stream has ended
 
-	sending    *delivery   // on its way; nil between two
+	sending    delivery    // on its way, while busy
+	busy       bool        // between two deliveries it is not
 	stall      *time.Timer // drops the node if what is sent stays on its way, and is over
 	stallAfter time.Duration
 
@@ -108,7 +109,7 @@ func (n *node) withdraw(key roundKey, message encoded) {
 			return
 		}
 	}
-	if n.sending != nil && n.sending.key == key && n.stall == nil {
+	if n.busy && n.sending.key == key && n.stall == nil {
 		n.stall = time.AfterFunc(n.stallAfter, func() { n.drop(errStalled) })
 	}
 	n.mu.Unlock()
@@ -136,7 +137,7 @@ func (n *node) next() (delivery, bool) {
 	d := n.outbox[0]
 	n.outbox[0] = delivery{}
 	n.outbox = n.outbox[1:]
-	n.sending = &d
+	n.sending, n.busy = d, true
 	return d, true
 }
 
@@ -144,7 +145,7 @@ func (n *node) next() (delivery, bool) {
 func (n *node) sent() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.sending = nil
+	n.sending, n.busy = delivery{}, false
 	if n.stall != nil {
 		n.stall.Stop()
 		n.stall = nil

@@ -50,7 +50,7 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 		if err := <-sent; err == nil {
 			t.Error("sent")
 		}
-		if n.stall != nil || n.sending != nil {
+		if n.stall != nil || n.busy {
 			t.Error("the node is still watched")
 		}
 	}

@@ -85,7 +85,12 @@ func tallyVotes(packed []byte, teachers, queries, classes int) ([]int64, error) 
 // word, emptied before a lane can overflow.
 func tallyBits(counts []int64, packed []byte, teachers, queries, row int) {
 	const lanesFull = 255
-	sums := make([]uint64, row)
+	var small [64]uint64 // of most questions, and not on the heap
+	sums := small[:]
+	if row > len(small) {
+		sums = make([]uint64, row)
+	}
+	sums = sums[:row]
 	var lanes [8]byte
 	for first := 0; first < teachers; first += lanesFull {
 		last := min(first+lanesFull, teachers)

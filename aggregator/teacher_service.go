@@ -62,17 +62,20 @@ func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err 
 		}
 		return err
 	}
-	n.attach(func() {
-		s.streams.Go(func() {
-			if err := n.send(stream); err != nil {
-				// What is received ends too, and says why.
-				select {
-				case <-done:
-				case <-time.After(handlersTimeout):
-					n.drop(err)
-				}
+	send := func() {
+		defer s.streams.Done()
+		if err := n.send(stream); err != nil {
+			// What is received ends too, and says why.
+			select {
+			case <-done:
+			case <-time.After(handlersTimeout):
+				n.drop(err)
 			}
-		})
+		}
+	}
+	n.attach(func() {
+		s.streams.Add(1)
+		go send()
 	})
 	defer n.detach()
 	log := s.log.WithLazy(zap.String("dataset", d.record.Name), zap.Stringer("node", n.id))
@@ -295,15 +298,14 @@ func (s *teacherService) handle(d *dataset, n *node, by caller, m *conclavev1.Wo
 		}
 		return err
 	}
-	entry := auditlog.Entry{Run: word(key.run), Round: &key.number}
 	e := d.execution(key)
 	switch kind := n.answers(asking{key, m.GetAttempt()}); {
 	case kind == duplicateKind:
-		return s.reject(d, n, by, rejectedf(kind, "node %v answered round %d twice; the first answer counts", n.id, key.number), entry, log)
+		return s.reject(d, n, by, rejectedf(kind, "node %v answered round %d twice; the first answer counts", n.id, key.number), entryOf(key), log)
 	case kind == foreignKind && e != nil:
-		return s.reject(d, n, by, rejectedf(unaskedKind, "node %v answered round %d, which it was not asked", n.id, key.number), entry, log)
+		return s.reject(d, n, by, rejectedf(unaskedKind, "node %v answered round %d, which it was not asked", n.id, key.number), entryOf(key), log)
 	case kind == foreignKind:
-		return s.reject(d, n, by, rejectedf(kind, "node %v answered round %d of a run in which it was not asked it", n.id, key.number), entry, log)
+		return s.reject(d, n, by, rejectedf(kind, "node %v answered round %d of a run in which it was not asked it", n.id, key.number), entryOf(key), log)
 	case kind == lateKind || e == nil:
 		// Late answers are part of normal work: the round was over before the
 		// withdrawal arrived.
@@ -317,9 +319,14 @@ func (s *teacherService) handle(d *dataset, n *node, by caller, m *conclavev1.Wo
 		return nil
 	}
 	if err := e.take(n, m); err != nil {
-		return s.reject(d, n, by, err, entry, log)
+		return s.reject(d, n, by, err, entryOf(key), log)
 	}
 	return nil
+}
+
+// entryOf is what the audit log is told of the round that a message names.
+func entryOf(key roundKey) auditlog.Entry {
+	return auditlog.Entry{Run: word(key.run), Round: &key.number}
 }
 
 // lost names what a node's stream broke with, where a message of the node did it.

@@ -16,6 +16,9 @@ func (e *execution) wait(n *node, r *conclavev1.Refusal) error {
 	reason := printable(r.GetReason())
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err := e.mayAnswer(n); err != nil {
+		return err
+	}
 	defer e.wake()
 	if e.again[n]++; e.again[n] > maxAgain {
 		e.failed[n] = "let the round wait too often: " + reason

@@ -44,6 +44,7 @@ func (e *execution) count(n *node, counts []int64, kind, problem string) error {
 			kind, problem = overflowKind, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
 		}
 	}
+	e.owing--
 	if problem != "" {
 		e.failed[n] = problem
 		e.wake()

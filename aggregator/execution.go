@@ -55,6 +55,7 @@ type execution struct {
 	mu         sync.Mutex
 	open       bool              // answers are still taken
 	asked      map[*node]bool    // streams that were sent the round
+	owing      int               // of these, those that did not answer, whether they may or not
 	failed     map[*node]string  // streams whose answer was refused or rejected
 	again      map[*node]int     // how often a stream let the round wait
 	counted    map[nodeID]uint32 // nodes whose answer is in counts, with their teachers
@@ -82,6 +83,7 @@ type execution struct {
 	// given is the number of teachers behind sums that were not collected here.
 	given uint32
 
+	charged *charged            // nil where nothing was
 	release *conclavev1.Release // outcome, set before done is closed
 	err     error
 }
@@ -216,9 +218,7 @@ func (e *execution) step(live []*node, now time.Time) (finished bool, err error)
 	finished, due, err := e.compare(live, now)
 	// Not under e.mu: the first nodes answer while the last ones are sent the round, and
 	// whoever takes an answer would wait for all of them.
-	for _, n := range due {
-		n.sendRound(asking{e.key, e.attempt}, e.parts)
-	}
+	sendRound(due, asking{e.key, e.attempt}, e.parts)
 	return finished, err
 }
 
@@ -310,6 +310,7 @@ func (e *execution) due(live []*node) (due []*node, err error) {
 			return due, invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, n.id, err)
 		}
 		e.asked[n] = true
+		e.owing++
 		due = append(due, n)
 	}
 	return due, nil
@@ -365,6 +366,9 @@ func (e *execution) withdraw() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open = false
+	if e.owing == 0 {
+		return nil
+	}
 	var message encoded
 	for n := range e.asked {
 		_, answered := e.counted[n.id]

@@ -145,8 +145,8 @@ func TestSumsDoNotOverflow(t *testing.T) {
 func TestWithdrawTakesBackWhatWasNotSent(t *testing.T) {
 	n := newNode()
 	a, b := roundKey{"r", 0}, roundKey{"r", 1}
-	n.sendRound(asking{a, 1}, []encoded{{1}})
-	n.sendRound(asking{b, 2}, []encoded{{2}})
+	sendRound([]*node{n}, asking{a, 1}, []encoded{{1}})
+	sendRound([]*node{n}, asking{b, 2}, []encoded{{2}})
 	n.withdraw(b, encoded{3})
 	if d, ok := n.next(); !ok || d.key != a {
 		t.Fatalf("got %v", d)

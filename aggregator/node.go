@@ -30,8 +30,9 @@ type node struct {
 	owed    owed
 	outbox  []delivery
 	waits   map[string]string // runs that its site has to decide about, and why
-	begin   func()            // starts a goroutine that calls send; nil before there is a stream to send to
-	writing bool              // there is such a goroutine
+	write   func()            // sends the outbox; nil before there is a stream to send to
+	streams *sync.WaitGroup   // counts the goroutines that do
+	writing bool              // there is one, or it was asked for
 	over    bool              // the stream has ended
 
 	sending    delivery    // on its way, while busy
@@ -55,11 +56,11 @@ func newNode() *node {
 	return &node{dropped: make(chan struct{}), stallAfter: stallAfter}
 }
 
-// attach lets the outbox be sent: begin starts a goroutine that calls send, each time
-// that there is something. A node that is asked nothing so holds no goroutine for it.
-func (n *node) attach(begin func()) {
+// attach lets the outbox be sent, by write on a goroutine of streams each time that there is
+// something. A node that is asked nothing so holds no goroutine for it.
+func (n *node) attach(streams *sync.WaitGroup, write func()) {
 	n.mu.Lock()
-	n.begin = begin
+	n.streams, n.write = streams, write
 	n.mu.Unlock()
 	n.rouse()
 }
@@ -74,20 +75,38 @@ func (n *node) detach() {
 // rouse has the outbox sent, unless that is under way.
 func (n *node) rouse() {
 	n.mu.Lock()
-	due := n.begin != nil && !n.writing && !n.over && len(n.outbox) > 0
-	n.writing = n.writing || due
+	due := n.claim()
 	n.mu.Unlock()
 	if due {
-		n.begin()
+		go n.flush()
 	}
 }
 
-// sendRound queues a round. It never blocks: a slow node holds up nobody.
-func (n *node) sendRound(a asking, messages []encoded) {
+// claim says that the outbox is to be sent and nobody does: the caller has flush called, on
+// a goroutine on which it may block. Callers hold n.mu.
+func (n *node) claim() bool {
+	if n.write == nil || n.writing || n.over || len(n.outbox) == 0 {
+		return false
+	}
+	n.writing = true
+	n.streams.Add(1)
+	return true
+}
+
+func (n *node) flush() {
+	defer n.streams.Done()
+	n.write()
+}
+
+// queueRound queues a round, and says whether flush is to be called for it; see claim.
+func (n *node) queueRound(a asking, messages []encoded) bool {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.owed.ask(a)
-	n.mu.Unlock()
-	n.enqueue(delivery{key: a.key, attempt: a.attempt, messages: messages})
+	if !n.over {
+		n.outbox = append(n.outbox, delivery{key: a.key, attempt: a.attempt, messages: messages})
+	}
+	return n.claim()
 }
 
 // answers uses up the node's answer to a round; see owed.

@@ -49,8 +49,20 @@ func (s *Server) launch(e *execution) error {
 		}
 		e.spans.end(release, err)
 		e.finish(release, err)
+		if c := e.charged; c != nil { // the student goes on meanwhile
+			s.log.Info("released", zap.String("run", e.key.run), zap.Uint64("round", e.key.number),
+				zap.String("purpose", c.entry.Purpose), zap.Uint32("teachers", release.Teachers),
+				zap.Any("events", c.entry.Events), zap.Float64("epsilon_spent", c.entry.EpsilonSpent),
+				zap.Uint64("ledger_seq", c.entry.Seq), zap.Duration("took", c.took))
+		}
 	}()
 	return nil
+}
+
+// charged is what a release cost.
+type charged struct {
+	entry privacy.Entry
+	took  time.Duration
 }
 
 // stopped is why no round may begin any more, nil while rounds may.
@@ -142,10 +154,7 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	if !bytes.Equal(stored, raw) {
 		return s.releasedBefore(e, stored, entry)
 	}
-	s.log.Info("released", zap.String("run", e.key.run), zap.Uint64("round", e.key.number),
-		zap.String("purpose", entry.Purpose), zap.Uint32("teachers", release.Teachers),
-		zap.Any("events", entry.Events), zap.Float64("epsilon_spent", entry.EpsilonSpent),
-		zap.Uint64("ledger_seq", entry.Seq), zap.Duration("took", time.Since(e.began)))
+	e.charged = &charged{entry, time.Since(e.began)}
 	s.metrics.charged(e, entry)
 	// It is paid for and stored, so it goes out whether the line is written or not; if
 	// not, it is the last.

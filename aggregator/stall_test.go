@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,9 +30,9 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 		n.stallAfter = 20 * time.Millisecond
 		s := &stuck{sending: make(chan struct{}, 1), ended: make(chan struct{})}
 		sent := make(chan error, 1)
-		n.attach(func() { go func() { sent <- n.send(s) }() })
+		n.attach(new(sync.WaitGroup), func() { sent <- n.send(s) })
 		a := asking{roundKey{"r", 0}, 1}
-		n.sendRound(a, []encoded{{1}})
+		sendRound([]*node{n}, a, []encoded{{1}})
 		<-s.sending
 		if over {
 			n.withdraw(a.key, encoded{2})
@@ -57,7 +58,7 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 	n := newNode()
 	n.stallAfter = 20 * time.Millisecond
 	a := asking{roundKey{"r", 0}, 1}
-	n.sendRound(a, []encoded{{1}})
+	sendRound([]*node{n}, a, []encoded{{1}})
 	if _, ok := n.next(); !ok {
 		t.Fatal("nothing to send")
 	}

@@ -62,20 +62,17 @@ func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err 
 		}
 		return err
 	}
-	send := func() {
-		defer s.streams.Done()
+	n.attach(&s.streams, func() {
 		if err := n.send(stream); err != nil {
-			// What is received ends too, and says why.
-			select {
-			case <-done:
-			case <-time.After(handlersTimeout):
-				n.drop(err)
-			}
+			s.streams.Go(func() {
+				// What is received ends too, and says why.
+				select {
+				case <-done:
+				case <-time.After(handlersTimeout):
+					n.drop(err)
+				}
+			})
 		}
-	}
-	n.attach(func() {
-		s.streams.Add(1)
-		go send()
 	})
 	defer n.detach()
 	log := s.log.WithLazy(zap.String("dataset", d.record.Name), zap.Stringer("node", n.id))

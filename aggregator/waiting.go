@@ -19,6 +19,7 @@ func (e *execution) wait(n *node, r *conclavev1.Refusal) error {
 	if err := e.mayAnswer(n); err != nil {
 		return err
 	}
+	e.owing--
 	defer e.wake()
 	if e.again[n]++; e.again[n] > maxAgain {
 		e.failed[n] = "let the round wait too often: " + reason

@@ -100,7 +100,8 @@ func (s *Source) largest(numbers []int64) (int, error) {
 			best, ties = i, 1
 		case numbers[i] == numbers[best]:
 			ties++
-			lot, err := s.draw(func(d *draws) int64 { return int64(d.uniform(ties)) })
+			among := ties // so that only a tie costs an allocation
+			lot, err := s.draw(func(d *draws) int64 { return int64(d.uniform(among)) })
 			if err != nil {
 				return 0, err
 			}

@@ -61,25 +61,31 @@ const minPart = 2048
 // must depend on nothing that it changes: long slices are divided among processors, each
 // with random bits of its own, at places that depend on their number only.
 func (s *Source) fillWith(dst []int64, sample func(d *draws) int64) error {
-	parts := 1
-	if s.divided {
-		parts = max(1, min(runtime.GOMAXPROCS(0), len(dst)/minPart))
-	}
-	errs := make([]error, parts)
-	if parts == 1 {
-		errs[0] = s.fillAlone(dst, sample)
+	var err error
+	if parts := min(runtime.GOMAXPROCS(0), len(dst)/minPart); s.divided && parts > 1 {
+		err = s.fillTogether(dst, sample, parts)
 	} else {
-		var wg sync.WaitGroup
-		for i := range parts {
-			part := dst[i*len(dst)/parts : (i+1)*len(dst)/parts]
-			wg.Go(func() { errs[i] = NewSourceFrom(s.draws.reader).fillAlone(part, sample) })
-		}
-		wg.Wait()
+		err = s.fillAlone(dst, sample)
 	}
+	if err != nil {
+		clear(dst)
+		return fmt.Errorf("draw noise: %w", err)
+	}
+	return nil
+}
+
+// fillTogether is fillWith by several goroutines; after an error dst is partly full.
+func (s *Source) fillTogether(dst []int64, sample func(d *draws) int64, parts int) error {
+	var wg sync.WaitGroup
+	errs := make([]error, parts)
+	for i := range parts {
+		part := dst[i*len(dst)/parts : (i+1)*len(dst)/parts]
+		wg.Go(func() { errs[i] = NewSourceFrom(s.draws.reader).fillAlone(part, sample) })
+	}
+	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			clear(dst)
-			return fmt.Errorf("draw noise: %w", err)
+			return err
 		}
 	}
 	return nil

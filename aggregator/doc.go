@@ -15,10 +15,10 @@
 // # How the pieces fit
 //
 // A dataset holds the nodes connected for it. A node is one stream: a handler
-// with one goroutine that receives and one that sends. An execution is one
-// round being answered; it looks at the nodes of its dataset whenever
-// something changed, so that joining, leaving and answering need no order.
-// A question (votes or a sum) knows how to check what a node sent, what the
+// with one goroutine that receives, and one at a time that sends; a few of these
+// send a round to all nodes. An execution is one round being answered; it looks
+// at the nodes of its dataset whenever something changed, so that joining,
+// leaving and answering need no order. A question (votes or a sum) knows how to check what a node sent, what the
 // release costs at worst, and how to draw it.
 //
 // # What it promises

@@ -36,9 +36,9 @@ type teacherService struct {
 }
 
 // Work is a node's stream. The handler waits for its end; one goroutine receives and takes
-// the answers, and one sends while there is something to send. Both end when the stream
-// does, which for a blocked call is right after the handler returns; the server waits for
-// them before it closes.
+// the answers, and one sends while there is something to send, which may be one that sends
+// to other nodes before and after. Both are done with the stream when it ends, which for a
+// blocked call is right after the handler returns; the server waits for them before it closes.
 func (s *teacherService) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	n := newNode()
 	n.standing = standingOf(stream.Context())

@@ -35,6 +35,9 @@ type Display struct {
 	// goes on from a checkpoint did not do its earlier rounds now.
 	first   int
 	started time.Time
+	// shown is when the last status came. How long a run is halted says nothing about its
+	// rate: started moves on by the time between such a status and the next.
+	shown time.Time
 	// printed is when the last plain line was written, waiting what it said.
 	printed time.Time
 	waiting string
@@ -63,6 +66,11 @@ func newBar(out io.Writer, options ...mpb.ContainerOption) *Display {
 func (d *Display) Update(s run.Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := time.Now()
+	if d.status.Halted {
+		d.started = d.started.Add(now.Sub(d.shown))
+	}
+	d.shown = now
 	if d.started.IsZero() || of(s) != of(d.status) {
 		d.begin(s)
 	}
@@ -127,7 +135,11 @@ func (d *Display) line() string {
 	s := d.status
 	parts := []string{fmt.Sprintf("epsilon %.3f of %g", s.EpsilonSpent, s.Epsilon)}
 	if done := s.Round - d.first; done > 0 {
-		each := max(time.Since(d.started)/time.Duration(done), 1)
+		went := time.Since(d.started)
+		if s.Halted {
+			went = d.shown.Sub(d.started)
+		}
+		each := max(went/time.Duration(done), 1)
 		parts = append(parts, fmt.Sprintf("%.1f %ss/s", float64(time.Second)/float64(each), of(s)))
 		if left := each * time.Duration(s.Rounds-s.Round); left > 0 {
 			parts = append(parts, left.Round(time.Second).String()+" left")

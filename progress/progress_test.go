@@ -92,6 +92,34 @@ func TestTheRateOfAResumedRunIsThatOfItsOwnRounds(t *testing.T) {
 	}
 }
 
+// A site that takes an hour to approve a run does not make its rounds slow.
+func TestBeingHaltedIsNoPartOfTheRate(t *testing.T) {
+	d, _ := plainDisplay(t)
+	past := func(by time.Duration) { d.started, d.shown = d.started.Add(-by), d.shown.Add(-by) }
+	d.Update(run.Status{Rounds: 100, Epsilon: 1})
+	past(10 * time.Second)
+	d.Update(run.Status{Round: 5, Rounds: 100, Epsilon: 1})
+	d.Update(run.Status{Round: 5, Rounds: 100, Epsilon: 1, Waiting: "north has to approve", Halted: true})
+	past(time.Hour)
+	const want = "epsilon 0.000 of 1, 0.5 rounds/s, 3m10s left"
+	if got := d.line(); got != want+", north has to approve" {
+		t.Errorf("line %q while it waits, want %q", got, want)
+	}
+	d.Update(run.Status{Round: 5, Rounds: 100, Epsilon: 1, Waiting: "north has to approve", Halted: true})
+	past(10 * time.Second)
+	d.Update(run.Status{Round: 5, Rounds: 100, Epsilon: 1})
+	if got := d.line(); got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+	// What goes on without somebody takes its time.
+	d.Update(run.Status{Round: 5, Rounds: 100, Epsilon: 1, Waiting: "going on without north"})
+	past(10 * time.Second)
+	d.Update(run.Status{Round: 10, Rounds: 100, Epsilon: 1})
+	if got, want := d.line(), "epsilon 0.000 of 1, 0.5 rounds/s, 3m0s left"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+}
+
 // A stage after the training counts from 0 again, with a rate of its own.
 func TestStagesAreCountedAnew(t *testing.T) {
 	d, text := plainDisplay(t)

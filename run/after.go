@@ -44,9 +44,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 	o.Watch = func(s Status) { last = s; watch(s) }
 	ask.waiting = func(p *conclavev1.Progress) {
 		if p.WaitingForQuorum {
-			waiting := last
-			waiting.Waiting = waitingText(p)
-			watch(waiting)
+			watch(last.waitingFor(p))
 		}
 	}
 	p, err := newPost(s, model, trained)

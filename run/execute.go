@@ -43,6 +43,8 @@ type Status struct {
 	EpsilonSpent, Epsilon float64
 	// Waiting says what the run waits for, empty while it goes on; Part how far that is.
 	Waiting, Part string
+	// Halted says that nothing goes on before what it waits for comes.
+	Halted bool
 }
 
 // Result is what a run reports at its end, and the object of --format json.
@@ -237,8 +239,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			if plan.Rounds == 0 {
 				waiting.Of, waiting.Rounds = "step", s.Embed.ChosenFor(partition.NewEncoder(schema), plan.Classes, 0).Fit.Steps
 			}
-			waiting.Waiting = waitingText(p)
-			o.Watch(waiting)
+			o.Watch(waiting.waitingFor(p))
 		},
 	}
 	start, err := s.start(plan, partition.NewEncoder(schema), ask, func(done, steps int) {

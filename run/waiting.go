@@ -7,6 +7,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+// waitingFor is the status of a run while a round stands so.
+func (s Status) waitingFor(p *conclavev1.Progress) Status {
+	s.Waiting, s.Halted = waitingText(p), p.GetWaitingForQuorum()
+	return s
+}
+
 // waitingText says what a round waits for, or which nodes it goes on without since their
 // sites have not decided; nothing where it waits for nobody.
 func waitingText(p *conclavev1.Progress) string {

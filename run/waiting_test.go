@@ -16,8 +16,9 @@ func TestWhatARoundWaitsForIsSaid(t *testing.T) {
 		"going on without north/0 waits for approval at site north; south/1 waits for approval at site south": {
 			TeachersLive: 10, TeachersNeeded: 2, WaitingFor: sites},
 	} {
-		if got := waitingText(p); got != want {
-			t.Errorf("%q, want %q", got, want)
+		got := Status{Round: 3}.waitingFor(p)
+		if want := (Status{Round: 3, Waiting: want, Halted: p.WaitingForQuorum}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
 }

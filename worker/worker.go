@@ -152,6 +152,6 @@ func (s *slot) run(ctx context.Context, held *student.Held) (*run.Result, error)
 func progressOf(s run.Status) *conclavev1.RunProgress {
 	return &conclavev1.RunProgress{
 		Round: uint64(max(0, s.Round)), Rounds: uint64(max(0, s.Rounds)), Of: s.Of,
-		EpsilonSpent: s.EpsilonSpent, Epsilon: s.Epsilon, Waiting: s.Waiting, Part: s.Part,
+		EpsilonSpent: s.EpsilonSpent, Epsilon: s.Epsilon, Waiting: s.Waiting, Part: s.Part, Halted: s.Halted,
 	}
 }

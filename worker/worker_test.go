@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/certs"
@@ -229,5 +230,13 @@ func TestFilesAndTheirHashes(t *testing.T) {
 	}
 	if _, err := filesOf(&run.Result{Outputs: map[string]string{"b": filepath.Join(dir, "none")}}); err == nil {
 		t.Error("a file that is not there has a hash")
+	}
+}
+
+func TestAReportHasAllOfAStatus(t *testing.T) {
+	got := progressOf(run.Status{Round: 3, Rounds: 9, Of: "step", EpsilonSpent: 0.5, Epsilon: 1, Waiting: "for a quorum", Part: "1 of 2", Halted: true})
+	want := &conclavev1.RunProgress{Round: 3, Rounds: 9, Of: "step", EpsilonSpent: 0.5, Epsilon: 1, Waiting: "for a quorum", Part: "1 of 2", Halted: true}
+	if !proto.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -294,7 +294,7 @@ func watchRun(ctx context.Context, args []string) error {
 		if p := m.GetProgress(); p.GetRounds() > 0 && m.GetRun().GetState() == conclavev1.RunState_RUN_STATE_RUNNING {
 			display.Update(run.Status{
 				Round: int(p.GetRound()), Rounds: int(p.GetRounds()), Of: p.GetOf(), EpsilonSpent: p.GetEpsilonSpent(), Epsilon: p.GetEpsilon(),
-				Waiting: p.GetWaiting(), Part: p.GetPart(),
+				Waiting: p.GetWaiting(), Part: p.GetPart(), Halted: p.GetHalted(),
 			})
 		}
 	})

@@ -54,6 +54,7 @@ type runProgress struct {
 	EpsilonSpent float64 `json:"epsilon_spent"`
 	Waiting      string  `json:"waiting,omitempty"`
 	Part         string  `json:"part,omitempty"`
+	Halted       bool    `json:"halted,omitempty"`
 }
 
 type datasetBudget struct {
@@ -102,7 +103,7 @@ func runOf(r *conclavev1.RunStatus) runStatus {
 }
 
 func progressOf(p *conclavev1.RunProgress) *runProgress {
-	return &runProgress{p.GetRound(), p.GetRounds(), p.GetOf(), p.GetEpsilonSpent(), p.GetWaiting(), p.GetPart()}
+	return &runProgress{p.GetRound(), p.GetRounds(), p.GetOf(), p.GetEpsilonSpent(), p.GetWaiting(), p.GetPart(), p.GetHalted()}
 }
 
 func budgetOf(b *conclavev1.DatasetBudget) datasetBudget {

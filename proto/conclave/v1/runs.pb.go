@@ -398,8 +398,10 @@ type RunProgress struct {
 	EpsilonSpent float64 `protobuf:"fixed64,4,opt,name=epsilon_spent,json=epsilonSpent,proto3" json:"epsilon_spent,omitempty"`
 	Epsilon      float64 `protobuf:"fixed64,5,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
 	// waiting says what the run waits for, part how far that is.
-	Waiting       string `protobuf:"bytes,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	Part          string `protobuf:"bytes,7,opt,name=part,proto3" json:"part,omitempty"`
+	Waiting string `protobuf:"bytes,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Part    string `protobuf:"bytes,7,opt,name=part,proto3" json:"part,omitempty"`
+	// halted says that nothing goes on before what it waits for comes.
+	Halted        bool `protobuf:"varint,8,opt,name=halted,proto3" json:"halted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -481,6 +483,13 @@ func (x *RunProgress) GetPart() string {
 		return x.Part
 	}
 	return ""
+}
+
+func (x *RunProgress) GetHalted() bool {
+	if x != nil {
+		return x.Halted
+	}
+	return false
 }
 
 // DatasetBudget is how the budget of a dataset stands.
@@ -1685,7 +1694,7 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\tRunResult\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\tR\x06sha256\"\xb8\x01\n" +
+	"\x06sha256\x18\x03 \x01(\tR\x06sha256\"\xd0\x01\n" +
 	"\vRunProgress\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06rounds\x18\x02 \x01(\x04R\x06rounds\x12\x0e\n" +
@@ -1693,7 +1702,8 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\repsilon_spent\x18\x04 \x01(\x01R\fepsilonSpent\x12\x18\n" +
 	"\aepsilon\x18\x05 \x01(\x01R\aepsilon\x12\x18\n" +
 	"\awaiting\x18\x06 \x01(\tR\awaiting\x12\x12\n" +
-	"\x04part\x18\a \x01(\tR\x04part\"\xac\x02\n" +
+	"\x04part\x18\a \x01(\tR\x04part\x12\x16\n" +
+	"\x06halted\x18\b \x01(\bR\x06halted\"\xac\x02\n" +
 	"\rDatasetBudget\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x18\n" +
 	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +

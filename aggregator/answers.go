@@ -44,6 +44,7 @@ func (e *execution) count(n *node, counts []int64, kind, problem string) error {
 			kind, problem = overflowKind, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
 		}
 	}
+	e.asked[n] = false
 	e.owing--
 	if problem != "" {
 		e.failed[n] = problem
@@ -67,14 +68,19 @@ func (e *execution) count(n *node, counts []int64, kind, problem string) error {
 
 // mayAnswer is nil, or why an answer does not count whatever it holds. Callers hold e.mu.
 func (e *execution) mayAnswer(n *node) error {
-	if !e.asked[n] {
+	owes, asked := e.asked[n]
+	_, counted := e.counted[n.id]
+	_, failed := e.failed[n]
+	switch {
+	case !asked:
 		return rejectedf(unaskedKind, "node %v answered round %d, which it was not asked", n.id, e.key.number)
-	}
-	if _, twice := e.counted[n.id]; twice {
-		return rejectedf(duplicateKind, "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
-	}
-	if _, again := e.failed[n]; again {
+	case failed:
 		return rejectedf(duplicateKind, "node %v answered round %d again after its answer was turned down", n.id, e.key.number)
+	case !owes:
+		return rejectedf(duplicateKind, "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
+	case counted:
+		// It was asked on two streams, and what it had sent down the first one came in late.
+		return rejectedf(lateKind, "node %v answered round %d on an earlier stream as well; the first answer counts", n.id, e.key.number)
 	}
 	return nil
 }

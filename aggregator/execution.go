@@ -54,8 +54,8 @@ type execution struct {
 
 	mu         sync.Mutex
 	open       bool              // answers are still taken
-	asked      map[*node]bool    // streams that were sent the round
-	owing      int               // of these, those that did not answer, whether they may or not
+	asked      map[*node]bool    // streams that were sent the round, and whether they owe an answer
+	owing      int               // how many do
 	failed     map[*node]string  // streams whose answer was refused or rejected
 	again      map[*node]int     // how often a stream let the round wait
 	counted    map[nodeID]uint32 // nodes whose answer is in counts, with their teachers
@@ -300,7 +300,10 @@ func (e *execution) due(live []*node) (due []*node, err error) {
 		due = make([]*node, 0, len(live))
 	}
 	for _, n := range live {
-		if _, ok := e.counted[n.id]; ok || e.asked[n] {
+		if _, ok := e.counted[n.id]; ok {
+			continue
+		}
+		if _, ok := e.asked[n]; ok {
 			continue
 		}
 		if _, waits := n.waitsFor(e.key.run); waits {
@@ -370,10 +373,8 @@ func (e *execution) withdraw() error {
 		return nil
 	}
 	var message encoded
-	for n := range e.asked {
-		_, answered := e.counted[n.id]
-		_, failed := e.failed[n]
-		if answered || failed {
+	for n, owes := range e.asked {
+		if !owes {
 			continue
 		}
 		if message == nil {

@@ -79,6 +79,23 @@ func TestStep(t *testing.T) {
 			t.Error("asked or counted twice")
 		}
 	})
+	t.Run("of a node that was asked on two streams one answer counts", func(t *testing.T) {
+		e, first, other := testExecution(t), liveNode("north", 4), liveNode("south", 4)
+		step(t, e, 0, false, first, other)
+		again := liveNode("north", 4)
+		step(t, e, 0, false, again, other)
+		must(t, e.take(first, answerOf(e, first))) // it was under way
+		if kind := kindOf(e.take(again, answerOf(e, again)), ""); kind != lateKind || e.takenPart() != 4 {
+			t.Errorf("the second is %q, %d teachers took part", kind, e.takenPart())
+		}
+		if kind := kindOf(e.take(first, answerOf(e, first)), ""); kind != duplicateKind {
+			t.Errorf("the first once more is %q", kind)
+		}
+		must(t, e.withdraw())
+		if len(again.outbox) != 0 || len(other.outbox) != 0 || len(first.outbox) != 1 {
+			t.Error("a round that is over is still to be sent to a stream that did not answer")
+		}
+	})
 	t.Run("an answer that was not asked for is rejected", func(t *testing.T) {
 		e, n := testExecution(t), liveNode("north", 3)
 		step(t, e, 0, false, n)

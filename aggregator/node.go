@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +15,7 @@ func (id nodeID) String() string { return id.site + "/" + id.name }
 
 // delivery is something to send to a node: a round, or its withdrawal.
 type delivery struct {
-	key      roundKey
-	attempt  uint64
+	asking
 	messages []encoded
 	withdraw bool
 }
@@ -37,7 +37,7 @@ type node struct {
 
 	sending    delivery    // on its way, while busy
 	busy       bool        // between two deliveries it is not
-	stall      *time.Timer // drops the node if what is sent stays on its way, and is over
+	stall      *time.Timer // see expectRead
 	stallAfter time.Duration
 
 	dropOnce sync.Once
@@ -102,18 +102,30 @@ func (n *node) flush() {
 func (n *node) queueRound(a asking, messages []encoded) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.owed.ask(a)
 	if !n.over {
-		n.outbox = append(n.outbox, delivery{key: a.key, attempt: a.attempt, messages: messages})
+		n.outbox = append(n.outbox, delivery{asking: a, messages: messages})
 	}
 	return n.claim()
 }
 
-// answers uses up the node's answer to a round; see owed.
+// answers uses up the node's answer to a round; see owed. A round that is not on its way yet
+// has no answer: who makes one up has not read what came before.
 func (n *node) answers(a asking) (kind string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.owed.answer(a)
+	kind = n.owed.answer(a)
+	if kind == "" && a == n.sending.asking {
+		n.expectRead() // it need not read the rest for its answer
+	}
+	return kind
+}
+
+// expectRead drops the node if what is on its way stays there too long: it holds memory for
+// nothing. Callers hold n.mu.
+func (n *node) expectRead() {
+	if n.stall == nil {
+		n.stall = time.AfterFunc(n.stallAfter, func() { n.drop(errStalled) })
+	}
 }
 
 // withdraw tells the node that a round needs no answer, or takes the round
@@ -122,17 +134,16 @@ func (n *node) withdraw(key roundKey, message encoded) {
 	n.mu.Lock()
 	for i, d := range n.outbox {
 		if d.key == key && !d.withdraw {
-			n.outbox = append(n.outbox[:i], n.outbox[i+1:]...)
-			n.owed.unask(asking{key, d.attempt})
+			n.outbox = slices.Delete(n.outbox, i, i+1)
 			n.mu.Unlock()
 			return
 		}
 	}
-	if n.busy && n.sending.key == key && n.stall == nil {
-		n.stall = time.AfterFunc(n.stallAfter, func() { n.drop(errStalled) })
+	if n.busy && n.sending.key == key {
+		n.expectRead()
 	}
 	n.mu.Unlock()
-	n.enqueue(delivery{key: key, messages: []encoded{message}, withdraw: true})
+	n.enqueue(delivery{asking: asking{key: key}, messages: []encoded{message}, withdraw: true})
 }
 
 func (n *node) enqueue(d delivery) {
@@ -157,6 +168,12 @@ func (n *node) next() (delivery, bool) {
 	n.outbox[0] = delivery{}
 	n.outbox = n.outbox[1:]
 	n.sending, n.busy = d, true
+	switch {
+	case d.withdraw:
+		n.expectRead() // the transport may have taken a round that nobody reads
+	case d.attempt != 0: // not so a welcome
+		n.owed.ask(d.asking)
+	}
 	return d, true
 }
 

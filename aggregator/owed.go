@@ -32,16 +32,6 @@ func (o *owed) ask(a asking) {
 	o.newest = a.attempt
 }
 
-// unask takes back a round that was not sent after all.
-func (o *owed) unask(a asking) {
-	for i, b := range o.open {
-		if a == b {
-			o.open = append(o.open[:i], o.open[i+1:]...)
-			return
-		}
-	}
-}
-
 // answer uses up the answer to a round: lateKind where the round was sent so long ago that
 // it is not remembered, otherwise empty, or why there is none.
 func (o *owed) answer(a asking) (kind string) {

@@ -25,11 +25,6 @@ func TestOwedAnswers(t *testing.T) {
 			t.Errorf("%v is %q, want %q", c.answer, got, c.want)
 		}
 	}
-	o.ask(asking{roundKey{"r", 2}, 7})
-	o.unask(asking{roundKey{"r", 2}, 7})
-	if got := o.answer(asking{roundKey{"r", 2}, 7}); got != foreignKind {
-		t.Errorf("an answer to a round that was taken back is %q", got)
-	}
 }
 
 // Whatever a node answers, at most one answer to each round that it was sent is taken for

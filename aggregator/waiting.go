@@ -22,6 +22,7 @@ func (e *execution) wait(n *node, r *conclavev1.Refusal) error {
 	e.owing--
 	defer e.wake()
 	if e.again[n]++; e.again[n] > maxAgain {
+		e.asked[n] = false
 		e.failed[n] = "let the round wait too often: " + reason
 		return rejectedf(refusalKind, "node %v %s", n.id, e.failed[n])
 	}

@@ -103,10 +103,7 @@ func TestHostileTransport(t *testing.T) {
 			eventually(t, "the connection to be closed", c.closed)
 		},
 		"no window, and nothing is read": func(t *testing.T, c *h2) {
-			never := w.h2(t, certs.RoleNode, "mallory", 0, 4, 0, 0, 0, 0) // SETTINGS_INITIAL_WINDOW_SIZE of 0
-			h := encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(s.spec.GetDataset(), "mallory", "never", hostileTeachers)}})
-			never.write(call(1, workMethod), message(1, 0, h))
-			w.connected(t, s, 2)
+			never := w.deaf(t, s)
 			for range 20 {
 				round++
 				w.calm(t, s, round)
@@ -151,6 +148,16 @@ func wantCalm(t testing.TB, c *h2) {
 			t.Errorf("sent away with code %d, %q", binary.BigEndian.Uint32(f.payload[4:]), f.payload[8:])
 		}
 	}
+}
+
+// deaf is a second node of a scene, that reads nothing.
+func (w *world) deaf(t testing.TB, s *scene) *h2 {
+	t.Helper()
+	c := w.h2(t, certs.RoleNode, "mallory", 0, 4, 0, 0, 0, 0) // SETTINGS_INITIAL_WINDOW_SIZE of 0
+	h := encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(s.spec.GetDataset(), "mallory", "deaf", hostileTeachers)}})
+	c.write(call(1, workMethod), message(1, 0, h))
+	w.connected(t, s, 2)
+	return c
 }
 
 // connected waits until so many nodes are.

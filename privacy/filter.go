@@ -24,8 +24,8 @@ const (
 	// FilterRDP adds up Rényi divergences at one order and never lets the sum
 	// pass what (epsilon, delta) allows there (the Rényi filter of
 	// Feldman and Zrnic 2021 and Lécuyer 2021). The order follows from the budget
-	// alone. It costs some 8% of epsilon against FilterGDP for Gaussian noise,
-	// and is the better one as soon as samples are to be amplified.
+	// alone, see [Budget.order]. It costs some 8% of epsilon against FilterGDP for
+	// Gaussian noise, and is the better one as soon as samples are to be amplified.
 	FilterRDP Filter = "rdp"
 	// FilterPLD asks for the claim of the whole list, by all accountants and so by
 	// privacy loss distributions. It is the tightest, and no rule for questions
@@ -51,12 +51,11 @@ var filterRules = map[Filter]filterRule{
 	FilterGDP: gdpRule,
 	FilterRDP: {
 		fits: func(b Budget, events []Event) bool {
-			alpha, allowed := b.order()
-			return pureEpsilon(events) <= b.Epsilon || totalRDP(events, alpha) <= allowed
+			return pureEpsilon(events) <= b.Epsilon || b.order().epsilon(events, b.Delta) <= b.Epsilon
 		},
 		room: func(b Budget, events []Event) float64 {
-			alpha, allowed := b.order()
-			return 2 * (allowed - totalRDP(events, alpha)) / alpha
+			o := b.order() // one more release of mu costs mu²/2 times the mean order
+			return 2 * (b.Epsilon - o.epsilon(events, b.Delta)) / o.mean(func(alpha float64) float64 { return alpha })
 		},
 	},
 	FilterPLD: {
@@ -85,21 +84,6 @@ var gdpRule = filterRule{
 	room: func(b Budget, events []Event) float64 {
 		return square(gdpMu(b.Epsilon, b.Delta)) - square(totalMu(events))
 	},
-}
-
-// order returns the order at which FilterRDP counts, and the divergence that the
-// budget allows there. Of all orders it is the one that lets most Gaussian releases through.
-func (b Budget) order() (alpha, allowed float64) {
-	for _, order := range orders {
-		if order > maxSubsampledOrder {
-			break
-		}
-		rho := b.Epsilon - conversion(order, b.Delta)
-		if alpha == 0 || rho/order > allowed/alpha {
-			alpha, allowed = order, rho
-		}
-	}
-	return alpha, allowed
 }
 
 func (f Filter) validate() error {
@@ -140,12 +124,15 @@ func (f Filter) epsilon(events []Event, delta float64) float64 {
 	fits := func(epsilon float64) bool {
 		return filterRules[f].fits(Budget{Epsilon: epsilon, Delta: delta}, events)
 	}
-	hi := 1e-6
+	if fits(0) { // delta alone is enough
+		return 0
+	}
+	lo, hi := 0.0, 1e-6
 	for !fits(hi) {
-		if hi *= 2; hi > 1e12 {
+		if lo, hi = hi, 2*hi; hi > 1e12 {
 			return math.Inf(1)
 		}
 	}
-	_, hi = bisect(hi/2, hi, func(epsilon float64) bool { return !fits(epsilon) })
+	_, hi = bisect(lo, hi, func(epsilon float64) bool { return !fits(epsilon) })
 	return hi
 }

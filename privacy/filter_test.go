@@ -57,17 +57,16 @@ func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
 				t.Fatalf("refused although %g of %g would do", refusal.Needed, b.Epsilon)
 			}
 		}
-		rho, pure := 0.0, 0.0
-		alpha, _ := b.order()
+		alpha := orderOf(b)
+		byOrder, pure := math.Log((alpha-1)/alpha)-(math.Log(b.Delta)+math.Log(alpha))/(alpha-1), 0.0
 		for _, e := range spent {
 			cost, err := e.RDP(alpha)
 			if err != nil {
 				t.Fatal(err)
 			}
-			rho += cost
+			byOrder += cost
 			pure += pureEpsilon([]Event{e})
 		}
-		byOrder := rho + math.Log((alpha-1)/alpha) - (math.Log(b.Delta)+math.Log(alpha))/(alpha-1)
 		if min(byOrder, pure) > b.Epsilon*(1+1e-9) {
 			t.Fatalf("%g at order %g and %g by pure DP, the budget is %g", byOrder, alpha, pure, b.Epsilon)
 		}
@@ -85,8 +84,13 @@ func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
 // budget, divergence and conversion together stay within epsilon.
 func TestRDPFilterKeepsItsRule(t *testing.T) {
 	for _, b := range []Budget{{0.3, 1e-3, FilterRDP}, {1, 1e-5, FilterRDP}, {8, 1e-9, FilterRDP}} {
-		alpha, _ := b.order()
-		conversion := math.Log((alpha-1)/alpha) - (math.Log(b.Delta)+math.Log(alpha))/(alpha-1)
+		used := func(e Event) (epsilon float64) {
+			o := b.order()
+			for _, at := range []struct{ weight, alpha float64 }{{1 - o.weight, o.a}, {o.weight, o.b}} {
+				epsilon += at.weight * (mustRDP(t, e, at.alpha) + math.Log((at.alpha-1)/at.alpha) - (math.Log(b.Delta)+math.Log(at.alpha))/(at.alpha-1))
+			}
+			return epsilon
+		}
 		for _, e := range []Event{
 			{Kind: Gaussian, Sigma: 300, Sensitivity: 1}, {Kind: GNMax, Sigma: 500}, {Kind: LNMax, Lambda: 1e-3},
 			{Kind: SubsampledGaussian, Rate: 0.01, NoiseMultiplier: 3}, {Kind: Exponential, Epsilon: 1e-3},
@@ -95,10 +99,10 @@ func TestRDPFilterKeepsItsRule(t *testing.T) {
 			if err != nil || n < 10 {
 				t.Fatalf("%+v admits %d of %+v (%v)", b, n, e, err)
 			}
-			if used := mustRDP(t, e.Times(n), alpha) + conversion; used > b.Epsilon*(1+1e-12) {
+			if used := used(e.Times(n)); used > b.Epsilon*(1+1e-12) {
 				t.Errorf("%+v admits %d of %+v, which use %.9g", b, n, e, used)
 			}
-			if used := mustRDP(t, e.Times(n+1), alpha) + conversion; used <= b.Epsilon*(1-1e-12) {
+			if used := used(e.Times(n + 1)); used <= b.Epsilon*(1-1e-12) {
 				t.Errorf("%+v refuses %d of %+v, which use %.9g", b, n+1, e, used)
 			}
 		}
@@ -145,12 +149,12 @@ func TestFiltersCompared(t *testing.T) {
 		t.Errorf("gdp admits %d samples, rdp %d; want far more", a, b)
 	}
 	// The order must not depend on what was spent.
-	before, _ := rdp.order()
+	before := rdp.order()
 	if _, err := rdp.Admit([]Event{sampled.Times(100)}, []Event{gaussian.Times(10)}); err != nil {
 		t.Fatal(err)
 	}
-	if after, _ := rdp.order(); after != before {
-		t.Errorf("order %g before, %g after", before, after)
+	if after := rdp.order(); after != before {
+		t.Errorf("order %v before, %v after", before, after)
 	}
 }
 

@@ -34,6 +34,9 @@ func (s *teacherService) check(ctx context.Context, h *conclavev1.Hello) (*concl
 	if err != nil {
 		return nil, err
 	}
+	if _, err := s.checkMark(ctx, d.record.Name, h); err != nil {
+		return nil, err
+	}
 	known, err := s.store.CheckNode(ctx, node)
 	if err != nil {
 		return nil, err

@@ -248,6 +248,7 @@ type testNode struct {
 	stream    conclavev1.TeacherService_WorkClient
 	cancel    context.CancelFunc
 	welcomed  chan struct{}
+	greeting  *conclavev1.Welcome // after welcomed is closed
 	ended     chan struct{}
 	err       error // why the stream ended, after ended is closed
 	rounds    chan *conclavev1.Round
@@ -313,6 +314,7 @@ func (n *testNode) work(answer answerFunc) {
 		}
 		switch {
 		case m.GetWelcome() != nil:
+			n.greeting = m.GetWelcome()
 			close(n.welcomed)
 		case m.GetWithdraw() != nil:
 			n.withdrawn <- m.GetWithdraw()

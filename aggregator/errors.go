@@ -104,6 +104,7 @@ func codeOf(err error) codes.Code {
 		errors.Is(err, coordinator.ErrQueue),
 		errors.Is(err, privacy.ErrPlan),
 		errors.Is(err, coordinator.ErrForeignManifest),
+		errors.Is(err, coordinator.ErrWentBack),
 		errors.As(err, &mismatch):
 		return codes.FailedPrecondition
 	case errors.Is(err, coordinator.ErrBadName), errors.Is(err, coordinator.ErrTooLarge), errors.Is(err, gnmax.ErrParameter):

@@ -67,7 +67,7 @@ func (s *Server) collectAgain(r *run, p *payload, release *conclavev1.Release) (
 	if err != nil {
 		return nil, err
 	}
-	if p.terms, err = termsOf(r.spec, p, q); err != nil {
+	if p.terms, err = termsOf(r.spec, p, q, s.store.KnownMark(s.lead, r.dataset.record.Name)); err != nil {
 		return nil, err
 	}
 	attempt := s.attempts.Add(1)

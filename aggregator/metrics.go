@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"path"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/monitor"
 	"github.com/conclave-dp/conclave/privacy"
 )
@@ -88,6 +90,9 @@ const putOutReason = "put_out"
 
 // reason is a refusal as a label.
 func reason(err error) string {
+	if errors.Is(err, coordinator.ErrWentBack) {
+		return "ledger_went_back"
+	}
 	switch codeOf(err) {
 	case codes.ResourceExhausted:
 		return "budget"

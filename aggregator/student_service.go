@@ -300,7 +300,7 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	if err != nil {
 		return nil, err
 	}
-	if p.terms, err = termsOf(r.spec, p, q); err != nil {
+	if p.terms, err = termsOf(r.spec, p, q, s.store.KnownMark(s.lead, r.dataset.record.Name)); err != nil {
 		return nil, err
 	}
 	attempt := s.attempts.Add(1)

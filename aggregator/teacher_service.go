@@ -163,7 +163,7 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 		return nil, context.Cause(s.draining)
 	}
 
-	d, err := s.admit(ctx, hello)
+	d, last, err := s.admit(ctx, hello)
 	if codeOf(err) == codes.Canceled {
 		// The stream is over, perhaps for what came after the hello.
 		select {
@@ -183,7 +183,11 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 		s.metrics.putOut.Inc()
 	}
 	if err != nil {
-		s.log.Warn("node refused", zap.String("site", identityOf(ctx).Name),
+		level := zap.WarnLevel
+		if errors.Is(err, coordinator.ErrWentBack) {
+			level = zap.ErrorLevel
+		}
+		s.log.Log(level, "node refused", zap.String("site", identityOf(ctx).Name),
 			zap.String("node", word(hello.GetNode())), zap.Error(err))
 		if out == nil {
 			s.metrics.nodesRefused.WithLabelValues(reason(err)).Inc()
@@ -194,7 +198,7 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 		return nil, err
 	}
 	welcome, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
-		Welcome: &conclavev1.Welcome{Aggregator: s.config.Name},
+		Welcome: &conclavev1.Welcome{Aggregator: s.config.Name, Ledger: markOf(last)},
 	}})
 	if err != nil {
 		return nil, err
@@ -215,17 +219,21 @@ func (s *teacherService) greet(ctx context.Context, n *node, in <-chan *conclave
 	return d, nil
 }
 
-// admit checks a hello against the certificate, the dataset and the manifest
-// the node first came with.
-func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*dataset, error) {
+// admit checks a hello against the certificate, the dataset, its ledger and the manifest
+// the node first came with. It returns the ledger's last entry.
+func (s *teacherService) admit(ctx context.Context, h *conclavev1.Hello) (*dataset, coordinator.Mark, error) {
 	d, node, err := s.examine(ctx, h)
 	if err != nil {
-		return nil, err
+		return nil, coordinator.Mark{}, err
 	}
 	if err := s.conduct.join(offender{node.Site, d.record.Name, node.Name}); err != nil {
-		return nil, err
+		return nil, coordinator.Mark{}, err
 	}
-	return d, s.admitNode(ctx, d, node)
+	last, err := s.checkMark(ctx, d.record.Name, h)
+	if err != nil {
+		return nil, coordinator.Mark{}, err
+	}
+	return d, last, s.admitNode(ctx, d, node)
 }
 
 // examine is what admit checks before anything is stored.

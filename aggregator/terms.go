@@ -3,18 +3,19 @@ package aggregator
 import (
 	"fmt"
 
+	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // termsOf are the terms of a round, which sites decide by: the run's spec as it is kept,
-// and the most that the nodes' answers may cost.
-func termsOf(spec *runSpec, p *payload, q question) (*conclavev1.RoundTerms, error) {
+// and the most that the nodes' answers may cost; and an entry of the ledger that is to pay.
+func termsOf(spec *runSpec, p *payload, q question, ledger coordinator.Mark) (*conclavev1.RoundTerms, error) {
 	raw, err := marshalStable(spec.pb)
 	if err != nil {
 		return nil, fmt.Errorf("encode the terms of a round: %w", err)
 	}
-	terms := &conclavev1.RoundTerms{Spec: raw, Question: p.digest[:], Purpose: q.purpose()}
+	terms := &conclavev1.RoundTerms{Spec: raw, Question: p.digest[:], Purpose: q.purpose(), Ledger: markOf(ledger)}
 	for _, e := range charges(q, spec) {
 		terms.Charges = append(terms.Charges, &conclavev1.PrivacyEvent{
 			Kind: string(e.Kind), Sigma: e.Sigma, Sensitivity: e.Sensitivity, Rate: e.Rate, NoiseMultiplier: e.NoiseMultiplier,

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"encoding/hex"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -179,15 +181,18 @@ func TestTermsSayTheMostThatIsCharged(t *testing.T) {
 	spec, err := newRunSpec(pb)
 	must(t, err)
 	p := &payload{key: roundKey{pb.Name, 0}}
-	terms, err := termsOf(spec, p, &voteQuestion{purposed: "labels", queries: 5, classes: 2, mechanism: spec.mechanism})
+	terms, err := termsOf(spec, p, &voteQuestion{purposed: "labels", queries: 5, classes: 2, mechanism: spec.mechanism}, coordinator.Mark{Seq: 7, Hash: testSchema})
 	must(t, err)
+	if m := terms.GetLedger(); m.GetSeq() != 7 || hex.EncodeToString(m.GetHash()) != testSchema {
+		t.Errorf("ledger %v", m)
+	}
 	if c := terms.GetCharges(); len(c) != 1 || c[0].GetKind() != string(spec.mechanism.Worst(5)[0].Kind) || c[0].GetCount()+c[0].GetAsked() != 5 {
 		t.Errorf("charges %v", c)
 	}
 	q := &conclavev1.Selection{ScoresRound: 0, Records: 100, Expected: []int64{0, 0}}
 	selection, err := newSelection(q, 2, minGradientBound, spec)
 	must(t, err)
-	if terms, err = termsOf(spec, p, &scoreSum{selection: selection, discriminators: 2}); err != nil {
+	if terms, err = termsOf(spec, p, &scoreSum{selection: selection, discriminators: 2}, coordinator.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := terms.GetCharges(); len(c) != 1 || c[0].GetKind() != "exponential" || c[0].GetCount() != 3 || c[0].GetEpsilon() != 0.25 {

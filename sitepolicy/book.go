@@ -45,7 +45,7 @@ func newBook() *book {
 // take reads lines and returns how many bytes of them are good. Lines behind the
 // acknowledged entry that are none were torn by a crash, and are left out; others are an
 // error.
-func (b *book) take(raw []byte, acknowledged *head) (good int, err error) {
+func (b *book) take(raw []byte, acknowledged *Head) (good int, err error) {
 	for good < len(raw) {
 		line, _, whole := bytes.Cut(raw[good:], []byte("\n"))
 		var e Entry

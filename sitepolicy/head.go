@@ -10,34 +10,35 @@ import (
 	"path/filepath"
 )
 
-// head names the last entry before whose end no answer left. It lies in a file of its own
-// and is written after each entry and before the answer goes: a ledger that ends before it
-// was shortened, and what follows it was never answered for.
-type head struct {
+// Head names an entry of a ledger, in a file of its own. That of a site's ledger names the
+// last entry before whose end no answer left. It is written after each entry and before the
+// answer goes: a ledger that ends before it was shortened, and what follows it was never
+// answered for.
+type Head struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"`
 }
 
 // readHead returns nil where there is no file.
-func readHead(path string) (*head, error) {
+func ReadHead(path string) (*Head, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w; let this process read it", ErrLedger, err)
+		return nil, fmt.Errorf("%w; let this process read it", err)
 	}
-	h := new(head)
+	h := new(Head)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(h); err != nil || h.Seq == 0 || !isSHA256(h.Hash) || d.More() {
-		return nil, fmt.Errorf("%w: %s does not name an entry; restore it together with the ledger from one backup", ErrLedger, path)
+		return nil, fmt.Errorf("%s does not name an entry of a ledger; restore all files of its folder from one backup", path)
 	}
 	return h, nil
 }
 
-// write replaces the file, so that a crash leaves the old one or the new one.
-func (h head) write(path string, sync func(*os.File) error) error {
+// Write replaces the file, so that a crash leaves the old one or the new one.
+func (h Head) Write(path string, sync func(*os.File) error) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
 		return err

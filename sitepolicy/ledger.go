@@ -30,7 +30,7 @@ type ledger struct {
 	size int64
 	book *book
 	// known is the last head that was seen, which the ledger may not fall behind.
-	known *head
+	known *Head
 }
 
 func newLedger(path string, readOnly bool) *ledger {
@@ -76,9 +76,9 @@ func (l *ledger) open() (*os.File, error) {
 	_, err := os.Stat(l.path)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if fresh {
-		h, err := readHead(l.head)
+		h, err := ReadHead(l.head)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", ErrLedger, err)
 		}
 		if h != nil || l.known != nil {
 			return nil, fmt.Errorf("%w: %s is gone, which had entries; restore it from a backup: what was charged is written there and nowhere else at this site", ErrLedger, l.path)
@@ -123,9 +123,9 @@ func (l *ledger) read(f *os.File) error {
 	if at.Size() < l.size {
 		return fmt.Errorf("%w: %s was shortened while the node ran; restore it from a backup", ErrLedger, l.path)
 	}
-	acknowledged, err := readHead(l.head)
+	acknowledged, err := ReadHead(l.head)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrLedger, err)
 	}
 	if k := l.known; k != nil && (acknowledged == nil || acknowledged.Seq < k.Seq) {
 		acknowledged = k
@@ -147,10 +147,10 @@ func (l *ledger) read(f *os.File) error {
 	case acknowledged != nil && l.book.hashes[acknowledged.Seq-1] != acknowledged.Hash:
 		return fmt.Errorf("%w: entry %d of %s is not the one that %s names; restore both from one backup", ErrLedger, acknowledged.Seq, l.path, l.head)
 	case last.Seq > 0:
-		l.known = &head{last.Seq, last.Hash}
+		l.known = &Head{last.Seq, last.Hash}
 		if !l.readOnly && (acknowledged == nil || acknowledged.Seq < last.Seq) {
 			// A crash came before the head was written. The entry counts all the same.
-			if err := l.known.write(l.head, l.sync); err != nil {
+			if err := l.known.Write(l.head, l.sync); err != nil {
 				return fmt.Errorf("%w: %w", ErrLedger, err)
 			}
 		}
@@ -179,7 +179,7 @@ func (l *ledger) append(f *os.File, entries []Entry) error {
 		_, err = f.WriteAt(lines.Bytes(), l.size)
 	}
 	if err = errors.Join(err, l.sync(f)); err == nil {
-		err = head{last.Seq, last.Hash}.write(l.head, l.sync)
+		err = Head{last.Seq, last.Hash}.Write(l.head, l.sync)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w; make room, and let this process write to it", ErrLedger, err)
@@ -190,6 +190,6 @@ func (l *ledger) append(f *os.File, entries []Entry) error {
 		}
 	}
 	l.size += int64(lines.Len())
-	l.known = &head{last.Seq, last.Hash}
+	l.known = &Head{last.Seq, last.Hash}
 	return nil
 }

@@ -125,7 +125,7 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 		var e Entry
 		e, err := parseEntry([]byte(strings.TrimSuffix(lines[len(lines)-2], "\n")))
 		must(t, err)
-		must(t, head{e.Seq, e.Hash}.write(s.head(), unsynced))
+		must(t, Head{e.Seq, e.Hash}.Write(s.head(), unsynced))
 		again, err := s.guard().Charge(round("r", 2, 20))
 		must(t, err)
 		if complete := cut == len(last)+1; complete != (again.Events == nil) {
@@ -264,9 +264,9 @@ func FuzzTake(f *testing.F) {
 	f.Add([]byte("\n\n"), uint64(1))
 	f.Fuzz(func(t *testing.T, raw []byte, acknowledged uint64) {
 		b := newBook()
-		var h *head
+		var h *Head
 		if acknowledged > 0 {
-			h = &head{Seq: acknowledged, Hash: digest("x")}
+			h = &Head{Seq: acknowledged, Hash: digest("x")}
 		}
 		good, err := b.take(raw, h)
 		if good > len(raw) || good > 0 && raw[good-1] != '\n' {

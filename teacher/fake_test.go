@@ -23,9 +23,11 @@ type fakeAggregator struct {
 	folder string // of the certificates
 	addr   string
 	joined chan *join
-	// refuse, when set, is the answer to every node.
+	// refuse, when set, is the answer to every node; ledger is what those that are welcome
+	// are told of it.
 	mu     sync.Mutex
 	refuse error
+	ledger *conclavev1.LedgerMark
 }
 
 // join is one stream of a node.
@@ -73,6 +75,12 @@ func (f *fakeAggregator) setRefusal(err error) {
 	f.refuse = err
 }
 
+func (f *fakeAggregator) setLedger(m *conclavev1.LedgerMark) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ledger = m
+}
+
 func (f *fakeAggregator) Work(stream conclavev1.TeacherService_WorkServer) error {
 	m, err := stream.Recv()
 	if err != nil {
@@ -99,7 +107,10 @@ func (f *fakeAggregator) next() *join {
 	f.t.Helper()
 	select {
 	case j := <-f.joined:
-		j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{Welcome: &conclavev1.Welcome{Aggregator: "a"}}})
+		f.mu.Lock()
+		welcome := &conclavev1.Welcome{Aggregator: "a", Ledger: f.ledger}
+		f.mu.Unlock()
+		j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{Welcome: welcome}})
 		return j
 	case <-time.After(patience):
 		f.t.Fatal("no node came")

@@ -23,6 +23,8 @@ type Site struct {
 	key        partition.Key
 	assignment *partition.Assignment
 	manifest   *partition.Manifest
+	// ledger is what earlier starts were told of the dataset's ledger.
+	ledger *ledgerMark
 }
 
 // ReadSite reads the schema and the records that the configuration names and
@@ -53,6 +55,9 @@ func NewSite(cfg Config, table *partition.Table) (*Site, error) {
 	s := &Site{cfg: cfg, table: table}
 	stored, err := loadManifest(s.manifestPath())
 	if err != nil {
+		return nil, err
+	}
+	if s.ledger, err = loadMark(markPath(cfg.State)); err != nil {
 		return nil, err
 	}
 	switch _, err := os.Stat(s.keyPath()); {
@@ -142,7 +147,11 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	}
 	cfg := s.cfg
 	cfg.Aggregator = aggregator
-	return newNode(cfg, s.table, s.assignment, s.manifest, log), nil
+	n := newNode(cfg, s.table, s.assignment, s.manifest, log)
+	if n.ledger, err = loadMark(markPath(cfg.State)); err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 func (s *Site) keyPath() string      { return filepath.Join(s.cfg.State, "partition.key") }

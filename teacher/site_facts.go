@@ -39,6 +39,7 @@ func (s *Site) Hello() *conclavev1.Hello {
 	h := &conclavev1.Hello{
 		Protocol: protocol, Dataset: s.cfg.Dataset, Site: s.cfg.Site, Node: s.cfg.Node,
 		Teachers: uint32(s.cfg.Teachers), SchemaSha256: s.table.Schema().SHA256, Unit: s.cfg.Unit,
+		Ledger: s.ledger.hello(),
 	}
 	if s.manifest != nil {
 		h.Manifest = s.manifest.Fingerprint

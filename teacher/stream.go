@@ -50,7 +50,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, errManifest) {
+		if errors.Is(err, errManifest) || errors.Is(err, errWentBack) {
 			return err
 		}
 		if refused(err) {

@@ -33,6 +33,7 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 	defer func() {
 		cancel()
 		others.Wait()
+		n.keepMark()
 		n.left(err)
 	}()
 	others.Go(func() { n.bound(ctx, told, cancel) })
@@ -158,6 +159,10 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		if err := n.keepManifest(); err != nil {
 			return err
 		}
+		if err := n.ledger.check(m.GetWelcome().GetLedger()); err != nil {
+			return err
+		}
+		n.toldOfLedger(m.GetWelcome().GetLedger())
 		n.watched.connected.Store(true)
 		n.watched.welcomed.Store(true)
 		n.watched.joined.Inc()
@@ -167,6 +172,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		p := m.GetPart()
 		if p.Part == 0 {
 			parts.terms = m.GetTerms()
+			n.toldOfLedger(parts.terms.GetLedger())
 		}
 		q, err := parts.add(p)
 		if q == nil && err == nil {
@@ -250,5 +256,6 @@ func (n *Node) hello() *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: &conclavev1.Hello{
 		Protocol: protocol, Dataset: n.cfg.Dataset, Site: n.cfg.Site, Node: n.cfg.Node,
 		Teachers: uint32(n.cfg.Teachers), SchemaSha256: n.schema.SHA256, Unit: n.cfg.Unit, Manifest: n.manifest.Fingerprint,
+		Ledger: n.ledger.hello(),
 	}}}
 }

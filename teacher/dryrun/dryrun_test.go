@@ -99,7 +99,7 @@ func TestWhatWouldLeave(t *testing.T) {
 			if claim.Epsilon > 1.0001 || claim.Epsilon < 0.5 {
 				t.Errorf("all charges come to %v, the run's budget is 1", claim.Epsilon)
 			}
-			if len(r.Hello) != 8 || r.HelloBytes < 100 || r.Hello[5].Value != site.Schema().SHA256 {
+			if len(r.Hello) != 9 || r.HelloBytes < 100 || r.Hello[5].Value != site.Schema().SHA256 {
 				t.Errorf("hello %+v of %d bytes", r.Hello, r.HelloBytes)
 			}
 			if _, err := json.Marshal(r); err != nil {

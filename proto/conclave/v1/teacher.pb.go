@@ -439,7 +439,10 @@ type Hello struct {
 	Unit string `protobuf:"bytes,7,opt,name=unit,proto3" json:"unit,omitempty"`
 	// manifest is the keyed fingerprint of the node's partition manifest. It
 	// must be the same for the life of the dataset.
-	Manifest      string `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	Manifest string `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	// ledger is the newest entry of the dataset's ledger that the node was told of, and
+	// remembers. A ledger without it is not the one that the node answered under.
+	Ledger        *LedgerMark `protobuf:"bytes,9,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -530,9 +533,18 @@ func (x *Hello) GetManifest() string {
 	return ""
 }
 
+func (x *Hello) GetLedger() *LedgerMark {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Aggregator    string                 `protobuf:"bytes,1,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Aggregator string                 `protobuf:"bytes,1,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
+	// ledger is the last entry of the dataset's ledger.
+	Ledger        *LedgerMark `protobuf:"bytes,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -574,6 +586,67 @@ func (x *Welcome) GetAggregator() string {
 	return ""
 }
 
+func (x *Welcome) GetLedger() *LedgerMark {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
+// LedgerMark names an entry of a dataset's ledger. Entries are chained by their hashes.
+type LedgerMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// seq is its number, from 1; hash its SHA-256.
+	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Hash          []byte `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerMark) Reset() {
+	*x = LedgerMark{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerMark) ProtoMessage() {}
+
+func (x *LedgerMark) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerMark.ProtoReflect.Descriptor instead.
+func (*LedgerMark) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LedgerMark) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *LedgerMark) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
 // RoundPart carries a piece of a serialized Round.
 type RoundPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -588,7 +661,7 @@ type RoundPart struct {
 
 func (x *RoundPart) Reset() {
 	*x = RoundPart{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +673,7 @@ func (x *RoundPart) String() string {
 func (*RoundPart) ProtoMessage() {}
 
 func (x *RoundPart) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +686,7 @@ func (x *RoundPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundPart.ProtoReflect.Descriptor instead.
 func (*RoundPart) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RoundPart) GetRun() string {
@@ -664,14 +737,16 @@ type RoundTerms struct {
 	Purpose string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	// charges is the most that the answers to this round may cost, further selections
 	// by the same sums included, of which no node hears.
-	Charges       []*PrivacyEvent `protobuf:"bytes,4,rep,name=charges,proto3" json:"charges,omitempty"`
+	Charges []*PrivacyEvent `protobuf:"bytes,4,rep,name=charges,proto3" json:"charges,omitempty"`
+	// ledger is an entry of the dataset's ledger from before the round, mostly the last.
+	Ledger        *LedgerMark `protobuf:"bytes,5,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RoundTerms) Reset() {
 	*x = RoundTerms{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +758,7 @@ func (x *RoundTerms) String() string {
 func (*RoundTerms) ProtoMessage() {}
 
 func (x *RoundTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +771,7 @@ func (x *RoundTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTerms.ProtoReflect.Descriptor instead.
 func (*RoundTerms) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RoundTerms) GetSpec() []byte {
@@ -727,6 +802,13 @@ func (x *RoundTerms) GetCharges() []*PrivacyEvent {
 	return nil
 }
 
+func (x *RoundTerms) GetLedger() *LedgerMark {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 // PrivacyEvent is a release, or a number of equal ones, in the form of the ledger's
 // events: see package privacy for which fields belong to a kind.
 type PrivacyEvent struct {
@@ -750,7 +832,7 @@ type PrivacyEvent struct {
 
 func (x *PrivacyEvent) Reset() {
 	*x = PrivacyEvent{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +844,7 @@ func (x *PrivacyEvent) String() string {
 func (*PrivacyEvent) ProtoMessage() {}
 
 func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +857,7 @@ func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrivacyEvent.ProtoReflect.Descriptor instead.
 func (*PrivacyEvent) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PrivacyEvent) GetKind() string {
@@ -881,7 +963,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +975,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +988,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Withdraw) GetRun() string {
@@ -947,7 +1029,7 @@ type Votes struct {
 
 func (x *Votes) Reset() {
 	*x = Votes{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1041,7 @@ func (x *Votes) String() string {
 func (*Votes) ProtoMessage() {}
 
 func (x *Votes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1054,7 @@ func (x *Votes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Votes.ProtoReflect.Descriptor instead.
 func (*Votes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Votes) GetRun() string {
@@ -1024,7 +1106,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1118,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1131,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Sum) GetRun() string {
@@ -1088,7 +1170,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1182,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1195,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Refusal) GetRun() string {
@@ -1154,7 +1236,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1248,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1261,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Ready) GetRun() string {
@@ -1220,7 +1302,7 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\bwithdraw\x18\x03 \x01(\v2\x15.conclave.v1.WithdrawH\x00R\bwithdraw\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12-\n" +
 	"\x05terms\x18\x05 \x01(\v2\x17.conclave.v1.RoundTermsR\x05termsB\t\n" +
-	"\amessage\"\xd6\x01\n" +
+	"\amessage\"\x87\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x12\n" +
@@ -1229,23 +1311,30 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\bteachers\x18\x05 \x01(\rR\bteachers\x12#\n" +
 	"\rschema_sha256\x18\x06 \x01(\tR\fschemaSha256\x12\x12\n" +
 	"\x04unit\x18\a \x01(\tR\x04unit\x12\x1a\n" +
-	"\bmanifest\x18\b \x01(\tR\bmanifest\")\n" +
+	"\bmanifest\x18\b \x01(\tR\bmanifest\x12/\n" +
+	"\x06ledger\x18\t \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"Z\n" +
 	"\aWelcome\x12\x1e\n" +
 	"\n" +
 	"aggregator\x18\x01 \x01(\tR\n" +
-	"aggregator\"q\n" +
+	"aggregator\x12/\n" +
+	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"2\n" +
+	"\n" +
+	"LedgerMark\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"q\n" +
 	"\tRoundPart\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\x04 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04data\x18\x05 \x01(\fR\x04data\"\x8b\x01\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"\xbc\x01\n" +
 	"\n" +
 	"RoundTerms\x12\x12\n" +
 	"\x04spec\x18\x01 \x01(\fR\x04spec\x12\x1a\n" +
 	"\bquestion\x18\x02 \x01(\fR\bquestion\x12\x18\n" +
 	"\apurpose\x18\x03 \x01(\tR\apurpose\x123\n" +
-	"\acharges\x18\x04 \x03(\v2\x19.conclave.v1.PrivacyEventR\acharges\"\xe1\x02\n" +
+	"\acharges\x18\x04 \x03(\v2\x19.conclave.v1.PrivacyEventR\acharges\x12/\n" +
+	"\x06ledger\x18\x05 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"\xe1\x02\n" +
 	"\fPrivacyEvent\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05sigma\x18\x02 \x01(\x01R\x05sigma\x12 \n" +
@@ -1298,7 +1387,7 @@ func file_conclave_v1_teacher_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_teacher_proto_rawDescData
 }
 
-var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*CheckRequest)(nil),  // 0: conclave.v1.CheckRequest
 	(*CheckResponse)(nil), // 1: conclave.v1.CheckResponse
@@ -1306,36 +1395,40 @@ var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*WorkResponse)(nil),  // 3: conclave.v1.WorkResponse
 	(*Hello)(nil),         // 4: conclave.v1.Hello
 	(*Welcome)(nil),       // 5: conclave.v1.Welcome
-	(*RoundPart)(nil),     // 6: conclave.v1.RoundPart
-	(*RoundTerms)(nil),    // 7: conclave.v1.RoundTerms
-	(*PrivacyEvent)(nil),  // 8: conclave.v1.PrivacyEvent
-	(*Withdraw)(nil),      // 9: conclave.v1.Withdraw
-	(*Votes)(nil),         // 10: conclave.v1.Votes
-	(*Sum)(nil),           // 11: conclave.v1.Sum
-	(*Refusal)(nil),       // 12: conclave.v1.Refusal
-	(*Ready)(nil),         // 13: conclave.v1.Ready
+	(*LedgerMark)(nil),    // 6: conclave.v1.LedgerMark
+	(*RoundPart)(nil),     // 7: conclave.v1.RoundPart
+	(*RoundTerms)(nil),    // 8: conclave.v1.RoundTerms
+	(*PrivacyEvent)(nil),  // 9: conclave.v1.PrivacyEvent
+	(*Withdraw)(nil),      // 10: conclave.v1.Withdraw
+	(*Votes)(nil),         // 11: conclave.v1.Votes
+	(*Sum)(nil),           // 12: conclave.v1.Sum
+	(*Refusal)(nil),       // 13: conclave.v1.Refusal
+	(*Ready)(nil),         // 14: conclave.v1.Ready
 }
 var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	4,  // 0: conclave.v1.CheckRequest.hello:type_name -> conclave.v1.Hello
 	4,  // 1: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
-	10, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
-	11, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
-	12, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
-	13, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
+	11, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
+	12, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
+	13, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
+	14, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
 	5,  // 6: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
-	6,  // 7: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
-	9,  // 8: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
-	7,  // 9: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
-	8,  // 10: conclave.v1.RoundTerms.charges:type_name -> conclave.v1.PrivacyEvent
-	2,  // 11: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	0,  // 12: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
-	3,  // 13: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	1,  // 14: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
-	13, // [13:15] is the sub-list for method output_type
-	11, // [11:13] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	7,  // 7: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
+	10, // 8: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
+	8,  // 9: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
+	6,  // 10: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerMark
+	6,  // 11: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerMark
+	9,  // 12: conclave.v1.RoundTerms.charges:type_name -> conclave.v1.PrivacyEvent
+	6,  // 13: conclave.v1.RoundTerms.ledger:type_name -> conclave.v1.LedgerMark
+	2,  // 14: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	0,  // 15: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
+	3,  // 16: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	1,  // 17: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
+	16, // [16:18] is the sub-list for method output_type
+	14, // [14:16] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }
@@ -1361,7 +1454,7 @@ func file_conclave_v1_teacher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_teacher_proto_rawDesc), len(file_conclave_v1_teacher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

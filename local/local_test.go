@@ -23,6 +23,7 @@ import (
 	"github.com/conclave-dp/conclave/privacy"
 	"github.com/conclave-dp/conclave/report"
 	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/teacher"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -258,8 +259,9 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 	}
 }
 
-// A student that learned from a ledger which is gone must not get a certificate
-// from a new one, which would name no cost at all.
+// Nodes that answered under a ledger which is gone do not answer under a new one, and a
+// student that learned from it must not get a certificate from a new one, which would name
+// no cost at all.
 func TestALostLedgerIsNoticed(t *testing.T) {
 	dir := folder(t)
 	spec, out := load(t, dir, smallRun), filepath.Join(dir, "out")
@@ -268,6 +270,18 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 	}
 	for _, name := range []string{"certificate.json", "state/etcd"} {
 		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, teacher.ErrRefused) || !strings.Contains(err.Error(), "the ledger went back") {
+		t.Errorf("error %v, want one that says that the nodes know of another ledger", err)
+	}
+	marks, err := filepath.Glob(filepath.Join(out, "state", "node-*", "dataset-ledger.head"))
+	if err != nil || len(marks) == 0 {
+		t.Fatalf("the nodes' marks are %v (%v)", marks, err)
+	}
+	for _, name := range marks {
+		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ type Mark struct {
 // ErrWentBack is what errors.Is finds in a [*WentBackError].
 var ErrWentBack = errors.New("the ledger went back")
 
-// WentBackError says that a ledger does not hold an entry that somebody was told of.
+// WentBackError says that a ledger does not hold an entry that a node was told of.
 type WentBackError struct {
 	Dataset string
 	Seen    Mark
@@ -26,9 +26,9 @@ type WentBackError struct {
 }
 
 func (e *WentBackError) Error() string {
-	return fmt.Sprintf("%v: dataset %q was asked under entry %d (%.12s), and its ledger, which has %d, does not hold it: it was restored from a backup that is too old, or begun anew. "+
+	return fmt.Sprintf("%v: the node was told of entry %d (%.12s) of dataset %q, whose ledger has %d and does not hold it: it was restored from a backup that is too old, or begun anew. "+
 		"What was spent since would be spent again; restore a newer backup, or give a dataset that was begun anew on purpose another name",
-		ErrWentBack, e.Dataset, e.Seen.Seq, e.Seen.Hash, e.Last)
+		ErrWentBack, e.Seen.Seq, e.Seen.Hash, e.Dataset, e.Last)
 }
 
 // Is makes errors.Is(err, ErrWentBack) true.
@@ -68,8 +68,8 @@ func (s *Store) CheckMark(ctx context.Context, dataset string, seen Mark) (last 
 	return Mark{}, &WentBackError{Dataset: dataset, Seen: seen, Last: last.Seq}
 }
 
-// KnownMark is an entry of a dataset's ledger that this store read or wrote while lead
-// leads, mostly the last, without asking etcd; none where it knows of none.
+// KnownMark is the entry of a dataset's ledger that this store charged last while lead
+// leads, without asking etcd; none where it charged none.
 func (s *Store) KnownMark(lead *Leadership, dataset string) Mark {
 	if lead == nil {
 		return Mark{}

@@ -24,8 +24,8 @@ const (
 	// FilterRDP adds up Rényi divergences at one order and never lets the sum
 	// pass what (epsilon, delta) allows there (the Rényi filter of
 	// Feldman and Zrnic 2021 and Lécuyer 2021). The order follows from the budget
-	// alone, see [Budget.order]. It costs some 8% of epsilon against FilterGDP for
-	// Gaussian noise, and is the better one as soon as samples are to be amplified.
+	// alone. It costs some 8% of epsilon against FilterGDP for Gaussian noise,
+	// and is the better one as soon as samples are to be amplified.
 	FilterRDP Filter = "rdp"
 	// FilterPLD asks for the claim of the whole list, by all accountants and so by
 	// privacy loss distributions. It is the tightest, and no rule for questions

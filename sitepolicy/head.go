@@ -19,7 +19,7 @@ type Head struct {
 	Hash string `json:"hash"`
 }
 
-// readHead returns nil where there is no file.
+// ReadHead reads such a file; nil where there is none.
 func ReadHead(path string) (*Head, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,7 @@
 package teacher
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func (m *ledgerMark) check(last *conclavev1.LedgerMark) error {
 		return nil
 	}
 	if last.GetSeq() < m.head.Seq || last.GetSeq() == m.head.Seq && hex.EncodeToString(last.GetHash()) != m.head.Hash {
-		return fmt.Errorf("%w: this node was asked under entry %d (%.12s), and the aggregator's ledger ends with %d (%.12x). What was spent since would be spent again; "+
+		return fmt.Errorf("%w: this node was told of entry %d (%.12s), and the aggregator's ledger ends with %d (%.12x). What was spent since would be spent again; "+
 			"let the aggregator's operator restore a newer one", errWentBack, m.head.Seq, m.head.Hash, last.GetSeq(), last.GetHash())
 	}
 	return nil
@@ -69,7 +70,7 @@ func (m *ledgerMark) check(last *conclavev1.LedgerMark) error {
 
 // told takes in an entry that the aggregator names, and says whether it is to be written now.
 func (m *ledgerMark) told(mark *conclavev1.LedgerMark, now time.Time) (due bool) {
-	if mark.GetSeq() > m.head.Seq && len(mark.GetHash()) == 32 {
+	if mark.GetSeq() > m.head.Seq && len(mark.GetHash()) == sha256.Size {
 		m.head = sitepolicy.Head{Seq: mark.GetSeq(), Hash: hex.EncodeToString(mark.GetHash())}
 	}
 	return m.head != m.written && now.Sub(m.at) >= markEvery

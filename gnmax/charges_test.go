@@ -38,7 +38,7 @@ func TestCharges(t *testing.T) {
 		return gaussianPMF(variance(s), 12*math.Sqrt(variance(s)))
 	}
 	vote := []int64{1, -1}
-	confident := func(t *rapid.T) (m *ConfidentMechanism, before, after []int64, passes [2]float64) {
+	confident := func(t *rapid.T) (m *ConfidentMechanism, before, after []int64, test outputs) {
 		sigma1, sigma2 := rapid.Float64Range(1, 6).Draw(t, "sigma1"), rapid.Float64Range(1, 6).Draw(t, "sigma2")
 		before, after = drawNeighbours(t, 3*sigma2)
 		m, err := NewConfident(rapid.Float64Range(0, 6*sigma1).Draw(t, "threshold"), sigma1, sigma2, true)
@@ -46,10 +46,12 @@ func TestCharges(t *testing.T) {
 			t.Fatal(err)
 		}
 		above := gaussian(sigma1).above()
+		var passes [2][]float64
 		for i, counts := range [][]int64{before, after} {
-			passes[i] = above(int(m.needed - slices.Max(counts)))
+			x := int(m.needed - slices.Max(counts))
+			passes[i] = []float64{above(x), above(1 - x)} // not 1 less, which loses digits
 		}
-		return m, before, after, passes
+		return m, before, after, outputs{passes[0], passes[1]}
 	}
 	for name, enumerate := range map[string]func(t *rapid.T) ([]privacy.Event, outputs){
 		"gnmax winner": func(t *rapid.T) ([]privacy.Event, outputs) {
@@ -63,17 +65,17 @@ func TestCharges(t *testing.T) {
 			return m.Cost(1, 1), movedGaussians(variance(m.sigma), vote)
 		},
 		"confident winner": func(t *rapid.T) ([]privacy.Event, outputs) {
-			m, before, after, passes := confident(t)
+			m, before, after, test := confident(t)
 			noise := gaussian(m.answer.sigma.Float())
-			return m.Worst(1), afterThreshold(passes[0], passes[1], outputs{winnersOf(before, noise), winnersOf(after, noise)})
+			return m.Worst(1), afterThreshold(test, outputs{winnersOf(before, noise), winnersOf(after, noise)})
 		},
 		"confident histogram": func(t *rapid.T) ([]privacy.Event, outputs) {
-			m, _, _, passes := confident(t)
-			return m.Worst(1), afterThreshold(passes[0], passes[1], movedGaussians(variance(m.answer.sigma), vote))
+			m, _, _, test := confident(t)
+			return m.Worst(1), afterThreshold(test, movedGaussians(variance(m.answer.sigma), vote))
 		},
 		"confident test": func(t *rapid.T) ([]privacy.Event, outputs) {
-			m, _, _, passes := confident(t)
-			return m.Cost(1, 0), afterThreshold(passes[0], passes[1], outputs{[]float64{1}, []float64{1}})
+			m, _, _, test := confident(t)
+			return m.Cost(1, 0), test
 		},
 		"lnmax winner": func(t *rapid.T) ([]privacy.Event, outputs) {
 			m := must(NewLNMax(rapid.Float64Range(0.2, 3).Draw(t, "lambda"), false))

@@ -161,11 +161,12 @@ func (o outputs) then(next outputs) outputs {
 	return both
 }
 
-// afterThreshold is an unanswered query, or one of the outputs of an answer.
-func afterThreshold(passP, passQ float64, answer outputs) outputs {
-	o := outputs{p: []float64{1 - passP}, q: []float64{1 - passQ}}
+// afterThreshold is an unanswered query, or one of the outputs of an answer, by the
+// probabilities that the threshold is passed and that it is not.
+func afterThreshold(test, answer outputs) outputs {
+	o := outputs{p: test.p[1:], q: test.q[1:]}
 	for i := range answer.p {
-		o.p, o.q = append(o.p, passP*answer.p[i]), append(o.q, passQ*answer.q[i])
+		o.p, o.q = append(o.p, test.p[0]*answer.p[i]), append(o.q, test.q[0]*answer.q[i])
 	}
 	return o
 }

@@ -15,7 +15,7 @@ const senderPatience = 5 * time.Millisecond
 func sendRound(nodes []*node, a asking, messages []encoded) {
 	due := make([]*node, 0, len(nodes))
 	for _, n := range nodes {
-		if n.queueRound(a, messages) {
+		if n.queue(delivery{asking: a, messages: messages}) {
 			due = append(due, n)
 		}
 	}

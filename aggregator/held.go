@@ -1,6 +1,8 @@
 package aggregator
 
 import (
+	"context"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
@@ -58,7 +60,7 @@ func (r *run) letGo() {
 
 // collectAgain begins to collect the sums of a round that was released, where they are
 // not held. It charges nothing and releases nothing but what was. Callers hold the turn.
-func (s *Server) collectAgain(r *run, p *payload, release *conclavev1.Release) (*execution, error) {
+func (s *Server) collectAgain(ctx context.Context, r *run, p *payload, release *conclavev1.Release) (*execution, error) {
 	scores := p.round.GetSum().GetScores()
 	if scores == nil || r.closed || r.scores(p.key.number) != nil {
 		return nil, nil
@@ -67,7 +69,7 @@ func (s *Server) collectAgain(r *run, p *payload, release *conclavev1.Release) (
 	if err != nil {
 		return nil, err
 	}
-	if p.terms, err = termsOf(r.spec, p, q, s.store.KnownMark(s.lead, r.dataset.record.Name)); err != nil {
+	if p.terms, err = s.terms(ctx, r, p, q); err != nil {
 		return nil, err
 	}
 	attempt := s.attempts.Add(1)

@@ -5,14 +5,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
+	"go.uber.org/zap"
+
 	"github.com/conclave-dp/conclave/coordinator"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// markOf is a mark as nodes are told of it, nil where it names nothing.
+// markOf is a mark as nodes are told of it, nil where it names nothing under which anything
+// could be spent: the first entry is the dataset's own.
 func markOf(m coordinator.Mark) *conclavev1.LedgerMark {
 	hash, err := hex.DecodeString(m.Hash)
-	if m.Seq == 0 || err != nil {
+	if m.Seq <= 1 || err != nil {
 		return nil
 	}
 	return &conclavev1.LedgerMark{Seq: m.Seq, Hash: hash}
@@ -28,4 +31,16 @@ func (s *teacherService) checkMark(ctx context.Context, dataset string, h *concl
 		return coordinator.Mark{}, invalidf("node %s/%s names no entry of the ledger (a number from 1, and %d bytes)", h.GetSite(), h.GetNode(), sha256.Size)
 	}
 	return s.store.CheckMark(ctx, dataset, coordinator.Mark{Seq: seen.GetSeq(), Hash: hex.EncodeToString(seen.GetHash())})
+}
+
+// endOfLedger is the last entry of a dataset's ledger as nodes are told of it when a run has
+// ended: of its last release no later round tells them. It is nil where etcd does not say.
+func (s *Server) endOfLedger(d *dataset) *conclavev1.LedgerMark {
+	ctx, cancel := context.WithTimeout(s.leading, presenceTimeout)
+	defer cancel()
+	last, err := s.store.CheckMark(ctx, d.record.Name, coordinator.Mark{})
+	if err != nil {
+		s.log.Warn("cannot tell nodes of the ledger's end", zap.String("dataset", d.record.Name), zap.Error(err))
+	}
+	return markOf(last)
 }

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"bytes"
+	"encoding/hex"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -19,9 +20,8 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	c := newCluster(t, Options{}, monitored)
 	d := c.dataset()
 	node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-	first := node.greeting.GetLedger()
-	if first.GetSeq() != 1 || len(first.GetHash()) != 32 {
-		t.Fatalf("the welcome names entry %v", first)
+	if first := node.greeting.GetLedger(); first != nil {
+		t.Errorf("before the first run the welcome names entry %v", first)
 	}
 	s := c.student(t)
 	spec, _ := s.open(t, d, nil)
@@ -32,10 +32,19 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	for range 3 {
 		told = append(told, (<-node.terms).GetLedger())
 	}
+	opened := told[0]
+	if opened.GetSeq() != 2 || len(opened.GetHash()) != 32 { // in no backup from before the run
+		t.Errorf("the first round was asked under %v", opened)
+	}
 	for round, before := range s.ledger(t, spec.Name)[:2] {
 		if m := told[round+1]; !proto.Equal(m, markOf(coordinator.Mark{Seq: before.Seq, Hash: before.Hash})) {
 			t.Errorf("round %d was asked under %v, the entry before it is %d (%s)", round+1, m, before.Seq, before.Hash)
 		}
+	}
+	closed, err := s.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	must(t, err)
+	if over := <-node.withdrawn; !over.GetOver() || over.GetRun() != spec.Name || hex.EncodeToString(over.GetLedger().GetHash()) != closed.GetLedgerHead() {
+		t.Errorf("the end of the run is told as %v, the ledger ends with %s", over, closed.GetLedgerHead())
 	}
 	node.leave()
 
@@ -45,10 +54,10 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 		code codes.Code
 		says string
 	}{
-		"later":        {&conclavev1.LedgerMark{Seq: 1000, Hash: first.GetHash()}, codes.FailedPrecondition, "the ledger went back"},
-		"another":      {&conclavev1.LedgerMark{Seq: 1, Hash: bytes.Repeat([]byte{7}, 32)}, codes.FailedPrecondition, "restore a newer backup"},
-		"no number":    {&conclavev1.LedgerMark{Hash: first.GetHash()}, codes.InvalidArgument, "names no entry"},
-		"a short hash": {&conclavev1.LedgerMark{Seq: 1, Hash: first.GetHash()[:31]}, codes.InvalidArgument, "names no entry"},
+		"later":        {&conclavev1.LedgerMark{Seq: 1000, Hash: opened.GetHash()}, codes.FailedPrecondition, "the ledger went back"},
+		"another":      {&conclavev1.LedgerMark{Seq: 2, Hash: bytes.Repeat([]byte{7}, 32)}, codes.FailedPrecondition, "restore a newer backup"},
+		"no number":    {&conclavev1.LedgerMark{Hash: opened.GetHash()}, codes.InvalidArgument, "names no entry"},
+		"a short hash": {&conclavev1.LedgerMark{Seq: 2, Hash: opened.GetHash()[:31]}, codes.InvalidArgument, "names no entry"},
 	} {
 		h := hello(d, "south", "b", 4)
 		h.Ledger = x.mark

@@ -98,12 +98,12 @@ func (n *node) flush() {
 	n.write()
 }
 
-// queueRound queues a round, and says whether flush is to be called for it; see claim.
-func (n *node) queueRound(a asking, messages []encoded) bool {
+// queue queues a delivery, and says whether flush is to be called for it; see claim.
+func (n *node) queue(d delivery) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.over {
-		n.outbox = append(n.outbox, delivery{asking: a, messages: messages})
+		n.outbox = append(n.outbox, d)
 	}
 	return n.claim()
 }

@@ -60,7 +60,7 @@ func (s *Server) runClosed(r *run) {
 	r.closed = true
 	r.letGo()
 	name := r.spec.pb.GetName()
-	if err := r.dataset.runOver(name); err != nil {
+	if err := r.dataset.runOver(name, s.endOfLedger(r.dataset)); err != nil {
 		s.log.Error("tell nodes that a run is over", zap.String("run", name), zap.Error(err))
 	}
 }

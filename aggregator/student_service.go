@@ -259,7 +259,7 @@ func (s *Server) enter(ctx context.Context, p *payload) (*execution, *conclavev1
 	}
 	if release != nil {
 		if p.hold && r.openExecution() == nil {
-			e, err := s.collectAgain(r, p, release)
+			e, err := s.collectAgain(ctx, r, p, release)
 			return e, release, err
 		}
 		return nil, release, nil
@@ -300,7 +300,7 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	if err != nil {
 		return nil, err
 	}
-	if p.terms, err = termsOf(r.spec, p, q, s.store.KnownMark(s.lead, r.dataset.record.Name)); err != nil {
+	if p.terms, err = s.terms(ctx, r, p, q); err != nil {
 		return nil, err
 	}
 	attempt := s.attempts.Add(1)

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/conclave-dp/conclave/coordinator"
@@ -24,6 +25,15 @@ func termsOf(spec *runSpec, p *payload, q question, ledger coordinator.Mark) (*c
 		})
 	}
 	return terms, nil
+}
+
+// terms are termsOf with the ledger as it stands.
+func (s *Server) terms(ctx context.Context, r *run, p *payload, q question) (*conclavev1.RoundTerms, error) {
+	now, err := s.store.Snapshot(ctx, s.lead, p.key.run)
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger's end: %w", err)
+	}
+	return termsOf(r.spec, p, q, now.Mark())
 }
 
 // charges is the most that is ever released of the answers to a question. Sums of scores

@@ -49,25 +49,23 @@ func (n *node) ready(run string) bool {
 	return waited
 }
 
-// runOver tells the nodes that let a run wait that it has ended: there is nothing to decide
-// any more.
-func (d *dataset) runOver(run string) error {
-	var over encoded
-	for _, n := range d.live() {
-		if _, waits := n.waitsFor(run); !waits {
-			continue
-		}
-		if over == nil {
-			var err error
-			if over, err = encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
-				Withdraw: &conclavev1.Withdraw{Run: run, Over: true},
-			}}); err != nil {
-				return err
-			}
-		}
-		n.ready(run)
-		n.enqueue(delivery{messages: []encoded{over}, withdraw: true})
+// runOver tells the nodes that a run has ended: there is nothing to decide any more for those
+// that let it wait.
+func (d *dataset) runOver(run string, ledger *conclavev1.LedgerMark) error {
+	over, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
+		Withdraw: &conclavev1.Withdraw{Run: run, Over: true, Ledger: ledger},
+	}})
+	if err != nil {
+		return err
 	}
+	var due []*node
+	for _, n := range d.live() {
+		n.ready(run)
+		if n.queue(delivery{messages: []encoded{over}, withdraw: true}) {
+			due = append(due, n)
+		}
+	}
+	dispatch(due)
 	return nil
 }
 

@@ -20,6 +20,8 @@ type head struct {
 	// others counts what this store wrote to the dataset's record or its runs' and was no
 	// charge: what was known before is not the end any more.
 	others atomic.Uint64
+	// newest is the last entry that is known to be in the ledger, whoever wrote it.
+	newest atomic.Pointer[Mark]
 }
 
 // latest is what one charge left. It is never changed.
@@ -104,6 +106,7 @@ func (h *head) learn(lead *Leadership, l *loaded, others uint64, revision int64,
 	}
 	next.datasetKV = &mvccpb.KeyValue{Key: l.datasetKV.Key, Value: value, ModRevision: revision}
 	h.state.Store(next)
+	h.note(markOf(l.dataset.Head))
 }
 
 // forget has the next charge read everything. Callers hold the turn.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/conclave-dp/conclave/privacy"
 )
 
 // Mark names an entry of a dataset's ledger by its number and hash. Entries are chained, so
@@ -14,21 +16,23 @@ type Mark struct {
 	Hash string // hex SHA-256
 }
 
+func markOf(e privacy.Entry) Mark { return Mark{e.Seq, e.Hash} }
+
+func (m Mark) String() string { return fmt.Sprintf("entry %d (%.12s)", m.Seq, m.Hash) }
+
 // ErrWentBack is what errors.Is finds in a [*WentBackError].
 var ErrWentBack = errors.New("the ledger went back")
 
-// WentBackError says that a ledger does not hold an entry that a node was told of.
+// WentBackError says that a ledger does not hold an entry that it had.
 type WentBackError struct {
 	Dataset string
-	Seen    Mark
-	// Last is the number of the ledger's last entry.
-	Last uint64
+	// Seen is the entry, Last the ledger's last one.
+	Seen, Last Mark
 }
 
 func (e *WentBackError) Error() string {
-	return fmt.Sprintf("%v: the node was told of entry %d (%.12s) of dataset %q, whose ledger has %d and does not hold it: it was restored from a backup that is too old, or begun anew. "+
-		"What was spent since would be spent again; restore a newer backup, or give a dataset that was begun anew on purpose another name",
-		ErrWentBack, e.Seen.Seq, e.Seen.Hash, e.Dataset, e.Last)
+	return fmt.Sprintf("%v: %v of dataset %q is not in its ledger, which ends with %v: etcd was restored from a backup that is too old, or begun anew, and what was spent since would be spent again; "+
+		"restore a newer backup, as docs/operations.md has it", ErrWentBack, e.Seen, e.Dataset, e.Last)
 }
 
 // Is makes errors.Is(err, ErrWentBack) true.
@@ -41,6 +45,7 @@ func (s *Store) CheckMark(ctx context.Context, dataset string, seen Mark) (last 
 	if err := checkName("dataset", dataset); err != nil {
 		return Mark{}, err
 	}
+	check := s.headOf(dataset).reading()
 	kvs, _, err := s.read(ctx, op, s.datasetKey(dataset), s.entryKey(dataset, seen.Seq))
 	if err != nil {
 		return Mark{}, err
@@ -52,7 +57,10 @@ func (s *Store) CheckMark(ctx context.Context, dataset string, seen Mark) (last 
 	if err != nil {
 		return Mark{}, err
 	}
-	last = Mark{record.Head.Seq, record.Head.Hash}
+	if err := check(record); err != nil {
+		return Mark{}, err
+	}
+	last = markOf(record.Head)
 	if seen == (Mark{}) {
 		return last, nil
 	}
@@ -65,18 +73,33 @@ func (s *Store) CheckMark(ctx context.Context, dataset string, seen Mark) (last 
 			return last, nil
 		}
 	}
-	return Mark{}, &WentBackError{Dataset: dataset, Seen: seen, Last: last.Seq}
+	return Mark{}, &WentBackError{Dataset: dataset, Seen: seen, Last: last}
 }
 
-// KnownMark is the entry of a dataset's ledger that this store charged last while lead
-// leads, without asking etcd; none where it charged none.
-func (s *Store) KnownMark(lead *Leadership, dataset string) Mark {
-	if lead == nil {
-		return Mark{}
+// Mark is the ledger's last entry as of the snapshot.
+func (n *Snapshot) Mark() Mark { return markOf(n.loaded.dataset.Head) }
+
+// note remembers an entry that is in the ledger, as long as this process lives.
+func (h *head) note(m Mark) {
+	for {
+		known := h.newest.Load()
+		if known != nil && known.Seq >= m.Seq || h.newest.CompareAndSwap(known, &m) {
+			return
+		}
 	}
-	now := s.headOf(dataset).state.Load()
-	if now == nil || now.fence != lead.fence {
-		return Mark{}
+}
+
+// reading returns a check of the dataset's record, which is to be read after: that its ledger
+// did not go back behind an entry that was known before. An etcd that is set back while a
+// leader leads may hold its lease again, and nothing else would tell.
+func (h *head) reading() func(datasetRecord) error {
+	known := h.newest.Load()
+	return func(record datasetRecord) error {
+		last := markOf(record.Head)
+		if known != nil && (last.Seq < known.Seq || last.Seq == known.Seq && last != *known) {
+			return &WentBackError{Dataset: record.Name, Seen: *known, Last: last}
+		}
+		h.note(last)
+		return nil
 	}
-	return Mark{now.dataset.Head.Seq, now.dataset.Head.Hash}
 }

@@ -9,20 +9,25 @@ import (
 // A ledger holds its own entries, and no others: not later ones, nor those of another.
 func TestCheckMark(t *testing.T) {
 	c := newCluster(t)
-	if m := c.store.KnownMark(c.lead, "flchain"); m != (Mark{}) {
-		t.Errorf("before anything was charged %+v is known", m)
+	end := func() Mark {
+		t.Helper()
+		now, err := c.store.Snapshot(t.Context(), c.lead, "first")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.Mark()
+	}
+	if m := end(); m.Seq != 2 { // the dataset and its run are opened
+		t.Errorf("before anything was charged the ledger ends with %v", m)
 	}
 	for round := range uint64(3) {
 		_, entry, err := c.store.Charge(t.Context(), c.lead, testCharge("first", round, "answer"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := c.store.KnownMark(c.lead, "flchain"); m != (Mark{entry.Seq, entry.Hash}) {
-			t.Errorf("after entry %d %+v is known", entry.Seq, m)
+		if m := end(); m != (Mark{entry.Seq, entry.Hash}) {
+			t.Errorf("after entry %d the ledger ends with %v", entry.Seq, m)
 		}
-	}
-	if m := c.store.KnownMark(nil, "flchain"); m != (Mark{}) {
-		t.Errorf("nobody leads, and %+v is known", m)
 	}
 	entries, err := c.store.Ledger(t.Context(), "flchain")
 	if err != nil {
@@ -46,7 +51,7 @@ func TestCheckMark(t *testing.T) {
 	} {
 		_, err := c.store.CheckMark(t.Context(), "flchain", seen)
 		var back *WentBackError
-		if !errors.Is(err, ErrWentBack) || !errors.As(err, &back) || back.Seen != seen || back.Last != last.Seq {
+		if !errors.Is(err, ErrWentBack) || !errors.As(err, &back) || back.Seen != seen || back.Last != (Mark{last.Seq, last.Hash}) {
 			t.Errorf("%s: %v", name, err)
 		} else if !strings.Contains(err.Error(), `"flchain"`) || !strings.Contains(err.Error(), "restore a newer backup") {
 			t.Errorf("%s: %q does not say what, and what to do", name, err)
@@ -57,5 +62,61 @@ func TestCheckMark(t *testing.T) {
 	}
 	if _, err := c.store.CheckMark(t.Context(), "a/b", Mark{}); !errors.Is(err, ErrBadName) {
 		t.Errorf("of no name: %v", err)
+	}
+}
+
+// etcd is set back while a leader leads, within its lease: all that it had is there again, and
+// nothing is charged, opened or closed on top of that.
+func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
+	c := newCluster(t)
+	var old [][2]string
+	remember := func() {
+		kvs, err := c.store.list(t.Context(), "remember", c.store.config.Prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kv := range kvs {
+			old = append(old, [2]string{string(kv.Key), string(kv.Value)})
+		}
+	}
+	charge := func(round uint64) error {
+		_, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", round, "answer"))
+		return err
+	}
+	for round := range uint64(2) {
+		if err := charge(round); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remember()
+	for round := uint64(2); round < 5; round++ {
+		if err := charge(round); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kv := range old {
+		if _, err := c.store.client.Put(t.Context(), kv[0], kv[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := uint64(2); round < 5; round++ {
+		if _, err := c.store.client.Delete(t.Context(), c.store.releaseKey("first", round)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, do := range map[string]func() error{
+		"charge":    func() error { return charge(2) },
+		"a new run": func() error { _, err := c.store.OpenRun(t.Context(), c.lead, testRun("second")); return err },
+		"close":     func() error { _, err := c.store.CloseRun(t.Context(), c.lead, "first"); return err },
+		"look":      func() error { _, err := c.store.CheckMark(t.Context(), "flchain", Mark{}); return err },
+	} {
+		if err := do(); !errors.Is(err, ErrWentBack) {
+			t.Errorf("%s: %v, want that the ledger went back", name, err)
+		}
+	}
+	// Who begins now knows of nothing else, and goes on: that is what nodes remember for.
+	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
+	if _, _, err := other.Charge(t.Context(), c.lead, testCharge("first", 2, "answer")); err != nil {
+		t.Errorf("by a process that knows of nothing: %v", err)
 	}
 }

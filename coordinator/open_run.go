@@ -33,6 +33,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 	// Asked once: it takes some tenths of a second.
 	planEpsilon := sync.OnceValues(opened.checkPlan)
 	err = update(func() (bool, error) {
+		check := s.headOf(r.Dataset).reading()
 		kvs, _, err := s.read(ctx, op, s.runKey(r.Name), s.datasetKey(r.Dataset), s.submissionKey(r.Name))
 		if err != nil {
 			return false, err
@@ -57,6 +58,9 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		record, err := decode[datasetRecord](kvs[1])
 		if err != nil {
 			return false, err
+		}
+		if err := check(record); err != nil {
+			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
 		}
 		if opened.PlanEpsilon, err = planEpsilon(); err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)

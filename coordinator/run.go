@@ -81,6 +81,7 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 	if err != nil {
 		return nil, err
 	}
+	check := s.headOf(dataset).reading()
 	kvs, _, err := s.read(ctx, op, append([]string{s.runKey(run), s.datasetKey(dataset)}, more...)...)
 	if err != nil {
 		return nil, err
@@ -94,6 +95,9 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 	}
 	if l.dataset, err = decode[datasetRecord](kvs[1]); err != nil {
 		return nil, err
+	}
+	if err := check(l.dataset); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	if l.run.Dataset != dataset {
 		return nil, fmt.Errorf("%s: %w: run %q was of dataset %q and is of %q; restore etcd from a backup", op, ErrCorrupt, run, dataset, l.run.Dataset)

@@ -1,9 +1,6 @@
 package privacy
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Filter is the rule by which a [Budget] admits releases one after another,
 // where each question, its noise and whether it is asked at all may depend on
@@ -127,12 +124,13 @@ func (f Filter) epsilon(events []Event, delta float64) float64 {
 	if fits(0) { // delta alone is enough
 		return 0
 	}
+	pure := pureEpsilon(events)
 	lo, hi := 0.0, 1e-6
 	for !fits(hi) {
 		if lo, hi = hi, 2*hi; hi > 1e12 {
-			return math.Inf(1)
+			return pure // infinite where not all events have one
 		}
 	}
 	_, hi = bisect(lo, hi, func(epsilon float64) bool { return !fits(epsilon) })
-	return hi
+	return min(hi, pure)
 }

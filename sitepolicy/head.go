@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,7 +32,8 @@ func ReadHead(path string) (*Head, error) {
 	h := new(Head)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	if err := d.Decode(h); err != nil || h.Seq == 0 || !isSHA256(h.Hash) || d.More() {
+	err = d.Decode(h)
+	if _, more := d.Token(); err != nil || h.Seq == 0 || !isSHA256(h.Hash) || !errors.Is(more, io.EOF) {
 		return nil, fmt.Errorf("%s does not name an entry of a ledger; restore all files of its folder from one backup", path)
 	}
 	return h, nil

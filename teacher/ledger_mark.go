@@ -1,12 +1,14 @@
 package teacher
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,19 +19,22 @@ import (
 
 // ledgerMark remembers the newest entry of the dataset's ledger that a node was told of, so
 // that a ledger which was restored from an old backup, or begun anew, is found by those who
-// answered under the one before. It is written at most once a second, and when a stream
-// ends: a node that is killed may forget what it was told last.
+// answered under the one before. It is written within a second, and when a stream ends.
+// While it cannot be, the node answers nothing.
 type ledgerMark struct {
-	path    string
+	path string
+
+	mu      sync.Mutex
 	head    sitepolicy.Head
 	written sitepolicy.Head
-	at      time.Time
+	err     error // of the last try to write
 }
 
+// markEvery is how often what is new is written: rounds may come by the hundred.
 const markEvery = time.Second
 
 // errWentBack marks an aggregator whose ledger is not the one that the node answered under.
-var errWentBack = errors.New("the dataset's ledger went back")
+var errWentBack = errors.New("the ledger went back")
 
 func markPath(dir string) string { return filepath.Join(dir, "dataset-ledger.head") }
 
@@ -48,6 +53,8 @@ func loadMark(path string) (*ledgerMark, error) {
 
 // hello is the mark as the aggregator is told of it, nil where there is none.
 func (m *ledgerMark) hello() *conclavev1.LedgerMark {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	hash, err := hex.DecodeString(m.head.Hash)
 	if m.head.Seq == 0 || err != nil {
 		return nil
@@ -56,48 +63,72 @@ func (m *ledgerMark) hello() *conclavev1.LedgerMark {
 }
 
 // check refuses a ledger that ends before what is remembered, or has another entry there.
-// Of what is behind it the aggregator knows, and refuses the hello.
+// What it holds behind that is the aggregator's to check: it refuses the hello.
 func (m *ledgerMark) check(last *conclavev1.LedgerMark) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if last == nil || m.head.Seq == 0 {
 		return nil
 	}
 	if last.GetSeq() < m.head.Seq || last.GetSeq() == m.head.Seq && hex.EncodeToString(last.GetHash()) != m.head.Hash {
-		return fmt.Errorf("%w: this node was told of entry %d (%.12s), and the aggregator's ledger ends with %d (%.12x). What was spent since would be spent again; "+
-			"let the aggregator's operator restore a newer one", errWentBack, m.head.Seq, m.head.Hash, last.GetSeq(), last.GetHash())
+		return fmt.Errorf("%w: entry %d (%.12s) is not in the aggregator's, which ends with entry %d (%.12x): what was spent since would be spent again; "+
+			"its operator has to restore a newer backup", errWentBack, m.head.Seq, m.head.Hash, last.GetSeq(), last.GetHash())
 	}
 	return nil
 }
 
-// told takes in an entry that the aggregator names, and says whether it is to be written now.
-func (m *ledgerMark) told(mark *conclavev1.LedgerMark, now time.Time) (due bool) {
+// told takes in an entry that the aggregator names.
+func (m *ledgerMark) told(mark *conclavev1.LedgerMark) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if mark.GetSeq() > m.head.Seq && len(mark.GetHash()) == sha256.Size {
 		m.head = sitepolicy.Head{Seq: mark.GetSeq(), Hash: hex.EncodeToString(mark.GetHash())}
 	}
-	return m.head != m.written && now.Sub(m.at) >= markEvery
 }
 
-func (m *ledgerMark) write(now time.Time) error {
-	if m.head == m.written {
+// write writes what is new.
+func (m *ledgerMark) write() error {
+	m.mu.Lock()
+	head, written := m.head, m.written
+	m.mu.Unlock()
+	if head == written {
 		return nil
 	}
-	m.at = now
-	if err := m.head.Write(m.path, (*os.File).Sync); err != nil {
-		return err
+	err := head.Write(m.path, (*os.File).Sync) // takes as long as the disk does
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err = err; err == nil {
+		m.written = head
 	}
-	m.written = m.head
+	return err
+}
+
+// kept is why the mark could not be written the last time, nil where it could.
+func (m *ledgerMark) kept() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return fmt.Errorf("%w: what is known of the dataset's ledger: %w", errState, m.err)
+	}
 	return nil
 }
 
-// toldOfLedger takes in what came down the stream about the ledger. A node that cannot write
-// it down goes on: it remembers as long as it runs.
-func (n *Node) toldOfLedger(mark *conclavev1.LedgerMark) {
-	if n.ledger.told(mark, time.Now()) {
-		n.keepMark()
+// keepMark writes the mark every second until ctx ends, and then once more.
+func (n *Node) keepMark(ctx context.Context) {
+	tick := time.NewTicker(markEvery)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ended = true
+		}
+		n.writeMark()
 	}
 }
 
-func (n *Node) keepMark() {
-	if err := n.ledger.write(time.Now()); err != nil {
-		n.log.Error("cannot note what is known of the dataset's ledger; make room, and let this process write to the state folder", zap.Error(err))
+func (n *Node) writeMark() {
+	if err := n.ledger.write(); err != nil {
+		n.log.Error("cannot note what is known of the dataset's ledger, and answers nothing; make room, and let this process write to the state folder", zap.Error(err))
 	}
 }

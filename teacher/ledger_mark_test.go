@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -74,32 +75,56 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 	}
 }
 
-// A node that is killed forgets what it was told within a second, and no more.
-func TestMarksAreWrittenEverySecond(t *testing.T) {
-	m, err := loadMark(markPath(t.TempDir()))
-	must(t, err)
-	now := time.Unix(1e9, 0)
-	stored := func() uint64 {
+// What a node was told is written within a second, also when nothing else comes: who is
+// killed forgets no more.
+func TestMarksAreWrittenWithinASecond(t *testing.T) {
+	f := newFakeAggregator(t)
+	c := f.config(2)
+	run(t, start(t, c, smallTable(t, 40, 1)))
+	f.setLedger(mark(3, 3))
+	j := f.next()
+	await := func(seq uint64) {
 		t.Helper()
-		again, err := loadMark(m.path)
-		must(t, err)
-		return again.head.Seq
-	}
-	for i, want := range []uint64{1, 1, 1, 4, 4, 4, 7} {
-		if m.told(mark(uint64(i)+1, 1), now) {
-			must(t, m.write(now))
-		}
-		if got := stored(); got != want {
-			t.Errorf("after %d entries %d is stored, want %d", i+1, got, want)
-		}
-		now = now.Add(markEvery / 3)
-		if i%3 == 2 {
-			now = now.Add(time.Millisecond)
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			m, err := loadMark(markPath(c.State))
+			must(t, err)
+			if m.head.Seq == seq {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("entry %d is stored, want %d", m.head.Seq, seq)
+			}
 		}
 	}
-	if m.told(mark(7, 1), now.Add(time.Hour)) {
-		t.Error("what is stored is to be stored again")
+	await(3)
+	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: "r", Over: true, Ledger: mark(7, 7)}}})
+	await(7)
+}
+
+// While a node cannot write down what it was told it answers nothing, and it answers again
+// when it can.
+func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
+	f := newFakeAggregator(t)
+	c := f.config(2)
+	n := start(t, c, smallTable(t, 40, 1))
+	n.ledger.path = markPath(filepath.Join(c.State, "gone"))
+	_, log := run(t, n)
+	f.setLedger(mark(3, 3))
+	j := f.next()
+	j.ask(voteRound("r", 0))
+	if m := j.reply(); m.GetRefusal() == nil || m.GetRefusal().Reason != errState.Error() {
+		t.Errorf("the round was answered with %v", m)
 	}
+	if log.FilterMessageSnippet("what is known of the dataset's ledger").Len() == 0 {
+		t.Error("the log does not say it")
+	}
+	must(t, os.Mkdir(filepath.Join(c.State, "gone"), 0o700))
+	for end := time.Now().Add(patience); n.ledger.kept() != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not try again")
+		}
+	}
+	j.votes(voteRound("r", 1))
 }
 
 // A node does not work for an aggregator whose ledger is not the one that it answered under.
@@ -119,7 +144,7 @@ func TestANodeLeavesALedgerThatWentBack(t *testing.T) {
 			f.next()
 			select {
 			case err := <-ended:
-				if !errors.Is(err, errWentBack) || !strings.Contains(err.Error(), "entry 5") || !strings.Contains(err.Error(), "restore a newer one") {
+				if !errors.Is(err, errWentBack) || !strings.Contains(err.Error(), "entry 5") || !strings.Contains(err.Error(), "restore a newer backup") {
 					t.Errorf("Run ended with %v", err)
 				}
 			case <-time.After(patience):
@@ -134,7 +159,7 @@ func TestADamagedMarkIsRefused(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
 	must(t, os.MkdirAll(c.State, 0o700))
-	for _, text := range []string{"", "{}\n", `{"seq":5,"hash":"x"}`} {
+	for _, text := range []string{"", "{}\n", `{"seq":5,"hash":"x"}`, `{"seq":5,"hash":"` + strings.Repeat("0", 64) + `"}}`} {
 		must(t, os.WriteFile(markPath(c.State), []byte(text), 0o600))
 		if _, err := NewSite(c, smallTable(t, 40, 1)); err == nil || !strings.Contains(err.Error(), "dataset-ledger.head") || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("%q: %v", text, err)

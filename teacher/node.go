@@ -30,8 +30,7 @@ type Node struct {
 	manifest *partition.Manifest
 	// kept is set once the manifest is known to be stored.
 	kept bool
-	// ledger is what the node was told of the dataset's ledger. The goroutine that receives
-	// has it while there is a stream.
+	// ledger is what the node was told of the dataset's ledger.
 	ledger *ledgerMark
 	// examples holds each teacher's encoded records by class.
 	examples []nn.Examples

@@ -33,10 +33,10 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 	defer func() {
 		cancel()
 		others.Wait()
-		n.keepMark()
 		n.left(err)
 	}()
 	others.Go(func() { n.bound(ctx, told, cancel) })
+	others.Go(func() { n.keepMark(ctx) })
 	stream, err := client.Work(ctx)
 	if err != nil {
 		return err
@@ -162,7 +162,8 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		if err := n.ledger.check(m.GetWelcome().GetLedger()); err != nil {
 			return err
 		}
-		n.toldOfLedger(m.GetWelcome().GetLedger())
+		n.ledger.told(m.GetWelcome().GetLedger())
+		n.writeMark()
 		n.watched.connected.Store(true)
 		n.watched.welcomed.Store(true)
 		n.watched.joined.Inc()
@@ -172,7 +173,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		p := m.GetPart()
 		if p.Part == 0 {
 			parts.terms = m.GetTerms()
-			n.toldOfLedger(parts.terms.GetLedger())
+			n.ledger.told(parts.terms.GetLedger())
 		}
 		q, err := parts.add(p)
 		if q == nil && err == nil {
@@ -182,6 +183,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		if w.Over {
+			n.ledger.told(w.Ledger)
 			n.forgetWaiting(w.Run)
 			n.log.Info("run is over", zap.String("run", w.Run))
 			return nil
@@ -198,6 +200,9 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 // reply answers a task, or refuses it with the reason.
 func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	err := t.refusal
+	if err == nil {
+		err = n.ledger.kept()
+	}
 	if err == nil {
 		err = n.permit(t)
 	}

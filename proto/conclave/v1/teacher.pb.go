@@ -955,8 +955,10 @@ type Withdraw struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// The run has ended, and round says nothing. It is sent to nodes that let the run wait.
-	Over          bool `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
+	// The run has ended, and round says nothing.
+	Over bool `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
+	// ledger is the last entry of the dataset's ledger, where the run has ended.
+	Ledger        *LedgerMark `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,6 +1012,13 @@ func (x *Withdraw) GetOver() bool {
 		return x.Over
 	}
 	return false
+}
+
+func (x *Withdraw) GetLedger() *LedgerMark {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
 }
 
 // Votes answers a VoteQuestion for all teachers of a node.
@@ -1349,11 +1358,12 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	" \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05count\x18\v \x01(\x03R\x05count\x12\x14\n" +
 	"\x05asked\x18\f \x01(\x03R\x05asked\x12\x1a\n" +
-	"\banswered\x18\r \x01(\x03R\banswered\"F\n" +
+	"\banswered\x18\r \x01(\x03R\banswered\"w\n" +
 	"\bWithdraw\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
-	"\x04over\x18\x03 \x01(\bR\x04over\"}\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\x12/\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"}\n" +
 	"\x05Votes\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1a\n" +
@@ -1420,15 +1430,16 @@ var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	6,  // 11: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerMark
 	9,  // 12: conclave.v1.RoundTerms.charges:type_name -> conclave.v1.PrivacyEvent
 	6,  // 13: conclave.v1.RoundTerms.ledger:type_name -> conclave.v1.LedgerMark
-	2,  // 14: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	0,  // 15: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
-	3,  // 16: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	1,  // 17: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
-	16, // [16:18] is the sub-list for method output_type
-	14, // [14:16] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	6,  // 14: conclave.v1.Withdraw.ledger:type_name -> conclave.v1.LedgerMark
+	2,  // 15: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	0,  // 16: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
+	3,  // 17: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	1,  // 18: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
+	17, // [17:19] is the sub-list for method output_type
+	15, // [15:17] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }

@@ -7,6 +7,32 @@ import (
 	"testing"
 )
 
+// put makes a folder what another one is.
+func put(t *testing.T, to, from string) {
+	t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// single is a run of one round: what nodes are asked in it tells them of nothing that is paid
+// for it.
+func (c *cluster) single(name string) *process {
+	c.t.Helper()
+	j := job{name: name, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}", "pipeline": "embed", "pategan": "", "warm_start": ""}}
+	return c.startStudent(c.studentFile(c.runFile(j), c.out(name)))
+}
+
+func (c *cluster) perform(name string) {
+	c.t.Helper()
+	if code := c.single(name).wait(); code != 0 {
+		c.t.Fatalf("the student of run %s ended with exit code %d", name, code)
+	}
+}
+
 // The ledger is put back from a backup that is too old: what was spent since would be spent
 // again. The nodes remember, and stay away until the right one is back.
 func TestAnOldBackupOfTheLedger(t *testing.T) {
@@ -14,15 +40,6 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	c := newCluster(t)
 	file := c.aggregatorFile()
 	folder, old, newest := filepath.Join(c.dir, "etcd"), filepath.Join(c.dir, "old"), filepath.Join(c.dir, "new")
-	put := func(to, from string) {
-		t.Helper()
-		if err := os.RemoveAll(to); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	begin := func() *process {
 		t.Helper()
 		aggregator := c.startAggregator(file)
@@ -32,24 +49,20 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	perform := func(name string) {
 		t.Helper()
 		north, south := c.startSites()
-		// Of one round: what nodes are asked in it tells them of nothing that is paid for it.
-		j := job{name: name, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}", "pipeline": "embed", "pategan": "", "warm_start": ""}}
-		if code := c.startStudent(c.studentFile(c.runFile(j), c.out(name))).wait(); code != 0 {
-			t.Fatalf("the student of run %s ended with exit code %d", name, code)
-		}
+		c.perform(name)
 		stop(north, south)
 	}
 
 	aggregator := begin()
 	perform("before")
 	aggregator.stop()
-	put(old, folder)
+	put(t, old, folder)
 	aggregator = begin()
 	perform("since")
 	aggregator.stop()
-	put(newest, folder)
+	put(t, newest, folder)
 
-	put(folder, old)
+	put(t, folder, old)
 	aggregator = begin()
 	refused(t, c.startNode("north"), "teacher: ", "the ledger went back", "restore a newer backup")
 	if !strings.Contains(aggregator.stderr.text(), "the ledger went back") {
@@ -60,8 +73,35 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	}
 	aggregator.stop()
 
-	put(folder, newest)
+	put(t, folder, newest)
 	aggregator = begin()
 	perform("after")
 	aggregator.stop()
+}
+
+// The same while the aggregator leads: its lease is in the backup, so that it leads on. It
+// remembers by itself, and releases nothing more.
+func TestAnOldBackupUnderTheLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	etcd := newExternalEtcd(c, "120s") // longer than the absences
+	folder, old := filepath.Join(c.dir, "member"), filepath.Join(c.dir, "old")
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	north, south := c.startSites()
+	c.perform("before")
+	etcd.process.kill()
+	put(t, old, folder)
+	etcd.start()
+	c.perform("since")
+	released := len(aggregator.logged("released"))
+
+	etcd.process.kill()
+	put(t, folder, old)
+	etcd.start()
+	refused(t, c.single("again"), "student: ", "the ledger went back", "restore a newer backup")
+	if n := len(aggregator.logged("released")); n != released {
+		t.Errorf("%d releases under the old backup", n-released)
+	}
+	stop(north, south, aggregator, etcd.process)
 }

@@ -10,12 +10,17 @@ import (
 // each node that is left gets a goroutine of its own.
 const senderPatience = 5 * time.Millisecond
 
-// sendRound sends a round to nodes. It never blocks, and a node that does not read holds up
-// no other.
+// sendRound sends a round to nodes.
 func sendRound(nodes []*node, a asking, messages []encoded) {
+	deliver(nodes, delivery{asking: a, messages: messages})
+}
+
+// deliver sends the same to nodes. It never blocks, and a node that does not read holds up
+// no other.
+func deliver(nodes []*node, what delivery) {
 	due := make([]*node, 0, len(nodes))
 	for _, n := range nodes {
-		if n.queue(delivery{asking: a, messages: messages}) {
+		if n.queue(what) {
 			due = append(due, n)
 		}
 	}

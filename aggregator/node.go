@@ -61,8 +61,11 @@ func newNode() *node {
 func (n *node) attach(streams *sync.WaitGroup, write func()) {
 	n.mu.Lock()
 	n.streams, n.write = streams, write
+	due := n.claim() // what was queued before
 	n.mu.Unlock()
-	n.rouse()
+	if due {
+		go n.flush()
+	}
 }
 
 // detach sends nothing more, because the stream is over.
@@ -70,16 +73,6 @@ func (n *node) detach() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.outbox, n.over = nil, true
-}
-
-// rouse has the outbox sent, unless that is under way.
-func (n *node) rouse() {
-	n.mu.Lock()
-	due := n.claim()
-	n.mu.Unlock()
-	if due {
-		go n.flush()
-	}
 }
 
 // claim says that the outbox is to be sent and nobody does: the caller has flush called, on
@@ -146,13 +139,11 @@ func (n *node) withdraw(key roundKey, message encoded) {
 	n.enqueue(delivery{asking: asking{key: key}, messages: []encoded{message}, withdraw: true})
 }
 
+// enqueue queues a delivery and has it sent.
 func (n *node) enqueue(d delivery) {
-	n.mu.Lock()
-	if !n.over {
-		n.outbox = append(n.outbox, d)
+	if n.queue(d) {
+		go n.flush()
 	}
-	n.mu.Unlock()
-	n.rouse()
 }
 
 // next takes what is to be sent next. When it has nothing the goroutine that sends ends,

@@ -58,14 +58,11 @@ func (d *dataset) runOver(run string, ledger *conclavev1.LedgerMark) error {
 	if err != nil {
 		return err
 	}
-	var due []*node
-	for _, n := range d.live() {
+	live := d.live()
+	for _, n := range live {
 		n.ready(run)
-		if n.queue(delivery{messages: []encoded{over}, withdraw: true}) {
-			due = append(due, n)
-		}
 	}
-	dispatch(due)
+	deliver(live, delivery{messages: []encoded{over}, withdraw: true})
 	return nil
 }
 

@@ -3,6 +3,7 @@ package teacher
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,16 +86,11 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 	j := f.next()
 	await := func(seq uint64) {
 		t.Helper()
-		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		eventually(t, fmt.Sprintf("that entry %d is stored", seq), func() bool {
 			m, err := loadMark(markPath(c.State))
 			must(t, err)
-			if m.head.Seq == seq {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("entry %d is stored, want %d", m.head.Seq, seq)
-			}
-		}
+			return m.head.Seq == seq
+		})
 	}
 	await(3)
 	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: "r", Over: true, Ledger: mark(7, 7)}}})
@@ -119,11 +115,7 @@ func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 		t.Error("the log does not say it")
 	}
 	must(t, os.Mkdir(filepath.Join(c.State, "gone"), 0o700))
-	for end := time.Now().Add(patience); n.ledger.kept() != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not try again")
-		}
-	}
+	eventually(t, "another try", func() bool { return n.ledger.kept() == nil })
 	j.votes(voteRound("r", 1))
 }
 

@@ -42,6 +42,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// eventually waits until something holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come to be within %v", what, patience)
+		}
+	}
+}
+
 func mustSchema(t testing.TB, text string) *partition.Schema {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(text))

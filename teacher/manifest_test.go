@@ -32,11 +32,7 @@ func refusal(t *testing.T, n *Node) error {
 // kept waits until a node has kept its manifest.
 func kept(t *testing.T, c Config) {
 	t.Helper()
-	for end := time.Now().Add(patience); !exists(c, "manifest.json"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no manifest was kept")
-		}
-	}
+	eventually(t, "a manifest that is kept", func() bool { return exists(c, "manifest.json") })
 }
 
 // A mistake at the first start is refused by the aggregator and can be mended in

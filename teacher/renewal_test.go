@@ -35,19 +35,14 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	again := f.next()
 	time.Sleep(time.Until(issued.Add(7 * time.Second))) // it expires
 	again.leave <- ended
-	waits := func() bool {
+	eventually(t, "a log that says what the node waits for", func() bool {
 		for _, line := range log.FilterMessageSnippet("not connected").All() {
 			if strings.Contains(fmt.Sprint(line.ContextMap()["error"]), "issue a new one") {
 				return true
 			}
 		}
 		return false
-	}
-	for end := time.Now().Add(patience); !waits(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the log does not say what the node waits for")
-		}
-	}
+	})
 	reissue(time.Hour)
 	f.next()
 }

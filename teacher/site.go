@@ -148,9 +148,7 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	cfg := s.cfg
 	cfg.Aggregator = aggregator
 	n := newNode(cfg, s.table, s.assignment, s.manifest, log)
-	if n.ledger, err = loadMark(markPath(cfg.State)); err != nil {
-		return nil, err
-	}
+	n.ledger = s.ledger
 	return n, nil
 }
 

@@ -36,13 +36,17 @@ func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
 // Hello is what the site's node says when it joins. Its manifest is empty before the first
 // start.
 func (s *Site) Hello() *conclavev1.Hello {
+	return helloOf(s.cfg, s.table.Schema(), s.manifest, s.ledger)
+}
+
+func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *ledgerMark) *conclavev1.Hello {
 	h := &conclavev1.Hello{
-		Protocol: protocol, Dataset: s.cfg.Dataset, Site: s.cfg.Site, Node: s.cfg.Node,
-		Teachers: uint32(s.cfg.Teachers), SchemaSha256: s.table.Schema().SHA256, Unit: s.cfg.Unit,
-		Ledger: s.ledger.hello(),
+		Protocol: protocol, Dataset: c.Dataset, Site: c.Site, Node: c.Node,
+		Teachers: uint32(c.Teachers), SchemaSha256: schema.SHA256, Unit: c.Unit,
+		Ledger: ledger.hello(),
 	}
-	if s.manifest != nil {
-		h.Manifest = s.manifest.Fingerprint
+	if m != nil {
+		h.Manifest = m.Fingerprint
 	}
 	return h
 }

@@ -78,11 +78,7 @@ func TestTheNodeWaitsForTheAggregator(t *testing.T) {
 	c := f.config(2)
 	c.Aggregator = free
 	_, log := run(t, start(t, c, smallTable(t, 40, 1)))
-	for end := time.Now().Add(patience); log.FilterMessageSnippet("not connected").Len() == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the node did not say that it is not connected")
-		}
-	}
+	eventually(t, "a log that says that the node is not connected", func() bool { return log.FilterMessageSnippet("not connected").Len() > 0 })
 	f.serve(free)
 	f.next().votes(voteRound("r", 1))
 }

@@ -25,11 +25,7 @@ import (
 // get asks a node's monitoring listener, which may not be there yet.
 func get(t testing.TB, n *Node, path string) (int, string) {
 	t.Helper()
-	for end := time.Now().Add(patience); n.MonitorAddr() == nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the node does not listen")
-		}
-	}
+	eventually(t, "a node that listens", func() bool { return n.MonitorAddr() != nil })
 	q, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+n.MonitorAddr().String()+path, nil)
 	must(t, err)
 	q.Close = true

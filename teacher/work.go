@@ -258,9 +258,5 @@ func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) err
 }
 
 func (n *Node) hello() *conclavev1.WorkRequest {
-	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: &conclavev1.Hello{
-		Protocol: protocol, Dataset: n.cfg.Dataset, Site: n.cfg.Site, Node: n.cfg.Node,
-		Teachers: uint32(n.cfg.Teachers), SchemaSha256: n.schema.SHA256, Unit: n.cfg.Unit, Manifest: n.manifest.Fingerprint,
-		Ledger: n.ledger.hello(),
-	}}}
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(n.cfg, n.schema, n.manifest, n.ledger)}}
 }

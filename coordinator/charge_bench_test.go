@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // BenchmarkCharge is one round's part of etcd: reads, a synced commit.

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 func TestChargeOnce(t *testing.T) {

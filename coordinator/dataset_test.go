@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 func TestOpenDataset(t *testing.T) {

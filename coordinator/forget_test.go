@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 func TestForget(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // seen is what a round is begun by.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // counting is a store that counts its transactions.

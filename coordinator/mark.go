@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // Mark names an entry of a dataset's ledger by its number and hash. Entries are chained, so

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // Runs returns all runs that were opened on a dataset, by name.

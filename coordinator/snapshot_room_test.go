@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // purses are those of a run as etcd has it.

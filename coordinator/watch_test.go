@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 func TestLeaderAndSpent(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"math/big"
 	"math/bits"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // ErrDimension is what errors.Is finds when a vector is too long for norm-Gamma

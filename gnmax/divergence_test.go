@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // outputs are the exact probabilities of all that a mechanism may release, on

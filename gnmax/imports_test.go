@@ -20,7 +20,7 @@ const module = "github.com/conclave-dp/conclave/"
 func noisePath(t *testing.T, fset *token.FileSet) map[string][]*ast.File {
 	t.Helper()
 	packages := make(map[string][]*ast.File)
-	waiting := []string{module + "gnmax", module + "privacy", module + "aggregator"}
+	waiting := []string{module + "gnmax", module + "internal/privacy", module + "internal/aggregator"}
 	for len(waiting) > 0 {
 		path := waiting[0]
 		waiting = waiting[1:]

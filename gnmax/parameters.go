@@ -7,7 +7,7 @@ import (
 	"math/big"
 	"math/bits"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // ErrParameter is what errors.Is finds when noise was asked for with a parameter

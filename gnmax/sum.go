@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/big"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // ErrSum is what errors.Is finds when a sum cannot be released. The message

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // GNMaxMechanism is GNMax: Gaussian noise on every count, then the largest

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
 
 // NewCosines makes the projection of images, their channels last, to the coefficients

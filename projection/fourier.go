@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
 
 // Fourier are random cosine features: weight sqrt(2/count) cos(w x + b) with a random w

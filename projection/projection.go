@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
 
 // Spec says how gradients become votes.

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/bench/stages"
-	"github.com/conclave-dp/conclave/evaluate"
-	"github.com/conclave-dp/conclave/evaluate/classify"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 )
 
 // models are those of the paper's prediction task.

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/bench/table"
-	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
 // The picture's size and the edges of its axes, in pixels.

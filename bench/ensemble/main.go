@@ -15,8 +15,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/conclave-dp/conclave/nn"
-	"github.com/conclave-dp/conclave/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
 
 // The teachers of the measured step, and how many steps a round takes.

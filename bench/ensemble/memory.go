@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/internal/nn"
 )
 
 // measureMemory takes steps of 4,000 teachers of images of 28 x 28 pixels, each

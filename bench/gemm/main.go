@@ -16,7 +16,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/conclave-dp/conclave/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
 
 // shape is a product [m, k] times [k, n].

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/bench/table"
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 

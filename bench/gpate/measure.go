@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"github.com/conclave-dp/conclave/bench/table"
-	"github.com/conclave-dp/conclave/local"
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/run"
 )
 
 // once runs a line. One that stops at a data-dependent epsilon runs twice: a first run finds

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/bench/table"
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 

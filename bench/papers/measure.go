@@ -9,11 +9,11 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/conclave-dp/conclave/evaluate"
-	"github.com/conclave-dp/conclave/evaluate/classify"
-	"github.com/conclave-dp/conclave/local"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/classify"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/run"
 )
 
 // Options say how a table is run.

@@ -27,10 +27,10 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/conclave-dp/conclave/evaluate"
 	"github.com/conclave-dp/conclave/examples/flchain"
-	"github.com/conclave-dp/conclave/local"
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/run"
 )
 
 func main() {

@@ -19,9 +19,9 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conclave-dp/conclave/aggregator"
-	"github.com/conclave-dp/conclave/certs"
-	"github.com/conclave-dp/conclave/monitor"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/conclave-dp/conclave/certs"
-	"github.com/conclave-dp/conclave/dial"
-	"github.com/conclave-dp/conclave/monitor"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/dial"
+	"github.com/conclave-dp/conclave/internal/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/conclave-dp/conclave/certs"
-	"github.com/conclave-dp/conclave/student"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/student"
 )
 
 // asker is a student with a run of his own. It is the client that every student uses.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/conclave-dp/conclave/monitor"
+	"github.com/conclave-dp/conclave/internal/monitor"
 )
 
 // The metric of the nodes' process that counts bytes on its sockets.

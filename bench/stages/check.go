@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/examples/flchain"
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/internal/run"
 )
 
 // Check says which cases are no runs: two of one name, options that a run does not take, or

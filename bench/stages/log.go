@@ -13,7 +13,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
 // realRows is the case of the real training rows.

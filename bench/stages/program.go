@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
 // Group is runs that are compared with each other: of one data set, pipeline and budget.

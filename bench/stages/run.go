@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conclave-dp/conclave/local"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/report"
-	"github.com/conclave-dp/conclave/run"
 )
 
 // Table is one of rows.

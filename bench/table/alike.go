@@ -3,7 +3,7 @@ package table
 import (
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
 // Likeness is how alike two tables are, 1 is the most: the mean over the columns of their

@@ -12,10 +12,10 @@ import (
 	"github.com/goccy/go-yaml"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/conclave-dp/conclave/evaluate"
-	"github.com/conclave-dp/conclave/local"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/run"
 )
 
 // Result is a measured line.

@@ -16,9 +16,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conclave-dp/conclave/evaluate"
 	"github.com/conclave-dp/conclave/examples/flchain"
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/run"
 )
 
 // Delta is that of all lines.

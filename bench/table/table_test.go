@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
 func TestTheTableSaysThatItIsNotPrivate(t *testing.T) {

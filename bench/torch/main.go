@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conclave-dp/conclave/nn"
-	"github.com/conclave-dp/conclave/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
 
 //go:embed discriminator.py

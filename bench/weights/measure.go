@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/conclave-dp/conclave/bench/stages"
-	"github.com/conclave-dp/conclave/evaluate"
-	"github.com/conclave-dp/conclave/evaluate/classify"
-	"github.com/conclave-dp/conclave/evaluate/weighted"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/classify"
+	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
 )
 
 // classes measures weighted rows with classes: how far they are from real test rows, how

@@ -13,9 +13,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/conclave-dp/conclave/aggregator"
-	"github.com/conclave-dp/conclave/logging"
-	"github.com/conclave-dp/conclave/version"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/version"
 )
 
 func main() {

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/conclave-dp/conclave/audit"
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/audit"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 func auditClaim(ctx context.Context, args []string) error {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/audit"
+	"github.com/conclave-dp/conclave/internal/audit"
 )
 
 // A violation is an error, which ends the command with exit code 1, and says

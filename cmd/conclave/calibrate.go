@@ -5,7 +5,7 @@ import (
 	"flag"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // calibrated is the answer of `privacy calibrate`.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 const certsUsage = `usage: conclave certs ca    --dir DIR [--renew]

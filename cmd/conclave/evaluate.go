@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/conclave-dp/conclave/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/partition"
 )
 

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/conclave-dp/conclave/local"
-	"github.com/conclave-dp/conclave/logging"
-	"github.com/conclave-dp/conclave/progress"
-	"github.com/conclave-dp/conclave/run"
-	"github.com/conclave-dp/conclave/student"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/progress"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
 )
 
 // laterFlags are the flags of stages that follow a finished run.

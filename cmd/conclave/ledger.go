@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conclave-dp/conclave/privacy"
-	"github.com/conclave-dp/conclave/report"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/report"
 )
 
 func ledger(ctx context.Context, args []string) error {

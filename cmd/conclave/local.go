@@ -14,10 +14,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/examples/flchain"
-	"github.com/conclave-dp/conclave/local"
-	"github.com/conclave-dp/conclave/logging"
-	"github.com/conclave-dp/conclave/progress"
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/progress"
+	"github.com/conclave-dp/conclave/internal/run"
 )
 
 // runFlags are the flags of local and demo.

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/conclave-dp/conclave/version"
+	"github.com/conclave-dp/conclave/internal/version"
 )
 
 // command is one of conclave's commands.

@@ -19,11 +19,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conclave-dp/conclave/examples/flchain"
-	"github.com/conclave-dp/conclave/local"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/pipeline"
-	"github.com/conclave-dp/conclave/privacy"
-	"github.com/conclave-dp/conclave/run"
 )
 
 var long = flag.Bool("long", false, "run the demo, too")

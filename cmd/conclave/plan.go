@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/privacy"
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/run"
 )
 
 func plan(_ context.Context, args []string) error {

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 const privacyUsage = `usage: conclave privacy account   --events FILE --delta D [--format json]

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/conclave-dp/conclave/run"
+	"github.com/conclave-dp/conclave/internal/run"
 )
 
 func makeReport(ctx context.Context, args []string) error {

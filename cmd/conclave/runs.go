@@ -10,11 +10,11 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/conclave-dp/conclave/logging"
-	"github.com/conclave-dp/conclave/progress"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/progress"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
-	"github.com/conclave-dp/conclave/run"
-	"github.com/conclave-dp/conclave/student"
 )
 
 const runsUsage = `usage: conclave run submit --config student.yaml [--overcommit] run.yaml

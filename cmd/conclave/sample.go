@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/pipeline"
 )
 
 func sample(_ context.Context, args []string) error {

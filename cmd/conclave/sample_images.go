@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/report"
 )
 
 // sampleKind is what a sample is written as.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 const siteUsage = `usage, at a site:

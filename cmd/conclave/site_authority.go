@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 func approveRequest(_ context.Context, args []string) error {

@@ -16,12 +16,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/conclave-dp/conclave/logging"
-	"github.com/conclave-dp/conclave/progress"
-	"github.com/conclave-dp/conclave/run"
-	"github.com/conclave-dp/conclave/student"
-	"github.com/conclave-dp/conclave/version"
-	"github.com/conclave-dp/conclave/worker"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/progress"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/version"
+	"github.com/conclave-dp/conclave/internal/worker"
 )
 
 func main() {

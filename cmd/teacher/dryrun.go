@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/conclave-dp/conclave/run"
-	"github.com/conclave-dp/conclave/teacher"
-	"github.com/conclave-dp/conclave/teacher/dryrun"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/teacher"
+	"github.com/conclave-dp/conclave/internal/teacher/dryrun"
 )
 
 func dryRunCommand(_ context.Context, args []string) error {

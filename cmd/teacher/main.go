@@ -16,9 +16,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/conclave-dp/conclave/logging"
-	"github.com/conclave-dp/conclave/teacher"
-	"github.com/conclave-dp/conclave/version"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/teacher"
+	"github.com/conclave-dp/conclave/internal/version"
 )
 
 func main() {

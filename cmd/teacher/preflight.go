@@ -7,7 +7,7 @@ import (
 	"os"
 	"text/tabwriter"
 
-	"github.com/conclave-dp/conclave/teacher/preflight"
+	"github.com/conclave-dp/conclave/internal/teacher/preflight"
 )
 
 // errProblems says that problems were found, which have been shown.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/sitepolicy"
-	"github.com/conclave-dp/conclave/teacher"
 )
 
 // guardOf is the guard of a node's policy. It knows nothing of the records.

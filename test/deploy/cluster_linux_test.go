@@ -15,8 +15,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/conclave-dp/conclave/certs"
-	"github.com/conclave-dp/conclave/version"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/version"
 )
 
 // patience bounds every wait; a wait that succeeds never uses it up.

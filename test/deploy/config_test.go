@@ -16,12 +16,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/conclave-dp/conclave/aggregator"
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/run"
-	"github.com/conclave-dp/conclave/student"
-	"github.com/conclave-dp/conclave/teacher"
 )
 
 // mountOf is the mount that holds a path of a container.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/conclave-dp/conclave/version"
+	"github.com/conclave-dp/conclave/internal/version"
 )
 
 // eachPod runs a test for every pod of every set.

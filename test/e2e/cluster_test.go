@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // dataset is the name of the dataset of all these clusters, siteTeachers the

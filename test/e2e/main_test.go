@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // seed chooses the random moments of kills.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/nn"
-	"github.com/conclave-dp/conclave/report"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/report"
 )
 
 // teachersState is what a node keeps of a run.

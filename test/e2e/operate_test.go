@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/auditlog"
+	"github.com/conclave-dp/conclave/internal/auditlog"
 )
 
 // probe asks the monitoring port of a process; status 0 is no answer.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/auditlog"
+	"github.com/conclave-dp/conclave/internal/auditlog"
 )
 
 // queuedRun is a run as conclave run --format json prints it.

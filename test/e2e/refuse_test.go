@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // patienceForRefusal bounds how long a process may take to give up what can

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/privacy"
 )
 
 // result is the object that a student prints, as ARCHITECTURE.md lists its fields.

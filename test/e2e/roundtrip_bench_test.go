@@ -14,15 +14,15 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/conclave-dp/conclave/aggregator"
-	"github.com/conclave-dp/conclave/certs"
-	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/pipeline/pategan"
-	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
-	"github.com/conclave-dp/conclave/student"
-	"github.com/conclave-dp/conclave/teacher"
 )
 
 // The size of the cluster that is measured.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/report"
-	"github.com/conclave-dp/conclave/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
 // policyFile writes a site's policy and returns the setting that names it.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/auditlog"
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // authority is one that a test has for itself, with the folders of its sites.

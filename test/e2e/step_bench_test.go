@@ -13,17 +13,17 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conclave-dp/conclave/aggregator"
 	"github.com/conclave-dp/conclave/gnmax"
-	"github.com/conclave-dp/conclave/nn"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	jobs "github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/pipeline"
-	"github.com/conclave-dp/conclave/pipeline/dpgan"
-	"github.com/conclave-dp/conclave/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
-	jobs "github.com/conclave-dp/conclave/run"
-	"github.com/conclave-dp/conclave/student"
-	"github.com/conclave-dp/conclave/teacher"
 )
 
 // stepRecords is the number of records that are measured on, of all sites together.

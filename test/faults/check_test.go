@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/conclave-dp/conclave/auditlog"
+	"github.com/conclave-dp/conclave/internal/auditlog"
 )
 
 // check is what must hold at the end, when all faults are over and all runs ended, besides

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/partition"
 )
 

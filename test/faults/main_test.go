@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 var (

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
-	"github.com/conclave-dp/conclave/student"
 )
 
 // reading is what a reader does: it asks the rounds of a run, and rounds that it was

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/conclave-dp/conclave/aggregator"
-	"github.com/conclave-dp/conclave/logging"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/logging"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 

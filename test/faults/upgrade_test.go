@@ -14,7 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/conclave-dp/conclave/version"
+	"github.com/conclave-dp/conclave/internal/version"
 )
 
 // nextSoftware is what the programs of the other version call themselves.

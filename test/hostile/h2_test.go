@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // Frame types and flags of HTTP/2 (RFC 9113, section 6).

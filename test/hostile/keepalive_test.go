@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/certs"
-	"github.com/conclave-dp/conclave/dial"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/dial"
 )
 
 // Pings as often as nodes and students send them, and twice as often, are in order; a

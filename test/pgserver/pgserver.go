@@ -23,7 +23,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/conclave-dp/conclave/certs"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // Password is the superuser's. It is in no error, which tests check.

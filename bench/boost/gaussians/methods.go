@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"github.com/conclave-dp/conclave/gnmax"
-	"github.com/conclave-dp/conclave/pipeline"
-	"github.com/conclave-dp/conclave/pipeline/dpgan"
-	"github.com/conclave-dp/conclave/pipeline/drs"
-	"github.com/conclave-dp/conclave/pipeline/pgb"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/internal/pipeline/drs"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 )
 
 // methods are the names of what is compared: the paper's, then the game among discriminators

@@ -4,11 +4,11 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/discriminator"
 	"github.com/conclave-dp/conclave/gnmax"
-	"github.com/conclave-dp/conclave/nn"
-	"github.com/conclave-dp/conclave/pipeline"
-	"github.com/conclave-dp/conclave/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/internal/discriminator"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 )
 
 // bound is how many steps stand for the clip norm.

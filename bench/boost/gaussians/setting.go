@@ -1,10 +1,10 @@
 package main
 
 import (
-	"github.com/conclave-dp/conclave/pipeline/dpgan"
-	"github.com/conclave-dp/conclave/pipeline/drs"
-	"github.com/conclave-dp/conclave/pipeline/pgb"
-	"github.com/conclave-dp/conclave/privacy"
+	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/internal/pipeline/drs"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // setting is a run of the toy.

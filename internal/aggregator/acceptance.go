@@ -1,0 +1,178 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+)
+
+// certificateGrace is for how long a leader may be able to let nobody in before it gives the
+// lead away: a renewal, or a file that is being replaced, moves no lead.
+const certificateGrace = 10 * time.Second
+
+var (
+	// errGivenAway is what calls under way end with; Serve adds the reason, which names
+	// files and is for the operator.
+	errGivenAway = fmt.Errorf("%w: the aggregator gave it away, because it can let nobody in", ErrLeadershipLost)
+	// errWithdrawn ends an attempt to lead of a server that may not.
+	errWithdrawn = errors.New("the certificate files are not in order any more")
+)
+
+// acceptance is whether the server can let anybody in, as one goroutine has seen it.
+type acceptance struct {
+	reason error     // why not, nil where it can
+	since  time.Time // of the first of all reasons without a pause
+}
+
+// watchCertificates looks at the files once a second until the server is closed, says when
+// nobody new can be let in and when that is over, and gives the lead away where it lasts.
+func (s *Server) watchCertificates() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	var a acceptance
+	for {
+		s.lookAtFiles(&a)
+		if a.reason != nil && time.Since(a.since) >= s.grace() {
+			s.giveAway(a.reason)
+		}
+		s.standings.sweep()
+		s.gate.flush(false)
+		select {
+		case <-tick.C:
+		case <-s.closing:
+			return
+		}
+	}
+}
+
+// lookAtFiles brings a up to date, and writes down what changed.
+func (s *Server) lookAtFiles(a *acceptance) {
+	reason := s.standings.guard.Look()
+	before := a.reason
+	a.reason = reason
+	switch {
+	case reason == nil && before == nil:
+	case reason == nil:
+		s.log.Info("certificate files are in order again")
+		_ = s.audit(caller{}, auditlog.Entry{Event: auditlog.Accepting}) // lost lines are in the log
+	case before == nil || before.Error() != reason.Error():
+		if before == nil {
+			a.since = time.Now()
+		}
+		text := "nobody new is let in"
+		if s.phase.Load() < leads {
+			text = "nobody would be let in; this aggregator does not stand for the lead until its certificate files are in order"
+		}
+		s.log.Error(text, zap.String("reason", reason.Error()))
+		_ = s.audit(caller{}, auditlog.Entry{Event: auditlog.NotAccepting, Reason: reason.Error()})
+	}
+}
+
+func (s *Server) grace() time.Duration {
+	if s.options.grace > 0 {
+		return s.options.grace
+	}
+	return certificateGrace
+}
+
+// giveAway ends the lead of a server that can let nobody in, so that a standby takes over. An
+// embedded etcd has no standby: whoever is connected is served on.
+func (s *Server) giveAway(reason error) {
+	if !s.leads() || s.embedded != nil || s.leading.Err() != nil { // embedded is set before it leads
+		return
+	}
+	s.log.Error("the lead is given away, because nobody can be let in", zap.Duration("for", s.grace()), zap.String("reason", reason.Error()))
+	_ = s.audit(caller{}, auditlog.Entry{Event: auditlog.GaveAway, Reason: reason.Error()})
+	s.outOfOrder = reason
+	s.endLeading(errGivenAway)
+}
+
+// lost is the error of Serve for why leadership ended.
+func (s *Server) lost() error {
+	cause := context.Cause(s.leading)
+	switch {
+	case errors.Is(cause, errStopping):
+		return nil
+	case errors.Is(cause, errGivenAway):
+		return fmt.Errorf("%w: %w", cause, s.outOfOrder)
+	}
+	return cause
+}
+
+// campaign waits until the server leads. It stands for the lead only while it could let
+// somebody in: one that could not would keep a standby from serving.
+func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) {
+	for {
+		if err := s.awaitOrder(ctx); err != nil {
+			return nil, err
+		}
+		s.log.Info("waiting for leadership", zap.String("name", s.config.Name))
+		standing, withdraw := context.WithCancelCause(ctx)
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			s.awaitDisorder(standing, withdraw)
+		}()
+		lead, err := s.store.LeadAt(standing, s.config.Name, s.config.advertised(), s.config.Etcd.LeaseTTL)
+		withdraw(nil)
+		<-watched
+		switch {
+		case err == nil && s.standings.guard.Look() == nil:
+			return lead, nil
+		case err == nil:
+			s.log.Warn("led for a moment with certificate files that are not in order; the lead is given back")
+			s.resign(lead)
+		case ctx.Err() != nil || !errors.Is(context.Cause(standing), errWithdrawn):
+			return nil, err
+		}
+	}
+}
+
+// awaitOrder returns when somebody could be let in; what keeps it the watch says.
+func (s *Server) awaitOrder(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		reason := s.standings.guard.Look()
+		if reason == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w, while the certificate files were not in order: %w", context.Cause(ctx), reason)
+		}
+	}
+}
+
+// awaitDisorder withdraws once nobody could be let in, unless ctx ends before.
+func (s *Server) awaitDisorder(ctx context.Context, withdraw context.CancelCauseFunc) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if s.standings.guard.Look() != nil {
+				withdraw(errWithdrawn)
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// resign gives leadership back at once; its lease ends it anyway.
+func (s *Server) resign(lead *coordinator.Leadership) {
+	ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
+	defer cancel()
+	if err := lead.Resign(ctx); err != nil {
+		s.log.Warn("leadership not given back; its lease ends it", zap.Error(err))
+	}
+}

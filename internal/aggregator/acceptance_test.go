@@ -1,0 +1,276 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// pair is a leader and a standby on one etcd, with certificates and lists of their own.
+type pair struct {
+	*cluster
+	trail  string // the leader's audit log
+	list   string // the leader's list
+	second Config
+	led    chan *Server // the standby, once it leads
+
+	secondLog *observer.ObservedLogs
+}
+
+func newPair(t *testing.T, grace time.Duration) *pair {
+	t.Helper()
+	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
+	must(t, err)
+	t.Cleanup(func() { must(t, etcd.Close()) })
+	p := &pair{list: filepath.Join(t.TempDir(), "revoked.crl"), led: make(chan *Server, 1)}
+	path, change := observed(t)
+	p.trail = path
+	p.cluster = newCluster(t, Options{grace: grace}, change, func(c *Config) {
+		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 10 * patience}
+		c.Datasets = c.Datasets[:1]
+		insisting(c)
+		must(t, certs.Issue(filepath.Dir(c.TLS.CA), certs.RoleAggregator, "second", []string{"127.0.0.1"}, time.Hour))
+		replace(t, p.list, c.TLS.Revoked)
+		p.second = *c
+		c.TLS.Revoked = p.list
+	})
+	p.second.Name, p.second.TLS = "second", certs.IssuedFiles(p.certs, certs.RoleAggregator, "second")
+	p.second.TLS.Revoked = certs.RevokedFile(p.certs)
+	p.second.AuditLog, p.second.HTTP.Listen = "", freeAddress(t)
+	return p
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// replace puts a copy of a file into another's place at once.
+func replace(t *testing.T, path, from string) {
+	t.Helper()
+	raw, err := os.ReadFile(from)
+	must(t, err)
+	must(t, os.WriteFile(path+".new", raw, 0o600))
+	must(t, os.Rename(path+".new", path))
+}
+
+// reissue replaces an aggregator's certificate.
+func (p *pair) reissue(t *testing.T, name string, validity time.Duration) {
+	t.Helper()
+	f := certs.IssuedFiles(p.certs, certs.RoleAggregator, name)
+	must(t, os.Remove(f.Cert))
+	must(t, os.Remove(f.Key))
+	must(t, certs.Issue(p.certs, certs.RoleAggregator, name, []string{"127.0.0.1"}, validity))
+}
+
+// standBy starts the second aggregator and waits until it stands by.
+func (p *pair) standBy(t *testing.T) {
+	t.Helper()
+	core, log := observer.New(zap.WarnLevel)
+	p.secondLog = log
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s, err := New(ctx, p.second, Options{Logger: zap.New(core)})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		p.led <- s
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	p.says(t, http.StatusOK, "standby of agg")
+}
+
+// says waits for what the second aggregator's probe says.
+func (p *pair) says(t *testing.T, status int, words ...string) {
+	t.Helper()
+	awaitReady(t, p.second.HTTP.Listen, status, words...)
+}
+
+func awaitReady(t *testing.T, address string, status int, words ...string) {
+	t.Helper()
+	eventually(t, "/readyz to say "+strings.Join(words, ", "), func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		got, text := httpAt(t, address, "GET", "/readyz", "")
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				return false
+			}
+		}
+		return got == status
+	})
+}
+
+// serves takes the lead of the second aggregator and asks it a round.
+func (p *pair) serves(t *testing.T) {
+	t.Helper()
+	var second *Server
+	select {
+	case second = <-p.led:
+	case <-time.After(patience):
+		t.Fatal("the standby did not take over")
+	}
+	served := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { served <- second.Serve(ctx) }()
+	p.server, p.stop = second, func() error {
+		p.stop = nil
+		cancel()
+		return errors.Join(<-served, second.Close())
+	}
+	d := p.config.Datasets[0].Name
+	student := p.student(t)
+	spec, _ := student.open(t, d, nil)
+	p.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
+		t.Errorf("%d teachers", r.GetTeachers())
+	}
+}
+
+// A leader that can let nobody in says so at once, and gives the lead to its standby.
+func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func(*testing.T, *pair)
+		is    error
+		says  string
+	}{
+		{"revoked", func(t *testing.T, p *pair) {
+			p.revoke(t, certs.RoleAggregator, "agg")
+			replace(t, p.list, certs.RevokedFile(p.certs))
+		}, certs.ErrRevoked, "own certificate"},
+		{"expired", func(t *testing.T, p *pair) { p.reissue(t, "agg", 2*time.Second) }, certs.ErrExpired, "it ended on"},
+		{"no list", func(t *testing.T, p *pair) { must(t, os.Remove(p.list)) }, certs.ErrList, "no such file"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			const grace = 3 * time.Second
+			p := newPair(t, grace)
+			p.standBy(t)
+			address := p.server.MonitorAddr().String()
+			if status, text := p.http(t, "/readyz"); status != http.StatusOK || text != "leader\n" {
+				t.Fatalf("/readyz: %d %s", status, text)
+			}
+			began := time.Now()
+			tc.spoil(t, p)
+			awaitReady(t, address, http.StatusServiceUnavailable, "nobody new is let in", tc.says)
+			if m := scrape(t, address); m["conclave_tls_accepting_state"] != 0 || len(m) == 0 {
+				t.Error("the metrics say that somebody is let in")
+			}
+			first := p.server
+			eventually(t, "the leader to stop", func() bool { return first.phase.Load() == stopping })
+			if took := time.Since(began); took < grace {
+				t.Errorf("it gave the lead away after %v", took)
+			}
+			err := p.stop()
+			if !errors.Is(err, ErrLeadershipLost) || !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("it ended with %v", err)
+			}
+			lines := trail(t, p.trail)
+			for _, event := range []string{auditlog.NotAccepting, auditlog.GaveAway} {
+				if e := of(lines, event); len(e) != 1 || !strings.Contains(e[0].Reason, tc.says) {
+					t.Errorf("lines of %s: %+v", event, e)
+				}
+			}
+			p.serves(t)
+			t.Logf("the standby led and had answered after %v, of which %v are grace", time.Since(began), grace)
+		})
+	}
+}
+
+// Files that are away for less than the grace move no lead, however often.
+func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
+	t.Parallel()
+	const grace = 4 * time.Second
+	p := newPair(t, grace)
+	began := time.Now()
+	for i := 1; time.Since(began) < grace+2*sweepEvery; i++ {
+		must(t, os.Remove(p.list))
+		eventually(t, "the trouble to be noted", func() bool { return len(of(trail(t, p.trail), auditlog.NotAccepting)) == i })
+		replace(t, p.list, certs.RevokedFile(p.certs))
+		eventually(t, "its end to be noted", func() bool { return len(of(trail(t, p.trail), auditlog.Accepting)) == i })
+	}
+	if status, text := p.http(t, "/readyz"); status != http.StatusOK || text != "leader\n" {
+		t.Errorf("/readyz: %d %s", status, text)
+	}
+}
+
+// An aggregator that could let nobody in does not lead, also when nobody else does, and does
+// by itself as soon as it could.
+func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, 0)
+	p.standBy(t)
+	p.revoke(t, certs.RoleAggregator, "second")
+	p.says(t, http.StatusServiceUnavailable, "nobody new is let in", "own certificate", "revoked on")
+	time.Sleep(2 * sweepEvery) // it withdraws
+	must(t, p.stop())
+
+	// Another one starts with such a certificate.
+	third := p.second
+	third.Name, third.HTTP.Listen = "third", ""
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	s, err := New(ctx, third, Options{})
+	if !errors.Is(err, certs.ErrRevoked) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, %v", s, err)
+	}
+	select {
+	case s := <-p.led:
+		t.Fatalf("it leads with a revoked certificate: %v", s.Close())
+	default:
+	}
+	if n := p.secondLog.FilterMessageSnippet("for a moment").Len(); n != 0 {
+		t.Error("it led for a moment")
+	}
+	if n := p.secondLog.FilterMessageSnippet("does not stand for the lead").Len(); n != 1 {
+		t.Errorf("%d lines say that it does not stand", n)
+	}
+	p.reissue(t, "second", time.Hour)
+	p.serves(t)
+	p.says(t, http.StatusOK, "leader")
+}
+
+// With an embedded etcd there is nobody to take over: whoever is connected is served on.
+func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
+	t.Parallel()
+	path, change := observed(t)
+	c := newCluster(t, Options{grace: time.Second}, change, insisting)
+	d := c.dataset()
+	student := c.student(t)
+	spec, _ := student.open(t, d, nil)
+	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	c.revoke(t, certs.RoleAggregator, "agg")
+	awaitReady(t, c.server.MonitorAddr().String(), http.StatusServiceUnavailable, "own certificate")
+	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
+	eventually(t, "it to be noted", func() bool { return len(of(trail(t, path), auditlog.NotAccepting)) == 1 })
+	time.Sleep(time.Second + 2*sweepEvery)
+	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
+		t.Errorf("%d teachers", r.GetTeachers())
+	}
+	if e := of(trail(t, path), auditlog.GaveAway); len(e) != 0 {
+		t.Errorf("it gave the lead away: %+v", e)
+	}
+}

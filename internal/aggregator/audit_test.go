@@ -1,0 +1,210 @@
+package aggregator_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/audit"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// full audits every case with every fault, a thousand runs in each world.
+var full = flag.Bool("audit.full", false, "audit all cases with all faults (about a minute)")
+
+// faulty is a mechanism whose answers are not what it is charged for.
+type faulty struct {
+	gnmax.Mechanism
+	answer func(src *gnmax.Source, counts []int64) (gnmax.Answer, error)
+	cost   func(asked, answered int64) []privacy.Event
+}
+
+func (f faulty) Answer(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
+	if f.answer == nil {
+		return f.Mechanism.Answer(src, counts)
+	}
+	return f.answer(src, counts)
+}
+
+func (f faulty) Cost(asked, answered int64) []privacy.Event {
+	if f.cost == nil {
+		return f.Mechanism.Cost(asked, answered)
+	}
+	return f.cost(asked, answered)
+}
+
+// decide answers from counts as they are.
+func decide(counts []int64) (gnmax.Answer, error) {
+	winner := 0
+	for class, c := range counts {
+		if c > counts[winner] {
+			winner = class
+		}
+	}
+	return gnmax.Answer{Answered: true, Winner: winner, Noisy: slices.Clone(counts)}, nil
+}
+
+// withoutNoise is the noise off.
+func withoutNoise(m gnmax.Mechanism) gnmax.Mechanism {
+	return faulty{Mechanism: m, answer: func(_ *gnmax.Source, counts []int64) (gnmax.Answer, error) { return decide(counts) }}
+}
+
+// lessNoise has a share of the scale that is charged.
+func lessNoise(share float64) func(gnmax.Mechanism) gnmax.Mechanism {
+	return func(m gnmax.Mechanism) gnmax.Mechanism {
+		var weaker gnmax.Mechanism
+		var err error
+		switch e := m.Worst(1)[0]; e.Kind {
+		case privacy.GNMax:
+			weaker, err = gnmax.NewGNMax(share*e.Sigma, true)
+		case privacy.ConfidentGNMax:
+			weaker, err = gnmax.NewConfident(e.Threshold, share*e.Sigma1, share*e.Sigma2, true)
+		case privacy.LNMax:
+			weaker, err = gnmax.NewLNMax(e.Lambda/share, true)
+		}
+		return faulty{Mechanism: m, answer: func(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
+			if err != nil {
+				return gnmax.Answer{}, err
+			}
+			return weaker.Answer(src, counts)
+		}}
+	}
+}
+
+// sharedNoise adds one draw to all counts of a query.
+func sharedNoise(m gnmax.Mechanism) gnmax.Mechanism {
+	return faulty{Mechanism: m, answer: func(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
+		sigma, err := gnmax.NewSigma(m.Worst(1)[0].Sigma)
+		if err != nil {
+			return gnmax.Answer{}, err
+		}
+		noise, err := src.DiscreteGaussian(sigma)
+		if err != nil {
+			return gnmax.Answer{}, err
+		}
+		noisy := make([]int64, len(counts))
+		for class, c := range counts {
+			noisy[class] = c + noise
+		}
+		return decide(noisy)
+	}}
+}
+
+// nextToFree has the noise that was promised and an entry in the ledger for a
+// million times as much. (No entry at all is refused by the ledger.)
+func nextToFree(m gnmax.Mechanism) gnmax.Mechanism {
+	return faulty{Mechanism: m, cost: func(asked, answered int64) []privacy.Event {
+		events := m.Cost(asked, answered)
+		for i := range events {
+			events[i].Sigma *= 1e6
+		}
+		return events
+	}}
+}
+
+// oneCharged pays for the first query of a round alone.
+func oneCharged(m gnmax.Mechanism) gnmax.Mechanism {
+	return faulty{Mechanism: m, cost: func(int64, int64) []privacy.Event { return m.Cost(1, 1) }}
+}
+
+// Each fault is one that a release could have in good faith or bad. The audit
+// has to see it through TLS, tally, charge and ledger.
+func TestAuditFindsFaults(t *testing.T) {
+	votes := func(replace func(gnmax.Mechanism) gnmax.Mechanism) aggregator.Options {
+		return aggregator.WithMechanism(aggregator.Options{}, replace)
+	}
+	type test struct {
+		name    string
+		options aggregator.Options
+		cases   []string // the first of them always, the others with -audit.full
+		runs    int
+	}
+	tests := []test{
+		{"no noise", votes(withoutNoise), []string{"gnmax-histogram", "gnmax-winner", "confident-gnmax", "lnmax-winner", "lnmax-histogram"}, 150},
+		{"no noise on class counts", aggregator.WithExactCounts(aggregator.Options{}), []string{"class-counts"}, 150},
+		{"one draw for both counts", votes(sharedNoise), []string{"gnmax-winner", "gnmax-histogram"}, 150},
+		{"charged next to nothing", votes(nextToFree), []string{"gnmax-histogram"}, 400},
+	}
+	if *full {
+		tests = append(tests,
+			test{"noise of 60%", votes(lessNoise(0.6)), []string{"gnmax-histogram", "lnmax-histogram"}, 1000},
+			test{"noise of 50%", votes(lessNoise(0.5)), []string{"confident-gnmax"}, 1000},
+			test{"one query of four charged", votes(oneCharged), []string{"gnmax-histogram"}, 1000})
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := audit.DefaultOptions()
+			o.Aggregator, o.Cases, o.Runs = test.options, test.cases[:1], test.runs
+			// A fault is overlooked less than once in 10,000 times then.
+			o.Confidence = 0.99
+			if *full {
+				o.Cases, o.Runs = test.cases, 1000
+			} else if testing.Short() && test.runs > 150 {
+				t.Skip("so many runs take seconds")
+			}
+			results, err := audit.Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range results {
+				t.Logf("%s: claim %.3f, bound %.3f, %d/%d and %d/%d, %.1f s", r.Case, r.Epsilon, r.LowerBound.Epsilon,
+					r.LowerBound.Seen[0], r.LowerBound.Of[0], r.LowerBound.Seen[1], r.LowerBound.Of[1], r.Seconds)
+				if !r.Violation {
+					t.Errorf("%s: the audit did not see it", r.Case)
+				}
+			}
+			if len(results) != len(o.Cases) {
+				t.Errorf("%d results of %d cases", len(results), len(o.Cases))
+			}
+		})
+	}
+}
+
+// Nothing that is shipped sets the field by which the faults above come in, and
+// it has no name outside the package.
+func TestDistortIsForTestsAlone(t *testing.T) {
+	fset := token.NewFileSet()
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := map[string]int{}
+	for _, entry := range entries {
+		name := entry.Name()
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				if n.Name == "distort" {
+					uses[name]++
+				}
+			case *ast.AssignStmt:
+				for _, left := range n.Lhs {
+					if s, ok := left.(*ast.SelectorExpr); ok && s.Sel.Name == "distort" {
+						t.Errorf("%s sets distort", fset.Position(n.Pos()))
+					}
+				}
+			}
+			return true
+		})
+	}
+	// The field itself; read, compared and called in charge. A literal that sets
+	// it would be one more.
+	if want := map[string]int{"server.go": 1, "release.go": 4}; fmt.Sprint(uses) != fmt.Sprint(want) {
+		t.Errorf("distort is named in %v, want %v", uses, want)
+	}
+}

@@ -1,0 +1,404 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests.
+const patience = 30 * time.Second
+
+// cluster is an aggregator on loopback TLS with an embedded etcd, both real,
+// and the certificates of the test's own nodes and students.
+type cluster struct {
+	t      testing.TB
+	config Config
+	certs  string
+	server *Server
+	stop   func() error
+
+	mu                sync.Mutex
+	next, nextPlanned int
+}
+
+func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluster {
+	t.Helper()
+	// A short path: the embedded etcd listens on a Unix socket below it.
+	dir, err := os.MkdirTemp("", "agg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c := &cluster{t: t, certs: filepath.Join(dir, "certs")}
+	must(t, certs.CreateCA(c.certs))
+	must(t, certs.Issue(c.certs, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	must(t, certs.Issue(c.certs, certs.RoleStudent, "student", nil, time.Hour))
+	for _, site := range []string{"north", "south", "east"} {
+		must(t, certs.Issue(c.certs, certs.RoleNode, site, nil, time.Hour))
+	}
+	c.config = DefaultConfig()
+	c.config.Name = "agg"
+	c.config.Listen = "127.0.0.1:0"
+	c.config.TLS = certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")
+	c.config.Drain = 0 // tests of the drain set it
+	c.config.Etcd.Embedded = true
+	c.config.Etcd.Dir = filepath.Join(dir, "etcd")
+	for i := range 40 {
+		c.config.Datasets = append(c.config.Datasets, DatasetConfig{
+			Name: fmt.Sprintf("d%d", i), SchemaSHA256: testSchema, Unit: "record",
+			Budget: privacy.Budget{Epsilon: 100, Delta: 1e-5},
+		})
+	}
+	for i := range 6 { // see planned
+		c.config.Datasets = append(c.config.Datasets, DatasetConfig{
+			Name: fmt.Sprintf("p%d", i), SchemaSHA256: testSchema, Unit: "record",
+			Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD},
+		})
+	}
+	for _, change := range changes {
+		change(&c.config)
+	}
+	c.start(options)
+	t.Cleanup(func() {
+		if c.stop != nil {
+			must(t, c.stop())
+		}
+	})
+	return c
+}
+
+// start runs a server over the cluster's folder; c.stop ends it and returns
+// what Serve returned.
+func (c *cluster) start(options Options) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	defer cancel()
+	server, err := New(ctx, c.config, options)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	serving, cancelServing := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(serving) }()
+	c.server = server
+	c.stop = func() error {
+		c.stop = nil
+		cancelServing()
+		err := <-served
+		return errors.Join(err, server.Close())
+	}
+}
+
+// dataset names a dataset that no other test uses.
+func (c *cluster) dataset() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	return c.config.Datasets[c.next-1].Name
+}
+
+// planned names a dataset with the filter pld that no other test uses.
+func (c *cluster) planned() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nextPlanned++
+	return fmt.Sprintf("p%d", c.nextPlanned-1)
+}
+
+func (c *cluster) dial(t testing.TB, files certs.Files) *grpc.ClientConn {
+	t.Helper()
+	tlsConfig, err := certs.ClientTLS(files, "127.0.0.1")
+	must(t, err)
+	conn, err := grpc.NewClient(c.server.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)))
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func (c *cluster) student(t testing.TB) *testStudent {
+	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))
+	return &testStudent{conclavev1.NewStudentServiceClient(conn)}
+}
+
+// testStudent asks as a student does.
+type testStudent struct {
+	conclavev1.StudentServiceClient
+}
+
+// open registers a run; change adapts the spec of goodSpec.
+func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1.RunSpec)) (*conclavev1.RunSpec, *conclavev1.OpenRunResponse) {
+	t.Helper()
+	spec := goodSpec()
+	spec.Dataset, spec.Name = dataset, "run-"+dataset
+	if change != nil {
+		change(spec)
+	}
+	response, err := s.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	must(t, err)
+	return spec, response
+}
+
+func voteRound(run string, number uint64, queries int) *conclavev1.Round {
+	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: goodVote(queries)}}
+}
+
+// ask sends a round and waits for its release. Progress goes to watch, which may
+// be nil.
+func (s *testStudent) ask(ctx context.Context, round *conclavev1.Round, watch func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	raw, err := proto.Marshal(round)
+	if err != nil {
+		return nil, err
+	}
+	return s.askBytes(ctx, roundKey{round.GetRun(), round.GetNumber()}, raw, watch)
+}
+
+// askBytes sends a serialized round in parts of 100 bytes, at most 20 of them.
+func (s *testStudent) askBytes(ctx context.Context, key roundKey, raw []byte, watch func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	size := max(100, (len(raw)+19)/20)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := s.Ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts := uint32((len(raw) + size - 1) / size)
+	for i := range parts {
+		data := raw[int(i)*size : min(int(i+1)*size, len(raw))]
+		p := &conclavev1.RoundPart{Run: key.run, Round: key.number, Part: i, Parts: parts, Data: data}
+		if err := stream.Send(&conclavev1.AskRequest{Part: p}); err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		return nil, err
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if r := m.GetRelease(); r != nil {
+			return r, nil
+		}
+		if watch != nil {
+			watch(m.GetProgress())
+		}
+	}
+}
+
+func (s *testStudent) mustAsk(t testing.TB, round *conclavev1.Round) *conclavev1.Release {
+	t.Helper()
+	r, err := s.ask(within(t), round, nil)
+	must(t, err)
+	return r
+}
+
+// ledger reads the ledger of a run's dataset, checks it, and returns its
+// releases.
+func (s *testStudent) ledger(t testing.TB, run string) []privacy.Entry {
+	t.Helper()
+	return releasesOf(t, s.lines(t, run), run)
+}
+
+// lines is the whole ledger of a run's dataset, checked.
+func (s *testStudent) lines(t testing.TB, run string) string {
+	t.Helper()
+	stream, err := s.ReadLedger(within(t), &conclavev1.ReadLedgerRequest{Run: run})
+	must(t, err)
+	var lines strings.Builder
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		lines.Write(m.GetEntry())
+		lines.WriteByte('\n')
+	}
+	if _, err := privacy.VerifyLedger(strings.NewReader(lines.String())); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+		t.Fatalf("the ledger does not verify: %v", err)
+	}
+	return lines.String()
+}
+
+// testNode is a node written by hand: it answers every round with what its
+// answer function returns, nil for no answer.
+type testNode struct {
+	stream    conclavev1.TeacherService_WorkClient
+	cancel    context.CancelFunc
+	welcomed  chan struct{}
+	greeting  *conclavev1.Welcome // after welcomed is closed
+	ended     chan struct{}
+	err       error // why the stream ended, after ended is closed
+	rounds    chan *conclavev1.Round
+	attempts  chan uint64 // of the rounds
+	withdrawn chan *conclavev1.Withdraw
+	terms     chan *conclavev1.RoundTerms // of each first part
+}
+
+type answerFunc func(*conclavev1.Round) []*conclavev1.WorkRequest
+
+func hello(dataset, site, name string, teachers uint32) *conclavev1.Hello {
+	return &conclavev1.Hello{
+		Protocol: 2, Dataset: dataset, Site: site, Node: name, Teachers: teachers,
+		SchemaSha256: testSchema, Unit: "record", Manifest: "fingerprint-" + site + "-" + name,
+	}
+}
+
+// node connects a node and waits for its welcome.
+func (c *cluster) node(t testing.TB, h *conclavev1.Hello, answer answerFunc) *testNode {
+	t.Helper()
+	n := c.tryNode(t, h, answer)
+	select {
+	case <-n.welcomed:
+	case <-n.ended:
+		t.Fatalf("node %s/%s was refused: %v", h.GetSite(), h.GetNode(), n.err)
+	case <-time.After(patience):
+		t.Fatalf("node %s/%s was not welcomed", h.GetSite(), h.GetNode())
+	}
+	return n
+}
+
+func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) *testNode {
+	t.Helper()
+	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
+	ctx, cancel := context.WithCancel(context.Background())
+	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+	must(t, err)
+	mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
+	n := &testNode{
+		stream: stream, cancel: cancel, welcomed: make(chan struct{}), ended: make(chan struct{}),
+		rounds: make(chan *conclavev1.Round, 10000), attempts: make(chan uint64, 10000), withdrawn: make(chan *conclavev1.Withdraw, 10000),
+		terms: make(chan *conclavev1.RoundTerms, 10000),
+	}
+	go n.work(answer)
+	t.Cleanup(n.leave)
+	return n
+}
+
+// leave ends the stream as a process that dies does.
+func (n *testNode) leave() {
+	n.cancel()
+	<-n.ended
+}
+
+func (n *testNode) work(answer answerFunc) {
+	defer close(n.ended)
+	var raw []byte
+	for {
+		m, err := n.stream.Recv()
+		if err != nil {
+			n.err = err
+			return
+		}
+		switch {
+		case m.GetWelcome() != nil:
+			n.greeting = m.GetWelcome()
+			close(n.welcomed)
+		case m.GetWithdraw() != nil:
+			n.withdrawn <- m.GetWithdraw()
+		case m.GetPart() != nil:
+			p := m.GetPart()
+			if p.GetPart() == 0 {
+				n.terms <- m.GetTerms()
+			}
+			raw = append(raw, p.GetData()...)
+			if p.GetPart()+1 < p.GetParts() {
+				continue
+			}
+			round := new(conclavev1.Round)
+			if n.err = proto.Unmarshal(raw, round); n.err != nil {
+				return
+			}
+			raw = nil
+			n.attempts <- m.GetAttempt()
+			n.rounds <- round
+			for _, reply := range answer(round) {
+				reply.Attempt = m.GetAttempt()
+				if n.stream.Send(reply) != nil {
+					break
+				}
+			}
+		}
+	}
+}
+
+// votes answers every round: vote says how each teacher votes.
+func votes(teachers uint32, vote func(teacher, query int) int) answerFunc {
+	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		queries := len(r.GetVote().GetQueryClasses())
+		return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+			Run: r.GetRun(), Round: r.GetNumber(), Teachers: teachers, Queries: uint32(queries),
+			Packed: packVotes(int(teachers), queries, 2, vote),
+		}}}}
+	}
+}
+
+func alternating(_, query int) int { return query % 2 }
+
+func silent(*conclavev1.Round) []*conclavev1.WorkRequest { return nil }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustSend sends on a stream that may have ended already: one that is refused unheard, by
+// the certificate's role say, answers io.EOF here and says why when it is read.
+func mustSend[M any](t testing.TB, stream interface{ Send(M) error }, m M) {
+	t.Helper()
+	if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// wantStatus checks the code of an error and that its message names things.
+func wantStatus(t testing.TB, err error, code codes.Code, names ...string) {
+	t.Helper()
+	if status.Code(err) != code {
+		t.Fatalf("got %v, want %v", err, code)
+	}
+	for _, name := range names {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%q does not name %q", err, name)
+		}
+	}
+}
+
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come to be within %v", what, patience)
+		}
+	}
+}

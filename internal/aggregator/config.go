@@ -1,0 +1,266 @@
+package aggregator
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/monitor"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/tracing"
+)
+
+// Config is the YAML file of an aggregator. Unknown fields are errors. Paths
+// are relative to the file's folder.
+type Config struct {
+	// Name is what the aggregator calls itself in etcd, logs and welcomes.
+	// Default "aggregator". Standbys need names of their own: a server that
+	// starts under the name of the leader takes over from it at once, which
+	// is what a restart wants.
+	Name string `yaml:"name"`
+	// Listen is the host and port for nodes and students. Default ":7443":
+	// every interface. "127.0.0.1:0" takes a free port of this machine.
+	Listen string `yaml:"listen"`
+	// Advertise is the host and port at which standbys reach this process. They
+	// look whether it listens, five times a second, and take over when it does not any
+	// more, instead of when the lease ends. Default: listen, where that names a
+	// host and a port; otherwise standbys wait for the lease.
+	Advertise string `yaml:"advertise"`
+	// Datasets lists what may be asked here, at least one.
+	Datasets []DatasetConfig `yaml:"datasets"`
+	// TLS names the files of the CA, the certificate and its key. All three
+	// are needed: nothing is served without mutual TLS.
+	TLS certs.Files `yaml:"tls"`
+	// Etcd says where the ledger is kept.
+	Etcd EtcdConfig `yaml:"etcd"`
+	// HTTP says where probes, metrics and the log's level are served, on a port of
+	// their own. Default: nowhere.
+	HTTP monitor.Config `yaml:"http"`
+	// AuditLog is the path of a file that gets a line for every join, run, release and
+	// refusal. Default: none. While it cannot be written nothing new is released.
+	AuditLog string `yaml:"audit_log"`
+	// Traces says where spans of rounds are sent. Default: nowhere.
+	Traces tracing.Config `yaml:"traces"`
+	// Drain is how long rounds that nodes work on may go on after the process is told
+	// to stop. Default 10s. With 0 they end at once, and are asked again of the next
+	// leader; longer loses less work and holds the next leader up longer.
+	Drain time.Duration `yaml:"drain"`
+	// WorkerGrace is how long a run stays with a worker that is not connected. Default
+	// 30s. Less: another worker takes it sooner; too little, and a short pause of the
+	// network moves it.
+	WorkerGrace time.Duration `yaml:"worker_grace"`
+	// Log says what is logged, and how.
+	Log logging.Config `yaml:"log"`
+}
+
+// DatasetConfig names a dataset and its budget. Both are fixed when the
+// dataset is first opened; another value later is refused.
+type DatasetConfig struct {
+	// Name is the dataset's name, the same at every node.
+	Name string `yaml:"name"`
+	// Schema is the path of the schema file. Its bytes are hashed and nothing
+	// else of it is used here. Set it or schema_sha256.
+	Schema string `yaml:"schema"`
+	// SchemaSHA256 is the hash of the schema file in hex, for aggregators
+	// that do not have the file.
+	SchemaSHA256 string `yaml:"schema_sha256"`
+	// Unit is the privacy unit: "record", or the name of the column that
+	// holds it. Default "record". A column protects all records of one
+	// person at once and costs quality where persons have many.
+	Unit string `yaml:"unit"`
+	// Budget is what all runs over the dataset may spend together. No
+	// default: it is the promise made to the people in the data. Its filter, by
+	// default gdp, is rdp where runs take samples, and pld for one run with a plan.
+	Budget privacy.Budget `yaml:"budget"`
+}
+
+// EtcdConfig says which etcd holds the ledger.
+type EtcdConfig struct {
+	// Embedded runs an etcd in this process. Default false. Simple, with one
+	// copy of the ledger on one disk and no standby; use an external cluster
+	// where the aggregator must survive its machine.
+	Embedded bool `yaml:"embedded"`
+	// Dir is the folder of the embedded etcd. No default. Losing it loses
+	// the ledger, and with it the right to release anything more.
+	Dir string `yaml:"dir"`
+	// Endpoints lists the URLs of an external etcd.
+	Endpoints []string `yaml:"endpoints"`
+	// CA, Cert and Key are PEM files for TLS to an external etcd. Default
+	// none: plain TCP, which only a loopback or a tunnel excuses.
+	CA   string `yaml:"ca"`
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+	// Prefix starts every key. Default: the coordinator's own. Set it where
+	// several clusters share one etcd.
+	Prefix string `yaml:"prefix"`
+	// LeaseTTL is how long leadership outlives a dead leader. Default 10s. A
+	// standby takes over sooner with less; a short pause of etcd or of the
+	// machine ends leadership with too little.
+	LeaseTTL time.Duration `yaml:"lease_ttl"`
+}
+
+// maxDrain bounds how long a leader that stops may hold up the next one.
+const maxDrain = 10 * time.Minute
+
+// DefaultConfig holds the defaults. It is not valid by itself: datasets, TLS
+// files and etcd have none.
+func DefaultConfig() Config {
+	return Config{
+		Name:   "aggregator",
+		Listen: ":7443",
+		Etcd:   EtcdConfig{LeaseTTL: 10 * time.Second},
+		Drain:  10 * time.Second,
+
+		WorkerGrace: 30 * time.Second,
+		Log:         logging.DefaultConfig(),
+	}
+}
+
+// LoadConfig reads a config file over the defaults, applies the environment
+// (CONCLAVE_LISTEN, CONCLAVE_ETCD_DIR, ...; see package config) and validates.
+// The errors name the field.
+// overrides, such as a command's flags, win over both.
+func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
+	c := DefaultConfig()
+	if err := config.Load(path, &c); err != nil {
+		return Config{}, err
+	}
+	for i := range c.Datasets {
+		if c.Datasets[i].Unit == "" {
+			c.Datasets[i].Unit = "record"
+		}
+		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
+	}
+	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA} {
+		*p = config.Resolve(path, *p)
+	}
+	for _, override := range overrides {
+		override(&c)
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Validate checks everything that can be checked without opening a file. It
+// reports all problems at once.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if err := checkName("name", c.Name); err != nil {
+		errs = append(errs, err)
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		bad("listen %q: %w; write host:port, or :port for every interface", c.Listen, err)
+	}
+	if c.Advertise != "" {
+		if host, port, err := net.SplitHostPort(c.Advertise); err != nil || host == "" || port == "" || port == "0" {
+			bad("advertise: %q is not an address that standbys can reach; write host:port", c.Advertise)
+		}
+	}
+	if len(c.Datasets) == 0 {
+		bad("datasets: name at least one dataset with its schema and budget")
+	}
+	seen := map[string]bool{}
+	for i, d := range c.Datasets {
+		if seen[d.Name] {
+			bad("datasets[%d]: %q is listed twice", i, d.Name)
+		}
+		seen[d.Name] = true
+		if err := d.validate(); err != nil {
+			bad("datasets[%d]: %w", i, err)
+		}
+	}
+	if c.TLS.CA == "" || c.TLS.Cert == "" || c.TLS.Key == "" {
+		bad("tls: set ca, cert and key; `conclave certs` makes them")
+	}
+	if err := c.Etcd.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.HTTP.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Traces.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Drain < 0 || c.Drain > maxDrain {
+		bad("drain %v must be 0s to %v", c.Drain, maxDrain)
+	}
+	if c.WorkerGrace < time.Second || c.WorkerGrace > maxDrain {
+		bad("worker_grace %v must be 1s to %v", c.WorkerGrace, maxDrain)
+	}
+	if err := c.Log.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// advertised is where standbys look whether this process listens; empty where nothing says.
+func (c Config) advertised() string {
+	if c.Advertise != "" {
+		return c.Advertise
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(host); err != nil || host == "" || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
+		return ""
+	}
+	return c.Listen
+}
+
+func (d DatasetConfig) validate() error {
+	if err := config.CheckName(d.Name); err != nil {
+		return fmt.Errorf("name: %w", err)
+	}
+	if (d.Schema == "") == (d.SchemaSHA256 == "") {
+		return fmt.Errorf("dataset %q: set either schema (a path) or schema_sha256", d.Name)
+	}
+	if sum, err := hex.DecodeString(d.SchemaSHA256); d.SchemaSHA256 != "" && (err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != d.SchemaSHA256) {
+		return fmt.Errorf("dataset %q: schema_sha256 must be 64 lower-case hex digits", d.Name)
+	}
+	if d.Unit == "" {
+		return fmt.Errorf("dataset %q: unit is empty; set record or a column's name", d.Name)
+	}
+	if err := d.Budget.Validate(); err != nil {
+		return fmt.Errorf("dataset %q: budget: %w", d.Name, err)
+	}
+	return nil
+}
+
+// record is the dataset as etcd keeps it. It reads the schema file.
+func (d DatasetConfig) record() (coordinator.Dataset, error) {
+	sum := d.SchemaSHA256
+	if d.Schema != "" {
+		raw, err := os.ReadFile(d.Schema)
+		if err != nil {
+			return coordinator.Dataset{}, fmt.Errorf("dataset %q: schema: %w", d.Name, err)
+		}
+		hash := sha256.Sum256(raw)
+		sum = hex.EncodeToString(hash[:])
+	}
+	return coordinator.Dataset{Name: d.Name, Budget: d.Budget, SchemaSHA256: sum, Unit: d.Unit}, nil
+}
+
+func (c EtcdConfig) validate() error {
+	switch {
+	case c.Embedded && len(c.Endpoints) > 0:
+		return errors.New("etcd: set either embedded or endpoints")
+	case c.Embedded && c.Dir == "":
+		return errors.New("etcd: embedded needs dir, a folder that outlives restarts")
+	case !c.Embedded && len(c.Endpoints) == 0:
+		return errors.New("etcd: set endpoints, or embedded: true with dir")
+	case (c.Cert == "") != (c.Key == ""):
+		return errors.New("etcd: set cert and key together")
+	case c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute:
+		return fmt.Errorf("etcd: lease_ttl %v must be 1s to 10m", c.LeaseTTL)
+	}
+	return nil
+}

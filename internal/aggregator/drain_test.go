@@ -1,0 +1,225 @@
+package aggregator
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// asked asks a round in the background.
+func asked(t *testing.T, student *testStudent, round *conclavev1.Round) <-chan error {
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := student.ask(within(t), round, nil)
+		outcome <- err
+	}()
+	return outcome
+}
+
+// stopping stops a cluster in the background.
+func (c *cluster) stopping() <-chan error {
+	stop, ended := c.stop, make(chan error, 1)
+	c.stop = nil
+	go func() { ended <- stop() }()
+	return ended
+}
+
+// A round that nodes work on when the server is told to stop is answered. Meanwhile the
+// server is not ready, and begins no other round.
+func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
+	path, change := observed(t)
+	c := newCluster(t, Options{}, change, func(c *Config) { c.Drain = patience })
+	d := c.dataset()
+	student := c.student(t)
+	spec, _ := student.open(t, d, nil)
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
+	answer := votes(8, alternating)
+	node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		<-gate
+		return answer(r)
+	})
+	watch, err := healthpb.NewHealthClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))).
+		Watch(within(t), &healthpb.HealthCheckRequest{Service: conclavev1.StudentService_ServiceDesc.ServiceName})
+	must(t, err)
+	health := func() healthpb.HealthCheckResponse_ServingStatus {
+		m, err := watch.Recv()
+		must(t, err)
+		return m.GetStatus()
+	}
+	if h := health(); h != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("health is %v", h)
+	}
+	first := asked(t, student, voteRound(spec.Name, 0, 4))
+	<-node.rounds
+	began := time.Now()
+	ended := c.stopping()
+	if h := health(); h != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health is %v once it stops", h)
+	}
+	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "stopping") {
+		t.Errorf("/readyz: %d %s", status, text)
+	}
+	if status, _ := c.http(t, "/healthz"); status != 200 {
+		t.Errorf("/healthz: %d", status)
+	}
+	if m := scrape(t, c.server.MonitorAddr().String()); m["conclave_leader_state"] != 0 {
+		t.Error("it still says that it leads")
+	}
+	other, _ := student.open(t, c.dataset(), nil)
+	_, err = student.ask(within(t), voteRound(other.Name, 0, 4), nil)
+	wantStatus(t, err, codes.Unavailable, "stopping")
+	open()
+	must(t, <-first)
+	must(t, <-ended)
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it took %v to end, with nothing left to wait for", took)
+	}
+	if e := of(trail(t, path), auditlog.Released); len(e) != 1 {
+		t.Errorf("releases in the audit log: %+v", e)
+	}
+}
+
+// A round that no node ends, and one that waits for nodes, do not hold the stop up for
+// longer than they may.
+func TestTheDrainIsBounded(t *testing.T) {
+	const drain = 700 * time.Millisecond
+	c := newCluster(t, Options{}, func(c *Config) { c.Drain = drain })
+	d := c.dataset()
+	student := c.student(t)
+	spec, _ := student.open(t, d, nil)
+	node := c.node(t, hello(d, "north", "a", 8), silent)
+	first := asked(t, student, voteRound(spec.Name, 0, 4))
+	<-node.rounds
+	began := time.Now()
+	ended := c.stopping()
+	wantStatus(t, <-first, codes.Unavailable, "stopping")
+	if took := time.Since(began); took < drain {
+		t.Errorf("the round was given up after %v", took)
+	}
+	must(t, <-ended)
+
+	c.config.Drain = 10 * patience
+	c.start(Options{})
+	student = c.student(t)
+	student.open(t, d, nil)
+	progress := make(chan *conclavev1.Progress, 1000)
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := student.ask(within(t), voteRound(spec.Name, 0, 4), func(p *conclavev1.Progress) { progress <- p })
+		outcome <- err
+	}()
+	for !(<-progress).GetWaitingForQuorum() {
+	}
+	must(t, <-c.stopping())
+	wantStatus(t, <-outcome, codes.Unavailable, "stopping")
+}
+
+// A standby can be watched, and leads as soon as the leader has stopped: long before
+// its lease would end.
+func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
+	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
+	must(t, err)
+	t.Cleanup(func() { must(t, etcd.Close()) })
+	external := func(c *Config) {
+		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 10 * patience}
+		c.Datasets = c.Datasets[:1]
+	}
+	c := newCluster(t, Options{}, external)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	address := free.Addr().String()
+	must(t, free.Close())
+	config := c.config
+	config.Name, config.HTTP.Listen = "second", address
+	led := make(chan *Server, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	go func() {
+		s, err := New(ctx, config, Options{})
+		if err != nil {
+			t.Error(err)
+		}
+		led <- s
+	}()
+	eventually(t, "the standby to be ready", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		status, text := httpAt(t, address, "GET", "/readyz", "")
+		return status == 200 && text == "standby of agg\n"
+	})
+	if m := scrape(t, address); m["conclave_leader_state"] != 0 || len(m) == 0 {
+		t.Error("the standby says that it leads")
+	}
+	began := time.Now()
+	must(t, c.stop())
+	second := <-led
+	if second == nil {
+		t.Fatal("the standby did not take over")
+	}
+	if took := time.Since(began); took > patience {
+		t.Errorf("it took over after %v", took)
+	}
+	t.Logf("stop and takeover took %v", time.Since(began))
+	if _, text := httpAt(t, address, "GET", "/readyz", ""); text != "leader\n" {
+		t.Errorf("/readyz: %s", text)
+	}
+	if m := scrape(t, address); m["conclave_leader_state"] != 1 {
+		t.Error("it does not say that it leads")
+	}
+	must(t, second.Close())
+}
+
+// Without etcd nobody is ready.
+func TestNotReadyWithoutEtcd(t *testing.T) {
+	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
+	must(t, err)
+	_, change := observed(t)
+	c := newCluster(t, Options{}, change, func(c *Config) {
+		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 10 * patience}
+		c.Datasets = c.Datasets[:1]
+	})
+	if status, text := c.http(t, "/readyz"); status != 200 {
+		t.Fatalf("/readyz: %d %s", status, text)
+	}
+	must(t, etcd.Close())
+	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "etcd") {
+		t.Errorf("/readyz: %d %s", status, text)
+	}
+	if status, _ := c.http(t, "/healthz"); status != 200 {
+		t.Errorf("/healthz: %d", status)
+	}
+	stop := c.stop
+	c.stop = nil
+	_ = stop() // it cannot resign
+}
+
+// A server that nobody can reach any more, and that nobody stopped, ends with the reason.
+func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
+	c := newCluster(t, Options{})
+	must(t, c.server.listener.Close())
+	for end := time.Now().Add(patience); c.server.draining.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the server goes on without a listener")
+		}
+	}
+	if err := c.stop(); err == nil || !strings.Contains(err.Error(), "serve on 127.0.0.1:") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,45 @@
+package aggregator
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// WithMechanism replaces the mechanism that answers votes, behind all checks and
+// the budget. This file is part of tests alone.
+func WithMechanism(o Options, replace func(gnmax.Mechanism) gnmax.Mechanism) Options {
+	o.distort = func(q question) question {
+		votes, ok := q.(*voteQuestion)
+		if !ok {
+			return q
+		}
+		faulty := *votes
+		faulty.mechanism = replace(votes.mechanism)
+		return &faulty
+	}
+	return o
+}
+
+// WithExactCounts releases class counts without their noise, charged as ever.
+func WithExactCounts(o Options) Options {
+	o.distort = func(q question) question {
+		if counts, ok := q.(*classCounts); ok {
+			return exactCounts{counts}
+		}
+		return q
+	}
+	return o
+}
+
+type exactCounts struct{ *classCounts }
+
+func (q exactCounts) answer(_ *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
+	if len(counts) != q.classes {
+		return cost{}, fmt.Errorf("%d counts of %d classes", len(counts), q.classes)
+	}
+	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: counts, Scale: q.scale}}
+	return cost{events: []privacy.Event{{Kind: privacy.Laplace, Epsilon: q.epsilon, Count: 1}}, queries: 1, answered: 1}, nil
+}

@@ -1,0 +1,160 @@
+package aggregator
+
+import (
+	"crypto/tls"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// knock makes a handshake and waits for its end.
+func (c *cluster) knock(t testing.TB, config *tls.Config) {
+	t.Helper()
+	raw, err := net.DialTimeout("tcp", c.server.Addr().String(), patience)
+	must(t, err)
+	defer raw.Close()
+	must(t, raw.SetDeadline(time.Now().Add(patience)))
+	conn := tls.Client(raw, config)
+	if conn.Handshake() == nil {
+		_, _ = conn.Read(make([]byte, 1)) // the server's verdict
+	}
+}
+
+func nobody() *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}
+}
+
+// Who is refused in the handshake is counted by reason, and stands in the audit log with the
+// address; whoever knocks for ever fills neither disk nor memory, and what was left out is
+// counted.
+func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
+	path, change := observed(t)
+	c := newCluster(t, Options{}, change)
+	foreign := filepath.Join(t.TempDir(), "certs")
+	must(t, certs.CreateCA(foreign))
+	must(t, certs.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
+	files := certs.IssuedFiles(foreign, certs.RoleNode, "north")
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	must(t, err)
+	stranger := nobody()
+	stranger.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+
+	const knocks = refusalBurst + 25
+	for range knocks {
+		c.knock(t, nobody())
+	}
+	c.knock(t, stranger)
+	// A probe of the port is nobody's refusal.
+	raw, err := net.Dial("tcp", c.server.Addr().String())
+	must(t, err)
+	must(t, raw.Close())
+
+	counts := func(reason string) float64 {
+		return scrape(t, c.server.MonitorAddr().String())[`conclave_tls_refused_total{reason="`+reason+`"}`]
+	}
+	eventually(t, "all to be counted", func() bool {
+		return counts(certs.RefusedNoCertificate) == knocks && counts(certs.RefusedAuthority) == 1
+	})
+	metrics := scrape(t, c.server.MonitorAddr().String())
+	if n := metrics["conclave_tls_refusals_suppressed_total"]; n != knocks-refusalBurst {
+		t.Errorf("%v are said to be left out, want %d", n, knocks-refusalBurst)
+	}
+	for _, reason := range certs.Refusals() {
+		if _, ok := metrics[`conclave_tls_refused_total{reason="`+reason+`"}`]; !ok {
+			t.Errorf("no count of %s", reason)
+		}
+	}
+	if metrics["conclave_tls_accepting_state"] != 1 || metrics["conclave_certificate_end_seconds"] < float64(time.Now().Unix()) {
+		t.Errorf("state %v, end %v", metrics["conclave_tls_accepting_state"], metrics["conclave_certificate_end_seconds"])
+	}
+	written := func() (without, foreign int, suppressed uint64) {
+		for _, e := range of(trail(t, path), auditlog.Refused) {
+			if e.Method != "TLS" || e.Peer != "" || e.Code == "" {
+				t.Errorf("%+v", e)
+			}
+			suppressed += e.Suppressed
+			switch {
+			case e.Remote == "":
+			case !strings.HasPrefix(e.Remote, "127.0.0.1:"):
+				t.Errorf("from %s", e.Remote)
+			case strings.HasPrefix(e.Reason, certs.RefusedNoCertificate+": "):
+				without++
+			case strings.HasPrefix(e.Reason, certs.RefusedAuthority+": "):
+				foreign++
+			}
+		}
+		return without, foreign, suppressed
+	}
+	if without, foreign, _ := written(); without != refusalBurst || foreign != 1 {
+		t.Errorf("%d and %d lines", without, foreign)
+	}
+	must(t, c.stop())
+	if _, _, suppressed := written(); suppressed != knocks-refusalBurst {
+		t.Errorf("the log says that %d were left out, want %d", suppressed, knocks-refusalBurst)
+	}
+}
+
+// Over a day no more lines are written than the documents say.
+func TestLinesAboutRefusalsAreFew(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	g := &gate{now: func() time.Time { return now }, limits: map[string]*refusalLimit{}}
+	g.limits["r"] = &refusalLimit{lines: refusalBurst, at: now}
+	lines, suppressed, knocks := 0, uint64(0), 0
+	for end := now.Add(24 * time.Hour); now.Before(end); now = now.Add(500 * time.Millisecond) {
+		knocks++
+		if n, ok := g.take("r"); ok {
+			lines++
+			suppressed += n
+		}
+	}
+	if most := refusalBurst + 24*60; lines > most || lines < most-1 {
+		t.Errorf("%d lines a day, want %d", lines, most)
+	}
+	if rest := g.limits["r"].suppressed; lines+int(suppressed+rest) != knocks {
+		t.Errorf("%d lines, %d left out and %d not said yet, of %d", lines, suppressed, rest, knocks)
+	}
+}
+
+// While the list cannot be relied on nobody new is let in, whoever is in stays, and it is
+// said.
+func TestNobodyIsLetInWithoutTheList(t *testing.T) {
+	path, change := observed(t)
+	c := newCluster(t, Options{}, change, insisting)
+	address := c.server.MonitorAddr().String()
+	d := c.dataset()
+	north := c.node(t, hello(d, "north", "a", 4), votes(4, alternating))
+	student := c.student(t)
+	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 0.5 })
+	raw, err := os.ReadFile(c.config.TLS.Revoked)
+	must(t, err)
+	must(t, os.Remove(c.config.TLS.Revoked))
+	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
+	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 4 {
+		t.Errorf("%d teachers took part", r.GetTeachers())
+	}
+	metrics := scrape(t, address)
+	if metrics["conclave_tls_accepting_state"] != 0 || metrics[`conclave_tls_refused_total{reason="own_files"}`] < 1 {
+		t.Errorf("it is not said: %v, %v", metrics["conclave_tls_accepting_state"], metrics[`conclave_tls_refused_total{reason="own_files"}`])
+	}
+	said := false
+	for _, e := range of(trail(t, path), auditlog.Refused) {
+		said = said || strings.HasPrefix(e.Reason, "own_files: ") && strings.Contains(e.Reason, "revoked.crl")
+	}
+	if !said {
+		t.Error("the audit log does not say why")
+	}
+	select {
+	case <-north.ended:
+		t.Errorf("north was put out: %v", north.err)
+	default:
+	}
+	must(t, os.WriteFile(c.config.TLS.Revoked, raw, 0o600))
+	c.node(t, hello(d, "south", "a", 4), silent)
+}

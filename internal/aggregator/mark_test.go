@@ -1,0 +1,85 @@
+package aggregator
+
+import (
+	"bytes"
+	"encoding/hex"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Nodes are told of the ledger's entries, and one that was told of an entry which the ledger
+// does not hold is refused, by name and before anything of it is stored.
+func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
+	_, monitored := observed(t)
+	c := newCluster(t, Options{}, monitored)
+	d := c.dataset()
+	node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	if first := node.greeting.GetLedger(); first != nil {
+		t.Errorf("before the first run the welcome names entry %v", first)
+	}
+	s := c.student(t)
+	spec, _ := s.open(t, d, nil)
+	for round := range uint64(3) {
+		s.mustAsk(t, voteRound(spec.Name, round, 2))
+	}
+	var told []*conclavev1.LedgerMark
+	for range 3 {
+		told = append(told, (<-node.terms).GetLedger())
+	}
+	opened := told[0]
+	if opened.GetSeq() != 2 || len(opened.GetHash()) != 32 { // in no backup from before the run
+		t.Errorf("the first round was asked under %v", opened)
+	}
+	for round, before := range s.ledger(t, spec.Name)[:2] {
+		if m := told[round+1]; !proto.Equal(m, markOf(coordinator.Mark{Seq: before.Seq, Hash: before.Hash})) {
+			t.Errorf("round %d was asked under %v, the entry before it is %d (%s)", round+1, m, before.Seq, before.Hash)
+		}
+	}
+	closed, err := s.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	must(t, err)
+	if over := <-node.withdrawn; !over.GetOver() || over.GetRun() != spec.Name || hex.EncodeToString(over.GetLedger().GetHash()) != closed.GetLedgerHead() {
+		t.Errorf("the end of the run is told as %v, the ledger ends with %s", over, closed.GetLedgerHead())
+	}
+	node.leave()
+
+	client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south")))
+	for name, x := range map[string]struct {
+		mark *conclavev1.LedgerMark
+		code codes.Code
+		says string
+	}{
+		"later":        {&conclavev1.LedgerMark{Seq: 1000, Hash: opened.GetHash()}, codes.FailedPrecondition, "the ledger went back"},
+		"another":      {&conclavev1.LedgerMark{Seq: 2, Hash: bytes.Repeat([]byte{7}, 32)}, codes.FailedPrecondition, "restore a newer backup"},
+		"no number":    {&conclavev1.LedgerMark{Hash: opened.GetHash()}, codes.InvalidArgument, "names no entry"},
+		"a short hash": {&conclavev1.LedgerMark{Seq: 2, Hash: opened.GetHash()[:31]}, codes.InvalidArgument, "names no entry"},
+	} {
+		h := hello(d, "south", "b", 4)
+		h.Ledger = x.mark
+		n := c.tryNode(t, h, silent)
+		<-n.ended
+		wantStatus(t, n.err, x.code, x.says)
+		_, err := client.Check(within(t), &conclavev1.CheckRequest{Hello: h})
+		wantStatus(t, err, x.code, x.says)
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	if n := scrape(t, c.server.MonitorAddr().String())[`conclave_nodes_refused_total{reason="ledger_went_back"}`]; n != 2 {
+		t.Errorf("%v nodes are counted as refused for the ledger", n)
+	}
+	if nodes, err := c.server.store.Nodes(within(t), d); err != nil || len(nodes) != 1 {
+		t.Errorf("nodes %v, %v", nodes, err)
+	}
+	h := hello(d, "north", "a", 8)
+	h.Ledger = told[2]
+	back := c.node(t, h, silent)
+	if last := back.greeting.GetLedger(); last.GetSeq() <= told[2].GetSeq() {
+		t.Errorf("the node that was asked under %v is welcomed with %v", told[2], last)
+	}
+}

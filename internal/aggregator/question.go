@@ -1,0 +1,120 @@
+package aggregator
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// question is what a round asks of the nodes.
+type question interface {
+	// purpose is what the ledger calls the release.
+	purpose() string
+	// length is the number of counts that are added up over the nodes.
+	length() int
+	// read checks one node's answer and returns its counts.
+	read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error)
+	// fits says whether the answer of a node with so many teachers can be sent
+	// in one message.
+	fits(teachers uint32) error
+	// largest is the most bytes that the stored release can have.
+	largest() int
+	// worst is the most that the release can cost.
+	worst() []privacy.Event
+	// answer draws the release from the summed counts and writes it to r.
+	answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error)
+}
+
+// cost is what a release really costs.
+type cost struct {
+	events            []privacy.Event
+	queries, answered int64
+}
+
+// parseQuestion checks what a round asks against its run.
+func parseQuestion(p *payload, r *run, allowCoin bool) (question, error) {
+	spec := r.spec
+	switch q := p.round.GetQuestion().(type) {
+	case *conclavev1.Round_Vote:
+		return newVoteQuestion(q.Vote, spec, allowCoin)
+	case *conclavev1.Round_Selection:
+		held := r.scores(q.Selection.GetScoresRound())
+		if held == nil {
+			return nil, errNotHeld(p.key.run, q.Selection.GetScoresRound())
+		}
+		s, err := newSelection(q.Selection, len(held.sums), held.bound, spec)
+		if err != nil {
+			return nil, err
+		}
+		return &heldSelection{s, held}, nil
+	case *conclavev1.Round_Fit:
+		return newFit(q.Fit, spec, allowCoin)
+	case *conclavev1.Round_Sum:
+		if scores := q.Sum.GetScores(); scores != nil {
+			return newScoreSum(scores, p.key.number, spec, allowCoin)
+		}
+		return newSumQuestion(q.Sum, spec, allowCoin)
+	}
+	return nil, invalidf("round %d of run %q asks nothing; set vote, sum, selection or fit", p.key.number, p.key.run)
+}
+
+// matrixShape checks a [rows, columns] tensor of finite values and returns its
+// shape. An absent tensor has no rows.
+func matrixShape(name string, t *conclavev1.Tensor) (rows, columns int, err error) {
+	if t == nil {
+		return 0, 0, nil
+	}
+	if len(t.GetShape()) != 2 {
+		return 0, 0, invalidf("%s has %d dimensions; send [rows, features]", name, len(t.GetShape()))
+	}
+	r, c := uint64(t.GetShape()[0]), uint64(t.GetShape()[1])
+	if c == 0 || c > maxFeatures {
+		return 0, 0, invalidf("%s has %d features; send 1 to %d", name, c, maxFeatures)
+	}
+	if r*c*4 != uint64(len(t.GetData())) {
+		return 0, 0, invalidf("%s of shape [%d, %d] holds %d bytes; send 4 per value", name, r, c, len(t.GetData()))
+	}
+	if i := firstNotFinite(t.GetData()); i >= 0 {
+		return 0, 0, invalidf("%s holds a value that is not finite in row %d, feature %d",
+			name, uint64(i)/c, uint64(i)%c)
+	}
+	return int(r), int(c), nil
+}
+
+// firstNotFinite returns the index of the first NaN or infinity in
+// little-endian float32 values, -1 when there is none.
+func firstNotFinite(data []byte) int {
+	const exponent = 0x7f800000
+	for i := 0; i+4 <= len(data); i += 4 {
+		if binary.LittleEndian.Uint32(data[i:])&exponent == exponent {
+			return i / 4
+		}
+	}
+	return -1
+}
+
+// checkClasses checks that there is one class per row and that each is below
+// the number of classes.
+func checkClasses(name string, ids []uint32, rows int, classes uint32) error {
+	if len(ids) != rows {
+		return invalidf("%s holds %d class ids for %d rows", name, len(ids), rows)
+	}
+	for i, id := range ids {
+		if id >= classes {
+			return invalidf("%s: class %d of row %d is out of range 0 to %d", name, id, i, classes-1)
+		}
+	}
+	return nil
+}
+
+func finite32(v float32) bool {
+	return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0)
+}
+
+// float32At reads the little-endian value at an offset.
+func float32At(data []byte, at int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(data[at:]))
+}

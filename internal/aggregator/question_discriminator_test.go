@@ -1,0 +1,563 @@
+package aggregator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// samplesOf opens a run for sums over samples, so many.
+func samplesOf(multiplier, rate float64, rounds uint64) func(*conclavev1.RunSpec) {
+	return func(s *conclavev1.RunSpec) {
+		s.Pipeline, s.Rounds = "dpgan", rounds
+		s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: multiplier, Rate: rate}
+	}
+}
+
+// discriminatorRound asks for the gradient of so many weights at rate 0.25.
+func discriminatorRound(run string, number uint64, weights int, change func(*conclavev1.DiscriminatorSum)) *conclavev1.Round {
+	q := &conclavev1.DiscriminatorSum{
+		Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2, ByClass: conclavev1.Discriminator_CLASSES_EACH},
+		Weights:       make([]byte, 4*weights), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 1, Bound: 1 << 16,
+	}
+	if change != nil {
+		change(q)
+	}
+	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
+		Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: q}}}}
+}
+
+// countsThen answers for class counts with two, for the rest with these values.
+func countsThen(values []int64) answerFunc {
+	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		if r.GetSum().GetClassCounts() != nil {
+			return sums([]int64{40 << 16, 60 << 16})(r)
+		}
+		return sums(values)(r)
+	}
+}
+
+// askForgetting sends a round in one part, with the rounds to forget.
+func (s *testStudent) askForgetting(ctx context.Context, round *conclavev1.Round, forget uint64) (*conclavev1.Release, error) {
+	raw, err := proto.Marshal(round)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := s.Ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	part := &conclavev1.RoundPart{Run: round.Run, Round: round.Number, Parts: 1, Data: raw}
+	if err := stream.Send(&conclavev1.AskRequest{Part: part, Forget: forget}); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if r := m.GetRelease(); r != nil {
+			return r, nil
+		}
+	}
+}
+
+// planOf is the plan of a run as its entry in a ledger has it.
+func planOf(t *testing.T, lines, run string) []privacy.Event {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		var e privacy.Entry
+		must(t, json.Unmarshal([]byte(line), &e))
+		if e.Type == privacy.EntryRun && e.Run == run {
+			if e.Budget.Filter != privacy.FilterPLD {
+				t.Errorf("the run's budget is %+v", *e.Budget)
+			}
+			return e.Plan
+		}
+	}
+	t.Fatalf("run %q is not in the ledger", run)
+	return nil
+}
+
+// A run with a plan: class counts, then sums, each with Gaussian noise of bound x multiplier
+// on every number, for one event on a sample.
+func TestDiscriminatorSums(t *testing.T) {
+	var private [][]int64
+	c := newCluster(t, Options{Hooks: Hooks{Sums: func(_ string, _ uint64, counts []int64) { private = append(private, slices.Clone(counts)) }}})
+	student := c.student(t)
+	const weights, multiplier, bound, rate, rounds = 5000, 1.75, 1 << 12, 0.25, 3
+	for _, d := range []string{c.dataset(), c.planned()} {
+		private = nil
+		spec, opened := student.open(t, d, samplesOf(multiplier, rate, rounds))
+		if opened.GetRounds() != 0 || opened.GetEpsilonSpent() != 0 {
+			t.Errorf("opened with %v", opened)
+		}
+		north, south := make([]int64, weights), make([]int64, weights)
+		for i := range north {
+			north[i], south[i] = int64(i%7-3)*100, int64(i%1000)*40
+		}
+		c.node(t, hello(d, "north", "a", 5), countsThen(north))
+		c.node(t, hello(d, "south", "a", 3), countsThen(south))
+		eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		counts := student.mustAsk(t, countRound(spec.Name, 0, 2, 1<<16))
+		if v := counts.GetSum().GetValues(); len(v) != 2 || math.Abs(float64(v[0])/(1<<16)-80) > 500 { // exp(-50) beyond
+			t.Errorf("counts %v", v)
+		}
+		var noise []float64
+		round := func(number uint64) *conclavev1.Round {
+			return discriminatorRound(spec.Name, number, weights, func(q *conclavev1.DiscriminatorSum) { q.Bound = bound })
+		}
+		for number := uint64(1); number <= rounds; number++ {
+			r := student.mustAsk(t, round(number))
+			if r.GetSum().GetScale() != bound || r.GetTeachers() != 8 || len(r.GetSum().GetValues()) != weights {
+				t.Fatalf("a release of %d numbers at scale %d by %d teachers", len(r.GetSum().GetValues()), r.GetSum().GetScale(), r.GetTeachers())
+			}
+			for i, v := range r.GetSum().GetValues() {
+				noise = append(noise, float64(v-north[i]-south[i])/(bound*multiplier))
+			}
+			if again := student.mustAsk(t, round(number)); !cmp.Equal(again, r, protocmp.Transform()) {
+				t.Errorf("round %d asked again has another release", number)
+			}
+		}
+		// As in TestGradientSums: six standard deviations each, passed with a chance of 2e-9.
+		var mean, square, product float64
+		n := float64(len(noise))
+		for i, v := range noise {
+			mean, square, product = mean+v/n, square+v*v/n, product+v*noise[(i+1)%len(noise)]/n
+		}
+		if limit := 6 / math.Sqrt(n); math.Abs(mean) > limit || math.Abs(square-1) > math.Sqrt2*limit || math.Abs(product) > limit {
+			t.Errorf("%v numbers: mean %v, mean square %v, mean product %v; want 0, 1, 0 +- %v", n, mean, square, product, limit)
+		}
+		for i, of := range private[1:] {
+			if of[7] != north[7]+south[7] || of[weights-1] != north[weights-1]+south[weights-1] {
+				t.Errorf("round %d: before the noise %d, %d", i+1, of[7], of[weights-1])
+			}
+		}
+		if len(private) != 1+rounds {
+			t.Errorf("%d sums were drawn from", len(private))
+		}
+
+		// One round more than planned.
+		_, err := student.ask(within(t), round(rounds+1), nil)
+		wantStatus(t, err, codes.ResourceExhausted, spec.Name, "3 of them are used and 1 more")
+		// Class counts were planned once.
+		_, err = student.ask(within(t), countRound(spec.Name, rounds+1, 2, 1<<16), nil)
+		wantStatus(t, err, codes.ResourceExhausted, spec.Name, "1 of them are used and 1 more")
+
+		entries := student.ledger(t, spec.Name)
+		sample := privacy.Event{Kind: privacy.SubsampledGaussian, Rate: rate, NoiseMultiplier: multiplier, Count: 1}
+		laplace := privacy.Event{Kind: privacy.Laplace, Epsilon: 0.1, Count: 1}
+		if len(entries) != 1+rounds {
+			t.Fatalf("%d releases in the ledger", len(entries))
+		}
+		for i, e := range entries {
+			want, purpose, numbers := sample, "discriminator", int64(weights)
+			if i == 0 {
+				want, purpose, numbers = laplace, "class-share", 1
+			}
+			if diff := cmp.Diff([]privacy.Event{want}, e.Events); diff != "" || e.Purpose != purpose || e.Queries != numbers || e.Answered != numbers {
+				t.Errorf("purpose %q, %d of %d queries %s", e.Purpose, e.Answered, e.Queries, diff)
+			}
+		}
+		sample.Count = rounds
+		lines := student.lines(t, spec.Name)
+		if diff := cmp.Diff([]privacy.Event{laplace, sample}, planOf(t, lines, spec.Name)); diff != "" {
+			t.Errorf("the plan: %s", diff)
+		}
+		claim, err := privacy.Account([]privacy.Event{laplace, sample}, 1e-5)
+		must(t, err)
+		if last := entries[rounds].EpsilonSpent; !(last >= claim.Epsilon*(1-1e-9) && last <= 10) {
+			t.Errorf("epsilon %v is spent at the end, the claim is %v", last, claim.Epsilon)
+		}
+		_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		must(t, err)
+		verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
+		must(t, err)
+		if got := verified.Runs[spec.Name]; got.Releases != 1+rounds || got.Queries != 1+rounds*weights || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
+			t.Errorf("the ledger has %+v", got)
+		}
+	}
+}
+
+// What a node cannot have computed is rejected by its name, and nothing is charged. The
+// round waits for others, or is asked again, and is charged once.
+func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
+	c := newCluster(t, Options{})
+	student := c.student(t)
+	const limit = maxUnits << 16
+	good := []int64{5, limit, -limit, 0, 1, 2}
+	with := func(at int, v int64) []int64 {
+		x := slices.Clone(good)
+		x[at] = v
+		return x
+	}
+	votesOf := func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		return []*conclavev1.WorkRequest{addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
+			Votes: &conclavev1.Votes{Teachers: 8, Queries: 6, Packed: make([]byte, 8)}}}, r)}
+	}
+	for name, bad := range map[string]struct {
+		answer answerFunc
+		want   string
+	}{
+		"too large an entry": {sums(with(3, limit+1)), "entry 3 of the sum is out of range"},
+		"too small an entry": {sums(with(5, -limit-1)), "entry 5 of the sum is out of range"},
+		"the least integer":  {sums(with(0, math.MinInt64)), "entry 0 of the sum is out of range"},
+		"one number less":    {sums(good[1:]), "5 entries where 6 were asked"},
+		"one number more":    {sums(append(slices.Clone(good), 0)), "7 entries where 6 were asked"},
+		"no number":          {sums(nil), "0 entries where 6 were asked"},
+		"votes":              {votesOf, "votes where a sum was asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := c.dataset()
+			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { samplesOf(2, 0.25, 2)(s); s.DeadlineSeconds = 0.2 })
+			round := discriminatorRound(spec.Name, 0, 6, nil)
+			c.node(t, hello(d, "north", "bad", 2), bad.answer)
+			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
+			_, err := student.ask(within(t), round, nil)
+			wantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
+			if text := err.Error(); strings.Contains(text, "1099511627776") || strings.Contains(text, "1099511627777") {
+				t.Errorf("%q tells of the sum", err)
+			}
+			if entries := student.ledger(t, spec.Name); len(entries) != 0 {
+				t.Fatalf("charged %v", entries)
+			}
+			n.leave()
+			c.node(t, hello(d, "south", "good", 6), sums(good))
+			eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+			r := student.mustAsk(t, round)
+			// Noise of 2 bounds: ten of its standard deviations are passed with a chance below 1e-21.
+			if v := float64(r.GetSum().GetValues()[0]); r.GetTeachers() != 6 || math.Abs(v-5) > 20<<16 {
+				t.Errorf("%d teachers took part, entry 0 is %v", r.GetTeachers(), v)
+			}
+			if values := r.GetSum().GetValues(); values[1] > limit || values[2] < -limit { // and no wider for the noise
+				t.Errorf("the release %v is beyond its limit", values)
+			}
+			if entries := student.ledger(t, spec.Name); len(entries) != 1 {
+				t.Errorf("%d releases in the ledger", len(entries))
+			}
+		})
+	}
+}
+
+// Questions that a run does not allow are refused before a node sees them, and cost nothing.
+func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
+	c := newCluster(t, Options{AllowCoin: true})
+	student := c.student(t)
+	type change = func(*conclavev1.DiscriminatorSum)
+	nan, inf := math.NaN(), math.Inf(1)
+	weight := func(at int, bits byte) change { // an exponent of ones
+		return func(q *conclavev1.DiscriminatorSum) { q.Weights[4*at+2], q.Weights[4*at+3] = 0x80|bits, 0xff }
+	}
+	d := c.dataset()
+	spec, _ := student.open(t, d, samplesOf(2, 0.25, 2))
+	n := c.node(t, hello(d, "north", "a", 8), countsThen(make([]int64, 6)))
+	for name, c := range map[string]struct {
+		change change
+		want   string
+		code   codes.Code
+	}{
+		"another rate":    {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0.2 }, "samples at rate 0.2, which run \"" + spec.Name + "\" does not", codes.FailedPrecondition},
+		"rate 1":          {func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }, "samples at rate 1", codes.FailedPrecondition},
+		"no rate":         {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }, "samples at rate 0", codes.FailedPrecondition},
+		"rate NaN":        {func(q *conclavev1.DiscriminatorSum) { q.Rate = nan }, "samples at rate NaN", codes.FailedPrecondition},
+		"nothing":         {func(q *conclavev1.DiscriminatorSum) { q.Nothing = true }, "leave out discriminator.nothing", codes.FailedPrecondition},
+		"no clip":         {func(q *conclavev1.DiscriminatorSum) { q.Clip = 0 }, "clipped at 0", codes.InvalidArgument},
+		"negative clip":   {func(q *conclavev1.DiscriminatorSum) { q.Clip = -1 }, "clipped at -1", codes.InvalidArgument},
+		"clip NaN":        {func(q *conclavev1.DiscriminatorSum) { q.Clip = nan }, "clipped at NaN", codes.InvalidArgument},
+		"infinite clip":   {func(q *conclavev1.DiscriminatorSum) { q.Clip = inf }, "clipped at +Inf", codes.InvalidArgument},
+		"no bound":        {func(q *conclavev1.DiscriminatorSum) { q.Bound = 0 }, "bound of gradients is 0", codes.InvalidArgument},
+		"a small bound":   {func(q *conclavev1.DiscriminatorSum) { q.Bound = 255 }, "bound of gradients is 255", codes.InvalidArgument},
+		"a large bound":   {func(q *conclavev1.DiscriminatorSum) { q.Bound = 1<<20 + 1 }, "bound of gradients is 1048577", codes.InvalidArgument},
+		"an absurd bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 }, "use 256 to 1048576", codes.InvalidArgument},
+		"no weights":      {func(q *conclavev1.DiscriminatorSum) { q.Weights = nil }, "holds 0 bytes", codes.InvalidArgument},
+		"part of one":     {func(q *conclavev1.DiscriminatorSum) { q.Weights = q.Weights[1:] }, "holds 23 bytes", codes.InvalidArgument},
+		"many weights": {func(q *conclavev1.DiscriminatorSum) { q.Weights = make([]byte, 4*maxWeights+4) },
+			"send 4 for each of 1 to 131072 weights", codes.InvalidArgument},
+		"infinite weight": {weight(3, 0), "weight 3 is not finite", codes.InvalidArgument},
+		"a weight of NaN": {weight(5, 1), "weight 5 is not finite", codes.InvalidArgument},
+	} {
+		_, err := student.ask(within(t), discriminatorRound(spec.Name, 0, 6, c.change), nil)
+		wantStatus(t, err, c.code, c.want)
+		if entries := student.ledger(t, spec.Name); len(n.rounds) != 0 || len(entries) != 0 {
+			t.Fatalf("%s: the node saw %d rounds, charged was %v", name, len(n.rounds), entries)
+		}
+	}
+	refused := func(run string, round *conclavev1.Round, code codes.Code, names ...string) {
+		t.Helper()
+		_, err := student.ask(within(t), round, nil)
+		wantStatus(t, err, code, names...)
+		if entries := student.ledger(t, run); len(entries) != 0 {
+			t.Errorf("charged %v", entries)
+		}
+	}
+	const something = "was opened for"
+	refused(spec.Name, gradientRound(spec.Name, 0, goodGradients(2)), codes.FailedPrecondition, something)
+	refused(spec.Name, voteRound(spec.Name, 0, 2), codes.FailedPrecondition, something)
+	refused(spec.Name, binRound(spec.Name, 0, goodBins(2)), codes.FailedPrecondition, something)
+
+	for name, change := range map[string]func(*conclavev1.RunSpec){"votes": nil, "sums": sumsOf(2)} {
+		d := c.dataset()
+		other, _ := student.open(t, d, change)
+		n := c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
+		refused(other.Name, discriminatorRound(other.Name, 0, 6, nil), codes.FailedPrecondition, something, other.Name)
+		refused(other.Name, discriminatorRound(other.Name, 0, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }), codes.FailedPrecondition, something)
+		if len(n.rounds) != 0 {
+			t.Errorf("the node of a run of %s saw %d rounds", name, len(n.rounds))
+		}
+	}
+
+	// Nothing is asked for by the baseline, in a run that says so, where that is allowed.
+	d = c.dataset()
+	coin, _ := student.open(t, d, func(s *conclavev1.RunSpec) { samplesOf(2, 0.25, 2)(s); s.CoinVotes = true })
+	c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
+	r := student.mustAsk(t, discriminatorRound(coin.Name, 0, 6, func(q *conclavev1.DiscriminatorSum) { q.Nothing = true }))
+	if entries := student.ledger(t, coin.Name); len(entries) != 1 || r.GetTeachers() != 8 {
+		t.Errorf("the baseline was charged %v", entries)
+	}
+	// A question that is right after all those is answered.
+	if r := student.mustAsk(t, discriminatorRound(spec.Name, 0, 6, nil)); r.GetTeachers() != 8 {
+		t.Errorf("released %v", r)
+	}
+}
+
+func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
+	c := newCluster(t, Options{})
+	student := c.student(t)
+	open := func(d string, change func(*conclavev1.RunSpec)) error {
+		spec := goodSpec()
+		spec.Dataset, spec.Name = d, "run-"+d
+		change(spec)
+		_, err := student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
+		return err
+	}
+	// Noise that the run's own budget has no room for, and one step more than it has.
+	many := samplesOf(1, 0.05, 2000) // epsilon between 9 and 20 on samples, far above 100 as if everybody took part
+	d := c.dataset()
+	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { samplesOf(1, 1, 3)(s); s.Epsilon = 1 }), codes.ResourceExhausted, "the whole plan")
+	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 9 }), codes.ResourceExhausted, "the whole plan")
+	// The class counts are part of it.
+	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { samplesOf(100, 0.01, 1)(s); s.Epsilon, s.ClassShareEpsilon = 1, 2 }), codes.ResourceExhausted, "the whole plan")
+	// A dataset with the filter gdp counts samples as if everybody took part.
+	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }), codes.ResourceExhausted, d)
+	must(t, open(d, samplesOf(2, 0.25, 5)))
+	// One with pld counts them for what they are, and has one run.
+	p := c.planned()
+	wantStatus(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Mechanism.Sigma, s.Epsilon, s.Delta = 0.5, 1000, 1e-6 }), codes.ResourceExhausted, p)
+	wantStatus(t, open(p, func(s *conclavev1.RunSpec) {}), codes.FailedPrecondition, "plan")
+	must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }))
+	must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 })) // the same again
+	wantStatus(t, open(p, func(s *conclavev1.RunSpec) { samplesOf(100, 0.05, 1)(s); s.Name = "second" }), codes.FailedPrecondition, p)
+
+	for name, c := range map[string]struct {
+		change func(*conclavev1.RunSpec)
+		want   string
+	}{
+		"no rounds":        {samplesOf(2, 0.25, 0), "rounds is 0"},
+		"many rounds":      {samplesOf(2, 0.25, maxPlanned+1), "rounds is 1000001"},
+		"rate above 1":     {samplesOf(2, 1.5, 2), "sampling rate is 1.5"},
+		"negative rate":    {samplesOf(2, -0.5, 2), "sampling rate is -0.5"},
+		"rate NaN":         {samplesOf(2, math.NaN(), 2), "sampling rate is NaN"},
+		"no noise":         {samplesOf(0, 0.5, 2), "noise multiplier is 0"},
+		"noise of NaN":     {samplesOf(math.NaN(), 0.5, 2), "noise multiplier is NaN"},
+		"rounds of a vote": {func(s *conclavev1.RunSpec) { s.Rounds = 3 }, "only runs of sampled sums have a plan"},
+		"rounds of a sum":  {func(s *conclavev1.RunSpec) { sumsOf(2)(s); s.Rounds = 3 }, "only runs of sampled sums have a plan"},
+	} {
+		if err := open("d39", c.change); err == nil {
+			t.Errorf("%s: opened", name)
+		} else {
+			wantStatus(t, err, codes.InvalidArgument, c.want)
+		}
+	}
+}
+
+// Answers below the round that a student says are dropped when the next is charged, and
+// not before; they are never drawn again. The others stay as they are.
+func TestForgettingReleases(t *testing.T) {
+	c := newCluster(t, Options{})
+	student := c.student(t)
+	d := c.planned()
+	spec, _ := student.open(t, d, samplesOf(2, 0.25, 8))
+	n := c.node(t, hello(d, "north", "a", 8), countsThen(make([]int64, 6)))
+	round := func(number uint64) *conclavev1.Round { return discriminatorRound(spec.Name, number, 6, nil) }
+	released := []*conclavev1.Release{student.mustAsk(t, countRound(spec.Name, 0, 2, 1<<16))}
+	for number := uint64(1); number < 5; number++ {
+		released = append(released, student.mustAsk(t, round(number)))
+	}
+	check := func(forgotten uint64, asked int) {
+		t.Helper()
+		for number := range uint64(len(released)) {
+			q := round(number)
+			if number == 0 {
+				q = countRound(spec.Name, 0, 2, 1<<16)
+			}
+			r, err := student.ask(within(t), q, nil)
+			if number < forgotten {
+				wantStatus(t, err, codes.FailedPrecondition, "was released and its answer dropped", "newest checkpoint")
+			} else if err != nil || !cmp.Equal(r, released[number], protocmp.Transform()) {
+				t.Errorf("round %d: %v, %v; want %v", number, r, err, released[number])
+			}
+		}
+		if entries := student.ledger(t, spec.Name); len(entries) != len(released) || len(n.rounds) != asked {
+			t.Errorf("%d releases in the ledger, the node saw %d rounds; want %d, %d", len(entries), len(n.rounds), len(released), asked)
+		}
+	}
+	check(0, 5)
+	// A round that asks to forget itself or later ones is refused, and one that is not
+	// charged forgets nothing.
+	for _, forget := range []uint64{6, 100, math.MaxUint64} {
+		_, err := student.askForgetting(within(t), round(5), forget)
+		wantStatus(t, err, codes.InvalidArgument, "cannot forget itself")
+	}
+	_, err := student.askForgetting(within(t), discriminatorRound(spec.Name, 5, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }), 4)
+	wantStatus(t, err, codes.FailedPrecondition, "rate")
+	_, err = student.askForgetting(within(t), round(3), 3) // a stored one
+	must(t, err)
+	check(0, 5)
+
+	forget := func(number, below, forgotten uint64) {
+		t.Helper()
+		r, err := student.askForgetting(within(t), round(number), below)
+		must(t, err)
+		released = append(released, r)
+		check(forgotten, int(number)+1)
+	}
+	forget(5, 3, 3)
+	forget(6, 2, 3) // an older state forgets nothing more, and brings nothing back
+	forget(7, 7, 7)
+
+	// So it stays after a restart.
+	must(t, c.stop())
+	c.start(Options{})
+	student = c.student(t)
+	n = c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
+	check(7, 0)
+	if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); !errors.Is(err, privacy.ErrUnclosed) {
+		t.Errorf("the ledger of an open run: %v", err)
+	}
+	_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	must(t, err)
+	check(7, 0)
+}
+
+// The largest release, of any bound, is within what is set aside for it.
+func TestNoDiscriminatorReleaseIsLargerThanItsBound(t *testing.T) {
+	for _, bound := range []int64{minGradientBound, 1 << 16, maxGradientBound} {
+		for _, entries := range []int{1, maxWeights} {
+			q := &discriminatorSum{entries: entries, bound: bound}
+			r := largestRelease()
+			r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: slices.Repeat([]int64{-q.limit()}, entries), Scale: uint64(bound)}}
+			checkSize(t, q, r)
+			r.GetSum().Values = slices.Repeat([]int64{q.limit()}, entries)
+			checkSize(t, q, r)
+		}
+	}
+}
+
+// FuzzDiscriminator decodes a question for gradients of a discriminator and a node's answer
+// from the wire: no input may panic, a question that is taken is of the run's rate and can
+// be released and stored, and an answer that is taken is within its limit.
+func FuzzDiscriminator(f *testing.F) {
+	spec := mustSpec(f, samplesOf(1.5, 0.25, 3))
+	raw := func(m proto.Message) []byte {
+		b, err := proto.Marshal(m)
+		must(f, err)
+		return b
+	}
+	answer := func(values ...int64) []byte {
+		return raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}})
+	}
+	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxUnits<<16, -maxUnits<<16))
+	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxUnits<<16+1, 0))
+	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 })), answer(1, 2))
+	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Rate = math.NaN() })), answer(1, 2))
+	f.Add(raw(gradientRound("r", 1, goodGradients(1))), answer(1, 2, 3))
+	f.Add(raw(embeddingRound("r", 1, 2, nil)), answer(1, 2))
+	f.Add(raw(voteRound("r", 1, 1)), raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{Teachers: 3}}}))
+	f.Fuzz(func(t *testing.T, question, answer []byte) {
+		round, reply := new(conclavev1.Round), new(conclavev1.WorkRequest)
+		if proto.Unmarshal(question, round) != nil || proto.Unmarshal(answer, reply) != nil {
+			return
+		}
+		q, err := parseQuestion(&payload{key: roundKey{"r", 1}, round: round}, &run{spec: spec}, true)
+		if err != nil {
+			return
+		}
+		d, ok := q.(*discriminatorSum)
+		if !ok {
+			if q.purpose() != "class-share" {
+				t.Fatalf("a run of samples takes a question for %s", q.purpose())
+			}
+			return
+		}
+		asked := round.GetSum().GetDiscriminator()
+		if 4*q.length() != len(asked.GetWeights()) || asked.GetNothing() || q.largest() > coordinator.MaxRelease || !cmp.Equal(q.worst(), spec.plan[1:], ignoreCounts) {
+			t.Fatalf("a question for %d numbers, %d bytes, at %v", q.length(), q.largest(), q.worst())
+		}
+		counts, err := q.read(reply, 3)
+		if err != nil {
+			return
+		}
+		for _, v := range counts {
+			if v > d.limit() || v < -d.limit() {
+				t.Fatalf("%d of at most %d", v, d.limit())
+			}
+		}
+		r := new(conclavev1.Release)
+		cost, err := q.answer(gnmax.NewSource(), counts, r)
+		if err != nil || len(r.GetSum().GetValues()) != q.length() || !cmp.Equal(cost.events, q.worst()) {
+			t.Fatalf("released %v for %v, %v", r, cost, err)
+		}
+	})
+}
+
+// ignoreCounts compares events by their parameters.
+var ignoreCounts = cmp.Comparer(func(a, b privacy.Event) bool {
+	a.Count, b.Count = 0, 0
+	return a == b
+})
+
+// Noise is drawn also where nobody was drawn anywhere: sums of zeros are released with all
+// of it. The mean square of 20,000 numbers of unit variance is within 6 standard deviations
+// of 1 but for a chance of 2e-9.
+func TestSumsOfNobodyHaveNoise(t *testing.T) {
+	const weights, multiplier, bound = 20000, 1.5, 1 << 12
+	spec, err := newRunSpec(&conclavev1.RunSpec{
+		Name: "r", Epsilon: 100, Delta: 1e-5, Guarantee: "data-independent", Teachers: 1, Quorum: 1, DeadlineSeconds: 1, Rounds: 3,
+		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: multiplier, Rate: 0.25},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := newDiscriminatorSum(&conclavev1.DiscriminatorSum{Weights: make([]byte, 4*weights), Rate: 0.25, Clip: 1, Bound: bound}, spec, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := new(conclavev1.Release)
+	if _, err := q.answer(gnmax.NewSource(), make([]int64, weights), r); err != nil {
+		t.Fatal(err)
+	}
+	square := 0.0
+	for _, v := range r.GetSum().GetValues() {
+		square += math.Pow(float64(v)/(bound*multiplier), 2) / weights
+	}
+	if limit := 6 * math.Sqrt(2./weights); math.Abs(square-1) > limit {
+		t.Errorf("mean square %v, want 1 +- %v", square, limit)
+	}
+}

@@ -1,0 +1,223 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ratio"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// maxFitWidth bounds the coefficients: the second derivatives of a node are a message.
+const maxFitWidth = 400
+
+// fit asks for the coefficients of a regularized logistic regression of real against
+// synthetic records, with noise.
+//
+// Why this is private: however far a privacy unit moves the minimizer is bounded by public
+// numbers (see [ratio.Sensitivity]), and so is how far what is found lies from the
+// minimizer, and how far rounding to the lattice moves it. The release is one output of
+// noise for that sensitivity on all coefficients together: Gaussian for the L2 norm, a
+// norm-Gamma vector for the L2 norm, or Laplace for the L1 norm. Iterates, their number and
+// what is left of the gradient stay here: the iterates go to the nodes, WITHOUT NOISE, which
+// who runs the sites has to accept; see docs/weights.md for the way that does not.
+//
+// That nodes' records are cut to the norm is their part of the guarantee. So is that they
+// all together have no more units than [ratio.MostUnits].
+type fit struct {
+	pb    *conclavev1.Fit
+	want  *ratio.Wanted
+	noise *fitNoise
+	sum   *gnmax.GaussianSum
+	gamma *gnmax.NormGamma
+}
+
+func newFit(q *conclavev1.Fit, spec *runSpec, allowCoin bool) (*fit, error) {
+	if spec.fit == nil {
+		return nil, refusedf("run %q was opened without the noise of a fit, so it cannot pay for one; open a run with it", spec.pb.GetName())
+	}
+	if q.GetNothing() && !(allowCoin && spec.pb.GetCoinVotes()) {
+		return nil, refusedf("a fit of nothing is the baseline of local runs that were opened with coin_votes; leave out fit.nothing")
+	}
+	rows, width, err := matrixShape("fit.synthetic", q.GetSynthetic())
+	if err != nil {
+		return nil, err
+	}
+	if rows == 0 || width > maxFitWidth {
+		return nil, invalidf("a fit to %d synthetic records of %d features; use 1 record at least and %d features at most", rows, width, maxFitWidth)
+	}
+	if n := q.GetRecords(); !(n >= 1 && n <= maxUnits) {
+		return nil, invalidf("a fit counts on %v privacy units; say 1 to %d, a public number", n, maxUnits)
+	}
+	synthetic := make([]float64, 0, rows*width)
+	for i := 0; i+4 <= len(q.GetSynthetic().GetData()); i += 4 {
+		synthetic = append(synthetic, float64(float32At(q.GetSynthetic().GetData(), i)))
+	}
+	want, err := ratio.NewWanted(ratio.Problem{
+		Synthetic: synthetic, Width: width, Clip: q.GetFeatures().GetClip(), Lambda: q.GetLambda(), Records: q.GetRecords(),
+	})
+	if err != nil {
+		return nil, invalidf("%w", err)
+	}
+	f := &fit{pb: q, want: want, noise: spec.fit}
+	switch f.noise.kind {
+	case conclavev1.FitNoise_KIND_GAUSSIAN:
+		f.sum, err = gnmax.NewGaussianSum(want.L2, f.noise.sigma)
+	case conclavev1.FitNoise_KIND_NORM_GAMMA:
+		f.gamma, err = gnmax.NewNormGamma(f.noise.epsilon, want.L2, width)
+	default:
+		err = checkLaplace(want.L1, f.noise.epsilon)
+	}
+	if errors.Is(err, gnmax.ErrDimension) {
+		return nil, invalidf("%w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("noise of the fit of run %q: %w; use a larger lambda", spec.pb.GetName(), err)
+	}
+	return f, nil
+}
+
+func (q *fit) purpose() string { return "weights" }
+
+func (q *fit) length() int { return q.want.Problem.Width }
+
+func (q *fit) read(*conclavev1.WorkRequest, uint32) ([]int64, error) {
+	return nil, errors.New("an answer where nothing was asked")
+}
+
+func (q *fit) fits(uint32) error { return nil }
+
+func (q *fit) largest() int { return releaseFrame + q.length()*signedBytes(math.MaxInt64/2) }
+
+func (q *fit) worst() []privacy.Event { return []privacy.Event{q.noise.cost()} }
+
+// answer adds noise to the coefficients, which come in steps of the lattice.
+func (q *fit) answer(src *gnmax.Source, steps []int64, r *conclavev1.Release) (cost, error) {
+	var noisy []int64
+	var err error
+	answers := int64(1) // of pure noise; those of a Gaussian vector are its entries
+	switch {
+	case q.sum != nil:
+		noisy, err = q.sum.Release(src, steps)
+		answers = int64(len(steps))
+	case q.gamma != nil:
+		noisy, err = q.gamma.Release(src, steps)
+	default:
+		noisy, err = gnmax.LaplaceCounts(src, steps, q.want.L1, q.noise.epsilon)
+	}
+	if err != nil {
+		return cost{}, fmt.Errorf("draw the noise of the fit: %w", err)
+	}
+	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: 1}}
+	return cost{events: q.worst(), queries: answers, answered: answers}, nil
+}
+
+// leastPasses is how many passes a fit takes at least, which is more than most need.
+const leastPasses = 12
+
+// gather fits the coefficients: one pass over the nodes for each iterate.
+func (q *fit) gather(s *Server, e *execution) error {
+	passes := 0
+	pass := func(beta []float64) ([]int64, error) {
+		if e.idleFor(abandonAfter, time.Now()) {
+			return nil, unavailablef("round %d of run %q was given up: nobody waits for it", e.key.number, e.key.run)
+		}
+		passes++
+		return s.pass(e, passes == 1, &logisticSum{want: q.want}, &conclavev1.LogisticSum{
+			Features: q.pb.GetFeatures(), Coefficients: beta, Bound: uint64(q.want.Steps.Bound), Nothing: q.pb.GetNothing(),
+		})
+	}
+	fitted, err := ratio.Fit(s.draining, q.want.Problem, func(_ context.Context, beta []float64) (gradient, hessian []float64, err error) {
+		sums, err := pass(beta)
+		if err != nil {
+			return nil, nil, err
+		}
+		width := q.want.Problem.Width
+		g, h := q.want.Steps.Decode(sums[:width], sums[width:])
+		return g, h, nil
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, ratio.ErrNotConverged):
+		return refusedf("round %d of run %q: %w", e.key.number, e.key.run, err)
+	default:
+		return err
+	}
+	// How many passes it took depends on the records, and the student can tell the time.
+	for passes < leastPasses {
+		if _, err := pass(fitted.Beta); err != nil {
+			return err
+		}
+	}
+	e.counts = q.want.Lattice.Round(fitted.Beta)
+	return nil
+}
+
+// logisticSum is one pass over the nodes.
+type logisticSum struct {
+	want *ratio.Wanted
+}
+
+func (q *logisticSum) purpose() string { return "" }
+func (q *logisticSum) length() int {
+	return q.want.Problem.Width + ratio.Triangle(q.want.Problem.Width)
+}
+func (q *logisticSum) fits(uint32) error      { return nil }
+func (q *logisticSum) largest() int           { return 0 }
+func (q *logisticSum) worst() []privacy.Event { return nil }
+
+func (q *logisticSum) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
+	return sumOfUnits(answer, q.length(), ratio.MostUnits*q.want.Steps.Bound)
+}
+
+// answer is never asked for: such sums are not released.
+func (q *logisticSum) answer(*gnmax.Source, []int64, *conclavev1.Release) (cost, error) {
+	return cost{}, errors.New("sums of an iterate are not released")
+}
+
+// pass asks all nodes once more in the course of an execution, and returns the sums. The
+// student is told how the first one stands: their number is nobody's business.
+func (s *Server) pass(e *execution, told bool, q question, sum *conclavev1.LogisticSum) ([]int64, error) {
+	round := &conclavev1.Round{Run: e.key.run, Number: e.key.number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
+		Statistic: &conclavev1.SumQuestion_Logistic{Logistic: sum},
+	}}}
+	p, err := newPayload(round)
+	if err != nil {
+		return nil, err
+	}
+	p.terms = e.terms // those of the fit, which is charged once
+	attempt := s.attempts.Add(1)
+	parts, err := p.encode(attempt)
+	if err != nil {
+		return nil, err
+	}
+	inner := newExecution(p, attempt, e.spec, e.dataset, q, parts)
+	inner.outer, inner.told, inner.abandoned = e, told, e.abandoned
+	inner.attach()
+	e.dataset.register(inner)
+	defer func() {
+		e.dataset.unregister(inner)
+		if err := inner.withdraw(); err != nil {
+			s.log.Error("withdraw a pass", zap.Error(err))
+		}
+	}()
+	if err := inner.collect(s.draining, s.stopping); err != nil {
+		return nil, err
+	}
+	e.took(inner.takenPart())
+	return inner.counts, nil
+}
+
+// idleFor is whether nobody has waited for so long.
+func (e *execution) idleFor(d time.Duration, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.waiters == 0 && now.Sub(e.idleSince) > d
+}

@@ -1,0 +1,126 @@
+package aggregator
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// minGradientBound keeps rounding small beside what is sent, maxGradientBound
+	// the noise within what can be drawn.
+	minGradientBound = 1 << 8
+	maxGradientBound = 1 << 20
+)
+
+// gradientSum asks every node for the sum of its teachers' clipped gradients at
+// the records of a round, all of them one vector. The release is the sum over all
+// nodes with discrete Gaussian noise.
+//
+// Why this is private: a privacy unit is in the partition of one teacher. With the
+// unit or without it that teacher's vector has an L2 norm of at most bound, and
+// the other vectors are the same, so the sum moves by at most 2 bound, however
+// many records and directions the vector has: one Gaussian release of that
+// sensitivity. That each teacher's norm was kept is the node's part of the
+// guarantee; that their sum is no longer than so many vectors can make is checked.
+type gradientSum struct {
+	entries  int
+	bound    int64
+	teachers uint32 // of the run
+	sum      *gnmax.GaussianSum
+}
+
+func newGradientSum(q *conclavev1.GradientSum, spec *runSpec, allowCoin bool) (*gradientSum, error) {
+	if spec.multiplier == 0 || spec.samples != nil {
+		return nil, refusedf("run %q was opened for something else; open a run with a Gaussian sum of all units to ask for sums of gradients", spec.pb.GetName())
+	}
+	records, features, err := checkBatch(q, spec, allowCoin)
+	if err != nil {
+		return nil, err
+	}
+	if v := q.GetTeacher().GetVote(); v != conclavev1.TeacherSpec_VOTE_GRADIENT && v != conclavev1.TeacherSpec_VOTE_COIN {
+		return nil, invalidf("the round asks for gradients and teacher.vote is %v; use gradient", v)
+	}
+	each, err := gradientLength(q.GetTeacher(), features)
+	if err != nil {
+		return nil, err
+	}
+	if k := q.GetProjection().GetDirections(); k > 0 {
+		if int64(k) > int64(each) {
+			return nil, invalidf("gradients of %d features are projected to %d directions; use 0 to %d", each, k, each)
+		}
+		each = int(k)
+	}
+	s := &gradientSum{entries: records * each, bound: int64(q.GetBound()), teachers: spec.pb.GetTeachers()}
+	switch {
+	case s.entries > maxHistogram:
+		return nil, invalidf("gradients of %d records in %d numbers are more than %d; ask about fewer records in a round, or project them", records, each, maxHistogram)
+	case q.GetBound() < minGradientBound || q.GetBound() > maxGradientBound:
+		return nil, invalidf("the fixed-point bound of gradients is %d; use %d to %d", q.GetBound(), minGradientBound, maxGradientBound)
+	case !(q.GetClip() >= 0) || math.IsInf(q.GetClip(), 0):
+		return nil, invalidf("gradients are clipped at %v; use a number above 0, or 0 to make all of them alike in length", q.GetClip())
+	}
+	if s.sum, err = gnmax.NewGaussianSum(2*s.bound, spec.multiplier); err != nil {
+		return nil, fmt.Errorf("run %q: %w", spec.pb.GetName(), err)
+	}
+	return s, nil
+}
+
+func (q *gradientSum) purpose() string { return "gradients" }
+
+func (q *gradientSum) length() int { return q.entries }
+
+func (q *gradientSum) fits(uint32) error { return nil }
+
+func (q *gradientSum) read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
+	values, err := sumOf(answer, q.entries)
+	if err != nil {
+		return nil, err
+	}
+	// No overflow: entries are below 2^40, there are at most 2^17 of them, and
+	// float64 errs by less than the slack.
+	longest := float64(teachers) * float64(q.bound)
+	var squares float64
+	for i, v := range values {
+		if float64(v) > longest || float64(v) < -longest {
+			return nil, outOfRangef("entry %d of the sum is larger than %d teachers can make it", i, teachers)
+		}
+		squares += float64(v) * float64(v)
+	}
+	if squares > longest*longest*(1+1e-9) {
+		return nil, outOfRangef("the sum is longer than %d teachers can make it", teachers)
+	}
+	return values, nil
+}
+
+func (q *gradientSum) worst() []privacy.Event { return q.sum.Cost(1) }
+
+// limit bounds a released entry on both sides: beyond 64 standard deviations of
+// noise no draw will ever be, and holding it there would cost nothing.
+func (q *gradientSum) limit() int64 {
+	return int64(q.teachers)*q.bound + int64(64*q.sum.Sigma().Float())
+}
+
+func (q *gradientSum) largest() int { return releaseFrame + q.entries*signedBytes(q.limit()) }
+
+func (q *gradientSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
+	return noisySum(src, q.sum, counts, q.bound, q.limit(), q.worst(), r)
+}
+
+// noisySum releases a sum in a fixed-point unit with noise on each entry, held within a limit
+// on both sides, which works on what is private already. One release pays for the whole
+// vector; its entries are what is answered.
+func noisySum(src *gnmax.Source, sum *gnmax.GaussianSum, counts []int64, unit, limit int64, events []privacy.Event, r *conclavev1.Release) (cost, error) {
+	noisy, err := sum.Release(src, counts)
+	if err != nil {
+		return cost{}, fmt.Errorf("draw a noisy sum of gradients: %w", err)
+	}
+	for i, v := range noisy {
+		noisy[i] = min(max(v, -limit), limit)
+	}
+	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: uint64(unit)}}
+	return cost{events: events, queries: int64(len(noisy)), answered: int64(len(noisy))}, nil
+}

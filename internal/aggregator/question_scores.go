@@ -1,0 +1,162 @@
+package aggregator
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// maxScored bounds the discriminators that are scored in one pass.
+const maxScored = 4096
+
+// scoreSum asks every node for the sums of the scores of several discriminators over its
+// records. The sums stay in this process; the release is one selection among them.
+//
+// Why this is private: a privacy unit adds to each sum a whole number between -bound and
+// bound, so that is the sensitivity of every score (2 p - 1 in place of the probability p
+// takes the same from all of them, n/2, which selects alike, and halves what a unit can
+// change). What generated records score is public. So each selection is an exponential
+// mechanism of the epsilon that the run was opened with, however often the sums are used;
+// see [gnmax.ExponentialMechanism]. That nodes keep to the bound is their part of the
+// guarantee.
+type scoreSum struct {
+	*selection
+	discriminators int
+	// complements selects among their opposites too, whose sums are the same but for the
+	// sign: a unit changes them by no more.
+	complements bool
+}
+
+func newScoreSum(q *conclavev1.ScoreSum, number uint64, spec *runSpec, allowCoin bool) (*scoreSum, error) {
+	n := len(q.GetDiscriminators())
+	switch {
+	case q.GetNothing() && !(allowCoin && spec.pb.GetCoinVotes()):
+		return nil, refusedf("sums of nothing are the baseline of local runs that were opened with coin_votes; leave out scores.nothing")
+	case n == 0 || n > maxScored:
+		return nil, invalidf("the scores of %d discriminators; ask for 1 to %d", n, maxScored)
+	case q.GetBound() < minGradientBound || q.GetBound() > maxGradientBound:
+		return nil, invalidf("the fixed-point bound of scores is %d; use %d to %d", q.GetBound(), minGradientBound, maxGradientBound)
+	case q.GetSelection().GetScoresRound() != number:
+		return nil, invalidf("round %d sums scores and selects by those of round %d; name its own", number, q.GetSelection().GetScoresRound())
+	}
+	for i, d := range q.GetDiscriminators() {
+		weights := d.GetWeights()
+		if len(weights) == 0 || len(weights)%4 != 0 || len(weights) > 4*maxWeights {
+			return nil, invalidf("discriminator %d has %d bytes of weights; send 4 for each of 1 to %d weights", i+1, len(weights), maxWeights)
+		}
+		if at := firstNotFinite(weights); at >= 0 {
+			return nil, invalidf("discriminator %d: weight %d is not finite", i+1, at)
+		}
+	}
+	among := n
+	if q.GetComplements() {
+		among = 2 * n
+	}
+	s, err := newSelection(q.GetSelection(), among, int64(q.GetBound()), spec)
+	if err != nil {
+		return nil, err
+	}
+	return &scoreSum{selection: s, discriminators: n, complements: q.GetComplements()}, nil
+}
+
+func (q *scoreSum) length() int { return q.discriminators }
+
+func (q *scoreSum) answer(src *gnmax.Source, sums []int64, r *conclavev1.Release) (cost, error) {
+	return q.selection.answer(src, q.all(sums), r)
+}
+
+// all are the sums of everything that is selected among.
+func (q *scoreSum) all(sums []int64) []int64 {
+	all := slices.Clone(sums)
+	if q.complements {
+		for _, s := range sums {
+			all = append(all, -s)
+		}
+	}
+	return all
+}
+
+func (q *scoreSum) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
+	return sumOfUnits(answer, q.discriminators, maxUnits*q.bound)
+}
+
+// selection selects one of the discriminators whose scores were summed.
+type selection struct {
+	bound     int64
+	records   float64
+	expected  []int64
+	teachers  uint32 // of the run
+	mechanism *gnmax.ExponentialMechanism
+}
+
+func newSelection(q *conclavev1.Selection, n int, bound int64, spec *runSpec) (*selection, error) {
+	epsilon := spec.pb.GetSelections().GetEpsilon()
+	switch {
+	case epsilon == 0:
+		return nil, refusedf("run %q was opened without selections, so it cannot pay for one; open a run with them", spec.pb.GetName())
+	case len(q.GetExpected()) != n:
+		return nil, invalidf("a selection among %d discriminators says of %d what they give generated records", n, len(q.GetExpected()))
+	case q.GetRecords() == 0 || q.GetRecords() > maxUnits:
+		return nil, invalidf("a selection counts on %d privacy units; say 1 to %d, a public number", q.GetRecords(), maxUnits)
+	}
+	for i, e := range q.GetExpected() {
+		if e > bound || e < -bound {
+			return nil, invalidf("generated records score %d with discriminator %d, outside -%d to %d: scores must be probabilities", e, i+1, bound, bound)
+		}
+	}
+	mechanism, err := gnmax.NewExponential(epsilon, bound)
+	if err != nil {
+		return nil, fmt.Errorf("run %q: selections: %w", spec.pb.GetName(), err)
+	}
+	return &selection{
+		bound: bound, records: float64(q.GetRecords()), expected: q.GetExpected(), teachers: spec.pb.GetTeachers(), mechanism: mechanism,
+	}, nil
+}
+
+func (q *selection) purpose() string { return "selection" }
+
+func (q *selection) length() int { return len(q.expected) }
+
+func (q *selection) read(*conclavev1.WorkRequest, uint32) ([]int64, error) {
+	return nil, fmt.Errorf("an answer where nothing was asked")
+}
+
+func (q *selection) fits(uint32) error { return nil }
+
+func (q *selection) largest() int { return releaseFrame + 16 }
+
+func (q *selection) worst() []privacy.Event { return q.mechanism.Cost(1) }
+
+// answer selects. Where not all teachers took part, their share of the records is that of
+// the teachers: both are public.
+func (q *selection) answer(src *gnmax.Source, sums []int64, r *conclavev1.Release) (cost, error) {
+	records := q.records * float64(r.GetTeachers()) / float64(q.teachers)
+	scores := make([]int64, len(sums))
+	for j, s := range sums {
+		scores[j] = s - int64(math.Round(records*float64(q.expected[j])))
+	}
+	winner, err := q.mechanism.Select(src, scores)
+	if err != nil {
+		return cost{}, fmt.Errorf("select a discriminator: %w", err)
+	}
+	r.Answer = &conclavev1.Release_Selected{Selected: &conclavev1.Selected{Index: uint32(winner)}}
+	return cost{events: q.worst(), queries: 1, answered: 1}, nil
+}
+
+// heldSelection selects by sums that are held, and asks no node.
+type heldSelection struct {
+	*selection
+	held *heldScores
+}
+
+// gather takes the sums that are held.
+func (q *heldSelection) gather(_ *Server, e *execution) error {
+	e.counts = q.held.sums
+	e.took(q.held.teachers)
+	e.heardBefore(q.held.voices)
+	return nil
+}

@@ -1,0 +1,117 @@
+package aggregator
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// maxSumEntry bounds what a node may send for one entry: more than 2^53 is
+	// no count of anything.
+	maxSumEntry = int64(1) << 53
+	// maxSumScale bounds the fixed-point unit, so that 2^21 privacy units of
+	// one class still stay below maxSumEntry.
+	maxSumScale = 1 << 32
+)
+
+// classCounts asks every node for its number of records of each class, as
+// fixed-point numbers to which a privacy unit adds at most `scale` in all. The
+// release is the sum with discrete Laplace noise.
+//
+// Whether a node kept to that bound cannot be seen from outside; that is the
+// node's part of the guarantee. What can be seen is refused: negative and
+// absurd entries.
+type classCounts struct {
+	classes int
+	scale   uint64
+	epsilon float64
+}
+
+func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec, allowCoin bool) (question, error) {
+	switch statistic := q.GetStatistic().(type) {
+	case *conclavev1.SumQuestion_ClassCounts:
+		return newClassCounts(statistic.ClassCounts, spec)
+	case *conclavev1.SumQuestion_Gradients:
+		return newGradientSum(statistic.Gradients, spec, allowCoin)
+	case *conclavev1.SumQuestion_Discriminator:
+		return newDiscriminatorSum(statistic.Discriminator, spec, allowCoin)
+	case *conclavev1.SumQuestion_Embedding:
+		return newEmbeddingSum(statistic.Embedding, spec, allowCoin)
+	}
+	return nil, invalidf("the sum question asks nothing; set class_counts, gradients, discriminator, embedding or scores")
+}
+
+// sumOf returns the entries of a node's answer, of the length that was asked.
+func sumOf(answer *conclavev1.WorkRequest, length int) ([]int64, error) {
+	sum := answer.GetSum()
+	if sum == nil {
+		return nil, fmt.Errorf("votes where a sum was asked")
+	}
+	if len(sum.GetValues()) > length {
+		return nil, oversizedf("a sum of %d entries where %d were asked", len(sum.GetValues()), length)
+	}
+	if len(sum.GetValues()) < length {
+		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(sum.GetValues()), length)
+	}
+	return sum.GetValues(), nil
+}
+
+func newClassCounts(c *conclavev1.ClassCounts, spec *runSpec) (*classCounts, error) {
+	if c.GetClasses() == 0 || c.GetClasses() > maxClasses {
+		return nil, invalidf("class_counts.classes is %d; it must be 1 to %d", c.GetClasses(), maxClasses)
+	}
+	if c.GetScale() == 0 || c.GetScale() > maxSumScale {
+		return nil, invalidf("class_counts.scale is %d; it must be 1 to %d", c.GetScale(), uint64(maxSumScale))
+	}
+	epsilon := spec.pb.GetClassShareEpsilon()
+	if epsilon == 0 {
+		return nil, refusedf("run %q was opened without class_share_epsilon, so it cannot pay for class counts", spec.pb.GetName())
+	}
+	if err := checkLaplace(int64(c.GetScale()), epsilon); err != nil {
+		return nil, fmt.Errorf("class counts of run %q at scale %d: %w; lower the scale, or open a run with a larger class_share_epsilon",
+			spec.pb.GetName(), c.GetScale(), err)
+	}
+	return &classCounts{classes: int(c.GetClasses()), scale: c.GetScale(), epsilon: epsilon}, nil
+}
+
+// checkLaplace says whether counts in a unit can be released for epsilon, by a
+// draw that is thrown away: found out at the release, it would be too late.
+func checkLaplace(unit int64, epsilon float64) error {
+	_, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, unit, epsilon)
+	return err
+}
+
+func (q *classCounts) purpose() string { return "class-share" }
+
+func (q *classCounts) length() int { return q.classes }
+
+func (q *classCounts) fits(uint32) error { return nil }
+
+func (q *classCounts) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
+	values, err := sumOf(answer, q.classes)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range values {
+		if v < 0 || v > maxSumEntry {
+			return nil, outOfRangef("entry %d of the sum is out of range 0 to %d", i, maxSumEntry)
+		}
+	}
+	return values, nil
+}
+
+func (q *classCounts) worst() []privacy.Event {
+	return []privacy.Event{{Kind: privacy.Laplace, Epsilon: q.epsilon, Count: 1}}
+}
+
+func (q *classCounts) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
+	noisy, err := gnmax.LaplaceCounts(src, counts, int64(q.scale), q.epsilon)
+	if err != nil {
+		return cost{}, fmt.Errorf("draw noisy class counts: %w", err)
+	}
+	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: q.scale}}
+	return cost{events: q.worst(), queries: 1, answered: 1}, nil
+}

@@ -1,0 +1,134 @@
+package aggregator
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Bounds of a vote question. They keep every message below gRPC's 4 MiB, every
+// release, however its noise falls, below coordinator.MaxRelease, and the noise
+// of a round within seconds.
+const (
+	maxFeatures      = 1 << 20
+	maxQueries       = 1 << 16
+	maxHistogram     = 1 << 17
+	maxClasses       = 1 << 16
+	maxAnswerClasses = 256
+	// maxAnswerBytes leaves room for the fields around packed votes.
+	maxAnswerBytes = maxMessageBytes - 1024
+)
+
+// voteQuestion asks every teacher for one class per query. A query is a record,
+// or a record and a direction of its gradient: each of these is a vote of its own
+// and is charged as one.
+type voteQuestion struct {
+	purposed         string
+	queries, classes int
+	mechanism        gnmax.Mechanism
+	whole            bool
+}
+
+func newVoteQuestion(q *conclavev1.VoteQuestion, spec *runSpec, allowCoin bool) (*voteQuestion, error) {
+	if spec.mechanism == nil {
+		return nil, refusedf("run %q was opened for sums of gradients; open a run with gnmax, confident-gnmax or lnmax to ask for votes", spec.pb.GetName())
+	}
+	records, features, err := checkBatch(q, spec, allowCoin)
+	if err != nil {
+		return nil, err
+	}
+	v := &voteQuestion{purposed: "labels", queries: records, classes: int(q.GetAnswerClasses()), mechanism: spec.mechanism, whole: spec.pb.GetMechanism().GetWholeHistogram()}
+	if v.classes < 2 || v.classes > maxAnswerClasses {
+		return nil, invalidf("answer_classes is %d; it must be 2 to %d", v.classes, maxAnswerClasses)
+	}
+	gradient := q.GetTeacher().GetVote() == conclavev1.TeacherSpec_VOTE_GRADIENT
+	switch {
+	case q.GetGradient() != nil:
+		length, err := gradientLength(q.GetTeacher(), features)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkProjection(q.GetGradient(), length); err != nil {
+			return nil, err
+		}
+		if !gradient && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN {
+			return nil, invalidf("the round asks for votes on gradients and teacher.vote is %v; use gradient", q.GetTeacher().GetVote())
+		}
+		v.purposed, v.queries = "gradients", records*int(q.GetGradient().GetDirections())
+	case gradient:
+		return nil, invalidf("teacher.vote is gradient and the round names no projection; set gradient")
+	case v.classes != 2 && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN:
+		return nil, invalidf("answer_classes is %d; relative, calibrated and plain votes choose between 2", v.classes)
+	}
+	switch {
+	case v.queries > maxQueries:
+		return nil, invalidf("a round asks %d queries; ask 1 to %d", v.queries, maxQueries)
+	case v.queries*v.classes > maxHistogram:
+		return nil, invalidf("%d queries x %d classes are more than %d counts; ask fewer queries in a round", v.queries, v.classes, maxHistogram)
+	}
+	return v, nil
+}
+
+func (q *voteQuestion) purpose() string { return q.purposed }
+
+func (q *voteQuestion) length() int { return q.queries * q.classes }
+
+func (q *voteQuestion) fits(teachers uint32) error {
+	if bytes := int(teachers) * voteRowBytes(q.queries, q.classes); bytes > maxAnswerBytes {
+		return fmt.Errorf("the votes of %d teachers on %d queries take %d bytes, more than a message holds (%d); ask fewer queries in a round",
+			teachers, q.queries, bytes, maxAnswerBytes)
+	}
+	return nil
+}
+
+func (q *voteQuestion) read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
+	votes := answer.GetVotes()
+	if votes == nil {
+		return nil, fmt.Errorf("a sum where votes were asked")
+	}
+	if votes.GetTeachers() != teachers {
+		return nil, fmt.Errorf("votes of %d teachers from a node that has %d", votes.GetTeachers(), teachers)
+	}
+	if int(votes.GetQueries()) != q.queries {
+		return nil, fmt.Errorf("votes on %d queries where %d were asked", votes.GetQueries(), q.queries)
+	}
+	return tallyVotes(votes.GetPacked(), int(teachers), q.queries, q.classes)
+}
+
+// reuse takes back what read returned, which nobody may use any more.
+func (q *voteQuestion) reuse(counts []int64) { tallies.Put(&counts) }
+
+func (q *voteQuestion) worst() []privacy.Event { return q.mechanism.Worst(int64(q.queries)) }
+
+func (q *voteQuestion) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
+	out := &conclavev1.NoisyVotes{
+		Classes: uint32(q.classes),
+		Labels:  make([]int32, q.queries),
+	}
+	if q.whole {
+		out.Histogram = make([]int64, q.queries*q.classes)
+	}
+	answered := int64(0)
+	for i := range q.queries {
+		a, err := q.mechanism.Answer(src, counts[i*q.classes:(i+1)*q.classes])
+		if err != nil {
+			return cost{}, fmt.Errorf("draw the answer to query %d: %w", i, err)
+		}
+		out.Labels[i] = -1
+		if !a.Answered {
+			continue
+		}
+		answered++
+		out.Labels[i] = int32(a.Winner)
+		if q.whole {
+			for class, v := range a.Noisy {
+				out.Histogram[i*q.classes+class] = clampNoisyVotes(v)
+			}
+		}
+	}
+	r.Answer = &conclavev1.Release_Votes{Votes: out}
+	asked := int64(q.queries)
+	return cost{events: q.mechanism.Cost(asked, answered), queries: asked, answered: answered}, nil
+}

@@ -1,0 +1,510 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// testQueue asks as conclave run does.
+type testQueue struct {
+	conclavev1.RunServiceClient
+}
+
+func (c *cluster) queue(t testing.TB, name string) testQueue {
+	t.Helper()
+	if err := certs.Issue(c.certs, certs.RoleStudent, name, nil, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
+		t.Fatal(err)
+	}
+	return testQueue{conclavev1.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, name)))}
+}
+
+func goodSubmission(dataset, name string) *conclavev1.SubmitRunRequest {
+	spec := goodSpec()
+	spec.Dataset, spec.Name = dataset, name
+	return &conclavev1.SubmitRunRequest{Spec: spec, RunYaml: []byte("name: " + name), SchemaYaml: []byte("test")}
+}
+
+func (q testQueue) submit(t testing.TB, dataset, name string) *conclavev1.SubmitRunResponse {
+	t.Helper()
+	r, err := q.SubmitRun(within(t), goodSubmission(dataset, name))
+	must(t, err)
+	return r
+}
+
+func (q testQueue) show(t testing.TB, name string) *conclavev1.RunStatus {
+	t.Helper()
+	r, err := q.ShowRun(within(t), &conclavev1.ShowRunRequest{Run: name})
+	must(t, err)
+	return r.GetRun()
+}
+
+func (q testQueue) await(t testing.TB, name string, state conclavev1.RunState) *conclavev1.RunStatus {
+	t.Helper()
+	var status *conclavev1.RunStatus
+	eventually(t, fmt.Sprintf("run %s %v", name, state), func() bool {
+		status = q.show(t, name)
+		return status.GetState() == state
+	})
+	return status
+}
+
+func (q testQueue) list(t testing.TB, dataset string) (names []string, budget *conclavev1.DatasetBudget) {
+	t.Helper()
+	stream, err := q.ListRuns(within(t), &conclavev1.ListRunsRequest{Dataset: dataset})
+	must(t, err)
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return names, budget
+		}
+		must(t, err)
+		for _, r := range m.GetRuns() {
+			names = append(names, r.GetName()+" "+strings.TrimPrefix(r.GetState().String(), "RUN_STATE_"))
+		}
+		for _, b := range m.GetBudgets() {
+			budget = b
+		}
+	}
+}
+
+// testWorker is a worker's stream.
+type testWorker struct {
+	t      testing.TB
+	stream conclavev1.RunService_ClaimRunClient
+	drop   context.CancelFunc // as a connection that breaks
+}
+
+func (q testQueue) worker(t testing.TB, w *conclavev1.Worker) *testWorker {
+	t.Helper()
+	ctx, cancel := context.WithCancel(within(t))
+	stream, err := q.ClaimRun(ctx)
+	must(t, err)
+	mustSend(t, stream, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: w}})
+	t.Cleanup(cancel)
+	return &testWorker{t, stream, cancel}
+}
+
+func (w *testWorker) claimed() *conclavev1.ClaimedRun {
+	w.t.Helper()
+	m, err := w.stream.Recv()
+	must(w.t, err)
+	if m.GetClaimed() == nil {
+		w.t.Fatalf("got %v, want a run", m)
+	}
+	return m.GetClaimed()
+}
+
+func (w *testWorker) ended() *conclavev1.EndedRun {
+	w.t.Helper()
+	m, err := w.stream.Recv()
+	must(w.t, err)
+	if m.GetEnded() == nil {
+		w.t.Fatalf("got %v, want its end", m)
+	}
+	return m.GetEnded()
+}
+
+// holding is a context with a claim.
+func holding(t testing.TB, run *conclavev1.ClaimedRun) context.Context {
+	return metadata.AppendToOutgoingContext(within(t), "conclave-claim", run.GetClaim())
+}
+
+func (q testQueue) finish(t testing.TB, run *conclavev1.ClaimedRun, state conclavev1.RunState, reason string) error {
+	_, err := q.FinishRun(within(t), &conclavev1.FinishRunRequest{Run: run.GetName(), Claim: run.GetClaim(), State: state, Reason: reason})
+	return err
+}
+
+// A run from its submission to its end, while others wait.
+func TestTheWayOfARunThroughTheQueue(t *testing.T) {
+	c := newCluster(t, Options{})
+	d := c.dataset()
+	lab, student := c.queue(t, "lab"), c.student(t)
+	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	first := lab.submit(t, d, "first")
+	if !first.GetFits() || first.GetRun().GetPlace() != 1 || first.GetRun().GetBy() != "lab" || first.GetBudget().GetWorkers() != 0 || first.GetEpsilonLeft() <= 0 {
+		t.Errorf("the answer is %v", first)
+	}
+	second := lab.submit(t, d, "second")
+	if second.GetRun().GetPlace() != 2 || second.GetEpsilonLeft() >= first.GetEpsilonLeft() || second.GetBudget().GetWaiting() != 2 {
+		t.Errorf("the answer is %v", second)
+	}
+	if again := lab.submit(t, d, "first"); !again.GetExisting() || again.GetRun().GetPlace() != 1 {
+		t.Errorf("submitted again: %v", again)
+	}
+	// A student without the claim is refused, whether the run waits or is held.
+	open := &conclavev1.OpenRunRequest{Spec: goodSubmission(d, "first").Spec}
+	_, err := student.OpenRun(within(t), open)
+	wantStatus(t, err, codes.FailedPrecondition, "first", "waiting")
+
+	w := lab.worker(t, &conclavev1.Worker{Dataset: d, Name: "w1"})
+	run := w.claimed()
+	if run.GetName() != "first" || string(run.GetRunYaml()) != "name: first" || string(run.GetSchemaYaml()) != "test" || !proto.Equal(run.GetSpec(), open.Spec) {
+		t.Fatalf("the worker got %v", run)
+	}
+	_, err = student.OpenRun(within(t), open)
+	wantStatus(t, err, codes.FailedPrecondition, "first", "w1")
+	_, err = student.OpenRun(holding(t, run), open)
+	must(t, err)
+	_, err = student.ask(within(t), voteRound("first", 0, 4), nil)
+	wantStatus(t, err, codes.FailedPrecondition, "held by worker")
+	_, err = student.ask(holding(t, run), voteRound("first", 0, 4), nil)
+	must(t, err)
+	_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: "first"})
+	wantStatus(t, err, codes.FailedPrecondition, "held by worker")
+
+	mustSend(t, w.stream, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{Progress: &conclavev1.RunProgress{Round: 3, Rounds: 9, Waiting: "a\nb"}}})
+	watch, err := lab.WatchRun(within(t), &conclavev1.WatchRunRequest{Run: "first"})
+	must(t, err)
+	for {
+		m, err := watch.Recv()
+		must(t, err)
+		if m.GetProgress().GetRound() == 3 {
+			if m.GetRun().GetRounds() != 1 || m.GetRun().GetEpsilonSpent() <= 0 || m.GetProgress().GetWaiting() != "ab" {
+				t.Errorf("watched %v", m)
+			}
+			break
+		}
+	}
+	_, err = student.CloseRun(holding(t, run), &conclavev1.CloseRunRequest{Run: "first"})
+	must(t, err)
+	finish := &conclavev1.FinishRunRequest{Run: "first", Claim: run.GetClaim(), State: conclavev1.RunState_RUN_STATE_DONE,
+		Results: []*conclavev1.RunResult{{Name: "certificate", Path: "/out/first/certificate.json", Sha256: testSchema}}}
+	_, err = lab.FinishRun(within(t), finish)
+	must(t, err)
+	_, err = lab.FinishRun(within(t), finish) // the answer was lost
+	must(t, err)
+	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_DONE {
+		t.Errorf("the worker heard %v", end)
+	}
+	for { // the watch ends with the run
+		m, err := watch.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		if m.GetRun().GetName() != "first" {
+			t.Errorf("watched %v", m)
+		}
+	}
+	status := lab.show(t, "first")
+	if status.GetState() != conclavev1.RunState_RUN_STATE_DONE || !status.GetClosed() || status.GetLedgerHead() == "" || len(status.GetResults()) != 1 || status.GetEnded() == "" {
+		t.Errorf("at last %v", status)
+	}
+	// What was released may still be had, as of any closed run.
+	_, err = student.ask(within(t), voteRound("first", 0, 4), nil)
+	must(t, err)
+	names, budget := lab.list(t, d)
+	if strings.Join(names, ", ") != "first DONE, second WAITING" || budget.GetWaiting() != 1 || budget.GetOpen() != 0 || budget.GetEpsilonSpent() <= 0 ||
+		budget.GetEpsilonReserved() <= budget.GetEpsilonSpent() || budget.GetEpsilonLeft() <= 0 {
+		t.Errorf("the list is %v with %v", names, budget)
+	}
+}
+
+// Runs that are open and not of the queue are in the list, and can be closed by force.
+func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
+	c := newCluster(t, Options{})
+	d := c.dataset()
+	lab, student := c.queue(t, "lab"), c.student(t)
+	spec, _ := student.open(t, d, nil)
+	status := lab.show(t, spec.Name)
+	if status.GetQueued() || status.GetState() != conclavev1.RunState_RUN_STATE_RUNNING || status.GetBy() != "student" || status.GetPipeline() != "pategan" || status.GetSubmitted() == "" {
+		t.Errorf("a student's own run is %v", status)
+	}
+	_, err := lab.SubmitRun(within(t), goodSubmission(d, spec.Name))
+	wantStatus(t, err, codes.AlreadyExists, spec.Name, "opened by a student")
+	// Somebody waits for a round of it that cannot be answered: there are no nodes.
+	asked := make(chan error, 1)
+	waiting, stop := context.WithCancel(within(t))
+	go func() {
+		_, err := student.ask(waiting, voteRound(spec.Name, 0, 4), nil)
+		asked <- err
+	}()
+	eventually(t, "a round", func() bool { return c.server.datasets[d].open.Load() == 1 })
+	_, err = lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: spec.Name})
+	wantStatus(t, err, codes.FailedPrecondition, "did not come from the queue", "\"student\"", "by force")
+	r, err := lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: spec.Name, Force: true})
+	must(t, err)
+	if !r.GetRun().GetClosed() || r.GetRun().GetState() != conclavev1.RunState_RUN_STATE_DONE {
+		t.Errorf("closed by force it is %v", r.GetRun())
+	}
+	wantStatus(t, <-asked, codes.Unavailable, "given up")
+	stop()
+	_, err = student.ask(within(t), voteRound(spec.Name, 0, 4), nil)
+	wantStatus(t, err, codes.FailedPrecondition, "closed")
+	if names, budget := lab.list(t, d); strings.Join(names, ", ") != spec.Name+" DONE" || budget.GetOpen() != 0 || budget.GetEpsilonReserved() != budget.GetEpsilonSpent() {
+		t.Errorf("the list is %v with %v", names, budget)
+	}
+	_, err = lab.ShowRun(within(t), &conclavev1.ShowRunRequest{Run: "none"})
+	wantStatus(t, err, codes.NotFound, "none")
+	_, err = lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "none", Force: true})
+	wantStatus(t, err, codes.NotFound, "none")
+}
+
+// small is a dataset on which one run of goodSpec fits, and a little more.
+func small(c *Config) {
+	c.WorkerGrace = time.Second
+	c.Datasets = append(c.Datasets, DatasetConfig{
+		Name: "small", SchemaSHA256: testSchema, Unit: "record", Budget: privacy.Budget{Epsilon: 11, Delta: 1e-5},
+	})
+}
+
+// Cancelled while it waits, and while it is held and a round is open.
+func TestCancel(t *testing.T) {
+	path, watched := observed(t)
+	c := newCluster(t, Options{}, small, watched)
+	lab, eve, student := c.queue(t, "lab"), c.queue(t, "eve"), c.student(t)
+	lab.submit(t, "small", "a")
+	over := goodSubmission("small", "b")
+	_, err := lab.SubmitRun(within(t), over)
+	wantStatus(t, err, codes.ResourceExhausted, `"b"`, "1 waiting", "overcommit", "over budget")
+	over.Overcommit = true
+	r, err := lab.SubmitRun(within(t), over)
+	must(t, err)
+	if r.GetFits() || r.GetEpsilonLeft() != 0 {
+		t.Errorf("the answer to a run too many is %v", r)
+	}
+	_, err = eve.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "a"})
+	wantStatus(t, err, codes.PermissionDenied, `"lab"`, "force")
+	if _, err = eve.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "a", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if status := lab.show(t, "a"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || status.GetReason() != `by "eve"` || status.GetOpened() {
+		t.Errorf("cancelled it is %v", status)
+	}
+	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
+	run := w.claimed()
+	if run.GetName() != "b" { // which has room now
+		t.Fatalf("the worker got %v", run.GetName())
+	}
+	_, err = student.OpenRun(holding(t, run), &conclavev1.OpenRunRequest{Spec: over.Spec})
+	must(t, err)
+	asked := make(chan error, 1)
+	go func() {
+		_, err := student.ask(holding(t, run), voteRound("b", 0, 4), nil) // there are no nodes
+		asked <- err
+	}()
+	eventually(t, "a round", func() bool { return c.server.datasets["small"].open.Load() == 1 })
+	_, err = lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "b"})
+	must(t, err)
+	wantStatus(t, <-asked, codes.Unavailable, "given up")
+	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || end.GetReason() != `by "lab"` {
+		t.Errorf("the worker heard %v", end)
+	}
+	if err := lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("finished after it was cancelled: %v", err)
+	}
+	_, err = student.ask(holding(t, run), voteRound("b", 0, 4), nil)
+	wantStatus(t, err, codes.FailedPrecondition, "closed")
+	if status := lab.show(t, "b"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || !status.GetClosed() {
+		t.Errorf("cancelled it is %v", status)
+	}
+	if _, err := lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "b"}); err != nil { // once more
+		t.Error(err)
+	}
+	student.lines(t, "b") // verifies
+	lab.submit(t, "small", "c")
+	metrics := scrape(t, c.server.MonitorAddr().String())
+	for state, want := range map[string]float64{"waiting": 1, "running": 0, "cancelled": 2, "done": 0, "failed": 0, "out_of_budget": 0} {
+		if got, ok := metrics[`conclave_queued_runs{dataset="small",state="`+state+`"}`]; !ok || got != want {
+			t.Errorf("%v runs are %s, want %v", got, state, want)
+		}
+	}
+	var lines []string
+	for _, e := range trail(t, path) {
+		if strings.HasPrefix(e.Event, "run-") && e.Event != auditlog.RunOpened {
+			lines = append(lines, strings.Join([]string{e.Event, e.Run, e.Peer, e.Code}, " "))
+		}
+	}
+	want := []string{"run-submitted a student/lab ", "run-submitted b student/lab ", "run-cancelled a student/eve cancelled", "run-claimed b student/lab ", "run-cancelled b student/lab cancelled", "run-submitted c student/lab "}
+	if !slices.Equal(lines, want) {
+		t.Errorf("the audit log has %q", lines)
+	}
+}
+
+// Of a queue over the budget, what does not fit when its turn comes ends at no cost; what
+// would not fit beside an open run waits for that.
+func TestAQueueOverTheBudget(t *testing.T) {
+	c := newCluster(t, Options{}, small)
+	lab, student := c.queue(t, "lab"), c.student(t)
+	for i, epsilon := range []float64{9, 9, 10} {
+		q := goodSubmission("small", fmt.Sprintf("r%d", i))
+		q.Spec.Epsilon, q.Overcommit = epsilon, true
+		_, err := lab.SubmitRun(within(t), q)
+		must(t, err)
+	}
+	c.node(t, hello("small", "north", "a", 8), votes(8, alternating))
+	w0 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w0"})
+	r0 := w0.claimed()
+	// A second worker gets nothing yet: r1 could not be finished if r0 spends what it may.
+	w1 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w1"})
+	eventually(t, "r1 to say what it waits for", func() bool { return strings.Contains(lab.show(t, "r1").GetReason(), "open runs r0") })
+	spec := goodSubmission("small", "r0").Spec
+	spec.Epsilon = 9
+	_, err := student.OpenRun(holding(t, r0), &conclavev1.OpenRunRequest{Spec: spec})
+	must(t, err)
+	_, err = student.ask(holding(t, r0), voteRound("r0", 0, 40), nil)
+	must(t, err)
+	must(t, lab.finish(t, r0, conclavev1.RunState_RUN_STATE_FAILED, "the disk\x1b[31m is full"))
+	if status := lab.show(t, "r0"); status.GetReason() != "the disk [31m is full" || !status.GetClosed() {
+		t.Errorf("at last %v", status)
+	}
+	r1 := w1.claimed()
+	if r1.GetName() != "r1" {
+		t.Fatalf("w1 got %s", r1.GetName())
+	}
+	spec.Name = "r1"
+	_, err = student.OpenRun(holding(t, r1), &conclavev1.OpenRunRequest{Spec: spec})
+	must(t, err)
+	for round := range uint64(3) {
+		_, err = student.ask(holding(t, r1), voteRound("r1", round, 100), nil)
+		must(t, err)
+	}
+	must(t, lab.finish(t, r1, conclavev1.RunState_RUN_STATE_DONE, ""))
+	spent := lab.show(t, "r1").GetEpsilonSpent() + lab.show(t, "r0").GetEpsilonSpent()
+	lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w2"})
+	status := lab.await(t, "r2", conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET)
+	if !strings.Contains(status.GetReason(), "nothing was spent") || status.GetOpened() || status.GetClaims() != 0 {
+		t.Errorf("after %v were spent r2 is %v", spent, status)
+	}
+	late := goodSubmission("small", "late")
+	late.Overcommit = true
+	_, err = lab.SubmitRun(within(t), late)
+	wantStatus(t, err, codes.ResourceExhausted, "does not fit what dataset \"small\" has left")
+}
+
+// A worker that is gone for longer than its grace loses the run; one that comes back before
+// keeps it, by its claim or by its name.
+func TestWorkersThatVanish(t *testing.T) {
+	c := newCluster(t, Options{}, small)
+	lab := c.queue(t, "lab")
+	lab.submit(t, "small", "a")
+	me := &conclavev1.Worker{Dataset: "small", Name: "w"}
+	w := lab.worker(t, me)
+	run := w.claimed()
+
+	w.drop()
+	back := &conclavev1.Worker{Dataset: "small", Name: "w", Run: "a", Claim: run.GetClaim()}
+	w = lab.worker(t, back)
+	if again := w.claimed(); again.GetClaim() != run.GetClaim() {
+		t.Errorf("back with its claim it got %v", again)
+	}
+	// A process that died and was started again has no claim any more.
+	w.drop()
+	eventually(t, "the stream to be gone", func() bool { return !lab.show(t, "a").GetConnected() })
+	w = lab.worker(t, me)
+	taken := w.claimed()
+	if taken.GetName() != "a" || taken.GetClaim() == run.GetClaim() {
+		t.Errorf("back under its name it got %v", taken)
+	}
+	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "not this worker's") {
+		t.Errorf("with an old claim it got %v", end)
+	}
+	// Another name waits until the grace is over.
+	w.drop()
+	dropped := time.Now()
+	other := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v"})
+	if third := other.claimed(); third.GetName() != "a" || time.Since(dropped) < c.config.WorkerGrace {
+		t.Errorf("another worker got %v after %v", third, time.Since(dropped))
+	}
+	if status := lab.show(t, "a"); status.GetWorker() != "v" || status.GetClaims() != 3 {
+		t.Errorf("it is %v", status)
+	}
+	// Given back in order, it waits at once.
+	must(t, other.stream.CloseSend())
+	if status := lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING); !strings.Contains(status.GetReason(), `"v" gave it back`) || status.GetPlace() != 1 {
+		t.Errorf("given back it is %v", status)
+	}
+}
+
+// Answers that were dropped can only be gone on from by who has the checkpoint.
+func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
+	c := newCluster(t, Options{}, small)
+	lab := c.queue(t, "lab")
+	lab.submit(t, "small", "a")
+	spec := goodSubmission("small", "b")
+	spec.Spec.Epsilon = 0.5
+	_, err := lab.SubmitRun(within(t), spec)
+	must(t, err)
+	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
+	run := w.claimed()
+	raw, err := proto.Marshal(run.GetSpec())
+	must(t, err)
+	_, err = c.server.store.OpenRun(t.Context(), c.server.lead, coordinator.Run{Name: "a", Dataset: "small", Spec: raw, Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim()})
+	must(t, err)
+	for round := range uint64(2) {
+		_, _, err = c.server.store.Charge(t.Context(), c.server.lead, coordinator.Charge{Run: "a", Round: round, Purpose: "labels", Forget: round, Queries: 1, Answered: 1,
+			Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 50, Count: 1}}, Release: []byte("x")})
+		must(t, err)
+	}
+	must(t, w.stream.CloseSend())
+	lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING)
+	stranger := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v"})
+	if got := stranger.claimed().GetName(); got != "b" { // which it does not hold up
+		t.Errorf("a worker without its folder got %s", got)
+	}
+	if reason := lab.show(t, "a").GetReason(); !strings.Contains(reason, "waits for a worker with the checkpoint") {
+		t.Errorf("it says %q", reason)
+	}
+	if got := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "u", Folders: []string{"a"}}).claimed().GetName(); got != "a" {
+		t.Errorf("a worker with its folder got %s", got)
+	}
+}
+
+// The next leader has the queue as it was, and workers go on under it.
+func TestTheQueueSurvivesALeader(t *testing.T) {
+	c := newCluster(t, Options{}, small)
+	lab := c.queue(t, "lab")
+	for i := range 3 {
+		q := goodSubmission("small", fmt.Sprintf("r%d", i))
+		q.Spec.Epsilon = 1
+		_, err := lab.SubmitRun(within(t), q)
+		must(t, err)
+	}
+	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
+	run := w.claimed()
+	gone := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "gone"})
+	lost := gone.claimed()
+	watch, err := lab.WatchRun(within(t), &conclavev1.WatchRunRequest{Run: "r2"})
+	must(t, err)
+	must(t, c.stop())
+	for err == nil {
+		_, err = watch.Recv()
+	}
+	wantStatus(t, err, codes.Unavailable)
+	for _, w := range []*testWorker{w, gone} {
+		if _, err := w.stream.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("when the leader stopped the worker heard %v", err)
+		}
+	}
+	c.start(Options{})
+	lab = c.queue(t, "lab")
+	if names, _ := lab.list(t, "small"); strings.Join(names, ", ") != "r0 RUNNING, r1 RUNNING, r2 WAITING" {
+		t.Errorf("the queue is %v", names)
+	}
+	w = lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w", Run: run.GetName(), Claim: run.GetClaim()})
+	if again := w.claimed(); again.GetClaim() != run.GetClaim() {
+		t.Errorf("back with its claim it got %v", again)
+	}
+	lab.await(t, lost.GetName(), conclavev1.RunState_RUN_STATE_WAITING) // after its grace
+	must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
+	if next := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed(); next.GetName() != "r1" {
+		t.Errorf("the next run is %v", next.GetName())
+	}
+}

@@ -1,0 +1,445 @@
+package aggregator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// releasesOf picks the release entries of a run from ledger lines.
+func releasesOf(t testing.TB, lines, run string) []privacy.Entry {
+	t.Helper()
+	var out []privacy.Entry
+	for line := range strings.Lines(lines) {
+		var e privacy.Entry
+		must(t, json.Unmarshal([]byte(line), &e))
+		if e.Run == run && e.Type == privacy.EntryRelease {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// gaussianEpsilon is the exact epsilon of a mu-Gaussian-DP release at delta
+// (Balle and Wang 2018, Theorem 8), by bisection: an accountant of the test's
+// own.
+func gaussianEpsilon(mu, delta float64) float64 {
+	phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+	low, high := 0.0, 200.0
+	for range 200 {
+		eps := (low + high) / 2
+		if phi(mu/2-eps/mu)-math.Exp(eps)*phi(-mu/2-eps/mu) > delta {
+			low = eps
+		} else {
+			high = eps
+		}
+	}
+	return high
+}
+
+// pureEpsilon is the epsilon at delta of a few epsilon-DP releases: basic
+// composition, or Renyi composition of the worst epsilon-DP mechanism,
+// randomized response, converted by Canonne, Kamath and Steinke (2020),
+// Proposition 12.
+func pureEpsilon(epsilon float64, count int64, delta float64) float64 {
+	least := epsilon * float64(count)
+	for _, a := range privacy.Orders() {
+		rdp := math.Log((math.Sinh(a*epsilon)-math.Sinh((a-1)*epsilon))/math.Sinh(epsilon)) / (a - 1)
+		at := float64(count)*rdp + math.Log1p(-1/a) - (math.Log(delta)+math.Log(a))/(a-1)
+		if at < least { // false for the orders at which sinh overflows
+			least = at
+		}
+	}
+	return least
+}
+
+func TestRounds(t *testing.T) {
+	c := newCluster(t, Options{})
+	student := c.student(t)
+
+	t.Run("every mechanism costs exactly what its queries cost", func(t *testing.T) {
+		for _, m := range []struct {
+			name      string
+			mechanism *conclavev1.Mechanism
+			epsilon   func(asked, answered int64) float64
+		}{
+			{"lnmax", &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 0.01, WholeHistogram: true},
+				// A changed vote moves two counts by one each.
+				func(asked, _ int64) float64 { return pureEpsilon(0.01, 2*asked, 1e-5) }},
+			{"gnmax", &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 30},
+				func(asked, _ int64) float64 { return gaussianEpsilon(math.Sqrt(float64(asked)*2/(30*30)), 1e-5) }},
+			{"confident", &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: 20, SigmaThreshold: 25, Threshold: 40, WholeHistogram: true},
+				func(asked, answered int64) float64 {
+					return gaussianEpsilon(math.Sqrt(float64(asked)/(25*25)+float64(answered)*2/(20*20)), 1e-5)
+				}},
+		} {
+			t.Run(m.name, func(t *testing.T) {
+				d := c.dataset()
+				spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Mechanism, s.Teachers = m.mechanism, 60 })
+				// Two nodes; queries with an even number have all votes for one
+				// class, the others are split.
+				split := func(t, q int) int { return t % 2 * (q % 2) }
+				c.node(t, hello(d, "north", "a", 40), votes(40, split))
+				c.node(t, hello(d, "south", "a", 20), votes(20, split))
+				eventually(t, "60 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 60 })
+				asked, answered := int64(0), int64(0)
+				var spent float64
+				for number, queries := range []int{3, 4, 1, 2} {
+					r := student.mustAsk(t, voteRound(spec.Name, uint64(number), queries))
+					asked += int64(queries)
+					checkVotes(t, r, queries, m.mechanism.GetWholeHistogram())
+					for _, label := range r.GetVotes().GetLabels() {
+						if label >= 0 {
+							answered++
+						}
+					}
+					if r.GetTeachers() != 60 {
+						t.Errorf("round %d counts %d teachers", number, r.GetTeachers())
+					}
+					spent = r.GetEpsilonSpent()
+				}
+				if want := m.epsilon(asked, answered); math.Abs(spent-want) > 1e-9*want {
+					t.Errorf("the ledger says epsilon %v, the queries cost %v", spent, want)
+				}
+				var sum privacy.Event
+				for _, e := range student.ledger(t, spec.Name) {
+					for _, v := range e.Events {
+						sum.Count, sum.Asked, sum.Answered = sum.Count+v.Count, sum.Asked+v.Asked, sum.Answered+v.Answered
+					}
+				}
+				if sum.Count+sum.Asked != asked || (sum.Asked > 0 && sum.Answered != answered) {
+					t.Errorf("the ledger holds %d queries (%d answered), %d (%d) were", sum.Count+sum.Asked, sum.Answered, asked, answered)
+				}
+			})
+		}
+	})
+
+	t.Run("asking again gives the same bytes and charges nothing", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, nil)
+		node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+		first := student.mustAsk(t, voteRound(spec.Name, 0, 4))
+		again := student.mustAsk(t, voteRound(spec.Name, 0, 4))
+		if diff := cmp.Diff(first, again, protocmp.Transform()); diff != "" {
+			t.Error(diff)
+		}
+		entries := student.ledger(t, spec.Name)
+		if len(entries) != 1 || entries[0].Hash != first.GetLedgerHash() || entries[0].Seq != first.GetLedgerSeq() {
+			t.Errorf("the ledger has %v", entries)
+		}
+		if len(node.rounds) != 1 {
+			t.Errorf("the node saw %d rounds", len(node.rounds))
+		}
+		_, reopened := student.open(t, d, nil)
+		if reopened.GetRounds() != 1 || reopened.GetEpsilonSpent() != first.GetEpsilonSpent() || reopened.GetTeachersLive() != 8 {
+			t.Errorf("the run is found as %v", reopened)
+		}
+	})
+
+	t.Run("requests for one round share its execution", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, nil)
+		begin := make(chan struct{})
+		node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+			<-begin
+			return votes(8, alternating)(r)
+		})
+		var wg sync.WaitGroup
+		releases := make([]*conclavev1.Release, 5)
+		for i := range releases {
+			wg.Go(func() {
+				r, err := student.ask(within(t), voteRound(spec.Name, 0, 4), nil)
+				if err != nil {
+					t.Error(err)
+				}
+				releases[i] = r
+			})
+		}
+		eventually(t, "five waiting requests", func() bool {
+			e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
+			if e == nil {
+				return false
+			}
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.waiters == 5
+		})
+		other := voteRound(spec.Name, 0, 5)
+		_, err := student.ask(within(t), other, nil)
+		wantStatus(t, err, codes.FailedPrecondition, "is open")
+		close(begin)
+		wg.Wait()
+		for _, r := range releases[1:] {
+			if !proto.Equal(r, releases[0]) {
+				t.Errorf("different releases: %v and %v", releases[0], r)
+			}
+		}
+		if n := len(student.ledger(t, spec.Name)); n != 1 || len(node.rounds) != 1 {
+			t.Errorf("%d charges, %d rounds at the node", n, len(node.rounds))
+		}
+	})
+
+	t.Run("a run stops before its budget is passed", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Epsilon = 1 })
+		node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+		cost := func(queries int) float64 { return gaussianEpsilon(math.Sqrt(float64(queries)*2/400), 1e-5) }
+		for number := uint64(0); ; number++ {
+			r, err := student.ask(within(t), voteRound(spec.Name, number, 4), nil)
+			if err == nil {
+				if r.GetEpsilonSpent() > 1 {
+					t.Fatalf("round %d brought epsilon to %v", number, r.GetEpsilonSpent())
+				}
+				continue
+			}
+			wantStatus(t, err, codes.ResourceExhausted, spec.Name, "budget")
+			if number == 0 || cost(int(number)*4) > 1 || cost(int(number+1)*4) <= 1 {
+				t.Errorf("stopped after %d rounds: %v spent, %v with the next", number, cost(int(number)*4), cost(int(number+1)*4))
+			}
+			if len(node.rounds) != int(number) {
+				t.Errorf("the node saw %d rounds, %d were released", len(node.rounds), number)
+			}
+			if len(student.ledger(t, spec.Name)) != int(number) {
+				t.Error("the refused round was charged")
+			}
+			break
+		}
+	})
+
+	t.Run("runs share the budget of their dataset", func(t *testing.T) {
+		d := c.dataset()
+		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+		strong := func(name string) func(*conclavev1.RunSpec) {
+			return func(s *conclavev1.RunSpec) { s.Name, s.Epsilon, s.Mechanism.Sigma = name, 99, 1.5 }
+		}
+		first, _ := student.open(t, d, strong("first-"+d))
+		second, _ := student.open(t, d, strong("second-"+d))
+		var err error
+		for i := uint64(0); err == nil; i++ {
+			name := []string{first.Name, second.Name}[i%2]
+			_, err = student.ask(within(t), voteRound(name, i/2, 30), nil)
+		}
+		wantStatus(t, err, codes.ResourceExhausted, "dataset", d)
+	})
+
+	t.Run("a round waits for its quorum, says so, and goes on", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Teachers, s.Quorum = 4, 1 })
+		ask := func(number uint64) (<-chan *conclavev1.Progress, <-chan error) {
+			progress, done := make(chan *conclavev1.Progress, 100), make(chan error, 1)
+			go func() {
+				_, err := student.ask(within(t), voteRound(spec.Name, number, 2), func(p *conclavev1.Progress) { progress <- p })
+				done <- err
+			}()
+			return progress, done
+		}
+		waits := func(progress <-chan *conclavev1.Progress, live uint32) {
+			t.Helper()
+			for {
+				select {
+				case p := <-progress:
+					if p.GetTeachersLive() == live && p.GetWaitingForQuorum() && p.GetTeachersNeeded() == 4 {
+						return
+					}
+				case <-time.After(patience):
+					t.Fatalf("no progress that waits with %d teachers", live)
+				}
+			}
+		}
+		north := c.node(t, hello(d, "north", "a", 2), votes(2, alternating))
+		progress, done := ask(0)
+		waits(progress, 2)
+		if len(north.rounds) != 0 {
+			t.Error("the round went out without a quorum")
+		}
+		south := c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
+		must(t, <-done)
+		south.leave()
+		eventually(t, "the south leaving", func() bool { return c.server.datasets[d].liveTeachers() == 2 })
+		progress, done = ask(1)
+		waits(progress, 2)
+		c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
+		must(t, <-done)
+	})
+
+	t.Run("a node that dies in a round may answer when it is back", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Teachers, s.Quorum = 4, 1 })
+		c.node(t, hello(d, "north", "a", 2), votes(2, alternating))
+		south := c.node(t, hello(d, "south", "a", 2), silent)
+		done := make(chan error, 1)
+		go func() {
+			r, err := student.ask(within(t), voteRound(spec.Name, 0, 2), nil)
+			if err == nil && r.GetTeachers() != 4 {
+				err = errors.New("the round counts fewer than 4 teachers")
+			}
+			done <- err
+		}()
+		<-south.rounds
+		south.leave()
+		c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
+		must(t, <-done)
+	})
+
+	t.Run("the deadline ends a round that has its quorum", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Teachers, s.Quorum, s.DeadlineSeconds = 4, 0.5, 0.3 })
+		c.node(t, hello(d, "north", "a", 2), votes(2, alternating))
+		slow := c.node(t, hello(d, "south", "a", 2), silent)
+		began := time.Now()
+		r := student.mustAsk(t, voteRound(spec.Name, 0, 2))
+		if took := time.Since(began); r.GetTeachers() != 2 || took < 290*time.Millisecond {
+			t.Errorf("%d teachers after %v", r.GetTeachers(), took)
+		}
+		select {
+		case w := <-slow.withdrawn:
+			if w.GetRun() != spec.Name || w.GetRound() != 0 {
+				t.Errorf("withdrawn was %v", w)
+			}
+		case <-time.After(patience):
+			t.Error("the silent node was not told")
+		}
+	})
+
+	t.Run("class counts", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.ClassShareEpsilon = 5 })
+		counts := func(values ...int64) answerFunc {
+			return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+				return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: r.GetRun(), Round: r.GetNumber(), Values: values}}}}
+			}
+		}
+		c.node(t, hello(d, "north", "a", 4), counts(700_000, 300_000))
+		c.node(t, hello(d, "south", "a", 4), counts(100_000, 900_000))
+		eventually(t, "both nodes", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		r := student.mustAsk(t, countRound(spec.Name, 0, 2, 1000))
+		// The noise has scale 1000/5; 100 scales away is never.
+		for i, want := range []float64{800_000, 1_200_000} {
+			if got := float64(r.GetSum().GetValues()[i]); math.Abs(got-want) > 20_000 {
+				t.Errorf("entry %d is %v, want about %v", i, got, want)
+			}
+		}
+		// One 5-DP release costs a little less than 5 at a delta above 0.
+		if r.GetSum().GetScale() != 1000 || r.GetEpsilonSpent() > 5 || r.GetEpsilonSpent() < 5-1e-4 {
+			t.Errorf("scale %d, epsilon %v", r.GetSum().GetScale(), r.GetEpsilonSpent())
+		}
+		want := []privacy.Event{{Kind: privacy.Laplace, Epsilon: 5, Count: 1}}
+		entries := student.ledger(t, spec.Name)
+		if diff := cmp.Diff(want, entries[0].Events); diff != "" || entries[0].Purpose != "class-share" {
+			t.Errorf("purpose %q %s", entries[0].Purpose, diff)
+		}
+	})
+
+	t.Run("rounds come in order", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, nil)
+		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+		for _, number := range []uint64{1, 7, math.MaxUint64} {
+			_, err := student.ask(within(t), voteRound(spec.Name, number, 2), nil)
+			wantStatus(t, err, codes.FailedPrecondition, "round 0 is due")
+		}
+		student.mustAsk(t, voteRound(spec.Name, 0, 2))
+		_, err := student.ask(within(t), voteRound(spec.Name, 2, 2), nil)
+		wantStatus(t, err, codes.FailedPrecondition, "round 1 is due")
+		_, err = student.ask(within(t), voteRound("nobody", 0, 2), nil)
+		wantStatus(t, err, codes.NotFound)
+	})
+
+	t.Run("a closed run answers only what it released", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, nil)
+		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+		first := student.mustAsk(t, voteRound(spec.Name, 0, 2))
+		closed, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		must(t, err)
+		twice, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		must(t, err)
+		if closed.GetLedgerHead() == "" || closed.GetLedgerHead() != twice.GetLedgerHead() {
+			t.Errorf("heads %q and %q", closed.GetLedgerHead(), twice.GetLedgerHead())
+		}
+		if again := student.mustAsk(t, voteRound(spec.Name, 0, 2)); !proto.Equal(first, again) {
+			t.Error("another release after closing")
+		}
+		_, err = student.ask(within(t), voteRound(spec.Name, 1, 2), nil)
+		wantStatus(t, err, codes.FailedPrecondition, "closed")
+	})
+
+	t.Run("a student that goes away leaves a round that can be asked again", func(t *testing.T) {
+		d := c.dataset()
+		spec, _ := student.open(t, d, nil)
+		answer := make(chan struct{})
+		node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+			<-answer
+			return votes(8, alternating)(r)
+		})
+		ctx, cancel := context.WithCancel(within(t))
+		gone := make(chan error, 1)
+		go func() {
+			_, err := student.ask(ctx, voteRound(spec.Name, 0, 2), nil)
+			gone <- err
+		}()
+		<-node.rounds
+		cancel()
+		wantStatus(t, <-gone, codes.Canceled)
+		// The same round joins the open one, another one replaces it.
+		e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
+		eventually(t, "nobody waiting", e.idle)
+		replaced := make(chan error, 1)
+		go func() {
+			_, err := student.ask(within(t), voteRound(spec.Name, 0, 3), nil)
+			replaced <- err
+		}()
+		<-e.done
+		if e.err == nil {
+			t.Error("the abandoned round was released")
+		}
+		close(answer)
+		must(t, <-replaced)
+		if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Queries != 3 {
+			t.Errorf("the ledger has %v", entries)
+		}
+	})
+}
+
+// checkVotes checks the shape of a release and that whole histograms and
+// labels fit together.
+func checkVotes(t *testing.T, r *conclavev1.Release, queries int, whole bool) {
+	t.Helper()
+	v := r.GetVotes()
+	if v.GetClasses() != 2 || len(v.GetLabels()) != queries {
+		t.Fatalf("a release of %d labels in %d classes for %d queries", len(v.GetLabels()), v.GetClasses(), queries)
+	}
+	if !whole {
+		if len(v.GetHistogram()) != 0 {
+			t.Error("a histogram was released that nobody wanted")
+		}
+		return
+	}
+	if len(v.GetHistogram()) != 2*queries {
+		t.Fatalf("a histogram of %d counts", len(v.GetHistogram()))
+	}
+	for q, label := range v.GetLabels() {
+		row := v.GetHistogram()[2*q : 2*q+2]
+		switch {
+		case label == -1:
+			if row[0] != 0 || row[1] != 0 {
+				t.Errorf("query %d was not answered and has counts", q)
+			}
+		case row[label] < row[1-label]:
+			t.Errorf("query %d: label %d is not the largest of its counts", q, label)
+		}
+	}
+}

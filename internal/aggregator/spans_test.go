@@ -1,0 +1,110 @@
+package aggregator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/conclave-dp/conclave/internal/tracing"
+	"github.com/conclave-dp/conclave/internal/tracing/tracetest"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// traced gives a server a collector.
+func traced(t testing.TB, r *tracetest.Collector) func(*Config) {
+	at := r.Serve(t, "")
+	return func(c *Config) { c.Traces = tracing.Config{Endpoint: at, Insecure: true} }
+}
+
+// A round has a span with its parts, within that of the student who asked. Of a fit there is
+// none, and of no span is there anything but names, numbers of rounds and who took part.
+func TestSpansOfRounds(t *testing.T) {
+	var r tracetest.Collector
+	c := newCluster(t, Options{}, traced(t, &r))
+	student := c.student(t)
+	d, refusing, fitted := c.dataset(), c.dataset(), c.planned()
+
+	spec, _ := student.open(t, d, nil)
+	c.node(t, hello(d, "north", "a", 4), votes(4, alternating))
+	c.node(t, hello(d, "south", "b", 4), malformed(4))
+	const of, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	ctx := metadata.AppendToOutgoingContext(within(t), "traceparent", "00-"+of+"-"+span+"-01")
+	_, err := student.ask(ctx, voteRound(spec.Name, 0, 3), nil)
+	must(t, err)
+	_, err = student.ask(ctx, voteRound(spec.Name, 0, 3), nil) // stored: no round
+	must(t, err)
+
+	refused, _ := student.open(t, refusing, func(s *conclavev1.RunSpec) { s.Teachers = 4 })
+	c.node(t, hello(refusing, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		return []*conclavev1.WorkRequest{addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "tell-tale words"}}}, r)}
+	})
+	if _, err := student.ask(within(t), voteRound(refused.Name, 0, 3), nil); err == nil {
+		t.Fatal("a refused round was released")
+	}
+
+	fit, _ := student.open(t, fitted, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 2))
+	c.node(t, hello(fitted, "north", "a", 8), fitting(records(2, 40, 0.3), nil))
+	student.mustAsk(t, fitRound(fit.Name, 0, nil))
+
+	must(t, c.stop())
+	got := r.Spans()
+	var names []string
+	keys := []string{"conclave.dataset", "conclave.purpose", "conclave.round", "conclave.run", "conclave.teachers"}
+	for _, s := range got {
+		parent := "-"
+		for _, p := range got {
+			if string(p.GetSpanId()) == string(s.GetParentSpanId()) {
+				parent = p.GetName()
+			}
+		}
+		names = append(names, s.GetName()+" of "+parent+" "+s.GetStatus().GetMessage())
+		if len(s.GetEvents()) != 0 || len(s.GetLinks()) != 0 {
+			t.Errorf("%s has events or links", s.GetName())
+		}
+		for _, a := range s.GetAttributes() {
+			if s.GetName() != "round" || !slices.Contains(keys, a.GetKey()) {
+				t.Errorf("%s has %s", s.GetName(), a.GetKey())
+			}
+		}
+		if s.GetName() == "round" && s.GetStatus().GetMessage() == "" && (!strings.Contains(s.String(), d) || string(s.GetParentSpanId()) != "\xb7\xadkqi 31") {
+			t.Errorf("the round is %v", s)
+		}
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{
+		"collect of round ", "collect of round not_allowed", "dispatch of round ", "dispatch of round ", "release of round ", "round of - ", "round of - not_allowed",
+	}, names); diff != "" {
+		t.Error(diff)
+	}
+	for _, hidden := range []string{"tell-tale", fit.Name, "north", "south", "127.0.0.1"} {
+		if strings.Contains(r.Text(), hidden) {
+			t.Errorf("%q is in what the collector got", hidden)
+		}
+	}
+}
+
+// A collector that never answers holds up no round, and the end of the server by no more than its
+// bound.
+func TestACollectorHoldsNothingUp(t *testing.T) {
+	c := newCluster(t, Options{}, traced(t, &tracetest.Collector{Mute: true}))
+	student := c.student(t)
+	d := c.dataset()
+	spec, _ := student.open(t, d, nil)
+	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	began := time.Now()
+	for round := range uint64(20) {
+		student.mustAsk(t, voteRound(spec.Name, round, 2))
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("20 rounds took %v", took)
+	}
+	began = time.Now()
+	must(t, c.stop())
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}

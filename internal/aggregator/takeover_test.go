@@ -1,0 +1,103 @@
+package aggregator
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// While a server collects answers, or sleeps before its charge, another one may charge the
+// round. The student then gets that one's answer; neither the audit log nor the metrics call
+// it a release of this server. An answer to another question is not handed out.
+func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		var c *cluster
+		var spec *conclavev1.RunSpec
+		before := func(_ string, round uint64) {
+			asked := voteRound(spec.Name, round, 4)
+			if other {
+				asked.GetVote().Queries.Data[5] ^= 1
+			}
+			digest := digestOf(asked)
+			raw, err := marshalStable(&conclavev1.Release{
+				Run: spec.Name, Round: round, Teachers: 5, QuestionSha256: digest[:],
+				Answer: &conclavev1.Release_Votes{Votes: &conclavev1.NoisyVotes{Classes: 2, Labels: []int32{1, 1, 0, 1}, Histogram: []int64{1, 7, 2, 6, 5, 3, 0, 8}}},
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			_, _, err = c.server.store.Charge(ctx, c.server.lead, coordinator.Charge{
+				Run: spec.Name, Round: round, Purpose: "labels", Queries: 4, Answered: 4,
+				Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 20, Count: 4}}, Release: raw,
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		path, change := observed(t)
+		c = newCluster(t, Options{Hooks: Hooks{BeforeCharge: before}}, change)
+		student := c.student(t)
+		spec, _ = student.open(t, c.dataset(), nil)
+		c.node(t, hello(spec.Dataset, "north", "a", 8), votes(8, alternating))
+		release, err := student.ask(within(t), voteRound(spec.Name, 0, 4), nil)
+		want := auditlog.Repeated
+		if other {
+			wantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question")
+			want = auditlog.Refused
+		} else {
+			must(t, err)
+			if release.GetTeachers() != 5 || release.GetLedgerSeq() != 3 {
+				t.Errorf("handed out is %v", release)
+			}
+		}
+		found := 0
+		for _, e := range trail(t, path) {
+			switch e.Event {
+			case want:
+				found++
+			case auditlog.Released:
+				t.Errorf("the audit log has a release of this server: %+v", e)
+			}
+		}
+		if found != 1 {
+			t.Errorf("the audit log has %d lines of %s, want 1", found, want)
+		}
+		metrics := scrape(t, c.server.MonitorAddr().String())
+		for name, n := range metrics {
+			if n != 0 && bytes.HasPrefix([]byte(name), []byte("conclave_rounds_released_total")) {
+				t.Errorf("%s is %v", name, n)
+			}
+		}
+		if n := metrics["conclave_rounds_repeated_total"]; (n == 1) == other {
+			t.Errorf("conclave_rounds_repeated_total is %v", n)
+		}
+		if entries := student.ledger(t, spec.Name); len(entries) != 1 {
+			t.Errorf("the ledger has %v", entries)
+		}
+	}
+}
+
+// A hello that comes too late, from a node that was asleep or over a line that fell silent,
+// is not a lasting refusal: a node that is refused ends.
+func TestLateHelloMayTryAgain(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it waits as long as an aggregator waits for a hello")
+	}
+	c := newCluster(t, Options{})
+	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
+	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(within(t))
+	must(t, err)
+	_, err = stream.Recv()
+	wantStatus(t, err, codes.DeadlineExceeded, "no hello")
+}

@@ -1,0 +1,238 @@
+package aggregator
+
+import (
+	"encoding/hex"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+func refusal(key roundKey, waiting bool, reason string) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{
+		Run: key.run, Round: key.number, Waiting: waiting, Reason: reason,
+	}}}
+}
+
+func TestNodesThatWaitForTheirSites(t *testing.T) {
+	now := time.Now()
+	step := func(t *testing.T, e *execution, wantFinished bool, live ...*node) *conclavev1.Progress {
+		t.Helper()
+		finished, err := e.step(live, now)
+		must(t, err)
+		if finished != wantFinished {
+			t.Fatalf("finished is %v", finished)
+		}
+		p, _ := e.watch()
+		return p
+	}
+	waits := func(t *testing.T, e *execution, n *node) {
+		t.Helper()
+		if err := e.take(n, refusal(e.key, true, "waits for approval")); err == nil || kindOf(err, "") != "waiting" {
+			t.Fatalf("error %v", err)
+		}
+	}
+
+	t.Run("with a quorum of others a round ends without them, at once", func(t *testing.T) {
+		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 4)
+		step(t, e, false, north, south)
+		waits(t, e, north)
+		must(t, e.take(south, answerOf(e, south)))
+		step(t, e, true, north, south)
+		if e.takenPart() != 4 {
+			t.Errorf("%d teachers took part", e.takenPart())
+		}
+	})
+	t.Run("without one it waits, says for whom, and asks again", func(t *testing.T) {
+		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 3)
+		step(t, e, false, north, south)
+		waits(t, e, north)
+		must(t, e.take(south, answerOf(e, south)))
+		p := step(t, e, false, north, south)
+		if !p.GetWaitingForQuorum() || !slices.Equal(p.GetWaitingFor(), []string{"north/a waits for approval"}) || len(north.outbox) != 1 {
+			t.Errorf("progress %v, %d messages", p, len(north.outbox))
+		}
+		if e.take(north, answerOf(e, north)) == nil {
+			t.Error("an answer counts that was not asked for again")
+		}
+		if north.ready("another") || !north.ready(e.key.run) || north.ready(e.key.run) {
+			t.Error("ready for what did not wait")
+		}
+		if p := step(t, e, false, north, south); p.GetWaitingForQuorum() || len(p.GetWaitingFor()) != 0 || len(north.outbox) != 2 {
+			t.Errorf("progress %v, %d messages", p, len(north.outbox))
+		}
+		must(t, e.take(north, answerOf(e, north)))
+		step(t, e, true, north, south)
+	})
+	t.Run("later rounds of the run are not sent to them", func(t *testing.T) {
+		e, north := testExecution(t), liveNode("north", 4)
+		step(t, e, false, north)
+		waits(t, e, north)
+		next := testExecution(t)
+		next.key.number = 1
+		if p := step(t, next, false, north); len(north.outbox) != 1 || len(p.GetWaitingFor()) != 1 {
+			t.Errorf("progress %v, %d messages", p, len(north.outbox))
+		}
+	})
+	t.Run("a refusal of another is no end while they could still answer", func(t *testing.T) {
+		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 4)
+		step(t, e, false, north, south)
+		waits(t, e, north)
+		if e.take(south, refusal(e.key, false, "no")) == nil {
+			t.Fatal("counted")
+		}
+		step(t, e, false, north, south)
+		small, other := testExecution(t), liveNode("east", 3)
+		step(t, small, false, other, south)
+		waits(t, small, other)
+		if small.take(south, refusal(small.key, false, "no")) == nil {
+			t.Fatal("counted")
+		}
+		_, err := small.step([]*node{other, south}, now)
+		wantStatus(t, toStatus(err), codes.FailedPrecondition, "south/a refused: no")
+	})
+	t.Run("surplus teachers are surplus, waiting or not", func(t *testing.T) {
+		e, north, south := testExecution(t), liveNode("north", 8), liveNode("south", 1)
+		step(t, e, false, north)
+		waits(t, e, north)
+		_, err := e.step([]*node{north, south}, now)
+		wantStatus(t, toStatus(err), codes.FailedPrecondition, "more are connected")
+	})
+	t.Run("a node that does nothing else is asked so often, and no more", func(t *testing.T) {
+		e, north := testExecution(t), liveNode("north", 8)
+		for i := range maxAgain {
+			step(t, e, false, north)
+			waits(t, e, north)
+			if !north.ready(e.key.run) {
+				t.Fatalf("%d: did not wait", i)
+			}
+		}
+		step(t, e, false, north)
+		if err := e.take(north, refusal(e.key, true, "again")); err == nil || kindOf(err, "") != "refusal" {
+			t.Fatalf("error %v", err)
+		}
+		if _, err := e.step([]*node{north}, now); err == nil || len(north.outbox) != maxAgain+1 {
+			t.Errorf("error %v, %d messages", err, len(north.outbox))
+		}
+	})
+}
+
+// Over the wire: one site waits, the student hears of it, and the round goes on by itself.
+// Nodes of the protocol before get the same messages.
+func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
+	c := newCluster(t, Options{})
+	student, d := c.student(t), c.dataset()
+	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 1 })
+	key := roundKey{spec.Name, 0}
+	asked := make(chan struct{}, 1)
+	modern := hello(d, "north", "a", 4)
+	modern.Protocol = 3
+	first := true
+	north := c.node(t, modern, func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		if first {
+			first = false
+			asked <- struct{}{}
+			return []*conclavev1.WorkRequest{refusal(key, true, "waits for approval at site north\x00")}
+		}
+		return votes(4, alternating)(r)
+	})
+	south := c.node(t, hello(d, "south", "a", 4), votes(4, alternating))
+	said := make(chan *conclavev1.Progress, 1000)
+	released := make(chan *conclavev1.Release, 1)
+	go func() {
+		r, err := student.ask(within(t), voteRound(spec.Name, 0, 3), func(p *conclavev1.Progress) { said <- p })
+		if err != nil {
+			t.Error(err)
+		}
+		released <- r
+	}()
+	<-asked
+	for p := range said {
+		if p.GetWaitingForQuorum() && slices.Equal(p.GetWaitingFor(), []string{"north/a waits for approval at site north"}) && p.GetTeachersAnswered() == 4 {
+			break
+		}
+	}
+	mustSend(t, north.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: "another"}}})
+	mustSend(t, north.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: spec.Name}}})
+	r := <-released
+	if r.GetTeachers() != 8 {
+		t.Errorf("%d teachers took part", r.GetTeachers())
+	}
+	stored, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
+	must(t, err)
+	for _, terms := range []*conclavev1.RoundTerms{<-north.terms, <-north.terms, <-south.terms} {
+		if string(terms.GetSpec()) != string(stored) || string(terms.GetQuestion()) != string(r.GetQuestionSha256()) || terms.GetPurpose() != "labels" || len(terms.GetCharges()) != 1 {
+			t.Errorf("terms %v", terms)
+		}
+	}
+}
+
+// What nodes are told that an answer may cost is what the round is charged at most; for
+// sums of scores it is all selections that the run may have, of which it has no more.
+func TestTermsSayTheMostThatIsCharged(t *testing.T) {
+	pb := goodSpec()
+	pb.Selections = &conclavev1.Selections{Epsilon: 0.25, Count: 3}
+	spec, err := newRunSpec(pb)
+	must(t, err)
+	p := &payload{key: roundKey{pb.Name, 0}}
+	terms, err := termsOf(spec, p, &voteQuestion{purposed: "labels", queries: 5, classes: 2, mechanism: spec.mechanism}, coordinator.Mark{Seq: 7, Hash: testSchema})
+	must(t, err)
+	if m := terms.GetLedger(); m.GetSeq() != 7 || hex.EncodeToString(m.GetHash()) != testSchema {
+		t.Errorf("ledger %v", m)
+	}
+	if c := terms.GetCharges(); len(c) != 1 || c[0].GetKind() != string(spec.mechanism.Worst(5)[0].Kind) || c[0].GetCount()+c[0].GetAsked() != 5 {
+		t.Errorf("charges %v", c)
+	}
+	q := &conclavev1.Selection{ScoresRound: 0, Records: 100, Expected: []int64{0, 0}}
+	selection, err := newSelection(q, 2, minGradientBound, spec)
+	must(t, err)
+	if terms, err = termsOf(spec, p, &scoreSum{selection: selection, discriminators: 2}, coordinator.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	if c := terms.GetCharges(); len(c) != 1 || c[0].GetKind() != "exponential" || c[0].GetCount() != 3 || c[0].GetEpsilon() != 0.25 {
+		t.Errorf("charges %v", c)
+	}
+	for used := range int64(4) {
+		err := checkSelections(selection, spec, []privacy.Event{{Kind: privacy.Exponential, Epsilon: 0.25, Count: used}})
+		if used < 3 && err != nil {
+			t.Errorf("%d of 3 selections: %v", used, err)
+		} else if used == 3 {
+			wantStatus(t, toStatus(err), codes.ResourceExhausted, "has had them")
+		}
+	}
+}
+
+// All nodes hear that a run has ended, those that let it wait and the others, once.
+func TestNodesHearThatARunIsOver(t *testing.T) {
+	c := newCluster(t, Options{})
+	student, d := c.student(t), c.dataset()
+	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 0.5 })
+	later, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Name, s.Quorum = "later-"+d, 0.5 })
+	north := c.node(t, hello(d, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		return []*conclavev1.WorkRequest{refusal(roundKey{r.GetRun(), r.GetNumber()}, true, "waits for approval at site north")}
+	})
+	south := c.node(t, hello(d, "south", "a", 4), votes(4, alternating))
+	student.mustAsk(t, voteRound(spec.Name, 0, 3))
+	student.mustAsk(t, voteRound(later.Name, 0, 3))
+	_, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	must(t, err)
+	for _, n := range []*testNode{north, south} {
+		if w := <-n.withdrawn; !w.GetOver() || w.GetRun() != spec.Name {
+			t.Errorf("a node heard %v", w)
+		}
+	}
+	// It would be asked again, were there another round; the other run still waits.
+	student.mustAsk(t, voteRound(later.Name, 1, 3))
+	if n := len(north.rounds); n != 2 {
+		t.Errorf("north was asked %d rounds; want the first of each run", n)
+	}
+	if len(north.withdrawn) != 0 || len(south.withdrawn) != 0 {
+		t.Errorf("%d and %d withdrawals", len(north.withdrawn), len(south.withdrawn))
+	}
+}

@@ -1,0 +1,118 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// batch is the number of runs on one dataset. The ledger of a dataset is read
+// whenever a run of it is opened, so that many runs on one would be slow.
+const batch = 25
+
+// Run audits the cases of o one after the other and returns a result for each.
+// Two cores make some 400 runs a second. A violation is a result and no error; errors
+// are options that cannot work, a cluster that fails, and a ledger that
+// does not verify.
+func Run(ctx context.Context, o Options) (results []Result, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	cases, err := scenarios(o.Cases, o.budget())
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range cases {
+		for _, t := range trialsOf(s, o.Runs) {
+			names = append(names, t.dataset)
+		}
+	}
+	// Room for all runs of a batch, more than their budgets add up to in any
+	// accounting: it is not the dataset's budget that is audited.
+	room := privacy.Budget{Epsilon: 4*batch*o.Epsilon + 100, Delta: o.Delta}
+	c, err := newCluster(ctx, o, names, room)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.serving, func() { cancel(context.Cause(c.serving)) })()
+	for _, s := range cases {
+		r, err := c.audit(ctx, s, o)
+		if err != nil {
+			return results, fmt.Errorf("case %s: %w", s.name, errors.Join(err, context.Cause(ctx)))
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// trialsOf divides the runs of both worlds into batches. Those of the worlds
+// take turns, so that nothing that changes with time tells them apart.
+func trialsOf(s *scenario, runs int) []*trials {
+	var all []*trials
+	for first := 0; first < runs; first += batch {
+		for world := range 2 {
+			all = append(all, &trials{
+				scenario: s, world: world, first: first, runs: min(batch, runs-first),
+				dataset: fmt.Sprintf("%s-%d-%d", s.name, world, first),
+			})
+		}
+	}
+	return all
+}
+
+// audit makes all runs of a case and judges it.
+func (c *cluster) audit(ctx context.Context, s *scenario, o Options) (Result, error) {
+	started := time.Now()
+	total := 2 * o.Runs
+	var mu sync.Mutex
+	done := 0
+	step := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if done++; o.Watch != nil {
+			o.Watch(s.name, done, total)
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(o.Parallel)
+	batches := trialsOf(s, o.Runs)
+	for _, t := range batches {
+		group.Go(func() error {
+			if err := t.make(ctx, c, o, step); err != nil {
+				return fmt.Errorf("dataset %s: %w", t.dataset, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Result{}, err
+	}
+	var observed [2][]float64
+	charged := map[string][]privacy.Event{}
+	for _, t := range batches {
+		observed[t.world] = append(observed[t.world], t.observed...)
+		maps.Copy(charged, t.charged)
+	}
+	events, err := common(charged)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := judge(observed, events, o.Delta, o.Confidence)
+	if err != nil {
+		return Result{}, err
+	}
+	r.Case, r.Mechanism, r.Rounds, r.Queries = s.name, s.kind, s.rounds, s.rounds*s.queries
+	r.Seconds = time.Since(started).Seconds()
+	return r, nil
+}

@@ -1,0 +1,158 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// full audits every case with a thousand runs in each world.
+var full = flag.Bool("audit.full", false, "audit all cases (about a minute)")
+
+// The real thing keeps its claim. At a confidence of 0.999 and with releases that
+// are exactly at the claim, one in a thousand bounds may be called wrong; it is
+// far less, as the bound typically lies at half of the claim.
+func TestClaimHolds(t *testing.T) {
+	o := DefaultOptions()
+	if !*full {
+		o.Cases = []string{"gnmax-histogram"}
+	}
+	if testing.Short() {
+		o.Runs = 100
+	}
+	calls := map[string]int{}
+	o.Watch = func(name string, done, total int) {
+		if calls[name]++; done != calls[name] || total != 2*o.Runs {
+			t.Errorf("%s: told of %d of %d runs at call %d", name, done, total, calls[name])
+		}
+	}
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		t.Logf("%s: claim %.3f, bound %.3f, %.1f s", r.Case, r.Epsilon, r.LowerBound.Epsilon, r.Seconds)
+		if r.Violation {
+			t.Errorf("%s: %s", r.Case, r.Verdict())
+		}
+		if r.Runs != o.Runs || calls[r.Case] != 2*o.Runs {
+			t.Errorf("%s: %d runs in each world and %d in all, want %d", r.Case, r.Runs, calls[r.Case], o.Runs)
+		}
+		// An audit that sees nothing would hold as well. (Winners show little.)
+		if !testing.Short() && !strings.HasSuffix(r.Case, "-winner") && r.LowerBound.Epsilon < 0.1 {
+			t.Errorf("%s: the bound is %v; the test has no power", r.Case, r.LowerBound.Epsilon)
+		}
+	}
+	if len(results) != len(o.Cases) {
+		t.Errorf("%d results of %d cases", len(results), len(o.Cases))
+	}
+}
+
+// A small run of everything: what stands in the ledger is what the spec asks for.
+func TestClaimIsTheLedgers(t *testing.T) {
+	o := DefaultOptions()
+	o.Runs = MinRuns
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := scenarios(Cases(), o.budget())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := map[string]*scenario{}
+	for _, s := range cases {
+		wanted[s.name] = s
+	}
+	var names []string
+	for _, r := range results {
+		names = append(names, r.Case)
+		if want := wanted[r.Case].events(); !slices.Equal(r.Events, want) {
+			t.Errorf("%s: the ledger has %+v, want %+v", r.Case, r.Events, want)
+		}
+		if int64(r.Queries) != wanted[r.Case].asked() {
+			t.Errorf("%s: %d queries in %d rounds", r.Case, r.Queries, r.Rounds)
+		}
+		claim, err := privacy.Account(r.Events, o.Delta)
+		if err != nil || claim.Epsilon != r.Epsilon || claim.Accountant != r.Accountant {
+			t.Errorf("%s: the claim is %v by %s, the events say %+v (%v)", r.Case, r.Epsilon, r.Accountant, claim, err)
+		}
+		if r.Epsilon > o.Epsilon || r.Epsilon < o.Epsilon/2 {
+			t.Errorf("%s: a run claims epsilon %v of a budget of %v", r.Case, r.Epsilon, o.Epsilon)
+		}
+		if r.Violation || r.Verdict() != "no violation seen" {
+			t.Errorf("%s: %s", r.Case, r.Verdict())
+		}
+	}
+	if diff := cmp.Diff(Cases(), names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	o := DefaultOptions()
+	o.Runs, o.Cases = 100, []string{"lnmax-winner"}
+	o.Watch = func(_ string, done, _ int) {
+		if done == 20 {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"runs":       func(o *Options) { o.Runs = 3 },
+		"epsilon":    func(o *Options) { o.Epsilon = 0 },
+		"delta":      func(o *Options) { o.Delta = 0.5 },
+		"confidence": func(o *Options) { o.Confidence = 1 },
+		"parallel":   func(o *Options) { o.Parallel = 0 },
+		"no case":    func(o *Options) { o.Cases = []string{"none"} },
+	} {
+		o := DefaultOptions()
+		change(&o)
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	for word, want := range map[string][]string{
+		"all":          Cases(),
+		"gnmax":        {"gnmax-winner", "gnmax-histogram"},
+		"laplace":      {"class-counts"},
+		"lnmax-winner": {"lnmax-winner"},
+	} {
+		if got, err := Select(word); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, %v", word, got, err)
+		}
+	}
+	if _, err := Select("gauss"); err == nil {
+		t.Error("an unknown word was taken")
+	}
+}
+
+func TestUnevenCharges(t *testing.T) {
+	event := privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 5, Sigma1: 2, Sigma2: 2, Asked: 8, Answered: 3}
+	more := event
+	more.Answered = 6
+	events, err := common(map[string][]privacy.Event{"a": {event}, "b": {more}})
+	if err != nil || len(events) != 1 || events[0].Answered != 8 {
+		t.Errorf("runs that differ in what was answered: %+v, %v", events, err)
+	}
+	more.Asked = 9
+	if _, err := common(map[string][]privacy.Event{"a": {event}, "b": {more}}); !errors.Is(err, errUneven) {
+		t.Errorf("runs that differ in what was asked: %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// A run asks so many rounds of so many queries, on all of which the same
+	// teacher votes otherwise: what is tested is the composition, too.
+	voteRounds, voteQueries = 2, 4
+	// countScale is the fixed-point unit of the class counts.
+	countScale = 1 << 16
+	// thresholdNoise is sigma1 over sigma2 of the Confident-GNMax.
+	thresholdNoise = 1.5
+)
+
+// scenario is a case: what a run asks, at what price, and the two worlds.
+type scenario struct {
+	name      string
+	kind      privacy.Kind
+	mechanism *conclavev1.Mechanism
+	// classEpsilon is the price of the class counts.
+	classEpsilon    float64
+	rounds, queries int
+	// votes is the histogram of every query in world 0. In world 1 one vote has
+	// moved from class 0 to class 1.
+	votes [2]int64
+	// units are the class counts of world 0. World 1 lacks a unit of class 0.
+	units     [2]int64
+	statistic statistic
+}
+
+// Worst-case votes. Where the winner alone is released, the moved vote has to
+// decide between the two. Noisy counts show every move alike.
+var (
+	nearTie = [2]int64{6, 5}
+	units   = [2]int64{3, 2}
+)
+
+// makers makes the cases for runs with a budget, in the order of [Cases].
+var makers = []struct {
+	name string
+	kind privacy.Kind
+	make func(s *scenario, b privacy.Budget) error
+}{
+	{"gnmax-winner", privacy.GNMax, func(s *scenario, b privacy.Budget) error { return s.gnmax(b, false) }},
+	{"gnmax-histogram", privacy.GNMax, func(s *scenario, b privacy.Budget) error { return s.gnmax(b, true) }},
+	{"confident-gnmax", privacy.ConfidentGNMax, (*scenario).confident},
+	{"lnmax-winner", privacy.LNMax, func(s *scenario, b privacy.Budget) error { return s.lnmax(b, false) }},
+	{"lnmax-histogram", privacy.LNMax, func(s *scenario, b privacy.Budget) error { return s.lnmax(b, true) }},
+	{"class-counts", privacy.Laplace, (*scenario).classCounts},
+}
+
+// Cases returns the names of the cases that can be audited.
+func Cases() []string {
+	var names []string
+	for _, m := range makers {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Select returns the cases that a word names: all, a mechanism as the ledger
+// calls it (gnmax, confident-gnmax, lnmax, laplace), or one case.
+func Select(word string) ([]string, error) {
+	var names []string
+	for _, m := range makers {
+		if word == "all" || word == m.name || word == string(m.kind) {
+			names = append(names, m.name)
+		}
+	}
+	if names == nil {
+		return nil, fmt.Errorf("%q is no mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, or one case of %s",
+			word, strings.Join(Cases(), ", "))
+	}
+	return names, nil
+}
+
+// scenarios calibrates the cases named so that a run spends its budget.
+func scenarios(names []string, b privacy.Budget) ([]*scenario, error) {
+	var all []*scenario
+	for _, m := range makers {
+		if !slices.Contains(names, m.name) {
+			continue
+		}
+		s := &scenario{name: m.name, kind: m.kind, rounds: voteRounds, queries: voteQueries, votes: nearTie}
+		if err := m.make(s, b); err != nil {
+			return nil, fmt.Errorf("case %s: %w", m.name, err)
+		}
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no case of %s was named", strings.Join(Cases(), ", "))
+	}
+	return all, nil
+}
+
+func (s *scenario) asked() int64 { return int64(s.rounds * s.queries) }
+
+func (s *scenario) gnmax(b privacy.Budget, whole bool) error {
+	sigma, err := privacy.GNMaxSigma(b, s.asked(), nil)
+	if err != nil {
+		return err
+	}
+	s.mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: sigma, WholeHistogram: whole}
+	s.statistic = perQuery(s.queries, whole, gaussianRatio(s.votes, sigma))
+	return nil
+}
+
+// confident has all teachers agree, about one sigma1 above the threshold: then
+// the moved vote changes the largest count and shows in the test as well,
+// and most questions are answered.
+func (s *scenario) confident(b privacy.Budget) error {
+	sigma, err := privacy.GNMaxSigma(b, s.asked(), nil)
+	if err != nil {
+		return err
+	}
+	// Test and answer together cost what a GNMax of this sigma does.
+	sigma2 := sigma * math.Sqrt(1+1/(2*thresholdNoise*thresholdNoise))
+	sigma1 := thresholdNoise * sigma2
+	margin := math.Ceil(sigma1)
+	s.votes = [2]int64{int64(margin) + 10, 0}
+	threshold := float64(s.votes[0]) - margin
+	s.mechanism = &conclavev1.Mechanism{
+		Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Threshold: threshold, SigmaThreshold: sigma1, Sigma: sigma2, WholeHistogram: true,
+	}
+	s.statistic = perQuery(s.queries, true, confidentRatio(s.votes, threshold, sigma1, sigma2))
+	return nil
+}
+
+func (s *scenario) lnmax(b privacy.Budget, whole bool) error {
+	lambda, err := privacy.LNMaxLambda(b, s.asked(), nil)
+	if err != nil {
+		return err
+	}
+	s.mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: lambda, WholeHistogram: whole}
+	s.statistic = perQuery(s.queries, whole, laplaceRatio(s.votes, lambda))
+	return nil
+}
+
+// classCounts asks once, as students do. The mechanism of the votes stands in
+// the spec because one has to; nothing is voted on.
+func (s *scenario) classCounts(b privacy.Budget) error {
+	s.mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 100}
+	s.classEpsilon = b.Epsilon
+	s.rounds, s.queries, s.units = 1, 1, units
+	s.statistic = countRatio(units[0]*countScale, countScale, b.Epsilon)
+	return nil
+}

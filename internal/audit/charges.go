@@ -1,0 +1,71 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// errUneven says that there is no such thing as the claim of a run.
+var errUneven = errors.New("runs of one spec were charged differently, so that they have no common claim to audit")
+
+// readCharges checks the chain of a ledger and returns the events of each of its
+// runs, merged. What they come to is not recomputed for every run, as
+// `conclave ledger verify` does: the audit accounts for one of them, since all
+// must be equal.
+func readCharges(lines [][]byte) (map[string][]privacy.Event, error) {
+	runs := map[string][]privacy.Event{}
+	var previous *privacy.Entry
+	for i, line := range lines {
+		var e privacy.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("ledger line %d: %w", i+1, err)
+		}
+		sealed := e
+		if err := sealed.Seal(previous); err != nil {
+			return nil, fmt.Errorf("ledger line %d: %w", i+1, err)
+		}
+		canonical, err := sealed.Canonical()
+		if err != nil {
+			return nil, fmt.Errorf("ledger line %d: %w", i+1, err)
+		}
+		if !bytes.Equal(canonical, line) {
+			return nil, fmt.Errorf("ledger line %d does not follow the one before, or was altered", i+1)
+		}
+		previous = &e
+		if e.Type == privacy.EntryRelease {
+			runs[e.Run] = privacy.Merge(append(runs[e.Run], e.Events...))
+		}
+	}
+	return runs, nil
+}
+
+// common returns the events that every run was charged for.
+func common(runs map[string][]privacy.Event) ([]privacy.Event, error) {
+	var events []privacy.Event
+	for _, charged := range runs {
+		charged = worst(charged)
+		if events == nil {
+			events = charged
+		}
+		if !slices.Equal(events, charged) {
+			return nil, fmt.Errorf("%w: %+v and %+v", errUneven, events, charged)
+		}
+	}
+	return events, nil
+}
+
+// worst counts every question of a Confident-GNMax as answered. How many were is
+// known only afterwards, so it is no parameter of a guarantee; this is what
+// the filter reserved.
+func worst(events []privacy.Event) []privacy.Event {
+	events = slices.Clone(events)
+	for i := range events {
+		events[i].Answered = events[i].Asked
+	}
+	return events
+}

@@ -1,0 +1,127 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/student"
+)
+
+const (
+	aggregatorName = "audit"
+	studentName    = "student"
+	// validity outlives every audit.
+	validity = 30 * 24 * time.Hour
+)
+
+// cluster is an aggregator with an embedded etcd on loopback, and what its peers
+// need to dial it.
+type cluster struct {
+	dir    string
+	server *aggregator.Server
+	stop   context.CancelFunc
+	served chan error
+	// serving ends when the server does, by itself or not.
+	serving context.Context
+	sites   map[string]*grpc.ClientConn
+}
+
+// newCluster starts a cluster that serves datasets, each with a budget.
+func newCluster(ctx context.Context, o Options, datasets []string, budget privacy.Budget) (_ *cluster, err error) {
+	// A short path: etcd listens on a Unix socket below it.
+	dir, err := os.MkdirTemp(o.Dir, "audit")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the cluster: %w; set TMPDIR to one that can be written", err)
+	}
+	c := &cluster{dir: dir, sites: map[string]*grpc.ClientConn{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	if err := c.issue(); err != nil {
+		return nil, err
+	}
+	config := aggregator.DefaultConfig()
+	config.Name, config.Listen = aggregatorName, "127.0.0.1:0"
+	config.TLS = c.files(certs.RoleAggregator, aggregatorName)
+	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
+	for _, name := range datasets {
+		config.Datasets = append(config.Datasets, aggregator.DatasetConfig{
+			Name: name, SchemaSHA256: schemaSHA256, Unit: unit, Budget: budget,
+		})
+	}
+	if c.server, err = aggregator.New(ctx, config, o.Aggregator); err != nil {
+		return nil, err
+	}
+	serving, stop := context.WithCancel(context.Background())
+	ended, end := context.WithCancelCause(context.Background())
+	c.stop, c.serving, c.served = stop, ended, make(chan error, 1)
+	go func() {
+		err := c.server.Serve(serving)
+		end(fmt.Errorf("the aggregator ended: %w", errors.Join(err, context.Canceled)))
+		c.served <- err
+	}()
+	for _, site := range []string{fixedSite, movedSite} {
+		if c.sites[site], err = dialSite(c.address(), c.files(certs.RoleNode, site)); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *cluster) address() string { return c.server.Addr().String() }
+
+func (c *cluster) certs() string { return filepath.Join(c.dir, "certs") }
+
+func (c *cluster) files(role certs.Role, name string) certs.Files {
+	return certs.IssuedFiles(c.certs(), role, name)
+}
+
+// issue makes an authority and a certificate for everybody.
+func (c *cluster) issue() error {
+	return errors.Join(
+		certs.CreateCA(c.certs()),
+		certs.Issue(c.certs(), certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity),
+		certs.Issue(c.certs(), certs.RoleStudent, studentName, nil, validity),
+		certs.Issue(c.certs(), certs.RoleNode, fixedSite, nil, validity),
+		certs.Issue(c.certs(), certs.RoleNode, movedSite, nil, validity),
+	)
+}
+
+// student dials as students do. Nothing is read or written outside the
+// connection: run and out stand in the config because one has to.
+func (c *cluster) student() (*student.Client, error) {
+	config := student.DefaultConfig()
+	config.Aggregator, config.Dataset, config.Run, config.Out = c.address(), "audit", "audit", c.dir
+	config.TLS = c.files(certs.RoleStudent, studentName)
+	return student.Dial(config, zap.NewNop())
+}
+
+// close ends everything and removes the cluster's folder.
+func (c *cluster) close() error {
+	var errs []error
+	for _, conn := range c.sites {
+		if conn != nil {
+			errs = append(errs, conn.Close())
+		}
+	}
+	if c.server != nil {
+		if c.stop != nil {
+			c.stop()
+			errs = append(errs, <-c.served)
+		}
+		errs = append(errs, c.server.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+}

@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// The sites. Fixed hosts all teachers but one and votes the same in both worlds;
+// moved hosts the one that differs.
+const (
+	fixedSite = "fixed"
+	movedSite = "moved"
+)
+
+// protocolVersion is the version of the exchange that the scripted nodes speak.
+const protocolVersion = 2
+
+// script is what a scripted node answers to every question.
+type script struct {
+	votes  []byte  // a class for each teacher, on all queries
+	counts []int64 // of its units, in fixed point
+}
+
+// scripts are those of both sites in a world. This is the only place in which the
+// worlds differ.
+func (s *scenario) scripts(world int) map[string]script {
+	fixed := script{counts: []int64{(s.units[0] - 1) * countScale, s.units[1] * countScale}}
+	for class, n := range []int64{s.votes[0] - 1, s.votes[1]} {
+		for range n {
+			fixed.votes = append(fixed.votes, byte(class))
+		}
+	}
+	moved := script{votes: []byte{0}, counts: []int64{countScale, 0}}
+	if world == 1 {
+		moved = script{votes: []byte{1}, counts: []int64{0, 0}}
+	}
+	return map[string]script{fixedSite: fixed, movedSite: moved}
+}
+
+// dialSite opens the connection of a site, which the streams of its nodes share.
+func dialSite(address string, files certs.Files) (*grpc.ClientConn, error) {
+	tlsConfig, err := certs.ClientTLS(files, "127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	return grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)))
+}
+
+// join opens the stream of a site's node for a dataset and waits until it is
+// welcome. The stream ends with ctx.
+func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string, teachers int) (conclavev1.TeacherService_WorkClient, error) {
+	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("node of site %s: %w", site, err)
+	}
+	hello := &conclavev1.Hello{
+		Protocol: protocolVersion, Dataset: dataset, Site: site, Node: site, Teachers: uint32(teachers),
+		SchemaSha256: schemaSHA256, Unit: unit, Manifest: "scripted-" + site,
+	}
+	// A stream that was refused unheard says why when it is read.
+	if err := stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}}); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("node of site %s: %w", site, err)
+	}
+	m, err := stream.Recv()
+	if err != nil {
+		return nil, fmt.Errorf("node of site %s: %w", site, err)
+	}
+	if m.GetWelcome() == nil {
+		return nil, fmt.Errorf("node of site %s: it was not welcomed first", site)
+	}
+	return stream, nil
+}
+
+// work answers every round from the script until the stream ends, and says why
+// it did; nil after ctx.
+func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, s script) error {
+	for {
+		m, err := stream.Recv()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("stream of a scripted node: %w", err)
+		}
+		part := m.GetPart()
+		if part == nil {
+			continue // a withdrawal
+		}
+		if part.GetParts() != 1 {
+			return fmt.Errorf("round %d of run %q came in %d parts; the audit asks small ones", part.GetRound(), part.GetRun(), part.GetParts())
+		}
+		round := new(conclavev1.Round)
+		if err := proto.Unmarshal(part.GetData(), round); err != nil {
+			return fmt.Errorf("read round %d of run %q: %w", part.GetRound(), part.GetRun(), err)
+		}
+		answer := s.answer(round)
+		answer.Attempt = m.GetAttempt()
+		if err := stream.Send(answer); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			return fmt.Errorf("answer round %d of run %q: %w", part.GetRound(), part.GetRun(), err)
+		}
+	}
+}
+
+func (s script) answer(r *conclavev1.Round) *conclavev1.WorkRequest {
+	if r.GetSum() != nil {
+		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
+			Run: r.GetRun(), Round: r.GetNumber(), Values: s.counts,
+		}}}
+	}
+	queries := len(r.GetVote().GetQueryClasses())
+	// One bit per vote, low bits first, a row of whole bytes for each teacher.
+	row := (queries + 7) / 8
+	packed := make([]byte, row*len(s.votes))
+	for t, class := range s.votes {
+		for q := range queries {
+			packed[t*row+q/8] |= class << (q % 8)
+		}
+	}
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+		Run: r.GetRun(), Round: r.GetNumber(), Teachers: uint32(len(s.votes)), Queries: uint32(queries), Packed: packed,
+	}}}
+}

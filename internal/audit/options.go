@@ -1,0 +1,65 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// Options say what is audited and how long.
+type Options struct {
+	// Cases are names of [Cases]; see [Select].
+	Cases []string
+	// Runs is the number of runs of each case in each of the two worlds.
+	Runs int
+	// Epsilon and Delta are the budget of one run, which is spent. Violations
+	// show best at an epsilon of 1 to 3 and a delta that is not small: an event
+	// that comes up in one of a million runs is not seen in a thousand.
+	Epsilon, Delta float64
+	// Confidence is that of each lower bound.
+	Confidence float64
+	// Parallel is how many runs go on at once.
+	Parallel int
+	// Dir is where the cluster keeps its state while it lives, in a folder that
+	// is removed; the system's folder for temporary files when empty.
+	Dir string
+	// Aggregator holds the options of the aggregator under test.
+	Aggregator aggregator.Options
+	// Watch is told how many of a case's runs are done, one call at a time. May be
+	// nil.
+	Watch func(name string, done, total int)
+}
+
+// DefaultOptions audit everything with a thousand runs in each world.
+func DefaultOptions() Options {
+	return Options{Cases: Cases(), Runs: 1000, Epsilon: 2, Delta: 0.2, Confidence: 0.999, Parallel: 32}
+}
+
+// The limits keep counts and budgets small; a test outside them shows nothing.
+const (
+	minEpsilon, maxEpsilon = 0.01, 20
+	maxDelta               = 0.3
+	maxRuns                = 1 << 20
+)
+
+// Validate reports every field that cannot work.
+func (o Options) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(o.Runs >= MinRuns && o.Runs <= maxRuns, "runs is %d; it must be %d to %d, and a thousand to see anything", o.Runs, MinRuns, maxRuns)
+	need(o.Epsilon >= minEpsilon && o.Epsilon <= maxEpsilon, "epsilon is %v; the budget of a run must be %v to %v here", o.Epsilon, minEpsilon, maxEpsilon)
+	need(o.Delta > 0 && o.Delta <= maxDelta, "delta is %v; it must be above 0 and at most %v", o.Delta, maxDelta)
+	need(o.Confidence > 0.5 && o.Confidence < 1, "confidence is %v; it must be above 0.5 and below 1", o.Confidence)
+	need(o.Parallel >= 1, "parallel is %d; let at least one run go on", o.Parallel)
+	return errors.Join(errs...)
+}
+
+func (o Options) budget() privacy.Budget {
+	return privacy.Budget{Epsilon: o.Epsilon, Delta: o.Delta}
+}

@@ -1,0 +1,128 @@
+package audit
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// simulated makes the trials of a case without a cluster: the mechanism with a
+// share of the noise it is charged for, on the votes of both worlds.
+func (s *scenario) simulated(t *testing.T, src *gnmax.Source, runs int, share float64) (trials [2][]float64) {
+	t.Helper()
+	m := s.mechanism
+	mechanism, err := gnmax.NewGNMax(share*m.GetSigma(), m.GetWholeHistogram())
+	var answers gnmax.Mechanism = mechanism
+	switch s.kind {
+	case privacy.ConfidentGNMax:
+		answers, err = gnmax.NewConfident(m.GetThreshold(), share*m.GetSigmaThreshold(), share*m.GetSigma(), true)
+	case privacy.LNMax:
+		answers, err = gnmax.NewLNMax(m.GetLambda()/share, m.GetWholeHistogram())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for world := range trials {
+		for range runs {
+			var releases []*conclavev1.Release
+			for range s.rounds {
+				releases = append(releases, s.answered(t, src, answers, int64(world), share))
+			}
+			x, err := s.statistic(releases)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trials[world] = append(trials[world], x)
+		}
+	}
+	return trials
+}
+
+// answered is the release of one round, with as many votes moved as world says.
+func (s *scenario) answered(t *testing.T, src *gnmax.Source, m gnmax.Mechanism, world int64, share float64) *conclavev1.Release {
+	t.Helper()
+	if s.kind == privacy.Laplace {
+		counts := []int64{(s.units[0] - world) * countScale, s.units[1] * countScale}
+		noisy, err := gnmax.LaplaceCounts(src, counts, countScale, s.classEpsilon/share)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &conclavev1.Release{Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy}}}
+	}
+	votes := &conclavev1.NoisyVotes{}
+	for range s.queries {
+		a, err := m.Answer(src, []int64{s.votes[0] - world, s.votes[1] + world})
+		if err != nil {
+			t.Fatal(err)
+		}
+		votes.Labels = append(votes.Labels, int32(a.Winner))
+		if s.mechanism.GetWholeHistogram() {
+			if !a.Answered {
+				a.Noisy = []int64{0, 0}
+			}
+			votes.Histogram = append(votes.Histogram, a.Noisy...)
+		}
+	}
+	return &conclavev1.Release{Answer: &conclavev1.Release_Votes{Votes: votes}}
+}
+
+// What docs/audit.md says of the test's power, without the cluster: the mechanisms
+// as they are never come near their claim, and half of their noise is found.
+func TestPower(t *testing.T) {
+	const repeats = 10
+	runs := 1000
+	if testing.Short() {
+		t.Skip("a hundred thousand simulated runs")
+	}
+	o := DefaultOptions()
+	cases, err := scenarios(Cases(), o.budget())
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := gnmax.NewSource()
+	for _, s := range cases {
+		claim, err := privacy.Account(s.events(), o.Delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := func(share float64) (n int) {
+			for range repeats {
+				b, err := LowerBound(s.simulated(t, src, runs, share), o.Delta, o.Confidence)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b.Epsilon > claim.Epsilon {
+					n++
+				}
+			}
+			return n
+		}
+		if n := found(1); n > 0 {
+			t.Errorf("%s: %d of %d audits of the mechanism as it is found a violation", s.name, n, repeats)
+		}
+		// Winners show less than the histograms that the claim covers.
+		if n := found(0.5); n < repeats-2 && !strings.HasSuffix(s.name, "-winner") {
+			t.Errorf("%s: %d of %d audits found that half of the noise was missing", s.name, n, repeats)
+		}
+	}
+}
+
+// events is what a run of the case should be charged.
+func (s *scenario) events() []privacy.Event {
+	m, e := s.mechanism, privacy.Event{Kind: s.kind, Count: s.asked()}
+	switch s.kind {
+	case privacy.GNMax:
+		e.Sigma = m.GetSigma()
+	case privacy.LNMax:
+		e.Lambda = m.GetLambda()
+	case privacy.Laplace:
+		e.Epsilon = s.classEpsilon
+	case privacy.ConfidentGNMax:
+		e.Count, e.Asked, e.Answered = 0, s.asked(), s.asked()
+		e.Threshold, e.Sigma1, e.Sigma2 = m.GetThreshold(), m.GetSigmaThreshold(), m.GetSigma()
+	}
+	return []privacy.Event{e}
+}

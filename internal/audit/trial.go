@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/student"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// trials are runs on one dataset in one world, one after the other.
+type trials struct {
+	scenario    *scenario
+	world       int
+	first, runs int
+	dataset     string
+
+	observed []float64
+	charged  map[string][]privacy.Event // by run
+}
+
+// make connects the dataset's nodes, makes the runs and reads what they were
+// charged. The nodes leave afterwards.
+func (t *trials) make(ctx context.Context, c *cluster, o Options, step func()) error {
+	working, leave := context.WithCancel(ctx)
+	defer leave()
+	group, working := errgroup.WithContext(working)
+	for site, script := range t.scenario.scripts(t.world) {
+		stream, err := join(working, c.sites[site], site, t.dataset, len(script.votes))
+		if err != nil {
+			leave()
+			return errors.Join(err, group.Wait())
+		}
+		group.Go(func() error { return work(working, stream, script) })
+	}
+	// A node that fails ends the runs, and the runs' end is that of the nodes.
+	group.Go(func() error {
+		defer leave()
+		client, err := c.student()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		for i := range t.runs {
+			name := fmt.Sprintf("%s-%d", t.dataset, i)
+			x, err := t.one(working, client, name, o)
+			if err != nil {
+				return err
+			}
+			t.observed = append(t.observed, x)
+			step()
+		}
+		lines, err := client.Ledger(working, fmt.Sprintf("%s-0", t.dataset))
+		if err != nil {
+			return err
+		}
+		if t.charged, err = readCharges(lines); err == nil && len(t.charged) != t.runs {
+			err = fmt.Errorf("the ledger holds releases of %d runs, %d were made", len(t.charged), t.runs)
+		}
+		return err
+	})
+	return group.Wait()
+}
+
+// one makes a run and returns its observation.
+func (t *trials) one(ctx context.Context, client *student.Client, name string, o Options) (float64, error) {
+	s := t.scenario
+	if _, err := client.OpenRun(ctx, s.spec(name, t.dataset, o.Epsilon, o.Delta)); err != nil {
+		return 0, err
+	}
+	var releases []*conclavev1.Release
+	for number := range s.rounds {
+		r, err := client.Ask(ctx, s.round(name, uint64(number)), nil)
+		if err != nil {
+			return 0, err
+		}
+		if r.GetTeachers() != s.teachers() {
+			return 0, fmt.Errorf("round %d of run %q counted %d of %d teachers; the two worlds must differ in one vote only", number, name, r.GetTeachers(), s.teachers())
+		}
+		releases = append(releases, r)
+	}
+	if _, err := client.CloseRun(ctx, name); err != nil {
+		return 0, err
+	}
+	return s.statistic(releases)
+}

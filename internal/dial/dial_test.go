@@ -1,0 +1,220 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for list, want := range map[string]string{
+		"a:1":                   "a:1",
+		" a:1 , [::1]:2,b.c:3 ": "a:1, [::1]:2, b.c:3",
+	} {
+		target, err := Parse(list, "")
+		if err != nil || target.String() != want {
+			t.Errorf("%q: %q, %v", list, target, err)
+		}
+	}
+	for list, want := range map[string]string{
+		"": "missing", " ": "missing", "a": `"a" is not an address`, "a:": "is not an address", ":1": "is not an address",
+		"a:1,": `"" is not an address`, "a:1;b:2": "is not an address", "a:1,b:2,a:1": `"a:1" is there twice`,
+	} {
+		if _, err := Parse(list, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", list, err, want)
+		}
+	}
+}
+
+func TestCertificatesNameTheHostUnlessSet(t *testing.T) {
+	for _, c := range []struct{ address, set, want string }{
+		{"host:7443", "", "host"}, {"[::1]:7443", "", "::1"}, {"host:7443", "other", "other"},
+	} {
+		target, err := Parse("first:1,"+c.address, c.set)
+		must(t, err)
+		if got := target.nameOf(c.address); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// aggregators are servers of one authority, each with a certificate of its own host.
+type aggregators struct {
+	t   *testing.T
+	dir string
+}
+
+func newAggregators(t *testing.T) aggregators {
+	t.Helper()
+	a := aggregators{t, t.TempDir()}
+	must(t, certs.CreateCA(a.dir))
+	must(t, certs.Issue(a.dir, certs.RoleStudent, "s", nil, time.Hour))
+	return a
+}
+
+// serve answers health checks at an address, under a certificate for host.
+func (a aggregators) serve(name, host, address string) (at string, stop func()) {
+	a.t.Helper()
+	if err := certs.Issue(a.dir, certs.RoleAggregator, name, []string{host}, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
+		a.t.Fatal(err)
+	}
+	config, err := certs.ServerTLS(certs.IssuedFiles(a.dir, certs.RoleAggregator, name))
+	must(a.t, err)
+	listener, err := net.Listen("tcp", address)
+	must(a.t, err)
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	return listener.Addr().String(), func() {
+		server.Stop()
+		<-served
+	}
+}
+
+func (a aggregators) connect(list, serverName string) *Conn {
+	a.t.Helper()
+	target, err := Parse(list, serverName)
+	must(a.t, err)
+	conn, err := target.Connect(certs.IssuedFiles(a.dir, certs.RoleStudent, "s"), 200*time.Millisecond)
+	must(a.t, err)
+	a.t.Cleanup(func() { must(a.t, conn.Close()) })
+	return conn
+}
+
+// ask waits until somebody answers.
+func ask(t *testing.T, conn *Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var pause Pause
+	for {
+		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		pause.Wait(ctx, 100*time.Millisecond)
+	}
+}
+
+// free is an address where nobody listens.
+func free(t *testing.T, host string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	must(t, err)
+	must(t, l.Close())
+	return l.Addr().String()
+}
+
+// Whoever listens is found, wherever it stands in the list, also when it has just taken over
+// from another one that has another name.
+func TestTheOneThatListensAnswers(t *testing.T) {
+	a := newAggregators(t)
+	first, second := free(t, "127.0.0.1"), free(t, "127.0.0.2")
+	_, stop := a.serve("second", "127.0.0.2", second)
+	conn := a.connect(first+","+second, "")
+	ask(t, conn)
+	for range 3 {
+		stop()
+		_, stop = a.serve("first", "127.0.0.1", first)
+		ask(t, conn)
+		must(t, conn.Probe(t.Context()))
+		stop()
+		_, stop = a.serve("second", "127.0.0.2", second)
+		ask(t, conn)
+	}
+	stop()
+}
+
+// A certificate that names another host is not taken, at whichever address it is shown.
+func TestEachAddressMustProveItsOwnName(t *testing.T) {
+	a := newAggregators(t)
+	first, stopFirst := a.serve("first", "127.0.0.1", "127.0.0.1:0")
+	defer stopFirst()
+	wrong, stopWrong := a.serve("first", "127.0.0.1", "127.0.0.2:0")
+	defer stopWrong()
+	for list, good := range map[string]bool{first: true, wrong: false, wrong + "," + first: true} {
+		conn := a.connect(list, "")
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+		cancel()
+		if good != (err == nil) {
+			t.Errorf("%s: %v", list, err)
+		}
+		if err := conn.Probe(t.Context()); strings.Contains(list, wrong) != errors.Is(err, certs.ErrWrongHost) {
+			t.Errorf("probe %s: %v", list, err)
+		}
+	}
+	// A name that is set holds for all.
+	ask(t, a.connect(wrong, "127.0.0.1"))
+	conn := a.connect(first, "127.0.0.9")
+	if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); status.Code(err) != codes.Unavailable {
+		t.Errorf("a certificate of another name: %v", err)
+	}
+}
+
+// Pauses grow, stay below the bound, and end with the context.
+func TestPause(t *testing.T) {
+	var p Pause
+	last := p.Next()
+	if last != 100*time.Millisecond {
+		t.Errorf("the first pause is %v", last)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range 40 {
+		p.Wait(done, time.Second)
+		if next := p.Next(); next < last || next > time.Second {
+			t.Fatalf("pause %d is %v after %v", i, next, last)
+		} else {
+			last = next
+		}
+	}
+	if last != time.Second {
+		t.Errorf("pauses end at %v", last)
+	}
+	p.Reset()
+	if p.Next() != 100*time.Millisecond {
+		t.Errorf("%v after a reset", p.Next())
+	}
+	started := time.Now()
+	p.Wait(t.Context(), time.Nanosecond) // no less than the first
+	if took := time.Since(started); took < 50*time.Millisecond {
+		t.Errorf("waited %v", took)
+	}
+	if p.Next() != 100*time.Millisecond {
+		t.Errorf("%v under a bound below the first pause", p.Next())
+	}
+}
+
+func ExampleParse() {
+	target, err := Parse("a.example:7443, b.example:7443", "")
+	fmt.Println(target, err)
+	// Output: a.example:7443, b.example:7443 <nil>
+}

@@ -1,0 +1,93 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// insist connects with a role that reads the authority's list.
+func (a aggregators) insist(address string) *Conn {
+	a.t.Helper()
+	target, err := Parse(address, "")
+	must(a.t, err)
+	files := certs.IssuedFiles(a.dir, certs.RoleStudent, "s")
+	files.Revoked = certs.RevokedFile(a.dir)
+	conn, err := target.Connect(files, 200*time.Millisecond)
+	must(a.t, err)
+	a.t.Cleanup(func() { must(a.t, conn.Close()) })
+	return conn
+}
+
+// open begins a stream that goes on until something ends it.
+func open(t *testing.T, conn *Conn) healthpb.Health_WatchClient {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	stream, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
+	must(t, err)
+	_, err = stream.Recv()
+	must(t, err)
+	return stream
+}
+
+// reissue gives an aggregator another certificate in place of the one it has.
+func (a aggregators) reissue(name, host string, validity time.Duration) {
+	a.t.Helper()
+	files := certs.IssuedFiles(a.dir, certs.RoleAggregator, name)
+	for _, path := range []string{files.Cert, files.Key} {
+		must(a.t, os.Remove(path))
+	}
+	must(a.t, certs.Issue(a.dir, certs.RoleAggregator, name, []string{host}, validity))
+}
+
+// An aggregator whose certificate is revoked is left at once, also where nothing is said,
+// and dialled again when it has another one.
+func TestARevokedAggregatorIsLeft(t *testing.T) {
+	a := newAggregators(t)
+	address, stop := a.serve("first", "127.0.0.1", "127.0.0.1:0")
+	defer stop()
+	conn := a.insist(address)
+	stream := open(t, conn)
+	_, err := certs.Revoke(a.dir, certs.Revocation{Name: "first", Reason: certs.ReasonKeyCompromise})
+	must(t, err)
+	began := time.Now()
+	_, err = stream.Recv()
+	if took := time.Since(began); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "revoked") || took > 5*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
+	_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "revoked") {
+		t.Errorf("dialled again: %v", err)
+	}
+	if err := conn.Probe(t.Context()); !errors.Is(err, certs.ErrRevoked) {
+		t.Errorf("probe: %v", err)
+	}
+	a.reissue("first", "127.0.0.1", time.Hour)
+	ask(t, conn)
+}
+
+// So is one whose certificate expires. One that was renewed in time is not even noticed.
+func TestAnAggregatorWhoseCertificateEndsIsLeft(t *testing.T) {
+	a := newAggregators(t)
+	must(t, certs.Issue(a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, 2*time.Second))
+	address, stop := a.serve("brief", "127.0.0.1", "127.0.0.1:0")
+	defer stop()
+	conn := a.insist(address)
+	stream := open(t, conn)
+	a.reissue("brief", "127.0.0.1", time.Hour) // the stream stays with the old one
+	_, err := stream.Recv()
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("got %v", err)
+	}
+	ask(t, conn)
+}

@@ -1,0 +1,217 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// zone is a DNS of one name.
+type zone struct {
+	mu      sync.Mutex
+	hosts   []string
+	err     error
+	lookups int
+}
+
+func (z *zone) set(err error, hosts ...string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.hosts, z.err = hosts, err
+}
+
+func (z *zone) asked() int {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.lookups
+}
+
+func (z *zone) lookup(_ context.Context, host string) ([]string, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.lookups++
+	if host != theName {
+		return nil, errors.New("no such host")
+	}
+	return slices.Clone(z.hosts), z.err
+}
+
+const theName = "aggregators.example"
+
+// connectByName dials the zone's name at a port.
+func (a aggregators) connectByName(z *zone, port string) *Conn {
+	a.t.Helper()
+	target, err := Parse(net.JoinHostPort(theName, port), "")
+	must(a.t, err)
+	n := newNames(target)
+	n.lookup, n.proxied, n.every = z.lookup, func(string) bool { return false }, 50*time.Millisecond
+	conn, err := target.connect(certs.IssuedFiles(a.dir, certs.RoleStudent, "s"), 200*time.Millisecond, n)
+	must(a.t, err)
+	a.t.Cleanup(func() { must(a.t, conn.Close()) })
+	return conn
+}
+
+// freePort is a port at which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(free(t, "0.0.0.0"))
+	must(t, err)
+	return port
+}
+
+// Of the addresses behind one name the one that listens answers, and after it the next,
+// also one that the name did not have before.
+func TestANameOfSeveralAddresses(t *testing.T) {
+	a := newAggregators(t)
+	port := freePort(t)
+	z := &zone{hosts: []string{"127.0.0.3", "127.0.0.2"}}
+	conn := a.connectByName(z, port)
+	for _, host := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.2"} {
+		_, stop := a.serve("one", theName, net.JoinHostPort(host, port))
+		ask(t, conn)
+		stop()
+	}
+	_, stop := a.serve("one", theName, net.JoinHostPort("127.0.0.4", port))
+	defer stop()
+	z.set(nil, "127.0.0.2", "127.0.0.4")
+	ask(t, conn)
+}
+
+// A process that is stopped takes connections and says nothing. The next address is
+// tried long before the attempt at it is given up.
+func TestASilentAddressHoldsNobodyUp(t *testing.T) {
+	a := newAggregators(t)
+	port := freePort(t)
+	silent, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", port))
+	must(t, err)
+	defer silent.Close()
+	_, stop := a.serve("one", theName, net.JoinHostPort("127.0.0.3", port))
+	defer stop()
+	began := time.Now()
+	ask(t, a.connectByName(&zone{hosts: []string{"127.0.0.2", "127.0.0.3"}}, port))
+	if took := time.Since(began); took >= attempt/2 {
+		t.Errorf("the address that answers was reached after %v", took)
+	}
+}
+
+// While the DNS is away what is known is used; a name that nobody knows is an error with
+// the name in it.
+func TestTheDNSIsAway(t *testing.T) {
+	a := newAggregators(t)
+	port := freePort(t)
+	z := &zone{hosts: []string{"127.0.0.2"}}
+	conn := a.connectByName(z, port)
+	_, stop := a.serve("one", theName, net.JoinHostPort("127.0.0.2", port))
+	ask(t, conn)
+	z.set(errors.New("no answer"))
+	stop()
+	before := z.asked()
+	for z.asked() == before { // until the break is noticed and the name was asked for in vain
+		_, _ = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		time.Sleep(10 * time.Millisecond)
+	}
+	_, stop = a.serve("one", theName, net.JoinHostPort("127.0.0.2", port))
+	defer stop()
+	ask(t, conn)
+}
+
+// told collects what a resolver says.
+type told struct {
+	resolver.ClientConn // nil: nothing else is called
+	states              chan []string
+}
+
+func (c *told) UpdateState(s resolver.State) error {
+	var addresses []string
+	for _, e := range s.Endpoints {
+		addresses = append(addresses, e.Addresses[0].Addr+" as "+e.Addresses[0].ServerName)
+	}
+	c.states <- addresses
+	return nil
+}
+
+func TestWhatIsLookedUp(t *testing.T) {
+	noProxy := func(string) bool { return false }
+	known := &zone{hosts: []string{"10.0.0.2", "10.0.0.1", "fd00::1"}}
+	for name, c := range map[string]struct {
+		list, serverName string
+		zone             *zone
+		proxied          func(string) bool
+		want             []string
+		lookups          int
+	}{
+		"addresses are not looked up": {list: "127.0.0.1:1,[::1]:2", zone: &zone{}, proxied: noProxy,
+			want: []string{"127.0.0.1:1 as 127.0.0.1", "[::1]:2 as ::1"}},
+		"every address must prove the name": {list: theName + ":7443", zone: known, proxied: noProxy, lookups: 1,
+			want: []string{"10.0.0.1:7443 as " + theName, "10.0.0.2:7443 as " + theName, "[fd00::1]:7443 as " + theName}},
+		"or the one that is set": {list: theName + ":7443", serverName: "agg", zone: &zone{hosts: []string{"10.0.0.1"}}, proxied: noProxy, lookups: 1,
+			want: []string{"10.0.0.1:7443 as agg"}},
+		"unknown names stay, and hold nobody up": {list: "other.example:7443," + theName + ":1", zone: &zone{hosts: []string{"10.0.0.1"}}, proxied: noProxy, lookups: 2,
+			want: []string{"other.example:7443 as other.example", "10.0.0.1:1 as " + theName}},
+		"a name without addresses stays": {list: theName + ":7443", zone: &zone{}, proxied: noProxy, lookups: 1,
+			want: []string{theName + ":7443 as " + theName}},
+		"one lookup for all ports of a name": {list: theName + ":1," + theName + ":2", zone: &zone{hosts: []string{"10.0.0.1", "10.0.0.1"}}, proxied: noProxy, lookups: 1,
+			want: []string{"10.0.0.1:1 as " + theName, "10.0.0.1:2 as " + theName}},
+		"a proxy looks up by itself": {list: theName + ":7443", zone: &zone{hosts: []string{"10.0.0.1"}}, proxied: func(string) bool { return true },
+			want: []string{theName + ":7443 as " + theName}},
+		"a name without proxy is not sent to one as an address": {list: theName + ":7443", zone: &zone{hosts: []string{"10.0.0.1"}}, lookups: 1,
+			proxied: func(address string) bool { return address == "10.0.0.1:7443" },
+			want:    []string{theName + ":7443 as " + theName}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.zone.lookups = 0
+			target, err := Parse(c.list, c.serverName)
+			must(t, err)
+			n := names{target: target, lookup: c.zone.lookup, proxied: c.proxied, every: time.Millisecond}
+			cc := &told{states: make(chan []string, 2)}
+			r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
+			must(t, err)
+			got := <-cc.states
+			r.Close()
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if c.zone.lookups != c.lookups {
+				t.Errorf("%d lookups, want %d", c.zone.lookups, c.lookups)
+			}
+		})
+	}
+}
+
+// What did not change is not told again, and what is asked too often is asked later.
+func TestAddressesAreToldOnce(t *testing.T) {
+	target, err := Parse(theName+":1", "")
+	must(t, err)
+	z := &zone{hosts: []string{"10.0.0.1", "10.0.0.2"}}
+	n := names{target: target, lookup: z.lookup, proxied: func(string) bool { return false }, every: 20 * time.Millisecond}
+	cc := &told{states: make(chan []string, 9)}
+	r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
+	must(t, err)
+	<-cc.states
+	began := time.Now()
+	z.set(nil, "10.0.0.2", "10.0.0.1") // another order is nothing new
+	for z.asked() < 3 {
+		r.ResolveNow(resolver.ResolveNowOptions{})
+		time.Sleep(time.Millisecond)
+	}
+	if took := time.Since(began); took < 40*time.Millisecond {
+		t.Errorf("two more lookups took %v, with 20ms between them at least", took)
+	}
+	r.Close()
+	if len(cc.states) > 0 {
+		t.Errorf("told again: %v", <-cc.states)
+	}
+	if z.asked() > 3 {
+		t.Errorf("%d lookups", z.asked())
+	}
+}

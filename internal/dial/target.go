@@ -1,0 +1,130 @@
+// Package dial reaches the aggregator that leads, at one address or at one of
+// several, of a list or behind one host name. Aggregators that stand by do not listen, so that whoever answers
+// leads; when it is gone, all addresses are tried until another one answers.
+//
+// It does not repeat a call that failed: what was under way when a connection
+// broke is for the caller to ask again.
+package dial
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// PingEvery is after what time without traffic a connection is pinged. Aggregators allow
+// pings twice as often, and send away who pings more often than that.
+const PingEvery = 10 * time.Second
+
+const (
+	// A connection is given up when nothing came back for pingTimeout after a ping.
+	pingTimeout = 10 * time.Second
+	// firstPause is the first pause between attempts, and growth what each one
+	// is longer by: after t seconds they are t/6 apart, so that who comes back
+	// is found soon, and who stays away is not asked all the time.
+	firstPause = 100 * time.Millisecond
+	growth     = 1.2
+	// attempt bounds the time for one address that does not answer at all.
+	attempt = 5 * time.Second
+)
+
+// Target is where an aggregator may be.
+type Target struct {
+	// addresses are host:port, at least one.
+	addresses []string
+	// serverName is the host name that certificates must carry; empty for the
+	// host of the address.
+	serverName string
+}
+
+// Parse reads addresses host:port, with commas between them. Certificates must
+// carry serverName or, where that is empty, the host of the address.
+func Parse(list, serverName string) (Target, error) {
+	t := Target{serverName: serverName}
+	if strings.TrimSpace(list) == "" {
+		return t, errors.New("missing; give the address to dial, host:port")
+	}
+	for _, address := range strings.Split(list, ",") {
+		address = strings.TrimSpace(address)
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+			return t, fmt.Errorf("%q is not an address; give host:port, or several with commas between them", address)
+		}
+		if slices.Contains(t.addresses, address) {
+			return t, fmt.Errorf("%q is there twice", address)
+		}
+		t.addresses = append(t.addresses, address)
+	}
+	return t, nil
+}
+
+func (t Target) String() string { return strings.Join(t.addresses, ", ") }
+
+// nameOf is the host name that the certificate at an address must carry.
+func (t Target) nameOf(address string) string {
+	if t.serverName != "" {
+		return t.serverName
+	}
+	host, _, _ := net.SplitHostPort(address) // Parse has seen that it splits
+	return host
+}
+
+// Conn is a connection to whichever aggregator leads.
+type Conn struct {
+	*grpc.ClientConn
+	target  Target
+	configs map[string]*tls.Config // by host name
+}
+
+// Connect makes a connection with a role's certificate. It returns at once, and
+// connects when something is asked. Pauses between attempts grow to most.
+func (t Target) Connect(files certs.Files, most time.Duration) (*Conn, error) {
+	return t.connect(files, most, newNames(t))
+}
+
+func (t Target) connect(files certs.Files, most time.Duration, addresses names) (*Conn, error) {
+	guard, err := certs.NewClientGuard(files)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{target: t, configs: map[string]*tls.Config{}}
+	for _, address := range t.addresses {
+		name := t.nameOf(address)
+		if c.configs[name] == nil {
+			c.configs[name] = guard.ClientTLS(name)
+		}
+	}
+	c.ClientConn, err = grpc.NewClient("conclave:///"+t.addresses[0], append(TransportOptions(),
+		grpc.WithResolvers(addresses),
+		grpc.WithTransportCredentials(byName{c.configs, guard}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: growth, Jitter: 0.2, MaxDelay: max(firstPause, most)},
+			MinConnectTimeout: attempt,
+		}),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("dial aggregator %s: %w", t, err)
+	}
+	return c, nil
+}
+
+// Probe tells whether an aggregator and the role trust each other, as
+// [certs.Probe] does for one address. It asks all of them, and returns what the
+// first of them has against the connection.
+func (c *Conn) Probe(ctx context.Context) error {
+	for _, address := range c.target.addresses {
+		if err := certs.Probe(ctx, address, c.configs[c.target.nameOf(address)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

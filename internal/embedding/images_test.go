@@ -1,0 +1,148 @@
+package embedding_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/embedding"
+)
+
+const digits = `name: digits
+label: y
+format: idx
+image: {height: 28, width: 28, channels: 1}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 784}
+  - {name: y, kind: categorical, categories: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]}
+`
+
+const side = 28
+
+// extremes are images that nobody would photograph: of one colour, checkerboards of squares,
+// steps, single pixels, frames and noise.
+func extremes() (all [][]float32) {
+	image := func(of func(y, x int) float32) {
+		to := make([]float32, side*side)
+		for i := range to {
+			to[i] = of(i/side, i%side)
+		}
+		all = append(all, to)
+	}
+	is := func(yes bool) float32 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	for _, v := range []float32{0, 0x1p-126, 1.0 / 255, 0.5, 1} {
+		image(func(int, int) float32 { return v })
+	}
+	for _, size := range []int{1, 2, 7, 14} {
+		image(func(y, x int) float32 { return is((y/size+x/size)%2 == 0) })
+	}
+	for k := range side {
+		image(func(y, _ int) float32 { return is(y < k) })
+		image(func(_, x int) float32 { return is(x == k) })
+		image(func(y, x int) float32 { return is(y == k && x == (5*k)%side) })
+		image(func(y, x int) float32 { return is(min(y, x, side-1-y, side-1-x) == k/2) })
+	}
+	image(func(y, _ int) float32 { return float32(y) / (side - 1) })
+	rng := rand.New(rand.NewPCG(5, 5))
+	for range 50 {
+		image(func(int, int) float32 { return rng.Float32() })
+		image(func(int, int) float32 { return float32(rng.IntN(2)) })
+	}
+	return all
+}
+
+// Every image has a vector of the norm that is promised for all: none is longer, and nothing
+// of the promise is given away.
+func TestNormOfImages(t *testing.T) {
+	e := encoder(t, digits)
+	for _, spread := range []float64{1e-3, 0.1, 10} {
+		f, err := embedding.New(e, 10, []embedding.Part{
+			{Kind: embedding.Ones, Weight: 0.1},
+			{Kind: embedding.Fourier, Weight: 1, Count: 200, Spread: spread, Seed: 1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range extremes() {
+			if n := norm(t, f, x); n > f.Norm()*(1+1e-6) || n < f.Norm()*(1-1e-5) {
+				t.Errorf("spread %v: image %d has a vector of norm %v, want %v", spread, i, n, f.Norm())
+			}
+		}
+	}
+}
+
+// What the student climbs is the derivative by pixels, inside their range and at its ends.
+func TestSlopeOfImages(t *testing.T) {
+	e := encoder(t, digits)
+	f, err := embedding.New(e, 2, []embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 100, Spread: 0.1, Seed: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(6, 6))
+	weights := make([]float32, 2*f.Count())
+	for i := range weights {
+		weights[i] = float32(rng.NormFloat64())
+	}
+	value := func(x []float32, class int) (sum float64) {
+		of := make([]float64, 2*f.Count())
+		f.Sum(of, x, []int{class})
+		for i, v := range of {
+			sum += v * float64(weights[i])
+		}
+		return sum
+	}
+	for class := range 2 {
+		x := make([]float32, side*side)
+		for i := range x {
+			x[i] = 0.1 + 0.8*rng.Float32()
+		}
+		dx := make([]float32, len(x))
+		f.Slope(dx, weights, x, []int{class})
+		const step = 0.02
+		for i := 0; i < len(x); i += 13 {
+			at := x[i]
+			x[i] = at + step
+			up := value(x, class)
+			x[i] = at - step
+			down := value(x, class)
+			x[i] = at
+			if got, want := float64(dx[i]), (up-down)/(2*step); math.Abs(got-want) > 2e-3 {
+				t.Errorf("class %d, pixel %d: slope %v, want %v", class, i, got, want)
+			}
+		}
+	}
+}
+
+// BenchmarkImages takes 200 images, adds up their vectors and finds their slopes: a step of a
+// student but for its generator.
+func BenchmarkImages(b *testing.B) {
+	e := encoder(b, digits)
+	f, err := embedding.New(e, 10, []embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 1000, Spread: 0.1, Seed: 1}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	const n = 200
+	x, classes := make([]float32, n*e.Width()), make([]int, n)
+	for i := range x {
+		x[i] = rng.Float32()
+	}
+	for i := range classes {
+		classes[i] = i % 10
+	}
+	dx, weights, sum := make([]float32, len(x)), make([]float32, 10*f.Count()), make([]float64, 10*f.Count())
+	for i := range weights {
+		weights[i] = rng.Float32()
+	}
+	batch := f.Batch()
+	for b.Loop() {
+		batch.Take(x, classes)
+		batch.Sum(sum)
+		batch.Slope(dx, weights)
+	}
+}

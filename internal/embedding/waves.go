@@ -1,0 +1,228 @@
+package embedding
+
+import (
+	"errors"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/projection"
+)
+
+// waves is the part of random waves: for each its cosine, and behind them all its sine.
+// Numbers and choices of two are spread over [-1, 1] for it; an empty one is 0.
+type waves struct {
+	columns  []column
+	width, m int
+	scale    float32
+	matrix   kernel.Matrix // [width, m]
+	// cos and sin are those of the matrix' rows, of categories and choices of two (of
+	// their step of 2).
+	cos, sin kernel.Matrix
+}
+
+// maxArgument keeps the sine's table exact in its places: beyond it whole numbers of a
+// wave's parts no longer fit.
+const maxArgument = 1e6
+
+func newWaves(p Part, e *partition.Encoder, room int) (block, error) {
+	if 2*p.Count > room {
+		return nil, errRoom(2*p.Count, room)
+	}
+	f := &waves{columns: columnsOf(e, max(2, p.Bins)), width: e.Width(), m: p.Count, scale: float32(p.Weight / math.Sqrt(float64(p.Count)))}
+	data, err := projection.Frequencies(f.width, f.m, p.Spread, p.Seed)
+	if err != nil {
+		return nil, err
+	}
+	f.matrix = kernel.Of(data, f.width, f.m)
+	for j := range f.m {
+		var most float64
+		for i := range f.width {
+			most += math.Abs(float64(data[i*f.m+j]))
+		}
+		if !(most < maxArgument) {
+			return nil, errors.New("waves too short for their angles to be computed; use a smaller spread")
+		}
+	}
+	f.cos = kernel.Of(make([]float32, len(data)), f.width, f.m)
+	f.sin = kernel.Of(make([]float32, len(data)), f.width, f.m)
+	for _, c := range f.columns {
+		step := float32(1)
+		switch c.kind {
+		case partition.HeadNumber:
+			continue
+		case partition.HeadBinary:
+			step = 2
+		}
+		for i := c.at * f.m; i < (c.at+c.width)*f.m; i++ {
+			f.sin.Data[i], f.cos.Data[i] = projection.Sincos(step * data[i])
+		}
+	}
+	return f, nil
+}
+
+func (f *waves) count() int { return 2 * f.m }
+
+func (f *waves) groups() []int { return []int{2 * f.m} }
+
+func (f *waves) pass() pass { return &wavesPass{waves: f} }
+
+// wavesPass are cosines and sines of n records, each of shape [n, m].
+type wavesPass struct {
+	*waves
+	x               []float32
+	n               int
+	z, cosine, sine []float32
+	// p is a wave's part of the sum of weights times vectors, q its derivative by the angle;
+	// turned are both without a category.
+	p, q, turnedP, turnedQ, by []float32
+}
+
+func (f *wavesPass) take(x []float32, n int) {
+	f.x, f.n = x, n
+	f.z = resize(f.z, n*f.width)
+	clear(f.z)
+	for i := range n {
+		row, to := x[i*f.width:(i+1)*f.width], f.z[i*f.width:(i+1)*f.width]
+		for j := range f.columns {
+			c := &f.columns[j]
+			switch {
+			case c.empty(row):
+				to[c.flag] = 1
+			case c.kind == partition.HeadCategory:
+				to[c.at+c.chosen(row)] = 1
+			case c.kind == partition.HeadNumber:
+				to[c.at], _ = c.spread(row[c.at])
+			default:
+				to[c.at] = 2*unit(row[c.at]) - 1
+			}
+		}
+	}
+	f.cosine, f.sine = resize(f.cosine, n*f.m), resize(f.sine, n*f.m)
+	kernel.Gemm(kernel.Of(f.cosine, n, f.m), kernel.Of(f.z, n, f.width), f.matrix, kernel.Epilogue{})
+	for i, a := range f.cosine {
+		f.sine[i], f.cosine[i] = projection.Sincos(a)
+	}
+}
+
+func (f *wavesPass) each(i int, add func(at int, value float32)) {
+	for j, v := range f.cosine[i*f.m : (i+1)*f.m] {
+		add(j, f.scale*v)
+	}
+	for j, v := range f.sine[i*f.m : (i+1)*f.m] {
+		add(f.m+j, f.scale*v)
+	}
+}
+
+func (f *wavesPass) sum(i int, dst []float64) {
+	cosines, sines := dst[:f.m], dst[f.m:]
+	for j, v := range f.cosine[i*f.m : (i+1)*f.m] {
+		cosines[j] += float64(f.scale * v)
+	}
+	for j, v := range f.sine[i*f.m : (i+1)*f.m] {
+		sines[j] += float64(f.scale * v)
+	}
+}
+
+// slope of numbers is the derivative. That of choices is exact too: a wave whose angle
+// moves by d goes from P to P cos d + Q sin d, where Q is its derivative.
+func (f *wavesPass) slope(dx []float32, weights func(i int) []float32) {
+	n := f.n
+	f.p, f.q, f.by = resize(f.p, n*f.m), resize(f.q, n*f.m), resize(f.by, n*f.width)
+	f.turnedP, f.turnedQ = resize(f.turnedP, n*f.m), resize(f.turnedQ, n*f.m)
+	for i := range n {
+		w := weights(i)
+		wc, ws := w[:f.m], w[f.m:]
+		p, q, sine := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m], f.sine[i*f.m:(i+1)*f.m]
+		for j, c := range f.cosine[i*f.m : (i+1)*f.m] {
+			s := sine[j]
+			p[j] = f.scale * (wc[j]*c + ws[j]*s)
+			q[j] = f.scale * (ws[j]*c - wc[j]*s)
+		}
+	}
+	kernel.Gemm(kernel.Of(f.by, n, f.width), kernel.Of(f.q, n, f.m), f.matrix.T(), kernel.Epilogue{})
+	for j := range f.columns {
+		c := &f.columns[j]
+		switch c.kind {
+		case partition.HeadCategory:
+			f.slopeOfCategory(c, dx)
+		case partition.HeadBinary:
+			f.slopeOfBinary(c, dx)
+		default:
+			for i := range n {
+				if !c.empty(f.x[i*f.width : (i+1)*f.width]) {
+					_, steep := c.spread(f.x[i*f.width+c.at])
+					dx[i*f.width+c.at] += steep * f.by[i*f.width+c.at]
+				}
+			}
+		}
+		if c.flag >= 0 {
+			f.slopeOfFlag(c, dx)
+		}
+	}
+}
+
+// slopeOfCategory turns each wave back by the category that is chosen, and forth by each.
+func (f *wavesPass) slopeOfCategory(c *column, dx []float32) {
+	n := f.n
+	for i := range n {
+		k := c.at + c.chosen(f.x[i*f.width:(i+1)*f.width])
+		cos, sin := f.cos.Data[k*f.m:(k+1)*f.m], f.sin.Data[k*f.m:(k+1)*f.m]
+		p, q := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m]
+		toP, toQ := f.turnedP[i*f.m:(i+1)*f.m], f.turnedQ[i*f.m:(i+1)*f.m]
+		for j, v := range p {
+			toP[j] = v*cos[j] - q[j]*sin[j]
+			toQ[j] = v*sin[j] + q[j]*cos[j]
+		}
+	}
+	to := kernel.Matrix{Data: dx[c.at:], Rows: n, Cols: c.width, Stride: f.width}
+	rows := func(m kernel.Matrix) kernel.Matrix {
+		return kernel.Of(m.Data[c.at*f.m:(c.at+c.width)*f.m], c.width, f.m).T()
+	}
+	kernel.Gemm(to, kernel.Of(f.turnedP, n, f.m), rows(f.cos), kernel.Epilogue{Add: true})
+	kernel.Gemm(to, kernel.Of(f.turnedQ, n, f.m), rows(f.sin), kernel.Epilogue{Add: true})
+}
+
+// slopeOfBinary is the value at 1 less that at 0.
+func (f *wavesPass) slopeOfBinary(c *column, dx []float32) {
+	cos, sin := f.cos.Data[c.at*f.m:(c.at+1)*f.m], f.sin.Data[c.at*f.m:(c.at+1)*f.m]
+	for i := range f.n {
+		row := f.x[i*f.width : (i+1)*f.width]
+		if c.empty(row) {
+			continue
+		}
+		sign := float32(1)
+		if row[c.at] < 0.5 {
+			sign = -1
+		}
+		var sum float32
+		p, q := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m]
+		for j, v := range p {
+			sum += q[j]*sin[j] + sign*v*(1-cos[j])
+		}
+		dx[i*f.width+c.at] += sum
+	}
+}
+
+// slopeOfFlag is the value of an empty cell less that of a filled one.
+func (f *wavesPass) slopeOfFlag(c *column, dx []float32) {
+	flag, number := f.matrix.Data[c.flag*f.m:(c.flag+1)*f.m], f.matrix.Data[c.at*f.m:(c.at+1)*f.m]
+	for i := range f.n {
+		row := f.x[i*f.width : (i+1)*f.width]
+		sign := float32(1)
+		if c.empty(row) {
+			sign = -1
+		}
+		value := 2*unit(row[c.at]) - 1
+		if c.kind == partition.HeadNumber {
+			value, _ = c.spread(row[c.at])
+		}
+		var sum float32
+		p, q := f.p[i*f.m:(i+1)*f.m], f.q[i*f.m:(i+1)*f.m]
+		for j, v := range p {
+			s, k := projection.Sincos(flag[j] - value*number[j])
+			sum += q[j]*s - sign*v*(1-k)
+		}
+		dx[i*f.width+c.flag] += sum
+	}
+}

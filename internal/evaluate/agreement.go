@@ -1,0 +1,121 @@
+package evaluate
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// RankingAgreement is the synthetic ranking agreement of models: the share of pairs
+// whose order by AUROC is the same in setting A (real rows only) and in setting C
+// (synthetic rows only); see measure.RankingAgreement for its source and for ties.
+// Models without both settings are left out. It is nil, with a note, for fewer than
+// two.
+func RankingAgreement(models []ModelUtility) (*float64, []string) {
+	var a, c []float64
+	for _, m := range models {
+		if m.A != nil && m.C != nil {
+			a, c = append(a, m.A.AUROC), append(c, m.C.AUROC)
+		}
+	}
+	share, err := measure.RankingAgreement(a, c)
+	if err != nil {
+		return nil, []string{fmt.Sprintf("the ranking of models was not compared: %v", err)}
+	}
+	return &share, nil
+}
+
+// CompareImportance gives the share of pairs of columns whose order by importance
+// for the label is the same in both tables (the agreed ranking probability). A
+// column's importance is the multiple correlation of the label (1 for the positive
+// class, 0 for others, or the number) with the column alone: of a number without
+// empty cells the absolute value of Pearson's correlation, of a category the
+// correlation ratio. A constant column has importance 0. weight are the weights of
+// the synthetic rows, nil for 1 each.
+//
+// It is nil, with a note, without a label that can be ranked, for a label that is
+// constant in a table, and for fewer than two columns beside it. It fails for
+// tables without rows or with different columns, and with ErrWeights. NOT PRIVATE.
+func CompareImportance(real, synthetic *partition.Table, weight []float64) (*float64, []string, error) {
+	weight, err := checkTables(real, synthetic, weight)
+	if err != nil {
+		return nil, nil, fmt.Errorf("importance of columns: %w", err)
+	}
+	none := func(why string) (*float64, []string, error) {
+		return nil, []string{"the importance of columns was not compared: " + why}, nil
+	}
+	schema := real.Schema()
+	label := schema.LabelColumn()
+	if label < 0 || !isNumber(&schema.Columns[label]) && schema.Positive() < 0 {
+		return none("the schema names no label with a positive class, and none that is a number")
+	}
+	var r, s []float64
+	for _, j := range dataColumns(schema) {
+		if j == label {
+			continue
+		}
+		a, okA := importance(real, schema, j, label, nil)
+		b, okB := importance(synthetic, schema, j, label, weight)
+		if !okA || !okB {
+			return none("the label is the same in all rows of a table")
+		}
+		r, s = append(r, a), append(s, b)
+	}
+	share, err := measure.RankingAgreement(r, s)
+	if err != nil {
+		return none(err.Error())
+	}
+	return &share, nil, nil
+}
+
+// importance is the multiple correlation of the label with column j; false where
+// the label does not vary.
+func importance(t *partition.Table, schema *partition.Schema, j, label int, weight []float64) (float64, bool) {
+	target := make([]float64, t.Len())
+	w := make([]float64, t.Len())
+	mean, total := 0.0, 0.0
+	for i := range target {
+		target[i], w[i] = labelValue(schema, label, t.Cells(i)[label]), 1
+		if weight != nil {
+			w[i] = weight[i]
+		}
+		if math.IsNaN(target[i]) {
+			target[i], w[i] = 0, 0
+		}
+		mean += w[i] * target[i]
+		total += w[i]
+	}
+	mean /= total
+	all := 0.0
+	for i, v := range target {
+		all += w[i] * (v - mean) * (v - mean)
+	}
+	if !(all > 1e-12*total*math.Max(1, mean*mean)) {
+		return 0, false
+	}
+	d := newDesign(schema, []int{j})
+	rows := d.rows(t)
+	beta := leastSquares(rows, target, w)
+	explained := 0.0
+	for i := range target {
+		fit := rows.dot(i, beta) - mean
+		explained += w[i] * fit * fit
+	}
+	return math.Sqrt(min(explained/all, 1)), true
+}
+
+// labelValue is a number's place in its public range, or 1 for the positive class.
+func labelValue(schema *partition.Schema, label int, cell float64) float64 {
+	c := &schema.Columns[label]
+	switch {
+	case math.IsNaN(cell):
+		return cell
+	case isNumber(c):
+		return place(c, cell)
+	case int(cell) == schema.Positive():
+		return 1
+	}
+	return 0
+}

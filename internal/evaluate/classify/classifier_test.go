@@ -1,0 +1,357 @@
+package classify
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+)
+
+// world makes rows whose label depends on the first column, and on the product of
+// the next two when the world is not linear.
+func world(seed uint64, rows, cols int, linear bool) (Matrix, []bool) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	x := Matrix{Rows: rows, Cols: cols, Data: make([]float64, rows*cols)}
+	positive := make([]bool, rows)
+	for i := range rows {
+		row := x.Row(i)
+		for j := range row {
+			row[j] = r.NormFloat64()
+		}
+		z := 2 * row[0]
+		if !linear {
+			z = 4 * row[1] * row[2]
+		}
+		positive[i] = r.Float64() < sigmoid(z)
+	}
+	return x, positive
+}
+
+func auroc(t *testing.T, model Classifier, x Matrix, positive []bool) float64 {
+	t.Helper()
+	scores, err := model.Score(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := measure.AUROC(positive, scores, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestModelsLearnWhatTheyCan(t *testing.T) {
+	cases := []struct {
+		name   string
+		model  Classifier
+		linear bool
+		least  float64
+		most   float64
+	}{
+		{"logistic on a linear world", NewLogistic(1), true, 0.85, 1},
+		{"boosting on a linear world", NewBoosting(BoostingOptions{}), true, 0.83, 1},
+		{"logistic cannot see a product", NewLogistic(1), false, 0.4, 0.6},
+		{"boosting sees a product", NewBoosting(BoostingOptions{}), false, 0.85, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			x, y := world(1, 4000, 5, c.linear)
+			test, truth := world(2, 4000, 5, c.linear)
+			if err := c.model.Fit(Rows{X: x, Positive: y}); err != nil {
+				t.Fatal(err)
+			}
+			if a := auroc(t, c.model, test, truth); a < c.least || a > c.most {
+				t.Errorf("AUROC %.3f, want between %v and %v", a, c.least, c.most)
+			}
+		})
+	}
+}
+
+func fitAndScore(t *testing.T, model Classifier, r Rows, x Matrix) []float64 {
+	t.Helper()
+	if err := model.Fit(r); err != nil {
+		t.Fatal(err)
+	}
+	scores, err := model.Score(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scores
+}
+
+func TestModelsAreDeterministicAndForget(t *testing.T) {
+	x, y := world(1, 800, 4, false)
+	other, labels := world(9, 300, 6, true)
+	for k, model := range All() {
+		fitAndScore(t, model, Rows{X: other, Positive: labels}, other)
+		used := fitAndScore(t, model, Rows{X: x, Positive: y}, x)
+		before := runtime.GOMAXPROCS(1)
+		single := fitAndScore(t, All()[k], Rows{X: x, Positive: y}, x)
+		runtime.GOMAXPROCS(3)
+		several := fitAndScore(t, All()[k], Rows{X: x, Positive: y}, x)
+		runtime.GOMAXPROCS(before)
+		if !slices.Equal(used, single) {
+			t.Errorf("%s: two fits on the same rows differ", model.Name())
+		}
+		if !slices.Equal(several, single) {
+			t.Errorf("%s: the number of processors matters", model.Name())
+		}
+	}
+}
+
+// At the minimum the gradient of the stated objective is zero. Coefficients are
+// given in the features' own scale.
+func TestLogisticIsAtTheMinimum(t *testing.T) {
+	x, y := world(3, 500, 3, true)
+	for i := range x.Rows {
+		row := x.Row(i)
+		row[1] = 1000 + 50*row[1]
+		row[2] = 7 // constant
+	}
+	model := NewLogistic(2)
+	if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
+		t.Fatal(err)
+	}
+	weights, intercept := model.Coefficients()
+	rows, err := Rows{X: x, Positive: y}.prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean, scale := rows.standardization()
+	gradient := make([]float64, 4)
+	for i := range x.Rows {
+		z := intercept
+		for j, v := range x.Row(i) {
+			z += weights[j] * v
+		}
+		residual := sigmoid(z)
+		if y[i] {
+			residual--
+		}
+		for j, v := range x.Row(i) {
+			gradient[j] += residual * (v - mean[j]) / scale[j]
+		}
+		gradient[3] += residual
+	}
+	for j := range 3 {
+		gradient[j] += 2 * weights[j] * scale[j]
+	}
+	for j, g := range gradient {
+		if math.Abs(g) > 1e-5 {
+			t.Errorf("gradient %d is %v at the fitted point", j, g)
+		}
+	}
+	if weights[2] != 0 {
+		t.Errorf("the constant column has weight %v", weights[2])
+	}
+}
+
+func TestLogisticOnSeparableAndDependentColumns(t *testing.T) {
+	x := Matrix{Rows: 6, Cols: 3, Data: []float64{
+		0, 1, 0,
+		0, 1, 0,
+		0, 1, 0,
+		1, 0, 1,
+		1, 0, 1,
+		1, 0, 1,
+	}}
+	y := []bool{false, false, false, true, true, true}
+	model := NewLogistic(1e-6)
+	if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
+		t.Fatal(err)
+	}
+	if a := auroc(t, model, x, y); a != 1 {
+		t.Errorf("AUROC %v on separable rows", a)
+	}
+}
+
+func TestModelsRefuse(t *testing.T) {
+	x := Matrix{Rows: 2, Cols: 1, Data: []float64{0, 1}}
+	y := []bool{false, true}
+	weighted := func(w ...float64) Rows { return Rows{X: x, Positive: y, Weight: w} }
+	plain := func(x Matrix, y []bool) Rows { return Rows{X: x, Positive: y} }
+	bad := []struct {
+		name string
+		rows Rows
+		says string
+		is   error
+	}{
+		{"one class", plain(x, []bool{true, true}), "all 2 are positive", measure.ErrOneClass},
+		{"no rows", plain(Matrix{Cols: 1}, nil), "at least one", nil},
+		{"no columns", plain(Matrix{Rows: 2}, y), "at least one", nil},
+		{"negative size", plain(Matrix{Rows: -1, Cols: -1, Data: []float64{1}}, y), "at least one", nil},
+		{"cells missing", plain(Matrix{Rows: 2, Cols: 2, Data: []float64{1, 2, 3}}, y), "holds 3 cells", nil},
+		{"labels missing", plain(x, y[:1]), "2 rows but 1 labels", nil},
+		{"not a number", plain(Matrix{Rows: 2, Cols: 1, Data: []float64{0, math.NaN()}}, y), "feature 1 of row 2", nil},
+		{"infinite", plain(Matrix{Rows: 2, Cols: 1, Data: []float64{math.Inf(1), 0}}, y), "feature 1 of row 1", nil},
+		{"too large", plain(Matrix{Rows: 2, Cols: 1, Data: []float64{-1e101, 0}}, y), "scale it", nil},
+		{"weights missing", weighted(1), "2 rows but 1 weights", ErrWeight},
+		{"no weights", Rows{X: x, Positive: y, Weight: []float64{}}, "2 rows but 0 weights", ErrWeight},
+		{"negative weight", weighted(1, -1), "row 2 has weight -1", ErrWeight},
+		{"weight not a number", weighted(math.NaN(), 1), "row 1 has weight NaN", ErrWeight},
+		{"infinite weight", weighted(1, math.Inf(1)), "row 2 has weight +Inf", ErrWeight},
+		{"tiny weight", weighted(1, 1e-101), "row 2 has weight", ErrWeight},
+		{"weights all 0", weighted(0, 0), "all 2 are 0", ErrWeight},
+		{"one class without weight", weighted(1, 0), "all 1 are negative", measure.ErrOneClass},
+	}
+	for _, model := range All() {
+		if _, err := model.Score(x); err == nil || !strings.Contains(err.Error(), "Fit first") {
+			t.Errorf("%s: score before fit gave %v", model.Name(), err)
+		}
+		for _, c := range bad {
+			err := model.Fit(c.rows)
+			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), model.Name()) {
+				t.Errorf("%s, %s: %v; want an error saying %q", model.Name(), c.name, err, c.says)
+			}
+			for _, is := range []error{measure.ErrOneClass, ErrWeight} {
+				if errors.Is(err, is) != (c.is == is) {
+					t.Errorf("%s, %s: %v; want it to be %v", model.Name(), c.name, err, c.is)
+				}
+			}
+		}
+		if err := model.Fit(plain(x, y)); err != nil {
+			t.Errorf("%s on two rows: %v", model.Name(), err)
+		}
+		if _, err := model.Score(Matrix{Rows: 1, Cols: 2, Data: []float64{1, 2}}); err == nil || !strings.Contains(err.Error(), "fitted to 1 columns") {
+			t.Errorf("%s: other width gave %v", model.Name(), err)
+		}
+		if _, err := model.Score(Matrix{Rows: 1, Cols: 1, Data: []float64{math.NaN()}}); err == nil || !strings.Contains(err.Error(), "not a finite number") {
+			t.Errorf("%s: a score of NaN gave %v", model.Name(), err)
+		}
+	}
+	options := []Classifier{
+		NewLogistic(0), NewLogistic(-1), NewLogistic(math.NaN()), NewLogistic(math.Inf(1)),
+		NewLinearSVM(0), NewLinearSVM(-1), NewLinearSVM(math.NaN()), NewLinearSVM(math.Inf(1)), NewLinearSVM(1e-320),
+		NewBoosting(BoostingOptions{Trees: -1}), NewBoosting(BoostingOptions{Leaves: 1}),
+		NewBoosting(BoostingOptions{MinRows: -1}), NewBoosting(BoostingOptions{Bins: 257}),
+		NewBoosting(BoostingOptions{LearningRate: math.NaN()}), NewBoosting(BoostingOptions{L2: -1}),
+		NewFirstOrderBoosting(FirstOrderOptions{Trees: -1}), NewFirstOrderBoosting(FirstOrderOptions{Depth: -1}),
+		NewFirstOrderBoosting(FirstOrderOptions{LearningRate: math.Inf(1)}),
+		NewDecisionTree(TreeOptions{Depth: -1}), NewAdaBoost(0),
+		NewBagging(BaggingOptions{Trees: -1}), NewRandomForest(BaggingOptions{Trees: -1}),
+		NewMLP(MLPOptions{Hidden: -1}), NewMLP(MLPOptions{Epochs: -1}), NewMLP(MLPOptions{Steps: -1}),
+	}
+	for k, model := range options {
+		if err := model.Fit(plain(x, y)); err == nil {
+			t.Errorf("setting %d, of %s, was accepted", k, model.Name())
+		}
+	}
+}
+
+func TestBins(t *testing.T) {
+	data := func(values ...float64) training {
+		rows := training{x: Matrix{Rows: len(values), Cols: 1, Data: values}, uniform: true}
+		for range values {
+			rows.weight = append(rows.weight, 1)
+		}
+		return rows
+	}
+	if got, want := binned(data(4, 1, 2, 1), 255), []float64{1.5, 3}; !slices.Equal(got.cuts[0], want) {
+		t.Errorf("cuts %v, want %v", got.cuts[0], want)
+	}
+	if got := binned(data(3, 3, 3), 255); len(got.cuts[0]) != 0 {
+		t.Errorf("a constant column got cuts %v", got.cuts[0])
+	}
+	close := []float64{1, math.Nextafter(1, 2)}
+	if got := binned(data(close...), 255).cuts[0]; len(got) != 1 || !(got[0] < close[1]) || got[0] < close[0] {
+		t.Errorf("neighbouring floats got cuts %v", got)
+	}
+	many := make([]float64, 10000)
+	for i := range many {
+		many[i] = float64(i)
+	}
+	b := binned(data(many...), 256)
+	counts := make([]int, len(b.cuts[0])+1)
+	for i, c := range b.cells[0] {
+		counts[c]++
+		if v := many[i]; v < b.low[0][c] || v > b.high[0][c] {
+			t.Fatalf("%v lies in the bin from %v to %v", v, b.low[0][c], b.high[0][c])
+		}
+	}
+	if len(counts) != 256 || slices.Min(counts) < 35 || slices.Max(counts) > 45 {
+		t.Errorf("%d bins of %d to %d rows, want 256 of about 39", len(counts), slices.Min(counts), slices.Max(counts))
+	}
+}
+
+// Training adds leaf values to rows by bin, scoring by threshold: both must
+// reach the same leaf.
+func TestTreeScoresAsItWasGrown(t *testing.T) {
+	x, y := world(5, 600, 3, false)
+	rows, err := Rows{X: x, Positive: y}.prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newLeafwise(binned(rows, 16), rows.weight, BoostingOptions{Leaves: 12}.withDefaults())
+	for i := range y {
+		g.slope[i], g.curve[i] = 0.5, 0.25
+		if y[i] {
+			g.slope[i] = -0.5
+		}
+	}
+	grown := make([]float64, x.Rows)
+	tr := g.grow(grown)
+	leaves := 0
+	for _, n := range tr {
+		if n.left == 0 {
+			leaves++
+		}
+	}
+	if leaves < 4 || leaves > 12 {
+		t.Errorf("%d leaves, want at most 12 and more than 3", leaves)
+	}
+	for i := range x.Rows {
+		if got := tr.value(x.Row(i)); got != grown[i] {
+			t.Fatalf("row %d: scored %v, grown %v", i, got, grown[i])
+		}
+	}
+}
+
+func BenchmarkBoosting(b *testing.B) {
+	x, y := world(1, 6300, 9, false)
+	for b.Loop() {
+		if err := NewBoosting(BoostingOptions{}).Fit(Rows{X: x, Positive: y}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// All models on adult, and those of trees on many numbers.
+func BenchmarkAll(b *testing.B) {
+	train, test := shared(b, "adult")
+	for _, model := range All() {
+		b.Run(strings.ReplaceAll(model.Name(), " ", "-"), func(b *testing.B) {
+			for b.Loop() {
+				if err := model.Fit(train); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := model.Score(test.X); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkTrees(b *testing.B) {
+	x, y := world(1, 60000, 30, false)
+	for _, model := range All() {
+		if _, ok := model.(Importance); !ok {
+			continue
+		}
+		if _, ok := model.(interface{ Coefficients() ([]float64, float64) }); ok {
+			continue
+		}
+		b.Run(strings.ReplaceAll(model.Name(), " ", "-")+"/60000x30", func(b *testing.B) {
+			for b.Loop() {
+				if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,271 @@
+package classify
+
+import (
+	_ "embed"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+var long = flag.Bool("long", false, "rank the models on large data sets, too")
+
+// What scikit-learn gives; made by bench/sklearn.
+//
+//go:embed testdata/sklearn.json
+var sklearnJSON []byte
+
+type reference struct {
+	Fixture struct {
+		X            [][]float64 `json:"x"`
+		Positive     []int       `json:"positive"`
+		Weight       []float64   `json:"weight"`
+		Coefficients map[string]struct {
+			Weights   []float64 `json:"weights"`
+			Intercept float64   `json:"intercept"`
+		} `json:"coefficients"`
+		Probabilities map[string][]float64 `json:"probabilities"`
+		Importances   map[string][]float64 `json:"importances"`
+	} `json:"fixture"`
+	Sets map[string]map[string]struct {
+		AUROC            float64 `json:"auroc"`
+		AveragePrecision float64 `json:"average_precision"`
+	} `json:"sets"`
+}
+
+var sklearn = sync.OnceValues(func() (reference, error) {
+	var r reference
+	err := json.Unmarshal(sklearnJSON, &r)
+	return r, err
+})
+
+func sklearnReference(tb testing.TB) reference {
+	tb.Helper()
+	r, err := sklearn()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func fixtureRows(tb testing.TB) Rows {
+	f := sklearnReference(tb).Fixture
+	r := Rows{X: Matrix{Rows: len(f.X), Cols: len(f.X[0])}, Weight: f.Weight}
+	for i, row := range f.X {
+		r.X.Data = append(r.X.Data, row...)
+		r.Positive = append(r.Positive, f.Positive[i] == 1)
+	}
+	return r
+}
+
+// scikit-learn was given each row as often as its weight says, so these tests are
+// about weights, too.
+func TestCoefficientsAreThoseOfScikitLearn(t *testing.T) {
+	rows, f := fixtureRows(t), sklearnReference(t).Fixture
+	for _, model := range []interface {
+		Classifier
+		Coefficients() ([]float64, float64)
+	}{NewLogistic(1), NewLinearSVM(1), NewDiscriminant()} {
+		want, ok := f.Coefficients[model.Name()]
+		if !ok {
+			t.Fatalf("there are no coefficients of %s", model.Name())
+		}
+		if w, _ := model.Coefficients(); w != nil {
+			t.Errorf("%s has coefficients before Fit", model.Name())
+		}
+		if err := model.Fit(rows); err != nil {
+			t.Fatal(err)
+		}
+		got, intercept := model.Coefficients()
+		got, expected := append(got, intercept), append(want.Weights, want.Intercept)
+		largest := 0.0
+		for j, w := range expected {
+			largest = max(largest, math.Abs(got[j]-w)/max(1, math.Abs(w)))
+		}
+		t.Logf("%s: at most %.1g off", model.Name(), largest)
+		if !(largest < 1e-5) {
+			t.Errorf("%s: coefficients %v, want %v", model.Name(), got, expected)
+		}
+	}
+}
+
+func TestProbabilitiesAreThoseOfScikitLearn(t *testing.T) {
+	rows, f := fixtureRows(t), sklearnReference(t).Fixture
+	identity := func(z float64) float64 { return z }
+	for _, c := range []struct {
+		model     Classifier
+		link      func(float64) float64
+		tolerance float64
+		// known rows only are compared: there are splits of small nodes by different
+		// features that gain the same, and rows that were not fitted to tell them apart.
+		known bool
+	}{
+		{NewGaussianBayes(), sigmoid, 1e-6, false},
+		{NewBernoulliBayes(), sigmoid, 1e-6, false},
+		{NewDecisionTree(TreeOptions{Depth: 3}), identity, 1e-6, false},
+		{NewFirstOrderBoosting(FirstOrderOptions{Trees: 20}), sigmoid, 1e-6, true},
+		{NewAdaBoost(20), sigmoid, 1e-6, false},
+		{NewBoosting(BoostingOptions{}), sigmoid, 1e-4, false}, // gradients are float32 there
+	} {
+		want := f.Probabilities[c.model.Name()]
+		if len(want) != rows.X.Rows {
+			t.Fatalf("there are %d probabilities of %s", len(want), c.model.Name())
+		}
+		if err := c.model.Fit(rows); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.model.Score(rows.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest := 0.0
+		for i, z := range got {
+			if c.known && rows.Weight[i] == 0 {
+				continue
+			}
+			largest = max(largest, math.Abs(c.link(z)-want[i]))
+		}
+		t.Logf("%s: at most %.1g off", c.model.Name(), largest)
+		if !(largest < c.tolerance) {
+			t.Errorf("%s: probabilities are off by up to %v", c.model.Name(), largest)
+		}
+	}
+}
+
+func TestImportancesAreThoseOfScikitLearn(t *testing.T) {
+	model := NewDecisionTree(TreeOptions{Depth: 3})
+	if err := model.Fit(fixtureRows(t)); err != nil {
+		t.Fatal(err)
+	}
+	want := sklearnReference(t).Fixture.Importances[model.Name()]
+	for j, v := range model.Importances() {
+		if math.Abs(v-want[j]) > 1e-9 {
+			t.Errorf("importances %v, want %v", model.Importances(), want)
+			break
+		}
+	}
+}
+
+// shared reads one of the data sets beside the project.
+func shared(tb testing.TB, name string) (train, test Rows) {
+	tb.Helper()
+	dir := filepath.Join("..", "..", "..", "..", "shared", "data", name)
+	if _, err := os.Stat(dir); err != nil {
+		tb.Skipf("the data set is not here: %v", err)
+	}
+	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	read := func(file string) Rows {
+		table, err := partition.ReadCSV(schema, filepath.Join(dir, file), partition.ReadOptions{})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		x := partition.NewEncoder(schema).Encode(table)
+		r := Rows{X: Matrix{Rows: x.Len(), Cols: x.Width}}
+		for _, v := range x.Features {
+			r.X.Data = append(r.X.Data, float64(v))
+		}
+		for _, c := range x.Classes {
+			r.Positive = append(r.Positive, c == schema.Positive())
+		}
+		return r
+	}
+	return read("train.csv.gz"), read("test.csv.gz")
+}
+
+// seeded gives the model of a name with another seed; false where nothing in it is
+// random.
+func seeded(name string, seed uint64) (Classifier, bool) {
+	switch name {
+	case "random forest":
+		return NewRandomForest(BaggingOptions{Seed: seed}), true
+	case "bagging":
+		return NewBagging(BaggingOptions{Seed: seed}), true
+	case "multi-layer perceptron":
+		return NewMLP(MLPOptions{Seed: seed}), true
+	}
+	models, err := Named(name)
+	if err != nil {
+		panic(err)
+	}
+	return models[0], false
+}
+
+func TestModelsRankAsScikitLearnDoes(t *testing.T) {
+	for _, c := range []struct {
+		data  string
+		seeds uint64 // of random models, whose mean is compared
+		slow  bool
+	}{
+		{"breast_cancer_wisconsin", 5, false},
+		{"flchain", 5, false},
+		{"adult", 1, true},
+		{"credit", 1, true},
+	} {
+		t.Run(c.data, func(t *testing.T) {
+			if raced {
+				t.Skip("takes many seconds")
+			}
+			if c.slow && !*long {
+				t.Skip("takes many seconds: go test ./evaluate/classify -run TestModelsRank -long")
+			}
+			train, test := shared(t, c.data)
+			figures := sklearnReference(t).Sets[c.data]
+			for _, model := range All() {
+				want, ok := figures[model.Name()]
+				if !ok {
+					t.Fatalf("there is no figure of %s", model.Name())
+				}
+				start := time.Now()
+				var areas, precisions []float64
+				for seed := range c.seeds {
+					model, random := seeded(model.Name(), seed+1)
+					if !random && seed > 0 {
+						break
+					}
+					if err := model.Fit(train); err != nil {
+						t.Fatal(err)
+					}
+					scores, err := model.Score(test.X)
+					if err != nil {
+						t.Fatal(err)
+					}
+					area, err := measure.AUROC(test.Positive, scores, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					precision, err := measure.AveragePrecision(test.Positive, scores, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					areas, precisions = append(areas, area), append(precisions, precision)
+				}
+				area, precision := average(areas), average(precisions)
+				t.Logf("%-30s AUROC %.4f (%+.4f, spread %.4f), average precision %.4f (%+.4f), %v each", model.Name(),
+					area, area-want.AUROC, slices.Max(areas)-slices.Min(areas), precision, precision-want.AveragePrecision,
+					(time.Since(start) / time.Duration(len(areas))).Round(time.Millisecond))
+				if math.Abs(area-want.AUROC) > 0.02 {
+					t.Errorf("%s: AUROC %.4f, want %.4f", model.Name(), area, want.AUROC)
+				}
+			}
+		})
+	}
+}
+
+func average(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}

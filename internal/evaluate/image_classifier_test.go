@@ -1,0 +1,136 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// strokes are images of 8 x 8 pixels with a bright row (class 0) or column (class
+// 1), with noise; unlabelled ones have random classes.
+func strokes(seed uint64, n int, noise float64, unlabelled bool) *partition.Images {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	x := &partition.Images{Shape: partition.Image{Height: 8, Width: 8, Channels: 1}}
+	for i := range n {
+		class, at := i%2, rng.IntN(8)
+		for r := range 8 {
+			for c := range 8 {
+				v := 60 + noise*rng.NormFloat64()
+				if class == 0 && r == at || class == 1 && c == at {
+					v += 120
+				}
+				x.Pixels = append(x.Pixels, byte(max(0, min(255, v))))
+			}
+		}
+		if unlabelled {
+			class = rng.IntN(2)
+		}
+		x.Classes = append(x.Classes, class)
+	}
+	return x
+}
+
+func TestImagesTellGoodFromBad(t *testing.T) {
+	ctx := context.Background()
+	train, test := strokes(1, 3000, 20, false), strokes(2, 300, 20, false)
+	good, err := Images(ctx, strokes(3, 3000, 20, false), test, train, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, err := Images(ctx, strokes(4, 3000, 90, true), test, train, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("good %+v", *good)
+	t.Logf("bad  %+v", *bad)
+	if good.AccuracyReal < 0.95 || good.AccuracySynthetic < 0.95 || bad.AccuracySynthetic > 0.7 {
+		t.Errorf("accuracies: real %v, good %v, bad %v", good.AccuracyReal, good.AccuracySynthetic, bad.AccuracySynthetic)
+	}
+	if good.ScoreSynthetic < 1.8 || good.ScoreSynthetic > 2 || bad.ScoreSynthetic > good.ScoreSynthetic {
+		t.Errorf("scores: good %v, bad %v", good.ScoreSynthetic, bad.ScoreSynthetic)
+	}
+	if !(good.FrechetDistance*5 < bad.FrechetDistance) {
+		t.Errorf("distances: good %v, bad %v", good.FrechetDistance, bad.FrechetDistance)
+	}
+	again, err := Images(ctx, strokes(3, 3000, 20, false), test, train, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(good, again); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestImagesWithoutTrainingImages(t *testing.T) {
+	q, err := Images(context.Background(), strokes(3, 600, 20, false), strokes(2, 800, 20, false), nil, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.AccuracyReal < 0.9 || q.AccuracySynthetic < 0.95 {
+		t.Errorf("%+v", q)
+	}
+}
+
+func TestImagesRefuse(t *testing.T) {
+	some := strokes(1, 20, 20, false)
+	small := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Pixels: []byte{1, 2}, Classes: []int{0, 1}}
+	for _, c := range []struct {
+		name, says             string
+		synthetic, test, train *partition.Images
+	}{
+		{"no synthetic", "two synthetic images", nil, some, nil},
+		{"no test", "two test images", some, nil, nil},
+		{"empty", "two synthetic images", some.Subset(nil), some, nil},
+		{"another shape", "another shape", small, some, nil},
+		{"few", "four test images", some, some.Subset([]int{0, 1}), nil},
+	} {
+		if _, err := Images(context.Background(), c.synthetic, c.test, c.train, 2); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.says)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Images(ctx, some, some, some, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if q, err := Images(context.Background(), small, small, small, 2); err != nil || q == nil {
+		t.Errorf("images of one pixel: %v", err)
+	}
+}
+
+// BenchmarkImages takes MNIST's training images for the synthetic ones.
+func BenchmarkImages(b *testing.B) {
+	dir := filepath.Join("..", "..", "..", "shared", "data", "mnist")
+	if _, err := os.Stat(dir); err != nil {
+		b.Skipf("the data set is not here: %v", err)
+	}
+	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	read := func(name string) *partition.Images {
+		f := schema.Files[name]
+		x, err := partition.ReadIDX(schema, filepath.Join(dir, f.Images), filepath.Join(dir, f.Labels))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return x
+	}
+	train, test := read("train"), read("test")
+	for b.Loop() {
+		q, err := Images(context.Background(), train, test, train, 10)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(q.AccuracyReal, "accuracy")
+		b.ReportMetric(q.FrechetDistance, "distance")
+	}
+}

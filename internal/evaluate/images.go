@@ -1,0 +1,178 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// ImageInput is what an evaluation of images compares.
+type ImageInput struct {
+	// Synthetic are the images in question, Test real ones that they were not made from.
+	Synthetic, Test *partition.Images
+	// Train are the real images they were made from, CoinFlips images of the same
+	// run with its votes replaced by chance. Both may be nil.
+	Train, CoinFlips *partition.Images
+	// Weight are the weights of the synthetic images, nil for 1 each. The classifiers take
+	// none: as many images are drawn in proportion to them, always the same ones.
+	Weight []float64
+	// Classes is the schema's number of classes.
+	Classes int
+}
+
+// EvaluateImages is Evaluate for images: how well a classifier trained on synthetic
+// ones recognizes real test images, and how the images look to a classifier trained
+// on real ones: on Train, or where that is nil, on half of Test, which is then left
+// out of all figures.
+//
+// The same images give the same figures. It fails for fewer than two images (four
+// of Test without Train), for images of different shapes, and when ctx ends. NOT
+// PRIVATE.
+func EvaluateImages(ctx context.Context, in ImageInput) (*Evaluation, error) {
+	if err := in.check(); err != nil {
+		return nil, fmt.Errorf("images: %w", err)
+	}
+	e := &Evaluation{Privacy: NotPrivate, Rows: Rows{Synthetic: in.Synthetic.Len(), Test: in.Test.Len()}}
+	if in.Train != nil {
+		e.Rows.Train = in.Train.Len()
+	} else {
+		e.note("No real training images were given: a classifier trained on half of the test images takes the place of one trained on them, and all figures are of the other half.")
+	}
+	var err error
+	if in.Weight != nil {
+		if err := weighted.Check(in.Synthetic.Len(), in.Weight); err != nil {
+			return nil, fmt.Errorf("images: %w", err)
+		}
+		drawn, err := weighted.Resample(in.Weight, in.Synthetic.Len(), imageSeed)
+		if err != nil {
+			return nil, fmt.Errorf("images: %w", err)
+		}
+		in.Synthetic, e.Weights = in.Synthetic.Subset(drawn), SummarizeWeights(in.Weight)
+		e.note("Classifiers of images take no weights: the figures are those of as many synthetic images, drawn in proportion to their weights.")
+	}
+	if e.Images, err = in.compare(ctx); err != nil {
+		return nil, fmt.Errorf("images: %w", err)
+	}
+	return e, nil
+}
+
+// Images is EvaluateImages for the figures alone. train may be nil.
+func Images(ctx context.Context, synthetic, test, train *partition.Images, classes int) (*ImageQuality, error) {
+	e, err := EvaluateImages(ctx, ImageInput{Synthetic: synthetic, Test: test, Train: train, Classes: classes})
+	if err != nil {
+		return nil, err
+	}
+	return e.Images, nil
+}
+
+// ImageAccuracy is the first of these figures alone: how many of the test images a
+// classifier trained on others recognizes.
+func ImageAccuracy(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
+	if err := (ImageInput{Synthetic: train, Test: test, Train: test}).check(); err != nil {
+		return 0, fmt.Errorf("images: %w", err)
+	}
+	return imageAccuracy(ctx, train, test, classes)
+}
+
+func imageAccuracy(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
+	student, err := trainImageClassifier(ctx, train, classes)
+	if err != nil {
+		return 0, err
+	}
+	_, guessed, err := student.look(ctx, test)
+	if err != nil {
+		return 0, err
+	}
+	return accuracy(guessed, test.Classes), nil
+}
+
+func (in ImageInput) check() error {
+	for _, side := range []struct {
+		name   string
+		x      *partition.Images
+		needed bool
+	}{{"test", in.Test, true}, {"synthetic", in.Synthetic, true}, {"training", in.Train, false}, {"coin-flip", in.CoinFlips, false}} {
+		if side.x == nil && !side.needed {
+			continue
+		}
+		if side.x == nil || side.x.Len() < 2 {
+			return fmt.Errorf("at least two %s images are needed", side.name)
+		}
+		if side.x.Shape != in.Test.Shape {
+			return fmt.Errorf("the %s images have another shape than the test images; use images of one schema", side.name)
+		}
+	}
+	if in.Train == nil && in.Test.Len() < 4 {
+		return fmt.Errorf("without training images at least four test images are needed")
+	}
+	return nil
+}
+
+func (in ImageInput) compare(ctx context.Context) (*ImageQuality, error) {
+	test, judgeOn := in.Test, in.Train
+	if judgeOn == nil {
+		judgeOn, test = halves(test)
+	}
+	judge, err := trainImageClassifier(ctx, judgeOn, in.Classes)
+	if err != nil {
+		return nil, err
+	}
+	features, probabilities, err := judge.look(ctx, test)
+	if err != nil {
+		return nil, err
+	}
+	q := &ImageQuality{AccuracyReal: accuracy(probabilities, test.Classes)}
+	if q.ScoreReal, err = measure.ClassifierScore(probabilities); err != nil {
+		return nil, err
+	}
+	real := against{test: test, features: features, judge: judge}
+	if q.AccuracySynthetic, q.ScoreSynthetic, q.FrechetDistance, err = real.of(ctx, in.Synthetic); err != nil {
+		return nil, err
+	}
+	if in.CoinFlips == nil {
+		return q, nil
+	}
+	right, score, distance, err := real.of(ctx, in.CoinFlips)
+	if err != nil {
+		return nil, fmt.Errorf("coin flips: %w", err)
+	}
+	q.AccuracyCoinFlips, q.ScoreCoinFlips, q.FrechetCoinFlips = &right, &score, &distance
+	return q, nil
+}
+
+// against are the real test images that others are compared with, as a classifier
+// trained on real images sees them.
+type against struct {
+	test     *partition.Images
+	features *mat.Dense
+	judge    *imageClassifier
+}
+
+// of trains a classifier on images for its accuracy on the real ones, and lets the
+// judge look at them.
+func (a against) of(ctx context.Context, x *partition.Images) (right, score, distance float64, err error) {
+	if right, err = imageAccuracy(ctx, x, a.test, a.judge.classes); err != nil {
+		return 0, 0, 0, err
+	}
+	features, probabilities, err := a.judge.look(ctx, x)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if score, err = measure.ClassifierScore(probabilities); err != nil {
+		return 0, 0, 0, err
+	}
+	distance, err = measure.Frechet(a.features, features)
+	return right, score, distance, err
+}
+
+// halves splits images at random, always in the same way.
+func halves(x *partition.Images) (a, b *partition.Images) {
+	order := rand.New(rand.NewPCG(imageSeed, 0x4a1f)).Perm(x.Len())
+	return x.Subset(order[:len(order)/2]), x.Subset(order[len(order)/2:])
+}

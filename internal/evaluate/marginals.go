@@ -1,0 +1,177 @@
+package evaluate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// MarginalOptions are the settings of CompareMarginals; zeros are the defaults.
+type MarginalOptions struct {
+	Bins int    // of a number's public range; 20
+	Sets int    // of columns for each number of ways; 500
+	Seed uint64 // of the sample where there are more sets
+}
+
+// CompareMarginals gives the total variation distances of the joint distributions
+// of one, two and three columns: the mean and the worst over all sets of so many
+// data columns, or over a sample of them drawn by the seed, which notes then say.
+// Numbers are put into equal bins of their public range; an empty cell is a
+// category of its own. Distances of samples are above 0 even for rows of the same
+// distribution, the more so the more cells a marginal has. weight are the weights
+// of the synthetic rows, nil for 1 each.
+//
+// It fails for tables without rows or with different columns, with ErrWeights, and
+// for negative options or more than 10,000 bins. NOT PRIVATE.
+func CompareMarginals(real, synthetic *partition.Table, weight []float64, o MarginalOptions) (marginals []Marginal, notes []string, err error) {
+	fail := func(err error) ([]Marginal, []string, error) { return nil, nil, fmt.Errorf("marginals: %w", err) }
+	if weight, err = checkTables(real, synthetic, weight); err != nil {
+		return fail(err)
+	}
+	if o.Bins < 0 || o.Bins > 10_000 || o.Sets < 0 {
+		return fail(fmt.Errorf("%d bins and %d sets of columns: choose 1 to 10000 bins and a positive number of sets, or 0 for the defaults", o.Bins, o.Sets))
+	}
+	o.Bins, o.Sets = cmp.Or(o.Bins, 20), cmp.Or(o.Sets, 500)
+	schema := real.Schema()
+	columns := dataColumns(schema)
+	sizes := make([]int, len(columns))
+	r, s := make([][]int32, len(columns)), make([][]int32, len(columns))
+	for k, j := range columns {
+		lo, hi := schema.Columns[j].Range()
+		b := newBins(&schema.Columns[j], lo, hi, o.Bins)
+		sizes[k], r[k], s[k] = b.size(), b.codes(real, j), b.codes(synthetic, j)
+	}
+	for ways := 1; ways <= min(3, len(columns)); ways++ {
+		sets, all := columnSets(len(columns), ways, o.Sets, o.Seed)
+		m := Marginal{Ways: ways, Sets: len(sets), Worst: -1}
+		for _, set := range sets {
+			d, err := measure.ContingencyTotalVariation(pick(r, set), pick(s, set), pick(sizes, set), nil, weight)
+			if err != nil {
+				return fail(err)
+			}
+			m.Mean += d
+			if d > m.Worst {
+				m.Worst, m.Widest = d, nil
+				for _, k := range set {
+					m.Widest = append(m.Widest, schema.Columns[columns[k]].Name)
+				}
+			}
+		}
+		m.Mean /= float64(len(sets))
+		marginals = append(marginals, m)
+		if float64(len(sets)) < all {
+			notes = append(notes, fmt.Sprintf("%d-way marginals: a sample of %d of the %.0f sets of columns", ways, len(sets), all))
+		}
+	}
+	if len(columns) == 0 {
+		notes = append(notes, "marginals: no column holds data")
+	}
+	return marginals, notes, nil
+}
+
+func pick[T any](from []T, set []int) []T {
+	out := make([]T, len(set))
+	for i, k := range set {
+		out[i] = from[k]
+	}
+	return out
+}
+
+// bins turns the cells of a column into categories: those of the column, or equal
+// bins of a number from lo to hi, and one for empty cells, the last. Numbers
+// beyond the range go to the outermost bins.
+type bins struct {
+	number bool
+	lo, hi float64
+	count  int
+}
+
+func newBins(c *partition.Column, lo, hi float64, count int) bins {
+	switch {
+	case isNumber(c):
+		return bins{true, lo, hi, count}
+	case c.Kind == partition.Binary:
+		return bins{count: 2}
+	default:
+		return bins{count: max(1, len(c.Categories))}
+	}
+}
+
+func (b bins) size() int { return b.count + 1 }
+
+func (b bins) codes(t *partition.Table, j int) []int32 {
+	out := make([]int32, t.Len())
+	for i := range out {
+		out[i] = b.code(t.Cells(i)[j])
+	}
+	return out
+}
+
+func (b bins) code(v float64) int32 {
+	last := b.count - 1
+	switch {
+	case math.IsNaN(v):
+		return int32(b.count)
+	case !b.number:
+		return int32(max(0, min(int(v), last)))
+	case v < b.lo:
+		return 0
+	case v > b.hi:
+		return int32(last)
+	case b.hi == b.lo: // of a constant, as NumPy widens it
+		return int32(b.count / 2)
+	}
+	// Halves first, for ranges whose width is no finite number.
+	return int32(max(0, min(int((v/2-b.lo/2)/(b.hi/2-b.lo/2)*float64(b.count)), last)))
+}
+
+// columnSets gives all sets of `ways` of n columns in order, or `most` of them drawn
+// at random without repetition, and how many there are. ways is at most n.
+func columnSets(n, ways, most int, seed uint64) (sets [][]int, all float64) {
+	all = 1
+	for i := range ways {
+		all = all * float64(n-i) / float64(i+1)
+	}
+	if all <= float64(most) {
+		set := make([]int, ways)
+		for i := range set {
+			set[i] = i
+		}
+		for {
+			sets = append(sets, slices.Clone(set))
+			at := ways - 1
+			for at >= 0 && set[at] == n-ways+at {
+				at--
+			}
+			if at < 0 {
+				return sets, all
+			}
+			set[at]++
+			for i := at + 1; i < ways; i++ {
+				set[i] = set[i-1] + 1
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(seed, uint64(ways)))
+	seen := map[string]bool{}
+	for len(sets) < most {
+		set := make([]int, 0, ways)
+		for len(set) < ways {
+			if k := random.IntN(n); !slices.Contains(set, k) {
+				set = append(set, k)
+			}
+		}
+		slices.Sort(set)
+		if key := fmt.Sprint(set); !seen[key] {
+			seen[key] = true
+			sets = append(sets, set)
+		}
+	}
+	slices.SortFunc(sets, slices.Compare)
+	return sets, all
+}

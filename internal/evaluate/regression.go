@@ -1,0 +1,162 @@
+package evaluate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// NumberColumns are the names of the data columns that hold numbers.
+func NumberColumns(schema *partition.Schema) []string {
+	var names []string
+	for _, j := range dataColumns(schema) {
+		if isNumber(&schema.Columns[j]) {
+			names = append(names, schema.Columns[j].Name)
+		}
+	}
+	return names
+}
+
+// CompareRegressions fits a column of numbers by least squares to the main effects
+// of all other data columns, to synthetic rows and to real rows of train, and tests
+// both on the real rows of test. RMSE is in the column's unit. Coefficients are of
+// features and a target in units of their public range, the intercept not among
+// them, a category's in comparison with the first; that of a feature that does not
+// vary in a table is 0. A ridge of 1e-8 of a feature's spread makes them unique.
+//
+// columns names the targets; nil is the schema's label where it is a number, else
+// none. Rows whose target is empty are left out. train may be nil: then only the
+// error after training on synthetic rows is given. weight are the weights of the
+// synthetic rows, nil for 1 each.
+//
+// A column without values in a table is left out with a note, as is everything for
+// more than 600 features. It fails for a test or synthetic table without rows, for
+// different columns, for a name that is no column of numbers, and with ErrWeights.
+// NOT PRIVATE.
+func CompareRegressions(train, test, synthetic *partition.Table, weight []float64, columns []string) (results []Regression, notes []string, err error) {
+	fail := func(err error) ([]Regression, []string, error) { return nil, nil, fmt.Errorf("regression: %w", err) }
+	if weight, err = checkTables(test, synthetic, weight); err != nil {
+		return fail(err)
+	}
+	if train != nil {
+		if _, err := checkTables(train, test, nil); err != nil {
+			return fail(err)
+		}
+	}
+	schema := test.Schema()
+	if label := schema.LabelColumn(); columns == nil && label >= 0 && isNumber(&schema.Columns[label]) {
+		columns = []string{schema.Columns[label].Name}
+	}
+	for _, name := range columns {
+		target := schema.ColumnIndex(name)
+		if target < 0 || !isNumber(&schema.Columns[target]) || schema.Columns[target].Role != partition.RoleNone {
+			return fail(fmt.Errorf("%q is no data column of numbers: choose from NumberColumns", name))
+		}
+		result, note, err := regress(train, test, synthetic, weight, target)
+		if err != nil {
+			return fail(fmt.Errorf("column %s: %w", name, err))
+		}
+		if note != "" {
+			notes = append(notes, fmt.Sprintf("regression of %s: %s", name, note))
+		}
+		if result != nil {
+			results = append(results, *result)
+		}
+	}
+	return results, notes, nil
+}
+
+// regress gives a nil result where there is nothing to fit to or to test on.
+func regress(train, test, synthetic *partition.Table, weight []float64, target int) (result *Regression, note string, err error) {
+	schema := test.Schema()
+	var others []int
+	for _, j := range dataColumns(schema) {
+		if j != target {
+			others = append(others, j)
+		}
+	}
+	d := newDesign(schema, others)
+	if d.width > mostFeatures {
+		return nil, fmt.Sprintf("%d features are more than the %d that are compared", d.width, mostFeatures), nil
+	}
+	fromSynthetic, ok := fitColumn(d, synthetic, weight, target)
+	if !ok {
+		return nil, "no synthetic row has a value", nil
+	}
+	tested, truth := d.rows(test), targets(test, target)
+	result = &Regression{Column: schema.Columns[target].Name}
+	result.RMSESynthetic, err = testColumn(tested, truth, fromSynthetic, &schema.Columns[target])
+	if errors.Is(err, measure.ErrNoValues) {
+		return nil, "no test row has a value", nil
+	}
+	if err != nil || train == nil {
+		return result, "", err
+	}
+	fromReal, ok := fitColumn(d, train, nil, target)
+	if !ok {
+		return result, "no training row has a value", nil
+	}
+	rmse, err := testColumn(tested, truth, fromReal, &schema.Columns[target])
+	if err != nil {
+		return nil, "", err
+	}
+	result.RMSEReal = &rmse
+	if len(fromReal) > 1 {
+		beta := 0.0
+		for j := 1; j < len(fromReal); j++ {
+			beta += (fromReal[j] - fromSynthetic[j]) * (fromReal[j] - fromSynthetic[j])
+		}
+		beta /= float64(len(fromReal) - 1)
+		result.BetaMSE = &beta
+	}
+	return result, "", nil
+}
+
+// targets are the places of a column's numbers in its public range, NaN for empty
+// cells.
+func targets(t *partition.Table, target int) []float64 {
+	y := make([]float64, t.Len())
+	for i := range y {
+		if y[i] = t.Cells(i)[target]; !math.IsNaN(y[i]) {
+			y[i] = place(&t.Schema().Columns[target], y[i])
+		}
+	}
+	return y
+}
+
+// fitColumn gives the coefficients, false where no row has a target and a weight.
+func fitColumn(d design, t *partition.Table, weight []float64, target int) ([]float64, bool) {
+	y := targets(t, target)
+	w := make([]float64, len(y))
+	some := false
+	for i := range y {
+		if math.IsNaN(y[i]) {
+			y[i] = 0
+			continue
+		}
+		if w[i] = 1; weight != nil {
+			w[i] = weight[i]
+		}
+		some = some || w[i] > 0
+	}
+	if !some {
+		return nil, false
+	}
+	return leastSquares(d.rows(t), y, w), true
+}
+
+// testColumn is the error of the coefficients in the column's unit.
+func testColumn(rows *sparse, truth, beta []float64, c *partition.Column) (float64, error) {
+	var y, fit []float64
+	for i, v := range truth {
+		if !math.IsNaN(v) {
+			y, fit = append(y, v), append(fit, rows.dot(i, beta))
+		}
+	}
+	rmse, err := measure.RMSE(y, fit, nil)
+	lo, hi := c.Range()
+	return rmse * (hi - lo), err
+}

@@ -1,0 +1,138 @@
+package weighted
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+)
+
+// ErrWeights says that weights cannot be used: one for each row is needed, each
+// finite and not negative, and not all of them zero. The message says which.
+var ErrWeights = measure.ErrWeights
+
+// ErrNoValues says that there are no rows.
+var ErrNoValues = measure.ErrNoValues
+
+// checked gives the weights in units of a power of two, whose sum is finite.
+func checked(rows int, weight []float64) ([]float64, error) {
+	if rows == 0 {
+		if len(weight) > 0 {
+			return nil, measure.CheckWeights(rows, weight)
+		}
+		return nil, ErrNoValues
+	}
+	return measure.Weights(rows, weight)
+}
+
+// Size says what weights shall add up to: it is given as many checked weights as there
+// are rows.
+type Size func(weight []float64) float64
+
+// SumOfRows is the number of rows, with which weights have a mean of 1.
+func SumOfRows(weight []float64) float64 { return float64(len(weight)) }
+
+// EffectiveSize is how many rows of equal weight are worth as much as these, for the
+// variance of a mean: (sum w)^2 / sum w^2 (Kish 1965, "Survey Sampling"). It is at least
+// 1 and at most the number of rows of weight above 0. Of weights that Check refuses it
+// may be anything.
+func EffectiveSize(weight []float64) float64 {
+	largest := 0.0
+	for _, w := range weight {
+		largest = math.Max(largest, w)
+	}
+	var sum, square float64
+	for _, w := range weight { // in units of the largest, so that no square is infinite
+		sum += w / largest
+		square += w / largest * (w / largest)
+	}
+	return sum / square * sum
+}
+
+// Check fails with ErrWeights for weights of another number than rows, negative ones,
+// ones that are not finite, and only zeros. nil is 1 each.
+func Check(rows int, weight []float64) error { return measure.CheckWeights(rows, weight) }
+
+// Scale multiplies weights so that they add up to size: SumOfRows, EffectiveSize, or
+// what else a number is chosen by. See the package's comment for what that means. It
+// fails with ErrWeights, and for a size that is not positive and finite.
+func Scale(weight []float64, size Size) ([]float64, error) {
+	w, err := checked(len(weight), weight)
+	if err != nil {
+		return nil, fmt.Errorf("scale weights: %w", err)
+	}
+	want := size(w)
+	if !(want > 0) || math.IsInf(want, 0) {
+		return nil, fmt.Errorf("scale weights: to a sum of %v: it must be positive and finite", want)
+	}
+	total := sum(w)
+	for i := range w {
+		w[i] = w[i] / total * want
+	}
+	return w, nil
+}
+
+// Resample draws n of the rows in proportion to their weight, for what takes no
+// weights: it gives their indices, in rising order. The draw is systematic (Carpenter,
+// Clifford, Fearnhead 1999): a row of share p comes up floor(n p) or ceil(n p) times, and n p
+// times on average. The same seed gives the same rows. It protects nothing.
+func Resample(weight []float64, n int, seed uint64) ([]int, error) {
+	w, err := checked(len(weight), weight)
+	if err != nil {
+		return nil, fmt.Errorf("resample: %w", err)
+	}
+	if n < 1 {
+		return nil, fmt.Errorf("resample: %d rows: draw 1 at least", n)
+	}
+	offset := rand.New(rand.NewPCG(seed, 0x5e5a)).Float64()
+	step := sum(w) / float64(n)
+	rows := make([]int, 0, n)
+	upTo, last := 0.0, 0
+	for i, v := range w {
+		if v == 0 {
+			continue
+		}
+		upTo, last = upTo+v, i
+		for len(rows) < n && (offset+float64(len(rows)))*step < upTo {
+			rows = append(rows, i)
+		}
+	}
+	for len(rows) < n { // rounding of the last sum
+		rows = append(rows, last)
+	}
+	return rows, nil
+}
+
+func sum(values []float64) float64 {
+	total := 0.0
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+// finite refuses values that no arithmetic can be done with, and another number of them
+// than rows.
+func finite(name string, values []float64, rows int) error {
+	if len(values) != rows {
+		return fmt.Errorf("%d values of %s for %d rows: give one each", len(values), name, rows)
+	}
+	for i, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%s of row %d is %v: leave out what is not a finite number", name, i+1, v)
+		}
+	}
+	return nil
+}
+
+var errOverflow = errors.New("the figure is larger than any finite number: use a larger unit")
+
+// estimated refuses a figure that overflowed.
+func estimated(e Estimate) (Estimate, error) {
+	if s := e.Value + e.StandardError; math.IsNaN(s) || math.IsInf(s, 0) {
+		return Estimate{}, errOverflow
+	}
+	return e, nil
+}

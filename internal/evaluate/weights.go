@@ -1,0 +1,37 @@
+package evaluate
+
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
+)
+
+// Weights sums up the importance weights of synthetic rows. It is computed from them
+// alone, and as private as they are.
+type Weights struct {
+	// EffectiveSampleSize is how many rows of equal weight are worth as much (Kish 1965):
+	// the squared sum of the weights over the sum of their squares.
+	EffectiveSampleSize float64 `json:"effective_sample_size"`
+	Largest             float64 `json:"largest"` // in units of the mean
+	Zero                int     `json:"zero"`    // rows of weight 0
+}
+
+// SummarizeWeights is nil for weights of nil, and for such as weighted.Check refuses.
+func SummarizeWeights(weight []float64) *Weights {
+	if len(weight) == 0 || weighted.Check(len(weight), weight) != nil {
+		return nil
+	}
+	w := &Weights{EffectiveSampleSize: weighted.EffectiveSize(weight)}
+	largest, total := 0.0, 0.0
+	for _, v := range weight {
+		largest = math.Max(largest, v)
+	}
+	for _, v := range weight {
+		total += v / largest
+		if v == 0 {
+			w.Zero++
+		}
+	}
+	w.Largest = float64(len(weight)) / total
+	return w
+}

@@ -1,0 +1,62 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// What the error about a damaged checkpoint advises is true: without it, the
+// student asks its rounds anew, is given what was released, and nothing of that
+// is charged again.
+func TestADamagedCheckpointCanBeRemoved(t *testing.T) {
+	dir := folder(t)
+	spec, out := load(t, dir, smallRun), filepath.Join(dir, "out")
+	interrupted(t, spec, out, 3)
+	before := stored(t, out)
+	path := filepath.Join(out, "state", "student.safetensors")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(raw)-100] ^= 4
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), "remove the file and run again") {
+		t.Fatalf("error %v, want that the checkpoint is damaged", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	result, err := Run(t.Context(), spec, Options{Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Rounds != 9 || result.Queries != 65 {
+		t.Errorf("%d releases of %d queries, want 9 of 65", result.Rounds, result.Queries)
+	}
+	ledger, err := os.ReadFile(result.Outputs["ledger"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkBeginsWith(t, ledger, before)
+}
+
+// checkBeginsWith checks that what was in a ledger before an interruption stands
+// as it was.
+func checkBeginsWith(t *testing.T, ledger []byte, before []privacy.Entry) {
+	t.Helper()
+	for i, line := range slices.Collect(bytes.Lines(ledger))[:len(before)] {
+		if want, err := before[i].Canonical(); err != nil || !bytes.Equal(bytes.TrimSpace(line), want) {
+			t.Errorf("entry %d changed after the interruption (%v)", i+1, err)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/run"
+)
+
+// RunLater executes stages that follow a finished local run, whose folder is from, on its own
+// cluster: its ledger goes on, and its dataset's budget pays. Their files go to o.Out.
+func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*run.Result, error) {
+	started := time.Now()
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	certificate := filepath.Join(o.Out, "certificate.json")
+	if _, err := os.Stat(certificate); err == nil {
+		return nil, fmt.Errorf("%s: %w; name another with --out", o.Out, ErrFinished)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+	}
+	if later.Free() {
+		return later.Execute(ctx, run.Options{Out: o.Out, Started: started, Log: o.Log, Watch: o.Watch})
+	}
+	first, state := later.First, filepath.Join(from, "state")
+	if _, err := os.Stat(filepath.Join(state, "etcd")); err != nil {
+		return nil, fmt.Errorf("%s holds no cluster of a local run (%w); name the student's configuration with --config for one that is elsewhere", from, err)
+	}
+	configs, err := nodeConfigs(first.Spec, first.Schema, state)
+	if err != nil {
+		return nil, err
+	}
+	sites, err := readSites(configs)
+	if err != nil {
+		return nil, err
+	}
+	o.Coin = later.Coin()
+	return cluster(ctx, first, sites, state, o, func(ctx context.Context, address string) (*run.Result, error) {
+		return executeStudent(ctx, first.Spec.Path, later, address, state, started, o)
+	})
+}

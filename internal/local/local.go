@@ -1,0 +1,299 @@
+// Package local plays a whole cluster on one machine: an authority, an
+// aggregator with an embedded etcd, a node for each site, and the student, each
+// the real thing, talking over TLS on loopback sockets.
+//
+// Start with [Run]. What a local run does not show is what a real cluster is
+// for: here one process holds the data of all sites, so the sites trust
+// whoever runs it. The guarantee for what it releases is the same, but it holds
+// for one output folder: each has a ledger of its own, and nobody adds up what
+// runs in other folders spent on the same data.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teacher"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// dataset is the name of the one dataset of a local cluster.
+const dataset = "local"
+
+// Options say where and how a local run works.
+type Options struct {
+	// Out is the folder for the results. The cluster's state is kept below it,
+	// so that an interrupted run goes on when it is started again.
+	Out string
+	// Coin replaces votes by coin flips, the baseline.
+	Coin bool
+	// Votes sees the histograms of votes behind each release, for measurements; see
+	// [aggregator.Hooks]. They are PRIVATE. May be nil.
+	Votes func(counts []int64, release *conclavev1.NoisyVotes)
+	// Sums sees the sums behind releases before their noise, for tests. They are PRIVATE.
+	// May be nil.
+	Sums func(round uint64, counts []int64)
+	// Log receives the log of all roles; nil logs nothing.
+	Log *zap.Logger
+	// Watch is told how the run stands. May be nil.
+	Watch func(run.Status)
+}
+
+// ErrFinished says that the folder holds a finished run. Nothing was started.
+var ErrFinished = errors.New("the output folder holds a finished run")
+
+// Run executes a spec on a cluster of its own and ends the cluster. When ctx
+// ends first, or anything fails, running the same spec in the same folder again
+// goes on where it stopped.
+func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, err error) {
+	started := time.Now()
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if len(spec.Data) == 0 {
+		return nil, fmt.Errorf("%s: data: a local run needs the sites' files; name at least one", spec.Path)
+	}
+	certificate := filepath.Join(o.Out, "certificate.json")
+	if _, err := os.Stat(certificate); err == nil {
+		return nil, fmt.Errorf("%s: %w; name another with --out", o.Out, ErrFinished)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+	}
+	// Everything that can be wrong with the spec and its files is found before
+	// anything is written or started.
+	job, err := run.Prepare(spec)
+	if err != nil {
+		return nil, err
+	}
+	state := filepath.Join(o.Out, "state")
+	configs, err := nodeConfigs(spec, job.Schema, state)
+	if err != nil {
+		return nil, err
+	}
+	if _, missing := os.Stat(filepath.Join(state, "etcd")); missing == nil {
+		defer func() { err = resumed(err, o.Out) }()
+	}
+	sites, err := readSites(configs)
+	if err != nil {
+		return nil, err
+	}
+	round := job.Round()
+	for _, s := range sites {
+		if err := s.CheckRound(round); err != nil {
+			return nil, fmt.Errorf("%s: %s: the teachers of site %s would refuse the rounds: %w", spec.Path, spec.Pipeline, s.Name(), err)
+		}
+	}
+	if err := makeFolders(o.Out, state); err != nil {
+		return nil, err
+	}
+	if err := issueCertificates(filepath.Join(state, "certs"), spec); err != nil {
+		return nil, err
+	}
+
+	return cluster(ctx, job, sites, state, o, func(ctx context.Context, address string) (*run.Result, error) {
+		return executeStudent(ctx, spec.Path, job, address, state, started, o)
+	})
+}
+
+// cluster starts the roles on a state folder, lets a student work, and ends them.
+func cluster(ctx context.Context, job *run.Job, sites []*teacher.Site, state string, o Options, work func(ctx context.Context, address string) (*run.Result, error)) (result *run.Result, err error) {
+	server, err := startAggregator(ctx, job, state, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	nodes, err := newNodes(sites, server.Addr().String(), o.Log)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(ctx) })
+	for _, n := range nodes {
+		group.Go(func() error { return n.Run(ctx) })
+	}
+	group.Go(func() error {
+		defer cancel() // the student's end is the cluster's
+		r, err := work(ctx, server.Addr().String())
+		result = r
+		return err
+	})
+	// The first error is the reason why the others ended.
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// resumed adds to an error in a folder that an earlier start left what may be
+// behind it.
+func resumed(err error, out string) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	// The dataset of a local run has no name that anybody could change.
+	var changed *coordinator.MismatchError
+	if errors.As(err, &changed) {
+		return fmt.Errorf("the run in %s was begun with %s %s, now it is %s: put the old value back to go on with it, or name another folder with --out",
+			out, changed.Field, changed.Stored, changed.Given)
+	}
+	return fmt.Errorf("going on with the run in %s: %w; if it is another run you want, name another folder with --out", out, err)
+}
+
+// makeFolders makes the folder of the results, which are to be shared, and that
+// of the cluster's state, which holds keys and is nobody else's business.
+func makeFolders(out, state string) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("make the output folder: %w", err)
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return fmt.Errorf("make the folder of the cluster's state: %w", err)
+	}
+	return nil
+}
+
+// executor is a job, or stages that follow one.
+type executor interface {
+	Execute(ctx context.Context, o run.Options) (*run.Result, error)
+}
+
+// executeStudent executes what was made of a run.yaml.
+func executeStudent(ctx context.Context, path string, job executor, address, state string, started time.Time, o Options) (*run.Result, error) {
+	c := student.DefaultConfig()
+	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, path, o.Out
+	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleStudent, studentName)
+	log := o.Log.Named("student")
+	client, err := student.Dial(c, log)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return job.Execute(ctx, run.Options{
+		Client: client, Dataset: dataset, Out: o.Out, Coin: o.Coin, Started: started, Log: log, Watch: o.Watch,
+	})
+}
+
+// leaseTTL is long because nobody else can lead: a machine that is busy or asleep for a
+// while goes on where it was.
+const leaseTTL = 5 * time.Minute
+
+func startAggregator(ctx context.Context, job *run.Job, state string, o Options) (*aggregator.Server, error) {
+	c, spec := aggregator.DefaultConfig(), job.Spec
+	c.Name, c.Listen = "local", "127.0.0.1:0"
+	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleAggregator, c.Name)
+	c.Etcd.Embedded, c.Etcd.Dir = true, filepath.Join(state, "etcd")
+	c.Etcd.LeaseTTL = leaseTTL
+	c.Datasets = []aggregator.DatasetConfig{{
+		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
+		Budget: job.DatasetBudget(),
+	}}
+	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin}
+	if o.Votes != nil {
+		options.Hooks.Votes = func(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) { o.Votes(counts, release) }
+	}
+	if o.Sums != nil {
+		options.Hooks.Sums = func(_ string, round uint64, counts []int64) { o.Sums(round, counts) }
+	}
+	return aggregator.New(ctx, c, options)
+}
+
+// studentName is the name in the student's certificate.
+const studentName = "student"
+
+// validity is generous: a local run keeps its authority to itself.
+const validity = 30 * 24 * time.Hour
+
+// issueCertificates makes an authority and a certificate for each role, or keeps
+// those of an interrupted run.
+func issueCertificates(dir string, spec *run.Spec) error {
+	exists := func(err error) error {
+		if errors.Is(err, certs.ErrExists) {
+			return nil
+		}
+		return err
+	}
+	if err := exists(certs.CreateCA(dir)); err != nil {
+		return err
+	}
+	if err := exists(certs.Issue(dir, certs.RoleAggregator, "local", []string{"127.0.0.1", "localhost"}, validity)); err != nil {
+		return err
+	}
+	if err := exists(certs.Issue(dir, certs.RoleStudent, studentName, nil, validity)); err != nil {
+		return err
+	}
+	for _, d := range spec.Data {
+		if err := exists(certs.Issue(dir, certs.RoleNode, d.Site, nil, validity)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeConfigs prepares a node for each site. Teachers are divided in proportion
+// to the sites' public shares, never to their private numbers of records.
+func nodeConfigs(spec *run.Spec, schema *partition.Schema, state string) ([]teacher.Config, error) {
+	parts := spec.Sites(schema)
+	var total float64
+	for _, d := range spec.Data {
+		total += d.Share
+	}
+	var configs []teacher.Config
+	left, weight := spec.Teachers, total
+	for i, d := range spec.Data {
+		c := teacher.DefaultConfig()
+		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i], spec.Privacy.Unit
+		c.Teachers = int(float64(left)*d.Share/weight + 0.5)
+		left, weight = left-c.Teachers, weight-d.Share
+		if c.Teachers < 1 {
+			return nil, fmt.Errorf("%s: teachers: %d are too few for %d sites; give each at least one", spec.Path, spec.Teachers, len(spec.Data))
+		}
+		c.State = filepath.Join(state, "node-"+d.Site)
+		c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleNode, d.Site)
+		configs = append(configs, c)
+	}
+	return configs, nil
+}
+
+// readSites reads every site's records and checks them, also against those of an
+// interrupted run. It leaves no trace, so that a mistake in the data of any site
+// can be mended and the run started in the same folder.
+func readSites(configs []teacher.Config) ([]*teacher.Site, error) {
+	var sites []*teacher.Site
+	for _, c := range configs {
+		s, err := teacher.ReadSite(c)
+		if err != nil {
+			return nil, fmt.Errorf("site %s: %w", c.Site, err)
+		}
+		sites = append(sites, s)
+	}
+	return sites, nil
+}
+
+// newNodes makes the sites' nodes, which keep their manifests once they are
+// welcomed.
+func newNodes(sites []*teacher.Site, address string, log *zap.Logger) ([]*teacher.Node, error) {
+	var nodes []*teacher.Node
+	for _, s := range sites {
+		n, err := s.Node(address, log.Named("teacher").With(zap.String("site", s.Name())))
+		if err != nil {
+			return nil, fmt.Errorf("site %s: %w", s.Name(), err)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}

@@ -1,0 +1,313 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/run"
+)
+
+// stagedRun is a small run of a pipeline with the stages that lines names.
+func stagedRun(pipeline, lines string) string {
+	text := strings.Replace(smallRun, "pipeline: pategan", "pipeline: "+pipeline, 1)
+	switch pipeline {
+	case "dpgan":
+		text = strings.Replace(text, smallOptions, "dpgan: {steps: 12, student: {hidden: 8}}", 1)
+	case "embed":
+		text = strings.Replace(text, "warm_start: {embed: 0}\n", "", 1)
+		text = strings.Replace(text, smallOptions, "embed: {fit: {steps: 50}, student: {hidden: 8}}", 1)
+	}
+	return text + lines
+}
+
+// published checks that a run has a certificate that its ledger bears out, within the budget
+// of run and dataset, and returns the purposes of its releases with their numbers.
+func published(t *testing.T, result *run.Result) map[string]int {
+	t.Helper()
+	raw, err := os.ReadFile(result.Outputs["ledger"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	verified, err := privacy.AuditLedger(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := verified.Runs["small"]; !got.Closed || got.Claim.Epsilon > 1 || got.Claim.Epsilon < 0.5 {
+		t.Errorf("the ledger has %+v", got)
+	}
+	certificate, err := report.ReadCertificate(result.Outputs["certificate"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(raw)); err != nil {
+		t.Error(err)
+	}
+	if result.Rows != 100 || result.EpsilonSpent > 1 || certificate.EpsilonSpent != result.EpsilonSpent {
+		t.Errorf("%d rows for epsilon %v, the certificate says %v", result.Rows, result.EpsilonSpent, certificate.EpsilonSpent)
+	}
+	return purposesOf(t, raw)
+}
+
+func purposesOf(t *testing.T, ledger []byte) map[string]int {
+	t.Helper()
+	purposes := map[string]int{}
+	for _, purpose := range []string{"class-share", "embedding", "labels", "discriminator", "selection", "weights"} {
+		purposes[purpose] = strings.Count(string(ledger), `"purpose":"`+purpose+`"`)
+	}
+	return purposes
+}
+
+// weightsIn reads the column weight of a table of rows; nil without one.
+func weightsIn(t *testing.T, path string) (weights []float64, rows int) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	records, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(records[0]) - 1
+	if records[0][last] != "weight" {
+		return nil, len(records) - 1
+	}
+	sum := 0.0
+	for _, r := range records[1:] {
+		w, err := strconv.ParseFloat(r[last], 64)
+		if err != nil || !(w >= 0) {
+			t.Fatalf("a weight of %q", r[last])
+		}
+		weights, sum = append(weights, w), sum+w
+	}
+	if math.Abs(sum/float64(len(weights))-1) > 1e-9 {
+		t.Errorf("the mean weight is %v", sum/float64(len(weights)))
+	}
+	return weights, len(records) - 1
+}
+
+// Each pipeline with the stages that go with it, by teachers and by coin: certificate and
+// ledger cover training and stages together, and the budget holds over both.
+func TestStagesEndToEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		text     string
+		purposes map[string]int
+		weighted bool
+	}{
+		"pategan, pgb, drs": {
+			stagedRun("pategan", "post: [pgb, drs]\npgb: {rounds: 20, candidates: 2000}\n"),
+			map[string]int{"class-share": 1, "labels": 8, "selection": 20}, false,
+		},
+		"dpgan, pgb": {
+			stagedRun("dpgan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000, complements: false}\n"),
+			map[string]int{"class-share": 1, "discriminator": 12, "selection": 20}, false,
+		},
+		"embed, logreg-debiased": {
+			stagedRun("embed", "weights: logreg-debiased\n"), map[string]int{"embedding": 1, "weights": 1}, true,
+		},
+		"pategan, dp-mlp": {
+			stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"),
+			map[string]int{"class-share": 1, "labels": 8, "discriminator": 15}, true,
+		},
+		"pategan, drs, laplace, resampled": {
+			stagedRun("pategan", "post: [drs]\nweights: logreg-noised\nweighting: {noise: laplace, use: resample, pool: 3}\n"),
+			map[string]int{"class-share": 1, "labels": 8, "weights": 1}, false,
+		},
+		"pategan, discriminator": {
+			stagedRun("pategan", "weights: discriminator\nweighting: {bound: 2}\n"), map[string]int{"class-share": 1, "labels": 8}, true,
+		},
+	} {
+		for _, coin := range []bool{false, true} {
+			if coin && strings.Contains(name, "discriminator") {
+				continue // asks nothing of its own
+			}
+			if testing.Short() && (coin || name != "pategan, pgb, drs" && name != "pategan, dp-mlp") {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				dir := folder(t)
+				out := filepath.Join(dir, "out")
+				result, err := Run(t.Context(), load(t, dir, c.text), Options{Out: out, Coin: coin})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for purpose, n := range published(t, result) {
+					if n != c.purposes[purpose] {
+						t.Errorf("coin %v: %d releases of %s, want %d", coin, n, purpose, c.purposes[purpose])
+					}
+				}
+				weights, rows := weightsIn(t, result.Outputs["synthetic"])
+				if rows != 100 || (weights != nil) != c.weighted {
+					t.Errorf("coin %v: %d rows, weights %v", coin, rows, weights)
+				}
+				if len(result.Notes) == 0 || strings.Contains(strings.Join(result.Notes, ""), "NOT PRIVATE") || result.NotPrivate {
+					t.Errorf("notes %q", result.Notes)
+				}
+			})
+		}
+	}
+}
+
+// stoppedAt runs until a stage has come so far.
+func stoppedAt(t *testing.T, spec *run.Spec, out, of string, at int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := Run(ctx, spec, Options{Out: out, Watch: func(s run.Status) {
+		if s.Of == of && s.Round == at {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the interrupted run ended with %v, want context.Canceled", err)
+	}
+}
+
+// A student that is killed in the middle of a stage goes on: what was released is not paid
+// for again, and the rows are those of a run that was not interrupted (selections and sums
+// are drawn anew where they were not released, so that only what was released is compared).
+func TestAnInterruptedStageGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		text, of string
+		at       int
+		purpose  string
+		total    int
+	}{
+		"selections": {stagedRun("pategan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000}\n"), "selection", 7, "selection", 20},
+		"dp-mlp":     {stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"), "weighting step", 6, "discriminator", 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t)
+			spec, out := load(t, dir, c.text), filepath.Join(dir, "out")
+			stoppedAt(t, spec, out, c.of, c.at)
+			before := stored(t, out)
+			released := 0
+			for _, e := range before {
+				if e.Type == privacy.EntryRelease && e.Purpose == c.purpose {
+					released++
+				}
+			}
+			if released < c.at || released > c.at+2 {
+				t.Fatalf("%d of %s were released", released, c.purpose)
+			}
+			result, err := Run(t.Context(), spec, Options{Out: out})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := published(t, result); got[c.purpose] != c.total || got["labels"] != 8 {
+				t.Errorf("releases %v", got)
+			}
+			ledger, err := os.ReadFile(result.Outputs["ledger"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkBeginsWith(t, ledger, before)
+			// Closed, and its files lost: the same rows from the same releases.
+			rows, err := os.ReadFile(result.Outputs["synthetic"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(result.Outputs["certificate"]); err != nil {
+				t.Fatal(err)
+			}
+			again, err := Run(t.Context(), spec, Options{Out: out})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(again.Outputs["synthetic"]); err != nil || !bytes.Equal(got, rows) {
+				t.Errorf("the synthetic rows changed (%v)", err)
+			}
+			if got, err := os.ReadFile(again.Outputs["ledger"]); err != nil || !bytes.Equal(got, ledger) {
+				t.Errorf("the ledger changed (%v)", err)
+			}
+		})
+	}
+}
+
+// Rows by methods that are NOT PRIVATE have another name and no certificate.
+func TestComparisonsAreNotReleases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
+	for name, lines := range map[string]string{
+		"weights": "weights: logreg\n", "boosting": "post: [pgb]\npgb: {private: false, rounds: 20, candidates: 2000}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t)
+			out := filepath.Join(dir, "out")
+			text := strings.Replace(stagedRun("pategan", lines), "release: {rows: 100}", "release: {rows: 100, private: false}", 1)
+			text += "evaluate: {train: train.csv.gz, test: test.csv.gz, models: [logistic regression]}\n"
+			result, err := Run(t.Context(), load(t, dir, text), Options{Out: out})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !result.NotPrivate || !strings.Contains(strings.Join(result.Notes, ""), "NOT PRIVATE") || result.Outputs["synthetic"] != "" || result.Outputs["certificate"] != "" {
+				t.Errorf("result %+v", result)
+			}
+			if _, rows := weightsIn(t, filepath.Join(out, "NOT-PRIVATE.csv")); rows != 100 {
+				t.Errorf("%d rows", rows)
+			}
+			for _, file := range []string{"certificate.json", "synthetic.csv"} {
+				if _, err := os.Stat(filepath.Join(out, file)); err == nil {
+					t.Errorf("%s was written", file)
+				}
+			}
+		})
+	}
+}
+
+// Where a unit has several records the stages count units, and the released rows have weights
+// and made-up units.
+func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
+	dir := folder(t)
+	path := filepath.Join(dir, "example", "schema.yaml")
+	schema, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := `{name: "kappa", kind: continuous, lower: 0, upper: 25}`
+	if !bytes.Contains(schema, []byte(column)) {
+		t.Fatal("the example has another column")
+	}
+	if err := os.WriteFile(path, bytes.Replace(schema, []byte(column), []byte(`{name: "kappa", role: unit}`), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := stagedRun("pategan", "post: [pgb]\npgb: {rounds: 10, candidates: 1000}\nweights: logreg-debiased\n")
+	text = strings.Replace(text, "delta: 1e-5}", "delta: 1e-5, unit: kappa}", 1)
+	// Both sites may hold records of a unit where a file is divided, so there is one.
+	text = strings.Replace(text, "  - {site: north, file: train.csv.gz, share: 0.5}\n  - {site: south, file: train.csv.gz, share: 0.5}\n", "  - {site: north, file: train.csv.gz}\n", 1)
+	result, err := Run(t.Context(), load(t, dir, text), Options{Out: filepath.Join(dir, "out")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := published(t, result); got["selection"] != 10 || got["weights"] != 1 {
+		t.Errorf("releases %v", got)
+	}
+	raw, err := os.ReadFile(result.Outputs["synthetic"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if weights, rows := weightsIn(t, result.Outputs["synthetic"]); rows != 100 || len(weights) != 100 {
+		t.Errorf("%d rows, %d weights", rows, len(weights))
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
+		if cells := strings.Split(line, ","); i > 0 && cells[3] != strconv.Itoa(i) || i == 0 && cells[3] != "kappa" {
+			t.Errorf("line %d tells a unit: %s", i+1, line)
+		}
+	}
+}

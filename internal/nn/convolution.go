@@ -1,0 +1,161 @@
+package nn
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
+)
+
+// convolution is [Conv2D] or [ConvTranspose2D]. Weights of shape [side, kernel,
+// kernel, channels] stand between the patches of an image and vectors of side
+// numbers at their positions. The one goes from patches to positions, the other
+// back, and the gradient by the input of each is the product of the other.
+type convolution struct {
+	patches
+	side       int
+	transposed bool
+	leak       float32
+	init       Init
+	w, b       []float32
+	dw, db     []float32
+	laneW      [][]float32 // gradients of lanes after the first
+	laneB      [][]float32
+
+	pool                           *pool
+	batch                          convBatch
+	forwards, backs, reduces, norm task
+}
+
+// convBatch is the batch in work.
+type convBatch struct {
+	y, x, dy, dx []float32
+	n            int
+	params       bool
+	norms        []exampleNorm
+}
+
+func newConvolution(rng *rand.Rand, grid patches, side int, transposed bool, init Init, p *pool) (*convolution, error) {
+	if err := grid.check(); err != nil {
+		return nil, err
+	}
+	size, err := shapeSize([]int{side, grid.kernel, grid.kernel, grid.of.Channels})
+	if err != nil {
+		return nil, fmt.Errorf("weights: %w", err)
+	}
+	c := &convolution{patches: grid, side: side, transposed: transposed, init: init, w: make([]float32, size), b: make([]float32, side)}
+	if transposed {
+		c.b = make([]float32, grid.of.Channels)
+	}
+	c.draw(rng)
+	c.start(p)
+	return c, nil
+}
+
+func (c *convolution) draw(rng *rand.Rand) {
+	// A side vector is made of, or spread over, the numbers of a patch; a
+	// channel of the image of, or over, kernel x kernel side vectors.
+	in, out := c.size(), c.kernel*c.kernel*c.side
+	if c.transposed {
+		in, out = out, in
+	}
+	c.init.draw(rng, c.w, in, out)
+	clear(c.b)
+}
+
+// start gives the layer its own memory.
+func (c *convolution) start(p *pool) {
+	c.dw, c.db = make([]float32, len(c.w)), make([]float32, len(c.b))
+	c.laneW, c.laneB, c.batch = nil, nil, convBatch{}
+	c.pool = p
+	c.forwards, c.backs, c.reduces, c.norm = c.forwardPart, c.backPart, c.reducePart, c.normPart
+}
+
+func (c *convolution) clone(p *pool) layer {
+	d := *c
+	d.w, d.b = append([]float32(nil), c.w...), append([]float32(nil), c.b...)
+	d.start(p)
+	return &d
+}
+
+func (c *convolution) rectify(leak float32) { c.leak = leak }
+
+func (c *convolution) slots() []slot {
+	return []slot{
+		{"weight", []int{c.side, c.kernel, c.kernel, c.of.Channels}, &c.w, &c.dw},
+		{"bias", []int{len(c.b)}, &c.b, &c.db},
+	}
+}
+
+// chunkFloats bounds the patches that a worker holds at a time: few enough for
+// the cache, many enough that a product repays the packing of the weights.
+const chunkFloats = 1 << 18
+
+// chunk is how many records' patches a worker holds at a time.
+func (c *convolution) chunk() int { return max(1, chunkFloats/(c.positions()*c.size())) }
+
+// parts says into how many runs a batch is split where records are independent.
+func (c *convolution) parts(n int) int { return min(n, max(8, (n+c.chunk()-1)/c.chunk())) }
+
+func (c *convolution) weights() kernel.Matrix { return kernel.Of(c.w, c.side, c.size()) }
+
+// images and sides return records [lo, hi) of a batch of images, and of vectors
+// at all positions.
+func (c *convolution) images(x []float32, lo, hi int) []float32 {
+	size := c.of.Size()
+	return x[lo*size : hi*size]
+}
+
+func (c *convolution) sides(x []float32, lo, hi int) []float32 {
+	size := c.positions() * c.side
+	return x[lo*size : hi*size]
+}
+
+// gatherAll writes the patches of records [lo, hi) to w's memory, as [records *
+// positions, size].
+func (c *convolution) gatherAll(w *worker, images []float32, lo, hi int) kernel.Matrix {
+	each := c.positions() * c.size()
+	cols := w.floats((hi - lo) * each)
+	for i := lo; i < hi; i++ {
+		c.gather(cols[(i-lo)*each:(i-lo+1)*each], c.images(images, i, i+1))
+	}
+	return kernel.Of(cols, (hi-lo)*c.positions(), c.size())
+}
+
+// spread adds to records [lo, hi) of images the side vectors' patches.
+func (c *convolution) spread(w *worker, images, sides []float32, lo, hi int) {
+	each, rows := c.positions()*c.size(), (hi-lo)*c.positions()
+	cols := w.floats((hi - lo) * each)
+	kernel.Gemm(kernel.Of(cols, rows, c.size()), kernel.Of(c.sides(sides, lo, hi), rows, c.side), c.weights(), kernel.Epilogue{})
+	for i := lo; i < hi; i++ {
+		c.scatter(c.images(images, i, i+1), cols[(i-lo)*each:(i-lo+1)*each])
+	}
+}
+
+func (c *convolution) forward(y, x []float32, n int) {
+	c.batch = convBatch{y: y, x: x, n: n}
+	c.pool.each(c.parts(n), c.forwards)
+	c.batch = convBatch{}
+}
+
+func (c *convolution) forwardPart(part int, w *worker) {
+	b := &c.batch
+	lo, end := span(part, c.parts(b.n), b.n)
+	for lo < end {
+		hi := min(end, lo+c.chunk())
+		if c.transposed {
+			y := c.images(b.y, lo, hi)
+			for at := 0; at < len(y); at += len(c.b) {
+				copy(y[at:], c.b)
+			}
+			c.spread(w, b.y, b.x, lo, hi)
+			if c.leak > 0 {
+				kernel.LeakyReLU(y, y, c.leak)
+			}
+		} else {
+			cols := c.gatherAll(w, b.x, lo, hi)
+			kernel.Gemm(kernel.Of(c.sides(b.y, lo, hi), cols.Rows, c.side), cols, c.weights().T(), kernel.Epilogue{Bias: c.b, Leak: c.leak})
+		}
+		lo = hi
+	}
+}

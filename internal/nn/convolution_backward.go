@@ -1,0 +1,96 @@
+package nn
+
+import "github.com/conclave-dp/conclave/internal/nn/kernel"
+
+// backward takes the gradient dy from before the rectifier. A batch is split
+// into lanes, each with its own sum of weight gradients; how many there are
+// depends on the batch only, so that the sum does not depend on the processors.
+func (c *convolution) backward(dx, dy, x, _ []float32, n int, params bool) {
+	if dx == nil && !params {
+		return
+	}
+	c.batch = convBatch{x: x, dy: dy, dx: dx, n: n, params: params}
+	k := c.backParts()
+	if params {
+		for len(c.laneW) < k-1 {
+			c.laneW = append(c.laneW, make([]float32, len(c.dw)))
+			c.laneB = append(c.laneB, make([]float32, len(c.db)))
+		}
+	}
+	c.pool.each(k, c.backs)
+	if params && k > 1 {
+		c.pool.each((len(c.dw)+piece-1)/piece, c.reduces)
+		for _, b := range c.laneB[:k-1] {
+			kernel.AddScaled(c.db, b, 1)
+		}
+	}
+	c.batch = convBatch{}
+}
+
+// backParts is how many parts backward has.
+func (c *convolution) backParts() int {
+	if c.batch.params {
+		return lanes(c.batch.n)
+	}
+	return c.parts(c.batch.n)
+}
+
+func (c *convolution) backPart(part int, w *worker) {
+	b := &c.batch
+	var dw, db []float32
+	if b.params {
+		dw, db = c.laneGrads(part)
+	}
+	lo, end := span(part, c.backParts(), b.n)
+	for lo < end {
+		hi := min(end, lo+c.chunk())
+		c.backChunk(w, dw, db, lo, hi)
+		lo = hi
+	}
+}
+
+// backChunk adds the gradients of records [lo, hi) to dw and db, unless they are
+// nil, and writes those by the input.
+func (c *convolution) backChunk(w *worker, dw, db []float32, lo, hi int) {
+	b := &c.batch
+	images, sides, dys := b.x, b.dy, c.sides
+	if c.transposed {
+		images, sides, dys = b.dy, b.x, c.images
+	}
+	var cols kernel.Matrix
+	if b.params || c.transposed {
+		cols = c.gatherAll(w, images, lo, hi)
+	}
+	if b.params {
+		side := kernel.Of(c.sides(sides, lo, hi), cols.Rows, c.side)
+		kernel.Gemm(kernel.Of(dw, c.side, c.size()), side.T(), cols, kernel.Epilogue{Add: true})
+		addRows(db, dys(b.dy, lo, hi))
+	}
+	switch {
+	case b.dx == nil:
+	case c.transposed:
+		kernel.Gemm(kernel.Of(c.sides(b.dx, lo, hi), cols.Rows, c.side), cols, c.weights().T(), kernel.Epilogue{})
+	default:
+		clear(c.images(b.dx, lo, hi))
+		c.spread(w, b.dx, b.dy, lo, hi)
+	}
+}
+
+// laneGrads returns where a lane adds its gradients; those of all but the first
+// begin at zero.
+func (c *convolution) laneGrads(lane int) (dw, db []float32) {
+	if lane == 0 {
+		return c.dw, c.db
+	}
+	dw, db = c.laneW[lane-1], c.laneB[lane-1]
+	clear(dw)
+	clear(db)
+	return dw, db
+}
+
+func (c *convolution) reducePart(part int, _ *worker) {
+	lo, hi := part*piece, min((part+1)*piece, len(c.dw))
+	for _, w := range c.laneW[:lanes(c.batch.n)-1] {
+		kernel.AddScaled(c.dw[lo:hi], w[lo:hi], 1)
+	}
+}

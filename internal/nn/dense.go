@@ -1,0 +1,129 @@
+package nn
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
+)
+
+// Param is one tensor of a model with its gradient. Value and Grad share the
+// shape; Grad is added to by Backward and cleared by an optimizer step.
+type Param struct {
+	Name  string
+	Shape []int
+	Value []float32
+	Grad  []float32
+}
+
+// Dense is a fully connected layer, y = x W + b, with W of shape [in, Out]. What
+// comes in is taken as a vector, what goes out is one.
+type Dense struct {
+	Out  int
+	Init Init // of W; nil is GlorotUniform
+}
+
+func (s Dense) build(rng *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
+	if s.Out < 1 {
+		return nil, Shape{}, fmt.Errorf("dense layer of %d outputs, want at least 1", s.Out)
+	}
+	size, err := shapeSize([]int{in.Size(), s.Out})
+	if err != nil {
+		return nil, Shape{}, fmt.Errorf("dense layer of %d inputs and %d outputs is too large", in.Size(), s.Out)
+	}
+	d := &dense{in: in.Size(), out: s.Out, init: s.Init, w: make([]float32, size), b: make([]float32, s.Out)}
+	d.draw(rng)
+	d.start(p)
+	return d, Vector(s.Out), nil
+}
+
+// dense is a fully connected layer, y = x W + b, W of shape [in, out]; with a leak
+// above 0 a leaky rectifier follows. W so stands in the forward product as it is,
+// which small networks feel, and only the gradient by the input needs a transpose.
+type dense struct {
+	in, out int
+	leak    float32
+	init    Init
+	w, b    []float32
+	dw, db  []float32
+	// unit is, of a layer of one unit behind another layer's rectifier, that layer.
+	unit *dense
+	// biased says that db is up to date, since the unit behind has seen to it.
+	biased bool
+	pool   *pool
+}
+
+// start gives the layer its own memory.
+func (d *dense) start(p *pool) {
+	d.dw, d.db, d.pool = make([]float32, len(d.w)), make([]float32, len(d.b)), p
+}
+
+func (d *dense) rectify(leak float32) { d.leak = leak }
+
+func (d *dense) forward(y, x []float32, n int) {
+	if d.out == 1 {
+		kernel.RowDots(y, x, d.w, d.b[0])
+		if d.leak > 0 {
+			kernel.LeakyReLU(y, y, d.leak)
+		}
+		return
+	}
+	d.pool.product(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), d.weights(), kernel.Epilogue{Bias: d.b, Leak: d.leak})
+}
+
+// backward takes the gradient dy from before the rectifier. A unit behind another
+// layer goes back through that layer's rectifier as well.
+func (d *dense) backward(dx, dy, x, _ []float32, n int, params bool) {
+	g := kernel.Of(dy, n, d.out)
+	through := params && dx != nil && d.unit != nil
+	switch {
+	case through:
+		kernel.UnitGrad(dx, x, dy, d.w, d.dw, d.unit.db, d.unit.leak)
+		d.unit.biased = true
+	case params && d.out == 1:
+		kernel.AddWeightedRows(d.dw, x, dy)
+	case params:
+		d.pool.product(kernel.Of(d.dw, d.in, d.out), kernel.Of(x, n, d.in).T(), g, kernel.Epilogue{Add: true})
+	}
+	if params && !d.biased {
+		addRows(d.db, dy)
+	}
+	d.biased = false
+	if dx != nil && !through {
+		d.pool.product(kernel.Of(dx, n, d.in), g, d.weights().T(), kernel.Epilogue{})
+		if d.unit != nil {
+			kernel.LeakyReLUGrad(dx, dx, x, d.unit.leak)
+		}
+	}
+}
+
+func (d *dense) weights() kernel.Matrix { return kernel.Of(d.w, d.in, d.out) }
+
+func (d *dense) draw(rng *rand.Rand) {
+	d.init.draw(rng, d.w, d.in, d.out)
+	clear(d.b)
+}
+
+func (d *dense) slots() []slot {
+	return []slot{
+		{"weight", []int{d.in, d.out}, &d.w, &d.dw},
+		{"bias", []int{d.out}, &d.b, &d.db},
+	}
+}
+
+func (d *dense) clone(p *pool) layer {
+	c := *d
+	c.w, c.b = append([]float32(nil), d.w...), append([]float32(nil), d.b...)
+	c.start(p)
+	return &c
+}
+
+// addRows adds to sums the rows of its length.
+func addRows(sums, rows []float32) { kernel.AddRows(sums, rows, len(rows)/len(sums), len(sums)) }
+
+func resize(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}

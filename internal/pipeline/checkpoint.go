@@ -1,0 +1,136 @@
+package pipeline
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+)
+
+// Errors of checkpoints that a caller may want to tell apart with errors.Is.
+var (
+	// ErrCheckpoint marks a checkpoint that does not belong to this student.
+	ErrCheckpoint = errors.New("the checkpoint does not fit this run")
+	// ErrDamaged marks a checkpoint that is not what was saved.
+	ErrDamaged = errors.New("the checkpoint is damaged")
+)
+
+// Checkpoint is what every student keeps, beside what its pipeline keeps in State
+// (of JSON) and in tensors of its own.
+type Checkpoint struct {
+	// Identity names the run and all that its state depends on.
+	Identity string `json:"identity"`
+	// Random is the state of the student's random numbers.
+	Random string `json:"random"`
+	// Steps are those of the learner.
+	Steps [2]int `json:"steps"`
+	// Done is the number of rounds learned from.
+	Done int `json:"done"`
+	Learned
+}
+
+// NewCheckpoint takes what every student keeps; start may be nil.
+func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, learned Learned, done int) (Checkpoint, *nn.Tensors, error) {
+	random, err := source.MarshalBinary()
+	if err != nil {
+		return Checkpoint{}, nil, fmt.Errorf("checkpoint: save random state: %w", err)
+	}
+	set := nn.NewTensors()
+	l.Tensors(set)
+	if start != nil {
+		start.Tensors(set)
+	}
+	return Checkpoint{
+		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Steps: l.Steps(), Done: done, Learned: learned,
+	}, set, nil
+}
+
+// SaveCheckpoint writes a pipeline's state, which holds its [Checkpoint], with the
+// tensors to path, so that a crash leaves the old or the new one.
+func SaveCheckpoint(path, pipeline string, state any, set *nn.Tensors) error {
+	raw, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("encode checkpoint: %w", err)
+	}
+	set.Metadata[pipeline] = string(raw)
+	if err := set.Seal(); err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	return nn.SaveTensors(path, set)
+}
+
+// AskAnew says what helps where a checkpoint is damaged: training is repeatable, so that a
+// student without a checkpoint asks the very same questions again.
+const AskAnew = "remove the file and run again: the rounds are asked anew from the first one, and what was released is repeated and costs nothing"
+
+// LoadCheckpoint reads what SaveCheckpoint wrote into state and returns the tensors,
+// nil where there is no file. Errors match [ErrDamaged] when the file is not as it
+// was saved, and say the mend.
+func LoadCheckpoint(path, pipeline, mend string, state any) (*nn.Tensors, error) {
+	set, err := nn.LoadTensors(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, nn.ErrFormat):
+		return nil, damaged(path, mend, err)
+	case err != nil:
+		return nil, err
+	}
+	if err := set.CheckSeal(); err != nil {
+		return nil, damaged(path, mend, err)
+	}
+	raw, ok := set.Metadata[pipeline]
+	if !ok {
+		return nil, Misfit(path, errors.New("it is of another pipeline; use another output folder"))
+	}
+	if err := json.Unmarshal([]byte(raw), state); err != nil {
+		return nil, damaged(path, mend, err)
+	}
+	return set, nil
+}
+
+// Restore gives a student's parts the state that a checkpoint holds, and refuses one
+// of another run. Errors match [ErrCheckpoint].
+func (c *Checkpoint) Restore(path, identity string, set *nn.Tensors, source *rand.PCG, l *Learner, start Start, classes int) error {
+	if c.Identity != identity {
+		return Misfit(path, errors.New("it is of another run or of other options; use another output folder"))
+	}
+	if c.Done < 0 || !c.fits(c.Done, classes) {
+		return Misfit(path, errors.New("its parts do not fit together"))
+	}
+	if err := l.Restore(set); err != nil {
+		return Misfit(path, err)
+	}
+	if start != nil {
+		if err := start.Restore(set, &c.Learned); err != nil {
+			return Misfit(path, err)
+		}
+	}
+	random, err := base64.StdEncoding.DecodeString(c.Random)
+	if err == nil {
+		err = source.UnmarshalBinary(random)
+	}
+	if err != nil {
+		return Misfit(path, fmt.Errorf("random state: %w", err))
+	}
+	l.SetSteps(c.Steps)
+	return nil
+}
+
+// Misfit is an [ErrCheckpoint].
+func Misfit(path string, why error) error {
+	return fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, why)
+}
+
+func damaged(path, mend string, err error) error {
+	return fmt.Errorf("%s: %w (%w); %s", path, ErrDamaged, err, mend)
+}
+
+// Vector is a tensor of one dimension, for checkpoints.
+func Vector(name string, x []float32) nn.Param {
+	return nn.Param{Name: name, Shape: []int{len(x)}, Value: x}
+}

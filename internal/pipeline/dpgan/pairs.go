@@ -1,0 +1,148 @@
+package dpgan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/discriminator"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+)
+
+// Pairs returns the generators and discriminators that were kept, oldest first. It changes
+// nothing, and calling it again gives the same.
+//
+// With the logistic loss scores are log-odds as they are. Those of the other losses are made
+// log-odds by a factor and an offset in the weights of the last layer, which follow from
+// releases and cost nothing; of classes with weights of their own each has its own:
+//
+//   - Where all releases are of the same mean (a linear discriminator of fixed features), the
+//     real records' mean score is known up to the noise. The factor is that by which the tilted generator,
+//     its records weighted by exp(factor x score), has this mean score: the tilt of least
+//     Kullback-Leibler divergence that has it.
+//   - Of other discriminators, scores of kl-wgan are logarithms of a density ratio up to a
+//     constant, and keep their scale. Those of wasserstein have none: they get a standard
+//     deviation of 1 over generated records, which is a convention and no estimate.
+//   - The factor leaves the tilted generator an effective sample of a tenth at least.
+//   - The offset makes the mean of exp(score) over generated records 1, as that of a density
+//     ratio is.
+func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
+	var pairs []pipeline.Pair
+	for _, k := range t.kept {
+		p, err := t.pair(k)
+		if err != nil {
+			return nil, fmt.Errorf("dpgan: the copies after step %d: %w", k.Step, err)
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, nil
+}
+
+func (t *Trainer) pair(k Kept) (pipeline.Pair, error) {
+	g, err := t.learner.Generator.WithWeights(k.Generator)
+	if err != nil {
+		return pipeline.Pair{}, err
+	}
+	d, err := t.scorer.Clone()
+	if err != nil {
+		return pipeline.Pair{}, err
+	}
+	if k.Mean != nil {
+		units, err := nn.StandardOf(k.Mean, k.Scale, g.Width(), t.classes, t.numbers)
+		if err != nil {
+			return pipeline.Pair{}, err
+		}
+		d.SetUnits(units)
+	}
+	var weights []float32
+	for _, p := range k.Discriminator {
+		weights = append(weights, p.Value...)
+	}
+	if err := d.SetWeights(weights); err != nil {
+		return pipeline.Pair{}, err
+	}
+	if t.opts.Discriminator.Loss != Logistic {
+		t.calibrate(g, d, rand.New(rand.NewPCG(uint64(k.Step), 0xca1)))
+	}
+	return pipeline.Pair{Step: k.Step, Generator: g, Discriminator: d}, nil
+}
+
+// calibrate makes scores of a generator's records log-odds.
+func (t *Trainer) calibrate(g *pipeline.Generator, d *discriminator.Discriminator, rng *rand.Rand) {
+	params, heads := d.Net.Params(), d.Net.Out()
+	weight, bias := params[len(params)-2], params[len(params)-1]
+	for c := range heads {
+		scores := t.generatedScores(g, d, c, rng)
+		factor := t.factor(scores, weight.Value, bias.Value, c, heads)
+		var offset float64
+		if factor != 0 {
+			offset = logMeanExp(scores, factor)
+		}
+		for i := c; i < len(weight.Value); i += heads {
+			weight.Value[i] = float32(factor * float64(weight.Value[i]))
+		}
+		bias.Value[c] = float32(factor*float64(bias.Value[c]) - offset)
+	}
+}
+
+// generatedScores are those of a head for generated records of its class, or of all classes
+// by their shares where there is one head.
+func (t *Trainer) generatedScores(g *pipeline.Generator, d *discriminator.Discriminator, head int, rng *rand.Rand) []float64 {
+	const count, batch = 4096, 256
+	classes, c, upTo := make([]int, count), 0, 0.0
+	shares := t.Shares()
+	for i := range classes {
+		for c < t.classes-1 && float64(i)+0.5 >= (upTo+shares[c])*count {
+			upTo += shares[c]
+			c++
+		}
+		classes[i] = c
+		if d.Net.Out() > 1 {
+			classes[i] = head
+		}
+	}
+	x, scores := make([]float32, batch*g.Width()), make([]float64, 0, count)
+	for ; len(classes) > 0; classes = classes[batch:] {
+		g.Sample(x, classes[:batch], rng)
+		for _, s := range d.Scores(x, classes[:batch]) {
+			scores = append(scores, float64(s))
+		}
+	}
+	return scores
+}
+
+// factor is that of a head's scores of generated records.
+func (t *Trainer) factor(scores []float64, weight, bias []float32, head, heads int) float64 {
+	switch {
+	case t.opts.oneMean():
+		return matching(scores, t.realScore(weight, bias, head, heads))
+	case t.opts.Discriminator.Loss == KLWGAN:
+		return bounded(scores, 1)
+	}
+	_, spread := moments(scores)
+	if spread == 0 {
+		return 0
+	}
+	return bounded(scores, 1/spread)
+}
+
+// realScore is the mean score of real records that the releases say. A gradient of -score is
+// minus the mean features, that by the bias minus the share of the records: it stands for
+// one over the expected number, of which the released number of units and of each class
+// are only estimates, and so it divides the rest.
+func (t *Trainer) realScore(weight, bias []float32, head, heads int) float64 {
+	var sum float64
+	for i := head; i < len(weight); i += heads {
+		sum -= float64(weight[i]) * float64(t.released[i])
+	}
+	share := -float64(t.released[len(weight)+head]) * float64(heads)
+	return sum*float64(heads)/math.Min(2, math.Max(0.5, share)) + float64(bias[head])
+}
+
+// oneMean is whether every release is a noisy mean of the same features of real records: of
+// a linear discriminator whose loss is a mean score, and whose units do not move.
+func (o Options) oneMean() bool {
+	d := o.Discriminator
+	return d.Layers == 0 && d.Kind == discriminator.Dense && d.Loss != Logistic && d.Features != "standard"
+}

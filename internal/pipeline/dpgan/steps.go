@@ -1,0 +1,214 @@
+package dpgan
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+)
+
+// loss is that of the discriminator, on real or generated records.
+func (o Options) loss() nn.Loss {
+	switch o.Discriminator.Loss {
+	case Wasserstein:
+		return nn.Wasserstein
+	case KLWGAN:
+		return nn.KLWGAN
+	}
+	return nn.Logistic
+}
+
+// generatorLoss writes the gradient of the generator's loss by the scores of its records.
+func (o Options) generatorLoss(grad, scores []float32) {
+	switch o.Discriminator.Loss {
+	case Wasserstein:
+		nn.Wasserstein(grad, scores, true)
+	case KLWGAN:
+		nn.KLWGANGenerator(grad, scores)
+	default:
+		nn.Logistic(grad, scores, true)
+	}
+}
+
+// balanced is whether all classes count alike: each has weights of its own and nothing else,
+// so that its gradient can be divided by its share. A rare class would move its weights, and
+// with them the generator, by as little as it is rare. The noise on it grows as well.
+func (t *Trainer) balanced() bool {
+	return t.opts.Discriminator.Classes == "each" && t.opts.Discriminator.Layers == 0
+}
+
+// shares are those of the classes of generated records.
+func (t *Trainer) shares() []float64 {
+	if !t.balanced() {
+		return t.Shares() // as real ones come
+	}
+	even := make([]float64, t.classes)
+	for c := range even {
+		even[c] = 1 / float64(t.classes)
+	}
+	return even
+}
+
+// sample draws generated records.
+func (t *Trainer) sample(n int) (x []float32, classes []int) {
+	w := t.learner.Generator.Width()
+	if cap(t.mem.x) < n*w {
+		t.mem.x, t.mem.grad = make([]float32, n*w), make([]float32, n*w)
+	}
+	t.mem.classes = t.mem.classes[:0]
+	// Shares are met but for rounding, which is random: a drawn number of each class would
+	// be noise of its own.
+	at, upTo := t.rng.Float64(), 0.0
+	for c, share := range t.shares() {
+		upTo += share * float64(n)
+		for ; at < upTo && len(t.mem.classes) < n; at++ {
+			t.mem.classes = append(t.mem.classes, c)
+		}
+	}
+	for len(t.mem.classes) < n {
+		t.mem.classes = append(t.mem.classes, t.classes-1)
+	}
+	x = t.mem.x[:n*w]
+	t.learner.Generator.Sample(x, t.mem.classes, t.rng)
+	return x, t.mem.classes
+}
+
+// remember takes a released gradient on real records, as that of a mean. The size of the
+// sample is private: the sum is divided by the size that is expected, of the released
+// number of units.
+func (t *Trainer) remember(a *pipeline.DiscriminatorAnswer) error {
+	if want := t.scorer.Parameters(); len(a.Sum) != want {
+		return fmt.Errorf("the release holds %d numbers for %d weights", len(a.Sum), want)
+	}
+	if t.real == nil {
+		t.real = make([]float32, len(a.Sum))
+	}
+	if t.released == nil && t.opts.oneMean() {
+		t.released = make([]float32, len(a.Sum))
+	}
+	// Memory 1 keeps the average of all.
+	scales := t.scales(1 / t.expected(a))
+	keep := float32(min(t.opts.Discriminator.Memory, float64(t.done)/float64(t.done+1)))
+	for i, v := range a.Sum {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return fmt.Errorf("number %d of the release is not finite", i)
+		}
+		t.real[i] = keep*t.real[i] + (1-keep)*scales[i%len(scales)]*v
+		if t.released != nil {
+			t.released[i] += (scales[i%len(scales)]*v - t.released[i]) / float32(t.done+1)
+		}
+	}
+	return nil
+}
+
+// scales are what the numbers of a release are multiplied by, one after the other. Of
+// balanced classes the last axis of every tensor is that of the classes.
+func (t *Trainer) scales(scale float64) []float32 {
+	if !t.balanced() {
+		return []float32{float32(scale)}
+	}
+	var scales []float32
+	for _, share := range t.Shares() {
+		if share == 0 {
+			scales = append(scales, 0) // there is nothing to learn of it
+			continue
+		}
+		scales = append(scales, float32(scale/(share*float64(t.classes))))
+	}
+	return scales
+}
+
+// stepDiscriminator moves the discriminator by the released gradient on real records and
+// its own on generated ones, each that of a mean.
+func (t *Trainer) stepDiscriminator() {
+	x, classes := t.sample(t.opts.Discriminator.Generated)
+	scores := t.scorer.Scores(x, classes)
+	t.schedule.saw(scores)
+	grad := make([]float32, len(scores))
+	t.opts.loss()(grad, scores, false)
+	t.scorer.Backward(grad)
+	at := 0
+	for _, p := range t.scorer.Net.Params() {
+		for i := range p.Grad {
+			p.Grad[i] += t.real[at]
+			at++
+		}
+	}
+	switch o := t.optimizer.(type) {
+	case *nn.Adam:
+		o.Rate = t.stepSize()
+	case *nn.SGD:
+		o.Rate = t.stepSize()
+	}
+	t.optimizer.Step()
+}
+
+// expected is the expected size of a sample.
+func (t *Trainer) expected(a *pipeline.DiscriminatorAnswer) float64 {
+	var units float64
+	for _, c := range t.Counts {
+		units += c
+	}
+	return t.opts.Rate * math.Max(1, units) * a.Share
+}
+
+// stepSize is that of the discriminator's next step: StepSize / (1 + t/t0), which comes to
+// StepEnd at the last.
+func (t *Trainer) stepSize() float64 {
+	d, last := t.opts.Discriminator, max(1, t.opts.Steps-1)
+	fall := d.StepSize/d.StepEnd - 1
+	return d.StepSize / (1 + fall*float64(min(max(0, t.done-1), last))/float64(last))
+}
+
+// follow lets the generator follow the discriminator; part is how much of the present
+// release is used.
+func (t *Trainer) follow(ctx context.Context, part float64) error {
+	if t.mover != nil {
+		return t.tilt(ctx)
+	}
+	s := t.opts.Student
+	begun := min(1, (float64(t.done-1)+part)/float64(t.opts.Steps))
+	t.learner.SetRate(s.StepSize + (s.StepEnd-s.StepSize)*begun)
+	return t.climb(ctx)
+}
+
+// climb takes the generator's steps against its loss.
+func (t *Trainer) climb(ctx context.Context) error {
+	for range t.opts.Student.Steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		x, classes := t.sample(t.opts.Student.Batch)
+		scores := t.scorer.Scores(x, classes)
+		grad := make([]float32, len(scores))
+		t.opts.generatorLoss(grad, scores)
+		slope := t.mem.grad[:len(x)]
+		copy(slope, t.scorer.Slope(grad))
+		t.learner.Step(slope, x)
+		if t.start != nil {
+			t.start.Hold(t.learner, t.rng)
+		}
+		t.schedule.adapt(t.opts.Student.Adapt, t.opts.Student.Every)
+	}
+	return nil
+}
+
+// tilt moves the generator to its own distribution tilted by the discriminator, which
+// then begins anew: it has said what it knows.
+func (t *Trainer) tilt(ctx context.Context) error {
+	err := t.mover.Follow(ctx, func(x []float32, classes []int) []float32 {
+		return append([]float32(nil), t.scorer.Scores(x, classes)...)
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range t.scorer.Net.Params() {
+		clear(p.Value)
+	}
+	for _, p := range t.optimizer.State() {
+		clear(p.Value)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package embed
+
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/embedding"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// featureSeed draws waves and pairs. It is public, and the same in all runs.
+const featureSeed = 1
+
+// parts are the groups of features. That of the count is the first.
+func (o Options) parts() []embedding.Part {
+	f := o.Features
+	parts := []embedding.Part{{Kind: embedding.Ones, Weight: f.Count}}
+	if f.Columns > 0 {
+		parts = append(parts, o.columns(f.Bins))
+	}
+	if f.Pairs > 0 {
+		parts = append(parts, o.pairs(f.MostPairs))
+	}
+	if f.Fourier > 0 {
+		for i, scale := range f.Scales {
+			parts = append(parts, embedding.Part{
+				Kind: embedding.Fourier, Weight: f.Fourier / math.Sqrt(float64(len(f.Scales))), Count: f.Waves, Spread: 1 / scale, Seed: featureSeed + uint64(i),
+			})
+		}
+	}
+	return parts
+}
+
+func (o Options) columns(bins int) embedding.Part {
+	return embedding.Part{Kind: embedding.Columns, Weight: o.Features.Columns, Bins: bins}
+}
+
+func (o Options) pairs(count int) embedding.Part {
+	return embedding.Part{Kind: embedding.Pairs, Weight: o.Features.Pairs, Bins: o.Features.PairBins, Count: count, Seed: featureSeed}
+}
+
+// mostNumbers are those of a release that is chosen: half of what may be.
+const mostNumbers = embedding.MaxSize / 2
+
+// fit chooses bins, waves and pairs so that a release has room for them: fewer, where columns
+// or classes are many. What was set by hand stays.
+func (o *Options) fit(e *partition.Encoder, classes int, set Features) {
+	f, room := &o.Features, mostNumbers/max(1, classes)
+	images := e.Image() != nil
+	if f.Waves == 0 {
+		waves := 200
+		if images {
+			waves = 1000 / len(f.Scales)
+		}
+		f.Waves = max(1, min(waves, room/(8*len(f.Scales))))
+	}
+	if f.Bins == 0 {
+		for f.Bins = 20; !images && f.Bins > 2 && numbers(e, o.columns(f.Bins)) > room/4; {
+			f.Bins--
+		}
+	}
+	if set.Columns == -1 && f.Columns > 0 && numbers(e, o.columns(f.Bins)) > room/2 {
+		f.Columns = 0
+	}
+	pairs := 400
+	for !images && pairs > 0 {
+		if n := numbers(e, o.pairs(pairs)); n > 0 && n <= room/2 {
+			break
+		}
+		pairs = pairs * 3 / 4
+	}
+	switch {
+	case f.MostPairs > 0:
+	case pairs > 0:
+		f.MostPairs = pairs
+	default: // there are none, or not even one has room
+		f.MostPairs = 1
+		if set.Pairs == -1 {
+			f.Pairs = 0
+		}
+	}
+}
+
+// numbers is how many a part has, more than have room anywhere where it cannot be made.
+func numbers(e *partition.Encoder, p embedding.Part) int {
+	p.Weight = 1
+	f, err := embedding.New(e, 1, []embedding.Part{p})
+	if err != nil {
+		return embedding.MaxSize + 1
+	}
+	return f.Count()
+}
+
+// question is what chosen options ask, with the features.
+func (o Options) question(e *partition.Encoder, classes int) (*Question, *embedding.Features, error) {
+	parts := o.parts()
+	f, err := embedding.New(e, classes, parts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Question{Classes: classes, Parts: parts, Entries: classes * f.Count(), Norm: f.Norm()}, f, nil
+}
+
+// Question is what chosen options ask.
+func (o Options) Question(e *partition.Encoder, classes int) (*Question, error) {
+	q, _, err := o.question(e, classes)
+	return q, err
+}

@@ -1,0 +1,299 @@
+package embed_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+)
+
+// weights are all numbers of a student's generator and of its moving average.
+func weights(g *pipeline.Generator) (all []float32) {
+	for _, p := range g.Net.Params() {
+		all = append(all, p.Value...)
+	}
+	return all
+}
+
+// One question is asked, in round 0; the class counts are those of the release, and the
+// student is repeated by its seed.
+func TestAStudentAsksOnce(t *testing.T) {
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			oracle := v.own(t)
+			tr := mustTrain(t, v, oracle, 1)
+			keeps := 0
+			if err := tr.Run(context.Background(), func() error { keeps++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(oracle.rounds, []uint64{0}) || tr.Rounds() != 0 || keeps < 3 {
+				t.Errorf("rounds %v were asked, %d follow, the state was kept %d times", oracle.rounds, tr.Rounds(), keeps)
+			}
+			notes := tr.Notes()
+			if diff := cmp.Diff([]string{"embedding"}, notes.Receipts); diff != "" || notes.Spent != 0.7 || notes.TeachersLeast != 10 || notes.Begun != v.o.Fit.Steps {
+				t.Errorf("notes %+v", notes)
+			}
+			// Noise of a count is that of the release over the weight of ones; 7 of its
+			// standard deviations are passed with a chance of 3e-12, and the draw is fixed.
+			scale := notes.CountScale * math.Sqrt2
+			for c, count := range notes.Counts {
+				want := 0.0
+				for _, of := range oracle.classes {
+					if of == c {
+						want++
+					}
+				}
+				if len(notes.Counts) != v.classes || !(scale > 1) || math.Abs(count-want) > 7*scale {
+					t.Errorf("class %d has %v records of %v, noise %v", c, count, want, scale)
+				}
+			}
+			again := mustTrain(t, v, v.own(t), 1)
+			other := mustTrain(t, v, v.own(t), 2)
+			for _, tr := range []*embed.Trainer{again, other} {
+				if err := tr.Run(context.Background(), nothing); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(weights(tr.Generator()), weights(again.Generator())) || slices.Equal(weights(tr.Generator()), weights(other.Generator())) {
+				t.Error("the generator does not follow from the seed")
+			}
+		})
+	}
+}
+
+// A generator that is fitted to the features of records makes records like them, and one
+// that is fitted to noise alone does not.
+func TestTheGeneratorMatchesTheRecords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a fit of full length")
+	}
+	for name, c := range map[string]struct {
+		of    string
+		steps int
+		limit float64
+	}{
+		"a table":    {"a table", 500, 0.1},
+		"no label":   {"no label", 400, 0.1},
+		"one column": {"one column", 250, 0.1},
+		"images":     {"images", 250, 0.2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := variants()[c.of]
+			v.o.Fit.Steps, v.o.Fit.Batch, v.o.Student.Hidden = c.steps, 128, 32
+			v.o.Fit.Average = 0.95
+			v.o.Features.Waves = 100 // fewer do not tell 64 pixels apart
+			oracle, null := v.own(t), v.own(t)
+			null.x, null.classes = nil, nil
+			tr, other := mustTrain(t, v, oracle, 1), mustTrain(t, v, null, 1)
+			if err := errors.Join(tr.Run(context.Background(), nothing), other.Run(context.Background(), nothing)); err != nil {
+				t.Fatal(err)
+			}
+			with, without := apart(oracle, tr.Generator(), v.classes), apart(oracle, other.Generator(), v.classes)
+			t.Logf("apart by %.3f, without records by %.3f", with, without)
+			if with > c.limit || without < 2*with {
+				t.Errorf("apart by %.3f, without records by %.3f", with, without)
+			}
+		})
+	}
+}
+
+// A student that was stopped at any time it is kept, or between, goes on as if it had not
+// been: it does not ask again, and ends with the same generator to the last bit.
+func TestResumeGivesTheSameBits(t *testing.T) {
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				v.o.Fit.Steps = 10
+			}
+			straight := mustTrain(t, v, v.own(t), 1)
+			keeps := 0
+			if err := straight.Run(context.Background(), func() error { keeps++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			want, stop := weights(straight.Generator()), errors.New("stop")
+			for at := range keeps {
+				path := filepath.Join(t.TempDir(), "student.safetensors")
+				oracle := v.own(t)
+				tr, kept := mustTrain(t, v, oracle, 1), 0
+				if err := tr.Run(context.Background(), func() error {
+					if kept++; kept == at+1 {
+						return tr.Save(path, "run")
+					}
+					if kept > at+1 { // what came after is lost
+						return stop
+					}
+					return nil
+				}); at+1 < keeps && !errors.Is(err, stop) {
+					t.Fatal(err)
+				}
+				tr = mustTrain(t, v, oracle, 1)
+				if found, err := tr.Restore(path, "run"); err != nil || !found {
+					t.Fatalf("restored %v, %v", found, err)
+				}
+				if err := tr.Run(context.Background(), nothing); err != nil {
+					t.Fatal(err)
+				}
+				if oracle.asked != 1 {
+					t.Fatalf("kept %d times: it was asked %d times", at+1, oracle.asked)
+				}
+				if !slices.Equal(weights(tr.Generator()), want) {
+					t.Fatalf("kept %d times: the generator is another", at+1)
+				}
+				if diff := cmp.Diff(straight.Notes(), tr.Notes()); diff != "" {
+					t.Fatal(diff)
+				}
+			}
+		})
+	}
+}
+
+// A context that ends stops the fit, and what was kept goes on.
+func TestAStudentIsStopped(t *testing.T) {
+	v := variants()["a table"]
+	path := filepath.Join(t.TempDir(), "student.safetensors")
+	ctx, cancel := context.WithCancel(context.Background())
+	oracle := v.own(t)
+	tr, kept := mustTrain(t, v, oracle, 1), 0
+	err := tr.Run(ctx, func() error {
+		if kept++; kept == 3 {
+			cancel()
+		}
+		return tr.Save(path, "run")
+	})
+	if !errors.Is(err, context.Canceled) || kept != 3 {
+		t.Fatalf("kept %d times, %v", kept, err)
+	}
+	if found, err := mustTrain(t, v, oracle, 1).Restore(filepath.Join(t.TempDir(), "none"), "run"); found || err != nil {
+		t.Errorf("restored from nothing: %v, %v", found, err)
+	}
+}
+
+// Progress counts the steps up to all of them.
+func TestStepsAreWatched(t *testing.T) {
+	v := variants()["a table"]
+	for _, steps := range []int{1, 7, 45} {
+		v.o.Fit.Steps = steps
+		e, last := encoderOf(t, v.schema), 0
+		tr, err := embed.New(v.o, e, 2, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := embed.NewStart(v.o, e, 2, 1, v.own(t), func(done, of int) {
+			if of != steps || done <= last || done > of {
+				t.Errorf("step %d of %d after %d", done, of, last)
+			}
+			last = done
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.StartWith(s)
+		if err := tr.Run(context.Background(), nothing); err != nil {
+			t.Fatal(err)
+		}
+		if tr.Notes().Begun != steps || last < steps*9/10 {
+			t.Errorf("%d steps: %d were taken, the last that was seen is %d", steps, tr.Notes().Begun, last)
+		}
+	}
+}
+
+// Releases that do not fit are refused, and nothing is noted of them. Errors of the oracle
+// and of keep come through as they are.
+func TestWrongReleasesAreRefused(t *testing.T) {
+	v := variants()["a table"]
+	over := errors.New("the budget is spent")
+	for name, c := range map[string]struct {
+		spoil func(a *embed.Answer)
+		err   error
+		want  string
+	}{
+		"NaN":           {spoil: func(a *embed.Answer) { a.Sum[7] = float32(math.NaN()) }, want: "embed: number 7 of the release is not finite"},
+		"infinite":      {spoil: func(a *embed.Answer) { a.Sum[0] = float32(math.Inf(-1)) }, want: "embed: number 0 of the release is not finite"},
+		"a number less": {spoil: func(a *embed.Answer) { a.Sum = a.Sum[1:] }, want: "embed: the release holds"},
+		"a number more": {spoil: func(a *embed.Answer) { a.Sum = append(a.Sum, 0) }, want: "of 2 classes"},
+		"nothing":       {spoil: func(a *embed.Answer) { a.Sum = nil }, want: "embed: the release holds 0 numbers"},
+		"of the oracle": {err: over, want: over.Error()},
+	} {
+		oracle := v.own(t)
+		oracle.spoil, oracle.err = c.spoil, c.err
+		tr := mustTrain(t, v, oracle, 1)
+		err := tr.Run(context.Background(), func() error { t.Errorf("%s: kept", name); return nil })
+		if err == nil || !strings.Contains(err.Error(), c.want) || c.err != nil && !errors.Is(err, c.err) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+		if n := tr.Notes(); n.Counts != nil || n.Receipts != nil || n.Begun != 0 {
+			t.Errorf("%s: noted %+v", name, n)
+		}
+	}
+	full := errors.New("no space left")
+	if err := mustTrain(t, v, v.own(t), 1).Run(context.Background(), func() error { return full }); !errors.Is(err, full) {
+		t.Errorf("an error of keep: %v", err)
+	}
+}
+
+// Training that leaves the numbers is said with what helps.
+func TestDivergenceIsSaid(t *testing.T) {
+	v := variants()["a table"]
+	v.o.Fit.StepSize, v.o.Fit.StepEnd, v.o.Student.Layers = 1e3, 1e3, 16
+	if err := mustTrain(t, v, v.own(t), 1).Run(context.Background(), nothing); !errors.Is(err, pipeline.ErrDiverged) || !strings.Contains(err.Error(), "lower fit.step_size") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A learner of another pipeline that is pulled away from its start stays near it when it is
+// held.
+func TestHoldKeepsTheGeneratorNear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a fit of full length")
+	}
+	v := variants()["a table"]
+	v.o.Fit.Steps, v.o.Student.Hidden = 300, 32
+	e := encoderOf(t, v.schema)
+	after := func(hold bool) float64 {
+		oracle := v.own(t)
+		s, err := embed.NewStart(v.o, e, 2, 1, oracle, unwatched)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: 6, Hidden: 32, Layers: 2, Classes: 2}, rng)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := pipeline.NewLearner(g, 1e-3)
+		var notes pipeline.Learned
+		if err := s.Begin(context.Background(), &notes, l, rng, nothing); err != nil {
+			t.Fatal(err)
+		}
+		l.SetRate(2e-3)
+		classes := pipeline.Balanced(64, 2)
+		x, grad := make([]float32, 64*g.Width()), make([]float32, 64*g.Width())
+		for range 150 {
+			g.Sample(x, classes, rng)
+			for i := range grad { // away from the records in one column
+				if grad[i] = 0; i%g.Width() == 0 {
+					grad[i] = -1e-3
+				}
+			}
+			l.Step(grad, x)
+			if hold {
+				s.Hold(l, rng)
+			}
+		}
+		return apart(oracle, g, 2)
+	}
+	held, free := after(true), after(false)
+	t.Logf("held it is apart by %.3f, free by %.3f", held, free)
+	if held > free/2 {
+		t.Errorf("held it is apart by %.3f, free by %.3f", held, free)
+	}
+}

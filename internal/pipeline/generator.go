@@ -1,0 +1,150 @@
+package pipeline
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// EmptyNumber is what partition.Encoder writes into the number of an empty
+// cell.
+const EmptyNumber = 0.5
+
+// Generator makes encoded records of a wanted class from noise. The
+// network behind it can be exchanged, so that a generator and its moving
+// average share the rest.
+type Generator struct {
+	Net   *nn.Network
+	spec  GeneratorSpec
+	width int
+	heads *nn.Heads
+	warp  *warp // nil for none
+	// empties pairs each missing flag with the number it empties.
+	empties [][2]int
+
+	input []float32
+	raw   []float32
+}
+
+// NewGenerator builds an untrained generator for the features of e. Its
+// outputs start spread over the public ranges.
+func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Generator, error) {
+	if err := spec.Check(e); err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+	g := &Generator{spec: spec, width: e.Width()}
+	for _, h := range e.Heads() {
+		if h.Kind == partition.HeadMissing {
+			g.empties = append(g.empties, [2]int{h.Offset, h.Offset - 1})
+		}
+	}
+	if spec.Warp > 0 {
+		g.warp = &warp{shape: *e.Image(), strength: spec.Warp}
+	}
+	var err error
+	if g.heads, err = nn.NewHeads(heads(e), g.width); err != nil {
+		return nil, err
+	}
+	if g.Net, err = nn.NewNetwork(rng, nn.Vector(spec.Noise+spec.Classes), spec.layers(e)...); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// heads are what makes features of e of a network's outputs.
+func heads(e *partition.Encoder) []nn.Head {
+	if image := e.Image(); image != nil {
+		// One head for all pixels takes a fraction of the time of many.
+		return []nn.Head{{Kind: nn.SigmoidHead, Width: image.Size()}}
+	}
+	var all []nn.Head
+	for _, h := range e.Heads() {
+		kind := nn.SigmoidHead
+		switch h.Kind {
+		case partition.HeadBinary, partition.HeadMissing:
+			kind = nn.BernoulliHead
+		case partition.HeadCategory:
+			kind = nn.CategoricalHead
+		}
+		all = append(all, nn.Head{Kind: kind, Offset: h.Offset, Width: h.Width})
+	}
+	return all
+}
+
+// Width returns the number of features of a record.
+func (g *Generator) Width() int { return g.width }
+
+// With returns a generator that shares everything but the network.
+func (g *Generator) With(net *nn.Network) *Generator {
+	return &Generator{Net: net, spec: g.spec, width: g.width, heads: g.heads, warp: g.warp, empties: g.empties}
+}
+
+// Sample draws one record for each class into dst, shape [len(classes), Width],
+// and keeps what Backward needs.
+func (g *Generator) Sample(dst []float32, classes []int, rng *rand.Rand) {
+	n, in := len(classes), g.spec.Noise+g.spec.Classes
+	if cap(g.input) < n*in {
+		g.input = make([]float32, n*in)
+	}
+	g.input = g.input[:n*in]
+	clear(g.input)
+	for i, c := range classes {
+		row := g.input[i*in : (i+1)*in]
+		for j := range g.spec.Noise {
+			row[j] = float32(rng.NormFloat64())
+		}
+		row[g.spec.Noise+c] = 1
+	}
+	g.raw = g.Net.Forward(g.input, n)
+	g.heads.Forward(dst, g.raw, n, rng)
+	if g.warp != nil {
+		g.warp.draw(n, rng)
+		g.warp.forward(dst[:n*g.width])
+	}
+	for _, e := range g.empties {
+		for i := range n {
+			if dst[i*g.width+e[0]] == 1 {
+				dst[i*g.width+e[1]] = EmptyNumber
+			}
+		}
+	}
+}
+
+// Numbers returns the expectation of the records of the last Sample as
+// [nn.Heads.Mean] does, with the numbers that empty cells would have held.
+func (g *Generator) Numbers() []float32 { return g.heads.Mean() }
+
+// Filled writes to dst the records x of the last Sample with what empty cells would have
+// held: numbers, and of choices of 0 or 1 the probability of 1. It returns dst.
+func (g *Generator) Filled(dst, x []float32) []float32 {
+	copy(dst, x)
+	for _, e := range g.empties {
+		for i := 0; i < len(x); i += g.width {
+			if x[i+e[0]] == 1 {
+				dst[i+e[1]] = g.heads.Mean()[i+e[1]]
+			}
+		}
+	}
+	return dst
+}
+
+// Backward adds the gradients of the network for grad, the gradient with
+// respect to the records x of the last Sample; that of a choice is the loss of
+// choosing it, see [nn.Heads]. It overwrites grad.
+func (g *Generator) Backward(grad, x []float32) {
+	n := len(x) / g.width
+	for _, e := range g.empties {
+		for i := range n {
+			if x[i*g.width+e[0]] == 1 {
+				grad[i*g.width+e[1]] = 0
+			}
+		}
+	}
+	if g.warp != nil {
+		g.warp.backward(grad)
+	}
+	g.heads.Backward(grad, n)
+	g.Net.Backward(grad, true, false)
+}

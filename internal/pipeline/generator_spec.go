@@ -1,0 +1,103 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// The kinds of generators. The empty kind is dense.
+const (
+	// KindDense is a network of dense layers, for tables and images.
+	KindDense = "dense"
+	// KindConvolution is a network of transposed convolutions, for images.
+	KindConvolution = "convolution"
+)
+
+// GeneratorSpec is the shape of a generator.
+type GeneratorSpec struct {
+	// Kind is KindDense, or empty, or KindConvolution.
+	Kind string `json:"kind,omitempty"`
+	// Noise is how many normal numbers a record is made of.
+	Noise int `json:"noise"`
+	// Hidden is the width of each hidden layer. Of a convolution it is the
+	// number of channels of the first and smallest grid of pixels; each doubling
+	// of the grid halves it.
+	Hidden int `json:"hidden"`
+	// Layers is the number of hidden layers. Of a convolution it is how often
+	// the grid of pixels doubles, so that height and width of the images have to
+	// be multiples of 2^Layers: with 2, images of 28 x 28 begin as 7 x 7.
+	Layers int `json:"layers"`
+	// Classes is the number of classes that can be asked for.
+	Classes int `json:"classes"`
+	// Warp, of images, is the strength of the small random affine maps that end the
+	// generator, 0 for none: at 1 turns of 0.15 radians, shears of 0.15, scales of a tenth
+	// and shifts of a 28th of a side, as standard deviations.
+	Warp float64 `json:"warp,omitempty"`
+}
+
+// The largest generators, so that a damaged file does not ask for all memory.
+const (
+	maxWidth   = 1 << 16
+	maxLayers  = 64
+	maxWeights = 1 << 29 // 2 GiB
+	// maxWarp is far beyond what leaves anything of an image.
+	maxWarp = 10
+)
+
+// Check tells whether a generator of this shape can make the features of e.
+func (s GeneratorSpec) Check(e *partition.Encoder) error {
+	for _, f := range []struct {
+		name        string
+		value, most int
+	}{{"noise", s.Noise, maxWidth}, {"hidden", s.Hidden, maxWidth}, {"layers", s.Layers, maxLayers}, {"classes", s.Classes, maxWidth}} {
+		if f.value < 1 {
+			return fmt.Errorf("a generator with %s %d: set it to at least 1", f.name, f.value)
+		}
+		if f.value > f.most {
+			return fmt.Errorf("a generator with %s %d is too large: set it to at most %d", f.name, f.value, f.most)
+		}
+	}
+	if !(s.Warp >= 0 && s.Warp <= maxWarp) {
+		return fmt.Errorf("a generator with warp %v: set it to 0 to %d", s.Warp, maxWarp)
+	}
+	if s.Warp > 0 && e.Image() == nil {
+		return fmt.Errorf("a generator with warp %v needs a schema of images (format: idx): set it to 0", s.Warp)
+	}
+	var weights int
+	switch s.Kind {
+	case "", KindDense:
+		weights = (s.Noise+s.Classes)*s.Hidden + (s.Layers-1)*s.Hidden*s.Hidden + s.Hidden*e.Width()
+	case KindConvolution:
+		if err := s.checkImage(e.Image()); err != nil {
+			return err
+		}
+		weights = s.grid(*e.Image()).weights(s.Noise + s.Classes)
+	default:
+		return fmt.Errorf("a generator of kind %q is not known to this version: use %s or %s", s.Kind, KindDense, KindConvolution)
+	}
+	if weights > maxWeights {
+		return fmt.Errorf("a generator of %d weights is too large: set hidden or layers lower, so that there are at most %d", weights, maxWeights)
+	}
+	return nil
+}
+
+// layers are those of the network of a checked generator.
+func (s GeneratorSpec) layers(e *partition.Encoder) []nn.Spec {
+	if s.Kind == KindConvolution {
+		return s.grid(*e.Image()).layers(s.Noise)
+	}
+	var layers []nn.Spec
+	for range s.Layers {
+		layers = append(layers, nn.Dense{Out: s.Hidden}, nn.LeakyReLU(leak))
+	}
+	return append(layers, nn.Dense{Out: e.Width(), Init: nn.Init(nn.GlorotUniform).Times(initialSpread)})
+}
+
+// initialSpread widens the first outputs: with the middle of every range as a
+// start, no query would tell teachers apart.
+const initialSpread = 3
+
+// leak is the slope of the rectifiers below zero.
+const leak = 0.2

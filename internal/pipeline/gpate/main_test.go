@@ -1,0 +1,325 @@
+package gpate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/projection"
+)
+
+const tableSchema = `
+name: test
+label: label
+columns:
+  - {name: a, kind: continuous, lower: 0, upper: 1}
+  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
+  - {name: c, kind: categorical, categories: [x, y, z]}
+  - {name: d, kind: binary}
+  - {name: label, kind: binary}
+`
+
+func mustEncoder(t testing.TB, text string) *partition.Encoder {
+	t.Helper()
+	s, err := partition.ParseSchema([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return partition.NewEncoder(s)
+}
+
+func tableEncoder(t testing.TB) *partition.Encoder { return mustEncoder(t, tableSchema) }
+
+// imageEncoder is that of images of two classes.
+func imageEncoder(t testing.TB, height, width, channels int) *partition.Encoder {
+	t.Helper()
+	return mustEncoder(t, fmt.Sprintf(`
+name: images
+label: label
+format: idx
+image: {height: %d, width: %d, channels: %d}
+columns:
+  - {name: label, kind: categorical, categories: [a, b]}
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: %d}
+`, height, width, channels, height*width*channels))
+}
+
+// smallOptions are set by hand, so that tests do not depend on the defaults, and keep a
+// test short.
+func smallOptions() Options {
+	o := DefaultOptions()
+	o.Rounds, o.Records, o.Bins, o.Clip, o.Mechanism = 4, 12, 10, 1e-4, "confident-gnmax"
+	o.Teacher = Teacher{Model: "logistic", Hidden: 8, Networks: "each", Features: "standard", Cosines: 3, Memory: "run", Steps: 5, Batch: 16, Training: 16, Rate: 0.1, Decay: 0.1}
+	o.Student = Student{Generator: "dense", Noise: 4, Hidden: 16, Layers: 2, Follow: Tilt, Step: 0.5, StepEnd: 0.5, GeneratorSteps: 3, GeneratorRate: 2e-3, Average: 0.9}
+	return o
+}
+
+// movedOptions are those of a student that begins at once: to tilt, it would first be
+// fitted to the ranges.
+func movedOptions() Options {
+	o := smallOptions()
+	o.Student.Follow, o.Student.Step = Move, 0.3
+	return o
+}
+
+// imageOptions are those of images of 8 x 8 pixels.
+func imageOptions() Options {
+	o := smallOptions()
+	o.Teacher.Model, o.Teacher.Features, o.Teacher.Memory, o.Teacher.Rate, o.Teacher.Decay = "hidden", "cosines", "round", 0.01, 0
+	o.Student.Follow, o.Student.Step, o.Student.StepEnd = Move, 1.5, 0.5
+	return o
+}
+
+func mustNew(t testing.TB, o Options, e *partition.Encoder, seed uint64) *Trainer {
+	t.Helper()
+	tr, err := New(o, e, 2, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// crowd answers for gradients with real teachers on made-up records.
+type crowd struct {
+	encoder  *partition.Encoder
+	options  Options // chosen
+	teachers int
+	// noise is the standard deviation of the noise of a number, relative to a vector of
+	// length 1, or of a count.
+	noise float64
+	coin  bool
+
+	real   []nn.Examples
+	models *nn.Ensemble
+	rng    *rand.Rand
+	asked  []*pipeline.GradientQuestion
+	spoil  func(round uint64, a *pipeline.GradientAnswer) error
+}
+
+// recordFunc draws a record of a class.
+type recordFunc func(rng *rand.Rand, class int) []float32
+
+// newCrowd makes teachers of 8 records each, which record draws.
+func newCrowd(t testing.TB, o Options, e *partition.Encoder, teachers int, record recordFunc) *crowd {
+	t.Helper()
+	o = o.ChosenFor(e)
+	c := &crowd{encoder: e, options: o, teachers: teachers, rng: rand.New(rand.NewPCG(5, 5))}
+	for range teachers {
+		of := nn.Examples{ByClass: make([][]float32, 2)}
+		for i := range 8 {
+			of.ByClass[i%2] = append(of.ByClass[i%2], record(c.rng, i%2)...)
+		}
+		c.real = append(c.real, of)
+	}
+	c.models = c.ensemble(t, o.Teacher.Memory == "round")
+	return c
+}
+
+// ensemble makes the teachers' networks.
+func (o *crowd) ensemble(t testing.TB, fresh bool) *nn.Ensemble {
+	t.Helper()
+	in, opts := o.options.Seen(o.encoder), o.options.Teacher
+	if opts.Features == "standard" {
+		in += len(o.encoder.Numbers())
+	}
+	layers := []nn.Spec{nn.Dense{Out: 1, Init: nn.Zeros}}
+	if opts.Model == "hidden" {
+		layers = append([]nn.Spec{nn.Dense{Out: opts.Hidden}, nn.LeakyReLU(0.2)}, layers...)
+	}
+	models, err := nn.NewEnsemble(nn.EnsembleSpec{
+		Models: o.teachers, Classes: 2, Input: nn.Vector(in), Layers: layers, Rate: opts.Rate, Decay: opts.Decay, Seed: 1, Fresh: fresh, Start: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return models
+}
+
+// freshModels are the crowd's teachers, but for their memory.
+func freshModels(t testing.TB, o *crowd) *nn.Ensemble { return o.ensemble(t, true) }
+
+func (o *crowd) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
+	return &pipeline.CountAnswer{Counts: []float64{300, 100}, Receipt: "counts", Teachers: o.teachers}, nil
+}
+
+// see turns records into what teachers see.
+func (o *crowd) see(x []float32, classes []int, units *nn.Standard) []float32 {
+	switch {
+	case units != nil:
+		return units.All(x, classes)
+	case o.options.Teacher.Features == "cosines":
+		image := o.encoder.Image()
+		basis, err := projection.NewCosines(image.Height, image.Width, image.Channels, o.options.Teacher.Cosines)
+		if err != nil {
+			panic(err)
+		}
+		out := make([]float32, len(classes)*o.options.Seen(o.encoder))
+		basis.Project(out, x, len(classes))
+		return out
+	}
+	return x
+}
+
+func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer, error) {
+	o.asked = append(o.asked, q)
+	rng := rand.New(rand.NewPCG(6, round)) // a round asked again gives the same answer
+	opts, seen, n := o.options, o.options.Seen(o.encoder), len(q.Classes)
+	var units *nn.Standard
+	if opts.Teacher.Features == "standard" {
+		var err error
+		if units, err = nn.NewStandard(q.Training, q.TrainingClasses, q.Width, 2, o.encoder.Numbers()); err != nil {
+			return nil, err
+		}
+	}
+	examples := make([]nn.Examples, o.teachers)
+	for t := range examples {
+		for c, x := range o.real[t].ByClass {
+			examples[t].ByClass = append(examples[t].ByClass, o.see(x, slices.Repeat([]int{c}, len(x)/q.Width), units))
+		}
+	}
+	var p *projection.Projection
+	if opts.projects(seen) {
+		var err error
+		if p, err = projection.New(opts.projected(seen), q.Seed); err != nil {
+			return nil, err
+		}
+	}
+	queries := o.see(q.Records, q.Classes, units)
+	a := &pipeline.GradientAnswer{Receipt: fmt.Sprint("round ", round), Teachers: o.teachers, EpsilonSpent: float64(round), Noise: o.noise}
+	sum, counts := make([]float64, n*opts.Directions), make([]float64, n*opts.Directions*opts.Bins)
+	var mu sync.Mutex
+	err := o.models.TrainGradients(examples, o.see(q.Training, q.TrainingClasses, units), q.TrainingClasses, opts.Teacher.Steps, opts.Teacher.Batch,
+		queries, q.Classes, nil, func(teacher int, dx []float32) {
+			steps := make([]float32, n*seen)
+			in := len(dx) / n
+			for i := range n {
+				for j := range seen {
+					steps[i*seen+j] = -dx[i*in+j]
+				}
+				if units != nil {
+					for k, j := range o.encoder.Numbers() {
+						steps[i*seen+j] -= dx[i*in+seen+k] * nn.SquareSlope(queries[i*in+j])
+					}
+				}
+			}
+			if p != nil {
+				projected := make([]float32, n*opts.Directions)
+				p.Project(projected, steps, n)
+				steps = projected
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if opts.Answers != Sum {
+				bins := make([]uint8, len(steps))
+				p.Discretize(bins, steps, teacher)
+				for i, bin := range bins {
+					if o.coin {
+						bin = uint8(rng.IntN(opts.Bins))
+					}
+					counts[i*opts.Bins+int(bin)]++
+				}
+				return
+			}
+			var length float64
+			for i, v := range steps {
+				if o.coin {
+					steps[i] = float32(rng.NormFloat64())
+					v = steps[i]
+				}
+				length += float64(v) * float64(v)
+			}
+			if length > 0 {
+				for i, v := range steps {
+					sum[i] += float64(v) / math.Sqrt(length)
+				}
+			}
+		})
+	if err != nil {
+		return nil, err
+	}
+	if opts.Answers == Sum {
+		for _, v := range sum {
+			a.Sum = append(a.Sum, float32(v/float64(o.teachers)+o.noise*rng.NormFloat64()))
+		}
+	} else {
+		for i := range counts {
+			counts[i] += o.noise * rng.NormFloat64()
+		}
+		for i := range len(counts) / opts.Bins {
+			of := counts[i*opts.Bins : (i+1)*opts.Bins]
+			a.Winners = append(a.Winners, slices.Index(of, slices.Max(of)))
+		}
+		if opts.Answers == Histogram {
+			a.Histogram = counts
+		}
+	}
+	if o.spoil != nil {
+		return a, o.spoil(round, a)
+	}
+	return a, nil
+}
+
+// tableRecord draws a record of tableSchema. In class 0 column a lies around 0.25, c is
+// mostly x and d mostly 0; in class 1 a lies around 0.75, c is mostly z and d mostly 1. b
+// says nothing and is empty in a quarter of the records.
+func tableRecord(rng *rand.Rand, class int) []float32 {
+	r := make([]float32, 7)
+	r[0] = float32(math.Min(1, math.Max(0, 0.25+0.5*float64(class)+0.1*rng.NormFloat64())))
+	r[1] = rng.Float32()
+	if rng.IntN(4) == 0 {
+		r[1], r[2] = pipeline.EmptyNumber, 1
+	}
+	category := 2 * class
+	if u := rng.IntN(10); u < 3 {
+		category = 1
+	} else if u == 3 {
+		category = 2 - category
+	}
+	r[3+category] = 1
+	r[6] = float32(class)
+	if rng.IntN(10) == 0 {
+		r[6] = 1 - r[6]
+	}
+	return r
+}
+
+// imageRecord draws an image of 8 x 8 pixels: of class 0 the left half is bright, of class
+// 1 the upper one.
+func imageRecord(rng *rand.Rand, class int) []float32 {
+	x := make([]float32, 64)
+	for i := range x {
+		bright := i%8 < 4
+		if class == 1 {
+			bright = i/8 < 4
+		}
+		v := 0.1
+		if bright {
+			v = 0.9
+		}
+		x[i] = float32(math.Min(1, math.Max(0, v+0.05*rng.NormFloat64())))
+	}
+	return x
+}
+
+func nothing() error { return nil }
+
+func unseen(pipeline.Progress) {}
+
+// means draws from g and returns the mean of each feature in class c.
+func means(g *pipeline.Generator, c int) []float64 {
+	const n = 2000
+	x := make([]float32, n*g.Width())
+	g.Sample(x, slices.Repeat([]int{c}, n), rand.New(rand.NewPCG(1, 2)))
+	m := make([]float64, g.Width())
+	for i, v := range x {
+		m[i%g.Width()] += float64(v) / n
+	}
+	return m
+}

@@ -1,0 +1,96 @@
+package gpate
+
+import (
+	"context"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+)
+
+// move fits the generator to its records of the round, moved by their steps: the mean
+// squared error of the paper. Of choices it is the loss of choosing a value, which falls
+// along the step.
+func (t *Trainer) move(ctx context.Context, q *pipeline.GradientQuestion, r *released) error {
+	shrink(r.steps, t.seen, r.noise)
+	change, err := t.changes(q, r.steps)
+	if err != nil {
+		return err
+	}
+	g, n := t.learner.Generator, float32(len(q.Classes))
+	number := t.isNumber(q.Width)
+	target := make([]float32, len(change))
+	for i, c := range change {
+		target[i] = min(1, max(0, q.Records[i]+c))
+	}
+	x, grad := make([]float32, len(change)), make([]float32, len(change))
+	for range t.opts.Student.GeneratorSteps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		g.Sample(x, q.Classes, t.draws()) // the records that the same noise makes now
+		for i := range grad {
+			if number[i%q.Width] {
+				grad[i] = (x[i] - target[i]) / n
+			} else {
+				grad[i] = -change[i] / n
+			}
+		}
+		t.learner.Step(grad, x)
+		if t.start != nil {
+			t.start.Hold(t.learner, t.rng)
+		}
+	}
+	return nil
+}
+
+// changes turns steps by what teachers see into changes of the records' features, of the
+// length of this round's step in the mean.
+func (t *Trainer) changes(q *pipeline.GradientQuestion, steps []float32) ([]float32, error) {
+	n, change := len(q.Classes), steps
+	switch {
+	case t.basis != nil:
+		change = make([]float32, n*q.Width)
+		t.basis.Back(change, steps, n)
+	case t.opts.Teacher.Features == "standard":
+		units, err := t.units(q)
+		if err != nil {
+			return nil, err
+		}
+		change = make([]float32, n*q.Width)
+		for i, c := range q.Classes {
+			units.Change(change[i*q.Width:(i+1)*q.Width], steps[i*q.Width:(i+1)*q.Width], c)
+		}
+	}
+	var squares float64
+	for _, v := range change {
+		squares += float64(v) * float64(v)
+	}
+	if squares == 0 {
+		return change, nil
+	}
+	scale := float32(t.step() / math.Sqrt(squares/float64(n)))
+	for i, v := range change {
+		change[i] = scale * v
+	}
+	return change, nil
+}
+
+// shrink multiplies every feature of the steps by the share of its energy over the
+// records that is not the noise's (Wiener 1949): a feature that is all noise moves nothing.
+func shrink(steps []float32, features int, noise float64) {
+	if noise == 0 {
+		return
+	}
+	n := len(steps) / features
+	for j := range features {
+		var energy float64
+		for i := range n {
+			v := float64(steps[i*features+j])
+			energy += v * v / float64(n)
+		}
+		share := float32(math.Max(0, energy-noise*noise) / math.Max(energy, 1e-30))
+		for i := range n {
+			steps[i*features+j] *= share
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package gpate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// The student learns from every kind of answer where the records of a table lie, and
+// nothing from coin flips.
+func TestLearnsATable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains students")
+	}
+	base := smallOptions()
+	base.Rounds, base.Records, base.Bins, base.Clip = 10, 48, 10, 0.4
+	base.Teacher.Training, base.Teacher.Steps = 64, 10
+	base.Student.Noise, base.Student.GeneratorSteps, base.Student.GeneratorRate = 8, 30, 5e-3
+	e := tableEncoder(t)
+	run := func(o Options, coin bool, noise float64) *Trainer {
+		oracle := newCrowd(t, o, e, 100, tableRecord)
+		oracle.coin, oracle.noise = coin, noise
+		tr := mustNew(t, o, e, 1)
+		if err := tr.Run(context.Background(), oracle, o.Rounds, nothing, unseen); err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	flips := run(base, true, 0.01).Generator()
+	for _, c := range []struct {
+		answers Answers
+		noise   float64
+	}{{Sum, 0.01}, {Histogram, 5}, {Winner, 5}} {
+		o := base
+		if o.Answers = c.answers; c.answers != Sum {
+			o.Directions, o.Mechanism = 7, "gnmax"
+		}
+		tr := run(o, false, c.noise)
+		if got := tr.Shares(); !slices.Equal(got, []float64{0.75, 0.25}) {
+			t.Errorf("shares are %v", got)
+		}
+		for class, want := range []float64{0.25, 0.75} {
+			got, coin := means(tr.Generator(), class), means(flips, class)
+			t.Logf("%s, class %d: %.2f, coin flips %.2f", c.answers, class, got, coin)
+			if math.Abs(got[0]-want) > 0.12 {
+				t.Errorf("%s, class %d: the first column has mean %.3f, want %v", c.answers, class, got[0], want)
+			}
+			if d := got[6] - float64(class); math.Abs(d) > 0.35 || math.Abs(d) > math.Abs(coin[6]-float64(class)) {
+				t.Errorf("%s, class %d: the flag has mean %.3f, of coin flips %.3f", c.answers, class, got[6], coin[6])
+			}
+			if math.Abs(coin[0]-want) < math.Abs(got[0]-want) {
+				t.Errorf("%s, class %d: coin flips have mean %.3f, the votes %.3f", c.answers, class, coin[0], got[0])
+			}
+		}
+	}
+}
+
+// Images of two classes come to be told apart.
+func TestLearnsImages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains students")
+	}
+	e := imageEncoder(t, 8, 8, 1)
+	o := imageOptions()
+	o.Rounds, o.Records, o.Teacher.Training, o.Teacher.Steps, o.Teacher.Cosines = 20, 32, 32, 10, 3
+	o.Student.Noise, o.Student.Hidden, o.Student.GeneratorSteps, o.Student.GeneratorRate = 8, 32, 40, 3e-3
+	var errs [2]float64
+	for k, coin := range []bool{false, true} {
+		oracle := newCrowd(t, o, e, 60, imageRecord)
+		oracle.coin, oracle.noise = coin, 0.01
+		tr := mustNew(t, o, e, 1)
+		if err := tr.Run(context.Background(), oracle, o.Rounds, nothing, unseen); err != nil {
+			t.Fatal(err)
+		}
+		for class := range 2 {
+			m := means(tr.Generator(), class)
+			for i, v := range m {
+				want := 0.1
+				if class == 0 && i%8 < 4 || class == 1 && i/8 < 4 {
+					want = 0.9
+				}
+				errs[k] += math.Abs(v-want) / 128
+			}
+		}
+	}
+	t.Logf("pixels err by %.3f, by coin flips %.3f", errs[0], errs[1])
+	if errs[0] > 0.25 || errs[0] > 0.7*errs[1] {
+		t.Errorf("pixels of the means err by %.3f, by coin flips %.3f", errs[0], errs[1])
+	}
+}
+
+// Rounds ask as many records of each class as was said, in the ranges of an encoder, in
+// directions of their own.
+func TestRounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		o      Options
+		e      *partition.Encoder
+		record int
+	}{"a table": {smallOptions(), tableEncoder(t), 7}, "images": {imageOptions(), imageEncoder(t, 8, 8, 1), 64}} {
+		oracle := newCrowd(t, c.o, c.e, 10, map[int]recordFunc{7: tableRecord, 64: imageRecord}[c.record])
+		tr := mustNew(t, c.o, c.e, 1)
+		directions := c.o.ChosenFor(c.e).Directions
+		var seen []int
+		if err := tr.Run(context.Background(), oracle, 3, nothing, func(p pipeline.Progress) {
+			if p.Rounds != 3 || p.EpsilonSpent != float64(p.Round) || p.Queries != 12*directions || p.Answered != p.Queries {
+				t.Errorf("%s: progress %+v", name, p)
+			}
+			seen = append(seen, p.Round)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(seen, []int{1, 2, 3}) || tr.Rounds() != 3 || len(oracle.asked) != 3 {
+			t.Errorf("%s: rounds %v, %d learned from, %d asked", name, seen, tr.Rounds(), len(oracle.asked))
+		}
+		if diff := cmp.Diff([]string{"counts", "round 1", "round 2", "round 3"}, tr.Receipts); diff != "" || tr.Spent != 3 || tr.TeachersLeast != 10 {
+			t.Errorf("%s: spent %v, %d teachers %s", name, tr.Spent, tr.TeachersLeast, diff)
+		}
+		seeds := map[uint64]bool{}
+		for _, q := range oracle.asked {
+			seeds[q.Seed] = true
+			if q.Width != c.record || len(q.Training) != 16*q.Width || len(q.TrainingClasses) != 16 || len(q.Records) != 12*q.Width || len(q.Classes) != 12 {
+				t.Errorf("%s: %d training values of %d records, %d values of %d records", name, len(q.Training), len(q.TrainingClasses), len(q.Records), len(q.Classes))
+			}
+			ones := 0
+			for _, class := range q.Classes {
+				ones += class
+			}
+			if ones != 6 {
+				t.Errorf("%s: %d of 12 records are of class 1", name, ones)
+			}
+			for _, v := range append(slices.Clone(q.Training), q.Records...) {
+				if !(v >= 0 && v <= 1) {
+					t.Fatalf("%s: a value of %v", name, v)
+				}
+			}
+		}
+		if len(seeds) != 3 {
+			t.Errorf("%s: %d seeds of three rounds", name, len(seeds))
+		}
+		// A run that is complete asks nothing more.
+		if err := tr.Run(context.Background(), oracle, 3, nothing, unseen); err != nil || len(oracle.asked) != 3 {
+			t.Errorf("%s: %d questions, %v", name, len(oracle.asked), err)
+		}
+	}
+}
+
+// variants are students of all kinds.
+func variants(t *testing.T) map[string]struct {
+	o      Options
+	e      *partition.Encoder
+	record recordFunc
+} {
+	t.Helper()
+	of := func(o Options, change func(*Options)) Options {
+		change(&o)
+		return o
+	}
+	type variant = struct {
+		o      Options
+		e      *partition.Encoder
+		record recordFunc
+	}
+	table, images := tableEncoder(t), imageEncoder(t, 8, 8, 1)
+	return map[string]variant{
+		"tilted sums":         {smallOptions(), table, tableRecord},
+		"moved winners":       {of(smallOptions(), func(o *Options) { o.Answers, o.Directions, o.Student.Follow = Winner, 3, Move }), table, tableRecord},
+		"projected histogram": {of(smallOptions(), func(o *Options) { o.Answers, o.Directions = Histogram, 4 }), table, tableRecord},
+		"images":              {imageOptions(), images, imageRecord},
+		"convolved images": {of(imageOptions(), func(o *Options) {
+			o.Student.Generator, o.Student.Hidden, o.Teacher.Features = "convolution", 4, "plain"
+		}), images, imageRecord},
+	}
+}
+
+// A student that was stopped whenever it kept its state goes on as if it had not been: it
+// asks the very same questions and ends with the same generator to the last bit.
+func TestResumeGivesTheSameBits(t *testing.T) {
+	for name, c := range variants(t) {
+		t.Run(name, func(t *testing.T) {
+			stop := errors.New("stop")
+			straight, oracle := mustNew(t, c.o, c.e, 1), newCrowd(t, c.o, c.e, 10, c.record)
+			oracle.models = freshModels(t, oracle) // answers must not depend on the questions before
+			if err := straight.Run(context.Background(), oracle, c.o.Rounds, nothing, unseen); err != nil {
+				t.Fatal(err)
+			}
+			want := oracle.asked
+			path := filepath.Join(t.TempDir(), "student.ckpt")
+			again := newCrowd(t, c.o, c.e, 10, c.record)
+			again.models = oracle.models
+			var tr *Trainer
+			for starts := 1; ; starts++ {
+				tr = mustNew(t, c.o, c.e, 1)
+				if found, err := tr.Restore(path, "run"); err != nil || found != (starts > 1) {
+					t.Fatalf("start %d: restored %v, %v", starts, found, err)
+				}
+				kept := 0
+				err := tr.Run(context.Background(), again, c.o.Rounds, func() error {
+					if err := tr.Save(path, "run"); err != nil {
+						return err
+					}
+					// Every second start is stopped once the first question is kept, before it
+					// is asked; the others when the next one is.
+					if kept++; tr.Rounds() < c.o.Rounds && starts < 2*c.o.Rounds && kept > starts%2 {
+						return stop
+					}
+					return nil
+				}, unseen)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, stop) {
+					t.Fatal(err)
+				}
+			}
+			if len(again.asked) < len(want) {
+				t.Fatalf("%d questions, want %d", len(again.asked), len(want))
+			}
+			at := 0
+			for i, q := range again.asked {
+				if at < len(want) && cmp.Equal(q, want[at]) {
+					at++
+				} else if at == 0 || !cmp.Equal(q, want[at-1]) {
+					t.Fatalf("question %d is neither that of round %d nor asked again", i+1, at+1)
+				}
+			}
+			for i, p := range straight.Generator().Net.Params() {
+				if !slices.Equal(p.Value, tr.Generator().Net.Params()[i].Value) {
+					t.Fatalf("parameter %s differs after the restarts", p.Name)
+				}
+			}
+			if diff := cmp.Diff(straight.Learned, tr.Learned); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The same seed asks the same questions, another one others.
+func TestTheSeedRepeatsARun(t *testing.T) {
+	o, e := movedOptions(), tableEncoder(t)
+	first := func(seed uint64) *pipeline.GradientQuestion { return mustNew(t, o, e, seed).ask() }
+	if !cmp.Equal(first(1), first(1)) {
+		t.Error("the same seed asks other questions")
+	}
+	if a, b := first(1), first(2); slices.Equal(a.Records, b.Records) || slices.Equal(a.Training, b.Training) || a.Seed == b.Seed {
+		t.Error("another seed asks the same")
+	}
+}
+
+// Errors of the oracle come through as they are, and nothing is learned from a round
+// without an answer; what was learned before stays, as where the budget is spent.
+func TestErrorsPassThrough(t *testing.T) {
+	o, e := movedOptions(), tableEncoder(t)
+	spent := errors.New("the budget is spent")
+	oracle := newCrowd(t, o, e, 10, tableRecord)
+	oracle.spoil = func(round uint64, _ *pipeline.GradientAnswer) error {
+		if round == 3 {
+			return spent
+		}
+		return nil
+	}
+	tr := mustNew(t, o, e, 1)
+	if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); !errors.Is(err, spent) {
+		t.Fatalf("got %v", err)
+	}
+	if tr.Rounds() != 2 || len(tr.Receipts) != 3 || tr.Spent != 2 {
+		t.Errorf("%d rounds learned from, %d receipts, %v spent", tr.Rounds(), len(tr.Receipts), tr.Spent)
+	}
+	oracle.spoil = nil
+	if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); err != nil || tr.Rounds() != 4 {
+		t.Errorf("%d rounds, %v", tr.Rounds(), err)
+	}
+	if n := len(oracle.asked); n != 5 || !cmp.Equal(oracle.asked[2], oracle.asked[3]) {
+		t.Errorf("%d questions; the refused one must be asked again as it was", n)
+	}
+
+	// A state that cannot be kept ends the run before its question is asked.
+	full := errors.New("the disk is full")
+	oracle = newCrowd(t, o, e, 10, tableRecord)
+	if err := mustNew(t, o, e, 1).Run(context.Background(), oracle, 4, func() error { return full }, unseen); !errors.Is(err, full) || len(oracle.asked) != 0 {
+		t.Errorf("%d questions, %v", len(oracle.asked), err)
+	}
+
+	for name, spoil := range map[string]func(*pipeline.GradientAnswer){
+		"too short":    func(a *pipeline.GradientAnswer) { a.Sum = a.Sum[1:] },
+		"not a number": func(a *pipeline.GradientAnswer) { a.Sum[5] = float32(math.NaN()) },
+	} {
+		oracle := newCrowd(t, o, e, 10, tableRecord)
+		oracle.spoil = func(_ uint64, a *pipeline.GradientAnswer) error {
+			spoil(a)
+			return nil
+		}
+		tr := mustNew(t, o, e, 1)
+		if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); err == nil || !strings.Contains(err.Error(), "gpate: ") || tr.Rounds() != 0 {
+			t.Errorf("%s: %d rounds, %v", name, tr.Rounds(), err)
+		}
+	}
+}
+
+// A generator whose weights are not numbers is said to have diverged.
+func TestDivergenceIsSaid(t *testing.T) {
+	o, e := movedOptions(), tableEncoder(t)
+	tr := mustNew(t, o, e, 1)
+	oracle := newCrowd(t, o, e, 10, tableRecord)
+	oracle.spoil = func(uint64, *pipeline.GradientAnswer) error {
+		tr.learner.Generator.Net.Params()[0].Value[0] = float32(math.NaN())
+		return nil
+	}
+	if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); !errors.Is(err, errDiverged) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A vote without an answer moves nothing, whatever its histogram says.
+func TestUnansweredVotesMoveNothing(t *testing.T) {
+	o, e := movedOptions(), tableEncoder(t)
+	o.Answers, o.Directions = Histogram, 3
+	run := func(count float64) *Trainer {
+		oracle := newCrowd(t, o, e, 10, tableRecord)
+		oracle.spoil = func(_ uint64, a *pipeline.GradientAnswer) error {
+			a.Winners[4], a.Histogram[4*o.Bins] = -1, count
+			return nil
+		}
+		tr := mustNew(t, o, e, 1)
+		if err := tr.Run(context.Background(), oracle, 1, nothing, func(p pipeline.Progress) {
+			if p.Answered != 12*3-1 {
+				t.Errorf("%d answered", p.Answered)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	a, b := run(0).Generator().Net.Params(), run(1e6).Generator().Net.Params()
+	for i := range a {
+		if !slices.Equal(a[i].Value, b[i].Value) {
+			t.Fatalf("parameter %s depends on a vote that was not answered", a[i].Name)
+		}
+	}
+}
+
+func ExampleNew() {
+	o := DefaultOptions()
+	o.Bins = 1
+	_, err := New(o, nil, 2, 1)
+	fmt.Println(err)
+	// Output: gpate.bins: 1 is not between 2 and 256
+}

@@ -1,0 +1,50 @@
+package pipeline
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/discriminator"
+	"github.com/conclave-dp/conclave/internal/nn"
+)
+
+// Pair is a generator and the student's discriminator of its records, as they were after a
+// step or round, for what comes after a run. Both follow from releases alone. sigmoid of the
+// discriminator's score is the probability that a record is real, where as many are real as
+// are of the generator; how good a guess that is depends on the pipeline.
+//
+// Pairs of one run share memory: use one at a time.
+type Pair struct {
+	Step          int
+	Generator     *Generator
+	Discriminator *discriminator.Discriminator
+}
+
+// Probabilities appends to dst the probability that each of the records x of the classes,
+// shape [len(classes), Generator.Width], is real.
+func (p Pair) Probabilities(dst []float64, x []float32, classes []int) []float64 {
+	for _, s := range p.Discriminator.Scores(x, classes) {
+		dst = append(dst, 1/(1+math.Exp(-float64(s))))
+	}
+	return dst
+}
+
+// WithWeights returns a generator that shares everything but the network, which has these
+// weights. The error says that they are of another network.
+func (g *Generator) WithWeights(params []nn.Param) (*Generator, error) {
+	set, net := nn.NewTensors(), g.Net.Clone()
+	set.Add("", params)
+	if err := set.CopyTo("", net.Params()); err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+	return g.With(net), nil
+}
+
+// CopyParams copies the tensors of a network, without gradients.
+func CopyParams(params []nn.Param) []nn.Param {
+	out := make([]nn.Param, len(params))
+	for i, p := range params {
+		out[i] = nn.Param{Name: p.Name, Shape: p.Shape, Value: append([]float32(nil), p.Value...)}
+	}
+	return out
+}

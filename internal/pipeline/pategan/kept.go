@@ -1,0 +1,84 @@
+package pategan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+)
+
+// kept is what is kept of a round: the moving average of the generator before it followed
+// the round's change, and the change.
+type kept struct {
+	round     int
+	generator []nn.Param
+	// weights has shape [features, classes]: those of all classes and of each, added up.
+	weights []float32
+	// mean and scale are the change's units.
+	mean, scale []float32
+}
+
+// keepPair keeps a change that the generator has not followed yet.
+func (t *Trainer) keepPair(d *change) {
+	if t.opts.Student.Keep == 0 {
+		return
+	}
+	k := t.newKept(t.done)
+	m := d.units.Width()
+	for i := range m {
+		for c := range t.classes {
+			k.weights[i*t.classes+c] = float32(d.weights[i] + d.weights[(1+c)*m+i])
+		}
+	}
+	mean, scale := d.units.Units()
+	k.mean, k.scale = slices.Clone(mean), slices.Clone(scale)
+	t.kept = append(t.kept, k)
+	if len(t.kept) > t.opts.Student.Keep {
+		t.kept = slices.Delete(t.kept, 0, 1)
+	}
+}
+
+// newKept has the generator's average as it is, and a change of nothing.
+func (t *Trainer) newKept(round int) kept {
+	units := t.mover.Generator.Width() * t.classes
+	return kept{
+		round: round, generator: pipeline.CopyParams(t.mover.Averaged().Net.Params()),
+		weights: make([]float32, (t.mover.Generator.Width()+len(t.numbers))*t.classes),
+		mean:    make([]float32, units), scale: make([]float32, units),
+	}
+}
+
+// change are the tensors of the change.
+func (k kept) change() []nn.Param {
+	return []nn.Param{pipeline.Vector("weights", k.weights), pipeline.Vector("mean", k.mean), pipeline.Vector("scale", k.scale)}
+}
+
+// Pairs returns the generators of the last rounds, oldest first, each with the change of the
+// discriminator that was fitted to the round's labels: the log-ratio of real records to the
+// generator's, up to a constant of the class, as far as the votes tell. After relative votes
+// it says better or worse, in units that student.trust sets.
+func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
+	var pairs []pipeline.Pair
+	for _, k := range t.kept {
+		g, err := t.mover.Generator.WithWeights(k.generator)
+		if err != nil {
+			return nil, fmt.Errorf("pategan: the generator of round %d: %w", k.round, err)
+		}
+		units, err := nn.StandardOf(k.mean, k.scale, t.mover.Generator.Width(), t.classes, t.numbers)
+		if err != nil {
+			return nil, fmt.Errorf("pategan: the units of round %d: %w", k.round, err)
+		}
+		d, err := t.scorer.Clone()
+		if err != nil {
+			return nil, fmt.Errorf("pategan: %w", err)
+		}
+		d.SetUnits(units)
+		// Behind the weights stand the biases, which a change has none of.
+		if err := d.SetWeights(append(slices.Clone(k.weights), make([]float32, t.classes)...)); err != nil {
+			return nil, fmt.Errorf("pategan: the change of round %d: %w", k.round, err)
+		}
+		pairs = append(pairs, pipeline.Pair{Step: k.round, Generator: g, Discriminator: d})
+	}
+	return pairs, nil
+}

@@ -1,0 +1,168 @@
+package tilt
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+const testSchema = `
+name: test
+label: label
+columns:
+  - {name: a, kind: continuous, lower: 0, upper: 1}
+  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
+  - {name: c, kind: categorical, categories: [x, y, z]}
+  - {name: d, kind: binary}
+  - {name: label, kind: binary}
+`
+
+func testEncoder(t testing.TB) *partition.Encoder {
+	t.Helper()
+	s, err := partition.ParseSchema([]byte(testSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return partition.NewEncoder(s)
+}
+
+func testMover(t testing.TB, o Options) *Mover {
+	t.Helper()
+	rng, e := rand.New(rand.NewPCG(1, 0x5eed)), testEncoder(t)
+	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 2}, rng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(g, e, 2, o, rng)
+}
+
+// pull is the gradient of the distance of a record's feature values to the
+// target, with the other records' mean in the place of the expectation: by
+// derivative for numbers, by choice for the rest.
+func TestFeatureGradient(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	heads := testEncoder(t).Heads()
+	const n, w, count = 6, 7, 40
+	x, numbers := make([]float32, n*w), make([]float32, n*w)
+	record := func(r, number []float32) {
+		for j := range number {
+			number[j] = rng.Float32()
+		}
+		copy(r, []float32{number[0], number[1], float32(rng.IntN(2)), 0, 0, 0, float32(rng.IntN(2))})
+		if r[2] == 1 {
+			r[1] = 0.5
+		}
+		r[3+rng.IntN(3)] = 1
+	}
+	for i := range n {
+		record(x[i*w:(i+1)*w], numbers[i*w:(i+1)*w])
+	}
+	classes := []int{0, 1, 0, 1, 1, 0}
+	f := newFeatures(rng, count, x, w, heads)
+	target := make([]float32, 2*count)
+	for i := range target {
+		target[i] = rng.Float32()
+	}
+	feature := func(r []float32, k int) float64 {
+		a := float64(f.b[k])
+		for j := range w {
+			a += float64(f.w[k*w+j] * r[j])
+		}
+		return math.Cos(a)
+	}
+	// loss is what record i contributes if it were r.
+	loss := func(i int, r []float32) float64 {
+		var sum float64
+		for k := range count {
+			var others float64
+			for o, c := range classes {
+				if c == classes[i] && o != i {
+					others += feature(x[o*w:(o+1)*w], k) / 2
+				}
+			}
+			sum += 2. / count / 3 * (others - float64(target[classes[i]*count+k])) * feature(r, k)
+		}
+		return sum
+	}
+	grad := make([]float32, n*w)
+	f.pull(grad, x, numbers, classes, target, 2)
+	check := func(i int, what string, got float32, want float64) {
+		t.Helper()
+		if math.Abs(want-float64(got)) > 0.01*(0.1+math.Abs(want)) {
+			t.Errorf("record %d, %s: gradient %v, want %v", i, what, got, want)
+		}
+	}
+	for i := range n {
+		with := func(set map[int]float32) float64 {
+			r := append([]float32(nil), x[i*w:(i+1)*w]...)
+			for j, v := range set {
+				r[j] = v
+			}
+			return loss(i, r)
+		}
+		g, at := grad[i*w:(i+1)*w], x[i*w:(i+1)*w]
+		const h = 1e-3
+		check(i, "number", g[0], (with(map[int]float32{0: at[0] + h})-with(map[int]float32{0: at[0] - h}))/(2*h))
+		check(i, "nullable number", g[1], (with(map[int]float32{1: at[1] + h})-with(map[int]float32{1: at[1] - h}))/(2*h))
+		check(i, "empty", g[2], with(map[int]float32{1: 0.5, 2: 1})-with(map[int]float32{1: numbers[i*w+1], 2: 0}))
+		check(i, "category 1 less 0", g[4]-g[3], with(map[int]float32{3: 0, 4: 1, 5: 0})-with(map[int]float32{3: 1, 4: 0, 5: 0}))
+		check(i, "category 2 less 0", g[5]-g[3], with(map[int]float32{3: 0, 4: 0, 5: 1})-with(map[int]float32{3: 1, 4: 0, 5: 0}))
+		check(i, "flag", g[6], with(map[int]float32{6: 1})-with(map[int]float32{6: 0}))
+	}
+}
+
+// Fitted to its own records over and over, a generator stays what it is: it
+// neither narrows nor drifts to a few categories.
+func TestFitKeepsADistribution(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fits a generator 10 times")
+	}
+	tr := testMover(t, Options{Steps: 50, Rate: 1e-3, Average: 0.99})
+	w := tr.Generator.Width()
+	const pool = 4096
+	classes, weights, x := pipeline.Balanced(pool, 2), make([]float32, pool), make([]float32, pool*w)
+	for i := range weights {
+		weights[i] = 2. / pool
+	}
+	spreadOf := func() []float64 {
+		tr.Generator.Sample(x, classes, tr.rng)
+		return spreads(x, w)
+	}
+	before := spreadOf()
+	for range 10 {
+		tr.Generator.Sample(x, classes, tr.rng)
+		tr.fit(context.Background(), x, classes, weights, 50)
+	}
+	for j, now := range spreadOf() {
+		t.Logf("column %d: spread %.3f, then %.3f", j, before[j], now)
+		if now < 0.75*before[j] || now > 1.25*before[j] {
+			t.Errorf("column %d: spread %.3f became %.3f", j, before[j], now)
+		}
+	}
+}
+
+// Weights add up to 1 in each class, follow the tilt, and the effective share is
+// that of the formula.
+func TestWeigh(t *testing.T) {
+	tr := testMover(t, Options{Steps: 3, Rate: 1e-3, Average: 0.99})
+	tilt := []float32{0, 100, 1, 100, 2, 100}
+	weights := make([]float32, 6)
+	share := tr.weigh(weights, tilt, []int{0, 1, 0, 1, 0, 1}, 0.5)
+	e := []float64{1, math.Exp(0.5), math.Exp(1)}
+	sum := e[0] + e[1] + e[2]
+	for k := range e {
+		if got := float64(weights[2*k]); math.Abs(got-e[k]/sum) > 1e-6 {
+			t.Errorf("weight %d of class 0 is %v, want %v", k, got, e[k]/sum)
+		}
+		if got := weights[2*k+1]; math.Abs(float64(got)-1./3) > 1e-6 {
+			t.Errorf("weight %d of class 1 is %v, want a third", k, got)
+		}
+	}
+	if want := sum * sum / (e[0]*e[0] + e[1]*e[1] + e[2]*e[2]) / 3; math.Abs(share-want) > 1e-6 {
+		t.Errorf("effective share is %v, want %v", share, want)
+	}
+}

@@ -1,0 +1,237 @@
+package report
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// The two kinds of guarantee.
+const (
+	DataIndependent = "data-independent"
+	DataDependent   = "data-dependent"
+)
+
+// VotesCoin marks a baseline run whose votes were coin flips.
+const VotesCoin = "coin"
+
+// pipelines are those that can make a run.
+var pipelines = []string{"pategan", "gpate", "dpgan", "embed"}
+
+// ErrCertificate says that a certificate is malformed.
+var ErrCertificate = errors.New("not a valid certificate")
+
+// Certificate states what a release guarantees. (Epsilon, Delta) is the
+// guarantee; EpsilonSpent, never more than Epsilon, is what the ledger's
+// events add up to at Delta.
+type Certificate struct {
+	Run string `json:"run"`
+	// Earlier are the runs of the same dataset that this one went on from: its rows are made
+	// of their releases too. Then (Epsilon, Delta) is the dataset's budget, and EpsilonSpent
+	// what all of them add up to by the rule of its filter.
+	Earlier      []string    `json:"earlier,omitempty"`
+	SchemaSHA256 string      `json:"schema_sha256"`
+	Pipeline     string      `json:"pipeline"`
+	Epsilon      float64     `json:"epsilon"`
+	Delta        float64     `json:"delta"`
+	EpsilonSpent float64     `json:"epsilon_spent"`
+	Guarantee    string      `json:"guarantee"`    // DataIndependent or DataDependent
+	Neighbouring string      `json:"neighbouring"` // what neighbouring datasets differ by
+	Unit         string      `json:"unit"`         // "record" or the unit column's name
+	Accountant   string      `json:"accountant"`
+	Mechanisms   []Mechanism `json:"mechanisms"`
+	LedgerHead   string      `json:"ledger_head"` // hash of the last ledger entry; the run was closed there or before
+	Rows         int         `json:"rows"`        // synthetic rows released
+	Created      string      `json:"created"`     // RFC 3339
+	Software     string      `json:"software"`
+	Teachers     int         `json:"teachers"` // that the run was planned with
+	// TeachersLeast is how many took part in the round with the fewest, if that
+	// was not all of them.
+	TeachersLeast int    `json:"teachers_least,omitempty"`
+	Votes         string `json:"votes,omitempty"` // VotesCoin for a baseline
+}
+
+// Mechanism is a noisy release, and how often it was used. Parameters are
+// named as in the ledger's events.
+type Mechanism struct {
+	Kind       privacy.Kind       `json:"kind"`
+	Parameters map[string]float64 `json:"parameters"`
+	Count      int64              `json:"count"`
+}
+
+// Facts are what a certificate says besides the figures of the ledger.
+type Facts struct {
+	Run          string
+	Earlier      []string // runs that this one went on from
+	SchemaSHA256 string   // of the schema file's bytes, hex
+	Pipeline     string
+	Guarantee    string
+	Neighbouring string
+	Unit         string
+	Rows         int
+	Teachers     int
+	// TeachersLeast is how many took part in the round with the fewest.
+	TeachersLeast int
+	Votes         string // empty, or VotesCoin
+	Created       time.Time
+	Software      string // name and version
+}
+
+// NewCertificate puts the facts of a run and its verified ledger together. It
+// fails when the ledger does not know the run or has not closed it, and when a
+// fact is missing or impossible.
+func NewCertificate(f Facts, ledger privacy.Verification) (Certificate, error) {
+	total, err := covered(ledger, f.Run, f.Earlier)
+	if err != nil {
+		return Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
+	c := Certificate{
+		Run:          f.Run,
+		Earlier:      f.Earlier,
+		SchemaSHA256: f.SchemaSHA256,
+		Pipeline:     f.Pipeline,
+		Epsilon:      total.Budget.Epsilon,
+		Delta:        total.Budget.Delta,
+		EpsilonSpent: total.Claim.Epsilon,
+		Guarantee:    f.Guarantee,
+		Neighbouring: f.Neighbouring,
+		Unit:         f.Unit,
+		Accountant:   total.Claim.Accountant,
+		Mechanisms:   Mechanisms(total.Events),
+		LedgerHead:   ledger.Head,
+		Rows:         f.Rows,
+		Created:      f.Created.UTC().Format(time.RFC3339),
+		Software:     f.Software,
+		Teachers:     f.Teachers,
+		Votes:        f.Votes,
+	}
+	if f.TeachersLeast != f.Teachers {
+		c.TeachersLeast = f.TeachersLeast
+	}
+	if err := c.Validate(); err != nil {
+		return Certificate{}, err
+	}
+	return c, nil
+}
+
+// Mechanisms lists events by mechanism, equal ones added up, in the order of
+// their first use. The count of a confident query is the number asked; the
+// number answered, which costs more, is among its parameters.
+func Mechanisms(events []privacy.Event) []Mechanism {
+	merged := privacy.Merge(events)
+	list := make([]Mechanism, 0, len(merged))
+	for _, e := range merged {
+		m := Mechanism{Kind: e.Kind, Parameters: map[string]float64{}, Count: e.Count}
+		if e.Kind == privacy.ConfidentGNMax {
+			m.Count = e.Asked
+			m.Parameters["threshold"] = e.Threshold
+			m.Parameters["answered"] = float64(e.Answered)
+		}
+		for name, value := range map[string]float64{
+			"sigma": e.Sigma, "sensitivity": e.Sensitivity, "sigma1": e.Sigma1, "sigma2": e.Sigma2,
+			"lambda": e.Lambda, "epsilon": e.Epsilon, "rate": e.Rate, "noise_multiplier": e.NoiseMultiplier,
+		} {
+			if value != 0 {
+				m.Parameters[name] = value
+			}
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// Validate refuses a certificate with a field missing or impossible, or that
+// spent more than it guarantees.
+func (c Certificate) Validate() error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrCertificate}, args...)...)
+	}
+	for _, f := range []struct{ name, value string }{
+		{"run", c.Run}, {"pipeline", c.Pipeline}, {"neighbouring", c.Neighbouring},
+		{"unit", c.Unit}, {"software", c.Software},
+	} {
+		if f.value == "" {
+			return fail("%s is missing", f.name)
+		}
+	}
+	for i, earlier := range c.Earlier {
+		if earlier == "" || earlier == c.Run || slices.Contains(c.Earlier[:i], earlier) {
+			return fail("earlier run %d is %q: it must be another run, and named once", i+1, earlier)
+		}
+	}
+	if !slices.Contains(pipelines, c.Pipeline) {
+		return fail("pipeline is %q: it must be one of %s", c.Pipeline, strings.Join(pipelines, ", "))
+	}
+	for _, f := range []struct{ name, value string }{{"schema_sha256", c.SchemaSHA256}, {"ledger_head", c.LedgerHead}} {
+		if raw, err := hex.DecodeString(f.value); err != nil || len(raw) != 32 {
+			return fail("%s is not a SHA-256 of 64 hexadecimal digits", f.name)
+		}
+	}
+	if c.Guarantee != DataIndependent && c.Guarantee != DataDependent {
+		return fail("guarantee is %q: it must be %q or %q", c.Guarantee, DataIndependent, DataDependent)
+	}
+	if c.Votes != "" && c.Votes != VotesCoin {
+		return fail("votes is %q: it must be absent or %q", c.Votes, VotesCoin)
+	}
+	if _, err := time.Parse(time.RFC3339, c.Created); err != nil {
+		return fail("created is %q: it must be a time like 2006-01-02T15:04:05Z", c.Created)
+	}
+	if !(c.Epsilon > 0) || math.IsInf(c.Epsilon, 0) {
+		return fail("epsilon is %v: it must be positive and finite", c.Epsilon)
+	}
+	if !(c.Delta > 0 && c.Delta < 1) {
+		return fail("delta is %v: it must lie between 0 and 1", c.Delta)
+	}
+	if !(c.EpsilonSpent >= 0) || math.IsInf(c.EpsilonSpent, 0) {
+		return fail("epsilon_spent is %v: it must be finite and not negative", c.EpsilonSpent)
+	}
+	if c.EpsilonSpent > c.Epsilon {
+		return fmt.Errorf("%w: %w: epsilon_spent %v, epsilon %v", ErrCertificate, ErrOverspent, c.EpsilonSpent, c.Epsilon)
+	}
+	if c.Accountant == "" && len(c.Mechanisms) > 0 {
+		return fail("accountant is missing")
+	}
+	if c.Rows < 1 || c.Teachers < 1 {
+		return fail("%d rows by %d teachers: a run has at least 1 of each", c.Rows, c.Teachers)
+	}
+	if c.TeachersLeast < 0 || c.TeachersLeast >= c.Teachers {
+		return fail("teachers_least is %d of %d teachers: it must be absent, or at least 1 and fewer", c.TeachersLeast, c.Teachers)
+	}
+	for i, m := range c.Mechanisms {
+		if m.Kind == "" || m.Parameters == nil || m.Count <= 0 {
+			return fail("mechanism %d of kind %q has count %d: kind, parameters and count must be given", i+1, m.Kind, m.Count)
+		}
+		for name, value := range m.Parameters {
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				return fail("mechanism %d: %s is %v", i+1, name, value)
+			}
+		}
+	}
+	return nil
+}
+
+// String names the mechanism with its parameters in alphabetical order.
+func (m Mechanism) String() string {
+	names := make([]string, 0, len(m.Parameters))
+	for name := range m.Parameters {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s(", m.Kind)
+	for i, name := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s=%v", name, m.Parameters[name])
+	}
+	fmt.Fprintf(&b, ") x %d", m.Count)
+	return b.String()
+}

@@ -1,0 +1,248 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+const (
+	histogramBins  = 24
+	shownCategory  = 10    // categories with a bar of their own; the rest share one
+	trimmedPerTail = 0.005 // share of the values that may lie beyond each end of a histogram
+)
+
+// ColumnSummary is what the page shows of one column: its distribution in the
+// synthetic rows and, when Real is true, in the real test rows beside it. The
+// real part is computed without noise: NOT PRIVATE.
+type ColumnSummary struct {
+	Name string
+	Kind partition.ColumnKind
+	Doc  string
+	Real bool // the real parts of Bars, MissingReal and Score are given
+
+	Bars       []Bar // shares of the values that are not empty
+	Horizontal bool  // bars are categories with names, not a range of numbers
+
+	Mean             float64 // of numbers, over the synthetic rows; NaN when all are empty
+	Missing          float64 // share of empty cells, 0 to 1
+	MissingReal      float64
+	Nullable         bool
+	Measure          string // "KSComplement" or "TVComplement", empty without real rows
+	Score            float64
+	lowest, beyond   float64 // ends of the histogram
+	cutLow, cutAbove bool    // values lie beyond them, in the first and the last bar
+}
+
+// Bar is one bar: a category, or a stretch of numbers.
+type Bar struct {
+	Label           string
+	Synthetic, Real float64 // shares, 0 to 1
+	Rest            bool    // many categories added up
+}
+
+// Columns summarizes every column that holds data. real may be nil; what is
+// computed from it is marked. Weights of the synthetic rows count. A table without rows gives columns without bars.
+func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]ColumnSummary, error) {
+	if synthetic == nil {
+		return nil, fmt.Errorf("columns: there is no synthetic table")
+	}
+	if n := len(synthetic.Schema().Columns); n != len(schema.Columns) {
+		return nil, fmt.Errorf("columns: the schema has %d columns, the synthetic table %d", len(schema.Columns), n)
+	}
+	scores := map[string]evaluate.Shape{}
+	if real != nil && real.Len() > 0 && synthetic.Len() > 0 {
+		shapes, err := evaluate.ColumnShape(real, synthetic)
+		if err != nil {
+			return nil, fmt.Errorf("columns: %w", err)
+		}
+		for _, s := range shapes {
+			scores[s.Column] = s
+		}
+	}
+	var list []ColumnSummary
+	for j := range schema.Columns {
+		column := &schema.Columns[j]
+		if column.Role != partition.RoleNone || column.Kind == partition.Text {
+			continue
+		}
+		summary := ColumnSummary{Name: column.Name, Kind: column.Kind, Doc: column.Doc, Nullable: column.Nullable}
+		var s, r []cell
+		s, summary.Missing = cells(synthetic, j)
+		if shape, ok := scores[column.Name]; ok && shape.Score != nil {
+			summary.Real = true
+			summary.Measure, summary.Score = shape.Measure, *shape.Score
+			r, summary.MissingReal = cells(real, j)
+		}
+		if column.Kind == partition.Categorical || column.Kind == partition.Binary {
+			summary.Horizontal = true
+			summary.Bars = categoryBars(column, s, r)
+		} else {
+			summary.Mean = mean(s)
+			summary.addHistogram(s, r)
+		}
+		list = append(list, summary)
+	}
+	return list, nil
+}
+
+// cell is a value that is not empty, and its share of all such values by weight.
+type cell struct{ value, share float64 }
+
+// cells gives the values of column j that weigh something, and the share of empty
+// cells, both by the table's weights.
+func cells(t *partition.Table, j int) (values []cell, missing float64) {
+	weights := t.Weights()
+	largest := 1.0
+	if weights != nil {
+		largest = slices.Max(weights)
+	}
+	var present, all float64
+	for i := range t.Len() {
+		w := 1.0
+		if weights != nil {
+			w = weights[i] / largest // so that their sum is finite
+		}
+		all += w
+		if v := t.Cells(i)[j]; !math.IsNaN(v) && w > 0 {
+			present += w
+			values = append(values, cell{v, w})
+		}
+	}
+	for i := range values {
+		values[i].share /= present
+	}
+	if all > 0 {
+		missing = 1 - present/all
+	}
+	return values, missing
+}
+
+func mean(values []cell) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v.share * v.value
+	}
+	return sum
+}
+
+// categoryBars gives the most frequent synthetic categories, the others added
+// up in a last bar. Up to shownCategory categories keep the schema's order.
+func categoryBars(column *partition.Column, synthetic, real []cell) []Bar {
+	names := column.Categories
+	if column.Kind == partition.Binary {
+		names = []string{"0", "1"}
+	}
+	bars := make([]Bar, len(names))
+	for k, name := range names {
+		bars[k].Label = name
+		if k < len(column.Names) && column.Names[k] != "" {
+			bars[k].Label = column.Names[k]
+		}
+	}
+	for _, v := range synthetic {
+		bars[int(v.value)].Synthetic += v.share
+	}
+	for _, v := range real {
+		bars[int(v.value)].Real += v.share
+	}
+	if len(bars) <= shownCategory+1 {
+		return bars
+	}
+	slices.SortStableFunc(bars, func(a, b Bar) int { return cmp.Compare(b.Synthetic, a.Synthetic) })
+	rest := Bar{Rest: true, Label: fmt.Sprintf("%d others", len(bars)-shownCategory)}
+	for _, b := range bars[shownCategory:] {
+		rest.Synthetic += b.Synthetic
+		rest.Real += b.Real
+	}
+	return append(bars[:shownCategory:shownCategory], rest)
+}
+
+// addHistogram fills Bars over the range where nearly all values lie. A column
+// with long tails would otherwise be one bar; what lies beyond an end is
+// counted in the bar at that end.
+func (c *ColumnSummary) addHistogram(synthetic, real []cell) {
+	if len(synthetic) == 0 {
+		return
+	}
+	low, high := trimmedRange(synthetic)
+	if len(real) > 0 {
+		l, h := trimmedRange(real)
+		low, high = math.Min(low, l), math.Max(high, h)
+	}
+	bins := histogramBins
+	if c.Kind == partition.Integer {
+		// Every bar covers the same number of integers.
+		width := math.Ceil((high - low + 1) / histogramBins)
+		bins = int(math.Ceil((high - low + 1) / width))
+		low, high = low-0.5, low-0.5+width*float64(bins)
+	} else if high == low {
+		bins, low, high = 1, low-0.5, high+0.5
+	}
+	c.lowest, c.beyond = low, high
+	c.Bars = make([]Bar, bins)
+	step := (high - low) / float64(bins)
+	at := func(v float64) int {
+		c.cutLow = c.cutLow || v < low
+		c.cutAbove = c.cutAbove || v > high
+		return int(math.Max(0, math.Min(float64(bins-1), math.Floor((v-low)/step))))
+	}
+	for k := range c.Bars {
+		from, to := low+float64(k)*step, low+float64(k+1)*step
+		if c.Kind == partition.Integer {
+			from, to = from+0.5, to-0.5
+		}
+		c.Bars[k].Label = figure(from)
+		if from != to {
+			c.Bars[k].Label += " to " + figure(to)
+		}
+	}
+	for _, v := range synthetic {
+		c.Bars[at(v.value)].Synthetic += v.share
+	}
+	for _, v := range real {
+		c.Bars[at(v.value)].Real += v.share
+	}
+}
+
+// trimmedRange is where all but the outermost values lie.
+func trimmedRange(values []cell) (low, high float64) {
+	sorted := slices.Clone(values)
+	slices.SortFunc(sorted, func(a, b cell) int { return cmp.Compare(a.value, b.value) })
+	// Sums of shares are off by rounding, which must not move an end.
+	const beyond = trimmedPerTail * (1 + 1e-9)
+	first, last := 0, len(sorted)-1
+	for sum := sorted[first].share; sum <= beyond && first < last; first++ {
+		sum += sorted[first+1].share
+	}
+	for sum := sorted[last].share; sum <= beyond && last > first; last-- {
+		sum += sorted[last-1].share
+	}
+	return sorted[first].value, sorted[last].value
+}
+
+// ends labels the two ends of the histogram's axis.
+func (c ColumnSummary) ends() (low, high string) {
+	if len(c.Bars) == 0 {
+		return "", ""
+	}
+	from, to := c.lowest, c.beyond
+	if c.Kind == partition.Integer {
+		from, to = from+0.5, to-0.5
+	}
+	low, high = figure(from), figure(to)
+	if c.cutLow {
+		low = "≤ " + low
+	}
+	if c.cutAbove {
+		high = "≥ " + high
+	}
+	return low, high
+}

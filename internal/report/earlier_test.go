@@ -1,0 +1,77 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// stagedLedger is one of a run and of stages that went on from it.
+func stagedLedger(t *testing.T) []byte {
+	t.Helper()
+	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
+	entries := append(opening(run, 1), first...)
+	entries = append(entries, privacy.Entry{Type: privacy.EntryClose, Run: run, EpsilonSpent: spent})
+	second, spent := releases(t, run+".pgb", []privacy.Event{{Kind: privacy.GNMax, Sigma: 200, Count: 8}})
+	entries = append(entries, opening(run+".pgb", 2)[1])
+	entries = append(entries, second...)
+	return writeLedger(t, append(entries, privacy.Entry{Type: privacy.EntryClose, Run: run + ".pgb", EpsilonSpent: spent})...)
+}
+
+// A certificate of stages speaks of what they went on from too: of both runs' events, and of
+// the budget that both are paid from.
+func TestACertificateCoversEarlierRuns(t *testing.T) {
+	ledger := stagedLedger(t)
+	verified, err := privacy.VerifyLedger(bytes.NewReader(ledger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := facts()
+	f.Run, f.Earlier = run+".pgb", []string{run}
+	c, err := NewCertificate(f, verified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// mu squared of a query is 2/sigma squared.
+	both, err := privacy.FilterGDP.Epsilon([]privacy.Event{{Kind: privacy.Gaussian, Sigma: 1 / math.Sqrt(64*2e-4+8*2./200/200), Sensitivity: 1, Count: 1}}, 1e-5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(c.EpsilonSpent-both) > 1e-9 || c.Epsilon != 10 || c.Accountant != "gdp" || len(c.Mechanisms) != 2 {
+		t.Errorf("certificate %+v; both runs cost %v of 10", c, both)
+	}
+	if err := VerifyAgainstLedger(c, bytes.NewReader(ledger)); err != nil {
+		t.Error(err)
+	}
+	raw, err := c.canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParseCertificate(raw); err != nil || !slices.Equal(again.Earlier, c.Earlier) {
+		t.Errorf("read again: %v, %v", again.Earlier, err)
+	}
+	for name, alter := range map[string]struct {
+		change func(*Certificate)
+		want   error
+	}{
+		"nothing earlier":   {func(c *Certificate) { c.Earlier = nil }, ErrBudget},
+		"an unknown one":    {func(c *Certificate) { c.Earlier = []string{"other"} }, ErrUnknownRun},
+		"itself":            {func(c *Certificate) { c.Earlier = []string{c.Run} }, ErrCertificate},
+		"one twice":         {func(c *Certificate) { c.Earlier = []string{run, run} }, ErrCertificate},
+		"one without name":  {func(c *Certificate) { c.Earlier = []string{""} }, ErrCertificate},
+		"less spent":        {func(c *Certificate) { c.EpsilonSpent *= 0.9 }, ErrSpent},
+		"the stages' own":   {func(c *Certificate) { c.Epsilon = 2 }, ErrBudget},
+		"a missing release": {func(c *Certificate) { c.Mechanisms = c.Mechanisms[:1] }, ErrMechanisms},
+	} {
+		altered := c
+		altered.Mechanisms = slices.Clone(c.Mechanisms)
+		alter.change(&altered)
+		if err := VerifyAgainstLedger(altered, bytes.NewReader(ledger)); !errors.Is(err, alter.want) {
+			t.Errorf("%s: %v; want %v", name, err, alter.want)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+)
+
+// File is a report.json.
+type File struct {
+	Format int `json:"format"` // 1
+	// Privacy says NOT PRIVATE when something here was computed from real rows.
+	Privacy     string               `json:"privacy"`
+	Title       string               `json:"title"`
+	Certificate Certificate          `json:"certificate"`
+	Rounds      []Round              `json:"rounds"`
+	Weights     *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
+	Evaluation  *evaluate.Evaluation `json:"evaluation,omitempty"`
+	// Points names the pictures of rows in report.html; the points are there alone.
+	Points         []Panel  `json:"points,omitempty"`
+	Notes          []string `json:"notes,omitempty"`
+	Config         string   `json:"config,omitempty"`
+	ElapsedSeconds float64  `json:"elapsed_seconds,omitempty"`
+}
+
+// fileFormat is the only one so far.
+const fileFormat = 1
+
+// ReleasesOnly is the privacy of a report without figures of real rows.
+const ReleasesOnly = "made of what was released under the certificate's guarantee"
+
+// WriteJSON writes what the page says for other programs. It holds the figures
+// of the evaluation and none of the pictures, so it says NOT PRIVATE only where
+// there is an evaluation.
+func WriteJSON(w io.Writer, p Page) error {
+	p, err := p.prepared()
+	if err != nil {
+		return err
+	}
+	f := File{
+		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
+		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config, ElapsedSeconds: p.Elapsed.Seconds(),
+	}
+	if f.Evaluation != nil {
+		f.Privacy = evaluate.NotPrivate
+	}
+	if f.Rounds == nil {
+		f.Rounds = []Round{}
+	}
+	if f.Certificate.Mechanisms == nil {
+		f.Certificate.Mechanisms = []Mechanism{}
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(f); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// ReadJSON reads a report.json back and refuses figures that no page could show.
+// Nothing in it is proven: take what you can from the certificate and the ledger.
+func ReadJSON(raw []byte) (File, error) {
+	var f File
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return File{}, fmt.Errorf("not a report: %w", err)
+	}
+	if f.Format != fileFormat {
+		return File{}, fmt.Errorf("not a report: format %d is not known to this version", f.Format)
+	}
+	if _, err := (Page{Certificate: f.Certificate, Rounds: f.Rounds, Weights: f.Weights, Evaluation: f.Evaluation}).prepared(); err != nil {
+		return File{}, fmt.Errorf("not a report: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,115 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+)
+
+// table is a plain table, the same in HTML and in Markdown.
+type table struct {
+	Name  string
+	Says  string // what is good and what is bad, in a sentence or two
+	Head  []string
+	Rows  [][]string
+	Words int // leading columns that hold words; the others hold figures
+}
+
+// measurements are the tables of an evaluation that have no picture: NOT PRIVATE.
+func measurements(e *evaluate.Evaluation) []table {
+	if e == nil {
+		return nil
+	}
+	var list []table
+	for _, t := range []*table{marginals(e), propensity(e), regression(e), closeness(e), imageQuality(e)} {
+		if t != nil {
+			list = append(list, *t)
+		}
+	}
+	return list
+}
+
+func marginals(e *evaluate.Evaluation) *table {
+	if len(e.Marginals) == 0 {
+		return nil
+	}
+	t := &table{Name: "Marginals", Words: 2, Head: []string{"Columns taken together", "the worst set", "sets", "mean distance", "worst"},
+		Says: "How far the joint distribution of some columns is from the real one (total variation distance): 0 is the same, 1 is nothing in common. It grows with the number of columns even where the rows are good."}
+	for _, m := range e.Marginals {
+		names := make([]string, len(m.Widest))
+		for i, n := range m.Widest {
+			names[i] = shorten(n, longestName)
+		}
+		t.Rows = append(t.Rows, []string{fmt.Sprint(m.Ways), strings.Join(names, ", "), grouped(m.Sets), score(m.Mean), score(m.Worst)})
+	}
+	return t
+}
+
+func propensity(e *evaluate.Evaluation) *table {
+	if e.Propensity == nil {
+		return nil
+	}
+	most := ""
+	if share := 1 - 1/e.Propensity.RatioOfEqual; share > 0 && share < 1 { // of synthetic rows
+		most = fmt.Sprintf(" (the most it can be with these numbers of rows is %s)", figure(share*(1-share)))
+	}
+	return &table{Name: "Told apart from real rows", Words: 1, Head: []string{"", "figure"},
+		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0" + most + " and a ratio near that of further rows of the same source. Bad is a large ratio: something about the rows gives them away, and with many rows little is enough.",
+		Rows: [][]string{{"pMSE", figure(e.Propensity.PMSE)}, {"pMSE ratio", figure(e.Propensity.Ratio)}, {"ratio of further rows of the same source", figure(e.Propensity.RatioOfEqual)}}}
+}
+
+func regression(e *evaluate.Evaluation) *table {
+	if len(e.Regression) == 0 {
+		return nil
+	}
+	t := &table{Name: "Predicting a number", Words: 1, Head: []string{"Column predicted", "error, trained on synthetic", "error, trained on real", "squared difference of coefficients"},
+		Says: "The root mean squared error of a linear regression on real test rows. Good is an error near the one of training on real rows, and coefficients that hardly differ."}
+	for _, r := range e.Regression {
+		t.Rows = append(t.Rows, []string{shorten(r.Column, longestName), figure(r.RMSESynthetic), maybe(r.RMSEReal), maybe(r.BetaMSE)})
+	}
+	return t
+}
+
+func closeness(e *evaluate.Evaluation) *table {
+	c := e.Closeness
+	if c == nil {
+		return nil
+	}
+	return &table{Name: "Closeness to single real rows", Words: 1, Head: []string{"", "training rows", "test rows"},
+		Says: "Test rows took no part in the training. Good: both columns alike, and the last two lines near 0.5. Bad: more copies of training rows, shorter distances to them, or a figure well above 0.5, which says that rows were remembered.",
+		Rows: [][]string{
+			{"Synthetic rows that equal a row of these", percent(c.CopiesTrain), percent(c.CopiesTest)},
+			{"Median distance to the closest of these", figure(c.DistanceTrain), figure(c.DistanceTest)},
+			{"Share of synthetic rows that are closer to training rows", score(c.CloserToTrain), ""},
+			{"AUROC of telling training from test rows (membership)", score(c.MembershipAUROC), ""},
+		}}
+}
+
+func imageQuality(e *evaluate.Evaluation) *table {
+	i := e.Images
+	if i == nil {
+		return nil
+	}
+	t := &table{Name: "Images", Words: 1, Head: []string{"", "synthetic", "real"},
+		Says: "Measured by a classifier trained on real images. Good are an accuracy and a score near those of real images, and a Fréchet distance near 0. These are not the figures of the Inception network.",
+		Rows: [][]string{
+			{"Accuracy on real images after training on these", score(i.AccuracySynthetic), score(i.AccuracyReal)},
+			{"Classifier score", figure(i.ScoreSynthetic), figure(i.ScoreReal)},
+			{"Fréchet distance to real images", figure(i.FrechetDistance), ""},
+		}}
+	if i.AccuracyCoinFlips != nil {
+		t.Head = append(t.Head, "coin flips")
+		t.Rows[0] = append(t.Rows[0], score(*i.AccuracyCoinFlips))
+		t.Rows[1] = append(t.Rows[1], maybe(i.ScoreCoinFlips))
+		t.Rows[2] = append(t.Rows[2], maybe(i.FrechetCoinFlips))
+	}
+	return t
+}
+
+func maybe(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return figure(*v)
+}

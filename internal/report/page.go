@@ -1,0 +1,176 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+)
+
+// Page is everything that a report shows, as HTML, Markdown or JSON. Only
+// Certificate is required: a part that is not given is left out.
+type Page struct {
+	Title       string // the run's name when empty
+	Certificate Certificate
+	Rounds      []Round
+	Columns     []ColumnSummary
+	// Correlations are those of the synthetic table, and of no other.
+	Correlations *Correlations
+	// Weights are those of the synthetic rows; the evaluation's where they are not given.
+	Weights *evaluate.Weights
+	// Evaluation is what was measured beside real rows: NOT PRIVATE.
+	Evaluation *evaluate.Evaluation
+	Images     []ImageSheet
+	// Points are rows before and after the stages that follow training, on the same axes.
+	Points  []Panel
+	Config  string // the run's configuration, as text
+	Notes   []string
+	Elapsed time.Duration
+}
+
+// Round is what one release cost, and what was released.
+type Round struct {
+	Round uint64 `json:"round"`
+	// Purpose is what the ledger calls the release; empty in reports of earlier versions.
+	Purpose      string  `json:"purpose,omitempty"`
+	EpsilonSpent float64 `json:"epsilon_spent"` // of the run so far
+	Queries      int64   `json:"queries"`
+	Answered     int64   `json:"answered"`
+	// Shares are absent where the shares were not released, or not kept.
+	Shares *Shares `json:"shares,omitempty"`
+}
+
+// NotPrivate tells whether something of the page was computed from real rows.
+func (p Page) NotPrivate() bool {
+	for _, c := range p.Columns {
+		if c.Real {
+			return true
+		}
+	}
+	for _, i := range p.Images {
+		if i.Real {
+			return true
+		}
+	}
+	for _, panel := range p.Points {
+		if panel.Real {
+			return true
+		}
+	}
+	return p.Evaluation != nil
+}
+
+// prepared checks a page and fills in what has a default.
+func (p Page) prepared() (Page, error) {
+	if err := p.Certificate.Validate(); err != nil {
+		return p, fmt.Errorf("report: %w", err)
+	}
+	if err := p.checkFigures(); err != nil {
+		return p, fmt.Errorf("report: %w", err)
+	}
+	if p.Title == "" {
+		p.Title = p.Certificate.Run
+	}
+	if p.Evaluation != nil {
+		marked := *p.Evaluation
+		marked.Privacy = evaluate.NotPrivate
+		p.Evaluation = &marked
+		p.Weights = cmp.Or(p.Weights, marked.Weights)
+	}
+	return p, nil
+}
+
+//go:embed templates/*.tmpl
+var templateFiles embed.FS
+
+//go:embed page.css
+var pageStyle string
+
+var pageTemplate = template.Must(template.New("page.tmpl").Funcs(template.FuncMap{
+	"figure":      figure,
+	"percent":     percent,
+	"score":       score,
+	"correlation": correlation,
+	"grouped":     func(n int) string { return grouped(n) },
+	"known":       func(v float64) bool { return !math.IsNaN(v) },
+	"purpose":     purpose,
+}).ParseFS(templateFiles, "templates/*.tmpl"))
+
+// view is what the templates see.
+type view struct {
+	Page
+	Style     template.CSS
+	Sources   string // what the content security policy allows
+	Words     words
+	Weighing  *finding
+	Budget    *budgetChart
+	Agreement *agreement
+	Findings  []finding
+	Utility   *utilityTable
+	Cards     []card
+	Maps      *heatMaps
+	Scatter   *scatter
+	Tables    []table
+	Sheets    []sheet
+	Taken     string
+}
+
+// WriteHTML writes the page: one file, no scripts, nothing loaded from
+// anywhere. It fails when the certificate is invalid, a figure is not finite,
+// or the writer fails; nothing is written before the page is complete.
+func WriteHTML(w io.Writer, p Page) error {
+	p, err := p.prepared()
+	if err != nil {
+		return err
+	}
+	v := view{
+		Page:      p,
+		Style:     template.CSS(pageStyle),
+		Sources:   "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'",
+		Words:     explain(p.Certificate),
+		Weighing:  weighing(p.Weights, p.Certificate.Rows),
+		Budget:    newBudgetChart(p.Rounds, p.Certificate.Epsilon),
+		Agreement: newAgreement(p.Rounds, p.Certificate.Pipeline),
+		Findings:  findings(p.Evaluation),
+		Utility:   newUtilityTable(p.Evaluation),
+		Maps:      newHeatMaps(p.Correlations, p.Evaluation),
+		Scatter:   newScatter(p.Points),
+		Tables:    measurements(p.Evaluation),
+	}
+	if v.Sheets, err = newSheets(p.Images); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if len(v.Sheets) > 0 {
+		v.Sources += "; img-src data:"
+	}
+	if p.Elapsed > 0 {
+		v.Taken = p.Elapsed.String()
+	}
+	for _, c := range p.Columns {
+		v.Cards = append(v.Cards, newCard(c))
+	}
+	var page bytes.Buffer
+	if err := pageTemplate.Execute(&page, v); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if _, err := page.WriteTo(w); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// RealCards tells whether a column is shown beside real rows.
+func (v view) RealCards() bool {
+	for _, c := range v.Cards {
+		if c.Real {
+			return true
+		}
+	}
+	return false
+}

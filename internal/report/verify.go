@@ -1,0 +1,161 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// What VerifyAgainstLedger may find wrong with a certificate. A ledger that is
+// itself broken is reported by privacy.AuditLedger's own errors.
+var (
+	ErrUnknownRun = errors.New("the ledger does not know the certificate's run")
+	ErrOpenRun    = errors.New("the ledger has not closed the certificate's run")
+	ErrHead       = errors.New("the certificate's ledger_head is no entry of the ledger after the end of its run")
+	ErrBudget     = errors.New("the certificate's epsilon and delta are not the budget of the run in the ledger")
+	ErrSpent      = errors.New("the certificate's epsilon_spent is not what the ledger adds up to")
+	ErrMechanisms = errors.New("the certificate's mechanisms are not the ledger's")
+	ErrOverspent  = errors.New("more was spent than the guarantee allows")
+	ErrScope      = errors.New("the certificate's unit or neighbouring is not the ledger's")
+	ErrAccountant = errors.New("the certificate's accountant is not the one that gives the ledger's epsilon")
+	ErrGuarantee  = errors.New("the certificate's guarantee is not the one that a ledger proves")
+)
+
+// Stated are the fields of a certificate that no ledger can confirm.
+var Stated = []string{"schema_sha256", "pipeline", "rows", "teachers", "teachers_least", "votes", "created", "software"}
+
+// spentTolerance is relative: two machines may round the last digits otherwise.
+const spentTolerance = 1e-9
+
+// VerifyAgainstLedger recomputes everything a certificate takes from the
+// ledger: all hashes of the ledger, the head, the run's budget, unit,
+// mechanisms and spent epsilon. A ledger that went on after the certificate,
+// with other runs on the same dataset, still verifies it. The first thing that
+// does not hold is returned, as one of the errors above or one of
+// privacy.AuditLedger. The fields in Stated are only checked for what they may be.
+func VerifyAgainstLedger(c Certificate, ledger io.Reader) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(ledger)
+	if err != nil {
+		return fmt.Errorf("read ledger: %w", err)
+	}
+	// A later run on the same dataset may still be open; this one may not.
+	verified, err := privacy.AuditLedger(bytes.NewReader(raw))
+	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	total, err := covered(verified, c.Run, c.Earlier)
+	if err != nil {
+		return err
+	}
+	if err := findHead(raw, c); err != nil {
+		return err
+	}
+	if c.Epsilon != total.Budget.Epsilon || c.Delta != total.Budget.Delta {
+		return fmt.Errorf("%w: ledger (%v, %v), certificate (%v, %v)", ErrBudget,
+			total.Budget.Epsilon, total.Budget.Delta, c.Epsilon, c.Delta)
+	}
+	if c.Unit != verified.Unit || c.Neighbouring != verified.Neighbouring {
+		return fmt.Errorf("%w: ledger %q, %q, certificate %q, %q", ErrScope,
+			verified.Unit, verified.Neighbouring, c.Unit, c.Neighbouring)
+	}
+	// Events are charged with what they cost whatever the votes were.
+	if c.Guarantee != DataIndependent {
+		return fmt.Errorf("%w: it proves %q, the certificate says %q", ErrGuarantee, DataIndependent, c.Guarantee)
+	}
+	ofLedger := Mechanisms(total.Events)
+	if m, ok := firstMissing(ofLedger, c.Mechanisms); ok {
+		return fmt.Errorf("%w: the ledger has %s, the certificate does not", ErrMechanisms, m)
+	}
+	if m, ok := firstMissing(c.Mechanisms, ofLedger); ok {
+		return fmt.Errorf("%w: the certificate has %s, the ledger does not", ErrMechanisms, m)
+	}
+	if spent := total.Claim.Epsilon; math.Abs(spent-c.EpsilonSpent) > spentTolerance*math.Max(spent, c.EpsilonSpent) {
+		return fmt.Errorf("%w: ledger %v, certificate %v", ErrSpent, spent, c.EpsilonSpent)
+	}
+	if c.Accountant != total.Claim.Accountant {
+		return fmt.Errorf("%w: ledger %q, certificate %q", ErrAccountant, total.Claim.Accountant, c.Accountant)
+	}
+	return nil
+}
+
+// closedRun finds a run that has ended.
+func closedRun(ledger privacy.Verification, run string) (privacy.RunTotal, error) {
+	total, ok := ledger.Runs[run]
+	if !ok {
+		return total, fmt.Errorf("%w: %q", ErrUnknownRun, run)
+	}
+	if !total.Closed {
+		return total, fmt.Errorf("%w: %q: is the end of the ledger missing?", ErrOpenRun, run)
+	}
+	return total, nil
+}
+
+// covered is what a certificate speaks of: a run that has ended or, with those that it went
+// on from, what all of them spent of their dataset's budget. That is claimed by the rule of
+// the dataset's filter: what a later run asked may depend on what an earlier one answered.
+func covered(ledger privacy.Verification, run string, earlier []string) (privacy.RunTotal, error) {
+	total, err := closedRun(ledger, run)
+	if err != nil || len(earlier) == 0 {
+		return total, err
+	}
+	for _, name := range earlier {
+		before, err := closedRun(ledger, name)
+		if err != nil {
+			return total, err
+		}
+		total.Events = privacy.Merge(append(slices.Clone(total.Events), before.Events...))
+	}
+	total.Budget = ledger.Budget
+	filter := cmp.Or(ledger.Budget.Filter, privacy.FilterGDP)
+	epsilon, err := filter.Epsilon(total.Events, ledger.Budget.Delta)
+	if err != nil {
+		return total, err
+	}
+	total.Claim = privacy.Claim{Epsilon: epsilon, Accountant: string(filter)}
+	return total, nil
+}
+
+// findHead looks, in a verified ledger, for the certificate's head among the
+// entry that closed its run and those after it.
+func findHead(raw []byte, c Certificate) error {
+	closed := false
+	last := ""
+	for line := range bytes.Lines(raw) {
+		var e privacy.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("ledger: %w", err)
+		}
+		closed = closed || e.Type == privacy.EntryClose && e.Run == c.Run
+		if closed && e.Hash == c.LedgerHead {
+			return nil
+		}
+		last = e.Hash
+	}
+	return fmt.Errorf("%w: the ledger's last is %s, the certificate's %s", ErrHead, last, c.LedgerHead)
+}
+
+// firstMissing gives the first of want that is not in got, counting repeats.
+func firstMissing(want, got []Mechanism) (Mechanism, bool) {
+	left := slices.Clone(got)
+	for _, m := range want {
+		at := slices.IndexFunc(left, func(o Mechanism) bool {
+			return o.Kind == m.Kind && o.Count == m.Count && maps.Equal(o.Parameters, m.Parameters)
+		})
+		if at < 0 {
+			return m, true
+		}
+		left = slices.Delete(left, at, at+1)
+	}
+	return Mechanism{}, false
+}

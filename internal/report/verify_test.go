@@ -1,0 +1,138 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+func TestVerifyAgainstLedger(t *testing.T) {
+	ledger, c, _ := example(t)
+	if err := VerifyAgainstLedger(c, bytes.NewReader(ledger)); err != nil {
+		t.Fatalf("a right certificate: %v", err)
+	}
+	c.EpsilonSpent *= 1 + 1e-12
+	if err := VerifyAgainstLedger(c, bytes.NewReader(ledger)); err != nil {
+		t.Errorf("rounding of the last digits: %v", err)
+	}
+	// The order of the mechanisms says nothing.
+	c.Mechanisms[0], c.Mechanisms[1] = c.Mechanisms[1], c.Mechanisms[0]
+	if err := VerifyAgainstLedger(c, bytes.NewReader(ledger)); err != nil {
+		t.Errorf("another order of mechanisms: %v", err)
+	}
+}
+
+func TestVerifyFindsAlteredCertificates(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		alter func(*Certificate)
+		is    error
+	}{
+		{"another run", func(c *Certificate) { c.Run = "other" }, ErrUnknownRun},
+		{"another head", func(c *Certificate) { c.LedgerHead = strings.Repeat("00", 32) }, ErrHead},
+		{"smaller epsilon", func(c *Certificate) { c.Epsilon = 0.995 }, ErrBudget},
+		{"smaller delta", func(c *Certificate) { c.Delta = 1e-6 }, ErrBudget},
+		{"less spent", func(c *Certificate) { c.EpsilonSpent -= 1e-6 }, ErrSpent},
+		{"nothing spent", func(c *Certificate) { c.EpsilonSpent = 0 }, ErrSpent},
+		{"spent more than granted", func(c *Certificate) { c.EpsilonSpent = 1.5 }, ErrOverspent},
+		{"more noise", func(c *Certificate) { c.Mechanisms[1].Parameters["sigma"] = 113 }, ErrMechanisms},
+		{"fewer queries", func(c *Certificate) { c.Mechanisms[1].Count-- }, ErrMechanisms},
+		{"fewer answers", func(c *Certificate) { c.Mechanisms[2].Parameters["answered"] = 30 }, ErrMechanisms},
+		{"another kind", func(c *Certificate) { c.Mechanisms[0].Kind = privacy.Exponential }, ErrMechanisms},
+		{"a mechanism missing", func(c *Certificate) { c.Mechanisms = c.Mechanisms[1:] }, ErrMechanisms},
+		{"a mechanism twice", func(c *Certificate) { c.Mechanisms = append(c.Mechanisms, c.Mechanisms[0]) }, ErrMechanisms},
+		{"another unit", func(c *Certificate) { c.Unit = "patient" }, ErrScope},
+		{"another neighbouring", func(c *Certificate) { c.Neighbouring = "replace-one-unit" }, ErrScope},
+		{"another accountant", func(c *Certificate) { c.Accountant = "pure" }, ErrAccountant},
+		{"another guarantee", func(c *Certificate) { c.Guarantee = DataDependent }, ErrGuarantee},
+		{"no teachers", func(c *Certificate) { c.Teachers = 0 }, ErrCertificate},
+		{"malformed", func(c *Certificate) { c.SchemaSHA256 = "" }, ErrCertificate},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ledger, certificate, _ := example(t)
+			c.alter(&certificate)
+			if err := VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); !errors.Is(err, c.is) {
+				t.Errorf("%v; want %v", err, c.is)
+			}
+		})
+	}
+}
+
+func TestVerifyFindsAlteredLedgers(t *testing.T) {
+	ledger, c, _ := example(t)
+	lines := bytes.SplitAfter(ledger, []byte("\n"))
+	lines = lines[:len(lines)-1]
+	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+	flipped := bytes.Replace(ledger, []byte(`"sigma":112`), []byte(`"sigma":113`), 1)
+
+	var broken *privacy.LedgerError
+	for name, raw := range map[string][]byte{
+		"empty":           nil,
+		"flipped":         flipped,
+		"entry removed":   join(append(append([][]byte{}, lines[:4]...), lines[5:]...)...),
+		"entries swapped": join(append(append([][]byte{}, lines[:3]...), append([][]byte{lines[4], lines[3]}, lines[5:]...)...)...),
+		"last byte lost":  ledger[:len(ledger)-1],
+	} {
+		if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); !errors.As(err, &broken) {
+			t.Errorf("%s: %v; want a *privacy.LedgerError", name, err)
+		}
+	}
+	// Hashes and budgets hold, but no aggregator wrote it.
+	charged, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 112, Count: 64}})
+	charged[0].Answered = 63
+	unwritten := writeLedger(t, append(append(opening(run, 1), charged...), privacy.Entry{Type: privacy.EntryClose, Run: run, EpsilonSpent: spent})...)
+	if err := VerifyAgainstLedger(c, bytes.NewReader(unwritten)); !errors.As(err, &broken) || broken.Line != 3 {
+		t.Errorf("an answer that was paid for is missing: %v", err)
+	}
+	if err := VerifyAgainstLedger(c, bytes.NewReader(join(lines[:len(lines)-1]...))); !errors.Is(err, ErrOpenRun) {
+		t.Errorf("the end cut off: %v; want %v", err, ErrOpenRun)
+	}
+	failing := errors.New("disk gone")
+	if err := VerifyAgainstLedger(c, errorReader{failing}); !errors.Is(err, failing) {
+		t.Errorf("an unreadable ledger: %v", err)
+	}
+}
+
+type errorReader struct{ err error }
+
+func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
+
+// A dataset outlives a run: its ledger goes on, and what was certified before
+// still holds. A head from before the end of the run does not.
+func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
+	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
+	entries := append(opening(run, 1), first...)
+	entries = append(entries, privacy.Entry{Type: privacy.EntryClose, Run: run, EpsilonSpent: spent})
+	short := writeLedger(t, entries...)
+	verified, err := privacy.VerifyLedger(bytes.NewReader(short))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCertificate(facts(), verified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _ := releases(t, "second", []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
+	entries = append(entries, opening("second", 2)[1])
+	entries = append(entries, second...) // and it is still open
+	long := writeLedger(t, entries...)
+	if !bytes.HasPrefix(long, short) {
+		t.Fatal("the longer ledger does not continue the shorter one")
+	}
+	if err := VerifyAgainstLedger(c, bytes.NewReader(long)); err != nil {
+		t.Errorf("a ledger that went on: %v", err)
+	}
+	var release privacy.Entry
+	for line := range bytes.Lines(short) {
+		if bytes.Contains(line, []byte(`"type":"release"`)) {
+			release.Hash = string(line[bytes.LastIndex(line, []byte(`"hash":"`))+8:][:64])
+		}
+	}
+	c.LedgerHead = release.Hash
+	if err := VerifyAgainstLedger(c, bytes.NewReader(long)); !errors.Is(err, ErrHead) {
+		t.Errorf("a head from before the end of the run: %v; want %v", err, ErrHead)
+	}
+}

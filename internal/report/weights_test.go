@@ -1,0 +1,126 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Rows with weights, and the same rows as often as their weights say.
+func weightedRows(t *testing.T) (weighted, repeated *partition.Table) {
+	t.Helper()
+	schema, err := partition.ParseSchema([]byte("columns:\n" +
+		"  - {name: age, kind: integer, lower: 0, upper: 100}\n" +
+		"  - {name: dose, kind: continuous, lower: 0, upper: 1, nullable: true}\n" +
+		"  - {name: colour, kind: categorical, categories: [red, green, blue]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := partition.NewTable(schema)
+	repeated = partition.NewTable(schema)
+	var weights []float64
+	for i := range 300 {
+		cells := []float64{float64(i * i % 97), float64(i*7%50) / 50, float64(i % 3)}
+		if i%11 == 0 {
+			cells[1] = math.NaN()
+		}
+		w := float64((i / 3) % 4)
+		weights = append(weights, w/1.5)
+		for k := range int(w) + 1 {
+			to := repeated
+			if k == 0 {
+				to = rows
+			}
+			if err := to.Append(cells, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if weighted, err = rows.WithWeights(weights); err != nil {
+		t.Fatal(err)
+	}
+	return weighted, repeated
+}
+
+func TestColumnsAndCorrelationsUseWeights(t *testing.T) {
+	weighted, repeated := weightedRows(t)
+	got, err := Columns(weighted.Schema(), weighted, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Columns(repeated.Schema(), repeated, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range want {
+		g, w := got[k], want[k]
+		if math.Abs(g.Missing-w.Missing) > 1e-12 || len(g.Bars) != len(w.Bars) || !g.Horizontal && math.Abs(g.Mean-w.Mean) > 1e-9 {
+			t.Errorf("%s: %+v with weights, %+v repeated", w.Name, g, w)
+			continue
+		}
+		for i := range w.Bars {
+			if g.Bars[i].Label != w.Bars[i].Label || math.Abs(g.Bars[i].Synthetic-w.Bars[i].Synthetic) > 1e-9 {
+				t.Errorf("%s: bar %+v with weights, %+v repeated", w.Name, g.Bars[i], w.Bars[i])
+			}
+		}
+	}
+	a, b := NewCorrelations(weighted), NewCorrelations(repeated)
+	if len(a.Columns) != 2 || math.Abs(a.Values[1][0]-b.Values[1][0]) > 1e-9 {
+		t.Errorf("correlations %v with weights, %v repeated", a, b)
+	}
+}
+
+func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
+	_, certificate, rounds := example(t)
+	page := Page{Certificate: certificate, Rounds: rounds, Weights: &evaluate.Weights{EffectiveSampleSize: 1234.5, Largest: 8.25, Zero: 17}}
+	var html, markdown, text bytes.Buffer
+	if err := WriteHTML(&html, page); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteMarkdown(&markdown, page); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteJSON(&text, page); err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{"html": html.String(), "markdown": markdown.String()} {
+		for _, words := range []string{"Effective sample size", figure(1234.5), "worth", "17 rows have the weight 0"} {
+			if !strings.Contains(file, words) {
+				t.Errorf("%s: %q is missing", name, words)
+			}
+		}
+		// It comes of the synthetic rows alone.
+		if strings.Contains(file, "NOT PRIVATE") {
+			t.Errorf("%s: marked NOT PRIVATE", name)
+		}
+	}
+	f, err := ReadJSON(text.Bytes())
+	if err != nil || f.Weights == nil || *f.Weights != *page.Weights || !strings.Contains(text.String(), `"effective_sample_size": 1234.5`) {
+		t.Errorf("json: %+v, %v", f.Weights, err)
+	}
+
+	// The evaluation's where the page has none of its own, and nothing without weights.
+	page.Evaluation, page.Weights = evaluation(), nil
+	text.Reset()
+	if err := WriteJSON(&text, page); err != nil || strings.Contains(text.String(), "effective_sample_size") {
+		t.Errorf("without weights: %v", err)
+	}
+	page.Evaluation.Weights = &evaluate.Weights{EffectiveSampleSize: 20, Largest: 2}
+	text.Reset()
+	if err := WriteJSON(&text, page); err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Weights *evaluate.Weights }
+	if err := json.Unmarshal(text.Bytes(), &got); err != nil || got.Weights == nil || got.Weights.EffectiveSampleSize != 20 {
+		t.Errorf("the evaluation's: %v, %v", got.Weights, err)
+	}
+	page.Weights = &evaluate.Weights{EffectiveSampleSize: math.NaN()}
+	if err := WriteHTML(&html, page); err == nil {
+		t.Error("an effective sample size that is not a number was drawn")
+	}
+}

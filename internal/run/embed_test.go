@@ -1,0 +1,364 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// embedSpec is a run of embedding matching with its features set by hand.
+func embedSpec(change func(*Spec)) *Spec {
+	s := DefaultSpec()
+	s.Name, s.Pipeline, s.Teachers = "e1", "embed", 40
+	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
+	s.Embed.Features.Waves, s.Embed.Features.Bins = 30, 6
+	change(&s)
+	return &s
+}
+
+// unlabelled and single are schemas without a label, and of one column.
+const (
+	unlabelled = "name: u\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: c, kind: categorical, categories: [x, y, z]}\n"
+	single     = "name: s\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n"
+)
+
+// One sum uses the budget, and a thousandth less of noise does not fit.
+func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		schema  string
+		change  func(*Spec)
+		classes int
+	}{
+		"a table":           {wideText, func(*Spec) {}, 2},
+		"no label":          {unlabelled, func(*Spec) {}, 1},
+		"one column":        {single, func(*Spec) {}, 1},
+		"images":            {imageSchema, func(*Spec) {}, 2},
+		"everything chosen": {wideText, func(s *Spec) { s.Embed = embed.DefaultOptions() }, 2},
+	} {
+		for _, epsilon := range []float64{0.1, 1, 10} {
+			s, schema := embedSpec(c.change), parsed(t, c.schema)
+			s.Privacy.Epsilon = epsilon
+			p, err := NewPlan(s, schema)
+			if err != nil {
+				t.Fatalf("%s, epsilon %v: %v", name, epsilon, err)
+			}
+			e := partition.NewEncoder(schema)
+			q, err := s.Embed.ChosenFor(e, c.classes, p.Embedding.Sigma).Question(e, c.classes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Rounds != 0 || p.Queries != 0 || p.Classes != c.classes || p.ClassShareEpsilon != 0 || p.Embedding.Entries != q.Entries || p.sampled() || p.Filter() != "" {
+				t.Errorf("%s: plan %+v", name, p)
+			}
+			budget, sum := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, p.first()
+			claim, err := budget.Admit(nil, sum)
+			if err != nil || claim.Epsilon > epsilon || claim.Epsilon < 0.999*epsilon || len(sum) != 1 || sum[0].Count != 1 {
+				t.Errorf("%s, epsilon %v: %v costs %v, %v", name, epsilon, sum, claim.Epsilon, err)
+			}
+			sum[0].Sigma *= 0.999
+			if _, err := budget.Admit(nil, sum); !errors.Is(err, privacy.ErrOverBudget) {
+				t.Errorf("%s, epsilon %v: less noise fits as well: %v", name, epsilon, err)
+			}
+			spec := p.RunSpec(s, schema, "d", false)
+			if spec.EmbeddingSigma != p.Embedding.Sigma || spec.ClassShareEpsilon != 0 || spec.Rounds != 0 || spec.Pipeline != "embed" || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
+				t.Errorf("%s: the aggregator is told %v", name, spec)
+			}
+		}
+	}
+	// Noise that is set is what is planned.
+	p, err := NewPlan(embedSpec(func(s *Spec) { s.Embed.Noise = 7.25 }), parsed(t, wideText))
+	if err != nil || p.Embedding.Sigma != 7.25 {
+		t.Errorf("plan %+v, %v", p, err)
+	}
+}
+
+// Part of the budget buys the start, the rest all that a GAN asks, and no more.
+func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
+	schema := parsed(t, wideText)
+	for name, spec := range map[string]*Spec{
+		"pategan":        {Pipeline: "pategan", PATEGAN: DefaultSpec().PATEGAN},
+		"gpate":          gpateSpec(func(*Spec) {}),
+		"gpate by votes": gpateSpec(votesOnGradients(gpate.Histogram, "gnmax")),
+		"dpgan":          dpganSpec(func(*Spec) {}),
+	} {
+		for _, share := range []float64{0.05, 0.3, 0.9} {
+			t.Run(fmt.Sprintf("%s, share %v", name, share), func(t *testing.T) {
+				s := embedSpec(func(*Spec) {})
+				s.Pipeline, s.Teachers, s.PATEGAN, s.GPATE, s.DPGAN = spec.Pipeline, 400, spec.PATEGAN, spec.GPATE, spec.DPGAN
+				if s.Pipeline != "pategan" {
+					s.PATEGAN = DefaultSpec().PATEGAN
+				}
+				s.WarmStart.Embed = share
+				p, err := NewPlan(s, schema)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Embedding == nil || p.ClassShareEpsilon != 0 || p.Rounds < 1 {
+					t.Fatalf("plan %+v", p)
+				}
+				budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: p.Filter()}
+				alone, err := privacy.Account(p.first(), budget.Delta)
+				if err != nil || alone.Epsilon > share*budget.Epsilon || alone.Epsilon < 0.999*share*budget.Epsilon {
+					t.Errorf("by itself the start costs %v of %v, %v", alone.Epsilon, share*budget.Epsilon, err)
+				}
+				rest, err := p.cost(p.releases(p.Queries))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all := append(p.first(), rest...)
+				if p.sampled() {
+					if _, err := privacy.Plan(all).Check(budget); err != nil {
+						t.Errorf("the plan does not fit: %v", err)
+					}
+				} else if _, err := budget.Admit(p.first(), rest); err != nil {
+					t.Errorf("the plan does not fit: %v", err)
+				}
+				claim, err := privacy.Account(all, budget.Delta)
+				if err != nil || claim.Epsilon > budget.Epsilon || claim.Epsilon < 0.97*budget.Epsilon {
+					t.Errorf("all of it costs %v of %v, %v", claim.Epsilon, budget.Epsilon, err)
+				}
+				if told := p.RunSpec(s, schema, "d", false); told.EmbeddingSigma != p.Embedding.Sigma || told.ClassShareEpsilon != 0 {
+					t.Errorf("the aggregator is told %v", told)
+				}
+				// Without a share the class counts are asked, as before.
+				s.WarmStart.Embed = 0
+				if p, err := NewPlan(s, schema); err != nil || p.Embedding != nil || !(p.ClassShareEpsilon > 0) {
+					t.Errorf("share 0: plan %+v, %v", p, err)
+				}
+			})
+		}
+	}
+}
+
+// Mistakes are found by Load or Prepare, by the option's name and before anything is asked.
+func TestEmbedSpecsThatCannotWork(t *testing.T) {
+	const tiny = "privacy: {epsilon: 1e-9, delta: 1e-12}\n"
+	for name, c := range map[string]struct {
+		schema, options string
+		want            string // nothing: it works
+	}{
+		"a table":               {wideText, "pipeline: embed", ""},
+		"images":                {imageSchema, "pipeline: embed", ""},
+		"no label":              {unlabelled, "pipeline: embed", ""},
+		"one column":            {single, "pipeline: embed", ""},
+		"noise by hand":         {wideText, "pipeline: embed\nembed: {noise: 5}", ""},
+		"a share of 0":          {wideText, "pipeline: embed\nwarm_start: {embed: 0}", ""},
+		"too little noise":      {wideText, "pipeline: embed\nembed: {noise: 3.7}", "run.yaml: embed.noise: 3.7 is too little"},
+		"hardly any noise":      {wideText, "pipeline: embed\nembed: {noise: 1e-9}", "embed.noise: 1e-09 is too little"},
+		"too much noise":        {wideText, "pipeline: embed\nembed: {noise: 1e10}", "run.yaml: embed.noise: 1e+10 is too much"},
+		"noise NaN":             {wideText, "pipeline: embed\nembed: {noise: .nan}", "run.yaml: embed.noise: NaN"},
+		"an unknown field":      {wideText, "pipeline: embed\nembed: {step: 3}", `unknown field "step"`},
+		"a nested one":          {wideText, "pipeline: embed\nembed: {fit: {rate: 3}}", `unknown field "rate"`},
+		"columns of images":     {imageSchema, "pipeline: embed\nembed: {features: {columns: 1}}", "run.yaml: embed.features: columns and pairs are for tables only"},
+		"nothing to match":      {wideText, "pipeline: embed\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}", "are all 0"},
+		"too many":              {wideText, "pipeline: embed\nembed: {features: {waves: 65536}}", "embed.features: embedding: part"},
+		"a start of its own":    {wideText, "pipeline: embed\nwarm_start: {embed: 0.5}", "warm_start.embed: 0.5"},
+		"pategan":               {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}", ""},
+		"gpate":                 {wideText, "pipeline: gpate\nwarm_start: {embed: 0.3}", ""},
+		"dpgan":                 {wideText, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.3}", ""},
+		"a share of all":        {wideText, "pipeline: pategan\nwarm_start: {embed: 1}", "warm_start.embed: 1 is not a share"},
+		"more than all":         {wideText, "pipeline: pategan\nwarm_start: {embed: 1.5}", "warm_start.embed: 1.5 is not a share"},
+		"a share below 0":       {wideText, "pipeline: pategan\nwarm_start: {embed: -0.1}", "warm_start.embed: -0.1 is not a share"},
+		"an infinite share":     {wideText, "pipeline: pategan\nwarm_start: {embed: .inf}", "warm_start.embed: +Inf is not a share"},
+		"options of a start":    {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}", "warm_start.embed: embed.features: columns, pairs and fourier are all 0"},
+		"wrong options":         {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {fit: {steps: -1}}", "run.yaml: embed.fit.steps: -1"},
+		"a tiny share":          {wideText, "pipeline: pategan\nwarm_start: {embed: 1e-9}\n" + tiny, "warm_start.embed: "},
+		"tiny epsilon":          {wideText, "pipeline: embed\n" + tiny, "raise privacy.epsilon"},
+		"nearly all of gpate":   {wideText, "pipeline: gpate\nwarm_start: {embed: 0.99999999}", "or lower warm_start.embed"},
+		"nearly all of dpgan":   {wideText, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.9999999999}", "warm_start.embed"},
+		"tiny epsilon of gpate": {wideText, "pipeline: gpate\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
+		"tiny epsilon of dpgan": {wideText, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := good + "teachers: 100\n" + c.options + "\n"
+			if strings.Contains(c.options, tiny) {
+				text = strings.Replace(text, "privacy: {epsilon: 1, delta: 1e-5}\n", "", 1)
+			}
+			dir := write(t, map[string]string{"schema.yaml": c.schema, "run.yaml": text})
+			s, err := Load(filepath.Join(dir, "run.yaml"))
+			if err == nil {
+				_, err = Prepare(s)
+			}
+			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+				t.Errorf("%d files after it (%v)", len(entries), err)
+			}
+		})
+	}
+}
+
+// A run that begins with an embedding is forecast with it, in place of the class counts.
+func TestForecastOfEmbeddings(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec   *Spec
+		schema string
+		after  string // the answers of later rounds
+	}{
+		"embed":           {embedSpec(func(*Spec) {}), wideText, ""},
+		"embed of images": {embedSpec(func(*Spec) {}), imageSchema, ""},
+		"noise by hand":   {embedSpec(func(s *Spec) { s.Embed.Noise = 300 }), unlabelled, ""},
+		"gpate":           {gpateSpec(func(s *Spec) { s.WarmStart.Embed = 0.3 }), wideText, "gradients"},
+		"dpgan":           {dpganSpec(func(s *Spec) { s.WarmStart.Embed = 0.3 }), imageSchema, "gradient sums"},
+		"pategan":         {embedSpec(func(s *Spec) { s.Pipeline, s.Teachers, s.WarmStart.Embed = "pategan", 400, 0.2 }), wideText, "votes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			schema := parsed(t, c.schema)
+			f, err := NewForecast(c.spec, schema, Node{Dataset: "d", Site: "north", Node: "1", Teachers: 15})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := NewPlan(c.spec, schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Embedding.Entries || f.Events[0] != p.first()[0] || (len(f.Events) > 1) != (c.after != "") {
+				t.Errorf("forecast %+v of plan %+v", f, p)
+			}
+			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon || !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) {
+				t.Errorf("claim %v, filter %v, budget %v, %v", f.Claim.Epsilon, f.FilterEpsilon, f.Epsilon, err)
+			}
+			var names []string
+			for _, m := range f.Leaving {
+				names = append(names, m.Name)
+				if strings.Contains(m.Content, "how many units") {
+					t.Errorf("class counts are forecast: %+v", m)
+				}
+			}
+			want := []string{"hello", "embedding sum", c.after, "refusal"}
+			if want = slices.DeleteFunc(want, func(s string) bool { return s == "" }); !slices.Equal(names, want) {
+				t.Errorf("leaving %v, want %v", names, want)
+			}
+			// A million units at a node, of the largest features.
+			e := partition.NewEncoder(schema)
+			sum := slices.Repeat([]int64{-1_000_000 * p.Embedding.bound()}, p.Embedding.Entries)
+			answer := proto.Size(&conclavev1.WorkRequest{Attempt: 3, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: c.spec.Name, Values: sum}}})
+			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Embedding.Entries || !strings.Contains(m.Content, fmt.Sprint(p.Embedding.Entries)) {
+				t.Errorf("leaving %+v, a message has %d bytes", m, answer)
+			}
+			q, err := c.spec.Embed.ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := proto.Size(embeddingRound(c.spec.Name, 0, q, p.Embedding.bound(), false))
+			if m := f.Arriving[0]; m.Times != 1 || m.Bytes < sent || m.Bytes > sent+8 {
+				t.Errorf("arriving %+v, a message has %d bytes", m, sent)
+			}
+			if later := len(f.Arriving) == 2 && f.Arriving[1].Times == p.Rounds; later != (c.after != "") {
+				t.Errorf("arriving %+v", f.Arriving)
+			}
+		})
+	}
+}
+
+// A checkpoint is of its options, and of its start's.
+func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
+	schema := parsed(t, wideText)
+	of := func(s *Spec) string { return s.identity(schema, false) }
+	changes := map[string]func(*Spec){
+		"waves":   func(s *Spec) { s.Embed.Features.Waves++ },
+		"columns": func(s *Spec) { s.Embed.Features.Columns = 0.123 },
+		"scales":  func(s *Spec) { s.Embed.Features.Scales = []float64{0.7} },
+		"steps":   func(s *Spec) { s.Embed.Fit.Steps = 123 },
+		"batch":   func(s *Spec) { s.Embed.Fit.Batch = 123 },
+	}
+	for _, pipeline := range []string{"embed", "pategan", "gpate", "dpgan"} {
+		spec := func(change func(*Spec)) *Spec {
+			return embedSpec(func(s *Spec) {
+				if s.Pipeline = pipeline; pipeline != "embed" {
+					s.WarmStart.Embed = 0.3
+				}
+				change(s)
+			})
+		}
+		want := of(spec(func(*Spec) {}))
+		for name, change := range changes {
+			if of(spec(change)) == want {
+				t.Errorf("%s: %s does not change the identity", pipeline, name)
+			}
+		}
+		if of(spec(func(s *Spec) { s.Embed = s.Embed.ChosenFor(partition.NewEncoder(schema), 2, 0) })) != want {
+			t.Errorf("%s: what is chosen changes the identity", pipeline)
+		}
+		if pipeline == "embed" {
+			if of(spec(func(s *Spec) { s.Embed.Noise = 9 })) == want {
+				t.Error("the noise does not change the identity")
+			}
+			continue
+		}
+		none := of(spec(func(s *Spec) { s.WarmStart.Embed = 0 }))
+		if none == want || of(spec(func(s *Spec) { s.WarmStart.Embed = 0.31 })) == want {
+			t.Errorf("%s: the share does not change the identity", pipeline)
+		}
+		if of(spec(func(s *Spec) { s.WarmStart.Embed, s.Embed.Features.Waves = 0, 77 })) != none {
+			t.Errorf("%s: features change the identity of a run without a start", pipeline)
+		}
+	}
+}
+
+// The round that nodes are sent says what the options do.
+func TestEmbeddingRounds(t *testing.T) {
+	e := partition.NewEncoder(parsed(t, wideText))
+	o := embedSpec(func(s *Spec) {
+		s.Embed.Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
+	}).Embed.ChosenFor(e, 2, 0)
+	q, err := o.Question(e, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := embeddingRound("r", 0, q, 1<<12, true)
+	got := r.GetSum().GetEmbedding()
+	var kinds []conclavev1.Embedding_Part_Kind
+	var weights []float64
+	for _, p := range got.GetEmbedding().GetParts() {
+		kinds, weights = append(kinds, p.Kind), append(weights, p.Weight)
+	}
+	wantKinds := []conclavev1.Embedding_Part_Kind{
+		conclavev1.Embedding_Part_KIND_ONES, conclavev1.Embedding_Part_KIND_COLUMNS, conclavev1.Embedding_Part_KIND_PAIRS, conclavev1.Embedding_Part_KIND_FOURIER,
+	}
+	if !slices.Equal(kinds, wantKinds) || !slices.Equal(weights, []float64{0.5, 1, 2, 3}) || q.Norm != math.Sqrt(0.25+1+4+9) {
+		t.Errorf("parts %v of weights %v, norm %v", kinds, weights, q.Norm)
+	}
+	if got.Entries != uint32(q.Entries) || got.Bound != 1<<12 || !got.Nothing || got.Embedding.Classes != 2 || r.Run != "r" || r.Number != 0 {
+		t.Errorf("round %v", r)
+	}
+	if p := got.Embedding.Parts[2]; p.Bins != 6 || p.Count != 3 {
+		t.Errorf("pairs %v", p)
+	}
+	if p := got.Embedding.Parts[3]; p.Count != 30 || p.Spread != 0.5 {
+		t.Errorf("waves %v", p)
+	}
+}
+
+// The fixed-point unit is the finest for which noise is drawn, and one that aggregators take.
+func TestBoundsOfEmbeddings(t *testing.T) {
+	for _, c := range []struct {
+		sigma float64
+		want  int64
+	}{{0.5, 1 << 20}, {512, 1 << 20}, {512.5, 1 << 19}, {1024, 1 << 19}, {1 << 20, 1 << 9}, {1 << 21, 1 << 8}, {1<<21 + 1, 1 << 7}} {
+		if got := (&Embedding{Sigma: c.sigma}).bound(); got != c.want {
+			t.Errorf("sigma %v: bound %d, want %d", c.sigma, got, c.want)
+		}
+	}
+	if diff := cmp.Diff([]int64{1 << 9, 1 << 20}, []int64{leastBound, mostBound}); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,179 @@
+package run_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teacher"
+)
+
+var clusterDir = filepath.Join("..", "..", "examples", "cluster")
+
+func TestTheDemosRunIsValid(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, flchain.Files); err != nil {
+		t.Fatal(err)
+	}
+	s, err := run.Load(filepath.Join(dir, "run.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Prepare(s); err != nil {
+		t.Error(err)
+	}
+	if len(s.Data) != 2 {
+		t.Errorf("%d sites, want 2", len(s.Data))
+	}
+}
+
+// The files of the example cluster fit together and the loaders take them.
+func TestTheExampleClusterFitsTogether(t *testing.T) {
+	agg, err := aggregator.LoadConfig(filepath.Join(clusterDir, "aggregator.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	learner, err := student.LoadConfig(filepath.Join(clusterDir, "student.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker, err := student.LoadConfig(filepath.Join(clusterDir, "worker.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !worker.Queue || worker.Dataset != learner.Dataset || worker.Aggregator != learner.Aggregator || worker.TLS != learner.TLS || worker.Out == learner.Out {
+		t.Errorf("the worker is %+v, the student %+v", worker, learner)
+	}
+	spec, err := run.Load(learner.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := pategan.DefaultOptions(); !reflect.DeepEqual(spec.PATEGAN, want) {
+		t.Errorf("the example's options are %+v, the defaults %+v", spec.PATEGAN, want)
+	}
+	job, err := run.Prepare(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dataset := agg.Datasets[0]
+	if learner.Dataset != dataset.Name || learner.Aggregator != agg.Listen {
+		t.Errorf("the student asks dataset %s at %s, the aggregator has %s at %s", learner.Dataset, learner.Aggregator, dataset.Name, agg.Listen)
+	}
+	if dataset.Unit != spec.Privacy.Unit || dataset.Budget.Epsilon < spec.Privacy.Epsilon || dataset.Budget.Delta < spec.Privacy.Delta {
+		t.Errorf("the run wants %+v, the dataset offers %+v for unit %s", spec.Privacy, dataset.Budget, dataset.Unit)
+	}
+	teachers, end := 0, 0.0
+	for _, site := range []string{"north", "south"} {
+		node, err := teacher.LoadConfig(filepath.Join(clusterDir, "teacher-"+site+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if node.Site != site || node.Dataset != dataset.Name || node.Aggregator != agg.Listen || node.Unit != dataset.Unit {
+			t.Errorf("node %+v does not fit the aggregator", node)
+		}
+		if !strings.HasSuffix(node.TLS.Cert, "node-"+site+".crt") {
+			t.Errorf("node %s has certificate %s", site, node.TLS.Cert)
+		}
+		for _, file := range []string{node.Schema, node.Data} {
+			if _, err := os.Stat(file); err != nil {
+				t.Error(err)
+			}
+		}
+		if !sameFile(t, node.Schema, spec.Schema) || !sameFile(t, node.Schema, dataset.Schema) {
+			t.Errorf("node %s has another schema", site)
+		}
+		if node.Share[0] != end {
+			t.Errorf("site %s begins at %v of the file, the one before ends at %v", site, node.Share[0], end)
+		}
+		teachers, end = teachers+node.Teachers, node.Share[1]
+	}
+	if teachers != spec.Teachers || end != 1 {
+		t.Errorf("the nodes have %d teachers of %d and %v of the file", teachers, spec.Teachers, end)
+	}
+	if job.Plan.Rounds < 1 {
+		t.Errorf("plan %+v", job.Plan)
+	}
+}
+
+// The policy of the example is one, for the example's dataset.
+func TestTheExamplesPolicyIsOne(t *testing.T) {
+	p, err := sitepolicy.Read(filepath.Join(clusterDir, "policy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := teacher.LoadConfig(filepath.Join(clusterDir, "teacher-north.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Dataset(node.Dataset) == nil || node.Policy != "" {
+		t.Errorf("the policy does not name %s, or the node uses it", node.Dataset)
+	}
+}
+
+func sameFile(t *testing.T, a, b string) bool {
+	t.Helper()
+	x, err := os.Stat(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := os.Stat(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.SameFile(x, y)
+}
+
+// Every field that a file may have stands in its example, set or commented out,
+// after a comment that says what it is for.
+func TestTheExamplesShowEveryField(t *testing.T) {
+	for name, of := range map[string]any{
+		"aggregator.yaml": aggregator.Config{}, "teacher-north.yaml": teacher.Config{}, "teacher-south.yaml": teacher.Config{},
+		"student.yaml": student.Config{}, "run.yaml": run.Spec{}, "policy.yaml": sitepolicy.Policy{},
+	} {
+		raw, err := os.ReadFile(filepath.Join(clusterDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range fieldNames(reflect.TypeOf(of)) {
+			if ok, err := regexp.Match(fmt.Sprintf(`(?m)(^|[ {])%s:`, field), raw); err != nil || !ok {
+				t.Errorf("%s does not show %s (%v)", name, field, err)
+			}
+		}
+	}
+}
+
+// fieldNames lists the YAML names of a struct and of those in it. How teachers
+// and student of a pipeline learn is the pipeline's documentation's part.
+func fieldNames(t reflect.Type) (names []string) {
+	for t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[pategan.Teacher]() || t == reflect.TypeFor[pategan.Student]() {
+		return nil
+	}
+	for i := range t.NumField() {
+		name, how, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		if name == "-" {
+			continue
+		}
+		if how == "inline" {
+			names = append(names, fieldNames(t.Field(i).Type)...)
+			continue
+		}
+		if name == "" {
+			name = strings.ToLower(t.Field(i).Name)
+		}
+		names = append(append(names, name), fieldNames(t.Field(i).Type)...)
+	}
+	return names
+}

@@ -1,0 +1,327 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Options say where a run is executed.
+type Options struct {
+	Client *student.Client
+	// Dataset names the dataset at the aggregator.
+	Dataset string
+	// Out is the folder for the results and the checkpoint.
+	Out string
+	// Coin replaces votes by coin flips, the baseline. Aggregators refuse it
+	// outside local runs.
+	Coin bool
+	// Started is when the run began, for the wall clock; zero means now.
+	Started time.Time
+	// Log gets the field "run" with each line.
+	Log *zap.Logger
+	// Watch is told how the run stands. May be nil.
+	Watch func(Status)
+}
+
+// Status tells how a run stands.
+type Status struct {
+	// Round counts from 0 to Rounds. Of says of what, where these are no rounds.
+	Round, Rounds         int
+	Of                    string
+	EpsilonSpent, Epsilon float64
+	// Waiting says what the run waits for, empty while it goes on; Part how far that is.
+	Waiting, Part string
+	// Halted says that nothing goes on before what it waits for comes.
+	Halted bool
+}
+
+// Result is what a run reports at its end, and the object of --format json.
+type Result struct {
+	Name         string  `json:"name"`
+	Pipeline     string  `json:"pipeline"`
+	Epsilon      float64 `json:"epsilon"`
+	Delta        float64 `json:"delta"`
+	Guarantee    string  `json:"guarantee"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+	Rounds       int     `json:"rounds"`
+	Queries      int64   `json:"queries"`
+	Answered     int64   `json:"answered"`
+	Teachers     int     `json:"teachers"`
+	// TeachersLeast is how many took part in the round with the fewest, if that
+	// was not all of them.
+	TeachersLeast int               `json:"teachers_least,omitempty"`
+	WallSeconds   float64           `json:"wall_seconds"`
+	Rows          int               `json:"rows"`
+	Outputs       map[string]string `json:"outputs"`
+	// Utility holds what was measured on real test rows. NOT PRIVATE.
+	Utility []UtilityResult `json:"utility_not_private,omitempty"`
+	// NotPrivate says that the rows are for comparison: they were made or weighted by real
+	// ones, and have no certificate.
+	NotPrivate bool `json:"not_private,omitempty"`
+	// Earlier are the runs that stages went on from; EpsilonSpent is that of all together,
+	// and Rounds, Queries and Answered are the stages' own.
+	Earlier []string `json:"earlier,omitempty"`
+	// Notes say what the stages after training did.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// UtilityResult is one classifier trained on synthetic and, for the ceiling, on
+// real rows, both tested on real rows: AUROC of tables, accuracy of images. NOT
+// PRIVATE.
+type UtilityResult struct {
+	Classifier        string   `json:"classifier"`
+	SyntheticAUROC    *float64 `json:"synthetic_auroc,omitempty"`
+	RealAUROC         *float64 `json:"real_auroc,omitempty"`
+	SyntheticAccuracy *float64 `json:"synthetic_accuracy,omitempty"`
+	RealAccuracy      *float64 `json:"real_accuracy,omitempty"`
+}
+
+// Job is a spec with everything that it needs from files. Making one finds the
+// user's mistakes before a cluster is asked anything.
+type Job struct {
+	Spec   *Spec
+	Schema *partition.Schema
+	Plan   *Plan
+	// real are the rows the report compares with. NOT PRIVATE.
+	real realTables
+}
+
+// Prepare reads the schema and the real rows for the report, and plans what the
+// budget buys.
+func Prepare(s *Spec) (*Job, error) {
+	schema, err := s.LoadSchema()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := NewPlan(s, schema)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	real, err := loadReal(s.Evaluate, schema)
+	if err != nil {
+		return nil, err
+	}
+	return &Job{Spec: s, Schema: schema, Plan: plan, real: real}, nil
+}
+
+// Round is the largest round that the job asks, with nobody's records, for nodes to check.
+func (j *Job) Round() *conclavev1.Round {
+	return j.Spec.work().largest(j.Plan, partition.NewEncoder(j.Schema), j.Spec.Teachers).round
+}
+
+// ErrStopped says that the caller's context ended before the run did.
+var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from its checkpoint, and what was released is not charged again")
+
+// Execute prepares the spec and runs it; see [Job.Execute].
+func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
+	j, err := Prepare(s)
+	if err != nil {
+		return nil, err
+	}
+	return j.Execute(ctx, o)
+}
+
+// Execute runs the job against an aggregator to its files. A run that was
+// interrupted goes on from its checkpoint; repeated questions cost nothing. The
+// error matches [ErrStopped] when ctx ended first.
+func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
+	return executed(ctx, o, j.Spec.Name, j.execute)
+}
+
+// executed executes with the defaults of what was left out, and says of an end that was
+// asked for that it was.
+func executed(ctx context.Context, o Options, name string, execute func(context.Context, Options) (*Result, error)) (*Result, error) {
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
+	if o.Watch == nil {
+		o.Watch = func(Status) {}
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	o.Log = o.Log.With(zap.String("run", name))
+	result, err := execute(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrStopped, ctx.Err())
+	}
+	return result, err
+}
+
+func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
+	if err := makeOutput(o.Out, j.Schema.Image); err != nil {
+		return nil, err
+	}
+	if err := writeRecord(o.Out, runRecord{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
+		return nil, err
+	}
+	opened, err := o.Client.OpenRun(ctx, j.Plan.RunSpec(j.Spec, j.Schema, o.Dataset, o.Coin))
+	if err != nil {
+		return nil, err
+	}
+	o.Log.Info("run open", zap.String("aggregator", opened.Aggregator),
+		zap.Int("queries", j.Plan.Queries), zap.Int("rounds", j.Plan.Rounds), zap.Uint64("released", opened.Rounds))
+
+	trained, ask, err := j.train(ctx, opened, o)
+	if err != nil {
+		return nil, err
+	}
+	model, err := pipeline.NewModel(j.Schema, trained.Generator(), trained.Notes().Shares())
+	if err != nil {
+		return nil, err
+	}
+	made, err := j.after(ctx, model, trained, ask, o)
+	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
+		// It would end the same way again; a run that stays open could never be verified.
+		return nil, j.salvage(ctx, model, trained, made, err, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
+		return nil, err
+	}
+	return j.publish(ctx, model, trained, made, o)
+}
+
+// salvage ends a run whose stage failed: what was trained and boosted is paid for, and its
+// rows are written without the stage. It returns the error with what became of them.
+func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained trainer, rest *made, failed error, o Options) error {
+	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
+		return errors.Join(failed, err)
+	}
+	if !j.Spec.Release.Private {
+		return failed
+	}
+	what := "the rows in %s are of the stages before it"
+	if rest == nil {
+		table, err := model.Sample(j.Spec.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		rest = &made{table: table, notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
+		what = "the rows of the last generator are in %s, without the stages"
+	}
+	result, err := j.publish(ctx, model, trained, rest, o)
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	return fmt.Errorf("%w; "+what+", and epsilon %.4g is spent: mend the options and try the stages on it with conclave post --from or conclave weights --from, free ones at no cost", failed, o.Out, result.EpsilonSpent)
+}
+
+// train lets the pipeline learn until its questions are asked or the budget is used.
+func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (trainer, *oracle, error) {
+	s, schema, plan := j.Spec, j.Schema, j.Plan
+	learner, err := s.work().student(partition.NewEncoder(schema), plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
+	ask := &oracle{
+		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, teacher: s.work().teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
+		waiting: func(p *conclavev1.Progress) {
+			waiting := status
+			if plan.Rounds == 0 && !p.WaitingForQuorum {
+				return // that one round takes no time worth a line
+			}
+			if plan.Rounds == 0 {
+				waiting.Of, waiting.Rounds = "step", s.Embed.ChosenFor(partition.NewEncoder(schema), plan.Classes, 0).Fit.Steps
+			}
+			o.Watch(waiting.waitingFor(p))
+		},
+	}
+	start, err := s.start(plan, partition.NewEncoder(schema), ask, func(done, steps int) {
+		status.EpsilonSpent = learner.Notes().Spent
+		if plan.Rounds == 0 { // all that there is to see
+			status.Round, status.Rounds, status.Of = done, steps, "step"
+			o.Watch(status)
+			return
+		}
+		fitting := status
+		fitting.Waiting, fitting.Part = "fitting the generator", fmt.Sprintf("step %d of %d", done, steps)
+		o.Watch(fitting)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if start != nil {
+		learner.StartWith(start)
+	}
+	checkpoint, identity := checkpointPath(o.Out), s.identity(schema, o.Coin)
+	restored, err := learner.Restore(checkpoint, identity)
+	if err != nil {
+		return nil, nil, err
+	}
+	if restored {
+		o.Log.Info("going on from the checkpoint", zap.String("file", checkpoint))
+		lines, err := o.Client.Ledger(ctx, s.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := checkReceipts(learner.Notes().Receipts, releasesOf(lines, s.Name)); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", checkpoint, err)
+		}
+	}
+	status.Round = learner.Rounds()
+	if status.Rounds > 0 {
+		o.Watch(status)
+	}
+	keeper := &keeper{save: func() error { return learner.Save(checkpoint, identity) }, learner: learner, ask: ask, plan: plan, last: roundsLeft(plan, opened)}
+	err = learner.learn(ctx, ask, roundsLeft(plan, opened),
+		keeper.keep,
+		func(p pipeline.Progress) {
+			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
+			o.Watch(status)
+		})
+	if errors.Is(err, student.ErrOverBudget) && status.Round > 0 {
+		// The aggregator refused the next question before it was asked. What was
+		// learned until then is the result.
+		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
+		return learner, ask, nil
+	}
+	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrDiverged) {
+		// Nothing more can be asked, or it would end the same way; a run that stays open
+		// could never be verified.
+		_, closeErr := o.Client.CloseRun(ctx, s.Name)
+		return nil, nil, errors.Join(err, closeErr)
+	}
+	return learner, ask, err
+}
+
+// roundsReleased is the number of rounds besides that of the class shares that were released before this
+// start.
+func roundsReleased(opened *conclavev1.OpenRunResponse) int {
+	return max(0, int(opened.Rounds)-1)
+}
+
+// roundsLeft is the number of rounds to learn from: the plan's, or of a run that is
+// closed already only those that were released. A student that was stopped between
+// closing its run and writing its files must not ask for more.
+func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
+	if opened.Closed {
+		return min(p.Rounds, roundsReleased(opened))
+	}
+	return p.Rounds
+}
+
+// identity names everything a checkpoint depends on.
+func (s *Spec) identity(schema *partition.Schema, coin bool) string {
+	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema))
+	if share := s.warmShare(schema); share > 0 {
+		text += fmt.Sprintf(" %v %+v", share, s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema), 0))
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

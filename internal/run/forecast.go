@@ -1,0 +1,154 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// survival is the probability with which a unanimous vote should survive.
+const survival = 0.95
+
+// Forecast is what a run will cost and send, known before anything is spent: it
+// depends on the run.yaml and the public schema alone.
+type Forecast struct {
+	Run      string  `json:"run"`
+	Epsilon  float64 `json:"epsilon"` // budget
+	Delta    float64 `json:"delta"`
+	Unit     string  `json:"unit"`
+	Teachers int     `json:"teachers"`
+	// Rounds ask Queries in all, besides round 0 for the class shares, or for a sum of
+	// public features of Embedding numbers.
+	Rounds    int `json:"rounds"`
+	Queries   int `json:"queries"`
+	Embedding int `json:"embedding,omitempty"`
+	// Planned says that all rounds and stages are planned before the first, and that nothing
+	// more is admitted.
+	Planned bool `json:"planned"`
+	// Admitted is the number of queries that the budget's filter admits at this
+	// noise, every one answered. Where it is below Queries, the run ends early.
+	Admitted int64 `json:"admitted"`
+	// Events are all releases, every query answered, and Claim what they cost.
+	Events []privacy.Event `json:"events"`
+	Claim  privacy.Claim   `json:"claim"`
+	// FilterEpsilon is the smallest budget whose filter admits them one after
+	// another.
+	FilterEpsilon float64 `json:"filter_epsilon"`
+	// Unanimous is how many teachers must agree for a vote to survive the noise
+	// of one query with probability 0.95; 0 where there are no votes.
+	Unanimous int64 `json:"unanimous_teachers"`
+	// Leaving is all that a node sends, Arriving what it is sent.
+	Leaving  []Message `json:"leaving"`
+	Arriving []Message `json:"arriving"`
+}
+
+// Message is one kind of message between a node and the aggregator.
+type Message struct {
+	Name    string `json:"name"`
+	Content string `json:"content"`
+	Times   int    `json:"times"`
+	// Bytes is the size of one, serialized, at most; TLS and gRPC add their
+	// frames.
+	Bytes int `json:"bytes"`
+}
+
+// Node is for whom messages are forecast.
+type Node struct {
+	Dataset, Site, Node string
+	Teachers            int
+}
+
+// NewForecast plans the run and adds up what it will cost. It reads no data.
+func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error) {
+	p, err := NewPlan(s, schema)
+	if err != nil {
+		return nil, err
+	}
+	if node.Teachers < 1 || node.Teachers > s.Teachers {
+		return nil, fmt.Errorf("a node with %d teachers in a run of %d; it must host at least one and at most all of them", node.Teachers, s.Teachers)
+	}
+	budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta}
+	f := &Forecast{
+		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
+		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.Filter() == privacy.FilterPLD,
+	}
+	if p.Embedding != nil {
+		f.Embedding = p.Embedding.Entries
+	}
+	budget.Filter = p.Filter()
+	all, err := f.addAnswers(p, budget)
+	if err != nil {
+		return nil, err
+	}
+	f.Events = append(p.others(), all...)
+	if f.Claim, err = privacy.Account(f.Events, budget.Delta); err != nil {
+		return nil, err
+	}
+	if f.FilterEpsilon, err = budget.Filter.Epsilon(f.Events, budget.Delta); err != nil {
+		return nil, err
+	}
+	l := s.work().largest(p, partition.NewEncoder(schema), node.Teachers)
+	if l.answersAClass > 0 && len(all) > 0 {
+		if f.Unanimous, err = privacy.TeachersToSurvive(all[0], l.answersAClass, survival); err != nil {
+			return nil, err
+		}
+	}
+	f.addMessages(s, schema, p, node, l)
+	return f, nil
+}
+
+// addAnswers adds how many queries the budget admits after round 0, and returns what those
+// that are asked cost.
+func (f *Forecast) addAnswers(p *Plan, budget privacy.Budget) ([]privacy.Event, error) {
+	if p.Rounds == 0 {
+		return nil, nil // round 0 is all that is asked
+	}
+	one, err := p.cost(1)
+	if err != nil {
+		return nil, err
+	}
+	admitted := p.releases(p.Queries) // a plan is admitted as a whole
+	if !p.sampled() {
+		if admitted, err = budget.Admits(p.others(), one[0]); err != nil {
+			return nil, err
+		}
+	}
+	if f.Admitted = admitted; p.sums() {
+		f.Admitted *= int64(p.PerRound)
+	}
+	return p.cost(min(p.releases(p.Queries), admitted))
+}
+
+func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node, l largest) {
+	const digest = 64 // characters of a SHA-256
+	hello := &conclavev1.Hello{
+		Protocol: 3, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
+		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
+	}
+	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)} // the largest that are accepted
+	first := Message{"class counts", fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases their sum with noise only", p.Classes),
+		1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})}
+	if p.Embedding != nil {
+		e := (&embedWork{s}).largest(p, partition.NewEncoder(schema), node.Teachers)
+		first = Message{e.answerName, e.answerContent, 1, proto.Size(e.answer)}
+		f.Arriving = []Message{{"first round", e.roundContent, 1, proto.Size(e.round)}}
+	}
+	f.Leaving = []Message{
+		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the partition manifest; once per connection",
+			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
+		first,
+	}
+	if p.Rounds > 0 {
+		f.Leaving = append(f.Leaving, Message{l.answerName, l.answerContent, p.Rounds, proto.Size(l.answer)})
+		f.Arriving = append(f.Arriving, Message{"round", l.roundContent, p.Rounds, proto.Size(l.round)})
+	}
+	leaving, arriving := s.stageMessages(schema, p)
+	f.Leaving, f.Arriving = append(f.Leaving, leaving...), append(f.Arriving, arriving...)
+	f.Leaving = append(f.Leaving, Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0})
+}

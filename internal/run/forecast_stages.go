@@ -1,0 +1,53 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// stageMessages are what a node sends, and is sent, after the training.
+func (s *Spec) stageMessages(schema *partition.Schema, p *Plan) (leaving, arriving []Message) {
+	e := partition.NewEncoder(schema)
+	sum := func(numbers int, largest int64) int {
+		return proto.Size(&conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
+			Run: s.Name, Round: math.MaxUint32, Values: slices.Repeat([]int64{largest}, numbers),
+		}}})
+	}
+	add := func(answer Message, asked, content string) {
+		leaving, arriving = append(leaving, answer), append(arriving, Message{Name: asked, Content: content})
+	}
+	if q := p.Stages; q != nil && q.Selections != nil {
+		n := s.PATEGAN.Student.Keep
+		if s.Pipeline == "dpgan" {
+			n = s.DPGAN.Student.Keep
+		}
+		add(Message{"score sums", fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored discriminator gives them; the aggregator keeps it in memory, and releases %d selections", n, q.Selections.Count),
+			1, sum(n, maxRecords*scoreBound)},
+			"discriminators", fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", n))
+	}
+	if s.fits() {
+		width := iw.Width(e, p.Classes, s.Weighting.Squares)
+		numbers := width + ratio.Triangle(width)
+		add(Message{"derivatives", fmt.Sprintf("%d numbers: the sum over the site's privacy units of first and second derivatives of a regression's loss, mostly 12 times; the aggregator sees it, and releases %d coefficients with noise only", numbers, width),
+			mostPasses, sum(numbers, ratio.MostUnits*ratio.FinestBound)},
+			"coefficients", fmt.Sprintf("%d numbers, as often: the coefficients so far, WITHOUT NOISE; they come of all sites' records", width))
+	}
+	if q := p.Stages; q != nil && q.Sampled != nil {
+		n := iw.Parameters(e, p.Classes, s.Weighting.MLP.Hidden)
+		add(Message{"weighting sums", fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy units, of clipped gradients; the aggregator sees it, and releases the sum over all nodes with noise only", n),
+			int(q.Sampled.Count), sum(n, maxRecords*discriminatorBound)},
+			"network", fmt.Sprintf("the %d weights of the network that rows are weighted by, in each step; they follow from releases", n))
+	}
+	return leaving, arriving
+}
+
+// mostPasses is how often a fit asks at most.
+const mostPasses = 200

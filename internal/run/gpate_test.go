@@ -1,0 +1,499 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// wideText is a schema of six features in two classes.
+const wideText = `name: wide
+label: label
+columns:
+  - {name: a, kind: continuous, lower: 0, upper: 1}
+  - {name: b, kind: integer, lower: 0, upper: 120}
+  - {name: c, kind: categorical, categories: [x, y, z]}
+  - {name: d, kind: binary}
+  - {name: label, kind: binary}
+`
+
+func parsed(t *testing.T, text string) *partition.Schema {
+	t.Helper()
+	schema, err := partition.ParseSchema([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// gpateSpec is a run of G-PATE with its rounds set by hand.
+func gpateSpec(change func(*Spec)) *Spec {
+	s := DefaultSpec()
+	s.Name, s.Pipeline, s.Teachers = "g1", "gpate", 400
+	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
+	s.GPATE.Rounds, s.GPATE.Records, s.GPATE.ClassEpsilon, s.GPATE.Bins = 5, 12, 0.05, 10
+	change(&s)
+	return &s
+}
+
+// votesOnGradients makes a run one of votes.
+func votesOnGradients(answers gpate.Answers, mechanism string) func(*Spec) {
+	return func(s *Spec) {
+		s.GPATE.Answers, s.GPATE.Mechanism, s.GPATE.Directions = answers, mechanism, 3
+	}
+}
+
+// What is calibrated fits the budget and no release more does: a sum for each round, a
+// vote for each record, direction and round.
+func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		each   int64 // releases that are charged for a round
+		kind   privacy.Kind
+	}{
+		"sum":                {func(*Spec) {}, 1, privacy.Gaussian},
+		"projected sum":      {func(s *Spec) { s.GPATE.Directions = 2 }, 1, privacy.Gaussian},
+		"histogram":          {votesOnGradients(gpate.Histogram, "gnmax"), 36, privacy.GNMax},
+		"winner":             {votesOnGradients(gpate.Winner, "gnmax"), 36, privacy.GNMax},
+		"confident winner":   {votesOnGradients(gpate.Winner, "confident-gnmax"), 36, privacy.ConfidentGNMax},
+		"confident counts":   {votesOnGradients(gpate.Histogram, "confident-gnmax"), 36, privacy.ConfidentGNMax},
+		"chosen directions":  {func(s *Spec) { s.GPATE.Answers = gpate.Winner }, 0, privacy.ConfidentGNMax},
+		"everything chosen":  {func(s *Spec) { s.GPATE.Rounds, s.GPATE.Records = 0, 0 }, 1, privacy.Gaussian},
+		"one record, 1 step": {func(s *Spec) { s.GPATE.Rounds, s.GPATE.Records, s.GPATE.Directions = 1, 1, 1 }, 1, privacy.Gaussian},
+	} {
+		for _, epsilon := range []float64{0.3, 1, 10} {
+			t.Run(fmt.Sprintf("%s, epsilon %g", name, epsilon), func(t *testing.T) {
+				s := gpateSpec(c.change)
+				s.Privacy.Epsilon = epsilon
+				schema := parsed(t, wideText)
+				p, err := NewPlan(s, schema)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := s.GPATE.ChosenFor(partition.NewEncoder(schema))
+				if p.Rounds != o.Rounds || p.PerRound != o.Records*o.Directions || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != 0.05 {
+					t.Errorf("plan %+v of %d rounds of %d records in %d directions", p, o.Rounds, o.Records, o.Directions)
+				}
+				if p.Mechanism.WholeHistogram != (o.Answers == gpate.Histogram) || p.sums() != (o.Answers == gpate.Sum) {
+					t.Errorf("mechanism %v", p.Mechanism)
+				}
+				each := c.each
+				if each == 0 {
+					each = int64(p.PerRound)
+				}
+				if got := p.releases(p.Queries); got != int64(p.Rounds)*each || p.releases(p.PerRound) != each || p.releases(0) != 0 || p.releases(1) != 1 {
+					t.Errorf("%d releases in %d rounds, want %d each", got, p.Rounds, each)
+				}
+				budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}
+				spent := p.first()
+				for range p.Rounds { // as the ledger charges it
+					round, err := p.cost(each)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if round[0].Kind != c.kind || round[0].Count+round[0].Asked != each {
+						t.Fatalf("a round costs %+v", round)
+					}
+					claim, err := budget.Admit(spent, round)
+					if err != nil {
+						t.Fatalf("the plan does not fit: %v", err)
+					}
+					if claim.Epsilon > epsilon {
+						t.Errorf("claim %v is above the budget %v", claim.Epsilon, epsilon)
+					}
+					spent = privacy.Merge(append(spent, round...))
+				}
+				one, err := p.cost(1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Mechanism.Sigma > privacy.MinSigma || p.sums() {
+					if _, err := budget.Admit(spent, one); !errors.Is(err, privacy.ErrOverBudget) {
+						t.Errorf("one release more was admitted (%v); the plan has too much noise", err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What is set by hand is what is planned.
+func TestTheGPATEPlanFollowsTheSpec(t *testing.T) {
+	schema := parsed(t, wideText)
+	plan := func(change func(*Spec)) *conclavev1.Mechanism {
+		t.Helper()
+		p, err := NewPlan(gpateSpec(change), schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Mechanism
+	}
+	if m := plan(func(s *Spec) { s.GPATE.Noise = 7.5 }); m.Kind != conclavev1.Mechanism_KIND_GAUSSIAN_SUM || m.Sigma != 7.5 || m.WholeHistogram {
+		t.Errorf("sums by hand: %v", m)
+	}
+	if m := plan(func(s *Spec) { votesOnGradients(gpate.Histogram, "gnmax")(s); s.GPATE.Noise = 90 }); m.Kind != conclavev1.Mechanism_KIND_GNMAX || m.Sigma != 90 || !m.WholeHistogram {
+		t.Errorf("counts by hand: %v", m)
+	}
+	m := plan(func(s *Spec) {
+		votesOnGradients(gpate.Winner, "confident-gnmax")(s)
+		s.GPATE.Noise, s.GPATE.Threshold, s.GPATE.ThresholdNoise = 80, 0.75, 2
+	})
+	if m.Kind != conclavev1.Mechanism_KIND_CONFIDENT_GNMAX || m.Sigma != 80 || m.SigmaThreshold != 160 || m.Threshold != 300 || m.WholeHistogram {
+		t.Errorf("confident winners by hand: %v", m)
+	}
+}
+
+// What cannot be paid for or drawn is refused, by the option's name, before a run is open.
+func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
+	schema := parsed(t, wideText)
+	votes := votesOnGradients(gpate.Histogram, "gnmax")
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		want   []string // nothing: the plan works
+	}{
+		"noise for a part of the rounds": {func(s *Spec) { s.GPATE.Noise, s.GPATE.Rounds = 6, 1000 }, nil},
+		"too little noise of sums":       {func(s *Spec) { s.GPATE.Noise = 0.5 }, []string{"gpate.noise: 0.5 is too dear for one round", "set gpate.noise otherwise"}},
+		"hardly any noise of sums":       {func(s *Spec) { s.GPATE.Noise = 1e-9 }, []string{"gradients", "set gpate.noise otherwise"}},
+		"too much noise of sums":         {func(s *Spec) { s.GPATE.Noise = 1e9 }, []string{"gradients", "set gpate.noise otherwise"}},
+		"too little noise of votes":      {func(s *Spec) { votes(s); s.GPATE.Noise = 2 }, []string{"gpate.noise: 2 is too dear for one round of 36 queries"}},
+		"noise below integers":           {func(s *Spec) { votes(s); s.GPATE.Noise = 0.5 }, []string{"gpate.noise: 0.5 is below 1"}},
+		"too much noise of votes":        {func(s *Spec) { votes(s); s.GPATE.Noise = 1e12 }, []string{"gradients", "gpate.noise"}},
+		"no noise on the threshold": {func(s *Spec) {
+			votesOnGradients(gpate.Winner, "confident-gnmax")(s)
+			s.GPATE.Noise, s.GPATE.ThresholdNoise = 100, 1e-4
+		}, []string{"sigma", "gpate.noise"}},
+		"class shares take all":  {func(s *Spec) { s.GPATE.ClassEpsilon = 1 }, []string{"gpate.class_epsilon: 1", "privacy.epsilon 1"}},
+		"class shares take more": {func(s *Spec) { votes(s); s.GPATE.ClassEpsilon = 1.5 }, []string{"gpate.class_epsilon: 1.5", "privacy.epsilon 1"}},
+		"with noise by hand":     {func(s *Spec) { s.GPATE.Noise, s.GPATE.ClassEpsilon = 50, 3 }, []string{"gpate.class_epsilon: 3"}},
+		"tiny class shares":      {func(s *Spec) { s.GPATE.ClassEpsilon = 1e-9 }, []string{"gpate.class_epsilon: 1e-09", "raise either"}},
+		"too many directions":    {func(s *Spec) { s.GPATE.Directions = 7 }, []string{"gpate.directions: 7 are more than the 6 features"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := NewPlan(gpateSpec(c.change), schema)
+			if (err != nil) != (c.want != nil) {
+				t.Fatalf("error %v", err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheGPATEPlanIsWhatTheAggregatorIsTold(t *testing.T) {
+	schema := parsed(t, wideText)
+	s := gpateSpec(func(s *Spec) { s.GPATE.Quorum, s.GPATE.Deadline = 0.8, 77 })
+	p, err := NewPlan(s, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &conclavev1.RunSpec{
+		Name: "g1", Dataset: "data", Pipeline: "gpate", SchemaSha256: schema.SHA256, Epsilon: 1, Delta: 1e-5, Unit: "record",
+		Guarantee: "data-independent", Teachers: 400, Quorum: 0.8, DeadlineSeconds: 77, ClassShareEpsilon: 0.05,
+		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: p.Mechanism.Sigma},
+	}
+	if got := p.RunSpec(s, schema, "data", false); !proto.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+}
+
+func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
+	images := parsed(t, strings.Replace(imageSchema, "height: 4, width: 4", "height: 8, width: 2", 1))
+	for name, c := range map[string]struct {
+		schema *partition.Schema
+		change func(*gpate.Options)
+		coin   bool
+		want   func(*conclavev1.TeacherSpec)
+	}{
+		"logistic":  {parsed(t, wideText), func(*gpate.Options) {}, false, func(*conclavev1.TeacherSpec) {}},
+		"by coins":  {parsed(t, wideText), func(*gpate.Options) {}, true, func(s *conclavev1.TeacherSpec) { s.Vote = conclavev1.TeacherSpec_VOTE_COIN }},
+		"of pixels": {images, func(o *gpate.Options) { o.Teacher.Features = "plain" }, false, func(s *conclavev1.TeacherSpec) { s.Features = conclavev1.TeacherSpec_FEATURES_PLAIN }},
+		"of coefficients": {images, func(o *gpate.Options) { o.Teacher.Features, o.Teacher.Memory = "cosines", "round" }, false, func(s *conclavev1.TeacherSpec) {
+			s.Features, s.Cosines, s.Fresh = conclavev1.TeacherSpec_FEATURES_COSINES, 4, true
+		}},
+		"hidden, one for all": {parsed(t, wideText), func(o *gpate.Options) { o.Teacher.Model, o.Teacher.Networks = "hidden", "one" }, false, func(s *conclavev1.TeacherSpec) {
+			s.Model, s.Hidden, s.Shared = conclavev1.TeacherSpec_MODEL_HIDDEN, 9, true
+		}},
+		"convolution": {images, func(o *gpate.Options) { o.Teacher.Model, o.Teacher.Features = "convolution", "plain" }, false, func(s *conclavev1.TeacherSpec) {
+			s.Model, s.Hidden, s.Features = conclavev1.TeacherSpec_MODEL_CONVOLUTION, 9, conclavev1.TeacherSpec_FEATURES_PLAIN
+		}},
+	} {
+		s := gpateSpec(func(s *Spec) {
+			s.Seed = 11
+			s.GPATE.Teacher = gpate.Teacher{
+				Model: "logistic", Hidden: 9, Networks: "each", Features: "standard", Cosines: 2, Memory: "run", Steps: 3, Batch: 5, Training: 8, Rate: 0.25, Decay: 0.5,
+			}
+			c.change(&s.GPATE)
+		})
+		want := &conclavev1.TeacherSpec{
+			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_GRADIENT, Classes: 2, Steps: 3, Batch: 5,
+			LearningRate: 0.25, WeightDecay: 0.5, Seed: 11, Features: conclavev1.TeacherSpec_FEATURES_STANDARD,
+		}
+		c.want(want)
+		if got := s.work().teacherSpec(c.schema, 2, c.coin); !proto.Equal(got, want) {
+			t.Errorf("%s: got %v\nwant %v", name, got, want)
+		}
+	}
+}
+
+// A forecast of G-PATE names what is charged and what travels, of tables and images.
+func TestForecastOfGPATE(t *testing.T) {
+	images := parsed(t, imageSchema)
+	few := func(s *Spec) { s.GPATE.Teacher.Cosines = 2 }
+	for name, c := range map[string]struct {
+		schema  *partition.Schema
+		change  func(*Spec)
+		message string
+	}{
+		"a table":            {parsed(t, wideText), func(*Spec) {}, "gradients"},
+		"votes on a table":   {parsed(t, wideText), votesOnGradients(gpate.Histogram, "gnmax"), "votes"},
+		"winners of a table": {parsed(t, wideText), votesOnGradients(gpate.Winner, "confident-gnmax"), "votes"},
+		"images":             {images, few, "gradients"},
+		"votes on images":    {images, func(s *Spec) { few(s); votesOnGradients(gpate.Winner, "gnmax")(s) }, "votes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := gpateSpec(c.change)
+			node := Node{Dataset: "d", Site: "north", Node: "1", Teachers: 150}
+			f, err := NewForecast(s, c.schema, node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := NewPlan(s, c.schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Admitted < int64(p.Queries) || f.Admitted > int64(p.Queries+p.PerRound) {
+				t.Errorf("%d rounds of %d queries, %d admitted; planned %d and %d", f.Rounds, f.Queries, f.Admitted, p.Rounds, p.Queries)
+			}
+			if f.Claim.Epsilon > f.FilterEpsilon || f.FilterEpsilon > f.Epsilon || f.FilterEpsilon < 0.99*f.Epsilon {
+				t.Errorf("claim %v, filter %v, budget %v", f.Claim.Epsilon, f.FilterEpsilon, f.Epsilon)
+			}
+			if asked := f.Events[1].Count + f.Events[1].Asked; asked != p.releases(p.Queries) {
+				t.Errorf("%d releases are charged, %d planned", asked, p.releases(p.Queries))
+			}
+			if (f.Unanimous > 0) != (c.message == "votes") {
+				t.Errorf("%d teachers must agree", f.Unanimous)
+			}
+			e := partition.NewEncoder(c.schema)
+			o := s.GPATE.ChosenFor(e)
+			answer := &conclavev1.WorkRequest{Attempt: 3}
+			if c.message == "votes" { // four bits for ten bins
+				answer.Message = &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+					Run: s.Name, Round: 1, Teachers: 150, Queries: uint32(p.PerRound), Packed: make([]byte, 150*((p.PerRound+1)/2)),
+				}}
+			} else {
+				answer.Message = &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: s.Name, Round: 1, Values: slices.Repeat([]int64{-150 * gradientBound}, p.PerRound)}}
+			}
+			m := f.Leaving[2]
+			if m.Name != c.message || m.Times != p.Rounds || m.Bytes < proto.Size(answer) || m.Bytes > proto.Size(answer)+8 {
+				t.Errorf("leaving %+v, a message has %d bytes", m, proto.Size(answer))
+			}
+			if least := 4 * e.Width() * (o.Records + o.Teacher.Training); f.Arriving[0].Bytes < least || f.Arriving[0].Bytes > least+1000 {
+				t.Errorf("rounds of %d bytes hold %d bytes of records", f.Arriving[0].Bytes, least)
+			}
+		})
+	}
+	// Noise for a part of the rounds: what is forecast ends with the budget.
+	f, err := NewForecast(gpateSpec(func(s *Spec) { s.GPATE.Noise, s.GPATE.Rounds = 6, 1000 }), parsed(t, wideText), Node{Teachers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := f.Events[1].Count; n >= 1000 || n < 1 || f.Admitted != n*12*6 || f.Claim.Epsilon > 1 {
+		t.Errorf("%d sums are charged, %d numbers admitted, claim %v", n, f.Admitted, f.Claim.Epsilon)
+	}
+}
+
+// The rounds that nodes are sent.
+func TestGradientRounds(t *testing.T) {
+	q := &pipeline.GradientQuestion{
+		Width: 2, Training: []float32{1, 2, 3, 4, 5, 6}, TrainingClasses: []int{0, 1, 0}, Records: []float32{7, 8, 9, 10}, Classes: []int{1, 0}, Seed: 99,
+	}
+	teacher := &conclavev1.TeacherSpec{Steps: 3}
+	votes := gradientAsker{seen: 2, directions: 2, bins: 10, clip: 0.5}
+	r := votes.round("r", 4, teacher, q)
+	want := &conclavev1.VoteQuestion{
+		Teacher: teacher, Training: tensor(q.Training, 2), TrainingClasses: []uint32{0, 1, 0}, Queries: tensor(q.Records, 2), QueryClasses: []uint32{1, 0},
+		AnswerClasses: 10, Gradient: &conclavev1.Projection{Directions: 2, Seed: 99, Clip: 0.5},
+	}
+	if r.Run != "r" || r.Number != 4 || !proto.Equal(r.GetVote(), want) {
+		t.Errorf("votes: %v", r)
+	}
+	sums := gradientAsker{sums: true, seen: 2, directions: 2, bins: 10, clip: 0.5, norm: 0.25}
+	sum := &conclavev1.GradientSum{
+		Teacher: teacher, Training: want.Training, TrainingClasses: want.TrainingClasses, Queries: want.Queries, QueryClasses: want.QueryClasses,
+		Clip: 0.25, Bound: gradientBound,
+	}
+	if r := sums.round("r", 4, teacher, q); !proto.Equal(r.GetSum().GetGradients(), sum) {
+		t.Errorf("sums: %v", r)
+	}
+	sums.directions = 1
+	sum.Projection = &conclavev1.Projection{Directions: 1, Seed: 99}
+	if r := sums.round("r", 4, teacher, q); !proto.Equal(r.GetSum().GetGradients(), sum) {
+		t.Errorf("projected sums: %v", r)
+	}
+}
+
+// A release is read in the units of pipelines, and one that does not fit is refused.
+func TestGradientReleases(t *testing.T) {
+	sums, bins := gradientAsker{sums: true, seen: 2, directions: 2, bins: 3}, gradientAsker{seen: 2, directions: 2, bins: 3}
+	sumOf := func(teachers uint32, scale uint64, values ...int64) *conclavev1.Release {
+		return &conclavev1.Release{
+			Round: 3, Teachers: teachers, EpsilonSpent: 0.5, LedgerHash: "abc", Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: values, Scale: scale}},
+		}
+	}
+	got, err := sums.read(sumOf(4, gradientBound, gradientBound, -2*gradientBound, 0, 6*gradientBound), 4, 1.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &pipeline.GradientAnswer{Sum: []float32{0.25, -0.5, 0, 1.5}, Noise: 0.75, Receipt: "abc", Teachers: 4, EpsilonSpent: 0.5}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got, err = bins.read(votes(40, []int32{2, -1, 0, -7}), 4, 9); err != nil {
+		t.Fatal(err)
+	}
+	want = &pipeline.GradientAnswer{Winners: []int{2, -1, 0, -1}, Noise: 9, Teachers: 40, EpsilonSpent: 0.5}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got, err = bins.read(votes(40, []int32{2, -1}, 1, 2, 37, 0, 0, -4), 2, 9); err != nil {
+		t.Fatal(err)
+	}
+	want = &pipeline.GradientAnswer{Winners: []int{2, -1}, Histogram: []float64{1, 2, 37, 0, 0, -4}, Noise: 9, Teachers: 40, EpsilonSpent: 0.5}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for name, c := range map[string]struct {
+		asker   gradientAsker
+		release *conclavev1.Release
+	}{
+		"nothing of sums":     {sums, &conclavev1.Release{Teachers: 3}},
+		"no release of sums":  {sums, nil},
+		"votes for sums":      {sums, votes(3, []int32{1, 1, 1, 1})},
+		"a number less":       {sums, sumOf(3, gradientBound, 1, 2, 3)},
+		"a number more":       {sums, sumOf(3, gradientBound, 1, 2, 3, 4, 5)},
+		"another scale":       {sums, sumOf(3, gradientBound-1, 1, 2, 3, 4)},
+		"no teachers of sums": {sums, sumOf(0, gradientBound, 1, 2, 3, 4)},
+		"nothing":             {bins, &conclavev1.Release{Teachers: 3}},
+		"no release":          {bins, nil},
+		"a sum":               {bins, sumOf(3, gradientBound, 1, 2, 3, 4)},
+		"a label less":        {bins, votes(3, []int32{1, 1, 1})},
+		"a label more":        {bins, votes(3, []int32{1, 1, 1, 1, 1})},
+		"a bin too many":      {bins, votes(3, []int32{1, 1, 3, 1})},
+		"half a histogram":    {bins, votes(3, []int32{1, 1, 1, 1}, 1, 2, 3, 4, 5, 6)},
+		"no teachers":         {bins, votes(0, []int32{1, 1, 1, 1})},
+	} {
+		if a, err := c.asker.read(c.release, 4, 1); err == nil || !strings.Contains(err.Error(), "does not fit its 4 gradients") {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+}
+
+func TestIdentityNamesThePipelineAndItsOptions(t *testing.T) {
+	schema := parsed(t, wideText)
+	want := gpateSpec(func(*Spec) {}).identity(schema, false)
+	for name, change := range map[string]func(*Spec){
+		"pipeline": func(s *Spec) { s.Pipeline = "pategan" },
+		"records":  func(s *Spec) { s.GPATE.Records++ },
+		"answers":  func(s *Spec) { s.GPATE.Answers = gpate.Winner },
+		"step":     func(s *Spec) { s.GPATE.Student.Step = 0.12345 },
+		"clip":     func(s *Spec) { s.GPATE.Clip *= 1.0000001 },
+		"teacher":  func(s *Spec) { s.GPATE.Teacher.Batch++ },
+	} {
+		if gpateSpec(change).identity(schema, false) == want {
+			t.Errorf("%s does not change the identity", name)
+		}
+	}
+	if gpateSpec(func(s *Spec) { s.GPATE = s.GPATE.ChosenFor(partition.NewEncoder(schema)) }).identity(schema, false) != want {
+		t.Error("what is chosen changes the identity where it is written out")
+	}
+	if gpateSpec(func(s *Spec) { s.PATEGAN.Queries++ }).identity(schema, false) != want {
+		t.Error("an option of another pipeline changes the identity")
+	}
+}
+
+// Mistakes in the gpate part of a run.yaml are found by Load or Prepare, before anything
+// is asked.
+func TestGPATESpecsThatCannotWork(t *testing.T) {
+	oddImages := strings.Replace(strings.Replace(imageSchema, "height: 4, width: 4", "height: 7, width: 3", 1), "repeat: 16", "repeat: 21", 1)
+	two := strings.Replace(strings.Replace(imageSchema, "channels: 1", "channels: 2", 1), "repeat: 16", "repeat: 32", 1)
+	for name, c := range map[string]struct {
+		schema, options string
+		want            string // nothing: it works
+	}{
+		"a table":                    {wideText, "gpate: {directions: 6, records: 4}", ""},
+		"images":                     {imageSchema, "gpate: {teacher: {cosines: 3}}", ""},
+		"k above the dimension":      {wideText, "gpate: {answers: winner, directions: 7}", "run.yaml: gpate.directions: 7 are more than the 6 features"},
+		"k above the coefficients":   {imageSchema, "gpate: {answers: winner, directions: 5, teacher: {cosines: 2}}", "run.yaml: gpate.directions: 5 are more than the 4 features"},
+		"one bin":                    {wideText, "gpate: {bins: 1}", "run.yaml: gpate.bins: 1 is not between 2 and 256"},
+		"257 bins":                   {wideText, "gpate: {bins: 257}", "gpate.bins: 257 is not"},
+		"no clip":                    {wideText, "gpate: {clip: 0}", "gpate.clip: 0 is not between 1e-30 and 1e+30"},
+		"a clip that is none":        {wideText, "gpate: {clip: .nan}", "gpate.clip: NaN"},
+		"no threshold":               {wideText, "gpate: {threshold: 0}", "gpate.threshold: 0 is not a share of the teachers"},
+		"a threshold above all":      {wideText, "gpate: {threshold: 1.5}", "gpate.threshold: 1.5 is not a share of the teachers"},
+		"answers":                    {wideText, "gpate: {answers: mean}", `gpate.answers: "mean" is not one of`},
+		"lnmax":                      {wideText, "gpate: {mechanism: lnmax}", `gpate.mechanism: "lnmax" is not one of`},
+		"an unknown field":           {wideText, "gpate: {direction: 3}", `unknown field "direction"`},
+		"a teacher's unknown field":  {wideText, "gpate: {teacher: {layers: 3}}", `unknown field "layers"`},
+		"too many votes":             {wideText, "gpate: {answers: winner, directions: 6, records: 11000}", "gpate.records: 11000 with 6 directions are 66000 votes a round"},
+		"too many counts":            {wideText, "gpate: {answers: winner, directions: 6, records: 3000, bins: 10}", "gpate.records: 3000 with 6 directions of 10 bins are 180000 counts"},
+		"too little noise":           {wideText, "gpate: {noise: 0.01}", "run.yaml: gpate.noise: 0.01 is too dear"},
+		"too large class shares":     {wideText, "gpate: {class_epsilon: 2}", "gpate.class_epsilon: 2"},
+		"convolutions of a table":    {wideText, "gpate: {teacher: {model: convolution, features: plain}}", "gpate.teacher.model: convolution is for images only"},
+		"cosines of a table":         {wideText, "gpate: {teacher: {features: cosines}}", "gpate.teacher.features: cosines is for images only"},
+		"more cosines than pixels":   {imageSchema, "gpate: {teacher: {cosines: 5}}", "gpate.teacher.cosines: 5 frequencies are more than the pixels of an image's side, 4"},
+		"images of a size":           {oddImages, "gpate: {teacher: {cosines: 2}, student: {generator: convolution}}", "gpate.student: a generator of kind convolution cannot make images of 7 x 3"},
+		"images of two channels":     {two, "gpate: {teacher: {cosines: 2}}", "images of 2 channels cannot be shown"},
+		"pategan does not do images": {imageSchema, "pipeline: pategan", "images are not available with pategan; use embed, dpgan or gpate"},
+		"test images of a size":      {imageSchema, "gpate: {teacher: {cosines: 2}}\nevaluate: {test: other-images.idx}", "other-images.idx"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := good + "teachers: 100\n" + c.options + "\n"
+			if !strings.Contains(c.options, "pipeline") {
+				text += "pipeline: gpate\n"
+			}
+			files := map[string]string{"schema.yaml": c.schema, "run.yaml": text}
+			x := &partition.Images{Shape: partition.Image{Height: 8, Width: 8, Channels: 1}, Pixels: make([]byte, 640), Classes: make([]int, 10)}
+			images, labels, err := partition.EncodeIDX(x, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files["other-images.idx"], files["other-labels.idx"] = string(images), string(labels)
+			dir := write(t, files)
+			s, err := Load(filepath.Join(dir, "run.yaml"))
+			if err == nil {
+				_, err = Prepare(s)
+			}
+			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) != len(files) {
+				t.Errorf("%d files after it (%v)", len(entries), err)
+			}
+		})
+	}
+}
+
+// The fixed-point unit costs little of a gradient: rounding takes less than a step from
+// each number.
+func TestRoundingIsSmallBesideTheBound(t *testing.T) {
+	if share := math.Sqrt(1<<17) / gradientBound; share > 0.01 {
+		t.Errorf("rounding takes up to %v of a vector", share)
+	}
+}

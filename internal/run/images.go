@@ -1,0 +1,147 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// checkImages refuses what cannot be had of images, before anything is spent.
+func (s *Spec) checkImages(schema *partition.Schema) error {
+	switch {
+	case s.Pipeline == "pategan":
+		return fmt.Errorf("%s: images are not available with pategan; use embed, dpgan or gpate", s.Schema)
+	case schema.Image.Channels != 1 && schema.Image.Channels != 3:
+		return fmt.Errorf("%s: images of %d channels cannot be shown; use 1 or 3", s.Schema, schema.Image.Channels)
+	case len(s.Evaluate.Models) > 0:
+		return fmt.Errorf("%s: evaluate.models: these are for tables, and images have one classifier; leave it out", s.Path)
+	case s.Evaluate.Test != "" && s.Release.Rows < 2:
+		return fmt.Errorf("%s: release.rows: %d image cannot be compared with evaluate.test; ask for at least 2", s.Path, s.Release.Rows)
+	}
+	return nil
+}
+
+// realImages are what the report compares with; nil where none are named. Of
+// real images: NOT PRIVATE.
+type realImages struct {
+	test, train, coinFlips *partition.Images
+}
+
+// loadRealImages is loadReal for images, and refuses too few of them.
+func loadRealImages(e Evaluate, schema *partition.Schema) (realImages, error) {
+	least := 4 // half of them train the classifier that judges
+	if e.Train != "" {
+		least = 2
+	}
+	var r realImages
+	for _, f := range []struct {
+		path  string
+		into  **partition.Images
+		least int
+	}{{e.Test, &r.test, least}, {e.Train, &r.train, 2}, {e.CoinFlips, &r.coinFlips, 2}} {
+		if f.path == "" {
+			continue
+		}
+		x, err := partition.ReadImages(schema, f.path, partition.ReadOptions{})
+		if err != nil {
+			return r, fmt.Errorf("images for the report: %w", err)
+		}
+		if x.Len() < f.least {
+			return r, fmt.Errorf("images for the report: %s: fewer than %d images cannot be compared; name more", f.path, f.least)
+		}
+		*f.into = x
+	}
+	return r, nil
+}
+
+// writeImages writes synthetic images in the format that real ones come in, and
+// a picture of some.
+func writeImages(out map[string]string, synthetic *partition.Table) error {
+	x, err := synthetic.Images()
+	if err != nil {
+		return err
+	}
+	images, labels, err := partition.EncodeIDX(x, true)
+	if err != nil {
+		return err
+	}
+	sheet, err := samplesOf(x, synthetic.Schema())
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{"images", images}, {"labels", labels}, {"samples", sheet}} {
+		if err := writeFile(out[f.name], func(b *bytes.Buffer) error { _, err := b.Write(f.content); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// samplesPerClass is how many images of a class a contact sheet shows.
+const samplesPerClass = 10
+
+// samplesOf draws a contact sheet that a report can take, of fewer samples of a
+// class where images are large. Of one sample each it may be too large for that.
+func samplesOf(x *partition.Images, schema *partition.Schema) ([]byte, error) {
+	for n := samplesPerClass; ; n /= 2 {
+		sheet, err := report.ContactSheet(x, len(schema.Classes()), n)
+		tooLarge := errors.Is(err, report.ErrSheetTooLarge) || err == nil && len(sheet) > report.MaxSheetBytes
+		if !tooLarge || n == 1 {
+			return sheet, err
+		}
+	}
+}
+
+// fillImages is fillPage for images: pixels have no histograms worth a look.
+func fillImages(ctx context.Context, page *report.Page, synthetic *partition.Table, real realImages) error {
+	x, err := synthetic.Images()
+	if err != nil {
+		return err
+	}
+	schema := synthetic.Schema()
+	if err := addSheet(page, "synthetic samples of each class", x, schema, false); err != nil || real.test == nil {
+		return err
+	}
+	if err := addSheet(page, "real test images of each class", real.test, schema, true); err != nil {
+		return err
+	}
+	if page.Evaluation, err = evaluate.EvaluateImages(ctx, evaluate.ImageInput{
+		Synthetic: x, Weight: synthetic.Weights(), Test: real.test, Train: real.train, CoinFlips: real.coinFlips, Classes: len(schema.Classes()),
+	}); err != nil {
+		return fmt.Errorf("compare with real images: %w", err)
+	}
+	return nil
+}
+
+func addSheet(page *report.Page, name string, x *partition.Images, schema *partition.Schema, real bool) error {
+	sheet, err := samplesOf(x, schema)
+	if err != nil {
+		return err
+	}
+	if len(sheet) > report.MaxSheetBytes {
+		if note := "The images are too large to be shown on this page."; !slices.Contains(page.Notes, note) {
+			page.Notes = append(page.Notes, note)
+		}
+		return nil
+	}
+	page.Images = append(page.Images, report.ImageSheet{Name: name, PNG: sheet, Real: real})
+	return nil
+}
+
+// imageUtility is what a run of images prints at its end. NOT PRIVATE.
+func imageUtility(e *evaluate.Evaluation) UtilityResult {
+	r := UtilityResult{Classifier: "cnn", SyntheticAccuracy: &e.Images.AccuracySynthetic}
+	if e.Rows.Train > 0 {
+		r.RealAccuracy = &e.Images.AccuracyReal
+	}
+	return r
+}

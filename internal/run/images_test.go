@@ -1,0 +1,408 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"image/png"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teacher"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+const imageSchema = `name: bars
+label: y
+format: idx
+image: {height: 4, width: 4, channels: 1}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 16}
+  - {name: y, kind: categorical, categories: [left, right]}
+`
+
+// bars are images whose bright half is their class.
+func bars(n int) *partition.Images {
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	x := &partition.Images{Shape: partition.Image{Height: 4, Width: 4, Channels: 1}}
+	for i := range n {
+		for p := range 16 {
+			v := rng.IntN(100)
+			if p%4/2 == i%2 {
+				v += 150
+			}
+			x.Pixels = append(x.Pixels, byte(v))
+		}
+		x.Classes = append(x.Classes, i%2)
+	}
+	return x
+}
+
+// imageRun is a run of bars with its files, in a folder of a short path: an
+// embedded etcd listens on a socket below it.
+func imageRun(t *testing.T, more string) (*Spec, string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "img")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	files := map[string][]byte{"schema.yaml": []byte(imageSchema), "run.yaml": []byte(`name: bars
+schema: schema.yaml
+data: [{site: north, file: train-images-idx3-ubyte.gz, share: 0.5}, {site: south, file: train-images-idx3-ubyte.gz, share: 0.5}]
+privacy: {epsilon: 1, delta: 1e-5}
+teachers: 20
+release: {rows: 60}
+evaluate: {test: test-images.idx, train: train-images-idx3-ubyte.gz}
+pategan: {labels: 32, queries: 16, student: {generator_steps: 3}}
+embed: {fit: {steps: 50}}
+` + more)}
+	for name, n := range map[string]int{"train-images-idx3-ubyte.gz": 300, "test-images.idx": 50} {
+		labels, err := partition.LabelsPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[name], files[labels], err = partition.EncodeIDX(bars(n), strings.HasSuffix(name, ".gz")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, raw := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Load(filepath.Join(dir, "run.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, dir
+}
+
+// imageJob is what Prepare makes, of a pipeline that it refuses for images. That
+// pipeline stands for any here: where rows come from does not matter.
+func imageJob(t *testing.T, s *Spec) *Job {
+	t.Helper()
+	j := &Job{Spec: s}
+	var err error
+	if j.Schema, err = partition.LoadSchema(s.Schema); err != nil {
+		t.Fatal(err)
+	}
+	if j.Plan, err = NewPlan(s, j.Schema); err != nil {
+		t.Fatal(err)
+	}
+	if j.real, err = loadReal(s.Evaluate, j.Schema); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// execute runs a job on an aggregator and a node for each site.
+func execute(t *testing.T, j *Job, dir, out string) *Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	keys := filepath.Join(dir, "certs")
+	for _, err := range []error{
+		certs.CreateCA(keys), certs.Issue(keys, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour),
+		certs.Issue(keys, certs.RoleStudent, "s", nil, time.Hour),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := aggregator.DefaultConfig()
+	a.Name, a.Listen, a.TLS = "a", "127.0.0.1:0", certs.IssuedFiles(keys, certs.RoleAggregator, "a")
+	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
+	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: j.Schema.SHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}
+	server, err := aggregator.New(ctx, a, aggregator.Options{Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(ctx) })
+	for i, part := range j.Spec.Sites(j.Schema) {
+		d := j.Spec.Data[i]
+		if err := certs.Issue(keys, certs.RoleNode, d.Site, nil, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		c := teacher.DefaultConfig()
+		c.Aggregator, c.Dataset, c.Site, c.Schema, c.Data, c.Share = server.Addr().String(), "d", d.Site, j.Spec.Schema, d.File, part
+		c.Teachers, c.State = j.Spec.Teachers/2, filepath.Join(dir, "node-"+d.Site)
+		c.TLS = certs.IssuedFiles(keys, certs.RoleNode, d.Site)
+		n, err := teacher.New(c, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() error { return n.Run(ctx) })
+	}
+	c := student.DefaultConfig()
+	c.Aggregator, c.Dataset, c.Run, c.TLS = server.Addr().String(), "d", j.Spec.Path, certs.IssuedFiles(keys, certs.RoleStudent, "s")
+	client, err := student.Dial(c, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	result, err := j.Execute(ctx, Options{Client: client, Dataset: "d", Out: out})
+	if err != nil {
+		t.Error(err)
+	}
+	cancel()
+	_ = group.Wait()
+	if err := server.Close(); err != nil || t.Failed() {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// A run on idx files at two nodes ends in idx files, a picture and a small report
+// that has the figures of images, and the report can be made anew.
+func TestARunOfImages(t *testing.T) {
+	s, dir := imageRun(t, "")
+	out := filepath.Join(dir, "out")
+	result := execute(t, imageJob(t, s), dir, out)
+	if got := strings.Join(slices.Sorted(maps.Keys(result.Outputs)), " "); got != "certificate images labels ledger model report report_json report_md samples synthetic" {
+		t.Errorf("outputs %s", got)
+	}
+	for name, want := range map[string]string{"images": "synthetic-images-idx3-ubyte.gz", "labels": "synthetic-labels-idx1-ubyte.gz", "samples": "samples.png"} {
+		if filepath.Base(result.Outputs[name]) != want {
+			t.Errorf("%s are in %s", name, result.Outputs[name])
+		}
+	}
+	raw, err := json.Marshal(result.Utility)
+	if err != nil || !strings.HasPrefix(string(raw), `[{"classifier":"cnn","synthetic_accuracy":`) || !strings.Contains(string(raw), `"real_accuracy":`) || strings.Contains(string(raw), "auroc") {
+		t.Errorf("utility %s (%v)", raw, err)
+	}
+	schema, err := partition.LoadSchema(filepath.Join(out, "model", "schema.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := partition.ReadImages(schema, result.Outputs["images"], partition.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := partition.ReadImages(schema, result.Outputs["synthetic"], partition.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if images.Len() != 60 || !bytes.Equal(images.Pixels, table.Pixels) || !slices.Equal(images.Classes, table.Classes) {
+		t.Error("synthetic.csv and the idx files hold other images")
+	}
+	sheet, err := os.ReadFile(result.Outputs["samples"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size, err := png.DecodeConfig(bytes.NewReader(sheet)); err != nil || size.Width != 62 || size.Height != 14 {
+		t.Errorf("a sheet of %d x %d (%v)", size.Width, size.Height, err)
+	}
+	checkImageReport(t, result.Outputs, true)
+
+	public := filepath.Join(dir, "public")
+	made, err := MakeReport(t.Context(), ReportOptions{From: out, Out: public})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.NotPrivate || made.Utility != nil {
+		t.Errorf("without real images: %+v", made)
+	}
+	checkImageReport(t, made.Outputs, false)
+	made, err = MakeReport(t.Context(), ReportOptions{From: out, Out: public, Test: s.Evaluate.Test, CoinFlips: result.Outputs["images"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := made.Utility; !made.NotPrivate || len(u) != 1 || u[0].SyntheticAccuracy == nil || u[0].RealAccuracy != nil {
+		t.Errorf("with real images: %+v", made)
+	}
+	if text, err := os.ReadFile(made.Outputs["report_md"]); err != nil || !strings.Contains(string(text), "coin flips") {
+		t.Errorf("the report has no coin flips (%v)", err)
+	}
+}
+
+// checkImageReport looks at the three files of a report of images.
+func checkImageReport(t *testing.T, out map[string]string, real bool) {
+	t.Helper()
+	for _, name := range []string{"report", "report_md", "report_json"} {
+		raw, err := os.ReadFile(out[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(raw)
+		if len(text) > 100_000 || strings.Contains(text, "pixel_3") {
+			t.Errorf("%s has %d bytes; are there pixels as columns?", name, len(text))
+		}
+		if got := strings.Contains(text, "NOT PRIVATE:"); got != real {
+			t.Errorf("%s: NOT PRIVATE: %v, want %v", name, got, real)
+		}
+		if name == "report_json" {
+			if strings.Contains(text, "accuracy_train_synthetic") != real {
+				t.Errorf("%s: real %v: %s", name, real, text)
+			}
+			continue
+		}
+		if strings.Contains(text, "Fréchet distance") != real {
+			t.Errorf("%s: real %v, and the distance", name, real)
+		}
+		if sheets := strings.Count(text, "data:image/png"); name == "report" && (sheets != 1 && !real || sheets != 2 && real) {
+			t.Errorf("%d sheets, real %v", sheets, real)
+		}
+	}
+}
+
+// What cannot work with images is said before anything is started.
+func TestImagesThatCannotWork(t *testing.T) {
+	gpate := func(s *Spec) { s.Pipeline = "gpate" }
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		says   string
+	}{
+		"pategan": {func(s *Spec) { s.Pipeline = "pategan" }, "images are not available with pategan; use embed, dpgan or gpate"},
+		"models":  {func(s *Spec) { gpate(s); s.Evaluate.Models = []string{"all"} }, "evaluate.models"},
+		"one":     {func(s *Spec) { gpate(s); s.Release.Rows = 1 }, "release.rows: 1 image cannot be compared"},
+	} {
+		s, _ := imageRun(t, "")
+		c.change(s)
+		if _, err := s.LoadSchema(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error %v, want %q", name, err, c.says)
+		}
+	}
+	s, dir := imageRun(t, "")
+	gpate(s)
+	schema, err := s.LoadSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := partition.ParseSchema([]byte(strings.NewReplacer("channels: 1", "channels: 2", "repeat: 16", "repeat: 32").Replace(imageSchema)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.checkImages(two); err == nil || !strings.Contains(err.Error(), "2 channels") {
+		t.Errorf("two channels: %v", err)
+	}
+	few := filepath.Join(dir, "few-images")
+	a, b, err := partition.EncodeIDX(bars(3), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, raw := range map[string][]byte{few: a, filepath.Join(dir, "few-labels"): b} {
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		e    Evaluate
+		says string
+	}{
+		{Evaluate{Test: few}, "fewer than 4 images"},
+		{Evaluate{Test: few, Train: few}, ""},
+		{Evaluate{Test: filepath.Join(dir, "none-images")}, "images for the report: "},
+		{Evaluate{Test: few, Train: few, CoinFlips: filepath.Join(dir, "schema.yaml")}, `no "images"`},
+	} {
+		if _, err := loadReal(c.e, schema); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: error %v, want %q", c.e, err, c.says)
+		}
+	}
+}
+
+// Somebody's files under the names that a run of images writes stay, and are
+// nothing to a run of a table. Colour has its own name.
+func TestOutputsOfImages(t *testing.T) {
+	grey, colour := &partition.Image{Height: 1, Width: 1, Channels: 1}, &partition.Image{Height: 1, Width: 1, Channels: 3}
+	if name := filepath.Base(outputsOf("x", colour)["images"]); name != "synthetic-images-idx4-ubyte.gz" {
+		t.Errorf("colour is in %s", name)
+	}
+	out := write(t, map[string]string{"samples.png": "mine"})
+	if err := makeOutput(out, grey); err == nil || !strings.Contains(err.Error(), "samples.png exists and is not of a run") {
+		t.Errorf("error %v", err)
+	}
+	if err := makeOutput(out, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// Large images are shown in smaller numbers, and not at all where one of each
+// class is too much for a page.
+func TestLargeImages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
+	rng := rand.New(rand.NewPCG(2, 2))
+	noise := func(each, classes int) (*partition.Images, *partition.Schema) {
+		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 120, width: 120, channels: 3", "repeat: 16", "repeat: 43200",
+			"[left, right]", "[a"+numbered(classes)+"]").Replace(imageSchema)
+		schema, err := partition.ParseSchema([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &partition.Images{Shape: *schema.Image}
+		for i := range each * classes {
+			x.Classes = append(x.Classes, i%classes)
+			for range x.Shape.Size() {
+				x.Pixels = append(x.Pixels, byte(rng.Uint32()))
+			}
+		}
+		return x, schema
+	}
+	x, schema := noise(10, 12)
+	sheet, err := samplesOf(x, schema)
+	if err != nil || len(sheet) > report.MaxSheetBytes {
+		t.Errorf("%d bytes, %v", len(sheet), err)
+	}
+	x, schema = noise(1, 110)
+	var page report.Page
+	for range 2 {
+		if err := addSheet(&page, "x", x, schema, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(page.Images) != 0 || len(page.Notes) != 1 {
+		t.Errorf("%d sheets, notes %q", len(page.Images), page.Notes)
+	}
+}
+
+// numbered lists n-1 more categories.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := 1; i < n; i++ {
+		b.WriteString(", c" + strings.Repeat("x", i))
+	}
+	return b.String()
+}
+
+// An evaluation of images that ends early leaves the page without one.
+func TestFillPageOfImages(t *testing.T) {
+	schema, err := partition.ParseSchema([]byte(imageSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := bars(40).Table(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var page report.Page
+	if err := fillPage(ctx, &page, table, realTables{images: realImages{test: bars(20)}}); err == nil || page.Evaluation != nil || len(page.Images) != 2 || !page.NotPrivate() {
+		t.Errorf("cancelled: %v, %+v", err, page.Evaluation)
+	}
+	if utilityOf(nil) != nil {
+		t.Error("utility of nothing")
+	}
+	r := imageUtility(&evaluate.Evaluation{Images: &evaluate.ImageQuality{AccuracySynthetic: 0}})
+	if raw, err := json.Marshal(r); err != nil || string(raw) != `{"classifier":"cnn","synthetic_accuracy":0}` {
+		t.Errorf("%s (%v)", raw, err)
+	}
+}

@@ -1,0 +1,370 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// LaterOptions say which stages follow a finished run, and what they may spend.
+type LaterOptions struct {
+	// From is the output folder of the finished run.
+	From string
+	// Run is the path of its run.yaml, whose options of stages, release and evaluate may have
+	// changed since; empty for where it was.
+	Run string
+	// Post and Weights are the stages, as in a run.yaml.
+	Post    []string
+	Weights string
+	// Epsilon is what they may spend, of what is left of the dataset's budget; 0 where they are
+	// free. Delta 0 is that of the run.
+	Epsilon, Delta float64
+	// Name is that of the stages' own run; empty for the finished run's and the stage's.
+	Name string
+}
+
+// Later are stages that follow a finished run, in a run of their own on the same dataset and
+// ledger.
+type Later struct {
+	*Job
+	// First is the finished run.
+	First *Job
+	from  string
+	// before are the finished run and those that it went on from itself.
+	before []string
+	coin   bool
+}
+
+// runRecord is what a run's state folder says of it, for stages that follow.
+type runRecord struct {
+	Run     string `json:"run"` // path of the run.yaml
+	Dataset string `json:"dataset"`
+	// Name is that of the run, or of the stages.
+	Name string `json:"name"`
+}
+
+func recordPath(out string) string { return filepath.Join(stateDir(out), "run.json") }
+
+func readRecord(out string) (r runRecord, err error) {
+	raw, err := os.ReadFile(recordPath(out))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(raw, &r)
+}
+
+// checkRecord refuses a folder where something else was begun.
+func checkRecord(out, name string) error {
+	r, err := readRecord(out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look into the output folder: %w", err)
+	}
+	if r.Name != "" && r.Name != name {
+		return fmt.Errorf("%s holds what was begun of run %q, and this is run %q; go on with that one, or name another folder", out, r.Name, name)
+	}
+	return nil
+}
+
+// writeRecord notes where a run came from.
+func writeRecord(out string, r runRecord) error {
+	if path, err := filepath.Abs(r.Run); err == nil {
+		r.Run = path
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return writeFile(recordPath(out), func(b *bytes.Buffer) error { _, err := b.Write(append(raw, '\n')); return err })
+}
+
+// NewLater finds the finished run, and everything that can be wrong with the stages, before
+// anything is asked.
+func NewLater(o LaterOptions) (*Later, error) {
+	finished, err := readFinished(o.From)
+	if err != nil {
+		return nil, err
+	}
+	if len(finished.certificate.Earlier) > 0 {
+		return nil, fmt.Errorf("%s holds stages of run %q; name the folder of that run: its generators are there", o.From, finished.certificate.Earlier[0])
+	}
+	path := o.Run
+	record, err := readRecord(o.From)
+	if err == nil && record.Name != "" && record.Name != finished.certificate.Run {
+		return nil, fmt.Errorf("%s holds free stages (%s) of run %q; name the folder of that run: its generators are there", o.From, record.Name, finished.certificate.Run)
+	}
+	if path == "" {
+		if err != nil {
+			return nil, fmt.Errorf("%s does not say where its run.yaml is (%w); name it with --run", o.From, err)
+		}
+		path = record.Run
+	}
+	spec, err := Load(path)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Name != finished.certificate.Run {
+		return nil, fmt.Errorf("%s is of run %q, %s holds run %q; name the run.yaml of the finished run with --run", path, spec.Name, o.From, finished.certificate.Run)
+	}
+	if schema, err := partition.LoadSchema(spec.Schema); err != nil {
+		return nil, err
+	} else if schema.SHA256 != finished.certificate.SchemaSHA256 {
+		return nil, fmt.Errorf("%s names the schema %s, which is not that of the run in %s; name the run.yaml of the finished run with --run, or put its schema back", path, spec.Schema, o.From)
+	}
+	// As it was run; stages and what is made of them may have changed since.
+	first := DefaultSpec()
+	if err := config.Decode(strings.NewReader(finished.earlier.Config), &first); err != nil {
+		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
+	}
+	first.resolve(path)
+	if err := first.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
+	}
+	first.Evaluate = spec.Evaluate
+	job, err := Prepare(&first)
+	if err != nil {
+		return nil, err
+	}
+	if job.Schema.SHA256 != finished.certificate.SchemaSHA256 {
+		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
+	}
+	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.certificate.Votes == report.VotesCoin}
+	// What the run was stays as it was; the rest may have changed.
+	now := first
+	now.PGB, now.DRS, now.Weighting, now.Release, now.Evaluate = spec.PGB, spec.DRS, spec.Weighting, spec.Release, spec.Evaluate
+	now.Text = finished.earlier.Config + laterText(o, path, spec.Text)
+	l.Job, err = l.stages(&now, job, o)
+	return l, err
+}
+
+// laterText says, behind the configuration of the run, what the stages were told.
+func laterText(o LaterOptions, path, text string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n# Then, by a command of its own: post: %v, weights: %q, epsilon %v, delta %v (0: that of the run),\n# with the options of stages, release and evaluate of %s:\n", o.Post, o.Weights, o.Epsilon, o.Delta, filepath.Base(path))
+	for line := range strings.Lines(text) {
+		b.WriteString("#   " + line)
+	}
+	return b.String()
+}
+
+// stages makes the job of the stages.
+func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
+	s := *spec
+	s.Post, s.Weights = o.Post, o.Weights
+	if s.Weights == "" {
+		s.Weights = weightsNone
+	}
+	stage := strings.Join(append(slices.Clone(s.Post), s.Weights), "-")
+	stage = strings.TrimSuffix(stage, "-"+weightsNone)
+	if s.Name = o.Name; s.Name == "" {
+		s.Name = spec.Name + "." + stage
+	}
+	keep, has := map[string]int{"pategan": s.PATEGAN.Student.Keep, "dpgan": s.DPGAN.Student.Keep}[s.Pipeline]
+	if has && keep == 0 && (len(s.Post) > 0 || s.Weights == weightsDiscriminator) {
+		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them follow a run that keeps some", spec.Name, s.Pipeline)
+	}
+	s.Privacy.Dataset = nil
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", spec.Path, err)
+	}
+	if !(o.Epsilon >= 0 && o.Delta >= 0) || math.IsInf(o.Epsilon, 1) || o.Delta >= 1 {
+		return nil, fmt.Errorf("what the stage may spend: epsilon %v and delta %v; give an epsilon above 0 and a delta below 1, or leave them out", o.Epsilon, o.Delta)
+	}
+	if o.Delta > 0 {
+		s.Privacy.Delta = o.Delta
+	}
+	paid := s.boosts() && s.PGB.Private || s.fits() || s.Weights == weightsMLP
+	switch {
+	case paid && o.Epsilon == 0:
+		return nil, fmt.Errorf("%s has a price; say with --epsilon what it may spend of what is left of the dataset's budget", stage)
+	case !paid && o.Epsilon > 0 && !s.Release.Private:
+		return nil, fmt.Errorf("%s takes real rows without noise, NOT PRIVATE, and nothing of the budget; leave out --epsilon", stage)
+	case !paid && o.Epsilon > 0:
+		return nil, fmt.Errorf("%s costs nothing; leave out --epsilon", stage)
+	case o.Epsilon > 0:
+		s.Privacy.Epsilon = o.Epsilon
+	}
+	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
+		return nil, fmt.Errorf("what the stage may spend: %w", err)
+	}
+	if err := s.checkStages(first.Schema); err != nil {
+		return nil, err
+	}
+	j := &Job{Spec: &s, Schema: first.Schema, Plan: &Plan{Classes: first.Plan.Classes}, real: first.real}
+	if !paid {
+		return j, nil
+	}
+	// All of the budget is the one stage's.
+	alone := s
+	alone.PGB.Share, alone.Weighting.Share = 1, 1
+	var err error
+	j.Plan.Stages, err = alone.prices(privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: privacy.FilterPLD})
+	return j, err
+}
+
+// Coin is whether the finished run was the baseline, as the stages are then.
+func (l *Later) Coin() bool { return l.coin }
+
+// Free is whether the stages cost nothing, and no cluster is needed.
+func (l *Later) Free() bool { return !l.Plan.Stages.any() }
+
+// Execute asks for what the stages need and writes their files to o.Out. Free ones ask
+// nothing, and o.Client may be nil.
+func (l *Later) Execute(ctx context.Context, o Options) (*Result, error) {
+	return executed(ctx, o, l.Spec.Name, l.execute)
+}
+
+func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
+	trained, err := l.restore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	model, err := pipeline.NewModel(l.Schema, trained.Generator(), trained.Notes().Shares())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := newPost(l.Spec, model, trained); err != nil {
+		return nil, err
+	}
+	if err := makeOutput(o.Out, l.Schema.Image); err != nil {
+		return nil, err
+	}
+	if err := checkRecord(o.Out, l.Spec.Name); err != nil {
+		return nil, err
+	}
+	record := runRecord{Run: l.Spec.Path, Dataset: o.Dataset, Name: l.Spec.Name}
+	if l.Free() {
+		if err := writeRecord(o.Out, record); err != nil {
+			return nil, err
+		}
+		made, err := l.after(ctx, model, trained, &oracle{}, o)
+		if err != nil {
+			return nil, err
+		}
+		ledger, err := os.ReadFile(outputsOf(l.from, nil)["ledger"])
+		if err != nil {
+			return nil, fmt.Errorf("read the ledger: %w", err)
+		}
+		return l.publishCharged(ctx, model, trained, made, paidIn{run: l.First.Spec.Name, lines: ledgerLines(ledger)}, o)
+	}
+	notes := *trained.Notes()
+	notes.Receipts, notes.Spent = nil, 0 // those of the stages' own run
+	staged := &laterTrainer{trained, &notes}
+	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); errors.Is(err, student.ErrRunExists) {
+		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
+	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
+		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of a local run, the dataset's budget at an aggregator", err)
+	} else if err != nil {
+		return nil, err
+	}
+	// Not before: of a run that was refused the folder holds nothing.
+	if err := writeRecord(o.Out, record); err != nil {
+		return nil, err
+	}
+	ask := &oracle{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}
+	made, err := l.after(ctx, model, staged, ask, o)
+	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
+		return nil, l.giveUp(ctx, model, staged, made, err, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
+		return nil, err
+	}
+	return l.publishStages(ctx, model, staged, made, o)
+}
+
+// publishStages writes what the stages made, with a certificate over all that was paid.
+func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged *laterTrainer, made *made, o Options) (*Result, error) {
+	lines, err := o.Client.Ledger(ctx, l.Spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	return l.publishCharged(ctx, model, staged, made, paidIn{l.Spec.Name, l.before, lines}, o)
+}
+
+// giveUp ends the stages' run after one of them failed for good. The rows of those before
+// it are written. It returns the error with what was spent.
+func (l *Later) giveUp(ctx context.Context, model *pipeline.Model, staged *laterTrainer, rest *made, failed error, o Options) error {
+	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
+		return errors.Join(failed, err)
+	}
+	if spent := staged.notes.Spent; spent > 0 {
+		failed = fmt.Errorf("%w; epsilon %.4g of the stage's %v is spent", failed, spent, l.Spec.Privacy.Epsilon)
+	}
+	if rest == nil || !l.Spec.Release.Private {
+		return failed
+	}
+	if _, err := l.publishStages(ctx, model, staged, rest, o); err != nil {
+		return errors.Join(failed, err)
+	}
+	return fmt.Errorf("%w; the rows in %s are of the stages before it", failed, o.Out)
+}
+
+// laterTrainer is the student of a finished run, with notes of the stages' own releases.
+type laterTrainer struct {
+	trainer
+	notes *pipeline.Learned
+}
+
+func (t *laterTrainer) Notes() *pipeline.Learned { return t.notes }
+
+// Pairs are the student's.
+func (t *laterTrainer) Pairs() ([]pipeline.Pair, error) {
+	with, ok := t.trainer.(paired)
+	if !ok {
+		return nil, errors.New("the student keeps no discriminators")
+	}
+	return with.Pairs()
+}
+
+// restore reads the student of the finished run from its checkpoint.
+func (l *Later) restore(ctx context.Context) (trainer, error) {
+	s, plan, e := l.First.Spec, l.First.Plan, partition.NewEncoder(l.Schema)
+	learner, err := s.work().student(e, plan)
+	if err != nil {
+		return nil, err
+	}
+	start, err := s.start(plan, e, &oracle{plan: plan}, func(int, int) {})
+	if err != nil {
+		return nil, err
+	}
+	if start != nil {
+		learner.StartWith(start)
+	}
+	path := checkpointPath(l.from)
+	restored, err := learner.Restore(path, s.identity(l.Schema, l.coin))
+	if err != nil {
+		return nil, err
+	}
+	if !restored {
+		return nil, fmt.Errorf("%s is not there, and with it what the student learned: %w; stages after a run need its state", path, fs.ErrNotExist)
+	}
+	return learner, ctx.Err()
+}
+
+// runSpec is the stages' run as the aggregator registers it.
+func (l *Later) runSpec(dataset string) *conclavev1.RunSpec {
+	spec := l.Plan.RunSpec(l.Spec, l.Schema, dataset, l.coin)
+	spec.Mechanism, spec.ClassShareEpsilon, spec.EmbeddingSigma = nil, 0, 0
+	return spec
+}

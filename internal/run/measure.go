@@ -1,0 +1,67 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// utilityOf picks what a run prints at its end. NOT PRIVATE.
+func utilityOf(e *evaluate.Evaluation) []UtilityResult {
+	if e == nil {
+		return nil
+	}
+	if e.Images != nil {
+		return []UtilityResult{imageUtility(e)}
+	}
+	var list []UtilityResult
+	for _, m := range e.Utility {
+		if m.B == nil {
+			continue
+		}
+		r := UtilityResult{Classifier: m.Model, SyntheticAUROC: &m.B.AUROC}
+		if m.A != nil {
+			r.RealAUROC = &m.A.AUROC
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// fillPage adds what a report shows of the synthetic table and, where there are
+// real rows, how it compares with them. NOT PRIVATE in that case.
+func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table, real realTables) error {
+	page.Weights = evaluate.SummarizeWeights(synthetic.Weights())
+	if synthetic.Schema().Image != nil {
+		return fillImages(ctx, page, synthetic, real.images)
+	}
+	var err error
+	if page.Columns, err = report.Columns(synthetic.Schema(), synthetic, real.test); err != nil {
+		return err
+	}
+	page.Correlations = report.NewCorrelations(synthetic)
+	if real.test == nil {
+		return nil
+	}
+	if page.Evaluation, err = evaluate.Evaluate(ctx, evaluate.Input{
+		Synthetic: synthetic, Test: real.test, Train: real.train, CoinFlips: real.coinFlips, Models: real.models,
+	}); err != nil {
+		return fmt.Errorf("compare with real rows: %w", err)
+	}
+	return nil
+}
+
+// writeReports writes the page and its two plainer versions.
+func writeReports(out map[string]string, page report.Page) error {
+	if err := writeFile(out["report"], func(b *bytes.Buffer) error { return report.WriteHTML(b, page) }); err != nil {
+		return err
+	}
+	if err := writeFile(out["report_md"], func(b *bytes.Buffer) error { return report.WriteMarkdown(b, page) }); err != nil {
+		return err
+	}
+	return writeFile(out["report_json"], func(b *bytes.Buffer) error { return report.WriteJSON(b, page) })
+}

@@ -1,0 +1,105 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// outputsOf names what a run leaves in its output folder. image is the schema's,
+// nil for tables.
+func outputsOf(out string, image *partition.Image) map[string]string {
+	files := map[string]string{
+		"synthetic":   filepath.Join(out, "synthetic.csv"),
+		"model":       filepath.Join(out, "model"),
+		"ledger":      filepath.Join(out, "ledger.jsonl"),
+		"certificate": filepath.Join(out, "certificate.json"),
+		"report":      filepath.Join(out, "report.html"),
+		"report_md":   filepath.Join(out, "report.md"),
+		"report_json": filepath.Join(out, "report.json"),
+	}
+	if image != nil {
+		kind := "idx3"
+		if image.Channels != 1 {
+			kind = "idx4"
+		}
+		files["images"] = filepath.Join(out, "synthetic-images-"+kind+"-ubyte.gz")
+		files["labels"] = filepath.Join(out, "synthetic-labels-idx1-ubyte.gz")
+		files["samples"] = filepath.Join(out, "samples.png")
+	}
+	return files
+}
+
+func stateDir(out string) string { return filepath.Join(out, "state") }
+
+func checkpointPath(out string) string { return filepath.Join(stateDir(out), "student.safetensors") }
+
+// part is where a file is written before it takes its name.
+func part(path string) string { return path + ".part" }
+
+// makeOutput makes the output folder and finds what would keep the results from
+// being written, before a run is open: afterwards its budget is spent.
+func makeOutput(out string, image *partition.Image) error {
+	if err := checkForeign(out, image); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(stateDir(out), 0o755); err != nil {
+		return fmt.Errorf("make the output folder: %w; name one that this process may write to", err)
+	}
+	files := append(pipeline.ModelFiles(filepath.Join(out, "model")), checkpointPath(out))
+	folders := []string{out, stateDir(out)}
+	for name, path := range outputsOf(out, image) {
+		if name != "model" {
+			files = append(files, path, part(path))
+			continue
+		}
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist): // it is made at the end
+		case err != nil:
+			return fmt.Errorf("look into the output folder: %w", err)
+		case !info.IsDir():
+			return fmt.Errorf("%s is a file, and the model's folder is to be there; move it away, or name another output folder", path)
+		default:
+			folders = append(folders, path)
+		}
+	}
+	for _, path := range files {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a folder, and a file is to be there; move it away, or name another output folder", path)
+		}
+	}
+	for _, dir := range folders {
+		if err := probe(dir); err != nil {
+			return fmt.Errorf("write to the output folder: %w; name one that this process may write to", err)
+		}
+	}
+	return nil
+}
+
+// checkForeign refuses to write over results that no run in this folder left: a
+// run makes the state folder before anything else.
+func checkForeign(out string, image *partition.Image) error {
+	if _, err := os.Lstat(stateDir(out)); err == nil {
+		return nil
+	}
+	for _, path := range outputsOf(out, image) {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s exists and is not of a run in this folder; move it away, or name another output folder", path)
+		}
+	}
+	return nil
+}
+
+// probe writes a file to a folder and removes it.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".probe-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}

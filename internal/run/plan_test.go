@@ -1,0 +1,205 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// charged is what the ledger will hold when all of a plan's labels are answered.
+func charged(t *testing.T, p *Plan, labels int64) []privacy.Event {
+	t.Helper()
+	m, err := p.mechanism()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(m.Worst(labels), p.first()...)
+}
+
+func tinySchema(t *testing.T) *partition.Schema {
+	t.Helper()
+	schema, err := partition.ParseSchema([]byte(schemaText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// The least noise for the labels fits the budget, and not one label more does.
+func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
+	schema := tinySchema(t)
+	for _, mechanism := range []pategan.Mechanism{pategan.GNMax, pategan.LNMax, pategan.ConfidentGNMax} {
+		for _, epsilon := range []float64{0.1, 1, 10} {
+			for _, labels := range []int{64, 1000} {
+				t.Run(fmt.Sprintf("%s, epsilon %g, %d labels", mechanism, epsilon, labels), func(t *testing.T) {
+					s := voteSpec()
+					s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = epsilon, 1e-5, 500
+					s.PATEGAN.Mechanism, s.PATEGAN.Labels = mechanism, labels
+					p, err := NewPlan(&s, schema)
+					if err != nil {
+						t.Fatal(err)
+					}
+					budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}
+					claim, err := budget.Admit(nil, charged(t, p, int64(labels)))
+					if err != nil {
+						t.Fatalf("the plan does not fit: %v", err)
+					}
+					if claim.Epsilon > epsilon {
+						t.Errorf("claim %v is above the budget %v", claim.Epsilon, epsilon)
+					}
+					if _, err := budget.Admit(nil, charged(t, p, int64(labels)+1)); !errors.Is(err, privacy.ErrOverBudget) {
+						t.Errorf("one label more was admitted (%v); the plan has too much noise", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestThePlanFollowsTheSpec(t *testing.T) {
+	schema := tinySchema(t)
+	plan := func(change func(*Spec)) *Plan {
+		t.Helper()
+		s := voteSpec()
+		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = 1, 1e-5, 200
+		change(&s)
+		p, err := NewPlan(&s, schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := plan(func(s *Spec) { s.PATEGAN.Labels, s.PATEGAN.Queries = 130, 64 })
+	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || !p.Mechanism.WholeHistogram {
+		t.Errorf("plan %+v; want 130 labels in 3 rounds, 2 classes, 0.02 for the class shares, whole histograms", p)
+	}
+	p = plan(func(s *Spec) {})
+	if want := pategan.LabelsFor(1, 200); p.Queries != want {
+		t.Errorf("%d labels, want %d, chosen from epsilon and teachers", p.Queries, want)
+	}
+	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Release = 77, "winner" })
+	if p.Mechanism.Sigma != 77 || p.Mechanism.WholeHistogram {
+		t.Errorf("mechanism %v; want sigma 77 by hand and winners only", p.Mechanism)
+	}
+	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Mechanism = 0.01, pategan.LNMax })
+	if p.Mechanism.Lambda != 0.01 {
+		t.Errorf("mechanism %v; want lambda 0.01 by hand", p.Mechanism)
+	}
+	p = plan(func(s *Spec) {
+		s.PATEGAN.Noise, s.PATEGAN.Mechanism, s.PATEGAN.Threshold, s.PATEGAN.ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
+	})
+	if m := p.Mechanism; m.Sigma != 50 || m.SigmaThreshold != 100 || math.Abs(m.Threshold-140) > 1e-9 {
+		t.Errorf("mechanism %v; want sigma 50, threshold noise 100, threshold 140 of 200", m)
+	}
+}
+
+func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
+	schema := tinySchema(t)
+	s := voteSpec()
+	s.Name, s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Unit = "r1", 1, 1e-5, "patient"
+	p, err := NewPlan(&s, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.RunSpec(&s, schema, "data", true)
+	if got.Name != "r1" || got.Dataset != "data" || got.Pipeline != "pategan" || got.SchemaSha256 != schema.SHA256 ||
+		got.Epsilon != 1 || got.Delta != 1e-5 || got.Unit != "patient" || got.Guarantee != "data-independent" ||
+		got.Teachers != 1000 || got.Quorum != 0.9 || got.DeadlineSeconds != 30 || got.ClassShareEpsilon != 0.02 || !got.CoinVotes {
+		t.Errorf("spec %v", got)
+	}
+}
+
+func TestTeachersAreToldHowToVote(t *testing.T) {
+	for _, c := range []struct {
+		votes pategan.Vote
+		coin  bool
+		want  conclavev1.TeacherSpec_Vote
+	}{
+		{pategan.Calibrated, false, conclavev1.TeacherSpec_VOTE_CALIBRATED},
+		{pategan.Relative, false, conclavev1.TeacherSpec_VOTE_RELATIVE},
+		{pategan.Plain, false, conclavev1.TeacherSpec_VOTE_PLAIN},
+		{pategan.Plain, true, conclavev1.TeacherSpec_VOTE_COIN},
+	} {
+		s := voteSpec()
+		s.PATEGAN.Votes = c.votes
+		if got := s.work().teacherSpec(nil, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
+			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
+		}
+	}
+	s := voteSpec()
+	s.PATEGAN.Teacher.Model, s.PATEGAN.Teacher.Hidden = "hidden", 5
+	if got := s.work().teacherSpec(nil, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
+		t.Errorf("hidden layer: %v", got)
+	}
+}
+
+func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
+	s := voteSpec()
+	s.Privacy.Epsilon, s.Privacy.Delta, s.PATEGAN.Noise = 1, 1e-5, 0.5
+	if _, err := NewPlan(&s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), "pategan.noise: 0.5 is below 1") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The noise on a share is what half the difference of two noisy counts has.
+func TestShareNoise(t *testing.T) {
+	for _, c := range []struct {
+		mechanism *conclavev1.Mechanism
+		want      float64
+	}{
+		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 50, WholeHistogram: true}, 50 / math.Sqrt2 / 100},
+		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: 50, SigmaThreshold: 9, WholeHistogram: true}, 50 / math.Sqrt2 / 100},
+		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 0.1, WholeHistogram: true}, 0.1},
+		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 50}, 0.5},
+	} {
+		if got := (&Plan{Mechanism: c.mechanism}).shareNoise(100); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v: noise %v, want %v", c.mechanism, got, c.want)
+		}
+	}
+}
+
+// What the aggregator would refuse later is refused before a run is open.
+func TestPlansThatCannotBeAskedAreRefused(t *testing.T) {
+	schema := tinySchema(t)
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		want   []string // nothing: the plan works
+	}{
+		"tiny epsilon":     {func(s *Spec) { s.Privacy.Epsilon = 1e-5 }, []string{"pategan.class_share: 0.02", "privacy.epsilon 1e-05", "raise either"}},
+		"tiny class share": {func(s *Spec) { s.PATEGAN.ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
+		"tiny epsilon, large class share": {func(s *Spec) {
+			s.Privacy.Epsilon, s.PATEGAN.ClassShare = 1e-5, 0.5
+		}, nil},
+		"no noise with lnmax":      {func(s *Spec) { s.PATEGAN.Mechanism, s.PATEGAN.Noise = pategan.LNMax, 50 }, []string{"pategan.noise: 50", "64 queries", "lambda of lnmax falls"}},
+		"little noise with gnmax":  {func(s *Spec) { s.PATEGAN.Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
+		"little noise, few labels": {func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Labels = 10, 2 }, nil},
+		"noise for a part only":    {func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Labels = 60, 100000 }, nil},
+		"too much noise":           {func(s *Spec) { s.PATEGAN.Noise = 1e12 }, []string{"sigma", "noise"}},
+		"lambda too small":         {func(s *Spec) { s.PATEGAN.Mechanism, s.PATEGAN.Noise = pategan.LNMax, 1e-13 }, []string{"lambda", "pategan.noise"}},
+		"no noise on the threshold": {func(s *Spec) {
+			s.PATEGAN.Mechanism, s.PATEGAN.ThresholdNoise, s.PATEGAN.Noise = pategan.ConfidentGNMax, 1e-3, 100
+		}, []string{"sigma", "noise"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := voteSpec()
+			s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
+			c.change(&s)
+			_, err := NewPlan(&s, schema)
+			if (err != nil) != (c.want != nil) {
+				t.Fatalf("error %v", err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package run
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Question is one kind of question that a run asks a node.
+type Question struct {
+	// Answer is what the node would send: its name and content in words, how often, and
+	// the bytes of one, at most.
+	Answer Message
+	// Round is the largest of its kind, with nobody's records. Of stages it has the kind
+	// only, and Complete is false.
+	Round    *conclavev1.Round
+	Complete bool
+	// Charges is the most that one costs, and Charged how often that is charged: a fit
+	// asks many times and is charged once.
+	Charges []privacy.Event
+	Charged int
+}
+
+// Questions returns what a run of the spec would ask a node, in the order in which it asks,
+// and its spec as an aggregator would hold it. It reads no data.
+func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpec, []Question, error) {
+	p, err := NewPlan(s, schema)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := NewForecast(s, schema, node)
+	if err != nil {
+		return nil, nil, err
+	}
+	e := partition.NewEncoder(schema)
+	first := Question{
+		Complete: true, Charges: p.first(), Charged: 1,
+		Round: sumRound(s.Name, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
+			ClassCounts: &conclavev1.ClassCounts{Classes: uint32(p.Classes), Scale: countScale},
+		}}),
+	}
+	if p.Embedding != nil {
+		first.Round = (&embedWork{s}).largest(p, e, node.Teachers).round
+	}
+	questions := []Question{first}
+	if p.Rounds > 0 {
+		one, err := p.cost(p.releases(min(p.PerRound, p.Queries)))
+		if err != nil {
+			return nil, nil, err
+		}
+		questions = append(questions, Question{
+			Complete: true, Charges: one, Charged: p.Rounds, Round: s.work().largest(p, e, node.Teachers).round,
+		})
+	}
+	questions = append(questions, p.stageQuestions(s.Name)...)
+	// Hello comes first, and what a refusal is last.
+	answers := f.Leaving[1 : len(f.Leaving)-1]
+	if len(answers) != len(questions) {
+		return nil, nil, errors.New("the forecast of the run does not fit its questions")
+	}
+	for i := range questions {
+		questions[i].Answer = answers[i]
+	}
+	return p.RunSpec(s, schema, node.Dataset, false), questions, nil
+}
+
+func sumRound(run string, q *conclavev1.SumQuestion) *conclavev1.Round {
+	return &conclavev1.Round{Run: run, Question: &conclavev1.Round_Sum{Sum: q}}
+}
+
+// stageQuestions are those after training, in the order of the forecast.
+func (p *Plan) stageQuestions(run string) (questions []Question) {
+	q := p.Stages
+	if q == nil {
+		return nil
+	}
+	// Of each stage alone, so that its part of the cost is told from the others'.
+	add := func(alone Stages, sum *conclavev1.SumQuestion, times int) {
+		events := slices.Clone(alone.cost())
+		for i := range events {
+			if times > 1 {
+				events[i] = events[i].Times(1)
+			}
+		}
+		questions = append(questions, Question{Round: sumRound(run, sum), Charges: events, Charged: times})
+	}
+	if q.Selections != nil {
+		add(Stages{Selections: q.Selections}, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: &conclavev1.ScoreSum{}}}, 1)
+	}
+	if q.Fit != nil {
+		add(Stages{Fit: q.Fit}, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Logistic{Logistic: &conclavev1.LogisticSum{}}}, 1)
+	}
+	if q.Sampled != nil {
+		add(Stages{Sampled: q.Sampled}, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{}}}, int(q.Sampled.Count))
+	}
+	return questions
+}

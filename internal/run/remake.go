@@ -1,0 +1,172 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// ReportOptions say what a report is made from, and where it is put.
+type ReportOptions struct {
+	// From is the output folder of a finished run, Out the folder of the report;
+	// the same where Out is empty.
+	From, Out string
+	// Test and Train are CSV or idx files of real rows to compare with. Without them the
+	// report holds nothing that is NOT PRIVATE.
+	Test, Train string
+	// CoinFlips is the synthetic table, or images, of the same run with coin flips for votes.
+	CoinFlips string
+}
+
+// ReportResult says what was made, and is the object of --format json.
+type ReportResult struct {
+	Run          string  `json:"run"`
+	Epsilon      float64 `json:"epsilon"`
+	Delta        float64 `json:"delta"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+	Rows         int     `json:"rows"`
+	// StatedNotProven are fields of the certificate that the ledger, which it was
+	// verified against, does not know.
+	StatedNotProven []string          `json:"stated_not_proven"`
+	NotPrivate      bool              `json:"not_private"`
+	Outputs         map[string]string `json:"outputs"`
+	// Utility holds what was measured on real test rows. NOT PRIVATE.
+	Utility []UtilityResult `json:"utility_not_private,omitempty"`
+}
+
+// finished is what a finished run left in its folder, verified as far as it can be.
+type finished struct {
+	certificate report.Certificate
+	rounds      []report.Round
+	synthetic   *partition.Table
+	earlier     report.File // the report of the run, empty where there is none
+}
+
+// MakeReport makes the reports of a finished run anew. It verifies the certificate
+// against the ledger, and the schema and the number of rows against the
+// certificate, before anything is written.
+func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
+	if o.Out == "" {
+		o.Out = o.From
+	}
+	f, err := readFinished(o.From)
+	if err != nil {
+		return nil, err
+	}
+	real, err := loadReal(Evaluate{Test: o.Test, Train: o.Train, CoinFlips: o.CoinFlips, Models: []string{"all"}}, f.synthetic.Schema())
+	if err != nil {
+		return nil, err
+	}
+	page := report.Page{
+		Certificate: f.certificate, Rounds: f.rounds, Config: f.earlier.Config, Notes: f.earlier.Notes,
+		Elapsed: time.Duration(f.earlier.ElapsedSeconds * float64(time.Second)),
+	}
+	if err := fillPage(ctx, &page, f.synthetic, real); err != nil {
+		return nil, err
+	}
+	if page.Points, err = f.panels(filepath.Join(o.From, "model"), real.test); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of the report: %w; name another with --out", err)
+	}
+	out := outputsOf(o.Out, nil)
+	if err := writeReports(out, page); err != nil {
+		return nil, err
+	}
+	c := f.certificate
+	result := &ReportResult{
+		Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, EpsilonSpent: c.EpsilonSpent, Rows: c.Rows,
+		StatedNotProven: report.Stated, NotPrivate: page.NotPrivate(), Utility: utilityOf(page.Evaluation),
+		Outputs: map[string]string{"report": out["report"], "report_md": out["report_md"], "report_json": out["report_json"]},
+	}
+	return result, nil
+}
+
+func readFinished(dir string) (*finished, error) {
+	files := outputsOf(dir, nil)
+	certificate, err := report.ReadCertificate(files["certificate"])
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, compared := os.Stat(filepath.Join(dir, notPrivateFile)); compared == nil {
+			return nil, fmt.Errorf("%s holds a comparison, NOT PRIVATE (release.private: false), that has no certificate and that nothing may follow; name the output folder of a private run with --from", dir)
+		}
+		return nil, fmt.Errorf("%w; name the output folder of a finished run with --from", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := os.ReadFile(files["ledger"])
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger: %w; put ledger.jsonl beside certificate.json", err)
+	}
+	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); err != nil {
+		return nil, fmt.Errorf("%s does not verify against %s: %w", files["certificate"], files["ledger"], err)
+	}
+	schemaPath := filepath.Join(files["model"], "schema.yaml")
+	schema, err := partition.LoadSchema(schemaPath)
+	if err != nil {
+		return nil, err
+	}
+	if schema.SHA256 != certificate.SchemaSHA256 {
+		return nil, fmt.Errorf("%s is not the schema of the run: its SHA-256 is %s, the certificate says %s; copy the model folder again, do not edit it",
+			schemaPath, schema.SHA256, certificate.SchemaSHA256)
+	}
+	synthetic, err := partition.Read(schema, files["synthetic"], partition.ReadOptions{Weights: true})
+	if err != nil {
+		return nil, fmt.Errorf("the synthetic rows: %w", err)
+	}
+	if synthetic.Len() != certificate.Rows {
+		return nil, fmt.Errorf("%s has %d rows, the certificate says %d: rows were added or removed; copy the file again",
+			files["synthetic"], synthetic.Len(), certificate.Rows)
+	}
+	f := &finished{certificate: certificate, synthetic: synthetic}
+	if f.earlier, err = readEarlier(files["report_json"], certificate); err != nil {
+		return nil, err
+	}
+	f.rounds = roundsOf(releasesOf(ledgerLines(ledger), certificate.Run), earlierShares(f.earlier))
+	return f, nil
+}
+
+func ledgerLines(ledger []byte) [][]byte {
+	return bytes.Split(bytes.TrimRight(ledger, "\n"), []byte("\n"))
+}
+
+// readEarlier reads what only the run's own report knows: its configuration, its
+// time, how the answers were spread. A folder without one will do.
+func readEarlier(path string, c report.Certificate) (report.File, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return report.File{}, nil
+	}
+	if err != nil {
+		return report.File{}, fmt.Errorf("read the earlier report: %w", err)
+	}
+	f, err := report.ReadJSON(raw)
+	if err == nil && (f.Certificate.Run != c.Run || f.Certificate.LedgerHead != c.LedgerHead) {
+		err = fmt.Errorf("it is of another run than the certificate")
+	}
+	if err != nil {
+		return report.File{}, fmt.Errorf("%s: %w; remove it, and the report is made without what only it says", path, err)
+	}
+	return f, nil
+}
+
+// earlierShares gives the shares of an earlier report by round.
+func earlierShares(f report.File) map[uint64]*report.Shares {
+	shares := map[uint64]*report.Shares{}
+	for _, r := range f.Rounds {
+		shares[r.Round] = r.Shares
+	}
+	return shares
+}

@@ -1,0 +1,56 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/report"
+)
+
+// releasesOf picks a run's releases from the lines of its ledger.
+func releasesOf(lines [][]byte, run string) []privacy.Entry {
+	var releases []privacy.Entry
+	for _, line := range lines {
+		var e privacy.Entry
+		if json.Unmarshal(line, &e) != nil || e.Run != run || e.Round == nil {
+			continue // the ledger is verified elsewhere; other entries are not releases
+		}
+		releases = append(releases, e)
+	}
+	return releases
+}
+
+// roundsOf tells the report the budget after each of a run's releases, and how
+// the answers of those rounds are spread of which that is known.
+func roundsOf(releases []privacy.Entry, shares map[uint64]*report.Shares) []report.Round {
+	var rounds []report.Round
+	for _, e := range releases {
+		rounds = append(rounds, report.Round{
+			Round: *e.Round, Purpose: e.Purpose, EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered, Shares: shares[*e.Round],
+		})
+	}
+	return rounds
+}
+
+// ErrOtherLedger says that a student knows releases that the ledger does not:
+// it learned them from another cluster, or the ledger was lost. A certificate
+// made from this ledger would name a cost that is too low.
+var ErrOtherLedger = errors.New("the ledger does not hold the releases that the student learned from")
+
+// checkReceipts compares what a student learned from with what the ledger was
+// charged for.
+func checkReceipts(receipts []string, releases []privacy.Entry) error {
+	paid := map[string]bool{}
+	for _, e := range releases {
+		paid[e.Hash] = true
+	}
+	for i, r := range receipts {
+		if !paid[r] {
+			return fmt.Errorf("%w: release %d of %d, %q, is not among its %d of this run; connect to the cluster that the run began with, or begin anew under another name in another folder",
+				ErrOtherLedger, i, len(receipts), r, len(releases))
+		}
+	}
+	return nil
+}

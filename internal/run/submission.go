@@ -1,0 +1,197 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// The files of a run in the queue, in the folder of the run at its worker.
+const (
+	submittedRun    = "run.yaml"
+	submittedSchema = "schema.yaml"
+)
+
+// The most that an aggregator takes, in bytes.
+const (
+	maxSubmittedRun    = 64 << 10
+	maxSubmittedSchema = 1 << 20
+)
+
+// Submission is a run that another machine can execute: its run.yaml and its schema are all
+// that it needs.
+type Submission struct {
+	Spec *Spec
+	// RunFile is the run.yaml, which names the schema schema.yaml, beside itself.
+	RunFile []byte
+	// Schema is the schema file, byte for byte.
+	Schema []byte
+}
+
+// NewSubmission makes a submission of a run.yaml and the schema that it names. It refuses
+// what is on this machine alone, each field by name.
+func NewSubmission(path string) (*Submission, *Job, error) {
+	spec, err := Load(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := spec.checkPortable(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	job, err := Prepare(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	runFile, err := withSchemaBeside(spec.Text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	s, err := ParseSubmission(spec.Name, runFile, job.Schema.Raw())
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, job, nil
+}
+
+// ParseSubmission reads a submission that came from another machine. It trusts none of it,
+// and touches no file.
+func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
+	if len(runFile) > maxSubmittedRun || len(schema) > maxSubmittedSchema {
+		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the queue takes %d and %d", len(runFile), len(schema), maxSubmittedRun, maxSubmittedSchema)
+	}
+	spec := DefaultSpec()
+	if err := config.Decode(bytes.NewReader(runFile), &spec); err != nil {
+		return nil, fmt.Errorf("run.yaml: %w", err)
+	}
+	spec.Text, spec.Path = string(runFile), submittedRun
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("run.yaml: %w", err)
+	}
+	if err := spec.checkPortable(); err != nil {
+		return nil, fmt.Errorf("run.yaml: %w", err)
+	}
+	if spec.Name != name {
+		return nil, fmt.Errorf("run.yaml is of run %q, and run %q was submitted", spec.Name, name)
+	}
+	if spec.Schema != submittedSchema {
+		return nil, fmt.Errorf("schema: %q; a run of the queue has its schema beside it, in %s", spec.Schema, submittedSchema)
+	}
+	if _, err := partition.ParseSchema(schema); err != nil {
+		return nil, err
+	}
+	return &Submission{Spec: &spec, RunFile: runFile, Schema: schema}, nil
+}
+
+// checkPortable refuses what names files of one machine.
+func (s *Spec) checkPortable() error {
+	var errs []error
+	for _, f := range []struct {
+		field, mend string
+		set         bool
+	}{
+		{"data", "the nodes of a cluster bring their data", len(s.Data) > 0},
+		{"evaluate.test", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Test != ""},
+		{"evaluate.train", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Train != ""},
+		{"evaluate.coin_flips", "compare afterwards, with conclave report where the other rows are", s.Evaluate.CoinFlips != ""},
+	} {
+		if f.set {
+			errs = append(errs, fmt.Errorf("%s: names files of this machine, and a run of the queue is executed on another; leave it out: %s", f.field, f.mend))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var schemaLine = regexp.MustCompile(`(?m)^schema:[ \t].*$`)
+
+// withSchemaBeside is the text of a run.yaml, with the schema beside it.
+func withSchemaBeside(text string) ([]byte, error) {
+	if lines := schemaLine.FindAllStringIndex(text, -1); len(lines) == 1 {
+		end := ""
+		if strings.HasSuffix(text[:lines[0][1]], "\r") {
+			end = "\r"
+		}
+		changed := text[:lines[0][0]] + "schema: " + submittedSchema + end + text[lines[0][1]:]
+		// Whatever that was, it must mean the same but for the path.
+		before, after := DefaultSpec(), DefaultSpec()
+		if config.Decode(strings.NewReader(text), &before) == nil && config.Decode(strings.NewReader(changed), &after) == nil {
+			before.Schema = submittedSchema
+			if reflect.DeepEqual(before, after) {
+				return []byte(changed), nil
+			}
+		}
+	}
+	return nil, errors.New("schema: write `schema: PATH` on a line of its own, so that it can be replaced by that of the copy that goes along")
+}
+
+// Write puts the two files into a folder, which is made where there is none.
+func (s *Submission) Write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the run's folder: %w", err)
+	}
+	for name, raw := range map[string][]byte{submittedRun: s.RunFile, submittedSchema: s.Schema} {
+		if err := writeFile(filepath.Join(dir, name), func(b *bytes.Buffer) error { _, err := b.Write(raw); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Job prepares the run whose files Write put into a folder. agreed is what the run was
+// submitted with: who submitted it was told about that budget and that schema. The noise is
+// planned anew, as it may differ in the last digits between machines.
+func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
+	spec := *s.Spec
+	spec.resolve(filepath.Join(dir, submittedRun))
+	job, err := Prepare(&spec)
+	if err != nil {
+		return nil, err
+	}
+	own := job.Plan.RunSpec(&spec, job.Schema, agreed.GetDataset(), false)
+	for _, f := range []struct {
+		field      string
+		own, other any
+	}{
+		{"name", own.GetName(), agreed.GetName()},
+		{"pipeline", own.GetPipeline(), agreed.GetPipeline()},
+		{"schema", own.GetSchemaSha256(), agreed.GetSchemaSha256()},
+		{"privacy.epsilon", own.GetEpsilon(), agreed.GetEpsilon()},
+		{"privacy.delta", own.GetDelta(), agreed.GetDelta()},
+		{"privacy.unit", own.GetUnit(), agreed.GetUnit()},
+		{"teachers", own.GetTeachers(), agreed.GetTeachers()},
+	} {
+		if f.own != f.other {
+			return nil, fmt.Errorf("%s: the run.yaml says %v, and the run was submitted with %v", f.field, f.own, f.other)
+		}
+	}
+	return job, nil
+}
+
+// Begun returns the names of the runs in a folder that have a checkpoint there, the newest
+// first, at most so many. Those that were finished may be among them: their worker may have died
+// before it said so.
+func Begun(out string, most int) []string {
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		return nil
+	}
+	saved := map[string]time.Time{}
+	for _, e := range entries {
+		if info, err := os.Stat(checkpointPath(filepath.Join(out, e.Name()))); err == nil && config.CheckName(e.Name()) == nil {
+			saved[e.Name()] = info.ModTime()
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(saved), func(a, b string) int { return saved[b].Compare(saved[a]) })
+	return names[:min(len(names), most)]
+}

@@ -1,0 +1,191 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// uneven is the share of the rows below which an effective size is warned of.
+const uneven = 0.1
+
+// weigh makes the rows and, where the spec wants them, their weights.
+func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, o Options) (*made, error) {
+	s := j.Spec
+	n := s.Release.Rows
+	resample := s.Weights != weightsNone && s.Weighting.Use == useResample
+	if resample {
+		n = min(maxCandidates, n*s.Weighting.Pool)
+	}
+	r, err := p.make(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	table, err := p.model.Table(r.x, r.classes)
+	if err != nil || s.Weights == weightsNone {
+		return &made{table: table, unweighted: table}, err
+	}
+	// As they are released: whole numbers are whole, empty cells empty.
+	encoded := partition.NewEncoder(j.Schema).Encode(table)
+	r.x, r.classes = encoded.Features, encoded.Classes
+	w := &weigher{Job: j, rows: r, trained: trained, ask: ask, watch: o.Watch, width: encoded.Width}
+	logs, err := w.logs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &made{table: table, unweighted: table, weights: ratio.SelfNormalized(bounded(logs, s.Weighting.Bound))}
+	effective, err := ratio.EffectiveSize(m.weights)
+	if err != nil {
+		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
+	}
+	m.notes = append(w.notes, fmt.Sprintf("Weights (%s): %d rows have the effective size of %.0f.", s.Weights, n, effective))
+	if effective < uneven*float64(n) {
+		m.notes = append(m.notes, "So few rows carry most of the weight that estimates from them are little but their chance; more of the budget (weighting.share), a lower weighting.bound or another method makes weights more even.")
+	}
+	if !resample {
+		return m, nil
+	}
+	places, err := ratio.Resample(m.weights, s.Release.Rows, s.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
+	}
+	rand.New(rand.NewPCG(s.Seed, 0x2e5)).Shuffle(len(places), func(a, b int) { places[a], places[b] = places[b], places[a] })
+	taken := r.take(places, w.width)
+	m.weights = nil
+	m.table, err = p.model.Table(taken.x, taken.classes)
+	m.notes = append(m.notes, fmt.Sprintf("%d rows were drawn from them by weight.", len(places)))
+	return m, err
+}
+
+// bounded cuts log-weights such that none is above bound times the mean weight; 0 cuts
+// none. It keeps the proportions of those that are not cut.
+func bounded(logs []float64, bound float64) []float64 {
+	if bound == 0 {
+		return logs
+	}
+	// Above the cut, weights are bound times the mean. The higher the cut, the further
+	// it is from the mean: the highest at which that holds is looked for.
+	largest, smallest := slices.Max(logs), slices.Min(logs)
+	excess := func(cut float64) float64 { // of the cut over bound times the mean, relative to the cut
+		var mean float64
+		for _, l := range logs {
+			mean += math.Exp(math.Min(l-cut, 0)) / float64(len(logs))
+		}
+		return 1 - bound*mean
+	}
+	cut := largest
+	if excess(largest) > 0 {
+		low, high := smallest, largest // at the smallest all are equal, and bound is 1 at least
+		for range 200 {
+			if cut = (low + high) / 2; excess(cut) > 0 {
+				high = cut
+			} else {
+				low = cut
+			}
+		}
+		cut = low
+	}
+	cuts := make([]float64, len(logs))
+	for i, l := range logs {
+		cuts[i] = math.Min(l, cut)
+	}
+	return cuts
+}
+
+// weigher finds the log-weights of rows.
+type weigher struct {
+	*Job
+	rows    rows
+	width   int // of a row
+	trained trainer
+	ask     *oracle
+	watch   func(Status)
+	notes   []string
+}
+
+// logs are the rows' log-weights, up to a constant.
+func (w *weigher) logs(ctx context.Context) ([]float64, error) {
+	switch w.Spec.Weights {
+	case weightsDiscriminator:
+		return w.withinClasses(w.rows.odds), nil
+	case weightsMLP, weightsExactMLP:
+		return w.network(ctx)
+	}
+	return w.regression(ctx)
+}
+
+// withinClasses takes from log-odds what they say of classes: discriminators know it up to a
+// constant, and the shares of classes are known from elsewhere.
+func (w *weigher) withinClasses(odds []float64) []float64 {
+	logs := make([]float64, len(odds))
+	for c := range w.Plan.Classes {
+		most, sum, n := math.Inf(-1), 0.0, 0.0
+		for i, of := range w.rows.classes {
+			if of == c {
+				most = math.Max(most, odds[i])
+			}
+		}
+		for i, of := range w.rows.classes {
+			if of == c {
+				sum, n = sum+math.Exp(odds[i]-most), n+1
+			}
+		}
+		for i, of := range w.rows.classes {
+			if of == c {
+				logs[i] = odds[i] - most - math.Log(sum/n)
+			}
+		}
+	}
+	return logs
+}
+
+// network trains a network that tells real from synthetic rows.
+func (w *weigher) network(ctx context.Context) ([]float64, error) {
+	m := w.Spec.Weighting.MLP
+	notes := w.trained.Notes()
+	n, err := records(w.Spec.Weighting.Records, notes)
+	if err != nil {
+		return nil, err
+	}
+	e := partition.NewEncoder(w.Schema)
+	options := iw.NetworkOptions{Hidden: m.Hidden, Rate: m.Rate, Steps: m.Steps, Clip: m.Clip, StepSize: m.StepSize, Records: float64(n)}
+	exact := w.Spec.Weights == weightsExactMLP
+	if exact {
+		options.Rate, options.Records = 1, 1 // gradients are those of the mean
+	}
+	net, err := iw.NewNetwork(e, w.rows.x, w.rows.classes, w.Plan.Classes, options, w.Spec.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errStage, err)
+	}
+	var oracle iw.Oracle
+	if exact {
+		w.notes = append(w.notes, "NOT PRIVATE: weights are of a network trained on the real rows of evaluate.train.")
+		oracle = newExactGradients(net.Spec(), w.real.train)
+	} else {
+		oracle = &weighingOracle{oracle: w.ask, asker: w.Job.weighing(net.Spec(), w.ask.coin), learned: notes, first: uint64(len(notes.Receipts)), sigma: w.Plan.Stages.Sampled.Sigma}
+	}
+	status := Status{Of: "weighting step", Rounds: m.Steps, Epsilon: w.Spec.Privacy.Epsilon, EpsilonSpent: notes.Spent}
+	w.watch(status)
+	if err := net.Run(ctx, oracle, func(done, steps int) {
+		status.Round, status.Rounds, status.EpsilonSpent = done, steps, notes.Spent
+		w.watch(status)
+	}); err != nil {
+		if errors.Is(err, pipeline.ErrDiverged) {
+			err = fmt.Errorf("%w: %w", errStage, err)
+		}
+		return nil, err
+	}
+	odds, err := net.LogOdds()
+	if errors.Is(err, pipeline.ErrDiverged) {
+		err = fmt.Errorf("%w: %w", errStage, err)
+	}
+	return odds, err
+}

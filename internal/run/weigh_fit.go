@@ -1,0 +1,186 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// fitted is a regression that is asked for, or was made on real rows.
+type fitted struct {
+	spec    ratio.Spec
+	vectors []float64 // of the synthetic rows
+	want    *ratio.Wanted
+}
+
+// regression finds log-weights by the coefficients of a logistic regression.
+func (w *weigher) regression(ctx context.Context) ([]float64, error) {
+	n, err := records(w.Spec.Weighting.Records, w.trained.Notes())
+	if err != nil {
+		return nil, err
+	}
+	kind, cost := ratio.None, 0.0
+	if w.Spec.fits() {
+		kind, cost = w.noise()
+	}
+	f, err := w.fitted(kind, cost, float64(n))
+	if err != nil {
+		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
+	}
+	if !w.Spec.fits() {
+		w.notes = append(w.notes, "NOT PRIVATE: weights are of a regression on the real rows of evaluate.train.")
+		beta, err := w.exactly(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		return ratio.LogWeights(beta, f.vectors, ratio.Noise{})
+	}
+	drawn, err := w.drawn(kind, f.want)
+	if err != nil {
+		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
+	}
+	noise := ratio.Noise{}
+	if w.Spec.Weights == weightsDebiased {
+		// Before anything is asked: records, coefficients' noise and rows are public.
+		if noise = drawn; noise.Check(f.vectors, f.want.Problem.Width) != nil {
+			return nil, fmt.Errorf("%w: weights: %w", errStage, noise.Check(f.vectors, f.want.Problem.Width))
+		}
+	}
+	status := Status{Of: "fit", Rounds: 1, Epsilon: w.Spec.Privacy.Epsilon, EpsilonSpent: w.trained.Notes().Spent}
+	w.watch(status)
+	beta, err := w.askFit(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	status.Round, status.EpsilonSpent = 1, w.trained.Notes().Spent
+	w.watch(status)
+	w.notes = append(w.notes, fmt.Sprintf("The regression has %d coefficients with %s noise of scale %.3g, features of length %.3g at most, lambda %.3g, and counts on %d privacy units.",
+		f.want.Problem.Width, kind, drawn.Scale, f.spec.Clip, f.want.Problem.Lambda, n))
+	return ratio.LogWeights(beta, f.vectors, noise)
+}
+
+// noise is the kind of noise and its price: the multiplier of Gaussian noise, else epsilon.
+func (w *weigher) noise() (ratio.NoiseKind, float64) {
+	switch f := w.Plan.Stages.Fit; f.Kind {
+	case conclavev1.FitNoise_KIND_GAUSSIAN:
+		return ratio.Gaussian, f.Sigma
+	case conclavev1.FitNoise_KIND_NORM_GAMMA:
+		return ratio.NormGamma, f.Epsilon
+	default:
+		return ratio.Laplace, f.Epsilon
+	}
+}
+
+// fitted makes what is public of the fit.
+func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error) {
+	o, e := w.Spec.Weighting, partition.NewEncoder(w.Schema)
+	features, spec, err := iw.NewFeatures(e, w.rows.x, w.rows.classes, w.Plan.Classes, iw.FeatureOptions{Squares: o.Squares, Clip: o.Clip})
+	if err != nil {
+		return nil, err
+	}
+	lambda := o.Lambda
+	if lambda == 0 {
+		lambda = iw.Lambda(kind, cost, spec.Clip, n, features.Width())
+	}
+	f := &fitted{spec: spec, vectors: iw.Vectors(features, w.rows.x, w.rows.classes)}
+	// What is sent has the digits of float32, and must not be longer for them.
+	for i, v := range f.vectors {
+		f.vectors[i] = float64(float32(v * (1 - 0x1p-22)))
+	}
+	f.want, err = ratio.NewWanted(ratio.Problem{Synthetic: f.vectors, Width: features.Width(), Clip: spec.Clip, Lambda: lambda, Records: n})
+	return f, err
+}
+
+// drawn is the noise as it is drawn, in coefficients.
+func (w *weigher) drawn(kind ratio.NoiseKind, want *ratio.Wanted) (ratio.Noise, error) {
+	_, cost := w.noise()
+	steps := 0.0
+	switch kind {
+	case ratio.Gaussian:
+		sum, err := gnmax.NewGaussianSum(want.L2, cost)
+		if err != nil {
+			return ratio.Noise{}, err
+		}
+		steps = sum.Sigma().Float()
+	case ratio.NormGamma:
+		gamma, err := gnmax.NewNormGamma(cost, want.L2, want.Problem.Width)
+		if errors.Is(err, gnmax.ErrDimension) {
+			return ratio.Noise{}, fmt.Errorf("weighting.noise: %w", err)
+		}
+		if err != nil {
+			return ratio.Noise{}, err
+		}
+		steps, _ = gamma.Scale().Float64()
+	default:
+		steps = float64(want.L1) / cost
+	}
+	return want.Scale(kind, steps), nil
+}
+
+// fitRound is the round of a fit as it is asked.
+func fitRound(run string, number uint64, f *fitted, nothing bool) *conclavev1.Round {
+	synthetic := make([]float32, len(f.vectors))
+	for i, v := range f.vectors {
+		synthetic[i] = float32(v)
+	}
+	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{
+		Features:  &conclavev1.RatioFeatures{Mean: f.spec.Mean, Scale: f.spec.Scale, Squares: f.spec.Squares, Clip: f.spec.Clip},
+		Synthetic: tensor(synthetic, f.want.Problem.Width), Lambda: f.want.Problem.Lambda, Records: f.want.Problem.Records, Nothing: nothing,
+	}}}
+}
+
+// askFit asks for the noisy coefficients.
+func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
+	notes := w.trained.Notes()
+	round := fitRound(w.ask.run, uint64(len(notes.Receipts)), f, w.ask.coin)
+	release, err := w.ask.client.Ask(ctx, round, w.ask.waiting)
+	if errors.Is(err, student.ErrRefused) {
+		return nil, fmt.Errorf("%w: weights: %w", errStage, err) // as it would be again
+	}
+	if err != nil {
+		return nil, err
+	}
+	sum := release.GetSum()
+	if sum == nil || len(sum.Values) != f.want.Problem.Width {
+		return nil, fmt.Errorf("the release of round %d does not fit its %d coefficients", release.GetRound(), f.want.Problem.Width)
+	}
+	notes.Took(release.GetLedgerHash(), int(release.GetTeachers()), release.GetEpsilonSpent())
+	return f.want.Lattice.Values(sum.Values), nil
+}
+
+// exactly fits to the real rows of evaluate.train. NOT PRIVATE.
+func (w *weigher) exactly(ctx context.Context, f *fitted) ([]float64, error) {
+	features, err := ratio.New(f.spec)
+	if err != nil {
+		return nil, err
+	}
+	real := partition.NewEncoder(w.Schema).Encode(w.real.train)
+	vectors := iw.Vectors(features, real.Features, real.Classes)
+	p, width := f.want.Problem, f.want.Problem.Width
+	p.Records, p.Rounding, p.Tolerance = float64(real.Len()), 0, 0
+	steps := ratio.Steps{Width: width, Clip: f.spec.Clip, Bound: ratio.FinestBound}
+	result, err := ratio.Fit(ctx, p, func(_ context.Context, beta []float64) (g, h []float64, err error) {
+		pass, err := ratio.NewPass(steps, beta)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range real.Len() {
+			if err := pass.Add(vectors[i*width : (i+1)*width]); err != nil {
+				return nil, nil, err
+			}
+		}
+		g, h = steps.Decode(pass.Sums())
+		return g, h, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return result.Beta, nil
+}

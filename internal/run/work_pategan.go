@@ -1,0 +1,133 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// pateganWork is a run of PATE-GAN.
+type pateganWork struct{ s *Spec }
+
+func (w *pateganWork) quorum() (share, deadline float64) {
+	return w.s.PATEGAN.Quorum, w.s.PATEGAN.Deadline
+}
+
+func (w *pateganWork) optionsOf(*partition.Schema) any { return w.s.PATEGAN }
+
+func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
+	s, o := w.s, w.s.PATEGAN
+	p := &Plan{Stages: stages, Queries: o.Labels, PerRound: o.Queries, ClassShareEpsilon: o.ClassShare * s.Privacy.Epsilon, Classes: classesOf(schema)}
+	if err := s.warm(p, schema, budget); err != nil {
+		return nil, err
+	}
+	if p.Queries == 0 {
+		p.Queries = pategan.LabelsFor(s.Privacy.Epsilon, s.Teachers)
+	}
+	p.Rounds = (p.Queries + o.Queries - 1) / o.Queries
+	var err error
+	switch o.Mechanism {
+	case pategan.LNMax:
+		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: o.Noise}
+		if o.Noise == 0 {
+			p.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Queries), p.others())
+		}
+	case pategan.GNMax:
+		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX}
+		p.Mechanism.Sigma, err = p.gaussianNoise(o.Noise, budget, "pategan.noise")
+	case pategan.ConfidentGNMax:
+		var sigma float64
+		sigma, err = p.gaussianNoise(o.Noise, budget, "pategan.noise")
+		p.Mechanism = confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(s.Teachers))
+	}
+	if errors.Is(err, privacy.ErrOverBudget) {
+		return nil, p.noRoom(s, schema, "pategan.class_share", o.ClassShare, fmt.Sprintf("%d labels", p.Queries))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plan %d labels: %w", p.Queries, err)
+	}
+	p.Mechanism.WholeHistogram = o.Release == "histogram"
+	return p, p.checkFeasible(priced{
+		shareField: "pategan.class_share", share: o.ClassShare, noiseField: "pategan.noise", noise: o.Noise,
+		hint: " (sigma grows with the noise, lambda of lnmax falls)", what: "labels",
+	}, budget)
+}
+
+// teacherSpec is how the run's teachers learn and vote.
+func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec {
+	s, o := w.s, w.s.PATEGAN.Teacher
+	t := &conclavev1.TeacherSpec{
+		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Classes: uint32(classes),
+		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: s.Seed,
+	}
+	if t.Features = conclavev1.TeacherSpec_FEATURES_STANDARD; o.Features == "plain" {
+		t.Features = conclavev1.TeacherSpec_FEATURES_PLAIN
+	}
+	if o.Model == "hidden" {
+		t.Model, t.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, uint32(o.Hidden)
+	}
+	switch {
+	case coin:
+		t.Vote = conclavev1.TeacherSpec_VOTE_COIN
+	case s.PATEGAN.Votes == pategan.Relative:
+		t.Vote = conclavev1.TeacherSpec_VOTE_RELATIVE
+	case s.PATEGAN.Votes == pategan.Plain:
+		t.Vote = conclavev1.TeacherSpec_VOTE_PLAIN
+	default:
+		t.Vote = conclavev1.TeacherSpec_VOTE_CALIBRATED
+	}
+	return t
+}
+
+func (w *pateganWork) largest(p *Plan, e *partition.Encoder, teachers int) largest {
+	width := e.Width()
+	queries, training := min(p.Queries, p.PerRound), w.s.PATEGAN.Teacher.Training
+	class := []int{p.Classes - 1} // the one that takes the most bytes
+	round := voteRound(w.s.Name, uint64(p.Rounds), w.teacherSpec(nil, p.Classes, false), &pipeline.VoteQuestion{
+		Width:    width,
+		Training: make([]float32, training*width), TrainingClasses: slices.Repeat(class, training),
+		Queries: make([]float32, queries*width), QueryClasses: slices.Repeat(class, queries),
+	})
+	return largest{
+		round: round, roundContent: fmt.Sprintf("%d generated records to train on, %d to vote on, %d numbers each; nobody's data", training, queries, width),
+		answerName: "votes", answer: votesOfNode(round, teachers, queries, answerClasses), answersAClass: answerClasses,
+		answerContent: fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator sees them, and releases sums over all teachers with noise only", teachers, queries),
+	}
+}
+
+func (w *pateganWork) student(e *partition.Encoder, p *Plan) (trainer, error) {
+	t, err := pategan.New(w.s.PATEGAN, e, p.Classes, w.s.Seed)
+	return &pateganTrainer{t, w.s, p}, err
+}
+
+// pateganTrainer is its student.
+type pateganTrainer struct {
+	*pategan.Trainer
+	s *Spec
+	p *Plan
+}
+
+func (t *pateganTrainer) learn(ctx context.Context, ask *oracle, rounds int, keep func() error, progress func(pipeline.Progress)) error {
+	return t.Run(ctx, ask, min(t.p.Queries, rounds*t.p.PerRound), keep, progress)
+}
+
+// shares summarizes the released shares that the student keeps. Where only
+// winners were released there are none.
+func (t *pateganTrainer) shares() map[uint64]*report.Shares {
+	if t.s.PATEGAN.Release != "histogram" {
+		return nil
+	}
+	shares := map[uint64]*report.Shares{}
+	for _, r := range t.Released() {
+		shares[r.Round] = report.SharesOf(r.Shares, r.Noise)
+	}
+	return shares
+}

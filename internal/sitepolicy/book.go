@@ -1,0 +1,134 @@
+package sitepolicy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// book is what a ledger says, entry by entry.
+type book struct {
+	last                Entry
+	hashes              []string // of all entries
+	dataset, site, node string
+	limit               privacy.Budget
+	spent               []privacy.Event // merged
+	epsilonSpent        float64
+	charged             map[[sha256.Size]byte]uint64 // to the entry's number
+	runs                map[runKey]*runBook
+	order               []runKey // as they were seen
+}
+
+// runKey names a run: what has another spec is another run, whatever it calls itself.
+type runKey struct{ run, spec string }
+
+// runBook is what the ledger says of a run.
+type runBook struct {
+	terms       Spec
+	seen        string
+	decision    string // EntryApprove, EntryDeny, or nothing
+	decided, by string
+	charges     int // rounds, and questions that took the place of others
+	charged     string
+	spent       []privacy.Event
+}
+
+func newBook() *book {
+	return &book{charged: map[[sha256.Size]byte]uint64{}, runs: map[runKey]*runBook{}}
+}
+
+// take reads lines and returns how many bytes of them are good. Lines behind the
+// acknowledged entry that are none were torn by a crash, and are left out; others are an
+// error.
+func (b *book) take(raw []byte, acknowledged *Head) (good int, err error) {
+	for good < len(raw) {
+		line, _, whole := bytes.Cut(raw[good:], []byte("\n"))
+		var e Entry
+		err := errors.New("the line has no end")
+		if whole {
+			e, err = parseEntry(line)
+		}
+		if err == nil {
+			err = b.add(e)
+		}
+		if err == nil {
+			good += len(line) + 1
+			continue
+		}
+		next := b.last.Seq + 1
+		if acknowledged != nil && acknowledged.Seq >= next || acknowledged == nil && next > 1 {
+			return good, fmt.Errorf("line %d: %w; it was altered: restore it from a backup", next, err)
+		}
+		return good, nil
+	}
+	return good, nil
+}
+
+// add takes in an entry if it follows the last one.
+func (b *book) add(e Entry) error {
+	digest, err := e.digest()
+	switch {
+	case err != nil:
+		return err
+	case e.Hash != digest:
+		return errors.New("the hash does not fit the entry")
+	case e.Seq != b.last.Seq+1 || e.Previous != b.last.Hash:
+		return errors.New("the entry does not follow the one before")
+	case (e.Type == EntryOpen) != (e.Seq == 1):
+		return errors.New("a ledger begins with the entry that opens it, and has no other of the type")
+	}
+	if err := b.apply(e); err != nil {
+		return err
+	}
+	b.last = e
+	b.hashes = append(b.hashes, e.Hash)
+	return nil
+}
+
+func (b *book) apply(e Entry) error {
+	key := runKey{e.Run, e.Spec}
+	run := b.runs[key]
+	switch e.Type {
+	case EntryOpen:
+		b.dataset, b.site, b.node, b.limit = e.Dataset, e.Site, e.Node, *e.Limit
+		return nil
+	case EntryLimit:
+		b.limit = *e.Limit
+		return nil
+	case EntryRun:
+		if run != nil {
+			return fmt.Errorf("run %q was seen before", e.Run)
+		}
+		b.runs[key] = &runBook{terms: *e.Terms, seen: e.Time}
+		b.order = append(b.order, key)
+		return nil
+	}
+	if run == nil {
+		return fmt.Errorf("run %q was not seen before", e.Run)
+	}
+	if e.Type != EntryCharge {
+		run.decision, run.decided, run.by = e.Type, e.Time, e.By
+		return nil
+	}
+	b.charged[chargeOf(e.Run, e.Spec, *e.Round, e.Question)] = e.Seq
+	b.spent = privacy.Merge(append(b.spent, e.Events...))
+	b.epsilonSpent = e.EpsilonSpent
+	run.charges++
+	run.charged = e.Time
+	run.spent = privacy.Merge(append(run.spent, e.Events...))
+	return nil
+}
+
+// chargeOf names what is charged once.
+func chargeOf(run, spec string, round uint64, question string) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	_, _ = io.WriteString(h, run+"\n"+spec+"\n"+question+"\n")
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, round))
+	h.Sum(sum[:0])
+	return sum
+}

@@ -1,0 +1,178 @@
+package sitepolicy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// The types of entries.
+const (
+	EntryOpen    = "open"    // the ledger begins; the first entry
+	EntryLimit   = "limit"   // the policy's limit is another one from here on
+	EntryRun     = "run"     // a run was seen for the first time
+	EntryApprove = "approve" // a person lets a run begin
+	EntryDeny    = "deny"    // a person does not, or not any more
+	EntryCharge  = "charge"  // a round is answered
+)
+
+// Entry is one line of a site's ledger: canonical JSON, chained by hashes.
+//
+//	open     dataset, site, node, limit
+//	limit    limit
+//	run      run, spec, terms
+//	approve  run, spec, by
+//	deny     run, spec, by
+//	charge   run, spec, round, question, purpose, events, epsilon_spent
+//
+// Time belongs to all of them.
+type Entry struct {
+	Seq     uint64          `json:"seq"`  // from 1, without gaps
+	Time    string          `json:"time"` // RFC 3339, UTC, milliseconds
+	Type    string          `json:"type"`
+	Dataset string          `json:"dataset,omitempty"`
+	Site    string          `json:"site,omitempty"`
+	Node    string          `json:"node,omitempty"`
+	Limit   *privacy.Budget `json:"limit,omitempty"`
+	Run     string          `json:"run,omitempty"`
+	// Spec is the SHA-256 of the run's spec in hex. An approval is for that spec alone.
+	Spec  string `json:"spec,omitempty"`
+	Terms *Spec  `json:"terms,omitempty"`
+	// By is who decided, as the system calls them.
+	By       string          `json:"by,omitempty"`
+	Round    *uint64         `json:"round,omitempty"`
+	Question string          `json:"question,omitempty"` // SHA-256 in hex
+	Purpose  string          `json:"purpose,omitempty"`
+	Events   []privacy.Event `json:"events,omitempty"`
+	// EpsilonSpent is what everything charged so far comes to, at the limit's delta, by
+	// the accountants that are formulas.
+	EpsilonSpent float64 `json:"epsilon_spent,omitempty"`
+	Previous     string  `json:"previous"` // hash of the entry before, empty for the first
+	Hash         string  `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
+}
+
+// maxLine bounds an entry in bytes.
+const maxLine = 64 << 10
+
+// canonical returns the one JSON form of an entry.
+func (e Entry) canonical() ([]byte, error) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", e.Seq, err)
+	}
+	if len(line) >= maxLine {
+		return nil, fmt.Errorf("entry %d has %d bytes; the most is %d", e.Seq, len(line), maxLine)
+	}
+	return line, nil
+}
+
+// seal chains an entry to the one before, whose zero value is for the first.
+func (e *Entry) seal(last Entry, now time.Time) error {
+	e.Seq, e.Previous, e.Hash, e.Time = last.Seq+1, last.Hash, "", privacy.FormatTime(now)
+	if err := e.validate(); err != nil {
+		return fmt.Errorf("entry %d: %w", e.Seq, err)
+	}
+	hash, err := e.digest()
+	e.Hash = hash
+	return err
+}
+
+func (e Entry) digest() (string, error) {
+	e.Hash = ""
+	line, err := e.canonical()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// parseEntry reads a line in its canonical form, and no other.
+func parseEntry(line []byte) (Entry, error) {
+	var e Entry
+	if len(line) >= maxLine {
+		return e, errors.New("the line is too long")
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return Entry{}, errors.New("the line is no entry")
+	}
+	canonical, err := e.canonical()
+	if err != nil {
+		return Entry{}, err
+	}
+	if !bytes.Equal(line, canonical) {
+		return Entry{}, errors.New("the line is not in canonical form; it was edited, or another program wrote it")
+	}
+	return e, e.validate()
+}
+
+// entryFields says which fields an entry of a type has; it has all of them and no others.
+var entryFields = map[string]map[string]bool{
+	EntryOpen:    {"dataset": true, "site": true, "node": true, "limit": true},
+	EntryLimit:   {"limit": true},
+	EntryRun:     {"run": true, "spec": true, "terms": true},
+	EntryApprove: {"run": true, "spec": true, "by": true},
+	EntryDeny:    {"run": true, "spec": true, "by": true},
+	EntryCharge:  {"run": true, "spec": true, "round": true, "question": true, "events": true},
+}
+
+func (e Entry) validate() error {
+	fields, known := entryFields[e.Type]
+	if !known {
+		return fmt.Errorf("type %q is unknown", e.Type)
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"dataset", e.Dataset != ""}, {"site", e.Site != ""}, {"node", e.Node != ""}, {"limit", e.Limit != nil}, {"run", e.Run != ""},
+		{"spec", e.Spec != ""}, {"terms", e.Terms != nil}, {"by", e.By != ""}, {"round", e.Round != nil}, {"question", e.Question != ""},
+		{"events", len(e.Events) > 0},
+	} {
+		if f.set != fields[f.name] {
+			return fmt.Errorf("%s of an entry of type %s", f.name, e.Type)
+		}
+	}
+	for _, word := range []string{e.Dataset, e.Site, e.Node, e.Run, e.By, e.Purpose} {
+		if !utf8.ValidString(word) || len(word) > maxWord {
+			return errors.New("a word is none")
+		}
+	}
+	switch {
+	case e.Spec != "" && !isSHA256(e.Spec), e.Question != "" && !isSHA256(e.Question):
+		return errors.New("a digest is none")
+	case e.Type != EntryCharge && (e.EpsilonSpent != 0 || e.Purpose != ""):
+		return fmt.Errorf("the price of a round in an entry of type %s", e.Type)
+	case !(e.EpsilonSpent >= 0) || math.IsInf(e.EpsilonSpent, 0):
+		return fmt.Errorf("epsilon_spent is %v", e.EpsilonSpent)
+	}
+	if t, err := time.Parse(time.RFC3339, e.Time); err != nil || privacy.FormatTime(t) != e.Time {
+		return fmt.Errorf("time is %q", e.Time)
+	}
+	if e.Limit != nil {
+		if err := e.Limit.Validate(); err != nil {
+			return err
+		}
+	}
+	if e.Terms != nil {
+		if err := e.Terms.validate(); err != nil {
+			return err
+		}
+	}
+	for i, event := range e.Events {
+		if err := event.Validate(); err != nil {
+			return fmt.Errorf("event %d: %w", i+1, err)
+		}
+	}
+	return nil
+}

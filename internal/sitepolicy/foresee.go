@@ -1,0 +1,78 @@
+package sitepolicy
+
+import "github.com/conclave-dp/conclave/internal/privacy"
+
+// Foreseen is what would become of a round.
+type Foreseen struct {
+	// Refusal is nil where the round would be answered, at least once somebody approves.
+	Refusal *Refusal
+	// Waits says that somebody would have to.
+	Waits bool
+	// Fits is how often rounds like it would be answered before the limit, one after the
+	// other; at most as often as was asked.
+	Fits int
+}
+
+// Foresee tells what would become of so many rounds of the same terms, as if earlier events
+// had been charged besides what was. It leaves no trace.
+func (g *Guard) Foresee(t Terms, rounds int, earlier []privacy.Event) (f Foreseen, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	refuse := func(r *Refusal) Foreseen {
+		r.Site = g.o.Site
+		return Foreseen{Refusal: r}
+	}
+	if err := t.validate(); err != nil {
+		return refuse(&Refusal{Rule: RuleTerms, Public: "the terms are none", Private: err.Error()}), nil
+	}
+	if r := g.mine(t.Spec); r != nil {
+		return refuse(r), nil
+	}
+	d, r := g.allowed()
+	if r != nil {
+		return refuse(r), nil
+	}
+	err = newLedger(g.o.Ledger, true).use(func(b *book) ([]Entry, error) {
+		if r := firstOf(g.fits(b, d), d.allows(t, g.o.Facts)); r != nil {
+			f = refuse(r)
+			return nil, nil
+		}
+		spent := append(append([]privacy.Event{}, b.spent...), earlier...)
+		// The limit admits n rounds and not n+1, for some n.
+		low, high := 0, rounds
+		for low < high {
+			middle := (low + high + 1) / 2
+			if _, err := d.Limit().Admit(spent, times(t.Charges, middle)); err == nil {
+				low = middle
+			} else {
+				high = middle - 1
+			}
+		}
+		if f = (Foreseen{Fits: low, Waits: d.Approval == ByHand}); low == 0 && rounds > 0 {
+			f = refuse(&Refusal{Rule: RuleEpsilon, Public: "the site's own limit on dataset " + d.Name + " would be passed"})
+		}
+		return nil, nil
+	})
+	return f, err
+}
+
+func firstOf(refusals ...*Refusal) *Refusal {
+	for _, r := range refusals {
+		if r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// times are so many of all of the events.
+func times(events []privacy.Event, n int) []privacy.Event {
+	all := make([]privacy.Event, len(events))
+	for i, e := range events {
+		e.Count *= int64(n)
+		e.Asked *= int64(n)
+		e.Answered *= int64(n)
+		all[i] = e
+	}
+	return all
+}

@@ -1,0 +1,252 @@
+package sitepolicy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// Options say what a guard stands before.
+type Options struct {
+	// Policy is the path of the policy file, Ledger that of the site's ledger; the name of
+	// its last entry is kept beside it, in a file that ends with .head.
+	Policy, Ledger string
+	// The node, and what its rounds must be about.
+	Dataset, Site, Node, SchemaSHA256, Unit string
+	Facts                                   Facts
+	// ReadOnly is for who only looks: nothing is made, mended or charged.
+	ReadOnly bool
+}
+
+// Guard decides which rounds a node answers. Its methods may be called by several
+// goroutines, and several processes may have one on the same ledger.
+type Guard struct {
+	o Options
+
+	mu     sync.Mutex
+	ledger *ledger
+	// text is the policy file as it was read last, and policy, or err, what it says.
+	text   []byte
+	policy *Policy
+	err    error
+}
+
+// New returns a guard. It reads nothing yet: the files may be mended while a node waits
+// for that, see [Guard.Check].
+func New(o Options) *Guard {
+	return &Guard{o: o, ledger: newLedger(o.Ledger, o.ReadOnly)}
+}
+
+// Check tells whether anything can be answered: the policy and the ledger can be used, and
+// the policy names the dataset. The error is for the site.
+func (g *Guard) Check() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d, refusal := g.allowed()
+	if refusal == nil {
+		err := g.ledger.use(func(b *book) ([]Entry, error) {
+			refusal = g.fits(b, d)
+			return nil, nil
+		})
+		if err != nil {
+			refusal = ledgerRefusal(err)
+		}
+	}
+	return g.refuse(refusal)
+}
+
+// Figures returns the policy's limit, 0 where it cannot be read, and what has been charged,
+// by the limit's filter: nothing is left when they are equal. The error is why one of them
+// is not known.
+func (g *Guard) Figures() (limit, counted float64, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d, refusal := g.allowed()
+	if d != nil {
+		limit = d.Epsilon
+	}
+	err = g.ledger.use(func(b *book) (_ []Entry, err error) {
+		by := b.limit
+		if d != nil {
+			by = d.Limit()
+		}
+		counted, err = countedBy(by, b.spent)
+		return nil, err
+	})
+	return limit, counted, errors.Join(g.refuse(refusal), err)
+}
+
+// Ask tells whether a round may be answered: nil, or a *[Refusal]. It notes a run that was
+// never seen before.
+func (g *Guard) Ask(t Terms) error {
+	_, err := g.decide(t, false)
+	return err
+}
+
+// Charge asks once more, since minutes may have passed, and charges the round. Its answer
+// may leave when the error is nil: the entry is on disk then. A question that was charged
+// before costs nothing: the entry is the number and hash of the one that paid, and what
+// all charges come to now.
+func (g *Guard) Charge(t Terms) (*Entry, error) { return g.decide(t, true) }
+
+func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := t.validate(); err != nil {
+		return nil, g.refuse(&Refusal{Rule: RuleTerms, Public: "the aggregator does not say, or not sensibly, what is asked at what price; install matching versions", Private: err.Error()})
+	}
+	if refusal := g.mine(t.Spec); refusal != nil {
+		return nil, g.refuse(refusal)
+	}
+	d, refusal := g.allowed()
+	var entries []Entry
+	var paid *Entry
+	err = g.ledger.use(func(b *book) ([]Entry, error) {
+		entries, paid = nil, nil
+		if d == nil {
+			if b.last.Seq > 0 {
+				entries = b.note(nil, t)
+			}
+			return entries, nil
+		}
+		if refusal = g.fits(b, d); refusal != nil {
+			return nil, nil
+		}
+		entries = b.note(g.opened(b, d), t)
+		var spent float64
+		var due bool
+		switch spent, due, refusal = judge(b, d, t, g.o); {
+		case refusal != nil || !charge:
+		case !due:
+			seq := b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)]
+			paid = &Entry{Type: EntryCharge, Seq: seq, Hash: b.hashes[seq-1], EpsilonSpent: spent}
+		default:
+			entries = append(entries, Entry{
+				Type: EntryCharge, Run: t.Run, Spec: t.SpecSHA256, Round: &t.Round, Question: t.Question, Purpose: t.Purpose,
+				Events: privacy.Merge(t.Charges), EpsilonSpent: spent,
+			})
+		}
+		return entries, nil
+	})
+	if err != nil {
+		refusal = ledgerRefusal(err)
+	}
+	if refusal != nil {
+		return nil, g.refuse(refusal)
+	}
+	if n := len(entries); n > 0 && entries[n-1].Type == EntryCharge {
+		return &entries[n-1], nil
+	}
+	return paid, nil
+}
+
+// refuse completes a refusal, and is nil for none.
+func (g *Guard) refuse(r *Refusal) error {
+	if r == nil {
+		return nil
+	}
+	r.Site = g.o.Site
+	return r
+}
+
+func ledgerRefusal(err error) *Refusal {
+	return &Refusal{Rule: RuleLedger, Public: "it cannot be used; its node's log says why", Private: err.Error(), Waiting: true}
+}
+
+// mine checks that a run is about what the node holds.
+func (g *Guard) mine(s Spec) *Refusal {
+	switch {
+	case s.Dataset != g.o.Dataset:
+		return &Refusal{Rule: RuleDataset, Public: "the run is on another dataset than this node's"}
+	case s.SchemaSHA256 != g.o.SchemaSHA256:
+		return &Refusal{Rule: RuleTerms, Public: "the run has another schema than this node"}
+	case s.Unit != g.o.Unit:
+		return &Refusal{Rule: RuleTerms, Public: "the run protects another privacy unit than this node's"}
+	}
+	return nil
+}
+
+// allowed reads the policy file, if it is another one than before, and returns what it
+// says of the node's dataset. It compares whole texts: times of files tell too little.
+func (g *Guard) allowed() (*Dataset, *Refusal) {
+	text, err := readText(g.o.Policy)
+	switch {
+	case err != nil:
+		g.text, g.policy, g.err = nil, nil, err
+	case g.text == nil || !bytes.Equal(text, g.text):
+		g.text = text
+		g.policy, g.err = parseFile(g.o.Policy, text)
+	}
+	if g.err != nil {
+		return nil, &Refusal{Rule: RulePolicy, Public: "the file cannot be used; nothing is answered until it is mended", Private: g.err.Error(), Waiting: true}
+	}
+	d := g.policy.Dataset(g.o.Dataset)
+	if d == nil {
+		return nil, &Refusal{Rule: RuleDataset, Public: fmt.Sprintf("nothing is allowed on dataset %s", g.o.Dataset)}
+	}
+	return d, nil
+}
+
+// fits checks that the ledger is this node's, and its rule that of the policy.
+func (g *Guard) fits(b *book, d *Dataset) *Refusal {
+	switch {
+	case b.last.Seq == 0:
+	case b.dataset != g.o.Dataset || b.site != g.o.Site || b.node != g.o.Node:
+		return ledgerRefusal(fmt.Errorf("%w: %s is that of node %s/%s on dataset %s; give each node a state folder of its own", ErrLedger, g.o.Ledger, b.site, b.node, b.dataset))
+	case b.limit.Filter != d.Filter && len(b.spent) > 0:
+		return &Refusal{Rule: RuleFilter, Public: "another one than charges were added up by; nothing is answered until it is mended", Waiting: true,
+			Private: fmt.Sprintf("it was %s when the first round was charged, the policy says %s; put %s back", b.limit.Filter, d.Filter, b.limit.Filter)}
+	}
+	return nil
+}
+
+// opened are the entries that a ledger needs before others: the first one, or a new limit.
+func (g *Guard) opened(b *book, d *Dataset) []Entry {
+	limit := d.Limit()
+	switch {
+	case b.last.Seq == 0:
+		return []Entry{{Type: EntryOpen, Dataset: g.o.Dataset, Site: g.o.Site, Node: g.o.Node, Limit: &limit}}
+	case b.limit != limit:
+		return []Entry{{Type: EntryLimit, Limit: &limit}}
+	}
+	return nil
+}
+
+// note adds the entry of a run that was never seen.
+func (b *book) note(entries []Entry, t Terms) []Entry {
+	if b.runs[runKey{t.Run, t.SpecSHA256}] != nil {
+		return entries
+	}
+	return append(entries, Entry{Type: EntryRun, Run: t.Run, Spec: t.SpecSHA256, Terms: &t.Spec})
+}
+
+// judge applies the rules of a dataset to a round: what is spent with it, and whether it
+// is due, which it is not where it was charged before.
+func judge(b *book, d *Dataset, t Terms, o Options) (spent float64, due bool, refusal *Refusal) {
+	if refusal := d.allows(t, o.Facts); refusal != nil {
+		return 0, false, refusal
+	}
+	decision := ""
+	if run := b.runs[runKey{t.Run, t.SpecSHA256}]; run != nil {
+		decision = run.decision
+	}
+	switch {
+	case decision == EntryDeny:
+		return 0, false, &Refusal{Rule: RuleDenied, Public: "run " + t.Run + " was denied by the site"}
+	case d.Approval == ByHand && decision != EntryApprove:
+		return 0, false, &Refusal{Rule: RuleApproval, Public: "waits for approval at site " + o.Site, Waiting: true}
+	case b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)] > 0:
+		return b.epsilonSpent, false, nil
+	}
+	claim, err := d.Limit().Admit(b.spent, t.Charges)
+	switch {
+	case errors.Is(err, privacy.ErrOverBudget):
+		return 0, false, &Refusal{Rule: RuleEpsilon, Public: fmt.Sprintf("the site's own limit on dataset %s would be passed", d.Name), Private: err.Error()}
+	case err != nil:
+		return 0, false, &Refusal{Rule: RuleTerms, Public: "what the round costs cannot be added up", Private: err.Error()}
+	}
+	return claim.Epsilon, true, nil
+}

@@ -1,0 +1,230 @@
+package sitepolicy
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	g := s.guard()
+	must(t, g.Check())
+	r := round("r", 0, 10)
+	must(t, g.Ask(r))
+	e, err := g.Charge(r)
+	must(t, err)
+	if e == nil || e.Type != EntryCharge || e.Seq != 3 || e.Hash == "" || !(e.EpsilonSpent > 0) {
+		t.Fatalf("entry %+v; want the third, a charge", e)
+	}
+	// Asked again, here and after a restart, it is free; another question is not.
+	for _, guard := range []*Guard{g, s.guard()} {
+		// The entry that paid is named.
+		if again, err := guard.Charge(r); err != nil || again.Seq != e.Seq || again.Hash != e.Hash || again.Events != nil || again.EpsilonSpent != e.EpsilonSpent {
+			t.Fatalf("charged again: %+v, %v", again, err)
+		}
+	}
+	other := r
+	other.Question = digest("something else")
+	second, err := g.Charge(other)
+	must(t, err)
+	if second == nil || second.EpsilonSpent <= e.EpsilonSpent {
+		t.Fatalf("another question cost nothing: %+v", second)
+	}
+	status, err := s.guard(func(o *Options) { o.ReadOnly = true }).Status()
+	must(t, err)
+	if len(status.Runs) != 1 || status.Runs[0].Charges != 2 || status.Runs[0].State != StateAutomatic || status.EpsilonSpent != second.EpsilonSpent || status.Problem != "" || status.Head != second.Hash {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestRulesRefuseByName(t *testing.T) {
+	all := func(policy string, changes ...func(*Options)) func(t *testing.T, r Terms) error {
+		return func(t *testing.T, r Terms) error {
+			s := newSite(t)
+			s.write(policy)
+			return s.guard(changes...).Ask(r)
+		}
+	}
+	facts := func(units, least int) func(*Options) {
+		return func(o *Options) { o.Facts = Facts{Units: units, LeastUnits: least} }
+	}
+	allowed := all(allowing)
+	for name, c := range map[string]struct {
+		rule    Rule
+		ask     func(t *testing.T, r Terms) error
+		change  func(*Terms)
+		leaving string
+		waiting bool
+	}{
+		"no terms":         {RuleTerms, allowed, func(r *Terms) { *r = Terms{Run: "r"} }, "does not say", false},
+		"no price":         {RuleTerms, allowed, func(r *Terms) { r.Charges = nil }, "does not say", false},
+		"a price below 0":  {RuleTerms, allowed, func(r *Terms) { r.Charges[0].Count = -1 }, "does not say", false},
+		"a run's bad name": {RuleTerms, allowed, func(r *Terms) { r.Run = "../r" }, "does not say", false},
+		"other schema":     {RuleTerms, allowed, func(r *Terms) { r.Spec.SchemaSHA256 = digest("x") }, "another schema", false},
+		"other unit":       {RuleTerms, allowed, func(r *Terms) { r.Spec.Unit = "person" }, "another privacy unit", false},
+		"other dataset":    {RuleDataset, allowed, func(r *Terms) { r.Spec.Dataset = "e" }, "another dataset", false},
+		"absent dataset":   {RuleDataset, all(strings.Replace(allowing, "name: d", "name: e", 1)), nil, "nothing is allowed", false},
+		"pipeline":         {RulePipeline, allowed, func(r *Terms) { r.Spec.Pipeline = "gpate" }, `"gpate" is not allowed`, false},
+		"stage":            {RuleStages, allowed, func(r *Terms) { r.Spec.Stages = []string{"selections", "fit"} }, `"fit" is not allowed`, false},
+		"question":         {RuleQuestion, allowed, func(r *Terms) { r.Kind = GradientSum }, "a round of gradient sum belongs neither", false},
+		"a stage's":        {RuleQuestion, allowed, func(r *Terms) { r.Kind = ScoreSum }, "a round of score sum", false},
+		"an embed's votes": {RuleQuestion, allowed, func(r *Terms) { r.Spec.Pipeline = "embed" }, "a round of votes", false},
+		"few rows":         {RuleRows, all(allowing, facts(99, 50)), nil, "too few records here", false},
+		"few per teacher":  {RulePerHead, all(allowing, facts(1000, 4)), nil, "too few records of a teacher", false},
+		"over the limit":   {RuleEpsilon, allowed, func(r *Terms) { r.Charges[0].Count = 1e6 }, "own limit on dataset d would be passed", false},
+		"by hand":          {RuleApproval, all(strings.Replace(allowing, "automatic", "by-hand", 1)), nil, "waits for approval at site north", true},
+		"bad policy":       {RulePolicy, all("datasets: [{name: d}]"), nil, "until it is mended", true},
+		"no policy":        {RulePolicy, func(t *testing.T, r Terms) error { return newSite(t).guard().Ask(r) }, nil, "until it is mended", true},
+		"no folder": {RuleLedger, func(t *testing.T, r Terms) error {
+			s := newSite(t)
+			s.write(allowing)
+			return s.guard(func(o *Options) { o.Ledger = filepath.Join(s.dir, "gone", "l.jsonl") }).Ask(r)
+		}, nil, "cannot be used", true},
+		"a folder for a policy": {RulePolicy, func(t *testing.T, r Terms) error {
+			s := newSite(t)
+			return s.guard(func(o *Options) { o.Policy = s.dir }).Ask(r)
+		}, nil, "until it is mended", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := round("r", 0, 10)
+			if c.change != nil {
+				c.change(&r)
+			}
+			refusal := refusedBy(t, c.ask(t, r), c.rule)
+			says := refusal.Leaving()
+			if !strings.Contains(says, c.leaving) || refusal.Waiting != c.waiting {
+				t.Errorf("it says %q, waiting %v; want %q, %v", says, refusal.Waiting, c.leaving, c.waiting)
+			}
+			if !strings.Contains(says, "site north") || !strings.Contains(says, string(c.rule)) {
+				t.Errorf("%q does not name the site and the rule", says)
+			}
+			// Numbers of records and names of files stay, but for the site.
+			for _, secret := range []string{"99", "1000", "privacy units,", "with 4", "/", ".yaml", ".jsonl"} {
+				if strings.Contains(says, secret) {
+					t.Errorf("%q holds %q", says, secret)
+				}
+			}
+		})
+	}
+}
+
+func TestAnApprovalIsForOneSpec(t *testing.T) {
+	s := newSite(t)
+	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
+	g, people := s.guard(), s.guard()
+	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrNoRun) {
+		t.Fatalf("a run that never asked: %v", err)
+	}
+	r := round("r", 0, 10)
+	refusedBy(t, g.Ask(r), RuleApproval)
+	_, err := g.Charge(r)
+	refusedBy(t, err, RuleApproval)
+	run, err := people.Decide("r", "", true, "ann")
+	must(t, err)
+	if run.State != StateApproved || run.By != "ann" || run.Terms.Pipeline != "pategan" {
+		t.Errorf("decided %+v", run)
+	}
+	must(t, g.Ask(r))
+	// The same name with another spec is another run.
+	other := r
+	other.SpecSHA256 = digest("another")
+	refusedBy(t, g.Ask(other), RuleApproval)
+	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), "--spec") {
+		t.Errorf("two runs of a name: %v", err)
+	}
+	// A spec that no run has is not a run that never asked.
+	for _, spec := range []string{"xx", r.SpecSHA256 + "0"} {
+		_, err := people.Decide("r", spec, true, "ann")
+		if !errors.Is(err, ErrSpec) || errors.Is(err, ErrNoRun) || !strings.Contains(err.Error(), "has asked this node") || !strings.Contains(err.Error(), r.SpecSHA256[:12]) {
+			t.Errorf("spec %q: %v", spec, err)
+		}
+	}
+	run, err = people.Decide("r", other.SpecSHA256[:12], false, "ann")
+	must(t, err)
+	if run.State != StateDenied || run.SpecSHA256 != other.SpecSHA256 {
+		t.Errorf("decided %+v", run)
+	}
+	refusedBy(t, g.Ask(other), RuleDenied)
+	_, err = g.Charge(r)
+	must(t, err)
+	// A run that was approved can be stopped, also where nobody is asked any more.
+	s.write(allowing)
+	_, err = people.Decide("r", r.SpecSHA256, false, "bob")
+	must(t, err)
+	refusedBy(t, g.Ask(round("r", 1, 10)), RuleDenied)
+	status, err := people.Status()
+	must(t, err)
+	if len(status.Runs) != 2 || status.Runs[0].State != StateDenied || status.Runs[0].By != "bob" || status.Runs[0].Charges != 1 {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestAPolicyIsReadAgainWhenItChanges(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	g := s.guard()
+	r := round("r", 0, 10)
+	_, err := g.Charge(r)
+	must(t, err)
+	s.write("datasets: [")
+	refusedBy(t, g.Ask(r), RulePolicy)
+	refusedBy(t, g.Check(), RulePolicy)
+	must(t, os.Remove(filepath.Join(s.dir, "policy.yaml")))
+	refusedBy(t, g.Ask(r), RulePolicy)
+	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 1e-3", 1))
+	must(t, g.Ask(r)) // it was charged
+	refusedBy(t, g.Ask(round("r", 1, 10)), RuleEpsilon)
+	s.write(strings.Replace(allowing, "1e-5,", "1e-5, filter: rdp,", 1))
+	err = g.Ask(round("r", 1, 10))
+	refusedBy(t, err, RuleFilter)
+	// A slip in the file must not end a run for good.
+	var refusal *Refusal
+	if errors.As(err, &refusal); !refusal.Waiting {
+		t.Error("the run does not wait until the filter is put back")
+	}
+	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 3", 1))
+	must(t, g.Ask(round("r", 1, 10)))
+	status, err := g.Status()
+	must(t, err)
+	if status.Limit.Epsilon != 3 || len(status.Runs) != 1 {
+		t.Errorf("status %+v", status)
+	}
+	if lines := s.lines(); len(lines) != 5 || !strings.Contains(lines[3], `"type":"limit"`) || !strings.Contains(lines[4], `"type":"limit"`) {
+		t.Errorf("the ledger does not show the limits: %q", lines)
+	}
+}
+
+func TestEpsilonLeftIsWhatFits(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	g := s.guard()
+	r := round("r", 0, 10)
+	r.Charges = []privacy.Event{{Kind: privacy.Gaussian, Sigma: 3, Sensitivity: 1, Count: 1}}
+	_, err := g.Charge(r)
+	must(t, err)
+	status, err := g.Status()
+	must(t, err)
+	limit := *status.Limit
+	run := privacy.Budget{Epsilon: status.EpsilonLeft, Delta: limit.Delta}
+	must(t, limit.Room(r.Charges, run))
+	if run.Epsilon += 2e-3; limit.Room(r.Charges, run) == nil || status.EpsilonLeft < 0.5 {
+		t.Errorf("%v is left of %v after %v; more fits", status.EpsilonLeft, limit, r.Charges)
+	}
+}
+
+func TestALedgerBelongsToOneNode(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	_, err := s.guard().Charge(round("r", 0, 10))
+	must(t, err)
+	refusal := refusedBy(t, s.guard(func(o *Options) { o.Node = "1" }).Ask(round("r", 0, 10)), RuleLedger)
+	if !strings.Contains(refusal.Error(), "north/0") {
+		t.Error(refusal)
+	}
+}

@@ -1,0 +1,298 @@
+package sitepolicy
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// charged is a site whose ledger has an entry that opens it, a run and so many charges.
+func charged(t testing.TB, charges int) site {
+	s := newSite(t)
+	s.write(allowing)
+	g := s.guard()
+	for i := range charges {
+		_, err := g.Charge(round("r", uint64(i), 20))
+		must(t, err)
+	}
+	return s
+}
+
+func (s site) head() string { return strings.TrimSuffix(s.ledger, ".jsonl") + ".head" }
+
+// Whatever was altered, removed or put in another order is found, and nothing is answered.
+func TestADamagedLedgerIsRefused(t *testing.T) {
+	for name, damage := range map[string]func(s site){
+		"an edited number": func(s site) { s.edit(3, `"count":1`, `"count":2`) },
+		"a run's epsilon":  func(s site) { s.edit(1, `"epsilon":1`, `"epsilon":3`) },
+		"white space":      func(s site) { s.edit(3, `"seq":4`, `"seq": 4`) },
+		"a line removed":   func(s site) { s.rewrite(func(l []string) []string { return append(l[:3:3], l[4:]...) }) },
+		"the last removed": func(s site) { s.rewrite(func(l []string) []string { return l[:len(l)-1] }) },
+		"all but one":      func(s site) { s.rewrite(func(l []string) []string { return l[:1] }) },
+		"emptied":          func(s site) { s.rewrite(func(l []string) []string { return nil }) },
+		"two swapped": func(s site) {
+			s.rewrite(func(l []string) []string { l[3], l[4] = l[4], l[3]; return l })
+		},
+		"one twice":      func(s site) { s.rewrite(func(l []string) []string { return append(l[:4:4], l[3:]...) }) },
+		"a torn middle":  func(s site) { s.rewrite(func(l []string) []string { l[3] = l[3][:20]; return l }) },
+		"a torn end":     func(s site) { s.rewrite(func(l []string) []string { l[5] = l[5][:20]; return l }) },
+		"removed":        func(s site) { must(s.t, os.Remove(s.ledger)) },
+		"head removed":   func(s site) { must(s.t, os.Remove(s.head())) },
+		"head emptied":   func(s site) { must(s.t, os.WriteFile(s.head(), nil, 0o600)) },
+		"another's":      func(s site) { s.takeFrom(charged(s.t, 4)) },
+		"another's head": func(s site) { s.copyHead(charged(s.t, 3)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := charged(t, 4)
+			if len(s.lines()) != 6 {
+				t.Fatalf("%d lines", len(s.lines()))
+			}
+			running := s.guard()
+			must(t, running.Check())
+			damage(s)
+			refusal := refusedBy(t, s.guard().Ask(round("r", 9, 20)), RuleLedger)
+			if !errors.Is(s.use(), ErrLedger) || !strings.Contains(refusal.Error(), "restore") && !strings.Contains(refusal.Error(), "backup") {
+				t.Errorf("%v does not say what to do", refusal)
+			}
+			status, err := s.guard(func(o *Options) { o.ReadOnly = true }).Status()
+			if !errors.Is(err, ErrLedger) {
+				t.Errorf("a status of a damaged ledger: %+v", status)
+			}
+			// What a node that runs has read stays read: it sees that the file is another
+			// or shorter, and does not look at its start again.
+			switch name {
+			case "the last removed", "all but one", "emptied", "removed", "another's", "head emptied":
+				refusedBy(t, running.Ask(round("r", 9, 20)), RuleLedger)
+			}
+		})
+	}
+}
+
+func (s site) use() error {
+	return newLedger(s.ledger, false).use(func(*book) ([]Entry, error) { return nil, nil })
+}
+
+func (s site) rewrite(change func([]string) []string) {
+	lines := s.lines()
+	lines[len(lines)-1] += "\n"
+	must(s.t, os.WriteFile(s.ledger, []byte(strings.Join(change(lines), "")), 0o600))
+}
+
+func (s site) edit(line int, old, with string) {
+	s.rewrite(func(lines []string) []string {
+		if !strings.Contains(lines[line], old) {
+			s.t.Fatalf("no %s in %s", old, lines[line])
+		}
+		lines[line] = strings.Replace(lines[line], old, with, 1)
+		return lines
+	})
+}
+
+func (s site) takeFrom(other site) {
+	raw, err := os.ReadFile(other.ledger)
+	must(s.t, err)
+	must(s.t, os.WriteFile(s.ledger+".new", raw, 0o600))
+	must(s.t, os.Rename(s.ledger+".new", s.ledger))
+}
+
+func (s site) copyHead(other site) {
+	raw, err := os.ReadFile(other.head())
+	must(s.t, err)
+	must(s.t, os.WriteFile(s.head(), raw, 0o600))
+}
+
+// A crash while a line is written leaves a part of it, or the line without the head. The
+// part is dropped, since nobody was answered; the line counts.
+func TestACrashInTheMiddleOfALine(t *testing.T) {
+	whole := charged(t, 3)
+	raw, err := os.ReadFile(whole.ledger)
+	must(t, err)
+	lines := whole.lines()
+	last := []byte(lines[len(lines)-1])
+	rest := raw[:len(raw)-len(last)-1]
+	for cut := len(last) + 1; cut >= 0; cut -= 1 + cut/9 {
+		s := newSite(t)
+		s.write(allowing)
+		torn := append(bytes.Clone(rest), append(bytes.Clone(last), '\n')[:cut]...)
+		must(t, os.WriteFile(s.ledger, torn, 0o600))
+		// The head of the entry before: the times differ, so the hash is taken from the line.
+		var e Entry
+		e, err := parseEntry([]byte(strings.TrimSuffix(lines[len(lines)-2], "\n")))
+		must(t, err)
+		must(t, Head{e.Seq, e.Hash}.Write(s.head(), unsynced))
+		again, err := s.guard().Charge(round("r", 2, 20))
+		must(t, err)
+		if complete := cut == len(last)+1; complete != (again.Events == nil) {
+			t.Fatalf("%d of %d bytes: the round was charged again: %v", cut, len(last), again.Events != nil)
+		}
+		if got := s.lines(); len(got) != len(lines) {
+			t.Fatalf("%d of %d bytes: %d lines", cut, len(last), len(got))
+		}
+		must(t, s.guard().Check())
+	}
+	// Zeros in place of a line, as some file systems leave them.
+	s := charged(t, 2)
+	f, err := os.OpenFile(s.ledger, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.Write(append(make([]byte, 500), '\n'))
+	must(t, errors.Join(err, f.Close()))
+	_, err = s.guard().Charge(round("r", 2, 20))
+	must(t, err)
+	if len(s.lines()) != 5 {
+		t.Errorf("%d lines", len(s.lines()))
+	}
+	// The very first line.
+	s = newSite(t)
+	s.write(allowing)
+	must(t, os.WriteFile(s.ledger, []byte(`{"seq":1,`), 0o600))
+	_, err = s.guard().Charge(round("r", 0, 20))
+	must(t, err)
+}
+
+// A disk that takes no more means no answer, and no charge that could be forgotten.
+func TestAnEntryThatCannotBeWrittenIsNoAnswer(t *testing.T) {
+	s := charged(t, 1)
+	g := s.guard()
+	must(t, g.Check())
+	// The head cannot be replaced where a folder stands.
+	must(t, os.Remove(s.head()))
+	must(t, os.Mkdir(s.head(), 0o700))
+	_, err := g.Charge(round("r", 1, 20))
+	refusedBy(t, err, RuleLedger)
+	must(t, os.Remove(s.head()))
+	_, err = g.Charge(round("r", 1, 20)) // the process knows where it was
+	must(t, err)
+	must(t, s.guard().Check())
+}
+
+// The node charges while people decide, from other processes.
+func TestSeveralWriters(t *testing.T) {
+	s := charged(t, 1)
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			g := s.guard()
+			for i := range 10 {
+				var err error
+				if w == 0 {
+					_, err = g.Decide("r", "", i%2 == 0, "ann")
+				} else {
+					r := round("r", uint64(100*w+i), 100)
+					if _, err = g.Charge(r); err != nil {
+						var refusal *Refusal
+						if errors.As(err, &refusal) && refusal.Rule == RuleDenied {
+							err = nil
+						}
+					}
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	must(t, s.guard().Check())
+	status, err := s.guard().Status()
+	must(t, err)
+	if int(status.Entries) != len(s.lines()) {
+		t.Errorf("%d entries, %d lines", status.Entries, len(s.lines()))
+	}
+}
+
+func TestALedgerIsPrivate(t *testing.T) {
+	s := charged(t, 1)
+	for _, path := range []string{s.ledger, s.head()} {
+		at, err := os.Stat(path)
+		must(t, err)
+		if at.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", path, at.Mode())
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(s.dir, ".head-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Reading a status makes nothing and mends nothing.
+func TestReadingChangesNothing(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	look := func(o *Options) { o.ReadOnly = true }
+	status, err := s.guard(look).Status()
+	must(t, err)
+	if status.Entries != 0 || status.EpsilonLeft != 2 || len(status.Runs) != 0 {
+		t.Errorf("status %+v", status)
+	}
+	must(t, s.guard(look).Check())
+	if _, err := os.Stat(s.ledger); err == nil {
+		t.Error("a ledger was made")
+	}
+	s = charged(t, 2)
+	raw, err := os.ReadFile(s.ledger)
+	must(t, err)
+	torn := append(raw, "{"...)
+	must(t, os.WriteFile(s.ledger, torn, 0o600))
+	status, err = s.guard(look).Status()
+	must(t, err)
+	if now, _ := os.ReadFile(s.ledger); !bytes.Equal(now, torn) || status.Entries != 4 {
+		t.Errorf("a torn line was mended, or %d entries are not 4", status.Entries)
+	}
+	if _, err := s.guard(look).Charge(round("r", 5, 20)); err == nil || !strings.Contains(err.Error(), "opened to be read") {
+		t.Errorf("charged while reading: %v", err)
+	}
+}
+
+// FuzzTake reads bytes as a ledger's. It does not panic; what it takes is a chain, whose
+// charges are those of the lines, and what it leaves out is at the end.
+func FuzzTake(f *testing.F) {
+	s := charged(f, 3)
+	raw, err := os.ReadFile(s.ledger)
+	must(f, err)
+	f.Add(raw, uint64(0))
+	f.Add(raw, uint64(5))
+	f.Add(raw[:len(raw)-10], uint64(4))
+	f.Add(raw[:len(raw)-10], uint64(5))
+	f.Add(bytes.Replace(raw, []byte("gnmax"), []byte("lnmax"), 1), uint64(5))
+	f.Add([]byte("{}\n"), uint64(0))
+	f.Add([]byte("\n\n"), uint64(1))
+	f.Fuzz(func(t *testing.T, raw []byte, acknowledged uint64) {
+		b := newBook()
+		var h *Head
+		if acknowledged > 0 {
+			h = &Head{Seq: acknowledged, Hash: digest("x")}
+		}
+		good, err := b.take(raw, h)
+		if good > len(raw) || good > 0 && raw[good-1] != '\n' {
+			t.Fatalf("%d of %d bytes are good", good, len(raw))
+		}
+		if lines := bytes.Count(raw[:good], []byte("\n")); uint64(lines) != b.last.Seq || len(b.hashes) != lines {
+			t.Fatalf("%d lines, %d entries", lines, b.last.Seq)
+		}
+		if err == nil && good < len(raw) && h != nil && b.last.Seq < h.Seq {
+			t.Fatal("an acknowledged line was left out without an error")
+		}
+		var events []privacy.Event
+		previous := ""
+		for line := range bytes.Lines(raw[:good]) {
+			e, err := parseEntry(bytes.TrimSuffix(line, []byte("\n")))
+			must(t, err)
+			if e.Previous != previous {
+				t.Fatal("no chain")
+			}
+			previous = e.Hash
+			if e.Type == EntryCharge {
+				events = append(events, e.Events...)
+			}
+		}
+		if got, want := len(b.spent), len(privacy.Merge(events)); got != want {
+			t.Fatalf("%d events are charged, the lines have %d", got, want)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package sitepolicy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// Approval says who lets a run begin.
+type Approval string
+
+const (
+	// ByHand: a person at the site approves each run. It is the default.
+	ByHand Approval = "by-hand"
+	// Automatic: what the policy allows may begin.
+	Automatic Approval = "automatic"
+)
+
+// Policy is what a site allows. A dataset that it does not name is allowed nothing.
+type Policy struct {
+	Datasets []Dataset `yaml:"datasets"`
+}
+
+// Dataset is what a site allows on one dataset, at each of its nodes.
+type Dataset struct {
+	// Name is the dataset's, as in the node's configuration.
+	Name string `yaml:"name"`
+	// Epsilon and Delta bound what all runs together may cost the records of a node,
+	// ever. No default.
+	Epsilon float64 `yaml:"epsilon"`
+	Delta   float64 `yaml:"delta"`
+	// Filter is the rule by which releases add up: gdp (default) or rdp, as of a
+	// dataset's budget. Fixed once something was charged.
+	Filter privacy.Filter `yaml:"filter"`
+	// Pipelines are those whose questions are answered. No default.
+	Pipelines []string `yaml:"pipelines"`
+	// Stages are what runs may ask after training: selections, fit, sampled. Default: none.
+	Stages []string `yaml:"stages"`
+	// MinRows is how many privacy units the node must have, MinRowsPerTeacher how many
+	// each of its teachers. Default: 0.
+	MinRows           int `yaml:"min_rows"`
+	MinRowsPerTeacher int `yaml:"min_rows_per_teacher"`
+	// Approval is by-hand or automatic. Default: by-hand.
+	Approval Approval `yaml:"approval"`
+}
+
+// maxPolicy bounds a policy file in bytes.
+const maxPolicy = 1 << 20
+
+// Read returns the policy of a file. Unknown fields are errors, and so is everything that
+// [Policy.Validate] finds.
+func Read(path string) (*Policy, error) {
+	text, err := readText(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseFile(path, text)
+}
+
+func readText(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the policy: %w; name a file that this process may read", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxPolicy+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the policy: %w; name a file that this process may read", err)
+	}
+	return raw, nil
+}
+
+func parseFile(path string, text []byte) (*Policy, error) {
+	p, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// Parse reads a policy.
+func Parse(raw []byte) (*Policy, error) {
+	if len(raw) > maxPolicy {
+		return nil, fmt.Errorf("more than %d bytes; this is no policy", maxPolicy)
+	}
+	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+	p := new(Policy)
+	if err := config.Decode(bytes.NewReader(raw), p); err != nil {
+		return nil, err
+	}
+	for i := range p.Datasets {
+		d := &p.Datasets[i]
+		if d.Filter == "" {
+			d.Filter = privacy.FilterGDP
+		}
+		if d.Approval == "" {
+			d.Approval = ByHand
+		}
+	}
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Validate reports every field that cannot work.
+func (p *Policy) Validate() error {
+	if len(p.Datasets) == 0 {
+		return errors.New("datasets: none; name at least one, with what is allowed on it")
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for i, d := range p.Datasets {
+		at := fmt.Sprintf("datasets[%d]", i)
+		if seen[d.Name] {
+			errs = append(errs, fmt.Errorf("%s.name: %q stands there twice; keep one", at, d.Name))
+		}
+		seen[d.Name] = true
+		errs = append(errs, d.validate(at)...)
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Dataset) validate(at string) (errs []error) {
+	need := func(ok bool, field, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s.%s: %w", at, field, fmt.Errorf(format, args...)))
+		}
+	}
+	if err := config.CheckName(d.Name); err != nil {
+		need(false, "name", "%w", err)
+	}
+	if _, err := privacy.NewBudget(d.Epsilon, 0.5); err != nil {
+		need(false, "epsilon", "%v is no limit; use a finite number above 0", d.Epsilon)
+	}
+	if _, err := privacy.NewBudget(1, d.Delta); err != nil {
+		need(false, "delta", "%v is none; use a number above 0 and below 1, much less than one over the number of persons", d.Delta)
+	}
+	need(d.Filter == privacy.FilterGDP || d.Filter == privacy.FilterRDP, "filter", "%q adds up no runs that follow each other; use gdp or rdp", d.Filter)
+	need(len(d.Pipelines) > 0, "pipelines", "none; name those that are allowed: %s", strings.Join(Pipelines(), ", "))
+	for _, name := range d.Pipelines {
+		need(pipelines[name] != nil, "pipelines", "%q is none; use %s", name, strings.Join(Pipelines(), ", "))
+	}
+	for _, name := range d.Stages {
+		need(stages[name] != "", "stages", "%q is none; use %s", name, strings.Join(Stages(), ", "))
+	}
+	need(!repeats(d.Pipelines), "pipelines", "one stands there twice; keep one")
+	need(!repeats(d.Stages), "stages", "one stands there twice; keep one")
+	need(d.MinRows >= 0, "min_rows", "%d is below 0; use the least number of privacy units at a node", d.MinRows)
+	need(d.MinRowsPerTeacher >= 0, "min_rows_per_teacher", "%d is below 0; use the least number of privacy units of a teacher", d.MinRowsPerTeacher)
+	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is no way; use by-hand or automatic", d.Approval)
+	return errs
+}
+
+func repeats(names []string) bool {
+	sorted := slices.Sorted(slices.Values(names))
+	return len(slices.Compact(sorted)) < len(names)
+}
+
+// Dataset returns what is allowed on a dataset, nil where nothing is.
+func (p *Policy) Dataset(name string) *Dataset {
+	for i := range p.Datasets {
+		if p.Datasets[i].Name == name {
+			return &p.Datasets[i]
+		}
+	}
+	return nil
+}
+
+// Limit is the dataset's limit as a budget.
+func (d *Dataset) Limit() privacy.Budget {
+	return privacy.Budget{Epsilon: d.Epsilon, Delta: d.Delta, Filter: d.Filter}
+}

@@ -1,0 +1,81 @@
+package sitepolicy
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// Spec is what a run may ask and at what price, as its aggregator holds it.
+type Spec struct {
+	Dataset      string  `json:"dataset"`
+	SchemaSHA256 string  `json:"schema_sha256"`
+	Unit         string  `json:"unit"`
+	Pipeline     string  `json:"pipeline"`
+	Epsilon      float64 `json:"epsilon"` // the run's budget
+	Delta        float64 `json:"delta"`
+	Guarantee    string  `json:"guarantee"`
+	Teachers     uint32  `json:"teachers"`
+	// Mechanism is the noise, in words.
+	Mechanism string `json:"mechanism,omitempty"`
+	// Stages are what may be asked after training.
+	Stages []string `json:"stages,omitempty"`
+}
+
+// Terms are those under which a round is asked.
+type Terms struct {
+	Run   string
+	Round uint64
+	Spec  Spec
+	// SpecSHA256 is of the bytes of the spec, Question of what the student asked; in hex.
+	// The same question of a run is charged once.
+	SpecSHA256, Question string
+	Kind                 Kind
+	Purpose              string
+	// Charges is the most that the answers may cost.
+	Charges []privacy.Event
+}
+
+var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// validate checks what is written into the ledger.
+func (t Terms) validate() error {
+	switch {
+	case !runRule.MatchString(t.Run):
+		return errors.New("the run has no name")
+	case !isSHA256(t.SpecSHA256) || !isSHA256(t.Question):
+		return errors.New("a digest is none")
+	case len(t.Charges) == 0:
+		return errors.New("they name no price")
+	case len(t.Purpose) > maxWord || !utf8.ValidString(t.Purpose):
+		return errors.New("the purpose is no word")
+	}
+	for i, e := range t.Charges {
+		if err := e.Validate(); err != nil {
+			return fmt.Errorf("event %d: %w", i+1, err)
+		}
+	}
+	return t.Spec.validate()
+}
+
+// maxWord bounds the words of a spec, which its student chooses.
+const maxWord = 256
+
+func (s Spec) validate() error {
+	for _, word := range append([]string{s.Dataset, s.SchemaSHA256, s.Unit, s.Pipeline, s.Guarantee, s.Mechanism}, s.Stages...) {
+		if len(word) > maxWord || !utf8.ValidString(word) {
+			return errors.New("a word of the run's spec is none")
+		}
+	}
+	_, err := privacy.NewBudget(s.Epsilon, s.Delta)
+	return err
+}
+
+func isSHA256(s string) bool {
+	raw, err := hex.DecodeString(s)
+	return err == nil && len(raw) == 32 && hex.EncodeToString(raw) == s
+}

@@ -1,0 +1,115 @@
+package student
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/tracing"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// partSize keeps every message well under gRPC's default limit of 4 MiB.
+const partSize = 1 << 20
+
+// Ask sends a round and returns its release, however often the aggregator has
+// to be found again. The round is serialized once, so that a repeated question
+// is the same to the bit. progress may be nil.
+func (c *Client) Ask(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	return c.askTold(ctx, r, &conclavev1.AskRequest{}, progress)
+}
+
+// AskAndForget is [Client.Ask] for a student that never asks the rounds below forget
+// again: once r is released their answers are dropped, which thousands of large ones need.
+func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	return c.askTold(ctx, r, &conclavev1.AskRequest{Forget: forget}, progress)
+}
+
+// AskAndHold is [Client.Ask] for a round of scores, after which the aggregator holds their
+// sums, also where the round was released before. What was released stays.
+func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	return c.askTold(ctx, r, &conclavev1.AskRequest{Hold: true}, progress)
+}
+
+// askTold asks with what the first part tells besides the round.
+func (c *Client) askTold(ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest, progress func(*conclavev1.Progress)) (release *conclavev1.Release, err error) {
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode round %d: %w", r.Number, err)
+	}
+	if r.GetFit() == nil { // how long one takes depends on the records
+		var span *tracing.Span
+		ctx, span = c.tracer.Begin(ctx, "ask", tracing.About(c.cfg.Dataset, r.Run, r.Number, "")...)
+		defer func() { span.End(failure(err)) }()
+		ctx = tracing.Outgoing(ctx)
+	}
+	err = c.retry(ctx, fmt.Sprintf("ask round %d", r.Number), func() error {
+		release, err = c.ask(ctx, r, raw, told, progress)
+		return err
+	})
+	return release, err
+}
+
+// failure is a word for why a call failed, without what the error says of others.
+func failure(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrOverBudget):
+		return "budget"
+	case errors.Is(err, ErrRefused):
+		return "refused"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	return "failed"
+}
+
+func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told *conclavev1.AskRequest, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // frees the stream on every way out
+	stream, err := c.api.Ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts := (len(raw) + partSize - 1) / partSize
+	for i := range parts {
+		err := stream.Send(&conclavev1.AskRequest{Forget: told.Forget, Hold: told.Hold, Part: &conclavev1.RoundPart{
+			Run: r.Run, Round: r.Number, Part: uint32(i), Parts: uint32(parts),
+			Data: raw[i*partSize : min((i+1)*partSize, len(raw))],
+		}})
+		if errors.Is(err, io.EOF) {
+			break // Recv has the reason
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		return nil, err
+	}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, status.Error(codes.Unavailable, "the aggregator ended the round without a release")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if p := m.GetProgress(); p != nil && progress != nil {
+			c.met = true
+			progress(p)
+		}
+		if release := m.GetRelease(); release != nil {
+			if release.Run != r.Run || release.Round != r.Number {
+				return nil, status.Errorf(codes.FailedPrecondition, "the release is of round %d of run %q", release.Round, release.Run)
+			}
+			return release, nil
+		}
+	}
+}

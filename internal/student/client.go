@@ -1,0 +1,197 @@
+package student
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/dial"
+	"github.com/conclave-dp/conclave/internal/tracing"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Errors that a caller may want to tell apart with errors.Is.
+var (
+	// ErrOverBudget: the aggregator refused a question that the budget does
+	// not cover. Nothing was asked or charged.
+	ErrOverBudget = errors.New("the budget does not cover the question")
+	// ErrRefused: the aggregator refused for another lasting reason.
+	ErrRefused = errors.New("the aggregator refused")
+	// ErrRunExists: a run of this name was opened with another spec, or is in the queue's
+	// books and is not the same, or has ended.
+	ErrRunExists = errors.New("the name is taken")
+	// ErrUnreachable: no aggregator answered within Config.Patience.
+	ErrUnreachable = errors.New("the aggregator cannot be reached")
+	// ErrFailed: the aggregator failed at the request for all of
+	// Config.Patience.
+	ErrFailed = errors.New("the aggregator fails at the request")
+	// ErrNotHeld: the aggregator does not know what the request is about: of a selection,
+	// the sums that it selects by; see [Client.AskAndHold].
+	ErrNotHeld = errors.New("the aggregator does not hold what was asked about")
+	// ErrCertificate: this student's own certificate is not accepted any more.
+	ErrCertificate = errors.New("the certificate is not accepted")
+)
+
+// certificateError makes an error match ErrCertificate; the words are its own.
+type certificateError struct{ error }
+
+func (e certificateError) Unwrap() error        { return e.error }
+func (e certificateError) Is(target error) bool { return target == ErrCertificate }
+
+// Client is a student's connection. It is safe for use by one goroutine.
+type Client struct {
+	cfg  Config
+	log  *zap.Logger
+	conn *dial.Conn
+	api  conclavev1.StudentServiceClient
+	// tracer makes a span of each round, nil where none are wanted.
+	tracer *tracing.Tracer
+	// met is set once the aggregator has answered.
+	met bool
+}
+
+// Dial prepares a connection; nothing is sent yet.
+func Dial(cfg Config, log *zap.Logger) (*Client, error) {
+	if err := cfg.validateConnection(); err != nil {
+		return nil, err
+	}
+	target, err := dial.Parse(cfg.Aggregator, cfg.ServerName)
+	if err != nil {
+		return nil, fmt.Errorf("aggregator: %w", err)
+	}
+	conn, err := target.Connect(cfg.TLS, cfg.Retry)
+	if err != nil {
+		return nil, err
+	}
+	tracer, err := tracing.Start(cfg.Traces, string(certs.RoleStudent), cfg.Dataset, log)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn), tracer: tracer}, nil
+}
+
+// Close ends the connection, and sends the last spans.
+func (c *Client) Close() error {
+	c.tracer.Close()
+	return c.conn.Close()
+}
+
+// OpenRun registers the run, or finds it again.
+func (c *Client) OpenRun(ctx context.Context, spec *conclavev1.RunSpec) (resp *conclavev1.OpenRunResponse, err error) {
+	err = c.retry(ctx, "open the run", func() error {
+		resp, err = c.api.OpenRun(ctx, &conclavev1.OpenRunRequest{Spec: spec})
+		return err
+	})
+	return resp, err
+}
+
+// CloseRun ends the run and returns the ledger's head.
+func (c *Client) CloseRun(ctx context.Context, run string) (head string, err error) {
+	err = c.retry(ctx, "close the run", func() error {
+		resp, err := c.api.CloseRun(ctx, &conclavev1.CloseRunRequest{Run: run})
+		head = resp.GetLedgerHead()
+		return err
+	})
+	return head, err
+}
+
+// Ledger returns the canonical lines of the ledger of the run's dataset.
+func (c *Client) Ledger(ctx context.Context, run string) (lines [][]byte, err error) {
+	err = c.retry(ctx, "read the ledger", func() error {
+		lines = nil
+		stream, err := c.api.ReadLedger(ctx, &conclavev1.ReadLedgerRequest{Run: run})
+		if err != nil {
+			return err
+		}
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			lines = append(lines, m.Entry)
+		}
+	})
+	return lines, err
+}
+
+// retry repeats call through troubles that pass. An aggregator that has never
+// answered is given up after Config.Patience, and so is one that answers, and
+// fails, for as long: that may never pass.
+func (c *Client) retry(ctx context.Context, what string, call func() error) error {
+	var pause dial.Pause
+	start := time.Now()
+	var failing time.Time // since when every answer was a failure; zero: it was not
+	for {
+		err := call()
+		if err == nil {
+			c.met = true
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", what, ctx.Err())
+		}
+		message, trouble := status.Convert(err).Message(), "the aggregator does not answer; trying again"
+		switch status.Code(err) {
+		case codes.ResourceExhausted:
+			return fmt.Errorf("%s: %w: %s", what, ErrOverBudget, message)
+		case codes.Internal, codes.Unknown:
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			if time.Since(failing) > c.cfg.Patience {
+				return fmt.Errorf("%s: %w: %s; its log may say more; mend it and run again, which goes on from the checkpoint", what, ErrFailed, message)
+			}
+			trouble = "the aggregator fails at the request; trying again"
+		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
+			failing = time.Time{}
+		case codes.Unauthenticated:
+			// The certificate of the connection ended. Whether the one on disk now is better
+			// shows when it is dialled with; one that expired may be renewed any moment.
+			if err := c.renewable(ctx); err != nil {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			if time.Since(failing) > c.cfg.Patience {
+				return certificateError{fmt.Errorf("%s: %w: %s", what, ErrRefused, message)}
+			}
+			trouble = "the certificate of the connection ended; dialling again"
+		case codes.AlreadyExists:
+			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrRunExists, message)
+		case codes.NotFound:
+			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrNotHeld, message)
+		default:
+			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
+		}
+		if !c.met && status.Code(err) != codes.Unauthenticated { // which is an answer
+			if err := c.conn.Probe(ctx); err != nil {
+				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
+			}
+			if time.Since(start) > c.cfg.Patience {
+				return fmt.Errorf("%s: %w: %s did not answer for %v (%s); start it, or mend the address", what, ErrUnreachable, c.cfg.Aggregator, c.cfg.Patience, message)
+			}
+		}
+		c.log.Warn(trouble, zap.String("to", what), zap.Duration("pause", pause.Next()), zap.String("reason", message))
+		pause.Wait(ctx, c.cfg.Retry)
+	}
+}
+
+// renewable asks, of a connection whose certificate ended, whether the one on disk now may
+// do: nil, or what the aggregator has against it.
+func (c *Client) renewable(ctx context.Context) error {
+	if err := c.conn.Probe(ctx); err != nil && !errors.Is(err, certs.ErrExpired) {
+		return certificateError{fmt.Errorf("aggregator %s: %w", c.cfg.Aggregator, err)}
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package student
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+func TestTroublesThatPassAreWaitedFor(t *testing.T) {
+	for _, code := range []codes.Code{codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Internal} {
+		t.Run(code.String(), func(t *testing.T) {
+			s := &service{open: func(call int, r *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+				if call < 3 {
+					return nil, status.Error(code, "not yet")
+				}
+				return &conclavev1.OpenRunResponse{Aggregator: r.Spec.Name}, nil
+			}}
+			client := connected(t, s)
+			client.met = true // asks for no certificate check in between
+			got, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"})
+			if err != nil || got.Aggregator != "r" || s.count() != 4 {
+				t.Errorf("got %v, error %v after %d calls; want the answer of the fourth", got, err, s.count())
+			}
+		})
+	}
+}
+
+// An aggregator that answers every time with a failure will never do otherwise.
+func TestFailuresThatDoNotPassEnd(t *testing.T) {
+	for _, code := range []codes.Code{codes.Internal, codes.Unknown} {
+		t.Run(code.String(), func(t *testing.T) {
+			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+				return nil, status.Error(code, "the reason")
+			}}
+			dir := authority(t)
+			address, _ := serve(t, dir, "127.0.0.1:0", s)
+			c := studentConfig(dir, address)
+			c.Patience = 200 * time.Millisecond
+			client := newClient(t, c)
+			client.met = true
+			_, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"})
+			if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "the reason") || s.count() < 2 {
+				t.Errorf("error %v after %d calls; want ErrFailed with the reason after some", err, s.count())
+			}
+		})
+	}
+}
+
+func TestLastingRefusalsEndAtOnce(t *testing.T) {
+	for code, want := range map[codes.Code]error{
+		codes.ResourceExhausted:  ErrOverBudget,
+		codes.InvalidArgument:    ErrRefused,
+		codes.FailedPrecondition: ErrRefused,
+		codes.PermissionDenied:   ErrRefused,
+		codes.NotFound:           ErrRefused,
+		codes.AlreadyExists:      ErrRunExists,
+		codes.Unimplemented:      ErrRefused,
+	} {
+		t.Run(code.String(), func(t *testing.T) {
+			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+				return nil, status.Error(code, "the reason and the mend")
+			}}
+			_, err := connected(t, s).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"})
+			if !errors.Is(err, want) || !strings.Contains(err.Error(), "the reason and the mend") {
+				t.Errorf("error %v; want %v with the aggregator's reason", err, want)
+			}
+			if s.count() != 1 {
+				t.Errorf("asked %d times, want once", s.count())
+			}
+		})
+	}
+}
+
+// A certificate that ended in the middle may have been renewed: the student asks again, but
+// not for ever.
+func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
+	ended := status.Error(codes.Unauthenticated, "the certificate ended")
+	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+		if call < 2 {
+			return nil, ended
+		}
+		return &conclavev1.OpenRunResponse{Aggregator: "agg"}, nil
+	}}
+	if _, err := connected(t, s).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"}); err != nil || s.count() != 3 {
+		t.Errorf("%v after %d calls", err, s.count())
+	}
+	s = &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) { return nil, ended }}
+	c := studentConfig(authority(t), "")
+	dir := filepath.Dir(c.TLS.CA)
+	c.Aggregator, _ = serve(t, dir, "127.0.0.1:0", s)
+	c.Patience = 300 * time.Millisecond
+	if _, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"}); !errors.Is(err, ErrRefused) || !errors.Is(err, ErrCertificate) || s.count() < 2 {
+		t.Errorf("%v after %d calls; want ErrRefused and ErrCertificate after some", err, s.count())
+	}
+}
+
+// free returns an address where nothing listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
+	c := studentConfig(authority(t), free(t))
+	c.Patience = 200 * time.Millisecond
+	start := time.Now()
+	_, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{})
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), c.Aggregator) {
+		t.Errorf("error %v; want ErrUnreachable that names %s", err, c.Aggregator)
+	}
+	if took := time.Since(start); took < c.Patience || took > 20*time.Second {
+		t.Errorf("gave up after %v, want soon after %v", took, c.Patience)
+	}
+}
+
+// Once met, an aggregator may be away for longer than the patience.
+func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
+	dir := authority(t)
+	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+		return &conclavev1.OpenRunResponse{Rounds: uint64(call)}, nil
+	}}
+	address, stop := serve(t, dir, "127.0.0.1:0", s)
+	c := studentConfig(dir, address)
+	c.Patience = 100 * time.Millisecond
+	client := newClient(t, c)
+	_, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{})
+	must(t, err)
+	stop()
+	back := time.AfterFunc(4*c.Patience, func() { serve(t, dir, address, s) })
+	defer back.Stop()
+	got, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{})
+	if err != nil || got.Rounds != 1 {
+		t.Errorf("got %v, error %v after the aggregator came back", got, err)
+	}
+}
+
+func TestWaitingEndsWithTheContext(t *testing.T) {
+	client := newClient(t, studentConfig(authority(t), free(t)))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if _, err := client.OpenRun(ctx, &conclavev1.RunSpec{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+}
+
+func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
+	s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+		return &conclavev1.OpenRunResponse{}, nil
+	}}
+	dir, other := authority(t), authority(t)
+	address, _ := serve(t, dir, "127.0.0.1:0", s)
+	ask := func(c Config) error {
+		client, err := Dial(c, zap.NewNop())
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		_, err = client.OpenRun(t.Context(), &conclavev1.RunSpec{})
+		return err
+	}
+	stranger := studentConfig(other, address)
+	stranger.TLS.CA = studentConfig(dir, address).TLS.CA
+	elsewhere := studentConfig(dir, address)
+	elsewhere.ServerName = "aggregator.example"
+	short := authority(t)
+	must(t, certs.Issue(short, certs.RoleStudent, "old", nil, time.Millisecond))
+	expired := studentConfig(short, address)
+	expired.TLS = certs.IssuedFiles(short, certs.RoleStudent, "old")
+	time.Sleep(1100 * time.Millisecond) // certificates count whole seconds
+	missing := studentConfig(dir, address)
+	missing.TLS.Key = filepath.Join(dir, "none.key")
+	for name, c := range map[string]struct {
+		config Config
+		want   error
+	}{
+		"aggregator of another authority": {studentConfig(other, address), certs.ErrForeign},
+		"student of another authority":    {stranger, certs.ErrForeign},
+		"another host":                    {elsewhere, certs.ErrWrongHost},
+		"expired":                         {expired, certs.ErrExpired},
+		"missing key":                     {missing, certs.ErrMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			if err := ask(c.config); !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("took %v; trying again cannot help", took)
+			}
+		})
+	}
+	if s.count() != 0 {
+		t.Errorf("%d calls got through", s.count())
+	}
+}
+
+func TestALedgerThatBreaksOffIsReadAnewFromItsStart(t *testing.T) {
+	s := &service{ledger: func(call int, stream conclavev1.StudentService_ReadLedgerServer) error {
+		for _, line := range []string{"one", "two", "three"} {
+			if err := stream.Send(&conclavev1.ReadLedgerResponse{Entry: []byte(line)}); err != nil {
+				return err
+			}
+			if call == 0 && line == "two" {
+				return status.Error(codes.Unavailable, "stopping")
+			}
+		}
+		return nil
+	}}
+	lines, err := connected(t, s).Ledger(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]byte{[]byte("one"), []byte("two"), []byte("three")}, lines); diff != "" {
+		t.Error(diff)
+	}
+}

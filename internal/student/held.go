@@ -1,0 +1,301 @@
+package student
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/dial"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// reportEvery bounds how often progress is sent, heartbeat how seldom.
+	reportEvery = 500 * time.Millisecond
+	heartbeat   = 5 * time.Second
+	// leaveWithin bounds how long giving a run back waits for the aggregator, which
+	// notices a worker that is gone by itself.
+	leaveWithin = 5 * time.Second
+	// claimKey is the metadata that carries the claim of the worker that holds a run.
+	claimKey = "conclave-claim"
+)
+
+// Held is a run that is this worker's, until it is finished or given back, or until its
+// context ends.
+type Held struct {
+	Run *conclavev1.ClaimedRun
+
+	queue  *Queue
+	worker *conclavev1.Worker // as which the stream is opened again
+	client *Client
+
+	ctx     context.Context
+	end     context.CancelCauseFunc
+	stream  context.Context // of the stream
+	drop    context.CancelFunc
+	leaving chan struct{}
+	leave   sync.Once
+	kept    sync.WaitGroup
+	told    bool // the aggregator knows that the worker left; read when kept is done
+
+	mu       sync.Mutex
+	progress *conclavev1.RunProgress
+}
+
+// LostError says that a run is not the worker's any more.
+type LostError struct {
+	// State is the one in which it ended; waiting or running where it is another worker's, or will be.
+	State  conclavev1.RunState
+	Reason string
+}
+
+func (e *LostError) Error() string {
+	if e.State == conclavev1.RunState_RUN_STATE_CANCELLED {
+		return "the run was cancelled: " + e.Reason
+	}
+	return "the run is not this worker's any more: " + e.Reason
+}
+
+// Claim waits for a run of the worker's dataset and takes it. It waits without end while the
+// aggregator is away, if that has answered anything before.
+func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, error) {
+	h := &Held{queue: q, leaving: make(chan struct{})}
+	// The stream outlives ctx, so that the run can be given back when ctx ends.
+	h.stream, h.drop = context.WithCancel(context.WithoutCancel(ctx))
+	waiting := context.AfterFunc(ctx, h.drop)
+	var stream conclavev1.RunService_ClaimRunClient
+	err := q.retry(ctx, "wait for a run", func() (err error) {
+		stream, h.Run, err = q.claim(h.stream, worker)
+		return err
+	})
+	if err == nil && !waiting() { // ctx ended at the same time: the run goes back by itself
+		err = ctx.Err()
+	}
+	if err != nil {
+		h.drop()
+		return nil, err
+	}
+	h.ctx, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	h.worker = &conclavev1.Worker{Dataset: worker.GetDataset(), Name: worker.GetName(), Run: h.Run.GetName(), Claim: h.Run.GetClaim()}
+	c := *q.Client
+	c.api = conclavev1.NewStudentServiceClient(claimedConn{c.conn, h.Run.GetClaim()})
+	h.client = &c
+	h.kept.Go(func() { h.keep(stream) })
+	return h, nil
+}
+
+// claim opens a stream and waits for its run.
+func (q *Queue) claim(ctx context.Context, worker *conclavev1.Worker) (conclavev1.RunService_ClaimRunClient, *conclavev1.ClaimedRun, error) {
+	stream, err := q.runs.ClaimRun(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := stream.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: worker}}); err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	m, err := stream.Recv()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, nil, status.Error(codes.Unavailable, "the aggregator gave no run")
+	case err != nil:
+		return nil, nil, err
+	case m.GetEnded() != nil:
+		return nil, nil, &LostError{m.GetEnded().GetState(), m.GetEnded().GetReason()}
+	case m.GetClaimed() == nil:
+		return nil, nil, status.Error(codes.Internal, "the aggregator sent neither a run nor its end")
+	}
+	return stream, m.GetClaimed(), nil
+}
+
+// Context ends when the run is not the worker's any more; its cause is a [*LostError] then, or
+// matches [ErrCertificate].
+func (h *Held) Context() context.Context { return h.ctx }
+
+// Client asks for the run, with the claim to it. It ends with the client that the queue is
+// of.
+func (h *Held) Client() *Client { return h.client }
+
+// Report says how far the run is. The newest word is sent, now and then.
+func (h *Held) Report(p *conclavev1.RunProgress) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.progress = p
+}
+
+func (h *Held) newest() *conclavev1.RunProgress {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.progress
+}
+
+// keep holds the run until it is finished, given back or lost.
+func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
+	var pause dial.Pause
+	for {
+		err := h.hold(stream)
+		if err == nil {
+			return
+		}
+		for err != nil {
+			var lost *LostError
+			switch {
+			case errors.As(err, &lost):
+				h.end(lost)
+				return
+			case h.stream.Err() != nil:
+				return
+			}
+			select {
+			case <-h.leaving: // there is nobody to give it back to; its grace ends by itself
+				return
+			default:
+			}
+			switch status.Code(err) {
+			case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown:
+			case codes.Unauthenticated:
+				if err := h.queue.renewable(h.stream); err != nil {
+					h.end(fmt.Errorf("hold the run: %w", err))
+					return
+				}
+			default:
+				h.end(&LostError{Reason: status.Convert(err).Message()})
+				return
+			}
+			h.queue.log.Warn("the aggregator does not answer; trying again", zap.String("to", "hold the run"), zap.Duration("pause", pause.Next()), zap.Error(err))
+			pause.Wait(h.stream, h.queue.cfg.Retry)
+			stream, _, err = h.queue.claim(h.stream, h.worker)
+		}
+		pause.Reset()
+	}
+}
+
+// errOver is how a stream ends that the aggregator ended without a trouble.
+var errOver = status.Error(codes.Unavailable, "the aggregator ended the stream")
+
+// hold sends progress until the stream ends, with the reason; nil where the worker left.
+func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
+	over := make(chan error, 1)
+	go func() {
+		for {
+			m, err := stream.Recv()
+			if e := m.GetEnded(); e != nil {
+				err = &LostError{e.GetState(), e.GetReason()}
+			}
+			if errors.Is(err, io.EOF) {
+				err = errOver
+			}
+			if err != nil {
+				over <- err
+				return
+			}
+		}
+	}()
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	var sent *conclavev1.RunProgress
+	var last time.Time
+	for {
+		select {
+		case err := <-over:
+			return err
+		case <-h.leaving:
+			_ = stream.CloseSend()
+			patience := time.AfterFunc(leaveWithin, h.drop)
+			err := <-over
+			patience.Stop()
+			h.told = errors.Is(err, errOver) || errors.As(err, new(*LostError))
+			return nil
+		case <-tick.C:
+		}
+		p := h.newest()
+		if proto.Equal(p, sent) && time.Since(last) < heartbeat {
+			continue
+		}
+		if p == nil {
+			p = &conclavev1.RunProgress{}
+		}
+		if err := stream.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{Progress: p}}); err != nil {
+			return <-over // which has the reason
+		}
+		sent, last = p, time.Now()
+	}
+}
+
+// GiveBack puts the run back to its place in the queue, if the aggregator can be told, and says
+// whether it was. If not, the aggregator takes the run back when the worker's grace is over.
+func (h *Held) GiveBack() (told bool) {
+	h.leave.Do(func() { close(h.leaving) })
+	h.release(leaveWithin)
+	return h.told
+}
+
+// Confirm asks whether the run is still this worker's; the error is a [*LostError] where it
+// is not. Of a run that was taken away the other calls are refused as if it were at fault, and
+// its context may end only later.
+func (h *Held) Confirm(ctx context.Context) error {
+	lost := new(LostError)
+	if errors.As(context.Cause(h.ctx), &lost) {
+		return lost
+	}
+	shown, err := h.queue.Show(ctx, h.Run.GetName())
+	r := shown.GetRun()
+	switch {
+	case errors.Is(err, ErrNotHeld):
+		return &LostError{Reason: err.Error()}
+	case err != nil:
+		return err
+	case r.GetState() != conclavev1.RunState_RUN_STATE_RUNNING:
+		return &LostError{State: r.GetState(), Reason: r.GetReason()}
+	case r.GetWorker() != h.worker.GetName():
+		return &LostError{State: r.GetState(), Reason: fmt.Sprintf("worker %q has it", r.GetWorker())}
+	}
+	return nil
+}
+
+// release ends the stream, at the latest after so long.
+func (h *Held) release(within time.Duration) {
+	patience := time.AfterFunc(within, h.drop)
+	h.kept.Wait()
+	patience.Stop()
+	h.drop()
+	h.end(context.Canceled)
+}
+
+// Finish says how the run ended. The error matches [ErrRefused] where it is not the worker's any more.
+func (h *Held) Finish(ctx context.Context, state conclavev1.RunState, reason string, results []*conclavev1.RunResult) error {
+	request := &conclavev1.FinishRunRequest{Run: h.Run.GetName(), Claim: h.Run.GetClaim(), State: state, Reason: reason, Results: results}
+	err := h.queue.retry(ctx, "say how the run ended", func() error {
+		_, err := h.queue.runs.FinishRun(ctx, request)
+		return err
+	})
+	if err != nil && ctx.Err() != nil {
+		h.GiveBack()
+		return fmt.Errorf("%w; whoever takes the run next says it again", err)
+	}
+	h.release(0)
+	return err
+}
+
+// claimedConn sends a claim with every call.
+type claimedConn struct {
+	grpc.ClientConnInterface
+	claim string
+}
+
+func (c claimedConn) Invoke(ctx context.Context, method string, q, r any, o ...grpc.CallOption) error {
+	return c.ClientConnInterface.Invoke(metadata.AppendToOutgoingContext(ctx, claimKey, c.claim), method, q, r, o...)
+}
+
+func (c claimedConn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.ClientConnInterface.NewStream(metadata.AppendToOutgoingContext(ctx, claimKey, c.claim), d, method, o...)
+}

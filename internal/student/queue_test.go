@@ -1,0 +1,375 @@
+package student
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// queueService is an aggregator with one run in its queue.
+type queueService struct {
+	conclavev1.UnimplementedRunServiceServer
+	conclavev1.UnimplementedStudentServiceServer
+
+	// claim decides what comes of the streams after the run was given; the number counts them.
+	claim func(call int, worker *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error
+	// watch answers the calls of a watch.
+	watch func(call int, stream conclavev1.RunService_WatchRunServer) error
+	// shown is how the run stands; nil where there is none.
+	shown *conclavev1.RunStatus
+
+	mu       sync.Mutex
+	workers  []*conclavev1.Worker
+	progress []*conclavev1.RunProgress
+	finished []*conclavev1.FinishRunRequest
+	claims   []string // that came with calls of students
+	watches  int
+	over     chan error // how streams ended
+}
+
+func (s *queueService) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
+	m, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.workers = append(s.workers, m.GetWorker())
+	call := len(s.workers) - 1
+	s.mu.Unlock()
+	return s.claim(call, m.GetWorker(), stream)
+}
+
+// hold gives the run, and takes progress until the worker goes.
+func (s *queueService) hold(stream conclavev1.RunService_ClaimRunServer) error {
+	if err := give(stream); err != nil {
+		return err
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			s.over <- err
+			return nil
+		}
+		s.mu.Lock()
+		s.progress = append(s.progress, m.GetProgress())
+		s.mu.Unlock()
+	}
+}
+
+func (s *queueService) FinishRun(_ context.Context, q *conclavev1.FinishRunRequest) (*conclavev1.FinishRunResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished = append(s.finished, q)
+	if len(s.finished) == 1 {
+		return nil, status.Error(codes.Unavailable, "the answer is lost")
+	}
+	return &conclavev1.FinishRunResponse{}, nil
+}
+
+func (s *queueService) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*conclavev1.ShowRunResponse, error) {
+	if s.shown == nil {
+		return nil, status.Error(codes.NotFound, "no such run")
+	}
+	return &conclavev1.ShowRunResponse{Run: s.shown}, nil
+}
+
+// give sends the run.
+func give(stream conclavev1.RunService_ClaimRunServer) error {
+	return stream.Send(&conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}})
+}
+
+func (s *queueService) WatchRun(_ *conclavev1.WatchRunRequest, stream conclavev1.RunService_WatchRunServer) error {
+	s.mu.Lock()
+	s.watches++
+	call := s.watches - 1
+	s.mu.Unlock()
+	return s.watch(call, stream)
+}
+
+func (s *queueService) noteClaim(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims = append(s.claims, metadata.ValueFromIncomingContext(ctx, claimKey)...)
+}
+
+func (s *queueService) OpenRun(ctx context.Context, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+	s.noteClaim(ctx)
+	return &conclavev1.OpenRunResponse{}, nil
+}
+
+func (s *queueService) Ask(stream conclavev1.StudentService_AskServer) error {
+	s.noteClaim(stream.Context())
+	return status.Error(codes.FailedPrecondition, "not now")
+}
+
+func serveQueue(t *testing.T, s *queueService) *Queue {
+	t.Helper()
+	dir := authority(t)
+	s.over = make(chan error, 10)
+	config, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	conclavev1.RegisterRunServiceServer(server, s)
+	conclavev1.RegisterStudentServiceServer(server, s)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		must(t, <-served)
+	})
+	return newClient(t, studentConfig(dir, listener.Addr().String())).Queue()
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A stream that breaks is opened again with the claim, and the run goes on.
+func TestAHeldRunOutlivesItsStream(t *testing.T) {
+	s := &queueService{}
+	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+		if call == 0 {
+			give := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}}
+			_ = stream.Send(give)
+			return status.Error(codes.Unavailable, "stopping")
+		}
+		return s.hold(stream)
+	}
+	q := serveQueue(t, s)
+	held, err := q.Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w", Folders: []string{"x"}})
+	must(t, err)
+	held.Report(&conclavev1.RunProgress{Round: 1})
+	held.Report(&conclavev1.RunProgress{Round: 2})
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		s.mu.Lock()
+		n := len(s.progress)
+		s.mu.Unlock()
+		if n > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no progress came")
+		}
+	}
+	if held.Context().Err() != nil {
+		t.Errorf("the run was lost: %v", context.Cause(held.Context()))
+	}
+	_, err = held.Client().OpenRun(within(t), &conclavev1.RunSpec{})
+	must(t, err)
+	if _, err := held.Client().Ask(within(t), &conclavev1.Round{Run: "a"}, nil); !errors.Is(err, ErrRefused) {
+		t.Error(err)
+	}
+	_, err = q.OpenRun(within(t), &conclavev1.RunSpec{}) // not the holder's
+	must(t, err)
+	must(t, held.Finish(within(t), conclavev1.RunState_RUN_STATE_DONE, "", []*conclavev1.RunResult{{Name: "x"}}))
+	if err := <-s.over; status.Code(err) != codes.Canceled && !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.workers[1]; len(s.workers) != 2 || w.GetRun() != "a" || w.GetClaim() != "c1" || w.GetName() != "w" || w.GetDataset() != "d" {
+		t.Errorf("the worker came back as %v", s.workers)
+	}
+	if s.progress[0].GetRound() != 2 {
+		t.Errorf("progress %v; want the newest", s.progress)
+	}
+	if len(s.finished) != 2 || s.finished[1].GetClaim() != "c1" || s.finished[1].GetState() != conclavev1.RunState_RUN_STATE_DONE || len(s.finished[1].GetResults()) != 1 {
+		t.Errorf("finished with %v", s.finished)
+	}
+	if len(s.claims) != 2 || s.claims[0] != "c1" || s.claims[1] != "c1" {
+		t.Errorf("claims %v came; want those of the holder's two calls", s.claims)
+	}
+}
+
+// Who gives a run back ends its requests, so that nobody has to wait for a grace.
+func TestGivingBackEndsTheRequests(t *testing.T) {
+	s := &queueService{}
+	s.claim = func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+		return s.hold(stream)
+	}
+	q := serveQueue(t, s)
+	ctx, stop := context.WithCancel(within(t))
+	held, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"})
+	must(t, err)
+	stop() // the worker is told to stop; the run is still its own
+	if held.Context().Err() != nil {
+		t.Error("the run's context ended with the worker's")
+	}
+	if !held.GiveBack() {
+		t.Error("the aggregator was not told")
+	}
+	if err := <-s.over; !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %v, want the end of its requests", err)
+	}
+	if !held.GiveBack() { // once more does nothing
+		t.Error("the aggregator was told, and not told")
+	}
+}
+
+// A run whose aggregator is away cannot be given back, which is said and not waited for.
+func TestGivingBackToNobody(t *testing.T) {
+	broken := make(chan struct{})
+	s := &queueService{}
+	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+		if call == 0 {
+			must(t, give(stream))
+		} else if call == 1 {
+			close(broken)
+		}
+		return status.Error(codes.Unavailable, "stopping")
+	}
+	held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	must(t, err)
+	<-broken
+	start := time.Now()
+	if held.GiveBack() {
+		t.Error("the run was given back to an aggregator that is away")
+	}
+	if took := time.Since(start); took > leaveWithin/2 {
+		t.Errorf("giving it back took %v", took)
+	}
+}
+
+// A certificate that ended may have been renewed: the run is held on with the one that is
+// there.
+func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
+	back := make(chan struct{})
+	s := &queueService{}
+	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+		if call == 0 {
+			must(t, give(stream))
+			return status.Error(codes.Unauthenticated, "the certificate ended")
+		}
+		close(back)
+		return s.hold(stream)
+	}
+	held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	must(t, err)
+	select {
+	case <-back:
+	case <-held.Context().Done():
+		t.Fatalf("the run was lost: %v", context.Cause(held.Context()))
+	case <-time.After(20 * time.Second):
+		t.Fatal("the stream was not opened again")
+	}
+	if !held.GiveBack() {
+		t.Error("the aggregator was not told")
+	}
+}
+
+// Whose a run is, the queue says.
+func TestConfirm(t *testing.T) {
+	running, waiting := conclavev1.RunState_RUN_STATE_RUNNING, conclavev1.RunState_RUN_STATE_WAITING
+	for _, c := range []struct {
+		shown *conclavev1.RunStatus
+		want  string // empty where the run is the worker's
+	}{
+		{&conclavev1.RunStatus{State: running, Worker: "w"}, ""},
+		{&conclavev1.RunStatus{State: running, Worker: "v"}, `worker "v" has it`},
+		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "not heard of"}, "not this worker's any more: not heard of"},
+		{&conclavev1.RunStatus{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}, "cancelled: by eve"},
+		{nil, "no such run"},
+	} {
+		s := &queueService{shown: c.shown}
+		s.claim = func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+			return s.hold(stream)
+		}
+		held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+		must(t, err)
+		var lost *LostError
+		switch err := held.Confirm(within(t)); {
+		case c.want == "" && err != nil:
+			t.Errorf("%v: %v", c.shown, err)
+		case c.want != "" && (!errors.As(err, &lost) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%v: got %v, want %q", c.shown, err, c.want)
+		}
+		held.GiveBack()
+	}
+}
+
+// A run that is taken away ends the context, with the reason.
+func TestARunThatIsTakenAway(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		s := &queueService{}
+		end := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Ended{Ended: &conclavev1.EndedRun{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}}}
+		s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+			if call > 0 {
+				return stream.Send(end)
+			}
+			give := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}}
+			if err := stream.Send(give); err != nil || again { // learned when it comes back
+				return err
+			}
+			return stream.Send(end)
+		}
+		held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+		must(t, err)
+		select {
+		case <-held.Context().Done():
+		case <-time.After(20 * time.Second):
+			t.Fatal("the worker does not hear of it")
+		}
+		var lost *LostError
+		if cause := context.Cause(held.Context()); !errors.As(cause, &lost) || lost.State != conclavev1.RunState_RUN_STATE_CANCELLED || lost.Reason != "by eve" {
+			t.Errorf("lost by %v", cause)
+		}
+		held.GiveBack()
+	}
+}
+
+func TestWaitingForARunEndsWithTheContext(t *testing.T) {
+	q := serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+		<-stream.Context().Done()
+		return status.FromContextError(stream.Context().Err()).Err()
+	}})
+	ctx, stop := context.WithCancel(within(t))
+	time.AfterFunc(100*time.Millisecond, stop)
+	if _, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	q = serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker, _ conclavev1.RunService_ClaimRunServer) error {
+		return status.Error(codes.FailedPrecondition, "dataset \"d\" is not served here")
+	}})
+	if _, err := q.Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, ErrRefused) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A watch goes on over a change of leader, and ends with the run.
+func TestAWatchGoesOn(t *testing.T) {
+	s := &queueService{watch: func(call int, stream conclavev1.RunService_WatchRunServer) error {
+		state := []conclavev1.RunState{conclavev1.RunState_RUN_STATE_WAITING, conclavev1.RunState_RUN_STATE_RUNNING, conclavev1.RunState_RUN_STATE_FAILED}[call]
+		if err := stream.Send(&conclavev1.WatchRunResponse{Run: &conclavev1.RunStatus{Name: "a", State: state}}); err != nil {
+			return err
+		}
+		if call == 0 {
+			return status.Error(codes.Unavailable, "stopping")
+		}
+		return nil // in order, although the second time the run has not ended
+	}}
+	q := serveQueue(t, s)
+	var states []conclavev1.RunState
+	last, err := q.Watch(within(t), "a", func(m *conclavev1.WatchRunResponse) { states = append(states, m.GetRun().GetState()) })
+	must(t, err)
+	if last.GetState() != conclavev1.RunState_RUN_STATE_FAILED || len(states) != 3 {
+		t.Errorf("watched %v", states)
+	}
+}

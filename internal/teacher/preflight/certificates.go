@@ -1,0 +1,171 @@
+package preflight
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// soon is how long before its end a certificate is warned about.
+const soon = 14 * 24 * time.Hour
+
+// checkCertificates names everything about the three files; what a node does first with them
+// would name the first thing only.
+func (c *checker) checkCertificates() {
+	f := c.config.TLS
+	if f.CA == "" || f.Cert == "" || f.Key == "" {
+		c.skip("certificate", "the configuration does not name all three files")
+		return
+	}
+	c.trusted = true
+	roots := c.readAuthority(f.CA)
+	c.checkKeyMode(f.Key)
+	certPEM, certErr := os.ReadFile(f.Cert)
+	keyPEM, keyErr := os.ReadFile(f.Key)
+	for _, err := range []error{certErr, keyErr} {
+		if err != nil {
+			c.trusted = false
+			c.add("certificate", Problem, "check the path, and that this user may read it", "%v", err)
+		}
+	}
+	if certErr != nil {
+		return
+	}
+	chain := certificatesOf(certPEM)
+	if len(chain) == 0 {
+		c.trusted = false
+		c.add("certificate", Problem, "name the certificate that was issued for this site", "%s holds no certificate", f.Cert)
+		return
+	}
+	if keyErr == nil {
+		if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
+			c.trusted = false
+			c.add("certificate", Problem, "use the two files that were issued together", "%s with %s: %v", f.Cert, f.Key, err)
+		}
+	}
+	c.checkIdentity(chain[0])
+	c.checkDates(f.Cert, chain[0], "ask for a new one: `conclave certs issue`")
+	if roots == nil {
+		return
+	}
+	between := x509.NewCertPool()
+	for _, one := range chain[1:] {
+		between.AddCert(one)
+	}
+	// At a time when it is valid: dates were checked.
+	at := chain[0].NotBefore.Add(time.Second)
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		c.trusted = false
+		c.add("certificate", Problem, "use files of one authority", "%s against %s: %v", f.Cert, f.CA, err)
+	}
+	c.checkRevoked(f)
+}
+
+// checkRevoked names what is wrong with the list of revoked certificates, without which a
+// node that has one configured trusts nobody. What is wrong with other files was named.
+func (c *checker) checkRevoked(f certs.Files) {
+	if f.Revoked == "" || !c.trusted {
+		return
+	}
+	guard, err := certs.NewClientGuard(f)
+	if err == nil {
+		err = guard.Look()
+	}
+	if err != nil {
+		c.trusted = false
+		c.add("revoked", Problem, "fetch the newest list from whoever keeps the authority, to "+f.Revoked, "%v", err)
+		return
+	}
+	c.ok("revoked", "%s can be used", f.Revoked)
+}
+
+// checkSecretMode warns of a file with a password that others may read.
+func (c *checker) checkSecretMode(path string) {
+	at, err := os.Stat(path)
+	if err == nil && runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
+		c.add("database", Problem, "chmod 600 "+path, "%s has mode %04o: others may read the password in it", path, at.Mode().Perm())
+	}
+}
+
+func certificatesOf(raw []byte) (chain []*x509.Certificate) {
+	for {
+		var block *pem.Block
+		if block, raw = pem.Decode(raw); block == nil {
+			return chain
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil
+		}
+		chain = append(chain, one)
+	}
+}
+
+func (c *checker) readAuthority(path string) *x509.CertPool {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		c.trusted = false
+		c.add("authority", Problem, "ask the aggregator's operator for ca.crt", "%v", err)
+		return nil
+	}
+	all := certificatesOf(raw)
+	if len(all) == 0 {
+		c.trusted = false
+		c.add("authority", Problem, "ask the aggregator's operator for ca.crt", "%s holds no certificate", path)
+		return nil
+	}
+	roots := x509.NewCertPool()
+	for _, one := range all {
+		roots.AddCert(one)
+		c.checkDates(path, one, "ask the aggregator's operator for the next authority's certificate")
+	}
+	return roots
+}
+
+func (c *checker) checkKeyMode(path string) {
+	at, err := os.Stat(path)
+	if err == nil && runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
+		c.add("key", Problem, "chmod 600 "+path, "%s has mode %04o: others may read the key", path, at.Mode().Perm())
+	} else if err == nil {
+		c.ok("key", "%s, mode %04o", path, at.Mode().Perm())
+	}
+}
+
+func (c *checker) checkIdentity(cert *x509.Certificate) {
+	name, _ := certs.PeerRecord(tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}})
+	role, who, ok := strings.Cut(name, "/")
+	switch {
+	case !ok:
+		c.trusted = false
+		c.add("certificate", Problem, "issue it with `conclave certs`", "it names no role and no site")
+	case role != string(certs.RoleNode):
+		c.add("certificate", Problem, "use the one issued with --role node", "it is for %s %s, and this is a node", role, who)
+	case who != c.config.Site:
+		c.add("certificate", Problem, "set site to "+who+", or use the certificate of "+c.config.Site, "it is for site %s, the configuration says site %s", who, c.config.Site)
+	default:
+		c.ok("certificate", "for node %s, until %s", who, cert.NotAfter.Format(time.RFC3339))
+	}
+}
+
+func (c *checker) checkDates(path string, cert *x509.Certificate, mend string) {
+	now := c.o.Now()
+	switch {
+	case now.After(cert.NotAfter):
+		c.trusted = false
+		c.add("expiry", Problem, mend, "%s ended on %s", path, cert.NotAfter.Format(time.RFC3339))
+	case now.Before(cert.NotBefore):
+		c.trusted = false
+		c.add("clock", Problem, "set this machine's clock", "%s begins on %s, which is %v from now", path, cert.NotBefore.Format(time.RFC3339), cert.NotBefore.Sub(now).Round(time.Second))
+	case cert.NotAfter.Sub(now) < soon:
+		c.add("expiry", Warning, mend, "%s ends on %s, in %v", path, cert.NotAfter.Format(time.RFC3339), cert.NotAfter.Sub(now).Round(time.Hour))
+	}
+}

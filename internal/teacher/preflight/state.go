@@ -1,0 +1,135 @@
+package preflight
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+)
+
+// checkState looks at the folder; what is in it is checked with the data.
+func (c *checker) checkState() {
+	dir := c.config.State
+	if dir == "" {
+		c.skip("state folder", "the configuration names none")
+		return
+	}
+	at, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if parent := existing(dir); !writable(parent) {
+			c.add("state folder", Problem, "make it, and let this process write to it", "%s is not there, and cannot be made in %s", dir, parent)
+			return
+		}
+		c.ok("state folder", "%s is made at the first start: this node has never joined from here", dir)
+	case err != nil:
+		c.add("state folder", Problem, "let this process read it", "%v", err)
+	case !at.IsDir():
+		c.add("state folder", Problem, "name a folder", "%s is a file", dir)
+	default:
+		good := true
+		if !writable(dir) {
+			good = false
+			c.add("state folder", Problem, "let this process write to it", "nothing can be written to %s", dir)
+		}
+		if runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
+			good = false
+			c.add("state folder", Problem, "chmod 700 "+dir, "%s has mode %04o: others may read the partition key and the teachers", dir, at.Mode().Perm())
+		}
+		for _, name := range []string{"partition.key", "manifest.json"} {
+			file, err := os.Stat(filepath.Join(dir, name))
+			if err == nil && runtime.GOOS != "windows" && file.Mode().Perm()&0o077 != 0 {
+				good = false
+				c.add("state folder", Problem, "chmod 600 "+filepath.Join(dir, name), "%s has mode %04o; it is for this process alone", name, file.Mode().Perm())
+			}
+		}
+		if good {
+			c.ok("state folder", "%s, mode %04o", dir, at.Mode().Perm())
+		}
+	}
+}
+
+// existing is the folder above that is there.
+func existing(path string) string {
+	for {
+		if at, err := os.Stat(path); err == nil && at.IsDir() {
+			return path
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return path
+		}
+		path = up
+	}
+}
+
+// writable makes a file in a folder and removes it.
+func writable(dir string) bool {
+	f, err := os.CreateTemp(dir, ".preflight-*")
+	if err != nil {
+		return false
+	}
+	err = f.Close()
+	return errors.Join(err, os.Remove(f.Name())) == nil
+}
+
+func (c *checker) checkPolicy() {
+	if c.config.Policy == "" {
+		c.add("policy", Warning, "set policy to a file to have a limit of the site's own", "none: whatever the aggregator's budget allows is answered")
+		return
+	}
+	policy, err := sitepolicy.Read(c.config.Policy)
+	if err != nil {
+		c.fail("policy", err)
+		return
+	}
+	d := policy.Dataset(c.config.Dataset)
+	if d == nil {
+		c.add("policy", Problem, "name the dataset in it, with what is allowed", "%s does not name dataset %s: nothing would be answered", c.config.Policy, c.config.Dataset)
+		return
+	}
+	if c.schema == nil {
+		c.skip("policy", "it can be used; the rest needs the schema")
+		return
+	}
+	o := c.config.GuardOptions(c.schema.SHA256)
+	o.ReadOnly = true
+	counted := false
+	if c.site != nil {
+		facts, _, err := c.site.Facts()
+		counted = err == nil
+		o.Facts = facts
+	}
+	if !counted {
+		o.Facts = sitepolicy.Facts{Units: d.MinRows, LeastUnits: d.MinRowsPerTeacher}
+		c.skip("minimum rows", "the records could not be counted")
+	}
+	for _, r := range d.TooFew(o.Facts) {
+		c.add("minimum rows", Problem, "add records, lower teachers before the node joins, or change the rule", "%s: %s", r.Rule, r.Private)
+	}
+	o.Facts = sitepolicy.Facts{Units: d.MinRows, LeastUnits: d.MinRowsPerTeacher} // they are named
+	status, err := sitepolicy.New(o).Status()
+	if err != nil {
+		c.fail("site ledger", err)
+		return
+	}
+	if status.Problem != "" {
+		c.add("policy", Problem, "mend the ledger or the rule that it names", "%s", status.Problem)
+	} else {
+		c.ok("policy", "pipelines %v, stages %v, approval %s", d.Pipelines, d.Stages, d.Approval)
+	}
+	switch {
+	case status.EpsilonLeft <= 0:
+		c.add("site ledger", Warning, "raise the policy's epsilon, if the site agrees to more", "epsilon %.4g of %g is spent, as filter %s counts, and nothing is left", status.EpsilonCounted, d.Epsilon, d.Filter)
+	default:
+		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, as filter %s counts, with room for a run of epsilon %.4g", status.Entries, status.EpsilonCounted, d.Epsilon, d.Delta, d.Filter, status.EpsilonLeft)
+	}
+	for _, run := range status.Runs {
+		if run.State == sitepolicy.StateWaiting {
+			c.add("approvals", Warning, "teacher approve --config "+c.o.Config+" "+run.Run+", or teacher deny", "run %s waits for an approval", run.Run)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// settle says how a run ended, or gives it back. What ended it may be the run's own, or the
+// worker's, or that the run is another's by now; only the first is said of the run. The error
+// is the worker's.
+func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, result *run.Result, err error) error {
+	// What is known is said although the worker stops, if it can be said soon.
+	saying, silence := context.WithCancel(context.WithoutCancel(ctx))
+	defer silence()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, silence) })()
+	cause := context.Cause(held.Context())
+	lost := new(student.LostError)
+	switch {
+	case errors.As(cause, &lost):
+		log.Warn("run left", zap.Error(lost))
+		held.GiveBack()
+		return nil
+	case err == nil:
+		files, err := filesOf(result)
+		if err != nil {
+			return giveUp(held, log, err)
+		}
+		if err := held.Finish(saying, conclavev1.RunState_RUN_STATE_DONE, "", files); err != nil {
+			log.Warn("run done, and the queue does not take it", zap.Error(err))
+			return nil
+		}
+		log.Info("run done", zap.Float64("epsilon_spent", result.EpsilonSpent), zap.Int("rounds", result.Rounds))
+		s.results <- result
+		return nil
+	case ctx.Err() != nil:
+		giveBack(held, log, zap.InfoLevel, "told to stop", nil)
+		return nil
+	case errors.Is(cause, student.ErrCertificate):
+		return giveUp(held, log, cause)
+	case isOwn(err):
+		return giveUp(held, log, err)
+	case errors.Is(err, student.ErrUnreachable), errors.Is(err, student.ErrFailed):
+		giveBack(held, log, zap.WarnLevel, "the aggregator fails", err)
+		select {
+		case <-time.After(retryAfter):
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	state := conclavev1.RunState_RUN_STATE_FAILED
+	if errors.Is(err, student.ErrOverBudget) {
+		state = conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET
+	}
+	// A refusal may be of this worker, which was cut off for longer than its grace.
+	switch asked := held.Confirm(saying); {
+	case errors.As(asked, &lost):
+		log.Warn("run left", zap.Error(lost))
+		held.GiveBack()
+		return nil
+	case errors.Is(asked, student.ErrCertificate):
+		return giveUp(held, log, asked)
+	case asked != nil:
+		giveBack(held, log, zap.WarnLevel, "the queue does not say whose it is", asked)
+		return nil
+	}
+	if refused := held.Finish(saying, state, err.Error(), nil); refused != nil {
+		log.Warn("run left: the queue does not take how it ended", zap.Stringer("state", state), zap.NamedError("ended", err), zap.Error(refused))
+		return nil
+	}
+	log.Warn("run ended", zap.Stringer("state", state), zap.Error(err))
+	return nil
+}
+
+// giveBack puts a run back into the queue, and logs whether the aggregator knows.
+func giveBack(held *student.Held, log *zap.Logger, level zapcore.Level, why string, err error) (told bool) {
+	if told = held.GiveBack(); told {
+		log.Log(level, "run given back: "+why, zap.Error(err))
+	} else {
+		log.Warn("run left: "+why+"; the aggregator could not be told, and takes the run back after its worker_grace", zap.Error(err))
+	}
+	return told
+}
+
+// giveUp gives a run back because of the worker's own trouble, which it returns.
+func giveUp(held *student.Held, log *zap.Logger, err error) error {
+	if giveBack(held, log, zap.ErrorLevel, "this worker cannot go on", err) {
+		return fmt.Errorf("run %q was given back: %w", held.Run.GetName(), err)
+	}
+	return fmt.Errorf("run %q was left, and the aggregator takes it back after its worker_grace: %w", held.Run.GetName(), err)
+}
+
+// isOwn says whether an error is about the worker, its disk or its certificate, and not
+// about the run.
+func isOwn(err error) bool {
+	var path *fs.PathError
+	var link *os.LinkError
+	return errors.As(err, &path) || errors.As(err, &link) || errors.Is(err, student.ErrCertificate)
+}
+
+// filesOf names the files that a run left, with their hashes.
+func filesOf(r *run.Result) (files []*conclavev1.RunResult, err error) {
+	for _, name := range slices.Sorted(maps.Keys(r.Outputs)) {
+		path := r.Outputs[name]
+		if info, err := os.Stat(path); err != nil {
+			return nil, err
+		} else if !info.Mode().IsRegular() {
+			continue // the model's folder, whose files name each other's hashes
+		}
+		sum, err := hashOf(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, &conclavev1.RunResult{Name: name, Path: path, Sha256: sum})
+	}
+	return files, nil
+}
+
+func hashOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

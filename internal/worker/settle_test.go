@@ -1,0 +1,188 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/student"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(60 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within a minute: " + what)
+		}
+	}
+}
+
+// A worker that was cut off for longer than its grace has lost the run, which has not ended.
+func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
+	c := newCluster(t)
+	wire, log := newLink(t, c.config.Aggregator), c.journal()
+	c.submit("a", same)
+	stopAway, _ := c.work(c.through(wire))
+	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() && r.GetWorker() == "away" })
+	wire.set(true)
+	c.await("a", in(conclavev1.RunState_RUN_STATE_WAITING))
+	c.log = zap.NewNop()
+	stop, _ := c.work(c.config)
+	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetWorker() == "w" })
+	wire.set(false)
+	eventually(t, "the worker hears of it", func() bool { return log.has("run left", "not this worker's any more") })
+	if r := c.await("a", in(conclavev1.RunState_RUN_STATE_RUNNING)); r.GetWorker() != "w" {
+		t.Errorf("the run is %v", r)
+	}
+	must(t, stopAway())
+	must(t, stop())
+	log.saysOfNoEnd(t)
+}
+
+// elsewhere is an aggregator that gave a run to one worker and says that another has it.
+type elsewhere struct {
+	conclavev1.UnimplementedRunServiceServer
+	finished atomic.Int32
+}
+
+func (*elsewhere) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
+	if err := stream.Send(&conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}}); err != nil {
+		return err
+	}
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return nil
+		}
+	}
+}
+
+func (*elsewhere) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*conclavev1.ShowRunResponse, error) {
+	return &conclavev1.ShowRunResponse{Run: &conclavev1.RunStatus{Name: "a", State: conclavev1.RunState_RUN_STATE_RUNNING, Worker: "v"}}, nil
+}
+
+func (e *elsewhere) FinishRun(context.Context, *conclavev1.FinishRunRequest) (*conclavev1.FinishRunResponse, error) {
+	e.finished.Add(1)
+	return nil, status.Error(codes.FailedPrecondition, "held by worker v")
+}
+
+// A refusal may come before the worker hears that the run is another's: it asks, and does not
+// end what is not its own.
+func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	must(t, certs.CreateCA(dir))
+	must(t, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	must(t, certs.Issue(dir, certs.RoleStudent, "lab", nil, time.Hour))
+	server, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	service, serving := new(elsewhere), grpc.NewServer(grpc.Creds(credentials.NewTLS(server)))
+	conclavev1.RegisterRunServiceServer(serving, service)
+	served := make(chan error, 1)
+	go func() { served <- serving.Serve(listener) }()
+	t.Cleanup(func() {
+		serving.Stop()
+		must(t, <-served)
+	})
+	config := student.DefaultConfig()
+	config.Aggregator, config.Dataset, config.TLS = listener.Addr().String(), "d", certs.IssuedFiles(dir, certs.RoleStudent, "lab")
+	client, err := student.Dial(config, zap.NewNop())
+	must(t, err)
+	t.Cleanup(func() { must(t, client.Close()) })
+	held, err := client.Queue().Claim(t.Context(), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	must(t, err)
+	c := new(cluster)
+	said := c.journal()
+	must(t, (&slot{config: config, name: "w"}).settle(t.Context(), held, c.log, nil, fmt.Errorf("ask: %w: the run waits in the queue", student.ErrRefused)))
+	if n := service.finished.Load(); n != 0 {
+		t.Errorf("the run was ended %d times", n)
+	}
+	if !said.has("run left", `worker \"v\" has it`) {
+		t.Errorf("the log is\n%s", strings.Join(said.lines(), "\n"))
+	}
+	said.saysOfNoEnd(t)
+}
+
+// A run whose aggregator is away is not given back, and the log does not say so.
+func TestAWorkerThatIsStoppedWhileTheAggregatorIsAway(t *testing.T) {
+	c := newCluster(t)
+	wire, log := newLink(t, c.config.Aggregator), c.journal()
+	c.submit("a", same)
+	stop, _ := c.work(c.through(wire))
+	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
+	wire.set(true)
+	must(t, stop())
+	if !log.has("run left: told to stop", "could not be told", "worker_grace") || log.has("given back") {
+		t.Errorf("the log is\n%s", strings.Join(log.lines(), "\n"))
+	}
+	log.saysOfNoEnd(t)
+	c.await("a", in(conclavev1.RunState_RUN_STATE_WAITING))
+}
+
+// A worker whose certificate is revoked ends; the run does not.
+func TestAWorkerWhoseCertificateIsRevoked(t *testing.T) {
+	c := newCluster(t)
+	log := c.journal()
+	authority := filepath.Join(c.dir, "certs")
+	hired := c.config
+	hired.TLS = certs.IssuedFiles(authority, certs.RoleStudent, "hired")
+	c.submit("a", same)
+	_, ended := c.work(hired)
+	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
+	_, err := certs.Revoke(authority, certs.Revocation{Role: certs.RoleStudent, Name: "hired", Reason: certs.ReasonWithdrawn})
+	must(t, err)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, student.ErrCertificate) || !strings.Contains(err.Error(), `run "a" was `) {
+			t.Errorf("the worker ended with %v", err)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatalf("the worker goes on:\n%s", strings.Join(log.lines(), "\n"))
+	}
+	log.saysOfNoEnd(t)
+	c.await("a", in(conclavev1.RunState_RUN_STATE_WAITING))
+}
+
+// Each line names the run at most once, and lines of the run itself name it.
+func TestLogLinesNameTheRunOnce(t *testing.T) {
+	c := newCluster(t)
+	log := c.journal()
+	c.submit("a", same)
+	stop, _ := c.work(c.config)
+	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
+	eventually(t, "the run is open", func() bool { return log.has(`"run open"`) })
+	must(t, stop())
+	for _, line := range log.lines() {
+		fields := map[string]bool{}
+		read := json.NewDecoder(strings.NewReader(line))
+		_, err := read.Token()
+		must(t, err)
+		for read.More() {
+			key, err := read.Token()
+			must(t, err)
+			if fields[key.(string)] {
+				t.Errorf("field %v is there twice: %s", key, line)
+			}
+			fields[key.(string)] = true
+			must(t, read.Decode(new(any)))
+		}
+		if strings.Contains(line, `"run open"`) && (!fields["run"] || !fields["worker"]) {
+			t.Errorf("no run or worker in %s", line)
+		}
+	}
+}

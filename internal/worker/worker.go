@@ -1,0 +1,157 @@
+// Package worker takes runs from the aggregator's queue, one after the other, and executes
+// each as a single run is, in a folder of its own.
+//
+// Start with [Work]. A run that is interrupted, whether by a signal, a crash or a lost
+// aggregator, goes back to its place in the queue, and whoever takes it next goes on from the
+// checkpoint in its folder. What a worker is handed was written by others: it is
+// checked again before anything of it is used.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// maxFolders is how many begun runs an aggregator is told of.
+	maxFolders = 1000
+	// retryAfter is the pause after a run that was given back because of the aggregator.
+	retryAfter = 5 * time.Second
+	// linger is how long a worker that was told to stop tries to say how a run ended.
+	linger = 10 * time.Second
+)
+
+// Work takes runs of the configured dataset until ctx ends, which is no error. finished is
+// told of each run that was done, by one goroutine at a time. It returns an error where no run
+// could be worked on any more: the aggregator refuses the worker, or the output folder
+// cannot be written.
+func Work(ctx context.Context, config student.Config, log *zap.Logger, finished func(*run.Result)) error {
+	if err := probe(config.Out); err != nil {
+		return err
+	}
+	results := make(chan *run.Result)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		for r := range results {
+			finished(r)
+		}
+	}()
+	slots, own := errgroup.WithContext(ctx)
+	for i := range config.Workers {
+		name := config.Worker
+		if config.Workers > 1 {
+			name = fmt.Sprintf("%s.%d", config.Worker, i+1)
+		}
+		slots.Go(func() error {
+			err := (&slot{config: config, name: name, log: log.With(zap.String("worker", name)), results: results}).work(own)
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		})
+	}
+	err := slots.Wait()
+	close(results)
+	<-told
+	return err
+}
+
+// probe finds an output folder that cannot be written before a run is taken.
+func probe(out string) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("out: %w; name a folder that this process may write to", err)
+	}
+	f, err := os.CreateTemp(out, ".probe-*")
+	if err != nil {
+		return fmt.Errorf("out: %w; name a folder that this process may write to", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// slot works on one run at a time.
+type slot struct {
+	config  student.Config
+	name    string
+	log     *zap.Logger
+	results chan<- *run.Result
+}
+
+func (s *slot) work(ctx context.Context) error {
+	client, err := student.Dial(s.config, s.log)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	queue := client.Queue()
+	// Asked first, so that a mistake in the configuration is said at once and not waited on.
+	if _, _, err := queue.List(ctx, s.config.Dataset); err != nil {
+		return err
+	}
+	s.log.Info("waiting for runs", zap.String("dataset", s.config.Dataset))
+	for {
+		held, err := queue.Claim(ctx, &conclavev1.Worker{
+			Dataset: s.config.Dataset, Name: s.name, Folders: run.Begun(s.config.Out, maxFolders),
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.execute(ctx, held); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// execute works on a run until it ends, one way or the other. An error is the worker's own.
+func (s *slot) execute(ctx context.Context, held *student.Held) error {
+	log := s.log.With(zap.String("run", held.Run.GetName()))
+	log.Info("run taken")
+	result, err := s.run(ctx, held)
+	return s.settle(ctx, held, log, result, err)
+}
+
+// run executes a run to its files.
+func (s *slot) run(ctx context.Context, held *student.Held) (*run.Result, error) {
+	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml())
+	if err != nil {
+		return nil, err
+	}
+	// The name is one path element: ParseSubmission has seen to it.
+	out, err := filepath.Abs(filepath.Join(s.config.Out, submitted.Spec.Name))
+	if err != nil {
+		return nil, err
+	}
+	if err := submitted.Write(out); err != nil {
+		return nil, err
+	}
+	job, err := submitted.Job(out, held.Run.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	// Ends when the run is lost, and when the worker is told to stop.
+	executing, cancel := context.WithCancel(held.Context())
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return job.Execute(executing, run.Options{
+		Client: held.Client(), Dataset: s.config.Dataset, Out: out, Log: s.log,
+		Watch: func(status run.Status) { held.Report(progressOf(status)) },
+	})
+}
+
+func progressOf(s run.Status) *conclavev1.RunProgress {
+	return &conclavev1.RunProgress{
+		Round: uint64(max(0, s.Round)), Rounds: uint64(max(0, s.Rounds)), Of: s.Of,
+		EpsilonSpent: s.EpsilonSpent, Epsilon: s.Epsilon, Waiting: s.Waiting, Part: s.Part, Halted: s.Halted,
+	}
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/version"
+)
+
+// ExitError ends a program with an exit code of its own.
+type ExitError struct {
+	Code int
+	Err  error // nil where standard output has said all
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Main runs the program with the arguments of the process, and ends the process.
+func Main(root *cobra.Command) { os.Exit(run(root)) }
+
+// run ends the context of the commands at SIGINT and SIGTERM, and returns the
+// exit code. A second signal ends the process at once.
+func run(root *cobra.Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	complete(root)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	if usage := new(usageError); errors.As(err, &usage) {
+		usage.show(command)
+		return 2
+	}
+	code := 1
+	if own := new(ExitError); errors.As(err, &own) {
+		code = own.Code
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), text)
+	}
+	return code
+}
+
+// complete gives a program what all have: a version, manual pages, completions,
+// help, the same words about wrong usage, and flags from the environment.
+func complete(root *cobra.Command) {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.DisableAutoGenTag = true
+	root.Version = version.Software
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
+	root.SetUsageTemplate(usageTemplate)
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return fromEnvironment(c) }
+	root.AddCommand(manCommand())
+	cobra.EnableCommandSorting = false // commands are listed in the order in which people meet them
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	completeTree(root)
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args, c.Short = helpTopic, "show the help of a command"
+		case "completion":
+			c.Short = "write the completions for a shell"
+		}
+	}
+}
+
+// completeTree makes a command that says nothing of arguments refuse them, and
+// one that only holds others ask for one of these.
+func completeTree(c *cobra.Command) {
+	c.DisableFlagsInUseLine = true // the lines of usage name the flags that matter
+	if c.Args == nil {
+		c.Args, c.ValidArgsFunction = noArguments, cobra.NoFileCompletions
+	}
+	if !c.Runnable() {
+		c.Args = noArguments
+		c.RunE = func(*cobra.Command, []string) error { return &usageError{} }
+	}
+	for _, below := range c.Commands() {
+		completeTree(below)
+	}
+}

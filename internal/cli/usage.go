@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const usageTemplate = `usage: {{.UseLine}}{{if .HasAvailableSubCommands}}
+
+commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
+{{.CommandPath}} COMMAND --help shows the flags of a command{{end}}{{if .HasAvailableFlags}}
+
+flags:
+{{.Flags.FlagUsagesWrapped 110 | trimTrailingWhitespaces}}{{end}}
+`
+
+// usageError is wrong usage; without a text, a command that needs another
+// behind it.
+type usageError struct {
+	text string
+	at   *cobra.Command // whose help to read; nil for the command that was run
+}
+
+func (e *usageError) Error() string { return e.text }
+
+// Misuse is an error about the usage of a command. The program adds where help
+// is, and ends with exit code 2.
+func Misuse(format string, args ...any) error {
+	return &usageError{text: fmt.Sprintf(format, args...)}
+}
+
+// show tells what is wrong with the usage of a command, and where help is.
+func (e *usageError) show(c *cobra.Command) {
+	if e.text == "" {
+		fmt.Fprint(os.Stderr, c.UsageString())
+		return
+	}
+	what := "the flags"
+	if e.at != nil {
+		c, what = e.at, "the commands"
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n%s --help shows %s\n", c.Root().Name(), e.text, c.CommandPath(), what)
+}
+
+// noArguments refuses arguments; behind a command that holds others they are
+// taken for the name of one.
+func noArguments(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !c.HasAvailableSubCommands():
+		return Misuse("unexpected argument %q", args[0])
+	case c.HasParent() && args[0] == "help":
+		return pflag.ErrHelp
+	}
+	return &usageError{fmt.Sprintf("unknown command %q%s", args[0], suggestion(c, args[0], "")), c}
+}
+
+// OneArgument takes exactly one argument; what says what it is.
+func OneArgument(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return Misuse("give %s, once", what)
+		}
+		return nil
+	}
+}
+
+// AtMostOneArgument refuses a second argument.
+func AtMostOneArgument(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return Misuse("unexpected argument %q", args[1])
+	}
+	return nil
+}
+
+// helpTopic takes the path of a command.
+func helpTopic(help *cobra.Command, args []string) error {
+	found, rest, err := help.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		return noArguments(found, rest)
+	}
+	return nil
+}
+
+// flagError says what is wrong with a flag, in the words of all programs.
+func flagError(c *cobra.Command, err error) error {
+	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) {
+		cause := invalid.Unwrap()
+		if number := new(strconv.NumError); errors.As(cause, &number) {
+			cause = number.Err
+		}
+		return Misuse("--%s %q: %v", invalid.GetFlag().Name, invalid.GetValue(), cause)
+	}
+	unknown := new(pflag.NotExistError)
+	if !errors.As(err, &unknown) {
+		return Misuse("%v", err)
+	}
+	written, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "=")
+	if written == "" {
+		name := unknown.GetSpecifiedName()
+		return Misuse("unknown flag --%s%s", name, suggestion(flagNames(c), name, "--"))
+	}
+	if c.Flags().Lookup(written) != nil {
+		return Misuse("unknown flag -%s; flags have two dashes, write --%s", written, written)
+	}
+	return Misuse("unknown flag -%s%s", written, suggestion(flagNames(c), written, "--"))
+}
+
+// suggestion names what cobra finds alike among the commands below c.
+func suggestion(c *cobra.Command, written, dashes string) string {
+	c.SuggestionsMinimumDistance = 2
+	alike := c.SuggestionsFor(written)
+	if len(alike) == 0 {
+		return ""
+	}
+	return "; did you mean " + dashes + strings.Join(alike, " or "+dashes) + "?"
+}
+
+// flagNames has a command for each flag: cobra suggests commands only.
+func flagNames(c *cobra.Command) *cobra.Command {
+	names := &cobra.Command{}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return names
+}

@@ -1,47 +1,71 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/internal/teacher/dryrun"
 )
 
-func dryRunCommand(_ context.Context, args []string) error {
-	f, path, format := flags("dry-run", "dry-run --config FILE (--run run.yaml | --pipeline NAME [--epsilon E] [--delta D]) [--show-values] [--format json]")
-	runPath := f.String("run", "", "the run.yaml that a student would run")
-	pipeline := f.String("pipeline", "", "a pipeline with its defaults, in place of a run.yaml: pategan, gpate, dpgan or embed")
-	epsilon := f.Float64("epsilon", 1, "budget of the run, with --pipeline")
-	delta := f.Float64("delta", 1e-5, "its delta")
-	values := f.Bool("show-values", false, "show answers of the teachers to synthetic records, PRIVATE to the site; on a terminal only")
-	if _, err := parse(f, args, 0); err != nil {
-		return err
+// dryRunFlags are a run that nobody has asked for yet.
+type dryRunFlags struct {
+	run, pipeline  string
+	epsilon, delta float64
+	values         bool
+	format         *string
+}
+
+// dryRunCommand shows what a run would make leave the site.
+func dryRunCommand(config *string) *cobra.Command {
+	c := &cobra.Command{
+		Use: "dry-run --config FILE (--run run.yaml | --pipeline NAME [--epsilon E] [--delta D]) [--show-values] " +
+			"[--format json]",
+		Short: "show what would leave this site, and what the policy says",
 	}
-	switch {
-	case (*runPath == "") == (*pipeline == ""):
-		return misuse(f, "name a run with --run, or a pipeline with --pipeline")
-	case *values && *format == "json":
-		return misuse(f, "--show-values shows private numbers to people; leave out --format json")
-	case *values && !term.IsTerminal(int(os.Stdout.Fd())):
-		return misuse(f, "--show-values shows numbers that are PRIVATE to the site, on its own terminal; do not redirect it")
+	var o dryRunFlags
+	o.format = cli.Format(c)
+	f := c.Flags()
+	f.StringVar(&o.run, "run", "", "the run.yaml that a student would run")
+	f.StringVar(&o.pipeline, "pipeline", "",
+		"a `pipeline` with its defaults, in place of a run.yaml: pategan, gpate, dpgan or embed")
+	f.Float64Var(&o.epsilon, "epsilon", 1, "budget of the run, with --pipeline")
+	f.Float64Var(&o.delta, "delta", 1e-5, "its delta")
+	f.BoolVar(&o.values, "show-values", false,
+		"show answers of the teachers to synthetic records, PRIVATE to the site; on a terminal only")
+	c.RunE = func(*cobra.Command, []string) error {
+		switch {
+		case (o.run == "") == (o.pipeline == ""):
+			return cli.Misuse("name a run with --run, or a pipeline with --pipeline")
+		case o.values && *o.format == "json":
+			return cli.Misuse("--show-values shows private numbers to people; leave out --format json")
+		case o.values && !term.IsTerminal(int(os.Stdout.Fd())):
+			return cli.Misuse("--show-values shows numbers that are PRIVATE to the site, on its own terminal; " +
+				"do not redirect it")
+		}
+		return dryRun(*config, o)
 	}
-	config, err := teacher.LoadConfig(*path)
+	return c
+}
+
+func dryRun(path string, o dryRunFlags) error {
+	config, err := teacher.LoadConfig(path)
 	if err != nil {
 		return err
 	}
 	var spec *run.Spec
-	if *runPath != "" {
-		spec, err = run.Load(*runPath)
+	if o.run != "" {
+		spec, err = run.Load(o.run)
 	} else {
-		spec, err = dryrun.Spec(config, *pipeline, *epsilon, *delta)
+		spec, err = dryrun.Spec(config, o.pipeline, o.epsilon, o.delta)
 	}
 	if err != nil {
 		return err
@@ -54,17 +78,18 @@ func dryRunCommand(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if *format == "json" {
-		return printJSON(report)
+	if *o.format == "json" {
+		return cli.PrintJSON(report)
 	}
-	if err := showDryRun(report); err != nil || !*values {
+	if err := showDryRun(report); err != nil || !o.values {
 		return err
 	}
 	return showPrivate(report, site)
 }
 
 func showDryRun(r *dryrun.Report) error {
-	fmt.Printf("run %s: pipeline %s, epsilon %g at delta %g, %s\n", r.Run, r.Terms.Pipeline, r.Terms.Epsilon, r.Terms.Delta, r.Terms.Mechanism)
+	t := r.Terms
+	fmt.Printf("run %s: pipeline %s, epsilon %g at delta %g, %s\n", r.Run, t.Pipeline, t.Epsilon, t.Delta, t.Mechanism)
 	fmt.Printf("\nwhat the node says of itself, once for each connection (%d bytes):\n", r.HelloBytes)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for _, h := range r.Hello {
@@ -80,7 +105,8 @@ func showDryRun(r *dryrun.Report) error {
 		}
 		fmt.Printf("\n%s: %d x %s of at most %d bytes\n", q.Kind, q.Times, q.Message, q.Bytes)
 		fmt.Printf("  %s\n  without noise it is seen by %s\n", q.Content, q.SeenBy)
-		fmt.Printf("  charged %d times: %s, epsilon %.4g together\n  policy: %s\n", q.Charged, charges, q.EpsilonAll, q.Verdict)
+		fmt.Printf("  charged %d times: %s, epsilon %.4g together\n", q.Charged, charges, q.EpsilonAll)
+		fmt.Printf("  policy: %s\n", q.Verdict)
 	}
 	fmt.Printf("\nall of it comes to epsilon %.4g at delta %g\npolicy: %s\n", r.EpsilonAll, r.Terms.Delta, r.Policy)
 	fmt.Println("a refusal names a rule of the policy, or what is wrong with a question, and no number of records")
@@ -100,7 +126,8 @@ func showPrivate(r *dryrun.Report, site *teacher.Site) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("\nPRIVATE TO THIS SITE, do not pass it on: what teachers that begin untrained answer to synthetic records")
+	fmt.Println("\nPRIVATE TO THIS SITE, do not pass it on: " +
+		"what teachers that begin untrained answer to synthetic records")
 	for _, a := range answers {
 		fmt.Printf("PRIVATE %s:\n%s", a.Kind, a.Text)
 	}

@@ -1,36 +1,40 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/teacher/preflight"
 )
 
-// errProblems says that problems were found, which have been shown.
-var errProblems = errors.New("problems found")
-
-func preflightCommand(ctx context.Context, args []string) error {
-	f, path, format := flags("preflight", "preflight --config FILE [--offline] [--format json]")
-	offline := f.Bool("offline", false, "leave out the network")
-	if _, err := parse(f, args, 0); err != nil {
-		return err
+// preflightCommand names what to fix before a node is started, with exit code 1
+// where there is something.
+func preflightCommand(config *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "preflight --config FILE [--offline] [--format json]",
+		Short: "check everything that a node needs, and name what to mend",
 	}
-	report := preflight.Run(ctx, preflight.Options{Config: *path, Offline: *offline})
-	if *format == "json" {
-		if err := printJSON(report); err != nil {
-			return err
+	format := cli.Format(c)
+	offline := c.Flags().Bool("offline", false, "leave out the network")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		report := preflight.Run(c.Context(), preflight.Options{Config: *config, Offline: *offline})
+		if *format == "json" {
+			if err := cli.PrintJSON(report); err != nil {
+				return err
+			}
+		} else {
+			showReport(report)
 		}
-	} else {
-		showReport(report)
+		if !report.OK {
+			return &cli.ExitError{Code: 1} // the problems have been shown
+		}
+		return nil
 	}
-	if !report.OK {
-		return errProblems
-	}
-	return nil
+	return c
 }
 
 func showReport(r *preflight.Report) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
@@ -21,7 +23,8 @@ func guardOf(path string, readOnly bool) (*sitepolicy.Guard, teacher.Config, err
 		return nil, config, err
 	}
 	if config.Policy == "" {
-		return nil, config, fmt.Errorf("%s names no policy: whatever the aggregator's budget allows is answered, and nothing is written down; set policy to a file", path)
+		return nil, config, fmt.Errorf("%s names no policy: whatever the aggregator's budget allows is answered, "+
+			"and nothing is written down; set policy to a file", path)
 	}
 	schema, err := partition.LoadSchema(config.Schema)
 	if err != nil {
@@ -37,33 +40,40 @@ func guardOf(path string, readOnly bool) (*sitepolicy.Guard, teacher.Config, err
 // to say, which reads them.
 const unknown = 1 << 62
 
-func runsCommand(_ context.Context, args []string) error {
-	f, path, format := flags("runs", "runs --config FILE [--format json]")
-	if _, err := parse(f, args, 0); err != nil {
-		return err
+// runsCommand lists the runs that asked the node.
+func runsCommand(config *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "runs --config FILE [--format json]",
+		Short: "list the runs that asked this node, and what they were charged",
 	}
-	guard, _, err := guardOf(*path, true)
-	if err != nil {
-		return err
+	format := cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		guard, _, err := guardOf(*config, true)
+		if err != nil {
+			return err
+		}
+		status, err := guard.Status()
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			return cli.PrintJSON(status)
+		}
+		showStatus(status)
+		return nil
 	}
-	status, err := guard.Status()
-	if err != nil {
-		return err
-	}
-	if *format == "json" {
-		return printJSON(status)
-	}
-	showStatus(status)
-	return nil
+	return c
 }
 
 func showStatus(s *sitepolicy.Status) {
 	if s.Problem != "" {
 		fmt.Printf("NOTHING IS ANSWERED: %s\n", s.Problem)
 	}
-	if s.Limit != nil {
-		fmt.Printf("dataset %s, node %s/%s: epsilon %.6g spent at delta %g, which filter %s counts as %.6g of %g; room for a run of epsilon %.4g\n",
-			s.Dataset, s.Site, s.Node, s.EpsilonSpent, s.Limit.Delta, s.Limit.Filter, s.EpsilonCounted, s.Limit.Epsilon, s.EpsilonLeft)
+	if l := s.Limit; l != nil {
+		fmt.Printf("dataset %s, node %s/%s: epsilon %.6g spent at delta %g, ",
+			s.Dataset, s.Site, s.Node, s.EpsilonSpent, l.Delta)
+		fmt.Printf("which filter %s counts as %.6g of %g; room for a run of epsilon %.4g\n",
+			l.Filter, s.EpsilonCounted, l.Epsilon, s.EpsilonLeft)
 	}
 	if len(s.Runs) == 0 {
 		fmt.Println("no run has asked this node")
@@ -72,8 +82,10 @@ func showStatus(s *sitepolicy.Status) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "run\tspec\tstate\tpipeline\tstages\tepsilon\tdelta\tnoise\tcharges\tepsilon charged\tseen")
 	for _, r := range s.Runs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\t%d\t%.4g\t%s\n", r.Run, r.SpecSHA256[:12], stateText(r), r.Terms.Pipeline,
-			strings.Join(r.Terms.Stages, ","), r.Terms.Epsilon, r.Terms.Delta, r.Terms.Mechanism, r.Charges, r.EpsilonCharged, r.Seen)
+		t := r.Terms
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\t%d\t%.4g\t%s\n",
+			r.Run, r.SpecSHA256[:12], stateText(r), t.Pipeline, strings.Join(t.Stages, ","),
+			t.Epsilon, t.Delta, t.Mechanism, r.Charges, r.EpsilonCharged, r.Seen)
 	}
 	_ = w.Flush()
 	for _, r := range s.Runs {
@@ -90,36 +102,44 @@ func stateText(r sitepolicy.Run) string {
 	return r.State
 }
 
-func decide(_ context.Context, what string, args []string) error {
-	f, path, format := flags(what, what+" --config FILE RUN [--spec HASH] [--format json]")
-	spec := f.String("spec", "", "start of the spec's SHA-256, as `teacher runs` shows it; needed where runs of several specs have one name")
-	words, err := parse(f, args, 1)
-	if err != nil {
-		return err
+// decideCommand approves or denies a run.
+func decideCommand(config *string, what, short string) *cobra.Command {
+	c := &cobra.Command{
+		Use:               what + " --config FILE RUN [--spec HASH] [--format json]",
+		Short:             short,
+		Args:              cli.AtMostOneArgument,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	if len(words) == 0 {
-		return misuse(f, "name a run; `teacher runs` lists those that asked")
+	format := cli.Format(c)
+	spec := c.Flags().String("spec", "",
+		"start of the spec's SHA-256, as teacher runs shows it; needed where runs of several specs have one name")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cli.Misuse("name a run; `teacher runs` lists those that asked")
+		}
+		guard, config, err := guardOf(*config, false)
+		if err != nil {
+			return err
+		}
+		run, err := guard.Decide(args[0], *spec, what == "approve", whoami())
+		if errors.Is(err, sitepolicy.ErrNoRun) {
+			return fmt.Errorf("%w; the node of %s writes them down when they ask", err, config.State)
+		}
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			return cli.PrintJSON(run)
+		}
+		t := run.Terms
+		fmt.Printf("run %s (spec %s) is %s: pipeline %s, epsilon %g at delta %g, %s\n",
+			run.Run, run.SpecSHA256[:12], stateText(*run), t.Pipeline, t.Epsilon, t.Delta, t.Mechanism)
+		if run.Reason != "" {
+			fmt.Println("the policy refuses it all the same:", run.Reason)
+		}
+		return nil
 	}
-	guard, config, err := guardOf(*path, false)
-	if err != nil {
-		return err
-	}
-	run, err := guard.Decide(words[0], *spec, what == "approve", whoami())
-	if errors.Is(err, sitepolicy.ErrNoRun) {
-		return fmt.Errorf("%w; the node of %s writes them down when they ask", err, config.State)
-	}
-	if err != nil {
-		return err
-	}
-	if *format == "json" {
-		return printJSON(run)
-	}
-	fmt.Printf("run %s (spec %s) is %s: pipeline %s, epsilon %g at delta %g, %s\n",
-		run.Run, run.SpecSHA256[:12], stateText(*run), run.Terms.Pipeline, run.Terms.Epsilon, run.Terms.Delta, run.Terms.Mechanism)
-	if run.Reason != "" {
-		fmt.Println("the policy refuses it all the same:", run.Reason)
-	}
-	return nil
+	return c
 }
 
 // whoami names who decides, as the system calls them.

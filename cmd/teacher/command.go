@@ -1,0 +1,40 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+)
+
+// command is the node itself; the commands of the site's people are below it.
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "teacher [COMMAND] --config FILE",
+		Short: "a site's node: train its teachers and answer the aggregator's rounds",
+		Long: `The node of a site: it trains the site's teachers and answers the aggregator's rounds. It only dials out.
+Its commands are for the people of the site: what a node needs, what would leave, which runs asked.
+
+Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong usage.`,
+	}
+	config := root.PersistentFlags().String("config", "", "the node's YAML `file`")
+	root.RunE = configured(config, func(c *cobra.Command, _ []string) error { return work(c.Context(), *config) })
+	for _, c := range []*cobra.Command{
+		preflightCommand(config), dryRunCommand(config), runsCommand(config),
+		decideCommand(config, "approve", "let a run that waits begin"),
+		decideCommand(config, "deny", "refuse a run, or stop one that was let begin"),
+	} {
+		c.RunE = configured(config, c.RunE)
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// configured refuses to run without the node's file.
+func configured(config *string, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if *config == "" {
+			return cli.Misuse("--config: name the node's YAML file")
+		}
+		return run(c, args)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // pair is a leader and a standby on one etcd, with certificates and lists of their own.
@@ -33,16 +34,17 @@ type pair struct {
 func newPair(t *testing.T, grace time.Duration) *pair {
 	t.Helper()
 	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
-	must(t, err)
-	t.Cleanup(func() { must(t, etcd.Close()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, etcd.Close()) })
 	p := &pair{list: filepath.Join(t.TempDir(), "revoked.crl"), led: make(chan *Server, 1)}
 	path, change := observed(t)
 	p.trail = path
 	p.cluster = newCluster(t, Options{grace: grace}, change, func(c *Config) {
-		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 10 * patience}
+		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 2 * testkit.Patience}
 		c.Datasets = c.Datasets[:1]
 		insisting(c)
-		must(t, certs.Issue(filepath.Dir(c.TLS.CA), certs.RoleAggregator, "second", []string{"127.0.0.1"}, time.Hour))
+		testkit.Must(t,
+			certs.Issue(filepath.Dir(c.TLS.CA), certs.RoleAggregator, "second", []string{"127.0.0.1"}, time.Hour))
 		replace(t, p.list, c.TLS.Revoked)
 		p.second = *c
 		c.TLS.Revoked = p.list
@@ -56,7 +58,7 @@ func newPair(t *testing.T, grace time.Duration) *pair {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -65,18 +67,18 @@ func freeAddress(t *testing.T) string {
 func replace(t *testing.T, path, from string) {
 	t.Helper()
 	raw, err := os.ReadFile(from)
-	must(t, err)
-	must(t, os.WriteFile(path+".new", raw, 0o600))
-	must(t, os.Rename(path+".new", path))
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(path+".new", raw, 0o600))
+	testkit.Must(t, os.Rename(path+".new", path))
 }
 
 // reissue replaces an aggregator's certificate.
 func (p *pair) reissue(t *testing.T, name string, validity time.Duration) {
 	t.Helper()
 	f := certs.IssuedFiles(p.certs, certs.RoleAggregator, name)
-	must(t, os.Remove(f.Cert))
-	must(t, os.Remove(f.Key))
-	must(t, certs.Issue(p.certs, certs.RoleAggregator, name, []string{"127.0.0.1"}, validity))
+	testkit.Must(t, os.Remove(f.Cert))
+	testkit.Must(t, os.Remove(f.Key))
+	testkit.Must(t, certs.Issue(p.certs, certs.RoleAggregator, name, []string{"127.0.0.1"}, validity))
 }
 
 // standBy starts the second aggregator and waits until it stands by.
@@ -84,7 +86,7 @@ func (p *pair) standBy(t *testing.T) {
 	t.Helper()
 	core, log := observer.New(zap.WarnLevel)
 	p.secondLog = log
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*testkit.Patience)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -107,7 +109,7 @@ func (p *pair) says(t *testing.T, status int, words ...string) {
 
 func awaitReady(t *testing.T, address string, status int, words ...string) {
 	t.Helper()
-	eventually(t, "/readyz to say "+strings.Join(words, ", "), func() bool {
+	testkit.Eventually(t, "/readyz to say "+strings.Join(words, ", "), func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			return false
@@ -129,7 +131,7 @@ func (p *pair) serves(t *testing.T) {
 	var second *Server
 	select {
 	case second = <-p.led:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the standby did not take over")
 	}
 	served := make(chan error, 1)
@@ -162,7 +164,7 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 			replace(t, p.list, certs.RevokedFile(p.certs))
 		}, certs.ErrRevoked, "own certificate"},
 		{"expired", func(t *testing.T, p *pair) { p.reissue(t, "agg", 2*time.Second) }, certs.ErrExpired, "it ended on"},
-		{"no list", func(t *testing.T, p *pair) { must(t, os.Remove(p.list)) }, certs.ErrList, "no such file"},
+		{"no list", func(t *testing.T, p *pair) { testkit.Must(t, os.Remove(p.list)) }, certs.ErrList, "no such file"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +182,7 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 				t.Error("the metrics say that somebody is let in")
 			}
 			first := p.server
-			eventually(t, "the leader to stop", func() bool { return first.phase.Load() == stopping })
+			testkit.Eventually(t, "the leader to stop", func() bool { return first.phase.Load() == stopping })
 			if took := time.Since(began); took < grace {
 				t.Errorf("it gave the lead away after %v", took)
 			}
@@ -207,10 +209,14 @@ func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	p := newPair(t, grace)
 	began := time.Now()
 	for i := 1; time.Since(began) < grace+2*sweepEvery; i++ {
-		must(t, os.Remove(p.list))
-		eventually(t, "the trouble to be noted", func() bool { return len(of(trail(t, p.trail), auditlog.NotAccepting)) == i })
+		testkit.Must(t, os.Remove(p.list))
+		testkit.Eventually(t, "the trouble to be noted", func() bool {
+			return len(of(trail(t, p.trail), auditlog.NotAccepting)) == i
+		})
 		replace(t, p.list, certs.RevokedFile(p.certs))
-		eventually(t, "its end to be noted", func() bool { return len(of(trail(t, p.trail), auditlog.Accepting)) == i })
+		testkit.Eventually(t, "its end to be noted", func() bool {
+			return len(of(trail(t, p.trail), auditlog.Accepting)) == i
+		})
 	}
 	if status, text := p.http(t, "/readyz"); status != http.StatusOK || text != "leader\n" {
 		t.Errorf("/readyz: %d %s", status, text)
@@ -226,7 +232,7 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	p.revoke(t, certs.RoleAggregator, "second")
 	p.says(t, http.StatusServiceUnavailable, "nobody new is let in", "own certificate", "revoked on")
 	time.Sleep(2 * sweepEvery) // it withdraws
-	must(t, p.stop())
+	testkit.Must(t, p.stop())
 
 	// Another one starts with such a certificate.
 	third := p.second
@@ -265,7 +271,7 @@ func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
 	c.revoke(t, certs.RoleAggregator, "agg")
 	awaitReady(t, c.server.MonitorAddr().String(), http.StatusServiceUnavailable, "own certificate")
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
-	eventually(t, "it to be noted", func() bool { return len(of(trail(t, path), auditlog.NotAccepting)) == 1 })
+	testkit.Eventually(t, "it to be noted", func() bool { return len(of(trail(t, path), auditlog.NotAccepting)) == 1 })
 	time.Sleep(time.Second + 2*sweepEvery)
 	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
 		t.Errorf("%d teachers", r.GetTeachers())

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -36,7 +37,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			second.GetVote().QueryClasses[0] = 1
 
 			// The student asks, and is gone.
-			asking, cancel := context.WithCancel(within(t))
+			asking, cancel := context.WithCancel(testkit.Within(t))
 			gone := make(chan error, 1)
 			go func() {
 				_, err := student.ask(asking, first, nil)
@@ -47,12 +48,12 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			cancel()
 			wantStatus(t, <-gone, codes.Canceled)
 			e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
-			eventually(t, "a round that nobody waits for", e.idle)
+			testkit.Eventually(t, "a round that nobody waits for", e.idle)
 
 			// It comes back with another question, and the node is behind.
 			released := make(chan *conclavev1.Release, 1)
 			go func() {
-				r, err := student.ask(within(t), second, nil)
+				r, err := student.ask(testkit.Within(t), second, nil)
 				if err != nil {
 					t.Error(err)
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -45,20 +46,20 @@ func BenchmarkNodes(b *testing.B) {
 			pb := goodSpec()
 			pb.Teachers = uint32(n)
 			spec, err := newRunSpec(pb)
-			must(b, err)
+			testkit.Must(b, err)
 			q := &voteQuestion{queries: 64, classes: 2, mechanism: spec.mechanism}
 			answer := votes(1, alternating)(voteRound("r", 0, 64))[0]
 			for b.Loop() {
 				e := newExecution(&payload{key: roundKey{"r", 0}}, 1, spec, d, q, []encoded{{1}})
 				finished, err := e.step(d.live(), time.Now())
-				must(b, err)
+				testkit.Must(b, err)
 				for _, node := range d.live() {
 					node.next()
-					must(b, e.take(node, answer))
+					testkit.Must(b, e.take(node, answer))
 					select {
 					case <-e.woken: // as collect does
 						finished, err = e.step(d.live(), time.Now())
-						must(b, err)
+						testkit.Must(b, err)
 					default:
 					}
 				}
@@ -82,10 +83,10 @@ func BenchmarkAnswer(b *testing.B) {
 			pb := goodSpec()
 			pb.Mechanism = mechanism
 			spec, err := newRunSpec(pb)
-			must(b, err)
+			testkit.Must(b, err)
 			q := &voteQuestion{queries: 64, classes: 2, mechanism: spec.mechanism, whole: mechanism.GetWholeHistogram()}
 			counts, err := tallyVotes(packVotes(1000, 64, 2, alternating), 1000, 64, 2)
-			must(b, err)
+			testkit.Must(b, err)
 			for b.Loop() {
 				if _, err := q.answer(gnmax.NewSource(), counts, &conclavev1.Release{}); err != nil {
 					b.Fatal(err)

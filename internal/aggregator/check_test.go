@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -20,14 +21,14 @@ func TestCheckHasNoEffect(t *testing.T) {
 		if change != nil {
 			change(h)
 		}
-		return client.Check(within(t), &conclavev1.CheckRequest{Hello: h})
+		return client.Check(testkit.Within(t), &conclavev1.CheckRequest{Hello: h})
 	}
 	r, err := check(nil)
-	must(t, err)
+	testkit.Must(t, err)
 	if r.GetKnown() || r.GetEpsilon() != 100 || r.GetDelta() != 1e-5 || r.GetTeachersLive() != 0 || r.GetAggregator() != "agg" || r.GetProtocol() != protocolVersion {
 		t.Errorf("%v", r)
 	}
-	if nodes, err := c.server.store.Nodes(within(t), d); err != nil || len(nodes) != 0 {
+	if nodes, err := c.server.store.Nodes(testkit.Within(t), d); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
 	node := c.node(t, hello(d, "north", "a", 4), silent)
@@ -57,11 +58,12 @@ func TestCheckHasNoEffect(t *testing.T) {
 			wantStatus(t, err, bad.code, bad.says)
 		})
 	}
-	_, err = client.Check(within(t), &conclavev1.CheckRequest{})
+	_, err = client.Check(testkit.Within(t), &conclavev1.CheckRequest{})
 	if err == nil {
 		t.Error("no hello was taken for one")
 	}
 	student := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student")))
-	_, err = student.Check(within(t), &conclavev1.CheckRequest{Hello: proto.Clone(hello(d, "north", "a", 4)).(*conclavev1.Hello)})
+	_, err = student.Check(testkit.Within(t),
+		&conclavev1.CheckRequest{Hello: proto.Clone(hello(d, "north", "a", 4)).(*conclavev1.Hello)})
 	wantStatus(t, err, codes.PermissionDenied, "node")
 }

@@ -21,13 +21,11 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds every wait of these tests.
-const patience = 30 * time.Second
 
 // cluster is an aggregator on loopback TLS with an embedded etcd, both real,
 // and the certificates of the test's own nodes and students.
@@ -51,11 +49,11 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c := &cluster{t: t, certs: filepath.Join(dir, "certs")}
-	must(t, certs.CreateCA(c.certs))
-	must(t, certs.Issue(c.certs, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	must(t, certs.Issue(c.certs, certs.RoleStudent, "student", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(c.certs))
+	testkit.Must(t, certs.Issue(c.certs, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.Issue(c.certs, certs.RoleStudent, "student", nil, time.Hour))
 	for _, site := range []string{"north", "south", "east"} {
-		must(t, certs.Issue(c.certs, certs.RoleNode, site, nil, time.Hour))
+		testkit.Must(t, certs.Issue(c.certs, certs.RoleNode, site, nil, time.Hour))
 	}
 	c.config = DefaultConfig()
 	c.config.Name = "agg"
@@ -82,7 +80,7 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	c.start(options)
 	t.Cleanup(func() {
 		if c.stop != nil {
-			must(t, c.stop())
+			testkit.Must(t, c.stop())
 		}
 	})
 	return c
@@ -92,7 +90,7 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 // what Serve returned.
 func (c *cluster) start(options Options) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*testkit.Patience)
 	defer cancel()
 	server, err := New(ctx, c.config, options)
 	if err != nil {
@@ -129,9 +127,9 @@ func (c *cluster) planned() string {
 func (c *cluster) dial(t testing.TB, files certs.Files) *grpc.ClientConn {
 	t.Helper()
 	tlsConfig, err := certs.ClientTLS(files, "127.0.0.1")
-	must(t, err)
+	testkit.Must(t, err)
 	conn, err := grpc.NewClient(c.server.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)))
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -154,8 +152,8 @@ func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1
 	if change != nil {
 		change(spec)
 	}
-	response, err := s.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
-	must(t, err)
+	response, err := s.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	testkit.Must(t, err)
 	return spec, response
 }
 
@@ -209,8 +207,8 @@ func (s *testStudent) askBytes(ctx context.Context, key roundKey, raw []byte, wa
 
 func (s *testStudent) mustAsk(t testing.TB, round *conclavev1.Round) *conclavev1.Release {
 	t.Helper()
-	r, err := s.ask(within(t), round, nil)
-	must(t, err)
+	r, err := s.ask(testkit.Within(t), round, nil)
+	testkit.Must(t, err)
 	return r
 }
 
@@ -224,15 +222,15 @@ func (s *testStudent) ledger(t testing.TB, run string) []privacy.Entry {
 // lines is the whole ledger of a run's dataset, checked.
 func (s *testStudent) lines(t testing.TB, run string) string {
 	t.Helper()
-	stream, err := s.ReadLedger(within(t), &conclavev1.ReadLedgerRequest{Run: run})
-	must(t, err)
+	stream, err := s.ReadLedger(testkit.Within(t), &conclavev1.ReadLedgerRequest{Run: run})
+	testkit.Must(t, err)
 	var lines strings.Builder
 	for {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		lines.Write(m.GetEntry())
 		lines.WriteByte('\n')
 	}
@@ -274,7 +272,7 @@ func (c *cluster) node(t testing.TB, h *conclavev1.Hello, answer answerFunc) *te
 	case <-n.welcomed:
 	case <-n.ended:
 		t.Fatalf("node %s/%s was refused: %v", h.GetSite(), h.GetNode(), n.err)
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("node %s/%s was not welcomed", h.GetSite(), h.GetNode())
 	}
 	return n
@@ -285,7 +283,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) 
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 	n := &testNode{
 		stream: stream, cancel: cancel, welcomed: make(chan struct{}), ended: make(chan struct{}),
@@ -359,13 +357,6 @@ func alternating(_, query int) int { return query % 2 }
 
 func silent(*conclavev1.Round) []*conclavev1.WorkRequest { return nil }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // mustSend sends on a stream that may have ended already: one that is refused unheard, by
 // the certificate's role say, answers io.EOF here and says why when it is read.
 func mustSend[M any](t testing.TB, stream interface{ Send(M) error }, m M) {
@@ -373,12 +364,6 @@ func mustSend[M any](t testing.TB, stream interface{ Send(M) error }, m M) {
 	if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // wantStatus checks the code of an error and that its message names things.
@@ -390,15 +375,6 @@ func wantStatus(t testing.TB, err error, code codes.Code, names ...string) {
 	for _, name := range names {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not name %q", err, name)
-		}
-	}
-}
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s did not come to be within %v", what, patience)
 		}
 	}
 }

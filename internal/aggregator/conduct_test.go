@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func conductAt(now *time.Time) *conduct {
@@ -26,7 +28,7 @@ func TestStrikesPutOutForAWhile(t *testing.T) {
 			t.Fatalf("out after %d: %v", i+1, err)
 		}
 	}
-	must(t, c.join(node))
+	testkit.Must(t, c.join(node))
 	err := c.strike(node, why)
 	for _, part := range []string{"north/a", "no votes at all", "10m0s"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
@@ -40,11 +42,11 @@ func TestStrikesPutOutForAWhile(t *testing.T) {
 	if err := c.join(node); !quiet(err) || !strings.Contains(err.Error(), "1m0s") {
 		t.Errorf("after 9 minutes: %v", err)
 	}
-	must(t, c.join(other))
-	must(t, c.admits(site))
+	testkit.Must(t, c.join(other))
+	testkit.Must(t, c.admits(site))
 	now = now.Add(time.Minute)
-	must(t, c.join(node))
-	must(t, c.strike(node, why))
+	testkit.Must(t, c.join(node))
+	testkit.Must(t, c.strike(node, why))
 }
 
 func TestSitesAreOutBeforeTheirHello(t *testing.T) {
@@ -52,15 +54,15 @@ func TestSitesAreOutBeforeTheirHello(t *testing.T) {
 	c := conductAt(&now)
 	site := offender{site: "north"}
 	for range maxSiteStrikes {
-		must(t, c.admits(site))
+		testkit.Must(t, c.admits(site))
 		_ = c.strike(site, errors.New("no hello"))
 	}
 	if err := c.admits(site); !quiet(err) {
 		t.Errorf("%v", err)
 	}
-	must(t, c.admits(offender{site: "south"}))
+	testkit.Must(t, c.admits(offender{site: "south"}))
 	now = now.Add(conductWindow)
-	must(t, c.admits(site))
+	testkit.Must(t, c.admits(site))
 }
 
 // A node that makes a mistake now and then stays.
@@ -68,7 +70,7 @@ func TestStrikesAreForgotten(t *testing.T) {
 	now := time.Unix(0, 0)
 	c := conductAt(&now)
 	for range 50 * maxStrikes {
-		must(t, c.strike(offender{"north", "d", "a"}, errors.New("no")))
+		testkit.Must(t, c.strike(offender{"north", "d", "a"}, errors.New("no")))
 		now = now.Add(conductWindow/(maxStrikes-1) + time.Second)
 	}
 }
@@ -77,7 +79,7 @@ func TestJoinsAreBounded(t *testing.T) {
 	now := time.Unix(0, 0)
 	c := conductAt(&now)
 	for range maxJoins {
-		must(t, c.join(offender{"north", "d", "a"}))
+		testkit.Must(t, c.join(offender{"north", "d", "a"}))
 	}
 	if err := c.join(offender{"north", "d", "a"}); err == nil || quiet(err) || !strings.Contains(err.Error(), "joined 600 times") {
 		t.Errorf("%v", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const goodYAML = `
@@ -38,7 +39,7 @@ log: {level: debug}
 func writeConfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "aggregator.yaml")
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -47,7 +48,7 @@ func TestLoadConfig(t *testing.T) {
 	path := writeConfig(t, goodYAML)
 	dir := filepath.Dir(path)
 	got, err := LoadConfig(path)
-	must(t, err)
+	testkit.Must(t, err)
 	want := Config{
 		Name: "agg-1", Listen: "127.0.0.1:0",
 		Datasets: []DatasetConfig{

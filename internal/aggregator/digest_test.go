@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -18,7 +19,7 @@ func otherwise(t testing.TB, r *conclavev1.Round) []byte {
 	t.Helper()
 	raw := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
-		must(t, err)
+		testkit.Must(t, err)
 		return b
 	}
 	q := proto.Clone(r.GetVote()).(*conclavev1.VoteQuestion)
@@ -46,13 +47,13 @@ func TestDigestIsOfTheQuestionNotOfItsBytes(t *testing.T) {
 		round := voteRound("r", number, 7)
 		round.GetVote().QueryClasses[3] = 1
 		want, err := proto.Marshal(round)
-		must(t, err)
+		testkit.Must(t, err)
 		other := otherwise(t, round)
 		if string(other) == string(want) {
 			t.Fatal("the two forms are the same")
 		}
 		read := new(conclavev1.Round)
-		must(t, proto.Unmarshal(other, read))
+		testkit.Must(t, proto.Unmarshal(other, read))
 		if digestOf(read) != digestOf(round) {
 			t.Errorf("round %d: other bytes make another question", number)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // reading is a stream that takes every message.
@@ -42,7 +44,7 @@ func TestDispatchPassesNodesThatDoNotRead(t *testing.T) {
 		for range readers {
 			select {
 			case <-took:
-			case <-time.After(patience):
+			case <-time.After(testkit.Patience):
 				t.Fatalf("%d nodes that do not read hold up others", stuckNodes)
 			}
 		}

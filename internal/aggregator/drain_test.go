@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -22,7 +23,7 @@ import (
 func asked(t *testing.T, student *testStudent, round *conclavev1.Round) <-chan error {
 	outcome := make(chan error, 1)
 	go func() {
-		_, err := student.ask(within(t), round, nil)
+		_, err := student.ask(testkit.Within(t), round, nil)
 		outcome <- err
 	}()
 	return outcome
@@ -40,7 +41,7 @@ func (c *cluster) stopping() <-chan error {
 // server is not ready, and begins no other round.
 func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	path, change := observed(t)
-	c := newCluster(t, Options{}, change, func(c *Config) { c.Drain = patience })
+	c := newCluster(t, Options{}, change, func(c *Config) { c.Drain = testkit.Patience })
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
@@ -53,11 +54,12 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 		return answer(r)
 	})
 	watch, err := healthpb.NewHealthClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))).
-		Watch(within(t), &healthpb.HealthCheckRequest{Service: conclavev1.StudentService_ServiceDesc.ServiceName})
-	must(t, err)
+		Watch(testkit.Within(t),
+			&healthpb.HealthCheckRequest{Service: conclavev1.StudentService_ServiceDesc.ServiceName})
+	testkit.Must(t, err)
 	health := func() healthpb.HealthCheckResponse_ServingStatus {
 		m, err := watch.Recv()
-		must(t, err)
+		testkit.Must(t, err)
 		return m.GetStatus()
 	}
 	if h := health(); h != healthpb.HealthCheckResponse_SERVING {
@@ -80,12 +82,12 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 		t.Error("it still says that it leads")
 	}
 	other, _ := student.open(t, c.dataset(), nil)
-	_, err = student.ask(within(t), voteRound(other.Name, 0, 4), nil)
+	_, err = student.ask(testkit.Within(t), voteRound(other.Name, 0, 4), nil)
 	wantStatus(t, err, codes.Unavailable, "stopping")
 	open()
-	must(t, <-first)
-	must(t, <-ended)
-	if took := time.Since(began); took > patience/2 {
+	testkit.Must(t, <-first)
+	testkit.Must(t, <-ended)
+	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %v to end, with nothing left to wait for", took)
 	}
 	if e := of(trail(t, path), auditlog.Released); len(e) != 1 {
@@ -110,21 +112,23 @@ func TestTheDrainIsBounded(t *testing.T) {
 	if took := time.Since(began); took < drain {
 		t.Errorf("the round was given up after %v", took)
 	}
-	must(t, <-ended)
+	testkit.Must(t, <-ended)
 
-	c.config.Drain = 10 * patience
+	c.config.Drain = 2 * testkit.Patience
 	c.start(Options{})
 	student = c.student(t)
 	student.open(t, d, nil)
 	progress := make(chan *conclavev1.Progress, 1000)
 	outcome := make(chan error, 1)
 	go func() {
-		_, err := student.ask(within(t), voteRound(spec.Name, 0, 4), func(p *conclavev1.Progress) { progress <- p })
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), func(p *conclavev1.Progress) {
+			progress <- p
+		})
 		outcome <- err
 	}()
 	for !(<-progress).GetWaitingForQuorum() {
 	}
-	must(t, <-c.stopping())
+	testkit.Must(t, <-c.stopping())
 	wantStatus(t, <-outcome, codes.Unavailable, "stopping")
 }
 
@@ -132,21 +136,21 @@ func TestTheDrainIsBounded(t *testing.T) {
 // its lease would end.
 func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
-	must(t, err)
-	t.Cleanup(func() { must(t, etcd.Close()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, etcd.Close()) })
 	external := func(c *Config) {
-		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 10 * patience}
+		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 2 * testkit.Patience}
 		c.Datasets = c.Datasets[:1]
 	}
 	c := newCluster(t, Options{}, external)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	address := free.Addr().String()
-	must(t, free.Close())
+	testkit.Must(t, free.Close())
 	config := c.config
 	config.Name, config.HTTP.Listen = "second", address
 	led := make(chan *Server, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience)
 	defer cancel()
 	go func() {
 		s, err := New(ctx, config, Options{})
@@ -155,7 +159,7 @@ func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 		}
 		led <- s
 	}()
-	eventually(t, "the standby to be ready", func() bool {
+	testkit.Eventually(t, "the standby to be ready", func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			return false
@@ -168,12 +172,12 @@ func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 		t.Error("the standby says that it leads")
 	}
 	began := time.Now()
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	second := <-led
 	if second == nil {
 		t.Fatal("the standby did not take over")
 	}
-	if took := time.Since(began); took > patience {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took over after %v", took)
 	}
 	t.Logf("stop and takeover took %v", time.Since(began))
@@ -183,22 +187,22 @@ func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 	if m := scrape(t, address); m["conclave_leader_state"] != 1 {
 		t.Error("it does not say that it leads")
 	}
-	must(t, second.Close())
+	testkit.Must(t, second.Close())
 }
 
 // Without etcd nobody is ready.
 func TestNotReadyWithoutEtcd(t *testing.T) {
 	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
-	must(t, err)
+	testkit.Must(t, err)
 	_, change := observed(t)
 	c := newCluster(t, Options{}, change, func(c *Config) {
-		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 10 * patience}
+		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 2 * testkit.Patience}
 		c.Datasets = c.Datasets[:1]
 	})
 	if status, text := c.http(t, "/readyz"); status != 200 {
 		t.Fatalf("/readyz: %d %s", status, text)
 	}
-	must(t, etcd.Close())
+	testkit.Must(t, etcd.Close())
 	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "etcd") {
 		t.Errorf("/readyz: %d %s", status, text)
 	}
@@ -213,8 +217,8 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 // A server that nobody can reach any more, and that nobody stopped, ends with the reason.
 func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
 	c := newCluster(t, Options{})
-	must(t, c.server.listener.Close())
-	for end := time.Now().Add(patience); c.server.draining.Err() == nil; time.Sleep(5 * time.Millisecond) {
+	testkit.Must(t, c.server.listener.Close())
+	for end := time.Now().Add(testkit.Patience); c.server.draining.Err() == nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the server goes on without a listener")
 		}

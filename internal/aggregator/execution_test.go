@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -19,7 +20,7 @@ func liveNode(site string, teachers uint32) *node {
 func testExecution(t *testing.T) *execution {
 	t.Helper()
 	spec, err := newRunSpec(goodSpec()) // 8 teachers, a quorum of 4, 5 s
-	must(t, err)
+	testkit.Must(t, err)
 	q := &voteQuestion{queries: 2, classes: 2, mechanism: spec.mechanism}
 	return newExecution(&payload{key: roundKey{"r", 0}}, 1, spec, nil, q, []encoded{{1}})
 }
@@ -33,7 +34,7 @@ func TestStep(t *testing.T) {
 	step := func(t *testing.T, e *execution, at time.Duration, wantFinished bool, live ...*node) *conclavev1.Progress {
 		t.Helper()
 		finished, err := e.step(live, now.Add(at))
-		must(t, err)
+		testkit.Must(t, err)
 		if finished != wantFinished {
 			t.Fatalf("finished is %v", finished)
 		}
@@ -50,14 +51,14 @@ func TestStep(t *testing.T) {
 	t.Run("a passed deadline waits for the quorum and no longer", func(t *testing.T) {
 		e, north, south := testExecution(t), liveNode("north", 3), liveNode("south", 3)
 		step(t, e, 0, false, north, south)
-		must(t, e.take(north, answerOf(e, north)))
+		testkit.Must(t, e.take(north, answerOf(e, north)))
 		step(t, e, time.Second, false, north, south)
 		if p := step(t, e, time.Minute, false, north); !p.GetWaitingForQuorum() || p.GetTeachersAnswered() != 3 {
 			t.Errorf("progress %v", p)
 		}
 		back, slow := liveNode("south", 3), liveNode("east", 1)
 		step(t, e, time.Minute, false, north, back, slow)
-		must(t, e.take(back, answerOf(e, back)))
+		testkit.Must(t, e.take(back, answerOf(e, back)))
 		step(t, e, time.Minute, true, north, back, slow)
 		if e.takenPart() != 6 {
 			t.Errorf("%d teachers took part", e.takenPart())
@@ -66,13 +67,13 @@ func TestStep(t *testing.T) {
 	t.Run("an answer counts although its node left", func(t *testing.T) {
 		e, n := testExecution(t), liveNode("north", 4)
 		step(t, e, 0, false, n)
-		must(t, e.take(n, answerOf(e, n)))
+		testkit.Must(t, e.take(n, answerOf(e, n)))
 		step(t, e, 0, true)
 	})
 	t.Run("a node that answered and rejoined is not asked again", func(t *testing.T) {
 		e, n, other := testExecution(t), liveNode("north", 4), liveNode("south", 4)
 		step(t, e, 0, false, n, other)
-		must(t, e.take(n, answerOf(e, n)))
+		testkit.Must(t, e.take(n, answerOf(e, n)))
 		again := liveNode("north", 4)
 		step(t, e, 0, false, again, other)
 		if len(again.outbox) != 0 || e.take(again, answerOf(e, again)) == nil {
@@ -84,14 +85,14 @@ func TestStep(t *testing.T) {
 		step(t, e, 0, false, first, other)
 		again := liveNode("north", 4)
 		step(t, e, 0, false, again, other)
-		must(t, e.take(first, answerOf(e, first))) // it was under way
+		testkit.Must(t, e.take(first, answerOf(e, first))) // it was under way
 		if kind := kindOf(e.take(again, answerOf(e, again)), ""); kind != lateKind || e.takenPart() != 4 {
 			t.Errorf("the second is %q, %d teachers took part", kind, e.takenPart())
 		}
 		if kind := kindOf(e.take(first, answerOf(e, first)), ""); kind != duplicateKind {
 			t.Errorf("the first once more is %q", kind)
 		}
-		must(t, e.withdraw())
+		testkit.Must(t, e.withdraw())
 		if len(again.outbox) != 0 || len(other.outbox) != 0 || len(first.outbox) != 1 {
 			t.Error("a round that is over is still to be sent to a stream that did not answer")
 		}
@@ -114,15 +115,15 @@ func TestStep(t *testing.T) {
 		wantStatus(t, toStatus(err), codes.FailedPrecondition, "north/a", "no reason given")
 		back := liveNode("north", 4)
 		step(t, e, 0, false, back)
-		must(t, e.take(back, answerOf(e, back)))
+		testkit.Must(t, e.take(back, answerOf(e, back)))
 		step(t, e, 0, true, back)
 	})
 	t.Run("late answers change nothing", func(t *testing.T) {
 		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 4)
 		step(t, e, 0, false, north, south)
-		must(t, e.take(north, answerOf(e, north)))
+		testkit.Must(t, e.take(north, answerOf(e, north)))
 		step(t, e, time.Minute, true, north, south)
-		must(t, e.take(south, answerOf(e, south)))
+		testkit.Must(t, e.take(south, answerOf(e, south)))
 		if e.takenPart() != 4 {
 			t.Error("a late answer was counted")
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -20,7 +21,7 @@ import (
 func handshakeWith(t *testing.T, address string, files certs.Files) error {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	must(t, err)
+	testkit.Must(t, err)
 	conn, err := tls.Dial("tcp", address, &tls.Config{
 		Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, NextProtos: []string{"h2"},
 	})
@@ -28,7 +29,7 @@ func handshakeWith(t *testing.T, address string, files certs.Files) error {
 		return err
 	}
 	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(patience)))
+	testkit.Must(t, conn.SetDeadline(time.Now().Add(testkit.Patience)))
 	// A server that accepts sends its HTTP/2 settings first.
 	_, err = conn.Read(make([]byte, 1))
 	return err
@@ -46,7 +47,7 @@ func TestPlainAndOldTLSAreRefused(t *testing.T) {
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err == nil {
 		defer conn.Close()
-		must(t, conn.SetDeadline(time.Now().Add(patience)))
+		testkit.Must(t, conn.SetDeadline(time.Now().Add(testkit.Patience)))
 		if _, err = conn.Read(make([]byte, 1)); err == nil {
 			t.Error("a client without a certificate was accepted")
 		}
@@ -62,21 +63,21 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
 	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(testkit.Within(t))
 	asked := make(chan error, 1)
 	go func() {
 		_, err := student.ask(ctx, voteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
 	<-charged
-	stored, _, found, err := c.server.store.Release(within(t), spec.Name, 0)
+	stored, _, found, err := c.server.store.Release(testkit.Within(t), spec.Name, 0)
 	if err != nil || !found {
 		t.Fatalf("the charge is not durable: %v", err)
 	}
 	cancel() // the student never hears the answer
 	wantStatus(t, <-asked, codes.Canceled)
 	close(die)
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 
 	c.start(Options{})
 	student = c.student(t)
@@ -89,7 +90,7 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 	r2 := proto.Clone(r).(*conclavev1.Release)
 	r2.EpsilonSpent, r2.LedgerSeq, r2.LedgerHash = 0, 0, ""
 	raw, err := marshalStable(r2)
-	must(t, err)
+	testkit.Must(t, err)
 	if string(raw) != string(stored) {
 		t.Error("another release after the restart")
 	}
@@ -110,11 +111,11 @@ func TestStopBeforeCharge(t *testing.T) {
 	node := c.node(t, hello(d, "north", "a", 8), silent)
 	asked := make(chan error, 1)
 	go func() {
-		_, err := student.ask(within(t), voteRound(spec.Name, 0, 4), nil)
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
 	<-node.rounds
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	wantStatus(t, <-asked, codes.Unavailable, "stopping")
 	<-node.ended
 	wantStatus(t, node.err, codes.Unavailable, "stopping")
@@ -139,21 +140,21 @@ func TestLostLeadershipEndsEverything(t *testing.T) {
 	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 	asked := make(chan error, 1)
 	go func() {
-		_, err := student.ask(within(t), voteRound(spec.Name, 0, 4), nil)
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
 	<-reached
-	other, err := coordinator.Open(within(t), coordinator.Config{Endpoints: c.server.embedded.Endpoints()})
-	must(t, err)
+	other, err := coordinator.Open(testkit.Within(t), coordinator.Config{Endpoints: c.server.embedded.Endpoints()})
+	testkit.Must(t, err)
 	defer other.Close()
-	lead, err := other.Lead(within(t), c.config.Name, 10*time.Second)
-	must(t, err)
+	lead, err := other.Lead(testkit.Within(t), c.config.Name, 10*time.Second)
+	testkit.Must(t, err)
 	close(proceed)
 	wantStatus(t, <-asked, codes.Unavailable, "leader")
-	if _, _, found, err := other.Release(within(t), spec.Name, 0); found || err != nil {
+	if _, _, found, err := other.Release(testkit.Within(t), spec.Name, 0); found || err != nil {
 		t.Errorf("released without leadership (%v)", err)
 	}
-	must(t, lead.Resign(within(t)))
+	testkit.Must(t, lead.Resign(testkit.Within(t)))
 	if err := c.stop(); !errors.Is(err, ErrLeadershipLost) {
 		t.Errorf("Serve returned %v", err)
 	}
@@ -161,7 +162,7 @@ func TestLostLeadershipEndsEverything(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	c := newCluster(t, Options{})
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	for name, change := range map[string]func(*Config){
 		"no datasets":       func(c *Config) { c.Datasets = nil },
 		"missing key":       func(c *Config) { c.TLS.Key += ".gone" },

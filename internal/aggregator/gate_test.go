@@ -11,16 +11,17 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // knock makes a handshake and waits for its end.
 func (c *cluster) knock(t testing.TB, config *tls.Config) {
 	t.Helper()
-	raw, err := net.DialTimeout("tcp", c.server.Addr().String(), patience)
-	must(t, err)
+	raw, err := net.DialTimeout("tcp", c.server.Addr().String(), testkit.Patience)
+	testkit.Must(t, err)
 	defer raw.Close()
-	must(t, raw.SetDeadline(time.Now().Add(patience)))
+	testkit.Must(t, raw.SetDeadline(time.Now().Add(testkit.Patience)))
 	conn := tls.Client(raw, config)
 	if conn.Handshake() == nil {
 		_, _ = conn.Read(make([]byte, 1)) // the server's verdict
@@ -38,11 +39,11 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 	path, change := observed(t)
 	c := newCluster(t, Options{}, change)
 	foreign := filepath.Join(t.TempDir(), "certs")
-	must(t, certs.CreateCA(foreign))
-	must(t, certs.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(foreign))
+	testkit.Must(t, certs.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
 	files := certs.IssuedFiles(foreign, certs.RoleNode, "north")
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	must(t, err)
+	testkit.Must(t, err)
 	stranger := nobody()
 	stranger.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 
@@ -53,13 +54,13 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 	c.knock(t, stranger)
 	// A probe of the port is nobody's refusal.
 	raw, err := net.Dial("tcp", c.server.Addr().String())
-	must(t, err)
-	must(t, raw.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, raw.Close())
 
 	counts := func(reason string) float64 {
 		return scrape(t, c.server.MonitorAddr().String())[`conclave_tls_refused_total{reason="`+reason+`"}`]
 	}
-	eventually(t, "all to be counted", func() bool {
+	testkit.Eventually(t, "all to be counted", func() bool {
 		return counts(certs.RefusedNoCertificate) == knocks && counts(certs.RefusedAuthority) == 1
 	})
 	metrics := scrape(t, c.server.MonitorAddr().String())
@@ -95,7 +96,7 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 	if without, foreign, _ := written(); without != refusalBurst || foreign != 1 {
 		t.Errorf("%d and %d lines", without, foreign)
 	}
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	if _, _, suppressed := written(); suppressed != knocks-refusalBurst {
 		t.Errorf("the log says that %d were left out, want %d", suppressed, knocks-refusalBurst)
 	}
@@ -133,8 +134,8 @@ func TestNobodyIsLetInWithoutTheList(t *testing.T) {
 	student := c.student(t)
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 0.5 })
 	raw, err := os.ReadFile(c.config.TLS.Revoked)
-	must(t, err)
-	must(t, os.Remove(c.config.TLS.Revoked))
+	testkit.Must(t, err)
+	testkit.Must(t, os.Remove(c.config.TLS.Revoked))
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
 	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 4 {
 		t.Errorf("%d teachers took part", r.GetTeachers())
@@ -155,6 +156,6 @@ func TestNobodyIsLetInWithoutTheList(t *testing.T) {
 		t.Errorf("north was put out: %v", north.err)
 	default:
 	}
-	must(t, os.WriteFile(c.config.TLS.Revoked, raw, 0o600))
+	testkit.Must(t, os.WriteFile(c.config.TLS.Revoked, raw, 0o600))
 	c.node(t, hello(d, "south", "a", 4), silent)
 }

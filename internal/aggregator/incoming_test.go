@@ -7,16 +7,17 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 func TestIncomingBytesAreBoundedByStudent(t *testing.T) {
 	in := newIncoming(100)
-	must(t, in.take("a", 60))
-	must(t, in.take("b", 100))
+	testkit.Must(t, in.take("a", 60))
+	testkit.Must(t, in.take("b", 100))
 	err := in.take("a", 41)
 	wantStatus(t, toStatus(err), codes.Unavailable, "student a", "100 bytes")
-	must(t, in.take("a", 40))
+	testkit.Must(t, in.take("a", 40))
 	in.give("a", 100)
 	in.give("b", 100)
 	if len(in.of) != 0 {
@@ -35,7 +36,7 @@ func TestMessagesInARoundAreCounted(t *testing.T) {
 		})
 	}
 	raw, err := proto.Marshal(round)
-	must(t, err)
+	testkit.Must(t, err)
 	of := round.ProtoReflect().Descriptor()
 	if n := messagesIn(raw, of, maxRoundMessages); n != 4+4*maxScored {
 		t.Errorf("%d messages in the largest round there is, want %d", n, 4+4*maxScored)
@@ -46,7 +47,7 @@ func TestMessagesInARoundAreCounted(t *testing.T) {
 		bomb = append(bomb, 1<<3|2, 0)
 	}
 	raw, err = proto.Marshal(&conclavev1.Round{Run: "r", Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{}}})
-	must(t, err)
+	testkit.Must(t, err)
 	sum := append([]byte{5<<3 | 2}, varint(len(bomb))...)
 	sum = append(sum, bomb...)
 	raw = append(raw, 4<<3|2)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -41,8 +42,8 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 			t.Errorf("round %d was asked under %v, the entry before it is %d (%s)", round+1, m, before.Seq, before.Hash)
 		}
 	}
-	closed, err := s.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	must(t, err)
+	closed, err := s.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
 	if over := <-node.withdrawn; !over.GetOver() || over.GetRun() != spec.Name || hex.EncodeToString(over.GetLedger().GetHash()) != closed.GetLedgerHead() {
 		t.Errorf("the end of the run is told as %v, the ledger ends with %s", over, closed.GetLedgerHead())
 	}
@@ -64,7 +65,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 		n := c.tryNode(t, h, silent)
 		<-n.ended
 		wantStatus(t, n.err, x.code, x.says)
-		_, err := client.Check(within(t), &conclavev1.CheckRequest{Hello: h})
+		_, err := client.Check(testkit.Within(t), &conclavev1.CheckRequest{Hello: h})
 		wantStatus(t, err, x.code, x.says)
 		if t.Failed() {
 			t.Fatal(name)
@@ -73,7 +74,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	if n := scrape(t, c.server.MonitorAddr().String())[`conclave_nodes_refused_total{reason="ledger_went_back"}`]; n != 2 {
 		t.Errorf("%v nodes are counted as refused for the ledger", n)
 	}
-	if nodes, err := c.server.store.Nodes(within(t), d); err != nil || len(nodes) != 1 {
+	if nodes, err := c.server.store.Nodes(testkit.Within(t), d); err != nil || len(nodes) != 1 {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
 	h := hello(d, "north", "a", 8)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -34,14 +35,14 @@ func observed(t *testing.T) (path string, change func(*Config)) {
 // httpAt asks a monitoring listener.
 func httpAt(t testing.TB, address, method, path, body string) (int, string) {
 	t.Helper()
-	q, err := http.NewRequestWithContext(within(t), method, "http://"+address+path, strings.NewReader(body))
-	must(t, err)
+	q, err := http.NewRequestWithContext(testkit.Within(t), method, "http://"+address+path, strings.NewReader(body))
+	testkit.Must(t, err)
 	q.Close = true
 	r, err := http.DefaultClient.Do(q)
-	must(t, err)
+	testkit.Must(t, err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return r.StatusCode, string(text)
 }
 
@@ -67,7 +68,7 @@ func scrape(t testing.TB, address string) map[string]float64 {
 		}
 		if strings.HasPrefix(name, "conclave_") {
 			v, err := strconv.ParseFloat(value, 64)
-			must(t, err)
+			testkit.Must(t, err)
 			all[name] = v
 		}
 	}
@@ -78,11 +79,11 @@ func scrape(t testing.TB, address string) map[string]float64 {
 func trail(t testing.TB, path string) (entries []auditlog.Entry) {
 	t.Helper()
 	f, err := os.Open(path)
-	must(t, err)
+	testkit.Must(t, err)
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var e auditlog.Entry
-		must(t, json.Unmarshal(lines.Bytes(), &e))
+		testkit.Must(t, json.Unmarshal(lines.Bytes(), &e))
 		entries = append(entries, e)
 	}
 	return entries
@@ -101,7 +102,7 @@ func of(entries []auditlog.Entry, event string) (found []auditlog.Entry) {
 func fingerprint(t testing.TB, files certs.Files) string {
 	t.Helper()
 	raw, err := os.ReadFile(files.Cert)
-	must(t, err)
+	testkit.Must(t, err)
 	block, _ := pem.Decode(raw)
 	sum := sha256.Sum256(block.Bytes)
 	return hex.EncodeToString(sum[:])
@@ -138,20 +139,20 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 		released = append(released, student.mustAsk(t, voteRound(spec.Name, round, 4)))
 	}
 	again := student.mustAsk(t, voteRound(spec.Name, 1, 4))
-	_, err := student.ask(within(t), voteRound(spec.Name, 9, 4), nil)
+	_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 9, 4), nil)
 	wantStatus(t, err, codes.FailedPrecondition)
 	foreign := hello(d, "east", "c", 4)
 	foreign.Unit = "person"
 	refused := c.tryNode(t, foreign, silent)
 	<-refused.ended
 	_, err = (&testStudent{conclavev1.NewStudentServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "east")))}).
-		CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	wantStatus(t, err, codes.PermissionDenied)
 
-	purse, err := c.server.store.Spent(within(t), d)
-	must(t, err)
+	purse, err := c.server.store.Spent(testkit.Within(t), d)
+	testkit.Must(t, err)
 	spent, err := purse.EpsilonSpent()
-	must(t, err)
+	testkit.Must(t, err)
 	metrics := scrape(t, address)
 	for name, want := range map[string]float64{
 		"conclave_leader_state":                                                1,
@@ -181,16 +182,16 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 		t.Error("no requests to etcd are counted")
 	}
 
-	_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	must(t, err)
+	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
 	south.leave()
-	eventually(t, "the node to be gone", func() bool {
+	testkit.Eventually(t, "the node to be gone", func() bool {
 		return scrape(t, address)[`conclave_connected_nodes{dataset="`+d+`"}`] == 1
 	})
 	if status, text := httpAt(t, address, "PUT", "/loglevel", `{"level":"debug"}`); status != 200 || level.Level() != zap.DebugLevel || log.FilterMessage("log level changed").Len() != 1 {
 		t.Errorf("the level is %v after %d %s", level, status, text)
 	}
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	if _, err := http.Get("http://" + address + "/healthz"); err == nil {
 		t.Error("the listener outlives the server")
 	}
@@ -254,9 +255,9 @@ func TestNothingThatIsWatchedHoldsASum(t *testing.T) {
 	student.mustAsk(t, countRound(spec.Name, 0, 2, 1))
 	_, text := c.http(t, "/metrics")
 	raw, err := os.ReadFile(path)
-	must(t, err)
+	testkit.Must(t, err)
 	lines, err := json.Marshal(log.All())
-	must(t, err)
+	testkit.Must(t, err)
 	for name, watched := range map[string]string{"metrics": text, "audit log": string(raw), "log": string(lines)} {
 		if !strings.Contains(watched, spec.Name) && !strings.Contains(watched, d) {
 			t.Errorf("%s does not speak of the run at all", name)
@@ -272,8 +273,8 @@ func TestNothingThatIsWatchedHoldsASum(t *testing.T) {
 // fill makes the audit log's disk full, as far as it can see.
 func fill(t testing.TB, s *Server, path string) {
 	t.Helper()
-	must(t, os.Rename(path, path+".1"))
-	must(t, os.Symlink("/dev/full", path))
+	testkit.Must(t, os.Rename(path, path+".1"))
+	testkit.Must(t, os.Symlink("/dev/full", path))
 	if err := s.trail.Reopen(); !errors.Is(err, auditlog.ErrLost) {
 		t.Errorf("a line on a full disk: %v", err)
 	}
@@ -301,14 +302,14 @@ func TestAFullDiskStopsReleases(t *testing.T) {
 	for len(node.rounds) > 0 {
 		<-node.rounds
 	}
-	_, err := student.ask(within(t), voteRound(spec.Name, 2, 4), nil)
+	_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 2, 4), nil)
 	wantStatus(t, err, codes.Unavailable, "audit log")
 	if strings.Contains(err.Error(), path) {
 		t.Errorf("the student learns of the aggregator's files: %v", err)
 	}
-	_, err = student.ask(within(t), voteRound(spec.Name, 1, 4), nil)
+	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 1, 4), nil)
 	wantStatus(t, err, codes.Unavailable, "audit log")
-	_, err = student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 	wantStatus(t, err, codes.Unavailable, "audit log")
 	if n := len(student.ledger(t, spec.Name)); n != 2 || len(node.rounds) != 0 {
 		t.Errorf("%d releases in the ledger, want 2; a node was asked %d times", n, len(node.rounds))
@@ -320,8 +321,8 @@ func TestAFullDiskStopsReleases(t *testing.T) {
 		t.Errorf("%v lines lost in the metrics", lost)
 	}
 
-	must(t, os.Remove(path))
-	must(t, c.server.trail.Reopen())
+	testkit.Must(t, os.Remove(path))
+	testkit.Must(t, c.server.trail.Reopen())
 	student.mustAsk(t, voteRound(spec.Name, 2, 4))
 	if status, _ := c.http(t, "/readyz"); status != 200 {
 		t.Errorf("/readyz: %d once there is room", status)

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -16,27 +17,27 @@ func part(index, total uint32, data string) *conclavev1.RoundPart {
 func TestAssemblyJoinsPartsInOrder(t *testing.T) {
 	round := voteRound("r", 3, 5)
 	raw, err := proto.Marshal(round)
-	must(t, err)
+	testkit.Must(t, err)
 	var a assembly
 	for i, text := range []string{string(raw[:40]), string(raw[40:41]), string(raw[41:])} {
 		if a.complete() {
 			t.Fatalf("complete before part %d", i)
 		}
-		must(t, a.add(part(uint32(i), 3, text)))
+		testkit.Must(t, a.add(part(uint32(i), 3, text)))
 	}
 	if !a.complete() {
 		t.Fatal("not complete after the last part")
 	}
 	p, err := a.payload()
-	must(t, err)
+	testkit.Must(t, err)
 	if p.key != (roundKey{"r", 3}) || !proto.Equal(p.round, round) {
 		t.Fatalf("got %v %v", p.key, p.round)
 	}
 	messages, err := p.encode(7)
-	must(t, err)
+	testkit.Must(t, err)
 	for i, m := range messages {
 		var got conclavev1.WorkResponse
-		must(t, proto.Unmarshal(m, &got))
+		testkit.Must(t, proto.Unmarshal(m, &got))
 		if !proto.Equal(got.GetPart(), p.parts[i]) {
 			t.Errorf("part %d arrives as %v", i, got.GetPart())
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A round outside the plan is refused before a node sees it.
@@ -17,16 +18,16 @@ func TestRoundsKeepToThePlan(t *testing.T) {
 	spec := goodSpec()
 	spec.Dataset, spec.Name = d, "planned"
 	raw, err := marshalStable(spec)
-	must(t, err)
-	_, err = c.server.store.OpenRun(within(t), c.server.lead, coordinator.Run{
+	testkit.Must(t, err)
+	_, err = c.server.store.OpenRun(testkit.Within(t), c.server.lead, coordinator.Run{
 		Name: spec.Name, Dataset: d, Spec: raw,
 		Budget: privacy.Budget{Epsilon: spec.Epsilon, Delta: spec.Delta, Filter: privacy.FilterPLD},
 		Plan:   []privacy.Event{{Kind: privacy.GNMax, Sigma: spec.Mechanism.Sigma, Count: 5}},
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	n := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 	student.mustAsk(t, voteRound(spec.Name, 0, 3))
-	_, err = student.ask(within(t), voteRound(spec.Name, 1, 3), nil)
+	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 1, 3), nil)
 	wantStatus(t, err, codes.ResourceExhausted, "the run's plan has 5", "3 of them are used and 3 more", spec.Name)
 	if asked := len(n.rounds); asked != 1 {
 		t.Errorf("the node saw %d rounds", asked)
@@ -43,28 +44,28 @@ func TestForgottenRoundsAreRefused(t *testing.T) {
 	for round := range uint64(2) {
 		student.mustAsk(t, voteRound(spec.Name, round, 2))
 	}
-	_, _, err := c.server.store.Charge(within(t), c.server.lead, coordinator.Charge{
+	_, _, err := c.server.store.Charge(testkit.Within(t), c.server.lead, coordinator.Charge{
 		Run: spec.Name, Round: 2, Purpose: "labels", Queries: 1, Answered: 1, Release: []byte("x"), Forget: 1,
 		Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 1e4, Count: 1}},
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	forgotten := func() {
 		t.Helper()
-		_, err := student.ask(within(t), voteRound(spec.Name, 0, 2), nil)
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), nil)
 		wantStatus(t, err, codes.FailedPrecondition, `round 0 of run "`+spec.Name+`" was released and its answer dropped`, "newest checkpoint")
 	}
 	forgotten()
 	student.mustAsk(t, voteRound(spec.Name, 1, 2)) // is kept
-	_, err = student.ask(within(t), voteRound(spec.Name, 4, 2), nil)
+	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 4, 2), nil)
 	wantStatus(t, err, codes.FailedPrecondition, "round 4", "round 3 is due")
 	student.mustAsk(t, voteRound(spec.Name, 3, 2))
 
 	// Also after a restart, and once the run is closed.
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	c.start(Options{})
 	student = c.student(t)
 	forgotten()
-	_, err = c.server.store.CloseRun(within(t), c.server.lead, spec.Name)
-	must(t, err)
+	_, err = c.server.store.CloseRun(testkit.Within(t), c.server.lead, spec.Name)
+	testkit.Must(t, err)
 	forgotten()
 }

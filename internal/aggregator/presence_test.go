@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const notNoted = "presence of a node not noted"
@@ -18,15 +19,16 @@ const notNoted = "presence of a node not noted"
 // their presence.
 func TestPresenceIsSilentAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *cluster){
-		"a stop": func(t *testing.T, c *cluster) { must(t, c.stop()) },
+		"a stop": func(t *testing.T, c *cluster) { testkit.Must(t, c.stop()) },
 		"lost leadership": func(t *testing.T, c *cluster) {
-			other, err := coordinator.Open(within(t), coordinator.Config{Endpoints: c.server.embedded.Endpoints()})
-			must(t, err)
+			other,
+				err := coordinator.Open(testkit.Within(t), coordinator.Config{Endpoints: c.server.embedded.Endpoints()})
+			testkit.Must(t, err)
 			defer other.Close()
-			lead, err := other.Lead(within(t), c.config.Name, patience)
-			must(t, err)
+			lead, err := other.Lead(testkit.Within(t), c.config.Name, testkit.Patience)
+			testkit.Must(t, err)
 			<-c.server.leading.Done()
-			must(t, lead.Resign(within(t)))
+			testkit.Must(t, lead.Resign(testkit.Within(t)))
 			if err := c.stop(); !errors.Is(err, ErrLeadershipLost) {
 				t.Errorf("Serve returned %v", err)
 			}

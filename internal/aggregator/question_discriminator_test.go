@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -84,7 +85,7 @@ func planOf(t *testing.T, lines, run string) []privacy.Event {
 	t.Helper()
 	for line := range strings.Lines(lines) {
 		var e privacy.Entry
-		must(t, json.Unmarshal([]byte(line), &e))
+		testkit.Must(t, json.Unmarshal([]byte(line), &e))
 		if e.Type == privacy.EntryRun && e.Run == run {
 			if e.Budget.Filter != privacy.FilterPLD {
 				t.Errorf("the run's budget is %+v", *e.Budget)
@@ -115,7 +116,7 @@ func TestDiscriminatorSums(t *testing.T) {
 		}
 		c.node(t, hello(d, "north", "a", 5), countsThen(north))
 		c.node(t, hello(d, "south", "a", 3), countsThen(south))
-		eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		counts := student.mustAsk(t, countRound(spec.Name, 0, 2, 1<<16))
 		if v := counts.GetSum().GetValues(); len(v) != 2 || math.Abs(float64(v[0])/(1<<16)-80) > 500 { // exp(-50) beyond
 			t.Errorf("counts %v", v)
@@ -155,10 +156,10 @@ func TestDiscriminatorSums(t *testing.T) {
 		}
 
 		// One round more than planned.
-		_, err := student.ask(within(t), round(rounds+1), nil)
+		_, err := student.ask(testkit.Within(t), round(rounds+1), nil)
 		wantStatus(t, err, codes.ResourceExhausted, spec.Name, "3 of them are used and 1 more")
 		// Class counts were planned once.
-		_, err = student.ask(within(t), countRound(spec.Name, rounds+1, 2, 1<<16), nil)
+		_, err = student.ask(testkit.Within(t), countRound(spec.Name, rounds+1, 2, 1<<16), nil)
 		wantStatus(t, err, codes.ResourceExhausted, spec.Name, "1 of them are used and 1 more")
 
 		entries := student.ledger(t, spec.Name)
@@ -182,14 +183,14 @@ func TestDiscriminatorSums(t *testing.T) {
 			t.Errorf("the plan: %s", diff)
 		}
 		claim, err := privacy.Account([]privacy.Event{laplace, sample}, 1e-5)
-		must(t, err)
+		testkit.Must(t, err)
 		if last := entries[rounds].EpsilonSpent; !(last >= claim.Epsilon*(1-1e-9) && last <= 10) {
 			t.Errorf("epsilon %v is spent at the end, the claim is %v", last, claim.Epsilon)
 		}
-		_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-		must(t, err)
+		_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		testkit.Must(t, err)
 		verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
-		must(t, err)
+		testkit.Must(t, err)
 		if got := verified.Runs[spec.Name]; got.Releases != 1+rounds || got.Queries != 1+rounds*weights || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 			t.Errorf("the ledger has %+v", got)
 		}
@@ -230,7 +231,7 @@ func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 			round := discriminatorRound(spec.Name, 0, 6, nil)
 			c.node(t, hello(d, "north", "bad", 2), bad.answer)
 			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
-			_, err := student.ask(within(t), round, nil)
+			_, err := student.ask(testkit.Within(t), round, nil)
 			wantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
 			if text := err.Error(); strings.Contains(text, "1099511627776") || strings.Contains(text, "1099511627777") {
 				t.Errorf("%q tells of the sum", err)
@@ -240,7 +241,7 @@ func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 			}
 			n.leave()
 			c.node(t, hello(d, "south", "good", 6), sums(good))
-			eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+			testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 			r := student.mustAsk(t, round)
 			// Noise of 2 bounds: ten of its standard deviations are passed with a chance below 1e-21.
 			if v := float64(r.GetSum().GetValues()[0]); r.GetTeachers() != 6 || math.Abs(v-5) > 20<<16 {
@@ -293,7 +294,7 @@ func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
 		"infinite weight": {weight(3, 0), "weight 3 is not finite", codes.InvalidArgument},
 		"a weight of NaN": {weight(5, 1), "weight 5 is not finite", codes.InvalidArgument},
 	} {
-		_, err := student.ask(within(t), discriminatorRound(spec.Name, 0, 6, c.change), nil)
+		_, err := student.ask(testkit.Within(t), discriminatorRound(spec.Name, 0, 6, c.change), nil)
 		wantStatus(t, err, c.code, c.want)
 		if entries := student.ledger(t, spec.Name); len(n.rounds) != 0 || len(entries) != 0 {
 			t.Fatalf("%s: the node saw %d rounds, charged was %v", name, len(n.rounds), entries)
@@ -301,7 +302,7 @@ func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
 	}
 	refused := func(run string, round *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
-		_, err := student.ask(within(t), round, nil)
+		_, err := student.ask(testkit.Within(t), round, nil)
 		wantStatus(t, err, code, names...)
 		if entries := student.ledger(t, run); len(entries) != 0 {
 			t.Errorf("charged %v", entries)
@@ -344,7 +345,7 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 		spec := goodSpec()
 		spec.Dataset, spec.Name = d, "run-"+d
 		change(spec)
-		_, err := student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
+		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 		return err
 	}
 	// Noise that the run's own budget has no room for, and one step more than it has.
@@ -356,13 +357,13 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { samplesOf(100, 0.01, 1)(s); s.Epsilon, s.ClassShareEpsilon = 1, 2 }), codes.ResourceExhausted, "the whole plan")
 	// A dataset with the filter gdp counts samples as if everybody took part.
 	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }), codes.ResourceExhausted, d)
-	must(t, open(d, samplesOf(2, 0.25, 5)))
+	testkit.Must(t, open(d, samplesOf(2, 0.25, 5)))
 	// One with pld counts them for what they are, and has one run.
 	p := c.planned()
 	wantStatus(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Mechanism.Sigma, s.Epsilon, s.Delta = 0.5, 1000, 1e-6 }), codes.ResourceExhausted, p)
 	wantStatus(t, open(p, func(s *conclavev1.RunSpec) {}), codes.FailedPrecondition, "plan")
-	must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }))
-	must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 })) // the same again
+	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }))
+	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 })) // the same again
 	wantStatus(t, open(p, func(s *conclavev1.RunSpec) { samplesOf(100, 0.05, 1)(s); s.Name = "second" }), codes.FailedPrecondition, p)
 
 	for name, c := range map[string]struct {
@@ -407,7 +408,7 @@ func TestForgettingReleases(t *testing.T) {
 			if number == 0 {
 				q = countRound(spec.Name, 0, 2, 1<<16)
 			}
-			r, err := student.ask(within(t), q, nil)
+			r, err := student.ask(testkit.Within(t), q, nil)
 			if number < forgotten {
 				wantStatus(t, err, codes.FailedPrecondition, "was released and its answer dropped", "newest checkpoint")
 			} else if err != nil || !cmp.Equal(r, released[number], protocmp.Transform()) {
@@ -422,19 +423,20 @@ func TestForgettingReleases(t *testing.T) {
 	// A round that asks to forget itself or later ones is refused, and one that is not
 	// charged forgets nothing.
 	for _, forget := range []uint64{6, 100, math.MaxUint64} {
-		_, err := student.askForgetting(within(t), round(5), forget)
+		_, err := student.askForgetting(testkit.Within(t), round(5), forget)
 		wantStatus(t, err, codes.InvalidArgument, "cannot forget itself")
 	}
-	_, err := student.askForgetting(within(t), discriminatorRound(spec.Name, 5, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }), 4)
+	_, err := student.askForgetting(testkit.Within(t),
+		discriminatorRound(spec.Name, 5, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }), 4)
 	wantStatus(t, err, codes.FailedPrecondition, "rate")
-	_, err = student.askForgetting(within(t), round(3), 3) // a stored one
-	must(t, err)
+	_, err = student.askForgetting(testkit.Within(t), round(3), 3) // a stored one
+	testkit.Must(t, err)
 	check(0, 5)
 
 	forget := func(number, below, forgotten uint64) {
 		t.Helper()
-		r, err := student.askForgetting(within(t), round(number), below)
-		must(t, err)
+		r, err := student.askForgetting(testkit.Within(t), round(number), below)
+		testkit.Must(t, err)
 		released = append(released, r)
 		check(forgotten, int(number)+1)
 	}
@@ -443,7 +445,7 @@ func TestForgettingReleases(t *testing.T) {
 	forget(7, 7, 7)
 
 	// So it stays after a restart.
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	c.start(Options{})
 	student = c.student(t)
 	n = c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
@@ -451,8 +453,8 @@ func TestForgettingReleases(t *testing.T) {
 	if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); !errors.Is(err, privacy.ErrUnclosed) {
 		t.Errorf("the ledger of an open run: %v", err)
 	}
-	_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	must(t, err)
+	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
 	check(7, 0)
 }
 
@@ -477,7 +479,7 @@ func FuzzDiscriminator(f *testing.F) {
 	spec := mustSpec(f, samplesOf(1.5, 0.25, 3))
 	raw := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
-		must(f, err)
+		testkit.Must(f, err)
 		return b
 	}
 	answer := func(values ...int64) []byte {

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -68,7 +69,7 @@ func TestEmbeddingSums(t *testing.T) {
 		}
 		c.node(t, hello(d, "north", "a", 5), sums(north))
 		n := c.node(t, hello(d, "south", "a", 3), sums(south))
-		eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		round := embeddingRound(spec.Name, 0, entries, func(q *conclavev1.EmbeddingSum) { q.Bound = bound })
 		r := student.mustAsk(t, round)
 		if r.GetSum().GetScale() != bound || r.GetTeachers() != 8 || len(r.GetSum().GetValues()) != entries {
@@ -102,8 +103,8 @@ func TestEmbeddingSums(t *testing.T) {
 		if len(got) != 1 || !cmp.Equal(got[0].Events, want) || got[0].Purpose != "embedding" || got[0].Queries != entries || got[0].Answered != entries {
 			t.Fatalf("%s: the ledger has %+v", name, got)
 		}
-		_, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-		must(t, err)
+		_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		testkit.Must(t, err)
 		if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -127,9 +128,9 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 		t.Errorf("the plan: %s", diff)
 	}
 	student.mustAsk(t, embeddingRound(spec.Name, 0, 6, nil))
-	_, err := student.ask(within(t), embeddingRound(spec.Name, 1, 6, nil), nil)
+	_, err := student.ask(testkit.Within(t), embeddingRound(spec.Name, 1, 6, nil), nil)
 	wantStatus(t, err, codes.ResourceExhausted, spec.Name, "1 of them are used and 1 more")
-	_, err = student.ask(within(t), countRound(spec.Name, 1, 2, 1<<16), nil)
+	_, err = student.ask(testkit.Within(t), countRound(spec.Name, 1, 2, 1<<16), nil)
 	wantStatus(t, err, codes.FailedPrecondition, "class_share_epsilon")
 	if len(n.rounds) != 1 {
 		t.Errorf("the node saw %d rounds", len(n.rounds))
@@ -137,12 +138,12 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 	for number := range uint64(2) {
 		student.mustAsk(t, discriminatorRound(spec.Name, number+1, 6, nil))
 	}
-	_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	must(t, err)
+	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
 	verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
-	must(t, err)
+	testkit.Must(t, err)
 	claim, err := privacy.Account([]privacy.Event{embedding, samples}, 1e-5)
-	must(t, err)
+	testkit.Must(t, err)
 	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 		t.Errorf("the ledger has %+v, want epsilon %v", got, claim.Epsilon)
 	}
@@ -151,7 +152,7 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 	over.Dataset, over.Name = c.planned(), "over"
 	samplesOf(100, 0.01, 1)(over)
 	over.Epsilon, over.ClassShareEpsilon, over.EmbeddingSigma = 1, 0, 2
-	_, err = student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: over})
+	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: over})
 	wantStatus(t, err, codes.ResourceExhausted, "the whole plan")
 }
 
@@ -184,7 +185,7 @@ func TestEmbeddingSumsThatCannotBeAreRejected(t *testing.T) {
 			round := embeddingRound(spec.Name, 0, 6, nil)
 			c.node(t, hello(d, "north", "bad", 2), bad.answer)
 			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
-			_, err := student.ask(within(t), round, nil)
+			_, err := student.ask(testkit.Within(t), round, nil)
 			wantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
 			if text := err.Error(); strings.Contains(text, "1099511627776") || strings.Contains(text, "1099511627777") {
 				t.Errorf("%q tells of the sum", err)
@@ -194,7 +195,7 @@ func TestEmbeddingSumsThatCannotBeAreRejected(t *testing.T) {
 			}
 			n.leave()
 			c.node(t, hello(d, "south", "good", 6), sums(good))
-			eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+			testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 			r := student.mustAsk(t, round)
 			// Noise of 2 bounds: ten of its standard deviations are passed with a chance below 1e-21.
 			if v := float64(r.GetSum().GetValues()[0]); r.GetTeachers() != 6 || math.Abs(v-5) > 20<<16 {
@@ -256,7 +257,7 @@ func TestEmbeddingQuestionsAreRefused(t *testing.T) {
 	}
 	refused := func(run string, n *testNode, round *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
-		_, err := student.ask(within(t), round, nil)
+		_, err := student.ask(testkit.Within(t), round, nil)
 		wantStatus(t, err, code, names...)
 		if entries := student.ledger(t, run); len(n.rounds) != 0 || len(entries) != 0 {
 			t.Fatalf("the node saw %d rounds, charged was %v", len(n.rounds), entries)
@@ -294,7 +295,7 @@ func TestEmbeddingQuestionsAreRefused(t *testing.T) {
 	}
 	// Without a plan the budget alone bounds how many there are: each is charged.
 	for number := uint64(1); ; number++ {
-		r, err := student.ask(within(t), embeddingRound(run, number, 6, nil), nil)
+		r, err := student.ask(testkit.Within(t), embeddingRound(run, number, 6, nil), nil)
 		if err != nil {
 			wantStatus(t, err, codes.ResourceExhausted, run)
 			break
@@ -310,8 +311,8 @@ func TestEmbeddingQuestionsAreRefused(t *testing.T) {
 	spec.Dataset = strict.dataset()
 	embeddingOf(2)(spec)
 	spec.CoinVotes = true
-	if _, err := strict.student(t).OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec}); err == nil {
-		_, err = strict.student(t).ask(within(t), embeddingRound(spec.Name, 0, 6, nothing), nil)
+	if _, err := strict.student(t).OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec}); err == nil {
+		_, err = strict.student(t).ask(testkit.Within(t), embeddingRound(spec.Name, 0, 6, nothing), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "leave out embedding.nothing")
 	}
 }
@@ -358,7 +359,7 @@ func TestEmbeddingsOfNobodyHaveNoise(t *testing.T) {
 	const entries, sigma, bound = 20000, 1.5, 1 << 12
 	q, err := newEmbeddingSum(embeddingRound("r", 0, entries, func(q *conclavev1.EmbeddingSum) { q.Bound = bound }).GetSum().GetEmbedding(),
 		mustSpec(t, embeddingOf(sigma)), false)
-	must(t, err)
+	testkit.Must(t, err)
 	r := new(conclavev1.Release)
 	if _, err := q.answer(gnmax.NewSource(), make([]int64, entries), r); err != nil {
 		t.Fatal(err)
@@ -379,7 +380,7 @@ func FuzzEmbedding(f *testing.F) {
 	spec := mustSpec(f, embeddingOf(1.5))
 	raw := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
-		must(f, err)
+		testkit.Must(f, err)
 		return b
 	}
 	answer := func(values ...int64) []byte {

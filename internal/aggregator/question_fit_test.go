@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -87,7 +88,7 @@ func wantedOf(t testing.TB, r *conclavev1.Round) *ratio.Wanted {
 		synthetic = append(synthetic, float64(float32At(q.Synthetic.Data, i)))
 	}
 	w, err := ratio.NewWanted(ratio.Problem{Synthetic: synthetic, Width: fitWidth, Clip: fitClip, Lambda: q.Lambda, Records: q.Records})
-	must(t, err)
+	testkit.Must(t, err)
 	return w
 }
 
@@ -130,7 +131,7 @@ func fitTo(t testing.TB, w *ratio.Wanted, records []float64) *ratio.Fitted {
 		g, h := w.Steps.Decode(s[:fitWidth], s[fitWidth:])
 		return g, h, nil
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	return f
 }
 
@@ -158,7 +159,7 @@ func TestFits(t *testing.T) {
 		spec, _ := student.open(t, d, fitOf(noise.kind, noise.cost))
 		north := c.node(t, hello(d, "north", "a", 5), fitting(here, nil))
 		south := c.node(t, hello(d, "south", "a", 3), fitting(there, nil))
-		eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		round := fitRound(spec.Name, 0, nil)
 		r := student.mustAsk(t, round)
 		w := wantedOf(t, round)
@@ -206,18 +207,18 @@ func TestFits(t *testing.T) {
 			}
 			// The plan has one fit, and another is refused before a node is asked.
 			asked := len(south.rounds)
-			_, err := student.ask(within(t), fitRound(spec.Name, 1, nil), nil)
+			_, err := student.ask(testkit.Within(t), fitRound(spec.Name, 1, nil), nil)
 			wantStatus(t, err, codes.ResourceExhausted, spec.Name)
 			if len(south.rounds) != asked {
 				t.Errorf("%v: nodes were asked for what is not in the plan", noise.kind)
 			}
 		}
-		_, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-		must(t, err)
+		_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		testkit.Must(t, err)
 		if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); err != nil {
 			t.Errorf("%v: %v", noise.kind, err)
 		}
-		_, err = student.ask(within(t), fitRound(spec.Name, 1, nil), nil)
+		_, err = student.ask(testkit.Within(t), fitRound(spec.Name, 1, nil), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "is closed")
 	}
 }
@@ -269,7 +270,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		})
 		c.node(t, hello(d, "north", "a", 5), fitting(here, nil))
 		c.node(t, hello(d, "south", "a", 3), fitting(there, fail(2, bad)))
-		eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		round := fitRound(spec.Name, 0, nil)
 		r := student.mustAsk(t, round)
 		if r.GetTeachers() != 5 || len(private) != 1 {
@@ -288,7 +289,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 			south.Load().cancel()
 			return nil
 		}))))
-		eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		round := fitRound(spec.Name, 0, nil)
 		if r := student.mustAsk(t, round); r.GetTeachers() != 5 {
 			t.Errorf("%d teachers took part", r.GetTeachers())
@@ -310,7 +311,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		asked := make(chan *conclavev1.Release, 1)
 		go func() { asked <- student.mustAsk(t, round) }()
 		c.node(t, hello(d, "south", "a", 3), fitting(there, nil))
-		eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		close(joined)
 		if r := <-asked; r.GetTeachers() != 8 {
 			t.Errorf("%d teachers took part", r.GetTeachers())
@@ -321,7 +322,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1))
 		c.node(t, hello(d, "north", "a", 8), fitting(here, fail(2, refusal)))
-		_, err := student.ask(within(t), fitRound(spec.Name, 0, nil), nil)
+		_, err := student.ask(testkit.Within(t), fitRound(spec.Name, 0, nil), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "north/a", "refused: no", spec.Name)
 		if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 			t.Errorf("charged %v", entries)
@@ -346,7 +347,7 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 			}
 			return nil, false
 		}))
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(testkit.Within(t))
 		asked := make(chan error, 1)
 		round := fitRound(spec.Name, 0, nil)
 		go func() {
@@ -360,8 +361,8 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 			student.mustAsk(t, fitRound(spec.Name, 0, func(q *conclavev1.Fit) { q.Lambda = 0.2 }))
 			continue
 		}
-		eventually(t, "a run that can be closed", func() bool {
-			_, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		testkit.Eventually(t, "a run that can be closed", func() bool {
+			_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 			return err == nil
 		})
 		if entries := student.ledger(t, spec.Name); len(entries) != 0 {
@@ -454,7 +455,7 @@ func TestFitQuestionsAreRefused(t *testing.T) {
 	}
 	refused := func(run string, n *testNode, round *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
-		_, err := student.ask(within(t), round, nil)
+		_, err := student.ask(testkit.Within(t), round, nil)
 		wantStatus(t, err, code, names...)
 		if entries := student.ledger(t, run); len(n.rounds) != 0 || len(entries) != 0 {
 			t.Fatalf("the node saw %d rounds, charged was %v", len(n.rounds), entries)
@@ -514,7 +515,7 @@ func FuzzFit(f *testing.F) {
 	}
 	add := func(r *conclavev1.Round) {
 		raw, err := proto.Marshal(r)
-		must(f, err)
+		testkit.Must(f, err)
 		f.Add(raw)
 	}
 	add(fitRound("r", 1, nil))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -73,7 +74,7 @@ func TestGradientSums(t *testing.T) {
 	}
 	c.node(t, hello(d, "north", "a", 5), sums(north))
 	c.node(t, hello(d, "south", "a", 3), sums(south))
-	eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+	testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 	var noise []float64
 	for number := range uint64(3) {
 		r := student.mustAsk(t, gradientRound(spec.Name, number, goodGradients(records)))
@@ -144,7 +145,7 @@ func mustSpec(t testing.TB, change func(*conclavev1.RunSpec)) *runSpec {
 	pb := goodSpec()
 	change(pb)
 	spec, err := newRunSpec(pb)
-	must(t, err)
+	testkit.Must(t, err)
 	return spec
 }
 
@@ -177,9 +178,9 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 			d := c.dataset()
 			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { sumsOf(2)(s); s.Teachers = teachers })
 			c.node(t, hello(d, "north", "bad", teachers), sums(bad.values))
-			_, err := student.ask(within(t), gradientRound(spec.Name, 0, goodGradients(2)), nil)
+			_, err := student.ask(testkit.Within(t), gradientRound(spec.Name, 0, goodGradients(2)), nil)
 			if bad.want == "" {
-				must(t, err)
+				testkit.Must(t, err)
 				return
 			}
 			wantStatus(t, err, codes.FailedPrecondition, "north/bad", bad.want)
@@ -198,13 +199,13 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 			return []*conclavev1.WorkRequest{addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
 				Votes: &conclavev1.Votes{Teachers: 8, Queries: 6, Packed: make([]byte, 8)}}}, r)}
 		})
-		_, err := student.ask(within(t), gradientRound(spec.Name, 0, goodGradients(2)), nil)
+		_, err := student.ask(testkit.Within(t), gradientRound(spec.Name, 0, goodGradients(2)), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "north/bad", "votes where a sum was asked")
 
 		d = c.dataset()
 		spec, _ = student.open(t, d, nil)
 		c.node(t, hello(d, "south", "bad", 8), sums(make([]int64, 4)))
-		_, err = student.ask(within(t), binRound(spec.Name, 0, goodBins(2)), nil)
+		_, err = student.ask(testkit.Within(t), binRound(spec.Name, 0, goodBins(2)), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "south/bad", "a sum where votes were asked")
 	})
 	t.Run("a bad node does not spoil the others", func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { sumsOf(2)(s); s.DeadlineSeconds = 0.3 })
 		c.node(t, hello(d, "north", "good", 6), sums(longest))
 		c.node(t, hello(d, "south", "bad", 2), sums(longest)) // what four teachers can make
-		eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		r := student.mustAsk(t, gradientRound(spec.Name, 0, goodGradients(2)))
 		// Noise of 2 x 2 bounds: ten of its standard deviations are passed with a chance
 		// below 1e-21.
@@ -236,13 +237,13 @@ func TestHonestSumsAreTaken(t *testing.T) {
 			if i == 0 || !alike {
 				vector = rapid.SliceOfN(rapid.Float64Range(-1, 1), q.entries, q.entries).Draw(t, "vector")
 			}
-			var squares float64
+			var norm float64
 			for _, v := range vector {
-				squares += v * v
+				norm = math.Hypot(norm, v) // a sum of squares underflows for 1e-161
 			}
 			for j, v := range vector {
-				if squares > 0 {
-					sum[j] += int64(v / math.Sqrt(squares) * float64(bound)) // towards zero
+				if norm > 0 {
+					sum[j] += int64(v / norm * float64(bound)) // towards zero
 				}
 			}
 		}
@@ -384,7 +385,7 @@ func TestRunsOfSumsAreChecked(t *testing.T) {
 	pb := goodSpec()
 	sumsOf(1.5)(pb)
 	raw, err := proto.Marshal(pb)
-	must(t, err)
+	testkit.Must(t, err)
 	if spec, err := parseRunSpec(raw); err != nil || spec.mechanism != nil || spec.multiplier != 1.5 {
 		t.Errorf("a stored run of sums is read as %+v, %v", spec, err)
 	}
@@ -453,13 +454,13 @@ func TestVotesOnGradientsBeyondTheBudgetAreRefused(t *testing.T) {
 	node := c.node(t, hello(d, "north", "a", 8), silent)
 	q := goodBins(40)
 	q.Gradient.Directions = 3
-	_, err := student.ask(within(t), binRound(spec.Name, 0, q), nil)
+	_, err := student.ask(testkit.Within(t), binRound(spec.Name, 0, q), nil)
 	wantStatus(t, err, codes.ResourceExhausted, "budget")
 
 	d = c.dataset()
 	spec, _ = student.open(t, d, func(s *conclavev1.RunSpec) { sumsOf(2)(s); s.Epsilon = 1.5 })
 	sumNode := c.node(t, hello(d, "south", "a", 8), silent)
-	_, err = student.ask(within(t), gradientRound(spec.Name, 0, goodGradients(2)), nil)
+	_, err = student.ask(testkit.Within(t), gradientRound(spec.Name, 0, goodGradients(2)), nil)
 	wantStatus(t, err, codes.ResourceExhausted, "budget")
 	if len(node.rounds)+len(sumNode.rounds) != 0 {
 		t.Error("nodes saw a round that nobody could pay for")
@@ -482,13 +483,13 @@ func TestNoSumIsLargerThanItsBound(t *testing.T) {
 		q := goodGradients(1)
 		q.Bound = shape.bound
 		g, err := newGradientSum(q, spec, false)
-		must(t, err)
+		testkit.Must(t, err)
 		g.entries = shape.entries
 		for _, v := range []int64{g.limit(), -g.limit()} {
 			r := largestRelease()
 			r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Scale: shape.bound, Values: slices.Repeat([]int64{v}, shape.entries)}}
 			raw, err := marshalStable(r)
-			must(t, err)
+			testkit.Must(t, err)
 			if bound := g.largest(); len(raw) > bound {
 				t.Errorf("%+v: %d bytes, bound %d", shape, len(raw), bound)
 			}
@@ -506,7 +507,7 @@ func FuzzGradients(f *testing.F) {
 	votes, sums := mustSpec(f, func(*conclavev1.RunSpec) {}), mustSpec(f, sumsOf(1.5))
 	raw := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
-		must(f, err)
+		testkit.Must(f, err)
 		return b
 	}
 	longest := raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: []int64{3 << 16, 0, 0, 0, 0, 0}}}})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -101,7 +102,7 @@ func TestSelections(t *testing.T) {
 	spec, _ := student.open(t, d, selectionsOf(6, 4))
 	north := c.node(t, hello(d, "north", "a", 5), sums(units(30, 0, 10)))
 	south := c.node(t, hello(d, "south", "a", 3), sums(units(30, 10, 20)))
-	eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+	testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 	first := scoreRound(spec.Name, 0, units(0, 0, 0), nil) // 60, 10, 30 remain
 	rounds := []*conclavev1.Round{
 		first,
@@ -114,8 +115,8 @@ func TestSelections(t *testing.T) {
 		if r.GetSelected() == nil || r.GetSelected().GetIndex() != want || r.GetTeachers() != 8 {
 			t.Fatalf("round %d selected %v with %d teachers, want %d", i, r.GetSelected(), r.GetTeachers(), want)
 		}
-		again, err := student.askHolding(within(t), rounds[i])
-		must(t, err)
+		again, err := student.askHolding(testkit.Within(t), rounds[i])
+		testkit.Must(t, err)
 		if !cmp.Equal(again, r, protocmp.Transform()) {
 			t.Errorf("round %d asked again has another release", i)
 		}
@@ -133,8 +134,8 @@ func TestSelections(t *testing.T) {
 			t.Errorf("the ledger has %+v", e)
 		}
 	}
-	_, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	must(t, err)
+	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
 	if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); err != nil {
 		t.Error(err)
 	}
@@ -145,12 +146,12 @@ func TestSelections(t *testing.T) {
 	if held := c.server.runs.get(spec.Name).scores(0); held != nil {
 		t.Error("the sums of a closed run are held")
 	}
-	_, err = student.askHolding(within(t), first)
-	must(t, err)
+	_, err = student.askHolding(testkit.Within(t), first)
+	testkit.Must(t, err)
 	if held := c.server.runs.get(spec.Name).scores(0); held != nil || len(north.rounds) != 1 {
 		t.Error("the sums of a closed run were collected again")
 	}
-	_, err = student.ask(within(t), selectionRound(spec.Name, 4, units(0, 0, 0), nil), nil)
+	_, err = student.ask(testkit.Within(t), selectionRound(spec.Name, 4, units(0, 0, 0), nil), nil)
 	wantStatus(t, err, codes.FailedPrecondition, "is closed")
 }
 
@@ -171,7 +172,7 @@ func TestSelectionsAmongOpposites(t *testing.T) {
 	if r := student.mustAsk(t, selectionRound(spec.Name, 1, units(0, 0, 1, -1), nil)); r.GetSelected().GetIndex() != 3 {
 		t.Errorf("selected %v of -60, 20, -20, 60", r.GetSelected())
 	}
-	_, err := student.ask(within(t), selectionRound(spec.Name, 2, units(0, 0), nil), nil)
+	_, err := student.ask(testkit.Within(t), selectionRound(spec.Name, 2, units(0, 0), nil), nil)
 	wantStatus(t, err, codes.InvalidArgument, "a selection among 4 discriminators says of 2")
 }
 
@@ -242,7 +243,7 @@ func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 	check(counts)
 
 	q, err := newScoreSum(scoreRound("r", 0, expected, nil).GetSum().GetScores(), 0, mustSpec(t, selectionsOf(epsilon, 1)), false)
-	must(t, err)
+	testkit.Must(t, err)
 	clear(counts)
 	src := gnmax.NewSource()
 	for range alone {
@@ -266,7 +267,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	first, second, third := scoreRound(spec.Name, 0, units(0, 0), nil), selectionRound(spec.Name, 1, units(1, 0), nil), selectionRound(spec.Name, 2, units(0, 0), nil)
 	released := student.mustAsk(t, first)
 	student.mustAsk(t, second)
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	<-node.ended
 	c.start(Options{})
 	student = c.student(t)
@@ -278,13 +279,13 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	if r := student.mustAsk(t, second); r.GetSelected().GetIndex() != 1 {
 		t.Errorf("after the restart round 1 is %v", r)
 	}
-	_, err := student.ask(within(t), third, nil)
+	_, err := student.ask(testkit.Within(t), third, nil)
 	wantStatus(t, err, codes.NotFound, "round 0", spec.Name, "not held", "ask for that round again")
 	// Somebody who asks for other scores under that number is no help.
-	_, err = student.askHolding(within(t), scoreRound(spec.Name, 0, units(0, 1), nil))
+	_, err = student.askHolding(testkit.Within(t), scoreRound(spec.Name, 0, units(0, 1), nil))
 	wantStatus(t, err, codes.FailedPrecondition, "released for another question")
 	// A student that goes away while the sums are collected again loses nothing.
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(testkit.Within(t))
 	mute := c.node(t, hello(d, "north", "a", 8), silent)
 	gone := make(chan error, 1)
 	go func() {
@@ -296,8 +297,8 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	wantStatus(t, <-gone, codes.Canceled)
 	mute.leave()
 	node = c.node(t, hello(d, "north", "a", 8), sums(units(60, 0)))
-	r, err := student.askHolding(within(t), first)
-	must(t, err)
+	r, err := student.askHolding(testkit.Within(t), first)
+	testkit.Must(t, err)
 	if !cmp.Equal(r, released, protocmp.Transform()) {
 		t.Errorf("collected again, round 0 is %v", r)
 	}
@@ -306,20 +307,20 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	}
 	// Asked again while they are held, no node is.
 	asked := len(node.rounds)
-	_, err = student.askHolding(within(t), first)
-	must(t, err)
+	_, err = student.askHolding(testkit.Within(t), first)
+	testkit.Must(t, err)
 	if len(node.rounds) != asked {
 		t.Error("held sums were collected again")
 	}
 	if entries := student.ledger(t, spec.Name); len(entries) != 3 {
 		t.Errorf("%d releases in the ledger, want 3", len(entries))
 	}
-	_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	must(t, err)
+	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
 	verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
-	must(t, err)
+	testkit.Must(t, err)
 	claim, err := privacy.Account([]privacy.Event{{Kind: privacy.Exponential, Epsilon: 6, Count: 3}}, 1e-5)
-	must(t, err)
+	testkit.Must(t, err)
 	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 		t.Errorf("the ledger has %+v, want epsilon %v", got, claim.Epsilon)
 	}
@@ -350,7 +351,7 @@ func TestScoresThatCannotBeAreRejected(t *testing.T) {
 			})
 			c.node(t, hello(d, "north", "bad", 2), bad.answer)
 			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
-			_, err := student.ask(within(t), round, nil)
+			_, err := student.ask(testkit.Within(t), round, nil)
 			wantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
 			if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 				t.Fatalf("charged %v", entries)
@@ -360,7 +361,7 @@ func TestScoresThatCannotBeAreRejected(t *testing.T) {
 			}
 			n.leave()
 			c.node(t, hello(d, "south", "good", 6), sums([]int64{limit, -limit}))
-			eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+			testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 			if r := student.mustAsk(t, round); r.GetTeachers() != 6 || r.GetSelected().GetIndex()%3 != 0 { // the first, or the second's opposite
 				t.Errorf("%d teachers took part, selected %v", r.GetTeachers(), r.GetSelected())
 			}
@@ -421,7 +422,7 @@ func TestScoreQuestionsAreRefused(t *testing.T) {
 	}
 	refused := func(run string, n *testNode, round *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
-		_, err := student.ask(within(t), round, nil)
+		_, err := student.ask(testkit.Within(t), round, nil)
 		wantStatus(t, err, code, names...)
 		if entries := student.ledger(t, run); len(n.rounds) != 0 || len(entries) != 0 {
 			t.Fatalf("the node saw %d rounds, charged was %v", len(n.rounds), entries)
@@ -464,7 +465,7 @@ func TestScoreQuestionsAreRefused(t *testing.T) {
 		{func(q *conclavev1.Selection) { q.Expected[1] = -unitOf - 1 }, codes.InvalidArgument, "scores must be probabilities"},
 		{func(q *conclavev1.Selection) { q.ScoresRound = 1 }, codes.NotFound, "the sums of scores of round 1"},
 	} {
-		_, err := student.ask(within(t), selectionRound(run, 1, units(0, 0), bad.change), nil)
+		_, err := student.ask(testkit.Within(t), selectionRound(run, 1, units(0, 0), bad.change), nil)
 		wantStatus(t, err, bad.code, bad.want)
 	}
 	if entries := student.ledger(t, run); len(entries) != 1 || len(n.rounds) != 1 {
@@ -486,7 +487,7 @@ func FuzzScores(f *testing.F) {
 	spec := mustSpec(f, selectionsOf(1.5, 3))
 	raw := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
-		must(f, err)
+		testkit.Must(f, err)
 		return b
 	}
 	answer := func(values ...int64) []byte {

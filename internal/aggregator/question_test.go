@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -62,7 +63,7 @@ func parse(t *testing.T, key roundKey, round *conclavev1.Round, spec *runSpec, a
 		t.Fatal(err)
 	}
 	var a assembly
-	must(t, a.add(&conclavev1.RoundPart{Run: key.run, Round: key.number, Parts: 1, Data: raw}))
+	testkit.Must(t, a.add(&conclavev1.RoundPart{Run: key.run, Round: key.number, Parts: 1, Data: raw}))
 	p, err := a.payload()
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -43,22 +44,22 @@ func goodSubmission(dataset, name string) *conclavev1.SubmitRunRequest {
 
 func (q testQueue) submit(t testing.TB, dataset, name string) *conclavev1.SubmitRunResponse {
 	t.Helper()
-	r, err := q.SubmitRun(within(t), goodSubmission(dataset, name))
-	must(t, err)
+	r, err := q.SubmitRun(testkit.Within(t), goodSubmission(dataset, name))
+	testkit.Must(t, err)
 	return r
 }
 
 func (q testQueue) show(t testing.TB, name string) *conclavev1.RunStatus {
 	t.Helper()
-	r, err := q.ShowRun(within(t), &conclavev1.ShowRunRequest{Run: name})
-	must(t, err)
+	r, err := q.ShowRun(testkit.Within(t), &conclavev1.ShowRunRequest{Run: name})
+	testkit.Must(t, err)
 	return r.GetRun()
 }
 
 func (q testQueue) await(t testing.TB, name string, state conclavev1.RunState) *conclavev1.RunStatus {
 	t.Helper()
 	var status *conclavev1.RunStatus
-	eventually(t, fmt.Sprintf("run %s %v", name, state), func() bool {
+	testkit.Eventually(t, fmt.Sprintf("run %s %v", name, state), func() bool {
 		status = q.show(t, name)
 		return status.GetState() == state
 	})
@@ -67,14 +68,14 @@ func (q testQueue) await(t testing.TB, name string, state conclavev1.RunState) *
 
 func (q testQueue) list(t testing.TB, dataset string) (names []string, budget *conclavev1.DatasetBudget) {
 	t.Helper()
-	stream, err := q.ListRuns(within(t), &conclavev1.ListRunsRequest{Dataset: dataset})
-	must(t, err)
+	stream, err := q.ListRuns(testkit.Within(t), &conclavev1.ListRunsRequest{Dataset: dataset})
+	testkit.Must(t, err)
 	for {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return names, budget
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		for _, r := range m.GetRuns() {
 			names = append(names, r.GetName()+" "+strings.TrimPrefix(r.GetState().String(), "RUN_STATE_"))
 		}
@@ -93,9 +94,9 @@ type testWorker struct {
 
 func (q testQueue) worker(t testing.TB, w *conclavev1.Worker) *testWorker {
 	t.Helper()
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(testkit.Within(t))
 	stream, err := q.ClaimRun(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	mustSend(t, stream, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: w}})
 	t.Cleanup(cancel)
 	return &testWorker{t, stream, cancel}
@@ -104,7 +105,7 @@ func (q testQueue) worker(t testing.TB, w *conclavev1.Worker) *testWorker {
 func (w *testWorker) claimed() *conclavev1.ClaimedRun {
 	w.t.Helper()
 	m, err := w.stream.Recv()
-	must(w.t, err)
+	testkit.Must(w.t, err)
 	if m.GetClaimed() == nil {
 		w.t.Fatalf("got %v, want a run", m)
 	}
@@ -114,7 +115,7 @@ func (w *testWorker) claimed() *conclavev1.ClaimedRun {
 func (w *testWorker) ended() *conclavev1.EndedRun {
 	w.t.Helper()
 	m, err := w.stream.Recv()
-	must(w.t, err)
+	testkit.Must(w.t, err)
 	if m.GetEnded() == nil {
 		w.t.Fatalf("got %v, want its end", m)
 	}
@@ -123,11 +124,12 @@ func (w *testWorker) ended() *conclavev1.EndedRun {
 
 // holding is a context with a claim.
 func holding(t testing.TB, run *conclavev1.ClaimedRun) context.Context {
-	return metadata.AppendToOutgoingContext(within(t), "conclave-claim", run.GetClaim())
+	return metadata.AppendToOutgoingContext(testkit.Within(t), "conclave-claim", run.GetClaim())
 }
 
 func (q testQueue) finish(t testing.TB, run *conclavev1.ClaimedRun, state conclavev1.RunState, reason string) error {
-	_, err := q.FinishRun(within(t), &conclavev1.FinishRunRequest{Run: run.GetName(), Claim: run.GetClaim(), State: state, Reason: reason})
+	_, err := q.FinishRun(testkit.Within(t),
+		&conclavev1.FinishRunRequest{Run: run.GetName(), Claim: run.GetClaim(), State: state, Reason: reason})
 	return err
 }
 
@@ -150,7 +152,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	}
 	// A student without the claim is refused, whether the run waits or is held.
 	open := &conclavev1.OpenRunRequest{Spec: goodSubmission(d, "first").Spec}
-	_, err := student.OpenRun(within(t), open)
+	_, err := student.OpenRun(testkit.Within(t), open)
 	wantStatus(t, err, codes.FailedPrecondition, "first", "waiting")
 
 	w := lab.worker(t, &conclavev1.Worker{Dataset: d, Name: "w1"})
@@ -158,23 +160,23 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	if run.GetName() != "first" || string(run.GetRunYaml()) != "name: first" || string(run.GetSchemaYaml()) != "test" || !proto.Equal(run.GetSpec(), open.Spec) {
 		t.Fatalf("the worker got %v", run)
 	}
-	_, err = student.OpenRun(within(t), open)
+	_, err = student.OpenRun(testkit.Within(t), open)
 	wantStatus(t, err, codes.FailedPrecondition, "first", "w1")
 	_, err = student.OpenRun(holding(t, run), open)
-	must(t, err)
-	_, err = student.ask(within(t), voteRound("first", 0, 4), nil)
+	testkit.Must(t, err)
+	_, err = student.ask(testkit.Within(t), voteRound("first", 0, 4), nil)
 	wantStatus(t, err, codes.FailedPrecondition, "held by worker")
 	_, err = student.ask(holding(t, run), voteRound("first", 0, 4), nil)
-	must(t, err)
-	_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: "first"})
+	testkit.Must(t, err)
+	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "first"})
 	wantStatus(t, err, codes.FailedPrecondition, "held by worker")
 
 	mustSend(t, w.stream, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{Progress: &conclavev1.RunProgress{Round: 3, Rounds: 9, Waiting: "a\nb"}}})
-	watch, err := lab.WatchRun(within(t), &conclavev1.WatchRunRequest{Run: "first"})
-	must(t, err)
+	watch, err := lab.WatchRun(testkit.Within(t), &conclavev1.WatchRunRequest{Run: "first"})
+	testkit.Must(t, err)
 	for {
 		m, err := watch.Recv()
-		must(t, err)
+		testkit.Must(t, err)
 		if m.GetProgress().GetRound() == 3 {
 			if m.GetRun().GetRounds() != 1 || m.GetRun().GetEpsilonSpent() <= 0 || m.GetProgress().GetWaiting() != "ab" {
 				t.Errorf("watched %v", m)
@@ -183,13 +185,13 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 		}
 	}
 	_, err = student.CloseRun(holding(t, run), &conclavev1.CloseRunRequest{Run: "first"})
-	must(t, err)
+	testkit.Must(t, err)
 	finish := &conclavev1.FinishRunRequest{Run: "first", Claim: run.GetClaim(), State: conclavev1.RunState_RUN_STATE_DONE,
 		Results: []*conclavev1.RunResult{{Name: "certificate", Path: "/out/first/certificate.json", Sha256: testSchema}}}
-	_, err = lab.FinishRun(within(t), finish)
-	must(t, err)
-	_, err = lab.FinishRun(within(t), finish) // the answer was lost
-	must(t, err)
+	_, err = lab.FinishRun(testkit.Within(t), finish)
+	testkit.Must(t, err)
+	_, err = lab.FinishRun(testkit.Within(t), finish) // the answer was lost
+	testkit.Must(t, err)
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_DONE {
 		t.Errorf("the worker heard %v", end)
 	}
@@ -198,7 +200,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		if m.GetRun().GetName() != "first" {
 			t.Errorf("watched %v", m)
 		}
@@ -208,8 +210,8 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 		t.Errorf("at last %v", status)
 	}
 	// What was released may still be had, as of any closed run.
-	_, err = student.ask(within(t), voteRound("first", 0, 4), nil)
-	must(t, err)
+	_, err = student.ask(testkit.Within(t), voteRound("first", 0, 4), nil)
+	testkit.Must(t, err)
 	names, budget := lab.list(t, d)
 	if strings.Join(names, ", ") != "first DONE, second WAITING" || budget.GetWaiting() != 1 || budget.GetOpen() != 0 || budget.GetEpsilonSpent() <= 0 ||
 		budget.GetEpsilonReserved() <= budget.GetEpsilonSpent() || budget.GetEpsilonLeft() <= 0 {
@@ -227,33 +229,33 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	if status.GetQueued() || status.GetState() != conclavev1.RunState_RUN_STATE_RUNNING || status.GetBy() != "student" || status.GetPipeline() != "pategan" || status.GetSubmitted() == "" {
 		t.Errorf("a student's own run is %v", status)
 	}
-	_, err := lab.SubmitRun(within(t), goodSubmission(d, spec.Name))
+	_, err := lab.SubmitRun(testkit.Within(t), goodSubmission(d, spec.Name))
 	wantStatus(t, err, codes.AlreadyExists, spec.Name, "opened by a student")
 	// Somebody waits for a round of it that cannot be answered: there are no nodes.
 	asked := make(chan error, 1)
-	waiting, stop := context.WithCancel(within(t))
+	waiting, stop := context.WithCancel(testkit.Within(t))
 	go func() {
 		_, err := student.ask(waiting, voteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
-	eventually(t, "a round", func() bool { return c.server.datasets[d].open.Load() == 1 })
-	_, err = lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: spec.Name})
+	testkit.Eventually(t, "a round", func() bool { return c.server.datasets[d].open.Load() == 1 })
+	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: spec.Name})
 	wantStatus(t, err, codes.FailedPrecondition, "did not come from the queue", "\"student\"", "by force")
-	r, err := lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: spec.Name, Force: true})
-	must(t, err)
+	r, err := lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: spec.Name, Force: true})
+	testkit.Must(t, err)
 	if !r.GetRun().GetClosed() || r.GetRun().GetState() != conclavev1.RunState_RUN_STATE_DONE {
 		t.Errorf("closed by force it is %v", r.GetRun())
 	}
 	wantStatus(t, <-asked, codes.Unavailable, "given up")
 	stop()
-	_, err = student.ask(within(t), voteRound(spec.Name, 0, 4), nil)
+	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
 	wantStatus(t, err, codes.FailedPrecondition, "closed")
 	if names, budget := lab.list(t, d); strings.Join(names, ", ") != spec.Name+" DONE" || budget.GetOpen() != 0 || budget.GetEpsilonReserved() != budget.GetEpsilonSpent() {
 		t.Errorf("the list is %v with %v", names, budget)
 	}
-	_, err = lab.ShowRun(within(t), &conclavev1.ShowRunRequest{Run: "none"})
+	_, err = lab.ShowRun(testkit.Within(t), &conclavev1.ShowRunRequest{Run: "none"})
 	wantStatus(t, err, codes.NotFound, "none")
-	_, err = lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "none", Force: true})
+	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "none", Force: true})
 	wantStatus(t, err, codes.NotFound, "none")
 }
 
@@ -272,17 +274,17 @@ func TestCancel(t *testing.T) {
 	lab, eve, student := c.queue(t, "lab"), c.queue(t, "eve"), c.student(t)
 	lab.submit(t, "small", "a")
 	over := goodSubmission("small", "b")
-	_, err := lab.SubmitRun(within(t), over)
+	_, err := lab.SubmitRun(testkit.Within(t), over)
 	wantStatus(t, err, codes.ResourceExhausted, `"b"`, "1 waiting", "overcommit", "over budget")
 	over.Overcommit = true
-	r, err := lab.SubmitRun(within(t), over)
-	must(t, err)
+	r, err := lab.SubmitRun(testkit.Within(t), over)
+	testkit.Must(t, err)
 	if r.GetFits() || r.GetEpsilonLeft() != 0 {
 		t.Errorf("the answer to a run too many is %v", r)
 	}
-	_, err = eve.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "a"})
+	_, err = eve.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "a"})
 	wantStatus(t, err, codes.PermissionDenied, `"lab"`, "force")
-	if _, err = eve.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "a", Force: true}); err != nil {
+	if _, err = eve.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if status := lab.show(t, "a"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || status.GetReason() != `by "eve"` || status.GetOpened() {
@@ -294,15 +296,15 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("the worker got %v", run.GetName())
 	}
 	_, err = student.OpenRun(holding(t, run), &conclavev1.OpenRunRequest{Spec: over.Spec})
-	must(t, err)
+	testkit.Must(t, err)
 	asked := make(chan error, 1)
 	go func() {
 		_, err := student.ask(holding(t, run), voteRound("b", 0, 4), nil) // there are no nodes
 		asked <- err
 	}()
-	eventually(t, "a round", func() bool { return c.server.datasets["small"].open.Load() == 1 })
-	_, err = lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "b"})
-	must(t, err)
+	testkit.Eventually(t, "a round", func() bool { return c.server.datasets["small"].open.Load() == 1 })
+	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "b"})
+	testkit.Must(t, err)
 	wantStatus(t, <-asked, codes.Unavailable, "given up")
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || end.GetReason() != `by "lab"` {
 		t.Errorf("the worker heard %v", end)
@@ -315,7 +317,7 @@ func TestCancel(t *testing.T) {
 	if status := lab.show(t, "b"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || !status.GetClosed() {
 		t.Errorf("cancelled it is %v", status)
 	}
-	if _, err := lab.CancelRun(within(t), &conclavev1.CancelRunRequest{Run: "b"}); err != nil { // once more
+	if _, err := lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "b"}); err != nil { // once more
 		t.Error(err)
 	}
 	student.lines(t, "b") // verifies
@@ -346,22 +348,24 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	for i, epsilon := range []float64{9, 9, 10} {
 		q := goodSubmission("small", fmt.Sprintf("r%d", i))
 		q.Spec.Epsilon, q.Overcommit = epsilon, true
-		_, err := lab.SubmitRun(within(t), q)
-		must(t, err)
+		_, err := lab.SubmitRun(testkit.Within(t), q)
+		testkit.Must(t, err)
 	}
 	c.node(t, hello("small", "north", "a", 8), votes(8, alternating))
 	w0 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w0"})
 	r0 := w0.claimed()
 	// A second worker gets nothing yet: r1 could not be finished if r0 spends what it may.
 	w1 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w1"})
-	eventually(t, "r1 to say what it waits for", func() bool { return strings.Contains(lab.show(t, "r1").GetReason(), "open runs r0") })
+	testkit.Eventually(t, "r1 to say what it waits for", func() bool {
+		return strings.Contains(lab.show(t, "r1").GetReason(), "open runs r0")
+	})
 	spec := goodSubmission("small", "r0").Spec
 	spec.Epsilon = 9
 	_, err := student.OpenRun(holding(t, r0), &conclavev1.OpenRunRequest{Spec: spec})
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = student.ask(holding(t, r0), voteRound("r0", 0, 40), nil)
-	must(t, err)
-	must(t, lab.finish(t, r0, conclavev1.RunState_RUN_STATE_FAILED, "the disk\x1b[31m is full"))
+	testkit.Must(t, err)
+	testkit.Must(t, lab.finish(t, r0, conclavev1.RunState_RUN_STATE_FAILED, "the disk\x1b[31m is full"))
 	if status := lab.show(t, "r0"); status.GetReason() != "the disk [31m is full" || !status.GetClosed() {
 		t.Errorf("at last %v", status)
 	}
@@ -371,12 +375,12 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	}
 	spec.Name = "r1"
 	_, err = student.OpenRun(holding(t, r1), &conclavev1.OpenRunRequest{Spec: spec})
-	must(t, err)
+	testkit.Must(t, err)
 	for round := range uint64(3) {
 		_, err = student.ask(holding(t, r1), voteRound("r1", round, 100), nil)
-		must(t, err)
+		testkit.Must(t, err)
 	}
-	must(t, lab.finish(t, r1, conclavev1.RunState_RUN_STATE_DONE, ""))
+	testkit.Must(t, lab.finish(t, r1, conclavev1.RunState_RUN_STATE_DONE, ""))
 	spent := lab.show(t, "r1").GetEpsilonSpent() + lab.show(t, "r0").GetEpsilonSpent()
 	lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w2"})
 	status := lab.await(t, "r2", conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET)
@@ -385,7 +389,7 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	}
 	late := goodSubmission("small", "late")
 	late.Overcommit = true
-	_, err = lab.SubmitRun(within(t), late)
+	_, err = lab.SubmitRun(testkit.Within(t), late)
 	wantStatus(t, err, codes.ResourceExhausted, "does not fit what dataset \"small\" has left")
 }
 
@@ -407,7 +411,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	}
 	// A process that died and was started again has no claim any more.
 	w.drop()
-	eventually(t, "the stream to be gone", func() bool { return !lab.show(t, "a").GetConnected() })
+	testkit.Eventually(t, "the stream to be gone", func() bool { return !lab.show(t, "a").GetConnected() })
 	w = lab.worker(t, me)
 	taken := w.claimed()
 	if taken.GetName() != "a" || taken.GetClaim() == run.GetClaim() {
@@ -427,7 +431,7 @@ func TestWorkersThatVanish(t *testing.T) {
 		t.Errorf("it is %v", status)
 	}
 	// Given back in order, it waits at once.
-	must(t, other.stream.CloseSend())
+	testkit.Must(t, other.stream.CloseSend())
 	if status := lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING); !strings.Contains(status.GetReason(), `"v" gave it back`) || status.GetPlace() != 1 {
 		t.Errorf("given back it is %v", status)
 	}
@@ -440,20 +444,20 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	lab.submit(t, "small", "a")
 	spec := goodSubmission("small", "b")
 	spec.Spec.Epsilon = 0.5
-	_, err := lab.SubmitRun(within(t), spec)
-	must(t, err)
+	_, err := lab.SubmitRun(testkit.Within(t), spec)
+	testkit.Must(t, err)
 	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
 	run := w.claimed()
 	raw, err := proto.Marshal(run.GetSpec())
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = c.server.store.OpenRun(t.Context(), c.server.lead, coordinator.Run{Name: "a", Dataset: "small", Spec: raw, Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim()})
-	must(t, err)
+	testkit.Must(t, err)
 	for round := range uint64(2) {
 		_, _, err = c.server.store.Charge(t.Context(), c.server.lead, coordinator.Charge{Run: "a", Round: round, Purpose: "labels", Forget: round, Queries: 1, Answered: 1,
 			Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 50, Count: 1}}, Release: []byte("x")})
-		must(t, err)
+		testkit.Must(t, err)
 	}
-	must(t, w.stream.CloseSend())
+	testkit.Must(t, w.stream.CloseSend())
 	lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING)
 	stranger := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v"})
 	if got := stranger.claimed().GetName(); got != "b" { // which it does not hold up
@@ -474,16 +478,16 @@ func TestTheQueueSurvivesALeader(t *testing.T) {
 	for i := range 3 {
 		q := goodSubmission("small", fmt.Sprintf("r%d", i))
 		q.Spec.Epsilon = 1
-		_, err := lab.SubmitRun(within(t), q)
-		must(t, err)
+		_, err := lab.SubmitRun(testkit.Within(t), q)
+		testkit.Must(t, err)
 	}
 	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
 	run := w.claimed()
 	gone := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "gone"})
 	lost := gone.claimed()
-	watch, err := lab.WatchRun(within(t), &conclavev1.WatchRunRequest{Run: "r2"})
-	must(t, err)
-	must(t, c.stop())
+	watch, err := lab.WatchRun(testkit.Within(t), &conclavev1.WatchRunRequest{Run: "r2"})
+	testkit.Must(t, err)
+	testkit.Must(t, c.stop())
 	for err == nil {
 		_, err = watch.Recv()
 	}
@@ -503,7 +507,7 @@ func TestTheQueueSurvivesALeader(t *testing.T) {
 		t.Errorf("back with its claim it got %v", again)
 	}
 	lab.await(t, lost.GetName(), conclavev1.RunState_RUN_STATE_WAITING) // after its grace
-	must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
+	testkit.Must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
 	if next := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed(); next.GetName() != "r1" {
 		t.Errorf("the next run is %v", next.GetName())
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -19,32 +20,32 @@ func TestRefusals(t *testing.T) {
 
 	t.Run("roles", func(t *testing.T) {
 		asNode := conclavev1.NewStudentServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))
-		_, err := asNode.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: goodSpec()})
+		_, err := asNode.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: goodSpec()})
 		wantStatus(t, err, codes.PermissionDenied, "node", "north", "student")
-		ledger, err := asNode.ReadLedger(within(t), &conclavev1.ReadLedgerRequest{Run: "r"})
-		must(t, err)
+		ledger, err := asNode.ReadLedger(testkit.Within(t), &conclavev1.ReadLedgerRequest{Run: "r"})
+		testkit.Must(t, err)
 		_, err = ledger.Recv()
 		wantStatus(t, err, codes.PermissionDenied, "north")
 
 		conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))
-		work, err := conclavev1.NewTeacherServiceClient(conn).Work(within(t))
-		must(t, err)
+		work, err := conclavev1.NewTeacherServiceClient(conn).Work(testkit.Within(t))
+		testkit.Must(t, err)
 		_, err = work.Recv()
 		wantStatus(t, err, codes.PermissionDenied, "student", "node")
 
-		health, err := healthpb.NewHealthClient(conn).Check(within(t), &healthpb.HealthCheckRequest{})
-		must(t, err)
+		health, err := healthpb.NewHealthClient(conn).Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
+		testkit.Must(t, err)
 		if health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 			t.Errorf("health is %v", health.GetStatus())
 		}
-		err = conn.Invoke(within(t), "/conclave.v1.Other/Call", &conclavev1.Hello{}, &conclavev1.Hello{})
+		err = conn.Invoke(testkit.Within(t), "/conclave.v1.Other/Call", &conclavev1.Hello{}, &conclavev1.Hello{})
 		wantStatus(t, err, codes.Unimplemented)
 	})
 
 	t.Run("a certificate of another authority", func(t *testing.T) {
 		foreign := filepath.Join(t.TempDir(), "certs")
-		must(t, certs.CreateCA(foreign))
-		must(t, certs.Issue(foreign, certs.RoleStudent, "student", nil, time.Hour))
+		testkit.Must(t, certs.CreateCA(foreign))
+		testkit.Must(t, certs.Issue(foreign, certs.RoleStudent, "student", nil, time.Hour))
 		files := certs.IssuedFiles(foreign, certs.RoleStudent, "student")
 		files.CA = c.config.TLS.CA // trusts the server, is not trusted by it
 		// The client checks its own files, so it cannot even be made to dial
@@ -53,7 +54,8 @@ func TestRefusals(t *testing.T) {
 			t.Error("a certificate that its authority did not sign was loaded")
 		}
 		files = certs.IssuedFiles(foreign, certs.RoleStudent, "student")
-		_, err := conclavev1.NewStudentServiceClient(c.dial(t, files)).OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: goodSpec()})
+		_, err := conclavev1.NewStudentServiceClient(c.dial(t, files)).OpenRun(testkit.Within(t),
+			&conclavev1.OpenRunRequest{Spec: goodSpec()})
 		wantStatus(t, err, codes.Unavailable, "authentication handshake failed")
 		if err := handshakeWith(t, c.server.Addr().String(), files); err == nil {
 			t.Error("the server spoke to a certificate of another authority")
@@ -84,16 +86,17 @@ func TestRefusals(t *testing.T) {
 				m := hello(d, "north", "a", 4)
 				h.change(m)
 				conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
-				stream, err := conclavev1.NewTeacherServiceClient(conn).Work(within(t))
-				must(t, err)
+				stream, err := conclavev1.NewTeacherServiceClient(conn).Work(testkit.Within(t))
+				testkit.Must(t, err)
 				mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: m}})
 				_, err = stream.Recv()
 				wantStatus(t, err, h.code, h.want)
 			})
 		}
 		t.Run("votes first", func(t *testing.T) {
-			stream, err := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))).Work(within(t))
-			must(t, err)
+			stream, err := conclavev1.NewTeacherServiceClient(c.dial(t,
+				certs.IssuedFiles(c.certs, certs.RoleNode, "north"))).Work(testkit.Within(t))
+			testkit.Must(t, err)
 			mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{}}})
 			_, err = stream.Recv()
 			wantStatus(t, err, codes.InvalidArgument, "hello")
@@ -151,7 +154,7 @@ func TestRefusals(t *testing.T) {
 				c.node(t, hello(d, "north", "bad", 5), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 					return []*conclavev1.WorkRequest{addressed(bad.answer, r)}
 				})
-				_, err := student.ask(within(t), voteRound(spec.Name, 0, 3), nil)
+				_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 3), nil)
 				wantStatus(t, err, codes.FailedPrecondition, "north/bad", bad.want)
 				if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 					t.Errorf("charged %v", entries)
@@ -200,7 +203,7 @@ func TestRefusals(t *testing.T) {
 		spec, _ := student.open(t, d, nil)
 		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 		c.node(t, hello(d, "south", "b", 1), votes(1, alternating))
-		_, err := student.ask(within(t), voteRound(spec.Name, 0, 2), nil)
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "north/a with 8", "south/b with 1")
 	})
 
@@ -225,13 +228,13 @@ func TestRefusals(t *testing.T) {
 				spec := goodSpec()
 				spec.Dataset, spec.Name = d, "run-"+d
 				r.change(spec)
-				_, err := student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
+				_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 				wantStatus(t, err, r.code, r.want)
 			})
 		}
-		_, err := student.OpenRun(within(t), &conclavev1.OpenRunRequest{})
+		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{})
 		wantStatus(t, err, codes.InvalidArgument, "spec")
-		_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: "nobody"})
+		_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "nobody"})
 		wantStatus(t, err, codes.NotFound)
 	})
 
@@ -240,15 +243,15 @@ func TestRefusals(t *testing.T) {
 		spec, _ := student.open(t, d, nil)
 		round := voteRound(spec.Name, 0, 2)
 		round.GetVote().GetTeacher().Vote = conclavev1.TeacherSpec_VOTE_COIN
-		_, err := student.ask(within(t), round, nil)
+		_, err := student.ask(testkit.Within(t), round, nil)
 		wantStatus(t, err, codes.FailedPrecondition, "coin")
 	})
 
 	t.Run("a round that ends early", func(t *testing.T) {
-		stream, err := student.Ask(within(t))
-		must(t, err)
+		stream, err := student.Ask(testkit.Within(t))
+		testkit.Must(t, err)
 		mustSend(t, stream, &conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: "r", Parts: 2, Data: []byte("x")}})
-		must(t, stream.CloseSend())
+		testkit.Must(t, stream.CloseSend())
 		_, err = stream.Recv()
 		wantStatus(t, err, codes.InvalidArgument, "1 of 2 parts")
 	})

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -47,7 +48,7 @@ func TestRoundsWithoutRoomAreRefusedBeforeNodesAreAsked(t *testing.T) {
 	})
 	node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 	for range 2 {
-		_, err := student.ask(within(t), voteRound(spec.Name, 0, maxQueries), nil)
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, maxQueries), nil)
 		wantStatus(t, err, codes.InvalidArgument, "round 0", "fewer queries")
 	}
 	if len(node.rounds) != 0 {
@@ -96,7 +97,7 @@ func largestRelease() *conclavev1.Release {
 func checkSize(t *testing.T, q question, r *conclavev1.Release) {
 	t.Helper()
 	raw, err := marshalStable(r)
-	must(t, err)
+	testkit.Must(t, err)
 	if bound := q.largest(); len(raw) > bound || bound > len(raw)+releaseFrame || bound > coordinator.MaxRelease {
 		t.Errorf("%+v: %d bytes, bound %d, storable %d", q, len(raw), bound, coordinator.MaxRelease)
 	}
@@ -123,7 +124,7 @@ func TestNoiseThatCannotBeDrawnIsRefusedAtOnce(t *testing.T) {
 		spec := goodSpec()
 		spec.Name, spec.Dataset = "refused", d
 		change(spec)
-		_, err := student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
+		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 		return err
 	}
 	wantStatus(t, open(func(s *conclavev1.RunSpec) { s.ClassShareEpsilon = 1e-12 }), codes.InvalidArgument, "class_share_epsilon", "raise it")
@@ -134,7 +135,7 @@ func TestNoiseThatCannotBeDrawnIsRefusedAtOnce(t *testing.T) {
 
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.ClassShareEpsilon = 2e-7 })
 	node := c.node(t, hello(d, "north", "a", 8), silent)
-	_, err := student.ask(within(t), countRound(spec.Name, 0, 2, 1<<16), nil)
+	_, err := student.ask(testkit.Within(t), countRound(spec.Name, 0, 2, 1<<16), nil)
 	wantStatus(t, err, codes.InvalidArgument, "scale", "class_share_epsilon")
 	if len(node.rounds) != 0 || len(student.ledger(t, spec.Name)) != 0 {
 		t.Errorf("the node saw %d rounds, %d releases were charged", len(node.rounds), len(student.ledger(t, spec.Name)))

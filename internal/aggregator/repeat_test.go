@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -22,7 +23,7 @@ func TestReleasedRoundHasOneQuestion(t *testing.T) {
 	question := voteRound(spec.Name, 0, 4)
 	first := student.mustAsk(t, question)
 	answer, err := marshalStable(first)
-	must(t, err)
+	testkit.Must(t, err)
 
 	changed := func(change func(*conclavev1.VoteQuestion)) *conclavev1.Round {
 		r := proto.Clone(question).(*conclavev1.Round)
@@ -39,22 +40,22 @@ func TestReleasedRoundHasOneQuestion(t *testing.T) {
 	}
 	check := func(t *testing.T) {
 		for name, ask := range map[string]func() (*conclavev1.Release, error){
-			"same bytes": func() (*conclavev1.Release, error) { return student.ask(within(t), question, nil) },
+			"same bytes": func() (*conclavev1.Release, error) { return student.ask(testkit.Within(t), question, nil) },
 			"other bytes": func() (*conclavev1.Release, error) {
-				return student.askBytes(within(t), roundKey{spec.Name, 0}, otherwise(t, question), nil)
+				return student.askBytes(testkit.Within(t), roundKey{spec.Name, 0}, otherwise(t, question), nil)
 			},
 		} {
 			again, err := ask()
-			must(t, err)
+			testkit.Must(t, err)
 			raw, err := marshalStable(again)
-			must(t, err)
+			testkit.Must(t, err)
 			if !bytes.Equal(raw, answer) {
 				t.Errorf("%s: another answer: %v", name, again)
 			}
 		}
 		for name, other := range others {
 			t.Run(name, func(t *testing.T) {
-				_, err := student.ask(within(t), other, nil)
+				_, err := student.ask(testkit.Within(t), other, nil)
 				wantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question", "another name")
 			})
 		}
@@ -67,7 +68,7 @@ func TestReleasedRoundHasOneQuestion(t *testing.T) {
 		t.Errorf("the node saw %d rounds", len(node.rounds))
 	}
 
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	c.start(Options{})
 	student = c.student(t)
 	// No node is connected, so that nothing can be answered anew.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -25,7 +26,7 @@ func releasesOf(t testing.TB, lines, run string) []privacy.Entry {
 	var out []privacy.Entry
 	for line := range strings.Lines(lines) {
 		var e privacy.Entry
-		must(t, json.Unmarshal([]byte(line), &e))
+		testkit.Must(t, json.Unmarshal([]byte(line), &e))
 		if e.Run == run && e.Type == privacy.EntryRelease {
 			out = append(out, e)
 		}
@@ -94,7 +95,7 @@ func TestRounds(t *testing.T) {
 				split := func(t, q int) int { return t % 2 * (q % 2) }
 				c.node(t, hello(d, "north", "a", 40), votes(40, split))
 				c.node(t, hello(d, "south", "a", 20), votes(20, split))
-				eventually(t, "60 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 60 })
+				testkit.Eventually(t, "60 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 60 })
 				asked, answered := int64(0), int64(0)
 				var spent float64
 				for number, queries := range []int{3, 4, 1, 2} {
@@ -161,14 +162,14 @@ func TestRounds(t *testing.T) {
 		releases := make([]*conclavev1.Release, 5)
 		for i := range releases {
 			wg.Go(func() {
-				r, err := student.ask(within(t), voteRound(spec.Name, 0, 4), nil)
+				r, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
 				if err != nil {
 					t.Error(err)
 				}
 				releases[i] = r
 			})
 		}
-		eventually(t, "five waiting requests", func() bool {
+		testkit.Eventually(t, "five waiting requests", func() bool {
 			e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
 			if e == nil {
 				return false
@@ -178,7 +179,7 @@ func TestRounds(t *testing.T) {
 			return e.waiters == 5
 		})
 		other := voteRound(spec.Name, 0, 5)
-		_, err := student.ask(within(t), other, nil)
+		_, err := student.ask(testkit.Within(t), other, nil)
 		wantStatus(t, err, codes.FailedPrecondition, "is open")
 		close(begin)
 		wg.Wait()
@@ -198,7 +199,7 @@ func TestRounds(t *testing.T) {
 		node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 		cost := func(queries int) float64 { return gaussianEpsilon(math.Sqrt(float64(queries)*2/400), 1e-5) }
 		for number := uint64(0); ; number++ {
-			r, err := student.ask(within(t), voteRound(spec.Name, number, 4), nil)
+			r, err := student.ask(testkit.Within(t), voteRound(spec.Name, number, 4), nil)
 			if err == nil {
 				if r.GetEpsilonSpent() > 1 {
 					t.Fatalf("round %d brought epsilon to %v", number, r.GetEpsilonSpent())
@@ -230,7 +231,7 @@ func TestRounds(t *testing.T) {
 		var err error
 		for i := uint64(0); err == nil; i++ {
 			name := []string{first.Name, second.Name}[i%2]
-			_, err = student.ask(within(t), voteRound(name, i/2, 30), nil)
+			_, err = student.ask(testkit.Within(t), voteRound(name, i/2, 30), nil)
 		}
 		wantStatus(t, err, codes.ResourceExhausted, "dataset", d)
 	})
@@ -241,7 +242,9 @@ func TestRounds(t *testing.T) {
 		ask := func(number uint64) (<-chan *conclavev1.Progress, <-chan error) {
 			progress, done := make(chan *conclavev1.Progress, 100), make(chan error, 1)
 			go func() {
-				_, err := student.ask(within(t), voteRound(spec.Name, number, 2), func(p *conclavev1.Progress) { progress <- p })
+				_, err := student.ask(testkit.Within(t), voteRound(spec.Name, number, 2), func(p *conclavev1.Progress) {
+					progress <- p
+				})
 				done <- err
 			}()
 			return progress, done
@@ -254,7 +257,7 @@ func TestRounds(t *testing.T) {
 					if p.GetTeachersLive() == live && p.GetWaitingForQuorum() && p.GetTeachersNeeded() == 4 {
 						return
 					}
-				case <-time.After(patience):
+				case <-time.After(testkit.Patience):
 					t.Fatalf("no progress that waits with %d teachers", live)
 				}
 			}
@@ -266,13 +269,13 @@ func TestRounds(t *testing.T) {
 			t.Error("the round went out without a quorum")
 		}
 		south := c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
-		must(t, <-done)
+		testkit.Must(t, <-done)
 		south.leave()
-		eventually(t, "the south leaving", func() bool { return c.server.datasets[d].liveTeachers() == 2 })
+		testkit.Eventually(t, "the south leaving", func() bool { return c.server.datasets[d].liveTeachers() == 2 })
 		progress, done = ask(1)
 		waits(progress, 2)
 		c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
-		must(t, <-done)
+		testkit.Must(t, <-done)
 	})
 
 	t.Run("a node that dies in a round may answer when it is back", func(t *testing.T) {
@@ -282,7 +285,7 @@ func TestRounds(t *testing.T) {
 		south := c.node(t, hello(d, "south", "a", 2), silent)
 		done := make(chan error, 1)
 		go func() {
-			r, err := student.ask(within(t), voteRound(spec.Name, 0, 2), nil)
+			r, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), nil)
 			if err == nil && r.GetTeachers() != 4 {
 				err = errors.New("the round counts fewer than 4 teachers")
 			}
@@ -291,7 +294,7 @@ func TestRounds(t *testing.T) {
 		<-south.rounds
 		south.leave()
 		c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
-		must(t, <-done)
+		testkit.Must(t, <-done)
 	})
 
 	t.Run("the deadline ends a round that has its quorum", func(t *testing.T) {
@@ -309,7 +312,7 @@ func TestRounds(t *testing.T) {
 			if w.GetRun() != spec.Name || w.GetRound() != 0 {
 				t.Errorf("withdrawn was %v", w)
 			}
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Error("the silent node was not told")
 		}
 	})
@@ -324,7 +327,7 @@ func TestRounds(t *testing.T) {
 		}
 		c.node(t, hello(d, "north", "a", 4), counts(700_000, 300_000))
 		c.node(t, hello(d, "south", "a", 4), counts(100_000, 900_000))
-		eventually(t, "both nodes", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+		testkit.Eventually(t, "both nodes", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		r := student.mustAsk(t, countRound(spec.Name, 0, 2, 1000))
 		// The noise has scale 1000/5; 100 scales away is never.
 		for i, want := range []float64{800_000, 1_200_000} {
@@ -348,13 +351,13 @@ func TestRounds(t *testing.T) {
 		spec, _ := student.open(t, d, nil)
 		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 		for _, number := range []uint64{1, 7, math.MaxUint64} {
-			_, err := student.ask(within(t), voteRound(spec.Name, number, 2), nil)
+			_, err := student.ask(testkit.Within(t), voteRound(spec.Name, number, 2), nil)
 			wantStatus(t, err, codes.FailedPrecondition, "round 0 is due")
 		}
 		student.mustAsk(t, voteRound(spec.Name, 0, 2))
-		_, err := student.ask(within(t), voteRound(spec.Name, 2, 2), nil)
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 2, 2), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "round 1 is due")
-		_, err = student.ask(within(t), voteRound("nobody", 0, 2), nil)
+		_, err = student.ask(testkit.Within(t), voteRound("nobody", 0, 2), nil)
 		wantStatus(t, err, codes.NotFound)
 	})
 
@@ -363,17 +366,17 @@ func TestRounds(t *testing.T) {
 		spec, _ := student.open(t, d, nil)
 		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 		first := student.mustAsk(t, voteRound(spec.Name, 0, 2))
-		closed, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-		must(t, err)
-		twice, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-		must(t, err)
+		closed, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		testkit.Must(t, err)
+		twice, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+		testkit.Must(t, err)
 		if closed.GetLedgerHead() == "" || closed.GetLedgerHead() != twice.GetLedgerHead() {
 			t.Errorf("heads %q and %q", closed.GetLedgerHead(), twice.GetLedgerHead())
 		}
 		if again := student.mustAsk(t, voteRound(spec.Name, 0, 2)); !proto.Equal(first, again) {
 			t.Error("another release after closing")
 		}
-		_, err = student.ask(within(t), voteRound(spec.Name, 1, 2), nil)
+		_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 1, 2), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "closed")
 	})
 
@@ -385,7 +388,7 @@ func TestRounds(t *testing.T) {
 			<-answer
 			return votes(8, alternating)(r)
 		})
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(testkit.Within(t))
 		gone := make(chan error, 1)
 		go func() {
 			_, err := student.ask(ctx, voteRound(spec.Name, 0, 2), nil)
@@ -396,10 +399,10 @@ func TestRounds(t *testing.T) {
 		wantStatus(t, <-gone, codes.Canceled)
 		// The same round joins the open one, another one replaces it.
 		e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
-		eventually(t, "nobody waiting", e.idle)
+		testkit.Eventually(t, "nobody waiting", e.idle)
 		replaced := make(chan error, 1)
 		go func() {
-			_, err := student.ask(within(t), voteRound(spec.Name, 0, 3), nil)
+			_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 3), nil)
 			replaced <- err
 		}()
 		<-e.done
@@ -407,7 +410,7 @@ func TestRounds(t *testing.T) {
 			t.Error("the abandoned round was released")
 		}
 		close(answer)
-		must(t, <-replaced)
+		testkit.Must(t, <-replaced)
 		if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Queries != 3 {
 			t.Errorf("the ledger has %v", entries)
 		}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -144,7 +145,7 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	refused := func(r *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
 		seen := len(node.rounds)
-		_, err := student.ask(within(t), r, nil)
+		_, err := student.ask(testkit.Within(t), r, nil)
 		wantStatus(t, err, code, names...)
 		if len(node.rounds) != seen {
 			t.Error("the node was asked")
@@ -158,10 +159,10 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	refused(selectionRound(spec.Name, 3, units(0, 0), func(q *conclavev1.Selection) { q.ScoresRound = 1 }), codes.ResourceExhausted, spec.Name)
 	student.mustAsk(t, at(3, 0.5))
 	refused(at(4, 0.5), codes.ResourceExhausted, spec.Name)
-	_, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	must(t, err)
+	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
 	verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
-	must(t, err)
+	testkit.Must(t, err)
 	if got := verified.Runs[spec.Name]; got.Releases != 4 || !got.Closed {
 		t.Errorf("the ledger has %+v", got)
 	}

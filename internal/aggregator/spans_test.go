@@ -9,8 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
-	"github.com/conclave-dp/conclave/internal/tracing/tracetest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -32,17 +33,17 @@ func TestSpansOfRounds(t *testing.T) {
 	c.node(t, hello(d, "north", "a", 4), votes(4, alternating))
 	c.node(t, hello(d, "south", "b", 4), malformed(4))
 	const of, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-	ctx := metadata.AppendToOutgoingContext(within(t), "traceparent", "00-"+of+"-"+span+"-01")
+	ctx := metadata.AppendToOutgoingContext(testkit.Within(t), "traceparent", "00-"+of+"-"+span+"-01")
 	_, err := student.ask(ctx, voteRound(spec.Name, 0, 3), nil)
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = student.ask(ctx, voteRound(spec.Name, 0, 3), nil) // stored: no round
-	must(t, err)
+	testkit.Must(t, err)
 
 	refused, _ := student.open(t, refusing, func(s *conclavev1.RunSpec) { s.Teachers = 4 })
 	c.node(t, hello(refusing, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		return []*conclavev1.WorkRequest{addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "tell-tale words"}}}, r)}
 	})
-	if _, err := student.ask(within(t), voteRound(refused.Name, 0, 3), nil); err == nil {
+	if _, err := student.ask(testkit.Within(t), voteRound(refused.Name, 0, 3), nil); err == nil {
 		t.Fatal("a refused round was released")
 	}
 
@@ -50,7 +51,7 @@ func TestSpansOfRounds(t *testing.T) {
 	c.node(t, hello(fitted, "north", "a", 8), fitting(records(2, 40, 0.3), nil))
 	student.mustAsk(t, fitRound(fit.Name, 0, nil))
 
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	got := r.Spans()
 	var names []string
 	keys := []string{"conclave.dataset", "conclave.purpose", "conclave.round", "conclave.run", "conclave.teachers"}
@@ -103,7 +104,7 @@ func TestACollectorHoldsNothingUp(t *testing.T) {
 		t.Errorf("20 rounds took %v", took)
 	}
 	began = time.Now()
-	must(t, c.stop())
+	testkit.Must(t, c.stop())
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the end took %v", took)
 	}

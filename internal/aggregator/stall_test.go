@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -39,7 +40,7 @@ func stuckNode(t *testing.T, at byte) (n *node, s *stuck, dropped func()) {
 		t.Helper()
 		select {
 		case <-n.dropped:
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Error("the node stays")
 		}
 		n.detach()
@@ -52,7 +53,7 @@ func stuckNode(t *testing.T, at byte) (n *node, s *stuck, dropped func()) {
 // round that is on its way, which it is dropped for, and no others.
 func TestAnswersToUnreadRounds(t *testing.T) {
 	spec, err := newRunSpec(goodSpec())
-	must(t, err)
+	testkit.Must(t, err)
 	for _, waits := range []bool{false, true} {
 		d := newDataset(coordinator.Dataset{Name: "d"})
 		n, s, dropped := stuckNode(t, 0)
@@ -61,7 +62,7 @@ func TestAnswersToUnreadRounds(t *testing.T) {
 			q := &voteQuestion{queries: 2, classes: 2, mechanism: spec.mechanism}
 			e := newExecution(&payload{key: roundKey{"r", k}}, k+1, spec, d, q, []encoded{{1}})
 			_, err := e.step(d.live(), time.Now())
-			must(t, err)
+			testkit.Must(t, err)
 			if k == 0 {
 				<-s.sending
 			}
@@ -75,14 +76,14 @@ func TestAnswersToUnreadRounds(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err = e.step(d.live(), time.Now()) // asked again, behind what it does not read
-				must(t, err)
+				testkit.Must(t, err)
 				if kind := n.answers(asking{e.key, e.attempt}); kind != duplicateKind {
 					t.Fatalf("an answer to what was not sent again is %q", kind)
 				}
 			} else if kind == "" {
-				must(t, e.take(n, votes(8, alternating)(voteRound("r", k, 2))[0]))
+				testkit.Must(t, e.take(n, votes(8, alternating)(voteRound("r", k, 2))[0]))
 			}
-			must(t, e.withdraw())
+			testkit.Must(t, e.withdraw())
 		}
 		n.mu.Lock()
 		for _, left := range n.outbox {
@@ -101,7 +102,7 @@ func TestUnreadWithdrawals(t *testing.T) {
 	for k := range uint64(3) {
 		sendRound([]*node{n}, asking{roundKey{"r", k}, k + 1}, []encoded{{1}})
 		if k == 0 {
-			eventually(t, "the round to be taken", func() bool {
+			testkit.Eventually(t, "the round to be taken", func() bool {
 				n.mu.Lock()
 				defer n.mu.Unlock()
 				return !n.writing
@@ -132,7 +133,7 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 			if !over || !errors.Is(n.reason, errStalled) {
 				t.Errorf("over %v: dropped for %v", over, n.reason)
 			}
-		case <-time.After(map[bool]time.Duration{true: patience, false: 100 * time.Millisecond}[over]):
+		case <-time.After(map[bool]time.Duration{true: testkit.Patience, false: 100 * time.Millisecond}[over]):
 			if over {
 				t.Error("the node stays")
 			}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -34,13 +35,13 @@ func insisting(c *Config) { c.TLS.Revoked = certs.RevokedFile(filepath.Dir(c.TLS
 func (c *cluster) revoke(t testing.TB, role certs.Role, name string) {
 	t.Helper()
 	_, err := certs.Revoke(c.certs, certs.Revocation{Role: role, Name: name, Reason: certs.ReasonWithdrawn})
-	must(t, err)
+	testkit.Must(t, err)
 }
 
 // turnedAway wants a handshake to fail.
 func (c *cluster) turnedAway(t *testing.T, f certs.Files) {
 	t.Helper()
-	_, err := healthpb.NewHealthClient(c.boldly(t, f)).Check(within(t), &healthpb.HealthCheckRequest{})
+	_, err := healthpb.NewHealthClient(c.boldly(t, f)).Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
 	wantStatus(t, err, codes.Unavailable)
 }
 
@@ -59,19 +60,19 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	student := &testStudent{conclavev1.NewStudentServiceClient(conn)}
 	spec, _ := student.open(t, d, nil)
 	health := healthpb.NewHealthClient(conn)
-	_, err := health.Check(within(t), &healthpb.HealthCheckRequest{})
-	must(t, err)
-	watch, err := health.Watch(within(t), &healthpb.HealthCheckRequest{})
-	must(t, err)
+	_, err := health.Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
+	testkit.Must(t, err)
+	watch, err := health.Watch(testkit.Within(t), &healthpb.HealthCheckRequest{})
+	testkit.Must(t, err)
 	_, err = watch.Recv()
-	must(t, err)
+	testkit.Must(t, err)
 	waits := make(chan error, 1)
 	go func() {
-		_, err := student.ask(within(t), voteRound(spec.Name, 0, 2), nil)
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), nil)
 		waits <- err
 	}()
-	silence, err := student.Ask(within(t)) // nothing is ever sent on it
-	must(t, err)
+	silence, err := student.Ask(testkit.Within(t)) // nothing is ever sent on it
+	testkit.Must(t, err)
 	if n := scrape(t, address)[live]; n != 8 {
 		t.Fatalf("%v teachers are live", n)
 	}
@@ -81,7 +82,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	<-north.ended
 	t.Logf("an idle node is out after %v", time.Since(began))
 	wantStatus(t, north.err, codes.Unauthenticated, "certificate", "revoked", "privilege-withdrawn")
-	eventually(t, "its teachers to be gone", func() bool { return scrape(t, address)[live] == 4 })
+	testkit.Eventually(t, "its teachers to be gone", func() bool { return scrape(t, address)[live] == 4 })
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
 
 	c.revoke(t, certs.RoleStudent, "student")
@@ -95,7 +96,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 		t.Errorf("a stream that says nothing: %v", err)
 	}
 	for {
-		_, err := health.Check(within(t), &healthpb.HealthCheckRequest{})
+		_, err := health.Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
 		if status.Code(err) == codes.Unavailable { // the old connection is gone, and no new one is let in
 			break
 		}
@@ -135,13 +136,13 @@ func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 	c.node(t, hello(d, "south", "a", 4), votes(4, func(int, int) int { return 0 }))
 	released := make(chan *conclavev1.Release, 1)
 	go func() {
-		r, err := student.ask(within(t), voteRound(spec.Name, 0, 2), nil)
+		r, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), nil)
 		if err != nil {
 			t.Error(err)
 		}
 		released <- r
 	}()
-	eventually(t, "north to be asked", func() bool { return len(north.rounds) > 0 })
+	testkit.Eventually(t, "north to be asked", func() bool { return len(north.rounds) > 0 })
 	c.revoke(t, certs.RoleNode, "north")
 	time.Sleep(120 * time.Millisecond) // longer than the guard goes without a look
 	close(go1)
@@ -169,7 +170,7 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 	result := make(chan error, 1)
 	answered := make(chan struct{}, 100)
 	go func() {
-		_, err := student.ask(within(t), voteRound(spec.Name, 0, 2), func(p *conclavev1.Progress) {
+		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), func(p *conclavev1.Progress) {
 			if p.GetTeachersAnswered() == 4 {
 				answered <- struct{}{}
 			}
@@ -194,7 +195,7 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 func TestTheLastLookIsBeforeTheCharge(t *testing.T) {
 	c := newCluster(t, Options{}, insisting)
 	d, err := c.server.dataset(c.dataset())
-	must(t, err)
+	testkit.Must(t, err)
 	st := &standing{from: c.server.standings, peer: certs.NewPeer(leafOf(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))}
 	n := newNode()
 	n.id, n.teachers, n.standing = nodeID{"north", "a"}, 4, st
@@ -213,10 +214,10 @@ func TestTheLastLookIsBeforeTheCharge(t *testing.T) {
 	hear(plain)
 	hear(begin(passes))
 	for _, e := range []*execution{plain, passes, later} {
-		must(t, e.disowned())
+		testkit.Must(t, e.disowned())
 	}
 	c.revoke(t, certs.RoleNode, "north")
-	must(t, c.server.standings.guard.Look())
+	testkit.Must(t, c.server.standings.guard.Look())
 	hear(later) // its message was received just before
 	for name, e := range map[string]*execution{"a round": plain, "a round of passes": passes, "an answer under way": later} {
 		if err := e.disowned(); status.Code(toStatus(err)) != codes.Unavailable || !strings.Contains(err.Error(), "north/a") {
@@ -232,7 +233,7 @@ func TestTheLastLookIsBeforeTheCharge(t *testing.T) {
 func leafOf(t testing.TB, f certs.Files) *x509.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-	must(t, err)
+	testkit.Must(t, err)
 	return pair.Leaf
 }
 
@@ -240,14 +241,14 @@ func leafOf(t testing.TB, f certs.Files) *x509.Certificate {
 func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
-	must(t, certs.Issue(c.certs, certs.RoleNode, "brief", nil, 3*time.Second))
+	testkit.Must(t, certs.Issue(c.certs, certs.RoleNode, "brief", nil, 3*time.Second))
 	north := c.node(t, hello(d, "brief", "a", 4), silent)
 	<-north.ended
 	wantStatus(t, north.err, codes.Unauthenticated, "expired", "dial again with a new one")
 	files := certs.IssuedFiles(c.certs, certs.RoleNode, "brief")
-	must(t, os.Remove(files.Cert))
-	must(t, os.Remove(files.Key))
-	must(t, certs.Issue(c.certs, certs.RoleNode, "brief", nil, time.Hour))
+	testkit.Must(t, os.Remove(files.Cert))
+	testkit.Must(t, os.Remove(files.Key))
+	testkit.Must(t, certs.Issue(c.certs, certs.RoleNode, "brief", nil, time.Hour))
 	c.node(t, hello(d, "brief", "a", 4), silent)
 }
 
@@ -255,26 +256,26 @@ func TestExpiryEndsWhatIsOpen(t *testing.T) {
 func (c *cluster) odd(t *testing.T, uris ...string) certs.Files {
 	t.Helper()
 	ca, err := tls.LoadX509KeyPair(filepath.Join(c.certs, "ca.crt"), filepath.Join(c.certs, "ca.key"))
-	must(t, err)
+	testkit.Must(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	for _, text := range uris {
 		u, err := url.Parse(text)
-		must(t, err)
+		testkit.Must(t, err)
 		template.URIs = append(template.URIs, u)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
-	must(t, err)
+	testkit.Must(t, err)
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	testkit.Must(t, err)
 	dir := t.TempDir()
 	f := certs.Files{CA: filepath.Join(c.certs, "ca.crt"), Cert: filepath.Join(dir, "odd.crt"), Key: filepath.Join(dir, "odd.key")}
-	must(t, os.WriteFile(f.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	must(t, os.WriteFile(f.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
+	testkit.Must(t, os.WriteFile(f.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	testkit.Must(t, os.WriteFile(f.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
 	return f
 }
 
@@ -282,12 +283,12 @@ func (c *cluster) odd(t *testing.T, uris ...string) certs.Files {
 func (c *cluster) boldly(t *testing.T, f certs.Files) *grpc.ClientConn {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-	must(t, err)
+	testkit.Must(t, err)
 	conn, err := grpc.NewClient(c.server.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
 	})))
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -297,7 +298,7 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	say := func(t *testing.T, conn *grpc.ClientConn, h *conclavev1.Hello) error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
 		if err != nil {
@@ -322,16 +323,16 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 		wantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")), hello(d, "agg", "a", 4)), codes.PermissionDenied, "aggregator")
 		for _, f := range []certs.Files{north, certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")} {
 			student := conclavev1.NewStudentServiceClient(c.boldly(t, f))
-			_, err := student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: goodSpec()})
+			_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: goodSpec()})
 			wantStatus(t, err, codes.PermissionDenied, "student")
-			_, err = student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: "r"})
+			_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "r"})
 			wantStatus(t, err, codes.PermissionDenied, "student")
-			ask, err := student.Ask(within(t))
-			must(t, err)
+			ask, err := student.Ask(testkit.Within(t))
+			testkit.Must(t, err)
 			_, err = ask.Recv()
 			wantStatus(t, err, codes.PermissionDenied, "student")
-			ledger, err := student.ReadLedger(within(t), &conclavev1.ReadLedgerRequest{Run: "r"})
-			must(t, err)
+			ledger, err := student.ReadLedger(testkit.Within(t), &conclavev1.ReadLedgerRequest{Run: "r"})
+			testkit.Must(t, err)
 			_, err = ledger.Recv()
 			wantStatus(t, err, codes.PermissionDenied, "student")
 		}
@@ -362,8 +363,8 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 	}
 	t.Run("of another authority", func(t *testing.T) {
 		foreign := filepath.Join(t.TempDir(), "certs")
-		must(t, certs.CreateCA(foreign))
-		must(t, certs.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
+		testkit.Must(t, certs.CreateCA(foreign))
+		testkit.Must(t, certs.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
 		wantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(foreign, certs.RoleNode, "north")), hello(d, "north", "a", 4)), codes.Unavailable)
 	})
 	t.Run("with a name in capitals", func(t *testing.T) {
@@ -371,7 +372,8 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 		wantStatus(t, say(t, c.boldly(t, f), hello(d, "north", "a", 4)), codes.PermissionDenied, `the certificate site "North"`)
 	})
 	t.Run("what is right is let in", func(t *testing.T) {
-		must(t, say(t, c.boldly(t, c.odd(t, "conclave://node/north", "https://north.example")), hello(d, "north", "a", 4)))
+		testkit.Must(t,
+			say(t, c.boldly(t, c.odd(t, "conclave://node/north", "https://north.example")), hello(d, "north", "a", 4)))
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -42,7 +43,7 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 	} {
 		q := goodSubmission("small", "bad")
 		c.change(q)
-		_, err := lab.SubmitRun(within(t), q)
+		_, err := lab.SubmitRun(testkit.Within(t), q)
 		if err == nil {
 			t.Errorf("%s was queued", what)
 			continue
@@ -60,15 +61,15 @@ func TestSubmittedAgain(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab, eve := c.queue(t, "lab"), c.queue(t, "eve")
 	lab.submit(t, "small", "a")
-	_, err := eve.SubmitRun(within(t), goodSubmission("small", "a"))
+	_, err := eve.SubmitRun(testkit.Within(t), goodSubmission("small", "a"))
 	wantStatus(t, err, codes.AlreadyExists, `submitted by "lab" and not by "eve"`, "another name")
 	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
 	run := w.claimed()
 	if again := lab.submit(t, "small", "a"); !again.GetExisting() || again.GetRun().GetState() != conclavev1.RunState_RUN_STATE_RUNNING {
 		t.Errorf("submitted again while it runs: %v", again)
 	}
-	must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_FAILED, "the disk is full"))
-	_, err = lab.SubmitRun(within(t), goodSubmission("small", "a"))
+	testkit.Must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_FAILED, "the disk is full"))
+	_, err = lab.SubmitRun(testkit.Within(t), goodSubmission("small", "a"))
 	wantStatus(t, err, codes.AlreadyExists, `"a"`, "has ended (failed)", "another name")
 	if names, _ := lab.list(t, "small"); len(names) != 1 || names[0] != "a FAILED" {
 		t.Errorf("the queue has %v", names)
@@ -79,7 +80,7 @@ func TestSubmittedAgain(t *testing.T) {
 func TestTheQueueIsForStudents(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	node := testQueue{conclavev1.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))}
-	_, err := node.SubmitRun(within(t), goodSubmission("small", "a"))
+	_, err := node.SubmitRun(testkit.Within(t), goodSubmission("small", "a"))
 	wantStatus(t, err, codes.PermissionDenied, "north")
 	_, err = node.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).stream.Recv()
 	wantStatus(t, err, codes.PermissionDenied, "north")
@@ -99,8 +100,8 @@ func TestTheQueueIsForStudents(t *testing.T) {
 			t.Errorf("%v: %v", w, err)
 		}
 	}
-	silent, err := lab.ClaimRun(within(t))
-	must(t, err)
+	silent, err := lab.ClaimRun(testkit.Within(t))
+	testkit.Must(t, err)
 	mustSend(t, silent, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{}})
 	_, err = silent.Recv()
 	wantStatus(t, err, codes.InvalidArgument, "says who it is")
@@ -118,7 +119,7 @@ func TestTheQueueIsForStudents(t *testing.T) {
 	} {
 		q := &conclavev1.FinishRunRequest{Run: "a", Claim: run.GetClaim(), State: conclavev1.RunState_RUN_STATE_DONE}
 		change(q)
-		if _, err := lab.FinishRun(within(t), q); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := lab.FinishRun(testkit.Within(t), q); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -34,7 +35,7 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 			defer cancel()
 			_, _, err = c.server.store.Charge(ctx, c.server.lead, coordinator.Charge{
 				Run: spec.Name, Round: round, Purpose: "labels", Queries: 4, Answered: 4,
@@ -49,13 +50,13 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 		student := c.student(t)
 		spec, _ = student.open(t, c.dataset(), nil)
 		c.node(t, hello(spec.Dataset, "north", "a", 8), votes(8, alternating))
-		release, err := student.ask(within(t), voteRound(spec.Name, 0, 4), nil)
+		release, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
 		want := auditlog.Repeated
 		if other {
 			wantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question")
 			want = auditlog.Refused
 		} else {
-			must(t, err)
+			testkit.Must(t, err)
 			if release.GetTeachers() != 5 || release.GetLedgerSeq() != 3 {
 				t.Errorf("handed out is %v", release)
 			}
@@ -96,8 +97,8 @@ func TestLateHelloMayTryAgain(t *testing.T) {
 	}
 	c := newCluster(t, Options{})
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
-	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(within(t))
-	must(t, err)
+	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(testkit.Within(t))
+	testkit.Must(t, err)
 	_, err = stream.Recv()
 	wantStatus(t, err, codes.DeadlineExceeded, "no hello")
 }

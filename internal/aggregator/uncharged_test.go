@@ -5,6 +5,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // uncharged is a mechanism whose answers cost nothing.
@@ -20,7 +21,7 @@ func TestNothingIsReleasedUncharged(t *testing.T) {
 	s := c.student(t)
 	spec, _ := s.open(t, dataset, nil)
 	c.node(t, hello(dataset, "north", "n", 8), votes(8, alternating))
-	if r, err := s.ask(within(t), voteRound(spec.GetName(), 0, 5), nil); err == nil {
+	if r, err := s.ask(testkit.Within(t), voteRound(spec.GetName(), 0, 5), nil); err == nil {
 		t.Errorf("released %v", r)
 	}
 	if entries := s.ledger(t, spec.GetName()); len(entries) != 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -25,7 +26,7 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 	step := func(t *testing.T, e *execution, wantFinished bool, live ...*node) *conclavev1.Progress {
 		t.Helper()
 		finished, err := e.step(live, now)
-		must(t, err)
+		testkit.Must(t, err)
 		if finished != wantFinished {
 			t.Fatalf("finished is %v", finished)
 		}
@@ -43,7 +44,7 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 4)
 		step(t, e, false, north, south)
 		waits(t, e, north)
-		must(t, e.take(south, answerOf(e, south)))
+		testkit.Must(t, e.take(south, answerOf(e, south)))
 		step(t, e, true, north, south)
 		if e.takenPart() != 4 {
 			t.Errorf("%d teachers took part", e.takenPart())
@@ -53,7 +54,7 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 3)
 		step(t, e, false, north, south)
 		waits(t, e, north)
-		must(t, e.take(south, answerOf(e, south)))
+		testkit.Must(t, e.take(south, answerOf(e, south)))
 		p := step(t, e, false, north, south)
 		if !p.GetWaitingForQuorum() || !slices.Equal(p.GetWaitingFor(), []string{"north/a waits for approval"}) || len(north.outbox) != 1 {
 			t.Errorf("progress %v, %d messages", p, len(north.outbox))
@@ -67,7 +68,7 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		if p := step(t, e, false, north, south); p.GetWaitingForQuorum() || len(p.GetWaitingFor()) != 0 || len(north.outbox) != 2 {
 			t.Errorf("progress %v, %d messages", p, len(north.outbox))
 		}
-		must(t, e.take(north, answerOf(e, north)))
+		testkit.Must(t, e.take(north, answerOf(e, north)))
 		step(t, e, true, north, south)
 	})
 	t.Run("later rounds of the run are not sent to them", func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	said := make(chan *conclavev1.Progress, 1000)
 	released := make(chan *conclavev1.Release, 1)
 	go func() {
-		r, err := student.ask(within(t), voteRound(spec.Name, 0, 3), func(p *conclavev1.Progress) { said <- p })
+		r, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 3), func(p *conclavev1.Progress) { said <- p })
 		if err != nil {
 			t.Error(err)
 		}
@@ -165,7 +166,7 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
 	stored, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, terms := range []*conclavev1.RoundTerms{<-north.terms, <-north.terms, <-south.terms} {
 		if string(terms.GetSpec()) != string(stored) || string(terms.GetQuestion()) != string(r.GetQuestionSha256()) || terms.GetPurpose() != "labels" || len(terms.GetCharges()) != 1 {
 			t.Errorf("terms %v", terms)
@@ -179,10 +180,10 @@ func TestTermsSayTheMostThatIsCharged(t *testing.T) {
 	pb := goodSpec()
 	pb.Selections = &conclavev1.Selections{Epsilon: 0.25, Count: 3}
 	spec, err := newRunSpec(pb)
-	must(t, err)
+	testkit.Must(t, err)
 	p := &payload{key: roundKey{pb.Name, 0}}
 	terms, err := termsOf(spec, p, &voteQuestion{purposed: "labels", queries: 5, classes: 2, mechanism: spec.mechanism}, coordinator.Mark{Seq: 7, Hash: testSchema})
-	must(t, err)
+	testkit.Must(t, err)
 	if m := terms.GetLedger(); m.GetSeq() != 7 || hex.EncodeToString(m.GetHash()) != testSchema {
 		t.Errorf("ledger %v", m)
 	}
@@ -191,7 +192,7 @@ func TestTermsSayTheMostThatIsCharged(t *testing.T) {
 	}
 	q := &conclavev1.Selection{ScoresRound: 0, Records: 100, Expected: []int64{0, 0}}
 	selection, err := newSelection(q, 2, minGradientBound, spec)
-	must(t, err)
+	testkit.Must(t, err)
 	if terms, err = termsOf(spec, p, &scoreSum{selection: selection, discriminators: 2}, coordinator.Mark{}); err != nil {
 		t.Fatal(err)
 	}
@@ -220,8 +221,8 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 	south := c.node(t, hello(d, "south", "a", 4), votes(4, alternating))
 	student.mustAsk(t, voteRound(spec.Name, 0, 3))
 	student.mustAsk(t, voteRound(later.Name, 0, 3))
-	_, err := student.CloseRun(within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	must(t, err)
+	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
 	for _, n := range []*testNode{north, south} {
 		if w := <-n.withdrawn; !w.GetOver() || w.GetRun() != spec.Name {
 			t.Errorf("a node heard %v", w)

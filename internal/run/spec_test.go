@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
-	"github.com/conclave-dp/conclave/internal/tracing/tracetest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -24,14 +25,14 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 	t.Helper()
 	// A short path: the embedded etcd listens on a Unix socket below it.
 	dir, err := os.MkdirTemp("", "tea")
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	folder = filepath.Join(dir, "certs")
-	must(t, certs.CreateCA(folder))
-	must(t, certs.Issue(folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
-	must(t, certs.Issue(folder, certs.RoleStudent, "student", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(folder))
+	testkit.Must(t, certs.Issue(folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.Issue(folder, certs.RoleStudent, "student", nil, time.Hour))
 	for _, site := range []string{"north", "south"} {
-		must(t, certs.Issue(folder, certs.RoleNode, site, nil, time.Hour))
+		testkit.Must(t, certs.Issue(folder, certs.RoleNode, site, nil, time.Hour))
 	}
 	c := aggregator.DefaultConfig()
 	c.Name, c.Listen, c.TLS = "a", "127.0.0.1:0", certs.IssuedFiles(folder, certs.RoleAggregator, "a")
@@ -39,12 +40,12 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 	c.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: schemaSHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1e6, Delta: 1e-5}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	server, err := aggregator.New(ctx, c, aggregator.Options{AllowCoin: true})
-	must(t, err)
+	testkit.Must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		must(t, errors.Join(<-served, server.Close()))
+		testkit.Must(t, errors.Join(<-served, server.Close()))
 	})
 	return server.Addr().String(), folder
 }
@@ -68,9 +69,9 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 	config.Aggregator, config.Dataset, config.Run = address, "d", "run.yaml"
 	config.TLS = certs.IssuedFiles(folder, certs.RoleStudent, "student")
 	client, err := student.Dial(config, zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
 	defer cancel()
 
 	for name, vote := range map[string]conclavev1.TeacherSpec_Vote{"relative": relativeVote, "calibrated": calibratedVote, "plain": plainVote, "coin": coinVote} {
@@ -80,19 +81,19 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 			CoinVotes: vote == coinVote,
 			Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 40, WholeHistogram: true},
 		})
-		must(t, err)
+		testkit.Must(t, err)
 		for number, queries := range []int{7, 32} { // with and without padding
 			r := voteRound(name, uint64(number))
 			q := r.GetVote()
 			q.Teacher.Vote = vote
 			q.Queries, q.QueryClasses = generated(queries, smallFeatures, rand.New(rand.NewPCG(uint64(queries), 5)))
 			release, err := client.Ask(ctx, r, nil)
-			must(t, err)
+			testkit.Must(t, err)
 			want := make([]int64, 2*queries)
 			for _, n := range nodes {
 				// What the node keeps for a repeated question is what it sent.
 				kept, err := loadState(statePath(n.cfg.State, name), freshState(t, n, q))
-				must(t, err)
+				testkit.Must(t, err)
 				for i, v := range unpack(t, kept.lastVotes(t), n.cfg.Teachers, queries, 2) {
 					want[2*(i%queries)+int(v)]++
 				}

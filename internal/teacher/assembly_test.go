@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -16,11 +17,11 @@ func TestPartsMakeTheRound(t *testing.T) {
 	for number, size := range []int{1, 7, 100, 1 << 20} {
 		r := voteRound("r", uint64(number))
 		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
-		must(t, err)
+		testkit.Must(t, err)
 		parts := partsOf(t, r, size)
 		for i, p := range parts {
 			q, err := a.add(p)
-			must(t, err)
+			testkit.Must(t, err)
 			if last := i == len(parts)-1; (q != nil) != last {
 				t.Fatalf("part %d of %d gave a question: %v", i, len(parts), q != nil)
 			}

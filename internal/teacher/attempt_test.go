@@ -3,6 +3,7 @@ package teacher
 import (
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -16,7 +17,8 @@ func TestRepliesBringBackTheAttempt(t *testing.T) {
 	} {
 		in, parts := newInbox(), assembly{}
 		for _, p := range partsOf(t, r, 300) {
-			must(t, n.dispatch(t.Context(), &conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: p}}, &parts, in))
+			testkit.Must(t, n.dispatch(t.Context(), &conclavev1.WorkResponse{Attempt: attempt,
+				Message: &conclavev1.WorkResponse_Part{Part: p}}, &parts, in))
 		}
 		todo, _ := in.take()
 		if got := n.reply(todo); got.Attempt != attempt {

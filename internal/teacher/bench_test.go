@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -16,7 +17,7 @@ import (
 // cpu is the processor time this process has used.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	testkit.Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -33,7 +34,7 @@ func wideTable(b *testing.B, rows, features int, rng *rand.Rand) *partition.Tabl
 			cells[i] = rng.Float64()
 		}
 		cells[features] = float64(rng.IntN(2))
-		must(b, table.Append(cells, ""))
+		testkit.Must(b, table.Append(cells, ""))
 	}
 	return table
 }
@@ -73,7 +74,7 @@ func BenchmarkNodeRound(b *testing.B) {
 					&conclavev1.Round{Run: "r", Number: number, Question: &conclavev1.Round_Vote{Vote: q}}, 1<<20)[0]}}
 				before := cpu(b)
 				in, parts := newInbox(), assembly{}
-				must(b, n.dispatch(b.Context(), m, &parts, in))
+				testkit.Must(b, n.dispatch(b.Context(), m, &parts, in))
 				todo, _ := in.take()
 				if reply := n.reply(todo); len(reply.GetVotes().GetPacked()) != teachers*asked/8 {
 					b.Fatalf("answered with %v", reply)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
@@ -48,7 +50,7 @@ func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 func TestLoadConfigResolvesPathsAndKeepsDefaults(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "teacher.yaml")
-	must(t, os.WriteFile(path, []byte(`aggregator: host:7443
+	testkit.Must(t, os.WriteFile(path, []byte(`aggregator: host:7443
 dataset: d
 site: north
 schema: schema.yaml
@@ -58,7 +60,7 @@ http: {listen: "127.0.0.1:9090"}
 audit_log: audit.jsonl
 `), 0o600))
 	c, err := LoadConfig(path)
-	must(t, err)
+	testkit.Must(t, err)
 	if c.Schema != filepath.Join(dir, "schema.yaml") || c.Data != "/data/table.csv" || c.State != filepath.Join(dir, "state") || c.TLS.Key != filepath.Join(dir, "certs", "n.key") {
 		t.Errorf("paths %s, %s, %s, %s", c.Schema, c.Data, c.State, c.TLS.Key)
 	}
@@ -68,11 +70,11 @@ audit_log: audit.jsonl
 	if d := DefaultConfig(); c.Teachers != d.Teachers || c.Reconnect != d.Reconnect || c.Node != d.Node || c.Unit != d.Unit {
 		t.Errorf("%+v does not keep the defaults", c)
 	}
-	must(t, os.WriteFile(path, []byte("aggregator: host:7443\nteecher: 3\n"), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte("aggregator: host:7443\nteecher: 3\n"), 0o600))
 	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "teecher") {
 		t.Errorf("an unknown field: error %v", err)
 	}
-	must(t, os.WriteFile(path, []byte("aggregator: host:7443\n"), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte("aggregator: host:7443\n"), 0o600))
 	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "dataset") {
 		t.Errorf("a missing field: error %v", err)
 	}

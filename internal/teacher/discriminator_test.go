@@ -17,6 +17,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -112,9 +113,9 @@ func rowsOf(t testing.TB, unit string, who func(person int) bool) *partition.Tab
 		}
 		for range records {
 			if who(person) && unit == partition.UnitRecord {
-				must(t, table.Append(slices.Clone(all.Cells(at)), ""))
+				testkit.Must(t, table.Append(slices.Clone(all.Cells(at)), ""))
 			} else if who(person) {
-				must(t, table.Append(append([]float64{math.NaN()}, all.Cells(at)...), fmt.Sprint("p", person)))
+				testkit.Must(t, table.Append(append([]float64{math.NaN()}, all.Cells(at)...), fmt.Sprint("p", person)))
 			}
 			at++
 		}
@@ -245,7 +246,7 @@ func TestDiscriminatorSumsDoNotDependOnTheNumberOfNodes(t *testing.T) {
 func byHand(t testing.TB, n *Node, q *conclavev1.DiscriminatorSum) (sum []float64, units int) {
 	t.Helper()
 	weights, err := nn.Floats(q.Weights)
-	must(t, err)
+	testkit.Must(t, err)
 	w := widths(q.Discriminator)
 	sum = make([]float64, len(weights))
 	for _, u := range n.sampled(q.Rate) {
@@ -275,9 +276,9 @@ func seenByHand(t testing.TB, n *Node, q *conclavev1.DiscriminatorSum, r record)
 	switch {
 	case d.Standard:
 		mean, err := nn.Floats(q.Mean.Data)
-		must(t, err)
+		testkit.Must(t, err)
 		scale, err := nn.Floats(q.Scale.Data)
-		must(t, err)
+		testkit.Must(t, err)
 		for j, v := range r.x {
 			k := r.class*smallFeatures + j
 			seen = append(seen, max(-4, min(4, (float64(v)-float64(mean[k]))*float64(scale[k]))))
@@ -289,7 +290,7 @@ func seenByHand(t testing.TB, n *Node, q *conclavev1.DiscriminatorSum, r record)
 			Pieces: d.Pieces, Fourier: int(d.Fourier), Seed: d.Seed,
 		}
 		net, err := discriminator.New(s, rand.New(rand.NewPCG(1, 1)))
-		must(t, err)
+		testkit.Must(t, err)
 		for _, v := range net.Inputs(nil, r.x, []int{r.class}) {
 			seen = append(seen, float64(v))
 		}
@@ -548,7 +549,7 @@ func TestAUnitMovesADiscriminatorSumByAtMostTheBound(t *testing.T) {
 		_, _ = fmt.Sscanf(name, "%d", &records)
 		table := others.Subset(byNumber(others.Len()))
 		for i := range records {
-			must(t, table.Append(append([]float64{math.NaN()}, unit(i)...), "adversary"))
+			testkit.Must(t, table.Append(append([]float64{math.NaN()}, unit(i)...), "adversary"))
 		}
 		without := start(t, c, others)
 		with := withKeyOf(t, without, table)
@@ -694,7 +695,7 @@ func TestDiscriminatorQuestionsAreChecked(t *testing.T) {
 	n := start(t, c, table)
 	c.State = t.TempDir()
 	site, err := NewSite(c, table)
-	must(t, err)
+	testkit.Must(t, err)
 	if err := site.CheckRound(discriminatorRound("r", 1, 0.5, nil)); err != nil {
 		t.Errorf("a good question: %v", err)
 	}
@@ -715,9 +716,9 @@ func TestDiscriminatorSumsOfImages(t *testing.T) {
 	node := func(share [2]float64) *Node {
 		c.Share, c.State = share, t.TempDir()
 		site, err := ReadSite(c)
-		must(t, err)
+		testkit.Must(t, err)
 		n, err := site.Node(c.Aggregator, zap.NewNop())
-		must(t, err)
+		testkit.Must(t, err)
 		byRecords(n)
 		return n
 	}

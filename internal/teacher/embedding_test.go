@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/embedding"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -97,9 +98,9 @@ func mixedTable(t testing.TB, unit string, units int, who func(unit int) bool) *
 				continue
 			}
 			if unit == partition.UnitRecord {
-				must(t, table.Append(cells, ""))
+				testkit.Must(t, table.Append(cells, ""))
 			} else {
-				must(t, table.Append(append([]float64{math.NaN()}, cells...), fmt.Sprint("p", u)))
+				testkit.Must(t, table.Append(append([]float64{math.NaN()}, cells...), fmt.Sprint("p", u)))
 			}
 		}
 	}
@@ -210,9 +211,9 @@ func TestEmbeddingSumsOfImages(t *testing.T) {
 	node := func(share [2]float64) *Node {
 		c.Share, c.State = share, t.TempDir()
 		site, err := ReadSite(c)
-		must(t, err)
+		testkit.Must(t, err)
 		n, err := site.Node(c.Aggregator, zap.NewNop())
-		must(t, err)
+		testkit.Must(t, err)
 		return n
 	}
 	one, two := []*Node{node([2]float64{0, 1})}, []*Node{node([2]float64{0, 0.5}), node([2]float64{0.5, 1})}
@@ -232,7 +233,7 @@ func TestEmbeddingSumsOfImages(t *testing.T) {
 func TestEmbeddingSumsWithoutALabel(t *testing.T) {
 	table := partition.NewTable(mustSchema(t, "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n"))
 	for i := range 50 {
-		must(t, table.Append([]float64{float64(i) / 49}, ""))
+		testkit.Must(t, table.Append([]float64{float64(i) / 49}, ""))
 	}
 	n := start(t, smallConfig(t, 2), table)
 	r := embeddingOf(partition.NewEncoder(n.schema), 1, 1<<12, nil)
@@ -283,7 +284,7 @@ func TestAUnitMovesAnEmbeddingByAtMostTheBound(t *testing.T) {
 		_, _ = fmt.Sscanf(name, "%d", &records)
 		table := others.Subset(byNumber(others.Len()))
 		for i := range records {
-			must(t, table.Append(append([]float64{empty}, record(i)...), "adversary"))
+			testkit.Must(t, table.Append(append([]float64{empty}, record(i)...), "adversary"))
 		}
 		with := withKeyOf(t, without, table)
 		for _, bound := range []uint64{1 << 8, 1000, 1 << 16, 1 << 20} {
@@ -315,7 +316,7 @@ func TestAnyFeaturesMoveAnEmbeddingByAtMostTheBound(t *testing.T) {
 	for _, records := range []int{1, 2, 7} {
 		table := partition.NewTable(mixedTable(t, "who", 1, everyUnit).Schema())
 		for range records {
-			must(t, table.Append([]float64{math.NaN(), 1, 0, 2, 0, 0, 0, 0}, "p"))
+			testkit.Must(t, table.Append([]float64{math.NaN(), 1, 0, 2, 0, 0, 0, 0}, "p"))
 		}
 		c.State = t.TempDir()
 		nodes[records] = start(t, c, table)
@@ -434,7 +435,7 @@ func TestEmbeddingQuestionsAreChecked(t *testing.T) {
 	n := start(t, c, table)
 	c.State = t.TempDir()
 	site, err := NewSite(c, table)
-	must(t, err)
+	testkit.Must(t, err)
 	e := partition.NewEncoder(n.schema)
 	if err := site.CheckRound(embeddingOf(e, 3, 1<<16, nil)); err != nil {
 		t.Errorf("a good question: %v", err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -24,9 +25,9 @@ func energyRound(run string, number uint64) *conclavev1.Round {
 func TestEnergyGradients(t *testing.T) {
 	n := smallNode(t, 3)
 	a, err := n.checkBatch(energyRound("r", 1).GetSum().GetGradients())
-	must(t, err)
+	testkit.Must(t, err)
 	l, err := n.prepare(&runState{spec: a.spec}, a)
-	must(t, err)
+	testkit.Must(t, err)
 	distance := func(x, y []float32) float64 {
 		sum := energyFloor
 		for j := range x {
@@ -78,9 +79,9 @@ func TestEnergyLosesNothingByPartitions(t *testing.T) {
 	for _, teachers := range []int{1, 12} {
 		n := start(t, smallConfig(t, teachers), table)
 		a, err := n.checkBatch(energyRound("r", 1).GetSum().GetGradients())
-		must(t, err)
+		testkit.Must(t, err)
 		l, err := n.prepare(&runState{spec: a.spec}, a)
-		must(t, err)
+		testkit.Must(t, err)
 		all := make([][]float32, teachers)
 		l.energyGradients(func(teacher int, dx []float32) { all[teacher] = slices.Clone(dx) })
 		sum := make([]float32, 12*smallFeatures)
@@ -112,7 +113,7 @@ func TestEnergyTeachersAnswer(t *testing.T) {
 		t.Error("after a restart the answer is another")
 	}
 	saved, err := nn.LoadTensors(statePath(c.State, "r"))
-	must(t, err)
+	testkit.Must(t, err)
 	if len(saved.ByName) != 0 {
 		t.Errorf("%d tensors are kept", len(saved.ByName))
 	}
@@ -137,7 +138,7 @@ columns:
 			cells[i] = float64(rng.IntN(256))
 		}
 		cells[64] = float64(rng.IntN(2))
-		must(t, images.Append(cells, ""))
+		testkit.Must(t, images.Append(cells, ""))
 	}
 	r := energyRound("i", 1)
 	q := r.GetSum().GetGradients()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -42,9 +43,9 @@ type join struct {
 func newFakeAggregator(t testing.TB) *fakeAggregator {
 	t.Helper()
 	f := &fakeAggregator{t: t, folder: t.TempDir(), joined: make(chan *join, 16)}
-	must(t, certs.CreateCA(f.folder))
-	must(t, certs.Issue(f.folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
-	must(t, certs.Issue(f.folder, certs.RoleNode, "north", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(f.folder))
+	testkit.Must(t, certs.Issue(f.folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.Issue(f.folder, certs.RoleNode, "north", nil, time.Hour))
 	f.addr = f.serve("127.0.0.1:0")
 	return f
 }
@@ -53,11 +54,11 @@ func newFakeAggregator(t testing.TB) *fakeAggregator {
 func (f *fakeAggregator) serve(address string) string {
 	f.t.Helper()
 	tlsConfig, err := certs.ServerTLS(certs.IssuedFiles(f.folder, certs.RoleAggregator, "a"))
-	must(f.t, err)
+	testkit.Must(f.t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(tlsConfig)))
 	conclavev1.RegisterTeacherServiceServer(server, f)
 	listener, err := net.Listen("tcp", address)
-	must(f.t, err)
+	testkit.Must(f.t, err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	f.t.Cleanup(func() {
@@ -112,7 +113,7 @@ func (f *fakeAggregator) next() *join {
 		f.mu.Unlock()
 		j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{Welcome: welcome}})
 		return j
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		f.t.Fatal("no node came")
 		return nil
 	}
@@ -120,7 +121,7 @@ func (f *fakeAggregator) next() *join {
 
 func (j *join) send(m *conclavev1.WorkResponse) {
 	j.t.Helper()
-	must(j.t, j.stream.Send(m))
+	testkit.Must(j.t, j.stream.Send(m))
 }
 
 // ask sends a round in small parts.
@@ -134,7 +135,7 @@ func (j *join) ask(r *conclavev1.Round) {
 func (j *join) reply() *conclavev1.WorkRequest {
 	j.t.Helper()
 	m, err := j.stream.Recv()
-	must(j.t, err)
+	testkit.Must(j.t, err)
 	return m
 }
 
@@ -169,7 +170,7 @@ func run(t testing.TB, n *Node, options ...zap.Option) (stop func() error, log *
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Fatal("Run did not end with its context")
 			return nil
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/projection"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -51,7 +52,7 @@ func TestFreshTeachersForget(t *testing.T) {
 	}
 	// The file holds the answer, and no weights of 4 x 2 networks.
 	info, err := os.Stat(statePath(c.State, "r"))
-	must(t, err)
+	testkit.Must(t, err)
 	if info.Size() > 2000 {
 		t.Errorf("the state file has %d bytes", info.Size())
 	}
@@ -61,7 +62,7 @@ func TestFreshTeachersForget(t *testing.T) {
 	if again := gradientSumOf(t, n, numbered(freshRound("r", 1), 3)); !slices.Equal(first, again) {
 		t.Error("after a start the round asked again is answered otherwise")
 	}
-	must(t, os.Remove(statePath(c.State, "r")))
+	testkit.Must(t, os.Remove(statePath(c.State, "r")))
 	n = start(t, c, table)
 	if again := gradientSumOf(t, n, numbered(freshRound("r", 2), 4)); !slices.Equal(other, again) {
 		t.Error("without its state the node answers otherwise")
@@ -138,7 +139,7 @@ func TestFreshTeachersMayBeMany(t *testing.T) {
 	}
 	teacher.Fresh = true
 	spec, err := n.checkTeacher(teacher)
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := spec.ensemble(); err != nil {
 		t.Errorf("a million fresh teachers: %v", err)
 	}
@@ -162,7 +163,7 @@ columns:
 			cells[i] = float64(rng.IntN(256))
 		}
 		cells[pixels] = float64(rng.IntN(2))
-		must(t, table.Append(cells, ""))
+		testkit.Must(t, table.Append(cells, ""))
 	}
 	return table
 }
@@ -199,7 +200,7 @@ func TestCosinesByHand(t *testing.T) {
 			got := gradientSumOf(t, n, r)
 
 			basis, err := projection.NewCosines(8, 6, 2, 3)
-			must(t, err)
+			testkit.Must(t, err)
 			project := func(x []float32, class func(i int) int) []float32 {
 				rows := len(x) / 96
 				out := make([]float32, rows*18)
@@ -214,7 +215,7 @@ func TestCosinesByHand(t *testing.T) {
 				return told
 			}
 			a, err := n.checkBatch(q)
-			must(t, err)
+			testkit.Must(t, err)
 			examples := make([]nn.Examples, 3)
 			for i, of := range n.examples {
 				for c, x := range of.ByClass {
@@ -229,9 +230,10 @@ func TestCosinesByHand(t *testing.T) {
 			networks := map[bool][]int{false: a.training.classes, true: make([]int, len(a.training.classes))}
 			asked := map[bool][]int{false: a.queries.classes, true: make([]int, len(a.queries.classes))}
 			e, err := a.spec.ensemble()
-			must(t, err)
+			testkit.Must(t, err)
 			steps := make([][]float32, 3)
-			must(t, e.TrainGradients(examples, project(a.training.x, func(i int) int { return a.training.classes[i] }), networks[shared], a.steps, a.batch,
+			testkit.Must(t, e.TrainGradients(examples, project(a.training.x,
+				func(i int) int { return a.training.classes[i] }), networks[shared], a.steps, a.batch,
 				project(a.queries.x, func(i int) int { return a.queries.classes[i] }), asked[shared], nil, func(model int, dx []float32) {
 					steps[model] = slices.Clone(dx)
 				}))

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -122,7 +123,7 @@ func checkDiscriminatorSum(t *testing.T, n *Node, todo task, asked *conclavev1.D
 func FuzzWork(f *testing.F) {
 	add := func(m proto.Message, size uint16) {
 		raw, err := proto.Marshal(m)
-		must(f, err)
+		testkit.Must(f, err)
 		f.Add(raw, size)
 	}
 	add(voteRound("r", 1), 100)
@@ -197,7 +198,7 @@ func FuzzWork(f *testing.F) {
 		}
 		in, parts := newInbox(), assembly{}
 		for _, m := range messages {
-			must(t, n.dispatch(t.Context(), m, &parts, in))
+			testkit.Must(t, n.dispatch(t.Context(), m, &parts, in))
 			for todo, ok := in.take(); ok; todo, ok = in.take() {
 				checkReply(t, n, todo, n.reply(todo))
 			}

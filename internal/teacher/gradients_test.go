@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/projection"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -64,7 +65,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 	address, folder := startAggregator(t, schema.SHA256)
 	for i, x := range []float64{0.9, 0.8, 0.1} {
 		table := partition.NewTable(schema)
-		must(t, table.Append([]float64{x}, ""))
+		testkit.Must(t, table.Append([]float64{x}, ""))
 		c := smallConfig(t, 1)
 		c.Aggregator, c.Node, c.TLS = address, fmt.Sprint("n", i), certs.IssuedFiles(folder, certs.RoleNode, "north")
 		run(t, start(t, c, table))
@@ -73,16 +74,16 @@ func TestThreeTeachersByHand(t *testing.T) {
 	config.Aggregator, config.Dataset, config.Run = address, "d", "run.yaml"
 	config.TLS = certs.IssuedFiles(folder, certs.RoleStudent, "student")
 	client, err := student.Dial(config, zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	open := func(name string, m *conclavev1.Mechanism) {
 		_, err := client.OpenRun(ctx, &conclavev1.RunSpec{
 			Name: name, Dataset: "d", Pipeline: "gpate", SchemaSha256: schema.SHA256, Epsilon: 4e5, Delta: 1e-5,
 			Unit: "record", Guarantee: "data-independent", Teachers: 3, Quorum: 1, DeadlineSeconds: 30, Mechanism: m,
 		})
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	teacher := &conclavev1.TeacherSpec{
 		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: gradientVote, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
@@ -97,7 +98,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 	// The noise of scale 1/40 changes one of the eight counts with a chance below 1e-15.
 	const seed = 42
 	p, err := projection.New(projection.Spec{Features: 1, Directions: 1, Clip: 0.1, Bins: 4}, seed)
-	must(t, err)
+	testkit.Must(t, err)
 	direction := []float32{1}
 	if p.Project(direction, direction, 1); math.Abs(float64(direction[0])-1.4923) > 1e-4 {
 		t.Fatalf("direction %v; the example is computed for another", direction[0])
@@ -107,7 +108,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0}, Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0},
 		AnswerClasses: 4, Gradient: &conclavev1.Projection{Directions: 1, Seed: seed, Clip: 0.1},
 	}}}, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	if got, want := release.GetVotes().Histogram, []int64{1, 0, 0, 2, 1, 0, 0, 2}; !slices.Equal(got, want) {
 		t.Errorf("histogram %v, want %v", got, want)
 	}
@@ -127,7 +128,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 			Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0}, Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0}, Bound: 1 << 16,
 		}},
 	}}}, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	for i, want := range []float64{0.693773, 0.720388} {
 		if got := float64(release.GetSum().Values[i]) / (1 << 16); math.Abs(got-want) > 7*0.004 {
 			t.Errorf("entry %d of the sum is %v, want about %v", i, got, want)
@@ -178,21 +179,21 @@ func TestGradientSumsByTeacher(t *testing.T) {
 func stepsByHand(t *testing.T, n *Node, q *conclavev1.GradientSum, each int) [][]float64 {
 	t.Helper()
 	a, err := n.checkBatch(q)
-	must(t, err)
+	testkit.Must(t, err)
 	e, err := a.spec.ensemble()
-	must(t, err)
+	testkit.Must(t, err)
 	examples, training, queries, w := n.examples, a.training.x, a.queries.x, smallFeatures
 	standard := q.Teacher.Features == conclavev1.TeacherSpec_FEATURES_STANDARD
 	if standard {
 		units, err := nn.NewStandard(training, a.training.classes, smallFeatures, 2, []int{0})
-		must(t, err)
+		testkit.Must(t, err)
 		examples = slices.Clone(n.standardize(units))
 		training, queries, w = units.All(training, a.training.classes), units.All(queries, a.queries.classes), units.Width()
 	}
-	must(t, e.Train(examples, training, a.training.classes, a.steps, a.batch))
+	testkit.Must(t, e.Train(examples, training, a.training.classes, a.steps, a.batch))
 	loss := func(x []float32) []float64 {
 		scores := make([]float32, 4*12)
-		must(t, e.Score(scores, x, a.queries.classes))
+		testkit.Must(t, e.Score(scores, x, a.queries.classes))
 		out := make([]float64, len(scores))
 		for i, s := range scores {
 			out[i] = math.Log1p(math.Exp(-float64(s)))
@@ -224,7 +225,7 @@ func stepsByHand(t *testing.T, n *Node, q *conclavev1.GradientSum, each int) [][
 	for i, s := range steps {
 		if each != smallFeatures {
 			p, err := projection.New(projection.Spec{Features: smallFeatures, Directions: each, Clip: 1, Bins: 2}, q.Projection.Seed)
-			must(t, err)
+			testkit.Must(t, err)
 			projected := make([]float32, 12*each)
 			p.Project(projected, s, 12)
 			s = projected

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -32,14 +33,14 @@ func imageConfig(t *testing.T, teachers, images int) Config {
 		x.Classes = append(x.Classes, rng.IntN(3))
 	}
 	a, b, err := partition.EncodeIDX(x, true)
-	must(t, err)
+	testkit.Must(t, err)
 	c := smallConfig(t, teachers)
 	dir := t.TempDir()
 	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "train-images-idx3-ubyte.gz")
 	for path, raw := range map[string][]byte{
 		c.Schema: []byte(imageSchema), c.Data: a, filepath.Join(dir, "train-labels-idx1-ubyte.gz"): b,
 	} {
-		must(t, os.WriteFile(path, raw, 0o600))
+		testkit.Must(t, os.WriteFile(path, raw, 0o600))
 	}
 	return c
 }
@@ -50,10 +51,10 @@ func TestANodeOfImages(t *testing.T) {
 	c := imageConfig(t, 4, 200)
 	c.Share = [2]float64{0, 0.5}
 	site, err := ReadSite(c)
-	must(t, err)
+	testkit.Must(t, err)
 	n, err := site.Node(c.Aggregator, zap.NewNop())
-	must(t, err)
-	must(t, n.keepManifest())
+	testkit.Must(t, err)
+	testkit.Must(t, n.keepManifest())
 	rows := 0
 	for _, of := range n.examples {
 		for _, x := range of.ByClass {
@@ -80,7 +81,7 @@ func TestANodeOfImages(t *testing.T) {
 func TestANodeWithoutItsLabels(t *testing.T) {
 	c := imageConfig(t, 4, 20)
 	labels := filepath.Join(filepath.Dir(c.Data), "train-labels-idx1-ubyte.gz")
-	must(t, os.Remove(labels))
+	testkit.Must(t, os.Remove(labels))
 	if _, err := ReadSite(c); err == nil || !strings.Contains(err.Error(), labels) {
 		t.Errorf("error %v does not name %s", err, labels)
 	}

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestTheInboxGivesOutTasksInOrderWithoutTheWithdrawnOnes(t *testing.T) {
 	in := newInbox()
 	for round := range uint64(5) {
-		must(t, in.put(t.Context(), task{run: "r", round: round}))
+		testkit.Must(t, in.put(t.Context(), task{run: "r", round: round}))
 	}
-	must(t, in.put(t.Context(), task{run: "s", round: 1}))
+	testkit.Must(t, in.put(t.Context(), task{run: "s", round: 1}))
 	in.withdraw("r", 1)
 	in.withdraw("r", 4)
 	in.withdraw("r", 9) // never came
@@ -34,7 +36,7 @@ func TestTheInboxGivesOutTasksInOrderWithoutTheWithdrawnOnes(t *testing.T) {
 func TestAFullInboxWaits(t *testing.T) {
 	in := newInbox()
 	for round := range uint64(maxWaiting) {
-		must(t, in.put(t.Context(), task{round: round}))
+		testkit.Must(t, in.put(t.Context(), task{round: round}))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -42,9 +44,9 @@ func TestAFullInboxWaits(t *testing.T) {
 		t.Fatalf("a task more gave %v, want to wait until the context ends", err)
 	}
 	in.take()
-	must(t, in.put(t.Context(), task{round: 100}))
+	testkit.Must(t, in.put(t.Context(), task{round: 100}))
 	in.withdraw("", 100)
-	must(t, in.put(t.Context(), task{round: 101}))
+	testkit.Must(t, in.put(t.Context(), task{round: 101}))
 	last := task{}
 	for todo, ok := in.take(); ok; todo, ok = in.take() {
 		last = todo

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -64,7 +65,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	site, err := NewSite(c, table)
-	must(t, err)
+	testkit.Must(t, err)
 	if got := site.Hello().GetLedger(); !proto.Equal(got, mark(6, 6)) {
 		t.Errorf("the site says %v", got)
 	}
@@ -86,9 +87,9 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 	j := f.next()
 	await := func(seq uint64) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("that entry %d is stored", seq), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("that entry %d is stored", seq), func() bool {
 			m, err := loadMark(markPath(c.State))
-			must(t, err)
+			testkit.Must(t, err)
 			return m.head.Seq == seq
 		})
 	}
@@ -114,8 +115,8 @@ func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 	if log.FilterMessageSnippet("what is known of the dataset's ledger").Len() == 0 {
 		t.Error("the log does not say it")
 	}
-	must(t, os.Mkdir(filepath.Join(c.State, "gone"), 0o700))
-	eventually(t, "another try", func() bool { return n.ledger.kept() == nil })
+	testkit.Must(t, os.Mkdir(filepath.Join(c.State, "gone"), 0o700))
+	testkit.Eventually(t, "another try", func() bool { return n.ledger.kept() == nil })
 	j.votes(voteRound("r", 1))
 }
 
@@ -128,7 +129,7 @@ func TestANodeLeavesALedgerThatWentBack(t *testing.T) {
 			f.setLedger(mark(5, 5))
 			stop, _ := run(t, start(t, c, smallTable(t, 40, 1)))
 			f.next().votes(voteRound("r", 0))
-			must(t, stop())
+			testkit.Must(t, stop())
 			f.setLedger(last)
 			ended := make(chan error, 1)
 			n := start(t, c, smallTable(t, 40, 1))
@@ -139,7 +140,7 @@ func TestANodeLeavesALedgerThatWentBack(t *testing.T) {
 				if !errors.Is(err, errWentBack) || !strings.Contains(err.Error(), "entry 5") || !strings.Contains(err.Error(), "restore a newer backup") {
 					t.Errorf("Run ended with %v", err)
 				}
-			case <-time.After(patience):
+			case <-time.After(testkit.Patience):
 				t.Fatal("the node goes on")
 			}
 		})
@@ -150,9 +151,9 @@ func TestANodeLeavesALedgerThatWentBack(t *testing.T) {
 func TestADamagedMarkIsRefused(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
-	must(t, os.MkdirAll(c.State, 0o700))
+	testkit.Must(t, os.MkdirAll(c.State, 0o700))
 	for _, text := range []string{"", "{}\n", `{"seq":5,"hash":"x"}`, `{"seq":5,"hash":"` + strings.Repeat("0", 64) + `"}}`} {
-		must(t, os.WriteFile(markPath(c.State), []byte(text), 0o600))
+		testkit.Must(t, os.WriteFile(markPath(c.State), []byte(text), 0o600))
 		if _, err := NewSite(c, smallTable(t, 40, 1)); err == nil || !strings.Contains(err.Error(), "dataset-ledger.head") || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("%q: %v", text, err)
 		}

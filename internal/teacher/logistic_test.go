@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -75,7 +76,7 @@ func TestLogisticSumsAreThoseOfOneMachine(t *testing.T) {
 		q := r.GetSum().GetLogistic()
 		got := discriminatorSumOf(t, n, r)
 		features, err := n.ratioFeatures(q.Features)
-		must(t, err)
+		testkit.Must(t, err)
 		d := features.Width()
 		want, x := make([]float64, len(got)), make([]float64, d)
 		for u := range n.units {
@@ -122,7 +123,7 @@ func TestAUnitMovesALogisticSumByAtMostTheBound(t *testing.T) {
 		_, _ = fmt.Sscanf(name, "%d", &records)
 		table := others.Subset(byNumber(others.Len()))
 		for i := range records {
-			must(t, table.Append(append([]float64{math.NaN()}, unit(i)...), "adversary"))
+			testkit.Must(t, table.Append(append([]float64{math.NaN()}, unit(i)...), "adversary"))
 		}
 		without := start(t, c, others)
 		with := withKeyOf(t, without, table)
@@ -210,7 +211,7 @@ func TestLogisticQuestionsAreChecked(t *testing.T) {
 	n := start(t, c, table)
 	c.State = t.TempDir()
 	site, err := NewSite(c, table)
-	must(t, err)
+	testkit.Must(t, err)
 	fit := func(f *conclavev1.RatioFeatures) *conclavev1.Round {
 		return &conclavev1.Round{Run: "r", Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{Features: f}}}
 	}

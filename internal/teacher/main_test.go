@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -14,14 +13,12 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds every wait of these tests.
-const patience = 30 * time.Second
 
 // smallSchema has five features and two classes.
 const smallSchema = `columns:
@@ -35,27 +32,10 @@ label: y
 // smallFeatures is the width of an encoded record of smallSchema.
 const smallFeatures = 5
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eventually waits until something holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s did not come to be within %v", what, patience)
-		}
-	}
-}
-
 func mustSchema(t testing.TB, text string) *partition.Schema {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(text))
-	must(t, err)
+	testkit.Must(t, err)
 	return s
 }
 
@@ -66,7 +46,8 @@ func smallTable(t testing.TB, rows int, seed uint64) *partition.Table {
 	table := partition.NewTable(mustSchema(t, smallSchema))
 	for range rows {
 		y := float64(rng.IntN(2))
-		must(t, table.Append([]float64{(rng.Float64() + y) / 2, float64(rng.IntN(2)), float64(rng.IntN(3)), y}, ""))
+		testkit.Must(t,
+			table.Append([]float64{(rng.Float64() + y) / 2, float64(rng.IntN(2)), float64(rng.IntN(3)), y}, ""))
 	}
 	return table
 }
@@ -86,7 +67,7 @@ func smallConfig(t testing.TB, teachers int) Config {
 func start(t testing.TB, c Config, table *partition.Table) *Node {
 	t.Helper()
 	n := unknown(t, c, table)
-	must(t, n.keepManifest())
+	testkit.Must(t, n.keepManifest())
 	return n
 }
 
@@ -94,9 +75,9 @@ func start(t testing.TB, c Config, table *partition.Table) *Node {
 func unknown(t testing.TB, c Config, table *partition.Table) *Node {
 	t.Helper()
 	site, err := NewSite(c, table)
-	must(t, err)
+	testkit.Must(t, err)
 	n, err := site.Node(c.Aggregator, zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	return n
 }
 
@@ -148,7 +129,7 @@ func countRound(run string, number uint64, classes uint32, scale uint64) *concla
 func partsOf(t testing.TB, r *conclavev1.Round, size int) []*conclavev1.RoundPart {
 	t.Helper()
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
-	must(t, err)
+	testkit.Must(t, err)
 	return cut(r, raw, size)
 }
 
@@ -170,7 +151,7 @@ func ask(t testing.TB, n *Node, r *conclavev1.Round) *conclavev1.WorkRequest {
 	in, parts := newInbox(), assembly{}
 	for _, p := range partsOf(t, r, 1<<20) {
 		m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}}
-		must(t, n.dispatch(t.Context(), m, &parts, in))
+		testkit.Must(t, n.dispatch(t.Context(), m, &parts, in))
 	}
 	todo, ok := in.take()
 	if !ok {
@@ -231,9 +212,9 @@ func unpack(t testing.TB, packed []byte, teachers, queries, answerClasses int) [
 func mustEnsemble(t testing.TB, n *Node, q *conclavev1.VoteQuestion) *nn.Ensemble {
 	t.Helper()
 	spec, err := n.checkTeacher(q.Teacher)
-	must(t, err)
+	testkit.Must(t, err)
 	e, err := spec.ensemble()
-	must(t, err)
+	testkit.Must(t, err)
 	return e
 }
 
@@ -241,7 +222,7 @@ func mustEnsemble(t testing.TB, n *Node, q *conclavev1.VoteQuestion) *nn.Ensembl
 func freshState(t testing.TB, n *Node, q *conclavev1.VoteQuestion) *runState {
 	t.Helper()
 	spec, err := n.checkTeacher(q.Teacher)
-	must(t, err)
+	testkit.Must(t, err)
 	return &runState{spec: spec, ensemble: mustEnsemble(t, n, q)}
 }
 

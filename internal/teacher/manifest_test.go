@@ -14,13 +14,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
 // refusal runs a node that the aggregator must refuse and returns why it did.
 func refusal(t *testing.T, n *Node) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	err := n.Run(ctx)
 	if !errors.Is(err, ErrRefused) {
@@ -32,7 +33,7 @@ func refusal(t *testing.T, n *Node) error {
 // kept waits until a node has kept its manifest.
 func kept(t *testing.T, c Config) {
 	t.Helper()
-	eventually(t, "a manifest that is kept", func() bool { return exists(c, "manifest.json") })
+	testkit.Eventually(t, "a manifest that is kept", func() bool { return exists(c, "manifest.json") })
 }
 
 // A mistake at the first start is refused by the aggregator and can be mended in
@@ -62,7 +63,7 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	n := unknown(t, good, table)
 	stop, _ := run(t, n)
 	kept(t, good)
-	must(t, stop())
+	testkit.Must(t, stop())
 	moved := good
 	moved.Site = "south"
 	if _, err := NewSite(moved, table); !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "its site differs") {
@@ -73,14 +74,14 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	// A process that died between the welcome and the write has no manifest.
 	// The key is there, so that the same records have the same fingerprint; the
 	// aggregator knows it and takes no other.
-	must(t, os.Remove(filepath.Join(good.State, "manifest.json")))
+	testkit.Must(t, os.Remove(filepath.Join(good.State, "manifest.json")))
 	err := refusal(t, unknown(t, good, smallTable(t, 81, 1)))
 	if !strings.Contains(err.Error(), "manifest") || exists(good, "manifest.json") {
 		t.Errorf("other records: refused with %v, manifest kept: %v", err, exists(good, "manifest.json"))
 	}
 	stop, _ = run(t, unknown(t, good, table))
 	kept(t, good)
-	must(t, stop())
+	testkit.Must(t, stop())
 }
 
 // A manifest that cannot be kept ends the node before it answers.
@@ -98,7 +99,7 @@ func TestAManifestThatCannotBeKeptEndsTheNode(t *testing.T) {
 		if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "manifest.json") {
 			t.Errorf("Run ended with %v, want that the manifest changed", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the node goes on")
 	}
 }
@@ -110,14 +111,14 @@ func TestARefusedNodeKeepsItsKeyOnly(t *testing.T) {
 	c := f.config(2)
 	refusal(t, unknown(t, c, smallTable(t, 40, 1)))
 	entries, err := os.ReadDir(c.State)
-	must(t, err)
+	testkit.Must(t, err)
 	if len(entries) != 1 || entries[0].Name() != "partition.key" {
 		t.Errorf("the state folder holds %v", entries)
 	}
 	f.setRefusal(nil)
 	c.Node, c.Teachers = "other", 3
 	n, err := mustSite(t, c).Node(c.Aggregator, zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	run(t, n)
 	f.next().votes(voteRound("r", 1))
 	if !exists(c, "manifest.json") {
@@ -128,6 +129,6 @@ func TestARefusedNodeKeepsItsKeyOnly(t *testing.T) {
 func mustSite(t *testing.T, c Config) *Site {
 	t.Helper()
 	s, err := NewSite(c, smallTable(t, 60, 1))
-	must(t, err)
+	testkit.Must(t, err)
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -25,7 +26,7 @@ func policed(t testing.TB, c Config, policy string) Config {
 
 func writePolicy(t testing.TB, c Config, policy string) {
 	t.Helper()
-	must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
+	testkit.Must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
 }
 
 const lenient = "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [pategan], approval: automatic}]"
@@ -41,7 +42,7 @@ func termsFor(t testing.TB, n *Node, r *conclavev1.Round, sigma float64, change 
 		change(spec)
 	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
-	must(t, err)
+	testkit.Must(t, err)
 	question := make([]byte, 32)
 	question[0] = byte(r.Number)
 	return &conclavev1.RoundTerms{Spec: raw, Question: question, Purpose: "labels", Charges: []*conclavev1.PrivacyEvent{
@@ -58,7 +59,7 @@ func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.Roun
 		if p.Part == 0 {
 			m.Terms = terms
 		}
-		must(t, n.dispatch(t.Context(), m, &parts, in))
+		testkit.Must(t, n.dispatch(t.Context(), m, &parts, in))
 	}
 	todo, ok := in.take()
 	if !ok {
@@ -95,7 +96,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 		t.Fatalf("not answered: %v", first)
 	}
 	status, err := n.guard.Status()
-	must(t, err)
+	testkit.Must(t, err)
 	spent := status.EpsilonSpent
 	// After a restart the same answer costs nothing, and the ledger is as it was.
 	n = start(t, c, table)
@@ -161,7 +162,7 @@ func TestAFitIsChargedOnce(t *testing.T) {
 		}
 	}
 	status, err := n.guard.Status()
-	must(t, err)
+	testkit.Must(t, err)
 	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 || status.Runs[0].Terms.Stages[0] != "fit" {
 		t.Errorf("status %+v", status)
 	}
@@ -199,7 +200,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	}
 	people := sitepolicy.New(c.GuardOptions(n.schema.SHA256))
 	_, err := people.Decide("r", "", true, "ann")
-	must(t, err)
+	testkit.Must(t, err)
 	ready("r")
 	ask(2)
 	if m := j.reply(); m.GetVotes() == nil || m.Attempt != 2 {
@@ -248,12 +249,12 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	awaitReady(t, n, 200)
 	// Denied means refused, for good.
 	_, err = people.Decide("r", "", false, "ann")
-	must(t, err)
+	testkit.Must(t, err)
 	ask(4)
 	if m := j.reply(); m.GetRefusal().GetWaiting() || !strings.Contains(m.GetRefusal().GetReason(), "denied") {
 		t.Fatalf("reply %v", m)
 	}
-	must(t, stop())
+	testkit.Must(t, stop())
 	entries, _ := trailOf(t, c)
 	for _, e := range entries {
 		if e.Event == "answer" && (e.LedgerSeq == 0 || e.LedgerHash == "" || e.EpsilonSpent == 0) {

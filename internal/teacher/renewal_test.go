@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A stream whose certificate ended is opened anew with the one that is on disk, which may
@@ -22,9 +23,9 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	files := certs.IssuedFiles(f.folder, certs.RoleNode, "north")
 	reissue := func(validity time.Duration) {
 		t.Helper()
-		must(t, os.Remove(files.Cert))
-		must(t, os.Remove(files.Key))
-		must(t, certs.Issue(f.folder, certs.RoleNode, "north", nil, validity))
+		testkit.Must(t, os.Remove(files.Cert))
+		testkit.Must(t, os.Remove(files.Key))
+		testkit.Must(t, certs.Issue(f.folder, certs.RoleNode, "north", nil, validity))
 	}
 	t.Parallel()
 	ended := status.Error(codes.Unauthenticated, "the peer's certificate is not good any more")
@@ -35,7 +36,7 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	again := f.next()
 	time.Sleep(time.Until(issued.Add(7 * time.Second))) // it expires
 	again.leave <- ended
-	eventually(t, "a log that says what the node waits for", func() bool {
+	testkit.Eventually(t, "a log that says what the node waits for", func() bool {
 		for _, line := range log.FilterMessageSnippet("not connected").All() {
 			if strings.Contains(fmt.Sprint(line.ContextMap()["error"]), "issue a new one") {
 				return true
@@ -50,10 +51,10 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 // A node that begins with a certificate that ended does not wait.
 func TestANodeDoesNotBeginWithACertificateThatEnded(t *testing.T) {
 	f := newFakeAggregator(t)
-	must(t, certs.Issue(f.folder, certs.RoleNode, "old", nil, time.Nanosecond))
+	testkit.Must(t, certs.Issue(f.folder, certs.RoleNode, "old", nil, time.Nanosecond))
 	c := f.config(2)
 	c.TLS = certs.IssuedFiles(f.folder, certs.RoleNode, "old")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	if err := start(t, c, smallTable(t, 40, 1)).Run(ctx); !errors.Is(err, certs.ErrExpired) {
 		t.Errorf("Run ended with %v", err)

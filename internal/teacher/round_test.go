@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -25,11 +26,11 @@ func TestVotesAreThoseOfTheTrainedTeachers(t *testing.T) {
 			// The same, done by hand.
 			e := mustEnsemble(t, n, r.GetVote())
 			a, err := n.checkVote(r.GetVote())
-			must(t, err)
+			testkit.Must(t, err)
 			examples, training, queries := n.examples, a.training.x, a.queries.x
 			if features == conclavev1.TeacherSpec_FEATURES_STANDARD {
 				units, err := nn.NewStandard(training, a.training.classes, smallFeatures, 2, []int{0}) // x is the one number
-				must(t, err)
+				testkit.Must(t, err)
 				examples = make([]nn.Examples, 4)
 				for i, e := range n.examples {
 					for c, x := range e.ByClass {
@@ -38,9 +39,9 @@ func TestVotesAreThoseOfTheTrainedTeachers(t *testing.T) {
 				}
 				training, queries = units.All(training, a.training.classes), units.All(queries, a.queries.classes)
 			}
-			must(t, e.Train(examples, training, a.training.classes, 5, 8))
+			testkit.Must(t, e.Train(examples, training, a.training.classes, 5, 8))
 			scores := make([]float32, 4*12)
-			must(t, e.Score(scores, queries, a.queries.classes))
+			testkit.Must(t, e.Score(scores, queries, a.queries.classes))
 			want := castVotes(relativeVote, a.spec.Seed, 1, scores, a.queries.classes)
 			if got := unpack(t, m.Packed, 4, 12, 2); !slices.Equal(got, want) {
 				t.Errorf("votes %v, want %v", got, want)
@@ -58,13 +59,13 @@ func TestARepeatedRoundGetsTheSameVotesAndTrainsNobody(t *testing.T) {
 		first := votesOf(t, n, voteRound("r", number))
 		before := weights(n)
 		file, err := os.ReadFile(statePath(n.cfg.State, "r"))
-		must(t, err)
+		testkit.Must(t, err)
 		again := votesOf(t, n, voteRound("r", number))
 		if !bytes.Equal(first, again) {
 			t.Errorf("round %d asked again: votes %x, before %x", number, again, first)
 		}
 		now, err := os.ReadFile(statePath(n.cfg.State, "r"))
-		must(t, err)
+		testkit.Must(t, err)
 		if !slices.Equal(weights(n), before) || !bytes.Equal(now, file) {
 			t.Errorf("round %d asked again: the teachers were trained", number)
 		}

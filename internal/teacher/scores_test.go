@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -70,7 +71,7 @@ func TestScoreSumsAreThoseOfOneMachine(t *testing.T) {
 		r := scoreRound(0, bound, 0.7, scorable()...)
 		got := discriminatorSumOf(t, n, r)
 		for j, d := range r.GetSum().GetScores().Discriminators {
-			must(t, n.scoreWith(d))
+			testkit.Must(t, n.scoreWith(d))
 			var want, off float64
 			for u := range n.units {
 				records := recordsOf(n, u)
@@ -109,7 +110,7 @@ func TestAUnitMovesAScoreSumByAtMostTheBound(t *testing.T) {
 		_, _ = fmt.Sscanf(name, "%d", &records)
 		table := others.Subset(byNumber(others.Len()))
 		for i := range records {
-			must(t, table.Append(append([]float64{math.NaN()}, unit(i)...), "adversary"))
+			testkit.Must(t, table.Append(append([]float64{math.NaN()}, unit(i)...), "adversary"))
 		}
 		without := start(t, c, others)
 		with := withKeyOf(t, without, table)
@@ -201,7 +202,7 @@ func TestScoreQuestionsAreChecked(t *testing.T) {
 	n := start(t, c, table)
 	c.State = t.TempDir()
 	site, err := NewSite(c, table)
-	must(t, err)
+	testkit.Must(t, err)
 	two := scorable()[:2]
 	if err := site.CheckRound(scoreRound(1, 1<<16, 0.5, two...)); err != nil {
 		t.Errorf("a good question: %v", err)

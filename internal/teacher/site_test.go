@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -31,7 +32,7 @@ func TestASiteNeedsNoAddressButItsNodeDoes(t *testing.T) {
 	c := smallConfig(t, 4)
 	c.Aggregator = ""
 	site, err := NewSite(c, smallTable(t, 80, 1))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, address := range []string{"", "host", "host:", ":7443"} {
 		if _, err := site.Node(address, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "host:port") {
 			t.Errorf("address %q: error %v", address, err)
@@ -41,7 +42,7 @@ func TestASiteNeedsNoAddressButItsNodeDoes(t *testing.T) {
 		t.Error("a node that was not made left a key")
 	}
 	n, err := site.Node("aggregator.example:7443", zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	if n.cfg.Aggregator != "aggregator.example:7443" || site.Name() != "north" {
 		t.Errorf("the node of %s dials %q", site.Name(), n.cfg.Aggregator)
 	}
@@ -52,7 +53,7 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 	c := smallConfig(t, 4)
 	first := start(t, c, table)
 	stored, err := partition.LoadManifest(filepath.Join(c.State, "manifest.json"))
-	must(t, err)
+	testkit.Must(t, err)
 	if stored.Fingerprint != first.manifest.Fingerprint || stored.Partitions != 4 {
 		t.Errorf("the manifest of %d partitions has fingerprint %s, the node %s", stored.Partitions, stored.Fingerprint, first.manifest.Fingerprint)
 	}
@@ -85,7 +86,7 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 func TestALostKeyIsNotReplaced(t *testing.T) {
 	table, c := smallTable(t, 80, 1), smallConfig(t, 4)
 	start(t, c, table)
-	must(t, os.Remove(filepath.Join(c.State, "partition.key")))
+	testkit.Must(t, os.Remove(filepath.Join(c.State, "partition.key")))
 	if _, err := NewSite(c, table); err == nil || !strings.Contains(err.Error(), "partition.key is missing") || !strings.Contains(err.Error(), "restore") {
 		t.Errorf("error %v, want one that says to restore the key", err)
 	}
@@ -98,17 +99,17 @@ func TestALostKeyIsNotReplaced(t *testing.T) {
 func TestASiteIsCheckedAgainAtItsStart(t *testing.T) {
 	table, c := smallTable(t, 80, 1), smallConfig(t, 4)
 	late, err := NewSite(c, smallTable(t, 70, 1))
-	must(t, err)
+	testkit.Must(t, err)
 	start(t, c, table)
 	if _, err := late.Node(c.Aggregator, zap.NewNop()); !errors.Is(err, partition.ErrManifestChanged) {
 		t.Errorf("error %v, want that the manifest changed", err)
 	}
 	// The state folder is lost: the new key goes with a manifest made from it.
 	early, err := NewSite(c, table)
-	must(t, err)
-	must(t, os.RemoveAll(c.State))
+	testkit.Must(t, err)
+	testkit.Must(t, os.RemoveAll(c.State))
 	n, err := early.Node(c.Aggregator, zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	if again := start(t, c, table); again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("the manifest is not that of the key")
 	}
@@ -118,14 +119,14 @@ func TestReadSiteReadsTheFilesOfTheConfiguration(t *testing.T) {
 	dir, c := t.TempDir(), smallConfig(t, 2)
 	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "table.csv")
 	rows := "x,b,c,y\n0.5,1,p,no\n0.25,0,q,yes\n0.75,0,r,yes\n"
-	must(t, os.WriteFile(c.Schema, []byte(smallSchema), 0o600))
-	must(t, os.WriteFile(c.Data, []byte(rows), 0o600))
+	testkit.Must(t, os.WriteFile(c.Schema, []byte(smallSchema), 0o600))
+	testkit.Must(t, os.WriteFile(c.Data, []byte(rows), 0o600))
 	n, err := New(c, zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	if got := sumOf(t, n, 2, 1); got[0] != 1 || got[1] != 2 {
 		t.Errorf("class counts %v, want 1 and 2", got)
 	}
-	must(t, os.WriteFile(c.Data, []byte(rows+"7,0,r,yes\n"), 0o600))
+	testkit.Must(t, os.WriteFile(c.Data, []byte(rows+"7,0,r,yes\n"), 0o600))
 	var input *partition.InputError
 	if _, err := ReadSite(c); !errors.As(err, &input) || input.Row != 4 || input.Column != "x" {
 		t.Errorf("a number out of range: error %v, want one that names row 4, column x", err)
@@ -140,7 +141,7 @@ func TestReadSiteReadsTheFilesOfTheConfiguration(t *testing.T) {
 func TestASiteChecksRounds(t *testing.T) {
 	c := smallConfig(t, 3)
 	site, err := NewSite(c, smallTable(t, 60, 1))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, r := range []*conclavev1.Round{voteRound("r", 1), gradientRound("r", 1), sumRound("r", 1, 0), countRound("r", 0, 2, 1)} {
 		if err := site.CheckRound(r); err != nil {
 			t.Errorf("%T: %v", r.Question, err)

@@ -10,9 +10,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
-	"github.com/conclave-dp/conclave/test/pgserver"
 )
 
 // The sample of a node that asks a database is one that loads, and says what the
@@ -20,12 +21,12 @@ import (
 func TestTheSampleWithAQueryLoads(t *testing.T) {
 	path := filepath.Join("..", "..", "examples", "cluster", "teacher-sql.yaml")
 	c, err := LoadConfig(path)
-	must(t, err)
+	testkit.Must(t, err)
 	if c.Data != "" || c.SQL.DSNFile != filepath.Join(filepath.Dir(path), "secrets", "dsn") || !strings.HasPrefix(c.SQL.Query, "select ") || c.SQL.Timeout != DefaultConfig().SQL.Timeout {
 		t.Errorf("data %q, sql %+v", c.Data, c.SQL)
 	}
 	schema, err := partition.LoadSchema(c.Schema)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, column := range schema.Columns {
 		if !strings.Contains(c.SQL.Query, " "+column.Name) {
 			t.Errorf("the query %q does not name %s", c.SQL.Query, column.Name)
@@ -40,7 +41,7 @@ func TestTheSampleWithAQueryLoads(t *testing.T) {
 // The connection string is no field: it would be in a file that is passed around.
 func TestTheConnectionStringIsNoField(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "teacher.yaml")
-	must(t, os.WriteFile(path, []byte("sql: {dsn: 'postgres://u:hush@db/d', query: table visits}\n"), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte("sql: {dsn: 'postgres://u:hush@db/d', query: table visits}\n"), 0o600))
 	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "dsn") || strings.Contains(err.Error(), "hush") {
 		t.Errorf("error %v", err)
 	}
@@ -49,7 +50,7 @@ func TestTheConnectionStringIsNoField(t *testing.T) {
 func TestValidateTakesOneSource(t *testing.T) {
 	good := smallConfig(t, 8)
 	good.Schema, good.Data = "schema.yaml", "records.csv"
-	must(t, good.validateSite())
+	testkit.Must(t, good.validateSite())
 	for want, spoil := range map[string]func(*Config){
 		"data: sql is given too": func(c *Config) { c.SQL.Query = "table visits" },
 		"data: missing; give the path of the site's CSV, Parquet or idx file, or a query in sql": func(c *Config) { c.Data = "" },
@@ -73,23 +74,23 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	server.Exec(t, "create table records (x double precision, b boolean, c text, y text)")
 	dir := t.TempDir()
 	var csv bytes.Buffer
-	must(t, partition.WriteCSV(&csv, smallTable(t, 200, 1)))
+	testkit.Must(t, partition.WriteCSV(&csv, smallTable(t, 200, 1)))
 	c := smallConfig(t, 8)
 	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "records.csv")
-	must(t, os.WriteFile(c.Schema, []byte(smallSchema), 0o600))
-	must(t, os.WriteFile(c.Data, csv.Bytes(), 0o600))
+	testkit.Must(t, os.WriteFile(c.Schema, []byte(smallSchema), 0o600))
+	testkit.Must(t, os.WriteFile(c.Data, csv.Bytes(), 0o600))
 	server.CopyCSV(t, "records", &csv)
 	site, err := ReadSite(c)
-	must(t, err)
+	testkit.Must(t, err)
 	n, err := site.Node(c.Aggregator, zap.NewNop())
-	must(t, err)
-	must(t, n.keepManifest())
+	testkit.Must(t, err)
+	testkit.Must(t, n.keepManifest())
 
 	moved := c
 	moved.Data, moved.SQL.DSNEnv, moved.SQL.Query = "", "TEACHER_TEST_DSN", "select y, c, b, x from records"
 	t.Setenv("TEACHER_TEST_DSN", server.DSN)
 	again, err := ReadSite(moved)
-	must(t, err)
+	testkit.Must(t, err)
 	if again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("another manifest")
 	}

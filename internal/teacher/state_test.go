@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // weights returns a copy of all that training changes.
@@ -58,11 +59,11 @@ func copyState(t *testing.T, c Config) Config {
 	t.Helper()
 	out := c
 	out.State = filepath.Join(t.TempDir(), "state")
-	must(t, os.MkdirAll(out.State, 0o700))
+	testkit.Must(t, os.MkdirAll(out.State, 0o700))
 	for _, name := range []string{"partition.key", "manifest.json"} {
 		raw, err := os.ReadFile(filepath.Join(c.State, name))
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(out.State, name), raw, 0o600))
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(filepath.Join(out.State, name), raw, 0o600))
 	}
 	return out
 }
@@ -74,9 +75,9 @@ func TestARoundCutShortIsAnsweredTheSame(t *testing.T) {
 	votesOf(t, n, voteRound("r", 1))
 	path := statePath(n.cfg.State, "r")
 	before, err := os.ReadFile(path)
-	must(t, err)
+	testkit.Must(t, err)
 	want := votesOf(t, n, voteRound("r", 2))
-	must(t, os.WriteFile(path, before, 0o600))
+	testkit.Must(t, os.WriteFile(path, before, 0o600))
 	n.current = nil // killed after training, before its state was saved
 	if got := votesOf(t, n, voteRound("r", 2)); !bytes.Equal(got, want) {
 		t.Errorf("votes %x, before the crash %x", got, want)
@@ -89,14 +90,14 @@ func TestVotesThatCannotBeKeptDoNotLeave(t *testing.T) {
 	n := smallNode(t, 4)
 	want := votesOf(t, start(t, copyState(t, n.cfg), smallTable(t, 80, 1)), voteRound("r", 1))
 	away := n.cfg.State + "-away"
-	must(t, os.Rename(n.cfg.State, away))
+	testkit.Must(t, os.Rename(n.cfg.State, away))
 	for range 2 {
 		m := ask(t, n, voteRound("r", 1))
 		if m.GetRefusal() == nil || m.GetRefusal().Reason != errState.Error() {
 			t.Fatalf("without a state folder: %v, want the refusal %q", m, errState)
 		}
 	}
-	must(t, os.Rename(away, n.cfg.State))
+	testkit.Must(t, os.Rename(away, n.cfg.State))
 	if got := votesOf(t, n, voteRound("r", 1)); !bytes.Equal(got, want) {
 		t.Errorf("votes %x once the folder is back, want %x: the teachers were trained more than once", got, want)
 	}
@@ -107,19 +108,19 @@ func TestDamagedStateIsRefusedWithoutDetails(t *testing.T) {
 	votesOf(t, n, voteRound("r", 1))
 	path := statePath(n.cfg.State, "r")
 	good, err := nn.LoadTensors(path)
-	must(t, err)
+	testkit.Must(t, err)
 	for name, damage := range map[string]func(){
-		"cut":           func() { must(t, os.Truncate(path, 100)) },
-		"no steps":      func() { delete(good.Metadata, "steps"); must(t, nn.SaveTensors(path, good)) },
-		"no teachers":   func() { delete(good.Metadata, "teachers"); must(t, nn.SaveTensors(path, good)) },
-		"no moments":    func() { delete(good.ByName, "m"); must(t, nn.SaveTensors(path, good)) },
-		"no answer":     func() { delete(good.Metadata, "last_answer"); must(t, nn.SaveTensors(path, good)) },
-		"votes no text": func() { good.Metadata["last_answer"] = "%"; must(t, nn.SaveTensors(path, good)) },
+		"cut":           func() { testkit.Must(t, os.Truncate(path, 100)) },
+		"no steps":      func() { delete(good.Metadata, "steps"); testkit.Must(t, nn.SaveTensors(path, good)) },
+		"no teachers":   func() { delete(good.Metadata, "teachers"); testkit.Must(t, nn.SaveTensors(path, good)) },
+		"no moments":    func() { delete(good.ByName, "m"); testkit.Must(t, nn.SaveTensors(path, good)) },
+		"no answer":     func() { delete(good.Metadata, "last_answer"); testkit.Must(t, nn.SaveTensors(path, good)) },
+		"votes no text": func() { good.Metadata["last_answer"] = "%"; testkit.Must(t, nn.SaveTensors(path, good)) },
 	} {
 		good, err = nn.LoadTensors(path)
-		must(t, err)
+		testkit.Must(t, err)
 		raw, err := os.ReadFile(path)
-		must(t, err)
+		testkit.Must(t, err)
 		damage()
 		n.current = nil
 		if m := ask(t, n, voteRound("r", 2)); m.GetRefusal() == nil || m.GetRefusal().Reason != errState.Error() {
@@ -128,7 +129,7 @@ func TestDamagedStateIsRefusedWithoutDetails(t *testing.T) {
 		if _, err := loadState(path, freshState(t, n, voteRound("r", 2).GetVote())); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "restore the file") {
 			t.Errorf("%s: error %v, want the file and what to do", name, err)
 		}
-		must(t, os.WriteFile(path, raw, 0o600))
+		testkit.Must(t, os.WriteFile(path, raw, 0o600))
 	}
 	votesOf(t, n, voteRound("r", 2))
 }
@@ -137,13 +138,13 @@ func TestStateIsForTheOwnerOnly(t *testing.T) {
 	n := smallNode(t, 2)
 	votesOf(t, n, voteRound("r", 1))
 	entries, err := os.ReadDir(n.cfg.State)
-	must(t, err)
+	testkit.Must(t, err)
 	if len(entries) != 3 {
 		t.Errorf("the state folder holds %v, want the key, the manifest and one run", entries)
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		must(t, err)
+		testkit.Must(t, err)
 		if info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s has mode %o", e.Name(), info.Mode().Perm())
 		}
@@ -154,7 +155,7 @@ func TestStateIsForTheOwnerOnly(t *testing.T) {
 func (s *runState) lastVotes(t testing.TB) []byte {
 	t.Helper()
 	answer, err := s.answerAgain()
-	must(t, err)
+	testkit.Must(t, err)
 	return answer.GetVotes().GetPacked()
 }
 
@@ -163,7 +164,7 @@ func (s *runState) lastVotes(t testing.TB) []byte {
 func TestLargeTeachersAreSavedNowAndThen(t *testing.T) {
 	spec := teacherSpec{Models: 1, Features: 4000, Classes: 1, Hidden: 1500, Rate: 0.1}
 	e, err := spec.ensemble()
-	must(t, err)
+	testkit.Must(t, err)
 	now := time.Now()
 	large := &runState{spec: spec, ensemble: e}
 	if !large.due(now) {
@@ -179,7 +180,7 @@ func TestLargeTeachersAreSavedNowAndThen(t *testing.T) {
 	small := *large
 	small.spec.Hidden = 4
 	small.ensemble, err = small.spec.ensemble()
-	must(t, err)
+	testkit.Must(t, err)
 	if !small.due(now) {
 		t.Error("a small state is not due")
 	}

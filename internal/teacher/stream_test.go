@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -72,13 +73,15 @@ func TestTeachersSurviveAReconnect(t *testing.T) {
 func TestTheNodeWaitsForTheAggregator(t *testing.T) {
 	f := newFakeAggregator(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
-	must(t, err)
+	testkit.Must(t, err)
 	free := listener.Addr().String()
-	must(t, listener.Close())
+	testkit.Must(t, listener.Close())
 	c := f.config(2)
 	c.Aggregator = free
 	_, log := run(t, start(t, c, smallTable(t, 40, 1)))
-	eventually(t, "a log that says that the node is not connected", func() bool { return log.FilterMessageSnippet("not connected").Len() > 0 })
+	testkit.Eventually(t, "a log that says that the node is not connected", func() bool {
+		return log.FilterMessageSnippet("not connected").Len() > 0
+	})
 	f.serve(free)
 	f.next().votes(voteRound("r", 1))
 }
@@ -87,7 +90,7 @@ func TestLastingRefusalsEndTheNode(t *testing.T) {
 	f := newFakeAggregator(t)
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unimplemented, codes.NotFound, codes.Aborted} {
 		f.setRefusal(status.Error(code, "not like this"))
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 		err := start(t, f.config(2), smallTable(t, 40, 1)).Run(ctx)
 		cancel()
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "not like this") {
@@ -108,7 +111,7 @@ func TestWrongCertificatesEndTheNode(t *testing.T) {
 	f, other := newFakeAggregator(t), newFakeAggregator(t)
 	c := f.config(2)
 	c.TLS = certs.IssuedFiles(other.folder, certs.RoleNode, "north")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	if err := start(t, c, smallTable(t, 40, 1)).Run(ctx); !errors.Is(err, ErrRefused) {
 		t.Errorf("a certificate of another authority: Run ended with %v", err)
@@ -151,7 +154,7 @@ func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 		case "answered":
 			select {
 			case <-withdrawn:
-			case <-time.After(patience):
+			case <-time.After(testkit.Patience):
 				t.Error("the withdrawal was not seen while the node was busy")
 			}
 		}
@@ -169,7 +172,7 @@ func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 	if !slices.Equal(answered, []uint64{1, 3}) {
 		t.Errorf("rounds %v were answered, want 1 and 3", answered)
 	}
-	must(t, stop())
+	testkit.Must(t, stop())
 	if got := n.current.ensemble.Steps(); got != 10 || n.current.rounds != 2 {
 		t.Errorf("%d steps in %d rounds, want 10 in 2", got, n.current.rounds)
 	}
@@ -190,7 +193,7 @@ func TestLogsDoNotDependOnTheRecords(t *testing.T) {
 		j.reply()
 		j.ask(countRound("r", 3, 7, 10))
 		j.reply()
-		must(t, stop())
+		testkit.Must(t, stop())
 		var out []string
 		for _, e := range log.All() {
 			line := e.Message

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -72,7 +73,8 @@ func personTable(t *testing.T, people int) *partition.Table {
 	table := partition.NewTable(mustSchema(t, "columns:\n  - {name: who, role: unit}\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n  - {name: y, kind: binary}\nlabel: y\n"))
 	for p := range people {
 		for k := range p + 1 {
-			must(t, table.Append([]float64{math.NaN(), float64(p) / 100, float64(k % 2)}, fmt.Sprintf("p%d", p)))
+			testkit.Must(t,
+				table.Append([]float64{math.NaN(), float64(p) / 100, float64(k % 2)}, fmt.Sprintf("p%d", p)))
 		}
 	}
 	return table

@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
-	"github.com/conclave-dp/conclave/internal/tracing/tracetest"
 )
 
 // A node makes a span of each round that it answers or refuses, and none of the passes of a
@@ -27,7 +28,7 @@ func TestSpansOfANode(t *testing.T) {
 		j.ask(logisticRound(1, 1, nil))
 		j.reply()
 	}
-	must(t, stop())
+	testkit.Must(t, stop())
 	var got []string
 	for _, s := range collector.Spans() {
 		text := s.GetName() + " " + s.GetStatus().GetMessage()

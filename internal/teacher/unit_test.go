@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -19,8 +20,8 @@ func withKeyOf(t *testing.T, first *Node, table *partition.Table) *Node {
 	c := first.cfg
 	c.State = t.TempDir()
 	key, err := os.ReadFile(filepath.Join(first.cfg.State, "partition.key"))
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(c.State, "partition.key"), key, 0o600))
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(c.State, "partition.key"), key, 0o600))
 	return start(t, c, table)
 }
 
@@ -38,7 +39,7 @@ func someUnits(t *testing.T, unit string, n int) *partition.Table {
 	table := partition.NewTable(mustSchema(t, strings.Replace(smallSchema, "columns:\n", "columns:\n  - {name: who, role: unit}\n", 1)))
 	for row := range all.Len() {
 		if person := row % 40; person < n {
-			must(t, table.Append(append([]float64{math.NaN()}, all.Cells(row)...), fmt.Sprint("p", person)))
+			testkit.Must(t, table.Append(append([]float64{math.NaN()}, all.Cells(row)...), fmt.Sprint("p", person)))
 		}
 	}
 	return table

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -257,7 +258,7 @@ func TestTeachersOfDifferentNodesDrawDifferently(t *testing.T) {
 		c := smallConfig(t, 2)
 		c.Site, c.Node, _ = strings.Cut(name, " ")
 		spec, err := start(t, c, smallTable(t, 40, 1)).checkTeacher(smallTeacher())
-		must(t, err)
+		testkit.Must(t, err)
 		if other, taken := seeds[spec.Seed]; taken {
 			t.Errorf("the teachers of %s and %s draw from one seed", name, other)
 		}

@@ -19,28 +19,29 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // get asks a node's monitoring listener, which may not be there yet.
 func get(t testing.TB, n *Node, path string) (int, string) {
 	t.Helper()
-	eventually(t, "a node that listens", func() bool { return n.MonitorAddr() != nil })
+	testkit.Eventually(t, "a node that listens", func() bool { return n.MonitorAddr() != nil })
 	q, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+n.MonitorAddr().String()+path, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	q.Close = true
 	r, err := http.DefaultClient.Do(q)
-	must(t, err)
+	testkit.Must(t, err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return r.StatusCode, string(text)
 }
 
 // awaitReady waits until /readyz has a status.
 func awaitReady(t testing.TB, n *Node, want int) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); ; time.Sleep(5 * time.Millisecond) {
 		got, text := get(t, n, "/readyz")
 		if got == want {
 			return
@@ -54,10 +55,10 @@ func awaitReady(t testing.TB, n *Node, want int) {
 func trailOf(t testing.TB, c Config) (entries []auditlog.Entry, text string) {
 	t.Helper()
 	raw, err := os.ReadFile(c.AuditLog)
-	must(t, err)
+	testkit.Must(t, err)
 	for lines := bufio.NewScanner(strings.NewReader(string(raw))); lines.Scan(); {
 		var e auditlog.Entry
-		must(t, json.Unmarshal(lines.Bytes(), &e))
+		testkit.Must(t, json.Unmarshal(lines.Bytes(), &e))
 		entries = append(entries, e)
 	}
 	return entries, string(raw)
@@ -106,7 +107,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 	awaitReady(t, n, http.StatusServiceUnavailable)
 	f.next()
 	awaitReady(t, n, 200)
-	must(t, stop())
+	testkit.Must(t, stop())
 
 	entries, text := trailOf(t, c)
 	var events []string
@@ -132,7 +133,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 
 	// The numbers of the records have 15 digits and more, so that none is there by chance.
 	said, err := json.Marshal(log.All())
-	must(t, err)
+	testkit.Must(t, err)
 	for row := range table.Len() {
 		x := fmt.Sprint(table.Cells(row)[0])
 		if len(x) > 12 {
@@ -156,7 +157,7 @@ func TestPassesOfAFitAreNotCounted(t *testing.T) {
 		}
 	}
 	families, err := w.registry.Gather()
-	must(t, err)
+	testkit.Must(t, err)
 	for _, family := range families {
 		if name := family.GetName(); name == "conclave_node_training_seconds" {
 			t.Errorf("%s times a fit", name)
@@ -170,7 +171,7 @@ func TestPassesOfAFitAreNotCounted(t *testing.T) {
 func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.watchedConfig(4)
-	c.Drain = patience
+	c.Drain = testkit.Patience
 	n := start(t, c, smallTable(t, 80, 1))
 	reached, gate := make(chan struct{}), make(chan struct{})
 	n.sampled = func(float64) []int {
@@ -195,7 +196,7 @@ func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 		t.Errorf("after its answer the node ends the stream with %v", err)
 	}
 	j.leave <- nil
-	must(t, <-ended)
+	testkit.Must(t, <-ended)
 }
 
 // A stream on which nothing moves does not hold a node up that is told to stop.
@@ -222,11 +223,11 @@ func TestANodeThatIsToldToStopWaitsNoLongerThanItMay(t *testing.T) {
 	close(gate) // it answers, and this aggregator never ends the stream
 	select {
 	case err := <-ended:
-		must(t, err)
-	case <-time.After(patience):
+		testkit.Must(t, err)
+	case <-time.After(testkit.Patience):
 		t.Fatal("the node does not end")
 	}
-	if took := time.Since(began); took < c.Drain || took > patience/2 {
+	if took := time.Since(began); took < c.Drain || took > 15*time.Second {
 		t.Errorf("it ended after %v", took)
 	}
 }
@@ -242,8 +243,8 @@ func TestAnAnswerThatCannotBeWrittenDownStays(t *testing.T) {
 	run(t, n)
 	j := f.next()
 	j.votes(voteRound("r", 0))
-	must(t, os.Rename(c.AuditLog, c.AuditLog+".1"))
-	must(t, os.Symlink("/dev/full", c.AuditLog))
+	testkit.Must(t, os.Rename(c.AuditLog, c.AuditLog+".1"))
+	testkit.Must(t, os.Symlink("/dev/full", c.AuditLog))
 	if err := n.trail.Reopen(); !errors.Is(err, auditlog.ErrLost) {
 		t.Fatal(err)
 	}
@@ -253,8 +254,8 @@ func TestAnAnswerThatCannotBeWrittenDownStays(t *testing.T) {
 		t.Errorf("answered with %v", m)
 	}
 	awaitReady(t, n, http.StatusServiceUnavailable)
-	must(t, os.Remove(c.AuditLog))
-	must(t, n.trail.Reopen())
+	testkit.Must(t, os.Remove(c.AuditLog))
+	testkit.Must(t, n.trail.Reopen())
 	j.votes(voteRound("r", 1))
 	awaitReady(t, n, 200)
 }

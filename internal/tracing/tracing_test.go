@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/tracing/tracetest"
+	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

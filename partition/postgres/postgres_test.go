@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
+	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/test/pgserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Password is the superuser's. It is in no error, which tests check.
@@ -50,13 +51,13 @@ func Start(t testing.TB) *Server {
 		as.Credential = ordinary(t)
 		// The folders of a test are its user's own.
 		for _, folder := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
-			must(t, os.Chmod(folder, 0o711))
+			testkit.Must(t, os.Chmod(folder, 0o711))
 		}
-		must(t, os.Mkdir(dir, 0o700))
-		must(t, os.Chown(dir, int(as.Credential.Uid), int(as.Credential.Gid)))
+		testkit.Must(t, os.Mkdir(dir, 0o700))
+		testkit.Must(t, os.Chown(dir, int(as.Credential.Uid), int(as.Credential.Gid)))
 	}
 	secret := filepath.Join(filepath.Dir(dir), "password")
-	must(t, os.WriteFile(secret, []byte(Password+"\n"), 0o644)) // of a server that lives for a test
+	testkit.Must(t, os.WriteFile(secret, []byte(Password+"\n"), 0o644)) // of a server that lives for a test
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir, "-U", "tester", "--auth=scram-sha-256", "--pwfile="+secret, "--encoding=UTF8", "--locale=C", "--no-sync")
 	initdb.SysProcAttr, initdb.Dir = as, "/"
 	if out, err := initdb.CombinedOutput(); err != nil {
@@ -70,7 +71,7 @@ func Start(t testing.TB) *Server {
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB",
 		"-c", "ssl=on", "-c", "ssl_cert_file="+issued.Cert, "-c", "ssl_key_file="+issued.Key)
 	server.SysProcAttr, server.Dir, server.Stdout, server.Stderr = as, "/", &log, &log
-	must(t, server.Start())
+	testkit.Must(t, server.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Wait() }()
 	t.Cleanup(func() {
@@ -85,7 +86,7 @@ func Start(t testing.TB) *Server {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		conn, err := pgconn.Connect(context.Background(), s.DSN)
 		if err == nil {
-			must(t, conn.Close(context.Background()))
+			testkit.Must(t, conn.Close(context.Background()))
 			return s
 		}
 		select {
@@ -94,7 +95,7 @@ func Start(t testing.TB) *Server {
 			t.Fatalf("the server ended: %v\n%s", err, log.String())
 		default:
 		}
-		if time.Since(begun) > time.Minute {
+		if time.Since(begun) > testkit.Patience {
 			t.Fatalf("the server takes no connection: %v", err)
 		}
 	}
@@ -103,16 +104,16 @@ func Start(t testing.TB) *Server {
 // certificate makes an authority and a certificate of it that the server can read in its folder.
 func certificate(t testing.TB, authority, dir string, of *syscall.Credential) certs.Files {
 	t.Helper()
-	must(t, certs.CreateCA(authority))
-	must(t, certs.Issue(authority, certs.RoleAggregator, "db", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.CreateCA(authority))
+	testkit.Must(t, certs.Issue(authority, certs.RoleAggregator, "db", []string{"127.0.0.1"}, time.Hour))
 	made := certs.IssuedFiles(authority, certs.RoleAggregator, "db")
 	files := certs.Files{Cert: filepath.Join(dir, "server.crt"), Key: filepath.Join(dir, "server.key")}
 	for from, to := range map[string]string{made.Cert: files.Cert, made.Key: files.Key} {
 		raw, err := os.ReadFile(from)
-		must(t, err)
-		must(t, os.WriteFile(to, raw, 0o600))
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(to, raw, 0o600))
 		if of != nil {
-			must(t, os.Chown(to, int(of.Uid), int(of.Gid)))
+			testkit.Must(t, os.Chown(to, int(of.Uid), int(of.Gid)))
 		}
 	}
 	return files
@@ -142,8 +143,8 @@ func (s *Server) CopyCSV(t testing.TB, table string, csv io.Reader) {
 func (s *Server) with(t testing.TB, do func(*pgconn.PgConn)) {
 	t.Helper()
 	conn, err := pgconn.Connect(context.Background(), s.DSN)
-	must(t, err)
-	defer func() { must(t, conn.Close(context.Background())) }()
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, conn.Close(context.Background())) }()
 	do(conn)
 }
 
@@ -186,14 +187,7 @@ func ordinary(t testing.TB) *syscall.Credential {
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

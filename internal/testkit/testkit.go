@@ -1,0 +1,68 @@
+// Package testkit has what the tests of several packages share: short checks, waits
+// with a bound, and seeds.
+//
+// A test that imports it takes the same seed for its property tests in every run.
+// RAPID_SEED=0 draws new seeds, and RAPID_SEED=N takes N; see Seed.
+package testkit
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Patience bounds every wait of a test that has no bound of its own. A wait that succeeds
+// never uses it up, so it is long enough for a busy machine and a race detector.
+const Patience = 5 * time.Minute
+
+// Must ends the test if err is not nil.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Value returns v and panics if err is not nil. Property tests, whose T is no testing.TB,
+// and expressions use it.
+func Value[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Eventually waits until holds is true, and ends the test if it is not within Patience. It
+// returns how long it waited.
+func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for ; !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > Patience {
+			t.Fatalf("waited %v for %s", Patience, what)
+		}
+	}
+	return time.Since(began)
+}
+
+// Receive waits for a value on c or for c's close, and ends the test if neither comes
+// within Patience. Only the goroutine of the test may call it.
+func Receive[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	timer := time.NewTimer(Patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		t.Fatalf("waited %v for %s", Patience, what)
+		panic("unreachable")
+	}
+}
+
+// Within returns a context that ends after Patience, or after the test.
+func Within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}

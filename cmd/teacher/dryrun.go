@@ -11,9 +11,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/dryrun"
 	"github.com/conclave-dp/conclave/internal/run"
-	"github.com/conclave-dp/conclave/internal/teacher"
-	"github.com/conclave-dp/conclave/internal/teacher/dryrun"
 )
 
 // dryRunFlags are a run that nobody has asked for yet.
@@ -57,7 +57,7 @@ func dryRunCommand(config *string) *cobra.Command {
 }
 
 func dryRun(path string, o dryRunFlags) error {
-	config, err := teacher.LoadConfig(path)
+	config, err := node.LoadConfig(path)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func dryRun(path string, o dryRunFlags) error {
 	if err != nil {
 		return err
 	}
-	site, err := teacher.ReadSite(config)
+	site, err := node.ReadSite(config)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func showDryRun(r *dryrun.Report) error {
 	return nil
 }
 
-func showPrivate(r *dryrun.Report, site *teacher.Site) error {
+func showPrivate(r *dryrun.Report, site *node.Site) error {
 	answers, err := r.Rehearse(site)
 	if errors.Is(err, dryrun.ErrNothing) {
 		fmt.Println(err)

@@ -6,12 +6,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/logging"
-	"github.com/conclave-dp/conclave/internal/teacher"
+	"github.com/conclave-dp/conclave/internal/node"
 )
 
 // work is the node, until a signal.
 func work(ctx context.Context, path string) error {
-	config, err := teacher.LoadConfig(path)
+	config, err := node.LoadConfig(path)
 	if err != nil {
 		return err
 	}
@@ -19,25 +19,25 @@ func work(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	node, err := newNode(ctx, config, log)
-	if node == nil {
+	n, err := newNode(ctx, config, log)
+	if n == nil {
 		return err
 	}
-	node.ControlLevel(level)
-	return node.Run(ctx)
+	n.ControlLevel(level)
+	return n.Run(ctx)
 }
 
 // newNode reads the site's records, which may take minutes of a database; a signal
 // ends that at once. Then there is neither a node nor an error.
-func newNode(ctx context.Context, config teacher.Config, log *zap.Logger) (*teacher.Node, error) {
+func newNode(ctx context.Context, config node.Config, log *zap.Logger) (*node.Node, error) {
 	type made struct {
-		node *teacher.Node
+		node *node.Node
 		err  error
 	}
 	done := make(chan made, 1)
 	go func() {
-		node, err := teacher.New(config, log)
-		done <- made{node, err}
+		n, err := node.New(config, log)
+		done <- made{n, err}
 	}()
 	select {
 	case m := <-done:

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
-	"github.com/conclave-dp/conclave/internal/teacher/preflight"
+	"github.com/conclave-dp/conclave/internal/node/preflight"
 )
 
 // preflightCommand names what to fix before a node is started, with exit code 1

@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
-	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
 )
 
 // guardOf is the guard of a node's policy. It knows nothing of the records.
-func guardOf(path string, readOnly bool) (*sitepolicy.Guard, teacher.Config, error) {
-	config, err := teacher.LoadConfig(path)
+func guardOf(path string, readOnly bool) (*sitepolicy.Guard, node.Config, error) {
+	config, err := node.LoadConfig(path)
 	if err != nil {
 		return nil, config, err
 	}

@@ -24,9 +24,9 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -110,7 +110,7 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 }
 
 // cluster starts the roles on a state folder, lets a student work, and ends them.
-func cluster(ctx context.Context, job *run.Job, sites []*teacher.Site, state string, o Options, work func(ctx context.Context, address string) (*run.Result, error)) (result *run.Result, err error) {
+func cluster(ctx context.Context, job *run.Job, sites []*node.Site, state string, o Options, work func(ctx context.Context, address string) (*run.Result, error)) (result *run.Result, err error) {
 	server, err := startAggregator(ctx, job, state, o)
 	if err != nil {
 		return nil, err
@@ -246,16 +246,16 @@ func issueCertificates(dir string, spec *run.Spec) error {
 
 // nodeConfigs prepares a node for each site. Teachers are divided in proportion
 // to the sites' public shares, never to their private numbers of records.
-func nodeConfigs(spec *run.Spec, schema *partition.Schema, state string) ([]teacher.Config, error) {
+func nodeConfigs(spec *run.Spec, schema *partition.Schema, state string) ([]node.Config, error) {
 	parts := spec.Sites(schema)
 	var total float64
 	for _, d := range spec.Data {
 		total += d.Share
 	}
-	var configs []teacher.Config
+	var configs []node.Config
 	left, weight := spec.Teachers, total
 	for i, d := range spec.Data {
-		c := teacher.DefaultConfig()
+		c := node.DefaultConfig()
 		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i], spec.Privacy.Unit
 		c.Teachers = int(float64(left)*d.Share/weight + 0.5)
 		left, weight = left-c.Teachers, weight-d.Share
@@ -272,10 +272,10 @@ func nodeConfigs(spec *run.Spec, schema *partition.Schema, state string) ([]teac
 // readSites reads every site's records and checks them, also against those of an
 // interrupted run. It leaves no trace, so that a mistake in the data of any site
 // can be mended and the run started in the same folder.
-func readSites(configs []teacher.Config) ([]*teacher.Site, error) {
-	var sites []*teacher.Site
+func readSites(configs []node.Config) ([]*node.Site, error) {
+	var sites []*node.Site
 	for _, c := range configs {
-		s, err := teacher.ReadSite(c)
+		s, err := node.ReadSite(c)
 		if err != nil {
 			return nil, fmt.Errorf("site %s: %w", c.Site, err)
 		}
@@ -286,8 +286,8 @@ func readSites(configs []teacher.Config) ([]*teacher.Site, error) {
 
 // newNodes makes the sites' nodes, which keep their manifests once they are
 // welcomed.
-func newNodes(sites []*teacher.Site, address string, log *zap.Logger) ([]*teacher.Node, error) {
-	var nodes []*teacher.Node
+func newNodes(sites []*node.Site, address string, log *zap.Logger) ([]*node.Node, error) {
+	var nodes []*node.Node
 	for _, s := range sites {
 		n, err := s.Node(address, log.Named("teacher").With(zap.String("site", s.Name())))
 		if err != nil {

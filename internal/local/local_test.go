@@ -19,10 +19,10 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
-	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -273,7 +273,7 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, teacher.ErrRefused) || !strings.Contains(err.Error(), "the ledger went back") {
+	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "the ledger went back") {
 		t.Errorf("error %v, want one that says that the nodes know of another ledger", err)
 	}
 	marks, err := filepath.Glob(filepath.Join(out, "state", "node-*", "dataset-ledger.head"))

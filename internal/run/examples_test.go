@@ -11,11 +11,11 @@ import (
 
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/internal/teacher"
 )
 
 var clusterDir = filepath.Join("..", "..", "examples", "cluster")
@@ -74,28 +74,28 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	}
 	teachers, end := 0, 0.0
 	for _, site := range []string{"north", "south"} {
-		node, err := teacher.LoadConfig(filepath.Join(clusterDir, "teacher-"+site+".yaml"))
+		config, err := node.LoadConfig(filepath.Join(clusterDir, "teacher-"+site+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if node.Site != site || node.Dataset != dataset.Name || node.Aggregator != agg.Listen || node.Unit != dataset.Unit {
-			t.Errorf("node %+v does not fit the aggregator", node)
+		if config.Site != site || config.Dataset != dataset.Name || config.Aggregator != agg.Listen || config.Unit != dataset.Unit {
+			t.Errorf("node %+v does not fit the aggregator", config)
 		}
-		if !strings.HasSuffix(node.TLS.Cert, "node-"+site+".crt") {
-			t.Errorf("node %s has certificate %s", site, node.TLS.Cert)
+		if !strings.HasSuffix(config.TLS.Cert, "node-"+site+".crt") {
+			t.Errorf("node %s has certificate %s", site, config.TLS.Cert)
 		}
-		for _, file := range []string{node.Schema, node.Data} {
+		for _, file := range []string{config.Schema, config.Data} {
 			if _, err := os.Stat(file); err != nil {
 				t.Error(err)
 			}
 		}
-		if !sameFile(t, node.Schema, spec.Schema) || !sameFile(t, node.Schema, dataset.Schema) {
+		if !sameFile(t, config.Schema, spec.Schema) || !sameFile(t, config.Schema, dataset.Schema) {
 			t.Errorf("node %s has another schema", site)
 		}
-		if node.Share[0] != end {
-			t.Errorf("site %s begins at %v of the file, the one before ends at %v", site, node.Share[0], end)
+		if config.Share[0] != end {
+			t.Errorf("site %s begins at %v of the file, the one before ends at %v", site, config.Share[0], end)
 		}
-		teachers, end = teachers+node.Teachers, node.Share[1]
+		teachers, end = teachers+config.Teachers, config.Share[1]
 	}
 	if teachers != spec.Teachers || end != 1 {
 		t.Errorf("the nodes have %d teachers of %d and %v of the file", teachers, spec.Teachers, end)
@@ -111,12 +111,12 @@ func TestTheExamplesPolicyIsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := teacher.LoadConfig(filepath.Join(clusterDir, "teacher-north.yaml"))
+	config, err := node.LoadConfig(filepath.Join(clusterDir, "teacher-north.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Dataset(node.Dataset) == nil || node.Policy != "" {
-		t.Errorf("the policy does not name %s, or the node uses it", node.Dataset)
+	if p.Dataset(config.Dataset) == nil || config.Policy != "" {
+		t.Errorf("the policy does not name %s, or the node uses it", config.Dataset)
 	}
 }
 
@@ -137,7 +137,7 @@ func sameFile(t *testing.T, a, b string) bool {
 // after a comment that says what it is for.
 func TestTheExamplesShowEveryField(t *testing.T) {
 	for name, of := range map[string]any{
-		"aggregator.yaml": aggregator.Config{}, "teacher-north.yaml": teacher.Config{}, "teacher-south.yaml": teacher.Config{},
+		"aggregator.yaml": aggregator.Config{}, "teacher-north.yaml": node.Config{}, "teacher-south.yaml": node.Config{},
 		"student.yaml": student.Config{}, "run.yaml": run.Spec{}, "policy.yaml": sitepolicy.Policy{},
 	} {
 		raw, err := os.ReadFile(filepath.Join(clusterDir, name))

@@ -20,10 +20,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -140,11 +140,11 @@ func execute(t *testing.T, j *Job, dir, out string) *Result {
 		if err := certs.Issue(keys, certs.RoleNode, d.Site, nil, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		c := teacher.DefaultConfig()
+		c := node.DefaultConfig()
 		c.Aggregator, c.Dataset, c.Site, c.Schema, c.Data, c.Share = server.Addr().String(), "d", d.Site, j.Spec.Schema, d.File, part
 		c.Teachers, c.State = j.Spec.Teachers/2, filepath.Join(dir, "node-"+d.Site)
 		c.TLS = certs.IssuedFiles(keys, certs.RoleNode, d.Site)
-		n, err := teacher.New(c, zap.NewNop())
+		n, err := node.New(c, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

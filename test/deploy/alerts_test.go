@@ -44,7 +44,7 @@ var (
 
 // An alert on a metric that nobody exports never fires. Every alert is explained.
 func TestAlerts(t *testing.T) {
-	code := sources(t, "../../internal/aggregator", "../../internal/teacher", "../../internal/monitor")
+	code := sources(t, "../../internal/aggregator", "../../internal/node", "../../internal/monitor")
 	raw, err := os.ReadFile("../../docs/operations.md")
 	must(t, err)
 	document := string(raw)

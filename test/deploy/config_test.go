@@ -18,9 +18,9 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -252,7 +252,7 @@ func (s set) checkTeacher(t *testing.T, p pod, file string) {
 	nodes, shards := map[string]bool{}, map[string]bool{}
 	for i := range 2 {
 		environment(t, c, map[string]string{factName: fmt.Sprintf("teacher-%d", i), factIndex: fmt.Sprint(i), factIP: "10.0.0.1"})
-		config, err := teacher.LoadConfig(file)
+		config, err := node.LoadConfig(file)
 		must(t, err)
 		nodes[config.Node] = true
 		if config.SQL.Set() {

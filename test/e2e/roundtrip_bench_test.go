@@ -17,10 +17,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -121,7 +121,7 @@ func benchRows(rng *rand.Rand, rows int) (*conclavev1.Tensor, []uint32) {
 func benchCluster(b *testing.B) *student.Client {
 	dir := benchFolder(b)
 	schema, data := benchData(b, dir)
-	t := teacher.DefaultConfig()
+	t := node.DefaultConfig()
 	t.Site, t.Teachers, t.Schema, t.Data = "north", benchTeachers, filepath.Join(dir, "schema.yaml"), data
 	client := loopback(b, dir, aggregator.DatasetConfig{
 		SchemaSHA256: schema.SHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1000, Delta: 1e-5},
@@ -146,7 +146,7 @@ func benchFolder(b *testing.B) string {
 // loopback runs an aggregator with an embedded etcd and a dataset, and a node at each
 // site, in this process until the benchmark ends, and returns a student's connection. Log
 // is the nodes'.
-func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator.Options, log *zap.Logger, sites ...teacher.Config) *student.Client {
+func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator.Options, log *zap.Logger, sites ...node.Config) *student.Client {
 	a := aggregator.DefaultConfig()
 	a.Listen, a.TLS = "127.0.0.1:0", certs.IssuedFiles(built.certs, certs.RoleAggregator, "aggregator")
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
@@ -160,11 +160,11 @@ func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator
 	var roles errgroup.Group
 	for _, t := range sites {
 		t.Dataset, t.State, t.TLS = dataset, filepath.Join(dir, "node-"+t.Site), certs.IssuedFiles(built.certs, certs.RoleNode, t.Site)
-		site, err := teacher.ReadSite(t)
+		site, err := node.ReadSite(t)
 		check(b, err)
-		node, err := site.Node(server.Addr().String(), log)
+		n, err := site.Node(server.Addr().String(), log)
 		check(b, err)
-		roles.Go(func() error { return node.Run(ctx) })
+		roles.Go(func() error { return n.Run(ctx) })
 	}
 	roles.Go(func() error { return server.Serve(ctx) })
 	b.Cleanup(func() {

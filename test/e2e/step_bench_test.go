@@ -16,12 +16,12 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	jobs "github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/internal/teacher"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -124,9 +124,9 @@ dpgan: {steps: 10000, batch: %d, units: %d, discriminator: {kind: dense, hidden:
 	s.round.GetSum().GetDiscriminator().Weights = nil
 	s.clip = s.round.GetSum().GetDiscriminator().Clip
 
-	var configs []teacher.Config
+	var configs []node.Config
 	for i, site := range sites {
-		c := teacher.DefaultConfig()
+		c := node.DefaultConfig()
 		c.Site, c.Teachers, c.Schema, c.Data = site, 1, spec.Schema, spec.Data[i].File
 		configs = append(configs, c)
 	}

@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// startAggregator runs a real aggregator with an embedded etcd and returns its
+// address and the folder of the certificates.
+func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string) {
+	t.Helper()
+	// A short path: the embedded etcd listens on a Unix socket below it.
+	dir, err := os.MkdirTemp("", "tea")
+	testkit.Must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	folder = filepath.Join(dir, "certs")
+	testkit.Must(t, certs.CreateCA(folder))
+	testkit.Must(t, certs.Issue(folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.Issue(folder, certs.RoleStudent, "student", nil, time.Hour))
+	for _, site := range []string{"north", "south"} {
+		testkit.Must(t, certs.Issue(folder, certs.RoleNode, site, nil, time.Hour))
+	}
+	c := aggregator.DefaultConfig()
+	c.Name, c.Listen, c.TLS = "a", "127.0.0.1:0", certs.IssuedFiles(folder, certs.RoleAggregator, "a")
+	c.Etcd.Embedded, c.Etcd.Dir = true, filepath.Join(dir, "etcd")
+	c.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: schemaSHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1e6, Delta: 1e-5}}}
+	ctx, cancel := context.WithCancel(context.Background())
+	server, err := aggregator.New(ctx, c, aggregator.Options{AllowCoin: true})
+	testkit.Must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		testkit.Must(t, errors.Join(<-served, server.Close()))
+	})
+	return server.Addr().String(), folder
+}
+
+// The votes that a real aggregator counts are those that the teachers cast, for
+// every rule: with hardly any noise its release is the histogram. Laplace noise
+// with lambda 40 changes one of these 312 counts with a chance below 1e-14.
+func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
+	const northTeachers, southTeachers = 5, 8
+	table := smallTable(t, 200, 1)
+	address, folder := startAggregator(t, table.Schema().SHA256)
+	var nodes []*Node
+	for site, teachers := range map[string]int{"north": northTeachers, "south": southTeachers} {
+		c := smallConfig(t, teachers)
+		c.Aggregator, c.Site, c.TLS = address, site, certs.IssuedFiles(folder, certs.RoleNode, site)
+		n := start(t, c, table)
+		run(t, n)
+		nodes = append(nodes, n)
+	}
+	config := student.DefaultConfig()
+	config.Aggregator, config.Dataset, config.Run = address, "d", "run.yaml"
+	config.TLS = certs.IssuedFiles(folder, certs.RoleStudent, "student")
+	client, err := student.Dial(config, zap.NewNop())
+	testkit.Must(t, err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
+	defer cancel()
+
+	for name, vote := range map[string]conclavev1.TeacherSpec_Vote{"relative": relativeVote, "calibrated": calibratedVote, "plain": plainVote, "coin": coinVote} {
+		_, err := client.OpenRun(ctx, &conclavev1.RunSpec{
+			Name: name, Dataset: "d", Pipeline: "pategan", SchemaSha256: table.Schema().SHA256, Epsilon: 1e5, Delta: 1e-5,
+			Unit: "record", Guarantee: "data-independent", Teachers: northTeachers + southTeachers, Quorum: 1, DeadlineSeconds: 30,
+			CoinVotes: vote == coinVote,
+			Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 40, WholeHistogram: true},
+		})
+		testkit.Must(t, err)
+		for number, queries := range []int{7, 32} { // with and without padding
+			r := voteRound(name, uint64(number))
+			q := r.GetVote()
+			q.Teacher.Vote = vote
+			q.Queries, q.QueryClasses = generated(queries, smallFeatures, rand.New(rand.NewPCG(uint64(queries), 5)))
+			release, err := client.Ask(ctx, r, nil)
+			testkit.Must(t, err)
+			want := make([]int64, 2*queries)
+			for _, n := range nodes {
+				// What the node keeps for a repeated question is what it sent.
+				kept, err := loadState(statePath(n.cfg.State, name), freshState(t, n, q))
+				testkit.Must(t, err)
+				for i, v := range unpack(t, kept.lastVotes(t), n.cfg.Teachers, queries, 2) {
+					want[2*(i%queries)+int(v)]++
+				}
+			}
+			for i, count := range release.GetVotes().Histogram {
+				if count != want[i] {
+					t.Errorf("%s, %d queries: %d votes for class %d of query %d were counted, %d cast", name, queries, count, i%2, i/2, want[i])
+				}
+			}
+			if len(release.GetVotes().Histogram) != len(want) || release.Teachers != northTeachers+southTeachers {
+				t.Errorf("%s: a release of %d counts from %d teachers", name, len(release.GetVotes().Histogram), release.Teachers)
+			}
+		}
+	}
+}

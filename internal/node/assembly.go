@@ -1,0 +1,86 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+
+	"google.golang.org/protobuf/proto"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// maxRoundBytes bounds a round put together from its parts; an aggregator takes
+// no larger one from a student.
+const maxRoundBytes = 64 << 20
+
+// runRule holds for the names of runs, which become names of files here.
+var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// question is a whole round with the hash of its bytes, but for those about a
+// discriminator: a node that keeps no teachers need not tell them apart.
+type question struct {
+	round  *conclavev1.Round
+	sha256 string
+}
+
+// assembly puts the parts of a round together.
+type assembly struct {
+	run   string
+	round uint64
+	parts uint32
+	next  uint32
+	data  []byte
+	// broken is set once the round was refused, so that the parts still on
+	// their way are not refused one by one.
+	broken bool
+	// terms came with the first part.
+	terms *conclavev1.RoundTerms
+}
+
+// add takes the next part and returns the round once it is whole.
+func (a *assembly) add(p *conclavev1.RoundPart) (*question, error) {
+	if p.Part == 0 {
+		*a = assembly{run: p.Run, round: p.Round, parts: p.Parts, terms: a.terms}
+	} else if a.broken && p.Run == a.run && p.Round == a.round {
+		return nil, nil
+	}
+	q, err := a.take(p)
+	if err != nil {
+		*a = assembly{run: p.Run, round: p.Round, broken: true}
+	}
+	return q, err
+}
+
+func (a *assembly) take(p *conclavev1.RoundPart) (*question, error) {
+	switch {
+	case !runRule.MatchString(p.Run):
+		return nil, fmt.Errorf("the run's name has %d bytes and is none; a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit", len(p.Run))
+	case p.Run != a.run || p.Round != a.round || p.Part != a.next || p.Parts != a.parts || p.Part >= p.Parts:
+		return nil, fmt.Errorf("part %d of %d of round %d of run %q came out of order; ask the round again from its first part", p.Part, p.Parts, p.Round, p.Run)
+	case len(p.Data) == 0:
+		return nil, fmt.Errorf("part %d of round %d of run %q is empty; ask the round again", p.Part, p.Round, p.Run)
+	case len(a.data)+len(p.Data) > maxRoundBytes:
+		return nil, fmt.Errorf("round %d of run %q has more than %d bytes; ask fewer records in a round", p.Round, p.Run, maxRoundBytes)
+	}
+	a.data = append(a.data, p.Data...)
+	a.next++
+	if a.next < a.parts {
+		return nil, nil
+	}
+	q := &question{round: &conclavev1.Round{}}
+	err := proto.Unmarshal(a.data, q.round)
+	if q.round.GetSum().GetDiscriminator() == nil {
+		sum := sha256.Sum256(a.data)
+		q.sha256 = hex.EncodeToString(sum[:])
+	}
+	a.data = nil
+	if err != nil {
+		return nil, fmt.Errorf("round %d of run %q cannot be parsed: %w; install matching versions of node, aggregator and student", p.Round, p.Run, err)
+	}
+	if q.round.Run != p.Run || q.round.Number != p.Round {
+		return nil, fmt.Errorf("the parts of round %d of run %q hold another round; ask the round again", p.Round, p.Run)
+	}
+	return q, nil
+}

@@ -1,0 +1,169 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/dial"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/monitor"
+	"github.com/conclave-dp/conclave/internal/tracing"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/postgres"
+)
+
+// Config is the configuration of a node. Relative paths in a file are relative
+// to that file.
+type Config struct {
+	// Aggregator is the address to dial, host:port, or those of an aggregator
+	// and its standbys, with commas between them; whichever leads answers. No
+	// default.
+	Aggregator string `yaml:"aggregator"`
+	// ServerName is the host name the aggregator's certificate must carry, at
+	// every address. Default: the host of the address.
+	ServerName string `yaml:"server_name"`
+	// Dataset names the dataset at the aggregator. Its budget spans runs.
+	Dataset string `yaml:"dataset"`
+	// Site names the institution; the certificate must be issued to it.
+	Site string `yaml:"site"`
+	// Node names this process among the nodes of its site. Default: "0".
+	Node string `yaml:"node"`
+	// Schema is the path of the public schema.yaml.
+	Schema string `yaml:"schema"`
+	// Data is the path of the site's CSV file, plain or gzipped, of its Parquet
+	// file, or of its idx file of images, with the file of their labels beside it.
+	Data string `yaml:"data"`
+	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are
+	// read once, when the node starts.
+	SQL postgres.Config `yaml:"sql"`
+	// Share takes a part [from, to) of the file, chosen by a hash of each
+	// record, so that several sites can be played on one file. Default: all.
+	Share [2]float64 `yaml:"share"`
+	// Unit is the privacy unit: "record", or the column that names the person.
+	// Default: "record". A person's records all go to one teacher.
+	Unit string `yaml:"unit"`
+	// Teachers is the number of teachers (= partitions) on this node. More
+	// teachers drown the noise better, each learns from fewer records. Fixed
+	// for the life of the dataset. Default: 100.
+	Teachers int `yaml:"teachers"`
+	// State is the folder for the partition key, the manifest and the
+	// teachers' weights. Losing it loses the right to take part: new
+	// partitions of old data are refused. Default: "state".
+	State string `yaml:"state"`
+	// Policy is the path of the site's policy: which runs are answered, and how much all
+	// of them may cost the records of this node. Default: none, and whatever the
+	// aggregator's budget allows is answered. With one that cannot be used nothing is.
+	Policy string `yaml:"policy"`
+	// TLS names the files of the mutual TLS connection.
+	TLS certs.Files `yaml:"tls"`
+	// Reconnect bounds the pause between attempts to reach the aggregator.
+	// Default: 5s. Longer is kinder to a large cluster, shorter recovers faster.
+	Reconnect time.Duration `yaml:"reconnect"`
+	// HTTP says where probes, metrics and the log's level are served, on a port of
+	// their own. Default: nowhere. Its times and memory tell roughly how many records
+	// there are: keep it within the site.
+	HTTP monitor.Config `yaml:"http"`
+	// AuditLog is the path of a file that gets a line for every join, answer and
+	// refusal. Default: none. While it cannot be written no round is answered.
+	AuditLog string `yaml:"audit_log"`
+	// Traces says where spans of the node's work are sent. Default: nowhere. Their times
+	// tell roughly how many records there are: keep them within the site.
+	Traces tracing.Config `yaml:"traces"`
+	// Drain is how long the round that the teachers work on may go on after the process
+	// is told to stop, so that it is answered. Default: 10s. With 0 its work is lost to
+	// this round; the aggregator then goes on without the node, or waits for it.
+	Drain time.Duration `yaml:"drain"`
+	// Log says what is logged to standard error.
+	Log logging.Config `yaml:"log"`
+}
+
+// DefaultConfig returns the defaults named at each field.
+func DefaultConfig() Config {
+	return Config{Node: "0", Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100, State: "state", Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig()}
+}
+
+// LoadConfig reads a node's YAML file over the defaults and the environment
+// over both, and validates the result.
+func LoadConfig(path string) (Config, error) {
+	c, err := ReadConfig(path)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// ReadConfig is [LoadConfig] without the validation, for who looks for all problems.
+func ReadConfig(path string) (Config, error) {
+	c := DefaultConfig()
+	if err := config.Load(path, &c); err != nil {
+		return Config{}, err
+	}
+	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.AuditLog, &c.Policy, &c.Traces.CA} {
+		*p = config.Resolve(path, *p)
+	}
+	return c, nil
+}
+
+// Validate reports every field that cannot work.
+func (c Config) Validate() error {
+	return errors.Join(checkAddress(c.Aggregator), c.validateSite())
+}
+
+// checkAddress wants the addresses of an aggregator.
+func checkAddress(aggregator string) error {
+	if _, err := dial.Parse(aggregator, ""); err != nil {
+		return fmt.Errorf("aggregator: %w", err)
+	}
+	return nil
+}
+
+// validateSite reports the fields that are needed before an aggregator is.
+func (c Config) validateSite() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	for _, n := range []struct{ field, value string }{{"dataset", c.Dataset}, {"site", c.Site}, {"node", c.Node}} {
+		if err := config.CheckName(n.value); err != nil {
+			need(false, "%s: %w", n.field, err)
+		}
+	}
+	need(c.Schema != "", "schema: missing; give the path of the public schema.yaml")
+	errs = append(errs, c.checkSource())
+	need(0 <= c.Share[0] && c.Share[0] < c.Share[1] && c.Share[1] <= 1, "share: [%v, %v] is not a part of [0, 1]", c.Share[0], c.Share[1])
+	need(c.Unit != "", "unit: empty; use record or the name of the unit column")
+	need(c.Teachers >= 1 && c.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", c.Teachers, maxTeachers)
+	need(c.State != "", "state: missing; give a folder that lives as long as the dataset")
+	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
+	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
+	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
+	if err := c.HTTP.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Traces.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Log.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// maxTeachers is what an aggregator takes from one node.
+const maxTeachers = 1 << 16
+
+// maxDrain bounds how long a node that stops may work on.
+const maxDrain = 10 * time.Minute
+
+// readOptions says which rows of the file belong to the node.
+func (c Config) readOptions() partition.ReadOptions {
+	return partition.ReadOptions{Site: c.Site, From: c.Share[0], To: c.Share[1]}
+}

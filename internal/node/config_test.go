@@ -1,0 +1,81 @@
+package node
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
+	if err := smallConfig(t, 4).Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*Config){
+		"aggregator: missing":         func(c *Config) { c.Aggregator = "" },
+		"aggregator: \"host\"":        func(c *Config) { c.Aggregator = "host" },
+		"aggregator: \"b\" is":        func(c *Config) { c.Aggregator = "a:1, b" },
+		"there twice":                 func(c *Config) { c.Aggregator = "a:1,a:1" },
+		"dataset: \"\"":               func(c *Config) { c.Dataset = "" },
+		"site: \"North\"":             func(c *Config) { c.Site = "North" },
+		"node: \"a/b\"":               func(c *Config) { c.Node = "a/b" },
+		"schema: missing":             func(c *Config) { c.Schema = "" },
+		"data: missing":               func(c *Config) { c.Data = "" },
+		"share: [0.5, 0.5]":           func(c *Config) { c.Share = [2]float64{0.5, 0.5} },
+		"share: [NaN, 1]":             func(c *Config) { c.Share = [2]float64{math.NaN(), 1} },
+		"unit: empty":                 func(c *Config) { c.Unit = "" },
+		"teachers: 0":                 func(c *Config) { c.Teachers = 0 },
+		"teachers: 65537":             func(c *Config) { c.Teachers = maxTeachers + 1 },
+		"state: missing":              func(c *Config) { c.State = "" },
+		"tls: ca, cert and key":       func(c *Config) { c.TLS.Key = "" },
+		"reconnect: 0s":               func(c *Config) { c.Reconnect = 0 },
+		"drain: -1s is":               func(c *Config) { c.Drain = -time.Second },
+		"drain: 1h0m0s is":            func(c *Config) { c.Drain = time.Hour },
+		"http: listen \"9090\"":       func(c *Config) { c.HTTP.Listen = "9090" },
+		"traces: endpoint is missing": func(c *Config) { c.Traces.Insecure = true },
+		"level \"loud\"":              func(c *Config) { c.Log.Level = "loud" },
+	} {
+		c := smallConfig(t, 4)
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want one about %q", err, want)
+		}
+	}
+}
+
+func TestLoadConfigResolvesPathsAndKeepsDefaults(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "teacher.yaml")
+	testkit.Must(t, os.WriteFile(path, []byte(`aggregator: host:7443
+dataset: d
+site: north
+schema: schema.yaml
+data: /data/table.csv
+tls: {ca: certs/ca.crt, cert: certs/n.crt, key: certs/n.key}
+http: {listen: "127.0.0.1:9090"}
+audit_log: audit.jsonl
+`), 0o600))
+	c, err := LoadConfig(path)
+	testkit.Must(t, err)
+	if c.Schema != filepath.Join(dir, "schema.yaml") || c.Data != "/data/table.csv" || c.State != filepath.Join(dir, "state") || c.TLS.Key != filepath.Join(dir, "certs", "n.key") {
+		t.Errorf("paths %s, %s, %s, %s", c.Schema, c.Data, c.State, c.TLS.Key)
+	}
+	if c.HTTP.Listen != "127.0.0.1:9090" || c.AuditLog != filepath.Join(dir, "audit.jsonl") || c.Drain != 10*time.Second {
+		t.Errorf("http %+v, audit log %s, drain %v", c.HTTP, c.AuditLog, c.Drain)
+	}
+	if d := DefaultConfig(); c.Teachers != d.Teachers || c.Reconnect != d.Reconnect || c.Node != d.Node || c.Unit != d.Unit {
+		t.Errorf("%+v does not keep the defaults", c)
+	}
+	testkit.Must(t, os.WriteFile(path, []byte("aggregator: host:7443\nteecher: 3\n"), 0o600))
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "teecher") {
+		t.Errorf("an unknown field: error %v", err)
+	}
+	testkit.Must(t, os.WriteFile(path, []byte("aggregator: host:7443\n"), 0o600))
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "dataset") {
+		t.Errorf("a missing field: error %v", err)
+	}
+}

@@ -1,0 +1,259 @@
+// Package dryrun shows a site what would leave it in a run, before it joins: what its node
+// says of itself, what each kind of question is answered with, who sees that, what it costs
+// and what the site's policy says. It reaches for no network and leaves no trace.
+//
+// Begin with [New].
+package dryrun
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Field is a field of the hello.
+type Field struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Says  string `json:"says"`
+}
+
+// Question is a kind of question and what it is answered with.
+type Question struct {
+	Kind    sitepolicy.Kind `json:"kind"`
+	Message string          `json:"message"` // of proto/conclave/v1, that leaves
+	Content string          `json:"content"`
+	Times   int             `json:"times"`
+	Bytes   int             `json:"bytes"` // of one, at most, before TLS
+	// WithoutNoise is always true: nodes add none. SeenBy is who sees it so.
+	WithoutNoise bool   `json:"without_noise"`
+	SeenBy       string `json:"seen_by"`
+	// Charges is the most that one costs, so often; EpsilonAll what all of them come to by
+	// themselves.
+	Charges    []privacy.Event `json:"charges"`
+	Charged    int             `json:"charged"`
+	EpsilonAll float64         `json:"epsilon_all"`
+	// Verdict is the policy's; Fits how many of them come before the site's limit.
+	Verdict string `json:"verdict"`
+	Fits    int    `json:"fits"`
+
+	round *conclavev1.Round
+}
+
+// Report is what would leave.
+type Report struct {
+	Run          string          `json:"run"`
+	Terms        sitepolicy.Spec `json:"terms"`
+	Hello        []Field         `json:"hello"`
+	HelloBytes   int             `json:"hello_bytes"`
+	Questions    []Question      `json:"questions"`
+	EpsilonAll   float64         `json:"epsilon_all"` // of the whole run, at its delta
+	Policy       string          `json:"policy"`      // what it says of all
+	NeverLeaving []string        `json:"never_leaving"`
+}
+
+// seenBy is who sees answers before noise is added.
+func seenBy(k sitepolicy.Kind) string {
+	switch k {
+	case sitepolicy.ScoreSum:
+		return "the aggregator alone, which keeps the sum over all nodes in memory; the student sees what is selected by it"
+	case sitepolicy.Fit:
+		return "the aggregator alone; but the coefficients that it makes of all nodes' sums go to all nodes without noise, pass by pass. The student sees the last ones with noise"
+	}
+	return "the aggregator alone, which adds it to the other nodes' and noise to the sum; the student sees the noisy sum"
+}
+
+// neverLeaving names what does not leave, whatever is asked.
+var neverLeaving = []string{
+	"records, and values of records", "the partition key", "teachers' weights",
+	"which record is with which teacher, or in which sample", "names of files, and what the system says of them",
+}
+
+// Spec makes a run's spec of a pipeline with its defaults, for a node by itself.
+func Spec(c node.Config, pipeline string, epsilon, delta float64) (*run.Spec, error) {
+	s := run.DefaultSpec()
+	s.Name, s.Schema, s.Pipeline, s.Teachers = "dry-run", c.Schema, pipeline, c.Teachers
+	s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Unit = epsilon, delta, c.Unit
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// New foresees a run at a node whose records were read.
+func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
+	schema := site.Schema()
+	spec, questions, err := run.Questions(s, schema, run.Node{Dataset: c.Dataset, Site: c.Site, Node: c.Node, Teachers: c.Teachers})
+	if err != nil {
+		return nil, err
+	}
+	own, err := s.LoadSchema()
+	if err != nil {
+		return nil, err
+	}
+	if own.SHA256 != schema.SHA256 {
+		return nil, fmt.Errorf("the run's schema is %s, this node's %s; use the same file everywhere", own.SHA256, schema.SHA256)
+	}
+	hello := site.Hello()
+	sized := proto.Clone(hello).(*conclavev1.Hello)
+	sized.Manifest = cmp.Or(hello.GetManifest(), strings.Repeat("0", 64))
+	r := &Report{
+		Run: s.Name, Terms: node.SpecTerms(spec), Hello: fieldsOf(hello), NeverLeaving: neverLeaving,
+		HelloBytes: proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: sized}}),
+	}
+	guard, err := guardOf(c, site)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	var all []privacy.Event
+	r.Policy = "none is set: whatever the aggregator's budget allows is answered"
+	if guard != nil {
+		r.Policy = "allows all of it"
+	}
+	for i, q := range questions {
+		out := Question{
+			Kind: node.KindOf(q.Round), Message: messageOf(q.Round), Content: q.Answer.Content, Times: q.Answer.Times, Bytes: q.Answer.Bytes,
+			WithoutNoise: true, SeenBy: seenBy(node.KindOf(q.Round)), Charges: q.Charges, Charged: q.Charged, Verdict: "no policy", Fits: q.Charged,
+		}
+		if q.Complete {
+			out.round = q.Round
+		}
+		events := timed(q.Charges, q.Charged)
+		if out.EpsilonAll, err = spentBy(events, s.Privacy.Delta); err != nil {
+			return nil, err
+		}
+		if guard != nil {
+			terms := sitepolicy.Terms{
+				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: sha256Hex(raw), Question: sha256Hex([]byte(strconv.Itoa(i))),
+				Kind: out.Kind, Charges: q.Charges,
+			}
+			if err := out.foresee(guard, terms, all, r); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, events...)
+		r.Questions = append(r.Questions, out)
+	}
+	r.EpsilonAll, err = spentBy(all, s.Privacy.Delta)
+	return r, err
+}
+
+const (
+	refusesAll  = "refuses it from the first round on"
+	refusesPart = "refuses a part of it: the run ends, or goes on without this site"
+)
+
+// foresee asks the policy about all rounds of a kind.
+func (q *Question) foresee(guard *sitepolicy.Guard, t sitepolicy.Terms, earlier []privacy.Event, r *Report) error {
+	f, err := guard.Foresee(t, q.Charged, earlier)
+	if err != nil {
+		return err
+	}
+	switch q.Fits = f.Fits; {
+	case f.Refusal != nil:
+		q.Verdict = "refused: " + f.Refusal.Error()
+		switch {
+		case len(r.Questions) == 0:
+			r.Policy = refusesAll
+		case r.Policy != refusesAll:
+			r.Policy = refusesPart
+		}
+	case f.Fits < q.Charged:
+		q.Verdict = fmt.Sprintf("allowed %d times of %d, then the site's own limit is reached", f.Fits, q.Charged)
+		r.Policy = refusesPart
+	case f.Waits:
+		q.Verdict = "allowed, once somebody at the site approves the run"
+		if r.Policy == "allows all of it" {
+			r.Policy = "allows all of it, once somebody at the site approves the run: teacher approve"
+		}
+	default:
+		q.Verdict = "allowed"
+	}
+	return nil
+}
+
+func guardOf(c node.Config, site *node.Site) (*sitepolicy.Guard, error) {
+	if c.Policy == "" {
+		return nil, nil
+	}
+	facts, _, err := site.Facts()
+	if err != nil {
+		return nil, err
+	}
+	o := c.GuardOptions(site.Schema().SHA256)
+	o.Facts, o.ReadOnly = facts, true
+	return sitepolicy.New(o), nil
+}
+
+func fieldsOf(h *conclavev1.Hello) []Field {
+	return []Field{
+		{"protocol", strconv.Itoa(int(h.GetProtocol())), "version of the wire"},
+		{"dataset", h.GetDataset(), "from the configuration"},
+		{"site", h.GetSite(), "from the configuration; the certificate says it too"},
+		{"node", h.GetNode(), "from the configuration"},
+		{"teachers", strconv.Itoa(int(h.GetTeachers())), "from the configuration; not the number of records"},
+		{"schema_sha256", h.GetSchemaSha256(), "of the public schema file"},
+		{"unit", h.GetUnit(), "from the configuration"},
+		{"manifest", cmp.Or(h.GetManifest(), "64 hexadecimal digits, made at the first start"), "keyed fingerprint of the partitions, by the node's own key; nothing can be read from it"},
+		{"ledger", markText(h.GetLedger()), "the newest entry of the dataset's ledger that the aggregator told of: one that was set back is found by it"},
+	}
+}
+
+func markText(m *conclavev1.LedgerMark) string {
+	if m == nil {
+		return "none before the first join"
+	}
+	return fmt.Sprintf("entry %d, %x", m.GetSeq(), m.GetHash())
+}
+
+// messageOf is the message that answers a round.
+func messageOf(r *conclavev1.Round) string {
+	if r.GetVote() != nil {
+		return "Votes"
+	}
+	return "Sum"
+}
+
+// timed are the events of a charge that comes so often.
+func timed(events []privacy.Event, n int) []privacy.Event {
+	all := make([]privacy.Event, 0, len(events))
+	for _, e := range events {
+		e.Count *= int64(n)
+		e.Asked *= int64(n)
+		e.Answered *= int64(n)
+		all = append(all, e)
+	}
+	return all
+}
+
+func spentBy(events []privacy.Event, delta float64) (float64, error) {
+	if len(events) == 0 {
+		return 0, nil
+	}
+	claim, err := privacy.Running(events, delta)
+	return claim.Epsilon, err
+}
+
+func sha256Hex(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// ErrNothing is what errors.Is finds where no question can be rehearsed.
+var ErrNothing = errors.New("no question of this run can be rehearsed")

@@ -1,0 +1,169 @@
+package dryrun
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// siteOf is one of the shipped example, with a policy.
+func siteOf(t testing.TB, policy string) (node.Config, *node.Site) {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, flchain.Files))
+	c := node.DefaultConfig()
+	c.Aggregator, c.Dataset, c.Site, c.Teachers = "127.0.0.1:1", "flchain", "north", 50
+	c.Schema, c.Data, c.State = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "train.csv.gz"), filepath.Join(dir, "state")
+	c.TLS = certs.Files{CA: "ca.crt", Cert: "n.crt", Key: "n.key"}
+	if policy != "" {
+		c.Policy = filepath.Join(dir, "policy.yaml")
+		must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
+	}
+	site, err := node.ReadSite(c)
+	must(t, err)
+	return c, site
+}
+
+const policy = `datasets:
+  - {name: flchain, epsilon: 1, delta: 1e-5, pipelines: [pategan, embed], stages: [selections], approval: automatic}
+`
+
+func kinds(r *Report) (kinds []sitepolicy.Kind) {
+	for _, q := range r.Questions {
+		kinds = append(kinds, q.Kind)
+	}
+	return kinds
+}
+
+// Every pipeline and stage asks what its row of the policy's table says, with messages of a
+// size and at a price; what they come to together is no more than the run's budget.
+func TestWhatWouldLeave(t *testing.T) {
+	c, site := siteOf(t, "")
+	for name, want := range map[string]struct {
+		spec  func(*run.Spec)
+		kinds []sitepolicy.Kind
+	}{
+		"pategan": {func(s *run.Spec) { s.WarmStart.Embed = 0 }, []sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.Votes}},
+		"gpate":   {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.GradientSum}},
+		"dpgan":   {func(s *run.Spec) { s.DPGAN.Steps = 50 }, []sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.DiscriminatorSum}},
+		"embed":   {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.EmbeddingSum}},
+		"stages": {func(s *run.Spec) {
+			s.Pipeline, s.Post, s.Weights, s.PGB.Rounds = "pategan", []string{"pgb"}, "logreg-debiased", 20
+		},
+			[]sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.Votes, sitepolicy.ScoreSum, sitepolicy.Fit}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pipeline := name
+			if name == "stages" {
+				pipeline = "pategan"
+			}
+			s, err := Spec(c, pipeline, 1, 1e-5)
+			must(t, err)
+			want.spec(s)
+			must(t, s.Validate())
+			r, err := New(c, site, s)
+			must(t, err)
+			if !slices.Equal(kinds(r), want.kinds) {
+				t.Fatalf("it asks %v, want %v", kinds(r), want.kinds)
+			}
+			var all []privacy.Event
+			for _, q := range r.Questions {
+				if q.Bytes < 1 || q.Times < 1 || q.Charged < 1 || len(q.Charges) == 0 || !q.WithoutNoise || q.SeenBy == "" || q.Content == "" || q.Verdict != "no policy" || !(q.EpsilonAll > 0) {
+					t.Errorf("%+v", q)
+				}
+				all = append(all, timed(q.Charges, q.Charged)...)
+			}
+			claim, err := privacy.Account(all, 1e-5)
+			must(t, err)
+			if claim.Epsilon > 1.0001 || claim.Epsilon < 0.5 {
+				t.Errorf("all charges come to %v, the run's budget is 1", claim.Epsilon)
+			}
+			if len(r.Hello) != 9 || r.HelloBytes < 100 || r.Hello[5].Value != site.Schema().SHA256 {
+				t.Errorf("hello %+v of %d bytes", r.Hello, r.HelloBytes)
+			}
+			if _, err := json.Marshal(r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := os.Stat(c.State); err == nil {
+		t.Error("a dry run made the state folder")
+	}
+}
+
+func TestWhatThePolicyWouldSay(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy, pipeline string
+		epsilon          float64
+		says, last       string
+	}{
+		"all of it":   {policy, "pategan", 0.9, "allows all of it", "allowed"},
+		"by hand":     {strings.Replace(policy, "automatic", "by-hand", 1), "pategan", 0.9, "once somebody at the site approves", "approves the run"},
+		"a part":      {policy, "pategan", 3, "refuses it from the first round on", "own limit"},
+		"pipeline":    {policy, "gpate", 0.9, "refuses it from the first round on", `"gpate" is not allowed`},
+		"rows":        {strings.Replace(policy, "approval", "min_rows: 100000, approval", 1), "embed", 0.9, "refuses it", "too few records here"},
+		"bad policy":  {"datasets: []", "embed", 0.9, "refuses it", "until it is mended"},
+		"more rounds": {strings.Replace(policy, "epsilon: 1", "epsilon: 2.4", 1), "pategan", 3, "refuses a part of it", "times of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, site := siteOf(t, c.policy)
+			s, err := Spec(config, c.pipeline, c.epsilon, 1e-5)
+			must(t, err)
+			r, err := New(config, site, s)
+			must(t, err)
+			if last := r.Questions[len(r.Questions)-1]; !strings.Contains(r.Policy, c.says) || !strings.Contains(last.Verdict, c.last) {
+				t.Errorf("it says %q and of the last question %q; want %q and %q", r.Policy, last.Verdict, c.says, c.last)
+			}
+			if _, err := os.Stat(config.State); err == nil {
+				t.Error("a dry run made the state folder")
+			}
+		})
+	}
+}
+
+// The node's own teachers answer, and neither the state folder nor the next start knows.
+func TestARehearsalLeavesNoTrace(t *testing.T) {
+	c, site := siteOf(t, policy)
+	for pipeline, lines := range map[string]int{"pategan": 9, "embed": 2, "gpate": 2} {
+		s, err := Spec(c, pipeline, 0.9, 1e-5)
+		must(t, err)
+		r, err := New(c, site, s)
+		must(t, err)
+		answers, err := r.Rehearse(site)
+		must(t, err)
+		if len(answers) != len(r.Questions) {
+			t.Fatalf("%s: %d answers", pipeline, len(answers))
+		}
+		last := answers[len(answers)-1]
+		if got := strings.Count(last.Text, "\n"); got != lines || !strings.Contains(last.Text, "  of ") {
+			t.Errorf("%s: %d lines:\n%s", pipeline, got, last.Text)
+		}
+		if pipeline == "pategan" && (!strings.Contains(last.Text, " 0") || !strings.Contains(last.Text, " 1")) {
+			t.Errorf("votes that are all alike:\n%s", last.Text)
+		}
+	}
+	if _, err := os.Stat(c.State); err == nil {
+		t.Error("a rehearsal made the state folder")
+	}
+}

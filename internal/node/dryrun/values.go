@@ -1,0 +1,113 @@
+package dryrun
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/node"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Private is what the node's teachers would answer to a question about records that chance
+// made. It is PRIVATE to the site: no noise is in it.
+type Private struct {
+	Kind string
+	Text string // some of the numbers
+}
+
+const (
+	// mostTeachers, mostQueries and mostNumbers bound what is shown.
+	mostTeachers, mostQueries, mostNumbers = 8, 64, 24
+)
+
+// Rehearse has the teachers answer each question that can be asked by itself, about public
+// synthetic records. It keeps nothing and sends nothing.
+func (r *Report) Rehearse(site *node.Site) ([]Private, error) {
+	var rounds []*conclavev1.Round
+	// Public, as what a student draws is; the draws protect nothing.
+	rng := rand.New(rand.NewPCG(1, 0x5e))
+	for _, q := range r.Questions {
+		if q.round == nil {
+			continue
+		}
+		round := proto.Clone(q.round).(*conclavev1.Round)
+		synthetic(round, rng)
+		rounds = append(rounds, round)
+	}
+	if len(rounds) == 0 {
+		return nil, ErrNothing
+	}
+	answers, err := site.Rehearse(rounds)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Private, len(answers))
+	for i, a := range answers {
+		out[i] = Private{Kind: string(node.KindOf(rounds[i])), Text: text(rounds[i], a)}
+	}
+	return out, nil
+}
+
+// synthetic puts uniform records in place of those that a round holds.
+func synthetic(r *conclavev1.Round, rng *rand.Rand) {
+	batch := func(t *conclavev1.Tensor, classes []uint32) {
+		for at := 0; at+4 <= len(t.GetData()); at += 4 {
+			binary.LittleEndian.PutUint32(t.Data[at:], math.Float32bits(rng.Float32()))
+		}
+		for i := range classes {
+			classes[i] = uint32(rng.IntN(int(classes[i]) + 1)) // they hold the last class
+		}
+	}
+	type learns interface {
+		GetTraining() *conclavev1.Tensor
+		GetTrainingClasses() []uint32
+		GetQueries() *conclavev1.Tensor
+		GetQueryClasses() []uint32
+	}
+	var q learns
+	switch {
+	case r.GetVote() != nil:
+		q = r.GetVote()
+	case r.GetSum().GetGradients() != nil:
+		q = r.GetSum().GetGradients()
+	default:
+		return // other questions hold no records
+	}
+	batch(q.GetTraining(), q.GetTrainingClasses())
+	batch(q.GetQueries(), q.GetQueryClasses())
+}
+
+// text shows some of an answer's numbers.
+func text(r *conclavev1.Round, a *conclavev1.WorkRequest) string {
+	var b strings.Builder
+	if v := a.GetVotes(); v != nil {
+		bits := 1
+		for 1<<bits < int(r.GetVote().GetAnswerClasses()) {
+			bits *= 2
+		}
+		row := (int(v.GetQueries())*bits + 7) / 8
+		teachers, queries := min(int(v.GetTeachers()), mostTeachers), min(int(v.GetQueries()), mostQueries)
+		for t := range teachers {
+			fmt.Fprintf(&b, "  teacher %d:", t+1)
+			for q := range queries {
+				at := q * bits
+				fmt.Fprintf(&b, " %d", v.GetPacked()[t*row+at/8]>>(at%8)&(1<<bits-1))
+			}
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "  of %d teachers x %d queries\n", v.GetTeachers(), v.GetQueries())
+		return b.String()
+	}
+	values := a.GetSum().GetValues()
+	b.WriteString(" ")
+	for _, v := range values[:min(len(values), mostNumbers)] {
+		fmt.Fprintf(&b, " %d", v)
+	}
+	fmt.Fprintf(&b, "\n  of %d numbers, in steps of the question's fixed point\n", len(values))
+	return b.String()
+}

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// errManifest marks a manifest that cannot be kept: the node must not answer.
+var errManifest = errors.New("the partition manifest cannot be kept")
+
+func manifestPath(dir string) string { return filepath.Join(dir, "manifest.json") }
+
+// loadManifest reads the manifest of earlier starts, nil when there is none.
+func loadManifest(path string) (*partition.Manifest, error) {
+	stored, err := partition.LoadManifest(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return stored, err
+}
+
+// checkManifest compares a manifest with the stored one and says whether there
+// is one.
+func checkManifest(path string, m *partition.Manifest) (stored bool, err error) {
+	old, err := loadManifest(path)
+	if err != nil || old == nil {
+		return false, err
+	}
+	if err := m.CheckAgainst(old); err != nil {
+		return true, fmt.Errorf("%s: %w", path, err)
+	}
+	return true, nil
+}
+
+// keepManifest stores the manifest when the aggregator has welcomed the node
+// for the first time. Before that a wrong site, data set or certificate can be
+// mended in the same folder: the aggregator refuses it, and it binds nobody.
+// When the process dies in between, the aggregator knows the fingerprint, which
+// was made with the key that is stored already, and refuses another.
+func (n *Node) keepManifest() error {
+	if n.kept {
+		return nil
+	}
+	path := manifestPath(n.cfg.State)
+	stored, err := checkManifest(path, n.manifest)
+	if err == nil && !stored {
+		err = n.manifest.Save(path)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errManifest, err)
+	}
+	n.kept = true
+	return nil
+}

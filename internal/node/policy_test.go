@@ -1,0 +1,264 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// policed is a node's configuration with a policy.
+func policed(t testing.TB, c Config, policy string) Config {
+	c.Policy = filepath.Join(t.TempDir(), "policy.yaml")
+	writePolicy(t, c, policy)
+	return c
+}
+
+func writePolicy(t testing.TB, c Config, policy string) {
+	t.Helper()
+	testkit.Must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
+}
+
+const lenient = "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [pategan], approval: automatic}]"
+
+// termsFor are those of a round of votes whose answers cost one GNMax query of sigma each.
+func termsFor(t testing.TB, n *Node, r *conclavev1.Round, sigma float64, change func(*conclavev1.RunSpec)) *conclavev1.RoundTerms {
+	t.Helper()
+	spec := &conclavev1.RunSpec{
+		Name: r.Run, Dataset: "d", Pipeline: "pategan", SchemaSha256: n.schema.SHA256, Epsilon: 3, Delta: 1e-5, Unit: "record",
+		Guarantee: "data-independent", Teachers: 100, Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: sigma},
+	}
+	if change != nil {
+		change(spec)
+	}
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
+	testkit.Must(t, err)
+	question := make([]byte, 32)
+	question[0] = byte(r.Number)
+	return &conclavev1.RoundTerms{Spec: raw, Question: question, Purpose: "labels", Charges: []*conclavev1.PrivacyEvent{
+		{Kind: "gnmax", Sigma: sigma, Count: int64(len(r.GetVote().GetQueryClasses()))},
+	}}
+}
+
+// askUnder asks a node a round under terms.
+func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.RoundTerms) *conclavev1.WorkRequest {
+	t.Helper()
+	in, parts := newInbox(), assembly{}
+	for _, p := range partsOf(t, r, 300) {
+		m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}}
+		if p.Part == 0 {
+			m.Terms = terms
+		}
+		testkit.Must(t, n.dispatch(t.Context(), m, &parts, in))
+	}
+	todo, ok := in.take()
+	if !ok {
+		t.Fatal("the round did not arrive")
+	}
+	return n.reply(todo)
+}
+
+func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
+	c := policed(t, smallConfig(t, 4), lenient)
+	table := smallTable(t, 80, 1)
+	n := start(t, c, table)
+	r := voteRound("r", 1)
+	terms := termsFor(t, n, r, 50, nil)
+	refused := func(m *conclavev1.WorkRequest, want string) {
+		t.Helper()
+		reason := m.GetRefusal().GetReason()
+		if !strings.Contains(reason, want) || strings.Contains(reason, c.Policy) || strings.Contains(reason, c.State) || strings.Contains(reason, "80") {
+			t.Fatalf("the reply is %v; want a refusal about %q without the site's own numbers and files", m, want)
+		}
+	}
+	refused(askUnder(t, n, r, nil), "policy of site north, terms: ")
+	refused(askUnder(t, n, r, &conclavev1.RoundTerms{Spec: []byte{0xff}}), "policy of site north, terms: ")
+	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Name = "q" })), "policy of site north, terms: ")
+	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Pipeline = "embed" })), `"embed" is not allowed`)
+	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Fit = &conclavev1.FitNoise{} })), `"fit" is not allowed`)
+	refused(askUnder(t, n, countRound("r", 0, 2, 1), termsFor(t, n, r, 1e-3, nil)), "the site's own limit on dataset d would be passed")
+	if exists(c, "run-r.safetensors") {
+		t.Error("teachers learned from a round that was refused")
+	}
+
+	first := askUnder(t, n, r, terms)
+	if first.GetVotes() == nil {
+		t.Fatalf("not answered: %v", first)
+	}
+	status, err := n.guard.Status()
+	testkit.Must(t, err)
+	spent := status.EpsilonSpent
+	// After a restart the same answer costs nothing, and the ledger is as it was.
+	n = start(t, c, table)
+	if again := askUnder(t, n, r, terms); !proto.Equal(again.GetVotes(), first.GetVotes()) {
+		t.Errorf("another answer: %v", again)
+	}
+	if status, err = n.guard.Status(); err != nil || status.EpsilonSpent != spent || len(status.Runs) != 4 {
+		t.Errorf("status %+v, %v; %v was spent before, by one of four runs", status, err, spent)
+	}
+	// A question that is malformed is not charged.
+	wrong := voteRound("r", 2)
+	wrong.GetVote().Teacher.Classes = 7
+	if m := askUnder(t, n, wrong, termsFor(t, n, wrong, 50, nil)); m.GetRefusal() == nil || m.GetRefusal().Waiting {
+		t.Errorf("reply %v", m)
+	}
+	if status, err = n.guard.Status(); err != nil || status.EpsilonSpent != spent {
+		t.Errorf("%v was spent, now %v (%v)", spent, status.EpsilonSpent, err)
+	}
+	// Rounds are answered as long as the limit holds, and not one more.
+	number := uint64(2)
+	for ; number < 1000; number++ {
+		if m := askUnder(t, n, voteRound("r", number), termsFor(t, n, voteRound("r", number), 50, nil)); m.GetVotes() == nil {
+			refused(m, "epsilon: the site's own limit")
+			break
+		}
+	}
+	if status, err = n.guard.Status(); err != nil || number < 3 || status.EpsilonSpent > 1 || status.EpsilonLeft > 0.5 {
+		t.Errorf("after round %d: %+v (%v)", number, status, err)
+	}
+}
+
+// With few records the refusal that leaves does not say how few.
+func TestTooFewRecordsStayUncounted(t *testing.T) {
+	for rule, policy := range map[string]string{
+		"min_rows: too few records here":                          strings.Replace(lenient, "approval", "min_rows: 81, approval", 1),
+		"min_rows_per_teacher: too few records of a teacher here": strings.Replace(lenient, "approval", "min_rows_per_teacher: 60, approval", 1),
+	} {
+		n := start(t, policed(t, smallConfig(t, 4), policy), smallTable(t, 80, 1))
+		if f := n.facts(); f.Units != 80 || f.LeastUnits >= 60 || f.LeastUnits < 1 {
+			t.Fatalf("facts %+v", f)
+		}
+		r := voteRound("r", 1)
+		m := askUnder(t, n, r, termsFor(t, n, r, 50, nil)).GetRefusal()
+		if m.GetReason() != "policy of site north, "+rule {
+			t.Errorf("%q leaves, want %q", m.GetReason(), rule)
+		}
+	}
+}
+
+// Every pass of a fit is under the terms of the fit, which is charged once.
+func TestAFitIsChargedOnce(t *testing.T) {
+	policy := strings.Replace(lenient, "approval", "stages: [fit], approval", 1)
+	n := start(t, policed(t, smallConfig(t, 4), policy), smallTable(t, 80, 1))
+	r := logisticRound(1, 1, nil)
+	terms := termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Fit = &conclavev1.FitNoise{Epsilon: 0.1} })
+	terms.Charges = []*conclavev1.PrivacyEvent{{Kind: "laplace", Epsilon: 0.9, Count: 1}}
+	for pass := range 3 {
+		r := logisticRound(1, 1, func(q *conclavev1.LogisticSum) { q.Coefficients[0] = float64(pass) })
+		r.Run, r.Number = "r", 1
+		terms.Spec = termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Fit = &conclavev1.FitNoise{Epsilon: 0.1} }).Spec
+		if m := askUnder(t, n, r, terms); m.GetSum() == nil {
+			t.Fatalf("pass %d: %v", pass, m)
+		}
+	}
+	status, err := n.guard.Status()
+	testkit.Must(t, err)
+	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 || status.Runs[0].Terms.Stages[0] != "fit" {
+		t.Errorf("status %+v", status)
+	}
+}
+
+// A run that waits goes on by itself when somebody approves it, and the stream says so.
+func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
+	f := newFakeAggregator(t)
+	c := policed(t, f.watchedConfig(4), strings.Replace(lenient, "automatic", "by-hand", 1))
+	n := start(t, c, smallTable(t, 80, 1))
+	stop, log := run(t, n)
+	j := f.next()
+	r := voteRound("r", 1)
+	terms := termsFor(t, n, r, 50, nil)
+	ask := func(attempt uint64) {
+		t.Helper()
+		for _, p := range partsOf(t, r, 1<<20) {
+			j.send(&conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: p}, Terms: terms})
+		}
+	}
+	ready := func(want string) {
+		t.Helper()
+		if m := j.reply(); m.GetReady().GetRun() != want {
+			t.Fatalf("the node says %v, want that it is ready for %s", m, want)
+		}
+	}
+	ask(1)
+	m := j.reply()
+	if !m.GetRefusal().GetWaiting() || m.GetRefusal().GetReason() != "waits for approval at site north" || m.Attempt != 1 {
+		t.Fatalf("reply %v", m)
+	}
+	if _, metrics := get(t, n, "/metrics"); !strings.Contains(metrics, "\nconclave_node_waiting_runs 1\n") || !strings.Contains(metrics, "\nconclave_node_policy_epsilon_limit 1\n") ||
+		!strings.Contains(metrics, "\nconclave_node_refused_total 0\n") {
+		t.Error("the metrics do not say that a run waits")
+	}
+	people := sitepolicy.New(c.GuardOptions(n.schema.SHA256))
+	_, err := people.Decide("r", "", true, "ann")
+	testkit.Must(t, err)
+	ready("r")
+	ask(2)
+	if m := j.reply(); m.GetVotes() == nil || m.Attempt != 2 {
+		t.Fatalf("not answered after the approval: %v", m)
+	}
+	// A policy that breaks lets everything wait, and going on needs nobody.
+	writePolicy(t, c, "datasets: [")
+	awaitReady(t, n, 503)
+	ask(3)
+	if m := j.reply(); !m.GetRefusal().GetWaiting() || !strings.Contains(m.GetRefusal().GetReason(), "policy of site north, policy: ") {
+		t.Fatalf("reply %v", m)
+	}
+	// The log says what it waits for now.
+	for broken, want := range map[string]string{"datasets: 5": "sequence is expected", "nothing: here": "unknown field"} {
+		writePolicy(t, c, broken)
+		said := func() bool {
+			return slices.ContainsFunc(log.FilterMessage("round waits for this site for another reason").All(), func(l observer.LoggedEntry) bool {
+				return strings.Contains(fmt.Sprint(l.ContextMap()["error"]), want)
+			})
+		}
+		for deadline := time.Now().Add(time.Minute); !said(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%q: not said: %v", broken, log.All())
+			}
+		}
+	}
+	writePolicy(t, c, lenient)
+	ready("r")
+	awaitReady(t, n, 200)
+	// A run that ended waits for nobody.
+	writePolicy(t, c, "datasets: [")
+	ask(5)
+	if m := j.reply(); !m.GetRefusal().GetWaiting() {
+		t.Fatalf("reply %v", m)
+	}
+	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: "r", Over: true}}})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, metrics := get(t, n, "/metrics"); strings.Contains(metrics, "\nconclave_node_waiting_runs 0\n") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a run that ended still waits")
+		}
+	}
+	writePolicy(t, c, lenient)
+	awaitReady(t, n, 200)
+	// Denied means refused, for good.
+	_, err = people.Decide("r", "", false, "ann")
+	testkit.Must(t, err)
+	ask(4)
+	if m := j.reply(); m.GetRefusal().GetWaiting() || !strings.Contains(m.GetRefusal().GetReason(), "denied") {
+		t.Fatalf("reply %v", m)
+	}
+	testkit.Must(t, stop())
+	entries, _ := trailOf(t, c)
+	for _, e := range entries {
+		if e.Event == "answer" && (e.LedgerSeq == 0 || e.LedgerHash == "" || e.EpsilonSpent == 0) {
+			t.Errorf("the audit log does not name the ledger's entry: %+v", e)
+		}
+	}
+}

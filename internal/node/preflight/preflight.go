@@ -1,0 +1,134 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Options say what is checked.
+type Options struct {
+	// Config is the path of the node's YAML file.
+	Config string
+	// Offline leaves the network out.
+	Offline bool
+	// Now is the time; nil takes the clock's.
+	Now func() time.Time
+}
+
+// checker carries what one check finds to those behind it.
+type checker struct {
+	*Report
+	o      Options
+	config node.Config
+	schema *partition.Schema
+	site   *node.Site
+	// trusted is whether the certificate's files can be used.
+	trusted bool
+}
+
+// Run makes all checks. What depends on something that is broken is not checked, and says so.
+func Run(ctx context.Context, o Options) *Report {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c := &checker{Report: &Report{OK: true}, o: o}
+	if !c.readConfig() {
+		return c.Report
+	}
+	c.readSchema()
+	c.readData()
+	c.checkState()
+	c.checkPolicy()
+	c.checkCertificates()
+	c.checkMachine()
+	c.checkNetwork(ctx)
+	return c.Report
+}
+
+func (c *checker) readConfig() bool {
+	config, err := node.ReadConfig(c.o.Config)
+	if err != nil {
+		c.fail("config", err)
+		c.skip("everything else", "the configuration cannot be read")
+		return false
+	}
+	c.config = config
+	if err := config.Validate(); err != nil {
+		c.fail("config", err)
+	} else {
+		c.ok("config", "%s: node %s/%s on dataset %s, %d teachers", c.o.Config, config.Site, config.Node, config.Dataset, config.Teachers)
+	}
+	return true
+}
+
+func (c *checker) readSchema() {
+	if c.config.Schema == "" {
+		c.skip("schema", "the configuration names none")
+		return
+	}
+	schema, err := partition.LoadSchema(c.config.Schema)
+	if err != nil {
+		c.fail("schema", err)
+		return
+	}
+	c.schema = schema
+	c.ok("schema", "%d columns, sha256 %s; the aggregator must have the same", len(schema.Columns), schema.SHA256)
+	if err := schema.CheckUnit(c.config.Unit); err != nil {
+		c.add("unit", Problem, "set unit to record, or to the schema's column of role unit", "%v", err)
+	} else {
+		c.ok("unit", "%s; the aggregator must have the same", c.config.Unit)
+	}
+}
+
+// mostRows bounds the problems of rows that are named.
+const mostRows = 100
+
+func (c *checker) readData() {
+	if c.schema == nil || c.config.Data == "" && !c.config.SQL.Set() {
+		c.skip("data", "there is no schema to read it by, or the configuration names none")
+		return
+	}
+	if file := c.config.SQL.DSNFile; file != "" {
+		c.checkSecretMode(file)
+	}
+	table, err := c.config.ReadTable(c.schema)
+	if err != nil {
+		problems := []error{err}
+		var input *partition.InputError
+		if errors.As(err, &input) && input.Line > 1 && c.schema.Image == nil { // a row of CSV
+			o := partition.ReadOptions{Site: c.config.Site, From: c.config.Share[0], To: c.config.Share[1]}
+			problems = partition.CSVProblems(c.schema, c.config.Data, o, mostRows)
+		}
+		for _, problem := range problems {
+			c.fail("data", problem)
+		}
+		if len(problems) == mostRows {
+			c.add("data", Problem, "mend these and check again", "more than %d problems; the rest is not shown", mostRows)
+		}
+		return
+	}
+	c.ok("data", "%d rows of this site", table.Len())
+	c.estimate(table.Len())
+	if c.site, err = node.NewSite(c.config, table); err != nil {
+		c.fail("teachers and state", err)
+		return
+	}
+	facts, certain, err := c.site.Facts()
+	if err != nil {
+		c.fail("teachers and state", err)
+		return
+	}
+	how := "as in the state folder"
+	if !certain {
+		how = "in a division like the one that the first start makes"
+	}
+	if facts.LeastUnits == 0 {
+		c.add("teachers and state", Warning, "use fewer teachers before the node joins for the first time", "%d privacy units for %d teachers; some have none, %s", facts.Units, c.config.Teachers, how)
+		return
+	}
+	c.ok("teachers and state", "%d privacy units for %d teachers, %d at least for each, %s", facts.Units, c.config.Teachers, facts.LeastUnits, how)
+}

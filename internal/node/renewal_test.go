@@ -1,0 +1,62 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// A stream whose certificate ended is opened anew with the one that is on disk, which may
+// come later than the end of the one before.
+func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
+	f := newFakeAggregator(t)
+	files := certs.IssuedFiles(f.folder, certs.RoleNode, "north")
+	reissue := func(validity time.Duration) {
+		t.Helper()
+		testkit.Must(t, os.Remove(files.Cert))
+		testkit.Must(t, os.Remove(files.Key))
+		testkit.Must(t, certs.Issue(f.folder, certs.RoleNode, "north", nil, validity))
+	}
+	t.Parallel()
+	ended := status.Error(codes.Unauthenticated, "the peer's certificate is not good any more")
+	reissue(6 * time.Second)
+	issued := time.Now()
+	_, log := run(t, start(t, f.config(2), smallTable(t, 40, 1)))
+	f.next().leave <- ended // revoked, say; the one on disk is good
+	again := f.next()
+	time.Sleep(time.Until(issued.Add(7 * time.Second))) // it expires
+	again.leave <- ended
+	testkit.Eventually(t, "a log that says what the node waits for", func() bool {
+		for _, line := range log.FilterMessageSnippet("not connected").All() {
+			if strings.Contains(fmt.Sprint(line.ContextMap()["error"]), "issue a new one") {
+				return true
+			}
+		}
+		return false
+	})
+	reissue(time.Hour)
+	f.next()
+}
+
+// A node that begins with a certificate that ended does not wait.
+func TestANodeDoesNotBeginWithACertificateThatEnded(t *testing.T) {
+	f := newFakeAggregator(t)
+	testkit.Must(t, certs.Issue(f.folder, certs.RoleNode, "old", nil, time.Nanosecond))
+	c := f.config(2)
+	c.TLS = certs.IssuedFiles(f.folder, certs.RoleNode, "old")
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	if err := start(t, c, smallTable(t, 40, 1)).Run(ctx); !errors.Is(err, certs.ErrExpired) {
+		t.Errorf("Run ended with %v", err)
+	}
+}

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A node that answered something is back soon, however many leaders follow each other. One that is
+// let in and sent away again and again comes less and less often.
+func TestWhoAnsweredIsBackSoon(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		f := newFakeAggregator(t)
+		c := f.config(2)
+		c.Reconnect = time.Minute
+		stop, log := run(t, start(t, c, smallTable(t, 40, 1)))
+		for number := range uint64(6) {
+			j := f.next()
+			if asked {
+				j.votes(voteRound("r", number))
+			}
+			j.leave <- status.Error(codes.Unavailable, "gone")
+		}
+		f.next()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		var pauses []time.Duration
+		for _, l := range log.FilterMessageSnippet("not connected").All() {
+			pauses = append(pauses, l.ContextMap()["pause"].(time.Duration))
+		}
+		if last := pauses[len(pauses)-1]; len(pauses) < 6 || (last > pauses[0]) == asked {
+			t.Errorf("asked %v: the pauses between connections are %v", asked, pauses)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Site is a site's table, read and checked, before there is an aggregator to
+// answer to. Making one writes nothing, so that a mistake leaves no trace.
+type Site struct {
+	cfg   Config
+	table *partition.Table
+	// key, assignment and manifest are kept where the key was there already;
+	// at a first start manifest is nil.
+	key        partition.Key
+	assignment *partition.Assignment
+	manifest   *partition.Manifest
+	// ledger is what earlier starts were told of the dataset's ledger.
+	ledger *ledgerMark
+}
+
+// ReadSite reads the schema and the records that the configuration names and
+// checks them like [NewSite].
+func ReadSite(cfg Config) (*Site, error) {
+	if err := cfg.validateSite(); err != nil {
+		return nil, err
+	}
+	schema, err := partition.LoadSchema(cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	table, err := cfg.ReadTable(schema)
+	if err != nil {
+		return nil, err
+	}
+	return NewSite(cfg, table)
+}
+
+// NewSite checks that a table can be divided among the node's teachers and that
+// its partitions are those of earlier starts. The table must hold the node's
+// own rows only; the configuration needs no address of an aggregator, and its
+// file names are used in errors only.
+func NewSite(cfg Config, table *partition.Table) (*Site, error) {
+	if err := cfg.validateSite(); err != nil {
+		return nil, err
+	}
+	s := &Site{cfg: cfg, table: table}
+	stored, err := loadManifest(s.manifestPath())
+	if err != nil {
+		return nil, err
+	}
+	if s.ledger, err = loadMark(markPath(cfg.State)); err != nil {
+		return nil, err
+	}
+	switch _, err := os.Stat(s.keyPath()); {
+	case err == nil:
+		if s.key, err = partition.LoadOrCreateKey(s.keyPath()); err != nil {
+			return nil, err
+		}
+		if err := s.divide(); err != nil {
+			return nil, err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+	case stored != nil:
+		return nil, fmt.Errorf("%s is missing, which belongs to %s; restore it from a backup, for a new key gives every unit another teacher",
+			s.keyPath(), s.manifestPath())
+	default:
+		if err := s.tryDivide(); err != nil {
+			return nil, err
+		}
+	}
+	if stored != nil {
+		if err := s.manifest.CheckAgainst(stored); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.manifestPath(), err)
+		}
+	}
+	return s, nil
+}
+
+// CheckRound says whether the site's node would refuse a round of a run, whatever its
+// records: before a run is open, that costs nothing.
+func (s *Site) CheckRound(r *conclavev1.Round) error {
+	schema := s.table.Schema()
+	encoder := partition.NewEncoder(schema)
+	n := &Node{
+		cfg: s.cfg, schema: schema, features: encoder.Width(), classes: max(1, len(schema.Classes())), numbers: encoder.Numbers(),
+	}
+	return n.check(r)
+}
+
+// Name is the site's name.
+func (s *Site) Name() string { return s.cfg.Site }
+
+// tryDivide divides with a key that is thrown away.
+func (s *Site) tryDivide() error {
+	key, err := partition.NewKey()
+	if err != nil {
+		return err
+	}
+	if _, err := partition.Assign(key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.source(), err)
+	}
+	return nil
+}
+
+// divide assigns the units to partitions by the site's own key.
+func (s *Site) divide() (err error) {
+	if s.assignment, err = partition.Assign(s.key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.source(), err)
+	}
+	s.manifest, err = partition.BuildManifest(s.key, s.cfg.Dataset, s.cfg.Site, s.cfg.Node, s.table, s.assignment, s.cfg.Unit)
+	return err
+}
+
+// Node makes the node that answers to the aggregator at an address, host:port.
+// The first node of a site makes the state folder and the partition key, which
+// says nothing of the configuration. The manifest, which binds the node to its
+// configuration and its data, is kept once the aggregator has welcomed it.
+func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
+	if err := checkAddress(aggregator); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.cfg.State, 0o700); err != nil {
+		return nil, fmt.Errorf("make the state folder: %w; name one that this process may write to", err)
+	}
+	key, err := partition.LoadOrCreateKey(s.keyPath())
+	if err != nil {
+		return nil, err
+	}
+	if s.manifest == nil || key != s.key {
+		s.key = key
+		if err := s.divide(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := checkManifest(s.manifestPath(), s.manifest); err != nil {
+		return nil, err
+	}
+	cfg := s.cfg
+	cfg.Aggregator = aggregator
+	n := newNode(cfg, s.table, s.assignment, s.manifest, log)
+	n.ledger = s.ledger
+	return n, nil
+}
+
+func (s *Site) keyPath() string      { return filepath.Join(s.cfg.State, "partition.key") }
+func (s *Site) manifestPath() string { return manifestPath(s.cfg.State) }

@@ -1,0 +1,106 @@
+package node
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/postgres"
+)
+
+// The sample of a node that asks a database is one that loads, and says what the
+// defaults are.
+func TestTheSampleWithAQueryLoads(t *testing.T) {
+	path := filepath.Join("..", "..", "examples", "cluster", "teacher-sql.yaml")
+	c, err := LoadConfig(path)
+	testkit.Must(t, err)
+	if c.Data != "" || c.SQL.DSNFile != filepath.Join(filepath.Dir(path), "secrets", "dsn") || !strings.HasPrefix(c.SQL.Query, "select ") || c.SQL.Timeout != DefaultConfig().SQL.Timeout {
+		t.Errorf("data %q, sql %+v", c.Data, c.SQL)
+	}
+	schema, err := partition.LoadSchema(c.Schema)
+	testkit.Must(t, err)
+	for _, column := range schema.Columns {
+		if !strings.Contains(c.SQL.Query, " "+column.Name) {
+			t.Errorf("the query %q does not name %s", c.SQL.Query, column.Name)
+		}
+	}
+	t.Setenv("CONCLAVE_SQL_TIMEOUT", "90s")
+	if c, err = LoadConfig(path); err != nil || c.SQL.Timeout != 90*time.Second {
+		t.Errorf("the environment: %v (%v)", c.SQL.Timeout, err)
+	}
+}
+
+// The connection string is no field: it would be in a file that is passed around.
+func TestTheConnectionStringIsNoField(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "teacher.yaml")
+	testkit.Must(t, os.WriteFile(path, []byte("sql: {dsn: 'postgres://u:hush@db/d', query: table visits}\n"), 0o600))
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "dsn") || strings.Contains(err.Error(), "hush") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestValidateTakesOneSource(t *testing.T) {
+	good := smallConfig(t, 8)
+	good.Schema, good.Data = "schema.yaml", "records.csv"
+	testkit.Must(t, good.validateSite())
+	for want, spoil := range map[string]func(*Config){
+		"data: sql is given too": func(c *Config) { c.SQL.Query = "table visits" },
+		"data: missing; give the path of the site's CSV, Parquet or idx file, or a query in sql": func(c *Config) { c.Data = "" },
+		"sql.dsn_file: missing": func(c *Config) { c.Data, c.SQL.Query = "", "table visits" },
+		"sql.query: missing":    func(c *Config) { c.Data, c.SQL.DSNFile = "", "dsn" },
+		"sql.timeout: 0s": func(c *Config) {
+			c.Data, c.SQL = "", postgres.Config{DSNEnv: "DSN", Query: "table visits"}
+		},
+	} {
+		c := good
+		spoil(&c)
+		if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one about %q", err, want)
+		}
+	}
+}
+
+// A node keeps its partitions and manifest when its rows move from a file to a database.
+func TestANodeMovesToADatabase(t *testing.T) {
+	server := pgserver.Start(t)
+	server.Exec(t, "create table records (x double precision, b boolean, c text, y text)")
+	dir := t.TempDir()
+	var csv bytes.Buffer
+	testkit.Must(t, partition.WriteCSV(&csv, smallTable(t, 200, 1)))
+	c := smallConfig(t, 8)
+	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "records.csv")
+	testkit.Must(t, os.WriteFile(c.Schema, []byte(smallSchema), 0o600))
+	testkit.Must(t, os.WriteFile(c.Data, csv.Bytes(), 0o600))
+	server.CopyCSV(t, "records", &csv)
+	site, err := ReadSite(c)
+	testkit.Must(t, err)
+	n, err := site.Node(c.Aggregator, zap.NewNop())
+	testkit.Must(t, err)
+	testkit.Must(t, n.keepManifest())
+
+	moved := c
+	moved.Data, moved.SQL.DSNEnv, moved.SQL.Query = "", "TEACHER_TEST_DSN", "select y, c, b, x from records"
+	t.Setenv("TEACHER_TEST_DSN", server.DSN)
+	again, err := ReadSite(moved)
+	testkit.Must(t, err)
+	if again.manifest.Fingerprint != n.manifest.Fingerprint {
+		t.Error("another manifest")
+	}
+	moved.SQL.Query += " where x > 0.5"
+	if _, err := ReadSite(moved); err == nil || !strings.Contains(err.Error(), "its data differs") {
+		t.Errorf("other rows: error %v", err)
+	}
+	moved.SQL.Query, moved.Teachers = "select * from records limit 3", 8
+	moved.State = filepath.Join(t.TempDir(), "state")
+	if _, err := ReadSite(moved); err == nil || !strings.HasPrefix(err.Error(), "sql: ") {
+		t.Errorf("fewer rows than teachers: error %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/dial"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// ErrRefused means that the aggregator does not take this node as it is; trying
+// again cannot help.
+var ErrRefused = errors.New("the aggregator refused this node")
+
+// Run keeps the node at the aggregator until ctx ends: it dials, introduces
+// itself, answers rounds, and dials again when the connection is lost. It
+// returns nil when ctx ends and an error matching [ErrRefused] when the
+// aggregator will not have the node.
+//
+// When ctx ends in the middle of a round, the round is answered first if that takes no
+// longer than Config.Drain.
+func (n *Node) Run(ctx context.Context) (err error) {
+	closeAll, err := n.watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	target, err := dial.Parse(n.cfg.Aggregator, n.cfg.ServerName)
+	if err != nil {
+		return fmt.Errorf("aggregator: %w", err)
+	}
+	conn, err := target.Connect(n.cfg.TLS, n.cfg.Reconnect)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := conclavev1.NewTeacherServiceClient(conn)
+	var pause dial.Pause
+	for {
+		started := time.Now()
+		n.worked = false
+		err := n.work(ctx, client)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, errManifest) || errors.Is(err, errWentBack) {
+			return err
+		}
+		if refused(err) {
+			return fmt.Errorf("%w: %s", ErrRefused, status.Convert(err).Message())
+		}
+		if probed := conn.Probe(ctx); probed != nil {
+			if !n.awaitsRenewal(probed) {
+				return fmt.Errorf("%w: %w", ErrRefused, probed)
+			}
+			err = probed
+		}
+		// Leaders may follow each other soon: whoever asked something is back at once.
+		if n.worked || time.Since(started) > 10*time.Second {
+			pause.Reset()
+		}
+		n.log.Warn("not connected to the aggregator; trying again",
+			zap.String("aggregator", n.cfg.Aggregator), zap.Duration("pause", pause.Next()), zap.Error(err))
+		if pause.Wait(ctx, n.cfg.Reconnect); ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// awaitsRenewal says whether a node that was welcome once waits for another certificate, its
+// own or the aggregator's, to take the place of one that ended: it dials with the new one as
+// soon as the file is there. A node that begins with one that ended gives up, and so does
+// one whose own was revoked.
+func (n *Node) awaitsRenewal(probed error) bool {
+	return n.watched.welcomed.Load() && (errors.Is(probed, certs.ErrExpired) || errors.Is(probed, certs.ErrRevoked))
+}
+
+// refused tells lasting refusals from troubles that pass. Unauthenticated is a stream whose
+// certificate ended: whether the one on disk now is better shows when it is dialled with.
+func refused(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unimplemented, codes.AlreadyExists, codes.NotFound, codes.Aborted:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,280 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// get asks a node's monitoring listener, which may not be there yet.
+func get(t testing.TB, n *Node, path string) (int, string) {
+	t.Helper()
+	testkit.Eventually(t, "a node that listens", func() bool { return n.MonitorAddr() != nil })
+	q, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+n.MonitorAddr().String()+path, nil)
+	testkit.Must(t, err)
+	q.Close = true
+	r, err := http.DefaultClient.Do(q)
+	testkit.Must(t, err)
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	testkit.Must(t, err)
+	return r.StatusCode, string(text)
+}
+
+// awaitReady waits until /readyz has a status.
+func awaitReady(t testing.TB, n *Node, want int) {
+	t.Helper()
+	for end := time.Now().Add(testkit.Patience); ; time.Sleep(5 * time.Millisecond) {
+		got, text := get(t, n, "/readyz")
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("/readyz stays %d %s", got, text)
+		}
+	}
+}
+
+func trailOf(t testing.TB, c Config) (entries []auditlog.Entry, text string) {
+	t.Helper()
+	raw, err := os.ReadFile(c.AuditLog)
+	testkit.Must(t, err)
+	for lines := bufio.NewScanner(strings.NewReader(string(raw))); lines.Scan(); {
+		var e auditlog.Entry
+		testkit.Must(t, json.Unmarshal(lines.Bytes(), &e))
+		entries = append(entries, e)
+	}
+	return entries, string(raw)
+}
+
+// watchedConfig has a listener and an audit log.
+func (f *fakeAggregator) watchedConfig(teachers int) Config {
+	c := f.config(teachers)
+	c.HTTP.Listen, c.AuditLog = "127.0.0.1:0", filepath.Join(f.t.TempDir(), "audit.jsonl")
+	return c
+}
+
+// What the site's operator sees is what happened, and no value of any record.
+func TestMetricsAndAuditLogOfANode(t *testing.T) {
+	f := newFakeAggregator(t)
+	c := f.watchedConfig(4)
+	table := smallTable(t, 80, 1)
+	n := start(t, c, table)
+	level := zap.NewAtomicLevel()
+	n.ControlLevel(level)
+	stop, log := run(t, n)
+	j := f.next()
+	awaitReady(t, n, 200)
+	j.votes(voteRound("r", 0))
+	j.votes(voteRound("r", 1))
+	j.votes(voteRound("r", 1)) // again
+	wrong := voteRound("r", 2)
+	wrong.GetVote().Teacher.Classes = 7
+	j.ask(wrong)
+	if m := j.reply(); m.GetRefusal() == nil {
+		t.Fatalf("a wrong round was answered: %v", m)
+	}
+	_, metrics := get(t, n, "/metrics")
+	for _, want := range []string{
+		"conclave_node_connected_state 1", "conclave_node_joins_total 1", "conclave_node_refused_total 1", "conclave_node_withdrawn_total 0",
+		`conclave_node_answered_total{purpose="votes"} 2`, `conclave_node_training_seconds_count{purpose="votes"} 2`,
+	} {
+		if !strings.Contains(metrics, "\n"+want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	if status, text := get(t, n, "/loglevel"); status != 200 || !strings.Contains(text, "info") {
+		t.Errorf("/loglevel: %d %s", status, text)
+	}
+	j.leave <- status.Error(codes.Unavailable, "gone for now")
+	awaitReady(t, n, http.StatusServiceUnavailable)
+	f.next()
+	awaitReady(t, n, 200)
+	testkit.Must(t, stop())
+
+	entries, text := trailOf(t, c)
+	var events []string
+	for _, e := range entries {
+		events = append(events, e.Event)
+		if e.Role != "node" || e.Name != "north/0" || e.Event != auditlog.Started && e.Event != auditlog.Stopped &&
+			(e.Peer != "aggregator/a" || len(e.Certificate) != 64 || e.Dataset != "d") {
+			t.Errorf("%+v", e)
+		}
+	}
+	if got := strings.Join(events, " "); got != "started join answer answer answer refusal leave join leave stopped" {
+		t.Fatalf("the audit log says %s", got)
+	}
+	if e := entries[4]; e.Run != "r" || *e.Round != 1 || e.Purpose != "votes" || e.Teachers != 4 {
+		t.Errorf("answer %+v", e)
+	}
+	if e := entries[5]; *e.Round != 2 || e.Reason == "" {
+		t.Errorf("refusal %+v", e)
+	}
+	if entries[6].Reason != "gone for now" {
+		t.Errorf("leave %+v", entries[6])
+	}
+
+	// The numbers of the records have 15 digits and more, so that none is there by chance.
+	said, err := json.Marshal(log.All())
+	testkit.Must(t, err)
+	for row := range table.Len() {
+		x := fmt.Sprint(table.Cells(row)[0])
+		if len(x) > 12 {
+			x = x[:12]
+		}
+		for name, watched := range map[string]string{"metrics": metrics, "audit log": text, "log": string(said)} {
+			if len(x) == 12 && strings.Contains(watched, x) {
+				t.Fatalf("%s holds the value %s of a record", name, x)
+			}
+		}
+	}
+}
+
+// Passes of a fit are one line and one round, however many there are.
+func TestPassesOfAFitAreNotCounted(t *testing.T) {
+	w := newWatched()
+	fit := asking{run: "r", round: 3, purpose: "fit"}
+	for i, first := range []bool{true, false, false} {
+		if w.count(fit, time.Second) != first {
+			t.Errorf("pass %d: counted %v", i, !first)
+		}
+	}
+	families, err := w.registry.Gather()
+	testkit.Must(t, err)
+	for _, family := range families {
+		if name := family.GetName(); name == "conclave_node_training_seconds" {
+			t.Errorf("%s times a fit", name)
+		} else if name == "conclave_node_answered_total" && family.GetMetric()[0].GetCounter().GetValue() != 1 {
+			t.Errorf("%s: %v", name, family)
+		}
+	}
+}
+
+// A node that is told to stop answers the round in hand first.
+func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
+	f := newFakeAggregator(t)
+	c := f.watchedConfig(4)
+	c.Drain = testkit.Patience
+	n := start(t, c, smallTable(t, 80, 1))
+	reached, gate := make(chan struct{}), make(chan struct{})
+	n.sampled = func(float64) []int {
+		close(reached)
+		<-gate
+		return []int{0}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	j := f.next()
+	j.ask(discriminatorRound("r", 0, 0.5, nil))
+	j.ask(discriminatorRound("r", 1, 0.5, nil)) // waits at the node, and is not begun
+	<-reached
+	cancel()
+	close(gate)
+	if m := j.reply(); m.GetSum() == nil {
+		t.Errorf("the round in hand was answered with %v", m)
+	}
+	if _, err := j.stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("after its answer the node ends the stream with %v", err)
+	}
+	j.leave <- nil
+	testkit.Must(t, <-ended)
+}
+
+// A stream on which nothing moves does not hold a node up that is told to stop.
+func TestANodeThatIsToldToStopWaitsNoLongerThanItMay(t *testing.T) {
+	f := newFakeAggregator(t)
+	c := f.watchedConfig(4)
+	c.Drain = 300 * time.Millisecond
+	n := start(t, c, smallTable(t, 80, 1))
+	reached, gate := make(chan struct{}), make(chan struct{})
+	n.sampled = func(float64) []int {
+		close(reached)
+		<-gate
+		return []int{0}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	j := f.next()
+	j.ask(discriminatorRound("r", 0, 0.5, nil))
+	<-reached
+	began := time.Now()
+	cancel()
+	close(gate) // it answers, and this aggregator never ends the stream
+	select {
+	case err := <-ended:
+		testkit.Must(t, err)
+	case <-time.After(testkit.Patience):
+		t.Fatal("the node does not end")
+	}
+	if took := time.Since(began); took < c.Drain || took > 15*time.Second {
+		t.Errorf("it ended after %v", took)
+	}
+}
+
+// A site whose audit log has no room sends nothing.
+func TestAnAnswerThatCannotBeWrittenDownStays(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	f := newFakeAggregator(t)
+	c := f.watchedConfig(4)
+	n := start(t, c, smallTable(t, 80, 1))
+	run(t, n)
+	j := f.next()
+	j.votes(voteRound("r", 0))
+	testkit.Must(t, os.Rename(c.AuditLog, c.AuditLog+".1"))
+	testkit.Must(t, os.Symlink("/dev/full", c.AuditLog))
+	if err := n.trail.Reopen(); !errors.Is(err, auditlog.ErrLost) {
+		t.Fatal(err)
+	}
+	j.ask(voteRound("r", 1))
+	m := j.reply()
+	if m.GetRefusal().GetReason() != errAudit.Error() {
+		t.Errorf("answered with %v", m)
+	}
+	awaitReady(t, n, http.StatusServiceUnavailable)
+	testkit.Must(t, os.Remove(c.AuditLog))
+	testkit.Must(t, n.trail.Reopen())
+	j.votes(voteRound("r", 1))
+	awaitReady(t, n, 200)
+}
+
+func TestPurposes(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range []*conclavev1.Round{
+		voteRound("r", 0), countRound("r", 0, 2, 1),
+		{Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{Gradient: &conclavev1.Projection{}}}},
+		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{}}}}},
+		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{}}}}},
+		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{}}}}},
+		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: &conclavev1.ScoreSum{}}}}},
+		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Logistic{Logistic: &conclavev1.LogisticSum{}}}}},
+	} {
+		if p := purposeOf(r); seen[p] {
+			t.Errorf("%q names two kinds of rounds", p)
+		} else {
+			seen[p] = true
+		}
+	}
+}

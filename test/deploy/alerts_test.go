@@ -34,7 +34,8 @@ func sources(t *testing.T, dirs ...string) string {
 }
 
 // etcdMetrics are those of etcd's that alerts use; its own documentation has them.
-var etcdMetrics = []string{"etcd_server_has_leader", "etcd_mvcc_db_total_size_in_bytes", "etcd_server_quota_backend_bytes"}
+var etcdMetrics = []string{"etcd_server_has_leader", "etcd_mvcc_db_total_size_in_bytes",
+	"etcd_server_quota_backend_bytes"}
 
 var (
 	metricName = regexp.MustCompile(`\b(conclave|etcd)_[a-z_]+`)
@@ -67,7 +68,8 @@ func TestAlerts(t *testing.T) {
 			if !strings.Contains(document, "| `"+rule.Alert+"` |") {
 				t.Errorf("docs/operations.md does not explain %s", rule.Alert)
 			}
-			if s := rule.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "info"}, s) || rule.Annotations["summary"] == "" {
+			if s := rule.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "info"}, s) ||
+				rule.Annotations["summary"] == "" {
 				t.Errorf("%s: severity %q, summary %q", rule.Alert, s, rule.Annotations["summary"])
 			}
 			expression := rule.Expr.String()
@@ -101,7 +103,8 @@ func TestAlerts(t *testing.T) {
 			for _, m := range grouping.FindAllStringSubmatch(expression, -1) {
 				for _, label := range strings.Split(m[1], ", ") {
 					// The first two are Prometheus' own, le is of histograms.
-					if !slices.Contains([]string{"namespace", "instance", "le"}, label) && !strings.Contains(code, `"`+label+`"`) {
+					if !slices.Contains([]string{"namespace", "instance", "le"}, label) &&
+						!strings.Contains(code, `"`+label+`"`) {
 						t.Errorf("%s: no metric has the label %s", rule.Alert, label)
 					}
 				}
@@ -130,8 +133,11 @@ func TestScrapes(t *testing.T) {
 					continue
 				}
 				for _, endpoint := range monitor.Spec.Endpoints {
-					if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == endpoint.Port }) {
-						t.Errorf("%s scrapes the port %s, which the service %s lacks", name, endpoint.Port, service.Name)
+					if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {
+						return p.Name == endpoint.Port
+					}) {
+						t.Errorf("%s scrapes the port %s, which the service %s lacks", name, endpoint.Port,
+							service.Name)
 					}
 					if scraped[service.Name] {
 						t.Errorf("%s is scraped twice", service.Name)

@@ -51,7 +51,8 @@ func secretOf(t *testing.T, authority string, role certs.Role, name string, host
 	t.Helper()
 	must(t, certs.Issue(authority, role, name, hosts, time.Hour))
 	files, dir := certs.IssuedFiles(authority, role, name), t.TempDir()
-	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key, "revoked.crl": certs.RevokedFile(authority)} {
+	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key,
+		"revoked.crl": certs.RevokedFile(authority)} {
 		raw, err := os.ReadFile(from)
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(dir, to), raw, 0o600))
@@ -79,7 +80,7 @@ func inImage(t *testing.T, root string, binds []bind, args ...string) (string, e
 // it is asked for.
 func TestTheImageRuns(t *testing.T) {
 	if !*image {
-		t.Skip("builds the image and runs it as pods: go test ./test/deploy -run TestTheImageRuns -image -timeout 30m")
+		t.Skip("builds the image and runs it as pods: go -C test/deploy test -run TestTheImageRuns -image -timeout 30m")
 	}
 	root := buildImage(t)
 	checkStatic(t, root)
@@ -88,11 +89,13 @@ func TestTheImageRuns(t *testing.T) {
 		t.Logf("no container daemon answers (%.80q): the image's root is run without one", said)
 	}
 	for _, program := range []string{"aggregator", "conclave", "student", "teacher"} {
-		if said, err := inImage(t, root, nil, "/"+program, "--version"); err != nil || strings.TrimSpace(said) != version.Software {
+		if said, err := inImage(t, root, nil, "/"+program, "--version"); err != nil ||
+			strings.TrimSpace(said) != version.Software {
 			t.Errorf("%s --version: %v, %q", program, err, said)
 		}
 	}
-	if said, err := inImage(t, root, nil, "/conclave", "certs", "ca", "--dir", "/certs"); err == nil || !strings.Contains(said, "read-only file system") && !strings.Contains(said, "permission denied") {
+	if said, err := inImage(t, root, nil, "/conclave", "certs", "ca", "--dir", "/certs"); err == nil ||
+		!strings.Contains(said, "read-only file system") && !strings.Contains(said, "permission denied") {
 		t.Errorf("the root can be written: %v, %s", err, said)
 	}
 
@@ -111,15 +114,17 @@ func TestTheImageRuns(t *testing.T) {
 	must(t, certs.CreateCA(ours))
 	must(t, certs.CreateCA(theirs))
 	m.secrets = map[string]string{
-		"aggregator-tls":  secretOf(t, ours, certs.RoleAggregator, "aggregator", "aggregator"),
-		"teacher-tls":     secretOf(t, ours, certs.RoleNode, "clinic"),
-		"student-tls":     secretOf(t, ours, certs.RoleStudent, "lab"),
-		"etcd-tls":        secretOf(t, theirs, certs.RoleAggregator, "etcd", "etcd-0.etcd", "etcd-1.etcd", "etcd-2.etcd", "etcd-client"),
+		"aggregator-tls": secretOf(t, ours, certs.RoleAggregator, "aggregator", "aggregator"),
+		"teacher-tls":    secretOf(t, ours, certs.RoleNode, "clinic"),
+		"student-tls":    secretOf(t, ours, certs.RoleStudent, "lab"),
+		"etcd-tls": secretOf(t, theirs, certs.RoleAggregator, "etcd", "etcd-0.etcd", "etcd-1.etcd",
+			"etcd-2.etcd", "etcd-client"),
 		"etcd-client-tls": secretOf(t, theirs, certs.RoleStudent, "client"),
 		"teacher-data":    filepath.Join(t.TempDir(), "shards"),
 	}
 	example := repository + "/examples/flchain"
-	shard := exec.Command(filepath.Join(root, "conclave"), "shard", "--schema", example+"/schema.yaml", "--data", example+"/train.csv.gz", "--shards", "2", "--out", m.secrets["teacher-data"])
+	shard := exec.Command(filepath.Join(root, "conclave"), "shard", "--schema", example+"/schema.yaml", "--data",
+		example+"/train.csv.gz", "--shards", "2", "--out", m.secrets["teacher-data"])
 	if said, err := shard.CombinedOutput(); err != nil {
 		t.Fatalf("conclave shard: %v\n%s", err, said)
 	}
@@ -149,7 +154,8 @@ func TestTheImageRuns(t *testing.T) {
 			t.Errorf("the run left no %s: %v", name, err)
 		}
 	}
-	said, err := inImage(t, root, []bind{{results, "/results", true}}, "/conclave", "ledger", "verify", "--ledger", "/results/ledger.jsonl", "--certificate", "/results/certificate.json")
+	said, err := inImage(t, root, []bind{{results, "/results", true}}, "/conclave", "ledger", "verify", "--ledger",
+		"/results/ledger.jsonl", "--certificate", "/results/certificate.json")
 	if err != nil {
 		t.Errorf("the ledger does not verify: %v\n%s", err, said)
 	}
@@ -180,8 +186,12 @@ func TestTheImageRuns(t *testing.T) {
 		}
 		return true
 	})
-	t.Logf("the standby leads %.2f s after the leader was killed, the nodes are back %.2f s later", took.Seconds(), back.Seconds())
-	eventually(t, "the one that was killed to stand by", func() bool { _, state := leader.ready(); return state == "standby of "+standby.name })
+	t.Logf("the standby leads %.2f s after the leader was killed, the nodes are back %.2f s later", took.Seconds(),
+		back.Seconds())
+	eventually(t, "the one that was killed to stand by", func() bool {
+		_, state := leader.ready()
+		return state == "standby of "+standby.name
+	})
 
 	for _, app := range []string{"teacher", "aggregator", "etcd"} {
 		for _, x := range m.of(app) {
@@ -223,7 +233,8 @@ audit_log: /state/audit/audit.jsonl
 	must(t, os.CopyFS(own, os.DirFS(root)))
 	must(t, os.Chmod(own, 0o755))
 	c := container{
-		Root: own, User: 65532, Group: 65532, FSGroup: 65532, Args: []string{"/aggregator", "--config", "/config/aggregator.yaml"},
+		Root: own, User: 65532, Group: 65532, FSGroup: 65532,
+		Args:  []string{"/aggregator", "--config", "/config/aggregator.yaml"},
 		Binds: []bind{{config, "/config", true}, {tls, "/tls", true}, {state, "/state", false}},
 	}
 	command := c.command(t)
@@ -295,7 +306,8 @@ func (x *instance) confined() {
 	must(t, err)
 	user := fmt.Sprint(*x.pod.spec.SecurityContext.RunAsUser)
 	for field, want := range map[string]string{
-		"Uid": strings.Join([]string{user, user, user, user}, "\t"), "CapEff": "0000000000000000", "CapPrm": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1",
+		"Uid": strings.Join([]string{user, user, user, user}, "\t"), "CapEff": "0000000000000000",
+		"CapPrm": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1",
 	} {
 		_, rest, _ := strings.Cut(string(raw), "\n"+field+":\t")
 		if got, _, _ := strings.Cut(rest, "\n"); got != want {

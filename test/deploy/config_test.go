@@ -157,7 +157,9 @@ func (s set) dials(t *testing.T, p pod, address, serverName string) {
 	host, port, err := net.SplitHostPort(address)
 	must(t, err)
 	if service := find[*corev1.Service](s)[host]; service != nil {
-		if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return fmt.Sprint(p.Port) == port }) {
+		if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {
+			return fmt.Sprint(p.Port) == port
+		}) {
 			t.Errorf("the service %s has no port %s", host, port)
 		}
 		if service.Spec.ClusterIP != corev1.ClusterIPNone {
@@ -221,13 +223,15 @@ func (s set) checkAggregator(t *testing.T, p pod, file string) {
 		}
 		listens(t, c, "listen", config.Listen, "grpc")
 		listens(t, c, "http.listen", config.HTTP.Listen, "http")
-		readable(t, c, config.TLS.CA, config.TLS.Cert, config.TLS.Key, config.Etcd.CA, config.Etcd.Cert, config.Etcd.Key)
+		readable(t, c, config.TLS.CA, config.TLS.Cert, config.TLS.Key, config.Etcd.CA, config.Etcd.Cert,
+			config.Etcd.Key)
 		grace(t, p, config.Drain)
 		for _, endpoint := range config.Etcd.Endpoints {
 			at, err := url.Parse(endpoint)
 			must(t, err)
 			pod, service, _ := strings.Cut(at.Hostname(), ".")
-			if at.Scheme != "https" || at.Port() != "2379" || find[*corev1.Service](s)[service] == nil && !strings.HasSuffix(service, "example.org") {
+			if at.Scheme != "https" || at.Port() != "2379" ||
+				find[*corev1.Service](s)[service] == nil && !strings.HasSuffix(service, "example.org") {
 				t.Errorf("the etcd %s (%s of %s) is not there, or without TLS", endpoint, pod, service)
 			}
 		}
@@ -251,7 +255,8 @@ func (s set) checkTeacher(t *testing.T, p pod, file string) {
 	c := p.spec.Containers[0]
 	nodes, shards := map[string]bool{}, map[string]bool{}
 	for i := range 2 {
-		environment(t, c, map[string]string{factName: fmt.Sprintf("teacher-%d", i), factIndex: fmt.Sprint(i), factIP: "10.0.0.1"})
+		environment(t, c, map[string]string{factName: fmt.Sprintf("teacher-%d", i), factIndex: fmt.Sprint(i),
+			factIP: "10.0.0.1"})
 		config, err := node.LoadConfig(file)
 		must(t, err)
 		nodes[config.Node] = true
@@ -361,7 +366,8 @@ func TestDocumentedCertificates(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/operations.md")
 	must(t, err)
 	issued := map[string][]string{}
-	for _, m := range regexp.MustCompile(`certs issue --dir (\S+) --role (\S+) --name (\S+)(?: \\\n\s+)?(?: --hosts (\S+))?`).FindAllStringSubmatch(string(raw), -1) {
+	command := regexp.MustCompile(`certs issue --dir (\S+) --role (\S+) --name (\S+)(?: \\\n\s+)?(?: --hosts (\S+))?`)
+	for _, m := range command.FindAllStringSubmatch(string(raw), -1) {
 		dir := t.TempDir()
 		must(t, certs.CreateCA(dir))
 		var hosts []string

@@ -168,7 +168,8 @@ func needRoot(t testing.TB) {
 	root := t.TempDir()
 	c := container{Root: root, User: 65532, Group: 65532, FSGroup: 65532, Args: []string{"/none"}}
 	said, err := c.command(t).CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 125 || !bytes.Contains(said, []byte("start /none: no such file")) {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 125 ||
+		!bytes.Contains(said, []byte("start /none: no such file")) {
 		t.Skipf("this machine lets no container be made: %v, %s", err, said)
 	}
 }

@@ -65,7 +65,8 @@ func ip(t testing.TB, args ...string) {
 // machine is touched.
 func newMachine(t *testing.T, s set) *machine {
 	t.Helper()
-	m := &machine{t: t, set: s, images: map[string]string{}, secrets: map[string]string{}, claims: t.TempDir(), network: fmt.Sprintf("conclave-%d-", os.Getpid())}
+	m := &machine{t: t, set: s, images: map[string]string{}, secrets: map[string]string{}, claims: t.TempDir(),
+		network: fmt.Sprintf("conclave-%d-", os.Getpid())}
 	sw := m.network + "switch"
 	if said, err := exec.Command("ip", "netns", "add", sw).CombinedOutput(); err != nil {
 		t.Skipf("no network namespace can be made here: %v, %s", err, said)
@@ -93,7 +94,8 @@ func (m *machine) prepare() {
 			ip(m.t, "netns", "add", x.network)
 			m.t.Cleanup(func() { ip(m.t, "netns", "del", x.network) })
 			port := fmt.Sprintf("port%d", len(m.running))
-			ip(m.t, "-n", m.network+"switch", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", x.network)
+			ip(m.t, "-n", m.network+"switch", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns",
+				x.network)
 			ip(m.t, "-n", m.network+"switch", "link", "set", port, "master", "pods", "up")
 			ip(m.t, "-n", x.network, "addr", "add", address+"/24", "dev", "eth0")
 			ip(m.t, "-n", x.network, "link", "set", "eth0", "up")
@@ -275,7 +277,8 @@ func (x *instance) stopNow() {
 	<-x.done
 	if x.m.t.Failed() {
 		said := x.log()
-		x.m.t.Logf("%s (%d restarts, exit code %d) said at last:\n%s", x.name, x.restarts, x.code, said[max(0, len(said)-1500):])
+		x.m.t.Logf("%s (%d restarts, exit code %d) said at last:\n%s", x.name, x.restarts, x.code,
+			said[max(0, len(said)-1500):])
 	}
 }
 
@@ -284,7 +287,9 @@ func (x *instance) get(port intstr.IntOrString, path string) (code int, body str
 	address := net.JoinHostPort(x.facts[factIP], fmt.Sprint(portOf(x.pod.spec.Containers[0], port)))
 	client := http.Client{Timeout: 6 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return dialIn(x.m.network+"switch", address) },
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return dialIn(x.m.network+"switch", address)
+		},
 	}}
 	response, err := client.Get("http://" + address + path)
 	if err != nil {

@@ -35,7 +35,8 @@ func (s set) peerNames(t *testing.T, peer networkingv1.NetworkPolicyPeer) []stri
 func (s set) ends(t *testing.T) (out, in map[string]bool) {
 	t.Helper()
 	out, in = map[string]bool{}, map[string]bool{}
-	add := func(half map[string]bool, policy string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, edge func(peer string, port networkingv1.NetworkPolicyPort) string) {
+	add := func(half map[string]bool, policy string, peers []networkingv1.NetworkPolicyPeer,
+		ports []networkingv1.NetworkPolicyPort, edge func(peer string, port networkingv1.NetworkPolicyPort) string) {
 		// An empty list would stand for everybody, or for every port.
 		if len(peers) == 0 || len(ports) == 0 {
 			t.Errorf("the policy %s opens a port to everybody or all ports to somebody", policy)
@@ -96,7 +97,8 @@ var inside = []string{
 }
 
 var monitored = []string{
-	"namespace monitoring -> aggregator 9443/TCP", "namespace monitoring -> etcd 2381/TCP", "namespace monitoring -> teacher 9443/TCP",
+	"namespace monitoring -> aggregator 9443/TCP", "namespace monitoring -> etcd 2381/TCP",
+	"namespace monitoring -> teacher 9443/TCP",
 }
 
 // The edges are exactly these. One between two pods is open at both ends, at a port that
@@ -107,7 +109,8 @@ func TestEdges(t *testing.T) {
 		"thousand-teachers": slices.Concat(inside, monitored, []string{"etcd-backup -> etcd 2379/TCP"}),
 		"coordinator": {
 			"0.0.0.0/0 -> aggregator 7443/TCP", "::/0 -> aggregator 7443/TCP",
-			"aggregator -> aggregator 7443/TCP", "aggregator -> etcd 2379/TCP", "etcd -> etcd 2380/TCP", "etcd-backup -> etcd 2379/TCP",
+			"aggregator -> aggregator 7443/TCP", "aggregator -> etcd 2379/TCP", "etcd -> etcd 2380/TCP",
+			"etcd-backup -> etcd 2379/TCP",
 		},
 		"site": {"teacher -> 192.0.2.0/24 7443/TCP"},
 		"components": {
@@ -115,7 +118,8 @@ func TestEdges(t *testing.T) {
 			"aggregator -> aggregator 7443/TCP", "aggregator -> 192.0.2.0/24 2379/TCP",
 			"student -> aggregator 7443/TCP", "teacher -> aggregator 7443/TCP", "teacher -> 192.0.2.0/24 5432/TCP",
 		},
-		"restore":  {"aggregator -> aggregator 7443/TCP", "aggregator -> etcd 2379/TCP", "etcd -> etcd 2380/TCP", "etcd-backup -> etcd 2379/TCP"},
+		"restore": {"aggregator -> aggregator 7443/TCP", "aggregator -> etcd 2379/TCP", "etcd -> etcd 2380/TCP",
+			"etcd-backup -> etcd 2379/TCP"},
 		"transfer": {},
 	} {
 		var s set
@@ -138,7 +142,8 @@ func TestEdges(t *testing.T) {
 				}
 				opened := 0
 				for _, p := range apps[to].spec.Containers[0].Ports {
-					if fmt.Sprintf("%d/TCP", p.ContainerPort) == port && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+					if fmt.Sprintf("%d/TCP", p.ContainerPort) == port && (p.Protocol == "" ||
+						p.Protocol == corev1.ProtocolTCP) {
 						opened++
 					}
 				}
@@ -202,8 +207,10 @@ func TestEveryPolicySelectsSomebody(t *testing.T) {
 			}
 			for _, peer := range peersOf(policy) {
 				// A part of a cluster has the edges of the whole.
-				if peer.PodSelector != nil && peer.NamespaceSelector == nil && len(s.selects(t, peer.PodSelector)) == 0 && s.whole() {
-					t.Errorf("the policy %s names %s, which is nobody", name, metav1.FormatLabelSelector(peer.PodSelector))
+				if peer.PodSelector != nil && peer.NamespaceSelector == nil &&
+					len(s.selects(t, peer.PodSelector)) == 0 && s.whole() {
+					t.Errorf("the policy %s names %s, which is nobody", name,
+						metav1.FormatLabelSelector(peer.PodSelector))
 				}
 			}
 		}

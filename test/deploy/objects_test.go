@@ -43,7 +43,8 @@ func must(t testing.TB, err error) {
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, monitoringv1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+		monitoringv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)
@@ -146,7 +147,8 @@ func TestEveryManifestDecodesStrictly(t *testing.T) {
 	if files < 20 {
 		t.Errorf("only %d manifests were found in %s", files, manifests)
 	}
-	for _, bad := range []string{"spec: {replica: 2}", "spec: {Replicas: 2}", "spec: {replicas: two}", "spec: {replicas: 2, replicas: 3}"} {
+	for _, bad := range []string{"spec: {replica: 2}", "spec: {Replicas: 2}", "spec: {replicas: two}",
+		"spec: {replicas: 2, replicas: 3}"} {
 		if _, _, err := decoder.Decode([]byte("apiVersion: apps/v1\nkind: Deployment\n"+bad), nil, nil); err == nil {
 			t.Errorf("the decoder takes %q", bad)
 		}
@@ -161,7 +163,8 @@ func roots(t testing.TB) []string {
 	if len(overlays) < 5 {
 		t.Fatalf("the overlays are %v", overlays)
 	}
-	return append(overlays, filepath.Join(manifests, "base"), filepath.Join(manifests, "base/student"), filepath.Join(manifests, "transfer"), filepath.Join(manifests, "restore"))
+	return append(overlays, filepath.Join(manifests, "base"), filepath.Join(manifests, "base/student"),
+		filepath.Join(manifests, "transfer"), filepath.Join(manifests, "restore"))
 }
 
 // kubectl builds what the library builds.
@@ -235,7 +238,8 @@ func buildSets(t testing.TB) []set {
 		{"coordinator", overlay("overlays/coordinator")},
 		{"site", overlay("overlays/site")},
 		{"components", append(compose(t, []string{"base"}, all...), overlay("overlays/run")...)},
-		{"restore", append(compose(t, []string{"base/namespace", "base/etcd", "base/aggregator"}, "components/etcd-backup"), overlay("restore")...)},
+		{"restore", append(compose(t, []string{"base/namespace", "base/etcd", "base/aggregator"},
+			"components/etcd-backup"), overlay("restore")...)},
 		{"transfer", append(compose(t, []string{"base/namespace"}), overlay("transfer")...)},
 	}
 }
@@ -265,9 +269,11 @@ func (s set) pods() []pod {
 		case *corev1.Pod:
 			pods = append(pods, pod{"Pod", o.Name, o.Labels, o.Spec, nil, nil})
 		case *appsv1.Deployment:
-			pods = append(pods, pod{"Deployment", o.Name, o.Spec.Template.Labels, o.Spec.Template.Spec, nil, o.Spec.Selector})
+			pods = append(pods, pod{"Deployment", o.Name, o.Spec.Template.Labels, o.Spec.Template.Spec, nil,
+				o.Spec.Selector})
 		case *appsv1.StatefulSet:
-			pods = append(pods, pod{"StatefulSet", o.Name, o.Spec.Template.Labels, o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, o.Spec.Selector})
+			pods = append(pods, pod{"StatefulSet", o.Name, o.Spec.Template.Labels, o.Spec.Template.Spec,
+				o.Spec.VolumeClaimTemplates, o.Spec.Selector})
 		case *batchv1.Job:
 			pods = append(pods, pod{"Job", o.Name, o.Spec.Template.Labels, o.Spec.Template.Spec, nil, nil})
 		case *batchv1.CronJob:
@@ -312,7 +318,8 @@ func TestObjectsAreInOneNamespace(t *testing.T) {
 			}
 		}
 		namespaces := find[*corev1.Namespace](s)
-		if n, ok := namespaces["conclave"]; !ok || len(namespaces) != 1 || n.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+		if n, ok := namespaces["conclave"]; !ok || len(namespaces) != 1 ||
+			n.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
 			t.Errorf("the namespaces are %v", namespaces)
 		}
 	})

@@ -37,8 +37,9 @@ func isFalse(b *bool) bool { return b != nil && !*b }
 func TestPodsAreConfined(t *testing.T) {
 	eachPod(t, func(t *testing.T, _ set, p pod) {
 		s := p.spec.SecurityContext
-		if s == nil || !isTrue(s.RunAsNonRoot) || s.RunAsUser == nil || *s.RunAsUser == 0 || s.RunAsGroup == nil || *s.RunAsGroup == 0 ||
-			s.FSGroup == nil || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		if s == nil || !isTrue(s.RunAsNonRoot) || s.RunAsUser == nil || *s.RunAsUser == 0 || s.RunAsGroup == nil ||
+			*s.RunAsGroup == 0 || s.FSGroup == nil || s.SeccompProfile == nil ||
+			s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 			t.Errorf("the pod's security context is %+v", s)
 		}
 		if !isFalse(p.spec.AutomountServiceAccountToken) || !isFalse(p.spec.EnableServiceLinks) {
@@ -57,12 +58,14 @@ func TestPodsAreConfined(t *testing.T) {
 		}
 		for _, c := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
 			s := c.SecurityContext
-			if s == nil || !isFalse(s.AllowPrivilegeEscalation) || !isTrue(s.ReadOnlyRootFilesystem) || s.RunAsUser != nil || s.Privileged != nil ||
-				s.Capabilities == nil || len(s.Capabilities.Add) > 0 || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+			if s == nil || !isFalse(s.AllowPrivilegeEscalation) || !isTrue(s.ReadOnlyRootFilesystem) ||
+				s.RunAsUser != nil || s.Privileged != nil || s.Capabilities == nil || len(s.Capabilities.Add) > 0 ||
+				!slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
 				t.Errorf("container %s: the security context is %+v", c.Name, s)
 			}
 			r := c.Resources
-			if r.Requests.Cpu().IsZero() || r.Requests.Memory().IsZero() || r.Limits.Memory().IsZero() || r.Requests.Memory().Cmp(*r.Limits.Memory()) > 0 {
+			if r.Requests.Cpu().IsZero() || r.Requests.Memory().IsZero() || r.Limits.Memory().IsZero() ||
+				r.Requests.Memory().Cmp(*r.Limits.Memory()) > 0 {
 				t.Errorf("container %s: the resources are %+v", c.Name, r)
 			}
 			if len(c.Command) == 0 {
@@ -103,7 +106,8 @@ func TestProbes(t *testing.T) {
 // portOf is the number of a container's port by name or number; 0 where it opens none such.
 func portOf(c corev1.Container, port intstr.IntOrString) int32 {
 	for _, open := range c.Ports {
-		if port.Type == intstr.String && open.Name == port.StrVal || port.Type == intstr.Int && open.ContainerPort == port.IntVal {
+		if port.Type == intstr.String && open.Name == port.StrVal ||
+			port.Type == intstr.Int && open.ContainerPort == port.IntVal {
 			return open.ContainerPort
 		}
 	}
@@ -183,7 +187,8 @@ func TestPodsFindWhatTheyNeed(t *testing.T) {
 				t.Errorf("the ConfigMap %s is not there", v.ConfigMap.Name)
 			case v.Secret != nil && !secrets[v.Secret.SecretName]:
 				t.Errorf("docs/operations.md does not create the Secret %s", v.Secret.SecretName)
-			case v.PersistentVolumeClaim != nil && volumes[v.PersistentVolumeClaim.ClaimName] == nil && !claims[v.PersistentVolumeClaim.ClaimName]:
+			case v.PersistentVolumeClaim != nil && volumes[v.PersistentVolumeClaim.ClaimName] == nil &&
+				!claims[v.PersistentVolumeClaim.ClaimName]:
 				t.Errorf("nobody makes the claim %s", v.PersistentVolumeClaim.ClaimName)
 			}
 		}
@@ -273,11 +278,13 @@ func TestSelectors(t *testing.T) {
 		}
 		for name, stateful := range find[*appsv1.StatefulSet](s) {
 			service := services[stateful.Spec.ServiceName]
-			if service == nil || service.Spec.ClusterIP != corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
+			if service == nil || service.Spec.ClusterIP != corev1.ClusterIPNone ||
+				!service.Spec.PublishNotReadyAddresses {
 				t.Errorf("%s has no service that gives names to its pods", name)
 			}
 			keep := stateful.Spec.PersistentVolumeClaimRetentionPolicy
-			if keep == nil || keep.WhenDeleted != appsv1.RetainPersistentVolumeClaimRetentionPolicyType || keep.WhenScaled != appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
+			if keep == nil || keep.WhenDeleted != appsv1.RetainPersistentVolumeClaimRetentionPolicyType ||
+				keep.WhenScaled != appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
 				t.Errorf("the volumes of %s may be deleted with it", name)
 			}
 		}

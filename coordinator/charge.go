@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -51,29 +52,29 @@ type releaseRecord struct {
 // Other errors match ErrNoRun, ErrRunClosed, ErrForgotten,
 // ErrNotLeader, ErrTooLarge (nothing was written) or ErrUnavailable (ask again
 // to learn what became of it).
-func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte, privacy.Entry, error) {
+func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte, ledger.Entry, error) {
 	const op = "charge"
 	if len(c.Release) == 0 {
-		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: the release is empty", op, c.Round, c.Run)
+		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: the release is empty", op, c.Round, c.Run)
 	}
 	if len(c.Release) > MaxRelease {
 		// CheckRoom finds this before noise is drawn. The size of a release
 		// depends on its noise and what is under it, so it is not told.
-		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: %w; ask fewer queries in a round", op, c.Round, c.Run, ErrTooLarge)
+		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: %w; ask fewer queries in a round", op, c.Round, c.Run, ErrTooLarge)
 	}
 	if c.Forget > c.Round {
-		return nil, privacy.Entry{}, fmt.Errorf("%s round %d of run %q: it would forget the rounds below %d; forget what comes before the round, at most", op, c.Round, c.Run, c.Forget)
+		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: it would forget the rounds below %d; forget what comes before the round, at most", op, c.Round, c.Run, c.Forget)
 	}
 	sum := sha256.Sum256(c.Release)
 	var release []byte
-	var entry privacy.Entry
+	var entry ledger.Entry
 	dataset, err := s.datasetOf(ctx, op, c.Run)
 	if err != nil {
-		return nil, privacy.Entry{}, err
+		return nil, ledger.Entry{}, err
 	}
 	head := s.headOf(dataset)
 	if err := head.lock(ctx); err != nil {
-		return nil, privacy.Entry{}, s.wrap(ctx, op, err)
+		return nil, ledger.Entry{}, s.wrap(ctx, op, err)
 	}
 	defer head.unlock()
 	err = update(func() (bool, error) {
@@ -100,7 +101,7 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 		if err != nil {
 			return false, fmt.Errorf("%s round %d: %w", op, c.Round, err)
 		}
-		next := s.newEntry(lead, privacy.EntryRelease, l.run.Dataset)
+		next := s.newEntry(lead, ledger.EntryRelease, l.run.Dataset)
 		next.Run, next.Round, next.Purpose = c.Run, &c.Round, c.Purpose
 		next.Events, next.Queries, next.Answered = c.Events, c.Queries, c.Answered
 		next.EpsilonSpent, next.ReleaseSHA256 = epsilonSpent, hex.EncodeToString(sum[:])
@@ -130,7 +131,7 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 		return true, nil
 	})
 	if err != nil {
-		return nil, privacy.Entry{}, err
+		return nil, ledger.Entry{}, err
 	}
 	return release, entry, nil
 }
@@ -153,39 +154,39 @@ func (l *loaded) admit(events []privacy.Event) (float64, error) {
 // Release returns the stored release of a round with the ledger entry that paid
 // for it; found is false when the round was not charged, or was forgotten: rounds
 // below [Run.Forgotten] were.
-func (s *Store) Release(ctx context.Context, run string, round uint64) (release []byte, entry privacy.Entry, found bool, err error) {
+func (s *Store) Release(ctx context.Context, run string, round uint64) (release []byte, entry ledger.Entry, found bool, err error) {
 	if err := checkName("run", run); err != nil {
-		return nil, privacy.Entry{}, false, err
+		return nil, ledger.Entry{}, false, err
 	}
 	kvs, _, err := s.read(ctx, "read release", s.releaseKey(run, round))
 	if err != nil || kvs[0] == nil {
-		return nil, privacy.Entry{}, false, err
+		return nil, ledger.Entry{}, false, err
 	}
 	if release, entry, err = s.stored(ctx, kvs[0]); err != nil {
-		return nil, privacy.Entry{}, false, err
+		return nil, ledger.Entry{}, false, err
 	}
 	return release, entry, true, nil
 }
 
 // stored decodes a release and fetches its entry, which must have its hash.
-func (s *Store) stored(ctx context.Context, kv *mvccpb.KeyValue) ([]byte, privacy.Entry, error) {
+func (s *Store) stored(ctx context.Context, kv *mvccpb.KeyValue) ([]byte, ledger.Entry, error) {
 	record, err := decode[releaseRecord](kv)
 	if err != nil {
-		return nil, privacy.Entry{}, err
+		return nil, ledger.Entry{}, err
 	}
 	kvs, _, err := s.read(ctx, "read release", s.entryKey(record.Dataset, record.Seq))
 	if err != nil {
-		return nil, privacy.Entry{}, err
+		return nil, ledger.Entry{}, err
 	}
 	if kvs[0] == nil {
-		return nil, privacy.Entry{}, fmt.Errorf("%w: key %s has no ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
+		return nil, ledger.Entry{}, fmt.Errorf("%w: key %s has no ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
 	}
 	entry, err := decodeEntry(kvs[0])
 	if err != nil {
-		return nil, privacy.Entry{}, err
+		return nil, ledger.Entry{}, err
 	}
 	if sum := sha256.Sum256(record.Release); hex.EncodeToString(sum[:]) != entry.ReleaseSHA256 {
-		return nil, privacy.Entry{}, fmt.Errorf("%w: key %s is not the release of its ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
+		return nil, ledger.Entry{}, fmt.Errorf("%w: key %s is not the release of its ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
 	}
 	return record.Release, entry, nil
 }

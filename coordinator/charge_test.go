@@ -64,7 +64,7 @@ func TestChargeOnce(t *testing.T) {
 			t.Errorf("spent:\n%s", diff)
 		}
 	}
-	if entries, _ := ledger(t, c.store); len(entries) != 3 {
+	if entries, _ := ledgerOf(t, c.store); len(entries) != 3 {
 		t.Errorf("%d entries, want open, run, release", len(entries))
 	}
 }
@@ -121,7 +121,7 @@ func TestConcurrentCharges(t *testing.T) {
 			t.Errorf("%v: stored %q, %v", k, stored, err)
 		}
 	}
-	entries, v := ledger(t, c.store)
+	entries, v := ledgerOf(t, c.store)
 	if want := 1 + 2 + 2*rounds; len(entries) != want {
 		t.Errorf("%d entries, want %d", len(entries), want)
 	}
@@ -175,7 +175,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 			if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
 				t.Errorf("a refusal wrote:\n%s", diff)
 			}
-			ledger(t, c.store)
+			ledgerOf(t, c.store)
 			return
 		}
 		if _, _, err := c.store.Charge(ctx, c.lead, charge); err != nil {
@@ -301,7 +301,7 @@ func TestAmbiguousCommit(t *testing.T) {
 			if want := map[bool]int{true: 1, false: 2}[tc.commits]; calls != want {
 				t.Errorf("%d commits, want %d", calls, want)
 			}
-			if _, v := ledger(t, c.store); v.Runs["first"].Releases != 1 {
+			if _, v := ledgerOf(t, c.store); v.Runs["first"].Releases != 1 {
 				t.Errorf("%d releases", v.Runs["first"].Releases)
 			}
 		})
@@ -333,7 +333,7 @@ func TestLateCommit(t *testing.T) {
 	if err != nil || string(stored) != "second answer" {
 		t.Errorf("stored %q, %v", stored, err)
 	}
-	if _, v := ledger(t, other); v.Runs["first"].Releases != 1 {
+	if _, v := ledgerOf(t, other); v.Runs["first"].Releases != 1 {
 		t.Errorf("%d releases", v.Runs["first"].Releases)
 	}
 }
@@ -362,7 +362,7 @@ func TestConflictIsDecidedAnew(t *testing.T) {
 	if !errors.Is(err, privacy.ErrOverBudget) {
 		t.Errorf("got %v, want ErrOverBudget", err)
 	}
-	if _, v := ledger(t, c.store); v.Runs["first"].Releases != 1 {
+	if _, v := ledgerOf(t, c.store); v.Runs["first"].Releases != 1 {
 		t.Errorf("%d releases", v.Runs["first"].Releases)
 	}
 }

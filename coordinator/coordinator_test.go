@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -102,8 +103,8 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
-// ledger returns the entries after they passed the auditor's check.
-func ledger(t testing.TB, s *Store) ([]privacy.Entry, privacy.Verification) {
+// ledgerOf returns the entries after they passed the auditor's check.
+func ledgerOf(t testing.TB, s *Store) ([]ledger.Entry, ledger.Verification) {
 	t.Helper()
 	entries, err := s.Ledger(t.Context(), testDataset.Name)
 	if err != nil {
@@ -117,8 +118,8 @@ func ledger(t testing.TB, s *Store) ([]privacy.Entry, privacy.Verification) {
 		}
 		lines.Write(append(line, '\n'))
 	}
-	v, err := privacy.VerifyLedger(&lines)
-	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+	v, err := ledger.Verify(&lines)
+	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		t.Fatal(err)
 	}
 	return entries, v

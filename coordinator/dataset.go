@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -32,7 +33,7 @@ type Dataset struct {
 // so that its mod revision stands for the whole ledger.
 type datasetRecord struct {
 	Dataset
-	Head  privacy.Entry   `json:"head"`
+	Head  ledger.Entry    `json:"head"`
 	Spent []privacy.Event `json:"spent,omitempty"` // over all runs, merged
 }
 
@@ -72,7 +73,7 @@ func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) er
 			return s.commit(ctx, op, lead, []clientv3.Cmp{unchanged(kvs[0])})
 		}
 		record := datasetRecord{Dataset: d}
-		entry := s.newEntry(lead, privacy.EntryOpen, d.Name)
+		entry := s.newEntry(lead, ledger.EntryOpen, d.Name)
 		entry.Budget, entry.Unit, entry.Neighbouring = &d.Budget, d.Unit, neighbouring
 		puts, err := s.appendEntry(&record, entry)
 		if err != nil {
@@ -104,8 +105,8 @@ func (d Dataset) matches(stored Dataset) error {
 	return nil
 }
 
-func (s *Store) newEntry(lead *Leadership, kind, dataset string) privacy.Entry {
-	entry := privacy.Entry{Time: privacy.FormatTime(s.now()), Type: kind, Dataset: dataset}
+func (s *Store) newEntry(lead *Leadership, kind, dataset string) ledger.Entry {
+	entry := ledger.Entry{Time: ledger.FormatTime(s.now()), Type: kind, Dataset: dataset}
 	if lead != nil { // commit refuses it
 		entry.Fence = lead.fence
 	}
@@ -114,8 +115,8 @@ func (s *Store) newEntry(lead *Leadership, kind, dataset string) privacy.Entry {
 
 // appendEntry seals entry behind the head of record, if there is one, and makes
 // it the head. It returns the puts of the entry and of the record.
-func (s *Store) appendEntry(record *datasetRecord, entry privacy.Entry) ([]clientv3.Op, error) {
-	var previous *privacy.Entry
+func (s *Store) appendEntry(record *datasetRecord, entry ledger.Entry) ([]clientv3.Op, error) {
+	var previous *ledger.Entry
 	if record.Head.Seq > 0 {
 		previous = &record.Head
 	}
@@ -139,7 +140,7 @@ func (s *Store) appendEntry(record *datasetRecord, entry privacy.Entry) ([]clien
 
 // Ledger returns the dataset's entries, oldest first. The error matches
 // ErrNoDataset when there is none.
-func (s *Store) Ledger(ctx context.Context, dataset string) ([]privacy.Entry, error) {
+func (s *Store) Ledger(ctx context.Context, dataset string) ([]ledger.Entry, error) {
 	if err := checkName("dataset", dataset); err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func (s *Store) Ledger(ctx context.Context, dataset string) ([]privacy.Entry, er
 	if len(kvs) == 0 {
 		return nil, fmt.Errorf("%w: %q", ErrNoDataset, dataset)
 	}
-	entries := make([]privacy.Entry, len(kvs))
+	entries := make([]ledger.Entry, len(kvs))
 	for i, kv := range kvs {
 		if entries[i], err = decodeEntry(kv); err != nil {
 			return nil, err
@@ -160,8 +161,8 @@ func (s *Store) Ledger(ctx context.Context, dataset string) ([]privacy.Entry, er
 }
 
 // decodeEntry makes sure that what is handed out again is what is stored.
-func decodeEntry(kv *mvccpb.KeyValue) (privacy.Entry, error) {
-	entry, err := decode[privacy.Entry](kv)
+func decodeEntry(kv *mvccpb.KeyValue) (ledger.Entry, error) {
+	entry, err := decode[ledger.Entry](kv)
 	if err != nil {
 		return entry, err
 	}
@@ -189,8 +190,8 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 		lines.Write(kv.Value)
 		lines.WriteByte('\n')
 	}
-	v, err := privacy.VerifyLedger(&lines)
-	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+	v, err := ledger.Verify(&lines)
+	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		return damaged(err)
 	}
 	if v.Head != record.Head.Hash {

@@ -170,7 +170,7 @@ func TestRuns(t *testing.T) {
 	want := testRun("first")
 	want.Closed, want.Head, want.Releases = true, head, 1
 	want.Spent, want.EpsilonSpent = entry.Events, entry.EpsilonSpent
-	entries, v := ledger(t, c.store)
+	entries, v := ledgerOf(t, c.store)
 	want.Opened = entries[1].Time
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("run:\n%s", diff)

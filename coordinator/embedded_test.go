@@ -122,14 +122,14 @@ func TestEmbeddedRestartKeepsAll(t *testing.T) {
 	if err := c.store.AdmitNode(ctx, c.lead, testNode()); err != nil {
 		t.Fatal(err)
 	}
-	before, _ := ledger(t, c.store)
+	before, _ := ledgerOf(t, c.store)
 	if err := c.etcd.Close(); err != nil { // with the store still open
 		t.Fatal(err)
 	}
 	runEtcd(t, c.dir)
 
 	// The store finds the server again, and the lease survived.
-	after, _ := ledger(t, c.store)
+	after, _ := ledgerOf(t, c.store)
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("ledger:\n%s", diff)
 	}
@@ -304,7 +304,7 @@ func TestAnotherProcess(t *testing.T) {
 	if err := s.OpenDataset(t.Context(), l, testDataset); err != nil {
 		t.Error(err)
 	}
-	if _, v := ledger(t, s); v.Head != hash || v.Runs["first"].Releases != 5 {
+	if _, v := ledgerOf(t, s); v.Head != hash || v.Runs["first"].Releases != 5 {
 		t.Errorf("head %s, %d releases; want %s, 5", v.Head, v.Runs["first"].Releases, hash)
 	}
 }
@@ -370,7 +370,7 @@ func TestExternalEtcd(t *testing.T) {
 				t.Errorf("%q, %+v, %v", release, entry, err)
 			}
 		}
-		ledger(t, s)
+		ledgerOf(t, s)
 		if err := l.Resign(ctx); err != nil {
 			t.Error(err)
 		}
@@ -459,7 +459,7 @@ func TestEtcdAway(t *testing.T) {
 	}
 
 	back := openStore(t, Config{Endpoints: runEtcd(t, dir).Endpoints()})
-	if _, v := ledger(t, back); v.Runs["first"].Releases != 0 {
+	if _, v := ledgerOf(t, back); v.Runs["first"].Releases != 0 {
 		t.Errorf("%d releases", v.Runs["first"].Releases)
 	}
 	if _, _, err := s.Charge(ctx, l, testCharge("first", 0, "answer")); err != nil {

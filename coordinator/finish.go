@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
 // End is how a run of the queue ends.
@@ -47,7 +47,7 @@ func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end E
 			return false, moved(q, "finished")
 		}
 		q.State, q.Reason, q.Results = end.State, bounded(end.Reason), end.Results
-		q.Ended = privacy.FormatTime(s.now())
+		q.Ended = ledger.FormatTime(s.now())
 		value, err := encode(q)
 		if err != nil {
 			return false, err
@@ -82,7 +82,7 @@ func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name
 
 // closing closes l's run with an entry in the ledger, and returns the puts of that.
 func (s *Store) closing(lead *Leadership, l *loaded) ([]clientv3.Op, error) {
-	entry := s.newEntry(lead, privacy.EntryClose, l.run.Dataset)
+	entry := s.newEntry(lead, ledger.EntryClose, l.run.Dataset)
 	entry.Run, entry.EpsilonSpent = l.run.Name, l.run.EpsilonSpent
 	puts, err := s.appendEntry(&l.dataset, entry)
 	if err != nil {

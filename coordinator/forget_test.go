@@ -42,7 +42,7 @@ func TestForget(t *testing.T) {
 		if err != nil || run.Forgotten != 4 || run.Releases != 6 {
 			t.Errorf("run %+v, %v", run, err)
 		}
-		if entries, v := ledger(t, s); len(entries) != 3+12 || v.Runs["first"].Releases != 6 {
+		if entries, v := ledgerOf(t, s); len(entries) != 3+12 || v.Runs["first"].Releases != 6 {
 			t.Errorf("%d entries", len(entries))
 		}
 	}

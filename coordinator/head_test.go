@@ -54,7 +54,7 @@ func TestChargesTakeTurns(t *testing.T) {
 	if n, want := requests.Load()-before, int64(len(names)*(rounds-1)); n != want {
 		t.Errorf("%d requests for %d charges", n, want)
 	}
-	_, v := ledger(t, store)
+	_, v := ledgerOf(t, store)
 	for _, name := range names {
 		if v.Runs[name].Releases != rounds {
 			t.Errorf("run %s has %d releases", name, v.Runs[name].Releases)
@@ -97,7 +97,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 		if err != nil || len(dataset.Spent) != 1 || dataset.Spent[0].Count != 5*4 {
 			t.Errorf("the dataset has spent %v, %v", dataset.Spent, err)
 		}
-		if _, v := ledger(t, c.store); v.Runs["second"].Releases != 3 || v.Runs["first"].Releases != 2 {
+		if _, v := ledgerOf(t, c.store); v.Runs["second"].Releases != 3 || v.Runs["first"].Releases != 2 {
 			t.Errorf("releases %+v", v.Runs)
 		}
 	})
@@ -112,7 +112,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 		if release, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "another answer")); err != nil || string(release) != "answer" {
 			t.Errorf("an earlier round: %q, %v", release, err)
 		}
-		ledger(t, c.store)
+		ledgerOf(t, c.store)
 	})
 	t.Run("the run was closed", func(t *testing.T) {
 		for _, here := range []bool{true, false} {
@@ -156,7 +156,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 		if _, entry, err := c.store.Charge(t.Context(), again, testCharge("first", 2, "answer")); err != nil || entry.Fence != again.Fence() {
 			t.Errorf("%+v, %v", entry, err)
 		}
-		ledger(t, c.store)
+		ledgerOf(t, c.store)
 	})
 	t.Run("who waits for the turn may go away", func(t *testing.T) {
 		c, _ := begin(t)

@@ -37,8 +37,8 @@ func TestInProcessAndThroughTheSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	within, _ := ledger(t, inside)
-	without, v := ledger(t, c.store)
+	within, _ := ledgerOf(t, inside)
+	without, v := ledgerOf(t, c.store)
 	if diff := cmp.Diff(without, within); diff != "" || v.Runs["first"].Releases != 6 {
 		t.Errorf("%d releases\n%s", v.Runs["first"].Releases, diff)
 	}
@@ -134,7 +134,7 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 	if err != nil || run.Releases < acknowledged.Load() || run.Releases > acknowledged.Load()+1 {
 		t.Errorf("%d releases, %d were acknowledged; %v", run.Releases, acknowledged.Load(), err)
 	}
-	if _, v := ledger(t, back); uint64(v.Runs["first"].Releases) != run.Releases {
+	if _, v := ledgerOf(t, back); uint64(v.Runs["first"].Releases) != run.Releases {
 		t.Errorf("%d releases in the ledger, %d in the run", v.Runs["first"].Releases, run.Releases)
 	}
 }

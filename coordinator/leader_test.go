@@ -116,7 +116,7 @@ func TestStandbyWaits(t *testing.T) {
 	if err := c.lead.Resign(t.Context()); err != nil {
 		t.Errorf("resigning twice: %v", err)
 	}
-	entries, _ := ledger(t, standby)
+	entries, _ := ledgerOf(t, standby)
 	if first, last := entries[0].Fence, entries[len(entries)-1].Fence; last <= first {
 		t.Errorf("fences %d, %d", first, last)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
 // Mark names an entry of a dataset's ledger by its number and hash. Entries are chained, so
@@ -16,7 +16,7 @@ type Mark struct {
 	Hash string // hex SHA-256
 }
 
-func markOf(e privacy.Entry) Mark { return Mark{e.Seq, e.Hash} }
+func markOf(e ledger.Entry) Mark { return Mark{e.Seq, e.Hash} }
 
 func (m Mark) String() string { return fmt.Sprintf("entry %d (%.12s)", m.Seq, m.Hash) }
 

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -68,7 +69,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		if err := record.makesRoom(opened); err != nil {
 			return false, fmt.Errorf("%s %q on dataset %q: %w", op, r.Name, r.Dataset, err)
 		}
-		entry := s.newEntry(lead, privacy.EntryRun, r.Dataset)
+		entry := s.newEntry(lead, ledger.EntryRun, r.Dataset)
 		entry.Run, entry.Budget, entry.Plan = r.Name, &r.Budget, r.Plan
 		puts, err := s.appendEntry(&record, entry)
 		if err != nil {

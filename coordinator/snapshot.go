@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -64,7 +65,7 @@ type Standing struct {
 	// Release is what was stored of the round, with the ledger entry that paid for it;
 	// Found is false when it was not charged, or was forgotten.
 	Release []byte
-	Entry   privacy.Entry
+	Entry   ledger.Entry
 	Found   bool
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -105,7 +106,7 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runF
 	if len(runFile) > MaxRunFile || len(schema) > MaxSchemaFile {
 		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes and the schema %d; %d and %d are the most", op, q.Name, ErrTooLarge, len(runFile), len(schema), MaxRunFile, MaxSchemaFile)
 	}
-	q.Submitted, q.State = privacy.FormatTime(s.now()), Waiting
+	q.Submitted, q.State = ledger.FormatTime(s.now()), Waiting
 	q.Reason, q.Worker, q.Holder, q.Claim, q.Claims, q.Claimed, q.Ended, q.Results = "", "", "", "", 0, "", "", nil
 	value, err := encode(q)
 	if err != nil {
@@ -282,7 +283,7 @@ func (s *Store) Claim(ctx context.Context, lead *Leadership, name, from string, 
 		}
 		q.State, q.Worker, q.Holder, q.Claim, q.Reason = Running, h.Worker, h.By, h.Claim, ""
 		q.Claims++
-		q.Claimed = privacy.FormatTime(s.now())
+		q.Claimed = ledger.FormatTime(s.now())
 		return true, nil
 	})
 }

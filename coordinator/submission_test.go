@@ -268,7 +268,7 @@ func TestTheEndClosesTheLedger(t *testing.T) {
 	if head, err := c.store.CloseRun(ctx, c.lead, "a"); err != nil || head != stored.Head {
 		t.Errorf("closed again: %q, %v", head, err)
 	}
-	_, v := ledger(t, c.store)
+	_, v := ledgerOf(t, c.store)
 	if total := v.Runs["a"]; !total.Closed || total.Releases != 1 {
 		t.Errorf("the ledger has %+v", total)
 	}

@@ -67,7 +67,7 @@ func imports(file *ast.File) []string {
 // the packages of this module are what counts.)
 func TestNoPredictableRandomness(t *testing.T) {
 	packages := noisePath(t, token.NewFileSet())
-	for _, needed := range []string{"gnmax", "privacy", "aggregator", "coordinator"} {
+	for _, needed := range []string{"gnmax", "internal/privacy", "internal/ledger", "internal/aggregator", "coordinator"} {
 		if len(packages[module+needed]) == 0 {
 			t.Errorf("package %s was not looked at", needed)
 		}
@@ -107,7 +107,7 @@ func TestNoiseNeedsNothingElse(t *testing.T) {
 	var sources []string
 	for _, file := range noisePath(t, fset)[module+"gnmax"] {
 		for _, imported := range imports(file) {
-			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") && imported != module+"privacy" {
+			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") && imported != module+"internal/privacy" {
 				t.Errorf("gnmax imports %s", imported)
 			}
 			if imported == "crypto/rand" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/bench/table"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -30,7 +31,7 @@ func TestLinesAreRuns(t *testing.T) {
 func TestRoundsForAnEpsilonThatDependsOnVotes(t *testing.T) {
 	const rounds, queries = 6, 20
 	v := &votes{}
-	var ledger strings.Builder
+	var lines strings.Builder
 	for range rounds {
 		var counts []int64
 		release := &conclavev1.NoisyVotes{Classes: 2}
@@ -38,14 +39,14 @@ func TestRoundsForAnEpsilonThatDependsOnVotes(t *testing.T) {
 			counts, release.Labels = append(counts, 0, 2000), append(release.Labels, 1)
 		}
 		v.see(counts, release)
-		raw, err := json.Marshal(privacy.Entry{Purpose: "gradients", Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: queries}}})
+		raw, err := json.Marshal(ledger.Entry{Purpose: "gradients", Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: queries}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ledger.Write(append(raw, '\n'))
+		lines.Write(append(raw, '\n'))
 	}
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
-	if err := os.WriteFile(path, []byte(ledger.String()), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n, all, err := v.roundsFor(100, path)

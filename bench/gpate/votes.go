@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/bench/table"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -37,14 +38,14 @@ func (v *votes) see(counts []int64, release *conclavev1.NoisyVotes) {
 // roundsFor returns how many rounds fit an epsilon that depends on the votes, and what
 // they come to, by the accountant that [privacy.DataDependent] has. The ledger says by
 // which mechanism the votes were decided.
-func (v *votes) roundsFor(epsilon float64, ledger string) (rounds int, spent float64, err error) {
-	raw, err := os.ReadFile(ledger)
+func (v *votes) roundsFor(epsilon float64, path string) (rounds int, spent float64, err error) {
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return 0, 0, err
 	}
 	at := 0
 	for text := range strings.Lines(string(raw)) {
-		var e privacy.Entry
+		var e ledger.Entry
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
 			return 0, 0, err
 		}

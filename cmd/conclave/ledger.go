@@ -11,11 +11,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 )
 
-func ledger(ctx context.Context, args []string) error {
+func ledgerCommand(ctx context.Context, args []string) error {
 	const usage = "usage: conclave ledger verify --ledger FILE [--certificate FILE] [--format json]"
 	return among(ctx, args, usage, map[string]commandFunc{"verify": verify})
 }
@@ -35,10 +36,10 @@ func verify(_ context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
-	v, err := privacy.AuditLedger(bytes.NewReader(raw))
+	v, err := ledger.VerifyStrict(bytes.NewReader(raw))
 	// A certificate says where the ledger of its run ends, so that nothing can be
 	// missing from it. Without one an open run may be a ledger that was cut off.
-	open := errors.Is(err, privacy.ErrUnclosed)
+	open := errors.Is(err, ledger.ErrUnclosed)
 	if err != nil && !(open && *certificate != "") {
 		return fmt.Errorf("%s: %w", *path, err)
 	}
@@ -83,13 +84,13 @@ func verify(_ context.Context, args []string) error {
 }
 
 // filtered is what of the dataset's budget its filter counts as used.
-func filtered(v privacy.Verification) (used float64, filter privacy.Filter, err error) {
+func filtered(v ledger.Verification) (used float64, filter privacy.Filter, err error) {
 	filter = cmp.Or(v.Budget.Filter, privacy.FilterGDP)
 	used, err = filter.Epsilon(v.Events, v.Budget.Delta)
 	return used, filter, err
 }
 
-func printVerification(v privacy.Verification, stated []string) error {
+func printVerification(v ledger.Verification, stated []string) error {
 	type runJSON struct {
 		Epsilon      float64 `json:"epsilon"`
 		Delta        float64 `json:"delta"`

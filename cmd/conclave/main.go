@@ -41,7 +41,7 @@ func commands() []command {
 		{"weights", "weight the rows of a finished run towards the real ones", weights},
 		{"report", "make the report of a finished run anew, and compare with real rows", makeReport},
 		{"evaluate", "compare synthetic rows with real ones", evaluateRows},
-		{"ledger", "verify a ledger and its certificate", ledger},
+		{"ledger", "verify a ledger and its certificate", ledgerCommand},
 		{"audit", "test the privacy claim against the releases of thousands of runs", auditClaim},
 		{"privacy", "account for releases, calibrate noise, plan a run", privacyCommand},
 		{"bench", "run a table of a paper on the same data", benchCommand},

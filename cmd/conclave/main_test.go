@@ -19,9 +19,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -180,9 +180,9 @@ func edit(ts *testscript.TestScript, _ bool, args []string) {
 // rewrites it.
 func rechain(ts *testscript.TestScript, _ bool, args []string) {
 	var out bytes.Buffer
-	var previous *privacy.Entry
+	var previous *ledger.Entry
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
-		var e privacy.Entry
+		var e ledger.Entry
 		ts.Check(json.Unmarshal([]byte(line), &e))
 		ts.Check(e.Seal(previous))
 		canonical, err := e.Canonical()

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -214,7 +215,7 @@ func (s *testStudent) mustAsk(t testing.TB, round *conclavev1.Round) *conclavev1
 
 // ledger reads the ledger of a run's dataset, checks it, and returns its
 // releases.
-func (s *testStudent) ledger(t testing.TB, run string) []privacy.Entry {
+func (s *testStudent) ledger(t testing.TB, run string) []ledger.Entry {
 	t.Helper()
 	return releasesOf(t, s.lines(t, run), run)
 }
@@ -234,7 +235,7 @@ func (s *testStudent) lines(t testing.TB, run string) string {
 		lines.Write(m.GetEntry())
 		lines.WriteByte('\n')
 	}
-	if _, err := privacy.VerifyLedger(strings.NewReader(lines.String())); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+	if _, err := ledger.Verify(strings.NewReader(lines.String())); err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		t.Fatalf("the ledger does not verify: %v", err)
 	}
 	return lines.String()

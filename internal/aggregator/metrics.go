@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/monitor"
-	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // metrics are what an operator's Prometheus sees. Nothing in them depends on records but
@@ -78,7 +78,7 @@ func newMetrics(s *Server) *metrics {
 
 // charged counts a release. The time of a fit is kept back: the number of its passes
 // depends on the records.
-func (m *metrics) charged(e *execution, entry privacy.Entry) {
+func (m *metrics) charged(e *execution, entry ledger.Entry) {
 	m.released.WithLabelValues(e.dataset.record.Name, entry.Purpose).Inc()
 	if _, passes := e.question.(gatherer); !passes {
 		m.duration.WithLabelValues(entry.Purpose).Observe(time.Since(e.began).Seconds())

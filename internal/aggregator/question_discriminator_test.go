@@ -17,6 +17,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -84,9 +85,9 @@ func (s *testStudent) askForgetting(ctx context.Context, round *conclavev1.Round
 func planOf(t *testing.T, lines, run string) []privacy.Event {
 	t.Helper()
 	for line := range strings.Lines(lines) {
-		var e privacy.Entry
+		var e ledger.Entry
 		testkit.Must(t, json.Unmarshal([]byte(line), &e))
-		if e.Type == privacy.EntryRun && e.Run == run {
+		if e.Type == ledger.EntryRun && e.Run == run {
 			if e.Budget.Filter != privacy.FilterPLD {
 				t.Errorf("the run's budget is %+v", *e.Budget)
 			}
@@ -189,7 +190,7 @@ func TestDiscriminatorSums(t *testing.T) {
 		}
 		_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 		testkit.Must(t, err)
-		verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
+		verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 		testkit.Must(t, err)
 		if got := verified.Runs[spec.Name]; got.Releases != 1+rounds || got.Queries != 1+rounds*weights || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 			t.Errorf("the ledger has %+v", got)
@@ -450,7 +451,7 @@ func TestForgettingReleases(t *testing.T) {
 	student = c.student(t)
 	n = c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
 	check(7, 0)
-	if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); !errors.Is(err, privacy.ErrUnclosed) {
+	if _, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name))); !errors.Is(err, ledger.ErrUnclosed) {
 		t.Errorf("the ledger of an open run: %v", err)
 	}
 	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -105,7 +106,7 @@ func TestEmbeddingSums(t *testing.T) {
 		}
 		_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 		testkit.Must(t, err)
-		if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); err != nil {
+		if _, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -140,7 +141,7 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 	}
 	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
-	verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
+	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 	claim, err := privacy.Account([]privacy.Event{embedding, samples}, 1e-5)
 	testkit.Must(t, err)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -215,7 +216,7 @@ func TestFits(t *testing.T) {
 		}
 		_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 		testkit.Must(t, err)
-		if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); err != nil {
+		if _, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name))); err != nil {
 			t.Errorf("%v: %v", noise.kind, err)
 		}
 		_, err = student.ask(testkit.Within(t), fitRound(spec.Name, 1, nil), nil)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -136,7 +137,7 @@ func TestSelections(t *testing.T) {
 	}
 	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
-	if _, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name))); err != nil {
+	if _, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name))); err != nil {
 		t.Error(err)
 	}
 	// What was released is told again, and nothing new; the sums are gone.
@@ -317,7 +318,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	}
 	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
-	verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
+	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 	claim, err := privacy.Account([]privacy.Event{{Kind: privacy.Exponential, Epsilon: 6, Count: 3}}, 1e-5)
 	testkit.Must(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -61,7 +61,7 @@ func (s *Server) launch(e *execution) error {
 
 // charged is what a release cost.
 type charged struct {
-	entry privacy.Entry
+	entry ledger.Entry
 	took  time.Duration
 }
 
@@ -169,7 +169,7 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 // releasedBefore hands out the answer of a round that another process charged while this
 // one collected answers, such as the next leader while this one was asleep. What was drawn
 // here is forgotten.
-func (s *Server) releasedBefore(e *execution, stored []byte, entry privacy.Entry) (*conclavev1.Release, error) {
+func (s *Server) releasedBefore(e *execution, stored []byte, entry ledger.Entry) (*conclavev1.Release, error) {
 	release, err := readRelease(stored, entry)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (s *Server) stored(ctx context.Context, p *payload) (*conclavev1.Release, c
 }
 
 // readRelease reads and completes a stored release.
-func readRelease(raw []byte, entry privacy.Entry) (*conclavev1.Release, error) {
+func readRelease(raw []byte, entry ledger.Entry) (*conclavev1.Release, error) {
 	release := new(conclavev1.Release)
 	if err := proto.Unmarshal(raw, release); err != nil {
 		return nil, fmt.Errorf("read a stored release: %w", err)
@@ -226,7 +226,7 @@ func readRelease(raw []byte, entry privacy.Entry) (*conclavev1.Release, error) {
 
 // complete gives a release the fields of the ledger entry that paid for it. They are
 // not part of what is stored, because the entry holds the hash of that.
-func complete(release *conclavev1.Release, entry privacy.Entry) {
+func complete(release *conclavev1.Release, entry ledger.Entry) {
 	release.EpsilonSpent = entry.EpsilonSpent
 	release.LedgerSeq = entry.Seq
 	release.LedgerHash = entry.Hash

@@ -15,19 +15,20 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // releasesOf picks the release entries of a run from ledger lines.
-func releasesOf(t testing.TB, lines, run string) []privacy.Entry {
+func releasesOf(t testing.TB, lines, run string) []ledger.Entry {
 	t.Helper()
-	var out []privacy.Entry
+	var out []ledger.Entry
 	for line := range strings.Lines(lines) {
-		var e privacy.Entry
+		var e ledger.Entry
 		testkit.Must(t, json.Unmarshal([]byte(line), &e))
-		if e.Run == run && e.Type == privacy.EntryRelease {
+		if e.Run == run && e.Type == ledger.EntryRelease {
 			out = append(out, e)
 		}
 	}

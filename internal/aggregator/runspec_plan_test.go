@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -161,7 +162,7 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	refused(at(4, 0.5), codes.ResourceExhausted, spec.Name)
 	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
-	verified, err := privacy.AuditLedger(strings.NewReader(student.lines(t, spec.Name)))
+	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 	if got := verified.Runs[spec.Name]; got.Releases != 4 || !got.Closed {
 		t.Errorf("the ledger has %+v", got)

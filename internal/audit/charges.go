@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -19,9 +20,9 @@ var errUneven = errors.New("runs of one spec were charged differently, so that t
 // must be equal.
 func readCharges(lines [][]byte) (map[string][]privacy.Event, error) {
 	runs := map[string][]privacy.Event{}
-	var previous *privacy.Entry
+	var previous *ledger.Entry
 	for i, line := range lines {
-		var e privacy.Entry
+		var e ledger.Entry
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("ledger line %d: %w", i+1, err)
 		}
@@ -37,7 +38,7 @@ func readCharges(lines [][]byte) (map[string][]privacy.Event, error) {
 			return nil, fmt.Errorf("ledger line %d does not follow the one before, or was altered", i+1)
 		}
 		previous = &e
-		if e.Type == privacy.EntryRelease {
+		if e.Type == ledger.EntryRelease {
 			runs[e.Run] = privacy.Merge(append(runs[e.Run], e.Events...))
 		}
 	}

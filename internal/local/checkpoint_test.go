@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // What the error about a damaged checkpoint advises is true: without it, the
@@ -52,7 +52,7 @@ func TestADamagedCheckpointCanBeRemoved(t *testing.T) {
 
 // checkBeginsWith checks that what was in a ledger before an interruption stands
 // as it was.
-func checkBeginsWith(t *testing.T, ledger []byte, before []privacy.Entry) {
+func checkBeginsWith(t *testing.T, ledger []byte, before []ledger.Entry) {
 	t.Helper()
 	for i, line := range slices.Collect(bytes.Lines(ledger))[:len(before)] {
 		if want, err := before[i].Canonical(); err != nil || !bytes.Equal(bytes.TrimSpace(line), want) {

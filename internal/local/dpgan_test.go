@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -81,10 +82,10 @@ func checkDPGAN(t *testing.T, result *run.Result, steps int, rate float64) ([]by
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := privacy.VerifyLedger(bytes.NewReader(raw)); err != nil {
+	if _, err := ledger.Verify(bytes.NewReader(raw)); err != nil {
 		t.Fatal(err)
 	}
-	verified, err := privacy.AuditLedger(bytes.NewReader(raw)) // also: each round once, in order
+	verified, err := ledger.VerifyStrict(bytes.NewReader(raw)) // also: each round once, in order
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestAnInterruptedDPGANRunGoesOn(t *testing.T) {
 	before := stored(t, out)
 	released := 0
 	for _, e := range before {
-		if e.Type == privacy.EntryRelease {
+		if e.Type == ledger.EntryRelease {
 			released++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -61,7 +62,7 @@ func checkEmbedded(t *testing.T, result *run.Result, pipeline string, rounds int
 	if err != nil {
 		t.Fatal(err)
 	}
-	verified, err := privacy.AuditLedger(bytes.NewReader(raw)) // also: each round once, in order
+	verified, err := ledger.VerifyStrict(bytes.NewReader(raw)) // also: each round once, in order
 	if err != nil {
 		t.Fatal(err)
 	}

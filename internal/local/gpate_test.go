@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -86,7 +87,7 @@ func checkGPATE(t *testing.T, result *run.Result, epsilon float64, each int64, k
 	if err != nil {
 		t.Fatal(err)
 	}
-	verified, err := privacy.AuditLedger(bytes.NewReader(raw))
+	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}

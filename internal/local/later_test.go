@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -24,7 +25,7 @@ var runWithRoom = strings.Replace(smallRun, "privacy: {epsilon: 1, delta: 1e-5}"
 	"pgb: {rounds: 5, candidates: 200}\nweighting: {mlp: {hidden: 4, steps: 3, rate: 0.2}}\n"
 
 // verifiedFiles reads certificate and ledger of a result, and checks one against the other.
-func verifiedFiles(t *testing.T, result *run.Result) (report.Certificate, privacy.Verification) {
+func verifiedFiles(t *testing.T, result *run.Result) (report.Certificate, ledger.Verification) {
 	t.Helper()
 	raw, err := os.ReadFile(result.Outputs["ledger"])
 	if err != nil {
@@ -37,7 +38,7 @@ func verifiedFiles(t *testing.T, result *run.Result) (report.Certificate, privac
 	if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
-	verified, err := privacy.AuditLedger(bytes.NewReader(raw))
+	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
 	if err != nil {
 		t.Error(err)
 	}

@@ -19,8 +19,8 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/node"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
@@ -122,7 +122,7 @@ func interrupted(t *testing.T, spec *run.Spec, out string, at int) {
 }
 
 // stored opens the etcd of a stopped run and returns its ledger.
-func stored(t *testing.T, out string) []privacy.Entry {
+func stored(t *testing.T, out string) []ledger.Entry {
 	t.Helper()
 	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: filepath.Join(out, "state", "etcd")})
 	if err != nil {
@@ -148,7 +148,7 @@ func TestAnInterruptedRunGoesOnAndChargesNoRoundTwice(t *testing.T) {
 	before := stored(t, out)
 	releases := 0
 	for _, e := range before {
-		if e.Type == privacy.EntryRelease {
+		if e.Type == ledger.EntryRelease {
 			releases++
 		}
 	}
@@ -171,7 +171,7 @@ func TestAnInterruptedRunGoesOnAndChargesNoRoundTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verified, err := privacy.VerifyLedger(bytes.NewReader(raw)) // also: no round twice
+	verified, err := ledger.Verify(bytes.NewReader(raw)) // also: no round twice
 	if err != nil {
 		t.Fatal(err)
 	}

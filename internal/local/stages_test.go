@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 )
@@ -39,7 +39,7 @@ func published(t *testing.T, result *run.Result) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verified, err := privacy.AuditLedger(bytes.NewReader(raw))
+	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestAnInterruptedStageGoesOn(t *testing.T) {
 			before := stored(t, out)
 			released := 0
 			for _, e := range before {
-				if e.Type == privacy.EntryRelease && e.Purpose == c.purpose {
+				if e.Type == ledger.EntryRelease && e.Purpose == c.purpose {
 					released++
 				}
 			}

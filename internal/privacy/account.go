@@ -105,7 +105,7 @@ func (c Claim) proven() (Claim, error) {
 
 func checkDelta(delta float64) error {
 	if !(delta > 0 && delta < 1) {
-		return fieldErrorf("delta", "is %v; it must lie between 0 and 1, both excluded", delta)
+		return FieldErrorf("delta", "is %v; it must lie between 0 and 1, both excluded", delta)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func NewBudget(epsilon, delta float64) (Budget, error) {
 // Validate is the check of [NewBudget] for a budget that was read.
 func (b Budget) Validate() error {
 	if !positive(b.Epsilon) {
-		return fieldErrorf("epsilon", "is %v; a budget must be a finite number above 0", b.Epsilon)
+		return FieldErrorf("epsilon", "is %v; a budget must be a finite number above 0", b.Epsilon)
 	}
 	if err := checkDelta(b.Delta); err != nil {
 		return err

@@ -124,7 +124,7 @@ func checkCalibration(b Budget, queries int64, other []Event) error {
 		return fmt.Errorf("budget: %w", err)
 	}
 	if queries < 1 {
-		return fieldErrorf("queries", "is %d; it must be at least 1", queries)
+		return FieldErrorf("queries", "is %d; it must be at least 1", queries)
 	}
 	_, err := validMerged(other)
 	return err

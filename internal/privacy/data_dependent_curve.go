@@ -114,7 +114,7 @@ var (
 
 func (n voteNoise) check(field string, sigma float64) error {
 	if sigma < n.minSigma {
-		return fieldErrorf(field, "is %v; whole-numbered noise needs at least %v", sigma, n.minSigma)
+		return FieldErrorf(field, "is %v; whole-numbered noise needs at least %v", sigma, n.minSigma)
 	}
 	return nil
 }

@@ -3,8 +3,8 @@
 // Start with [Account]: a list of [Event] values (what was released, with which
 // noise, how often) and a delta give a [Claim], the smallest epsilon that the
 // accountants of this package can prove. [Budget.Admit] is the filter in front
-// of every release, [Entry] and [VerifyLedger] are the log behind it, and
-// [GNMaxSigma] and [LNMaxLambda] turn a budget into noise.
+// of every release, and [GNMaxSigma] and [LNMaxLambda] turn a budget into noise.
+// Package ledger is the log behind it.
 //
 // For a calculator: [Calibrate] and [MaxQueries] find noise and number of queries
 // for a target, [TeachersToSurvive] the votes that stand out of the noise,
@@ -45,8 +45,5 @@
 //
 // The figures are float64: relative errors of about 1e-13 are not rounded up,
 // except where subtraction would magnify them. Nothing here knows whether noise
-// was really drawn; see package gnmax for that. A ledger is a hash chain, not a
-// signature: who holds the only copy can write another one from the start, and
-// who drops whole runs from its end is found by comparing its head with the one
-// in the release certificate.
+// was really drawn; see package gnmax for that.
 package privacy

@@ -14,7 +14,8 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
 
-func fieldErrorf(field, format string, args ...any) error {
+// FieldErrorf returns a [*FieldError] with a formatted problem.
+func FieldErrorf(field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 

@@ -55,7 +55,7 @@ type Event struct {
 func (e Event) Validate() error {
 	m, ok := mechanisms[e.Kind]
 	if !ok {
-		return fieldErrorf("kind", "%q is unknown; use one of %v", e.Kind, kinds)
+		return FieldErrorf("kind", "%q is unknown; use one of %v", e.Kind, kinds)
 	}
 	for _, f := range []struct {
 		name  string
@@ -108,7 +108,7 @@ func (e Event) validateAsked() error {
 }
 
 func (e Event) errorf(field, format string, args ...any) error {
-	return fmt.Errorf("%s event: %w", e.Kind, fieldErrorf(field, format, args...))
+	return fmt.Errorf("%s event: %w", e.Kind, FieldErrorf(field, format, args...))
 }
 
 // parameters is the event without its counts: what two events have in common

@@ -77,10 +77,10 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 		return VotedEvent{}, errors.New(`is not an object; write {"kind": ...}`)
 	}
 	if !w.has("kind") {
-		return VotedEvent{}, fieldErrorf("kind", "is missing; use one of %v", kinds)
+		return VotedEvent{}, FieldErrorf("kind", "is missing; use one of %v", kinds)
 	}
 	if json.Unmarshal(w.fields["kind"], &w.Kind) != nil {
-		return VotedEvent{}, fieldErrorf("kind", "is %s; use one of %v", short(w.fields["kind"]), kinds)
+		return VotedEvent{}, FieldErrorf("kind", "is %s; use one of %v", short(w.fields["kind"]), kinds)
 	}
 	m, ok := mechanisms[w.Kind]
 	if !ok {

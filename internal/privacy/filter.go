@@ -85,7 +85,7 @@ var gdpRule = filterRule{
 
 func (f Filter) validate() error {
 	if _, ok := filterRules[f]; !ok {
-		return fieldErrorf("filter", "is %q; use %s, %s or %s", string(f), FilterGDP, FilterRDP, FilterPLD)
+		return FieldErrorf("filter", "is %q; use %s, %s or %s", string(f), FilterGDP, FilterRDP, FilterPLD)
 	}
 	return nil
 }

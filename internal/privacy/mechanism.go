@@ -160,7 +160,7 @@ func (e Event) RDP(alpha float64) (float64, error) {
 		return 0, err
 	}
 	if !(alpha > 1) || !finite(alpha) {
-		return 0, fieldErrorf("alpha", "is %v; an order must be a finite number above 1", alpha)
+		return 0, FieldErrorf("alpha", "is %v; an order must be a finite number above 1", alpha)
 	}
 	cost := mechanisms[e.Kind].rdp(e, alpha)
 	if math.IsNaN(cost) {

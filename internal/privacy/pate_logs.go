@@ -45,34 +45,34 @@ func logTailAt(z float64) float64 {
 // votes. A message never holds a count: votes are private.
 func checkVotes(votes []int64) (int64, error) {
 	if len(votes) < 2 {
-		return 0, fieldErrorf("votes", "has %d classes; a histogram needs at least 2", len(votes))
+		return 0, FieldErrorf("votes", "has %d classes; a histogram needs at least 2", len(votes))
 	}
 	total := int64(0)
 	for class, n := range votes {
 		if n < 0 {
-			return 0, fieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more", class)
+			return 0, FieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more", class)
 		}
 		if total > math.MaxInt64-n {
-			return 0, fieldErrorf("votes", "has more votes than fit into 64 bits; check the histogram")
+			return 0, FieldErrorf("votes", "has more votes than fit into 64 bits; check the histogram")
 		}
 		total += n
 	}
 	if total == 0 {
-		return 0, fieldErrorf("votes", "has no votes; leave out queries that nobody voted on")
+		return 0, FieldErrorf("votes", "has no votes; leave out queries that nobody voted on")
 	}
 	return total, nil
 }
 
 func checkOrder(field string, alpha float64) error {
 	if !(alpha > 1) || !finite(alpha) {
-		return fieldErrorf(field, "is %v; an order must be a finite number above 1", alpha)
+		return FieldErrorf(field, "is %v; an order must be a finite number above 1", alpha)
 	}
 	return nil
 }
 
 func checkPositive(field string, x float64) error {
 	if !positive(x) {
-		return fieldErrorf(field, "is %v; it must be a finite number above zero", x)
+		return FieldErrorf(field, "is %v; it must be a finite number above zero", x)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func checkPositive(field string, x float64) error {
 // cannot hold is an error, never a number that reads like a small cost.
 func checkFigure(what string, x float64) (float64, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
-		return 0, fieldErrorf(what, "does not come out as a finite number; the noise is too small or too large for these orders")
+		return 0, FieldErrorf(what, "does not come out as a finite number; the noise is too small or too large for these orders")
 	}
 	return x, nil
 }

@@ -45,7 +45,7 @@ func PATEGANMoments(votes [][]int64, lambda, delta float64) (float64, error) {
 		return 0, err
 	}
 	if len(votes) == 0 {
-		return 0, fieldErrorf("votes", "has no histogram; give one per query")
+		return 0, FieldErrorf("votes", "has no histogram; give one per query")
 	}
 	gaps := make(map[int64]int64)
 	for _, v := range votes {
@@ -53,7 +53,7 @@ func PATEGANMoments(votes [][]int64, lambda, delta float64) (float64, error) {
 			return 0, err
 		}
 		if len(v) != 2 {
-			return 0, fieldErrorf("votes", "has a histogram of %d classes; the moments accountant of PATE-GAN is for 2", len(v))
+			return 0, FieldErrorf("votes", "has a histogram of %d classes; the moments accountant of PATE-GAN is for 2", len(v))
 		}
 		gaps[max(v[0], v[1])-min(v[0], v[1])]++
 	}

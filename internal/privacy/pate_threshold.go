@@ -70,7 +70,7 @@ func ConfidentRDP(votes []int64, threshold, sigma1, sigma2 float64, answered boo
 
 func checkThreshold(threshold, sigma1 float64) error {
 	if !finite(threshold) || threshold < 0 {
-		return fieldErrorf("threshold", "is %v; it must be a number of votes, zero or more", threshold)
+		return FieldErrorf("threshold", "is %v; it must be a number of votes, zero or more", threshold)
 	}
 	return checkPositive("sigma1", sigma1)
 }

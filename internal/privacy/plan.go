@@ -30,7 +30,7 @@ const maxPlan = maxPairs
 // the same mechanism twice, with a [*FieldError].
 func (p Plan) Validate() error {
 	if len(p) == 0 || len(p) > maxPlan {
-		return fieldErrorf("plan", "has %d events; name all that the run may release, each mechanism with its count, %d at most", len(p), maxPlan)
+		return FieldErrorf("plan", "has %d events; name all that the run may release, each mechanism with its count, %d at most", len(p), maxPlan)
 	}
 	seen := make(map[Event]bool, len(p))
 	for i, e := range p {
@@ -38,10 +38,10 @@ func (p Plan) Validate() error {
 			return fmt.Errorf("plan, event %d: %w", i+1, err)
 		}
 		if !slices.Contains(planned, e.Kind) {
-			return fieldErrorf("plan", "has a %s event; a plan can have %v", e.Kind, planned)
+			return FieldErrorf("plan", "has a %s event; a plan can have %v", e.Kind, planned)
 		}
 		if seen[e.parameters()] {
-			return fieldErrorf("plan", "has %s twice; add up the counts of equal mechanisms", e.parameters().text())
+			return FieldErrorf("plan", "has %s twice; add up the counts of equal mechanisms", e.parameters().text())
 		}
 		seen[e.parameters()] = true
 	}

@@ -2,12 +2,20 @@ package privacy
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+)
+
+var (
+	confident = Event{Kind: ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32, Answered: 30}
+	shares    = Event{Kind: Laplace, Epsilon: 0.05, Count: 1}
+	labels    = Event{Kind: GNMax, Sigma: 150, Count: 32}
+	byPLD     = Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
 )
 
 func sampled(rate, sigma float64, count int64) Event {
@@ -331,4 +339,47 @@ func mustRunning(t testing.TB, events []Event, delta float64) float64 {
 		t.Fatal(err)
 	}
 	return claim.Epsilon
+}
+
+// The joint account of a plan of unlike events is above that of each, below their sum, and
+// does not depend on their order.
+func TestPlansOfUnlikeEventsCompose(t *testing.T) {
+	plan := []Event{sampled(0.02, 2, 300), sampled(0.1, 6, 200), {Kind: Exponential, Epsilon: 0.02, Count: 400}, {Kind: Laplace, Epsilon: 0.1, Count: 1}}
+	const delta = 1e-5
+	claim := func(events ...Event) float64 {
+		t.Helper()
+		c, err := (Budget{Epsilon: 100, Delta: delta, Filter: FilterPLD}).Admit(nil, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Epsilon
+	}
+	all, sum := claim(plan...), 0.0
+	for i, event := range plan {
+		alone := claim(event)
+		sum += alone
+		if alone >= all {
+			t.Errorf("%s alone costs %v, all together %v", fmt.Sprint(event.Kind), alone, all)
+		}
+		without := append(append([]Event(nil), plan[:i]...), plan[i+1:]...)
+		if less := claim(without...); less >= all {
+			t.Errorf("without %v it costs %v, with it %v", event.Kind, less, all)
+		}
+	}
+	if all >= sum {
+		t.Errorf("together %v, one by one %v", all, sum)
+	}
+	if turned := claim(plan[3], plan[2], plan[1], plan[0]); math.Abs(turned-all) > 1e-3*all {
+		t.Errorf("in another order %v, want %v", turned, all)
+	}
+}
+
+func BenchmarkRunningOfSamples(b *testing.B) {
+	p := Purse{Budget: byPLD, Spent: []Event{shares, sampled(0.02, 5.3, 1)}}
+	for b.Loop() {
+		p.Spent[1].Count++
+		if _, err := p.EpsilonSpent(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

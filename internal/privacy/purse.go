@@ -102,13 +102,3 @@ func (p Purse) EpsilonSpent() (float64, error) {
 	}
 	return claim.Epsilon, err
 }
-
-// accountWithin is [Account], or the claim of the plan (nil without one) where that
-// is smaller: the grid of a part may be a little coarser than that of the whole.
-func accountWithin(plan *Claim, events []Event, delta float64) (Claim, error) {
-	claim, err := Account(events, delta)
-	if plan != nil && (err != nil || plan.Epsilon < claim.Epsilon) {
-		return *plan, nil
-	}
-	return claim, err
-}

@@ -59,7 +59,7 @@ func PlanSmoothRelease(votes [][]int64, sigma, order, beta, noise, logStd float6
 		return SmoothRelease{}, err
 	}
 	if len(votes) == 0 {
-		return SmoothRelease{}, fieldErrorf("votes", "has no histogram; give one per query")
+		return SmoothRelease{}, FieldErrorf("votes", "has no histogram; give one per query")
 	}
 	c, total, err := checkedCurve(votes[0], sigma, order)
 	if err != nil {
@@ -72,7 +72,7 @@ func PlanSmoothRelease(votes [][]int64, sigma, order, beta, noise, logStd float6
 	for i, v := range votes {
 		n, err := checkVotes(v)
 		if err == nil && (n != total || len(v) != len(votes[0])) {
-			err = fieldErrorf("votes", "differs from the first histogram in votes or classes; release such queries apart")
+			err = FieldErrorf("votes", "differs from the first histogram in votes or classes; release such queries apart")
 		}
 		if err != nil {
 			return SmoothRelease{}, fmt.Errorf("query %d: %w", i+1, err)
@@ -94,7 +94,7 @@ func PlanSmoothRelease(votes [][]int64, sigma, order, beta, noise, logStd float6
 		plan.GridStep = math.Ldexp(0.5, exponent)
 	}
 	if !positive(plan.NoiseStd) || !finite(plan.Value) {
-		return SmoothRelease{}, fieldErrorf("noise", "is %v, with which the release's noise is no number that float64 holds", noise)
+		return SmoothRelease{}, FieldErrorf("noise", "is %v, with which the release's noise is no number that float64 holds", noise)
 	}
 	return plan, nil
 }
@@ -132,7 +132,7 @@ func SmoothReleaseRDP(beta, noise, logStd, alpha float64) (float64, error) {
 		return 0, err
 	}
 	if !(2*alpha*beta < 1) {
-		return 0, fieldErrorf("order", "is %v; with beta %v it must be below 1/(2 beta)", alpha, beta)
+		return 0, FieldErrorf("order", "is %v; with beta %v it must be below 1/(2 beta)", alpha, beta)
 	}
 	figure := scaledGaussianRDP(beta, 1/noise+1.0/smoothSteps, alpha)
 	return checkFigure("noise", figure+alpha*square(beta/logStd+1.0/smoothSteps)/2)
@@ -167,10 +167,10 @@ func (p SmoothRelease) Epsilon(released, releasedLogStd, missed, delta float64) 
 		return 0, err
 	}
 	if !(missed > 0 && missed < 1) {
-		return 0, fieldErrorf("missed", "is %v; it must lie between 0 and 1, both excluded", missed)
+		return 0, FieldErrorf("missed", "is %v; it must lie between 0 and 1, both excluded", missed)
 	}
 	if !finite(released) || !finite(releasedLogStd) {
-		return 0, fieldErrorf("released", "is not a finite number; release the figure and the logarithm of its noise")
+		return 0, FieldErrorf("released", "is not a finite number; release the figure and the logarithm of its noise")
 	}
 	cost, err := SmoothReleaseRDP(p.Beta, p.Noise, p.LogStd, p.Order)
 	if err != nil {

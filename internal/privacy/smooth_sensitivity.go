@@ -67,7 +67,7 @@ func checkedCurve(votes []int64, sigma, order float64) (*gnmaxCurve, int64, erro
 		return nil, 0, err
 	}
 	if total > maxSmoothTeachers {
-		return nil, 0, fieldErrorf("votes", "has more than %d votes; smooth sensitivity is not worked out for that many", maxSmoothTeachers)
+		return nil, 0, FieldErrorf("votes", "has more than %d votes; smooth sensitivity is not worked out for that many", maxSmoothTeachers)
 	}
 	if err := checkPositive("sigma", sigma); err != nil {
 		return nil, 0, err
@@ -145,7 +145,7 @@ func (c *gnmaxCurve) check(teachers int64) error {
 		return nil
 	}
 	if math.IsInf(lowest, -1) {
-		return fieldErrorf("sigma", "is %v, too small for smooth sensitivity with so many teachers", c.sigma)
+		return FieldErrorf("sigma", "is %v, too small for smooth sensitivity with so many teachers", c.sigma)
 	}
 	value, step := math.Inf(1), math.Inf(1)
 	for i := range points {
@@ -169,5 +169,5 @@ func (c *gnmaxCurve) check(teachers int64) error {
 
 func (c *gnmaxCurve) conditionError(name string) error {
 	return fmt.Errorf("smooth sensitivity at sigma %v: %w", c.sigma,
-		fieldErrorf("order", "is %v, where condition %s of the proof fails; take another order or more noise", c.order, name))
+		FieldErrorf("order", "is %v, where condition %s of the proof fails; take another order or more noise", c.order, name))
 }

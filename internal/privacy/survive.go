@@ -16,10 +16,10 @@ import (
 // Beyond two classes that is a union bound, so that fewer teachers may do.
 func TeachersToSurvive(query Event, classes int, probability float64) (int64, error) {
 	if classes < 2 {
-		return 0, fieldErrorf("classes", "is %d; a vote needs at least 2", classes)
+		return 0, FieldErrorf("classes", "is %d; a vote needs at least 2", classes)
 	}
 	if !(probability > 0.5 && probability < 1) {
-		return 0, fieldErrorf("probability", "is %v; it must lie between 0.5 and 1, both excluded", probability)
+		return 0, FieldErrorf("probability", "is %v; it must lie between 0.5 and 1, both excluded", probability)
 	}
 	var lost func(votes float64) float64
 	switch query.Kind {
@@ -32,7 +32,7 @@ func TeachersToSurvive(query Event, classes int, probability float64) (int64, er
 			return (2 + query.Lambda*n) / 4 * math.Exp(-query.Lambda*n)
 		}
 	default:
-		return 0, fmt.Errorf("%s event: %w", query.Kind, fieldErrorf("kind", "has no vote that could survive; use gnmax, confident-gnmax or lnmax"))
+		return 0, fmt.Errorf("%s event: %w", query.Kind, FieldErrorf("kind", "has no vote that could survive; use gnmax, confident-gnmax or lnmax"))
 	}
 	if err := query.Times(1).Validate(); err != nil {
 		return 0, err

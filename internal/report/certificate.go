@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -87,7 +88,7 @@ type Facts struct {
 // NewCertificate puts the facts of a run and its verified ledger together. It
 // fails when the ledger does not know the run or has not closed it, and when a
 // fact is missing or impossible.
-func NewCertificate(f Facts, ledger privacy.Verification) (Certificate, error) {
+func NewCertificate(f Facts, ledger ledger.Verification) (Certificate, error) {
 	total, err := covered(ledger, f.Run, f.Earlier)
 	if err != nil {
 		return Certificate{}, fmt.Errorf("certificate: %w", err)

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestNewCertificateSaysWhatTheLedgerSays(t *testing.T) {
-	ledger, c, rounds := example(t)
+	raw, c, rounds := example(t)
 	want := []Mechanism{
 		{Kind: privacy.Laplace, Parameters: map[string]float64{"epsilon": 0.05}, Count: 1},
 		{Kind: privacy.GNMax, Parameters: map[string]float64{"sigma": 112}, Count: 6 * 64},
@@ -24,7 +25,7 @@ func TestNewCertificateSaysWhatTheLedgerSays(t *testing.T) {
 	if diff := cmp.Diff(want, c.Mechanisms); diff != "" {
 		t.Errorf("mechanisms (-want +got):\n%s", diff)
 	}
-	verified, err := privacy.AuditLedger(bytes.NewReader(ledger))
+	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +91,14 @@ func TestMechanismsHaveTheirParameters(t *testing.T) {
 }
 
 func TestNewCertificateRefuses(t *testing.T) {
-	open := privacy.Verification{Runs: map[string]privacy.RunTotal{run: {}}}
+	open := ledger.Verification{Runs: map[string]ledger.RunTotal{run: {}}}
 	if _, err := NewCertificate(facts(), open); !errors.Is(err, ErrOpenRun) {
 		t.Errorf("an open run gave %v", err)
 	}
-	if _, err := NewCertificate(facts(), privacy.Verification{}); !errors.Is(err, ErrUnknownRun) {
+	if _, err := NewCertificate(facts(), ledger.Verification{}); !errors.Is(err, ErrUnknownRun) {
 		t.Errorf("an unknown run gave %v", err)
 	}
-	closed := privacy.Verification{Head: sha, Runs: map[string]privacy.RunTotal{
+	closed := ledger.Verification{Head: sha, Runs: map[string]ledger.RunTotal{
 		run: {Closed: true, Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}}
 	f := facts()
 	f.Pipeline = ""

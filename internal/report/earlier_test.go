@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -15,18 +16,18 @@ func stagedLedger(t *testing.T) []byte {
 	t.Helper()
 	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
 	entries := append(opening(run, 1), first...)
-	entries = append(entries, privacy.Entry{Type: privacy.EntryClose, Run: run, EpsilonSpent: spent})
+	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})
 	second, spent := releases(t, run+".pgb", []privacy.Event{{Kind: privacy.GNMax, Sigma: 200, Count: 8}})
 	entries = append(entries, opening(run+".pgb", 2)[1])
 	entries = append(entries, second...)
-	return writeLedger(t, append(entries, privacy.Entry{Type: privacy.EntryClose, Run: run + ".pgb", EpsilonSpent: spent})...)
+	return writeLedger(t, append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run + ".pgb", EpsilonSpent: spent})...)
 }
 
 // A certificate of stages speaks of what they went on from too: of both runs' events, and of
 // the budget that both are paid from.
 func TestACertificateCoversEarlierRuns(t *testing.T) {
-	ledger := stagedLedger(t)
-	verified, err := privacy.VerifyLedger(bytes.NewReader(ledger))
+	raw := stagedLedger(t)
+	verified, err := ledger.Verify(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,14 +45,14 @@ func TestACertificateCoversEarlierRuns(t *testing.T) {
 	if math.Abs(c.EpsilonSpent-both) > 1e-9 || c.Epsilon != 10 || c.Accountant != "gdp" || len(c.Mechanisms) != 2 {
 		t.Errorf("certificate %+v; both runs cost %v of 10", c, both)
 	}
-	if err := VerifyAgainstLedger(c, bytes.NewReader(ledger)); err != nil {
+	if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
-	raw, err := c.canonical()
+	canonical, err := c.canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ParseCertificate(raw); err != nil || !slices.Equal(again.Earlier, c.Earlier) {
+	if again, err := ParseCertificate(canonical); err != nil || !slices.Equal(again.Earlier, c.Earlier) {
 		t.Errorf("read again: %v, %v", again.Earlier, err)
 	}
 	for name, alter := range map[string]struct {
@@ -70,7 +71,7 @@ func TestACertificateCoversEarlierRuns(t *testing.T) {
 		altered := c
 		altered.Mechanisms = slices.Clone(c.Mechanisms)
 		alter.change(&altered)
-		if err := VerifyAgainstLedger(altered, bytes.NewReader(ledger)); !errors.Is(err, alter.want) {
+		if err := VerifyAgainstLedger(altered, bytes.NewReader(raw)); !errors.Is(err, alter.want) {
 			t.Errorf("%s: %v; want %v", name, err, alter.want)
 		}
 	}

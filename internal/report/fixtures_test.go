@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -22,13 +23,13 @@ const (
 )
 
 // writeLedger seals entries one to another and gives the file.
-func writeLedger(t *testing.T, entries ...privacy.Entry) []byte {
+func writeLedger(t *testing.T, entries ...ledger.Entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	var previous *privacy.Entry
+	var previous *ledger.Entry
 	for i := range entries {
 		e := entries[i]
-		e.Time = privacy.FormatTime(time.Date(2026, 3, 1, 12, 0, i, 0, time.UTC))
+		e.Time = ledger.FormatTime(time.Date(2026, 3, 1, 12, 0, i, 0, time.UTC))
 		e.Dataset = "flchain"
 		if err := e.Seal(previous); err != nil {
 			t.Fatal(err)
@@ -43,15 +44,15 @@ func writeLedger(t *testing.T, entries ...privacy.Entry) []byte {
 	return out.Bytes()
 }
 
-func opening(name string, epsilon float64) []privacy.Entry {
-	return []privacy.Entry{
-		{Type: privacy.EntryOpen, Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord, Neighbouring: scope},
-		{Type: privacy.EntryRun, Run: name, Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}},
+func opening(name string, epsilon float64) []ledger.Entry {
+	return []ledger.Entry{
+		{Type: ledger.EntryOpen, Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord, Neighbouring: scope},
+		{Type: ledger.EntryRun, Run: name, Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}},
 	}
 }
 
 // releases charges one list of events per round.
-func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries []privacy.Entry, spent float64) {
+func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries []ledger.Entry, spent float64) {
 	t.Helper()
 	var all []privacy.Event
 	for i, events := range perRound {
@@ -62,7 +63,7 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 		}
 		round := uint64(i)
 		spent = claim.Epsilon
-		e := privacy.Entry{Type: privacy.EntryRelease, Run: name, Round: &round, Purpose: "labels",
+		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round, Purpose: "labels",
 			Events: events, EpsilonSpent: spent, ReleaseSHA256: sha}
 		for _, event := range events {
 			e.Queries += event.Count + event.Asked
@@ -78,7 +79,7 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 
 // example is a finished run: a class share, GNMax and Confident-GNMax rounds. It
 // is made once, and each test gets a copy of its own.
-func example(t *testing.T) (ledger []byte, c Certificate, rounds []Round) {
+func example(t *testing.T) (raw []byte, c Certificate, rounds []Round) {
 	t.Helper()
 	made.Do(func() { made.ledger, made.certificate, made.rounds = makeExample(t) })
 	c = made.certificate
@@ -96,7 +97,7 @@ var made struct {
 	rounds      []Round
 }
 
-func makeExample(t *testing.T) (ledger []byte, c Certificate, rounds []Round) {
+func makeExample(t *testing.T) (raw []byte, c Certificate, rounds []Round) {
 	t.Helper()
 	perRound := [][]privacy.Event{{{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1}}}
 	for range 6 {
@@ -106,9 +107,9 @@ func makeExample(t *testing.T) (ledger []byte, c Certificate, rounds []Round) {
 		[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 0, Sigma1: 200, Sigma2: 120, Asked: 64, Answered: 31}})
 	charged, spent := releases(t, run, perRound...)
 	entries := append(opening(run, 1), charged...)
-	entries = append(entries, privacy.Entry{Type: privacy.EntryClose, Run: run, EpsilonSpent: spent})
-	ledger = writeLedger(t, entries...)
-	verified, err := privacy.VerifyLedger(bytes.NewReader(ledger))
+	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})
+	raw = writeLedger(t, entries...)
+	verified, err := ledger.Verify(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func makeExample(t *testing.T) (ledger []byte, c Certificate, rounds []Round) {
 			rounds[len(rounds)-1].Shares = &Shares{Noise: 0.12, P10: middle - 0.4, P25: middle - 0.2, P50: middle, P75: middle + 0.2, P90: middle + 0.4}
 		}
 	}
-	return ledger, c, rounds
+	return raw, c, rounds
 }
 
 func facts() Facts {

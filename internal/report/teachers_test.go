@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
 // A certificate says the planned number of teachers, and how many took part at
 // least where that is another.
 func TestTheLeastNumberOfTeachersIsStated(t *testing.T) {
-	ledger, _, _ := example(t)
-	verified, err := privacy.VerifyLedger(bytes.NewReader(ledger))
+	raw, _, _ := example(t)
+	verified, err := ledger.Verify(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,12 @@ import (
 	"math"
 	"slices"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // What VerifyAgainstLedger may find wrong with a certificate. A ledger that is
-// itself broken is reported by privacy.AuditLedger's own errors.
+// itself broken is reported by ledger.VerifyStrict's own errors.
 var (
 	ErrUnknownRun = errors.New("the ledger does not know the certificate's run")
 	ErrOpenRun    = errors.New("the ledger has not closed the certificate's run")
@@ -40,18 +41,18 @@ const spentTolerance = 1e-9
 // mechanisms and spent epsilon. A ledger that went on after the certificate,
 // with other runs on the same dataset, still verifies it. The first thing that
 // does not hold is returned, as one of the errors above or one of
-// privacy.AuditLedger. The fields in Stated are only checked for what they may be.
-func VerifyAgainstLedger(c Certificate, ledger io.Reader) error {
+// ledger.VerifyStrict. The fields in Stated are only checked for what they may be.
+func VerifyAgainstLedger(c Certificate, lines io.Reader) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	raw, err := io.ReadAll(ledger)
+	raw, err := io.ReadAll(lines)
 	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
 	}
 	// A later run on the same dataset may still be open; this one may not.
-	verified, err := privacy.AuditLedger(bytes.NewReader(raw))
-	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
+	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		return fmt.Errorf("ledger: %w", err)
 	}
 	total, err := covered(verified, c.Run, c.Earlier)
@@ -90,8 +91,8 @@ func VerifyAgainstLedger(c Certificate, ledger io.Reader) error {
 }
 
 // closedRun finds a run that has ended.
-func closedRun(ledger privacy.Verification, run string) (privacy.RunTotal, error) {
-	total, ok := ledger.Runs[run]
+func closedRun(verified ledger.Verification, run string) (ledger.RunTotal, error) {
+	total, ok := verified.Runs[run]
 	if !ok {
 		return total, fmt.Errorf("%w: %q", ErrUnknownRun, run)
 	}
@@ -104,21 +105,21 @@ func closedRun(ledger privacy.Verification, run string) (privacy.RunTotal, error
 // covered is what a certificate speaks of: a run that has ended or, with those that it went
 // on from, what all of them spent of their dataset's budget. That is claimed by the rule of
 // the dataset's filter: what a later run asked may depend on what an earlier one answered.
-func covered(ledger privacy.Verification, run string, earlier []string) (privacy.RunTotal, error) {
-	total, err := closedRun(ledger, run)
+func covered(verified ledger.Verification, run string, earlier []string) (ledger.RunTotal, error) {
+	total, err := closedRun(verified, run)
 	if err != nil || len(earlier) == 0 {
 		return total, err
 	}
 	for _, name := range earlier {
-		before, err := closedRun(ledger, name)
+		before, err := closedRun(verified, name)
 		if err != nil {
 			return total, err
 		}
 		total.Events = privacy.Merge(append(slices.Clone(total.Events), before.Events...))
 	}
-	total.Budget = ledger.Budget
-	filter := cmp.Or(ledger.Budget.Filter, privacy.FilterGDP)
-	epsilon, err := filter.Epsilon(total.Events, ledger.Budget.Delta)
+	total.Budget = verified.Budget
+	filter := cmp.Or(verified.Budget.Filter, privacy.FilterGDP)
+	epsilon, err := filter.Epsilon(total.Events, verified.Budget.Delta)
 	if err != nil {
 		return total, err
 	}
@@ -132,11 +133,11 @@ func findHead(raw []byte, c Certificate) error {
 	closed := false
 	last := ""
 	for line := range bytes.Lines(raw) {
-		var e privacy.Entry
+		var e ledger.Entry
 		if err := json.Unmarshal(line, &e); err != nil {
 			return fmt.Errorf("ledger: %w", err)
 		}
-		closed = closed || e.Type == privacy.EntryClose && e.Run == c.Run
+		closed = closed || e.Type == ledger.EntryClose && e.Run == c.Run
 		if closed && e.Hash == c.LedgerHead {
 			return nil
 		}

@@ -6,21 +6,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 func TestVerifyAgainstLedger(t *testing.T) {
-	ledger, c, _ := example(t)
-	if err := VerifyAgainstLedger(c, bytes.NewReader(ledger)); err != nil {
+	raw, c, _ := example(t)
+	if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
 		t.Fatalf("a right certificate: %v", err)
 	}
 	c.EpsilonSpent *= 1 + 1e-12
-	if err := VerifyAgainstLedger(c, bytes.NewReader(ledger)); err != nil {
+	if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
 		t.Errorf("rounding of the last digits: %v", err)
 	}
 	// The order of the mechanisms says nothing.
 	c.Mechanisms[0], c.Mechanisms[1] = c.Mechanisms[1], c.Mechanisms[0]
-	if err := VerifyAgainstLedger(c, bytes.NewReader(ledger)); err != nil {
+	if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
 		t.Errorf("another order of mechanisms: %v", err)
 	}
 }
@@ -52,9 +53,9 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 		{"malformed", func(c *Certificate) { c.SchemaSHA256 = "" }, ErrCertificate},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ledger, certificate, _ := example(t)
+			raw, certificate, _ := example(t)
 			c.alter(&certificate)
-			if err := VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); !errors.Is(err, c.is) {
+			if err := VerifyAgainstLedger(certificate, bytes.NewReader(raw)); !errors.Is(err, c.is) {
 				t.Errorf("%v; want %v", err, c.is)
 			}
 		})
@@ -62,28 +63,28 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 }
 
 func TestVerifyFindsAlteredLedgers(t *testing.T) {
-	ledger, c, _ := example(t)
-	lines := bytes.SplitAfter(ledger, []byte("\n"))
+	raw, c, _ := example(t)
+	lines := bytes.SplitAfter(raw, []byte("\n"))
 	lines = lines[:len(lines)-1]
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
-	flipped := bytes.Replace(ledger, []byte(`"sigma":112`), []byte(`"sigma":113`), 1)
+	flipped := bytes.Replace(raw, []byte(`"sigma":112`), []byte(`"sigma":113`), 1)
 
-	var broken *privacy.LedgerError
+	var broken *ledger.LineError
 	for name, raw := range map[string][]byte{
 		"empty":           nil,
 		"flipped":         flipped,
 		"entry removed":   join(append(append([][]byte{}, lines[:4]...), lines[5:]...)...),
 		"entries swapped": join(append(append([][]byte{}, lines[:3]...), append([][]byte{lines[4], lines[3]}, lines[5:]...)...)...),
-		"last byte lost":  ledger[:len(ledger)-1],
+		"last byte lost":  raw[:len(raw)-1],
 	} {
 		if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); !errors.As(err, &broken) {
-			t.Errorf("%s: %v; want a *privacy.LedgerError", name, err)
+			t.Errorf("%s: %v; want a *ledger.LineError", name, err)
 		}
 	}
 	// Hashes and budgets hold, but no aggregator wrote it.
 	charged, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 112, Count: 64}})
 	charged[0].Answered = 63
-	unwritten := writeLedger(t, append(append(opening(run, 1), charged...), privacy.Entry{Type: privacy.EntryClose, Run: run, EpsilonSpent: spent})...)
+	unwritten := writeLedger(t, append(append(opening(run, 1), charged...), ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})...)
 	if err := VerifyAgainstLedger(c, bytes.NewReader(unwritten)); !errors.As(err, &broken) || broken.Line != 3 {
 		t.Errorf("an answer that was paid for is missing: %v", err)
 	}
@@ -105,9 +106,9 @@ func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
 func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
 	entries := append(opening(run, 1), first...)
-	entries = append(entries, privacy.Entry{Type: privacy.EntryClose, Run: run, EpsilonSpent: spent})
+	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})
 	short := writeLedger(t, entries...)
-	verified, err := privacy.VerifyLedger(bytes.NewReader(short))
+	verified, err := ledger.Verify(bytes.NewReader(short))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 	if err := VerifyAgainstLedger(c, bytes.NewReader(long)); err != nil {
 		t.Errorf("a ledger that went on: %v", err)
 	}
-	var release privacy.Entry
+	var release ledger.Entry
 	for line := range bytes.Lines(short) {
 		if bytes.Contains(line, []byte(`"type":"release"`)) {
 			release.Hash = string(line[bytes.LastIndex(line, []byte(`"hash":"`))+8:][:64])

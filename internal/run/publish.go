@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/version"
 	"github.com/conclave-dp/conclave/partition"
@@ -95,9 +95,9 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 			return nil, err
 		}
 	}
-	ledger := append(bytes.Join(paid.lines, []byte("\n")), '\n')
-	verified, err := privacy.VerifyLedger(bytes.NewReader(ledger))
-	if err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+	ledgerFile := append(bytes.Join(paid.lines, []byte("\n")), '\n')
+	verified, err := ledger.Verify(bytes.NewReader(ledgerFile))
+	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		// Another run of the dataset may be open; this one is closed.
 		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator", err)
 	}
@@ -105,7 +105,7 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 	if err := checkReceipts(trained.Notes().Receipts, releases); err != nil {
 		return nil, err
 	}
-	if err := writeFile(out["ledger"], func(b *bytes.Buffer) error { _, err := b.Write(ledger); return err }); err != nil {
+	if err := writeFile(out["ledger"], func(b *bytes.Buffer) error { _, err := b.Write(ledgerFile); return err }); err != nil {
 		return nil, err
 	}
 	facts := report.Facts{
@@ -120,7 +120,7 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 	if err != nil {
 		return nil, err
 	}
-	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledgerFile)); err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		return nil, fmt.Errorf("the certificate does not verify: %w", err)
 	}
 	total := verified.Runs[paid.run]

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/report"
 )
 
 // releasesOf picks a run's releases from the lines of its ledger.
-func releasesOf(lines [][]byte, run string) []privacy.Entry {
-	var releases []privacy.Entry
+func releasesOf(lines [][]byte, run string) []ledger.Entry {
+	var releases []ledger.Entry
 	for _, line := range lines {
-		var e privacy.Entry
+		var e ledger.Entry
 		if json.Unmarshal(line, &e) != nil || e.Run != run || e.Round == nil {
 			continue // the ledger is verified elsewhere; other entries are not releases
 		}
@@ -24,7 +24,7 @@ func releasesOf(lines [][]byte, run string) []privacy.Entry {
 
 // roundsOf tells the report the budget after each of a run's releases, and how
 // the answers of those rounds are spread of which that is known.
-func roundsOf(releases []privacy.Entry, shares map[uint64]*report.Shares) []report.Round {
+func roundsOf(releases []ledger.Entry, shares map[uint64]*report.Shares) []report.Round {
 	var rounds []report.Round
 	for _, e := range releases {
 		rounds = append(rounds, report.Round{
@@ -41,7 +41,7 @@ var ErrOtherLedger = errors.New("the ledger does not hold the releases that the 
 
 // checkReceipts compares what a student learned from with what the ledger was
 // charged for.
-func checkReceipts(receipts []string, releases []privacy.Entry) error {
+func checkReceipts(receipts []string, releases []ledger.Entry) error {
 	paid := map[string]bool{}
 	for _, e := range releases {
 		paid[e.Hash] = true

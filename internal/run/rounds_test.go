@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
 func TestReceiptsMustBeInTheLedger(t *testing.T) {
@@ -20,7 +20,7 @@ func TestReceiptsMustBeInTheLedger(t *testing.T) {
 	}
 	for _, c := range []struct {
 		receipts []string
-		releases []privacy.Entry
+		releases []ledger.Entry
 		ok       bool
 	}{
 		{[]string{"a", "b"}, releases, true},

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -76,7 +77,7 @@ func (e Entry) canonical() ([]byte, error) {
 
 // seal chains an entry to the one before, whose zero value is for the first.
 func (e *Entry) seal(last Entry, now time.Time) error {
-	e.Seq, e.Previous, e.Hash, e.Time = last.Seq+1, last.Hash, "", privacy.FormatTime(now)
+	e.Seq, e.Previous, e.Hash, e.Time = last.Seq+1, last.Hash, "", ledger.FormatTime(now)
 	if err := e.validate(); err != nil {
 		return fmt.Errorf("entry %d: %w", e.Seq, err)
 	}
@@ -156,7 +157,7 @@ func (e Entry) validate() error {
 	case !(e.EpsilonSpent >= 0) || math.IsInf(e.EpsilonSpent, 0):
 		return fmt.Errorf("epsilon_spent is %v", e.EpsilonSpent)
 	}
-	if t, err := time.Parse(time.RFC3339, e.Time); err != nil || privacy.FormatTime(t) != e.Time {
+	if t, err := time.Parse(time.RFC3339, e.Time); err != nil || ledger.FormatTime(t) != e.Time {
 		return fmt.Errorf("time is %q", e.Time)
 	}
 	if e.Limit != nil {

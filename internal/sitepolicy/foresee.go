@@ -32,7 +32,7 @@ func (g *Guard) Foresee(t Terms, rounds int, earlier []privacy.Event) (f Foresee
 	if r != nil {
 		return refuse(r), nil
 	}
-	err = newLedger(g.o.Ledger, true).use(func(b *book) ([]Entry, error) {
+	err = newSiteLedger(g.o.Ledger, true).use(func(b *book) ([]Entry, error) {
 		if r := firstOf(g.fits(b, d), d.allows(t, g.o.Facts)); r != nil {
 			f = refuse(r)
 			return nil, nil

@@ -27,7 +27,7 @@ type Guard struct {
 	o Options
 
 	mu     sync.Mutex
-	ledger *ledger
+	ledger *siteLedger
 	// text is the policy file as it was read last, and policy, or err, what it says.
 	text   []byte
 	policy *Policy
@@ -37,7 +37,7 @@ type Guard struct {
 // New returns a guard. It reads nothing yet: the files may be mended while a node waits
 // for that, see [Guard.Check].
 func New(o Options) *Guard {
-	return &Guard{o: o, ledger: newLedger(o.Ledger, o.ReadOnly)}
+	return &Guard{o: o, ledger: newSiteLedger(o.Ledger, o.ReadOnly)}
 }
 
 // Check tells whether anything can be answered: the policy and the ledger can be used, and

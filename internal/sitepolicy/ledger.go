@@ -15,10 +15,10 @@ import (
 // ErrLedger is what errors.Is finds when a site's ledger cannot be used.
 var ErrLedger = errors.New("the site's ledger cannot be used")
 
-// ledger is a site's ledger: a file that is only ever appended to, by the node and by
+// siteLedger is a site's ledger: a file that is only ever appended to, by the node and by
 // people's commands, one at a time. It is opened for each use, read from where it was read
 // to before, and verified on the way.
-type ledger struct {
+type siteLedger struct {
 	path, head string
 	readOnly   bool
 	now        func() time.Time
@@ -33,13 +33,13 @@ type ledger struct {
 	known *Head
 }
 
-func newLedger(path string, readOnly bool) *ledger {
-	return &ledger{path: path, head: strings.TrimSuffix(path, filepath.Ext(path)) + ".head", readOnly: readOnly, now: time.Now, sync: (*os.File).Sync}
+func newSiteLedger(path string, readOnly bool) *siteLedger {
+	return &siteLedger{path: path, head: strings.TrimSuffix(path, filepath.Ext(path)) + ".head", readOnly: readOnly, now: time.Now, sync: (*os.File).Sync}
 }
 
 // use calls do with what the ledger holds, while nobody else may write to it. Entries that
 // do returns are appended, and are on disk when use returns nil.
-func (l *ledger) use(do func(b *book) ([]Entry, error)) (err error) {
+func (l *siteLedger) use(do func(b *book) ([]Entry, error)) (err error) {
 	defer func() {
 		if err != nil && errors.Is(err, ErrLedger) {
 			l.file, l.size, l.book = nil, 0, nil // read it anew
@@ -68,7 +68,7 @@ func (l *ledger) use(do func(b *book) ([]Entry, error)) (err error) {
 }
 
 // open opens and locks the file. It makes one where there never was one.
-func (l *ledger) open() (*os.File, error) {
+func (l *siteLedger) open() (*os.File, error) {
 	flags := os.O_RDWR | os.O_CREATE
 	if l.readOnly {
 		flags = os.O_RDONLY
@@ -112,7 +112,7 @@ func syncFolder(path string) error {
 }
 
 // read takes in what was written since the last time, by whomever.
-func (l *ledger) read(f *os.File) error {
+func (l *siteLedger) read(f *os.File) error {
 	at, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLedger, err)
@@ -159,7 +159,7 @@ func (l *ledger) read(f *os.File) error {
 }
 
 // append writes entries behind what is good of the file.
-func (l *ledger) append(f *os.File, entries []Entry) error {
+func (l *siteLedger) append(f *os.File, entries []Entry) error {
 	var lines bytes.Buffer
 	last := l.book.last
 	for i := range entries {

@@ -75,7 +75,7 @@ func TestADamagedLedgerIsRefused(t *testing.T) {
 }
 
 func (s site) use() error {
-	return newLedger(s.ledger, false).use(func(*book) ([]Entry, error) { return nil, nil })
+	return newSiteLedger(s.ledger, false).use(func(*book) ([]Entry, error) { return nil, nil })
 }
 
 func (s site) rewrite(change func([]string) []string) {

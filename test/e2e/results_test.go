@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -165,14 +165,14 @@ func checkLedger(t *testing.T, path, run string, rounds int) {
 	}
 }
 
-func parseLedger(t *testing.T, raw []byte) []privacy.Entry {
+func parseLedger(t *testing.T, raw []byte) []ledger.Entry {
 	t.Helper()
-	if _, err := privacy.VerifyLedger(bytes.NewReader(raw)); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+	if _, err := ledger.Verify(bytes.NewReader(raw)); err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		t.Fatalf("the ledger does not verify: %v", err)
 	}
-	var entries []privacy.Entry
+	var entries []ledger.Entry
 	for line := range strings.Lines(string(raw)) {
-		var e privacy.Entry
+		var e ledger.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -40,14 +41,14 @@ type releaseKey struct {
 
 type released struct {
 	raw      string
-	entry    privacy.Entry
+	entry    ledger.Entry
 	teachers uint32
 }
 
 // seen is what was read of a ledger.
 type seen struct {
 	lines   [][]byte
-	entries []privacy.Entry
+	entries []ledger.Entry
 	budgets map[string]privacy.Budget // of its runs
 }
 
@@ -157,7 +158,7 @@ func (a *auditor) read(ctx context.Context, store *coordinator.Store, dataset st
 }
 
 // take checks a new release and its entry.
-func (a *auditor) take(ctx context.Context, store *coordinator.Store, s *seen, e privacy.Entry) error {
+func (a *auditor) take(ctx context.Context, store *coordinator.Store, s *seen, e ledger.Entry) error {
 	key := releaseKey{e.Run, *e.Round}
 	raw, entry, found, err := store.Release(ctx, key.run, key.round)
 	if err != nil {
@@ -199,7 +200,7 @@ func (a *auditor) verify(dataset string) {
 		return
 	}
 	text := append(bytes.Join(a.ledgers[dataset].lines, []byte("\n")), '\n')
-	if _, err := privacy.AuditLedger(bytes.NewReader(text)); err != nil && !errors.Is(err, privacy.ErrUnclosed) {
+	if _, err := ledger.VerifyStrict(bytes.NewReader(text)); err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		a.c.told.blame("the ledger of %s does not verify: %v", dataset, err)
 	}
 }

@@ -1,25 +1,29 @@
-package privacy
+package ledger
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
 
 // openRun checks the entry that opens a run, and its plan against the budgets of the
 // run and, where that has filter pld too, of the dataset.
-func (a *auditor) openRun(e Entry) error {
+func (a *verifier) openRun(e Entry) error {
 	b := a.result.Budget
 	if a.strict && e.Budget.Delta >= b.Delta && e.Budget.Epsilon > b.Epsilon {
 		return fmt.Errorf("run %q has a budget of epsilon %v, its dataset one of %v in all; an aggregator does not open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
 	}
 	run := RunTotal{Budget: *e.Budget, Plan: e.Plan}
 	if len(e.Plan) > 0 {
-		claim, err := Plan(e.Plan).Check(run.Budget)
+		claim, err := privacy.Plan(e.Plan).Check(run.Budget)
 		if err != nil {
 			return fmt.Errorf("budget of run %q: %w", e.Run, err)
 		}
 		run.PlanClaim = &claim
 	}
-	claim, err := CheckDatasetPlan(b, a.result.Events, len(a.result.Runs), e.Plan)
+	claim, err := privacy.CheckDatasetPlan(b, a.result.Events, len(a.result.Runs), e.Plan)
 	// What does not fit a filter for adaptive lists is refused release by release.
-	if err != nil && (a.strict || b.Filter == FilterPLD) {
+	if err != nil && (a.strict || b.Filter == privacy.FilterPLD) {
 		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
 	}
 	a.planClaim = claim
@@ -28,15 +32,15 @@ func (a *auditor) openRun(e Entry) error {
 	return nil
 }
 
-func (r RunTotal) purse() Purse {
-	p := Purse{Budget: r.Budget, Plan: r.Plan, Spent: r.Events}
+func (r RunTotal) purse() privacy.Purse {
+	p := privacy.Purse{Budget: r.Budget, Plan: r.Plan, Spent: r.Events}
 	if r.PlanClaim != nil {
 		p.PlanEpsilon = r.PlanClaim.Epsilon
 	}
 	return p
 }
 
-func (a *auditor) release(run *RunTotal, e Entry) error {
+func (a *verifier) release(run *RunTotal, e Entry) error {
 	if a.rounds[e.Run][*e.Round] {
 		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)
 	}
@@ -50,7 +54,7 @@ func (a *auditor) release(run *RunTotal, e Entry) error {
 	if err != nil {
 		return fmt.Errorf("budget of run %q: %w", e.Run, err)
 	}
-	ofDataset, err := DatasetPurse(a.result.Budget, a.result.Events, run.Plan).Admit(e.Events)
+	ofDataset, err := privacy.DatasetPurse(a.result.Budget, a.result.Events, run.Plan).Admit(e.Events)
 	if err != nil {
 		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
 	}
@@ -59,4 +63,14 @@ func (a *auditor) release(run *RunTotal, e Entry) error {
 	run.Queries += e.Queries
 	run.Answered += e.Answered
 	return nil
+}
+
+// accountWithin is [Account], or the claim of the plan (nil without one) where that
+// is smaller: the grid of a part may be a little coarser than that of the whole.
+func accountWithin(plan *privacy.Claim, events []privacy.Event, delta float64) (privacy.Claim, error) {
+	claim, err := privacy.Account(events, delta)
+	if plan != nil && (err != nil || plan.Epsilon < claim.Epsilon) {
+		return *plan, nil
+	}
+	return claim, err
 }

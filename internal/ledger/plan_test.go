@@ -1,4 +1,4 @@
-package privacy
+package ledger
 
 import (
 	"bytes"
@@ -7,19 +7,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-func (w *writer) openPlanned(run string, budget Budget, plan Plan) {
+func (w *writer) openPlanned(run string, budget privacy.Budget, plan privacy.Plan) {
 	w.t.Helper()
 	w.deltas[run] = budget.Delta
-	if claim, err := Account(plan, budget.Delta); err == nil {
+	if claim, err := privacy.Account(plan, budget.Delta); err == nil {
 		w.plans[run] = claim.Epsilon
 	}
 	w.add(Entry{Type: EntryRun, Run: run, Budget: &budget, Plan: plan})
 }
 
 // plannedLedger has a run that makes some of its releases, and the class shares.
-func plannedLedger(t testing.TB, dataset, run Budget, plan Plan, releases int) *writer {
+func plannedLedger(t testing.TB, dataset, run privacy.Budget, plan privacy.Plan, releases int) *writer {
 	w := newWriter(t, dataset)
 	w.openPlanned("one", run, plan)
 	w.release("one", 0, shares)
@@ -30,7 +32,7 @@ func plannedLedger(t testing.TB, dataset, run Budget, plan Plan, releases int) *
 	return w
 }
 
-var byPLD = Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
+var byPLD = privacy.Budget{Epsilon: 1, Delta: 1e-5, Filter: privacy.FilterPLD}
 
 func TestVerifyAPlannedRun(t *testing.T) {
 	if testing.Short() {
@@ -41,10 +43,10 @@ func TestVerifyAPlannedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dataset := range []Budget{byPLD, {Epsilon: 2, Delta: 1e-6, Filter: FilterPLD}, {Epsilon: 3, Delta: 1e-5, Filter: FilterRDP}, {Epsilon: 60, Delta: 1e-5}} {
+	for _, dataset := range []privacy.Budget{byPLD, {Epsilon: 2, Delta: 1e-6, Filter: privacy.FilterPLD}, {Epsilon: 3, Delta: 1e-5, Filter: privacy.FilterRDP}, {Epsilon: 60, Delta: 1e-5}} {
 		for _, releases := range []int{1, 30} {
 			w := plannedLedger(t, dataset, byPLD, plan, releases)
-			v, err := auditOf(w.bytes())
+			v, err := verifyStrict(w.bytes())
 			if err != nil {
 				t.Errorf("dataset %+v, %d releases: %v", dataset, releases, err)
 				continue
@@ -53,7 +55,7 @@ func TestVerifyAPlannedRun(t *testing.T) {
 			if !slices.Equal(run.Plan, plan) || run.PlanClaim == nil || run.PlanClaim.Epsilon != claim.Epsilon || run.Claim.Epsilon > claim.Epsilon {
 				t.Errorf("run %+v", run)
 			}
-			if dataset.Filter == FilterPLD && v.Claim.Epsilon > dataset.Epsilon {
+			if dataset.Filter == privacy.FilterPLD && v.Claim.Epsilon > dataset.Epsilon {
 				t.Errorf("the dataset's claim is %v", v.Claim.Epsilon)
 			}
 		}
@@ -75,15 +77,15 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 	one := func(w *writer) { w.openPlanned("one", byPLD, plan) }
 	for _, c := range []struct {
 		name, message string
-		dataset       Budget
+		dataset       privacy.Budget
 		strict        bool
 		write         func(w *writer)
 	}{
 		{"past its budget", "the whole plan", byPLD, false, func(w *writer) { w.openPlanned("one", byPLD, more) }},
-		{"past the dataset's budget", "budget of dataset", Budget{Epsilon: 0.9, Delta: 1e-5, Filter: FilterPLD}, false, one},
-		{"past the dataset's budget at its delta", "budget of dataset", Budget{Epsilon: 1, Delta: 1e-7, Filter: FilterPLD}, false, one},
+		{"past the dataset's budget", "budget of dataset", privacy.Budget{Epsilon: 0.9, Delta: 1e-5, Filter: privacy.FilterPLD}, false, one},
+		{"past the dataset's budget at its delta", "budget of dataset", privacy.Budget{Epsilon: 1, Delta: 1e-7, Filter: privacy.FilterPLD}, false, one},
 		{"a second run", "has one run", byPLD, false, func(w *writer) { one(w); w.openPlanned("two", byPLD, plan) }},
-		{"a run without a plan on such a dataset", "takes a run with a plan", byPLD, false, func(w *writer) { w.open("one", Budget{Epsilon: 0.5, Delta: 1e-5}) }},
+		{"a run without a plan on such a dataset", "takes a run with a plan", byPLD, false, func(w *writer) { w.open("one", privacy.Budget{Epsilon: 0.5, Delta: 1e-5}) }},
 		{"more than the plan", "the plan is used up", byPLD, false, func(w *writer) {
 			one(w)
 			w.release("one", 0, shares)
@@ -95,12 +97,12 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 			w.plans["one"] = 0
 			w.release("one", 0, plan[1])
 		}},
-		{"a plan that cannot end", "filter is gdp", Budget{Epsilon: 1, Delta: 1e-5}, true, one},
-		{"a plan that cannot end, as it is used", `budget of dataset "flchain"`, Budget{Epsilon: 1, Delta: 1e-5}, false, func(w *writer) { one(w); w.release("one", 0, plan[1]) }},
+		{"a plan that cannot end", "filter is gdp", privacy.Budget{Epsilon: 1, Delta: 1e-5}, true, one},
+		{"a plan that cannot end, as it is used", `budget of dataset "flchain"`, privacy.Budget{Epsilon: 1, Delta: 1e-5}, false, func(w *writer) { one(w); w.release("one", 0, plan[1]) }},
 		{"a sample under another purpose", "does not belong", byPLD, true, func(w *writer) {
 			one(w)
 			round := uint64(0)
-			w.spent["one"] = []Event{plan[1].Times(1)}
+			w.spent["one"] = []privacy.Event{plan[1].Times(1)}
 			w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "gradients", Events: w.spent["one"],
 				Queries: 1, Answered: 1, EpsilonSpent: w.epsilon("one"), ReleaseSHA256: strings.Repeat("0a", 32)})
 		}},
@@ -110,9 +112,9 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 		c.write(w)
 		check := verify
 		if c.strict {
-			check = auditOf
+			check = verifyStrict
 		}
-		var at *LedgerError
+		var at *LineError
 		if _, err := check(w.bytes()); !errors.As(err, &at) || at.Line != len(w.entries) || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v, want %q in line %d", c.name, err, c.message, len(w.entries))
 		}
@@ -120,14 +122,14 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 }
 
 func TestSealRefusesMisplacedPlans(t *testing.T) {
-	plan := Plan{shares, sampled(0.02, 20, 3)}
-	gdp := Budget{Epsilon: 1, Delta: 1e-5}
+	plan := privacy.Plan{shares, sampled(0.02, 20, 3)}
+	gdp := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	round := uint64(0)
 	for _, e := range []Entry{
 		{Type: EntryRun, Run: "one", Budget: &byPLD},
 		{Type: EntryRun, Run: "one", Budget: &gdp, Plan: plan},
-		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: Plan{shares, shares}},
-		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: Plan{confident}},
+		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: privacy.Plan{shares, shares}},
+		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: privacy.Plan{confident}},
 		{Type: EntryOpen, Budget: &byPLD, Unit: "record", Neighbouring: "x", Plan: plan},
 		{Type: EntryClose, Run: "one", Plan: plan},
 		{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: plan, Plan: plan, ReleaseSHA256: strings.Repeat("0a", 32)},
@@ -169,24 +171,14 @@ func TestSealRefusesMisplacedPlans(t *testing.T) {
 func BenchmarkVerifyPlanned(b *testing.B) {
 	const releases = 5000
 	plan := planFor(b, byPLD, releases)
-	for _, dataset := range []Budget{byPLD, {Epsilon: 2, Delta: 1e-5, Filter: FilterRDP}} {
+	for _, dataset := range []privacy.Budget{byPLD, {Epsilon: 2, Delta: 1e-5, Filter: privacy.FilterRDP}} {
 		ledger := plannedLedger(b, dataset, byPLD, plan, releases).bytes()
 		b.Run(string(dataset.Filter), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := auditOf(ledger); err != nil {
+				if _, err := verifyStrict(ledger); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkRunningOfSamples(b *testing.B) {
-	p := Purse{Budget: byPLD, Spent: []Event{shares, sampled(0.02, 5.3, 1)}}
-	for b.Loop() {
-		p.Spent[1].Count++
-		if _, err := p.EpsilonSpent(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

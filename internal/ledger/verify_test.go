@@ -1,4 +1,4 @@
-package privacy
+package ledger
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"pgregory.net/rapid"
 )
 
@@ -16,13 +17,13 @@ import (
 type writer struct {
 	t       testing.TB
 	entries []Entry
-	spent   map[string][]Event
+	spent   map[string][]privacy.Event
 	deltas  map[string]float64
 	plans   map[string]float64 // claims of plans
 }
 
-func newWriter(t testing.TB, budget Budget) *writer {
-	w := &writer{t: t, spent: map[string][]Event{}, deltas: map[string]float64{}, plans: map[string]float64{}}
+func newWriter(t testing.TB, budget privacy.Budget) *writer {
+	w := &writer{t: t, spent: map[string][]privacy.Event{}, deltas: map[string]float64{}, plans: map[string]float64{}}
 	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"})
 	return w
 }
@@ -47,24 +48,24 @@ func (w *writer) add(e Entry) {
 	w.entries = append(w.entries, e)
 }
 
-func (w *writer) open(run string, budget Budget) {
+func (w *writer) open(run string, budget privacy.Budget) {
 	w.t.Helper()
 	w.deltas[run] = budget.Delta
 	w.add(Entry{Type: EntryRun, Run: run, Budget: &budget})
 }
 
-func (w *writer) release(run string, round uint64, events ...Event) {
+func (w *writer) release(run string, round uint64, events ...privacy.Event) {
 	w.t.Helper()
-	w.spent[run] = Merge(append(w.spent[run], events...))
+	w.spent[run] = privacy.Merge(append(w.spent[run], events...))
 	e := Entry{Type: EntryRelease, Run: run, Round: &round, Purpose: "labels", Events: events,
 		EpsilonSpent: w.epsilon(run), ReleaseSHA256: strings.Repeat("0a", 32)}
 	for _, event := range events {
 		e.Queries += event.Count + event.Asked
 		e.Answered += event.Count + event.Answered
 		switch event.Kind {
-		case Laplace:
+		case privacy.Laplace:
 			e.Purpose = "class-share"
-		case SubsampledGaussian:
+		case privacy.SubsampledGaussian:
 			e.Purpose = "discriminator"
 		}
 	}
@@ -78,7 +79,7 @@ func (w *writer) close(run string) {
 
 func (w *writer) epsilon(run string) float64 {
 	w.t.Helper()
-	p := Purse{Budget: Budget{Delta: w.deltas[run]}, PlanEpsilon: w.plans[run], Spent: w.spent[run]}
+	p := privacy.Purse{Budget: privacy.Budget{Delta: w.deltas[run]}, PlanEpsilon: w.plans[run], Spent: w.spent[run]}
 	epsilon, err := p.EpsilonSpent()
 	if err != nil {
 		w.t.Fatal(err)
@@ -102,18 +103,18 @@ func (w *writer) bytes() []byte {
 }
 
 var (
-	confident = Event{Kind: ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32, Answered: 30}
-	shares    = Event{Kind: Laplace, Epsilon: 0.05, Count: 1}
-	labels    = Event{Kind: GNMax, Sigma: 150, Count: 32}
+	confident = privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32, Answered: 30}
+	shares    = privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1}
+	labels    = privacy.Event{Kind: privacy.GNMax, Sigma: 150, Count: 32}
 )
 
 // goodLedger has two runs, interleaved and closed.
 func goodLedger(t testing.TB) *writer {
-	w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
-	w.open("one", Budget{Epsilon: 1, Delta: 1e-5})
+	w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
+	w.open("one", privacy.Budget{Epsilon: 1, Delta: 1e-5})
 	w.release("one", 0, shares)
 	w.release("one", 1, confident)
-	w.open("two", Budget{Epsilon: 2, Delta: 1e-6})
+	w.open("two", privacy.Budget{Epsilon: 2, Delta: 1e-6})
 	w.release("two", 0, labels)
 	w.release("one", 2, confident)
 	w.close("one")
@@ -122,11 +123,11 @@ func goodLedger(t testing.TB) *writer {
 	return w
 }
 
-func verify(ledger []byte) (Verification, error) { return VerifyLedger(bytes.NewReader(ledger)) }
+func verify(ledger []byte) (Verification, error) { return Verify(bytes.NewReader(ledger)) }
 
-func auditOf(ledger []byte) (Verification, error) { return AuditLedger(bytes.NewReader(ledger)) }
+func verifyStrict(ledger []byte) (Verification, error) { return VerifyStrict(bytes.NewReader(ledger)) }
 
-func TestVerifyLedger(t *testing.T) {
+func TestVerify(t *testing.T) {
 	w := goodLedger(t)
 	v, err := verify(w.bytes())
 	if err != nil {
@@ -135,7 +136,7 @@ func TestVerifyLedger(t *testing.T) {
 	if v.Entries != 10 || v.Head != w.entries[9].Hash || v.Dataset != "flchain" || v.Unit != "record" || v.Budget.Epsilon != 3 {
 		t.Errorf("verification is %+v", v)
 	}
-	if audited, err := auditOf(w.bytes()); err != nil || audited.Head != v.Head {
+	if audited, err := verifyStrict(w.bytes()); err != nil || audited.Head != v.Head {
 		t.Errorf("the audit says %+v, %v", audited, err)
 	}
 	for name, want := range map[string]RunTotal{
@@ -178,8 +179,8 @@ func TestVerifyFindsEveryFlippedByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
-	w.open("one", Budget{Epsilon: 1, Delta: 1e-5})
+	w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
+	w.open("one", privacy.Budget{Epsilon: 1, Delta: 1e-5})
 	w.release("one", 0, labels)
 	w.close("one")
 	good := w.bytes()
@@ -207,7 +208,7 @@ func TestVerifyFindsMovedLines(t *testing.T) {
 	refuse := func(what string, line int, changed [][]byte) {
 		t.Helper()
 		_, err := verify(bytes.Join(changed, nil))
-		var at *LedgerError
+		var at *LineError
 		switch {
 		case errors.As(err, &at) && line > 0 && at.Line != line:
 			t.Errorf("%s: found in line %d, want %d: %v", what, at.Line, line, err)
@@ -254,7 +255,7 @@ func TestVerifyFindsAnyEdit(t *testing.T) {
 // Ledgers whose hashes are all right, but which tell of something that must not
 // happen.
 func TestVerifyFindsWrongHistories(t *testing.T) {
-	budget := Budget{Epsilon: 1, Delta: 1e-5}
+	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	for _, c := range []struct {
 		name, message string
 		line          int
@@ -296,18 +297,18 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 		}},
 		{"past the run's budget", `budget of run "one"`, 3, func(w *writer) {
 			w.open("one", budget)
-			w.release("one", 0, Event{Kind: GNMax, Sigma: 10, Count: 32})
+			w.release("one", 0, privacy.Event{Kind: privacy.GNMax, Sigma: 10, Count: 32})
 		}},
 		{"past the dataset's budget", `budget of dataset "flchain"`, 5, func(w *writer) {
-			w.open("one", Budget{Epsilon: 2, Delta: 1e-5})
-			w.release("one", 0, Event{Kind: Laplace, Epsilon: 1.9, Count: 1})
-			w.open("two", Budget{Epsilon: 2, Delta: 1e-5})
-			w.release("two", 0, Event{Kind: Laplace, Epsilon: 1.9, Count: 1})
+			w.open("one", privacy.Budget{Epsilon: 2, Delta: 1e-5})
+			w.release("one", 0, privacy.Event{Kind: privacy.Laplace, Epsilon: 1.9, Count: 1})
+			w.open("two", privacy.Budget{Epsilon: 2, Delta: 1e-5})
+			w.release("two", 0, privacy.Event{Kind: privacy.Laplace, Epsilon: 1.9, Count: 1})
 		}},
 		{"epsilon spent too low", "epsilon_spent", 3, func(w *writer) {
 			w.open("one", budget)
 			round := uint64(0)
-			w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: []Event{labels},
+			w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: []privacy.Event{labels},
 				EpsilonSpent: 0.1, ReleaseSHA256: strings.Repeat("0a", 32)})
 		}},
 		{"epsilon spent wrong at the end", "epsilon_spent", 4, func(w *writer) {
@@ -321,10 +322,10 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
+			w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
 			c.write(w)
 			_, err := verify(w.bytes())
-			var at *LedgerError
+			var at *LineError
 			if !errors.As(err, &at) || at.Line != c.line || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("error is %v, want %q in line %d", err, c.message, c.line)
 			}
@@ -333,25 +334,25 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 	if _, err := verify(nil); err == nil {
 		t.Error("an empty ledger is believed")
 	}
-	if _, err := verify(bytes.Repeat([]byte("x"), 2*maxLedgerLine)); err == nil || !strings.Contains(err.Error(), "longer") {
+	if _, err := verify(bytes.Repeat([]byte("x"), 2*maxLine)); err == nil || !strings.Contains(err.Error(), "longer") {
 		t.Errorf("an endless line: error is %v", err)
 	}
 }
 
 // A run of sums of gradients adds up as one of votes does.
 func TestVerifyASumsLedger(t *testing.T) {
-	w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
-	w.open("one", Budget{Epsilon: 1, Delta: 1e-5})
+	w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
+	w.open("one", privacy.Budget{Epsilon: 1, Delta: 1e-5})
 	w.release("one", 0, shares)
 	for round := range uint64(3) {
 		round++
-		sum := []Event{{Kind: Gaussian, Sigma: 20, Sensitivity: 1, Count: 1}}
+		sum := []privacy.Event{{Kind: privacy.Gaussian, Sigma: 20, Sensitivity: 1, Count: 1}}
 		w.spent["one"] = append(w.spent["one"], sum...)
 		w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "gradients", Events: sum, Queries: 640, Answered: 640,
 			EpsilonSpent: w.epsilon("one"), ReleaseSHA256: strings.Repeat("0a", 32)})
 	}
 	w.close("one")
-	for name, check := range map[string]func([]byte) (Verification, error){"verify": verify, "audit": auditOf} {
+	for name, check := range map[string]func([]byte) (Verification, error){"verify": verify, "audit": verifyStrict} {
 		v, err := check(w.bytes())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -364,8 +365,8 @@ func TestVerifyASumsLedger(t *testing.T) {
 	}
 	// Less noise in the entry than was charged for is not what its figure says.
 	for i := range w.entries {
-		if len(w.entries[i].Events) == 1 && w.entries[i].Events[0].Kind == Gaussian {
-			w.entries[i].Events = []Event{{Kind: Gaussian, Sigma: 10, Sensitivity: 1, Count: 1}}
+		if len(w.entries[i].Events) == 1 && w.entries[i].Events[0].Kind == privacy.Gaussian {
+			w.entries[i].Events = []privacy.Event{{Kind: privacy.Gaussian, Sigma: 10, Sensitivity: 1, Count: 1}}
 			if err := w.entries[i].Seal(&w.entries[i-1]); err != nil {
 				t.Fatal(err)
 			}
@@ -380,14 +381,14 @@ func TestVerifyASumsLedger(t *testing.T) {
 
 // Ledgers whose hashes and budgets are all right, but that no aggregator writes.
 func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
-	budget := Budget{Epsilon: 1, Delta: 1e-5}
-	lnmax := Event{Kind: LNMax, Lambda: 1e-3, Count: 32}
+	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
+	lnmax := privacy.Event{Kind: privacy.LNMax, Lambda: 1e-3, Count: 32}
 	// entry is the second release of the run, after its class counts.
 	entry := func(change func(e *Entry)) func(w *writer) {
 		return func(w *writer) {
 			w.release("one", 0, shares)
 			round := uint64(1)
-			e := Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: []Event{labels},
+			e := Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: []privacy.Event{labels},
 				Queries: 32, Answered: 32, ReleaseSHA256: strings.Repeat("0a", 32)}
 			change(&e)
 			w.spent["one"] = append(w.spent["one"], e.Events...)
@@ -395,10 +396,10 @@ func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
 			w.add(e)
 		}
 	}
-	sum := Event{Kind: Gaussian, Sigma: 60, Sensitivity: 1, Count: 1}
+	sum := privacy.Event{Kind: privacy.Gaussian, Sigma: 60, Sensitivity: 1, Count: 1}
 	gradients := func(change func(e *Entry)) func(w *writer) {
 		return entry(func(e *Entry) {
-			e.Purpose, e.Events = "gradients", []Event{sum}
+			e.Purpose, e.Events = "gradients", []privacy.Event{sum}
 			change(e)
 		})
 	}
@@ -408,32 +409,32 @@ func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
 		write         func(w *writer)
 	}{
 		{"as it is written", "", 0, entry(func(*Entry) {})},
-		{"lnmax", "", 0, entry(func(e *Entry) { e.Events = []Event{lnmax} })},
-		{"confident", "", 0, entry(func(e *Entry) { e.Events, e.Answered = []Event{confident}, 30 })},
+		{"lnmax", "", 0, entry(func(e *Entry) { e.Events = []privacy.Event{lnmax} })},
+		{"confident", "", 0, entry(func(e *Entry) { e.Events, e.Answered = []privacy.Event{confident}, 30 })},
 		{"none answered", "", 0, entry(func(e *Entry) {
-			e.Events, e.Answered = []Event{{Kind: ConfidentGNMax, Sigma1: 300, Sigma2: 200, Asked: 32}}, 0
+			e.Events, e.Answered = []privacy.Event{{Kind: privacy.ConfidentGNMax, Sigma1: 300, Sigma2: 200, Asked: 32}}, 0
 		})},
-		{"a run that may spend more than its dataset", "an aggregator does not open such a run", 3, func(w *writer) { w.open("big", Budget{Epsilon: 4, Delta: 1e-5}); w.close("big") }},
+		{"a run that may spend more than its dataset", "an aggregator does not open such a run", 3, func(w *writer) { w.open("big", privacy.Budget{Epsilon: 4, Delta: 1e-5}); w.close("big") }},
 		{"a round skipped", "round 2 of run \"one\" follows 1 rounds", 4, entry(func(e *Entry) { *e.Round = 2 })},
 		{"a first round that is not 0", "round 1 of run \"one\" follows 0 rounds", 3, func(w *writer) { w.release("one", 1, shares) }},
 		{"a huge round", "follows 1 rounds", 4, entry(func(e *Entry) { *e.Round = 1<<64 - 1 })},
 		{"an answer missing", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Answered = 31 })},
-		{"an answer missing of lnmax", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Events, e.Answered = []Event{lnmax}, 31 })},
-		{"an answer too many", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Events, e.Answered = []Event{confident}, 31 })},
+		{"an answer missing of lnmax", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Events, e.Answered = []privacy.Event{lnmax}, 31 })},
+		{"an answer too many", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Events, e.Answered = []privacy.Event{confident}, 31 })},
 		{"an unpaid query", "33 of 33 queries answered", 4, entry(func(e *Entry) { e.Queries, e.Answered = 33, 33 })},
 		{"no query", "0 of 0 queries answered", 4, entry(func(e *Entry) { e.Queries, e.Answered = 0, 0 })},
 		{"counts that overflow", "queries answered", 4, entry(func(e *Entry) {
-			huge := Event{Kind: GNMax, Sigma: 1e12, Count: 1<<63 - 1}
-			e.Events = []Event{huge, huge, {Kind: GNMax, Sigma: 1e12, Count: 34}}
+			huge := privacy.Event{Kind: privacy.GNMax, Sigma: 1e12, Count: 1<<63 - 1}
+			e.Events = []privacy.Event{huge, huge, {Kind: privacy.GNMax, Sigma: 1e12, Count: 34}}
 		})},
 		{"an unknown purpose", `purpose is "fun"`, 4, entry(func(e *Entry) { e.Purpose = "fun" })},
 		{"votes as class counts", "gnmax event does not belong", 4, entry(func(e *Entry) { e.Purpose = "class-share" })},
 		{"class counts as votes", "laplace event does not belong", 4, entry(func(e *Entry) {
-			e.Events, e.Queries, e.Answered = []Event{shares}, 1, 1
+			e.Events, e.Queries, e.Answered = []privacy.Event{shares}, 1, 1
 		})},
-		{"votes on gradients", "", 0, gradients(func(e *Entry) { e.Events = []Event{labels} })},
-		{"confident votes on gradients", "", 0, gradients(func(e *Entry) { e.Events, e.Answered = []Event{confident}, 30 })},
-		{"a vote on gradients too many", "33 of 33 queries", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []Event{labels}, 33, 33 })},
+		{"votes on gradients", "", 0, gradients(func(e *Entry) { e.Events = []privacy.Event{labels} })},
+		{"confident votes on gradients", "", 0, gradients(func(e *Entry) { e.Events, e.Answered = []privacy.Event{confident}, 30 })},
+		{"a vote on gradients too many", "33 of 33 queries", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []privacy.Event{labels}, 33, 33 })},
 		{"a sum", "", 0, gradients(func(*Entry) {})},
 		{"a sum of one number", "", 0, gradients(func(e *Entry) { e.Queries, e.Answered = 1, 1 })},
 		{"a sum of many", "", 0, gradients(func(e *Entry) { e.Queries, e.Answered = 1<<17, 1<<17 })},
@@ -441,23 +442,23 @@ func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
 		{"a number missing", "31 of 32 entries of 1 noisy sums", 4, gradients(func(e *Entry) { e.Answered = 31 })},
 		{"two sums", "32 of 32 entries of 2 noisy sums", 4, gradients(func(e *Entry) { e.Events[0].Count = 2 })},
 		{"as many sums as numbers", "32 of 32 entries of 32 noisy sums", 4, gradients(func(e *Entry) { e.Events[0].Count = 32 })},
-		{"a sum twice", "in 2 events", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []Event{sum, sum}, 2, 2 })},
-		{"votes and a sum", "in 2 events", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []Event{labels, sum}, 33, 33 })},
-		{"a sum as labels", "gaussian event does not belong", 4, entry(func(e *Entry) { e.Events = []Event{sum} })},
+		{"a sum twice", "in 2 events", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []privacy.Event{sum, sum}, 2, 2 })},
+		{"votes and a sum", "in 2 events", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []privacy.Event{labels, sum}, 33, 33 })},
+		{"a sum as labels", "gaussian event does not belong", 4, entry(func(e *Entry) { e.Events = []privacy.Event{sum} })},
 		{"class counts as gradients", "laplace event does not belong", 4, gradients(func(e *Entry) {
-			e.Events, e.Queries, e.Answered = []Event{shares}, 1, 1
+			e.Events, e.Queries, e.Answered = []privacy.Event{shares}, 1, 1
 		})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
+			w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
 			w.open("one", budget)
 			c.write(w)
 			w.close("one")
 			if _, err := verify(w.bytes()); err != nil {
 				t.Fatalf("hashes or budgets are wrong: %v", err)
 			}
-			_, err := auditOf(w.bytes())
-			var at *LedgerError
+			_, err := verifyStrict(w.bytes())
+			var at *LineError
 			if c.message == "" && err != nil || c.message != "" &&
 				(!errors.As(err, &at) || at.Line != c.line || !strings.Contains(err.Error(), c.message)) {
 				t.Errorf("error is %v, want %q in line %d", err, c.message, c.line)
@@ -466,7 +467,7 @@ func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
 	}
 	w := &writer{t: t}
 	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "everybody"})
-	if _, err := auditOf(w.bytes()); err == nil || !strings.Contains(err.Error(), `neighbouring is "everybody"`) {
+	if _, err := verifyStrict(w.bytes()); err == nil || !strings.Contains(err.Error(), `neighbouring is "everybody"`) {
 		t.Errorf("an unknown neighbouring: error is %v", err)
 	}
 }
@@ -491,7 +492,7 @@ func TestSeal(t *testing.T) {
 
 	round := uint64(0)
 	release := Entry{Type: EntryRelease, Time: first.Time, Dataset: "d", Run: "r", Round: &round, Purpose: "labels",
-		Events: []Event{labels}, Queries: 32, Answered: 32, EpsilonSpent: 0.1, ReleaseSHA256: strings.Repeat("ab", 32)}
+		Events: []privacy.Event{labels}, Queries: 32, Answered: 32, EpsilonSpent: 0.1, ReleaseSHA256: strings.Repeat("ab", 32)}
 	good := release
 	if err := good.Seal(&first); err != nil {
 		t.Fatal(err)
@@ -505,9 +506,9 @@ func TestSeal(t *testing.T) {
 		"no round":              func(e *Entry) { e.Round = nil },
 		"no purpose":            func(e *Entry) { e.Purpose = "" },
 		"no events":             func(e *Entry) { e.Events = nil },
-		"a budget":              func(e *Entry) { e.Budget = &Budget{Epsilon: 1, Delta: 1e-5} },
+		"a budget":              func(e *Entry) { e.Budget = &privacy.Budget{Epsilon: 1, Delta: 1e-5} },
 		"a unit":                func(e *Entry) { e.Unit = "record" },
-		"an invalid event":      func(e *Entry) { e.Events = []Event{{Kind: GNMax, Count: 1}} },
+		"an invalid event":      func(e *Entry) { e.Events = []privacy.Event{{Kind: privacy.GNMax, Count: 1}} },
 		"more answers":          func(e *Entry) { e.Answered = 33 },
 		"negative queries":      func(e *Entry) { e.Queries, e.Answered = -1, -1 },
 		"no hash":               func(e *Entry) { e.ReleaseSHA256 = "" },
@@ -527,7 +528,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-func FuzzVerifyLedger(f *testing.F) {
+func FuzzVerify(f *testing.F) {
 	w := goodLedger(f)
 	good := w.bytes()
 	f.Add(good)
@@ -564,9 +565,9 @@ func FuzzVerifyLedger(f *testing.F) {
 	})
 }
 
-func BenchmarkVerifyLedger(b *testing.B) {
-	w := newWriter(b, Budget{Epsilon: 10, Delta: 1e-5})
-	w.open("one", Budget{Epsilon: 5, Delta: 1e-5})
+func BenchmarkVerify(b *testing.B) {
+	w := newWriter(b, privacy.Budget{Epsilon: 10, Delta: 1e-5})
+	w.open("one", privacy.Budget{Epsilon: 5, Delta: 1e-5})
 	w.release("one", 1000, shares)
 	for round := range uint64(100) {
 		w.release("one", round, labels)

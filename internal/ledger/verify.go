@@ -1,4 +1,4 @@
-package privacy
+package ledger
 
 import (
 	"bufio"
@@ -8,31 +8,33 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// maxLedgerLine bounds one entry in bytes.
-const maxLedgerLine = 1 << 20
+// maxLine bounds one entry in bytes.
+const maxLine = 1 << 20
 
 // Verification is what a ledger proves.
 type Verification struct {
 	Entries      int
 	Head         string // hash of the last entry
 	Dataset      string
-	Budget       Budget // of the dataset, over all runs
+	Budget       privacy.Budget // of the dataset, over all runs
 	Unit         string
 	Neighbouring string
-	Events       []Event // of all runs, merged
-	Claim        Claim   // of all runs, at the dataset's delta
+	Events       []privacy.Event // of all runs, merged
+	Claim        privacy.Claim   // of all runs, at the dataset's delta
 	Runs         map[string]RunTotal
 }
 
 // RunTotal is what a ledger says of one run.
 type RunTotal struct {
-	Budget            Budget
-	Plan              []Event // of a run whose budget has filter pld
-	PlanClaim         *Claim  // of the whole plan, at the run's delta; nil without one
-	Events            []Event // merged
-	Claim             Claim   // at the run's delta
+	Budget            privacy.Budget
+	Plan              []privacy.Event // of a run whose budget has filter pld
+	PlanClaim         *privacy.Claim  // of the whole plan, at the run's delta; nil without one
+	Events            []privacy.Event // merged
+	Claim             privacy.Claim   // at the run's delta
 	Closed            bool
 	Releases          int
 	Queries, Answered int64
@@ -53,30 +55,30 @@ func (e *UnclosedError) Error() string {
 // Is makes errors.Is(err, ErrUnclosed) true.
 func (e *UnclosedError) Is(target error) bool { return target == ErrUnclosed }
 
-// LedgerError says which line of a ledger is wrong, counted from 1, and why.
-type LedgerError struct {
+// LineError says which line of a ledger is wrong, counted from 1, and why.
+type LineError struct {
 	Line int
 	Err  error
 }
 
-func (e *LedgerError) Error() string { return fmt.Sprintf("ledger line %d: %v", e.Line, e.Err) }
+func (e *LineError) Error() string { return fmt.Sprintf("ledger line %d: %v", e.Line, e.Err) }
 
 // Unwrap returns the reason.
-func (e *LedgerError) Unwrap() error { return e.Err }
+func (e *LineError) Unwrap() error { return e.Err }
 
-// VerifyLedger reads a ledger file (one canonical entry per line) and believes
+// Verify reads a ledger file (one canonical entry per line) and believes
 // nothing in it: it recomputes every hash, every run's epsilon after every
 // release, and whether the filter would have admitted it under the budgets of
-// run and dataset. The first thing wrong is a [*LedgerError].
+// run and dataset. The first thing wrong is a [*LineError].
 //
 // A ledger that is right but ends with an open run gives the whole verification
 // and an [*UnclosedError]. That a ledger goes on after its last closed run is
 // not visible in it: compare Head with the one in the release certificate.
-func VerifyLedger(r io.Reader) (Verification, error) { return verifyLedger(r, false) }
+func Verify(r io.Reader) (Verification, error) { return verifyLedger(r, false) }
 
 func verifyLedger(r io.Reader, strict bool) (Verification, error) {
 	lines := bufio.NewReader(r)
-	a := auditor{strict: strict}
+	a := verifier{strict: strict}
 	for n := 1; ; n++ {
 		line, err := readLine(lines)
 		if err == io.EOF {
@@ -86,7 +88,7 @@ func verifyLedger(r io.Reader, strict bool) (Verification, error) {
 			err = a.line(line)
 		}
 		if err != nil {
-			return a.result, &LedgerError{Line: n, Err: err}
+			return a.result, &LineError{Line: n, Err: err}
 		}
 	}
 }
@@ -98,8 +100,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > maxLedgerLine:
-			return nil, fmt.Errorf("the line is longer than %d bytes; this is not a ledger", maxLedgerLine)
+		case len(line) > maxLine:
+			return nil, fmt.Errorf("the line is longer than %d bytes; this is not a ledger", maxLine)
 		case err == nil:
 			return line[:len(line)-1], nil
 		case err == io.EOF && len(line) == 0:
@@ -112,17 +114,17 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// auditor checks entries one after the other.
-type auditor struct {
-	strict bool // see AuditLedger
+// verifier checks entries one after the other.
+type verifier struct {
+	strict bool // see VerifyStrict
 	last   Entry
 	rounds map[string]map[uint64]bool // run -> rounds released
 	result Verification
 	// planClaim is that of the only run of a dataset with filter pld, at the dataset's delta.
-	planClaim *Claim
+	planClaim *privacy.Claim
 }
 
-func (a *auditor) line(line []byte) error {
+func (a *verifier) line(line []byte) error {
 	e, err := parseEntry(line)
 	if err != nil {
 		return err
@@ -143,7 +145,7 @@ func (a *auditor) line(line []byte) error {
 }
 
 // chain checks that the entry follows the last one and was not altered.
-func (a *auditor) chain(e Entry) error {
+func (a *verifier) chain(e Entry) error {
 	digest, err := e.digest()
 	switch {
 	case err != nil:
@@ -161,7 +163,7 @@ func (a *auditor) chain(e Entry) error {
 }
 
 // meaning checks the entry against what went before.
-func (a *auditor) meaning(e Entry) error {
+func (a *verifier) meaning(e Entry) error {
 	if (e.Type == EntryOpen) != (a.result.Entries == 0) {
 		return errors.New("a ledger begins with the entry that opens its dataset, and has only one of that type")
 	}
@@ -209,9 +211,9 @@ func (a *auditor) meaning(e Entry) error {
 	return nil
 }
 
-func (a *auditor) finish() (Verification, error) {
+func (a *verifier) finish() (Verification, error) {
 	if a.result.Entries == 0 {
-		return a.result, &LedgerError{Line: 1, Err: errors.New("the ledger is empty; it must at least open its dataset")}
+		return a.result, &LineError{Line: 1, Err: errors.New("the ledger is empty; it must at least open its dataset")}
 	}
 	var err error
 	if a.result.Claim, err = accountWithin(a.planClaim, a.result.Events, a.result.Budget.Delta); err != nil {

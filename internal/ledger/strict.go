@@ -1,4 +1,4 @@
-package privacy
+package ledger
 
 import (
 	"fmt"
@@ -6,13 +6,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// AuditLedger is [VerifyLedger] for a ledger from other hands. It refuses, in
+// VerifyStrict is [Verify] for a ledger from other hands. It refuses, in
 // addition, what no aggregator writes even where hashes and budgets hold: words
 // it does not use, rounds that do not count from 0 in order, and queries and
 // answers that are not those of the events.
-func AuditLedger(r io.Reader) (Verification, error) { return verifyLedger(r, true) }
+func VerifyStrict(r io.Reader) (Verification, error) { return verifyLedger(r, true) }
 
 // neighbourings are the relations that datasets are opened with.
 var neighbourings = []string{"add-or-remove-one-unit"}
@@ -21,26 +23,28 @@ func (e Entry) openedAsWritten() error {
 	if slices.Contains(neighbourings, e.Neighbouring) {
 		return nil
 	}
-	return fieldErrorf("neighbouring", "is %q; an aggregator writes %s", e.Neighbouring, strings.Join(neighbourings, " or "))
+	return privacy.FieldErrorf("neighbouring", "is %q; an aggregator writes %s", e.Neighbouring, strings.Join(neighbourings, " or "))
 }
 
 // purposes are those of releases, with the mechanisms that serve them.
-var purposes = map[string][]Kind{
-	"class-share": {Laplace},
-	"labels":      {GNMax, ConfidentGNMax, LNMax},
-	"gradients":   {GNMax, ConfidentGNMax, LNMax, Gaussian},
+var purposes = map[string][]privacy.Kind{
+	"class-share": {privacy.Laplace},
+	"labels":      {privacy.GNMax, privacy.ConfidentGNMax, privacy.LNMax},
+	"gradients":   {privacy.GNMax, privacy.ConfidentGNMax, privacy.LNMax, privacy.Gaussian},
 	// Of a discriminator on a Poisson sample, all its entries in one sum.
-	"discriminator": {SubsampledGaussian},
+	"discriminator": {privacy.SubsampledGaussian},
 	// The sum of features of all records.
-	"embedding": {Gaussian},
+	"embedding": {privacy.Gaussian},
 	// One of several discriminators, by sums of their scores of all records.
-	"selection": {Exponential},
+	"selection": {privacy.Exponential},
 	// The coefficients that rows are weighted by, all of them in one vector.
-	"weights": {Gaussian, Laplace},
+	"weights": {privacy.Gaussian, privacy.Laplace},
 }
 
 // isSum says that an event is noise on one vector, whatever its number of entries.
-func (e Event) isSum() bool { return e.Kind == Gaussian || e.Kind == SubsampledGaussian }
+func isSum(e privacy.Event) bool {
+	return e.Kind == privacy.Gaussian || e.Kind == privacy.SubsampledGaussian
+}
 
 // releasedAsWritten checks a release against what an aggregator writes after so
 // many releases of the run: each event is a mechanism of the purpose, and the queries
@@ -51,10 +55,11 @@ func (e Entry) releasedAsWritten(before int) error {
 	}
 	kinds, known := purposes[e.Purpose]
 	if !known {
-		return fieldErrorf("purpose", "is %q; an aggregator writes %s", e.Purpose, strings.Join(slices.Sorted(maps.Keys(purposes)), " or "))
+		return privacy.FieldErrorf("purpose", "is %q; an aggregator writes %s", e.Purpose, strings.Join(slices.Sorted(maps.Keys(purposes)), " or "))
 	}
 	// A Gaussian sum is one release of as many answers as it has entries.
-	if slices.ContainsFunc(e.Events, func(event Event) bool { return event.isSum() && slices.Contains(kinds, event.Kind) }) {
+	sumOfPurpose := func(event privacy.Event) bool { return isSum(event) && slices.Contains(kinds, event.Kind) }
+	if slices.ContainsFunc(e.Events, sumOfPurpose) {
 		if len(e.Events) != 1 || e.Events[0].Count != 1 || e.Queries < 1 || e.Answered != e.Queries {
 			return fmt.Errorf("%d of %d entries of %d noisy sums, in %d events; a release holds one sum, with all its entries",
 				e.Answered, e.Queries, e.Events[0].Count, len(e.Events))
@@ -73,7 +78,7 @@ func (e Entry) releasedAsWritten(before int) error {
 		if !slices.Contains(kinds, event.Kind) {
 			return fmt.Errorf("a %s event does not belong to purpose %q", event.Kind, e.Purpose)
 		}
-		if event.Kind == ConfidentGNMax {
+		if event.Kind == privacy.ConfidentGNMax {
 			queries, answered = queries-event.Asked, answered-event.Answered
 		} else {
 			queries, answered = queries-event.Count, answered-event.Count

@@ -1,30 +1,31 @@
-package privacy
+package ledger
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 var (
-	selected = Event{Kind: Exponential, Epsilon: 0.02, Count: 1}
-	fitted   = Event{Kind: Gaussian, Sigma: 8, Sensitivity: 1, Count: 1}
-	pureFit  = Event{Kind: Laplace, Epsilon: 0.1, Count: 1}
+	selected = privacy.Event{Kind: privacy.Exponential, Epsilon: 0.02, Count: 1}
+	fitted   = privacy.Event{Kind: privacy.Gaussian, Sigma: 8, Sensitivity: 1, Count: 1}
+	pureFit  = privacy.Event{Kind: privacy.Laplace, Epsilon: 0.1, Count: 1}
 )
 
 // selectionEntry is a release of one selection.
 func selectionEntry(round uint64) Entry {
-	return Entry{Type: EntryRelease, Round: &round, Purpose: "selection", Events: []Event{selected},
+	return Entry{Type: EntryRelease, Round: &round, Purpose: "selection", Events: []privacy.Event{selected},
 		Queries: 1, Answered: 1, ReleaseSHA256: strings.Repeat("0b", 32)}
 }
 
 // weightsEntry is a release of 12 coefficients with such noise.
-func weightsEntry(round uint64, noise Event) Entry {
-	e := Entry{Type: EntryRelease, Round: &round, Purpose: "weights", Events: []Event{noise},
+func weightsEntry(round uint64, noise privacy.Event) Entry {
+	e := Entry{Type: EntryRelease, Round: &round, Purpose: "weights", Events: []privacy.Event{noise},
 		Queries: 1, Answered: 1, ReleaseSHA256: strings.Repeat("0c", 32)}
-	if noise.Kind == Gaussian {
+	if noise.Kind == privacy.Gaussian {
 		e.Queries, e.Answered = 12, 12
 	}
 	return e
@@ -33,18 +34,18 @@ func weightsEntry(round uint64, noise Event) Entry {
 // A run of votes, then selections, then coefficients, without a plan and with one.
 func TestVerifyAStagesLedger(t *testing.T) {
 	for name, c := range map[string]struct {
-		noise    Event
-		training Event
-		plan     Plan
+		noise    privacy.Event
+		training privacy.Event
+		plan     privacy.Plan
 	}{
 		"votes":                  {fitted, labels, nil},
-		"votes, pure noise":      {pureFit, labels, Plan{{Kind: Exponential, Epsilon: 0.02, Count: 4}, pureFit, {Kind: GNMax, Sigma: 150, Count: 64}}},
-		"samples":                {fitted, sampled(0.02, 20, 1), Plan{sampled(0.02, 20, 5), {Kind: Exponential, Epsilon: 0.02, Count: 3}, fitted}},
-		"samples and pure noise": {pureFit, sampled(0.02, 20, 1), Plan{sampled(0.02, 20, 5), {Kind: Exponential, Epsilon: 0.02, Count: 3}, pureFit}},
+		"votes, pure noise":      {pureFit, labels, privacy.Plan{{Kind: privacy.Exponential, Epsilon: 0.02, Count: 4}, pureFit, {Kind: privacy.GNMax, Sigma: 150, Count: 64}}},
+		"samples":                {fitted, sampled(0.02, 20, 1), privacy.Plan{sampled(0.02, 20, 5), {Kind: privacy.Exponential, Epsilon: 0.02, Count: 3}, fitted}},
+		"samples and pure noise": {pureFit, sampled(0.02, 20, 1), privacy.Plan{sampled(0.02, 20, 5), {Kind: privacy.Exponential, Epsilon: 0.02, Count: 3}, pureFit}},
 	} {
-		budget := Budget{Epsilon: 3, Delta: 1e-5}
+		budget := privacy.Budget{Epsilon: 3, Delta: 1e-5}
 		if c.plan != nil {
-			budget.Filter = FilterPLD
+			budget.Filter = privacy.FilterPLD
 		}
 		w := newWriter(t, budget)
 		if c.plan != nil {
@@ -59,7 +60,7 @@ func TestVerifyAStagesLedger(t *testing.T) {
 		}
 		w.pay("one", weightsEntry(5, c.noise))
 		w.close("one")
-		for check, of := range map[string]func([]byte) (Verification, error){"verify": verify, "audit": auditOf} {
+		for check, of := range map[string]func([]byte) (Verification, error){"verify": verify, "audit": verifyStrict} {
 			v, err := of(w.bytes())
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, check, err)
@@ -77,8 +78,8 @@ func TestVerifyAStagesLedger(t *testing.T) {
 
 // Whatever is changed of an entry afterwards is found, by its line.
 func TestVerifyFindsAlteredStages(t *testing.T) {
-	w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
-	w.open("one", Budget{Epsilon: 3, Delta: 1e-5})
+	w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
+	w.open("one", privacy.Budget{Epsilon: 3, Delta: 1e-5})
 	w.pay("one", selectionEntry(0))
 	w.pay("one", weightsEntry(1, fitted))
 	w.close("one")
@@ -93,7 +94,7 @@ func TestVerifyFindsAlteredStages(t *testing.T) {
 			}
 			altered := append([]string(nil), lines...)
 			altered[at] = strings.Replace(lines[at], change[0], change[1], 1)
-			var where *LedgerError
+			var where *LineError
 			if _, err := verify([]byte(strings.Join(altered, ""))); !errors.As(err, &where) || where.Line != at+1 {
 				t.Errorf("%s for %s: %v, want an error in line %d", change[1], change[0], err, at+1)
 			}
@@ -113,13 +114,13 @@ func TestAuditFindsWrongStages(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	selection := func(change func(e *Entry)) Entry { e := selectionEntry(0); change(&e); return e }
-	weights := func(noise Event, change func(e *Entry)) Entry {
+	weights := func(noise privacy.Event, change func(e *Entry)) Entry {
 		e := weightsEntry(0, noise)
 		change(&e)
 		return e
 	}
 	three := func(e *Entry) {
-		e.Events, e.Queries, e.Answered = []Event{{Kind: Exponential, Epsilon: 0.02, Count: 3}}, 3, 3
+		e.Events, e.Queries, e.Answered = []privacy.Event{{Kind: privacy.Exponential, Epsilon: 0.02, Count: 3}}, 3, 3
 	}
 	for name, c := range map[string]struct {
 		entry   Entry
@@ -130,30 +131,30 @@ func TestAuditFindsWrongStages(t *testing.T) {
 		"pure coefficients":        {weights(pureFit, func(*Entry) {}), ""},
 		"three selections at once": {selection(three), "a release holds one"},
 		"two kinds of selection": {selection(func(e *Entry) {
-			e.Events, e.Queries, e.Answered = []Event{selected, {Kind: Exponential, Epsilon: 0.03, Count: 1}}, 2, 2
+			e.Events, e.Queries, e.Answered = []privacy.Event{selected, {Kind: privacy.Exponential, Epsilon: 0.03, Count: 1}}, 2, 2
 		}), "a release holds one"},
 		"a selection not answered":    {selection(func(e *Entry) { e.Answered = 0 }), "is not what the events paid for"},
-		"votes as a selection":        {selection(func(e *Entry) { e.Events = []Event{labels}; e.Queries, e.Answered = 32, 32 }), "a gnmax event does not belong"},
-		"counts as a selection":       {selection(func(e *Entry) { e.Events = []Event{shares} }), "a laplace event does not belong"},
+		"votes as a selection":        {selection(func(e *Entry) { e.Events = []privacy.Event{labels}; e.Queries, e.Answered = 32, 32 }), "a gnmax event does not belong"},
+		"counts as a selection":       {selection(func(e *Entry) { e.Events = []privacy.Event{shares} }), "a laplace event does not belong"},
 		"a selection as coefficients": {weights(selected, func(*Entry) {}), "exponential event does not belong"},
 		"a selection as labels":       {selection(func(e *Entry) { e.Purpose = "labels" }), "exponential event does not belong"},
 		"votes as coefficients":       {weights(labels, func(e *Entry) { e.Queries, e.Answered = 32, 32 }), "a gnmax event does not belong"},
 		"a sample as coefficients":    {weights(sampled(0.02, 20, 1), func(e *Entry) { e.Queries, e.Answered = 12, 12 }), "a subsampled-gaussian event does not belong"},
 		"coefficients not answered":   {weights(fitted, func(e *Entry) { e.Answered = 11 }), "11 of 12 entries"},
-		"two vectors":                 {weights(Event{Kind: Gaussian, Sigma: 8, Sensitivity: 1, Count: 2}, func(e *Entry) { e.Queries, e.Answered = 12, 12 }), "of 2 noisy sums"},
-		"two pure vectors":            {weights(Event{Kind: Laplace, Epsilon: 0.1, Count: 2}, func(e *Entry) { e.Queries, e.Answered = 2, 2 }), "a release holds one"},
+		"two vectors":                 {weights(privacy.Event{Kind: privacy.Gaussian, Sigma: 8, Sensitivity: 1, Count: 2}, func(e *Entry) { e.Queries, e.Answered = 12, 12 }), "of 2 noisy sums"},
+		"two pure vectors":            {weights(privacy.Event{Kind: privacy.Laplace, Epsilon: 0.1, Count: 2}, func(e *Entry) { e.Queries, e.Answered = 2, 2 }), "a release holds one"},
 		"both kinds of noise":         {weights(fitted, func(e *Entry) { e.Events = append(e.Events, pureFit) }), "in 2 events"},
 		"another word":                {selection(func(e *Entry) { e.Purpose = "selections" }), `purpose is "selections"`},
 	} {
-		w := newWriter(t, Budget{Epsilon: 3, Delta: 1e-5})
-		w.open("one", Budget{Epsilon: 3, Delta: 1e-5})
+		w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
+		w.open("one", privacy.Budget{Epsilon: 3, Delta: 1e-5})
 		w.pay("one", c.entry)
 		w.close("one")
 		if _, err := verify(w.bytes()); err != nil {
 			t.Fatalf("%s: hashes or budgets are wrong: %v", name, err)
 		}
-		_, err := auditOf(w.bytes())
-		var at *LedgerError
+		_, err := verifyStrict(w.bytes())
+		var at *LineError
 		if c.message == "" && err != nil || c.message != "" &&
 			(!errors.As(err, &at) || at.Line != 3 || !strings.Contains(err.Error(), c.message)) {
 			t.Errorf("%s: error is %v, want %q in line 3", name, err, c.message)
@@ -167,36 +168,36 @@ func TestVerifyRefusesStagesBesideThePlan(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	training, weighing := sampled(0.02, 20, 1), sampled(0.05, 30, 1)
-	plan := Plan{sampled(0.02, 20, 2), sampled(0.05, 30, 1), {Kind: Exponential, Epsilon: 0.02, Count: 2}, pureFit}
-	budget := Budget{Epsilon: 2, Delta: 1e-5, Filter: FilterPLD}
+	plan := privacy.Plan{sampled(0.02, 20, 2), sampled(0.05, 30, 1), {Kind: privacy.Exponential, Epsilon: 0.02, Count: 2}, pureFit}
+	budget := privacy.Budget{Epsilon: 2, Delta: 1e-5, Filter: privacy.FilterPLD}
 	dearer := selected
 	dearer.Epsilon = math.Nextafter(selected.Epsilon, 0)
 	other := pureFit
 	other.Epsilon = 0.05
-	entryOf := func(round uint64, event Event) Entry {
+	entryOf := func(round uint64, event privacy.Event) Entry {
 		switch event.Kind {
-		case Exponential:
+		case privacy.Exponential:
 			e := selectionEntry(round)
-			e.Events = []Event{event}
+			e.Events = []privacy.Event{event}
 			return e
-		case SubsampledGaussian:
-			return Entry{Type: EntryRelease, Round: &round, Purpose: "discriminator", Events: []Event{event}, Queries: 5, Answered: 5, ReleaseSHA256: strings.Repeat("0a", 32)}
+		case privacy.SubsampledGaussian:
+			return Entry{Type: EntryRelease, Round: &round, Purpose: "discriminator", Events: []privacy.Event{event}, Queries: 5, Answered: 5, ReleaseSHA256: strings.Repeat("0a", 32)}
 		}
 		return weightsEntry(round, event)
 	}
 	for name, c := range map[string]struct {
-		events  []Event
+		events  []privacy.Event
 		message string
 	}{
-		"all of it":              {[]Event{training, weighing, training, selected, selected, pureFit}, ""},
-		"a third selection":      {[]Event{selected, selected, selected}, "the plan is used up"},
-		"a selection for less":   {[]Event{selected, dearer}, "has no"},
-		"a second fit":           {[]Event{pureFit, pureFit}, "the plan is used up"},
-		"a fit of other noise":   {[]Event{other}, "has no"},
-		"a fit of gaussian":      {[]Event{fitted}, "has no"},
-		"weighing used up":       {[]Event{training, weighing, weighing}, "the plan is used up"},
-		"training used up":       {[]Event{training, training, training}, "the plan is used up"},
-		"the rates' other noise": {[]Event{sampled(0.02, 30, 1)}, "has no"},
+		"all of it":              {[]privacy.Event{training, weighing, training, selected, selected, pureFit}, ""},
+		"a third selection":      {[]privacy.Event{selected, selected, selected}, "the plan is used up"},
+		"a selection for less":   {[]privacy.Event{selected, dearer}, "has no"},
+		"a second fit":           {[]privacy.Event{pureFit, pureFit}, "the plan is used up"},
+		"a fit of other noise":   {[]privacy.Event{other}, "has no"},
+		"a fit of gaussian":      {[]privacy.Event{fitted}, "has no"},
+		"weighing used up":       {[]privacy.Event{training, weighing, weighing}, "the plan is used up"},
+		"training used up":       {[]privacy.Event{training, training, training}, "the plan is used up"},
+		"the rates' other noise": {[]privacy.Event{sampled(0.02, 30, 1)}, "has no"},
 	} {
 		w := newWriter(t, budget)
 		w.openPlanned("one", budget, plan)
@@ -205,47 +206,14 @@ func TestVerifyRefusesStagesBesideThePlan(t *testing.T) {
 		}
 		if c.message == "" {
 			w.close("one")
-			if _, err := auditOf(w.bytes()); err != nil {
+			if _, err := verifyStrict(w.bytes()); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
 		}
-		var at *LedgerError
+		var at *LineError
 		if _, err := verify(w.bytes()); !errors.As(err, &at) || at.Line != len(w.entries) || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v, want %q in line %d", name, err, c.message, len(w.entries))
 		}
-	}
-}
-
-// The joint account of a plan of unlike events is above that of each, below their sum, and
-// does not depend on their order.
-func TestPlansOfUnlikeEventsCompose(t *testing.T) {
-	plan := []Event{sampled(0.02, 2, 300), sampled(0.1, 6, 200), {Kind: Exponential, Epsilon: 0.02, Count: 400}, pureFit}
-	const delta = 1e-5
-	claim := func(events ...Event) float64 {
-		t.Helper()
-		c, err := (Budget{Epsilon: 100, Delta: delta, Filter: FilterPLD}).Admit(nil, events)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.Epsilon
-	}
-	all, sum := claim(plan...), 0.0
-	for i, event := range plan {
-		alone := claim(event)
-		sum += alone
-		if alone >= all {
-			t.Errorf("%s alone costs %v, all together %v", fmt.Sprint(event.Kind), alone, all)
-		}
-		without := append(append([]Event(nil), plan[:i]...), plan[i+1:]...)
-		if less := claim(without...); less >= all {
-			t.Errorf("without %v it costs %v, with it %v", event.Kind, less, all)
-		}
-	}
-	if all >= sum {
-		t.Errorf("together %v, one by one %v", all, sum)
-	}
-	if turned := claim(plan[3], plan[2], plan[1], plan[0]); math.Abs(turned-all) > 1e-3*all {
-		t.Errorf("in another order %v, want %v", turned, all)
 	}
 }

@@ -1,4 +1,4 @@
-package privacy
+package ledger
 
 import (
 	"bytes"
@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // The types of ledger entries.
@@ -36,20 +39,20 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 //
 // Time and fence belong to all of them.
 type Entry struct {
-	Seq          uint64  `json:"seq"`  // from 1, without gaps
-	Time         string  `json:"time"` // see FormatTime
-	Type         string  `json:"type"`
-	Dataset      string  `json:"dataset"`
-	Run          string  `json:"run,omitempty"`
-	Round        *uint64 `json:"round,omitempty"`
-	Purpose      string  `json:"purpose,omitempty"` // of a release: "labels", "class-share", ...
-	Budget       *Budget `json:"budget,omitempty"`
-	Plan         []Event `json:"plan,omitempty"`         // of a run whose budget has filter pld; see Plan
-	Unit         string  `json:"unit,omitempty"`         // "record" or the column of the privacy unit
-	Neighbouring string  `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
-	Events       []Event `json:"events,omitempty"`
-	Queries      int64   `json:"queries,omitempty"`
-	Answered     int64   `json:"answered,omitempty"`
+	Seq          uint64          `json:"seq"`  // from 1, without gaps
+	Time         string          `json:"time"` // see FormatTime
+	Type         string          `json:"type"`
+	Dataset      string          `json:"dataset"`
+	Run          string          `json:"run,omitempty"`
+	Round        *uint64         `json:"round,omitempty"`
+	Purpose      string          `json:"purpose,omitempty"` // of a release: "labels", "class-share", ...
+	Budget       *privacy.Budget `json:"budget,omitempty"`
+	Plan         []privacy.Event `json:"plan,omitempty"`         // of a run whose budget has filter pld; see Plan
+	Unit         string          `json:"unit,omitempty"`         // "record" or the column of the privacy unit
+	Neighbouring string          `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
+	Events       []privacy.Event `json:"events,omitempty"`
+	Queries      int64           `json:"queries,omitempty"`
+	Answered     int64           `json:"answered,omitempty"`
 	// EpsilonSpent is the running figure of the run after this entry, at the
 	// run's delta; see [Running].
 	EpsilonSpent  float64 `json:"epsilon_spent"`
@@ -128,18 +131,18 @@ func (e Entry) validate() error {
 		{"unit", e.Unit}, {"neighbouring", e.Neighbouring},
 	} {
 		if !utf8.ValidString(f.value) {
-			return fieldErrorf(f.name, "is not UTF-8") // JSON would change it silently
+			return privacy.FieldErrorf(f.name, "is not UTF-8") // JSON would change it silently
 		}
 	}
 	if t, err := time.Parse(timeLayout, e.Time); err != nil || FormatTime(t) != e.Time {
-		return fieldErrorf("time", "is %q; it must look like %s", e.Time, timeLayout)
+		return privacy.FieldErrorf("time", "is %q; it must look like %s", e.Time, timeLayout)
 	}
 	if e.Fence < 0 {
-		return fieldErrorf("fence", "is %d; it must not be negative", e.Fence)
+		return privacy.FieldErrorf("fence", "is %d; it must not be negative", e.Fence)
 	}
 	fields, known := entryFields[e.Type]
 	if !known {
-		return fieldErrorf("type", "is %q; it must be open, run, release or close", e.Type)
+		return privacy.FieldErrorf("type", "is %q; it must be open, run, release or close", e.Type)
 	}
 	for _, f := range []struct {
 		name string
@@ -152,9 +155,9 @@ func (e Entry) validate() error {
 	} {
 		if f.set != fields[f.name] {
 			if f.set {
-				return fieldErrorf(f.name, "does not belong to an entry of type %s", e.Type)
+				return privacy.FieldErrorf(f.name, "does not belong to an entry of type %s", e.Type)
 			}
-			return fieldErrorf(f.name, "is missing in an entry of type %s", e.Type)
+			return privacy.FieldErrorf(f.name, "is missing in an entry of type %s", e.Type)
 		}
 	}
 	if e.Budget != nil {
@@ -170,17 +173,17 @@ func (e Entry) validate() error {
 			return fmt.Errorf("event %d: %w", i+1, err)
 		}
 	}
-	if !finite(e.EpsilonSpent) || e.EpsilonSpent < 0 {
-		return fieldErrorf("epsilon_spent", "is %v; it must be a number, zero or more", e.EpsilonSpent)
+	if math.IsNaN(e.EpsilonSpent) || math.IsInf(e.EpsilonSpent, 0) || e.EpsilonSpent < 0 {
+		return privacy.FieldErrorf("epsilon_spent", "is %v; it must be a number, zero or more", e.EpsilonSpent)
 	}
 	if e.Type == EntryRelease {
 		return e.validateRelease()
 	}
 	if e.Queries != 0 || e.Answered != 0 {
-		return fieldErrorf("queries", "and answered belong to releases only")
+		return privacy.FieldErrorf("queries", "and answered belong to releases only")
 	}
 	if e.Type != EntryClose && e.EpsilonSpent != 0 {
-		return fieldErrorf("epsilon_spent", "must be 0 in an entry of type %s", e.Type)
+		return privacy.FieldErrorf("epsilon_spent", "must be 0 in an entry of type %s", e.Type)
 	}
 	return nil
 }
@@ -195,24 +198,24 @@ var entryFields = map[string]map[string]bool{
 }
 
 func (e Entry) validatePlan() error {
-	needed := e.Type == EntryRun && e.Budget.Filter == FilterPLD
+	needed := e.Type == EntryRun && e.Budget.Filter == privacy.FilterPLD
 	switch {
 	case len(e.Plan) > 0 && e.Type != EntryRun:
-		return fieldErrorf("plan", "does not belong to an entry of type %s", e.Type)
+		return privacy.FieldErrorf("plan", "does not belong to an entry of type %s", e.Type)
 	case len(e.Plan) > 0 && !needed:
-		return fieldErrorf("plan", "belongs to a budget with filter %s; set that filter or leave the plan out", FilterPLD)
+		return privacy.FieldErrorf("plan", "belongs to a budget with filter %s; set that filter or leave the plan out", privacy.FilterPLD)
 	case needed:
-		return Plan(e.Plan).Validate()
+		return privacy.Plan(e.Plan).Validate()
 	}
 	return nil
 }
 
 func (e Entry) validateRelease() error {
 	if e.Queries < 0 || e.Answered < 0 || e.Answered > e.Queries {
-		return fieldErrorf("answered", "is %d of %d queries; it must be between 0 and queries", e.Answered, e.Queries)
+		return privacy.FieldErrorf("answered", "is %d of %d queries; it must be between 0 and queries", e.Answered, e.Queries)
 	}
 	if sum, err := hex.DecodeString(e.ReleaseSHA256); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != e.ReleaseSHA256 {
-		return fieldErrorf("release_sha256", "is not a SHA-256 in lower-case hex")
+		return privacy.FieldErrorf("release_sha256", "is not a SHA-256 in lower-case hex")
 	}
 	return nil
 }

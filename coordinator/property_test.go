@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 )
 
 // fault is what becomes of one commit.

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // drawNeighbours draws a histogram and the same with one vote moved.
@@ -58,10 +59,11 @@ func TestCharges(t *testing.T) {
 			sigma := rapid.Float64Range(1, 8).Draw(t, "sigma")
 			before, after := drawNeighbours(t, 4*sigma)
 			noise := gaussian(sigma)
-			return must(NewGNMax(sigma, false)).Cost(1, 1), outputs{winnersOf(before, noise), winnersOf(after, noise)}
+			return testkit.Value(NewGNMax(sigma, false)).Cost(1, 1),
+				outputs{winnersOf(before, noise), winnersOf(after, noise)}
 		},
 		"gnmax histogram": func(t *rapid.T) ([]privacy.Event, outputs) {
-			m := must(NewGNMax(rapid.Float64Range(1, 20).Draw(t, "sigma"), true))
+			m := testkit.Value(NewGNMax(rapid.Float64Range(1, 20).Draw(t, "sigma"), true))
 			return m.Cost(1, 1), movedGaussians(variance(m.sigma), vote)
 		},
 		"confident winner": func(t *rapid.T) ([]privacy.Event, outputs) {
@@ -78,13 +80,13 @@ func TestCharges(t *testing.T) {
 			return m.Cost(1, 0), test
 		},
 		"lnmax winner": func(t *rapid.T) ([]privacy.Event, outputs) {
-			m := must(NewLNMax(rapid.Float64Range(0.2, 3).Draw(t, "lambda"), false))
+			m := testkit.Value(NewLNMax(rapid.Float64Range(0.2, 3).Draw(t, "lambda"), false))
 			scale := scaleFloat(m.lambda.Scale())
 			before, after := drawNeighbours(t, 4*scale)
 			return m.Cost(1, 1), outputs{winnersOf(before, laplacePMF(scale)), winnersOf(after, laplacePMF(scale))}
 		},
 		"lnmax histogram": func(t *rapid.T) ([]privacy.Event, outputs) {
-			m := must(NewLNMax(rapid.Float64Range(0.05, 3).Draw(t, "lambda"), true))
+			m := testkit.Value(NewLNMax(rapid.Float64Range(0.05, 3).Draw(t, "lambda"), true))
 			return m.Cost(1, 1), movedLaplaces(scaleFloat(m.lambda.Scale()), vote)
 		},
 		"laplace counts": func(t *rapid.T) ([]privacy.Event, outputs) {
@@ -141,7 +143,7 @@ func drawSum(t *rapid.T) (*GaussianSum, []int64) {
 		t.Fatal(err)
 	}
 	vector := rapid.SliceOfN(rapid.Float64Range(-2, 2), 1, 3).Draw(t, "vector")
-	d, err := Encode(must(NewFixedPoint(1.5, bound)), vector)
+	d, err := Encode(testkit.Value(NewFixedPoint(1.5, bound)), vector)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,9 +170,9 @@ func drawSelection(t *rapid.T) (*ExponentialMechanism, outputs) {
 // long for a thousand cases.
 func TestTightestClaims(t *testing.T) {
 	const delta = 0.05
-	gnmax, lnmax := must(NewGNMax(3, true)), must(NewLNMax(0.5, true))
-	sum, choice := must(NewGaussianSum(5, 2)), must(NewExponential(1, 10))
-	coefficients := must(NewNormGamma(1.5, 5, 2))
+	gnmax, lnmax := testkit.Value(NewGNMax(3, true)), testkit.Value(NewLNMax(0.5, true))
+	sum, choice := testkit.Value(NewGaussianSum(5, 2)), testkit.Value(NewExponential(1, 10))
+	coefficients := testkit.Value(NewNormGamma(1.5, 5, 2))
 	scale := scaleFloat(choice.scale)
 	for name, c := range map[string]struct {
 		events []privacy.Event
@@ -197,7 +199,7 @@ func TestTightestClaims(t *testing.T) {
 // The enumeration would see too little noise: a sum whose noise is 1% below what
 // it is charged for, an exponential selection and votes by 5%.
 func TestChargesAreTight(t *testing.T) {
-	sum := must(NewGaussianSum(5, 2))
+	sum := testkit.Value(NewGaussianSum(5, 2))
 	cost := sum.Cost(1)
 	o := movedGaussians(variance(sum.sigma), []int64{3, -4})
 	if err := o.violation(cost); err != nil {
@@ -208,7 +210,7 @@ func TestChargesAreTight(t *testing.T) {
 		t.Error("a sum with too little noise was not seen")
 	}
 
-	choice := must(NewExponential(1, 10))
+	choice := testkit.Value(NewExponential(1, 10))
 	scale := scaleFloat(choice.scale)
 	o = outputs{selection([]int64{10, 0}, scale), selection([]int64{0, 10}, scale)}
 	cost = choice.Cost(1)
@@ -220,7 +222,7 @@ func TestChargesAreTight(t *testing.T) {
 		t.Error("a selection that costs more was not seen")
 	}
 
-	votes := must(NewLNMax(0.5, true))
+	votes := testkit.Value(NewLNMax(0.5, true))
 	cost = votes.Cost(1, 1)
 	o = movedLaplaces(scaleFloat(votes.lambda.Scale()), []int64{1, -1})
 	cost[0].Lambda *= 0.95

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // anyVector draws entries of all sizes, the awkward ones among them.
@@ -57,7 +59,7 @@ func TestEncodeKeepsTheBound(t *testing.T) {
 // each entry lies closer below a whole number than a float64 can tell, so that
 // rounding alone would return them as they are.
 func TestEncodeOnTheEdge(t *testing.T) {
-	f := must(NewFixedPoint(maxBound, maxBound))
+	f := testkit.Value(NewFixedPoint(maxBound, maxBound))
 	for first := int64(1); first < maxBound; first += maxBound / 500 {
 		var vector []float64
 		for left, entry := int64(maxBound*maxBound+1), first; left > 0; {
@@ -115,7 +117,7 @@ func TestEncodeUsesTheBound(t *testing.T) {
 		{[]float32{0, 0, 0}, []int64{0, 0, 0}},
 		{[]float32{}, []int64{}},
 	} {
-		got, err := Encode(must(NewFixedPoint(5, 5)), c.vector)
+		got, err := Encode(testkit.Value(NewFixedPoint(5, 5)), c.vector)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +128,7 @@ func TestEncodeUsesTheBound(t *testing.T) {
 }
 
 func TestDecode(t *testing.T) {
-	f := must(NewFixedPoint(0.5, 1<<20))
+	f := testkit.Value(NewFixedPoint(0.5, 1<<20))
 	steps, err := Encode(f, []float64{0.25, -0.125, 0})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +139,7 @@ func TestDecode(t *testing.T) {
 }
 
 func TestVectorsAreRefused(t *testing.T) {
-	f := must(NewFixedPoint(1, 100))
+	f := testkit.Value(NewFixedPoint(1, 100))
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		if steps, err := Encode(f, []float64{0.5, bad}); !errors.Is(err, ErrVector) || steps != nil {
 			t.Errorf("%v: %v, %v", bad, steps, err)

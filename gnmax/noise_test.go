@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func draw(t *testing.T, n int, sample func() (int64, error)) []int64 {
@@ -159,7 +161,7 @@ func TestSumOfShares(t *testing.T) {
 			gaussianPMF(variance(mustSigma(t, 1)), 14),
 		},
 		"laplace": {
-			func(dst []int64) error { return src.DiscreteLaplaces(dst, must(NewScale(7, 3))) },
+			func(dst []int64) error { return src.DiscreteLaplaces(dst, testkit.Value(NewScale(7, 3))) },
 			laplacePMF(7.0 / 3),
 		},
 	} {
@@ -180,7 +182,7 @@ func TestSumOfShares(t *testing.T) {
 // One draw at a time and a slice at a time are the same draws.
 func TestSlicesAreDraws(t *testing.T) {
 	one, many := NewSourceFrom(&chain{}), NewSourceFrom(&chain{})
-	s, scale := mustSigma(t, 7), must(NewScale(7, 3))
+	s, scale := mustSigma(t, 7), testkit.Value(NewScale(7, 3))
 	gaussians, laplaces := make([]int64, 50), make([]int64, 50)
 	if err := errors.Join(many.DiscreteGaussians(gaussians, s), many.DiscreteLaplaces(laplaces, scale)); err != nil {
 		t.Fatal(err)

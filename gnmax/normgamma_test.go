@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // length is c of [NormGamma], by another way than the sampler's.
@@ -127,7 +128,7 @@ func TestNormGammaMassOfOne(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	src := NewSource()
-	for _, m := range []*NormGamma{must(NewNormGamma(3, 1, 1)), must(NewNormGamma(0.9, 7, 1))} {
+	for _, m := range []*NormGamma{testkit.Value(NewNormGamma(3, 1, 1)), testkit.Value(NewNormGamma(0.9, 7, 1))} {
 		scale, _ := m.Scale().Float64()
 		checkNoise(t, draw(t, sampleSize(), func() (int64, error) {
 			noisy, err := m.Release(src, []int64{1 << 60})
@@ -143,7 +144,8 @@ func TestNormGammaMassOfTwo(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	src := NewSource()
-	for _, m := range []*NormGamma{must(NewNormGamma(4, 1, 2)), must(NewNormGamma(1, 1, 2)), must(NewNormGamma(1.3, 4, 2))} {
+	for _, m := range []*NormGamma{testkit.Value(NewNormGamma(4, 1, 2)), testkit.Value(NewNormGamma(1, 1, 2)),
+		testkit.Value(NewNormGamma(1.3, 4, 2))} {
 		s, _ := m.Scale().Float64()
 		square, far := int64(math.Ceil(6*s)), int64(math.Ceil(45*s))
 		width := 2*square + 1
@@ -174,7 +176,7 @@ func TestNormGammaMoments(t *testing.T) {
 	}
 	src := NewSource()
 	for d, n := range map[int]int{3: 40_000, 8: 20_000, 15: 3000} {
-		m := must(NewNormGamma(1, 1<<16, d))
+		m := testkit.Value(NewNormGamma(1, 1<<16, d))
 		s, _ := m.Scale().Float64()
 		values := make([]int64, d)
 		var lengths, squares float64
@@ -219,7 +221,7 @@ func TestNormGammaRatio(t *testing.T) {
 		sensitivity int64
 		d           int
 	}{{1, 1, 1}, {0.3, 5, 1}, {1, 1, 2}, {2, 3, 2}, {0.25, 5, 2}} {
-		m := must(NewNormGamma(c.epsilon, c.sensitivity, c.d))
+		m := testkit.Value(NewNormGamma(c.epsilon, c.sensitivity, c.d))
 		most := int64(0)
 		wide := int64(reach)
 		if c.d == 1 {
@@ -311,7 +313,7 @@ func (o outputs) byLoss(places int) outputs {
 }
 
 func TestNormGammaCost(t *testing.T) {
-	m := must(NewNormGamma(0.7, 9, 3))
+	m := testkit.Value(NewNormGamma(0.7, 9, 3))
 	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.Laplace, Epsilon: 0.7, Count: 2}}, m.Cost(2)); diff != "" {
 		t.Error(diff)
 	}
@@ -339,7 +341,7 @@ func TestNormGammaIsRefused(t *testing.T) {
 	if _, err := NewNormGamma(1, 1, 41); !strings.Contains(err.Error(), "gaussian") {
 		t.Errorf("%q does not name what to use", err)
 	}
-	m := must(NewNormGamma(1e300, 1, 2)) // next to no noise
+	m := testkit.Value(NewNormGamma(1e300, 1, 2)) // next to no noise
 	for _, values := range [][]int64{nil, {1}, {1, 2, 3}, {1, maxCount + 1}, {math.MinInt64, 7}} {
 		if noisy, err := m.Release(NewSource(), values); !errors.Is(err, ErrSum) || noisy != nil {
 			t.Errorf("%v: %v, %v", values, noisy, err)
@@ -359,7 +361,7 @@ func TestNormGammaIsRefused(t *testing.T) {
 // A source that is broken gives an error and no values, for many entries as well.
 func TestNormGammaOfBrokenSources(t *testing.T) {
 	for _, d := range []int{1, 2, 40} {
-		m := must(NewNormGamma(1, 1<<10, d))
+		m := testkit.Value(NewNormGamma(1, 1<<10, d))
 		for value := range 256 { // must end, with or without an error
 			if noisy, err := m.Release(NewSourceFrom(constant(value)), make([]int64, d)); err != nil && noisy != nil {
 				t.Errorf("%v comes with the error %v", noisy, err)
@@ -375,7 +377,7 @@ func BenchmarkNormGamma(b *testing.B) {
 	src := NewSource()
 	for _, d := range []int{4, 20, 30, 40} {
 		b.Run(fmt.Sprint(d), func(b *testing.B) {
-			m, values := must(NewNormGamma(1, 1<<16, d)), make([]int64, d)
+			m, values := testkit.Value(NewNormGamma(1, 1<<16, d)), make([]int64, d)
 			for b.Loop() {
 				if _, err := m.Release(src, values); err != nil {
 					b.Fatal(err)

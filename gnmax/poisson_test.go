@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Everybody is in a sample with the probability of the rate, independent of neighbours
@@ -26,7 +27,7 @@ func TestPoissonSample(t *testing.T) {
 	const n = 50
 	samples := sampleSize() / n
 	for _, p := range []float64{0.03, 0.25, 0.5, 0.9} {
-		rate := must(NewRate(p))
+		rate := testkit.Value(NewRate(p))
 		var of [n]float64
 		var size, square, pairs, again float64
 		before := make([]bool, n)
@@ -80,7 +81,7 @@ func TestPoissonSample(t *testing.T) {
 // down, never up.
 func TestPoissonSampleIsExact(t *testing.T) {
 	for _, p := range []float64{0x1p-64, 3 * 0x1p-64, 0x1.8p-64, 0.1, 1. / 3, 0.5, 1 - 0x1p-53} {
-		rate := must(NewRate(p))
+		rate := testkit.Value(NewRate(p))
 		if f := math.Ldexp(float64(rate.below), -64); f > p || rate.below == 0 || p > 0x1p-11 && f != p {
 			t.Errorf("rate %v takes %d of 2^64 words", p, rate.below)
 		}
@@ -100,7 +101,7 @@ func TestPoissonSampleIsExact(t *testing.T) {
 
 // Rate 1 takes all, and needs no luck.
 func TestPoissonSampleOfAll(t *testing.T) {
-	one := must(NewRate(1))
+	one := testkit.Value(NewRate(1))
 	for _, n := range []int{0, 1, 5} {
 		got, err := NewSourceFrom(bytes.NewReader(nil)).PoissonSample(nil, n, one)
 		if err != nil || len(got) != n {
@@ -112,7 +113,7 @@ func TestPoissonSampleOfAll(t *testing.T) {
 			}
 		}
 	}
-	if got, err := NewSource().PoissonSample(nil, 0, must(NewRate(0.5))); err != nil || len(got) != 0 {
+	if got, err := NewSource().PoissonSample(nil, 0, testkit.Value(NewRate(0.5))); err != nil || len(got) != 0 {
 		t.Errorf("of nobody: %v, %v", got, err)
 	}
 }
@@ -131,7 +132,7 @@ func TestRatesAreRefused(t *testing.T) {
 
 // Of a broken source nobody is taken: half a sample would be another rate.
 func TestPoissonSampleOfABrokenSource(t *testing.T) {
-	rate := must(NewRate(0.9))
+	rate := testkit.Value(NewRate(0.9))
 	for _, bytesLeft := range []int64{0, 7, 8, 80, 799} {
 		src := NewSourceFrom(io.LimitReader(constant(0), bytesLeft)) // zeros: everybody
 		got, err := src.PoissonSample([]int{7}, 100, rate)
@@ -146,8 +147,8 @@ func TestPoissonSampleOfABrokenSource(t *testing.T) {
 }
 
 func TestSampledCost(t *testing.T) {
-	m := must(NewGaussianSum(1<<16, 1.25))
-	rate := must(NewRate(0.05))
+	m := testkit.Value(NewGaussianSum(1<<16, 1.25))
+	rate := testkit.Value(NewRate(0.05))
 	cost := m.SampledCost(rate, 7)
 	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.25, Count: 7}}, cost); diff != "" {
 		t.Error(diff)
@@ -156,7 +157,7 @@ func TestSampledCost(t *testing.T) {
 		t.Errorf("nothing costs %v", m.SampledCost(rate, 0))
 	}
 	// A sample of all costs what the sum over all does, and a smaller one less.
-	all, err := privacy.Account(m.SampledCost(must(NewRate(1)), 7), 1e-5)
+	all, err := privacy.Account(m.SampledCost(testkit.Value(NewRate(1)), 7), 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // selection is the mechanism by its definition: weights exp(u/scale).
@@ -38,7 +39,7 @@ func TestSelectFollowsTheWeights(t *testing.T) {
 		{2, 3, []int64{1 << 60, 1<<60 - 2, 1<<60 - 9}}, // far from zero
 		{0.5, 1, []int64{7, 7, 7}},
 	} {
-		m := must(NewExponential(c.epsilon, c.sensitivity))
+		m := testkit.Value(NewExponential(c.epsilon, c.sensitivity))
 		chosen := draw(t, 200_000, func() (int64, error) {
 			i, err := m.Select(src, c.scores)
 			return int64(i), err
@@ -53,7 +54,7 @@ func TestSelectTheBest(t *testing.T) {
 	src := NewSource()
 	for range 100 {
 		for want, scores := range [][]int64{{5}, {-maxCount, maxCount}, {1, 2, 1000}} {
-			if got, err := must(NewExponential(1000, 1)).Select(src, scores); err != nil || got != want {
+			if got, err := testkit.Value(NewExponential(1000, 1)).Select(src, scores); err != nil || got != want {
 				t.Fatalf("of %v number %d was selected, %v", scores, got, err)
 			}
 		}
@@ -62,7 +63,7 @@ func TestSelectTheBest(t *testing.T) {
 
 func TestSelectionsAreRefused(t *testing.T) {
 	src := NewSource()
-	m := must(NewExponential(1, 1))
+	m := testkit.Value(NewExponential(1, 1))
 	for _, scores := range [][]int64{nil, {}, {7, maxCount + 1}, {math.MinInt64}} {
 		if i, err := m.Select(src, scores); !errors.Is(err, ErrScores) || i != 0 {
 			t.Errorf("%v: %d, %v", scores, i, err)
@@ -84,7 +85,7 @@ func TestSelectionsAreRefused(t *testing.T) {
 }
 
 func TestSelectionCost(t *testing.T) {
-	m := must(NewExponential(0.3, 4))
+	m := testkit.Value(NewExponential(0.3, 4))
 	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.Exponential, Epsilon: 0.3, Count: 5}}, m.Cost(5)); diff != "" {
 		t.Error(diff)
 	}

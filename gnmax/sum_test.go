@@ -11,11 +11,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestGaussianSumHasItsNoise(t *testing.T) {
 	src := NewSource()
-	m := must(NewGaussianSum(1<<10, 1.5))
+	m := testkit.Value(NewGaussianSum(1<<10, 1.5))
 	sum := []int64{0, -70_000, 1 << 60}
 	noise := make([][]int64, len(sum))
 	product := 0.0
@@ -56,7 +57,7 @@ func TestGaussianSumNoiseIsNotRounded(t *testing.T) {
 }
 
 func TestGaussianSumCost(t *testing.T) {
-	m := must(NewGaussianSum(1<<20, 2.5))
+	m := testkit.Value(NewGaussianSum(1<<20, 2.5))
 	cost := m.Cost(3)
 	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.Gaussian, Sigma: 2.5, Sensitivity: 1, Count: 3}}, cost); diff != "" {
 		t.Error(diff)
@@ -71,7 +72,7 @@ func TestGaussianSumCost(t *testing.T) {
 
 func TestSumsAreRefused(t *testing.T) {
 	src := NewSource()
-	m := must(NewGaussianSum(7, 1))
+	m := testkit.Value(NewGaussianSum(7, 1))
 	for _, sum := range [][]int64{nil, {}, {7, maxCount + 1}, {math.MinInt64}} {
 		noisy, err := m.Release(src, sum)
 		if !errors.Is(err, ErrSum) || noisy != nil {

@@ -3,6 +3,8 @@ package gnmax
 import (
 	"fmt"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Equal counts win equally often, whatever their place, with and without noise;
@@ -36,8 +38,8 @@ func TestTiesHaveNoBias(t *testing.T) {
 		m     Mechanism
 		noise pmf
 	}{
-		"gnmax": {must(NewGNMax(1, false)), gaussianPMF(sigma, 14)},
-		"lnmax": {must(NewLNMax(2, false)), laplacePMF(0.5)},
+		"gnmax": {testkit.Value(NewGNMax(1, false)), gaussianPMF(sigma, 14)},
+		"lnmax": {testkit.Value(NewLNMax(2, false)), laplacePMF(0.5)},
 	} {
 		for _, counts := range [][]int64{{3, 3, 3}, {4, 3, 4, 3}, {3, 4}} {
 			t.Run(fmt.Sprint(name, counts), func(t *testing.T) {

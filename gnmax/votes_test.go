@@ -11,20 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// must unwraps constructors in tables.
-func must[M any](m M, err error) M {
-	if err != nil {
-		panic(err)
-	}
-	return m
-}
-
 var mechanisms = map[string]func(whole bool) Mechanism{
-	"gnmax":     func(whole bool) Mechanism { return must(NewGNMax(3, whole)) },
-	"confident": func(whole bool) Mechanism { return must(NewConfident(0, 2, 3, whole)) },
-	"lnmax":     func(whole bool) Mechanism { return must(NewLNMax(0.4, whole)) },
+	"gnmax":     func(whole bool) Mechanism { return testkit.Value(NewGNMax(3, whole)) },
+	"confident": func(whole bool) Mechanism { return testkit.Value(NewConfident(0, 2, 3, whole)) },
+	"lnmax":     func(whole bool) Mechanism { return testkit.Value(NewLNMax(0.4, whole)) },
 }
 
 func TestAnswer(t *testing.T) {
@@ -97,7 +90,7 @@ func TestThreshold(t *testing.T) {
 		threshold float64
 		least     float64 // noise with which 30 passes
 	}{{33, 3}, {33.5, 4}, {25.2, -4}} {
-		m := must(NewConfident(c.threshold, 4, 5, true))
+		m := testkit.Value(NewConfident(c.threshold, 4, 5, true))
 		var above, all float64
 		for x := -100.0; x <= 100; x++ {
 			mass := math.Exp(-x * x / (2 * v))
@@ -130,13 +123,13 @@ func TestCosts(t *testing.T) {
 		kind        privacy.Kind
 		worst, cost []privacy.Event
 	}{
-		{must(NewGNMax(40, true)), privacy.GNMax,
+		{testkit.Value(NewGNMax(40, true)), privacy.GNMax,
 			[]privacy.Event{{Kind: privacy.GNMax, Sigma: 40, Count: 32}},
 			[]privacy.Event{{Kind: privacy.GNMax, Sigma: 40, Count: 32}}},
-		{must(NewLNMax(0.05, false)), privacy.LNMax,
+		{testkit.Value(NewLNMax(0.05, false)), privacy.LNMax,
 			[]privacy.Event{{Kind: privacy.LNMax, Lambda: 0.05, Count: 32}},
 			[]privacy.Event{{Kind: privacy.LNMax, Lambda: 0.05, Count: 32}}},
-		{must(NewConfident(120.5, 60, 40, false)), privacy.ConfidentGNMax,
+		{testkit.Value(NewConfident(120.5, 60, 40, false)), privacy.ConfidentGNMax,
 			[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 60, Sigma2: 40, Asked: 32, Answered: 32}},
 			[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 60, Sigma2: 40, Asked: 32, Answered: 11}}},
 	} {

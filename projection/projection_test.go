@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 )
 
 func must(t testing.TB, s Spec, seed uint64) *Projection {

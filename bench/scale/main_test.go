@@ -12,6 +12,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 )
 
 // TestMain is also the program that a measurement under test starts.

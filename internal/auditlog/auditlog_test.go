@@ -16,23 +16,18 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func open(t *testing.T) (*Log, string, *observer.ObservedLogs) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "new", "audit.jsonl")
 	core, log := observer.New(zap.InfoLevel)
 	l, err := Open(path, "aggregator", "agg", zap.New(core))
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l, path, log
 }
@@ -41,7 +36,7 @@ func open(t *testing.T) (*Log, string, *observer.ObservedLogs) {
 func read(t *testing.T, path string) (entries []Entry, torn int) {
 	t.Helper()
 	f, err := os.Open(path)
-	must(t, err)
+	testkit.Must(t, err)
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var e Entry
@@ -65,12 +60,13 @@ func events(entries []Entry) string {
 func TestLinesAreAppendedWithTimeRoleAndName(t *testing.T) {
 	l, path, _ := open(t)
 	round := uint64(0)
-	must(t, l.Write(Entry{Event: Released, Run: "r", Round: &round, Time: "never", Role: "student", Name: "mallory"}))
-	must(t, l.Write(Entry{Event: Refused, Reason: "a \"quoted\"\nreason"}))
-	must(t, l.Close())
+	testkit.Must(t,
+		l.Write(Entry{Event: Released, Run: "r", Round: &round, Time: "never", Role: "student", Name: "mallory"}))
+	testkit.Must(t, l.Write(Entry{Event: Refused, Reason: "a \"quoted\"\nreason"}))
+	testkit.Must(t, l.Close())
 	again, err := Open(path, "aggregator", "agg", zap.NewNop())
-	must(t, err)
-	must(t, again.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, again.Close())
 	entries, torn := read(t, path)
 	if events(entries) != "started release refusal stopped started stopped" || torn != 0 {
 		t.Fatalf("%d torn, %s", torn, events(entries))
@@ -85,7 +81,7 @@ func TestLinesAreAppendedWithTimeRoleAndName(t *testing.T) {
 		t.Errorf("round 0 is written as %+v", e)
 	}
 	info, err := os.Stat(path)
-	must(t, err)
+	testkit.Must(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
@@ -106,8 +102,8 @@ func TestRotationLosesNothing(t *testing.T) {
 		})
 	}
 	for i := range 5 {
-		must(t, os.Rename(path, fmt.Sprint(path, ".", i)))
-		must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+		testkit.Must(t, os.Rename(path, fmt.Sprint(path, ".", i)))
+		testkit.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		for end := time.Now().Add(30 * time.Second); log.FilterMessage("audit log reopened").Len() <= i; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("a hangup did not reopen the file")
@@ -115,10 +111,10 @@ func TestRotationLosesNothing(t *testing.T) {
 		}
 	}
 	all.Wait()
-	must(t, l.Close())
+	testkit.Must(t, l.Close())
 	seen := map[string]int{}
 	files, err := filepath.Glob(path + "*")
-	must(t, err)
+	testkit.Must(t, err)
 	for _, f := range files {
 		entries, torn := read(t, f)
 		if torn != 0 {
@@ -155,7 +151,7 @@ func TestAFullDiskIsNotSilent(t *testing.T) {
 	l, path, log := open(t)
 	disk := &full{file: l.file, room: 10}
 	l.file = disk
-	must(t, l.Check())
+	testkit.Must(t, l.Check())
 	if err := l.Write(Entry{Event: Released, Run: "r1"}); !errors.Is(err, ErrLost) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("error %v", err)
 	}
@@ -166,9 +162,9 @@ func TestAFullDiskIsNotSilent(t *testing.T) {
 		t.Errorf("Check on a full disk: %v", err)
 	}
 	disk.room = 1 << 20
-	must(t, l.Check())
-	must(t, l.Write(Entry{Event: Released, Run: "r2"}))
-	must(t, l.Close())
+	testkit.Must(t, l.Check())
+	testkit.Must(t, l.Write(Entry{Event: Released, Run: "r2"}))
+	testkit.Must(t, l.Close())
 	entries, torn := read(t, path)
 	if torn != 1 || events(entries) != "started started release stopped" || !strings.Contains(entries[1].Reason, "lost") || entries[2].Run != "r2" {
 		t.Errorf("%d torn lines, %+v", torn, entries)
@@ -178,10 +174,10 @@ func TestAFullDiskIsNotSilent(t *testing.T) {
 // The start after a torn line keeps that line apart.
 func TestATornLineIsKeptApart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	must(t, os.WriteFile(path, []byte(`{"event":"rel`), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte(`{"event":"rel`), 0o600))
 	l, err := Open(path, "node", "north/0", zap.NewNop())
-	must(t, err)
-	must(t, l.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, l.Close())
 	if entries, torn := read(t, path); torn != 1 || events(entries) != "started stopped" {
 		t.Errorf("%d torn, %s", torn, events(entries))
 	}
@@ -217,7 +213,7 @@ func TestNoPathIsNoLog(t *testing.T) {
 
 func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(plain, nil, 0o600))
+	testkit.Must(t, os.WriteFile(plain, nil, 0o600))
 	for _, path := range []string{filepath.Join(plain, "audit.jsonl"), t.TempDir(), "/dev/full"} {
 		if _, err := os.Stat("/dev/full"); path == "/dev/full" && err != nil {
 			continue
@@ -227,19 +223,19 @@ func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 		}
 	}
 	l, path, _ := open(t)
-	must(t, os.Remove(path))
-	must(t, os.Mkdir(path, 0o700))
+	testkit.Must(t, os.Remove(path))
+	testkit.Must(t, os.Mkdir(path, 0o700))
 	if err := l.Reopen(); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "audit_log") {
 		t.Errorf("reopen on a folder: %v", err)
 	}
-	must(t, l.Write(Entry{Event: Released})) // the old file is still there
+	testkit.Must(t, l.Write(Entry{Event: Released})) // the old file is still there
 }
 
 func TestAPeerCannotWriteMuch(t *testing.T) {
 	l, path, _ := open(t)
 	long := strings.Repeat("ä", 1<<20)
-	must(t, l.Write(Entry{Event: Refused, Run: long, Node: long, Dataset: long, Reason: long, Method: long}))
-	must(t, l.Close())
+	testkit.Must(t, l.Write(Entry{Event: Refused, Run: long, Node: long, Dataset: long, Reason: long, Method: long}))
+	testkit.Must(t, l.Close())
 	entries, torn := read(t, path)
 	if torn != 0 || len(entries) != 3 || len(entries[1].Reason) > maxText+3 || len(entries[1].Run) > maxText+3 {
 		t.Errorf("%d torn, %d entries", torn, len(entries))

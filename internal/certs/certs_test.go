@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -81,19 +83,9 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 	return state, <-done, err
 }
 
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 func TestMutualTLS(t *testing.T) {
 	dir := newCA(t)
-	server := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
+	server := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
 	for _, tc := range []struct {
 		role Role
 		name string
@@ -102,7 +94,7 @@ func TestMutualTLS(t *testing.T) {
 		{RoleNode, "north", "localhost"},
 		{RoleStudent, "lab", "127.0.0.1"},
 	} {
-		client := must(ClientTLS(IssuedFiles(dir, tc.role, tc.name), tc.host))(t)
+		client := testkit.Value(ClientTLS(IssuedFiles(dir, tc.role, tc.name), tc.host))
 		state, serverErr, clientErr := shake(t, server, client)
 		if serverErr != nil || clientErr != nil {
 			t.Fatalf("%s: server: %v, client: %v", tc.role, serverErr, clientErr)
@@ -120,12 +112,12 @@ func TestMutualTLS(t *testing.T) {
 func TestRefusedByClient(t *testing.T) {
 	dir, other := newCA(t), newCA(t)
 	nodeFiles := IssuedFiles(dir, RoleNode, "north")
-	server := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
-	foreign := must(ServerTLS(IssuedFiles(other, RoleAggregator, "agg")))(t)
+	server := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
+	foreign := testkit.Value(ServerTLS(IssuedFiles(other, RoleAggregator, "agg")))
 
 	// A node's certificate has no server usage; a listener that skips our
 	// checks presents it all the same.
-	pair := must(tls.LoadX509KeyPair(nodeFiles.Cert, nodeFiles.Key))(t)
+	pair := testkit.Value(tls.LoadX509KeyPair(nodeFiles.Cert, nodeFiles.Key))
 	impostor := &tls.Config{Certificates: []tls.Certificate{pair}}
 
 	for _, tc := range []struct {
@@ -140,7 +132,7 @@ func TestRefusedByClient(t *testing.T) {
 		{"a node plays the server", impostor, "localhost", ErrWrongRole},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			client := must(ClientTLS(nodeFiles, tc.host))(t)
+			client := testkit.Value(ClientTLS(nodeFiles, tc.host))
 			_, serverErr, clientErr := shake(t, tc.server, client)
 			if !errors.Is(clientErr, tc.want) {
 				t.Errorf("client: %v, want %v", clientErr, tc.want)
@@ -154,7 +146,7 @@ func TestRefusedByClient(t *testing.T) {
 
 func TestRefusedByServer(t *testing.T) {
 	dir, other := newCA(t), newCA(t)
-	server := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
+	server := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
 	if err := issue(dir, Identity{RoleNode, "old"}, nil, time.Hour, time.Now().Add(-2*time.Hour)); err == nil {
 		t.Fatal("an authority issued before it began")
 	}
@@ -168,16 +160,16 @@ func TestRefusedByServer(t *testing.T) {
 	if err := Issue(aged, RoleAggregator, "agg", []string{"localhost"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	agedServer := must(ServerTLS(IssuedFiles(aged, RoleAggregator, "agg")))(t)
+	agedServer := testkit.Value(ServerTLS(IssuedFiles(aged, RoleAggregator, "agg")))
 
 	present := func(f Files) *tls.Config {
-		pair := must(tls.LoadX509KeyPair(f.Cert, f.Key))(t)
+		pair := testkit.Value(tls.LoadX509KeyPair(f.Cert, f.Key))
 		return &tls.Config{
 			InsecureSkipVerify:   true,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
 		}
 	}
-	old := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "localhost"))(t)
+	old := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "localhost"))
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	for _, tc := range []struct {
 		name   string
@@ -264,7 +256,7 @@ func TestLoadErrors(t *testing.T) {
 func TestPeerIdentityNeedsVerification(t *testing.T) {
 	dir := newCA(t)
 	node := IssuedFiles(dir, RoleNode, "north")
-	pair := must(tls.LoadX509KeyPair(node.Cert, node.Key))(t)
+	pair := testkit.Value(tls.LoadX509KeyPair(node.Cert, node.Key))
 	state := tls.ConnectionState{HandshakeComplete: true}
 	state.PeerCertificates = append(state.PeerCertificates, pair.Leaf)
 	if _, err := PeerIdentity(state); !errors.Is(err, ErrNoIdentity) {
@@ -278,7 +270,7 @@ func TestReload(t *testing.T) {
 	install := func(from string, names ...string) {
 		t.Helper()
 		for _, name := range names {
-			raw := must(os.ReadFile(filepath.Join(from, name)))(t)
+			raw := testkit.Value(os.ReadFile(filepath.Join(from, name)))
 			next := filepath.Join(live, "next")
 			if err := os.WriteFile(next, raw, 0o600); err != nil {
 				t.Fatal(err)
@@ -290,10 +282,10 @@ func TestReload(t *testing.T) {
 	}
 	all := []string{"ca.crt", "aggregator-agg.crt", "aggregator-agg.key", "node-north.crt", "node-north.key"}
 	install(first, all...)
-	server := must(ServerTLS(IssuedFiles(live, RoleAggregator, "agg")))(t)
-	client := must(ClientTLS(IssuedFiles(live, RoleNode, "north"), "localhost"))(t)
-	oldClient := must(ClientTLS(IssuedFiles(first, RoleNode, "north"), "localhost"))(t)
-	newClient := must(ClientTLS(IssuedFiles(second, RoleNode, "north"), "localhost"))(t)
+	server := testkit.Value(ServerTLS(IssuedFiles(live, RoleAggregator, "agg")))
+	client := testkit.Value(ClientTLS(IssuedFiles(live, RoleNode, "north"), "localhost"))
+	oldClient := testkit.Value(ClientTLS(IssuedFiles(first, RoleNode, "north"), "localhost"))
+	newClient := testkit.Value(ClientTLS(IssuedFiles(second, RoleNode, "north"), "localhost"))
 
 	works := func(what string, c *tls.Config, want bool) {
 		t.Helper()
@@ -319,7 +311,7 @@ func TestReloadKeepsOldOnlyWhileValid(t *testing.T) {
 	dir := newCA(t)
 	files := IssuedFiles(dir, RoleNode, "north")
 	s := newSource(files, x509.ExtKeyUsageClientAuth, RoleNode)
-	must(s.inOrder())(t)
+	testkit.Value(s.inOrder())
 	if err := os.WriteFile(files.Cert, []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -336,9 +328,9 @@ func TestNothingIsOverwritten(t *testing.T) {
 	dir := newCA(t)
 	read := func() string {
 		var all strings.Builder
-		for _, f := range must(filepath.Glob(filepath.Join(dir, "*")))(t) {
+		for _, f := range testkit.Value(filepath.Glob(filepath.Join(dir, "*"))) {
 			all.WriteString(f)
-			all.Write(must(os.ReadFile(f))(t))
+			all.Write(testkit.Value(os.ReadFile(f)))
 		}
 		return all.String()
 	}
@@ -358,10 +350,10 @@ func TestNothingIsOverwritten(t *testing.T) {
 	if err := CreateCA(dir); !errors.Is(err, ErrExists) {
 		t.Errorf("with ca.key alone: %v, want %v", err, ErrExists)
 	}
-	if info := must(os.Stat(filepath.Join(dir, "node-north.key")))(t); info.Mode().Perm() != 0o600 {
+	if info := testkit.Value(os.Stat(filepath.Join(dir, "node-north.key"))); info.Mode().Perm() != 0o600 {
 		t.Errorf("key mode %v", info.Mode())
 	}
-	if info := must(os.Stat(dir))(t); info.Mode().Perm() != 0o700 {
+	if info := testkit.Value(os.Stat(dir)); info.Mode().Perm() != 0o700 {
 		t.Errorf("folder mode %v", info.Mode())
 	}
 }
@@ -402,10 +394,10 @@ func TestIssueRefuses(t *testing.T) {
 	if err := Issue(dir, RoleStudent, "Lab_1", nil, time.Hour); err != nil {
 		t.Error(err)
 	}
-	if left := must(filepath.Glob(filepath.Join(dir, "*-a.*")))(t); len(left) > 0 {
+	if left := testkit.Value(filepath.Glob(filepath.Join(dir, "*-a.*"))); len(left) > 0 {
 		t.Errorf("files of refused certificates: %v", left)
 	}
-	if left := must(filepath.Glob(filepath.Join(dir, "node-[Nn]orth[^.]*")))(t); len(left) > 0 {
+	if left := testkit.Value(filepath.Glob(filepath.Join(dir, "node-[Nn]orth[^.]*"))); len(left) > 0 {
 		t.Errorf("files of refused certificates: %v", left)
 	}
 }
@@ -416,7 +408,7 @@ func TestHostsThatCanBeDialled(t *testing.T) {
 	if err := Issue(dir, RoleAggregator, "all", hosts, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	pair := must(loadPair(filepath.Join(dir, "aggregator-all.crt"), filepath.Join(dir, "aggregator-all.key")))(t)
+	pair := testkit.Value(loadPair(filepath.Join(dir, "aggregator-all.crt"), filepath.Join(dir, "aggregator-all.key")))
 	if len(pair.Leaf.DNSNames) != 6 || len(pair.Leaf.IPAddresses) != 3 {
 		t.Errorf("names %v, addresses %v", pair.Leaf.DNSNames, pair.Leaf.IPAddresses)
 	}
@@ -446,7 +438,7 @@ func TestIdentityURI(t *testing.T) {
 	} {
 		cert := new(x509.Certificate)
 		for _, raw := range tc.uris {
-			cert.URIs = append(cert.URIs, must(url.Parse(raw))(t))
+			cert.URIs = append(cert.URIs, testkit.Value(url.Parse(raw)))
 		}
 		got, err := identityOf(cert)
 		if got != tc.want || (err == nil) != (tc.want != Identity{}) || err != nil && !errors.Is(err, ErrNoIdentity) {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // listed are the files of an identity with the authority's list.
@@ -51,20 +53,20 @@ func peerOf(t testing.TB, f Files) *Peer {
 func TestListsFailClosed(t *testing.T) {
 	dir, other := newCA(t), newCA(t)
 	list := RevokedFile(dir)
-	good := must(os.ReadFile(list))(t)
-	foreign := must(os.ReadFile(RevokedFile(other)))(t)
-	must(Revoke(dir, Revocation{Serial: "77"}))(t)
-	newer := must(os.ReadFile(list))(t)
-	server := must(NewServerGuard(listed(dir, RoleAggregator, "agg")))(t)
-	client := must(NewClientGuard(listed(dir, RoleNode, "north")))(t)
-	plain := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "localhost"))(t)
-	plainServer := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
+	good := testkit.Value(os.ReadFile(list))
+	foreign := testkit.Value(os.ReadFile(RevokedFile(other)))
+	testkit.Value(Revoke(dir, Revocation{Serial: "77"}))
+	newer := testkit.Value(os.ReadFile(list))
+	server := testkit.Value(NewServerGuard(listed(dir, RoleAggregator, "agg")))
+	client := testkit.Value(NewClientGuard(listed(dir, RoleNode, "north")))
+	plain := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "localhost"))
+	plainServer := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
 
 	ca, key := must2(loadCA(dir, time.Now()))(t)
 	signed := func(change func(*x509.RevocationList)) []byte {
 		l := &x509.RevocationList{Number: big.NewInt(1 << 60), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(time.Hour)}
 		change(l)
-		return must(x509.CreateRevocationList(rand.Reader, l, ca, key))(t)
+		return testkit.Value(x509.CreateRevocationList(rand.Reader, l, ca, key))
 	}
 	write := func(raw []byte) func() {
 		return func() {
@@ -90,7 +92,7 @@ func TestListsFailClosed(t *testing.T) {
 	}{
 		{"missing", func() { os.Remove(list) }, "no such file"},
 		{"empty", put(nil), "no list can be read"},
-		{"not a list", put(must(os.ReadFile(filepath.Join(dir, "ca.crt")))(t)), `holds a "CERTIFICATE"`},
+		{"not a list", put(testkit.Value(os.ReadFile(filepath.Join(dir, "ca.crt")))), `holds a "CERTIFICATE"`},
 		{"cut off", put(newer[:len(newer)/2]), "no list can be read"},
 		{"of another authority", put(foreign), "certificate of another authority"},
 		{"with one of another authority", put(slices.Concat(newer, foreign)), "certificate of another authority"},
@@ -148,7 +150,9 @@ func must2[A, B any](a A, b B, err error) func(*testing.T) (A, B) {
 // Several authorities, while one takes the other's place, need the lists of both.
 func TestListsOfSeveralAuthorities(t *testing.T) {
 	dir, other := newCA(t), newCA(t)
-	both := func(a, b string) []byte { return slices.Concat(must(os.ReadFile(a))(t), must(os.ReadFile(b))(t)) }
+	both := func(a, b string) []byte {
+		return slices.Concat(testkit.Value(os.ReadFile(a)), testkit.Value(os.ReadFile(b)))
+	}
 	f := listed(dir, RoleAggregator, "agg")
 	f.CA, f.Revoked = filepath.Join(t.TempDir(), "both.crt"), filepath.Join(t.TempDir(), "both.crl")
 	write := func(path string, raw []byte) {
@@ -157,12 +161,12 @@ func TestListsOfSeveralAuthorities(t *testing.T) {
 		}
 	}
 	write(f.CA, both(filepath.Join(dir, "ca.crt"), filepath.Join(other, "ca.crt")))
-	write(f.Revoked, must(os.ReadFile(RevokedFile(dir)))(t))
-	server := must(ServerTLS(f))(t)
+	write(f.Revoked, testkit.Value(os.ReadFile(RevokedFile(dir))))
+	server := testkit.Value(ServerTLS(f))
 	trusting := func(dir, name string) *tls.Config {
 		n := IssuedFiles(dir, RoleNode, name)
 		n.CA = f.CA
-		return must(ClientTLS(n, "localhost"))(t)
+		return testkit.Value(ClientTLS(n, "localhost"))
 	}
 	if _, serverErr, _ := shake(t, server, trusting(other, "north")); !errors.Is(serverErr, ErrList) || !strings.Contains(serverErr.Error(), "no list of the authority") {
 		t.Errorf("an authority without a list: %v", serverErr)
@@ -174,7 +178,7 @@ func TestListsOfSeveralAuthorities(t *testing.T) {
 	if _, serverErr, _ := shake(t, server, trusting(other, "north")); serverErr != nil {
 		t.Error(serverErr)
 	}
-	must(Revoke(other, Revocation{Name: "north"}))(t)
+	testkit.Value(Revoke(other, Revocation{Name: "north"}))
 	write(f.Revoked, both(RevokedFile(dir), RevokedFile(other)))
 	if _, serverErr, _ := shake(t, server, trusting(other, "north")); !errors.Is(serverErr, ErrRevoked) {
 		t.Errorf("revoked by the second list: %v", serverErr)
@@ -188,15 +192,15 @@ func TestListsOfSeveralAuthorities(t *testing.T) {
 // lookEvery.
 func TestRevocationTakesEffect(t *testing.T) {
 	dir := newCA(t)
-	server := must(NewServerGuard(listed(dir, RoleAggregator, "agg")))(t)
-	client := must(NewClientGuard(listed(dir, RoleNode, "north")))(t)
+	server := testkit.Value(NewServerGuard(listed(dir, RoleAggregator, "agg")))
+	client := testkit.Value(NewClientGuard(listed(dir, RoleNode, "north")))
 	north, lab, agg := peerOf(t, IssuedFiles(dir, RoleNode, "north")), peerOf(t, IssuedFiles(dir, RoleStudent, "lab")), peerOf(t, IssuedFiles(dir, RoleAggregator, "agg"))
 	for _, err := range []error{server.Check(north), server.Check(lab), client.Check(agg), server.Revoked(north)} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	must(Revoke(dir, Revocation{Name: "north", Reason: ReasonKeyCompromise}))(t)
+	testkit.Value(Revoke(dir, Revocation{Name: "north", Reason: ReasonKeyCompromise}))
 	replaced := time.Now()
 	for server.Check(north) == nil {
 		if time.Since(replaced) > 5*time.Second {
@@ -221,14 +225,15 @@ func TestRevocationTakesEffect(t *testing.T) {
 	if name, certificate := RefusedPeer(serverErr); name != "node/north" || len(certificate) != 64 {
 		t.Errorf("it was %s, %s", name, certificate)
 	}
-	must(Revoke(dir, Revocation{Name: "agg"}))(t)
+	testkit.Value(Revoke(dir, Revocation{Name: "agg"}))
 	if err := client.Look(); !errors.Is(err, ErrRevoked) || !strings.Contains(err.Error(), "own certificate") {
 		t.Errorf("of the client's own certificate: %v", err)
 	}
 	if err := client.Check(agg); !errors.Is(err, ErrRevoked) {
 		t.Errorf("agg: %v", err)
 	}
-	_, _, clientErr = shake(t, must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t), must(ClientTLS(listed(dir, RoleStudent, "lab"), "localhost"))(t))
+	_, _, clientErr = shake(t, testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg"))),
+		testkit.Value(ClientTLS(listed(dir, RoleStudent, "lab"), "localhost")))
 	if !errors.Is(clientErr, ErrRevoked) {
 		t.Errorf("a revoked server: %v", clientErr)
 	}
@@ -238,10 +243,10 @@ func TestRevocationTakesEffect(t *testing.T) {
 // a server lets nobody in until another certificate is there.
 func TestTheOwnCertificateIsLookedAtToo(t *testing.T) {
 	dir := newCA(t)
-	server := must(NewServerGuard(listed(dir, RoleAggregator, "agg")))(t)
-	north := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "localhost"))(t)
-	must(Revoke(dir, Revocation{Name: "agg", Reason: ReasonKeyCompromise}))(t)
-	must(Revoke(dir, Revocation{Name: "lab"}))(t)
+	server := testkit.Value(NewServerGuard(listed(dir, RoleAggregator, "agg")))
+	north := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "localhost"))
+	testkit.Value(Revoke(dir, Revocation{Name: "agg", Reason: ReasonKeyCompromise}))
+	testkit.Value(Revoke(dir, Revocation{Name: "lab"}))
 	says := func(what string, err error, words ...string) {
 		t.Helper()
 		if !errors.Is(err, ErrRevoked) {
@@ -301,7 +306,7 @@ func TestTheOwnCertificateIsLookedAtToo(t *testing.T) {
 
 func TestCheckEndsWithTheCertificate(t *testing.T) {
 	dir := newCA(t)
-	server := must(NewServerGuard(IssuedFiles(dir, RoleAggregator, "agg")))(t)
+	server := testkit.Value(NewServerGuard(IssuedFiles(dir, RoleAggregator, "agg")))
 	north := peerOf(t, IssuedFiles(dir, RoleNode, "north"))
 	if err := server.Check(north); err != nil {
 		t.Error(err)
@@ -333,7 +338,7 @@ func TestTheListIsWhatWasRevoked(t *testing.T) {
 	if err := Issue(dir, RoleAggregator, "agg", []string{"h"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	registered := must(os.ReadFile(registerFile(dir)))(t)
+	registered := testkit.Value(os.ReadFile(registerFile(dir)))
 	rapid.Check(t, func(t *rapid.T) {
 		if err := errors.Join(os.WriteFile(registerFile(dir), registered, 0o600), os.Remove(RevokedFile(dir))); err != nil {
 			t.Fatal(err)
@@ -380,8 +385,8 @@ func TestTheListIsWhatWasRevoked(t *testing.T) {
 // The file is replaced all the time while many ask: whoever was revoked first stays so.
 func TestGuardWhileTheListChanges(t *testing.T) {
 	dir := newCA(t)
-	guard := must(NewServerGuard(listed(dir, RoleAggregator, "agg")))(t)
-	must(Revoke(dir, Revocation{Name: "north"}))(t)
+	guard := testkit.Value(NewServerGuard(listed(dir, RoleAggregator, "agg")))
+	testkit.Value(Revoke(dir, Revocation{Name: "north"}))
 	if err := guard.Look(); err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +413,7 @@ func TestGuardWhileTheListChanges(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		must(Revoke(dir, Revocation{Serial: fmt.Sprintf("%x", 1000+i)}))(t)
+		testkit.Value(Revoke(dir, Revocation{Serial: fmt.Sprintf("%x", 1000+i)}))
 		_ = guard.Look()
 	}
 	close(done)
@@ -419,9 +424,9 @@ func TestGuardWhileTheListChanges(t *testing.T) {
 // only went away.
 func TestRefusalsHaveNames(t *testing.T) {
 	dir, other := newCA(t), newCA(t)
-	server := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
+	server := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
 	aged := agedCA(t)
-	agedServer := must(ServerTLS(IssuedFiles(aged, RoleAggregator, "agg")))(t)
+	agedServer := testkit.Value(ServerTLS(IssuedFiles(aged, RoleAggregator, "agg")))
 	two := certificateOf(t, dir, func(c *x509.Certificate) { c.URIs = uris("conclave://node/north", "conclave://node/south") })
 	unfit := certificateOf(t, dir, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
 	oldProtocol := unchecked(t, IssuedFiles(dir, RoleNode, "north"))
@@ -440,7 +445,8 @@ func TestRefusalsHaveNames(t *testing.T) {
 		{"TLS 1.2", server, handshakes(oldProtocol), RefusedProtocol},
 		{"no TLS", server, says("GET / HTTP/1.1\r\n\r\n"), RefusedProtocol},
 		{"another application", server, handshakes(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"imap"}}), RefusedProtocol},
-		{"the client refuses", server, handshakes(must(ClientTLS(IssuedFiles(other, RoleNode, "north"), "localhost"))(t)), RefusedByPeer},
+		{"the client refuses", server,
+			handshakes(testkit.Value(ClientTLS(IssuedFiles(other, RoleNode, "north"), "localhost"))), RefusedByPeer},
 		{"silence", server, func(net.Conn) {}, ""},
 		{"a few bytes", server, says("\x16\x03\x01"), ""},
 	} {
@@ -450,7 +456,7 @@ func TestRefusalsHaveNames(t *testing.T) {
 				c.SetDeadline(time.Now().Add(5 * time.Second))
 				got <- tls.Server(c, tc.server).Handshake()
 			})
-			conn := must(net.Dial("tcp", address))(t)
+			conn := testkit.Value(net.Dial("tcp", address))
 			tc.say(conn)
 			conn.(*net.TCPConn).CloseWrite()
 			err := <-got
@@ -479,10 +485,10 @@ func says(text string) func(net.Conn) {
 // certificateOf is a certificate of the authority that Issue would not make.
 func certificateOf(t *testing.T, dir string, change func(*x509.Certificate)) Files {
 	t.Helper()
-	terms := must(newTerms(dir, Identity{RoleNode, "odd"}, nil, time.Minute, time.Now()))(t)
+	terms := testkit.Value(newTerms(dir, Identity{RoleNode, "odd"}, nil, time.Minute, time.Now()))
 	change(terms.template)
-	key := must(loadKey(IssuedFiles(dir, RoleNode, "north").Key))(t)
-	der := must(x509.CreateCertificate(rand.Reader, terms.template, terms.ca, key.Public(), terms.signer))(t)
+	key := testkit.Value(loadKey(IssuedFiles(dir, RoleNode, "north").Key))
+	der := testkit.Value(x509.CreateCertificate(rand.Reader, terms.template, terms.ca, key.Public(), terms.signer))
 	f := IssuedFiles(dir, RoleNode, "north")
 	f.Cert = filepath.Join(t.TempDir(), "odd.crt")
 	if err := writePEM(f.Cert, "CERTIFICATE", der, 0o600); err != nil {

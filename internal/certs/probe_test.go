@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // listen serves every connection with serve until the test ends, and returns
@@ -81,7 +83,7 @@ func agedCA(t *testing.T) string {
 // unchecked presents a certificate whatever it is, to whatever server.
 func unchecked(t *testing.T, f Files) *tls.Config {
 	t.Helper()
-	pair := must(tls.LoadX509KeyPair(f.Cert, f.Key))(t)
+	pair := testkit.Value(tls.LoadX509KeyPair(f.Cert, f.Key))
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: protocols,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
@@ -90,16 +92,16 @@ func unchecked(t *testing.T, f Files) *tls.Config {
 
 func TestProbe(t *testing.T) {
 	dir, other, aged := newCA(t), newCA(t), agedCA(t)
-	client := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "127.0.0.1"))(t)
-	good := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
-	foreign := must(ServerTLS(IssuedFiles(other, RoleAggregator, "agg")))(t)
-	elsewhere := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "aggregator.example"))(t)
-	old := must(ServerTLS(IssuedFiles(aged, RoleAggregator, "agg")))(t)
+	client := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "127.0.0.1"))
+	good := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
+	foreign := testkit.Value(ServerTLS(IssuedFiles(other, RoleAggregator, "agg")))
+	elsewhere := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "aggregator.example"))
+	old := testkit.Value(ServerTLS(IssuedFiles(aged, RoleAggregator, "agg")))
 
 	// A certificate that was good when it was loaded, two hours ago.
 	f := IssuedFiles(dir, RoleNode, "north")
 	expiring := newSource(f, 0, RoleNode)
-	must(expiring.inOrder())(t)
+	testkit.Value(expiring.inOrder())
 	expiring.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 	expired := client.Clone()
 	expired.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -112,9 +114,9 @@ func TestProbe(t *testing.T) {
 
 	expiredPair := IssuedFiles(aged, RoleAggregator, "old")
 	oldServer := unchecked(t, expiredPair)
-	oldServer.Certificates = []tls.Certificate{must(tls.LoadX509KeyPair(expiredPair.Cert, expiredPair.Key))(t)}
-	agedClient := must(ClientTLS(newNode(t, aged), "127.0.0.1"))(t)
-	impostor := &tls.Config{Certificates: []tls.Certificate{must(tls.LoadX509KeyPair(f.Cert, f.Key))(t)}}
+	oldServer.Certificates = []tls.Certificate{testkit.Value(tls.LoadX509KeyPair(expiredPair.Cert, expiredPair.Key))}
+	agedClient := testkit.Value(ClientTLS(newNode(t, aged), "127.0.0.1"))
+	impostor := &tls.Config{Certificates: []tls.Certificate{testkit.Value(tls.LoadX509KeyPair(f.Cert, f.Key))}}
 	broken := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no files") }}
 	tls12 := &tls.Config{Certificates: impostor.Certificates, MaxVersion: tls.VersionTLS12}
 
@@ -126,7 +128,8 @@ func TestProbe(t *testing.T) {
 		says   string // part of the error
 	}{
 		{"good", speaks(good), client, nil, ""},
-		{"good, for a student", speaks(good), must(ClientTLS(IssuedFiles(dir, RoleStudent, "lab"), "127.0.0.1"))(t), nil, ""},
+		{"good, for a student", speaks(good),
+			testkit.Value(ClientTLS(IssuedFiles(dir, RoleStudent, "lab"), "127.0.0.1")), nil, ""},
 
 		{"our certificate expired since it was loaded", speaks(good), expired, ErrExpired, "issue a new one"},
 		{"our certificate expired, says the server", speaks(old), unchecked(t, IssuedFiles(aged, RoleNode, "old")), ErrRejected, "expired certificate"},
@@ -183,7 +186,7 @@ func newNode(t *testing.T, dir string) Files {
 }
 
 func TestProbeServerDown(t *testing.T) {
-	client := must(ClientTLS(IssuedFiles(newCA(t), RoleNode, "north"), "127.0.0.1"))(t)
+	client := testkit.Value(ClientTLS(IssuedFiles(newCA(t), RoleNode, "north"), "127.0.0.1"))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -201,8 +204,8 @@ func TestProbeServerDown(t *testing.T) {
 // the handshake or after it. With these limits nothing else would end the probe.
 func TestProbeEndsWithItsContext(t *testing.T) {
 	dir := newCA(t)
-	client := must(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "127.0.0.1"))(t)
-	good := must(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))(t)
+	client := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "127.0.0.1"))
+	good := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
 	for name, serve := range map[string]func(net.Conn) net.Conn{
 		"before": func(c net.Conn) net.Conn { return c },
 		"after": func(c net.Conn) net.Conn {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func sha256Sum(b []byte) []byte { s := sha256.Sum256(b); return s[:] }
@@ -20,14 +22,14 @@ func sha256Sum(b []byte) []byte { s := sha256.Sum256(b); return s[:] }
 // approved makes a request at a site and the certificate that answers it.
 func approved(t *testing.T, ca, site string, role Role, name string, hosts []string, choice KeyChoice, validity time.Duration) *Issued {
 	t.Helper()
-	q := must(NewRequest(site, role, name, hosts, choice))(t)
-	return must(Approve(ca, q, validity))(t)
+	q := testkit.Value(NewRequest(site, role, name, hosts, choice))
+	return testkit.Value(Approve(ca, q, validity))
 }
 
 func leaf(t *testing.T, raw []byte) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(raw)
-	return must(x509.ParseCertificate(block.Bytes))(t)
+	return testkit.Value(x509.ParseCertificate(block.Bytes))
 }
 
 // A certificate says what was asked for and shown, and nothing else.
@@ -51,7 +53,8 @@ func TestApprovedCertificates(t *testing.T) {
 		if issued.Serial != serialText(c.SerialNumber) || !issued.NotAfter.Equal(c.NotAfter) || issued.Role != tc.role || issued.Name != tc.name {
 			t.Errorf("the register has %+v", issued.Entry)
 		}
-		files, err := Install(site, tc.role, tc.name, issued.PEM, must(os.ReadFile(filepath.Join(dir, "ca.crt")))(t))
+		files,
+			err := Install(site, tc.role, tc.name, issued.PEM, testkit.Value(os.ReadFile(filepath.Join(dir, "ca.crt"))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,14 +80,14 @@ func TestAKeyIsForOneName(t *testing.T) {
 	if err := os.Link(files.Key, other.Key); err != nil {
 		t.Fatal(err)
 	}
-	q := must(NewRequest(site, RoleStudent, "west", nil, SameKey))(t)
+	q := testkit.Value(NewRequest(site, RoleStudent, "west", nil, SameKey))
 	if _, err := Approve(dir, q, time.Hour); err == nil || !strings.Contains(err.Error(), `node "west"`) {
 		t.Errorf("a second name for a key: %v", err)
 	}
-	must(Revoke(dir, Revocation{Serial: first.Serial, Reason: ReasonSuperseded}))(t)
+	testkit.Value(Revoke(dir, Revocation{Serial: first.Serial, Reason: ReasonSuperseded}))
 	second := approved(t, dir, site, RoleNode, "west", nil, SameKey, time.Hour)
-	must(Revoke(dir, Revocation{Serial: second.Serial, Reason: ReasonKeyCompromise}))(t)
-	q = must(NewRequest(site, RoleNode, "west", nil, SameKey))(t)
+	testkit.Value(Revoke(dir, Revocation{Serial: second.Serial, Reason: ReasonKeyCompromise}))
+	q = testkit.Value(NewRequest(site, RoleNode, "west", nil, SameKey))
 	if _, err := Approve(dir, q, time.Hour); !errors.Is(err, ErrRevoked) {
 		t.Errorf("a key that was given up: %v", err)
 	}
@@ -99,11 +102,11 @@ func TestInventory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(revoke(dir, Revocation{Name: "lab", Reason: ReasonLeft}, now))(t)
-	must(revoke(dir, Revocation{Serial: "AB:cd:01"}, now))(t)
+	testkit.Value(revoke(dir, Revocation{Name: "lab", Reason: ReasonLeft}, now))
+	testkit.Value(revoke(dir, Revocation{Serial: "AB:cd:01"}, now))
 	states := func(after time.Duration) string {
 		var all []string
-		for _, h := range must(inventory(dir, now.Add(after)))(t) {
+		for _, h := range testkit.Value(inventory(dir, now.Add(after))) {
 			all = append(all, fmt.Sprintf("%s/%s %s", h.Role, h.Name, h.State))
 		}
 		return strings.Join(all, ", ")
@@ -118,7 +121,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("after %v:\n got %s\nwant %s", after, got, want)
 		}
 	}
-	for _, h := range must(Inventory(dir))(t) {
+	for _, h := range testkit.Value(Inventory(dir)) {
 		if h.Name == "lab" && (h.Reason != ReasonLeft || h.RevokedAt.IsZero()) || h.Name == "" && h.Serial != "abcd01" {
 			t.Errorf("%+v", h)
 		}
@@ -130,17 +133,17 @@ func TestInventory(t *testing.T) {
 func TestRegisterOnDisk(t *testing.T) {
 	dir := newCA(t)
 	path := registerFile(dir)
-	before := must(os.ReadFile(path))(t)
+	before := testkit.Value(os.ReadFile(path))
 	if err := os.WriteFile(path, append(before, []byte(`{"time":"2026-`)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(must(Inventory(dir))(t)); n != 3 {
+	if n := len(testkit.Value(Inventory(dir))); n != 3 {
 		t.Errorf("%d certificates", n)
 	}
 	if err := Issue(dir, RoleNode, "south", nil, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	after := must(os.ReadFile(path))(t)
+	after := testkit.Value(os.ReadFile(path))
 	if !strings.HasPrefix(string(after), string(before)) || strings.Count(string(after), "\n") != 4 {
 		t.Errorf("the register is\n%s", after)
 	}
@@ -178,12 +181,12 @@ func TestRegisterIsForOneAtATime(t *testing.T) {
 	}
 	wg.Wait()
 	revoked := 0
-	for _, h := range must(Inventory(dir))(t) {
+	for _, h := range testkit.Value(Inventory(dir)) {
 		if h.State == StateRevoked {
 			revoked++
 		}
 	}
-	info := must(WriteList(dir, 0))(t)
+	info := testkit.Value(WriteList(dir, 0))
 	if revoked != people*each || info.Revoked != people*each {
 		t.Errorf("%d revoked in the register and %d in the list, want %d", revoked, info.Revoked, people*each)
 	}
@@ -216,27 +219,27 @@ func TestRevokeErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tc.says)
 		}
 	}
-	must(Revoke(dir, Revocation{Name: "north", Role: RoleStudent}))(t)
+	testkit.Value(Revoke(dir, Revocation{Name: "north", Role: RoleStudent}))
 
 	// With the right it goes, and what was issued before stays good.
 	if err := RenewCA(old); err != nil {
 		t.Fatal(err)
 	}
-	must(Revoke(old, Revocation{Serial: "1"}))(t)
+	testkit.Value(Revoke(old, Revocation{Serial: "1"}))
 	f := IssuedFiles(old, RoleNode, "north")
 	f.Revoked = RevokedFile(old)
-	must(ClientTLS(f, "localhost"))(t)
+	testkit.Value(ClientTLS(f, "localhost"))
 }
 
 // without makes an authority as it was before it could sign lists, with a node.
 func without(t *testing.T, dir string) {
 	t.Helper()
 	certFile, keyFile := caFiles(dir)
-	key := must(loadKey(keyFile))(t)
-	pair := must(loadPair(certFile, keyFile))(t)
+	key := testkit.Value(loadKey(keyFile))
+	pair := testkit.Value(loadPair(certFile, keyFile))
 	template := *pair.Leaf
 	template.KeyUsage = x509.KeyUsageCertSign
-	der := must(x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key))(t)
+	der := testkit.Value(x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key))
 	if err := replacePEM(certFile, "CERTIFICATE", der); err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +254,8 @@ func without(t *testing.T, dir string) {
 // A certificate is installed where it belongs, or not at all.
 func TestInstall(t *testing.T) {
 	dir, other, site := newCA(t), newCA(t), filepath.Join(t.TempDir(), "west")
-	ca := must(os.ReadFile(filepath.Join(dir, "ca.crt")))(t)
-	foreign := must(os.ReadFile(filepath.Join(other, "ca.crt")))(t)
+	ca := testkit.Value(os.ReadFile(filepath.Join(dir, "ca.crt")))
+	foreign := testkit.Value(os.ReadFile(filepath.Join(other, "ca.crt")))
 	first := approved(t, dir, site, RoleNode, "west", nil, FirstKey, time.Hour)
 	elsewhere := approved(t, dir, t.TempDir(), RoleNode, "west", nil, FirstKey, time.Hour)
 	south := approved(t, dir, t.TempDir(), RoleNode, "south", nil, FirstKey, time.Hour)
@@ -275,13 +278,13 @@ func TestInstall(t *testing.T) {
 			t.Fatalf("%s: installed", name)
 		}
 	}
-	must(Install(site, RoleNode, "west", first.PEM, ca))(t)
+	testkit.Value(Install(site, RoleNode, "west", first.PEM, ca))
 	if _, err := Install(site, RoleNode, "west", first.PEM, foreign); !errors.Is(err, ErrExists) {
 		t.Errorf("another authority: %v", err)
 	}
 	second := approved(t, dir, site, RoleNode, "west", nil, NextKey, time.Hour)
-	files := must(Install(site, RoleNode, "west", second.PEM, nil))(t)
-	pair := must(loadPair(files.Cert, files.Key))(t)
+	files := testkit.Value(Install(site, RoleNode, "west", second.PEM, nil))
+	pair := testkit.Value(loadPair(files.Cert, files.Key))
 	if serialText(pair.Leaf.SerialNumber) != second.Serial {
 		t.Error("the renewed certificate is not in place")
 	}

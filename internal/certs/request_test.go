@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // csr signs a request as somebody else's program might.
@@ -136,7 +138,7 @@ func TestRequestsAskForAnIdentityAndNothingElse(t *testing.T) {
 	extension := func(id ...int) *x509.CertificateRequest {
 		return &x509.CertificateRequest{URIs: north, ExtraExtensions: []pkix.Extension{{Id: id, Value: []byte{5, 0}}}}
 	}
-	forged := slices.Clone(must(decode(good))(t))
+	forged := slices.Clone(testkit.Value(decode(good)))
 	at := strings.Index(string(forged), "//node/north")
 	forged[at+len("//node/")] = 's'
 	for name, tc := range map[string]struct {
@@ -212,33 +214,33 @@ func decode(raw []byte) ([]byte, error) {
 // A request's key stays where it was made and is never overwritten.
 func TestRequestKeepsTheKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "north")
-	first := must(NewRequest(dir, RoleNode, "north", nil, FirstKey))(t)
+	first := testkit.Value(NewRequest(dir, RoleNode, "north", nil, FirstKey))
 	files := FilesAtSite(dir, RoleNode, "north")
-	info := must(os.Stat(files.Key))(t)
+	info := testkit.Value(os.Stat(files.Key))
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the key has mode %v", info.Mode())
 	}
-	key := must(os.ReadFile(files.Key))(t)
-	raw := must(os.ReadFile(files.Request))(t)
+	key := testkit.Value(os.ReadFile(files.Key))
+	raw := testkit.Value(os.ReadFile(files.Request))
 	if strings.Contains(string(raw), "PRIVATE") {
 		t.Error("a key left the site")
 	}
-	if q := must(ReadRequest(files.Request))(t); q.Fingerprint != first.Fingerprint {
+	if q := testkit.Value(ReadRequest(files.Request)); q.Fingerprint != first.Fingerprint {
 		t.Errorf("fingerprints %s and %s", q.Fingerprint, first.Fingerprint)
 	}
 	if _, err := NewRequest(dir, RoleNode, "north", nil, FirstKey); !errors.Is(err, ErrExists) {
 		t.Errorf("a second first request: %v", err)
 	}
-	if q := must(NewRequest(dir, RoleNode, "north", nil, SameKey))(t); q.Fingerprint != first.Fingerprint {
+	if q := testkit.Value(NewRequest(dir, RoleNode, "north", nil, SameKey)); q.Fingerprint != first.Fingerprint {
 		t.Error("a renewal with the same key has another one")
 	}
-	if q := must(NewRequest(dir, RoleNode, "north", nil, NextKey))(t); q.Fingerprint == first.Fingerprint {
+	if q := testkit.Value(NewRequest(dir, RoleNode, "north", nil, NextKey)); q.Fingerprint == first.Fingerprint {
 		t.Error("a renewal with a new key has the same one")
 	}
 	if _, err := NewRequest(dir, RoleNode, "north", nil, NextKey); !errors.Is(err, ErrExists) {
 		t.Errorf("the next key made twice: %v", err)
 	}
-	if !slices.Equal(key, must(os.ReadFile(files.Key))(t)) {
+	if !slices.Equal(key, testkit.Value(os.ReadFile(files.Key))) {
 		t.Error("the key was overwritten")
 	}
 	for _, choice := range []KeyChoice{SameKey, NextKey} {

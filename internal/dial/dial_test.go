@@ -18,16 +18,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestParse(t *testing.T) {
 	for list, want := range map[string]string{
@@ -54,7 +48,7 @@ func TestCertificatesNameTheHostUnlessSet(t *testing.T) {
 		{"host:7443", "", "host"}, {"[::1]:7443", "", "::1"}, {"host:7443", "other", "other"},
 	} {
 		target, err := Parse("first:1,"+c.address, c.set)
-		must(t, err)
+		testkit.Must(t, err)
 		if got := target.nameOf(c.address); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
@@ -70,8 +64,8 @@ type aggregators struct {
 func newAggregators(t *testing.T) aggregators {
 	t.Helper()
 	a := aggregators{t, t.TempDir()}
-	must(t, certs.CreateCA(a.dir))
-	must(t, certs.Issue(a.dir, certs.RoleStudent, "s", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(a.dir))
+	testkit.Must(t, certs.Issue(a.dir, certs.RoleStudent, "s", nil, time.Hour))
 	return a
 }
 
@@ -82,9 +76,9 @@ func (a aggregators) serve(name, host, address string) (at string, stop func()) 
 		a.t.Fatal(err)
 	}
 	config, err := certs.ServerTLS(certs.IssuedFiles(a.dir, certs.RoleAggregator, name))
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	listener, err := net.Listen("tcp", address)
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	served := make(chan error, 1)
@@ -98,10 +92,10 @@ func (a aggregators) serve(name, host, address string) (at string, stop func()) 
 func (a aggregators) connect(list, serverName string) *Conn {
 	a.t.Helper()
 	target, err := Parse(list, serverName)
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	conn, err := target.Connect(certs.IssuedFiles(a.dir, certs.RoleStudent, "s"), 200*time.Millisecond)
-	must(a.t, err)
-	a.t.Cleanup(func() { must(a.t, conn.Close()) })
+	testkit.Must(a.t, err)
+	a.t.Cleanup(func() { testkit.Must(a.t, conn.Close()) })
 	return conn
 }
 
@@ -127,8 +121,8 @@ func ask(t *testing.T, conn *Conn) {
 func free(t *testing.T, host string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	must(t, err)
-	must(t, l.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, l.Close())
 	return l.Addr().String()
 }
 
@@ -144,7 +138,7 @@ func TestTheOneThatListensAnswers(t *testing.T) {
 		stop()
 		_, stop = a.serve("first", "127.0.0.1", first)
 		ask(t, conn)
-		must(t, conn.Probe(t.Context()))
+		testkit.Must(t, conn.Probe(t.Context()))
 		stop()
 		_, stop = a.serve("second", "127.0.0.2", second)
 		ask(t, conn)

@@ -13,18 +13,19 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // insist connects with a role that reads the authority's list.
 func (a aggregators) insist(address string) *Conn {
 	a.t.Helper()
 	target, err := Parse(address, "")
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	files := certs.IssuedFiles(a.dir, certs.RoleStudent, "s")
 	files.Revoked = certs.RevokedFile(a.dir)
 	conn, err := target.Connect(files, 200*time.Millisecond)
-	must(a.t, err)
-	a.t.Cleanup(func() { must(a.t, conn.Close()) })
+	testkit.Must(a.t, err)
+	a.t.Cleanup(func() { testkit.Must(a.t, conn.Close()) })
 	return conn
 }
 
@@ -34,9 +35,9 @@ func open(t *testing.T, conn *Conn) healthpb.Health_WatchClient {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
 	stream, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = stream.Recv()
-	must(t, err)
+	testkit.Must(t, err)
 	return stream
 }
 
@@ -45,9 +46,9 @@ func (a aggregators) reissue(name, host string, validity time.Duration) {
 	a.t.Helper()
 	files := certs.IssuedFiles(a.dir, certs.RoleAggregator, name)
 	for _, path := range []string{files.Cert, files.Key} {
-		must(a.t, os.Remove(path))
+		testkit.Must(a.t, os.Remove(path))
 	}
-	must(a.t, certs.Issue(a.dir, certs.RoleAggregator, name, []string{host}, validity))
+	testkit.Must(a.t, certs.Issue(a.dir, certs.RoleAggregator, name, []string{host}, validity))
 }
 
 // An aggregator whose certificate is revoked is left at once, also where nothing is said,
@@ -59,7 +60,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 	conn := a.insist(address)
 	stream := open(t, conn)
 	_, err := certs.Revoke(a.dir, certs.Revocation{Name: "first", Reason: certs.ReasonKeyCompromise})
-	must(t, err)
+	testkit.Must(t, err)
 	began := time.Now()
 	_, err = stream.Recv()
 	if took := time.Since(began); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "revoked") || took > 5*time.Second {
@@ -79,7 +80,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 // So is one whose certificate expires. One that was renewed in time is not even noticed.
 func TestAnAggregatorWhoseCertificateEndsIsLeft(t *testing.T) {
 	a := newAggregators(t)
-	must(t, certs.Issue(a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, 2*time.Second))
+	testkit.Must(t, certs.Issue(a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, 2*time.Second))
 	address, stop := a.serve("brief", "127.0.0.1", "127.0.0.1:0")
 	defer stop()
 	conn := a.insist(address)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/resolver"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // zone is a DNS of one name.
@@ -52,12 +53,12 @@ const theName = "aggregators.example"
 func (a aggregators) connectByName(z *zone, port string) *Conn {
 	a.t.Helper()
 	target, err := Parse(net.JoinHostPort(theName, port), "")
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	n := newNames(target)
 	n.lookup, n.proxied, n.every = z.lookup, func(string) bool { return false }, 50*time.Millisecond
 	conn, err := target.connect(certs.IssuedFiles(a.dir, certs.RoleStudent, "s"), 200*time.Millisecond, n)
-	must(a.t, err)
-	a.t.Cleanup(func() { must(a.t, conn.Close()) })
+	testkit.Must(a.t, err)
+	a.t.Cleanup(func() { testkit.Must(a.t, conn.Close()) })
 	return conn
 }
 
@@ -65,7 +66,7 @@ func (a aggregators) connectByName(z *zone, port string) *Conn {
 func freePort(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(free(t, "0.0.0.0"))
-	must(t, err)
+	testkit.Must(t, err)
 	return port
 }
 
@@ -93,7 +94,7 @@ func TestASilentAddressHoldsNobodyUp(t *testing.T) {
 	a := newAggregators(t)
 	port := freePort(t)
 	silent, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", port))
-	must(t, err)
+	testkit.Must(t, err)
 	defer silent.Close()
 	_, stop := a.serve("one", theName, net.JoinHostPort("127.0.0.3", port))
 	defer stop()
@@ -171,11 +172,11 @@ func TestWhatIsLookedUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.zone.lookups = 0
 			target, err := Parse(c.list, c.serverName)
-			must(t, err)
+			testkit.Must(t, err)
 			n := names{target: target, lookup: c.zone.lookup, proxied: c.proxied, every: time.Millisecond}
 			cc := &told{states: make(chan []string, 2)}
 			r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
-			must(t, err)
+			testkit.Must(t, err)
 			got := <-cc.states
 			r.Close()
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -191,12 +192,12 @@ func TestWhatIsLookedUp(t *testing.T) {
 // What did not change is not told again, and what is asked too often is asked later.
 func TestAddressesAreToldOnce(t *testing.T) {
 	target, err := Parse(theName+":1", "")
-	must(t, err)
+	testkit.Must(t, err)
 	z := &zone{hosts: []string{"10.0.0.1", "10.0.0.2"}}
 	n := names{target: target, lookup: z.lookup, proxied: func(string) bool { return false }, every: 20 * time.Millisecond}
 	cc := &told{states: make(chan []string, 9)}
 	r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	<-cc.states
 	began := time.Now()
 	z.set(nil, "10.0.0.2", "10.0.0.1") // another order is nothing new

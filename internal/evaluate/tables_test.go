@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 	"github.com/conclave-dp/conclave/partition"
 )
 

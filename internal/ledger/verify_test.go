@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 	"pgregory.net/rapid"
 )
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func mustDataDependent(t testing.TB, events []VotedEvent, delta float64) DataDependentClaim {
@@ -39,13 +41,13 @@ func TestDataDependentAddsUp(t *testing.T) {
 	for _, alpha := range Orders() {
 		rho := mustRDP(t, plain[3], alpha)
 		for _, v := range events[0].Votes {
-			rho += must(t)(GNMaxRDP(v, 40, alpha))
+			rho += testkit.Value(GNMaxRDP(v, 40, alpha))
 		}
 		for i, v := range events[1].Votes {
-			rho += must(t)(ConfidentRDP(v, 150, 30, 40, i != 1, alpha))
+			rho += testkit.Value(ConfidentRDP(v, 150, 30, 40, i != 1, alpha))
 		}
 		for _, v := range events[2].Votes {
-			rho += must(t)(LNMaxRDP(v, .05, alpha))
+			rho += testkit.Value(LNMaxRDP(v, .05, alpha))
 		}
 		best = min(best, rho+math.Log1p(-1/alpha)-math.Log(delta*alpha)/(alpha-1))
 	}

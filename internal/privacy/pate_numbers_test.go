@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // The wanted figures were computed from the formulas in the papers with 60
@@ -22,11 +24,11 @@ func TestGNMaxRDPNumbers(t *testing.T) {
 		{[]int64{900, 60, 40}, 100, 1.25, -20.017951484217445, 3.7269262168978765e-10},
 		{[]int64{51, 49}, 10, 2, -0.81245215429734091, 0.02},
 	} {
-		closeTo(t, "log q", must(t)(GNMaxLogQ(c.votes, c.sigma)), c.logQ, 1e-13)
-		closeTo(t, "rdp", must(t)(GNMaxRDP(c.votes, c.sigma, c.alpha)), c.rdp, 1e-10)
+		closeTo(t, "log q", testkit.Value(GNMaxLogQ(c.votes, c.sigma)), c.logQ, 1e-13)
+		closeTo(t, "rdp", testkit.Value(GNMaxRDP(c.votes, c.sigma, c.alpha)), c.rdp, 1e-10)
 	}
 	// Below all float64.
-	if got := must(t)(GNMaxRDP([]int64{100, 0}, 1.5, 9)); got > 1e-300 {
+	if got := testkit.Value(GNMaxRDP([]int64{100, 0}, 1.5, 9)); got > 1e-300 {
 		t.Errorf("rdp = %v, want 5.8e-330", got)
 	}
 }
@@ -43,14 +45,14 @@ func TestThresholdRDPNumbers(t *testing.T) {
 		{[]int64{400, 0}, 50, 10, 3, -1.1249107064724062e-268, 6.7496829092013153e-266},
 	} {
 		closeTo(t, "log of the probability to be answered",
-			must(t)(ThresholdLogAnswered(c.votes, c.threshold, c.sigma1)), c.logAnswered, 1e-10)
-		closeTo(t, "rdp", must(t)(ThresholdRDP(c.votes, c.threshold, c.sigma1, c.alpha)), c.rdp, 1e-9)
+			testkit.Value(ThresholdLogAnswered(c.votes, c.threshold, c.sigma1)), c.logAnswered, 1e-10)
+		closeTo(t, "rdp", testkit.Value(ThresholdRDP(c.votes, c.threshold, c.sigma1, c.alpha)), c.rdp, 1e-9)
 	}
 	votes := []int64{240, 10}
-	asked := must(t)(ConfidentRDP(votes, 150, 20, 40, false, 2))
+	asked := testkit.Value(ConfidentRDP(votes, 150, 20, 40, false, 2))
 	closeTo(t, "rdp of a query that was not answered", asked, 1.9381097757629475e-6, 1e-9)
-	answered := must(t)(ConfidentRDP(votes, 150, 20, 40, true, 2))
-	closeTo(t, "rdp of a query that was answered", answered, asked+must(t)(GNMaxRDP(votes, 40, 2)), 1e-12)
+	answered := testkit.Value(ConfidentRDP(votes, 150, 20, 40, true, 2))
+	closeTo(t, "rdp of a query that was answered", answered, asked+testkit.Value(GNMaxRDP(votes, 40, 2)), 1e-12)
 }
 
 func TestLNMaxRDPNumbers(t *testing.T) {
@@ -65,9 +67,10 @@ func TestLNMaxRDPNumbers(t *testing.T) {
 		{[]int64{52, 48}, .05, 8, -0.79783700075562045, 0.04, 0.019546102314746757},
 		{[]int64{0, 3000}, .2, 10, -594.98603691581107, 1.7739136042178105e-258, 1.7739136042178105e-258},
 	} {
-		closeTo(t, "log q", must(t)(LNMaxLogQ(c.votes, c.lambda)), c.logQ, 1e-13)
-		closeTo(t, "rdp of pure dp", must(t)(PureRDPWithLikelyOutcome(c.logQ, 2*c.lambda, c.alpha)), c.likely, 1e-10)
-		closeTo(t, "rdp", must(t)(LNMaxRDP(c.votes, c.lambda, c.alpha)), c.rdp, 1e-10)
+		closeTo(t, "log q", testkit.Value(LNMaxLogQ(c.votes, c.lambda)), c.logQ, 1e-13)
+		closeTo(t, "rdp of pure dp", testkit.Value(PureRDPWithLikelyOutcome(c.logQ, 2*c.lambda, c.alpha)), c.likely,
+			1e-10)
+		closeTo(t, "rdp", testkit.Value(LNMaxRDP(c.votes, c.lambda, c.alpha)), c.rdp, 1e-10)
 	}
 }
 
@@ -83,7 +86,7 @@ func TestPATEGANMomentsNumbers(t *testing.T) {
 		{[][]int64{{3, 2}}, 2, 1e-5, 27.512925464970228},
 		{append(slices.Repeat([][]int64{{400, 100}}, 20), slices.Repeat([][]int64{{100, 150}}, 3)...), .02, 1e-7, 0.29910234731252115},
 	} {
-		closeTo(t, "epsilon", must(t)(PATEGANMoments(c.votes, c.lambda, c.delta)), c.epsilon, 1e-11)
+		closeTo(t, "epsilon", testkit.Value(PATEGANMoments(c.votes, c.lambda, c.delta)), c.epsilon, 1e-11)
 	}
 }
 
@@ -113,7 +116,8 @@ func TestSmoothSensitivityNumbers(t *testing.T) {
 		if local[c.steps-1] == local[c.steps] {
 			t.Errorf("the plateau begins before distance %d", c.steps)
 		}
-		closeTo(t, "smooth sensitivity", must(t)(GNMaxSmoothSensitivity(c.votes, c.sigma, c.order, c.beta)), c.smooth, 1e-9)
+		closeTo(t, "smooth sensitivity", testkit.Value(GNMaxSmoothSensitivity(c.votes, c.sigma, c.order, c.beta)),
+			c.smooth, 1e-9)
 	}
 }
 

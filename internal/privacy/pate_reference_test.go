@@ -1,17 +1,10 @@
 package privacy
 
-import "testing"
+import (
+	"testing"
 
-// must unwraps a figure that has to exist.
-func must(t *testing.T) func(float64, error) float64 {
-	return func(x float64, err error) float64 {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return x
-	}
-}
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
 
 func TestReferenceDataDependentGNMax(t *testing.T) {
 	type row struct {
@@ -23,10 +16,10 @@ func TestReferenceDataDependentGNMax(t *testing.T) {
 		Independent []float64 `json:"rdp_data_independent"`
 	}
 	for _, r := range loadGroup[row](t, "gnmax") {
-		logQ := must(t)(GNMaxLogQ(r.Votes, r.Sigma))
+		logQ := testkit.Value(GNMaxLogQ(r.Votes, r.Sigma))
 		closeTo(t, "log q", logQ, r.LogQ, 1e-6)
 		for i, alpha := range r.Orders {
-			closeTo(t, "rdp of gnmax", must(t)(GNMaxRDP(r.Votes, r.Sigma, alpha)), r.Dependent[i], 1e-6)
+			closeTo(t, "rdp of gnmax", testkit.Value(GNMaxRDP(r.Votes, r.Sigma, alpha)), r.Dependent[i], 1e-6)
 			closeTo(t, "independent rdp of gnmax", newLikelyOutcome(logQ, r.Sigma).independent(alpha), r.Independent[i], 1e-9)
 		}
 	}
@@ -44,9 +37,10 @@ func TestReferenceDataDependentThreshold(t *testing.T) {
 	}
 	for _, r := range loadGroup[row](t, "confident_threshold") {
 		closeTo(t, "log of the probability to be answered",
-			must(t)(ThresholdLogAnswered(r.Votes, r.Threshold, r.Sigma)), r.Answered, 1e-6)
+			testkit.Value(ThresholdLogAnswered(r.Votes, r.Threshold, r.Sigma)), r.Answered, 1e-6)
 		for i, alpha := range r.Orders {
-			closeTo(t, "rdp of the test", must(t)(ThresholdRDP(r.Votes, r.Threshold, r.Sigma, alpha)), r.Dependent[i], 1e-6)
+			closeTo(t, "rdp of the test", testkit.Value(ThresholdRDP(r.Votes, r.Threshold, r.Sigma, alpha)),
+				r.Dependent[i], 1e-6)
 			closeTo(t, "independent rdp of the test",
 				thresholdOutcome(r.Votes, r.Threshold, r.Sigma).independent(alpha), r.Independent[i], 1e-9)
 		}
@@ -63,13 +57,14 @@ func TestReferenceDataDependentLNMax(t *testing.T) {
 		RDP    []float64 `json:"rdp"`
 	}
 	for _, r := range loadGroup[row](t, "lnmax") {
-		logQ := must(t)(LNMaxLogQ(r.Votes, 1/r.Scale))
+		logQ := testkit.Value(LNMaxLogQ(r.Votes, 1/r.Scale))
 		closeTo(t, "log q", logQ, r.LogQ, 1e-6)
 		for i, alpha := range r.Orders {
-			closeTo(t, "rdp with a likely outcome", must(t)(PureRDPWithLikelyOutcome(logQ, r.Pure, alpha)), r.RDP[i], 1e-6)
+			closeTo(t, "rdp with a likely outcome", testkit.Value(PureRDPWithLikelyOutcome(logQ, r.Pure, alpha)),
+				r.RDP[i], 1e-6)
 			// The reference does not know that LNMax is two releases of half
 			// the epsilon.
-			if got := must(t)(LNMaxRDP(r.Votes, 1/r.Scale, alpha)); got > r.RDP[i]*(1+1e-6) {
+			if got := testkit.Value(LNMaxRDP(r.Votes, 1/r.Scale, alpha)); got > r.RDP[i]*(1+1e-6) {
 				t.Errorf("rdp of lnmax = %v, above the reference's %v", got, r.RDP[i])
 			}
 		}
@@ -88,7 +83,7 @@ func TestReferencePATEGANMoments(t *testing.T) {
 		if r.Moments != PATEGANMomentOrders {
 			t.Fatalf("the reference follows %d moments", r.Moments)
 		}
-		closeTo(t, "epsilon", must(t)(PATEGANMoments(r.Votes, r.Lambda, r.Delta)), r.Epsilon, 1e-6)
+		closeTo(t, "epsilon", testkit.Value(PATEGANMoments(r.Votes, r.Lambda, r.Delta)), r.Epsilon, 1e-6)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/integrate/quad"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // These tests compare the bounds with the truth: probabilities of the winners by
@@ -121,11 +123,11 @@ func checkTruth(t *testing.T, total int64, classes int, truth func([]int64) []fl
 				missed += p[i]
 			}
 		}
-		if q := math.Exp(must(t)(logQ(votes))); missed > q*(1+1e-9)+1e-13 {
+		if q := math.Exp(testkit.Value(logQ(votes))); missed > q*(1+1e-9)+1e-13 {
 			t.Errorf("%v: the largest bin loses with probability %v, the bound says %v", votes, missed, q)
 		}
 		for _, alpha := range []float64{1.1, 1.5, 2, 3, 4, 6} {
-			rho := must(t)(bound(votes, alpha))
+			rho := testkit.Value(bound(votes, alpha))
 			if rho < independent(alpha)*0.999 {
 				tighter++
 			}
@@ -180,7 +182,7 @@ func TestThresholdBoundsHold(t *testing.T) {
 		tighter := false
 		histograms(c.total, c.classes, func(votes []int64) {
 			for _, alpha := range []float64{1.1, 2, 3, 5} {
-				rho := must(t)(ThresholdRDP(votes, c.threshold, c.sigma1, alpha))
+				rho := testkit.Value(ThresholdRDP(votes, c.threshold, c.sigma1, alpha))
 				tighter = tighter || rho < alpha/square(c.sigma1)/2*0.999
 				neighbours(votes, func(moved []int64) {
 					if actual := divergenceOf(truth(votes), truth(moved), alpha); actual > rho*(1+1e-9)+1e-14 {
@@ -254,7 +256,7 @@ func TestIntegerNoiseBoundsHold(t *testing.T) {
 		for gap := range 12 {
 			p := loses(gap)
 			closeTo(t, "probability to lose", p, math.Exp(-lambda*float64(gap))*(1+float64(gap)*math.Tanh(lambda/2))/2, 1e-9)
-			if q := math.Exp(must(t)(LNMaxLogQ([]int64{int64(50 + gap), 50}, lambda))); p > q*(1+1e-9) {
+			if q := math.Exp(testkit.Value(LNMaxLogQ([]int64{int64(50 + gap), 50}, lambda))); p > q*(1+1e-9) {
 				t.Errorf("lambda %v: a gap of %d is lost with probability %v, the bound says %v", lambda, gap, p, q)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/integrate/quad"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // All histograms of a few teachers: what the proof says, checked one by one.
@@ -29,7 +31,7 @@ func TestSmoothSensitivityHolds(t *testing.T) {
 			histograms(p.total, p.classes, func(votes []int64) {
 				logQ := gnmaxLogQ(votes, p.sigma)
 				value, smooth, local := c.value(logQ), c.smooth(votes, beta), c.byDistance(votes, p.total)
-				if bound := must(t)(GNMaxRDP(votes, p.sigma, p.order)); value < bound*(1-1e-12) {
+				if bound := testkit.Value(GNMaxRDP(votes, p.sigma, p.order)); value < bound*(1-1e-12) {
 					t.Errorf("%v: the curve is %v, the bound %v", votes, value, bound)
 				}
 				if smooth < local[0] || !slices.IsSorted(local) {
@@ -82,7 +84,7 @@ func TestScaledGaussianRDP(t *testing.T) {
 				t.Errorf("beta %v, noise %v, order %v: %v at %v beta, %v at beta", c.beta, c.noise, c.alpha, got, part, worst)
 			}
 		}
-		if cost := must(t)(SmoothReleaseRDP(c.beta, c.noise, 1, c.alpha)); cost < worst+c.alpha*square(c.beta)/2 {
+		if cost := testkit.Value(SmoothReleaseRDP(c.beta, c.noise, 1, c.alpha)); cost < worst+c.alpha*square(c.beta)/2 {
 			t.Errorf("cost %v is below the divergences", cost)
 		}
 	}
@@ -102,7 +104,7 @@ func TestSmoothReleaseRDPCountsRounding(t *testing.T) {
 	} {
 		r, v := 1/c.noise+1./1024, 1-(c.alpha-1)*(math.Exp(2*c.beta)-1)
 		want := c.alpha*r*r/(2*v) - c.beta - math.Log(v)/(2*(c.alpha-1)) + c.alpha*square(c.beta/c.logStd+1./1024)/2
-		closeTo(t, fmt.Sprint(c), must(t)(SmoothReleaseRDP(c.beta, c.noise, c.logStd, c.alpha)), want, 1e-8)
+		closeTo(t, fmt.Sprint(c), testkit.Value(SmoothReleaseRDP(c.beta, c.noise, c.logStd, c.alpha)), want, 1e-8)
 	}
 }
 
@@ -115,8 +117,8 @@ func TestPlanSmoothRelease(t *testing.T) {
 	}
 	value, smooth := 0.0, 0.0
 	for _, v := range votes {
-		value += must(t)(GNMaxRDP(v, sigma, order))
-		smooth += must(t)(GNMaxSmoothSensitivity(v, sigma, order, beta))
+		value += testkit.Value(GNMaxRDP(v, sigma, order))
+		smooth += testkit.Value(GNMaxSmoothSensitivity(v, sigma, order, beta))
 	}
 	closeTo(t, "value", plan.Value, value, 1e-9)
 	closeTo(t, "noise", plan.NoiseStd, noise*smooth, 1e-9)
@@ -127,17 +129,18 @@ func TestPlanSmoothRelease(t *testing.T) {
 	// Both noises as low as they may come: the claim still covers the votes.
 	const missed = .01
 	z := normalTailInverse(math.Log(missed / 2))
-	epsilon := must(t)(plan.Epsilon(plan.Value-z*plan.NoiseStd, plan.LogNoiseStd-z*logStd, missed, delta))
-	cost := must(t)(SmoothReleaseRDP(beta, noise, logStd, order))
+	epsilon := testkit.Value(plan.Epsilon(plan.Value-z*plan.NoiseStd, plan.LogNoiseStd-z*logStd, missed, delta))
+	cost := testkit.Value(SmoothReleaseRDP(beta, noise, logStd, order))
 	covered := max(0, plan.Value+cost+conversion(order, delta))
 	if epsilon < covered*(1-1e-12) {
 		t.Errorf("epsilon %v, the votes have %v", epsilon, covered)
 	}
-	if again := must(t)(plan.Epsilon(plan.Value, plan.LogNoiseStd, missed, delta)); again < covered {
+	if again := testkit.Value(plan.Epsilon(plan.Value, plan.LogNoiseStd, missed, delta)); again < covered {
 		t.Errorf("epsilon %v, the votes have %v", again, covered)
 	}
 	public := SmoothRelease{Order: plan.Order, Beta: plan.Beta, Noise: plan.Noise, LogStd: plan.LogStd}
-	closeTo(t, "epsilon from the public fields", must(t)(public.Epsilon(.5, -3, missed, delta)), must(t)(plan.Epsilon(.5, -3, missed, delta)), 0)
+	closeTo(t, "epsilon from the public fields", testkit.Value(public.Epsilon(.5, -3, missed, delta)),
+		testkit.Value(plan.Epsilon(.5, -3, missed, delta)), 0)
 }
 
 func TestSmoothReleaseRefuses(t *testing.T) {

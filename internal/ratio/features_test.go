@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // exactSquares is the square of a vector's L2 norm, not rounded.
@@ -29,7 +31,7 @@ func must[T any](x T, err error) T {
 }
 
 func TestFeaturesByHand(t *testing.T) {
-	f := must(New(Spec{
+	f := testkit.Value(New(Spec{
 		Mean: []float32{0.5, 0, 0.25, 0.75}, Scale: []float32{0.25, 1, 0.5, 0.5},
 		Classes: 2, Squares: true, Indicators: []bool{false, true}, Clip: 100,
 	}))
@@ -39,13 +41,13 @@ func TestFeaturesByHand(t *testing.T) {
 		t.Error(diff)
 	}
 	// Half as long: everything shrinks, the constant too.
-	f = must(New(Spec{Mean: []float32{0, 0}, Scale: []float32{1, 1}, Classes: 1, Clip: 1.5}))
+	f = testkit.Value(New(Spec{Mean: []float32{0, 0}, Scale: []float32{1, 1}, Classes: 1, Clip: 1.5}))
 	dst = make([]float64, f.Width())
 	f.At(dst, []float32{2, 2}, 0)
 	if diff := cmp.Diff([]float64{0.5, 1, 1}, dst, cmpopts.EquateApprox(1e-13, 0)); diff != "" {
 		t.Error(diff)
 	}
-	constant := must(New(Spec{Classes: 1, Clip: 2}))
+	constant := testkit.Value(New(Spec{Classes: 1, Clip: 2}))
 	dst = make([]float64, constant.Width())
 	if constant.At(dst, nil, 0); dst[0] != 1 || len(dst) != 1 {
 		t.Errorf("the constant alone is %v", dst)
@@ -92,7 +94,7 @@ func TestNormIsBounded(t *testing.T) {
 
 // Records that no encoder makes are zeros.
 func TestUnusableRecordsAreZeros(t *testing.T) {
-	f := must(New(Spec{Mean: make([]float32, 4), Scale: []float32{1, 1, 1, 1}, Classes: 2, Clip: 2}))
+	f := testkit.Value(New(Spec{Mean: make([]float32, 4), Scale: []float32{1, 1, 1, 1}, Classes: 2, Clip: 2}))
 	for _, c := range []struct {
 		x     []float32
 		class int

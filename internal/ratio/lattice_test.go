@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Coefficients that are as far apart as stated never are further apart in steps than
@@ -13,7 +15,7 @@ import (
 func TestLatticeCoversRounding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.IntRange(1, 40).Draw(t, "d")
-		l := must(NewLattice(math.Ldexp(1, rapid.IntRange(-30, 10).Draw(t, "log step"))))
+		l := testkit.Value(NewLattice(math.Ldexp(1, rapid.IntRange(-30, 10).Draw(t, "log step"))))
 		centre := rapid.OneOf(rapid.Float64Range(-1, 1), rapid.Float64Range(-1e25, 1e25))
 		a, b := make([]float64, d), make([]float64, d)
 		for i := range a {
@@ -34,10 +36,10 @@ func TestLatticeCoversRounding(t *testing.T) {
 			move := float64(x[i] - y[i])
 			l1, squares = l1+math.Abs(move), squares+move*move
 		}
-		if most := float64(must(l.Sensitivity(l2, d))); squares > most*most {
+		if most := float64(testkit.Value(l.Sensitivity(l2, d))); squares > most*most {
 			t.Fatalf("moved by %v, bound %v", math.Sqrt(squares), most)
 		}
-		if most := float64(must(l.L1Sensitivity(l2, d))); l1 > most {
+		if most := float64(testkit.Value(l.L1Sensitivity(l2, d))); l1 > most {
 			t.Fatalf("moved by %v in L1, bound %v", l1, most)
 		}
 		for i, v := range l.Values(x) {
@@ -48,8 +50,8 @@ func TestLatticeCoversRounding(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		d, l2 := rapid.IntRange(1, 1000).Draw(t, "d"), math.Exp2(rapid.Float64Range(-40, 40).Draw(t, "log l2"))
-		l := must(LatticeFor(l2, d))
-		steps := must(l.Sensitivity(l2, d))
+		l := testkit.Value(LatticeFor(l2, d))
+		steps := testkit.Value(l.Sensitivity(l2, d))
 		if more := float64(steps)*l.Step()/l2 - 1; !(more >= 0 && more < 0x1p-12) {
 			t.Fatalf("rounding adds %v", more)
 		}
@@ -67,7 +69,7 @@ func TestLatticesAreRefused(t *testing.T) {
 			t.Errorf("%v: %v, %v", s, l, err)
 		}
 	}
-	l := must(NewLattice(1))
+	l := testkit.Value(NewLattice(1))
 	for _, c := range []struct {
 		l2 float64
 		d  int

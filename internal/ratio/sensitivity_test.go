@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // neighbours is a problem with real units and one unit more.
@@ -27,7 +29,7 @@ func (c neighbours) moved(t *testing.T) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := must(c.p.Sensitivity())
+	bound := testkit.Value(c.p.Sensitivity())
 	l2, l1 := floats.Distance(before.Beta, after.Beta, 2), floats.Distance(before.Beta, after.Beta, 1)
 	if l2 > bound {
 		t.Fatalf("width %d, n %v, lambda %v, clip %v: moved by %v, bound %v", c.p.Width, c.p.Records, c.p.Lambda, c.p.Clip, l2, bound)
@@ -107,10 +109,10 @@ func TestSensitivityOfWholeSteps(t *testing.T) {
 		p.Rounding = s.Rounding() * 32 / p.Records
 		p.Synthetic = drawRecords(r, 10, width, 2*r.Float64()-1, s.Clip)
 		units := split(drawRecords(r, 2+r.IntN(29), width, 4*r.Float64()-2, s.Clip), width)
-		bound := must(p.Sensitivity())
-		lattice := must(LatticeFor(bound, width))
+		bound := testkit.Value(p.Sensitivity())
+		lattice := testkit.Value(LatticeFor(bound, width))
 		if r.IntN(2) == 0 { // coarse
-			lattice = must(NewLattice(lattice.Step() * 0x1p12))
+			lattice = testkit.Value(NewLattice(lattice.Step() * 0x1p12))
 		}
 		steps := make([][]int64, 2)
 		for i := range steps {
@@ -125,7 +127,7 @@ func TestSensitivityOfWholeSteps(t *testing.T) {
 			move := steps[0][i] - steps[1][i]
 			l1, squares = l1+max(move, -move), squares+move*move
 		}
-		l2, most := must(lattice.Sensitivity(bound, width)), must(lattice.L1Sensitivity(bound, width))
+		l2, most := testkit.Value(lattice.Sensitivity(bound, width)), testkit.Value(lattice.L1Sensitivity(bound, width))
 		if squares > l2*l2 || l1 > most {
 			t.Fatalf("moved by sqrt %d and %d in L1, bounds %d and %d", squares, l1, l2, most)
 		}
@@ -137,10 +139,11 @@ func TestSensitivityOfWholeSteps(t *testing.T) {
 // The figure of the literature for features in [0,1]^d.
 func TestReplacementSensitivity(t *testing.T) {
 	const d, n, lambda = 9.0, 1000.0, 0.1
-	if got, want := must(ReplacementSensitivity(math.Sqrt(d), n, lambda, 1e-300)), 2*math.Sqrt(d)/(n*lambda); math.Abs(got/want-1) > 1e-12 || got < want {
+	if got, want := testkit.Value(ReplacementSensitivity(math.Sqrt(d), n, lambda, 1e-300)),
+		2*math.Sqrt(d)/(n*lambda); math.Abs(got/want-1) > 1e-12 || got < want {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got, want := must(Sensitivity(3, n, lambda, 0.003)), 0.03+0.06; math.Abs(got/want-1) > 1e-12 {
+	if got, want := testkit.Value(Sensitivity(3, n, lambda, 0.003)), 0.03+0.06; math.Abs(got/want-1) > 1e-12 {
 		t.Errorf("%v, want %v", got, want)
 	}
 	for _, bad := range [][4]float64{{0, 1, 1, 1}, {1, 0, 1, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}, {1, 1, 1, math.NaN()}, {math.Inf(1), 1, 1, 1}, {1, -1, 1, 1}} {

@@ -9,14 +9,8 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
-
-func must[T any](x T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return x
-}
 
 // toy is the example of Ghalebikesabi et al. 2022: synthetic records uniform on the unit
 // square, real ones uniform on the triangle below its diagonal.
@@ -35,7 +29,8 @@ func newToy(t *testing.T) toy {
 	const m, n = 1000, 2000
 	r := rand.New(rand.NewPCG(9, 10))
 	deviation := float32(math.Sqrt(1.0 / 12)) // of a number that is uniform
-	f := must(ratio.New(ratio.Spec{Mean: []float32{0.5, 0.5}, Scale: []float32{deviation, deviation}, Classes: 1, Clip: 2}))
+	f := testkit.Value(ratio.New(ratio.Spec{Mean: []float32{0.5, 0.5}, Scale: []float32{deviation, deviation},
+		Classes: 1, Clip: 2}))
 	c := toy{width: f.Width()}
 	vector := func(a, b float64) []float64 {
 		v := make([]float64, c.width)
@@ -55,7 +50,7 @@ func newToy(t *testing.T) toy {
 	}
 	c.problem = ratio.Problem{Synthetic: c.x, Width: c.width, Clip: f.Clip(), Lambda: 0.1, Records: n, Rounding: sum.Rounding()}
 	fitted, err := ratio.Fit(t.Context(), c.problem, func(_ context.Context, beta []float64) ([]float64, []float64, error) {
-		pass := must(ratio.NewPass(sum, beta))
+		pass := testkit.Value(ratio.NewPass(sum, beta))
 		for _, unit := range real {
 			if err := pass.Add(unit); err != nil {
 				return nil, nil, err
@@ -67,8 +62,8 @@ func newToy(t *testing.T) toy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.l2 = must(c.problem.Sensitivity())
-	c.lattice = must(ratio.LatticeFor(c.l2, c.width))
+	c.l2 = testkit.Value(c.problem.Sensitivity())
+	c.lattice = testkit.Value(ratio.LatticeFor(c.l2, c.width))
 	c.steps = c.lattice.Round(fitted.Beta)
 	return c
 }
@@ -94,12 +89,12 @@ func (c toy) mean(weights []float64) float64 {
 // one of 5 standard errors 93 times in 100.
 func TestDebiasedWeightsAreUnbiased(t *testing.T) {
 	c := newToy(t)
-	l2, l1 := must(c.lattice.Sensitivity(c.l2, c.width)), must(c.lattice.L1Sensitivity(c.l2, c.width))
+	l2, l1 := testkit.Value(c.lattice.Sensitivity(c.l2, c.width)), testkit.Value(c.lattice.L1Sensitivity(c.l2, c.width))
 	src := gnmax.NewSource()
 	float := func(r *big.Rat) float64 { f, _ := r.Float64(); return f }
 	const epsilon, epsilonRadial, multiplier = 0.1, 0.065, 30
-	radial := must(gnmax.NewNormGamma(epsilonRadial, l2, c.width))
-	gaussian := must(gnmax.NewGaussianSum(l2, multiplier))
+	radial := testkit.Value(gnmax.NewNormGamma(epsilonRadial, l2, c.width))
+	gaussian := testkit.Value(gnmax.NewGaussianSum(l2, multiplier))
 	for name, kind := range map[string]struct {
 		noise ratio.Noise
 		draw  func() ([]int64, error)
@@ -121,7 +116,7 @@ func TestDebiasedWeightsAreUnbiased(t *testing.T) {
 			if err := kind.noise.Check(c.x, c.width); err != nil {
 				t.Fatal(err)
 			}
-			target := c.mean(must(ratio.Weights(c.lattice.Values(c.steps), c.x, ratio.Noise{})))
+			target := c.mean(testkit.Value(ratio.Weights(c.lattice.Values(c.steps), c.x, ratio.Noise{})))
 			for try := 1; ; try++ {
 				var debiased, noised []float64
 				for range 1000 {
@@ -130,8 +125,8 @@ func TestDebiasedWeightsAreUnbiased(t *testing.T) {
 						t.Fatal(err)
 					}
 					beta := c.lattice.Values(steps)
-					debiased = append(debiased, c.mean(must(ratio.Weights(beta, c.x, kind.noise))))
-					noised = append(noised, c.mean(must(ratio.Weights(beta, c.x, ratio.Noise{}))))
+					debiased = append(debiased, c.mean(testkit.Value(ratio.Weights(beta, c.x, kind.noise))))
+					noised = append(noised, c.mean(testkit.Value(ratio.Weights(beta, c.x, ratio.Noise{}))))
 				}
 				right, wrong := deviation(debiased, target), deviation(noised, target)
 				t.Logf("scale %.3f, target %.4f: debiased off by %.2f standard errors, noised by %.2f", kind.noise.Scale, target, right, wrong)

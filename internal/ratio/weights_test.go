@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestWeightsByHand(t *testing.T) {
@@ -28,7 +30,8 @@ func TestWeightsByHand(t *testing.T) {
 			t.Errorf("%+v: %v %s", c.noise, err, diff)
 		}
 	}
-	if diff := cmp.Diff([]float64{2 / (1 + math.E), 2 * math.E / (1 + math.E)}, SelfNormalized(must(LogWeights(beta, x, Noise{}))), close); diff != "" {
+	if diff := cmp.Diff([]float64{2 / (1 + math.E), 2 * math.E / (1 + math.E)},
+		SelfNormalized(testkit.Value(LogWeights(beta, x, Noise{}))), close); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]float64{2, 0}, SelfNormalized([]float64{1e6, -1e6})); diff != "" || SelfNormalized(nil) != nil {
@@ -105,7 +108,7 @@ func TestResampleIsUnbiased(t *testing.T) {
 	counts := make([]float64, 3)
 	const seeds = 4000
 	for seed := range uint64(seeds) {
-		for _, i := range must(Resample(weights, 2, seed)) {
+		for _, i := range testkit.Value(Resample(weights, 2, seed)) {
 			counts[i]++
 		}
 	}

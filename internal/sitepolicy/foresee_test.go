@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // What is foreseen is what comes: as many rounds are answered, and not one more; and nothing
@@ -16,7 +17,7 @@ func TestWhatIsForeseenComes(t *testing.T) {
 		s.write(strings.Replace(allowing, "1e-5,", "1e-5, filter: "+filter+",", 1))
 		g := s.guard()
 		f, err := g.Foresee(round("r", 0, 8), 1000, nil)
-		must(t, err)
+		testkit.Must(t, err)
 		if f.Refusal != nil || f.Waits || f.Fits < 2 || f.Fits >= 1000 {
 			t.Fatalf("%s: %+v", filter, f)
 		}
@@ -30,18 +31,18 @@ func TestWhatIsForeseenComes(t *testing.T) {
 			}
 		}
 		f, err = g.Foresee(round("q", 0, 8), 1000, nil)
-		must(t, err)
+		testkit.Must(t, err)
 		refusedBy(t, f.Refusal, RuleEpsilon)
 	}
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
 	f, err := s.guard().Foresee(round("r", 0, 8), 1, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	if !f.Waits || f.Fits != 1 {
 		t.Errorf("%+v", f)
 	}
 	f, err = s.guard().Foresee(round("r", 0, 8), 1, []privacy.Event{{Kind: privacy.Laplace, Epsilon: 2, Count: 1}})
-	must(t, err)
+	testkit.Must(t, err)
 	refusedBy(t, f.Refusal, RuleEpsilon)
 	r := round("r", 0, 8)
 	r.Spec.Pipeline = "dpgan"

@@ -8,17 +8,18 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
 	g := s.guard()
-	must(t, g.Check())
+	testkit.Must(t, g.Check())
 	r := round("r", 0, 10)
-	must(t, g.Ask(r))
+	testkit.Must(t, g.Ask(r))
 	e, err := g.Charge(r)
-	must(t, err)
+	testkit.Must(t, err)
 	if e == nil || e.Type != EntryCharge || e.Seq != 3 || e.Hash == "" || !(e.EpsilonSpent > 0) {
 		t.Fatalf("entry %+v; want the third, a charge", e)
 	}
@@ -32,12 +33,12 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	other := r
 	other.Question = digest("something else")
 	second, err := g.Charge(other)
-	must(t, err)
+	testkit.Must(t, err)
 	if second == nil || second.EpsilonSpent <= e.EpsilonSpent {
 		t.Fatalf("another question cost nothing: %+v", second)
 	}
 	status, err := s.guard(func(o *Options) { o.ReadOnly = true }).Status()
-	must(t, err)
+	testkit.Must(t, err)
 	if len(status.Runs) != 1 || status.Runs[0].Charges != 2 || status.Runs[0].State != StateAutomatic || status.EpsilonSpent != second.EpsilonSpent || status.Problem != "" || status.Head != second.Hash {
 		t.Errorf("status %+v", status)
 	}
@@ -126,11 +127,11 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	_, err := g.Charge(r)
 	refusedBy(t, err, RuleApproval)
 	run, err := people.Decide("r", "", true, "ann")
-	must(t, err)
+	testkit.Must(t, err)
 	if run.State != StateApproved || run.By != "ann" || run.Terms.Pipeline != "pategan" {
 		t.Errorf("decided %+v", run)
 	}
-	must(t, g.Ask(r))
+	testkit.Must(t, g.Ask(r))
 	// The same name with another spec is another run.
 	other := r
 	other.SpecSHA256 = digest("another")
@@ -146,20 +147,20 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 		}
 	}
 	run, err = people.Decide("r", other.SpecSHA256[:12], false, "ann")
-	must(t, err)
+	testkit.Must(t, err)
 	if run.State != StateDenied || run.SpecSHA256 != other.SpecSHA256 {
 		t.Errorf("decided %+v", run)
 	}
 	refusedBy(t, g.Ask(other), RuleDenied)
 	_, err = g.Charge(r)
-	must(t, err)
+	testkit.Must(t, err)
 	// A run that was approved can be stopped, also where nobody is asked any more.
 	s.write(allowing)
 	_, err = people.Decide("r", r.SpecSHA256, false, "bob")
-	must(t, err)
+	testkit.Must(t, err)
 	refusedBy(t, g.Ask(round("r", 1, 10)), RuleDenied)
 	status, err := people.Status()
-	must(t, err)
+	testkit.Must(t, err)
 	if len(status.Runs) != 2 || status.Runs[0].State != StateDenied || status.Runs[0].By != "bob" || status.Runs[0].Charges != 1 {
 		t.Errorf("status %+v", status)
 	}
@@ -171,14 +172,14 @@ func TestAPolicyIsReadAgainWhenItChanges(t *testing.T) {
 	g := s.guard()
 	r := round("r", 0, 10)
 	_, err := g.Charge(r)
-	must(t, err)
+	testkit.Must(t, err)
 	s.write("datasets: [")
 	refusedBy(t, g.Ask(r), RulePolicy)
 	refusedBy(t, g.Check(), RulePolicy)
-	must(t, os.Remove(filepath.Join(s.dir, "policy.yaml")))
+	testkit.Must(t, os.Remove(filepath.Join(s.dir, "policy.yaml")))
 	refusedBy(t, g.Ask(r), RulePolicy)
 	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 1e-3", 1))
-	must(t, g.Ask(r)) // it was charged
+	testkit.Must(t, g.Ask(r)) // it was charged
 	refusedBy(t, g.Ask(round("r", 1, 10)), RuleEpsilon)
 	s.write(strings.Replace(allowing, "1e-5,", "1e-5, filter: rdp,", 1))
 	err = g.Ask(round("r", 1, 10))
@@ -189,9 +190,9 @@ func TestAPolicyIsReadAgainWhenItChanges(t *testing.T) {
 		t.Error("the run does not wait until the filter is put back")
 	}
 	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 3", 1))
-	must(t, g.Ask(round("r", 1, 10)))
+	testkit.Must(t, g.Ask(round("r", 1, 10)))
 	status, err := g.Status()
-	must(t, err)
+	testkit.Must(t, err)
 	if status.Limit.Epsilon != 3 || len(status.Runs) != 1 {
 		t.Errorf("status %+v", status)
 	}
@@ -207,12 +208,12 @@ func TestEpsilonLeftIsWhatFits(t *testing.T) {
 	r := round("r", 0, 10)
 	r.Charges = []privacy.Event{{Kind: privacy.Gaussian, Sigma: 3, Sensitivity: 1, Count: 1}}
 	_, err := g.Charge(r)
-	must(t, err)
+	testkit.Must(t, err)
 	status, err := g.Status()
-	must(t, err)
+	testkit.Must(t, err)
 	limit := *status.Limit
 	run := privacy.Budget{Epsilon: status.EpsilonLeft, Delta: limit.Delta}
-	must(t, limit.Room(r.Charges, run))
+	testkit.Must(t, limit.Room(r.Charges, run))
 	if run.Epsilon += 2e-3; limit.Room(r.Charges, run) == nil || status.EpsilonLeft < 0.5 {
 		t.Errorf("%v is left of %v after %v; more fits", status.EpsilonLeft, limit, r.Charges)
 	}
@@ -222,7 +223,7 @@ func TestALedgerBelongsToOneNode(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
 	_, err := s.guard().Charge(round("r", 0, 10))
-	must(t, err)
+	testkit.Must(t, err)
 	refusal := refusedBy(t, s.guard(func(o *Options) { o.Node = "1" }).Ask(round("r", 0, 10)), RuleLedger)
 	if !strings.Contains(refusal.Error(), "north/0") {
 		t.Error(refusal)

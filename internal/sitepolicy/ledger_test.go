@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // charged is a site whose ledger has an entry that opens it, a run and so many charges.
@@ -19,7 +20,7 @@ func charged(t testing.TB, charges int) site {
 	g := s.guard()
 	for i := range charges {
 		_, err := g.Charge(round("r", uint64(i), 20))
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	return s
 }
@@ -42,9 +43,9 @@ func TestADamagedLedgerIsRefused(t *testing.T) {
 		"one twice":      func(s site) { s.rewrite(func(l []string) []string { return append(l[:4:4], l[3:]...) }) },
 		"a torn middle":  func(s site) { s.rewrite(func(l []string) []string { l[3] = l[3][:20]; return l }) },
 		"a torn end":     func(s site) { s.rewrite(func(l []string) []string { l[5] = l[5][:20]; return l }) },
-		"removed":        func(s site) { must(s.t, os.Remove(s.ledger)) },
-		"head removed":   func(s site) { must(s.t, os.Remove(s.head())) },
-		"head emptied":   func(s site) { must(s.t, os.WriteFile(s.head(), nil, 0o600)) },
+		"removed":        func(s site) { testkit.Must(s.t, os.Remove(s.ledger)) },
+		"head removed":   func(s site) { testkit.Must(s.t, os.Remove(s.head())) },
+		"head emptied":   func(s site) { testkit.Must(s.t, os.WriteFile(s.head(), nil, 0o600)) },
 		"another's":      func(s site) { s.takeFrom(charged(s.t, 4)) },
 		"another's head": func(s site) { s.copyHead(charged(s.t, 3)) },
 	} {
@@ -54,7 +55,7 @@ func TestADamagedLedgerIsRefused(t *testing.T) {
 				t.Fatalf("%d lines", len(s.lines()))
 			}
 			running := s.guard()
-			must(t, running.Check())
+			testkit.Must(t, running.Check())
 			damage(s)
 			refusal := refusedBy(t, s.guard().Ask(round("r", 9, 20)), RuleLedger)
 			if !errors.Is(s.use(), ErrLedger) || !strings.Contains(refusal.Error(), "restore") && !strings.Contains(refusal.Error(), "backup") {
@@ -81,7 +82,7 @@ func (s site) use() error {
 func (s site) rewrite(change func([]string) []string) {
 	lines := s.lines()
 	lines[len(lines)-1] += "\n"
-	must(s.t, os.WriteFile(s.ledger, []byte(strings.Join(change(lines), "")), 0o600))
+	testkit.Must(s.t, os.WriteFile(s.ledger, []byte(strings.Join(change(lines), "")), 0o600))
 }
 
 func (s site) edit(line int, old, with string) {
@@ -96,15 +97,15 @@ func (s site) edit(line int, old, with string) {
 
 func (s site) takeFrom(other site) {
 	raw, err := os.ReadFile(other.ledger)
-	must(s.t, err)
-	must(s.t, os.WriteFile(s.ledger+".new", raw, 0o600))
-	must(s.t, os.Rename(s.ledger+".new", s.ledger))
+	testkit.Must(s.t, err)
+	testkit.Must(s.t, os.WriteFile(s.ledger+".new", raw, 0o600))
+	testkit.Must(s.t, os.Rename(s.ledger+".new", s.ledger))
 }
 
 func (s site) copyHead(other site) {
 	raw, err := os.ReadFile(other.head())
-	must(s.t, err)
-	must(s.t, os.WriteFile(s.head(), raw, 0o600))
+	testkit.Must(s.t, err)
+	testkit.Must(s.t, os.WriteFile(s.head(), raw, 0o600))
 }
 
 // A crash while a line is written leaves a part of it, or the line without the head. The
@@ -112,7 +113,7 @@ func (s site) copyHead(other site) {
 func TestACrashInTheMiddleOfALine(t *testing.T) {
 	whole := charged(t, 3)
 	raw, err := os.ReadFile(whole.ledger)
-	must(t, err)
+	testkit.Must(t, err)
 	lines := whole.lines()
 	last := []byte(lines[len(lines)-1])
 	rest := raw[:len(raw)-len(last)-1]
@@ -120,55 +121,55 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 		s := newSite(t)
 		s.write(allowing)
 		torn := append(bytes.Clone(rest), append(bytes.Clone(last), '\n')[:cut]...)
-		must(t, os.WriteFile(s.ledger, torn, 0o600))
+		testkit.Must(t, os.WriteFile(s.ledger, torn, 0o600))
 		// The head of the entry before: the times differ, so the hash is taken from the line.
 		var e Entry
 		e, err := parseEntry([]byte(strings.TrimSuffix(lines[len(lines)-2], "\n")))
-		must(t, err)
-		must(t, Head{e.Seq, e.Hash}.Write(s.head(), unsynced))
+		testkit.Must(t, err)
+		testkit.Must(t, Head{e.Seq, e.Hash}.Write(s.head(), unsynced))
 		again, err := s.guard().Charge(round("r", 2, 20))
-		must(t, err)
+		testkit.Must(t, err)
 		if complete := cut == len(last)+1; complete != (again.Events == nil) {
 			t.Fatalf("%d of %d bytes: the round was charged again: %v", cut, len(last), again.Events != nil)
 		}
 		if got := s.lines(); len(got) != len(lines) {
 			t.Fatalf("%d of %d bytes: %d lines", cut, len(last), len(got))
 		}
-		must(t, s.guard().Check())
+		testkit.Must(t, s.guard().Check())
 	}
 	// Zeros in place of a line, as some file systems leave them.
 	s := charged(t, 2)
 	f, err := os.OpenFile(s.ledger, os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = f.Write(append(make([]byte, 500), '\n'))
-	must(t, errors.Join(err, f.Close()))
+	testkit.Must(t, errors.Join(err, f.Close()))
 	_, err = s.guard().Charge(round("r", 2, 20))
-	must(t, err)
+	testkit.Must(t, err)
 	if len(s.lines()) != 5 {
 		t.Errorf("%d lines", len(s.lines()))
 	}
 	// The very first line.
 	s = newSite(t)
 	s.write(allowing)
-	must(t, os.WriteFile(s.ledger, []byte(`{"seq":1,`), 0o600))
+	testkit.Must(t, os.WriteFile(s.ledger, []byte(`{"seq":1,`), 0o600))
 	_, err = s.guard().Charge(round("r", 0, 20))
-	must(t, err)
+	testkit.Must(t, err)
 }
 
 // A disk that takes no more means no answer, and no charge that could be forgotten.
 func TestAnEntryThatCannotBeWrittenIsNoAnswer(t *testing.T) {
 	s := charged(t, 1)
 	g := s.guard()
-	must(t, g.Check())
+	testkit.Must(t, g.Check())
 	// The head cannot be replaced where a folder stands.
-	must(t, os.Remove(s.head()))
-	must(t, os.Mkdir(s.head(), 0o700))
+	testkit.Must(t, os.Remove(s.head()))
+	testkit.Must(t, os.Mkdir(s.head(), 0o700))
 	_, err := g.Charge(round("r", 1, 20))
 	refusedBy(t, err, RuleLedger)
-	must(t, os.Remove(s.head()))
+	testkit.Must(t, os.Remove(s.head()))
 	_, err = g.Charge(round("r", 1, 20)) // the process knows where it was
-	must(t, err)
-	must(t, s.guard().Check())
+	testkit.Must(t, err)
+	testkit.Must(t, s.guard().Check())
 }
 
 // The node charges while people decide, from other processes.
@@ -198,9 +199,9 @@ func TestSeveralWriters(t *testing.T) {
 		})
 	}
 	all.Wait()
-	must(t, s.guard().Check())
+	testkit.Must(t, s.guard().Check())
 	status, err := s.guard().Status()
-	must(t, err)
+	testkit.Must(t, err)
 	if int(status.Entries) != len(s.lines()) {
 		t.Errorf("%d entries, %d lines", status.Entries, len(s.lines()))
 	}
@@ -210,7 +211,7 @@ func TestALedgerIsPrivate(t *testing.T) {
 	s := charged(t, 1)
 	for _, path := range []string{s.ledger, s.head()} {
 		at, err := os.Stat(path)
-		must(t, err)
+		testkit.Must(t, err)
 		if at.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v", path, at.Mode())
 		}
@@ -226,21 +227,21 @@ func TestReadingChangesNothing(t *testing.T) {
 	s.write(allowing)
 	look := func(o *Options) { o.ReadOnly = true }
 	status, err := s.guard(look).Status()
-	must(t, err)
+	testkit.Must(t, err)
 	if status.Entries != 0 || status.EpsilonLeft != 2 || len(status.Runs) != 0 {
 		t.Errorf("status %+v", status)
 	}
-	must(t, s.guard(look).Check())
+	testkit.Must(t, s.guard(look).Check())
 	if _, err := os.Stat(s.ledger); err == nil {
 		t.Error("a ledger was made")
 	}
 	s = charged(t, 2)
 	raw, err := os.ReadFile(s.ledger)
-	must(t, err)
+	testkit.Must(t, err)
 	torn := append(raw, "{"...)
-	must(t, os.WriteFile(s.ledger, torn, 0o600))
+	testkit.Must(t, os.WriteFile(s.ledger, torn, 0o600))
 	status, err = s.guard(look).Status()
-	must(t, err)
+	testkit.Must(t, err)
 	if now, _ := os.ReadFile(s.ledger); !bytes.Equal(now, torn) || status.Entries != 4 {
 		t.Errorf("a torn line was mended, or %d entries are not 4", status.Entries)
 	}
@@ -254,7 +255,7 @@ func TestReadingChangesNothing(t *testing.T) {
 func FuzzTake(f *testing.F) {
 	s := charged(f, 3)
 	raw, err := os.ReadFile(s.ledger)
-	must(f, err)
+	testkit.Must(f, err)
 	f.Add(raw, uint64(0))
 	f.Add(raw, uint64(5))
 	f.Add(raw[:len(raw)-10], uint64(4))
@@ -282,7 +283,7 @@ func FuzzTake(f *testing.F) {
 		previous := ""
 		for line := range bytes.Lines(raw[:good]) {
 			e, err := parseEntry(bytes.TrimSuffix(line, []byte("\n")))
-			must(t, err)
+			testkit.Must(t, err)
 			if e.Previous != previous {
 				t.Fatal("no chain")
 			}

@@ -10,14 +10,8 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // site is a folder with a policy and a ledger.
 type site struct {
@@ -37,7 +31,7 @@ const allowing = `datasets:
 
 func (s site) write(policy string) {
 	s.t.Helper()
-	must(s.t, os.WriteFile(filepath.Join(s.dir, "policy.yaml"), []byte(policy), 0o600))
+	testkit.Must(s.t, os.WriteFile(filepath.Join(s.dir, "policy.yaml"), []byte(policy), 0o600))
 }
 
 func (s site) guard(changes ...func(*Options)) *Guard {
@@ -59,7 +53,7 @@ func unsynced(*os.File) error { return nil }
 func (s site) lines() []string {
 	s.t.Helper()
 	raw, err := os.ReadFile(s.ledger)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return strings.SplitAfter(strings.TrimSuffix(string(raw), "\n"), "\n")
 }
 

@@ -6,18 +6,20 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Each file of testdata breaks one rule; its first line says how it is told.
 func TestBadPoliciesNameTheFieldAndTheMend(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
-	must(t, err)
+	testkit.Must(t, err)
 	if len(files) < 20 {
 		t.Fatalf("%d files", len(files))
 	}
 	for _, path := range files {
 		raw, err := os.ReadFile(path)
-		must(t, err)
+		testkit.Must(t, err)
 		first, _, _ := strings.Cut(string(raw), "\n")
 		want := strings.TrimPrefix(first, "# ")
 		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
@@ -28,7 +30,7 @@ func TestBadPoliciesNameTheFieldAndTheMend(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
-	must(t, os.WriteFile(large, make([]byte, maxPolicy+1), 0o600))
+	testkit.Must(t, os.WriteFile(large, make([]byte, maxPolicy+1), 0o600))
 	if _, err := Read(large); err == nil || !strings.Contains(err.Error(), "this is no policy") {
 		t.Errorf("a large file: %v", err)
 	}
@@ -48,7 +50,7 @@ func TestEveryProblemOfAPolicyIsNamed(t *testing.T) {
 
 func TestDefaultsAreTheStrictOnes(t *testing.T) {
 	p, err := Parse([]byte("datasets: [{name: d, epsilon: 1, delta: 1e-6, pipelines: [embed]}]"))
-	must(t, err)
+	testkit.Must(t, err)
 	want := Dataset{Name: "d", Epsilon: 1, Delta: 1e-6, Filter: "gdp", Pipelines: []string{"embed"}, Approval: ByHand}
 	if !reflect.DeepEqual(*p.Dataset("d"), want) {
 		t.Errorf("%+v, want %+v", *p.Dataset("d"), want)
@@ -63,10 +65,10 @@ func TestDefaultsAreTheStrictOnes(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(allowing))
 	files, err := filepath.Glob("testdata/bad/*.yaml")
-	must(f, err)
+	testkit.Must(f, err)
 	for _, path := range files {
 		raw, err := os.ReadFile(path)
-		must(f, err)
+		testkit.Must(f, err)
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -84,7 +86,7 @@ func FuzzParse(f *testing.F) {
 			if d.Approval != ByHand && d.Approval != Automatic {
 				t.Fatalf("approval %q", d.Approval)
 			}
-			must(t, d.Limit().Validate())
+			testkit.Must(t, d.Limit().Validate())
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -56,7 +57,7 @@ func TestRoundsTravelInPartsAndRepeatToTheBit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(question(c.bytes))
-			must(t, err)
+			testkit.Must(t, err)
 			s := &service{ask: func(call int, stream conclavev1.StudentService_AskServer) error {
 				raw, parts := received(t, stream)
 				if parts != c.parts || !bytes.Equal(raw, want) {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -110,7 +111,7 @@ func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -139,7 +140,7 @@ func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 	c.Patience = 100 * time.Millisecond
 	client := newClient(t, c)
 	_, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{})
-	must(t, err)
+	testkit.Must(t, err)
 	stop()
 	back := time.AfterFunc(4*c.Patience, func() { serve(t, dir, address, s) })
 	defer back.Stop()
@@ -178,7 +179,7 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 	elsewhere := studentConfig(dir, address)
 	elsewhere.ServerName = "aggregator.example"
 	short := authority(t)
-	must(t, certs.Issue(short, certs.RoleStudent, "old", nil, time.Millisecond))
+	testkit.Must(t, certs.Issue(short, certs.RoleStudent, "old", nil, time.Millisecond))
 	expired := studentConfig(short, address)
 	expired.TLS = certs.IssuedFiles(short, certs.RoleStudent, "old")
 	time.Sleep(1100 * time.Millisecond) // certificates count whole seconds

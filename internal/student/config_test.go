@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const good = `aggregator: agg.example:7443
@@ -23,7 +24,7 @@ func TestLoadConfig(t *testing.T) {
 	write(t, path, good)
 	t.Setenv("CONCLAVE_PATIENCE", "5s")
 	got, err := LoadConfig(path)
-	must(t, err)
+	testkit.Must(t, err)
 	want := DefaultConfig()
 	want.Aggregator, want.Dataset, want.Run, want.Out = "agg.example:7443", "data", filepath.Join(dir, "run.yaml"), filepath.Join(dir, "out")
 	want.TLS = certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: "/etc/s.crt", Key: filepath.Join(dir, "s.key"), Revoked: filepath.Join(dir, "revoked.crl")}
@@ -65,7 +66,7 @@ func TestWorkersAndConnections(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "student.yaml")
 	write(t, path, strings.Replace(good, "run: run.yaml", "queue: true", 1))
 	got, err := LoadConfig(path)
-	must(t, err)
+	testkit.Must(t, err)
 	if !got.Queue || got.Workers != 1 || !workerName.MatchString(got.Worker) {
 		t.Errorf("a worker is %+v", got)
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -121,9 +122,9 @@ func serveQueue(t *testing.T, s *queueService) *Queue {
 	dir := authority(t)
 	s.over = make(chan error, 10)
 	config, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
-	must(t, err)
+	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
 	conclavev1.RegisterRunServiceServer(server, s)
 	conclavev1.RegisterStudentServiceServer(server, s)
@@ -131,15 +132,9 @@ func serveQueue(t *testing.T, s *queueService) *Queue {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		must(t, <-served)
+		testkit.Must(t, <-served)
 	})
 	return newClient(t, studentConfig(dir, listener.Addr().String())).Queue()
-}
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // A stream that breaks is opened again with the claim, and the run goes on.
@@ -154,8 +149,8 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 		return s.hold(stream)
 	}
 	q := serveQueue(t, s)
-	held, err := q.Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w", Folders: []string{"x"}})
-	must(t, err)
+	held, err := q.Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w", Folders: []string{"x"}})
+	testkit.Must(t, err)
 	held.Report(&conclavev1.RunProgress{Round: 1})
 	held.Report(&conclavev1.RunProgress{Round: 2})
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -172,14 +167,15 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	if held.Context().Err() != nil {
 		t.Errorf("the run was lost: %v", context.Cause(held.Context()))
 	}
-	_, err = held.Client().OpenRun(within(t), &conclavev1.RunSpec{})
-	must(t, err)
-	if _, err := held.Client().Ask(within(t), &conclavev1.Round{Run: "a"}, nil); !errors.Is(err, ErrRefused) {
+	_, err = held.Client().OpenRun(testkit.Within(t), &conclavev1.RunSpec{})
+	testkit.Must(t, err)
+	if _, err := held.Client().Ask(testkit.Within(t), &conclavev1.Round{Run: "a"}, nil); !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
-	_, err = q.OpenRun(within(t), &conclavev1.RunSpec{}) // not the holder's
-	must(t, err)
-	must(t, held.Finish(within(t), conclavev1.RunState_RUN_STATE_DONE, "", []*conclavev1.RunResult{{Name: "x"}}))
+	_, err = q.OpenRun(testkit.Within(t), &conclavev1.RunSpec{}) // not the holder's
+	testkit.Must(t, err)
+	testkit.Must(t,
+		held.Finish(testkit.Within(t), conclavev1.RunState_RUN_STATE_DONE, "", []*conclavev1.RunResult{{Name: "x"}}))
 	if err := <-s.over; status.Code(err) != codes.Canceled && !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ended with %v", err)
 	}
@@ -206,9 +202,9 @@ func TestGivingBackEndsTheRequests(t *testing.T) {
 		return s.hold(stream)
 	}
 	q := serveQueue(t, s)
-	ctx, stop := context.WithCancel(within(t))
+	ctx, stop := context.WithCancel(testkit.Within(t))
 	held, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"})
-	must(t, err)
+	testkit.Must(t, err)
 	stop() // the worker is told to stop; the run is still its own
 	if held.Context().Err() != nil {
 		t.Error("the run's context ended with the worker's")
@@ -230,14 +226,14 @@ func TestGivingBackToNobody(t *testing.T) {
 	s := &queueService{}
 	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
 		if call == 0 {
-			must(t, give(stream))
+			testkit.Must(t, give(stream))
 		} else if call == 1 {
 			close(broken)
 		}
 		return status.Error(codes.Unavailable, "stopping")
 	}
-	held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
-	must(t, err)
+	held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	testkit.Must(t, err)
 	<-broken
 	start := time.Now()
 	if held.GiveBack() {
@@ -255,14 +251,14 @@ func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
 	s := &queueService{}
 	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
 		if call == 0 {
-			must(t, give(stream))
+			testkit.Must(t, give(stream))
 			return status.Error(codes.Unauthenticated, "the certificate ended")
 		}
 		close(back)
 		return s.hold(stream)
 	}
-	held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
-	must(t, err)
+	held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	testkit.Must(t, err)
 	select {
 	case <-back:
 	case <-held.Context().Done():
@@ -292,10 +288,10 @@ func TestConfirm(t *testing.T) {
 		s.claim = func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
 			return s.hold(stream)
 		}
-		held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
-		must(t, err)
+		held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+		testkit.Must(t, err)
 		var lost *LostError
-		switch err := held.Confirm(within(t)); {
+		switch err := held.Confirm(testkit.Within(t)); {
 		case c.want == "" && err != nil:
 			t.Errorf("%v: %v", c.shown, err)
 		case c.want != "" && (!errors.As(err, &lost) || !strings.Contains(err.Error(), c.want)):
@@ -320,8 +316,8 @@ func TestARunThatIsTakenAway(t *testing.T) {
 			}
 			return stream.Send(end)
 		}
-		held, err := serveQueue(t, s).Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
-		must(t, err)
+		held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
+		testkit.Must(t, err)
 		select {
 		case <-held.Context().Done():
 		case <-time.After(20 * time.Second):
@@ -340,7 +336,7 @@ func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 		<-stream.Context().Done()
 		return status.FromContextError(stream.Context().Err()).Err()
 	}})
-	ctx, stop := context.WithCancel(within(t))
+	ctx, stop := context.WithCancel(testkit.Within(t))
 	time.AfterFunc(100*time.Millisecond, stop)
 	if _, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -348,7 +344,7 @@ func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 	q = serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker, _ conclavev1.RunService_ClaimRunServer) error {
 		return status.Error(codes.FailedPrecondition, "dataset \"d\" is not served here")
 	}})
-	if _, err := q.Claim(within(t), &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, ErrRefused) {
+	if _, err := q.Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, ErrRefused) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -367,8 +363,10 @@ func TestAWatchGoesOn(t *testing.T) {
 	}}
 	q := serveQueue(t, s)
 	var states []conclavev1.RunState
-	last, err := q.Watch(within(t), "a", func(m *conclavev1.WatchRunResponse) { states = append(states, m.GetRun().GetState()) })
-	must(t, err)
+	last, err := q.Watch(testkit.Within(t), "a", func(m *conclavev1.WatchRunResponse) {
+		states = append(states, m.GetRun().GetState())
+	})
+	testkit.Must(t, err)
 	if last.GetState() != conclavev1.RunState_RUN_STATE_FAILED || len(states) != 3 {
 		t.Errorf("watched %v", states)
 	}

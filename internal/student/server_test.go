@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -61,9 +62,9 @@ func (s *service) ReadLedger(_ *conclavev1.ReadLedgerRequest, stream conclavev1.
 func authority(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "certs")
-	must(t, certs.CreateCA(dir))
-	must(t, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	must(t, certs.Issue(dir, certs.RoleStudent, "s", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(dir))
+	testkit.Must(t, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.Issue(dir, certs.RoleStudent, "s", nil, time.Hour))
 	return dir
 }
 
@@ -71,9 +72,9 @@ func authority(t *testing.T) (dir string) {
 func serve(t *testing.T, dir, address string, s *service) (string, func()) {
 	t.Helper()
 	config, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
-	must(t, err)
+	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", address)
-	must(t, err)
+	testkit.Must(t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
 	conclavev1.RegisterStudentServiceServer(server, s)
 	done := make(chan struct{})
@@ -103,7 +104,7 @@ func studentConfig(dir, address string) Config {
 func newClient(t *testing.T, c Config) *Client {
 	t.Helper()
 	client, err := Dial(c, zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -120,14 +121,7 @@ func connected(t *testing.T, s *service) *Client {
 	return newClient(t, studentConfig(dir, address))
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }

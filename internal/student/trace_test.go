@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -37,12 +38,12 @@ func TestSpansOfAStudent(t *testing.T) {
 	c.Traces = tracing.Config{Endpoint: collector.Serve(t, ""), Insecure: true}
 	client := newClient(t, c)
 	_, err := client.Ask(t.Context(), question(10), nil)
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := client.Ask(t.Context(), question(10), nil); err == nil {
 		t.Error("a refused round was answered")
 	}
 	_, err = client.Ask(t.Context(), &conclavev1.Round{Run: "r", Number: 7, Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{}}}, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	client.tracer.Close()
 	spans := collector.Spans()
 	if len(spans) != 2 || spans[0].GetName() != "ask" || spans[0].GetStatus().GetMessage() != "" || spans[1].GetStatus().GetMessage() != "budget" {

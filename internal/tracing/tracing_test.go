@@ -20,17 +20,11 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestConfig(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -58,7 +52,7 @@ func TestConfig(t *testing.T) {
 		t.Error("a missing ca was taken")
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
-	must(t, os.WriteFile(empty, nil, 0o600))
+	testkit.Must(t, os.WriteFile(empty, nil, 0o600))
 	if _, err := Start(Config{Endpoint: "a:1", CA: empty}, "node", "n", zap.NewNop()); err == nil || !strings.Contains(err.Error(), "no PEM") {
 		t.Errorf("an empty ca: %v", err)
 	}
@@ -83,7 +77,7 @@ func TestNoTracer(t *testing.T) {
 func TestSpansArrive(t *testing.T) {
 	var r tracetest.Collector
 	tracer, err := Start(Config{Endpoint: r.Serve(t, ""), Insecure: true}, "aggregator", "agg-1", zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, whole := tracer.Begin(t.Context(), "round", About("flchain", "run-1", 7, "labels")...)
 	_, part := tracer.Begin(ctx, "collect")
 	part.End("")
@@ -117,16 +111,16 @@ func TestSpansArrive(t *testing.T) {
 // A collector with a certificate is found by the authority that is set, and by no other.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
-	must(t, certs.CreateCA(dir))
-	must(t, certs.Issue(dir, certs.RoleAggregator, "collector", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.CreateCA(dir))
+	testkit.Must(t, certs.Issue(dir, certs.RoleAggregator, "collector", []string{"127.0.0.1"}, time.Hour))
 	files := certs.IssuedFiles(dir, certs.RoleAggregator, "collector")
 	creds, err := credentials.NewServerTLSFromFile(files.Cert, files.Key)
-	must(t, err)
+	testkit.Must(t, err)
 	for ca, want := range map[string]int{files.CA: 1, "": 0} {
 		var r tracetest.Collector
 		core, log := observer.New(zap.InfoLevel)
 		tracer, err := Start(Config{Endpoint: r.Serve(t, "", grpc.Creds(creds)), CA: ca}, "node", "n", zap.New(core))
-		must(t, err)
+		testkit.Must(t, err)
 		_, span := tracer.Begin(t.Context(), "x")
 		span.End("")
 		tracer.Close()
@@ -140,18 +134,18 @@ func TestTLS(t *testing.T) {
 // spans cost no time, and the end is bounded. That they are lost is told once.
 func TestACollectorThatIsAway(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	away := nobody.Addr().String()
-	must(t, nobody.Close())
+	testkit.Must(t, nobody.Close())
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // its backlog takes connections
-	must(t, err)
+	testkit.Must(t, err)
 	defer mute.Close()
 	slow := &tracetest.Collector{Mute: true}
 	for name, endpoint := range map[string]string{"away": away, "mute": mute.Addr().String(), "slow": slow.Serve(t, "")} {
 		t.Run(name, func(t *testing.T) {
 			core, log := observer.New(zap.InfoLevel)
 			tracer, err := Start(Config{Endpoint: endpoint, Insecure: true}, "node", "n", zap.New(core))
-			must(t, err)
+			testkit.Must(t, err)
 			began := time.Now()
 			for range 5 * queue {
 				_, span := tracer.Begin(context.Background(), "x")
@@ -175,17 +169,17 @@ func TestACollectorThatIsAway(t *testing.T) {
 // A collector that comes back is told of what comes then.
 func TestACollectorThatComesBack(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	address := l.Addr().String()
-	must(t, l.Close())
+	testkit.Must(t, l.Close())
 	core, log := observer.New(zap.InfoLevel)
 	tracer, err := Start(Config{Endpoint: address, Insecure: true}, "node", "n", zap.New(core))
-	must(t, err)
+	testkit.Must(t, err)
 	defer tracer.Close()
 	send := func() {
 		_, span := tracer.Begin(context.Background(), "x")
 		span.End("")
-		must(t, tracer.provider.ForceFlush(t.Context()))
+		testkit.Must(t, tracer.provider.ForceFlush(t.Context()))
 	}
 	send()
 	if log.FilterMessageSnippet("lost").Len() != 1 {
@@ -193,7 +187,7 @@ func TestACollectorThatComesBack(t *testing.T) {
 	}
 	var r tracetest.Collector
 	r.Serve(t, address)
-	eventually(t, "spans", func() bool {
+	testkit.Eventually(t, "spans", func() bool {
 		send()
 		return len(r.Spans()) > 0
 	})
@@ -206,7 +200,7 @@ func TestACollectorThatComesBack(t *testing.T) {
 func TestSpansGoAlong(t *testing.T) {
 	var r tracetest.Collector
 	tracer, err := Start(Config{Endpoint: r.Serve(t, ""), Insecure: true}, "student", "s", zap.NewNop())
-	must(t, err)
+	testkit.Must(t, err)
 	defer tracer.Close()
 	ctx, span := tracer.Begin(t.Context(), "ask")
 	defer span.End("")
@@ -232,13 +226,4 @@ func values(attributes []*common.KeyValue) map[string]string {
 		all[a.GetKey()] = a.GetValue().GetStringValue()
 	}
 	return all
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s did not come to be", what)
-		}
-	}
 }

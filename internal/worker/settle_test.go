@@ -20,17 +20,9 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(60 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not within a minute: " + what)
-		}
-	}
-}
 
 // A worker that was cut off for longer than its grace has lost the run, which has not ended.
 func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
@@ -45,12 +37,14 @@ func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
 	stop, _ := c.work(c.config)
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetWorker() == "w" })
 	wire.set(false)
-	eventually(t, "the worker hears of it", func() bool { return log.has("run left", "not this worker's any more") })
+	testkit.Eventually(t, "the worker hears of it", func() bool {
+		return log.has("run left", "not this worker's any more")
+	})
 	if r := c.await("a", in(conclavev1.RunState_RUN_STATE_RUNNING)); r.GetWorker() != "w" {
 		t.Errorf("the run is %v", r)
 	}
-	must(t, stopAway())
-	must(t, stop())
+	testkit.Must(t, stopAway())
+	testkit.Must(t, stop())
 	log.saysOfNoEnd(t)
 }
 
@@ -84,31 +78,32 @@ func (e *elsewhere) FinishRun(context.Context, *conclavev1.FinishRunRequest) (*c
 // end what is not its own.
 func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
-	must(t, certs.CreateCA(dir))
-	must(t, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	must(t, certs.Issue(dir, certs.RoleStudent, "lab", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(dir))
+	testkit.Must(t, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.Issue(dir, certs.RoleStudent, "lab", nil, time.Hour))
 	server, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
-	must(t, err)
+	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	service, serving := new(elsewhere), grpc.NewServer(grpc.Creds(credentials.NewTLS(server)))
 	conclavev1.RegisterRunServiceServer(serving, service)
 	served := make(chan error, 1)
 	go func() { served <- serving.Serve(listener) }()
 	t.Cleanup(func() {
 		serving.Stop()
-		must(t, <-served)
+		testkit.Must(t, <-served)
 	})
 	config := student.DefaultConfig()
 	config.Aggregator, config.Dataset, config.TLS = listener.Addr().String(), "d", certs.IssuedFiles(dir, certs.RoleStudent, "lab")
 	client, err := student.Dial(config, zap.NewNop())
-	must(t, err)
-	t.Cleanup(func() { must(t, client.Close()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, client.Close()) })
 	held, err := client.Queue().Claim(t.Context(), &conclavev1.Worker{Dataset: "d", Name: "w"})
-	must(t, err)
+	testkit.Must(t, err)
 	c := new(cluster)
 	said := c.journal()
-	must(t, (&slot{config: config, name: "w"}).settle(t.Context(), held, c.log, nil, fmt.Errorf("ask: %w: the run waits in the queue", student.ErrRefused)))
+	testkit.Must(t, (&slot{config: config, name: "w"}).settle(t.Context(), held, c.log, nil,
+		fmt.Errorf("ask: %w: the run waits in the queue", student.ErrRefused)))
 	if n := service.finished.Load(); n != 0 {
 		t.Errorf("the run was ended %d times", n)
 	}
@@ -126,7 +121,7 @@ func TestAWorkerThatIsStoppedWhileTheAggregatorIsAway(t *testing.T) {
 	stop, _ := c.work(c.through(wire))
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
 	wire.set(true)
-	must(t, stop())
+	testkit.Must(t, stop())
 	if !log.has("run left: told to stop", "could not be told", "worker_grace") || log.has("given back") {
 		t.Errorf("the log is\n%s", strings.Join(log.lines(), "\n"))
 	}
@@ -145,7 +140,7 @@ func TestAWorkerWhoseCertificateIsRevoked(t *testing.T) {
 	_, ended := c.work(hired)
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
 	_, err := certs.Revoke(authority, certs.Revocation{Role: certs.RoleStudent, Name: "hired", Reason: certs.ReasonWithdrawn})
-	must(t, err)
+	testkit.Must(t, err)
 	select {
 	case err := <-ended:
 		if !errors.Is(err, student.ErrCertificate) || !strings.Contains(err.Error(), `run "a" was `) {
@@ -165,21 +160,21 @@ func TestLogLinesNameTheRunOnce(t *testing.T) {
 	c.submit("a", same)
 	stop, _ := c.work(c.config)
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
-	eventually(t, "the run is open", func() bool { return log.has(`"run open"`) })
-	must(t, stop())
+	testkit.Eventually(t, "the run is open", func() bool { return log.has(`"run open"`) })
+	testkit.Must(t, stop())
 	for _, line := range log.lines() {
 		fields := map[string]bool{}
 		read := json.NewDecoder(strings.NewReader(line))
 		_, err := read.Token()
-		must(t, err)
+		testkit.Must(t, err)
 		for read.More() {
 			key, err := read.Token()
-			must(t, err)
+			testkit.Must(t, err)
 			if fields[key.(string)] {
 				t.Errorf("field %v is there twice: %s", key, line)
 			}
 			fields[key.(string)] = true
-			must(t, read.Decode(new(any)))
+			testkit.Must(t, read.Decode(new(any)))
 		}
 		if strings.Contains(line, `"run open"`) && (!fields["run"] || !fields["worker"]) {
 			t.Errorf("no run or worker in %s", line)

@@ -20,6 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -38,13 +39,6 @@ privacy: {epsilon: 1, delta: 1e-5}
 teachers: 10
 `
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // cluster is a real aggregator without nodes, and a worker's configuration.
 type cluster struct {
 	t      *testing.T
@@ -57,13 +51,13 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "work") // short, for the Unix socket below it
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	authority := filepath.Join(dir, "certs")
-	must(t, certs.CreateCA(authority))
-	must(t, certs.Issue(authority, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	must(t, certs.Issue(authority, certs.RoleStudent, "lab", nil, time.Hour))
-	must(t, certs.Issue(authority, certs.RoleStudent, "hired", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(authority))
+	testkit.Must(t, certs.Issue(authority, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, certs.Issue(authority, certs.RoleStudent, "lab", nil, time.Hour))
+	testkit.Must(t, certs.Issue(authority, certs.RoleStudent, "hired", nil, time.Hour))
 	sum := sha256.Sum256([]byte(schemaText))
 	a := aggregator.DefaultConfig()
 	a.Name, a.Listen, a.Drain, a.WorkerGrace = "agg", "127.0.0.1:0", 0, time.Second
@@ -72,20 +66,20 @@ func newCluster(t *testing.T) *cluster {
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: hex.EncodeToString(sum[:]), Unit: "record", Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5}}}
 	server, err := aggregator.New(t.Context(), a, aggregator.Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		must(t, errors.Join(<-served, server.Close()))
+		testkit.Must(t, errors.Join(<-served, server.Close()))
 	})
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Queue, c.Worker, c.Out = server.Addr().String(), "d", true, "w", filepath.Join(dir, "out")
 	c.TLS, c.Retry = certs.IssuedFiles(authority, certs.RoleStudent, "lab"), 50*time.Millisecond
 	client, err := student.Dial(c, zap.NewNop())
-	must(t, err)
-	t.Cleanup(func() { must(t, client.Close()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, client.Close()) })
 	return &cluster{t, dir, c, client.Queue(), zap.NewNop()}
 }
 
@@ -93,16 +87,16 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) submit(name string, change func(string) string) {
 	c.t.Helper()
 	folder := filepath.Join(c.dir, "submit")
-	must(c.t, os.MkdirAll(folder, 0o755))
+	testkit.Must(c.t, os.MkdirAll(folder, 0o755))
 	text := strings.Replace(runText, "NAME", name, 1)
-	must(c.t, os.WriteFile(filepath.Join(folder, "schema.yaml"), []byte(schemaText), 0o644))
-	must(c.t, os.WriteFile(filepath.Join(folder, "run.yaml"), []byte(text), 0o644))
+	testkit.Must(c.t, os.WriteFile(filepath.Join(folder, "schema.yaml"), []byte(schemaText), 0o644))
+	testkit.Must(c.t, os.WriteFile(filepath.Join(folder, "run.yaml"), []byte(text), 0o644))
 	s, job, err := run.NewSubmission(filepath.Join(folder, "run.yaml"))
-	must(c.t, err)
+	testkit.Must(c.t, err)
 	_, err = c.queue.Submit(c.t.Context(), &conclavev1.SubmitRunRequest{
 		Spec: job.Plan.RunSpec(job.Spec, job.Schema, "d", false), RunYaml: []byte(change(string(s.RunFile))), SchemaYaml: s.Schema,
 	})
-	must(c.t, err)
+	testkit.Must(c.t, err)
 }
 
 func same(text string) string { return text }
@@ -111,7 +105,7 @@ func (c *cluster) await(name string, holds func(*conclavev1.RunStatus) bool) *co
 	c.t.Helper()
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		r, err := c.queue.Show(c.t.Context(), name)
-		must(c.t, err)
+		testkit.Must(c.t, err)
 		if holds(r.GetRun()) {
 			return r.GetRun()
 		}
@@ -159,7 +153,7 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 		}
 	}
 	c.await("waits-for-teachers", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
-	must(t, stop())
+	testkit.Must(t, stop())
 	if r := c.await("waits-for-teachers", in(conclavev1.RunState_RUN_STATE_WAITING)); !strings.Contains(r.GetReason(), "gave it back") || r.GetClosed() {
 		t.Errorf("after the worker was stopped it is %v", r)
 	}
@@ -171,7 +165,7 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	}
 	c.submit("next", same)
 	c.await("next", in(conclavev1.RunState_RUN_STATE_RUNNING))
-	must(t, stop())
+	testkit.Must(t, stop())
 }
 
 // Two at a time, under names of their own.
@@ -188,14 +182,15 @@ func TestSeveralRunsAtATime(t *testing.T) {
 	if !names["w.1"] || !names["w.2"] {
 		t.Errorf("the workers are %v", names)
 	}
-	must(t, stop())
+	testkit.Must(t, stop())
 }
 
 // A worker that cannot write gives its run back and ends: another one may be able to.
 func TestAWorkerThatCannotWriteEnds(t *testing.T) {
 	c := newCluster(t)
-	must(t, os.MkdirAll(c.config.Out, 0o755))
-	must(t, os.WriteFile(filepath.Join(c.config.Out, "a"), []byte("a file where the run's folder is to be"), 0o644))
+	testkit.Must(t, os.MkdirAll(c.config.Out, 0o755))
+	testkit.Must(t,
+		os.WriteFile(filepath.Join(c.config.Out, "a"), []byte("a file where the run's folder is to be"), 0o644))
 	c.submit("a", same)
 	_, ended := c.work(c.config)
 	select {
@@ -223,7 +218,7 @@ func TestAWorkerThatCannotWriteEnds(t *testing.T) {
 
 func TestFilesAndTheirHashes(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("test"), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("test"), 0o644))
 	files, err := filesOf(&run.Result{Outputs: map[string]string{"b": filepath.Join(dir, "x"), "a": dir}})
 	if err != nil || len(files) != 1 || files[0].GetName() != "b" || files[0].GetSha256() != "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" {
 		t.Errorf("%v, %v", files, err)

@@ -13,6 +13,8 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 	"pgregory.net/rapid"
+
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 )
 
 // bodies tells which bytes of a file are those of pages, behind their headers.

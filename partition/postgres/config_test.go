@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 	good := Config{DSNFile: "dsn", Query: "table visits", Timeout: time.Minute}
-	must(t, good.Validate())
+	testkit.Must(t, good.Validate())
 	for want, spoil := range map[string]func(*Config){
 		"sql.dsn_file: missing":              func(c *Config) { c.DSNFile = "" },
 		"sql.dsn_file: sql.dsn_env is given": func(c *Config) { c.DSNEnv = "DSN" },
@@ -31,7 +33,7 @@ func TestDSN(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) Config {
 		path := filepath.Join(dir, "dsn")
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		return Config{DSNFile: path}
 	}
 	for _, text := range []string{"host=db user=u", "host=db user=u\n", "\ufeff host=db user=u \r\n"} {

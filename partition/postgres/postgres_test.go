@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -48,10 +49,10 @@ func TestPostgreSQL(t *testing.T) {
 	server.Exec(t, visitsTable)
 	file := drawVisits(t)
 	raw, err := os.ReadFile(file)
-	must(t, err)
+	testkit.Must(t, err)
 	server.CopyCSV(t, "visits", bytes.NewReader(raw))
 	s, err := partition.ParseSchema([]byte(visits))
-	must(t, err)
+	testkit.Must(t, err)
 	t.Run("drawn rows", func(t *testing.T) {
 		for _, query := range []string{
 			"select * from visits", "select died, ward, grade, cost, ratio, dose, age, patient from visits order by random()", "table visits",
@@ -100,7 +101,7 @@ func drawVisits(t *testing.T) string {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "visits.csv")
-	must(t, os.WriteFile(path, []byte(b.String()), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte(b.String()), 0o600))
 	return path
 }
 
@@ -108,9 +109,9 @@ func drawVisits(t *testing.T) string {
 func same(t *testing.T, s *partition.Schema, file string, c Config, o partition.ReadOptions, unit string) {
 	t.Helper()
 	csv, err := partition.Read(s, file, o)
-	must(t, err)
+	testkit.Must(t, err)
 	sql, err := Read(context.Background(), s, c, o)
-	must(t, err)
+	testkit.Must(t, err)
 	want := sorted(csv)
 	if diff := cmp.Diff(cells(want), cells(sql), cmpopts.EquateNaNs()); diff != "" {
 		t.Fatalf("cells (-csv +sql):\n%s", diff)
@@ -140,9 +141,9 @@ func cells(t *partition.Table) (rows [][]float64) {
 func divide(t *testing.T, key partition.Key, table *partition.Table, unit string) ([]int, *partition.Manifest) {
 	t.Helper()
 	a, err := partition.Assign(key, table, 7, unit)
-	must(t, err)
+	testkit.Must(t, err)
 	m, err := partition.BuildManifest(key, "visits", "north", "0", table, a, unit)
-	must(t, err)
+	testkit.Must(t, err)
 	return a.Of, m
 }
 
@@ -150,10 +151,10 @@ func divide(t *testing.T, key partition.Key, table *partition.Table, unit string
 func sameExample(t *testing.T, server *pgserver.Server) {
 	dir := filepath.Join("..", "..", "examples", "flchain")
 	s, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	must(t, err)
+	testkit.Must(t, err)
 	file := filepath.Join(dir, "train.csv.gz")
 	table, err := partition.Read(s, file, partition.ReadOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	var columns []string
 	for i, c := range s.Columns {
 		columns = append(columns, fmt.Sprintf("%q %s", c.Name, map[partition.ColumnKind]string{
@@ -163,7 +164,7 @@ func sameExample(t *testing.T, server *pgserver.Server) {
 	}
 	server.Exec(t, "create table flchain ("+strings.Join(columns, ", ")+")")
 	var rows bytes.Buffer
-	must(t, partition.WriteCSV(&rows, table))
+	testkit.Must(t, partition.WriteCSV(&rows, table))
 	server.CopyCSV(t, "flchain", &rows)
 	same(t, s, file, Config{DSNEnv: "TEST_DSN", Query: "select * from flchain", Timeout: time.Minute}, partition.ReadOptions{}, partition.UnitRecord)
 }
@@ -216,7 +217,7 @@ func refused(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 			dsn = server.DSN
 		}
 		path := filepath.Join(t.TempDir(), "dsn")
-		must(t, os.WriteFile(path, []byte(dsn+"\n"), 0o600))
+		testkit.Must(t, os.WriteFile(path, []byte(dsn+"\n"), 0o600))
 		_, err := Read(context.Background(), s, Config{DSNFile: path, Query: c.query, Timeout: 2 * time.Second}, partition.ReadOptions{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
@@ -239,7 +240,7 @@ func refused(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 // times checks that identifiers that are times have the form that they have from Parquet.
 func times(t *testing.T) {
 	s, err := partition.ParseSchema([]byte("columns: [{name: at, role: unit}, {name: x, kind: binary}]"))
-	must(t, err)
+	testkit.Must(t, err)
 	for text, want := range map[string]string{
 		"date '2024-02-29'":                                "2024-02-29",
 		"time '13:04:05.120'":                              "13:04:05.12",
@@ -284,7 +285,7 @@ func encryption(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 // lost ends the connection in the middle of the rows: nothing half-read is a table.
 func lost(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	go cut(listener, fmt.Sprintf("127.0.0.1:%d", server.Port), 200_000)
 	defer listener.Close()
 	t.Setenv("CUT_DSN", strings.Replace(server.DSN, fmt.Sprint(server.Port), fmt.Sprint(listener.Addr().(*net.TCPAddr).Port), 1))
@@ -326,11 +327,12 @@ func cut(listener net.Listener, address string, bytes int64) {
 
 func TestSortedPutsEmptyCellsFirst(t *testing.T) {
 	s, err := partition.ParseSchema([]byte(visits))
-	must(t, err)
+	testkit.Must(t, err)
 	table := partition.NewTable(s)
 	for _, age := range []float64{3, 1, 2} {
 		for _, dose := range []float64{0.5, math.NaN(), -1} {
-			must(t, table.Append([]float64{math.NaN(), age, dose, 0, 0, math.NaN(), 0, 1}, fmt.Sprint("p", age)))
+			testkit.Must(t,
+				table.Append([]float64{math.NaN(), age, dose, 0, 0, math.NaN(), 0, 1}, fmt.Sprint("p", age)))
 		}
 	}
 	var got []string
@@ -339,12 +341,5 @@ func TestSortedPutsEmptyCellsFirst(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"1 NaN", "1 -1", "1 0.5", "2 NaN", "2 -1", "2 0.5", "3 NaN", "3 -1", "3 0.5"}, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

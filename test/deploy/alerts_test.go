@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // sources is the Go text of packages, without tests.
@@ -28,7 +30,7 @@ func sources(t *testing.T, dirs ...string) string {
 			text.Write(raw)
 			return err
 		})
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	return text.String()
 }
@@ -47,7 +49,7 @@ var (
 func TestAlerts(t *testing.T) {
 	code := sources(t, "../../internal/aggregator", "../../internal/node", "../../internal/monitor")
 	raw, err := os.ReadFile("../../docs/operations.md")
-	must(t, err)
+	testkit.Must(t, err)
 	document := string(raw)
 	var rules *monitoringv1.PrometheusRule
 	for _, s := range sets(t) {
@@ -127,7 +129,7 @@ func TestScrapes(t *testing.T) {
 		scraped := map[string]bool{}
 		for name, monitor := range find[*monitoringv1.ServiceMonitor](s) {
 			selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
-			must(t, err)
+			testkit.Must(t, err)
 			for _, service := range find[*corev1.Service](s) {
 				if !selector.Matches(labels.Set(service.Labels)) {
 					continue

@@ -16,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/version"
 )
-
-// patience bounds every wait; a wait that succeeds never uses it up.
-const patience = 3 * time.Minute
 
 func replicasOf(object runtime.Object) int {
 	switch o := object.(type) {
@@ -34,28 +32,16 @@ func replicasOf(object runtime.Object) int {
 
 var image = flag.Bool("image", false, "build the image by the Dockerfile's steps and run overlays/small in it")
 
-func eventually(t *testing.T, what string, holds func() bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	for !holds() {
-		if time.Since(began) > patience {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return time.Since(began)
-}
-
 // secretOf makes a Secret as docs/operations.md does, with a certificate of an authority.
 func secretOf(t *testing.T, authority string, role certs.Role, name string, hosts ...string) string {
 	t.Helper()
-	must(t, certs.Issue(authority, role, name, hosts, time.Hour))
+	testkit.Must(t, certs.Issue(authority, role, name, hosts, time.Hour))
 	files, dir := certs.IssuedFiles(authority, role, name), t.TempDir()
 	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key,
 		"revoked.crl": certs.RevokedFile(authority)} {
 		raw, err := os.ReadFile(from)
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, to), raw, 0o600))
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, to), raw, 0o600))
 	}
 	return dir
 }
@@ -64,8 +50,8 @@ func secretOf(t *testing.T, authority string, role certs.Role, name string, host
 func inImage(t *testing.T, root string, binds []bind, args ...string) (string, error) {
 	t.Helper()
 	own := t.TempDir()
-	must(t, os.CopyFS(own, os.DirFS(root)))
-	must(t, os.Chmod(own, 0o755))
+	testkit.Must(t, os.CopyFS(own, os.DirFS(root)))
+	testkit.Must(t, os.Chmod(own, 0o755))
 	c := container{Root: own, Binds: binds, User: 65532, Group: 65532, FSGroup: 65532, Args: args}
 	said, err := c.command(t).CombinedOutput()
 	return string(said), err
@@ -111,8 +97,8 @@ func TestTheImageRuns(t *testing.T) {
 	m := newMachine(t, setOf(t, "small"))
 	m.images = map[string]string{"aggregator": root, "teacher": root, "student": root, "etcd": etcd}
 	ours, theirs := t.TempDir(), t.TempDir()
-	must(t, certs.CreateCA(ours))
-	must(t, certs.CreateCA(theirs))
+	testkit.Must(t, certs.CreateCA(ours))
+	testkit.Must(t, certs.CreateCA(theirs))
 	m.secrets = map[string]string{
 		"aggregator-tls": secretOf(t, ours, certs.RoleAggregator, "aggregator", "aggregator"),
 		"teacher-tls":    secretOf(t, ours, certs.RoleNode, "clinic"),
@@ -135,14 +121,14 @@ func TestTheImageRuns(t *testing.T) {
 	aggregators, teachers, student := m.of("aggregator"), m.of("teacher"), m.of("student")[0]
 	for _, x := range m.running {
 		if x.pod.serves() {
-			eventually(t, x.name+" to be ready", func() bool { ready, _ := x.ready(); return ready })
+			testkit.Eventually(t, x.name+" to be ready", func() bool { ready, _ := x.ready(); return ready })
 			x.confined()
 		}
 	}
 	t.Logf("all pods are ready %.1f s after the first was started", time.Since(began).Seconds())
 	select {
 	case <-student.done:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the run does not end")
 	}
 	if student.code != 0 {
@@ -177,8 +163,9 @@ func TestTheImageRuns(t *testing.T) {
 		t.Errorf("%s says %q beside the leader %s", standby.name, state, leader.name)
 	}
 	leader.signal(syscall.SIGKILL, false)
-	took := eventually(t, "the standby to lead", func() bool { _, state := standby.ready(); return state == "leader" })
-	back := eventually(t, "the nodes to come back", func() bool {
+	took := testkit.Eventually(t, "the standby to lead",
+		func() bool { _, state := standby.ready(); return state == "leader" })
+	back := testkit.Eventually(t, "the nodes to come back", func() bool {
 		for _, x := range teachers {
 			if !strings.Contains(x.log(), `"msg":"joined","aggregator":"`+standby.name+`"`) {
 				return false
@@ -188,7 +175,7 @@ func TestTheImageRuns(t *testing.T) {
 	})
 	t.Logf("the standby leads %.2f s after the leader was killed, the nodes are back %.2f s later", took.Seconds(),
 		back.Seconds())
-	eventually(t, "the one that was killed to stand by", func() bool {
+	testkit.Eventually(t, "the one that was killed to stand by", func() bool {
 		_, state := leader.ready()
 		return state == "standby of "+standby.name
 	})
@@ -214,24 +201,24 @@ func TestTheImageRuns(t *testing.T) {
 func runEmbedded(t *testing.T, root string) {
 	t.Helper()
 	authority, config, state, own := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
-	must(t, certs.CreateCA(authority))
+	testkit.Must(t, certs.CreateCA(authority))
 	tls := secretOf(t, authority, certs.RoleAggregator, "aggregator", "localhost")
 	for _, dir := range []string{tls, config, state} {
-		must(t, os.Chmod(dir, 0o755))
+		testkit.Must(t, os.Chmod(dir, 0o755))
 	}
-	must(t, os.Chown(state, 65532, 65532))
+	testkit.Must(t, os.Chown(state, 65532, 65532))
 	for _, name := range []string{"ca.crt", "tls.crt", "tls.key", "revoked.crl"} {
-		must(t, os.Chown(filepath.Join(tls, name), 65532, 65532))
+		testkit.Must(t, os.Chown(filepath.Join(tls, name), 65532, 65532))
 	}
-	must(t, os.WriteFile(filepath.Join(config, "aggregator.yaml"), []byte(`
+	testkit.Must(t, os.WriteFile(filepath.Join(config, "aggregator.yaml"), []byte(`
 listen: 127.0.0.1:0
 datasets: [{name: d, schema_sha256: `+strings.Repeat("ab", 32)+`, budget: {epsilon: 1, delta: 1e-6}}]
 tls: {ca: /tls/ca.crt, cert: /tls/tls.crt, key: /tls/tls.key, revoked: /tls/revoked.crl}
 etcd: {embedded: true, dir: /state/etcd}
 audit_log: /state/audit/audit.jsonl
 `), 0o644))
-	must(t, os.CopyFS(own, os.DirFS(root)))
-	must(t, os.Chmod(own, 0o755))
+	testkit.Must(t, os.CopyFS(own, os.DirFS(root)))
+	testkit.Must(t, os.Chmod(own, 0o755))
 	c := container{
 		Root: own, User: 65532, Group: 65532, FSGroup: 65532,
 		Args:  []string{"/aggregator", "--config", "/config/aggregator.yaml"},
@@ -239,11 +226,11 @@ audit_log: /state/audit/audit.jsonl
 	}
 	command := c.command(t)
 	said, err := command.StderrPipe()
-	must(t, err)
-	must(t, command.Start())
+	testkit.Must(t, err)
+	testkit.Must(t, command.Start())
 	for lines := bufio.NewScanner(said); lines.Scan(); {
 		if strings.Contains(lines.Text(), `"msg":"listening"`) {
-			must(t, command.Process.Signal(syscall.SIGTERM))
+			testkit.Must(t, command.Process.Signal(syscall.SIGTERM))
 		}
 		t.Log(lines.Text())
 	}
@@ -303,7 +290,7 @@ func (x *instance) confined() {
 	process := x.process.Pid
 	x.mu.Unlock()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
-	must(t, err)
+	testkit.Must(t, err)
 	user := fmt.Sprint(*x.pod.spec.SecurityContext.RunAsUser)
 	for field, want := range map[string]string{
 		"Uid": strings.Join([]string{user, user, user, user}, "\t"), "CapEff": "0000000000000000",
@@ -315,7 +302,7 @@ func (x *instance) confined() {
 		}
 	}
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", process))
-	must(t, err)
+	testkit.Must(t, err)
 	written := map[string]bool{}
 	for _, v := range x.pod.spec.Containers[0].VolumeMounts {
 		written[v.MountPath] = !v.ReadOnly

@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -48,7 +49,7 @@ func (s set) configFile(t *testing.T, p pod, path string) string {
 		}
 		dir := t.TempDir()
 		for name, text := range find[*corev1.ConfigMap](s)[v.ConfigMap.Name].Data {
-			must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		return filepath.Join(dir, strings.TrimPrefix(path, mount.MountPath))
 	}
@@ -155,7 +156,7 @@ func (s set) dials(t *testing.T, p pod, address, serverName string) {
 		t.Errorf("the server name is %q", serverName)
 	}
 	host, port, err := net.SplitHostPort(address)
-	must(t, err)
+	testkit.Must(t, err)
 	if service := find[*corev1.Service](s)[host]; service != nil {
 		if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {
 			return fmt.Sprint(p.Port) == port
@@ -210,7 +211,7 @@ func (s set) checkAggregator(t *testing.T, p pod, file string) {
 		name := fmt.Sprintf("aggregator-7d9c5b6f-x%d", i)
 		environment(t, c, map[string]string{factName: name, factIP: ip})
 		config, err := aggregator.LoadConfig(file)
-		must(t, err)
+		testkit.Must(t, err)
 		names[config.Name] = true
 		if config.Advertise != net.JoinHostPort(ip, "7443") && config.Advertise != "["+ip+"]:7443" {
 			t.Errorf("%s says that it listens at %s", ip, config.Advertise)
@@ -228,7 +229,7 @@ func (s set) checkAggregator(t *testing.T, p pod, file string) {
 		grace(t, p, config.Drain)
 		for _, endpoint := range config.Etcd.Endpoints {
 			at, err := url.Parse(endpoint)
-			must(t, err)
+			testkit.Must(t, err)
 			pod, service, _ := strings.Cut(at.Hostname(), ".")
 			if at.Scheme != "https" || at.Port() != "2379" ||
 				find[*corev1.Service](s)[service] == nil && !strings.HasSuffix(service, "example.org") {
@@ -240,7 +241,7 @@ func (s set) checkAggregator(t *testing.T, p pod, file string) {
 				continue
 			}
 			raw, err := os.ReadFile(s.configFile(t, teacher, "/etc/conclave/schema.yaml"))
-			must(t, err)
+			testkit.Must(t, err)
 			if hash := sha256.Sum256(raw); config.Datasets[0].SchemaSHA256 != hex.EncodeToString(hash[:]) {
 				t.Errorf("the teachers' schema has the hash %x", hash)
 			}
@@ -258,7 +259,7 @@ func (s set) checkTeacher(t *testing.T, p pod, file string) {
 		environment(t, c, map[string]string{factName: fmt.Sprintf("teacher-%d", i), factIndex: fmt.Sprint(i),
 			factIP: "10.0.0.1"})
 		config, err := node.LoadConfig(file)
-		must(t, err)
+		testkit.Must(t, err)
 		nodes[config.Node] = true
 		if config.SQL.Set() {
 			shards[config.SQL.Query] = true
@@ -277,8 +278,8 @@ func (s set) checkTeacher(t *testing.T, p pod, file string) {
 		grace(t, p, config.Drain)
 		s.dials(t, p, config.Aggregator, config.ServerName)
 		schema, err := partition.LoadSchema(s.configFile(t, p, config.Schema))
-		must(t, err)
-		must(t, schema.CheckUnit(config.Unit))
+		testkit.Must(t, err)
+		testkit.Must(t, schema.CheckUnit(config.Unit))
 	}
 	if len(nodes) != 2 || len(shards) != 2 {
 		t.Errorf("two pods are the nodes %v with %v", nodes, shards)
@@ -292,7 +293,7 @@ func (s set) checkStudent(t *testing.T, p pod, file string) {
 	c := p.spec.Containers[0]
 	environment(t, c, nil)
 	config, err := student.LoadConfig(file)
-	must(t, err)
+	testkit.Must(t, err)
 	s.dials(t, p, config.Aggregator, config.ServerName)
 	writable(t, c, config.Out)
 	readable(t, c, config.TLS.CA, config.TLS.Cert, config.TLS.Key, config.TLS.Revoked)
@@ -310,15 +311,15 @@ func (s set) checkStudent(t *testing.T, p pod, file string) {
 	}
 	readable(t, c, config.Run)
 	spec, err := run.Load(s.configFile(t, p, config.Run))
-	must(t, err)
+	testkit.Must(t, err)
 	raw, err := os.ReadFile(spec.Schema)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, teacher := range s.pods() {
 		if teacher.app() != "teacher" {
 			continue
 		}
 		theirs, err := os.ReadFile(s.configFile(t, teacher, "/etc/conclave/schema.yaml"))
-		must(t, err)
+		testkit.Must(t, err)
 		if string(theirs) != string(raw) {
 			t.Error("the run's schema is not that of the teachers")
 		}
@@ -328,10 +329,10 @@ func (s set) checkStudent(t *testing.T, p pod, file string) {
 // The schema of the manifests is the example's, so that its data can be tried.
 func TestTheSchemaIsTheExamples(t *testing.T) {
 	want, err := os.ReadFile("../../examples/flchain/schema.yaml")
-	must(t, err)
+	testkit.Must(t, err)
 	for _, path := range []string{"base/teacher/schema.yaml", "overlays/run/schema.yaml"} {
 		got, err := os.ReadFile(filepath.Join(manifests, path))
-		must(t, err)
+		testkit.Must(t, err)
 		if string(got) != string(want) {
 			t.Errorf("%s is not examples/flchain/schema.yaml", path)
 		}
@@ -346,7 +347,7 @@ func TestConfigurationsOfComponents(t *testing.T) {
 	} {
 		lines := func(path string) []string {
 			raw, err := os.ReadFile(filepath.Join(manifests, path))
-			must(t, err)
+			testkit.Must(t, err)
 			var kept []string
 			for line := range strings.Lines(string(raw)) {
 				if !regexp.MustCompile(c.but).MatchString(line) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
@@ -364,12 +365,12 @@ func TestConfigurationsOfComponents(t *testing.T) {
 // The documented commands make certificates for every name that is dialled.
 func TestDocumentedCertificates(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/operations.md")
-	must(t, err)
+	testkit.Must(t, err)
 	issued := map[string][]string{}
 	command := regexp.MustCompile(`certs issue --dir (\S+) --role (\S+) --name (\S+)(?: \\\n\s+)?(?: --hosts (\S+))?`)
 	for _, m := range command.FindAllStringSubmatch(string(raw), -1) {
 		dir := t.TempDir()
-		must(t, certs.CreateCA(dir))
+		testkit.Must(t, certs.CreateCA(dir))
 		var hosts []string
 		if m[4] != "" {
 			hosts = strings.Split(m[4], ",")

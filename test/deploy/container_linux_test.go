@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // containerVariable makes the test binary the last step before a container's program.
@@ -52,18 +54,18 @@ func (c container) command(t testing.TB) *exec.Cmd {
 	for _, b := range c.Binds {
 		at := filepath.Join(c.Root, b.To)
 		info, err := os.Stat(b.From)
-		must(t, err)
+		testkit.Must(t, err)
 		if info.IsDir() {
-			must(t, os.MkdirAll(at, 0o755))
+			testkit.Must(t, os.MkdirAll(at, 0o755))
 			continue
 		}
-		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
-		must(t, os.WriteFile(at, nil, 0o644))
+		testkit.Must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		testkit.Must(t, os.WriteFile(at, nil, 0o644))
 	}
 	raw, err := json.Marshal(c)
-	must(t, err)
+	testkit.Must(t, err)
 	self, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	command := exec.Command(self)
 	command.Env = []string{containerVariable + "=" + string(raw)}
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const repository = "../.."
@@ -22,7 +24,7 @@ type instruction struct{ word, rest string }
 func dockerfile(t testing.TB) []instruction {
 	t.Helper()
 	f, err := os.Open(filepath.Join(repository, "Dockerfile"))
-	must(t, err)
+	testkit.Must(t, err)
 	defer f.Close()
 	var all []instruction
 	for s := bufio.NewScanner(f); s.Scan(); {
@@ -54,7 +56,7 @@ func TestDockerfile(t *testing.T) {
 		t.Errorf("the last stage is %v", all[last:])
 	}
 	raw, err := os.ReadFile(filepath.Join(repository, "go.mod"))
-	must(t, err)
+	testkit.Must(t, err)
 	_, rest, _ := strings.Cut(string(raw), "\ngo ")
 	least, _, _ := strings.Cut(rest, "\n")
 	minor := least[:strings.LastIndex(least, ".")]
@@ -69,7 +71,7 @@ func TestDockerfile(t *testing.T) {
 func ignored(t testing.TB, name string) bool {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(repository, ".dockerignore"))
-	must(t, err)
+	testkit.Must(t, err)
 	for pattern := range strings.Lines(string(raw)) {
 		pattern = strings.TrimSpace(pattern)
 		if pattern == "" || strings.HasPrefix(pattern, "#") {
@@ -119,7 +121,7 @@ func buildImage(t testing.TB) string {
 		}
 		return nil
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	ran := 0
 	for _, in := range dockerfile(t) {
 		if in.word != "RUN" || in.rest == "go mod download" {
@@ -135,12 +137,12 @@ func buildImage(t testing.TB) string {
 	if ran != 1 {
 		t.Fatalf("the Dockerfile has %d steps that build", ran)
 	}
-	must(t, os.Chmod(root, 0o755))
-	must(t, os.CopyFS(root, os.DirFS(out)))
+	testkit.Must(t, os.Chmod(root, 0o755))
+	testkit.Must(t, os.CopyFS(root, os.DirFS(out)))
 	for _, name := range []string{"LICENSE", "NOTICE"} {
 		raw, err := os.ReadFile(filepath.Join(source, name))
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(root, name), raw, 0o644))
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(filepath.Join(root, name), raw, 0o644))
 	}
 	return root
 }
@@ -152,15 +154,15 @@ func checkStatic(t *testing.T, root string) {
 	for _, name := range []string{"aggregator", "conclave", "student", "teacher"} {
 		program := filepath.Join(root, name)
 		file, err := elf.Open(program)
-		must(t, err)
+		testkit.Must(t, err)
 		for _, part := range file.Progs {
 			if part.Type == elf.PT_INTERP || part.Type == elf.PT_DYNAMIC {
 				t.Errorf("%s is not static", name)
 			}
 		}
-		must(t, file.Close())
+		testkit.Must(t, file.Close())
 		said, err := exec.Command("go", "version", "-m", program).Output()
-		must(t, err)
+		testkit.Must(t, err)
 		for _, module := range []string{"k8s.io/api", "sigs.k8s.io/kustomize", "prometheus-operator"} {
 			if bytes.Contains(said, []byte(module)) {
 				t.Errorf("%s holds %s", name, module)

@@ -21,6 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // machine runs the pods of a set the way a Kubernetes would: each in a network of its own
@@ -106,7 +108,7 @@ func (m *machine) prepare() {
 		}
 	}
 	m.hosts = filepath.Join(m.t.TempDir(), "hosts")
-	must(m.t, os.WriteFile(m.hosts, []byte(hosts), 0o644))
+	testkit.Must(m.t, os.WriteFile(m.hosts, []byte(hosts), 0o644))
 }
 
 func (m *machine) replicas(p pod) int {
@@ -125,9 +127,9 @@ func (x *instance) source(name string) string {
 	group := int(*x.pod.spec.SecurityContext.FSGroup)
 	claim := func(name string) string {
 		dir := filepath.Join(x.m.claims, name)
-		must(t, os.MkdirAll(dir, 0o755))
-		must(t, os.Chown(dir, 0, group))
-		must(t, os.Chmod(dir, 0o775|os.ModeSetgid))
+		testkit.Must(t, os.MkdirAll(dir, 0o755))
+		testkit.Must(t, os.Chown(dir, 0, group))
+		testkit.Must(t, os.Chmod(dir, 0o775|os.ModeSetgid))
 		return dir
 	}
 	for _, c := range x.pod.claims {
@@ -137,12 +139,12 @@ func (x *instance) source(name string) string {
 	}
 	files := func(mode os.FileMode, contents map[string][]byte) string {
 		dir := t.TempDir()
-		must(t, os.Chmod(dir, 0o755))
+		testkit.Must(t, os.Chmod(dir, 0o755))
 		for file, raw := range contents {
 			at := filepath.Join(dir, file)
-			must(t, os.WriteFile(at, raw, 0o600))
-			must(t, os.Chown(at, 0, group))
-			must(t, os.Chmod(at, mode))
+			testkit.Must(t, os.WriteFile(at, raw, 0o600))
+			testkit.Must(t, os.Chown(at, 0, group))
+			testkit.Must(t, os.Chmod(at, mode))
 		}
 		return dir
 	}
@@ -163,10 +165,10 @@ func (x *instance) source(name string) string {
 				t.Fatalf("the Secret %s was not made", v.Secret.SecretName)
 			}
 			entries, err := os.ReadDir(dir)
-			must(t, err)
+			testkit.Must(t, err)
 			for _, entry := range entries {
 				raw, err := os.ReadFile(filepath.Join(dir, entry.Name()))
-				must(t, err)
+				testkit.Must(t, err)
 				contents[entry.Name()] = raw
 			}
 			return files(os.FileMode(*v.Secret.DefaultMode), contents)
@@ -182,8 +184,8 @@ func (x *instance) container() container {
 	t.Helper()
 	spec, security := x.pod.spec.Containers[0], x.pod.spec.SecurityContext
 	root := t.TempDir()
-	must(t, os.CopyFS(root, os.DirFS(x.m.images[x.pod.app()])))
-	must(t, os.Chmod(root, 0o755))
+	testkit.Must(t, os.CopyFS(root, os.DirFS(x.m.images[x.pod.app()])))
+	testkit.Must(t, os.Chmod(root, 0o755))
 	c := container{
 		Root: root, Network: x.network,
 		User: int(*security.RunAsUser), Group: int(*security.RunAsGroup), FSGroup: int(*security.FSGroup),

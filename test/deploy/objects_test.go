@@ -27,17 +27,12 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // manifests is the folder of all of them.
 const manifests = "../../deploy/k8s"
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // decoder knows the types that the manifests may be of, and no field beside theirs.
 var decoder = func() runtime.Decoder {
@@ -66,7 +61,7 @@ func decode(t testing.TB, raw []byte) []runtime.Object {
 			slices.SortFunc(objects, func(a, b runtime.Object) int { return strings.Compare(title(a), title(b)) })
 			return objects
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		object, _, err := decoder.Decode(document[:n], nil, nil)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, document[:n])
@@ -92,7 +87,7 @@ func build(t testing.TB, dir string) []runtime.Object {
 		t.Fatalf("%s: %v", dir, err)
 	}
 	raw, err := resources.AsYaml()
-	must(t, err)
+	testkit.Must(t, err)
 	return decode(t, raw)
 }
 
@@ -101,22 +96,22 @@ func compose(t testing.TB, resources []string, components ...string) []runtime.O
 	t.Helper()
 	dir := t.TempDir()
 	whole, err := filepath.EvalSymlinks(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	root, err := filepath.Abs(manifests)
-	must(t, err)
+	testkit.Must(t, err)
 	var text strings.Builder
 	text.WriteString("namespace: conclave\n")
 	list := func(field string, folders []string) {
 		text.WriteString(field + ":\n")
 		for _, f := range folders {
 			relative, err := filepath.Rel(whole, filepath.Join(root, f))
-			must(t, err)
+			testkit.Must(t, err)
 			text.WriteString("  - " + relative + "\n")
 		}
 	}
 	list("resources", resources)
 	list("components", components)
-	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text.String()), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text.String()), 0o600))
 	return build(t, dir)
 }
 
@@ -136,14 +131,14 @@ func TestEveryManifestDecodesStrictly(t *testing.T) {
 			return nil
 		}
 		raw, err := os.ReadFile(path)
-		must(t, err)
+		testkit.Must(t, err)
 		if len(decode(t, raw)) == 0 {
 			t.Errorf("%s holds no object", path)
 		}
 		files++
 		return nil
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	if files < 20 {
 		t.Errorf("only %d manifests were found in %s", files, manifests)
 	}
@@ -159,7 +154,7 @@ func TestEveryManifestDecodesStrictly(t *testing.T) {
 func roots(t testing.TB) []string {
 	t.Helper()
 	overlays, err := filepath.Glob(filepath.Join(manifests, "overlays/*"))
-	must(t, err)
+	testkit.Must(t, err)
 	if len(overlays) < 5 {
 		t.Fatalf("the overlays are %v", overlays)
 	}
@@ -225,7 +220,7 @@ func buildSets(t testing.TB) []set {
 		return objects
 	}
 	components, err := os.ReadDir(filepath.Join(manifests, "components"))
-	must(t, err)
+	testkit.Must(t, err)
 	var all []string
 	for _, c := range components {
 		if c.Name() != "etcd-backup" { // of the etcd that external-etcd takes away
@@ -308,7 +303,7 @@ func TestObjectsAreInOneNamespace(t *testing.T) {
 		seen := map[string]bool{}
 		for _, object := range s.objects {
 			o, err := meta.Accessor(object)
-			must(t, err)
+			testkit.Must(t, err)
 			if seen[title(object)] {
 				t.Errorf("%s is there twice", title(object))
 			}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/version"
 )
 
@@ -151,7 +152,7 @@ func TestImages(t *testing.T) {
 func created(t *testing.T, command string) map[string]bool {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/operations.md")
-	must(t, err)
+	testkit.Must(t, err)
 	names := map[string]bool{}
 	for _, m := range regexp.MustCompile(command).FindAllStringSubmatch(string(raw), -1) {
 		names[m[1]] = true
@@ -240,7 +241,7 @@ func variables(text string) []string {
 func (s set) selects(t *testing.T, selector *metav1.LabelSelector) []pod {
 	t.Helper()
 	matcher, err := metav1.LabelSelectorAsSelector(selector)
-	must(t, err)
+	testkit.Must(t, err)
 	var selected []pod
 	for _, p := range s.pods() {
 		if matcher.Matches(labels.Set(p.labels)) {

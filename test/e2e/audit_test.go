@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // auditor reads ledger and stored releases in etcd itself, over and over while
@@ -156,7 +157,7 @@ func (a *auditor) readRelease(ctx context.Context, store *coordinator.Store, key
 // with what stands at the end.
 func (a *auditor) again() {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	store := a.open(ctx)
 	if store == nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // An aggregator that dies between charge and answer has charged a round whose
@@ -42,7 +44,7 @@ func TestAggregatorDiesAroundCharge(t *testing.T) {
 				t.Fatalf("the aggregator died %d times, planned were %v", restarts, deaths)
 			}
 			aggregator = startAggregator()
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Fatal("the run stands still")
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var (
@@ -58,7 +60,7 @@ func TestFailover(t *testing.T) {
 		leader.kill()
 		// A supervisor starts it again. Either of the two may be faster.
 		leader, standby = standby, begin(leader.address)
-		eventually(t, "the next leader to release a round", func() bool {
+		testkit.Eventually(t, "the next leader to release a round", func() bool {
 			if len(standby.logged("released")) > 0 {
 				leader, standby = standby, leader
 			}
@@ -79,7 +81,7 @@ func TestFailover(t *testing.T) {
 	}
 	select { // what is left of many rounds may take longer than other waits
 	case <-student.done:
-	case <-time.After(patience + time.Duration(*failovers)*10*time.Second):
+	case <-time.After(testkit.Patience + time.Duration(*failovers)*10*time.Second):
 	}
 	finish(t, student, out, j)
 	c.repeat(runFile, out, j)

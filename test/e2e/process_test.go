@@ -13,11 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// patience bounds every wait. It is long because the tests share few cores; a
-// wait that succeeds never uses it up.
-const patience = 5 * time.Minute
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
 
 // process is a role running as an operating system process.
 type process struct {
@@ -101,8 +99,8 @@ func (p *process) wait() int {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(patience):
-		p.t.Fatalf("%s did not end within %v", p.name, patience)
+	case <-time.After(testkit.Patience):
+		p.t.Fatalf("%s did not end within %v", p.name, testkit.Patience)
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -161,7 +159,7 @@ func (p *process) awaitLog(message string, holds func(logLine) bool) logLine {
 // await waits for something that p brings about.
 func (p *process) await(what string, holds func() bool) {
 	p.t.Helper()
-	eventually(p.t, what, func() bool {
+	testkit.Eventually(p.t, what, func() bool {
 		ended := p.ended()
 		if holds() {
 			return true
@@ -171,16 +169,6 @@ func (p *process) await(what string, holds func() bool) {
 		}
 		return false
 	})
-}
-
-// eventually polls until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
 }
 
 // said tells whether a process wrote a text to standard error.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // authority is one that a test has for itself, with the folders of its sites.
@@ -128,7 +129,7 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	// South leaves. It is told, and ends; its next start is refused.
 	a.revoke("south", "--reason", certs.ReasonLeft)
 	refused(t, south, "not accepted by the other side", "revoked")
-	eventually(t, "the audit log to have it", func() bool {
+	testkit.Eventually(t, "the audit log to have it", func() bool {
 		for _, e := range auditLines(t, auditFile) {
 			if e.Event == auditlog.Refused && e.Peer == "node/south" && strings.Contains(e.Reason, "revoked") {
 				return true

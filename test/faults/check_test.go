@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // check is what must hold at the end, when all faults are over and all runs ended, besides
@@ -67,7 +68,7 @@ func (c *cluster) checkMembers(ctx context.Context, a *auditor) error {
 	for _, endpoint := range c.endpoints() {
 		var hash *clientv3.HashKVResponse
 		// A member that was away may not have caught up yet.
-		for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
+		for end := time.Now().Add(testkit.Patience); ; time.Sleep(200 * time.Millisecond) {
 			if hash, err = client.HashKV(ctx, endpoint, releases.Header.Revision); err == nil {
 				break
 			}

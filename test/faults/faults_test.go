@@ -11,11 +11,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const (
-	// patience bounds waits for something that comes soon on a machine that is not busy.
-	patience = 3 * time.Minute
 	// atOnce is how many faults there may be at a time.
 	atOnce = 3
 	// rest is after how many faults the cluster is left alone until it releases again.
@@ -61,7 +61,7 @@ func TestFaults(t *testing.T) {
 	close(stop)
 	select {
 	case <-ended:
-	case <-time.After(2 * patience):
+	case <-time.After(2 * testkit.Patience):
 		c.told.blame("runs do not end")
 		c.showLogs()
 	}
@@ -139,12 +139,12 @@ func (d *drawer) commit(faults int, a *auditor) map[string]int {
 func (c *cluster) awaitReleases(a *auditor, more int) {
 	c.t.Helper()
 	want := a.released() + more
-	for end := time.Now().Add(patience); a.released() < want; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); a.released() < want; time.Sleep(50 * time.Millisecond) {
 		if len(c.told.blamed()) > 0 || len(c.running()) == 0 && a.released() > 0 {
 			return
 		}
 		if time.Now().After(end) {
-			c.told.blame("nothing is released within %v though nothing fails any more", patience)
+			c.told.blame("nothing is released within %v though nothing fails any more", testkit.Patience)
 			return
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A leader falls asleep right before a charge, noise drawn and budget not yet asked, and
@@ -35,7 +37,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 
 	var leader *process
 	var traps string
-	until(t, "a leader with hooks", func() bool {
+	testkit.Eventually(t, "a leader with hooks", func() bool {
 		i := d.leader()
 		if i == 0 {
 			c.aggregators[0].kill(5 * time.Second)
@@ -50,7 +52,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(traps, "before"), []byte("stop"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the leader to fall asleep", func() bool { return leader.state() == 'T' })
+	testkit.Eventually(t, "the leader to fall asleep", func() bool { return leader.state() == 'T' })
 	raw, err := os.ReadFile(filepath.Join(traps, "trapped"))
 	var asleep releaseKey
 	if _, serr := fmt.Sscan(string(raw), &asleep.run, &asleep.round); err != nil || serr != nil {
@@ -58,7 +60,9 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	}
 	students[asleep.run].signal(syscall.SIGSTOP)
 	before := auditor.released()
-	until(t, "rounds of the other run by the next leader", func() bool { return auditor.released() >= before+2 })
+	testkit.Eventually(t, "rounds of the other run by the next leader", func() bool {
+		return auditor.released() >= before+2
+	})
 
 	leader.signal(syscall.SIGCONT)
 	charged := func() (released, bool) {
@@ -67,7 +71,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 		r, ok := auditor.releases[asleep]
 		return r, ok
 	}
-	until(t, "the old leader to end", func() bool {
+	testkit.Eventually(t, "the old leader to end", func() bool {
 		_, ok := charged()
 		return ok || leader.started() > start
 	})
@@ -80,7 +84,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	for name, p := range students {
 		select {
 		case <-p.done:
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Errorf("%s does not end", name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/version"
 )
 
@@ -46,7 +47,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 		t.Helper()
 		starts := p.started()
 		p.replace(syscall.SIGTERM, p.commandFrom(c.bin, next))
-		until(t, p.name+" to be back", func() bool { return p.started() > starts && back() })
+		testkit.Eventually(t, p.name+" to be back", func() bool { return p.started() > starts && back() })
 		mixed(p.name + " was restarted")
 	}
 	for i, p := range c.etcds {
@@ -80,7 +81,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 	c.delayStudents(0)
 	select {
 	case <-ended:
-	case <-time.After(2 * patience):
+	case <-time.After(2 * testkit.Patience):
 		c.showLogs()
 		t.Fatal("the run does not end")
 	}
@@ -116,7 +117,7 @@ func TestUpgradeOfTheProtocolIsRefused(t *testing.T) {
 	defer cancel()
 	auditor := newAuditor(ctx, c)
 	north := c.nodes[0]
-	until(t, "the node to join", func() bool { return north.logged("joined") > 0 })
+	testkit.Eventually(t, "the node to join", func() bool { return north.logged("joined") > 0 })
 	refused := make(chan string, 1)
 	north.failed = func(code int, said string) bool {
 		if code != 1 {
@@ -131,7 +132,7 @@ func TestUpgradeOfTheProtocolIsRefused(t *testing.T) {
 		if !strings.Contains(said, "node 0 speaks protocol") || !strings.Contains(said, "install matching versions") {
 			t.Errorf("the node says %q", said)
 		}
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Error("the node was not refused")
 	}
 	if c.run(ctx, rows[0][0], "without") {
@@ -218,11 +219,3 @@ func checkSoftware(t *testing.T, path string) {
 }
 
 // until polls for something that comes on a machine that is not busy.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -166,7 +167,9 @@ func TestHostileAnswers(t *testing.T) {
 				}
 			}
 			for kind, n := range c.counted {
-				eventually(t, fmt.Sprintf("%v more of kind %s", n, kind), func() bool { return w.rejections(t)[kind]-before[kind] >= n })
+				testkit.Eventually(t, fmt.Sprintf("%v more of kind %s", n, kind), func() bool {
+					return w.rejections(t)[kind]-before[kind] >= n
+				})
 			}
 			s.honest.say(s.q.honest(first))
 			release := s.answer(t, over)
@@ -214,7 +217,7 @@ func TestLateAnswers(t *testing.T) {
 		m.say(good(a))
 	}
 	for kind, n := range map[string]float64{"late": 3, "duplicate": 3} {
-		eventually(t, kind, func() bool { return w.rejections(t)[kind]-before[kind] == n })
+		testkit.Eventually(t, kind, func() bool { return w.rejections(t)[kind]-before[kind] == n })
 	}
 }
 
@@ -232,7 +235,7 @@ func TestAnswersToAnOldAttempt(t *testing.T) {
 	other := s.q.round(s.spec.GetName(), 0)
 	other.GetVote().QueryClasses[0] = 1
 	over := make(chan outcome, 1)
-	ctx := within(t)
+	ctx := testkit.Within(t)
 	go func() {
 		for { // the first may still be about to end
 			r, err := ask(ctx, s.student, other)
@@ -249,7 +252,7 @@ func TestAnswersToAnOldAttempt(t *testing.T) {
 		t.Errorf("both are attempt %d", old.attempt)
 	}
 	m.say(good(old))
-	eventually(t, "a stale answer", func() bool { return w.rejections(t)["stale"]-before["stale"] == 1 })
+	testkit.Eventually(t, "a stale answer", func() bool { return w.rejections(t)["stale"]-before["stale"] == 1 })
 	s.honest.say(s.q.honest(honest))
 	s.answer(t, over)
 	if got := w.countsOf(s.spec.GetName()); !slices.Equal(got, s.q.counts) {
@@ -268,12 +271,16 @@ func TestAnswersToAnotherDataset(t *testing.T) {
 	before := w.rejections(t)
 	early := asked{s.q.round(s.spec.GetName(), 0), 1}
 	m.say(good(early))
-	eventually(t, "an answer before the question", func() bool { return w.rejections(t)["foreign"]-before["foreign"] == 1 })
+	testkit.Eventually(t, "an answer before the question", func() bool {
+		return w.rejections(t)["foreign"]-before["foreign"] == 1
+	})
 	over, overThere := s.ask(t, 0), elsewhere.ask(t, 0)
 	seen := spy.next(t)
 	<-m.rounds
 	m.say(good(seen))
-	eventually(t, "an answer to another dataset", func() bool { return w.rejections(t)["foreign"]-before["foreign"] == 2 })
+	testkit.Eventually(t, "an answer to another dataset", func() bool {
+		return w.rejections(t)["foreign"]-before["foreign"] == 2
+	})
 	s.answer(t, over)
 	elsewhere.answer(t, overThere)
 	for _, of := range []*scene{s, elsewhere} {
@@ -296,7 +303,9 @@ func TestTwoStreamsUnderOneName(t *testing.T) {
 	a := first.next(t)
 	first.say(good(a))
 	first.say(good(a))
-	eventually(t, "the first answer", func() bool { return w.rejections(t)["duplicate"]-before["duplicate"] == 1 })
+	testkit.Eventually(t, "the first answer", func() bool {
+		return w.rejections(t)["duplicate"]-before["duplicate"] == 1
+	})
 	second := join(t, w.dial(t, certs.RoleNode, "mallory"), h)
 	if err := first.over(t); status.Code(err) != codes.Aborted {
 		t.Errorf("the first stream ended with %v", err)
@@ -330,7 +339,7 @@ func TestPutOutNodesStayOut(t *testing.T) {
 		}
 		strikes += 20
 		if strikes <= 80 {
-			eventually(t, "strikes", func() bool {
+			testkit.Eventually(t, "strikes", func() bool {
 				now := w.metrics(t)
 				const foreign = `conclave_messages_rejected_total{kind="foreign"}`
 				return now[foreign]-before[foreign] >= float64(strikes) || now[out] > before[out]
@@ -457,15 +466,17 @@ func TestHostileBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.rejections(t)
-			stream, err := rawStream(within(t), w.dial(t, certs.RoleNode, "mallory"), workMethod)
-			must(t, err)
+			stream, err := rawStream(testkit.Within(t), w.dial(t, certs.RoleNode, "mallory"), workMethod)
+			testkit.Must(t, err)
 			for _, m := range c.messages {
 				_ = stream.SendMsg(m)
 			}
 			if err := drained(stream); status.Code(err) != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("the stream ended with %v, want %v and %q", err, c.code, c.says)
 			}
-			eventually(t, "one more "+c.kind, func() bool { return w.rejections(t)[c.kind]-before[c.kind] == 1 })
+			testkit.Eventually(t, "one more "+c.kind, func() bool {
+				return w.rejections(t)[c.kind]-before[c.kind] == 1
+			})
 		})
 	}
 	s.answer(t, s.ask(t, 0))

@@ -26,11 +26,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-// patience bounds every wait.
-const patience = 30 * time.Second
 
 // schema is the hash that all datasets have.
 const schema = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -56,7 +54,7 @@ func attacked(t testing.TB) *world {
 	t.Helper()
 	if shared == nil {
 		w, err := start()
-		must(t, err)
+		testkit.Must(t, err)
 		shared = w
 	}
 	return shared
@@ -124,7 +122,7 @@ func start() (*world, error) {
 		Votes: func(run string, _ uint64, counts []int64, _ *conclavev1.NoisyVotes) { keep(run, counts) },
 		Sums:  func(run string, _ uint64, counts []int64) { keep(run, counts) },
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if w.server, err = aggregator.New(ctx, config, aggregator.Options{Hooks: hooks}); err != nil {
 		return nil, err
@@ -177,7 +175,7 @@ func (w *world) files(role certs.Role, name string) certs.Files {
 func (w *world) dial(t testing.TB, role certs.Role, name string, more ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	conn, err := w.connect(role, name, more...)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -196,7 +194,7 @@ func (w *world) honest(t testing.TB, role certs.Role, name string) *grpc.ClientC
 	key := string(role) + name
 	if w.connections[key] == nil {
 		conn, err := w.connect(role, name)
-		must(t, err)
+		testkit.Must(t, err)
 		w.connections[key] = conn
 	}
 	return w.connections[key]
@@ -209,8 +207,9 @@ func (w *world) student(t testing.TB) conclavev1.StudentServiceClient {
 // healthy asks whether the aggregator serves.
 func (w *world) healthy(t testing.TB) {
 	t.Helper()
-	r, err := healthpb.NewHealthClient(w.honest(t, certs.RoleStudent, "lab")).Check(within(t), &healthpb.HealthCheckRequest{})
-	must(t, err)
+	r, err := healthpb.NewHealthClient(w.honest(t, certs.RoleStudent, "lab")).Check(testkit.Within(t),
+		&healthpb.HealthCheckRequest{})
+	testkit.Must(t, err)
 	if r.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Fatalf("the aggregator is %v", r.GetStatus())
 	}
@@ -219,11 +218,12 @@ func (w *world) healthy(t testing.TB) {
 // metrics are the aggregator's counters, by name and labels.
 func (w *world) metrics(t testing.TB) map[string]float64 {
 	t.Helper()
-	q, err := http.NewRequestWithContext(within(t), "GET", "http://"+w.server.MonitorAddr().String()+"/metrics", nil)
-	must(t, err)
+	q, err := http.NewRequestWithContext(testkit.Within(t), "GET", "http://"+w.server.MonitorAddr().String()+"/metrics",
+		nil)
+	testkit.Must(t, err)
 	q.Close = true
 	r, err := http.DefaultClient.Do(q)
-	must(t, err)
+	testkit.Must(t, err)
 	defer r.Body.Close()
 	all := map[string]float64{}
 	lines := bufio.NewScanner(r.Body)
@@ -231,10 +231,10 @@ func (w *world) metrics(t testing.TB) map[string]float64 {
 		at := strings.LastIndexByte(lines.Text(), ' ')
 		if strings.HasPrefix(lines.Text(), "conclave_") && at > 0 {
 			all[lines.Text()[:at]], err = strconv.ParseFloat(lines.Text()[at+1:], 64)
-			must(t, err)
+			testkit.Must(t, err)
 		}
 	}
-	must(t, lines.Err())
+	testkit.Must(t, lines.Err())
 	_, _ = io.Copy(io.Discard, r.Body)
 	return all
 }
@@ -272,30 +272,8 @@ func settled() (bytes int64, goroutines int) {
 	return bytes, goroutines
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s did not come to be within %v", what, patience)
-		}
-	}
-}
-
 func withCancel(t testing.TB) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(testkit.Within(t))
 	t.Cleanup(cancel)
 	return ctx, cancel
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -83,11 +84,11 @@ func (w *world) lasting(t testing.TB, q question) *scene {
 	spec := specOf(w.dataset(false))
 	q.open(spec)
 	s := &scene{w: w, spec: spec, q: q, student: w.student(t)}
-	_, err := s.student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
-	must(t, err)
+	_, err := s.student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(w.honest(t, certs.RoleNode, "north")).Work(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	s.honest = &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000), ended: make(chan struct{})}
 	go s.honest.read()
 	s.honest.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(spec.GetDataset(), "north", "a", fuzzTeachers)}})
@@ -101,19 +102,19 @@ func (f *fuzzed) begin(t testing.TB) {
 	over := make(chan outcome, 1)
 	round := f.s.q.round(f.s.spec.GetName(), uint64(f.rounds))
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		r, err := ask(ctx, f.s.student, round)
 		over <- outcome{r, err}
 	}()
 	f.over, f.open = over, f.s.honest.next(t)
 	f.site = fmt.Sprintf("fuzz%d", f.rounds)
-	must(t, certs.Issue(f.w.certs, certs.RoleNode, f.site, nil, time.Hour))
+	testkit.Must(t, certs.Issue(f.w.certs, certs.RoleNode, f.site, nil, time.Hour))
 	var err error
 	f.node, err = f.w.connect(certs.RoleNode, f.site)
-	must(t, err)
+	testkit.Must(t, err)
 	f.student, err = f.w.connect(certs.RoleStudent, "eve")
-	must(t, err)
+	testkit.Must(t, err)
 }
 
 // hangUp closes what begin opened.
@@ -134,8 +135,8 @@ func (f *fuzzed) end(t testing.TB) {
 	var o outcome
 	select {
 	case o = <-f.over:
-		must(t, o.err)
-	case <-time.After(patience):
+		testkit.Must(t, o.err)
+	case <-time.After(testkit.Patience):
 		t.Fatal("the honest round does not end")
 	}
 	counts := f.w.countsOf(f.s.spec.GetName())
@@ -171,14 +172,14 @@ const (
 
 // streams sends the messages of an input down one stream.
 func (f *fuzzed) streams(t testing.TB, input []byte, way uint8) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	conn, method := f.node, workMethod
 	if way&toAsk != 0 {
 		conn, method = f.student, askMethod
 	}
 	stream, err := rawStream(ctx, conn, method)
-	must(t, err)
+	testkit.Must(t, err)
 	if way&toAsk == 0 && way&afterHello != 0 {
 		h := helloOf(f.s.spec.GetDataset(), f.site, fmt.Sprintf("n%d", f.inputs), 1)
 		_ = stream.SendMsg(encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}}))
@@ -237,22 +238,23 @@ const (
 
 // connection sends an input down a connection of its own.
 func (f *fuzzed) connection(t testing.TB, input []byte, way uint8) {
-	raw, err := net.DialTimeout("tcp", f.w.address(), patience)
-	must(t, err)
+	raw, err := net.DialTimeout("tcp", f.w.address(), testkit.Patience)
+	testkit.Must(t, err)
 	defer raw.Close()
 	if way%connections == inTheClear {
 		_, _ = raw.Write(input)
 		_ = raw.(*net.TCPConn).CloseWrite()
-		if got, err := quietFor(raw, patience); len(got) > 0 && got[0] != 21 && got[0] != 22 || !refusedBy(err) {
+		if got,
+			err := quietFor(raw, testkit.Patience); len(got) > 0 && got[0] != 21 && got[0] != 22 || !refusedBy(err) {
 			t.Fatalf("a connection without TLS got %q, %v", got, err)
 		}
 		return
 	}
 	config, err := certs.ClientTLS(f.w.files(certs.RoleNode, f.site), "127.0.0.1")
-	must(t, err)
+	testkit.Must(t, err)
 	config.NextProtos = []string{"h2"}
 	conn := tls.Client(raw, config)
-	must(t, conn.HandshakeContext(context.Background()))
+	testkit.Must(t, conn.HandshakeContext(context.Background()))
 	start := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	start = append(start, rawFrame(frameSettings, 0, 0, nil)...)
 	switch way % connections {
@@ -269,7 +271,7 @@ func (f *fuzzed) connection(t testing.TB, input []byte, way uint8) {
 	}
 	_, _ = conn.Write(append(start, input...))
 	_ = conn.CloseWrite()
-	if _, err := quietFor(conn, patience); !refusedBy(err) {
+	if _, err := quietFor(conn, testkit.Patience); !refusedBy(err) {
 		t.Fatalf("the connection does not end: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Frame types and flags of HTTP/2 (RFC 9113, section 6).
@@ -44,10 +45,10 @@ type frame struct {
 func (w *world) tlsOf(t testing.TB, role certs.Role, name string) *tls.Conn {
 	t.Helper()
 	config, err := certs.ClientTLS(w.files(role, name), "127.0.0.1")
-	must(t, err)
+	testkit.Must(t, err)
 	config.NextProtos = []string{"h2"}
-	conn, err := (&tls.Dialer{Config: config}).DialContext(within(t), "tcp", w.address())
-	must(t, err)
+	conn, err := (&tls.Dialer{Config: config}).DialContext(testkit.Within(t), "tcp", w.address())
+	testkit.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*tls.Conn)
 }
@@ -57,7 +58,7 @@ func (w *world) h2(t testing.TB, role certs.Role, name string, settings ...byte)
 	t.Helper()
 	c := &h2{Conn: w.tlsOf(t, role, name), ended: make(chan struct{})}
 	_, err := c.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), rawFrame(frameSettings, 0, 0, settings)...))
-	must(t, err)
+	testkit.Must(t, err)
 	go c.read()
 	t.Cleanup(func() {
 		c.Close()

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -93,7 +94,7 @@ func join(t testing.TB, conn *grpc.ClientConn, h *conclavev1.Hello) *party {
 	case <-p.welcomed:
 	case <-p.ended:
 		t.Fatalf("node %s/%s was refused: %v", h.GetSite(), h.GetNode(), p.err)
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("node %s/%s was not welcomed", h.GetSite(), h.GetNode())
 	}
 	return p
@@ -110,7 +111,7 @@ func (p *party) next(t testing.TB) asked {
 		return a
 	case <-p.ended:
 		t.Fatalf("the stream ended: %v", p.err)
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("no round came")
 	}
 	return asked{}
@@ -121,7 +122,7 @@ func (p *party) over(t testing.TB) error {
 	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the stream goes on")
 	}
 	return p.err
@@ -211,8 +212,8 @@ func (w *world) scene(t testing.TB, q question) *scene {
 		q.open(spec)
 	}
 	s := &scene{w: w, spec: spec, q: q, student: w.student(t)}
-	_, err := s.student.OpenRun(within(t), &conclavev1.OpenRunRequest{Spec: spec})
-	must(t, err)
+	_, err := s.student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	testkit.Must(t, err)
 	s.honest = join(t, w.honest(t, certs.RoleNode, "north"), helloOf(spec.GetDataset(), "north", "a", honestTeachers))
 	return s
 }
@@ -220,7 +221,7 @@ func (w *world) scene(t testing.TB, q question) *scene {
 // ask asks a round of the scene's run.
 func (s *scene) ask(t testing.TB, number uint64) <-chan outcome {
 	over := make(chan outcome, 1)
-	ctx := within(t)
+	ctx := testkit.Within(t)
 	go func() {
 		r, err := ask(ctx, s.student, s.q.round(s.spec.GetName(), number))
 		over <- outcome{r, err}
@@ -237,11 +238,11 @@ func (s *scene) answer(t testing.TB, over <-chan outcome) *conclavev1.Release {
 		case a := <-s.honest.rounds:
 			s.honest.say(s.q.honest(a))
 		case o := <-over:
-			must(t, o.err)
+			testkit.Must(t, o.err)
 			return o.release
 		case <-s.honest.ended:
 			t.Fatalf("the honest node was sent away: %v", s.honest.err)
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Fatal("the round does not end")
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // bytesCodec sends and receives messages as the bytes that they are.
@@ -47,7 +49,7 @@ func drained(stream grpc.ClientStream) error {
 func encoded(t testing.TB, m proto.Message) []byte {
 	t.Helper()
 	raw, err := proto.Marshal(m)
-	must(t, err)
+	testkit.Must(t, err)
 	return raw
 }
 

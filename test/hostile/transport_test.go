@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -32,7 +33,7 @@ func (w *world) calm(t testing.TB, s *scene, number uint64) {
 // ends waits until the goroutines of an attack are gone.
 func ends(t testing.TB, goroutines int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("at most %d goroutines", goroutines), func() bool {
+	testkit.Eventually(t, fmt.Sprintf("at most %d goroutines", goroutines), func() bool {
 		_, now := heap()
 		return now <= goroutines
 	})
@@ -59,7 +60,7 @@ func TestHostileTransport(t *testing.T) {
 				}
 				return n
 			}
-			eventually(t, "streams to be refused", func() bool { return refused() >= 1000-128 })
+			testkit.Eventually(t, "streams to be refused", func() bool { return refused() >= 1000-128 })
 			if n := refused(); n != 1000-128 {
 				t.Errorf("%d streams were refused, want all but 128", n)
 			}
@@ -90,7 +91,9 @@ func TestHostileTransport(t *testing.T) {
 				c.write(rawFrame(frameContinued, 0, 1, block[at:min(len(block), at+1<<14)]))
 			}
 			c.write(rawFrame(frameContinued, flagEndHeaders, 1, nil))
-			eventually(t, "the stream to be refused", func() bool { return c.closed() || len(c.got(frameReset)) == 1 })
+			testkit.Eventually(t, "the stream to be refused", func() bool {
+				return c.closed() || len(c.got(frameReset)) == 1
+			})
 			if n := len(c.got(frameHeaders)); n != 0 {
 				t.Errorf("%d answers to headers of 1 MiB", n)
 			}
@@ -100,7 +103,7 @@ func TestHostileTransport(t *testing.T) {
 			for range 1000 {
 				c.write(rawFrame(frameContinued, 0, 1, headers(workMethod)))
 			}
-			eventually(t, "the connection to be closed", c.closed)
+			testkit.Eventually(t, "the connection to be closed", c.closed)
 		},
 		"no window, and nothing is read": func(t *testing.T, c *h2) {
 			never := w.deaf(t, s)
@@ -125,7 +128,7 @@ func TestHostileTransport(t *testing.T) {
 		},
 		"a frame longer than agreed": func(t *testing.T, c *h2) {
 			c.write(rawFrame(frameData, 0, 1, make([]byte, 1<<16)))
-			eventually(t, "the connection to be closed", c.closed)
+			testkit.Eventually(t, "the connection to be closed", c.closed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +145,9 @@ func TestHostileTransport(t *testing.T) {
 // wantCalm waits until a connection is told to calm down.
 func wantCalm(t testing.TB, c *h2) {
 	t.Helper()
-	eventually(t, "the connection to be sent away", func() bool { return len(c.got(frameGoAway)) > 0 || c.closed() })
+	testkit.Eventually(t, "the connection to be sent away", func() bool {
+		return len(c.got(frameGoAway)) > 0 || c.closed()
+	})
 	for _, f := range c.got(frameGoAway) {
 		if binary.BigEndian.Uint32(f.payload[4:]) != errCalm || string(f.payload[8:]) != "too_many_pings" {
 			t.Errorf("sent away with code %d, %q", binary.BigEndian.Uint32(f.payload[4:]), f.payload[8:])
@@ -163,7 +168,7 @@ func (w *world) deaf(t testing.TB, s *scene) *h2 {
 // connected waits until so many nodes are.
 func (w *world) connected(t testing.TB, s *scene, nodes float64) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%v connected nodes", nodes), func() bool {
+	testkit.Eventually(t, fmt.Sprintf("%v connected nodes", nodes), func() bool {
 		return w.metrics(t)[`conclave_connected_nodes{dataset="`+s.spec.GetDataset()+`"}`] == nodes
 	})
 }
@@ -174,12 +179,12 @@ func TestHostileFrames(t *testing.T) {
 	s := w.scene(t, votes())
 	var bomb bytes.Buffer
 	zip, err := gzip.NewWriterLevel(&bomb, gzip.BestCompression)
-	must(t, err)
+	testkit.Must(t, err)
 	for range 48 {
 		_, err := zip.Write(make([]byte, 1<<20))
-		must(t, err)
+		testkit.Must(t, err)
 	}
-	must(t, zip.Close())
+	testkit.Must(t, zip.Close())
 	zero := make([]byte, 4)
 	for name, c := range map[string]struct {
 		more    []string
@@ -209,7 +214,7 @@ func TestHostileFrames(t *testing.T) {
 				c2.write(rawFrame(frameData, 0, 1, c.message[at:min(len(c.message), at+1<<14)]))
 			}
 			c2.write(rawFrame(frameData, flagEndStream, 1, nil))
-			eventually(t, "the end of the stream", func() bool {
+			testkit.Eventually(t, "the end of the stream", func() bool {
 				for _, f := range append(c2.got(frameHeaders), c2.got(frameReset)...) {
 					if f.kind == frameReset || f.flags&flagEndStream != 0 {
 						return true
@@ -221,7 +226,9 @@ func TestHostileFrames(t *testing.T) {
 				t.Errorf("%d frames of data came back", n)
 			}
 			if c.kind != "" {
-				eventually(t, "one more "+c.kind, func() bool { return w.rejections(t)[c.kind]-before[c.kind] == 1 })
+				testkit.Eventually(t, "one more "+c.kind, func() bool {
+					return w.rejections(t)[c.kind]-before[c.kind] == 1
+				})
 			}
 		})
 	}
@@ -244,8 +251,8 @@ func TestHostileCalls(t *testing.T) {
 		"/etcdserverpb.KV/Range":                                         codes.Unimplemented,
 		"/" + strings.Repeat("x", 8000):                                  codes.Unimplemented,
 	} {
-		stream, err := rawStream(within(t), conn, method)
-		must(t, err)
+		stream, err := rawStream(testkit.Within(t), conn, method)
+		testkit.Must(t, err)
 		_ = stream.SendMsg([]byte{})
 		_ = stream.CloseSend()
 		if err := drained(stream); status.Code(err) != code {
@@ -253,8 +260,8 @@ func TestHostileCalls(t *testing.T) {
 		}
 	}
 	student := w.dial(t, certs.RoleStudent, "eve")
-	stream, err := rawStream(within(t), student, workMethod)
-	must(t, err)
+	stream, err := rawStream(testkit.Within(t), student, workMethod)
+	testkit.Must(t, err)
 	if err := drained(stream); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a student that works: %v", err)
 	}
@@ -313,8 +320,8 @@ func TestHostileQuestions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.metrics(t)
-			stream, err := eve.Ask(within(t))
-			must(t, err)
+			stream, err := eve.Ask(testkit.Within(t))
+			testkit.Must(t, err)
 			for _, p := range c.parts {
 				_ = stream.Send(&conclavev1.AskRequest{Part: p})
 			}
@@ -325,7 +332,9 @@ func TestHostileQuestions(t *testing.T) {
 			}
 			reason := map[codes.Code]string{codes.InvalidArgument: "malformed", codes.FailedPrecondition: "not_allowed", codes.ResourceExhausted: "budget"}[c.code]
 			counter := `conclave_rounds_refused_total{reason="` + reason + `"}`
-			eventually(t, "one more "+counter, func() bool { return w.metrics(t)[counter]-before[counter] == 1 })
+			testkit.Eventually(t, "one more "+counter, func() bool {
+				return w.metrics(t)[counter]-before[counter] == 1
+			})
 		})
 	}
 	select {
@@ -364,7 +373,7 @@ func TestRoundsUnderWayAreBounded(t *testing.T) {
 	data := make([]byte, 1<<20)
 	for range 6 {
 		stream, err := eve.Ask(ctx)
-		must(t, err)
+		testkit.Must(t, err)
 		streams = append(streams, stream)
 		for i := range uint32(63) { // of 64
 			if stream.Send(&conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: s.spec.GetName(), Part: i, Parts: 64, Data: data}}) != nil {
@@ -381,7 +390,7 @@ func TestRoundsUnderWayAreBounded(t *testing.T) {
 	}
 	w.calm(t, s, 0) // another student asks as ever
 	cancel()
-	eventually(t, "all of it to be let go", func() bool {
+	testkit.Eventually(t, "all of it to be let go", func() bool {
 		held, _ := heap()
 		return held-before < 32<<20
 	})

@@ -28,13 +28,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // dialTCP opens a connection that says nothing.
 func (w *world) dialTCP(t testing.TB) net.Conn {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", w.address(), patience)
-	must(t, err)
+	conn, err := net.DialTimeout("tcp", w.address(), testkit.Patience)
+	testkit.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -54,17 +55,17 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 	t.Helper()
 	all := map[string]*tls.Certificate{"none": nil}
 	foreign := filepath.Join(t.TempDir(), "certs")
-	must(t, certs.CreateCA(foreign))
-	must(t, certs.Issue(foreign, certs.RoleNode, "mallory", nil, time.Hour))
+	testkit.Must(t, certs.CreateCA(foreign))
+	testkit.Must(t, certs.Issue(foreign, certs.RoleNode, "mallory", nil, time.Hour))
 	files := certs.IssuedFiles(foreign, certs.RoleNode, "mallory")
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	must(t, err)
+	testkit.Must(t, err)
 	all["of another authority"] = &pair
 
 	authority, err := tls.LoadX509KeyPair(filepath.Join(w.certs, "ca.crt"), filepath.Join(w.certs, "ca.key"))
-	must(t, err)
+	testkit.Must(t, err)
 	ca, err := x509.ParseCertificate(authority.Certificate[0])
-	must(t, err)
+	testkit.Must(t, err)
 	now := time.Now()
 	for name, change := range map[string]func(*x509.Certificate){
 		"expired":           func(c *x509.Certificate) { c.NotBefore, c.NotAfter = now.Add(-2*time.Hour), now.Add(-time.Hour) },
@@ -76,7 +77,7 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 		},
 	} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		must(t, err)
+		testkit.Must(t, err)
 		template := &x509.Certificate{
 			SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "mallory"}, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true,
@@ -84,15 +85,15 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 		}
 		change(template)
 		raw, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), authority.PrivateKey)
-		must(t, err)
+		testkit.Must(t, err)
 		all[name] = &tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 	}
 	self, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, URIs: []*url.URL{{Scheme: "conclave", Host: "node", Path: "/mallory"}}}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, self.Public(), self)
-	must(t, err)
+	testkit.Must(t, err)
 	all["signed by itself"] = &tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: self}
 	return all
 }
@@ -100,7 +101,7 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 func (w *world) roots(t testing.TB) *x509.CertPool {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(w.certs, "ca.crt"))
-	must(t, err)
+	testkit.Must(t, err)
 	if block, _ := pem.Decode(raw); block == nil {
 		t.Fatal("ca.crt holds no PEM")
 	}
@@ -125,9 +126,9 @@ func TestStrangersGetNothing(t *testing.T) {
 			raw := w.dialTCP(t)
 			conn := tls.Client(raw, config)
 			// In TLS 1.3 the client is done before the server has looked at its certificate.
-			_ = conn.HandshakeContext(within(t))
+			_ = conn.HandshakeContext(testkit.Within(t))
 			_, _ = conn.Write(preface())
-			got, err := quietFor(conn, patience)
+			got, err := quietFor(conn, testkit.Patience)
 			if len(got) != 0 || !refusedBy(err) {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -145,14 +146,14 @@ func TestStrangersGetNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, err := certs.ClientTLS(w.files(certs.RoleNode, "mallory"), "127.0.0.1")
-			must(t, err)
+			testkit.Must(t, err)
 			config = config.Clone()
 			change(config)
 			conn := tls.Client(w.dialTCP(t), config)
-			err = conn.HandshakeContext(within(t))
+			err = conn.HandshakeContext(testkit.Within(t))
 			if err == nil {
 				_, _ = conn.Write(preface())
-				got, _ := quietFor(conn, patience)
+				got, _ := quietFor(conn, testkit.Patience)
 				t.Errorf("shaken hands, got %q", got)
 			}
 		})
@@ -177,7 +178,7 @@ func TestStrangersGetNothing(t *testing.T) {
 			if c, ok := conn.(*net.TCPConn); ok {
 				_ = c.CloseWrite()
 			}
-			got, err := quietFor(conn, patience)
+			got, err := quietFor(conn, testkit.Patience)
 			if !refusedBy(err) {
 				t.Errorf("the connection stays: %v", err)
 			}
@@ -195,7 +196,7 @@ func TestStrangersGetNothing(t *testing.T) {
 	}
 	t.Run("gRPC in the clear", func(t *testing.T) {
 		conn, err := grpc.NewClient(w.address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		must(t, err)
+		testkit.Must(t, err)
 		defer conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -222,7 +223,7 @@ func TestWhoSaysNothingIsClosed(t *testing.T) {
 	}
 	w := attacked(t)
 	client, err := certs.ClientTLS(w.files(certs.RoleNode, "mallory"), "127.0.0.1")
-	must(t, err)
+	testkit.Must(t, err)
 	hello := recorded(t, client)
 	var silent sync.WaitGroup
 	for name, begin := range map[string]func() net.Conn{
@@ -253,7 +254,7 @@ func TestWhoSaysNothingIsClosed(t *testing.T) {
 	} {
 		silent.Go(func() {
 			conn, began := begin(), time.Now()
-			_, err := quietFor(conn, patience)
+			_, err := quietFor(conn, testkit.Patience)
 			if took := time.Since(began); !refusedBy(err) || took < 8*time.Second || took > 15*time.Second {
 				t.Errorf("%s: closed after %v, %v", name, took, err)
 			}
@@ -278,7 +279,7 @@ func recorded(t testing.TB, config *tls.Config) []byte {
 	go func() { _ = tls.Client(theirs, config).HandshakeContext(t.Context()) }()
 	raw := make([]byte, 1<<14)
 	n, err := ours.Read(raw)
-	must(t, err)
+	testkit.Must(t, err)
 	ours.Close()
 	theirs.Close()
 	return raw[:n]
@@ -300,8 +301,8 @@ func TestFiveThousandStrangers(t *testing.T) {
 		n = 1000
 	}
 	for i := range n {
-		conn, err := net.DialTimeout("tcp", w.address(), patience)
-		must(t, err)
+		conn, err := net.DialTimeout("tcp", w.address(), testkit.Patience)
+		testkit.Must(t, err)
 		switch i % 4 {
 		case 1:
 			_, _ = conn.Write(hello)
@@ -342,7 +343,7 @@ func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
 	}
 	const most, more = 4096, 150
 	var limit syscall.Rlimit
-	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	testkit.Must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if limit.Cur < 2*(most+more)+500 {
 		t.Skipf("only %d files may be open", limit.Cur)
 	}
@@ -355,7 +356,7 @@ func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
 		conns[i] = w.dialTCP(t)
 	}
 	for i, c := range conns[:more] {
-		if _, err := quietFor(c, patience); !refusedBy(err) {
+		if _, err := quietFor(c, testkit.Patience); !refusedBy(err) {
 			t.Errorf("connection %d of %d stays: %v", i, len(conns), err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -29,7 +30,7 @@ func TestAnswersToUnreadRounds(t *testing.T) {
 		had := unasked()
 		deaf.write(message(1, 0, encoded(t, good(a))))
 		if number >= 2 { // the transport has taken one round, and one is on its way
-			eventually(t, "the answer to be rejected", func() bool { return unasked() > had })
+			testkit.Eventually(t, "the answer to be rejected", func() bool { return unasked() > had })
 		}
 		s.honest.say(s.q.honest(a))
 		release := s.answer(t, over)

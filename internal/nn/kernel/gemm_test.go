@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 )
 
 // atEachLevel runs a test on every level that this processor has.

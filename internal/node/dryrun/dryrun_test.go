@@ -16,32 +16,26 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // siteOf is one of the shipped example, with a policy.
 func siteOf(t testing.TB, policy string) (node.Config, *node.Site) {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.CopyFS(dir, flchain.Files))
+	testkit.Must(t, os.CopyFS(dir, flchain.Files))
 	c := node.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Site, c.Teachers = "127.0.0.1:1", "flchain", "north", 50
 	c.Schema, c.Data, c.State = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "train.csv.gz"), filepath.Join(dir, "state")
 	c.TLS = certs.Files{CA: "ca.crt", Cert: "n.crt", Key: "n.key"}
 	if policy != "" {
 		c.Policy = filepath.Join(dir, "policy.yaml")
-		must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
+		testkit.Must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
 	}
 	site, err := node.ReadSite(c)
-	must(t, err)
+	testkit.Must(t, err)
 	return c, site
 }
 
@@ -79,11 +73,11 @@ func TestWhatWouldLeave(t *testing.T) {
 				pipeline = "pategan"
 			}
 			s, err := Spec(c, pipeline, 1, 1e-5)
-			must(t, err)
+			testkit.Must(t, err)
 			want.spec(s)
-			must(t, s.Validate())
+			testkit.Must(t, s.Validate())
 			r, err := New(c, site, s)
-			must(t, err)
+			testkit.Must(t, err)
 			if !slices.Equal(kinds(r), want.kinds) {
 				t.Fatalf("it asks %v, want %v", kinds(r), want.kinds)
 			}
@@ -95,7 +89,7 @@ func TestWhatWouldLeave(t *testing.T) {
 				all = append(all, timed(q.Charges, q.Charged)...)
 			}
 			claim, err := privacy.Account(all, 1e-5)
-			must(t, err)
+			testkit.Must(t, err)
 			if claim.Epsilon > 1.0001 || claim.Epsilon < 0.5 {
 				t.Errorf("all charges come to %v, the run's budget is 1", claim.Epsilon)
 			}
@@ -129,9 +123,9 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config, site := siteOf(t, c.policy)
 			s, err := Spec(config, c.pipeline, c.epsilon, 1e-5)
-			must(t, err)
+			testkit.Must(t, err)
 			r, err := New(config, site, s)
-			must(t, err)
+			testkit.Must(t, err)
 			if last := r.Questions[len(r.Questions)-1]; !strings.Contains(r.Policy, c.says) || !strings.Contains(last.Verdict, c.last) {
 				t.Errorf("it says %q and of the last question %q; want %q and %q", r.Policy, last.Verdict, c.says, c.last)
 			}
@@ -147,11 +141,11 @@ func TestARehearsalLeavesNoTrace(t *testing.T) {
 	c, site := siteOf(t, policy)
 	for pipeline, lines := range map[string]int{"pategan": 9, "embed": 2, "gpate": 2} {
 		s, err := Spec(c, pipeline, 0.9, 1e-5)
-		must(t, err)
+		testkit.Must(t, err)
 		r, err := New(c, site, s)
-		must(t, err)
+		testkit.Must(t, err)
 		answers, err := r.Rehearse(site)
-		must(t, err)
+		testkit.Must(t, err)
 		if len(answers) != len(r.Questions) {
 			t.Fatalf("%s: %d answers", pipeline, len(answers))
 		}

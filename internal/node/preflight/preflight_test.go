@@ -18,17 +18,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 const schemaText = `columns:
   - {name: x, kind: continuous, lower: 0, upper: 1}
@@ -48,16 +42,16 @@ type place struct {
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pre") // short, for the embedded etcd's socket
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	p := &place{t: t, dir: dir, rows: 80, address: "127.0.0.1:1"}
-	must(t, certs.CreateCA(p.path("certs")))
-	must(t, certs.Issue(p.path("certs"), certs.RoleAggregator, "a", []string{"127.0.0.1"}, 100*24*time.Hour))
-	must(t, certs.Issue(p.path("certs"), certs.RoleNode, "north", nil, 100*24*time.Hour))
-	must(t, certs.Issue(p.path("certs"), certs.RoleNode, "short", nil, time.Hour))
-	must(t, certs.Issue(p.path("certs"), certs.RoleStudent, "north", nil, 100*24*time.Hour))
-	must(t, certs.CreateCA(p.path("foreign")))
-	must(t, certs.Issue(p.path("foreign"), certs.RoleNode, "north", nil, 100*24*time.Hour))
+	testkit.Must(t, certs.CreateCA(p.path("certs")))
+	testkit.Must(t, certs.Issue(p.path("certs"), certs.RoleAggregator, "a", []string{"127.0.0.1"}, 100*24*time.Hour))
+	testkit.Must(t, certs.Issue(p.path("certs"), certs.RoleNode, "north", nil, 100*24*time.Hour))
+	testkit.Must(t, certs.Issue(p.path("certs"), certs.RoleNode, "short", nil, time.Hour))
+	testkit.Must(t, certs.Issue(p.path("certs"), certs.RoleStudent, "north", nil, 100*24*time.Hour))
+	testkit.Must(t, certs.CreateCA(p.path("foreign")))
+	testkit.Must(t, certs.Issue(p.path("foreign"), certs.RoleNode, "north", nil, 100*24*time.Hour))
 	p.write("schema.yaml", schemaText)
 	p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], min_rows: 50}]\n")
 	p.fields = map[string]string{
@@ -69,7 +63,9 @@ func newPlace(t testing.TB) *place {
 
 func (p *place) path(name string) string { return filepath.Join(p.dir, name) }
 
-func (p *place) write(name, text string) { must(p.t, os.WriteFile(p.path(name), []byte(text), 0o600)) }
+func (p *place) write(name, text string) {
+	testkit.Must(p.t, os.WriteFile(p.path(name), []byte(text), 0o600))
+}
 
 // config writes the data and the configuration and returns its path.
 func (p *place) config() string {
@@ -113,7 +109,7 @@ func found(t testing.TB, r *Report, status Status, name, says string) Check {
 func entries(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	all, err := os.ReadDir(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, e := range all {
 		names = append(names, e.Name())
 	}
@@ -170,27 +166,32 @@ func TestProblemsAreNamed(t *testing.T) {
 		}, Problem, "revoked", "bad.crl"},
 		"a password for all": {func(p *place) {
 			p.write("dsn", "postgres://u:p@127.0.0.1:1/d?sslmode=disable")
-			must(p.t, os.Chmod(p.path("dsn"), 0o644))
+			testkit.Must(p.t, os.Chmod(p.path("dsn"), 0o644))
 			delete(p.fields, "data")
 			p.fields["sql"] = "{dsn_file: dsn, query: SELECT x FROM t ORDER BY x}"
 		}, Problem, "database", "mode 0644"},
-		"no policy":           {func(p *place) { delete(p.fields, "policy") }, Warning, "policy", "none"},
-		"a bad policy":        {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy", "datasets[0].epsilon"},
-		"another of it":       {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy", "datasets[0].pipelines"},
-		"other dataset":       {func(p *place) { p.fields["dataset"] = "e" }, Problem, "policy", "does not name dataset e"},
-		"a ledger's head":     {func(p *place) { p.mkdir("state", 0o700); p.write("state/site-ledger-d.head", "{}") }, Problem, "site ledger", "does not name an entry"},
-		"state readable":      {func(p *place) { p.mkdir("state", 0o755) }, Problem, "state folder", "mode 0755"},
-		"state a file":        {func(p *place) { p.write("state", "") }, Problem, "state folder", "is a file"},
-		"key readable":        {func(p *place) { must(p.t, os.Chmod(p.path("certs/node-north.key"), 0o644)) }, Problem, "key", "mode 0644"},
-		"no certificate":      {func(p *place) { p.tls("certs", "node-none", "node-north") }, Problem, "certificate", "node-none.crt"},
-		"another's key":       {func(p *place) { p.tls("certs", "node-north", "node-short") }, Problem, "certificate", "node-short.key"},
-		"another site":        {func(p *place) { p.tls("certs", "node-short", "node-short") }, Problem, "certificate", "for site short"},
-		"ends soon":           {func(p *place) { p.tls("certs", "node-short", "node-short"); p.fields["site"] = "short" }, Warning, "expiry", "node-short.crt ends on"},
-		"a student's":         {func(p *place) { p.tls("certs", "student-north", "student-north") }, Problem, "certificate", "for student north"},
-		"foreign authority":   {func(p *place) { p.tls("foreign", "node-north", "node-north") }, Problem, "certificate", "against"},
-		"no authority":        {func(p *place) { p.write("certs/ca.crt", "nothing") }, Problem, "authority", "holds no certificate"},
-		"audit log a folder":  {func(p *place) { p.mkdir("audit.jsonl", 0o700) }, Problem, "audit log", "is a directory"},
-		"lost partition key":  {func(p *place) { p.started(); must(p.t, os.Remove(p.path("state/partition.key"))) }, Problem, "teachers and state", "partition.key is missing"},
+		"no policy":       {func(p *place) { delete(p.fields, "policy") }, Warning, "policy", "none"},
+		"a bad policy":    {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy", "datasets[0].epsilon"},
+		"another of it":   {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy", "datasets[0].pipelines"},
+		"other dataset":   {func(p *place) { p.fields["dataset"] = "e" }, Problem, "policy", "does not name dataset e"},
+		"a ledger's head": {func(p *place) { p.mkdir("state", 0o700); p.write("state/site-ledger-d.head", "{}") }, Problem, "site ledger", "does not name an entry"},
+		"state readable":  {func(p *place) { p.mkdir("state", 0o755) }, Problem, "state folder", "mode 0755"},
+		"state a file":    {func(p *place) { p.write("state", "") }, Problem, "state folder", "is a file"},
+		"key readable": {func(p *place) { testkit.Must(p.t, os.Chmod(p.path("certs/node-north.key"), 0o644)) },
+			Problem, "key", "mode 0644"},
+		"no certificate":     {func(p *place) { p.tls("certs", "node-none", "node-north") }, Problem, "certificate", "node-none.crt"},
+		"another's key":      {func(p *place) { p.tls("certs", "node-north", "node-short") }, Problem, "certificate", "node-short.key"},
+		"another site":       {func(p *place) { p.tls("certs", "node-short", "node-short") }, Problem, "certificate", "for site short"},
+		"ends soon":          {func(p *place) { p.tls("certs", "node-short", "node-short"); p.fields["site"] = "short" }, Warning, "expiry", "node-short.crt ends on"},
+		"a student's":        {func(p *place) { p.tls("certs", "student-north", "student-north") }, Problem, "certificate", "for student north"},
+		"foreign authority":  {func(p *place) { p.tls("foreign", "node-north", "node-north") }, Problem, "certificate", "against"},
+		"no authority":       {func(p *place) { p.write("certs/ca.crt", "nothing") }, Problem, "authority", "holds no certificate"},
+		"audit log a folder": {func(p *place) { p.mkdir("audit.jsonl", 0o700) }, Problem, "audit log", "is a directory"},
+		"lost partition key": {func(p *place) {
+			p.started()
+			testkit.Must(p.t,
+				os.Remove(p.path("state/partition.key")))
+		}, Problem, "teachers and state", "partition.key is missing"},
 		"other data":          {func(p *place) { p.started(); p.write("data.csv", "x,y\n"+strings.Repeat("0.5,no\n", 90)) }, Problem, "teachers and state", "manifest"},
 		"a clock in the past": {nil, Problem, "clock", "begins on"},
 		"a clock beyond":      {nil, Problem, "expiry", "ended on"},
@@ -222,8 +223,8 @@ func TestProblemsAreNamed(t *testing.T) {
 }
 
 func (p *place) mkdir(name string, mode os.FileMode) {
-	must(p.t, os.Mkdir(p.path(name), mode))
-	must(p.t, os.Chmod(p.path(name), mode))
+	testkit.Must(p.t, os.Mkdir(p.path(name), mode))
+	testkit.Must(p.t, os.Chmod(p.path(name), mode))
 }
 
 func (p *place) tls(folder, cert, key string) {
@@ -234,22 +235,22 @@ func (p *place) tls(folder, cert, key string) {
 func (p *place) started() {
 	p.t.Helper()
 	c, err := node.LoadConfig(p.config())
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	schema, err := partition.LoadSchema(c.Schema)
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	table, err := partition.Read(schema, c.Data, partition.ReadOptions{Site: c.Site})
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	site, err := node.NewSite(c, table)
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	_, err = site.Node(c.Aggregator, zap.NewNop())
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	key, err := partition.LoadOrCreateKey(filepath.Join(c.State, "partition.key"))
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	a, err := partition.Assign(key, table, c.Teachers, c.Unit)
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, table, a, c.Unit)
-	must(p.t, err)
-	must(p.t, m.Save(filepath.Join(c.State, "manifest.json")))
+	testkit.Must(p.t, err)
+	testkit.Must(p.t, m.Save(filepath.Join(c.State, "manifest.json")))
 }
 
 // startAggregator runs a real one for the place.
@@ -261,12 +262,12 @@ func (p *place) startAggregator() {
 	c.Datasets = []aggregator.DatasetConfig{{Name: "d", Schema: p.path("schema.yaml"), Unit: "record", Budget: privacy.Budget{Epsilon: 3, Delta: 1e-5}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	server, err := aggregator.New(ctx, c, aggregator.Options{})
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
 	p.t.Cleanup(func() {
 		cancel()
-		must(p.t, errors.Join(<-served, server.Close()))
+		testkit.Must(p.t, errors.Join(<-served, server.Close()))
 	})
 	p.address = server.Addr().String()
 }
@@ -317,7 +318,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 
 	// Somebody who speaks no TLS.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -332,13 +333,13 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	}()
 	p.address = l.Addr().String()
 	found(t, p.check(Options{}), Problem, "tls", "")
-	must(t, l.Close())
+	testkit.Must(t, l.Close())
 	<-done
 	p.address = leader
 
 	// The port of the node's own listener is taken, by itself perhaps.
 	own, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	defer own.Close()
 	p.fields["http"] = "{listen: '" + own.Addr().String() + "'}"
 	found(t, p.check(Options{Offline: true}), Problem, "http port", "address already in use")

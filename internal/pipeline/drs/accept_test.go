@@ -11,6 +11,8 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
+
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 )
 
 // discrete is a generator of a few kinds of records, with the score of each.

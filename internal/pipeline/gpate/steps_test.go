@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 	"github.com/conclave-dp/conclave/projection"
 )
 

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/gnmax"
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 )
 
 // drawn is a game with what real records score.

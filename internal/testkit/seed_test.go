@@ -1,0 +1,53 @@
+package testkit
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A package with property tests whose tests do not import this one would draw new seeds in
+// every run, and fail by chance.
+func TestPropertyTestsTakeTheSeed(t *testing.T) {
+	draws, seeded := map[string]bool{}, map[string]bool{}
+	Must(t, fs.WalkDir(os.DirFS("../.."), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("../..", path), nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range f.Imports {
+			switch dir := filepath.Dir(path); strings.Trim(i.Path.Value, `"`) {
+			case "pgregory.net/rapid":
+				draws[dir] = true
+			case "github.com/conclave-dp/conclave/internal/testkit":
+				seeded[dir] = true
+			}
+		}
+		return nil
+	}))
+	if len(draws) < 20 {
+		t.Errorf("only %d packages with property tests were found: %v", len(draws), draws)
+	}
+	for dir := range draws {
+		if !seeded[dir] {
+			t.Errorf("%s has property tests, and its tests do not import internal/testkit", dir)
+		}
+	}
+}
+
+// Whoever names no seed gets the fixed one.
+func TestSeedIsFixed(t *testing.T) {
+	if _, given := os.LookupEnv(seedVariable); given {
+		t.Skip(seedVariable + " is set")
+	}
+	if got := Seed(t); got != fixedSeed {
+		t.Errorf("the seed is %d", got)
+	}
+}

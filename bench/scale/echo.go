@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -52,7 +52,7 @@ func serveEcho(ctx context.Context, args []string) error {
 		return err
 	}
 	defer watch.Close()
-	server := grpc.NewServer(append(aggregator.TransportOptions(),
+	server := grpc.NewServer(append(transport.Options(),
 		grpc.Creds(credentials.NewTLS(config)),
 		grpc.ForceServerCodecV2(rawCodec{encoding.GetCodecV2(encproto.Name)}))...)
 	e := &echo{open: map[uint64]*waiting{}}

@@ -10,7 +10,15 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
+
+// lookEvery is how often the certificate files, and the certificates of idle peers, are
+// looked at.
+const lookEvery = time.Second
+
+// certificates are the server's own files.
+type certificates struct{ guard *certs.Guard }
 
 // certificateGrace is for how long a leader may be able to let nobody in before it gives the
 // lead away: a renewal, or a file that is being replaced, moves no lead.
@@ -33,7 +41,7 @@ type acceptance struct {
 // watchCertificates looks at the files once a second until the server is closed, says when
 // nobody new can be let in and when that is over, and gives the lead away where it lasts.
 func (s *Server) watchCertificates() {
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var a acceptance
 	for {
@@ -41,8 +49,8 @@ func (s *Server) watchCertificates() {
 		if a.reason != nil && time.Since(a.since) >= s.grace() {
 			s.giveAway(a.reason)
 		}
-		s.standings.sweep()
-		s.gate.flush(false)
+		s.sessions.Sweep()
+		s.port.FlushRefusals(false)
 		select {
 		case <-tick.C:
 		case <-s.closing:
@@ -136,7 +144,7 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 
 // awaitOrder returns when somebody could be let in; what keeps it the watch says.
 func (s *Server) awaitOrder(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		reason := s.standings.guard.Look()
@@ -153,7 +161,7 @@ func (s *Server) awaitOrder(ctx context.Context) error {
 
 // awaitDisorder withdraws once nobody could be let in, unless ctx ends before.
 func (s *Server) awaitDisorder(ctx context.Context, withdraw context.CancelCauseFunc) {
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {

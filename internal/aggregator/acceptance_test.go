@@ -208,7 +208,7 @@ func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	const grace = 4 * time.Second
 	p := newPair(t, grace)
 	began := time.Now()
-	for i := 1; time.Since(began) < grace+2*sweepEvery; i++ {
+	for i := 1; time.Since(began) < grace+2*lookEvery; i++ {
 		testkit.Must(t, os.Remove(p.list))
 		testkit.Eventually(t, "the trouble to be noted", func() bool {
 			return len(of(trail(t, p.trail), auditlog.NotAccepting)) == i
@@ -231,7 +231,7 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	p.standBy(t)
 	p.revoke(t, certs.RoleAggregator, "second")
 	p.says(t, http.StatusServiceUnavailable, "nobody new is let in", "own certificate", "revoked on")
-	time.Sleep(2 * sweepEvery) // it withdraws
+	time.Sleep(2 * lookEvery) // it withdraws
 	testkit.Must(t, p.stop())
 
 	// Another one starts with such a certificate.
@@ -272,7 +272,7 @@ func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
 	awaitReady(t, c.server.MonitorAddr().String(), http.StatusServiceUnavailable, "own certificate")
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
 	testkit.Eventually(t, "it to be noted", func() bool { return len(of(trail(t, path), auditlog.NotAccepting)) == 1 })
-	time.Sleep(time.Second + 2*sweepEvery)
+	time.Sleep(time.Second + 2*lookEvery)
 	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
 		t.Errorf("%d teachers", r.GetTeachers())
 	}

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // take counts the answer of a node, at most one per round. The error names the
 // node and what is wrong, never what was answered.
-func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
+func (e *execution) take(n *peer.Node, answer *conclavev1.WorkRequest) error {
 	refusal := answer.GetRefusal()
 	if refusal.GetWaiting() {
 		return e.wait(n, refusal)
@@ -17,11 +19,12 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 	// Unpacked outside the lock: answers of several nodes at once, each on
 	// its own stream's goroutine.
 	var counts []int64
-	var problem, kind string
+	var problem string
+	var kind fault.Kind
 	if refusal != nil {
-		kind, problem = refusalKind, "refused: "+printable(refusal.GetReason())
-	} else if c, err := e.question.read(answer, n.teachers); err != nil {
-		kind, problem = kindOf(err, malformedKind), "sent a malformed answer: "+err.Error()
+		kind, problem = fault.Refusal, "refused: "+fault.Printable(refusal.GetReason())
+	} else if c, err := e.question.read(answer, n.Teachers); err != nil {
+		kind, problem = fault.KindOf(err, fault.Malformed), "sent a malformed answer: "+err.Error()
 	} else {
 		counts = c
 	}
@@ -33,7 +36,7 @@ func (e *execution) take(n *node, answer *conclavev1.WorkRequest) error {
 }
 
 // count adds up what was read of an answer, or notes its problem.
-func (e *execution) count(n *node, counts []int64, kind, problem string) error {
+func (e *execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.mayAnswer(n); err != nil || !e.open {
@@ -41,7 +44,7 @@ func (e *execution) count(n *node, counts []int64, kind, problem string) error {
 	}
 	if problem == "" {
 		if i := overflows(e.counts, counts); i >= 0 {
-			kind, problem = overflowKind, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
+			kind, problem = fault.Overflow, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
 		}
 	}
 	e.asked[n] = false
@@ -49,13 +52,13 @@ func (e *execution) count(n *node, counts []int64, kind, problem string) error {
 	if problem != "" {
 		e.failed[n] = problem
 		e.wake()
-		return rejectedf(kind, "node %v %s", n.id, problem)
+		return fault.Rejectf(kind, "node %v %s", n.ID, problem)
 	}
 	for i, c := range counts {
 		e.counts[i] += c
 	}
-	e.counted[n.id] = n.teachers
-	e.heard(n)
+	e.counted[n.ID] = n.Teachers
+	e.contributed(n)
 	// A step where it may end the round. Nodes that left are among the pending until the
 	// step that their leave is followed by; with too few pending there is a step too many.
 	e.pending--
@@ -67,20 +70,20 @@ func (e *execution) count(n *node, counts []int64, kind, problem string) error {
 }
 
 // mayAnswer is nil, or why an answer does not count whatever it holds. Callers hold e.mu.
-func (e *execution) mayAnswer(n *node) error {
+func (e *execution) mayAnswer(n *peer.Node) error {
 	owes, asked := e.asked[n]
-	_, counted := e.counted[n.id]
+	_, counted := e.counted[n.ID]
 	_, failed := e.failed[n]
 	switch {
 	case !asked:
-		return rejectedf(unaskedKind, "node %v answered round %d, which it was not asked", n.id, e.key.number)
+		return fault.Rejectf(fault.Unasked, "node %v answered round %d, which it was not asked", n.ID, e.key.number)
 	case failed:
-		return rejectedf(duplicateKind, "node %v answered round %d again after its answer was turned down", n.id, e.key.number)
+		return fault.Rejectf(fault.Duplicate, "node %v answered round %d again after its answer was turned down", n.ID, e.key.number)
 	case !owes:
-		return rejectedf(duplicateKind, "node %v answered round %d twice; the first answer counts", n.id, e.key.number)
+		return fault.Rejectf(fault.Duplicate, "node %v answered round %d twice; the first answer counts", n.ID, e.key.number)
 	case counted:
 		// It was asked on two streams, and what it had sent down the first one came in late.
-		return rejectedf(lateKind, "node %v answered round %d on an earlier stream as well; the first answer counts", n.id, e.key.number)
+		return fault.Rejectf(fault.Late, "node %v answered round %d on an earlier stream as well; the first answer counts", n.ID, e.key.number)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,14 +35,22 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
+// taking is a stream that takes every message.
+type taking struct{}
+
+func (taking) SendMsg(any) error { return nil }
+
 // BenchmarkNodes is a round without wire and etcd: nodes of one teacher are asked, and their
 // answers to 64 queries added up. The time for each node must not depend on their number.
 func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{250, 1000, 4000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			d := newDataset(coordinator.Dataset{Name: "d"})
+			var streams sync.WaitGroup
 			for i := range n {
-				d.join(liveNode(fmt.Sprintf("s%d", i), 1))
+				node := liveNode(fmt.Sprintf("s%d", i), 1)
+				node.Attach(taking{}, &streams, func(err error) { b.Error(err) })
+				d.join(node)
 			}
 			pb := goodSpec()
 			pb.Teachers = uint32(n)
@@ -51,14 +60,13 @@ func BenchmarkNodes(b *testing.B) {
 			answer := votes(1, alternating)(voteRound("r", 0, 64))[0]
 			for b.Loop() {
 				e := newExecution(&payload{key: roundKey{"r", 0}}, 1, spec, d, q, []encoded{{1}})
-				finished, err := e.step(d.live(), time.Now())
+				finished, err := e.step(d.Live(), time.Now())
 				testkit.Must(b, err)
-				for _, node := range d.live() {
-					node.next()
+				for _, node := range d.Live() {
 					testkit.Must(b, e.take(node, answer))
 					select {
 					case <-e.woken: // as collect does
-						finished, err = e.step(d.live(), time.Now())
+						finished, err = e.step(d.Live(), time.Now())
 						testkit.Must(b, err)
 					default:
 					}
@@ -66,6 +74,7 @@ func BenchmarkNodes(b *testing.B) {
 				if !finished {
 					b.Fatal("not finished")
 				}
+				streams.Wait()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
 		})

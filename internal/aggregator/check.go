@@ -44,6 +44,6 @@ func (s *teacherService) check(ctx context.Context, h *conclavev1.Hello) (*concl
 	b := d.record.Budget
 	return &conclavev1.CheckResponse{
 		Aggregator: s.config.Name, Protocol: protocolVersion, Known: known,
-		Epsilon: b.Epsilon, Delta: b.Delta, Filter: string(b.Filter), TeachersLive: d.liveTeachers(),
+		Epsilon: b.Epsilon, Delta: b.Delta, Filter: string(b.Filter), TeachersLive: d.Teachers(),
 	}, nil
 }

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -55,7 +57,7 @@ func claimOf(ctx context.Context) string {
 // ClaimRun gives a worker a run, and holds it for the worker until either lets go.
 func (s *runService) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	ctx := stream.Context()
-	by, holder := callerOf(ctx), identityOf(ctx).Name
+	by, holder := callerOf(ctx), peer.SessionOf(ctx).Identity.Name
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
 		return invalidf("the stream ended before the worker said who it is")
@@ -170,7 +172,7 @@ func checkWorker(w *conclavev1.Worker) error {
 func boundedProgress(p *conclavev1.RunProgress) *conclavev1.RunProgress {
 	for _, text := range []*string{&p.Of, &p.Waiting, &p.Part} {
 		if *text != "" {
-			*text = printable(*text)
+			*text = fault.Printable(*text)
 		}
 	}
 	return p
@@ -348,10 +350,10 @@ func (s *runService) finishRun(ctx context.Context, q *conclavev1.FinishRunReque
 	defer s.queue.unlock()
 	e, ok := s.queue.get(q.GetRun())
 	if !ok {
-		return nil, fmt.Errorf("%w in the queue: %q", coordinator.ErrNoRun, printable(q.GetRun()))
+		return nil, fmt.Errorf("%w in the queue: %q", coordinator.ErrNoRun, fault.Printable(q.GetRun()))
 	}
-	if e.record.Holder != identityOf(ctx).Name {
-		return nil, deniedf("run %q is not held by %q", q.GetRun(), identityOf(ctx).Name)
+	if e.record.Holder != peer.SessionOf(ctx).Identity.Name {
+		return nil, fault.Deniedf("run %q is not held by %q", q.GetRun(), peer.SessionOf(ctx).Identity.Name)
 	}
 	if e.record.State == coordinator.Running && e.record.Claim != end.Claim {
 		return nil, refusedf("run %q is held by worker %q, with another claim", q.GetRun(), e.record.Worker)
@@ -372,7 +374,7 @@ func endOf(q *conclavev1.FinishRunRequest) (coordinator.End, error) {
 		end.Reason = cleaned(q.GetReason())
 	}
 	if end.Claim == "" {
-		return end, invalidf("run %q is finished without a claim", printable(q.GetRun()))
+		return end, invalidf("run %q is finished without a claim", fault.Printable(q.GetRun()))
 	}
 	switch q.GetState() {
 	case conclavev1.RunState_RUN_STATE_DONE:
@@ -382,12 +384,12 @@ func endOf(q *conclavev1.FinishRunRequest) (coordinator.End, error) {
 	case conclavev1.RunState_RUN_STATE_FAILED:
 		end.State = coordinator.Failed
 	default:
-		return end, invalidf("run %q is finished as %v; a worker says done, out of budget or failed", printable(q.GetRun()), q.GetState())
+		return end, invalidf("run %q is finished as %v; a worker says done, out of budget or failed", fault.Printable(q.GetRun()), q.GetState())
 	}
 	for _, r := range q.GetResults() {
 		sum, err := hex.DecodeString(r.GetSha256())
-		if err != nil || len(sum) != 32 || len(r.GetName()) > maxReason || len(r.GetPath()) > maxPath || r.GetName() == "" {
-			return end, invalidf("run %q has a result that is no file with a name, a path and a SHA-256", printable(q.GetRun()))
+		if err != nil || len(sum) != 32 || len(r.GetName()) > fault.MaxReason || len(r.GetPath()) > maxPath || r.GetName() == "" {
+			return end, invalidf("run %q has a result that is no file with a name, a path and a SHA-256", fault.Printable(q.GetRun()))
 		}
 		end.Results = append(end.Results, coordinator.Result{Name: cleaned(r.GetName()), Path: cleaned(r.GetPath()), SHA256: r.GetSha256()})
 	}

@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -16,12 +17,11 @@ import (
 // are connected and the rounds that are open. Everything that must outlive
 // the server is in etcd.
 type dataset struct {
-	record   coordinator.Dataset
-	admitted admitted
+	record coordinator.Dataset
+	*peer.Roster
+	names peer.Names
 
 	mu         sync.Mutex
-	nodes      map[nodeID]*node
-	order      []*node // the nodes by site and name; replaced when they change, and never written to
 	executions map[roundKey]*execution
 
 	// admission is held while the budget is read and while a reservation
@@ -30,71 +30,33 @@ type dataset struct {
 	reserved  map[*execution][]privacy.Event
 
 	open  atomic.Int64 // rounds being answered
-	spent spentFigure
+	spent struct {
+		charges atomic.Int64 // since the start, tried ones too
+		metrics.Spent
+	}
 }
 
 func newDataset(record coordinator.Dataset) *dataset {
 	return &dataset{
 		record:     record,
-		nodes:      map[nodeID]*node{},
+		Roster:     peer.NewRoster(),
 		executions: map[roundKey]*execution{},
 		reserved:   map[*execution][]privacy.Event{},
 	}
 }
 
 // join makes n the live stream of its node and returns the one it replaces.
-func (d *dataset) join(n *node) (replaced *node) {
-	d.mu.Lock()
-	replaced = d.nodes[n.id]
-	d.nodes[n.id] = n
-	at, found := d.place(n.id)
-	next := slices.Grow(slices.Clone(d.order), 1)
-	if found {
-		next[at] = n
-	} else {
-		next = slices.Insert(next, at, n)
-	}
-	d.order = next
-	d.mu.Unlock()
+func (d *dataset) join(n *peer.Node) (replaced *peer.Node) {
+	replaced = d.Join(n)
 	d.wakeAll()
 	return replaced
 }
 
 // leave takes n out, unless a newer stream of the same node took its place.
-func (d *dataset) leave(n *node) (gone bool) {
-	d.mu.Lock()
-	if d.nodes[n.id] == n {
-		delete(d.nodes, n.id)
-		at, _ := d.place(n.id)
-		d.order = slices.Concat(d.order[:at], d.order[at+1:])
-		gone = true
-	}
-	d.mu.Unlock()
+func (d *dataset) leave(n *peer.Node) (gone bool) {
+	gone = d.Leave(n)
 	d.wakeAll()
 	return gone
-}
-
-// place is where a node is among the nodes, or belongs. Callers hold d.mu.
-func (d *dataset) place(id nodeID) (at int, found bool) {
-	return slices.BinarySearchFunc(d.order, id, func(n *node, id nodeID) int {
-		return cmp.Or(cmp.Compare(n.id.site, id.site), cmp.Compare(n.id.name, id.name))
-	})
-}
-
-// live returns the connected nodes, ordered by site and name, for reading.
-func (d *dataset) live() []*node {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.order
-}
-
-// liveTeachers is the number of teachers connected now.
-func (d *dataset) liveTeachers() uint32 {
-	total := uint32(0)
-	for _, n := range d.live() {
-		total += n.teachers
-	}
-	return total
 }
 
 func (d *dataset) execution(key roundKey) *execution {

@@ -13,7 +13,7 @@ import (
 // openStore starts the embedded etcd where one is configured, and dials.
 func (s *Server) openStore(ctx context.Context) error {
 	c := s.config.Etcd
-	config := coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, Observe: s.metrics.observeEtcd}
+	config := coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, Observe: s.metrics.Etcd}
 	var err error
 	if c.Embedded {
 		if s.embedded, err = coordinator.StartEmbedded(ctx, coordinator.EmbeddedConfig{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -22,8 +23,6 @@ const (
 	// abandonAfter is how long a round goes on that nobody waits for any
 	// more: long enough for a student to dial again.
 	abandonAfter = 15 * time.Second
-	// maxReason bounds what is kept of a node's refusal.
-	maxReason = 200
 )
 
 // execution is one round being answered. However many requests ask for the
@@ -53,17 +52,17 @@ type execution struct {
 	abandon   sync.Once
 
 	mu         sync.Mutex
-	open       bool              // answers are still taken
-	asked      map[*node]bool    // streams that were sent the round, and whether they owe an answer
-	owing      int               // how many do
-	failed     map[*node]string  // streams whose answer was refused or rejected
-	again      map[*node]int     // how often a stream let the round wait
-	counted    map[nodeID]uint32 // nodes whose answer is in counts, with their teachers
-	counts     []int64           // the sum of all answers
-	pending    int               // nodes that may still answer, as of the last step and the answers since
-	stepped    time.Time         // when the last step was
-	deadline   time.Time         // when waiting for the rest ends; zero before there is a quorum
-	atDeadline *time.Timer       // wakes the execution then
+	open       bool                  // answers are still taken
+	asked      map[*peer.Node]bool   // streams that were sent the round, and whether they owe an answer
+	owing      int                   // how many do
+	failed     map[*peer.Node]string // streams whose answer was refused or rejected
+	again      map[*peer.Node]int    // how often a stream let the round wait
+	counted    map[peer.ID]uint32    // nodes whose answer is in counts, with their teachers
+	counts     []int64               // the sum of all answers
+	pending    int                   // nodes that may still answer, as of the last step and the answers since
+	stepped    time.Time             // when the last step was
+	deadline   time.Time             // when waiting for the rest ends; zero before there is a quorum
+	atDeadline *time.Timer           // wakes the execution then
 	progress   *conclavev1.Progress
 	changed    chan struct{} // closed and replaced when progress changes
 	waiters    int
@@ -74,12 +73,8 @@ type execution struct {
 	outer *execution
 	told  bool
 	// released is the answer of a round whose sums are collected again, nil of others.
-	released *conclavev1.Release
-	// voices are the certificates behind the sums, of all passes; heardBy knows how they
-	// stand, and edition is of which list of revoked ones they were found good.
-	voices  map[*standing]nodeID
-	heardBy *standings
-	edition uint64
+	released     *conclavev1.Release
+	contributors contributors
 	// given is the number of teachers behind sums that were not collected here.
 	given uint32
 
@@ -104,15 +99,20 @@ func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q quest
 		done:      make(chan struct{}),
 		abandoned: make(chan struct{}),
 		open:      true,
-		asked:     map[*node]bool{},
-		failed:    map[*node]string{},
-		again:     map[*node]int{},
-		counted:   map[nodeID]uint32{},
+		asked:     map[*peer.Node]bool{},
+		failed:    map[*peer.Node]string{},
+		again:     map[*peer.Node]int{},
+		counted:   map[peer.ID]uint32{},
 		counts:    make([]int64, q.length()),
 		progress:  &conclavev1.Progress{TeachersNeeded: spec.quorum},
 		changed:   make(chan struct{}),
 		idleSince: time.Now(),
 	}
+}
+
+// sent is the round as nodes get it.
+func (e *execution) sent() peer.Round {
+	return peer.Round{Run: e.key.run, Number: e.key.number, Attempt: e.attempt}
 }
 
 func (e *execution) wake() {
@@ -171,10 +171,10 @@ func (e *execution) collect(draining context.Context, stopping <-chan struct{}) 
 	defer tick.Stop()
 	defer e.stopTimer()
 	for {
-		if err := e.disowned(); err != nil {
+		if err := e.revoked(); err != nil {
 			return err
 		}
-		finished, err := e.step(e.dataset.live(), time.Now())
+		finished, err := e.step(e.dataset.Live(), time.Now())
 		if finished || err != nil {
 			return err
 		}
@@ -214,16 +214,16 @@ func (e *execution) stopTimer() {
 
 // step compares the live nodes with what is known, asks whoever was not asked
 // yet, and says whether the round is over.
-func (e *execution) step(live []*node, now time.Time) (finished bool, err error) {
+func (e *execution) step(live []*peer.Node, now time.Time) (finished bool, err error) {
 	finished, due, err := e.compare(live, now)
 	// Not under e.mu: the first nodes answer while the last ones are sent the round, and
 	// whoever takes an answer would wait for all of them.
-	sendRound(due, asking{e.key, e.attempt}, e.parts)
+	peer.Ask(due, e.sent(), e.parts)
 	return finished, err
 }
 
 // compare is step without sending the round to the nodes that it is due to.
-func (e *execution) compare(live []*node, now time.Time) (finished bool, due []*node, err error) {
+func (e *execution) compare(live []*peer.Node, now time.Time) (finished bool, due []*peer.Node, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
@@ -234,15 +234,15 @@ func (e *execution) compare(live []*node, now time.Time) (finished bool, due []*
 	present := answered // live or already counted
 	var failures, waitingFor []string
 	for _, n := range live {
-		connected += n.teachers
-		if _, ok := e.counted[n.id]; ok {
+		connected += n.Teachers
+		if _, ok := e.counted[n.ID]; ok {
 			continue
 		}
-		present += n.teachers
+		present += n.Teachers
 		if why, ok := e.failed[n]; ok {
-			failures = append(failures, n.id.String()+" "+why)
-		} else if why, ok := n.waitsFor(e.key.run); ok {
-			waiting += n.teachers
+			failures = append(failures, n.ID.String()+" "+why)
+		} else if why, ok := n.Undecided(e.key.run); ok {
+			waiting += n.Teachers
 			waitingFor = append(waitingFor, waitingText(n, why))
 		} else {
 			pending++
@@ -290,27 +290,25 @@ func (e *execution) compare(live []*node, now time.Time) (finished bool, due []*
 
 // due notes every live node that neither has the round nor answered it as asked, and
 // returns them. Callers hold e.mu, and send them the round.
-func (e *execution) due(live []*node) (due []*node, err error) {
+func (e *execution) due(live []*peer.Node) (due []*peer.Node, err error) {
 	if len(e.asked) == 0 && len(e.counted) == 0 { // who was not asked has not answered
-		e.asked = make(map[*node]bool, len(live))
-		e.counted = make(map[nodeID]uint32, len(live))
-		if e.voices == nil {
-			e.voices = make(map[*standing]nodeID, len(live))
-		}
-		due = make([]*node, 0, len(live))
+		e.asked = make(map[*peer.Node]bool, len(live))
+		e.counted = make(map[peer.ID]uint32, len(live))
+		e.contributors.expect(len(live))
+		due = make([]*peer.Node, 0, len(live))
 	}
 	for _, n := range live {
-		if _, ok := e.counted[n.id]; ok {
+		if _, ok := e.counted[n.ID]; ok {
 			continue
 		}
 		if _, ok := e.asked[n]; ok {
 			continue
 		}
-		if _, waits := n.waitsFor(e.key.run); waits {
+		if _, waits := n.Undecided(e.key.run); waits {
 			continue
 		}
-		if err := e.question.fits(n.teachers); err != nil {
-			return due, invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, n.id, err)
+		if err := e.question.fits(n.Teachers); err != nil {
+			return due, invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, n.ID, err)
 		}
 		e.asked[n] = true
 		e.owing++
@@ -319,10 +317,10 @@ func (e *execution) due(live []*node) (due []*node, err error) {
 	return due, nil
 }
 
-func (e *execution) tooMany(live []*node) error {
+func (e *execution) tooMany(live []*peer.Node) error {
 	names := make([]string, len(live))
 	for i, n := range live {
-		names[i] = fmt.Sprintf("%v with %d", n.id, n.teachers)
+		names[i] = fmt.Sprintf("%v with %d", n.ID, n.Teachers)
 	}
 	return refusedf("run %q counts on %d teachers and more are connected (%s); stop the surplus nodes or open a run with more teachers",
 		e.key.run, e.spec.pb.GetTeachers(), strings.Join(names, ", "))
@@ -372,20 +370,20 @@ func (e *execution) withdraw() error {
 	if e.owing == 0 {
 		return nil
 	}
-	var message encoded
+	var message peer.Encoded
 	for n, owes := range e.asked {
 		if !owes {
 			continue
 		}
 		if message == nil {
 			var err error
-			if message, err = encode(&conclavev1.WorkResponse{Attempt: e.attempt, Message: &conclavev1.WorkResponse_Withdraw{
+			if message, err = peer.Encode(&conclavev1.WorkResponse{Attempt: e.attempt, Message: &conclavev1.WorkResponse_Withdraw{
 				Withdraw: &conclavev1.Withdraw{Run: e.key.run, Round: e.key.number},
 			}}); err != nil {
 				return err
 			}
 		}
-		n.withdraw(e.key, message)
+		n.Withdraw(e.sent(), message)
 	}
 	return nil
 }
@@ -394,12 +392,4 @@ func (e *execution) withdraw() error {
 func (e *execution) finish(r *conclavev1.Release, err error) {
 	e.release, e.err = r, err
 	close(e.done)
-}
-
-// printable makes a node's own words safe for logs and errors.
-func printable(s string) string {
-	if clean := clip(s, maxReason); clean != "" {
-		return clean
-	}
-	return "no reason given"
 }

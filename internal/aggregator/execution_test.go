@@ -6,14 +6,16 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // liveNode is a node without a stream; its outbox shows what it would get.
-func liveNode(site string, teachers uint32) *node {
-	n := newNode()
-	n.id, n.teachers = nodeID{site: site, name: "a"}, teachers
+func liveNode(site string, teachers uint32) *peer.Node {
+	n := peer.NewNode(nil)
+	n.ID, n.Teachers = peer.ID{Site: site, Name: "a"}, teachers
 	return n
 }
 
@@ -25,13 +27,13 @@ func testExecution(t *testing.T) *execution {
 	return newExecution(&payload{key: roundKey{"r", 0}}, 1, spec, nil, q, []encoded{{1}})
 }
 
-func answerOf(e *execution, n *node) *conclavev1.WorkRequest {
-	return votes(n.teachers, alternating)(voteRound(e.key.run, e.key.number, 2))[0]
+func answerOf(e *execution, n *peer.Node) *conclavev1.WorkRequest {
+	return votes(n.Teachers, alternating)(voteRound(e.key.run, e.key.number, 2))[0]
 }
 
 func TestStep(t *testing.T) {
 	now := time.Now()
-	step := func(t *testing.T, e *execution, at time.Duration, wantFinished bool, live ...*node) *conclavev1.Progress {
+	step := func(t *testing.T, e *execution, at time.Duration, wantFinished bool, live ...*peer.Node) *conclavev1.Progress {
 		t.Helper()
 		finished, err := e.step(live, now.Add(at))
 		testkit.Must(t, err)
@@ -44,8 +46,8 @@ func TestStep(t *testing.T) {
 
 	t.Run("nobody is asked below the quorum", func(t *testing.T) {
 		e, n := testExecution(t), liveNode("north", 3)
-		if p := step(t, e, 0, false, n); !p.GetWaitingForQuorum() || p.GetTeachersLive() != 3 || len(n.outbox) != 0 {
-			t.Errorf("progress %v, outbox %v", p, n.outbox)
+		if p := step(t, e, 0, false, n); !p.GetWaitingForQuorum() || p.GetTeachersLive() != 3 || n.Queued() != 0 {
+			t.Errorf("progress %v, %d messages", p, n.Queued())
 		}
 	})
 	t.Run("a passed deadline waits for the quorum and no longer", func(t *testing.T) {
@@ -76,7 +78,7 @@ func TestStep(t *testing.T) {
 		testkit.Must(t, e.take(n, answerOf(e, n)))
 		again := liveNode("north", 4)
 		step(t, e, 0, false, again, other)
-		if len(again.outbox) != 0 || e.take(again, answerOf(e, again)) == nil {
+		if again.Queued() != 0 || e.take(again, answerOf(e, again)) == nil {
 			t.Error("asked or counted twice")
 		}
 	})
@@ -86,14 +88,14 @@ func TestStep(t *testing.T) {
 		again := liveNode("north", 4)
 		step(t, e, 0, false, again, other)
 		testkit.Must(t, e.take(first, answerOf(e, first))) // it was under way
-		if kind := kindOf(e.take(again, answerOf(e, again)), ""); kind != lateKind || e.takenPart() != 4 {
+		if kind := fault.KindOf(e.take(again, answerOf(e, again)), ""); kind != fault.Late || e.takenPart() != 4 {
 			t.Errorf("the second is %q, %d teachers took part", kind, e.takenPart())
 		}
-		if kind := kindOf(e.take(first, answerOf(e, first)), ""); kind != duplicateKind {
+		if kind := fault.KindOf(e.take(first, answerOf(e, first)), ""); kind != fault.Duplicate {
 			t.Errorf("the first once more is %q", kind)
 		}
 		testkit.Must(t, e.withdraw())
-		if len(again.outbox) != 0 || len(other.outbox) != 0 || len(first.outbox) != 1 {
+		if again.Queued() != 0 || other.Queued() != 0 || first.Queued() != 1 {
 			t.Error("a round that is over is still to be sent to a stream that did not answer")
 		}
 	})
@@ -111,8 +113,8 @@ func TestStep(t *testing.T) {
 		if e.take(n, refusal) == nil || e.take(n, answerOf(e, n)) == nil {
 			t.Fatal("counted")
 		}
-		_, err := e.step([]*node{n}, now)
-		wantStatus(t, toStatus(err), codes.FailedPrecondition, "north/a", "no reason given")
+		_, err := e.step([]*peer.Node{n}, now)
+		wantStatus(t, fault.Status(err), codes.FailedPrecondition, "north/a", "no reason given")
 		back := liveNode("north", 4)
 		step(t, e, 0, false, back)
 		testkit.Must(t, e.take(back, answerOf(e, back)))
@@ -143,8 +145,8 @@ func TestStep(t *testing.T) {
 		e := testExecution(t)
 		e.spec.pb.Teachers = maxTeachers
 		e.question.(*voteQuestion).queries = maxQueries
-		_, err := e.step([]*node{liveNode("north", 1000)}, now)
-		wantStatus(t, toStatus(err), codes.InvalidArgument, "north/a", "fewer queries")
+		_, err := e.step([]*peer.Node{liveNode("north", 1000)}, now)
+		wantStatus(t, fault.Status(err), codes.InvalidArgument, "north/a", "fewer queries")
 	})
 }
 
@@ -157,39 +159,5 @@ func TestSumsDoNotOverflow(t *testing.T) {
 		if got := overflows([]int64{c.sum}, []int64{c.add}); got != c.want {
 			t.Errorf("%d + %d: got %d, want %d", c.sum, c.add, got, c.want)
 		}
-	}
-}
-
-func TestWithdrawTakesBackWhatWasNotSent(t *testing.T) {
-	n := newNode()
-	a, b := roundKey{"r", 0}, roundKey{"r", 1}
-	sendRound([]*node{n}, asking{a, 1}, []encoded{{1}})
-	sendRound([]*node{n}, asking{b, 2}, []encoded{{2}})
-	n.withdraw(b, encoded{3})
-	if d, ok := n.next(); !ok || d.key != a {
-		t.Fatalf("got %v", d)
-	}
-	n.withdraw(a, encoded{4})
-	if d, ok := n.next(); !ok || !d.withdraw || d.key != a {
-		t.Fatalf("got %v", d)
-	}
-	if d, ok := n.next(); ok {
-		t.Fatalf("left over: %v", d)
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                      "no reason given",
-		"\n\x00\x7f":            "no reason given",
-		"budget\r\nlevel=error": "budgetlevel=error",
-		"é\xff":                 "é",
-	} {
-		if got := printable(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
-		}
-	}
-	if got := printable(string(make([]byte, 1000)) + string([]rune{'é'})); got != "é" {
-		t.Errorf("got %q", got)
 	}
 }

@@ -7,23 +7,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-func TestIncomingBytesAreBoundedByStudent(t *testing.T) {
-	in := newIncoming(100)
-	testkit.Must(t, in.take("a", 60))
-	testkit.Must(t, in.take("b", 100))
-	err := in.take("a", 41)
-	wantStatus(t, toStatus(err), codes.Unavailable, "student a", "100 bytes")
-	testkit.Must(t, in.take("a", 40))
-	in.give("a", 100)
-	in.give("b", 100)
-	if len(in.of) != 0 {
-		t.Errorf("left: %v", in.of)
-	}
-}
 
 func TestMessagesInARoundAreCounted(t *testing.T) {
 	round := &conclavev1.Round{Run: "r", Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{
@@ -55,7 +42,7 @@ func TestMessagesInARoundAreCounted(t *testing.T) {
 	raw = append(raw, sum...)
 	a := assembly{key: roundKey{run: "r"}, total: 1, parts: []*conclavev1.RoundPart{{Run: "r", Parts: 1, Data: raw}}}
 	_, err = a.payload()
-	wantStatus(t, toStatus(err), codes.InvalidArgument, "32768 messages")
+	wantStatus(t, fault.Status(err), codes.InvalidArgument, "32768 messages")
 }
 
 func varint(n int) (raw []byte) {

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -88,9 +89,9 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 		q := &voteQuestion{purposed: "labels", queries: s.queries, classes: s.classes}
 		spec := &runSpec{pb: &conclavev1.RunSpec{Name: "r", Teachers: 1000}, quorum: 1000}
 		e := newExecution(&payload{key: roundKey{"r", 3}}, 7, spec, nil, q, nil)
-		join := func(site string) *node {
-			n := newNode()
-			n.id, n.teachers = nodeID{site, "a"}, uint32(s.teachers)
+		join := func(site string) *peer.Node {
+			n := peer.NewNode(nil)
+			n.ID, n.Teachers = peer.ID{Site: site, Name: "a"}, uint32(s.teachers)
 			e.mu.Lock()
 			e.asked[n] = true
 			e.mu.Unlock()
@@ -102,7 +103,7 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 			}}}
 		}
 		honest := make([]int64, s.queries*s.classes)
-		streams := []*node{join("mallory")}
+		streams := []*peer.Node{join("mallory")}
 		for i := range rapid.IntRange(1, 12).Draw(t, "messages") {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0: // an honest node answers

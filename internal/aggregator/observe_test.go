@@ -275,7 +275,7 @@ func fill(t testing.TB, s *Server, path string) {
 	t.Helper()
 	testkit.Must(t, os.Rename(path, path+".1"))
 	testkit.Must(t, os.Symlink("/dev/full", path))
-	if err := s.trail.Reopen(); !errors.Is(err, auditlog.ErrLost) {
+	if err := s.auditLog.Log.Reopen(); !errors.Is(err, auditlog.ErrLost) {
 		t.Errorf("a line on a full disk: %v", err)
 	}
 }
@@ -322,7 +322,7 @@ func TestAFullDiskStopsReleases(t *testing.T) {
 	}
 
 	testkit.Must(t, os.Remove(path))
-	testkit.Must(t, c.server.trail.Reopen())
+	testkit.Must(t, c.server.auditLog.Log.Reopen())
 	student.mustAsk(t, voteRound(spec.Name, 2, 4))
 	if status, _ := c.http(t, "/readyz"); status != 200 {
 		t.Errorf("/readyz: %d once there is room", status)

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -122,14 +123,14 @@ func newPayload(round *conclavev1.Round) (*payload, error) {
 }
 
 // encode serializes the parts for the nodes, once for all of them.
-func (p *payload) encode(attempt uint64) ([]encoded, error) {
-	out := make([]encoded, len(p.parts))
+func (p *payload) encode(attempt uint64) ([]peer.Encoded, error) {
+	out := make([]peer.Encoded, len(p.parts))
 	for i, part := range p.parts {
 		message := &conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part}}
 		if i == 0 {
 			message.Terms = p.terms
 		}
-		m, err := encode(message)
+		m, err := peer.Encode(message)
 		if err != nil {
 			return nil, err
 		}

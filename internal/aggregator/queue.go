@@ -243,6 +243,18 @@ func (q *queue) workers(dataset string) int {
 	return n
 }
 
+// counts is the number of a dataset's runs in each state.
+func (q *queue) counts(dataset string) map[string]int {
+	counts := map[string]int{}
+	for state := range states {
+		counts[string(state)] = 0
+	}
+	for _, e := range q.list(dataset) {
+		counts[string(e.record.State)]++
+	}
+	return counts
+}
+
 // lostFor returns the runs whose worker has been gone for longer than grace.
 func (q *queue) lostFor(grace time.Duration) (lost []coordinator.Submission) {
 	for _, e := range q.list("") {

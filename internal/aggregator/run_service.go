@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -102,7 +104,7 @@ func (s *runService) submitRun(ctx context.Context, q *conclavev1.SubmitRunReque
 	sum := sha256.Sum256(in.runFile)
 	record := coordinator.Submission{
 		Name: spec.pb.GetName(), Dataset: d.record.Name, Pipeline: cleaned(spec.pb.GetPipeline()), Spec: raw,
-		Budget: spec.budget, Plan: spec.plan, By: identityOf(ctx).Name, RunFile: hex.EncodeToString(sum[:]),
+		Budget: spec.budget, Plan: spec.plan, By: peer.SessionOf(ctx).Identity.Name, RunFile: hex.EncodeToString(sum[:]),
 	}
 	if err := s.lockQueue(ctx); err != nil {
 		return nil, err
@@ -195,10 +197,10 @@ func (s *runService) cancelRun(ctx context.Context, q *conclavev1.CancelRunReque
 	if err := checkName("run", q.GetRun()); err != nil {
 		return nil, err
 	}
-	if err := s.auditable(); err != nil {
+	if err := s.auditLog.Check(); err != nil {
 		return nil, err
 	}
-	who := identityOf(ctx).Name
+	who := peer.SessionOf(ctx).Identity.Name
 	if err := s.lockQueue(ctx); err != nil {
 		return nil, err
 	}
@@ -212,7 +214,7 @@ func (s *runService) cancelRun(ctx context.Context, q *conclavev1.CancelRunReque
 	case e.record.State.Final():
 		return nil, refusedf("run %q has ended already (%s)", q.GetRun(), e.record.State)
 	case e.record.By != who && !q.GetForce():
-		return nil, deniedf("run %q was submitted by %q and not by %q; cancel it by force if it has to be", q.GetRun(), e.record.By, who)
+		return nil, fault.Deniedf("run %q was submitted by %q and not by %q; cancel it by force if it has to be", q.GetRun(), e.record.By, who)
 	default:
 		reason := fmt.Sprintf("by %q", who)
 		if _, err := s.endQueued(ctx, callerOf(ctx), q.GetRun(), coordinator.End{State: coordinator.Cancelled, Reason: reason}); err != nil {

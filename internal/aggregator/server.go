@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/monitor"
@@ -23,9 +25,6 @@ import (
 )
 
 const (
-	// maxMessageBytes is gRPC's default limit, stated because the sizes of
-	// parts and answers are chosen to stay under it.
-	maxMessageBytes = 4 << 20
 	// handlersTimeout bounds how long a stopping server waits for handlers.
 	handlersTimeout = 5 * time.Second
 	// resignTimeout bounds giving leadership back; the lease ends it anyway.
@@ -71,25 +70,23 @@ type Server struct {
 	runs     runs
 	queue    *queue
 
-	phase   phase
-	metrics *metrics
-	monitor *monitor.Server
-	trail   *auditlog.Log
-	tracer  *tracing.Tracer
+	phase    phase
+	metrics  *serverMetrics
+	monitor  *monitor.Server
+	auditLog peer.AuditLog
+	tracer   *tracing.Tracer
 
-	embedded *coordinator.Embedded // nil with an external etcd
-	store    *coordinator.Store
-	lead     *coordinator.Leadership
-	listener net.Listener
-	// standings and gate know whose certificates are good.
-	standings *standings
-	gate      *gate
-	grpc      *grpc.Server
+	embedded  *coordinator.Embedded // nil with an external etcd
+	store     *coordinator.Store
+	lead      *coordinator.Leadership
+	listener  net.Listener
+	standings certificates
+	sessions  *peer.Sessions
+	port      *transport.Port
 	health    *health.Server
 
-	conduct  *conduct
-	pending  *handshakes
-	incoming *incoming
+	bans    *peer.Bans
+	uploads *peer.Uploads
 
 	// leading ends when leadership does or the server is closed: then nothing
 	// may be charged any more. draining, its child, ends earlier on a stop:
@@ -104,7 +101,6 @@ type Server struct {
 	executionsMu sync.Mutex // orders the start of an execution and of the stop
 	executions   sync.WaitGroup
 	attempts     atomic.Uint64  // numbers executions
-	joins        atomic.Uint64  // of nodes, until now
 	streams      sync.WaitGroup // goroutines of node streams
 	closing      chan struct{}  // closed when the server is
 	watches      sync.WaitGroup // goroutines that end then
@@ -130,12 +126,14 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 		queue:    newQueue(),
 		health:   health.NewServer(),
 		stopping: make(chan struct{}),
-		conduct:  newConduct(),
-		pending:  newHandshakes(maxHandshakes),
-		incoming: newIncoming(maxIncoming),
+		bans:     peer.NewBans(),
+		uploads:  peer.NewUploads(maxIncoming),
 		closing:  make(chan struct{}),
 	}
-	s.metrics = newMetrics(s)
+	m := metrics.New()
+	s.metrics = &serverMetrics{m, endedMetric{m.Rounds}, repeatedMetric{m.Rounds}}
+	m.ShowState(s.shown)
+	s.auditLog.Lost = m.AuditFailure
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
@@ -156,16 +154,19 @@ func (s *Server) open(ctx context.Context) error {
 	if guard == nil {
 		return fmt.Errorf("tls: %w", err)
 	}
-	s.standings, s.gate = newStandings(guard), newGate(s, guard.ServerTLS())
-	if s.trail, err = auditlog.Open(s.config.AuditLog, string(certs.RoleAggregator), s.config.Name, s.log); err != nil {
+	s.standings, s.sessions = certificates{guard}, peer.NewSessions(guard)
+	s.metrics.ShowCertificates(guard)
+	s.auditLog.Log, err = auditlog.Open(s.config.AuditLog, string(certs.RoleAggregator), s.config.Name, s.log)
+	if err != nil {
 		return err
 	}
+	s.port = transport.NewPort(guard.ServerTLS(), s.sessions, s.metrics.Port, s.auditLog)
 	if s.tracer, err = tracing.Start(s.config.Traces, string(certs.RoleAggregator), s.config.Name, s.log); err != nil {
 		return err
 	}
 	// Before there is a leader, so that a standby can be watched too.
 	s.monitor, err = monitor.Start(ctx, s.config.HTTP, monitor.Options{
-		Ready: s.ready, Metrics: s.metrics.registry, Level: s.options.Level, Log: s.log,
+		Ready: s.ready, Metrics: s.metrics.Registry, Level: s.options.Level, Log: s.log,
 	})
 	if err != nil {
 		return err
@@ -202,24 +203,13 @@ func (s *Server) open(ctx context.Context) error {
 	if s.listener, err = lc.Listen(ctx, "tcp", s.config.Listen); err != nil {
 		return fmt.Errorf("listen on %s (set listen to a free address): %w", s.config.Listen, err)
 	}
-	s.grpc = grpc.NewServer(append(TransportOptions(),
-		grpc.Creds(s.pending.guard(s.gate)),
-		grpc.ForceServerCodecV2(newCodec()),
-		grpc.ChainUnaryInterceptor(s.metrics.unary, s.authorizeUnary),
-		grpc.ChainStreamInterceptor(s.metrics.stream, s.authorizeStream),
-		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.WaitForHandlers(true),
-	)...)
-	conclavev1.RegisterTeacherServiceServer(s.grpc, &teacherService{Server: s})
-	conclavev1.RegisterStudentServiceServer(s.grpc, &studentService{Server: s})
-	conclavev1.RegisterRunServiceServer(s.grpc, &runService{Server: s})
-	healthpb.RegisterHealthServer(s.grpc, healthService{s.health, s.draining})
-	for service := range allowed {
+	conclavev1.RegisterTeacherServiceServer(s.port, &teacherService{Server: s})
+	conclavev1.RegisterStudentServiceServer(s.port, &studentService{Server: s})
+	conclavev1.RegisterRunServiceServer(s.port, &runService{Server: s})
+	healthpb.RegisterHealthServer(s.port, healthService{s.health, s.draining})
+	for _, service := range transport.Services() {
 		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
 	}
-	s.watches.Go(s.watchJoins)
 	s.phase.reach(leads)
 	s.streams.Go(s.keepQueue)
 	if err := s.audit(caller{}, auditlog.Entry{Event: auditlog.Leading}); err != nil {
@@ -258,7 +248,7 @@ func (s *Server) MonitorAddr() net.Addr {
 // can be called once; call Close after it.
 func (s *Server) Serve(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- s.grpc.Serve(s.pending.watch(s.listener)) }()
+	go func() { served <- s.port.Serve(s.listener) }()
 	var err error
 	select {
 	case <-ctx.Done():
@@ -299,13 +289,13 @@ func (s *Server) drain() {
 	patience.Stop()
 	s.startDrain(errStopping)
 	<-ended
-	if s.grpc == nil {
+	if s.port == nil {
 		return
 	}
 	// Handlers end by themselves; a peer that does not read its stream would
 	// hold the graceful stop up.
-	force := time.AfterFunc(handlersTimeout, s.grpc.Stop)
-	s.grpc.GracefulStop()
+	force := time.AfterFunc(handlersTimeout, s.port.Stop)
+	s.port.GracefulStop()
 	force.Stop()
 	s.streams.Wait()
 }
@@ -336,15 +326,15 @@ func (s *Server) Close() error {
 		}
 		close(s.closing)
 		s.watches.Wait()
-		if s.gate != nil {
-			s.gate.flush(true)
+		if s.port != nil {
+			s.port.FlushRefusals(true)
 		}
 		s.tracer.Close()
 		// Last, so that probes see the server stop and its audit log is whole.
 		if err := s.monitor.Close(); err != nil {
 			errs = append(errs, err)
 		}
-		if err := s.trail.Close(); err != nil {
+		if err := s.auditLog.Log.Close(); err != nil {
 			errs = append(errs, err)
 		}
 		s.closeErr = errors.Join(errs...)
@@ -363,13 +353,13 @@ func (s *Server) dataset(name string) (*dataset, error) {
 // markPresence notes in etcd that a node came or went. It informs operators
 // only, so a failure is logged and harms nothing. When the server stops or
 // leadership is over, what was noted goes with the lease: not worth a word.
-func (s *Server) markPresence(d *dataset, n *node, mark func(context.Context, *coordinator.Leadership, coordinator.Node) error) {
+func (s *Server) markPresence(d *dataset, n *peer.Node, mark func(context.Context, *coordinator.Leadership, coordinator.Node) error) {
 	ctx, cancel := context.WithTimeout(s.leading, presenceTimeout)
 	defer cancel()
 	err := mark(ctx, s.lead, coordinator.Node{
-		Dataset: d.record.Name, Site: n.id.site, Name: n.id.name, Teachers: n.teachers,
+		Dataset: d.record.Name, Site: n.ID.Site, Name: n.ID.Name, Teachers: n.Teachers,
 	})
 	if err != nil && s.draining.Err() == nil && !errors.Is(err, coordinator.ErrNotLeader) {
-		s.log.Warn("presence of a node not noted", zap.Stringer("node", n.id), zap.Error(err))
+		s.log.Warn("presence of a node not noted", zap.Stringer("node", n.ID), zap.Error(err))
 	}
 }

@@ -7,8 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
 )
 
 // readyTimeout bounds what a probe or a scrape asks of etcd.
@@ -50,7 +53,7 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 	case stopping:
 		return "", errors.New("stopping")
 	}
-	if err := s.trail.Check(); err != nil {
+	if err := s.auditLog.Log.Check(); err != nil {
 		return "", err
 	}
 	if err := s.standings.guard.Look(); err != nil {
@@ -93,3 +96,35 @@ type healthStream struct {
 }
 
 func (s healthStream) Context() context.Context { return s.ctx }
+
+// shown is the server's state for the metrics.
+func (s *Server) shown() (leading bool, datasets []metrics.Dataset) {
+	if !s.leads() {
+		return false, nil
+	}
+	for name, d := range s.datasets {
+		datasets = append(datasets, metrics.Dataset{
+			Name: name, Nodes: len(d.Live()), Teachers: int(d.Teachers()), OpenRounds: int(d.open.Load()),
+			Epsilon: d.record.Budget.Epsilon, Delta: d.record.Budget.Delta, Queued: s.queue.counts(name),
+			Spent: func() (float64, bool) { return s.spent(d) },
+		})
+	}
+	return true, datasets
+}
+
+// spent is what a dataset has spent.
+func (s *Server) spent(d *dataset) (epsilon float64, ok bool) {
+	ctx, cancel := context.WithTimeout(s.leading, readyTimeout)
+	defer cancel()
+	epsilon, err := d.spent.Epsilon(d.spent.charges.Load(), func() (float64, error) {
+		purse, err := s.store.Spent(ctx, d.record.Name)
+		if err != nil {
+			return 0, err
+		}
+		return purse.EpsilonSpent()
+	})
+	if err != nil {
+		s.log.Warn("what a dataset has spent is missing in the metrics", zap.String("dataset", d.record.Name), zap.Error(err))
+	}
+	return epsilon, err == nil
+}

@@ -11,6 +11,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -45,7 +48,7 @@ func (s *studentService) openRun(ctx context.Context, q *conclavev1.OpenRunReque
 		Spec:    raw,
 		Budget:  spec.budget,
 		Plan:    spec.plan,
-		By:      identityOf(ctx).Name,
+		By:      peer.SessionOf(ctx).Identity.Name,
 		Claim:   claimOf(ctx),
 	})
 	if err != nil {
@@ -65,12 +68,12 @@ func (s *studentService) openRun(ctx context.Context, q *conclavev1.OpenRunReque
 		return nil, err
 	}
 	s.log.Info("run opened", zap.String("run", spec.pb.GetName()), zap.String("dataset", d.record.Name),
-		zap.String("student", identityOf(ctx).Name), zap.Bool("existing", existing), zap.Bool("closed", closed),
+		zap.String("student", peer.SessionOf(ctx).Identity.Name), zap.Bool("existing", existing), zap.Bool("closed", closed),
 		zap.Float64("epsilon", spec.budget.Epsilon), zap.Float64("delta", spec.budget.Delta), zap.Uint64("rounds", record.Releases))
 	_ = s.audit(callerOf(ctx), auditlog.Entry{Event: auditlog.RunOpened, Dataset: d.record.Name, Run: spec.pb.GetName(), Teachers: spec.pb.GetTeachers()})
 	return &conclavev1.OpenRunResponse{
 		Aggregator:   s.config.Name,
-		TeachersLive: d.liveTeachers(),
+		TeachersLive: d.Teachers(),
 		Rounds:       record.Releases,
 		EpsilonSpent: record.EpsilonSpent,
 		Closed:       closed,
@@ -91,7 +94,7 @@ func (s *Server) acceptable(spec *runSpec) (*dataset, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return d, raw, s.auditable()
+	return d, raw, s.auditLog.Check()
 }
 
 // checkRun checks a spec against its dataset.
@@ -125,15 +128,15 @@ func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
 	by := callerOf(stream.Context())
 	p, err := s.receiveRound(stream)
 	if err != nil {
-		s.metrics.refused.WithLabelValues(reason(err)).Inc()
+		s.metrics.Rounds.Refused(reason(err))
 		s.auditRefusal(by, err, auditlog.Entry{Method: "Ask"})
 		return err
 	}
 	e, release, err := s.enter(stream.Context(), p)
-	s.incoming.give(identityOf(stream.Context()).Name, p.size)
+	s.uploads.Give(peer.SessionOf(stream.Context()).Identity.Name, p.size)
 	if err != nil {
-		s.log.Warn("round refused", zap.String("run", printable(p.key.run)), zap.Uint64("round", p.key.number), zap.Error(err))
-		s.metrics.refused.WithLabelValues(reason(err)).Inc()
+		s.log.Warn("round refused", zap.String("run", fault.Printable(p.key.run)), zap.Uint64("round", p.key.number), zap.Error(err))
+		s.metrics.Rounds.Refused(reason(err))
 		s.auditRefusal(by, err, auditlog.Entry{Method: "Ask", Run: p.key.run, Round: &p.key.number})
 		return err
 	}
@@ -144,7 +147,7 @@ func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
 		}
 	}
 	if e == nil || e.asker != by { // the line of the release names another
-		s.metrics.repeated.Inc()
+		s.metrics.Rounds.Repeated()
 		if s.audit(by, auditlog.Entry{Event: auditlog.Repeated, Run: p.key.run, Round: &p.key.number, LedgerHash: release.GetLedgerHash()}) != nil {
 			return errAudit
 		}
@@ -155,17 +158,17 @@ func (s *studentService) Ask(stream conclavev1.StudentService_AskServer) error {
 // receiveRound puts a round together. Its size is set aside from what the student may have
 // under way, and is the caller's to give back.
 func (s *studentService) receiveRound(stream conclavev1.StudentService_AskServer) (p *payload, err error) {
-	student := identityOf(stream.Context()).Name
+	student := peer.SessionOf(stream.Context()).Identity.Name
 	var a assembly
 	defer func() {
 		if err != nil {
-			s.incoming.give(student, a.size)
+			s.uploads.Give(student, a.size)
 		}
 	}()
 	done := make(chan struct{})
 	defer close(done)
 	in, ended := make(chan *conclavev1.AskRequest), make(chan error, 1)
-	s.streams.Go(func() { ended <- receive(stream, in, done) })
+	s.streams.Go(func() { ended <- transport.Receive(stream, in, done) })
 	timeout := time.NewTimer(partTimeout)
 	defer timeout.Stop()
 	var forget uint64
@@ -178,7 +181,7 @@ func (s *studentService) receiveRound(stream conclavev1.StudentService_AskServer
 			if errors.Is(err, io.EOF) {
 				return nil, invalidf("the stream ended after %d of %d parts of the round", len(a.parts), a.total)
 			}
-			return nil, broken(err)
+			return nil, transport.Broken(err)
 		case <-timeout.C:
 			return nil, invalidf("no part of the round within %v", partTimeout)
 		case <-s.draining.Done():
@@ -188,11 +191,11 @@ func (s *studentService) receiveRound(stream conclavev1.StudentService_AskServer
 		if len(a.parts) == 0 {
 			forget, hold = m.GetForget(), m.GetHold()
 		}
-		if err := s.incoming.take(student, len(m.GetPart().GetData())); err != nil {
+		if err := s.uploads.Take(student, len(m.GetPart().GetData())); err != nil {
 			return nil, err
 		}
 		if err := a.add(m.GetPart()); err != nil {
-			s.incoming.give(student, len(m.GetPart().GetData()))
+			s.uploads.Give(student, len(m.GetPart().GetData()))
 			return nil, err
 		}
 	}
@@ -293,7 +296,7 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	if err := s.mayAsk(ctx, p.key.run); err != nil {
 		return nil, err
 	}
-	if err := s.auditable(); err != nil {
+	if err := s.auditLog.Check(); err != nil {
 		return nil, err
 	}
 	q, err := parseQuestion(p, r, s.options.AllowCoin)

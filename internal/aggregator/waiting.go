@@ -3,6 +3,8 @@ package aggregator
 import (
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -12,8 +14,8 @@ const maxAgain = 16
 
 // wait notes that a node's site has to decide about a run: rounds go on without it, or
 // wait, and it is not asked until it says that it is ready.
-func (e *execution) wait(n *node, r *conclavev1.Refusal) error {
-	reason := printable(r.GetReason())
+func (e *execution) wait(n *peer.Node, r *conclavev1.Refusal) error {
+	reason := fault.Printable(r.GetReason())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.mayAnswer(n); err != nil {
@@ -24,57 +26,27 @@ func (e *execution) wait(n *node, r *conclavev1.Refusal) error {
 	if e.again[n]++; e.again[n] > maxAgain {
 		e.asked[n] = false
 		e.failed[n] = "let the round wait too often: " + reason
-		return rejectedf(refusalKind, "node %v %s", n.id, e.failed[n])
+		return fault.Rejectf(fault.Refusal, "node %v %s", n.ID, e.failed[n])
 	}
 	delete(e.asked, n)
-	n.await(e.key.run, reason)
-	return rejectedf(waitingKind, "node %v waits: %s", n.id, reason)
+	n.Await(e.key.run, reason)
+	return fault.Rejectf(fault.Waiting, "node %v waits: %s", n.ID, reason)
 }
 
-// await and ready begin and end a node's waiting; ready says whether it waited.
-func (n *node) await(run, reason string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.waits == nil {
-		n.waits = map[string]string{}
-	}
-	n.waits[run] = reason
-}
-
-func (n *node) ready(run string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, waited := n.waits[run]
-	delete(n.waits, run)
-	return waited
-}
-
-// runOver tells the nodes that a run has ended: there is nothing to decide any more for those
+// runOver tells the nodes that a run has ended: there is nothing to decide for those
 // that let it wait.
 func (d *dataset) runOver(run string, ledger *conclavev1.LedgerMark) error {
-	over, err := encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
+	over, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
 		Withdraw: &conclavev1.Withdraw{Run: run, Over: true, Ledger: ledger},
 	}})
 	if err != nil {
 		return err
 	}
-	live := d.live()
-	for _, n := range live {
-		n.ready(run)
-	}
-	deliver(live, delivery{messages: []encoded{over}, withdraw: true})
+	peer.RunOver(d.Live(), run, over)
 	return nil
 }
 
-// waitsFor returns why a node waits with a run.
-func (n *node) waitsFor(run string) (reason string, waits bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	reason, waits = n.waits[run]
-	return reason, waits
-}
-
 // waitingText is how students are told.
-func waitingText(n *node, reason string) string {
-	return n.id.String() + " " + strings.TrimSpace(reason)
+func waitingText(n *peer.Node, reason string) string {
+	return n.ID.String() + " " + strings.TrimSpace(reason)
 }

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -23,7 +25,7 @@ func refusal(key roundKey, waiting bool, reason string) *conclavev1.WorkRequest 
 
 func TestNodesThatWaitForTheirSites(t *testing.T) {
 	now := time.Now()
-	step := func(t *testing.T, e *execution, wantFinished bool, live ...*node) *conclavev1.Progress {
+	step := func(t *testing.T, e *execution, wantFinished bool, live ...*peer.Node) *conclavev1.Progress {
 		t.Helper()
 		finished, err := e.step(live, now)
 		testkit.Must(t, err)
@@ -33,9 +35,9 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		p, _ := e.watch()
 		return p
 	}
-	waits := func(t *testing.T, e *execution, n *node) {
+	waits := func(t *testing.T, e *execution, n *peer.Node) {
 		t.Helper()
-		if err := e.take(n, refusal(e.key, true, "waits for approval")); err == nil || kindOf(err, "") != "waiting" {
+		if err := e.take(n, refusal(e.key, true, "waits for approval")); err == nil || fault.KindOf(err, "") != "waiting" {
 			t.Fatalf("error %v", err)
 		}
 	}
@@ -56,17 +58,17 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		waits(t, e, north)
 		testkit.Must(t, e.take(south, answerOf(e, south)))
 		p := step(t, e, false, north, south)
-		if !p.GetWaitingForQuorum() || !slices.Equal(p.GetWaitingFor(), []string{"north/a waits for approval"}) || len(north.outbox) != 1 {
-			t.Errorf("progress %v, %d messages", p, len(north.outbox))
+		if !p.GetWaitingForQuorum() || !slices.Equal(p.GetWaitingFor(), []string{"north/a waits for approval"}) || north.Queued() != 1 {
+			t.Errorf("progress %v, %d messages", p, north.Queued())
 		}
 		if e.take(north, answerOf(e, north)) == nil {
 			t.Error("an answer counts that was not asked for again")
 		}
-		if north.ready("another") || !north.ready(e.key.run) || north.ready(e.key.run) {
+		if north.Ready("another") || !north.Ready(e.key.run) || north.Ready(e.key.run) {
 			t.Error("ready for what did not wait")
 		}
-		if p := step(t, e, false, north, south); p.GetWaitingForQuorum() || len(p.GetWaitingFor()) != 0 || len(north.outbox) != 2 {
-			t.Errorf("progress %v, %d messages", p, len(north.outbox))
+		if p := step(t, e, false, north, south); p.GetWaitingForQuorum() || len(p.GetWaitingFor()) != 0 || north.Queued() != 2 {
+			t.Errorf("progress %v, %d messages", p, north.Queued())
 		}
 		testkit.Must(t, e.take(north, answerOf(e, north)))
 		step(t, e, true, north, south)
@@ -77,8 +79,8 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		waits(t, e, north)
 		next := testExecution(t)
 		next.key.number = 1
-		if p := step(t, next, false, north); len(north.outbox) != 1 || len(p.GetWaitingFor()) != 1 {
-			t.Errorf("progress %v, %d messages", p, len(north.outbox))
+		if p := step(t, next, false, north); north.Queued() != 1 || len(p.GetWaitingFor()) != 1 {
+			t.Errorf("progress %v, %d messages", p, north.Queued())
 		}
 	})
 	t.Run("a refusal of another is no end while they could still answer", func(t *testing.T) {
@@ -95,31 +97,31 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		if small.take(south, refusal(small.key, false, "no")) == nil {
 			t.Fatal("counted")
 		}
-		_, err := small.step([]*node{other, south}, now)
-		wantStatus(t, toStatus(err), codes.FailedPrecondition, "south/a refused: no")
+		_, err := small.step([]*peer.Node{other, south}, now)
+		wantStatus(t, fault.Status(err), codes.FailedPrecondition, "south/a refused: no")
 	})
 	t.Run("surplus teachers are surplus, waiting or not", func(t *testing.T) {
 		e, north, south := testExecution(t), liveNode("north", 8), liveNode("south", 1)
 		step(t, e, false, north)
 		waits(t, e, north)
-		_, err := e.step([]*node{north, south}, now)
-		wantStatus(t, toStatus(err), codes.FailedPrecondition, "more are connected")
+		_, err := e.step([]*peer.Node{north, south}, now)
+		wantStatus(t, fault.Status(err), codes.FailedPrecondition, "more are connected")
 	})
 	t.Run("a node that does nothing else is asked so often, and no more", func(t *testing.T) {
 		e, north := testExecution(t), liveNode("north", 8)
 		for i := range maxAgain {
 			step(t, e, false, north)
 			waits(t, e, north)
-			if !north.ready(e.key.run) {
+			if !north.Ready(e.key.run) {
 				t.Fatalf("%d: did not wait", i)
 			}
 		}
 		step(t, e, false, north)
-		if err := e.take(north, refusal(e.key, true, "again")); err == nil || kindOf(err, "") != "refusal" {
+		if err := e.take(north, refusal(e.key, true, "again")); err == nil || fault.KindOf(err, "") != "refusal" {
 			t.Fatalf("error %v", err)
 		}
-		if _, err := e.step([]*node{north}, now); err == nil || len(north.outbox) != maxAgain+1 {
-			t.Errorf("error %v, %d messages", err, len(north.outbox))
+		if _, err := e.step([]*peer.Node{north}, now); err == nil || north.Queued() != maxAgain+1 {
+			t.Errorf("error %v, %d messages", err, north.Queued())
 		}
 	})
 }
@@ -204,7 +206,7 @@ func TestTermsSayTheMostThatIsCharged(t *testing.T) {
 		if used < 3 && err != nil {
 			t.Errorf("%d of 3 selections: %v", used, err)
 		} else if used == 3 {
-			wantStatus(t, toStatus(err), codes.ResourceExhausted, "has had them")
+			wantStatus(t, fault.Status(err), codes.ResourceExhausted, "has had them")
 		}
 	}
 }

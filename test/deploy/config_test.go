@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,14 +75,18 @@ func expand(t *testing.T, c corev1.Container, facts map[string]string) map[strin
 	values := map[string]string{}
 	for _, e := range c.Env {
 		value := e.Value
-		if e.ValueFrom != nil {
+		switch from := e.ValueFrom; {
+		case from == nil:
+		case from.FieldRef != nil:
 			var ok bool
-			if e.ValueFrom.FieldRef == nil {
-				t.Fatalf("%s is not from the pod", e.Name)
+			if value, ok = facts[from.FieldRef.FieldPath]; !ok {
+				t.Fatalf("%s: what is %s?", e.Name, from.FieldRef.FieldPath)
 			}
-			if value, ok = facts[e.ValueFrom.FieldRef.FieldPath]; !ok {
-				t.Fatalf("%s: what is %s?", e.Name, e.ValueFrom.FieldRef.FieldPath)
-			}
+		case from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "limits.memory":
+			divisor := from.ResourceFieldRef.Divisor.Value()
+			value = fmt.Sprint((c.Resources.Limits.Memory().Value() + divisor - 1) / divisor)
+		default:
+			t.Fatalf("%s is not from the pod", e.Name)
 		}
 		values[e.Name] = replace(value, values)
 	}
@@ -209,7 +214,13 @@ func (s set) checkAggregator(t *testing.T, p pod, file string) {
 	names := map[string]bool{}
 	for i, ip := range []string{"10.1.2.3", "fd00::7"} {
 		name := fmt.Sprintf("aggregator-7d9c5b6f-x%d", i)
-		environment(t, c, map[string]string{factName: name, factIP: ip})
+		facts := map[string]string{factName: name, factIP: ip}
+		environment(t, c, facts)
+		most := float64(c.Resources.Limits.Memory().Value())
+		if n, err := strconv.ParseFloat(expand(t, c, facts)["GOMEMLIMIT"], 64); err != nil || n < 0.9*most ||
+			n > 0.99*most {
+			t.Errorf("GOMEMLIMIT is %v bytes (%v), and the limit %v: want a little less", n, err, most)
+		}
 		config, err := aggregator.LoadConfig(file)
 		testkit.Must(t, err)
 		names[config.Name] = true

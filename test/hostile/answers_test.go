@@ -115,11 +115,11 @@ func answerCases() map[string]answerCase {
 			p.say(refusalOf(a, strings.Repeat("\x1b[2J\n", 1<<19)))
 		}, one("refusal"), 0, "", nil},
 		"a flood of refusals": {votes, repeated(300, func(p *party, a asked, _ int) { p.say(refusalOf(a, "no")) }),
-			map[string]float64{"refusal": 1, "duplicate": 64}, codes.PermissionDenied, "put out", nil},
+			map[string]float64{"refusal": 1, "duplicate": 64}, codes.PermissionDenied, "banned", nil},
 		"a flood of nonsense that never reads": {votes, repeated(5000, func(p *party, a asked, i int) {
 			a.attempt = uint64(i) + 1e6
 			p.say(good(a))
-		}), times("unasked", 64), codes.PermissionDenied, "put out", nil},
+		}), times("unasked", 64), codes.PermissionDenied, "banned", nil},
 		"an attempt that is none": {votes, func(p *party, a asked) {
 			a.attempt = 0
 			p.say(good(a))
@@ -322,14 +322,14 @@ func TestTwoStreamsUnderOneName(t *testing.T) {
 	}
 }
 
-// A node that is put out stays out, with the reason; its site's other nodes do not.
-func TestPutOutNodesStayOut(t *testing.T) {
+// A node that is banned stays out, with the reason; its site's other nodes do not.
+func TestBannedNodesStayOut(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
 	conn := w.dial(t, certs.RoleNode, "mallory")
 	h := helloOf(s.spec.GetDataset(), "mallory", "m", 2)
 	before := w.metrics(t)
-	const out = "conclave_nodes_put_out_total"
+	const out = "conclave_nodes_banned_total"
 	strikes := 0
 	for w.metrics(t)[out] == before[out] {
 		// A new stream does not begin anew.
@@ -352,13 +352,13 @@ func TestPutOutNodesStayOut(t *testing.T) {
 	}
 	p := work(t, conn)
 	p.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
-	if err := p.over(t); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "mallory/m is put out") || !strings.Contains(err.Error(), "not asked") {
+	if err := p.over(t); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "mallory/m is banned") || !strings.Contains(err.Error(), "not asked") {
 		t.Errorf("who is out is told %v", err)
 	}
 	join(t, conn, helloOf(s.spec.GetDataset(), "mallory", "other", 2))
 	s.answer(t, s.ask(t, 0))
 	if got := w.metrics(t)[out] - before[out]; got != 1 {
-		t.Errorf("%v nodes were put out", got)
+		t.Errorf("%v nodes were banned", got)
 	}
 }
 

@@ -1,0 +1,51 @@
+package aggregator
+
+import (
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// What is damaged in etcd, or not there, is said as what it is by every way
+// into a round, so that no student asks for ever.
+func TestStoredDamageIsSaid(t *testing.T) {
+	c := newCluster(t, Options{})
+	d := c.dataset()
+	student := c.student(t)
+	spec, _ := student.open(t, d, nil)
+	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	student.mustAsk(t, voteRound(spec.Name, 0, 2))
+	student.open(t, d, func(s *conclavev1.RunSpec) { s.Name = "another-" + d }) // so that all is read again
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: c.server.embedded.Endpoints(), Logger: zap.NewNop()})
+	testkit.Must(t, err)
+	defer etcd.Close()
+	for key, ask := range map[string]uint64{
+		"/conclave/releases/" + spec.Name + "/0000000000000000": 0, // the round asked
+		"/conclave/runs/" + spec.Name:                           1, // its budget
+	} {
+		stored, err := etcd.Get(testkit.Within(t), key)
+		testkit.Must(t, err)
+		if len(stored.Kvs) != 1 {
+			t.Fatalf("there is no key %s", key)
+		}
+		_, err = etcd.Put(testkit.Within(t), key, "{")
+		testkit.Must(t, err)
+		_, err = student.ask(testkit.Within(t), voteRound(spec.Name, ask, 2), nil)
+		wantStatus(t, err, codes.DataLoss, key, "backup")
+		_, err = etcd.Put(testkit.Within(t), key, string(stored.Kvs[0].Value))
+		testkit.Must(t, err)
+	}
+	_, err = etcd.Delete(testkit.Within(t), "/conclave/datasets/"+d)
+	testkit.Must(t, err)
+	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 1, 2), nil)
+	wantStatus(t, err, codes.DataLoss, d)
+	other := goodSpec()
+	other.Dataset, other.Name = d, "other-"+d
+	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: other})
+	wantStatus(t, err, codes.NotFound, d)
+}

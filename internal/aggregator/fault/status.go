@@ -1,0 +1,111 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// maxStatus bounds the message of a status in bytes. It goes out in a header, which holds no
+// list of a thousand nodes.
+const maxStatus = 4096
+
+// Status is an error as gRPC sends it; nil stays nil.
+func Status(err error) error {
+	if err == nil {
+		return nil
+	}
+	return status.Error(Code(err), clip(strings.ReplaceAll(err.Error(), "\n", "; "), maxStatus))
+}
+
+// Code is the gRPC code of an error of this package, of the packages behind it, or of gRPC
+// itself; Internal for all others.
+func Code(err error) codes.Code {
+	var own *Error
+	var mismatch *coordinator.MismatchError
+	switch {
+	case errors.As(err, &own):
+		return own.code
+	case errors.Is(err, privacy.ErrOverBudget):
+		return codes.ResourceExhausted
+	case errors.Is(err, coordinator.ErrNotLeader), errors.Is(err, coordinator.ErrUnavailable):
+		return codes.Unavailable
+	case errors.Is(err, coordinator.ErrNoRun), errors.Is(err, coordinator.ErrNoDataset):
+		return codes.NotFound
+	case errors.Is(err, coordinator.ErrRunExists):
+		return codes.AlreadyExists
+	case errors.Is(err, coordinator.ErrRunClosed),
+		errors.Is(err, coordinator.ErrForgotten),
+		errors.Is(err, coordinator.ErrQueue),
+		errors.Is(err, privacy.ErrPlan),
+		errors.Is(err, coordinator.ErrForeignManifest),
+		errors.Is(err, coordinator.ErrWentBack),
+		errors.As(err, &mismatch):
+		return codes.FailedPrecondition
+	case errors.Is(err, coordinator.ErrBadName),
+		errors.Is(err, coordinator.ErrTooLarge),
+		errors.Is(err, gnmax.ErrParameter):
+		return codes.InvalidArgument
+	case errors.Is(err, coordinator.ErrCorrupt):
+		return codes.DataLoss // asking again cannot help, unlike for most of Internal
+	case errors.Is(err, context.Canceled):
+		return codes.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	}
+	// An error that already is a status: what Send and Recv return.
+	if s, ok := status.FromError(err); ok {
+		return s.Code()
+	}
+	return codes.Internal
+}
+
+// Reason is an error as a label of a metric.
+func Reason(err error) string {
+	if errors.Is(err, coordinator.ErrWentBack) {
+		return "ledger_went_back"
+	}
+	switch Code(err) {
+	case codes.ResourceExhausted:
+		return "budget"
+	case codes.InvalidArgument:
+		return "malformed"
+	case codes.FailedPrecondition, codes.AlreadyExists:
+		return "not_allowed"
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return "permission"
+	case codes.NotFound:
+		return "unknown"
+	case codes.Unavailable:
+		return "unavailable"
+	case codes.Canceled, codes.DeadlineExceeded:
+		return "gone"
+	}
+	return "internal"
+}
+
+// Passing says whether an error passes by itself, such as a server that stops or a peer that
+// went away: it is no refusal.
+func Passing(err error) bool {
+	switch Code(err) {
+	case codes.OK, codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return true
+	}
+	return false
+}
+
+// Lasting says whether a peer was refused for what it is or says, so that it is refused again.
+func Lasting(err error) bool {
+	switch Code(err) {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.ResourceExhausted:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+// Package metrics is what an operator's Prometheus sees of an aggregator. Nothing in it
+// depends on records but through releases: it counts requests, nodes and teachers by their
+// names and by what the student asked, and costs as they stand in the ledger. There is no
+// count of answers or of passes over the nodes and none of votes, and no time of a fit: how
+// many passes that took depends on the records.
+package metrics
+
+import (
+	"path"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/monitor"
+)
+
+// BannedReason is the reason of a node that is refused because it is banned.
+const BannedReason = "banned"
+
+// Metrics are those of one server.
+type Metrics struct {
+	Registry *prometheus.Registry
+	Rounds   Rounds
+	Nodes    Nodes
+	Port     Port
+
+	auditFailures prometheus.Counter
+	etcd          *prometheus.HistogramVec
+}
+
+// Rounds counts what happens to rounds.
+type Rounds struct {
+	released, refused, ended *prometheus.CounterVec
+	repeated                 prometheus.Counter
+	duration                 *prometheus.HistogramVec
+}
+
+// Nodes counts what happens to nodes and their messages.
+type Nodes struct {
+	joined, refused, rejected *prometheus.CounterVec
+	banned                    prometheus.Counter
+}
+
+// Port counts connections and calls.
+type Port struct {
+	tlsRefused    *prometheus.CounterVec
+	tlsSuppressed prometheus.Counter
+	inflight      *prometheus.GaugeVec
+	calls         *prometheus.CounterVec
+}
+
+// New registers all metrics but those of the server's state; see [Metrics.ShowState].
+func New() *Metrics {
+	m := &Metrics{Registry: monitor.NewRegistry()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.Registry.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		m.Registry.MustRegister(v)
+		return v
+	}
+	m.Rounds = Rounds{
+		released: counter("conclave_rounds_released_total", "Rounds answered and charged, as in the ledger.",
+			"dataset", "purpose"),
+		repeated: counter("conclave_rounds_repeated_total",
+			"Stored answers handed out again, at no cost.").WithLabelValues(),
+		refused: counter("conclave_rounds_refused_total", "Rounds refused before any node saw them.", "reason"),
+		ended: counter("conclave_rounds_ended_total", "Rounds asked of nodes that ended without a release.",
+			"reason"),
+		duration: histogram("conclave_round_duration_seconds",
+			"From a round's begin to its charge, waiting for a quorum and training included: the student that waits "+
+				"sees the same. Fits have none.",
+			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "purpose"),
+	}
+	m.Nodes = Nodes{
+		joined:  counter("conclave_nodes_joined_total", "Nodes that joined, each time they did.", "dataset"),
+		refused: counter("conclave_nodes_refused_total", "Nodes that were not let in.", "reason"),
+		rejected: counter("conclave_messages_rejected_total",
+			"Messages of nodes that were not counted: oversized, malformed, out_of_range, overflow, "+
+				"duplicate, foreign, unasked, protocol, and as part of normal work refusal (by the node), late, stale "+
+				"and waiting (for its site).", "kind"),
+		banned: counter("conclave_nodes_banned_total",
+			"Nodes and sites that are let in no more for a while, because too much of what they sent was rejected.",
+		).WithLabelValues(),
+	}
+	m.etcd = histogram("conclave_etcd_request_seconds", "Requests to etcd.",
+		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}, "method", "code")
+	m.auditFailures = counter("conclave_auditlog_failures_total",
+		"Lines of the audit log that were lost; each is named in the log.").WithLabelValues()
+	m.Port = Port{
+		tlsRefused: counter("conclave_tls_refused_total", "Connections refused in the handshake.", "reason"),
+		tlsSuppressed: counter("conclave_tls_refusals_suppressed_total",
+			"Of these, without a line of their own in the audit log because there were too many.").WithLabelValues(),
+		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "conclave_grpc_inflight_calls", Help: "Calls being served; a node's stream is one.",
+		}, []string{"method"}),
+		calls: counter("conclave_grpc_calls_total", "Calls that ended, by gRPC's code.", "method", "code"),
+	}
+	m.Registry.MustRegister(m.Port.inflight)
+	return m
+}
+
+// AuditFailure counts a line of the audit log that was lost.
+func (m *Metrics) AuditFailure() { m.auditFailures.Inc() }
+
+// Etcd takes the time of a request to etcd.
+func (m *Metrics) Etcd(method string, took time.Duration, err error) {
+	m.etcd.WithLabelValues(path.Base(method), status.Code(err).String()).Observe(took.Seconds())
+}
+
+// Released counts a release.
+func (r Rounds) Released(dataset, purpose string) { r.released.WithLabelValues(dataset, purpose).Inc() }
+
+// Took takes the time of a round from its begin to its charge. Nobody may call it for a fit:
+// the number of its passes depends on the records.
+func (r Rounds) Took(purpose string, d time.Duration) {
+	r.duration.WithLabelValues(purpose).Observe(d.Seconds())
+}
+
+// Repeated counts a stored release that was handed out again.
+func (r Rounds) Repeated() { r.repeated.Inc() }
+
+// Refused counts a round that no node saw, by a reason of [fault.Reason].
+func (r Rounds) Refused(reason string) { r.refused.WithLabelValues(reason).Inc() }
+
+// Ended counts a round that was asked and ended without a release, by a reason of [fault.Reason].
+func (r Rounds) Ended(reason string) { r.ended.WithLabelValues(reason).Inc() }
+
+// Joined counts a node that joined.
+func (n Nodes) Joined(dataset string) { n.joined.WithLabelValues(dataset).Inc() }
+
+// Refused counts a node that was not let in, by a reason of [fault.Reason] or BannedReason.
+func (n Nodes) Refused(reason string) { n.refused.WithLabelValues(reason).Inc() }
+
+// Rejected counts a message that was not counted.
+func (n Nodes) Rejected(kind fault.Kind) { n.rejected.WithLabelValues(string(kind)).Inc() }
+
+// Banned counts a node or site that is banned.
+func (n Nodes) Banned() { n.banned.Inc() }
+
+// Refused counts connections refused in the handshake; with 0 it shows the reason.
+func (p Port) Refused(reason string, connections int) {
+	p.tlsRefused.WithLabelValues(reason).Add(float64(connections))
+}
+
+// Suppressed counts a refusal without a line of its own in the audit log.
+func (p Port) Suppressed() { p.tlsSuppressed.Inc() }
+
+// Begin counts a call until the function that it returns is called with the outcome.
+func (p Port) Begin(method string) (end func(error)) {
+	method = path.Base(method)
+	p.inflight.WithLabelValues(method).Inc()
+	return func(err error) {
+		p.inflight.WithLabelValues(method).Dec()
+		p.calls.WithLabelValues(method, status.Code(err).String()).Inc()
+	}
+}

@@ -1,0 +1,141 @@
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	leaderDesc = prometheus.NewDesc("conclave_leader_state", "1 while this aggregator leads, else 0.", nil, nil)
+	nodesDesc  = prometheus.NewDesc("conclave_connected_nodes", "Nodes connected.", []string{"dataset"}, nil)
+	liveDesc   = prometheus.NewDesc("conclave_connected_teachers", "Teachers of the nodes connected.",
+		[]string{"dataset"}, nil)
+	openDesc  = prometheus.NewDesc("conclave_open_rounds", "Rounds being answered.", []string{"dataset"}, nil)
+	limitDesc = prometheus.NewDesc("conclave_budget_epsilon_limit",
+		"The dataset's epsilon for all runs together, ever.", []string{"dataset"}, nil)
+	deltaDesc = prometheus.NewDesc("conclave_budget_delta_limit", "The dataset's delta.", []string{"dataset"}, nil)
+	spentDesc = prometheus.NewDesc("conclave_budget_epsilon_spent",
+		"What all runs on the dataset have spent together at its delta, from the events in its ledger; at most as "+
+			"tight as a certificate.", []string{"dataset"}, nil)
+	queuedDesc = prometheus.NewDesc("conclave_queued_runs", "Runs that were submitted, by their state.",
+		[]string{"dataset", "state"}, nil)
+)
+
+// Dataset is how a dataset stands at a scrape.
+type Dataset struct {
+	Name            string
+	Nodes, Teachers int
+	OpenRounds      int
+	Epsilon, Delta  float64        // the budget
+	Queued          map[string]int // submitted runs by state
+	// Spent is the epsilon spent; false where it is not known.
+	Spent func() (epsilon float64, ok bool)
+}
+
+// ShowState registers the state of a server, which leads or does not. The datasets are shown
+// while it leads.
+func (m *Metrics) ShowState(now func() (leads bool, datasets []Dataset)) {
+	m.Registry.MustRegister(stateCollector(now))
+}
+
+type stateCollector func() (leads bool, datasets []Dataset)
+
+// Describe lists what Collect may send.
+func (c stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{leaderDesc, nodesDesc, liveDesc, openDesc, limitDesc, deltaDesc, spentDesc,
+		queuedDesc} {
+		ch <- d
+	}
+}
+
+// Collect sends the state as it is.
+func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	leads, datasets := c()
+	if !leads {
+		gauge(leaderDesc, 0)
+		return
+	}
+	gauge(leaderDesc, 1)
+	for _, d := range datasets {
+		gauge(nodesDesc, float64(d.Nodes), d.Name)
+		gauge(liveDesc, float64(d.Teachers), d.Name)
+		gauge(openDesc, float64(d.OpenRounds), d.Name)
+		gauge(limitDesc, d.Epsilon, d.Name)
+		gauge(deltaDesc, d.Delta, d.Name)
+		for state, n := range d.Queued {
+			gauge(queuedDesc, float64(n), d.Name, state)
+		}
+		if epsilon, ok := d.Spent(); ok {
+			gauge(spentDesc, epsilon, d.Name)
+		}
+	}
+}
+
+// Spent is a dataset's epsilon spent. Accounting takes a while, so it is done once for each
+// charge that a scrape finds, and not at each charge. The zero value is ready for use.
+type Spent struct {
+	mu      sync.Mutex // one scrape at a time accounts
+	known   bool
+	at      int64
+	epsilon float64
+}
+
+// Epsilon is what was spent after a number of charges. It is found by account where that
+// number is another than last time.
+func (s *Spent) Epsilon(charges int64, account func() (float64, error)) (float64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known && s.at == charges {
+		return s.epsilon, nil
+	}
+	epsilon, err := account()
+	if err != nil {
+		return 0, err
+	}
+	s.known, s.at, s.epsilon = true, charges, epsilon
+	return epsilon, nil
+}
+
+var (
+	acceptingDesc = prometheus.NewDesc("conclave_tls_accepting_state",
+		"1 while the own certificate, which must not be revoked, and the list of revoked ones are in order; at 0 "+
+			"nobody new is let in, and the log says why.", nil, nil)
+	ownEndDesc = prometheus.NewDesc("conclave_certificate_end_seconds",
+		"When the own certificate ends, in seconds since 1970.", nil, nil)
+)
+
+// Certificates are a server's own certificate files; see [certs.Guard].
+type Certificates interface {
+	Look() error
+	Until() time.Time
+}
+
+// ShowCertificates registers how the certificate files stand, also those of a standby.
+func (m *Metrics) ShowCertificates(c Certificates) {
+	m.Registry.MustRegister(certificateCollector{c})
+}
+
+type certificateCollector struct{ files Certificates }
+
+// Describe lists what Collect may send.
+func (c certificateCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- acceptingDesc
+	ch <- ownEndDesc
+}
+
+// Collect looks at the files.
+func (c certificateCollector) Collect(ch chan<- prometheus.Metric) {
+	accepting := 1.0
+	if c.files.Look() != nil {
+		accepting = 0
+	}
+	ch <- prometheus.MustNewConstMetric(acceptingDesc, prometheus.GaugeValue, accepting)
+	if until := c.files.Until(); !until.IsZero() {
+		ch <- prometheus.MustNewConstMetric(ownEndDesc, prometheus.GaugeValue, float64(until.Unix()))
+	}
+}

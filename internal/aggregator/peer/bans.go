@@ -1,0 +1,167 @@
+package peer
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+)
+
+const (
+	// banWindow is how long misbehavior is remembered, and how long a ban lasts.
+	banWindow = 10 * time.Minute
+	// maxStrikes is how many of a node's messages may be rejected in that time, and
+	// maxSiteStrikes how many of a site's streams may fail before there is a node.
+	maxStrikes     = 64
+	maxSiteStrikes = 256
+	// maxJoins is how often a node may join in that time: each is written to etcd.
+	maxJoins = 600
+	// maxOffenders bounds the records; those that expired are removed first.
+	maxOffenders = 1 << 14
+)
+
+// Offender is a node, or a site where Node is empty. The site is that of the certificate.
+type Offender struct{ Site, Dataset, Node string }
+
+func (o Offender) String() string {
+	if o.Node == "" {
+		return "site " + o.Site
+	}
+	return "node " + o.Site + "/" + o.Node
+}
+
+// Bans remembers which peers sent what must not be sent, and bans those that do so again and
+// again. It lives as long as the server: one that takes over begins anew.
+type Bans struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	records map[Offender]*record
+}
+
+// record is what a peer did in one window.
+type record struct {
+	since          time.Time
+	strikes, joins int
+	banned         bool
+	why            error // the last
+}
+
+// NewBans returns bans of nobody.
+func NewBans() *Bans { return &Bans{now: time.Now, records: map[Offender]*record{}} }
+
+// BannedError is the error of a peer that is banned.
+type BannedError struct {
+	// First is set for the error that begins the ban. Only that one is worth a line in a
+	// log: a banned peer may ask again without end.
+	First bool
+	err   error
+}
+
+func (e *BannedError) Error() string { return e.err.Error() }
+
+// Unwrap returns why the peer is banned.
+func (e *BannedError) Unwrap() error { return e.err }
+
+// Banned returns the error of a banned peer, nil where err is another.
+func Banned(err error) *BannedError {
+	var b *BannedError
+	errors.As(err, &b)
+	return b
+}
+
+// Strike adds something that was rejected. The error says that it was once too often.
+func (b *Bans) Strike(o Offender, why error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.current(o)
+	r.strikes++
+	r.why = why
+	most := maxStrikes
+	if o.Node == "" {
+		most = maxSiteStrikes
+	}
+	if r.strikes < most {
+		return nil
+	}
+	return b.ban(o, r)
+}
+
+// Join adds that a node joins. The error says that it may not.
+func (b *Bans) Join(o Offender) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.current(o)
+	if r.banned {
+		return b.banned(o, r)
+	}
+	if r.joins++; r.joins > maxJoins {
+		r.why = fault.Refusedf("it joined %d times within %v", maxJoins, banWindow)
+		return b.ban(o, r)
+	}
+	return nil
+}
+
+// Check is nil, or why a site may open no stream.
+func (b *Bans) Check(o Offender) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.records[o]; r != nil && r.banned && b.now().Sub(r.since) < banWindow {
+		return b.banned(o, r)
+	}
+	return nil
+}
+
+// current returns the record of the window that goes on. Callers hold b.mu.
+func (b *Bans) current(o Offender) *record {
+	now := b.now()
+	if r := b.records[o]; r != nil && now.Sub(r.since) < banWindow {
+		return r
+	}
+	if len(b.records) >= maxOffenders {
+		b.evict(now)
+	}
+	r := &record{since: now}
+	b.records[o] = r
+	return r
+}
+
+// evict removes expired records and, where that is not enough, those of peers that are not
+// banned.
+func (b *Bans) evict(now time.Time) {
+	for o, r := range b.records {
+		if now.Sub(r.since) >= banWindow {
+			delete(b.records, o)
+		}
+	}
+	for o, r := range b.records {
+		if len(b.records) < maxOffenders/2 {
+			return
+		}
+		if !r.banned {
+			delete(b.records, o)
+		}
+	}
+}
+
+// ban begins a ban, unless there is one.
+func (b *Bans) ban(o Offender, r *record) error {
+	first := !r.banned
+	if first {
+		r.banned, r.since = true, b.now()
+	}
+	err := b.banned(o, r)
+	err.First = first
+	return err
+}
+
+// banned is why a peer is banned, and for how long.
+func (b *Bans) banned(o Offender, r *record) *BannedError {
+	left := (banWindow - b.now().Sub(r.since)).Round(time.Second)
+	return &BannedError{err: fault.Errorf(codes.PermissionDenied,
+		"%v is banned: too much of what it sent was rejected, the last because: %w; fix that, it may come back in %v",
+		o, r.why, left)}
+}

@@ -1,0 +1,119 @@
+package peer
+
+import (
+	"sync"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+)
+
+// stallAfter is how long a node may leave a round unread that is over: it holds the round in
+// memory. A node that works on something long reads nothing meanwhile.
+const stallAfter = 10 * time.Minute
+
+// ErrStalled is the reason a stream ends with that is not read.
+var ErrStalled = fault.Unavailablef("nothing of a round that is over was read for %v; connect again", stallAfter)
+
+// Node is one live stream of a node. A node that comes back is a new value.
+type Node struct {
+	ID       ID
+	Teachers uint32
+	Session  *Session // of the stream's certificate
+
+	outbox outbox
+
+	undecidedMu sync.Mutex
+	undecided   map[string]string // runs that the node's site has to decide about, and why
+
+	dropOnce sync.Once
+	dropped  chan struct{}
+	reason   error // why it was dropped; written before dropped is closed
+}
+
+// NewNode returns a node whose hello is still to come; [Node.Attach] gives it a stream.
+func NewNode(session *Session) *Node {
+	n := &Node{Session: session, dropped: make(chan struct{})}
+	n.outbox.stallAfter = stallAfter
+	n.outbox.stalled = func() { n.Drop(ErrStalled) }
+	return n
+}
+
+// Drop ends the stream with a reason for the node; the first reason counts.
+func (n *Node) Drop(reason error) {
+	n.dropOnce.Do(func() {
+		n.reason = reason
+		close(n.dropped)
+	})
+}
+
+// Dropped is closed when the stream is to end for a reason of the aggregator's.
+func (n *Node) Dropped() <-chan struct{} { return n.dropped }
+
+// DropReason is that reason, once Dropped is closed.
+func (n *Node) DropReason() error { return n.reason }
+
+// Await says that the node's site has to decide about a run: it is not asked until it is
+// ready.
+func (n *Node) Await(run, reason string) {
+	n.undecidedMu.Lock()
+	defer n.undecidedMu.Unlock()
+	if n.undecided == nil {
+		n.undecided = map[string]string{}
+	}
+	n.undecided[run] = reason
+}
+
+// Ready ends the waiting for a decision, and says whether there was any.
+func (n *Node) Ready(run string) bool {
+	n.undecidedMu.Lock()
+	defer n.undecidedMu.Unlock()
+	_, waited := n.undecided[run]
+	delete(n.undecided, run)
+	return waited
+}
+
+// Undecided returns why the node waits for a decision about a run, if it does.
+func (n *Node) Undecided(run string) (reason string, waits bool) {
+	n.undecidedMu.Lock()
+	defer n.undecidedMu.Unlock()
+	reason, waits = n.undecided[run]
+	return reason, waits
+}
+
+// Send queues messages that need no answer, such as a welcome.
+func (n *Node) Send(messages ...Encoded) {
+	if n.outbox.add(delivery{messages: messages}) {
+		go n.outbox.flush()
+	}
+}
+
+// Withdraw tells the node that a round needs no answer, or takes the round back when it was
+// not sent yet.
+func (n *Node) Withdraw(r Round, message Encoded) {
+	if n.outbox.takeBack(r) {
+		return
+	}
+	if n.outbox.add(delivery{messages: []Encoded{message}, withdraws: true}) {
+		go n.outbox.flush()
+	}
+}
+
+// Answer uses up the node's answer to a round: empty where one is due, fault.Late where the
+// round is forgotten, otherwise why there is none. A round that is not on its way yet has no
+// answer: a node that makes one up has not read what came before.
+func (n *Node) Answer(r Round) fault.Kind { return n.outbox.answer(r) }
+
+// Attach sends the outbox to a stream from now on, on a goroutine of streams each time that
+// there is something: a node that is asked nothing holds no goroutine for it. broken gets the
+// error of a stream that does not take messages.
+func (n *Node) Attach(stream Stream, streams *sync.WaitGroup, broken func(error)) {
+	if n.outbox.attach(stream, streams, broken) {
+		go n.outbox.flush()
+	}
+}
+
+// Queued is the number of deliveries that wait to be sent.
+func (n *Node) Queued() int { return n.outbox.length() }
+
+// Detach sends nothing more, because the stream is over.
+func (n *Node) Detach() { n.outbox.detach() }

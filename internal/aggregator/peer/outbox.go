@@ -1,0 +1,165 @@
+package peer
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+)
+
+// delivery is something to send to a node: a round, its withdrawal, or another message.
+type delivery struct {
+	round     Round // zero of others
+	messages  []Encoded
+	withdraws bool
+}
+
+// outbox are the messages that a node is still to be sent, and the answers that it owes.
+type outbox struct {
+	mu      sync.Mutex
+	waiting []delivery
+	pending pending
+	stream  Stream          // nil before there is one
+	streams *sync.WaitGroup // counts the goroutines that send
+	broken  func(error)
+	writing bool // a goroutine sends, or was asked for
+	over    bool // the stream has ended
+
+	sending    delivery    // on its way, while busy
+	busy       bool        // between two deliveries it is not
+	stall      *time.Timer // see expectRead
+	stallAfter time.Duration
+	stalled    func()
+}
+
+// attach sets the stream. As add does, it says whether flush is to be called.
+func (o *outbox) attach(stream Stream, streams *sync.WaitGroup, broken func(error)) (due bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stream, o.streams, o.broken = stream, streams, broken
+	return o.claim() // what was queued before
+}
+
+func (o *outbox) detach() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting, o.over = nil, true
+}
+
+// add queues a delivery. Where due is true the caller has flush called, on a goroutine on
+// which it may block.
+func (o *outbox) add(d delivery) (due bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.over {
+		o.waiting = append(o.waiting, d)
+	}
+	return o.claim()
+}
+
+func (o *outbox) length() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.waiting)
+}
+
+// claim says that there is something to send and nobody sends. Callers hold o.mu.
+func (o *outbox) claim() bool {
+	if o.stream == nil || o.writing || o.over || len(o.waiting) == 0 {
+		return false
+	}
+	o.writing = true
+	o.streams.Add(1)
+	return true
+}
+
+// flush sends what waits, until there is nothing or the stream breaks.
+func (o *outbox) flush() {
+	defer o.streams.Done()
+	for d, ok := o.next(); ok; d, ok = o.next() {
+		err := sendAll(o.stream, d.messages)
+		o.sent() // before next: from there on another goroutine may send
+		if err != nil {
+			o.broken(err)
+			return
+		}
+	}
+}
+
+func sendAll(stream Stream, messages []Encoded) error {
+	for _, m := range messages {
+		if err := stream.SendMsg(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next takes what is to be sent next. When there is nothing the goroutine that sends ends,
+// and the next delivery begins another one.
+func (o *outbox) next() (delivery, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.waiting) == 0 {
+		o.waiting, o.writing = nil, false
+		return delivery{}, false
+	}
+	d := o.waiting[0]
+	o.waiting[0] = delivery{}
+	o.waiting = o.waiting[1:]
+	o.sending, o.busy = d, true
+	switch {
+	case d.withdraws:
+		o.expectRead() // the transport may have taken a round that nobody reads
+	case d.round.Attempt != 0:
+		o.pending.ask(d.round)
+	}
+	return d, true
+}
+
+// sent says that what was sent is out, or never will be.
+func (o *outbox) sent() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sending, o.busy = delivery{}, false
+	if o.stall != nil {
+		o.stall.Stop()
+		o.stall = nil
+	}
+}
+
+// expectRead has the node dropped if what is on its way stays there too long: it holds memory
+// for nothing. Callers hold o.mu.
+func (o *outbox) expectRead() {
+	if o.stall == nil {
+		o.stall = time.AfterFunc(o.stallAfter, o.stalled)
+	}
+}
+
+// answer is [Node.Answer].
+func (o *outbox) answer(r Round) fault.Kind {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	kind := o.pending.answer(r)
+	if kind == "" && r == o.sending.round {
+		o.expectRead() // it need not read the rest for its answer
+	}
+	return kind
+}
+
+// takeBack takes a round back that was not sent yet; it returns false where it was.
+func (o *outbox) takeBack(r Round) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, d := range o.waiting {
+		if d.round == r {
+			o.waiting = slices.Delete(o.waiting, i, i+1)
+			return true
+		}
+	}
+	if o.busy && o.sending.round == r {
+		o.expectRead()
+	}
+	return false
+}

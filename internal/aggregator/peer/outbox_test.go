@@ -1,0 +1,184 @@
+package peer
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// liveNode is a node without a stream; its outbox shows what it would get.
+func liveNode() *Node { return NewNode(nil) }
+
+// stuck is a stream whose messages go nowhere until it ends.
+type stuck struct {
+	at      byte          // what messages begin with that do so; 0 for all
+	sending chan struct{} // a token for each of them that begins
+	ended   chan struct{}
+}
+
+func (s *stuck) SendMsg(m any) error {
+	if s.at != 0 && m.(Encoded)[0] != s.at {
+		return nil
+	}
+	s.sending <- struct{}{}
+	<-s.ended
+	return errors.New("the stream is over")
+}
+
+func newStuck(at byte) *stuck {
+	return &stuck{at: at, sending: make(chan struct{}, 1), ended: make(chan struct{})}
+}
+
+func ignore(error) {}
+
+func TestWithdrawTakesBackWhatWasNotSent(t *testing.T) {
+	n := liveNode()
+	a, b := Round{"r", 0, 1}, Round{"r", 1, 2}
+	Ask([]*Node{n}, a, []Encoded{{1}})
+	Ask([]*Node{n}, b, []Encoded{{2}})
+	n.Withdraw(b, Encoded{3})
+	if d, ok := n.outbox.next(); !ok || d.round != a {
+		t.Fatalf("got %v", d)
+	}
+	n.Withdraw(a, Encoded{4})
+	if d, ok := n.outbox.next(); !ok || !d.withdraws || d.messages[0][0] != 4 {
+		t.Fatalf("got %v", d)
+	}
+	if d, ok := n.outbox.next(); ok {
+		t.Fatalf("left over: %v", d)
+	}
+}
+
+// The transport takes a small round whole, and what is behind it no more: a withdrawal.
+func TestUnreadWithdrawals(t *testing.T) {
+	n, s := liveNode(), newStuck(2)
+	n.outbox.stallAfter = 20 * time.Millisecond
+	var streams sync.WaitGroup
+	n.Attach(s, &streams, ignore)
+	for k := range uint64(3) {
+		Ask([]*Node{n}, Round{"r", k, k + 1}, []Encoded{{1}})
+		if k == 0 {
+			testkit.Eventually(t, "the round to be taken", func() bool {
+				n.outbox.mu.Lock()
+				defer n.outbox.mu.Unlock()
+				return !n.outbox.writing
+			})
+		}
+		n.Withdraw(Round{"r", k, k + 1}, Encoded{2})
+	}
+	testkit.Receive(t, "the node to be dropped", n.Dropped())
+	n.Detach()
+	close(s.ended)
+	streams.Wait()
+}
+
+// A node that leaves a round unread that is over is dropped; one that is only slow with a
+// round that goes on is not, and neither is one that reads in time.
+func TestUnreadRoundsThatAreOver(t *testing.T) {
+	for _, over := range []bool{true, false} {
+		n, s := liveNode(), newStuck(0)
+		n.outbox.stallAfter = 20 * time.Millisecond
+		broken := make(chan error, 1)
+		n.Attach(s, new(sync.WaitGroup), func(err error) { broken <- err })
+		r := Round{"r", 0, 1}
+		Ask([]*Node{n}, r, []Encoded{{1}})
+		testkit.Receive(t, "the round to be on its way", s.sending)
+		if over {
+			n.Withdraw(r, Encoded{2})
+			testkit.Receive(t, "the node to be dropped", n.Dropped())
+			if !errors.Is(n.DropReason(), ErrStalled) {
+				t.Errorf("dropped for %v", n.DropReason())
+			}
+		} else {
+			select {
+			case <-n.Dropped():
+				t.Errorf("dropped for %v", n.DropReason())
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		close(s.ended)
+		if err := testkit.Receive(t, "the stream to break", broken); err == nil {
+			t.Error("sent")
+		}
+		if n.outbox.stall != nil || n.outbox.busy {
+			t.Error("the node is still watched")
+		}
+	}
+	n := liveNode()
+	n.outbox.stallAfter = 20 * time.Millisecond
+	r := Round{"r", 0, 1}
+	Ask([]*Node{n}, r, []Encoded{{1}})
+	if _, ok := n.outbox.next(); !ok {
+		t.Fatal("nothing to send")
+	}
+	n.Withdraw(r, Encoded{2})
+	n.outbox.sent()
+	time.Sleep(50 * time.Millisecond)
+	select {
+	case <-n.Dropped():
+		t.Error("a node that read in time was dropped")
+	default:
+	}
+}
+
+// A node that reads nothing, and answers rounds by what others tell it of them, holds the
+// round that is on its way, which it is dropped for, and no others.
+func TestUnreadRoundsAreNotHeld(t *testing.T) {
+	n, s := liveNode(), newStuck(0)
+	n.outbox.stallAfter = 20 * time.Millisecond
+	var streams sync.WaitGroup
+	n.Attach(s, &streams, ignore)
+	for k := range uint64(20) {
+		r := Round{"r", k, k + 1}
+		Ask([]*Node{n}, r, []Encoded{{1}})
+		want := fault.Foreign
+		if k == 0 {
+			testkit.Receive(t, "the first round to be on its way", s.sending)
+			want = ""
+		}
+		if kind := n.Answer(r); kind != want {
+			t.Fatalf("an answer to round %d is %q, want %q", k, kind, want)
+		}
+		if k == 0 { // asked again, behind what it does not read
+			Ask([]*Node{n}, r, []Encoded{{1}})
+			if kind := n.Answer(r); kind != fault.Duplicate {
+				t.Fatalf("an answer to what was not sent again is %q", kind)
+			}
+		}
+		n.Withdraw(r, Encoded{2})
+	}
+	n.outbox.mu.Lock()
+	for _, left := range n.outbox.waiting {
+		if !left.withdraws {
+			t.Errorf("round %d is over and still to be sent", left.round.Number)
+		}
+	}
+	n.outbox.mu.Unlock()
+	testkit.Receive(t, "the node to be dropped", n.Dropped())
+	n.Detach()
+	close(s.ended)
+	streams.Wait()
+}
+
+// Nothing but a round is owed an answer.
+func TestNoAnswersToWelcomesAndWithdrawals(t *testing.T) {
+	n := liveNode()
+	n.Send(Encoded{1})
+	n.Withdraw(Round{"r", 0, 0}, Encoded{2})
+	for range 2 {
+		d, ok := n.outbox.next()
+		if !ok {
+			t.Fatal("nothing to send")
+		}
+		for _, r := range []Round{d.round, {"r", 0, 0}, {"r", 0, 1}} {
+			if kind := n.Answer(r); kind != fault.Foreign {
+				t.Errorf("an answer to %v is %q, want %q", r, kind, fault.Foreign)
+			}
+		}
+		n.outbox.sent()
+	}
+}

@@ -1,0 +1,64 @@
+// Package peer keeps what an aggregator knows of the nodes and students that are connected:
+// whose certificate speaks for a call and whether it still does ([Sessions]), who is banned
+// ([Bans]), which nodes of a dataset are live ([Roster]), and what each node is sent and still
+// has to answer ([Node]). It knows no gRPC: package transport has the connections.
+package peer
+
+import (
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+)
+
+// ID names a node within its dataset.
+type ID struct{ Site, Name string }
+
+func (id ID) String() string { return id.Site + "/" + id.Name }
+
+// Round is a round as it is sent to nodes. The attempt tells rounds apart that were given up
+// and asked again; no two of a server are equal, and they grow. It is 0 where no answer is due.
+type Round struct {
+	Run     string
+	Number  uint64
+	Attempt uint64
+}
+
+// Caller is the other side of a call as the audit log names it: role/name, and the SHA-256 of
+// its certificate in hex.
+type Caller struct{ Name, Certificate string }
+
+// AuditLog writes lines about peers.
+type AuditLog struct {
+	Log  *auditlog.Log // nil writes nothing
+	Lost func()        // counts lines that could not be written
+}
+
+// Write writes a line about what a peer did; without a peer, what the server did.
+func (l AuditLog) Write(by Caller, e auditlog.Entry) error {
+	e.Peer, e.Certificate = by.Name, by.Certificate
+	err := l.Log.Write(e)
+	if err != nil {
+		l.Lost()
+	}
+	return err
+}
+
+// Refusal writes why something was refused. What passes by itself is no refusal.
+func (l AuditLog) Refusal(by Caller, err error, e auditlog.Entry) {
+	if fault.Passing(err) {
+		return
+	}
+	e.Event, e.Code, e.Reason = auditlog.Refused, fault.Code(err).String(), err.Error()
+	_ = l.Write(by, e) // lost lines are in the log
+}
+
+// ErrAudit is what students get while the audit log cannot be written.
+var ErrAudit = fault.Unavailablef("the aggregator cannot write its audit log and releases nothing until it can; " +
+	"its operator finds the reason in its log")
+
+// Check is ErrAudit while the audit log cannot be written: then nothing new is released.
+func (l AuditLog) Check() error {
+	if l.Log.Check() != nil {
+		return ErrAudit
+	}
+	return nil
+}

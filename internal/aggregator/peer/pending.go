@@ -1,0 +1,62 @@
+package peer
+
+import "github.com/conclave-dp/conclave/internal/aggregator/fault"
+
+const (
+	// maxPending bounds the unanswered rounds that are remembered of a stream. A node has one
+	// in hand and few that wait.
+	maxPending = 64
+	// maxAnswered bounds the answered rounds that are remembered of a stream.
+	maxAnswered = 16
+)
+
+// pending are the answers that a stream may give: one to each round that it was sent. Whether
+// the round is still open is for others to know; without this a node could send late answers
+// without end, each of which looks like normal work. It is not safe for use by several
+// goroutines.
+type pending struct {
+	open     []Round // sent and not answered, oldest first
+	answered []Round // the last few
+	newest   uint64  // attempt sent last
+	// forgotten is how many answers may still come to rounds that are not remembered.
+	forgotten int
+}
+
+// ask adds a round that is sent. Attempts grow.
+func (p *pending) ask(r Round) {
+	if len(p.open) == maxPending {
+		p.open = append(p.open[:0], p.open[1:]...)
+		p.forgotten++
+	}
+	p.open = append(p.open, r)
+	p.newest = r.Attempt
+}
+
+// answer uses up the answer to a round: fault.Late where the round was sent so long ago that
+// it is not remembered, otherwise empty, or why there is none.
+func (p *pending) answer(r Round) fault.Kind {
+	for i, sent := range p.open {
+		if sent.Attempt != r.Attempt {
+			continue
+		}
+		if sent != r {
+			return fault.Foreign
+		}
+		p.open = append(p.open[:i], p.open[i+1:]...)
+		if len(p.answered) == maxAnswered {
+			p.answered = append(p.answered[:0], p.answered[1:]...)
+		}
+		p.answered = append(p.answered, sent)
+		return ""
+	}
+	for _, sent := range p.answered {
+		if r == sent {
+			return fault.Duplicate
+		}
+	}
+	if p.forgotten > 0 && r.Attempt > 0 && r.Attempt < p.newest {
+		p.forgotten--
+		return fault.Late
+	}
+	return fault.Foreign
+}

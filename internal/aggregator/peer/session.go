@@ -1,0 +1,190 @@
+package peer
+
+import (
+	"context"
+	"crypto/x509"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// farewell is how long a connection stays after its certificate ended, so that its calls get
+// to know why.
+const farewell = time.Second
+
+// Guard says whether a certificate is still good; see [certs.Guard].
+type Guard interface {
+	Check(*certs.Peer) error
+	Revoked(*certs.Peer) error
+	Edition() uint64
+}
+
+// Sessions are the connections and calls of the aggregator's port. A certificate is good for
+// as long as it lasts and is not revoked, also on a connection that was made before.
+type Sessions struct {
+	guard Guard
+
+	mu          sync.Mutex
+	connections map[string]*connection // by the other side's address
+	calls       map[*Session]bool
+}
+
+// NewSessions returns a set of sessions without any.
+func NewSessions(guard Guard) *Sessions {
+	return &Sessions{guard: guard, connections: map[string]*connection{}, calls: map[*Session]bool{}}
+}
+
+// connection is one of a peer whose certificate was good in the handshake.
+type connection struct {
+	net.Conn
+	peer    *certs.Peer
+	from    *Sessions
+	expires sync.Once
+	timer   *time.Timer
+}
+
+// Connect adds a connection whose handshake verified a certificate.
+func (s *Sessions) Connect(conn net.Conn, certificate *x509.Certificate) net.Conn {
+	c := &connection{Conn: conn, from: s, peer: certs.NewPeer(certificate)}
+	s.mu.Lock()
+	s.connections[conn.RemoteAddr().String()] = c
+	s.mu.Unlock()
+	return c
+}
+
+// Close also forgets the connection.
+func (c *connection) Close() error {
+	address := c.RemoteAddr().String()
+	c.from.mu.Lock()
+	if c.from.connections[address] == c {
+		delete(c.from.connections, address)
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.from.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// closeSoon closes the connection after farewell.
+func (c *connection) closeSoon() {
+	c.expires.Do(func() {
+		c.from.mu.Lock()
+		defer c.from.mu.Unlock()
+		if c.from.connections[c.RemoteAddr().String()] == c {
+			c.timer = time.AfterFunc(farewell, func() { c.Close() })
+		}
+	})
+}
+
+// Session is one call of a peer, for as long as the call lasts and the certificate is good.
+type Session struct {
+	Identity certs.Identity
+	Caller   Caller
+
+	certificate *certs.Peer
+	from        *Sessions
+	conn        *connection
+
+	once   sync.Once
+	ended  chan struct{} // closed when the certificate is no longer good
+	reason error         // why; written before ended is closed
+	cancel context.CancelCauseFunc
+}
+
+type sessionKey struct{}
+
+// SessionOf returns the session of a call by the call's context, an empty one where there is
+// none.
+func SessionOf(ctx context.Context) *Session {
+	if s, ok := ctx.Value(sessionKey{}).(*Session); ok {
+		return s
+	}
+	return &Session{}
+}
+
+// Begin adds a call of a peer from an address; [Session.Leave] ends it. The context ends when
+// the certificate does.
+func (s *Sessions) Begin(
+	ctx context.Context, address string, certificate *x509.Certificate, id certs.Identity, by Caller,
+) (context.Context, *Session) {
+	session := &Session{
+		Identity: id, Caller: by, from: s, certificate: certs.NewPeer(certificate), ended: make(chan struct{}),
+	}
+	ctx, session.cancel = context.WithCancelCause(ctx)
+	s.mu.Lock()
+	session.conn = s.connections[address]
+	s.calls[session] = true
+	s.mu.Unlock()
+	return context.WithValue(ctx, sessionKey{}, session), session
+}
+
+// Leave ends the session because its call is over.
+func (s *Session) Leave() {
+	s.from.mu.Lock()
+	delete(s.from.calls, s)
+	s.from.mu.Unlock()
+	s.cancel(nil)
+}
+
+// Check looks at the certificate; it is for every message, received or sent. Once the
+// certificate was not good the session stays ended.
+func (s *Session) Check() error {
+	if err := s.Reason(); err != nil {
+		return err
+	}
+	err := s.from.guard.Check(s.certificate)
+	if err == nil {
+		return nil
+	}
+	s.once.Do(func() {
+		s.reason = fault.Errorf(codes.Unauthenticated, "the peer's certificate is no longer good: %w", err)
+		close(s.ended)
+		s.cancel(s.reason)
+		if s.conn != nil {
+			s.conn.closeSoon()
+		}
+	})
+	return s.Reason()
+}
+
+// Ended is closed when the certificate is no longer good.
+func (s *Session) Ended() <-chan struct{} { return s.ended }
+
+// Reason is why the session ended, nil while nobody noticed that it did.
+func (s *Session) Reason() error {
+	select {
+	case <-s.ended:
+		return s.reason
+	default:
+		return nil
+	}
+}
+
+// Revoked is nil unless the session's certificate is revoked; see [certs.Guard.Revoked].
+func (s *Session) Revoked() error { return s.from.guard.Revoked(s.certificate) }
+
+// Edition is that of the list of revoked certificates; see [certs.Guard.Edition].
+func (s *Session) Edition() uint64 { return s.from.guard.Edition() }
+
+// Sweep ends the sessions and connections whose certificate is no longer good.
+func (s *Sessions) Sweep() {
+	s.mu.Lock()
+	calls := maps.Clone(s.calls)
+	connections := maps.Clone(s.connections)
+	s.mu.Unlock()
+	for session := range calls {
+		_ = session.Check()
+	}
+	for _, c := range connections {
+		if s.guard.Check(c.peer) != nil {
+			c.closeSoon()
+		}
+	}
+}

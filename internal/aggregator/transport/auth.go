@@ -1,0 +1,140 @@
+package transport
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	grpcpeer "google.golang.org/grpc/peer"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// allowed names the role that may call a service. Health may be called by everybody with a
+// certificate.
+var allowed = map[string]certs.Role{
+	conclavev1.TeacherService_ServiceDesc.ServiceName: certs.RoleNode,
+	conclavev1.StudentService_ServiceDesc.ServiceName: certs.RoleStudent,
+	conclavev1.RunService_ServiceDesc.ServiceName:     certs.RoleStudent,
+}
+
+// authenticator lets calls in by the certificates of their connections.
+type authenticator struct {
+	sessions *peer.Sessions
+	audit    peer.AuditLog
+}
+
+// begin begins the session of a call, if its peer may call the method.
+func (a *authenticator) begin(ctx context.Context, method string) (context.Context, *peer.Session, error) {
+	p, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return nil, nil, fault.Errorf(codes.Unauthenticated, "the connection has no peer")
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return nil, nil, errNoCertificate
+	}
+	by := peer.Caller{}
+	by.Name, by.Certificate = certs.PeerRecord(info.State)
+	id, err := certs.PeerIdentity(info.State)
+	if err != nil {
+		err = fault.Errorf(codes.Unauthenticated, "peer certificate: %w", err)
+	} else {
+		err = authorize(id, method)
+	}
+	if err != nil {
+		a.audit.Refusal(by, err, auditlog.Entry{Method: method})
+		return nil, nil, err
+	}
+	ctx, session := a.sessions.Begin(ctx, p.Addr.String(), info.State.PeerCertificates[0], id, by)
+	return ctx, session, nil
+}
+
+// authorize says whether a role may call a method.
+func authorize(id certs.Identity, method string) error {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	role, known := allowed[service]
+	switch {
+	case known && id.Role != role:
+		return fault.Deniedf("%s %q may not call %s; it is for certificates with role %s",
+			id.Role, id.Name, service, role)
+	case !known && service != healthpb.Health_ServiceDesc.ServiceName:
+		return fault.Errorf(codes.Unimplemented, "service %s is not offered here", service)
+	}
+	return nil
+}
+
+func (a *authenticator) unary(
+	ctx context.Context, q any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
+	ctx, session, err := a.begin(ctx, info.FullMethod)
+	if err != nil {
+		return nil, fault.Status(err)
+	}
+	defer session.Leave()
+	var response any
+	if err = session.Check(); err == nil {
+		response, err = handler(ctx, q)
+	}
+	if session.Check() != nil {
+		response = nil
+	}
+	return response, fault.Status(a.ended(session, info.FullMethod, err))
+}
+
+func (a *authenticator) stream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
+	ctx, session, err := a.begin(stream.Context(), info.FullMethod)
+	if err != nil {
+		return fault.Status(err)
+	}
+	defer session.Leave()
+	if err = session.Check(); err == nil {
+		err = handler(srv, guardedStream{stream, ctx, session})
+	}
+	return fault.Status(a.ended(session, info.FullMethod, err))
+}
+
+// ended is the error of a call: that its certificate ended comes before all else, and is in
+// the audit log.
+func (a *authenticator) ended(session *peer.Session, method string, err error) error {
+	if reason := session.Reason(); reason != nil {
+		a.audit.Refusal(session.Caller, reason, auditlog.Entry{Method: method})
+		return reason
+	}
+	return err
+}
+
+// guardedStream is a stream whose session is looked at for every message.
+type guardedStream struct {
+	grpc.ServerStream
+	ctx     context.Context
+	session *peer.Session
+}
+
+// Context holds the session.
+func (s guardedStream) Context() context.Context { return s.ctx }
+
+// RecvMsg takes no message that comes after the end of the certificate.
+func (s guardedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return s.session.Check()
+}
+
+// SendMsg sends nothing after the end of the certificate.
+func (s guardedStream) SendMsg(m any) error {
+	if err := s.session.Check(); err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(m)
+}

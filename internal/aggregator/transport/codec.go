@@ -1,0 +1,75 @@
+package transport
+
+import (
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	encproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+)
+
+// codec is gRPC's proto codec that also takes messages encoded before.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(encproto.Name)} }
+
+// Marshal returns a message's bytes.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if m, ok := v.(peer.Encoded); ok {
+		// A SliceBuffer is not pooled: freeing it is a no-op, so that one slice may go out on
+		// many streams at once.
+		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}
+
+// unreadable marks what cannot be decoded: gRPC hands on the words of a codec's error, and
+// not the error.
+const unreadable = "the bytes are no message of this protocol"
+
+// Unmarshal says in words of this package what it cannot read; see [Broken].
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if c.CodecV2.Unmarshal(data, v) != nil {
+		return errors.New(unreadable)
+	}
+	return nil
+}
+
+// Broken is what ended a stream from the peer's side, as an error that names the message that
+// did it; what breaks by itself stays as it is. gRPC has told the peer in its own words.
+func Broken(err error) error {
+	s, ok := status.FromError(err)
+	switch {
+	case !ok:
+		return err
+	case s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "larger than max"):
+		return fault.RejectCodef(fault.Oversized, codes.ResourceExhausted,
+			"a message of more than %d bytes, the most that one may have", MaxMessageBytes)
+	case s.Code() == codes.Internal && strings.Contains(s.Message(), unreadable):
+		return fault.Rejectf(fault.Malformed, "a message that cannot be read: %s", unreadable)
+	case s.Code() == codes.Internal && strings.Contains(s.Message(), "compress"), s.Code() == codes.Unimplemented:
+		return fault.Rejectf(fault.Malformed, "a message in a compression that is not spoken here")
+	}
+	return err
+}
+
+// Receive passes what a peer sends to in, until done is closed or the stream breaks or ends.
+func Receive[M any](stream interface{ Recv() (M, error) }, in chan<- M, done <-chan struct{}) error {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		select {
+		case in <- m:
+		case <-done:
+			return nil
+		}
+	}
+}

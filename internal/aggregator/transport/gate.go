@@ -1,0 +1,48 @@
+package transport
+
+import (
+	"crypto/tls"
+	"net"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+)
+
+// errNoCertificate is the reason of a call without TLS, which the listener does not take.
+var errNoCertificate = fault.Errorf(codes.Unauthenticated,
+	"the connection has no certificate; dial with a client certificate")
+
+// gate is the TLS of the port. It bounds the handshakes, adds connections to the sessions,
+// and reports peers that were refused in the handshake, which no call ever sees.
+type gate struct {
+	credentials.TransportCredentials
+	handshakes *handshakes
+	sessions   *peer.Sessions
+	refusals   *refusals
+}
+
+func newGate(config *tls.Config, sessions *peer.Sessions, refusals *refusals) *gate {
+	return &gate{credentials.NewTLS(config), newHandshakes(maxHandshakes), sessions, refusals}
+}
+
+// ServerHandshake lets a peer in, or reports why not.
+func (g *gate) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	defer g.handshakes.end(raw)
+	conn, info, err := g.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		g.refusals.add(raw.RemoteAddr(), err)
+		return nil, nil, err
+	}
+	state, ok := info.(credentials.TLSInfo)
+	if !ok || len(state.State.PeerCertificates) == 0 {
+		conn.Close()
+		return nil, nil, errNoCertificate
+	}
+	return g.sessions.Connect(conn, state.State.PeerCertificates[0]), info, nil
+}
+
+// Clone returns the same gate: it counts for the whole port.
+func (g *gate) Clone() credentials.TransportCredentials { return g }

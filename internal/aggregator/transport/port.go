@@ -1,0 +1,76 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"maps"
+	"net"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+)
+
+// Port is where nodes and students call. Register the services, then Serve.
+type Port struct {
+	*grpc.Server
+	gate     *gate
+	refusals *refusals
+}
+
+// NewPort returns a port that speaks TLS by config, and lets calls in as sessions of their
+// peers.
+func NewPort(config *tls.Config, sessions *peer.Sessions, metrics Metrics, audit peer.AuditLog) *Port {
+	refusals := newRefusals(metrics, audit)
+	gate := newGate(config, sessions, refusals)
+	auth := &authenticator{sessions, audit}
+	count := callCounter{metrics}
+	return &Port{
+		gate:     gate,
+		refusals: refusals,
+		Server: grpc.NewServer(append(Options(),
+			grpc.Creds(gate),
+			grpc.ForceServerCodecV2(newCodec()),
+			grpc.ChainUnaryInterceptor(count.unary, auth.unary),
+			grpc.ChainStreamInterceptor(count.stream, auth.stream),
+			grpc.MaxConcurrentStreams(maxStreams),
+			grpc.MaxHeaderListSize(maxHeaderBytes),
+			grpc.ConnectionTimeout(handshakeTimeout),
+			grpc.WaitForHandlers(true),
+		)...),
+	}
+}
+
+// Serve answers on a listener until the port is stopped.
+func (p *Port) Serve(l net.Listener) error {
+	return p.Server.Serve(countedListener{l, p.gate.handshakes})
+}
+
+// FlushRefusals writes a line for refused connections that had no line of their own, for
+// reasons that may have one again; at the end for all of them.
+func (p *Port) FlushRefusals(end bool) { p.refusals.flush(end) }
+
+// Services are the names of the services that the port offers to roles.
+func Services() []string { return slices.Sorted(maps.Keys(allowed)) }
+
+// callCounter counts calls.
+type callCounter struct{ metrics Metrics }
+
+func (c callCounter) unary(
+	ctx context.Context, q any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
+	end := c.metrics.Begin(info.FullMethod)
+	r, err := handler(ctx, q)
+	end(err)
+	return r, err
+}
+
+func (c callCounter) stream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
+	end := c.metrics.Begin(info.FullMethod)
+	err := handler(srv, stream)
+	end(err)
+	return err
+}

@@ -257,7 +257,8 @@ columns:
   - {name: y, kind: categorical, categories: [cat, dog]}
 `))
 	ts.Check(err)
-	g, err := pipeline.NewGenerator(partition.NewEncoder(schema), pipeline.GeneratorSpec{Noise: 2, Hidden: 4, Layers: 1, Classes: 2}, rand.New(rand.NewPCG(1, 1)))
+	spec := pipeline.GeneratorSpec{Noise: 2, Hidden: 4, Layers: 1, Classes: 2}
+	g, err := pipeline.NewGenerator(partition.NewEncoder(schema), spec, rand.New(rand.NewPCG(1, 1)))
 	ts.Check(err)
 	m, err := pipeline.NewModel(schema, g, []float64{0.5, 0.5})
 	ts.Check(err)

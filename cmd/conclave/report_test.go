@@ -14,9 +14,11 @@ func TestInterruptedReportSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := command()
+	c.SilenceErrors, c.SilenceUsage = true, true
 	out := filepath.Join(t.TempDir(), "out")
-	err = makeReport(ctx, []string{"--from", finishedRun(t)(), "--out", out, "--test", test})
-	if err == nil || !strings.HasPrefix(err.Error(), "interrupted") {
+	c.SetArgs([]string{"report", "--from", finishedRun(t)(), "--out", out, "--test", test})
+	if err = c.ExecuteContext(ctx); err == nil || !strings.HasPrefix(err.Error(), "interrupted") {
 		t.Errorf("the error is %v", err)
 	}
 }

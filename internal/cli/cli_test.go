@@ -37,6 +37,8 @@ func TestWrongUsage(t *testing.T) {
 		{`unknown command "fly"`, []string{"fly"}},
 		{`unknown command "drew"; did you mean draw?`, []string{"rows", "drew"}},
 		{`unknown command "drew"; did you mean draw?`, []string{"help", "rows", "drew"}},
+		{`unknown command "drew"; did you mean draw?`, []string{"rows", "drew", "--format", "json"}},
+		{`unknown command "fly"`, []string{"fly", "--format", "json"}},
 		{`unexpected argument "more"`, []string{"rows", "draw", "more"}},
 		{"unknown flag --formats; did you mean --format?", []string{"rows", "draw", "--formats", "json"}},
 		{"unknown flag --fly", []string{"rows", "draw", "--fly"}},

@@ -87,7 +87,10 @@ func complete(root *cobra.Command) {
 func completeTree(c *cobra.Command) {
 	c.DisableFlagsInUseLine = true // the lines of usage name the flags that matter
 	if c.Args == nil {
-		c.Args, c.ValidArgsFunction = noArguments, cobra.NoFileCompletions
+		c.Args = noArguments
+		if c.ValidArgsFunction == nil {
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
 	}
 	if !c.Runnable() {
 		c.Args = noArguments

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
+	"text/tabwriter"
 )
 
 // PrintJSON prints a result as one line on standard output.
@@ -14,3 +17,9 @@ func PrintJSON(v any) error {
 	_, err = fmt.Println(string(raw))
 	return err
 }
+
+// Columns aligns lines of cells, which tabs separate, on standard output.
+func Columns() *tabwriter.Writer { return tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0) }
+
+// Dash stands for what is empty in a line of [Columns].
+func Dash(s string) string { return cmp.Or(s, "-") }

@@ -92,6 +92,9 @@ func helpTopic(help *cobra.Command, args []string) error {
 
 // flagError says what is wrong with a flag, in the words of all programs.
 func flagError(c *cobra.Command, err error) error {
+	if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 {
+		return noArguments(c, c.Flags().Args()) // the flag may well be one of the command that was meant
+	}
 	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) {
 		cause := invalid.Unwrap()
 		if number := new(strconv.NumError); errors.As(cause, &number) {

@@ -1,4 +1,4 @@
-package main
+package accounting
 
 import (
 	"strings"
@@ -12,7 +12,8 @@ import (
 func TestViolationIsAnError(t *testing.T) {
 	results := []audit.Result{{Case: "gnmax-winner"}, {Case: "lnmax-winner", Violation: true}}
 	err := violated(results)
-	if err == nil || !strings.Contains(err.Error(), "does not hold for lnmax-winner: ") || !strings.Contains(err.Error(), "release nothing") {
+	if err == nil || !strings.Contains(err.Error(), "does not hold for lnmax-winner: ") ||
+		!strings.Contains(err.Error(), "release nothing") {
 		t.Errorf("got %v", err)
 	}
 	if err := violated(results[:1]); err != nil {

@@ -1,4 +1,4 @@
-package main
+package accounting
 
 import (
 	"encoding/json"
@@ -47,7 +47,7 @@ func TestReferenceFiguresByCommand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	raw, err := os.ReadFile("../../../shared/reference/privacy.json")
+	raw, err := os.ReadFile("../../../../shared/reference/privacy.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("../shared/reference/privacy.json is not here")
 	}
@@ -89,11 +89,15 @@ func TestReferenceFiguresByCommand(t *testing.T) {
 	}
 	const delta = 1e-5
 	each("gaussian_composition_exact", func(r referenceRow) (float64, float64, bool) {
-		a := account(r.Delta, map[string]any{"kind": "gaussian", "sigma": r.Sigma, "sensitivity": r.Sensitivity, "count": r.Compositions})
+		a := account(r.Delta, map[string]any{
+			"kind": "gaussian", "sigma": r.Sigma, "sensitivity": r.Sensitivity, "count": r.Compositions,
+		})
 		return a.Epsilon, r.Epsilon, false
 	})
 	each("poisson_subsampled_gaussian", func(r referenceRow) (float64, float64, bool) {
-		a := account(r.Delta, map[string]any{"kind": "subsampled-gaussian", "rate": r.Rate, "noise_multiplier": r.Multiplier, "count": r.Steps})
+		a := account(r.Delta, map[string]any{
+			"kind": "subsampled-gaussian", "rate": r.Rate, "noise_multiplier": r.Multiplier, "count": r.Steps,
+		})
 		if rdp := *a.ByAccountant["rdp"]; rdp > r.ByRDP*(1+1e-9) {
 			t.Errorf("rdp %v, the reference has %v", rdp, r.ByRDP)
 		}
@@ -109,8 +113,10 @@ func TestReferenceFiguresByCommand(t *testing.T) {
 	})
 	each("confident_threshold", func(r referenceRow) (float64, float64, bool) {
 		// Not answered: the test is all that is paid for.
-		a := account(delta, map[string]any{"kind": "confident-gnmax", "threshold": r.Threshold, "sigma1": r.Sigma, "sigma2": 1,
-			"answered": false, "votes": []any{r.Votes}})
+		a := account(delta, map[string]any{
+			"kind": "confident-gnmax", "threshold": r.Threshold, "sigma1": r.Sigma, "sigma2": 1,
+			"answered": false, "votes": []any{r.Votes},
+		})
 		return *a.DataDependent.RDP, bestEpsilon(r.Orders, r.DataDependent, delta), true
 	})
 	each("lnmax", func(r referenceRow) (float64, float64, bool) {

@@ -1,4 +1,4 @@
-package main
+package queue
 
 import (
 	"strings"
@@ -90,9 +90,11 @@ func stateName(s conclavev1.RunState) string {
 
 func runOf(r *conclavev1.RunStatus) runStatus {
 	s := runStatus{
-		Name: r.GetName(), Dataset: r.GetDataset(), State: stateName(r.GetState()), Reason: r.GetReason(), Pipeline: r.GetPipeline(),
-		Epsilon: r.GetEpsilon(), Delta: r.GetDelta(), EpsilonSpent: r.GetEpsilonSpent(), Rounds: r.GetRounds(), Teachers: r.GetTeachers(),
-		Queued: r.GetQueued(), By: r.GetBy(), Submitted: r.GetSubmitted(), Worker: r.GetWorker(), Holder: r.GetHolder(), Connected: r.GetConnected(),
+		Name: r.GetName(), Dataset: r.GetDataset(), State: stateName(r.GetState()), Reason: r.GetReason(),
+		Pipeline: r.GetPipeline(), Epsilon: r.GetEpsilon(), Delta: r.GetDelta(), EpsilonSpent: r.GetEpsilonSpent(),
+		Rounds: r.GetRounds(), Teachers: r.GetTeachers(),
+		Queued: r.GetQueued(), By: r.GetBy(), Submitted: r.GetSubmitted(),
+		Worker: r.GetWorker(), Holder: r.GetHolder(), Connected: r.GetConnected(),
 		Claims: r.GetClaims(), Claimed: r.GetClaimed(), Ended: r.GetEnded(), Place: r.GetPlace(),
 		Opened: r.GetOpened(), Closed: r.GetClosed(), LedgerHead: r.GetLedgerHead(),
 	}
@@ -103,12 +105,15 @@ func runOf(r *conclavev1.RunStatus) runStatus {
 }
 
 func progressOf(p *conclavev1.RunProgress) *runProgress {
-	return &runProgress{p.GetRound(), p.GetRounds(), p.GetOf(), p.GetEpsilonSpent(), p.GetWaiting(), p.GetPart(), p.GetHalted()}
+	return &runProgress{
+		p.GetRound(), p.GetRounds(), p.GetOf(), p.GetEpsilonSpent(), p.GetWaiting(), p.GetPart(), p.GetHalted(),
+	}
 }
 
 func budgetOf(b *conclavev1.DatasetBudget) datasetBudget {
 	return datasetBudget{
-		Dataset: b.GetDataset(), Epsilon: b.GetEpsilon(), Delta: b.GetDelta(), Filter: b.GetFilter(), EpsilonSpent: b.GetEpsilonSpent(),
-		EpsilonReserved: b.GetEpsilonReserved(), EpsilonLeft: b.GetEpsilonLeft(), Open: b.GetOpen(), Waiting: b.GetWaiting(), Workers: b.GetWorkers(),
+		Dataset: b.GetDataset(), Epsilon: b.GetEpsilon(), Delta: b.GetDelta(), Filter: b.GetFilter(),
+		EpsilonSpent: b.GetEpsilonSpent(), EpsilonReserved: b.GetEpsilonReserved(), EpsilonLeft: b.GetEpsilonLeft(),
+		Open: b.GetOpen(), Waiting: b.GetWaiting(), Workers: b.GetWorkers(),
 	}
 }

@@ -1,9 +1,8 @@
-package main
+package accounting
 
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,28 +10,39 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 )
 
-func ledgerCommand(ctx context.Context, args []string) error {
-	const usage = "usage: conclave ledger verify --ledger FILE [--certificate FILE] [--format json]"
-	return among(ctx, args, usage, map[string]commandFunc{"verify": verify})
+func ledgerCommand() *cobra.Command {
+	c := &cobra.Command{Use: "ledger COMMAND", Short: "verify a ledger and its certificate"}
+	c.AddCommand(verifyCommand())
+	return c
 }
 
-func verify(_ context.Context, args []string) error {
-	f := flags("ledger verify", "ledger verify --ledger FILE [--certificate FILE] [--format json]")
-	path := f.String("ledger", "", "ledger.jsonl to verify")
-	certificate := f.String("certificate", "", "certificate.json to verify against the ledger")
-	format := formatFlag(f)
-	if err := parse(f, args); err != nil {
-		return err
+func verifyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "verify --ledger FILE [--certificate FILE] [--format json]",
+		Short: "verify a ledger, and that a certificate agrees with it",
 	}
-	if *path == "" {
-		return misuse(f, "--ledger: name a ledger.jsonl")
+	path := c.Flags().String("ledger", "", "ledger.jsonl to verify")
+	certificate := c.Flags().String("certificate", "", "certificate.json to verify against the ledger")
+	format := cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if *path == "" {
+			return cli.Misuse("--ledger: name a ledger.jsonl")
+		}
+		return verify(*path, *certificate, *format)
 	}
-	raw, err := os.ReadFile(*path)
+	return c
+}
+
+func verify(path, certificate, format string) error {
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
@@ -40,43 +50,47 @@ func verify(_ context.Context, args []string) error {
 	// A certificate says where the ledger of its run ends, so that nothing can be
 	// missing from it. Without one an open run may be a ledger that was cut off.
 	open := errors.Is(err, ledger.ErrUnclosed)
-	if err != nil && !(open && *certificate != "") {
-		return fmt.Errorf("%s: %w", *path, err)
+	if err != nil && !(open && certificate != "") {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	var stated, earlier []string
-	if *certificate != "" {
-		c, err := report.ReadCertificate(*certificate)
+	if certificate != "" {
+		c, err := report.ReadCertificate(certificate)
 		if err != nil {
 			return err
 		}
 		if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
-			return fmt.Errorf("%s: %w", *certificate, err)
+			return fmt.Errorf("%s: %w", certificate, err)
 		}
 		stated, earlier = report.Stated, c.Earlier
 	}
-	if *format == "json" {
+	if format == "json" {
 		return printVerification(v, stated)
 	}
-	fmt.Printf("%s holds: %d entries, head %s\n", *path, v.Entries, v.Head)
-	fmt.Printf("dataset %s, unit %s: all runs spent epsilon %.6f (%s)\n", v.Dataset, v.Unit, v.Claim.Epsilon, v.Claim.Accountant)
+	fmt.Printf("%s holds: %d entries, head %s\n", path, v.Entries, v.Head)
+	fmt.Printf("dataset %s, unit %s: all runs spent epsilon %.6f (%s)\n",
+		v.Dataset, v.Unit, v.Claim.Epsilon, v.Claim.Accountant)
 	used, filter, err := filtered(v)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("budget (%g, %g): by its filter %s epsilon %.6f of it is used\n", v.Budget.Epsilon, v.Budget.Delta, filter, used)
+	fmt.Printf("budget (%g, %g): by its filter %s epsilon %.6f of it is used\n",
+		v.Budget.Epsilon, v.Budget.Delta, filter, used)
 	for _, name := range slices.Sorted(maps.Keys(v.Runs)) {
 		r := v.Runs[name]
-		standing := ""
+		state := ""
 		if !r.Closed {
-			standing = ", still open"
+			state = ", still open"
 		}
 		fmt.Printf("run %s: epsilon %.6f of %g at delta %g (%s), %d releases, %d of %d queries answered%s\n",
-			name, r.Claim.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Claim.Accountant, r.Releases, r.Answered, r.Queries, standing)
+			name, r.Claim.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Claim.Accountant,
+			r.Releases, r.Answered, r.Queries, state)
 	}
-	if *certificate != "" {
-		fmt.Printf("%s agrees with it\n", *certificate)
+	if certificate != "" {
+		fmt.Printf("%s agrees with it\n", certificate)
 		if len(earlier) > 0 {
-			fmt.Printf("it covers run %s too, and claims what the filter says: runs that were chosen by what others had answered cost that, not less\n", strings.Join(earlier, ", "))
+			fmt.Printf("it covers run %s too, and claims what the filter says: "+
+				"runs that were chosen by what others had answered cost that, not less\n", strings.Join(earlier, ", "))
 		}
 		fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(stated, ", "))
 	}
@@ -103,7 +117,10 @@ func printVerification(v ledger.Verification, stated []string) error {
 	}
 	runs := map[string]runJSON{}
 	for name, r := range v.Runs {
-		runs[name] = runJSON{r.Budget.Epsilon, r.Budget.Delta, r.Claim.Epsilon, r.Claim.Accountant, r.Closed, r.Releases, r.Queries, r.Answered}
+		runs[name] = runJSON{
+			r.Budget.Epsilon, r.Budget.Delta, r.Claim.Epsilon, r.Claim.Accountant,
+			r.Closed, r.Releases, r.Queries, r.Answered,
+		}
 	}
 	used, filter, err := filtered(v)
 	if err != nil {
@@ -117,5 +134,5 @@ func printVerification(v ledger.Verification, stated []string) error {
 	if stated != nil {
 		result["stated_not_proven"] = stated
 	}
-	return printJSON(result)
+	return cli.PrintJSON(result)
 }

@@ -1,4 +1,4 @@
-package main
+package accounting
 
 import (
 	"context"
@@ -9,31 +9,41 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/conclave-dp/conclave/internal/audit"
+	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-func auditClaim(ctx context.Context, args []string) error {
-	f := flags("audit", "audit [flags]")
+func auditCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "audit [flags]",
+		Short: "test the privacy claim against the releases of thousands of runs",
+	}
 	o := audit.DefaultOptions()
-	mechanism := f.String("mechanism", "all", "all, gnmax, confident-gnmax, lnmax, laplace, or one case: "+strings.Join(audit.Cases(), ", "))
+	f := c.Flags()
+	mechanism := f.String("mechanism", "all",
+		"all, gnmax, confident-gnmax, lnmax, laplace, or one case: "+strings.Join(audit.Cases(), ", "))
 	f.IntVar(&o.Runs, "runs", o.Runs, "runs of each case in each of the two worlds")
 	f.Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "budget of one run; 1 to 3 shows most")
 	f.Float64Var(&o.Delta, "delta", o.Delta, "delta of one run; a small one hides what a thousand runs can show")
 	f.Float64Var(&o.Confidence, "confidence", o.Confidence, "confidence of each lower bound")
-	format := formatFlag(f)
-	if err := parse(f, args); err != nil {
-		return err
+	format := cli.Format(c)
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if o.Cases, err = audit.Select(*mechanism); err != nil {
+			return cli.Misuse("--mechanism %v", err)
+		}
+		if err := o.Validate(); err != nil {
+			return cli.Misuse("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+		return auditClaim(c.Context(), o, *format)
 	}
-	var err error
-	if o.Cases, err = audit.Select(*mechanism); err != nil {
-		return misuse(f, "--mechanism %v", err)
-	}
-	if err := o.Validate(); err != nil {
-		return misuse(f, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
+	return c
+}
+
+func auditClaim(ctx context.Context, o audit.Options, format string) error {
 	watch := auditWatch{terminal: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now()}
 	o.Watch = watch.update
 	started := time.Now()
@@ -45,8 +55,10 @@ func auditClaim(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if *format == "json" {
-		err = printJSON(map[string]any{"cases": results, "violation": violated(results) != nil, "wall_seconds": time.Since(started).Seconds()})
+	if format == "json" {
+		err = cli.PrintJSON(map[string]any{
+			"cases": results, "violation": violated(results) != nil, "wall_seconds": time.Since(started).Seconds(),
+		})
 	} else {
 		showAudit(results, o, time.Since(started))
 	}
@@ -64,16 +76,20 @@ func violated(results []audit.Result) error {
 	if names == nil {
 		return nil
 	}
-	return fmt.Errorf("the privacy claim does not hold for %s: the releases tell neighbouring datasets apart better than the ledger allows; release nothing with this program, and report it", strings.Join(names, ", "))
+	return fmt.Errorf("the privacy claim does not hold for %s: the releases tell neighbouring datasets apart better "+
+		"than the ledger allows; release nothing with this program, and report it", strings.Join(names, ", "))
 }
 
 func showAudit(results []audit.Result, o audit.Options, took time.Duration) {
-	fmt.Printf("%d runs in each of two neighbouring worlds, delta %g, confidence %g for each bound\n", o.Runs, o.Delta, o.Confidence)
+	fmt.Printf("%d runs in each of two neighbouring worlds, delta %g, confidence %g for each bound\n",
+		o.Runs, o.Delta, o.Confidence)
 	fmt.Printf("%-16s  %-34s  %7s  %7s\n", "case", "one run, as the ledger has it", "claimed", "seen")
 	for _, r := range results {
-		fmt.Printf("%-16s  %-34s  %7.3f  %7.3f  %s\n", r.Case, eventWords(r.Events), r.Epsilon, r.LowerBound.Epsilon, r.Verdict())
+		fmt.Printf("%-16s  %-34s  %7.3f  %7.3f  %s\n",
+			r.Case, eventWords(r.Events), r.Epsilon, r.LowerBound.Epsilon, r.Verdict())
 	}
-	fmt.Printf("claimed: epsilon of one run; seen: the epsilon that the releases prove, at least; %.0f s\n", took.Seconds())
+	fmt.Printf("claimed: epsilon of one run; seen: the epsilon that the releases prove, at least; %.0f s\n",
+		took.Seconds())
 	fmt.Println("a figure below the claim is no proof of privacy; docs/audit.md says what this test can see")
 }
 
@@ -119,7 +135,8 @@ func (w *auditWatch) update(name string, done, total int) {
 	w.shown = now
 	left := ""
 	if spent := now.Sub(w.began); done > 20 && spent > time.Second {
-		left = fmt.Sprintf(", %.0f runs/s, %v left", float64(done)/spent.Seconds(), (spent / time.Duration(done) * time.Duration(total-done)).Round(time.Second))
+		rest := spent / time.Duration(done) * time.Duration(total-done)
+		left = fmt.Sprintf(", %.0f runs/s, %v left", float64(done)/spent.Seconds(), rest.Round(time.Second))
 	}
 	fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %d of %d runs%s", name, done, total, left)
 }

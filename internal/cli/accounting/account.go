@@ -1,0 +1,107 @@
+package accounting
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+func accountCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "account --events FILE --delta D [--format json]",
+		Short: "say what releases cost together",
+	}
+	path := c.Flags().String("events", "", "`file` with a JSON list of events, - for standard input")
+	delta := c.Flags().Float64("delta", 0, "delta of the claim, between 0 and 1")
+	format := cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if *path == "" {
+			return cli.Misuse("--events: name a file of events")
+		}
+		if !(*delta > 0 && *delta < 1) {
+			return cli.Misuse("--delta %v: give a number between 0 and 1", *delta)
+		}
+		answer, err := accountFile(*path, *delta)
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			return cli.PrintJSON(answer)
+		}
+		printAccount(answer)
+		return nil
+	}
+	return c
+}
+
+// accountAnswer is the answer of `privacy account`.
+type accountAnswer struct {
+	privacy.Claim
+	DataDependent *privacy.DataDependentClaim `json:"data_dependent"`
+}
+
+// accountFile is the answer for a file of events.
+func accountFile(path string, delta float64) (answer accountAnswer, err error) {
+	voted, err := readEvents(path)
+	if err != nil {
+		return answer, err
+	}
+	events, withVotes := make([]privacy.Event, len(voted)), false
+	for i, v := range voted {
+		events[i] = v.Event
+		withVotes = withVotes || len(v.Votes) > 0
+	}
+	if answer.Claim, err = privacy.Account(events, delta); err != nil {
+		return answer, fmt.Errorf("%s: %w", path, err)
+	}
+	if withVotes {
+		claim, err := privacy.DataDependent(voted, delta)
+		if err != nil {
+			return answer, fmt.Errorf("%s: %w", path, err)
+		}
+		answer.DataDependent = &claim
+	}
+	return answer, nil
+}
+
+func readEvents(path string) ([]privacy.VotedEvent, error) {
+	var in io.Reader = os.Stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the events: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	events, err := privacy.ParseEvents(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return events, nil
+}
+
+func printAccount(a accountAnswer) {
+	fmt.Printf("epsilon %.9g at delta %g, by %s; for all datasets\n", a.Epsilon, a.Delta, a.Accountant)
+	for _, name := range privacy.Accountants() {
+		fmt.Printf("  %-16s %s\n", name, figure(a.ByAccountant[name]))
+	}
+	if a.DataDependent == nil {
+		return
+	}
+	fmt.Println("for these votes only, and as private as they are (do not publish):")
+	fmt.Printf("  %-16s %s\n", "rdp", figure(a.DataDependent.RDP))
+	fmt.Printf("  %-16s %s\n", "pategan_moments", figure(a.DataDependent.PATEGANMoments))
+}
+
+func figure(epsilon *float64) string {
+	if epsilon == nil {
+		return "no figure"
+	}
+	return fmt.Sprintf("%.9g", *epsilon)
+}

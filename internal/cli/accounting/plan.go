@@ -1,0 +1,116 @@
+package accounting
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/run"
+)
+
+func planCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plan --run run.yaml [--site-teachers N] [--format json]",
+		Short: "say what a run will spend, and what leaves a node",
+	}
+	var node run.Node
+	f := c.Flags()
+	path := f.String("run", "", "run.yaml to plan; nothing is asked or spent")
+	f.IntVar(&node.Teachers, "site-teachers", 0,
+		"teachers of the node whose messages are shown; 0 means all of the run")
+	f.StringVar(&node.Dataset, "dataset", "dataset", "name of the dataset in the node's messages")
+	f.StringVar(&node.Site, "site", "site", "name of the site in the node's messages")
+	f.StringVar(&node.Node, "node", "1", "name of the node in its messages")
+	format := cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if *path == "" {
+			return cli.Misuse("--run: name a run.yaml")
+		}
+		forecast, err := plan(*path, node)
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			return cli.PrintJSON(forecast)
+		}
+		printForecast(forecast)
+		return nil
+	}
+	return c
+}
+
+// plan is what the run of a file will ask and cost; a node without a number of
+// teachers has all of the run's.
+func plan(path string, node run.Node) (*run.Forecast, error) {
+	spec, err := run.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := spec.LoadSchema()
+	if err != nil {
+		return nil, err
+	}
+	if node.Teachers == 0 {
+		node.Teachers = spec.Teachers
+	}
+	forecast, err := run.NewForecast(spec, schema, node)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return forecast, nil
+}
+
+func printForecast(f *run.Forecast) {
+	switch {
+	case f.Rounds == 0:
+		fmt.Printf("run %s: one noisy sum of public features, %d numbers\n", f.Run, f.Embedding)
+		fmt.Println("releases:")
+	case f.Planned && f.Unanimous == 0:
+		fmt.Printf("run %s: %d noisy sums of %d numbers each, all planned before the first\n",
+			f.Run, f.Rounds, f.Queries/max(1, f.Rounds))
+		fmt.Println("releases:")
+	default:
+		fmt.Printf("run %s: %d queries in %d rounds to %d teachers\n", f.Run, f.Queries, f.Rounds, f.Teachers)
+		fmt.Printf("at this noise the budget admits %d queries\n", f.Admitted)
+		if f.Admitted < int64(f.Queries) {
+			fmt.Println("that is fewer than planned: the run ends early, with what it has learned")
+		}
+		fmt.Println("releases, every query answered:")
+	}
+	for _, e := range f.Events {
+		fmt.Printf("  %s\n", describe(e))
+	}
+	fmt.Printf("cost epsilon %.6g of %g at delta %g (%s), for one %s more or less\n",
+		f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit)
+	if f.Planned {
+		for _, name := range privacy.Accountants() {
+			if epsilon := f.Claim.ByAccountant[name]; epsilon != nil {
+				fmt.Printf("  by %s %.6g\n", name, *epsilon)
+			}
+		}
+		fmt.Println("a dataset with filter gdp or rdp must have room for that figure of it")
+	} else if f.Rounds > 0 {
+		fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n",
+			f.FilterEpsilon)
+	}
+	if f.Unanimous > 0 {
+		fmt.Printf("a unanimous vote survives the noise of its query with probability 0.95 from %d teachers on\n",
+			f.Unanimous)
+	}
+	fmt.Println("what leaves a node, at most (before TLS):")
+	printMessages(f.Leaving)
+	fmt.Println("what it is sent:")
+	printMessages(f.Arriving)
+}
+
+func printMessages(messages []run.Message) {
+	for _, m := range messages {
+		if m.Times == 0 {
+			fmt.Printf("  %s: %s\n", m.Name, m.Content)
+			continue
+		}
+		fmt.Printf("  %s, %d x %d bytes: %s\n", m.Name, m.Times, m.Bytes, m.Content)
+	}
+}

@@ -1,0 +1,65 @@
+// Package accounting has the commands about what releases cost and claim:
+// ledger verify, audit, and the calculator privacy.
+package accounting
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// Commands are the commands of this package.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{ledgerCommand(), auditCommand(), privacyCommand()}
+}
+
+// privacyCommand is the calculator: what releases cost, which noise a budget
+// wants, what a run will spend and send.
+func privacyCommand() *cobra.Command {
+	c := &cobra.Command{Use: "privacy COMMAND", Short: "account for releases, calibrate noise, plan a run"}
+	for _, below := range []*cobra.Command{accountCommand(), calibrateCommand(), planCommand()} {
+		below.RunE = interruptible(below.RunE)
+		c.AddCommand(below)
+	}
+	return c
+}
+
+// runFunc is what cobra runs.
+type runFunc = func(c *cobra.Command, args []string) error
+
+// interruptible ends a command that only computes when its context does: it is
+// given up where it stands, and ends with the program.
+func interruptible(command runFunc) runFunc {
+	return func(c *cobra.Command, args []string) error {
+		done := make(chan error, 1)
+		go func() { done <- command(c, args) }()
+		select {
+		case err := <-done:
+			return err
+		case <-c.Context().Done():
+			return errors.New("interrupted before there was an answer")
+		}
+	}
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range privacy.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+// describe writes an event as the ledger has it, without quotes and braces.
+func describe(e privacy.Event) string {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return string(e.Kind)
+	}
+	text := strings.NewReplacer("{", "", "}", "", `"`, "", ":", " ", ",", ", ").Replace(string(raw))
+	return strings.TrimPrefix(text, "kind ")
+}

@@ -1,0 +1,113 @@
+package authority
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
+)
+
+// approveFlags say what a request must be, and what its certificate is.
+type approveFlags struct {
+	dir, name, fingerprint, out string
+	days                        int
+	yes                         bool
+	role, format                *string
+}
+
+func approveCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "approve --dir CA_DIR [--days N] [--site NAME] [--role ROLE] [--fingerprint HEX] REQUEST.csr",
+		Short: "where the authority is: sign a request",
+		Args:  cli.AtMostOneArgument,
+	}
+	var o approveFlags
+	f := c.Flags()
+	f.StringVar(&o.dir, "dir", "", "`folder` of the authority")
+	f.IntVar(&o.days, "days", 365, "days the certificate is valid")
+	f.StringVar(&o.name, "site", "", "refuse a request of another name")
+	o.role = roleFlag(c, certs.RoleNode, "refuse a request for another role")
+	f.StringVar(&o.fingerprint, "fingerprint", "",
+		"refuse another key than the one that was read out; without it you are asked")
+	f.StringVar(&o.out, "out", "",
+		"`file` for the certificate; by default beside the request, with .crt for .csr")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
+	o.format = cli.Format(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if o.dir == "" || len(args) == 0 {
+			return cli.Misuse("--dir and the file of a request are needed")
+		}
+		if err := checkDays("days", o.days, 1); err != nil {
+			return err
+		}
+		return approve(o, args[0])
+	}
+	return c
+}
+
+func approve(o approveFlags, path string) error {
+	if o.out == "" {
+		o.out = strings.TrimSuffix(path, ".csr") + ".crt"
+	}
+	q, err := certs.ReadRequest(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.name != "" && q.Identity.Name != o.name:
+		return fmt.Errorf("the request is of %s, not of %q; do not approve it", q.Identity, o.name)
+	case string(q.Identity.Role) != *o.role:
+		return fmt.Errorf("the request is of %s, not of a %s; if that is meant say --role %s",
+			q.Identity, *o.role, q.Identity.Role)
+	}
+	if o.fingerprint != "" {
+		if err := q.CheckFingerprint(o.fingerprint); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Lstat(o.out); err == nil {
+		return fmt.Errorf("%s: %w; name another file with --out", o.out, certs.ErrExists)
+	}
+	fmt.Fprintf(os.Stderr, "request of   %s\n", q.Identity)
+	if len(q.Hosts) > 0 {
+		fmt.Fprintf(os.Stderr, "dialled by   %s\n", strings.Join(q.Hosts, ", "))
+	}
+	fmt.Fprintf(os.Stderr, "valid for    %d days\nfingerprint  %s\n",
+		o.days, certs.SpellFingerprint(q.Fingerprint))
+	if o.fingerprint == "" && !o.yes {
+		if err := confirm(); err != nil {
+			return err
+		}
+	}
+	issued, err := certs.Approve(o.dir, q, duration(o.days))
+	if err != nil {
+		return err
+	}
+	if err := issued.SaveAs(o.out); err != nil {
+		return err
+	}
+	if *o.format == "json" {
+		return cli.PrintJSON(struct {
+			Cert string `json:"cert"`
+			*certs.Issued
+		}{o.out, issued})
+	}
+	fmt.Println(o.out)
+	return nil
+}
+
+// confirm asks whether the fingerprint is the one that the site sees.
+func confirm() error {
+	fmt.Fprint(os.Stderr, "is this the fingerprint that the site reads out to you? yes or no: ")
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if strings.TrimSpace(answer) != "yes" {
+		return errors.New("not approved; answer yes, or give the fingerprint with --fingerprint")
+	}
+	return nil
+}

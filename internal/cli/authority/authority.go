@@ -1,0 +1,48 @@
+// Package authority has the commands of certificates: certs for a cluster that
+// one person sets up, site for one whose sites keep their own keys.
+package authority
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
+)
+
+// Commands are the commands of this package.
+func Commands() []*cobra.Command { return []*cobra.Command{certsCommand(), siteCommand()} }
+
+// maxDays is ten years; an authority does not last longer.
+const maxDays = 3650
+
+// checkDays refuses a number of days that a flag cannot have.
+func checkDays(flag string, days, least int) error {
+	if days < least || days > maxDays {
+		return cli.Misuse("--%s %d: use %d to %d", flag, days, least, maxDays)
+	}
+	return nil
+}
+
+// duration is a number of days; 0 where that is none.
+func duration(days int) time.Duration { return time.Duration(days) * 24 * time.Hour }
+
+// roleFlag adds --role.
+func roleFlag(c *cobra.Command, value certs.Role, usage string) *string {
+	return cli.Choice(c, "role", string(value), usage,
+		string(certs.RoleNode), string(certs.RoleStudent), string(certs.RoleAggregator))
+}
+
+// hostsFlag adds --hosts.
+func hostsFlag(c *cobra.Command, hosts *[]string) {
+	c.Flags().StringSliceVar(hosts, "hosts", nil, "names and addresses an aggregator is dialled by, with commas")
+}
+
+// checkHosts refuses hosts of what nobody dials.
+func checkHosts(hosts []string, role certs.Role) error {
+	if len(hosts) > 0 && role != certs.RoleAggregator {
+		return cli.Misuse("--hosts belongs to an aggregator, nobody dials a %s; leave it out", role)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package authority
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
+)
+
+// certsCommand makes an authority, and certificates with their keys.
+func certsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "certs COMMAND",
+		Short: "make an authority and certificates for a cluster",
+		Long: `Makes an authority and certificates for a cluster.
+A node's name is its site. An aggregator needs the hosts it is dialled by.`,
+	}
+	c.AddCommand(caCommand(), issueCommand())
+	return c
+}
+
+func caCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "ca --dir DIR [--renew]",
+		Short: "make an authority, or renew its certificate",
+	}
+	dir := c.Flags().String("dir", "", "`folder` for the authority; ca.key must stay secret")
+	renew := c.Flags().Bool("renew", false, "sign the certificate of the authority that is there anew, with its key")
+	format := cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if *dir == "" {
+			return cli.Misuse("--dir: name a folder")
+		}
+		create, did := certs.CreateCA, "authority in %s; keep ca.key secret, give ca.crt to everybody\n"
+		if *renew {
+			create, did = certs.RenewCA, "authority in %s renewed; give the new ca.crt to everybody\n"
+		}
+		if err := create(*dir); err != nil {
+			return err
+		}
+		if *format == "json" {
+			return cli.PrintJSON(map[string]string{
+				"cert": filepath.Join(*dir, "ca.crt"), "key": filepath.Join(*dir, "ca.key"),
+			})
+		}
+		fmt.Printf(did, *dir)
+		return nil
+	}
+	return c
+}
+
+// issueFlags say whom a certificate is for.
+type issueFlags struct {
+	dir, name    string
+	hosts        []string
+	days         int
+	role, format *string
+}
+
+func issueCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "issue --dir DIR --role aggregator|node|student --name NAME [--hosts HOST,...] [--days N]",
+		Short: "make a key and its certificate",
+	}
+	var o issueFlags
+	f := c.Flags()
+	f.StringVar(&o.dir, "dir", "", "`folder` of the authority")
+	o.role = roleFlag(c, "", "whom the certificate is for")
+	f.StringVar(&o.name, "name", "", "name in the certificate; a node's is its site")
+	hostsFlag(c, &o.hosts)
+	f.IntVar(&o.days, "days", 365, "days the certificate is valid")
+	o.format = cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if o.dir == "" || *o.role == "" || o.name == "" {
+			return cli.Misuse("--dir, --role and --name are needed")
+		}
+		if err := checkDays("days", o.days, 1); err != nil {
+			return err
+		}
+		if err := checkHosts(o.hosts, certs.Role(*o.role)); err != nil {
+			return err
+		}
+		return issue(o)
+	}
+	return c
+}
+
+func issue(o issueFlags) error {
+	role := certs.Role(*o.role)
+	if err := certs.Issue(o.dir, role, o.name, o.hosts, duration(o.days)); err != nil {
+		return err
+	}
+	files := certs.IssuedFiles(o.dir, role, o.name)
+	if *o.format == "json" {
+		return cli.PrintJSON(files)
+	}
+	fmt.Printf("%s\n%s\n", files.Cert, files.Key)
+	return nil
+}

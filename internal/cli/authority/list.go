@@ -1,0 +1,50 @@
+package authority
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
+)
+
+func listCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list --dir CA_DIR",
+		Short: "where the authority is: list the certificates that it signed",
+	}
+	dir := c.Flags().String("dir", "", "`folder` of the authority")
+	format := cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if *dir == "" {
+			return cli.Misuse("--dir: name the folder of the authority")
+		}
+		return list(*dir, *format)
+	}
+	return c
+}
+
+func list(dir, format string) error {
+	all, err := certs.Inventory(dir)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return cli.PrintJSON(map[string]any{"certificates": append([]certs.Holding{}, all...)})
+	}
+	w := cli.Columns()
+	fmt.Fprintln(w, "role\tname\tserial\tvalid until\tstate")
+	for _, h := range all {
+		until, state := "-", h.State
+		if !h.NotAfter.IsZero() {
+			until = h.NotAfter.Format(time.DateTime)
+		}
+		if h.State == certs.StateRevoked {
+			state += fmt.Sprintf(" %s, %s", h.RevokedAt.Format(time.DateTime), h.Reason)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.Dash(string(h.Role)), cli.Dash(h.Name), h.Serial, until, state)
+	}
+	return w.Flush()
+}

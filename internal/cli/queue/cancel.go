@@ -1,0 +1,46 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+)
+
+func cancelCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:               "cancel --config student.yaml [--force] NAME",
+		Short:             "take a run out of the queue, or stop it",
+		Args:              cli.OneArgument("the name of a run"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	force := c.Flags().Bool("force", false,
+		"also one that another student submitted, or that one opened outside of the queue: that may still be at work")
+	return connected(c, func(ctx context.Context, q *client, name string) error {
+		return cancel(ctx, q, name, *force)
+	})
+}
+
+func cancel(ctx context.Context, q *client, name string, force bool) error {
+	r, err := q.Cancel(ctx, name, force)
+	if err != nil {
+		return err
+	}
+	if q.json {
+		return cli.PrintJSON(runOf(r))
+	}
+	if r.GetQueued() {
+		fmt.Printf("%s is cancelled\n", name)
+	} else {
+		fmt.Printf("%s is closed; a student that still works on it gets no more answers\n", name)
+	}
+	if r.GetOpened() {
+		fmt.Printf("epsilon %.4g in %d rounds was spent and stays spent; its last entry in the ledger is %s\n",
+			r.GetEpsilonSpent(), r.GetRounds(), r.GetLedgerHead())
+	} else {
+		fmt.Println("it had not begun, and nothing was spent")
+	}
+	return nil
+}

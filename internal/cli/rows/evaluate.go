@@ -1,0 +1,147 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// evaluateFlags are the files of an evaluation.
+type evaluateFlags struct {
+	real, synthetic, train, coin, schema string
+	models                               []string
+	format                               *string
+}
+
+func evaluateCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "evaluate --real test.csv --synthetic FILE [flags]",
+		Short: "compare synthetic rows with real ones",
+	}
+	var e evaluateFlags
+	f := c.Flags()
+	f.StringVar(&e.real, "real", "",
+		"`file` of real test rows; of images an idx file, with its labels beside it, or IMAGES,LABELS")
+	f.StringVar(&e.synthetic, "synthetic", "",
+		"`file` of synthetic rows, with a column weight or without; of images as --real")
+	f.StringVar(&e.train, "train-real", "", "the real rows that were trained on, for the ceiling and closeness")
+	f.StringVar(&e.coin, "coin-flips", "", "rows of the same run with --votes coin, the baseline")
+	f.StringVar(&e.schema, "schema", "",
+		"the schema (default: schema.yaml beside --real, or model/schema.yaml beside --synthetic)")
+	f.StringSliceVar(&e.models, "models", nil, "only these classifiers, separated by commas")
+	e.format = cli.Choice(c, "format", "table", "how to print the result", "table", "json")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if e.real == "" || e.synthetic == "" {
+			return cli.Misuse("--real and --synthetic are needed")
+		}
+		return e.evaluate(c.Context())
+	}
+	return c
+}
+
+func (e *evaluateFlags) evaluate(ctx context.Context) error {
+	schema, err := e.loadSchema()
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	result, err := e.measure(ctx, schema)
+	if ctx.Err() != nil {
+		return errors.New("interrupted; an evaluation cannot be resumed, start it again")
+	}
+	if err != nil {
+		return err
+	}
+	if *e.format == "json" {
+		return cli.PrintJSON(result)
+	}
+	return showEvaluation(result, time.Since(started))
+}
+
+// loadSchema finds the schema where it usually is.
+func (e *evaluateFlags) loadSchema() (*partition.Schema, error) {
+	if e.schema != "" {
+		return partition.LoadSchema(e.schema)
+	}
+	beside := func(files string, names ...string) string {
+		first, _, _ := strings.Cut(files, ",")
+		return filepath.Join(append([]string{filepath.Dir(first)}, names...)...)
+	}
+	for _, path := range []string{beside(e.real, "schema.yaml"), beside(e.synthetic, "model", "schema.yaml")} {
+		if _, err := os.Stat(path); err == nil {
+			return partition.LoadSchema(path)
+		}
+	}
+	return nil, errors.New("no schema.yaml beside --real and no model/schema.yaml beside --synthetic; " +
+		"name one with --schema")
+}
+
+func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (*evaluate.Evaluation, error) {
+	if schema.Format == "idx" {
+		return e.measureImages(ctx, schema)
+	}
+	in := evaluate.Input{Models: e.models}
+	synthetic := partition.ReadOptions{IgnoreUnit: true, Weights: true}
+	for _, file := range []struct {
+		path    string
+		into    **partition.Table
+		options partition.ReadOptions
+	}{
+		{e.real, &in.Test, partition.ReadOptions{}},
+		{e.synthetic, &in.Synthetic, synthetic},
+		{e.train, &in.Train, partition.ReadOptions{}},
+		{e.coin, &in.CoinFlips, synthetic},
+	} {
+		if file.path == "" {
+			continue
+		}
+		var err error
+		if *file.into, err = partition.Read(schema, file.path, file.options); err != nil {
+			return nil, err
+		}
+	}
+	return evaluate.Evaluate(ctx, in)
+}
+
+func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Schema) (*evaluate.Evaluation, error) {
+	if len(e.models) > 0 {
+		return nil, errors.New("--models are for tables, and the schema is of images; leave it out")
+	}
+	in := evaluate.ImageInput{Classes: len(schema.Classes())}
+	read := func(path string) (*partition.Images, error) {
+		if images, labels, two := strings.Cut(path, ","); two {
+			return partition.ReadIDX(schema, images, labels)
+		}
+		if path != e.synthetic {
+			return partition.ReadImages(schema, path, partition.ReadOptions{})
+		}
+		t, err := partition.Read(schema, path, partition.ReadOptions{Weights: true}) // which CSV may have
+		if err != nil {
+			return nil, err
+		}
+		in.Weight = t.Weights()
+		return t.Images()
+	}
+	for _, file := range []struct {
+		path string
+		into **partition.Images
+	}{{e.real, &in.Test}, {e.synthetic, &in.Synthetic}, {e.train, &in.Train}, {e.coin, &in.CoinFlips}} {
+		if file.path == "" {
+			continue
+		}
+		var err error
+		if *file.into, err = read(file.path); err != nil {
+			return nil, err
+		}
+	}
+	return evaluate.EvaluateImages(ctx, in)
+}

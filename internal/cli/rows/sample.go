@@ -1,0 +1,148 @@
+package rows
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// sampleFlags say what to draw, and where to.
+type sampleFlags struct {
+	model, out, where string
+	rows              int
+	seed              uint64
+	force             bool
+	format            *string
+}
+
+func sampleCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "sample --model DIR/model --rows N --out FILE [--where label=1] [flags]",
+		Short: "draw more rows from a trained model",
+	}
+	var o sampleFlags
+	f := c.Flags()
+	f.StringVar(&o.model, "model", "", "model `folder` of a finished run")
+	f.IntVar(&o.rows, "rows", 1000, "number of rows")
+	f.StringVar(&o.out, "out", "", "CSV `file` to write, - for standard output; of images also a .png to look at, "+
+		"or an idx file with images in its name")
+	f.StringVar(&o.where, "where", "", "draw one class only, as `label=value`")
+	f.Uint64Var(&o.seed, "seed", 0, "repeat a draw; 0 draws anew each time")
+	f.BoolVar(&o.force, "force", false, "replace --out where it exists")
+	o.format = cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if o.model == "" || o.out == "" {
+			return cli.Misuse("--model and --out are needed")
+		}
+		if o.rows < 1 || o.rows > pipeline.MaxRows {
+			return cli.Misuse("--rows %d: ask for 1 to %d, and again for more", o.rows, pipeline.MaxRows)
+		}
+		return sample(o)
+	}
+	return c
+}
+
+func sample(o sampleFlags) error {
+	if err := o.free(o.out); err != nil {
+		return err
+	}
+	model, err := pipeline.LoadModel(o.model)
+	if err != nil {
+		return err
+	}
+	kind, paths, err := o.files(model)
+	if err != nil {
+		return err
+	}
+	class := pipeline.AnyClass
+	if o.where != "" {
+		column, value, ok := strings.Cut(o.where, "=")
+		if !ok {
+			return cli.Misuse("--where %q: write label=value", o.where)
+		}
+		if class, err = model.Class(column, value); err != nil {
+			return err
+		}
+	}
+	if o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	table, err := model.Sample(o.rows, class, rand.New(rand.NewPCG(o.seed, 0x5a3e)))
+	if err != nil {
+		return err
+	}
+	if o.out == "-" {
+		return partition.WriteCSV(os.Stdout, table)
+	}
+	files, err := encodeSample(table, kind, o.out)
+	if err != nil {
+		return err
+	}
+	for i, path := range paths {
+		if err := os.WriteFile(path, files[i], 0o644); err != nil {
+			return fmt.Errorf("write the sample: %w", err)
+		}
+	}
+	if *o.format == "json" {
+		answer := map[string]any{"rows": o.rows, "output": o.out}
+		if kind == sampleIDX {
+			answer["labels"] = paths[1]
+		}
+		return cli.PrintJSON(answer)
+	}
+	fmt.Printf("%d synthetic rows in %s\n", o.rows, strings.Join(paths, " and "))
+	return nil
+}
+
+// free refuses a file of the model, and one that exists.
+func (o *sampleFlags) free(path string) error {
+	if err := outsideModel(path, o.model); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); path != "-" && err == nil && !o.force {
+		return fmt.Errorf("%s exists; name another file, or add --force to replace it", path)
+	}
+	return nil
+}
+
+// files are what a sample is written as, and to.
+func (o *sampleFlags) files(model *pipeline.Model) (kind sampleKind, paths []string, err error) {
+	paths = []string{o.out}
+	if model.Schema.Image == nil {
+		if strings.HasSuffix(strings.ToLower(o.out), ".png") {
+			return 0, nil, fmt.Errorf("%s: the model makes rows of a table, of which there is no picture; "+
+				"name a CSV file", o.out)
+		}
+		return sampleCSV, paths, nil
+	}
+	if kind, err = kindOfSample(o.out); err != nil || kind != sampleIDX {
+		return kind, paths, err
+	}
+	labels, err := partition.LabelsPath(o.out)
+	if err != nil {
+		return 0, nil, err
+	}
+	return kind, append(paths, labels), o.free(labels)
+}
+
+// outsideModel refuses an output that is one of the model's own files, by
+// whatever path: the model could never be read again.
+func outsideModel(out, dir string) error {
+	target, err := os.Stat(out)
+	if err != nil {
+		return nil // a new file, or an error when it is written
+	}
+	for _, path := range pipeline.ModelFiles(dir) {
+		if own, err := os.Stat(path); err == nil && os.SameFile(own, target) {
+			return fmt.Errorf("--out %s is a file of the model; name another", out)
+		}
+	}
+	return nil
+}

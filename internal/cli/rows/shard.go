@@ -1,0 +1,111 @@
+package rows
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// maxShards is far above the nodes of a site.
+const maxShards = 10000
+
+// shardFlags say what to cut, and where to.
+type shardFlags struct {
+	schema, data, out string
+	shards            int
+	format            *string
+}
+
+func shardCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "shard --schema FILE --data FILE --shards N --out DIR",
+		Short: "cut a site's rows into a file for each of its nodes",
+	}
+	var o shardFlags
+	f := c.Flags()
+	f.StringVar(&o.schema, "schema", "", "the public schema.yaml")
+	f.StringVar(&o.data, "data", "", "`file` of the site's rows")
+	f.IntVar(&o.shards, "shards", 0, "number of shards, one for each node")
+	f.StringVar(&o.out, "out", "", "`folder` for shard-0.csv.gz and so on; they are as private as the rows")
+	o.format = cli.Format(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if o.schema == "" || o.data == "" || o.out == "" {
+			return cli.Misuse("--schema, --data, --shards and --out are needed")
+		}
+		if o.shards < 1 || o.shards > maxShards {
+			return cli.Misuse("--shards %d: use 1 to %d", o.shards, maxShards)
+		}
+		return shard(c.Context(), o)
+	}
+	return c
+}
+
+// shard cuts a site's file into one for each of its nodes.
+func shard(ctx context.Context, o shardFlags) error {
+	schema, err := partition.LoadSchema(o.schema)
+	if err != nil {
+		return err
+	}
+	table, err := partition.Read(schema, o.data, partition.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	shards, err := table.Shards(o.shards)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.out, 0o700); err != nil {
+		return fmt.Errorf("create the folder of shards: %w", err)
+	}
+	paths := make([]string, o.shards)
+	for i := range paths {
+		paths[i] = filepath.Join(o.out, fmt.Sprintf("shard-%d.csv.gz", i))
+		// All before the first is written: half a set beside another would share persons.
+		if _, err := os.Lstat(paths[i]); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s exists; name another folder, or move the earlier shards away", paths[i])
+		}
+	}
+	for i, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := writeShard(path, shards[i]); err != nil {
+			return err
+		}
+	}
+	if *o.format == "json" {
+		return cli.PrintJSON(map[string]any{"shards": paths})
+	}
+	fmt.Printf("%d shards in %s, for the nodes of one site; no privacy unit is in two of them\n", o.shards, o.out)
+	return nil
+}
+
+// writeShard writes a gzipped CSV file for its owner alone.
+func writeShard(path string, t *partition.Table) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write a shard: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(path)))
+		}
+	}()
+	zipped := gzip.NewWriter(f)
+	if err := partition.WriteCSV(zipped, t); err != nil {
+		return err
+	}
+	if err := zipped.Close(); err != nil {
+		return err
+	}
+	return f.Sync()
+}

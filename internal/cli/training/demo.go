@@ -1,0 +1,78 @@
+package training
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/examples/flchain"
+)
+
+func demoCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "demo [--out DIR] [flags]",
+		Short: "train on the shipped example, end to end",
+	}
+	r := newRunFlags(c, "conclave-demo")
+	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), r) }
+	return c
+}
+
+func demo(ctx context.Context, r *runFlags) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	// The example is public, so that starting the demo anew breaks no promise:
+	// what an earlier demo left is removed.
+	if err := clearDemo(r.out); err != nil {
+		return err
+	}
+	example := filepath.Join(r.out, "example")
+	if err := os.CopyFS(example, flchain.Files); err != nil {
+		return fmt.Errorf("unpack the example: %w", err)
+	}
+	if *r.format == "text" {
+		fmt.Fprintln(os.Stderr, "demo: two sites with 1000 teachers, an aggregator and a student, all on this machine")
+	}
+	err := execute(ctx, filepath.Join(example, "run.yaml"), r)
+	if ctx.Err() != nil && err != nil {
+		return errors.New("interrupted; the same command starts the demo anew")
+	}
+	return err
+}
+
+// demoFiles is all that a demo leaves in its folder.
+var demoFiles = []string{
+	"example", "state", "model", "synthetic.csv", "ledger.jsonl", "certificate.json",
+	"report.html", "report.md", "report.json",
+}
+
+// clearDemo removes what an earlier demo left, and nothing else.
+func clearDemo(out string) error {
+	entries, err := os.ReadDir(out)
+	if os.IsNotExist(err) || (err == nil && len(entries) == 0) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look into the output folder: %w", err)
+	}
+	shipped, err := flchain.Files.ReadFile("schema.yaml")
+	if err != nil {
+		return fmt.Errorf("read the example: %w", err)
+	}
+	found, err := os.ReadFile(filepath.Join(out, "example", "schema.yaml"))
+	if err != nil || !bytes.Equal(found, shipped) {
+		return fmt.Errorf("%s is not empty and not an earlier demo; name another folder with --out", out)
+	}
+	for _, name := range demoFiles {
+		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
+			return fmt.Errorf("remove the earlier demo: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+// Package training has the commands that train on this machine, or go on from
+// what was trained: demo, local, post, weights and report.
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/progress"
+	"github.com/conclave-dp/conclave/internal/run"
+)
+
+// Commands are the commands of this package.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{demoCommand(), localCommand(), postCommand(), weightsCommand(), reportCommand()}
+}
+
+// runFlags are the flags of local and demo.
+type runFlags struct {
+	out                     string
+	format, logLevel, votes *string
+}
+
+func newRunFlags(c *cobra.Command, out string) *runFlags {
+	r := &runFlags{}
+	c.Flags().StringVar(&r.out, "out", out, "`folder` for the results")
+	cli.FromEnvironment(c, "out")
+	r.format = cli.Format(c)
+	r.logLevel = cli.LogLevel(c, "the roles log")
+	r.votes = cli.Choice(c, "votes", "teachers", "who votes; coin for the baseline that learns from coin flips",
+		"teachers", "coin")
+	return r
+}
+
+func (r *runFlags) check() error {
+	if r.out == "" {
+		return cli.Misuse("--out: name a folder")
+	}
+	return nil
+}
+
+func localCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "local --run run.yaml --out DIR [flags]",
+		Short: "run a run.yaml on a cluster of its own on this machine",
+	}
+	path := c.Flags().String("run", "", "the run.yaml")
+	r := newRunFlags(c, "")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *path == "" {
+			return cli.Misuse("--run: name a run.yaml")
+		}
+		return localRun(c.Context(), *path, r)
+	}
+	return c
+}
+
+func localRun(ctx context.Context, path string, r *runFlags) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if err := ownFolder(r.out); err != nil {
+		return err
+	}
+	err := execute(ctx, path, r)
+	if ctx.Err() != nil && err != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// errInterrupted says how to go on with a run, or with a stage after one.
+var errInterrupted = errors.New("interrupted; the same command goes on where this one stopped")
+
+// execute trains on a cluster of its own and shows the result.
+func execute(ctx context.Context, path string, r *runFlags) error {
+	spec, err := run.Load(path)
+	if err != nil {
+		return err
+	}
+	log, err := logging.New(logging.Config{Level: *r.logLevel, Format: logging.Auto})
+	if err != nil {
+		return err
+	}
+	display := progress.New(os.Stderr)
+	result, err := local.Run(ctx, spec, local.Options{
+		Out: r.out, Coin: *r.votes == "coin", Log: log, Watch: display.Update,
+	})
+	display.Close()
+	if err != nil {
+		log.Debug("failed", zap.Error(err))
+		return err
+	}
+	return show(result, *r.format)
+}
+
+// ownFolder refuses an output folder with other people's files in it, which the
+// results could overwrite. New and empty folders will do, and those of a local
+// run: it makes its cluster's state first.
+func ownFolder(out string) error {
+	entries, err := os.ReadDir(out)
+	if os.IsNotExist(err) || (err == nil && len(entries) == 0) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+	}
+	for _, path := range []string{
+		filepath.Join("state", "certs", "ca.key"),
+		filepath.Join("state", "run.json"), // of stages that were stopped
+		"certificate.json",                 // a finished run without its state, which is refused as such
+	} {
+		if _, err := os.Stat(filepath.Join(out, path)); err == nil {
+			return nil
+		}
+	}
+	if inside, err := os.ReadDir(filepath.Join(out, "state")); err == nil && len(inside) == 0 && len(entries) == 1 {
+		return nil // a run that was stopped before it had an authority
+	}
+	return fmt.Errorf("%s is not empty and not an earlier run; name another folder with --out", out)
+}

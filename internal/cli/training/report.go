@@ -1,0 +1,67 @@
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/run"
+)
+
+func reportCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "report --from DIR [--out DIR] [--test FILE] [--train FILE] [--coin-flips FILE] [--format text|json]",
+		Short: "make the report of a finished run anew, and compare with real rows",
+	}
+	var o run.ReportOptions
+	f := c.Flags()
+	f.StringVar(&o.From, "from", "", "output `folder` of a finished run")
+	f.StringVar(&o.Out, "out", "", "`folder` for the report (default: the run's)")
+	f.StringVar(&o.Test, "test", "", "CSV or idx `file` of real rows to compare with; the report is then NOT PRIVATE")
+	f.StringVar(&o.Train, "train", "",
+		"CSV or idx `file` of the real rows of the training, for the ceiling and for closeness; needs --test")
+	f.StringVar(&o.CoinFlips, "coin-flips", "",
+		"synthetic.csv or images of the same run with --votes coin, the baseline; needs --test")
+	format := cli.Format(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if o.From == "" {
+			return cli.Misuse("--from: name the output folder of a finished run")
+		}
+		if (o.Train != "" || o.CoinFlips != "") && o.Test == "" {
+			return cli.Misuse("--train and --coin-flips: name real rows to test on with --test too")
+		}
+		return makeReport(c.Context(), o, *format)
+	}
+	return c
+}
+
+func makeReport(ctx context.Context, o run.ReportOptions, format string) error {
+	result, err := run.MakeReport(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted; start the report again")
+	}
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return cli.PrintJSON(result)
+	}
+	fmt.Printf("%s: the certificate agrees with the ledger, (%g, %g)-DP, spent epsilon %.4f\n",
+		result.Run, result.Epsilon, result.Delta, result.EpsilonSpent)
+	fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(result.StatedNotProven, ", "))
+	showUtility(result.Utility)
+	if result.NotPrivate {
+		fmt.Println("the report compares with real rows: NOT PRIVATE, it stays where they are")
+	} else {
+		fmt.Println("the report holds nothing of real rows but through the guarantee")
+	}
+	fmt.Println("files:")
+	for _, name := range []string{"report", "report_md", "report_json"} {
+		fmt.Println("  " + result.Outputs[name])
+	}
+	return nil
+}

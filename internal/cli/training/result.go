@@ -1,0 +1,107 @@
+package training
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/run"
+)
+
+// outputs says what each file of a run is, in the order people want them.
+var outputs = []struct{ name, what string }{
+	{"synthetic", "the synthetic rows"},
+	{"not_private", "rows for comparison, NOT PRIVATE: not to be given away"},
+	{"images", "the synthetic images, as idx"},
+	{"labels", "their labels"},
+	{"samples", "some of them, to look at"},
+	{"report", "what they look like, for a browser"},
+	{"report_md", "the same in short, as text"},
+	{"report_json", "the same for programs"},
+	{"certificate", "what was guaranteed; it travels with the rows"},
+	{"ledger", "every answer and its cost"},
+	{"model", "draws more rows at no cost"},
+}
+
+// show prints a result, for people with what they may do next.
+func show(result *run.Result, format string) error {
+	if format == "json" {
+		return cli.PrintJSON(result)
+	}
+	showGuarantee(result)
+	for _, note := range result.Notes {
+		fmt.Println(note)
+	}
+	showUtility(result.Utility)
+	fmt.Println("files:")
+	w := cli.Columns()
+	for _, o := range outputs {
+		if path := result.Outputs[o.name]; path != "" { // of tables there are no images
+			what := o.what
+			if o.name == "model" && len(result.Notes) > 0 {
+				what += ", without what the stages did"
+			}
+			fmt.Fprintf(w, "  %s\t%s\n", path, what)
+		}
+	}
+	if err := w.Flush(); err != nil || result.NotPrivate {
+		return err
+	}
+	me, files := invocation(), result.Outputs
+	fmt.Println("next:")
+	fmt.Printf("  %s ledger verify --ledger %s --certificate %s\n", me, files["ledger"], files["certificate"])
+	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, files["model"])
+	return nil
+}
+
+// showGuarantee says what was made, under which guarantee and at which cost.
+func showGuarantee(result *run.Result) {
+	fmt.Printf("%s: %d synthetic rows in %.0f s\n", result.Name, result.Rows, result.WallSeconds)
+	if result.NotPrivate {
+		fmt.Println("NOT PRIVATE: no guarantee covers these rows and there is no certificate; " +
+			"they are for comparison, where the real rows are")
+		fmt.Printf("spent epsilon %.4f of %g on %d rounds with %d teachers all the same\n",
+			result.EpsilonSpent, result.Epsilon, result.Rounds, result.Teachers)
+		return
+	}
+	fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f ",
+		result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent)
+	if len(result.Earlier) > 0 {
+		fmt.Printf("together with run %s; the stages took %d answers of %d teachers\n",
+			strings.Join(result.Earlier, ", "), result.Answered, result.Teachers)
+	} else {
+		fmt.Printf("on %d answers by %d teachers in %d rounds\n", result.Answered, result.Teachers, result.Rounds)
+	}
+}
+
+// showUtility prints what was measured on real rows, where there were any.
+func showUtility(utility []run.UtilityResult) {
+	if len(utility) == 0 {
+		return
+	}
+	measure, rows := "AUROC", "rows"
+	if utility[0].SyntheticAccuracy != nil {
+		measure, rows = "accuracy", "images"
+	}
+	fmt.Printf("%s on real test %s of models trained on (NOT PRIVATE, stays on this machine):\n", measure, rows)
+	for _, u := range utility {
+		synthetic, real := cmp.Or(u.SyntheticAUROC, u.SyntheticAccuracy), cmp.Or(u.RealAUROC, u.RealAccuracy)
+		fmt.Printf("  %-29s synthetic %s %.3f", u.Classifier, rows, *synthetic)
+		if real != nil {
+			fmt.Printf(", real %s %.3f", rows, *real)
+		}
+		fmt.Println()
+	}
+}
+
+// invocation is how this program was started, as a person would type it: `go run`
+// leaves its binary in a folder that is gone afterwards.
+func invocation() string {
+	if path, err := os.Executable(); err == nil && strings.Contains(filepath.ToSlash(path), "/go-build") {
+		return "go run ./cmd/conclave"
+	}
+	return "conclave"
+}

@@ -1,0 +1,145 @@
+package training
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/logging"
+	"github.com/conclave-dp/conclave/internal/progress"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/student"
+)
+
+// stageFlags are the flags of stages that follow a finished run.
+type stageFlags struct {
+	later            run.LaterOptions
+	config, out      string
+	logLevel, format *string
+}
+
+func newStageFlags(c *cobra.Command) *stageFlags {
+	l, f := &stageFlags{}, c.Flags()
+	f.StringVar(&l.later.From, "from", "", "output `folder` of the finished run")
+	f.StringVar(&l.later.Run, "run", "",
+		"its run.yaml, with the options of the stages as they are now; where it was, if this is left out")
+	f.StringVar(&l.config, "config", "",
+		"a student's or worker's YAML `file`, for a cluster that is running: where the aggregator is, the dataset, "+
+			"and the certificate; the local run's own cluster, if this is left out")
+	f.StringVar(&l.out, "out", "", "`folder` for the results")
+	cli.FromEnvironment(c, "out")
+	f.StringVar(&l.later.Name, "name", "",
+		"name of the stage's run in the ledger; by default that of the run with the stage's behind it")
+	f.Float64Var(&l.later.Epsilon, "epsilon", 0,
+		"what the stage may spend of what is left of the dataset's budget; none for stages that are free")
+	f.Float64Var(&l.later.Delta, "delta", 0, "its delta; that of the run, if this is left out")
+	l.logLevel = cli.LogLevel(c, "the roles log")
+	l.format = cli.Format(c)
+	return l
+}
+
+func (l *stageFlags) check() error {
+	switch {
+	case l.later.From == "":
+		return cli.Misuse("--from: name the output folder of a finished run")
+	case l.out == "":
+		return cli.Misuse("--out: name a folder for the results")
+	case !(l.later.Epsilon >= 0 && l.later.Delta >= 0) || math.IsInf(l.later.Epsilon, 1) || l.later.Delta >= 1:
+		return cli.Misuse("--epsilon %v, --delta %v: give an epsilon above 0 and a delta below 1, or leave them out",
+			l.later.Epsilon, l.later.Delta)
+	}
+	if from, err := filepath.Abs(l.later.From); err == nil {
+		if out, err := filepath.Abs(l.out); err == nil && from == out {
+			return cli.Misuse("--out: name another folder than --from; the finished run stays as it is")
+		}
+	}
+	return nil
+}
+
+func postCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "post --from DIR --stage pgb|drs|pgb,drs --out DIR [--epsilon E] [flags]",
+		Short: "boost or reject among what a finished run generated",
+	}
+	l := newStageFlags(c)
+	stage := c.Flags().String("stage", "", "pgb, drs (free) or pgb,drs")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *stage == "" {
+			return cli.Misuse("--stage: use pgb, drs or pgb,drs")
+		}
+		for _, s := range strings.Split(*stage, ",") {
+			l.later.Post = append(l.later.Post, strings.TrimSpace(s))
+		}
+		return l.execute(c.Context())
+	}
+	return c
+}
+
+func weightsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "weights --from DIR --method METHOD --out DIR [--epsilon E] [flags]",
+		Short: "weight the rows of a finished run towards the real ones",
+	}
+	l := newStageFlags(c)
+	c.Flags().StringVar(&l.later.Weights, "method", "", "discriminator (free), logreg-noised, logreg-debiased or "+
+		"dp-mlp; logreg and mlp are NOT PRIVATE, for comparison")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if l.later.Weights == "" || l.later.Weights == "none" {
+			return cli.Misuse("--method: use discriminator, logreg-noised, logreg-debiased or dp-mlp")
+		}
+		return l.execute(c.Context())
+	}
+	return c
+}
+
+// execute runs the stage on the local run's cluster or on one that is running.
+func (l *stageFlags) execute(ctx context.Context) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	later, err := run.NewLater(l.later)
+	if err != nil {
+		return err
+	}
+	log, err := logging.New(logging.Config{Level: *l.logLevel, Format: logging.Auto})
+	if err != nil {
+		return err
+	}
+	if err := ownFolder(l.out); err != nil {
+		return err
+	}
+	display := progress.New(os.Stderr)
+	defer display.Close()
+	var result *run.Result
+	if l.config == "" || later.Free() {
+		options := local.Options{Out: l.out, Log: log, Watch: display.Update}
+		result, err = local.RunLater(ctx, later, l.later.From, options)
+	} else {
+		config, configErr := student.LoadConnection(l.config)
+		if configErr != nil {
+			return configErr
+		}
+		client, dialErr := student.Dial(config, log)
+		if dialErr != nil {
+			return dialErr
+		}
+		defer client.Close()
+		result, err = later.Execute(ctx, run.Options{
+			Client: client, Dataset: config.Dataset, Out: l.out, Log: log, Watch: display.Update,
+		})
+	}
+	display.Close()
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
+	if err != nil {
+		return err
+	}
+	return show(result, *l.format)
+}

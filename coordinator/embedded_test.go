@@ -21,6 +21,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 func TestEmbeddedStartsPrivately(t *testing.T) {
@@ -339,17 +341,17 @@ func TestExternalEtcd(t *testing.T) {
 	t.Parallel()
 	dir, foreign := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, foreign} {
-		if err := certs.CreateCA(d); err != nil {
+		if err := authority.Create(d); err != nil {
 			t.Fatal(err)
 		}
-		if err := certs.Issue(d, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour); err != nil {
+		if err := authority.Issue(d, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
 	files := certs.IssuedFiles(dir, certs.RoleAggregator, "agg")
 	endpoint := externalEtcd(t, files)
 
-	tlsConfig, err := certs.ClientTLS(files, "127.0.0.1")
+	tlsConfig, err := tlsconfig.Client(files, "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +378,7 @@ func TestExternalEtcd(t *testing.T) {
 		}
 	}
 
-	stranger, err := certs.ClientTLS(certs.IssuedFiles(foreign, certs.RoleAggregator, "agg"), "127.0.0.1")
+	stranger, err := tlsconfig.Client(certs.IssuedFiles(foreign, certs.RoleAggregator, "agg"), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -37,7 +38,7 @@ func serveEcho(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	config, err := certs.ServerTLS(certs.IssuedFiles(*dir, certs.RoleAggregator, aggregatorName))
+	config, err := tlsconfig.Server(certs.IssuedFiles(*dir, certs.RoleAggregator, aggregatorName))
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/dial"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -94,7 +95,7 @@ func join(ctx context.Context, group *errgroup.Group, count *direction, dir, add
 	dials.SetLimit(dialling)
 	for i := range nodes {
 		dials.Go(func() error {
-			config, err := certs.ClientTLS(certs.IssuedFiles(dir, certs.RoleNode, siteName(i)), host)
+			config, err := tlsconfig.Client(certs.IssuedFiles(dir, certs.RoleNode, siteName(i)), host)
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 )
 
 const (
@@ -42,19 +43,19 @@ func newWorkshop(ctx context.Context, dir string, nodes int) (*workshop, error) 
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the aggregator: %w: %s", err, out)
 	}
-	if err := certs.CreateCA(w.certs); err != nil {
+	if err := authority.Create(w.certs); err != nil {
 		return nil, err
 	}
-	if err := certs.Issue(w.certs, certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity); err != nil {
+	if err := authority.Issue(w.certs, certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity); err != nil {
 		return nil, err
 	}
-	if err := certs.Issue(w.certs, certs.RoleStudent, "student", nil, validity); err != nil {
+	if err := authority.Issue(w.certs, certs.RoleStudent, "student", nil, validity); err != nil {
 		return nil, err
 	}
 	var sites errgroup.Group
 	sites.SetLimit(16) // they wait for the disk
 	for i := range nodes {
-		sites.Go(func() error { return certs.Issue(w.certs, certs.RoleNode, siteName(i), nil, validity) })
+		sites.Go(func() error { return authority.Issue(w.certs, certs.RoleNode, siteName(i), nil, validity) })
 	}
 	return w, sites.Wait()
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 // lookEvery is how often the certificate files, and the certificates of idle peers, are
@@ -18,7 +18,7 @@ import (
 const lookEvery = time.Second
 
 // certificates are the server's own files.
-type certificates struct{ guard *certs.Guard }
+type certificates struct{ guard *tlsconfig.Credentials }
 
 // certificateGrace is for how long a leader may be able to let nobody in before it gives the
 // lead away: a renewal, or a file that is being replaced, moves no lead.
@@ -61,7 +61,7 @@ func (s *Server) watchCertificates() {
 
 // lookAtFiles brings a up to date, and writes down what changed.
 func (s *Server) lookAtFiles(a *acceptance) {
-	reason := s.standings.guard.Look()
+	reason := s.standings.guard.Reload()
 	before := a.reason
 	a.reason = reason
 	switch {
@@ -131,7 +131,7 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 		withdraw(nil)
 		<-watched
 		switch {
-		case err == nil && s.standings.guard.Look() == nil:
+		case err == nil && s.standings.guard.Reload() == nil:
 			return lead, nil
 		case err == nil:
 			s.log.Warn("led for a moment with certificate files that are not in order; the lead is given back")
@@ -147,7 +147,7 @@ func (s *Server) awaitOrder(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		reason := s.standings.guard.Look()
+		reason := s.standings.guard.Reload()
 		if reason == nil {
 			return nil
 		}
@@ -166,7 +166,7 @@ func (s *Server) awaitDisorder(ctx context.Context, withdraw context.CancelCause
 	for {
 		select {
 		case <-tick.C:
-			if s.standings.guard.Look() != nil {
+			if s.standings.guard.Reload() != nil {
 				withdraw(errWithdrawn)
 				return
 			}

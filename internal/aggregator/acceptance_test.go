@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -44,7 +45,7 @@ func newPair(t *testing.T, grace time.Duration) *pair {
 		c.Datasets = c.Datasets[:1]
 		insisting(c)
 		testkit.Must(t,
-			certs.Issue(filepath.Dir(c.TLS.CA), certs.RoleAggregator, "second", []string{"127.0.0.1"}, time.Hour))
+			authority.Issue(filepath.Dir(c.TLS.CA), certs.RoleAggregator, "second", []string{"127.0.0.1"}, time.Hour))
 		replace(t, p.list, c.TLS.Revoked)
 		p.second = *c
 		c.TLS.Revoked = p.list
@@ -78,7 +79,7 @@ func (p *pair) reissue(t *testing.T, name string, validity time.Duration) {
 	f := certs.IssuedFiles(p.certs, certs.RoleAggregator, name)
 	testkit.Must(t, os.Remove(f.Cert))
 	testkit.Must(t, os.Remove(f.Key))
-	testkit.Must(t, certs.Issue(p.certs, certs.RoleAggregator, name, []string{"127.0.0.1"}, validity))
+	testkit.Must(t, authority.Issue(p.certs, certs.RoleAggregator, name, []string{"127.0.0.1"}, validity))
 }
 
 // standBy starts the second aggregator and waits until it stands by.

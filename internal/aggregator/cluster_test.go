@@ -20,6 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -50,11 +52,11 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c := &cluster{t: t, certs: filepath.Join(dir, "certs")}
-	testkit.Must(t, certs.CreateCA(c.certs))
-	testkit.Must(t, certs.Issue(c.certs, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, certs.Issue(c.certs, certs.RoleStudent, "student", nil, time.Hour))
+	testkit.Must(t, authority.Create(c.certs))
+	testkit.Must(t, authority.Issue(c.certs, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, authority.Issue(c.certs, certs.RoleStudent, "student", nil, time.Hour))
 	for _, site := range []string{"north", "south", "east"} {
-		testkit.Must(t, certs.Issue(c.certs, certs.RoleNode, site, nil, time.Hour))
+		testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, site, nil, time.Hour))
 	}
 	c.config = DefaultConfig()
 	c.config.Name = "agg"
@@ -127,7 +129,7 @@ func (c *cluster) planned() string {
 
 func (c *cluster) dial(t testing.TB, files certs.Files) *grpc.ClientConn {
 	t.Helper()
-	tlsConfig, err := certs.ClientTLS(files, "127.0.0.1")
+	tlsConfig, err := tlsconfig.Client(files, "127.0.0.1")
 	testkit.Must(t, err)
 	conn, err := grpc.NewClient(c.server.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)))
 	testkit.Must(t, err)

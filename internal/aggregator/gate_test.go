@@ -11,6 +11,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -43,8 +45,8 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 	path, change := observed(t)
 	c := newCluster(t, Options{}, change)
 	foreign := filepath.Join(t.TempDir(), "certs")
-	testkit.Must(t, certs.CreateCA(foreign))
-	testkit.Must(t, certs.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
+	testkit.Must(t, authority.Create(foreign))
+	testkit.Must(t, authority.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
 	files := certs.IssuedFiles(foreign, certs.RoleNode, "north")
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	testkit.Must(t, err)
@@ -65,13 +67,13 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 		return scrape(t, c.server.MonitorAddr().String())[`conclave_tls_refused_total{reason="`+reason+`"}`]
 	}
 	testkit.Eventually(t, "all to be counted", func() bool {
-		return counts(certs.RefusedNoCertificate) == knocks && counts(certs.RefusedAuthority) == 1
+		return counts(tlsconfig.RefusedNoCertificate) == knocks && counts(tlsconfig.RefusedAuthority) == 1
 	})
 	metrics := scrape(t, c.server.MonitorAddr().String())
 	if n := metrics["conclave_tls_refusals_suppressed_total"]; n != knocks-burst {
 		t.Errorf("%v are said to be left out, want %d", n, knocks-burst)
 	}
-	for _, reason := range certs.Refusals() {
+	for _, reason := range tlsconfig.Refusals() {
 		if _, ok := metrics[`conclave_tls_refused_total{reason="`+reason+`"}`]; !ok {
 			t.Errorf("no count of %s", reason)
 		}
@@ -89,9 +91,9 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 			case e.Remote == "":
 			case !strings.HasPrefix(e.Remote, "127.0.0.1:"):
 				t.Errorf("from %s", e.Remote)
-			case strings.HasPrefix(e.Reason, certs.RefusedNoCertificate+": "):
+			case strings.HasPrefix(e.Reason, tlsconfig.RefusedNoCertificate+": "):
 				without++
-			case strings.HasPrefix(e.Reason, certs.RefusedAuthority+": "):
+			case strings.HasPrefix(e.Reason, tlsconfig.RefusedAuthority+": "):
 				foreign++
 			}
 		}

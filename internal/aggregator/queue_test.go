@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -30,7 +31,7 @@ type testQueue struct {
 
 func (c *cluster) queue(t testing.TB, name string) testQueue {
 	t.Helper()
-	if err := certs.Issue(c.certs, certs.RoleStudent, name, nil, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
+	if err := authority.Issue(c.certs, certs.RoleStudent, name, nil, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
 		t.Fatal(err)
 	}
 	return testQueue{conclavev1.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, name)))}

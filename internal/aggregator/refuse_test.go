@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -44,13 +46,13 @@ func TestRefusals(t *testing.T) {
 
 	t.Run("a certificate of another authority", func(t *testing.T) {
 		foreign := filepath.Join(t.TempDir(), "certs")
-		testkit.Must(t, certs.CreateCA(foreign))
-		testkit.Must(t, certs.Issue(foreign, certs.RoleStudent, "student", nil, time.Hour))
+		testkit.Must(t, authority.Create(foreign))
+		testkit.Must(t, authority.Issue(foreign, certs.RoleStudent, "student", nil, time.Hour))
 		files := certs.IssuedFiles(foreign, certs.RoleStudent, "student")
 		files.CA = c.config.TLS.CA // trusts the server, is not trusted by it
 		// The client checks its own files, so it cannot even be made to dial
 		// with a mixed set; with a consistent set, both sides refuse.
-		if _, err := certs.ClientTLS(files, "127.0.0.1"); err == nil {
+		if _, err := tlsconfig.Client(files, "127.0.0.1"); err == nil {
 			t.Error("a certificate that its authority did not sign was loaded")
 		}
 		files = certs.IssuedFiles(foreign, certs.RoleStudent, "student")

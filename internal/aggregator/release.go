@@ -85,7 +85,7 @@ func (s *Server) execute(e *execution) (*conclavev1.Release, error) {
 	} else if err := e.collect(s.draining, s.stopping); err != nil {
 		return nil, err
 	}
-	_ = s.standings.guard.Look() // as of this moment; what is wrong with it the watch says
+	_ = s.standings.guard.Reload() // as of this moment; what is wrong with it the watch says
 	if err := e.disowned(); err != nil {
 		return nil, err
 	}

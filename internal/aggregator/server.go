@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -150,7 +151,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.draining, s.startDrain = context.WithCancelCause(s.leading)
 
 	// With an error and a guard files that are replaced mend it: campaign waits for them.
-	guard, err := certs.NewServerGuard(s.config.TLS)
+	guard, err := tlsconfig.NewServerCredentials(s.config.TLS)
 	if guard == nil {
 		return fmt.Errorf("tls: %w", err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -36,7 +37,7 @@ func insisting(c *Config) { c.TLS.Revoked = certs.RevokedFile(filepath.Dir(c.TLS
 // revoke takes a site's or a student's certificates back, as its operator does.
 func (c *cluster) revoke(t testing.TB, role certs.Role, name string) {
 	t.Helper()
-	_, err := certs.Revoke(c.certs, certs.Revocation{Role: role, Name: name, Reason: certs.ReasonWithdrawn})
+	_, err := authority.Revoke(c.certs, authority.Revocation{Role: role, Name: name, Reason: certs.ReasonWithdrawn})
 	testkit.Must(t, err)
 }
 
@@ -221,7 +222,7 @@ func TestTheLastLookIsBeforeTheCharge(t *testing.T) {
 		testkit.Must(t, e.revoked())
 	}
 	c.revoke(t, certs.RoleNode, "north")
-	testkit.Must(t, c.server.standings.guard.Look())
+	testkit.Must(t, c.server.standings.guard.Reload())
 	hear(later) // its message was received just before
 	for name, e := range map[string]*execution{"a round": plain, "a round of passes": passes, "an answer under way": later} {
 		if err := e.revoked(); status.Code(fault.Status(err)) != codes.Unavailable || !strings.Contains(err.Error(), "north/a") {
@@ -245,14 +246,14 @@ func leafOf(t testing.TB, f certs.Files) *x509.Certificate {
 func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
-	testkit.Must(t, certs.Issue(c.certs, certs.RoleNode, "brief", nil, 3*time.Second))
+	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, 3*time.Second))
 	north := c.node(t, hello(d, "brief", "a", 4), silent)
 	<-north.ended
 	wantStatus(t, north.err, codes.Unauthenticated, "expired", "dial again with a new one")
 	files := certs.IssuedFiles(c.certs, certs.RoleNode, "brief")
 	testkit.Must(t, os.Remove(files.Cert))
 	testkit.Must(t, os.Remove(files.Key))
-	testkit.Must(t, certs.Issue(c.certs, certs.RoleNode, "brief", nil, time.Hour))
+	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, time.Hour))
 	c.node(t, hello(d, "brief", "a", 4), silent)
 }
 
@@ -367,8 +368,8 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 	}
 	t.Run("of another authority", func(t *testing.T) {
 		foreign := filepath.Join(t.TempDir(), "certs")
-		testkit.Must(t, certs.CreateCA(foreign))
-		testkit.Must(t, certs.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
+		testkit.Must(t, authority.Create(foreign))
+		testkit.Must(t, authority.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
 		wantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(foreign, certs.RoleNode, "north")), hello(d, "north", "a", 4)), codes.Unavailable)
 	})
 	t.Run("with a name in capitals", func(t *testing.T) {

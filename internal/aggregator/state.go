@@ -56,7 +56,7 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 	if err := s.auditLog.Log.Check(); err != nil {
 		return "", err
 	}
-	if err := s.standings.guard.Look(); err != nil {
+	if err := s.standings.guard.Reload(); err != nil {
 		return "", fmt.Errorf("nobody new is let in: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

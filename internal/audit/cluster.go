@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
 )
@@ -91,11 +92,11 @@ func (c *cluster) files(role certs.Role, name string) certs.Files {
 // issue makes an authority and a certificate for everybody.
 func (c *cluster) issue() error {
 	return errors.Join(
-		certs.CreateCA(c.certs()),
-		certs.Issue(c.certs(), certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity),
-		certs.Issue(c.certs(), certs.RoleStudent, studentName, nil, validity),
-		certs.Issue(c.certs(), certs.RoleNode, fixedSite, nil, validity),
-		certs.Issue(c.certs(), certs.RoleNode, movedSite, nil, validity),
+		authority.Create(c.certs()),
+		authority.Issue(c.certs(), certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity),
+		authority.Issue(c.certs(), certs.RoleStudent, studentName, nil, validity),
+		authority.Issue(c.certs(), certs.RoleNode, fixedSite, nil, validity),
+		authority.Issue(c.certs(), certs.RoleNode, movedSite, nil, validity),
 	)
 }
 

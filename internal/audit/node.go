@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -48,7 +49,7 @@ func (s *scenario) scripts(world int) map[string]script {
 
 // dialSite opens the connection of a site, which the streams of its nodes share.
 func dialSite(address string, files certs.Files) (*grpc.ClientConn, error) {
-	tlsConfig, err := certs.ClientTLS(files, "127.0.0.1")
+	tlsConfig, err := tlsconfig.Client(files, "127.0.0.1")
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,12 @@
-// Package certs is the small certificate authority of a Conclave cluster and
-// the TLS settings of its roles.
+// Package certs says whom a certificate of a Conclave cluster speaks for, and where its PEM
+// files are. Below it are
 //
-// Start with [CreateCA] and [Issue], which write PEM files into one folder:
+//   - authority, which issues and revokes certificates,
+//   - request, by which a site asks for one and keeps its key,
+//   - tlsconfig, the TLS settings of the roles,
+//   - pemfile, which reads and writes the files.
+//
+// A folder of an authority holds
 //
 //	ca.crt, ca.key                  the authority; keep ca.key away from the machines
 //	aggregator-<name>.crt, .key     a server that nodes and students dial
@@ -10,22 +15,12 @@
 //	issued.jsonl                    the register of what was issued and revoked
 //	revoked.crl                     the list of what was revoked, signed
 //
-// Keys need not be made there: [NewRequest] makes one at a site, [Approve] answers the
-// request with a certificate, and [Install] puts that in its place. [Revoke] takes
-// certificates back, [Inventory] lists them.
-//
-// A role loads its three files with [ServerTLS] or [ClientTLS]. Both sides
-// always present a certificate, and speak TLS 1.3 only. Who a peer is stands in
-// a URI of its certificate, conclave://<role>/<name>, and [PeerIdentity] reads
-// it from an established connection.
-//
-// Files that were replaced on disk are used from the next handshake on;
-// connections that stand keep what they were made with. Whether the other side's
-// certificate is still good on them, a [Guard] knows, for every message.
+// The identity of a peer stands in a URI of its certificate, conclave://<role>/<name>;
+// [PeerIdentity] reads it from an established connection.
 //
 // # What it does not promise
 //
-// A revoked certificate is refused by who reads the new list, and by nobody else. Keys are stored without a passphrase and
-// protected by file permissions (0600) alone. Certificates of another authority
-// work as well as these, if they carry the URI and the right key usages.
+// Revocation takes effect on servers that have loaded the new list. Keys are stored without
+// a passphrase and protected by file permissions (0600) alone. Certificates of another
+// authority work as well as these, if they carry the URI and the right key usages.
 package certs

@@ -2,13 +2,13 @@ package certs
 
 import "errors"
 
-// What errors.Is finds in the errors of this package.
+// What errors.Is finds in the errors of this package and those below it.
 var (
 	// ErrMissing: a file is not there or cannot be read.
 	ErrMissing = errors.New("certificate file missing")
 	// ErrMalformed: a file does not hold the PEM block it should.
 	ErrMalformed = errors.New("certificate file malformed")
-	// ErrExpired: a certificate is not valid now, or not any more.
+	// ErrExpired: a certificate is not valid now, or no longer.
 	ErrExpired = errors.New("certificate expired or not yet valid")
 	// ErrForeign: a certificate was not signed by the authority in use.
 	ErrForeign = errors.New("certificate of another authority")

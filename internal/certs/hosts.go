@@ -14,9 +14,9 @@ var labelPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0
 
 var onlyDigits = regexp.MustCompile(`^[0-9]+$`)
 
-// splitHosts checks what the holder of a certificate is dialled by. A host that nobody can
+// SplitHosts checks what the holder of a certificate is dialled by. A host that nobody can
 // dial would show only when the connections of all others fail.
-func splitHosts(role Role, hosts []string) (ips []net.IP, names []string, err error) {
+func SplitHosts(role Role, hosts []string) (ips []net.IP, names []string, err error) {
 	if role == RoleAggregator && len(hosts) == 0 {
 		return nil, nil, errors.New("an aggregator's certificate needs the host names or IP addresses it is dialled by")
 	}
@@ -27,7 +27,8 @@ func splitHosts(role Role, hosts []string) (ips []net.IP, names []string, err er
 		case dnsName(host):
 			names = append(names, host)
 		default:
-			return nil, nil, fmt.Errorf("host %q is not a DNS name or IP address; give hosts without port and spaces, with commas between them", host)
+			return nil, nil, fmt.Errorf("host %q is not a DNS name or IP address; give hosts without port and spaces,"+
+				" with commas between them", host)
 		}
 	}
 	return ips, names, nil

@@ -1,8 +1,11 @@
 package certs
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -19,13 +22,13 @@ const (
 	RoleStudent    Role = "student"
 )
 
-// scheme of the URI that holds an identity.
-const scheme = "conclave"
+// Scheme of the URI that holds an identity.
+const Scheme = "conclave"
 
-// names become parts of file names and URIs, so they are plain.
+// namePattern keeps names plain: they become parts of file names and URIs.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// sites are named as in a node's configuration.
+// sitePattern is how a node's configuration names sites.
 var sitePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
 // Identity is whom a certificate was issued to.
@@ -36,51 +39,88 @@ type Identity struct {
 
 func (i Identity) String() string { return fmt.Sprintf("%s %q", i.Role, i.Name) }
 
-func (i Identity) validate() error {
+// Validate checks that the role is one of a cluster and the name can be part of a file name.
+func (i Identity) Validate() error {
 	switch i.Role {
 	case RoleAggregator, RoleNode, RoleStudent:
 	default:
 		return fmt.Errorf("role %q is unknown; use %s, %s or %s", i.Role, RoleAggregator, RoleNode, RoleStudent)
 	}
 	if !namePattern.MatchString(i.Name) {
-		return fmt.Errorf("name %q cannot be used; take 1 to 64 letters, digits, dots, dashes and underscores, beginning with a letter or digit", i.Name)
+		return fmt.Errorf("name %q cannot be used; take 1 to 64 letters, digits, dots, dashes and underscores,"+
+			" beginning with a letter or digit", i.Name)
 	}
 	return nil
 }
 
-func (i Identity) uri() *url.URL {
-	return &url.URL{Scheme: scheme, Host: string(i.Role), Path: "/" + i.Name}
+// URI is how a certificate says the identity.
+func (i Identity) URI() *url.URL {
+	return &url.URL{Scheme: Scheme, Host: string(i.Role), Path: "/" + i.Name}
 }
 
 // PeerIdentity returns whom the peer's certificate names. It accepts
 // connections on which the certificate was verified against an authority: those
-// that a listener with [ServerTLS] accepted. The error matches ErrNoIdentity.
+// that a listener with tlsconfig.Server accepted. The error matches ErrNoIdentity.
 func PeerIdentity(state tls.ConnectionState) (Identity, error) {
 	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
-		return Identity{}, fmt.Errorf("%w: the peer presented no certificate that was verified; listen with certs.ServerTLS", ErrNoIdentity)
+		return Identity{}, fmt.Errorf("%w: the peer presented no certificate that was verified;"+
+			" listen with tlsconfig.Server", ErrNoIdentity)
 	}
-	return identityOf(state.PeerCertificates[0])
+	return IdentityOf(state.PeerCertificates[0])
 }
 
-// identityOf wants exactly one conclave URI, so that a certificate is never
-// two things at once.
-func identityOf(cert *x509.Certificate) (Identity, error) {
+// IdentityOf reads the identity from a certificate that has exactly one conclave URI, so
+// that it is never two things at once. The error matches ErrNoIdentity.
+func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	var found []*url.URL
 	for _, u := range cert.URIs {
-		if u.Scheme == scheme {
+		if u.Scheme == Scheme {
 			found = append(found, u)
 		}
 	}
 	if len(found) != 1 {
-		return Identity{}, fmt.Errorf("%w: %d URIs of the form %s://<role>/<name>, want one; issue it with `conclave certs`", ErrNoIdentity, len(found), scheme)
+		return Identity{}, fmt.Errorf("%w: %d URIs of the form %s://<role>/<name>, want one;"+
+			" issue it with `conclave certs`", ErrNoIdentity, len(found), Scheme)
 	}
 	u := found[0]
 	id := Identity{Role: Role(u.Host), Name: strings.TrimPrefix(u.Path, "/")}
-	if err := id.validate(); err != nil {
+	if err := id.Validate(); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrNoIdentity, err)
 	}
-	if *u != *id.uri() { // a port, a query, an escaped path
-		return Identity{}, fmt.Errorf("%w: %q is not of the form %s://<role>/<name>", ErrNoIdentity, u, scheme)
+	if *u != *id.URI() { // a port, a query, an escaped path
+		return Identity{}, fmt.Errorf("%w: %q is not of the form %s://<role>/<name>", ErrNoIdentity, u, Scheme)
 	}
 	return id, nil
+}
+
+// CheckSite holds a node's name to what sites are called. It is not part of Validate: the
+// name of a certificate that another authority issued is compared with the site's when it
+// is used.
+func (i Identity) CheckSite() error {
+	if i.Role == RoleNode && !sitePattern.MatchString(i.Name) {
+		return fmt.Errorf("name %q is no name of a site; a node's is that of its site: 1 to 64 small letters,"+
+			" digits, dots and hyphens, with a letter or digit at both ends", i.Name)
+	}
+	return nil
+}
+
+// Subject is for people who look into a certificate; nothing reads it.
+func (i Identity) Subject() pkix.Name {
+	return pkix.Name{CommonName: string(i.Role) + "-" + i.Name}
+}
+
+// PeerName names the other side of a connection for the audit log: whom its
+// certificate names, as role/name, and the certificate's SHA-256 in hex. Both are empty
+// where it presented none, the name also where the certificate has none. It checks
+// nothing, which the handshake did; to authorize take [PeerIdentity].
+func PeerName(state tls.ConnectionState) (name, certificate string) {
+	if len(state.PeerCertificates) == 0 {
+		return "", ""
+	}
+	peer := state.PeerCertificates[0]
+	sum := sha256.Sum256(peer.Raw)
+	if id, err := IdentityOf(peer); err == nil {
+		name = string(id.Role) + "/" + id.Name
+	}
+	return name, hex.EncodeToString(sum[:])
 }

@@ -8,14 +8,14 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 // byName are the TLS settings by the host name that the server must prove: of
 // several addresses each has its own.
 type byName struct {
 	configs map[string]*tls.Config
-	guard   *certs.Guard
+	guard   *tlsconfig.Credentials
 }
 
 func (c byName) ClientHandshake(ctx context.Context, name string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -32,7 +32,7 @@ func (c byName) ClientHandshake(ctx context.Context, name string, conn net.Conn)
 		secured.Close()
 		return nil, nil, fmt.Errorf("the server %q presented no certificate", name)
 	}
-	return guard(secured, c.guard, certs.NewPeer(state.State.PeerCertificates[0])), info, nil
+	return guard(secured, c.guard, tlsconfig.NewPeer(state.State.PeerCertificates[0])), info, nil
 }
 
 // ServerHandshake is for servers, which these settings are not.

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -64,18 +66,18 @@ type aggregators struct {
 func newAggregators(t *testing.T) aggregators {
 	t.Helper()
 	a := aggregators{t, t.TempDir()}
-	testkit.Must(t, certs.CreateCA(a.dir))
-	testkit.Must(t, certs.Issue(a.dir, certs.RoleStudent, "s", nil, time.Hour))
+	testkit.Must(t, authority.Create(a.dir))
+	testkit.Must(t, authority.Issue(a.dir, certs.RoleStudent, "s", nil, time.Hour))
 	return a
 }
 
 // serve answers health checks at an address, under a certificate for host.
 func (a aggregators) serve(name, host, address string) (at string, stop func()) {
 	a.t.Helper()
-	if err := certs.Issue(a.dir, certs.RoleAggregator, name, []string{host}, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
+	if err := authority.Issue(a.dir, certs.RoleAggregator, name, []string{host}, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
 		a.t.Fatal(err)
 	}
-	config, err := certs.ServerTLS(certs.IssuedFiles(a.dir, certs.RoleAggregator, name))
+	config, err := tlsconfig.Server(certs.IssuedFiles(a.dir, certs.RoleAggregator, name))
 	testkit.Must(a.t, err)
 	listener, err := net.Listen("tcp", address)
 	testkit.Must(a.t, err)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 // sweepEvery is how soon a connection on which nothing is said is closed when the
@@ -16,8 +16,8 @@ const sweepEvery = time.Second
 // its certificate was good in the handshake, and may have expired or been revoked since.
 type guarded struct {
 	net.Conn
-	guard *certs.Guard
-	peer  *certs.Peer
+	guard *tlsconfig.Credentials
+	peer  *tlsconfig.Peer
 
 	mu     sync.Mutex
 	sweep  *time.Timer
@@ -25,7 +25,7 @@ type guarded struct {
 	reason error // why it was closed, where that is the certificate
 }
 
-func guard(conn net.Conn, g *certs.Guard, peer *certs.Peer) *guarded {
+func guard(conn net.Conn, g *tlsconfig.Credentials, peer *tlsconfig.Peer) *guarded {
 	c := &guarded{Conn: conn, guard: g, peer: peer}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +34,7 @@ func guard(conn net.Conn, g *certs.Guard, peer *certs.Peer) *guarded {
 }
 
 func (c *guarded) look() {
-	_ = c.guard.Look() // what is wrong with the own files the next handshake says
+	_ = c.guard.Reload() // what is wrong with the own files the next handshake says
 	if c.check() != nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -48,7 +49,7 @@ func (a aggregators) reissue(name, host string, validity time.Duration) {
 	for _, path := range []string{files.Cert, files.Key} {
 		testkit.Must(a.t, os.Remove(path))
 	}
-	testkit.Must(a.t, certs.Issue(a.dir, certs.RoleAggregator, name, []string{host}, validity))
+	testkit.Must(a.t, authority.Issue(a.dir, certs.RoleAggregator, name, []string{host}, validity))
 }
 
 // An aggregator whose certificate is revoked is left at once, also where nothing is said,
@@ -59,7 +60,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 	defer stop()
 	conn := a.insist(address)
 	stream := open(t, conn)
-	_, err := certs.Revoke(a.dir, certs.Revocation{Name: "first", Reason: certs.ReasonKeyCompromise})
+	_, err := authority.Revoke(a.dir, authority.Revocation{Name: "first", Reason: certs.ReasonKeyCompromise})
 	testkit.Must(t, err)
 	began := time.Now()
 	_, err = stream.Recv()
@@ -80,7 +81,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 // So is one whose certificate expires. One that was renewed in time is not even noticed.
 func TestAnAggregatorWhoseCertificateEndsIsLeft(t *testing.T) {
 	a := newAggregators(t)
-	testkit.Must(t, certs.Issue(a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, 2*time.Second))
+	testkit.Must(t, authority.Issue(a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, 2*time.Second))
 	address, stop := a.serve("brief", "127.0.0.1", "127.0.0.1:0")
 	defer stop()
 	conn := a.insist(address)

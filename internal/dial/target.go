@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 // PingEvery is after what time without traffic a connection is pinged. Aggregators allow
@@ -92,7 +93,7 @@ func (t Target) Connect(files certs.Files, most time.Duration) (*Conn, error) {
 }
 
 func (t Target) connect(files certs.Files, most time.Duration, addresses names) (*Conn, error) {
-	guard, err := certs.NewClientGuard(files)
+	guard, err := tlsconfig.NewClientCredentials(files)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (t Target) connect(files certs.Files, most time.Duration, addresses names) 
 // first of them has against the connection.
 func (c *Conn) Probe(ctx context.Context) error {
 	for _, address := range c.target.addresses {
-		if err := certs.Probe(ctx, address, c.configs[c.target.nameOf(address)]); err != nil {
+		if err := tlsconfig.Probe(ctx, address, c.configs[c.target.nameOf(address)]); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
@@ -227,17 +228,17 @@ func issueCertificates(dir string, spec *run.Spec) error {
 		}
 		return err
 	}
-	if err := exists(certs.CreateCA(dir)); err != nil {
+	if err := exists(authority.Create(dir)); err != nil {
 		return err
 	}
-	if err := exists(certs.Issue(dir, certs.RoleAggregator, "local", []string{"127.0.0.1", "localhost"}, validity)); err != nil {
+	if err := exists(authority.Issue(dir, certs.RoleAggregator, "local", []string{"127.0.0.1", "localhost"}, validity)); err != nil {
 		return err
 	}
-	if err := exists(certs.Issue(dir, certs.RoleStudent, studentName, nil, validity)); err != nil {
+	if err := exists(authority.Issue(dir, certs.RoleStudent, studentName, nil, validity)); err != nil {
 		return err
 	}
 	for _, d := range spec.Data {
-		if err := exists(certs.Issue(dir, certs.RoleNode, d.Site, nil, validity)); err != nil {
+		if err := exists(authority.Issue(dir, certs.RoleNode, d.Site, nil, validity)); err != nil {
 			return err
 		}
 	}

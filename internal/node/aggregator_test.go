@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -28,11 +29,11 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	folder = filepath.Join(dir, "certs")
-	testkit.Must(t, certs.CreateCA(folder))
-	testkit.Must(t, certs.Issue(folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, certs.Issue(folder, certs.RoleStudent, "student", nil, time.Hour))
+	testkit.Must(t, authority.Create(folder))
+	testkit.Must(t, authority.Issue(folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, authority.Issue(folder, certs.RoleStudent, "student", nil, time.Hour))
 	for _, site := range []string{"north", "south"} {
-		testkit.Must(t, certs.Issue(folder, certs.RoleNode, site, nil, time.Hour))
+		testkit.Must(t, authority.Issue(folder, certs.RoleNode, site, nil, time.Hour))
 	}
 	c := aggregator.DefaultConfig()
 	c.Name, c.Listen, c.TLS = "a", "127.0.0.1:0", certs.IssuedFiles(folder, certs.RoleAggregator, "a")

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -43,9 +45,9 @@ type join struct {
 func newFakeAggregator(t testing.TB) *fakeAggregator {
 	t.Helper()
 	f := &fakeAggregator{t: t, folder: t.TempDir(), joined: make(chan *join, 16)}
-	testkit.Must(t, certs.CreateCA(f.folder))
-	testkit.Must(t, certs.Issue(f.folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, certs.Issue(f.folder, certs.RoleNode, "north", nil, time.Hour))
+	testkit.Must(t, authority.Create(f.folder))
+	testkit.Must(t, authority.Issue(f.folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, authority.Issue(f.folder, certs.RoleNode, "north", nil, time.Hour))
 	f.addr = f.serve("127.0.0.1:0")
 	return f
 }
@@ -53,7 +55,7 @@ func newFakeAggregator(t testing.TB) *fakeAggregator {
 // serve starts a server and returns its address.
 func (f *fakeAggregator) serve(address string) string {
 	f.t.Helper()
-	tlsConfig, err := certs.ServerTLS(certs.IssuedFiles(f.folder, certs.RoleAggregator, "a"))
+	tlsConfig, err := tlsconfig.Server(certs.IssuedFiles(f.folder, certs.RoleAggregator, "a"))
 	testkit.Must(f.t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(tlsConfig)))
 	conclavev1.RegisterTeacherServiceServer(server, f)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -25,7 +26,7 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 		t.Helper()
 		testkit.Must(t, os.Remove(files.Cert))
 		testkit.Must(t, os.Remove(files.Key))
-		testkit.Must(t, certs.Issue(f.folder, certs.RoleNode, "north", nil, validity))
+		testkit.Must(t, authority.Issue(f.folder, certs.RoleNode, "north", nil, validity))
 	}
 	t.Parallel()
 	ended := status.Error(codes.Unauthenticated, "the peer's certificate is not good any more")
@@ -51,7 +52,7 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 // A node that begins with a certificate that ended does not wait.
 func TestANodeDoesNotBeginWithACertificateThatEnded(t *testing.T) {
 	f := newFakeAggregator(t)
-	testkit.Must(t, certs.Issue(f.folder, certs.RoleNode, "old", nil, time.Nanosecond))
+	testkit.Must(t, authority.Issue(f.folder, certs.RoleNode, "old", nil, time.Nanosecond))
 	c := f.config(2)
 	c.TLS = certs.IssuedFiles(f.folder, certs.RoleNode, "old")
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)

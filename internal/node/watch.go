@@ -146,7 +146,7 @@ func (n *Node) meet(stream workStream) {
 	n.peer, n.peerCertificate = "", ""
 	if p, ok := peer.FromContext(stream.Context()); ok {
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
-			n.peer, n.peerCertificate = certs.PeerRecord(info.State)
+			n.peer, n.peerCertificate = certs.PeerName(info.State)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -118,8 +119,8 @@ func execute(t *testing.T, j *Job, dir, out string) *Result {
 	defer cancel()
 	keys := filepath.Join(dir, "certs")
 	for _, err := range []error{
-		certs.CreateCA(keys), certs.Issue(keys, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour),
-		certs.Issue(keys, certs.RoleStudent, "s", nil, time.Hour),
+		authority.Create(keys), authority.Issue(keys, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour),
+		authority.Issue(keys, certs.RoleStudent, "s", nil, time.Hour),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +138,7 @@ func execute(t *testing.T, j *Job, dir, out string) *Result {
 	group.Go(func() error { return server.Serve(ctx) })
 	for i, part := range j.Spec.Sites(j.Schema) {
 		d := j.Spec.Data[i]
-		if err := certs.Issue(keys, certs.RoleNode, d.Site, nil, time.Hour); err != nil {
+		if err := authority.Issue(keys, certs.RoleNode, d.Site, nil, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		c := node.DefaultConfig()

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
@@ -105,7 +106,7 @@ func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 // Who stops a student is told that it was stopped and how it goes on.
 func TestAStoppedRunSaysHowItGoesOn(t *testing.T) {
 	dir := t.TempDir()
-	for _, err := range []error{certs.CreateCA(dir), certs.Issue(dir, certs.RoleStudent, "s", nil, time.Hour)} {
+	for _, err := range []error{authority.Create(dir), authority.Issue(dir, certs.RoleStudent, "s", nil, time.Hour)} {
 		if err != nil {
 			t.Fatal(err)
 		}

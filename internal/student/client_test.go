@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -45,7 +46,7 @@ func TestFailuresThatDoNotPassEnd(t *testing.T) {
 			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 				return nil, status.Error(code, "the reason")
 			}}
-			dir := authority(t)
+			dir := newAuthority(t)
 			address, _ := serve(t, dir, "127.0.0.1:0", s)
 			c := studentConfig(dir, address)
 			c.Patience = 200 * time.Millisecond
@@ -98,7 +99,7 @@ func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
 		t.Errorf("%v after %d calls", err, s.count())
 	}
 	s = &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) { return nil, ended }}
-	c := studentConfig(authority(t), "")
+	c := studentConfig(newAuthority(t), "")
 	dir := filepath.Dir(c.TLS.CA)
 	c.Aggregator, _ = serve(t, dir, "127.0.0.1:0", s)
 	c.Patience = 300 * time.Millisecond
@@ -117,7 +118,7 @@ func free(t *testing.T) string {
 }
 
 func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
-	c := studentConfig(authority(t), free(t))
+	c := studentConfig(newAuthority(t), free(t))
 	c.Patience = 200 * time.Millisecond
 	start := time.Now()
 	_, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{})
@@ -131,7 +132,7 @@ func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 
 // Once met, an aggregator may be away for longer than the patience.
 func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
-	dir := authority(t)
+	dir := newAuthority(t)
 	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 		return &conclavev1.OpenRunResponse{Rounds: uint64(call)}, nil
 	}}
@@ -151,7 +152,7 @@ func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 }
 
 func TestWaitingEndsWithTheContext(t *testing.T) {
-	client := newClient(t, studentConfig(authority(t), free(t)))
+	client := newClient(t, studentConfig(newAuthority(t), free(t)))
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if _, err := client.OpenRun(ctx, &conclavev1.RunSpec{}); !errors.Is(err, context.Canceled) {
@@ -163,7 +164,7 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 	s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 		return &conclavev1.OpenRunResponse{}, nil
 	}}
-	dir, other := authority(t), authority(t)
+	dir, other := newAuthority(t), newAuthority(t)
 	address, _ := serve(t, dir, "127.0.0.1:0", s)
 	ask := func(c Config) error {
 		client, err := Dial(c, zap.NewNop())
@@ -178,8 +179,8 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 	stranger.TLS.CA = studentConfig(dir, address).TLS.CA
 	elsewhere := studentConfig(dir, address)
 	elsewhere.ServerName = "aggregator.example"
-	short := authority(t)
-	testkit.Must(t, certs.Issue(short, certs.RoleStudent, "old", nil, time.Millisecond))
+	short := newAuthority(t)
+	testkit.Must(t, authority.Issue(short, certs.RoleStudent, "old", nil, time.Millisecond))
 	expired := studentConfig(short, address)
 	expired.TLS = certs.IssuedFiles(short, certs.RoleStudent, "old")
 	time.Sleep(1100 * time.Millisecond) // certificates count whole seconds

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -119,9 +120,9 @@ func (s *queueService) Ask(stream conclavev1.StudentService_AskServer) error {
 
 func serveQueue(t *testing.T, s *queueService) *Queue {
 	t.Helper()
-	dir := authority(t)
+	dir := newAuthority(t)
 	s.over = make(chan error, 10)
-	config, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
+	config, err := tlsconfig.Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
 	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -58,20 +60,20 @@ func (s *service) ReadLedger(_ *conclavev1.ReadLedgerRequest, stream conclavev1.
 	return s.ledger(s.next(), stream)
 }
 
-// authority makes certificates for an aggregator on loopback and a student.
-func authority(t *testing.T) (dir string) {
+// newAuthority makes certificates for an aggregator on loopback and a student.
+func newAuthority(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "certs")
-	testkit.Must(t, certs.CreateCA(dir))
-	testkit.Must(t, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, certs.Issue(dir, certs.RoleStudent, "s", nil, time.Hour))
+	testkit.Must(t, authority.Create(dir))
+	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, authority.Issue(dir, certs.RoleStudent, "s", nil, time.Hour))
 	return dir
 }
 
 // serve starts an aggregator over TLS and returns its address and its stop.
 func serve(t *testing.T, dir, address string, s *service) (string, func()) {
 	t.Helper()
-	config, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
+	config, err := tlsconfig.Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
 	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", address)
 	testkit.Must(t, err)
@@ -116,7 +118,7 @@ func newClient(t *testing.T, c Config) *Client {
 // connected is a client of a server that does what s says.
 func connected(t *testing.T, s *service) *Client {
 	t.Helper()
-	dir := authority(t)
+	dir := newAuthority(t)
 	address, _ := serve(t, dir, "127.0.0.1:0", s)
 	return newClient(t, studentConfig(dir, address))
 }

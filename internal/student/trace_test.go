@@ -31,7 +31,7 @@ func TestSpansOfAStudent(t *testing.T) {
 		}
 		return stream.Send(release("r", 7))
 	}}
-	dir := authority(t)
+	dir := newAuthority(t)
 	address, _ := serve(t, dir, "127.0.0.1:0", s)
 	var collector tracetest.Collector
 	c := studentConfig(dir, address)

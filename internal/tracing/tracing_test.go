@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 )
@@ -111,8 +112,8 @@ func TestSpansArrive(t *testing.T) {
 // A collector with a certificate is found by the authority that is set, and by no other.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
-	testkit.Must(t, certs.CreateCA(dir))
-	testkit.Must(t, certs.Issue(dir, certs.RoleAggregator, "collector", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, authority.Create(dir))
+	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "collector", []string{"127.0.0.1"}, time.Hour))
 	files := certs.IssuedFiles(dir, certs.RoleAggregator, "collector")
 	creds, err := credentials.NewServerTLSFromFile(files.Cert, files.Key)
 	testkit.Must(t, err)

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -78,10 +80,10 @@ func (e *elsewhere) FinishRun(context.Context, *conclavev1.FinishRunRequest) (*c
 // end what is not its own.
 func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
-	testkit.Must(t, certs.CreateCA(dir))
-	testkit.Must(t, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, certs.Issue(dir, certs.RoleStudent, "lab", nil, time.Hour))
-	server, err := certs.ServerTLS(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
+	testkit.Must(t, authority.Create(dir))
+	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, authority.Issue(dir, certs.RoleStudent, "lab", nil, time.Hour))
+	server, err := tlsconfig.Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
 	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
@@ -133,13 +135,13 @@ func TestAWorkerThatIsStoppedWhileTheAggregatorIsAway(t *testing.T) {
 func TestAWorkerWhoseCertificateIsRevoked(t *testing.T) {
 	c := newCluster(t)
 	log := c.journal()
-	authority := filepath.Join(c.dir, "certs")
+	folder := filepath.Join(c.dir, "certs")
 	hired := c.config
-	hired.TLS = certs.IssuedFiles(authority, certs.RoleStudent, "hired")
+	hired.TLS = certs.IssuedFiles(folder, certs.RoleStudent, "hired")
 	c.submit("a", same)
 	_, ended := c.work(hired)
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
-	_, err := certs.Revoke(authority, certs.Revocation{Role: certs.RoleStudent, Name: "hired", Reason: certs.ReasonWithdrawn})
+	_, err := authority.Revoke(folder, authority.Revocation{Role: certs.RoleStudent, Name: "hired", Reason: certs.ReasonWithdrawn})
 	testkit.Must(t, err)
 	select {
 	case err := <-ended:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
@@ -53,16 +54,16 @@ func newCluster(t *testing.T) *cluster {
 	dir, err := os.MkdirTemp("", "work") // short, for the Unix socket below it
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	authority := filepath.Join(dir, "certs")
-	testkit.Must(t, certs.CreateCA(authority))
-	testkit.Must(t, certs.Issue(authority, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, certs.Issue(authority, certs.RoleStudent, "lab", nil, time.Hour))
-	testkit.Must(t, certs.Issue(authority, certs.RoleStudent, "hired", nil, time.Hour))
+	folder := filepath.Join(dir, "certs")
+	testkit.Must(t, authority.Create(folder))
+	testkit.Must(t, authority.Issue(folder, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(t, authority.Issue(folder, certs.RoleStudent, "lab", nil, time.Hour))
+	testkit.Must(t, authority.Issue(folder, certs.RoleStudent, "hired", nil, time.Hour))
 	sum := sha256.Sum256([]byte(schemaText))
 	a := aggregator.DefaultConfig()
 	a.Name, a.Listen, a.Drain, a.WorkerGrace = "agg", "127.0.0.1:0", 0, time.Second
-	a.TLS = certs.IssuedFiles(authority, certs.RoleAggregator, "agg")
-	a.TLS.Revoked = certs.RevokedFile(authority)
+	a.TLS = certs.IssuedFiles(folder, certs.RoleAggregator, "agg")
+	a.TLS.Revoked = certs.RevokedFile(folder)
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: hex.EncodeToString(sum[:]), Unit: "record", Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5}}}
 	server, err := aggregator.New(t.Context(), a, aggregator.Options{})
@@ -76,7 +77,7 @@ func newCluster(t *testing.T) *cluster {
 	})
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Queue, c.Worker, c.Out = server.Addr().String(), "d", true, "w", filepath.Join(dir, "out")
-	c.TLS, c.Retry = certs.IssuedFiles(authority, certs.RoleStudent, "lab"), 50*time.Millisecond
+	c.TLS, c.Retry = certs.IssuedFiles(folder, certs.RoleStudent, "lab"), 50*time.Millisecond
 	client, err := student.Dial(c, zap.NewNop())
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, client.Close()) })

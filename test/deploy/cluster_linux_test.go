@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/version"
 )
@@ -33,12 +34,12 @@ func replicasOf(object runtime.Object) int {
 var image = flag.Bool("image", false, "build the image by the Dockerfile's steps and run overlays/small in it")
 
 // secretOf makes a Secret as docs/operations.md does, with a certificate of an authority.
-func secretOf(t *testing.T, authority string, role certs.Role, name string, hosts ...string) string {
+func secretOf(t *testing.T, issuer string, role certs.Role, name string, hosts ...string) string {
 	t.Helper()
-	testkit.Must(t, certs.Issue(authority, role, name, hosts, time.Hour))
-	files, dir := certs.IssuedFiles(authority, role, name), t.TempDir()
+	testkit.Must(t, authority.Issue(issuer, role, name, hosts, time.Hour))
+	files, dir := certs.IssuedFiles(issuer, role, name), t.TempDir()
 	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key,
-		"revoked.crl": certs.RevokedFile(authority)} {
+		"revoked.crl": certs.RevokedFile(issuer)} {
 		raw, err := os.ReadFile(from)
 		testkit.Must(t, err)
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, to), raw, 0o600))
@@ -97,8 +98,8 @@ func TestTheImageRuns(t *testing.T) {
 	m := newMachine(t, setOf(t, "small"))
 	m.images = map[string]string{"aggregator": root, "teacher": root, "student": root, "etcd": etcd}
 	ours, theirs := t.TempDir(), t.TempDir()
-	testkit.Must(t, certs.CreateCA(ours))
-	testkit.Must(t, certs.CreateCA(theirs))
+	testkit.Must(t, authority.Create(ours))
+	testkit.Must(t, authority.Create(theirs))
 	m.secrets = map[string]string{
 		"aggregator-tls": secretOf(t, ours, certs.RoleAggregator, "aggregator", "aggregator"),
 		"teacher-tls":    secretOf(t, ours, certs.RoleNode, "clinic"),
@@ -200,9 +201,9 @@ func TestTheImageRuns(t *testing.T) {
 // else: no temporary folder, no port.
 func runEmbedded(t *testing.T, root string) {
 	t.Helper()
-	authority, config, state, own := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
-	testkit.Must(t, certs.CreateCA(authority))
-	tls := secretOf(t, authority, certs.RoleAggregator, "aggregator", "localhost")
+	issuer, config, state, own := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	testkit.Must(t, authority.Create(issuer))
+	tls := secretOf(t, issuer, certs.RoleAggregator, "aggregator", "localhost")
 	for _, dir := range []string{tls, config, state} {
 		testkit.Must(t, os.Chmod(dir, 0o755))
 	}

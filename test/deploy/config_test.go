@@ -19,6 +19,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
@@ -381,12 +382,12 @@ func TestDocumentedCertificates(t *testing.T) {
 	command := regexp.MustCompile(`certs issue --dir (\S+) --role (\S+) --name (\S+)(?: \\\n\s+)?(?: --hosts (\S+))?`)
 	for _, m := range command.FindAllStringSubmatch(string(raw), -1) {
 		dir := t.TempDir()
-		testkit.Must(t, certs.CreateCA(dir))
+		testkit.Must(t, authority.Create(dir))
 		var hosts []string
 		if m[4] != "" {
 			hosts = strings.Split(m[4], ",")
 		}
-		if err := certs.Issue(dir, certs.Role(m[2]), m[3], hosts, time.Hour); err != nil {
+		if err := authority.Issue(dir, certs.Role(m[2]), m[3], hosts, time.Hour); err != nil {
 			t.Errorf("%q: %v", m[0], err)
 		}
 		issued[filepath.Base(m[1])+"/"+m[2]+"/"+m[3]] = hosts

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 )
 
 // seed chooses the random moments of kills.
@@ -86,7 +87,7 @@ func prepare(dir string) error {
 		role certs.Role
 		name string
 	}{{certs.RoleAggregator, "expired"}, {certs.RoleNode, "expired"}, {certs.RoleStudent, "expired"}} {
-		if err := certs.Issue(built.certs, c.role, c.name, []string{"127.0.0.1"}, time.Nanosecond); err != nil {
+		if err := authority.Issue(built.certs, c.role, c.name, []string{"127.0.0.1"}, time.Nanosecond); err != nil {
 			return err
 		}
 	}

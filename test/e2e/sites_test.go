@@ -11,24 +11,26 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/request"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// authority is one that a test has for itself, with the folders of its sites.
-type authority struct {
+// issuer is an authority that a test has for itself, with the folders of its sites.
+type issuer struct {
 	t   *testing.T
 	dir string
 }
 
-func newAuthority(t *testing.T, c *cluster) authority {
+func newAuthority(t *testing.T, c *cluster) issuer {
 	t.Helper()
-	a := authority{t, filepath.Join(c.dir, "ca")}
+	a := issuer{t, filepath.Join(c.dir, "ca")}
 	a.conclave("certs", "ca", "--dir", a.dir)
 	return a
 }
 
 // conclave runs a command that must work.
-func (a authority) conclave(args ...string) string {
+func (a issuer) conclave(args ...string) string {
 	a.t.Helper()
 	stdout, stderr, code := run(a.t, binary("conclave"), args...)
 	if code != 0 {
@@ -37,17 +39,17 @@ func (a authority) conclave(args ...string) string {
 	return stdout
 }
 
-func (a authority) site(name string) string { return filepath.Join(filepath.Dir(a.dir), "site-"+name) }
+func (a issuer) site(name string) string { return filepath.Join(filepath.Dir(a.dir), "site-"+name) }
 
 // enrol lets a site ask for a certificate, approves it and installs it, as people do. more
 // are arguments of the request. It returns the certificate's serial.
-func (a authority) enrol(role certs.Role, name string, more ...string) (serial string) {
+func (a issuer) enrol(role certs.Role, name string, more ...string) (serial string) {
 	a.t.Helper()
 	dir := a.site(name)
 	a.conclave(append([]string{"site", "request", "--dir", dir, "--site", name, "--role", string(role)}, more...)...)
 	files := certs.FilesAtSite(dir, role, name)
 	back := filepath.Join(a.t.TempDir(), "back.crt")
-	var issued certs.Issued
+	var issued authority.Issued
 	text := a.conclave("site", "approve", "--dir", a.dir, "--role", string(role), "--site", name, "--yes", "--out", back, "--format", "json", files.Request)
 	if err := json.Unmarshal([]byte(text), &issued); err != nil {
 		a.t.Fatal(err)
@@ -56,13 +58,13 @@ func (a authority) enrol(role certs.Role, name string, more ...string) (serial s
 	return issued.Serial
 }
 
-func (a authority) revoke(args ...string) {
+func (a issuer) revoke(args ...string) {
 	a.t.Helper()
 	a.conclave(append([]string{"site", "revoke", "--dir", a.dir}, args...)...)
 }
 
 // tls is the TLS part of the configuration of somebody who was enrolled.
-func (a authority) tls(role certs.Role, name string) settings {
+func (a issuer) tls(role certs.Role, name string) settings {
 	f := certs.FilesAtSite(a.site(name), role, name)
 	return settings{"tls": "{ca: " + f.CA + ", cert: " + f.Cert + ", key: " + f.Key + ", revoked: " + certs.RevokedFile(a.dir) + "}"}
 }
@@ -149,13 +151,13 @@ func TestANodeWhoseCertificateExpiresComesBack(t *testing.T) {
 	a := newAuthority(t, c)
 	a.enrol(certs.RoleAggregator, "a1", "--hosts", "127.0.0.1")
 	// brief enrols or renews north for a few seconds, which no command does.
-	brief := func(choice certs.KeyChoice, validity time.Duration) {
+	brief := func(choice request.KeyChoice, validity time.Duration) {
 		t.Helper()
-		q, err := certs.NewRequest(a.site("north"), certs.RoleNode, "north", nil, choice)
+		q, err := request.New(a.site("north"), certs.RoleNode, "north", nil, choice)
 		if err != nil {
 			t.Fatal(err)
 		}
-		issued, err := certs.Approve(a.dir, q, validity)
+		issued, err := authority.Approve(a.dir, q, validity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,22 +165,22 @@ func TestANodeWhoseCertificateExpiresComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := certs.Install(a.site("north"), certs.RoleNode, "north", issued.PEM, ca); err != nil {
+		if _, err := request.Install(a.site("north"), certs.RoleNode, "north", issued.PEM, ca); err != nil {
 			t.Fatal(err)
 		}
 	}
 	aggregator := c.startAggregator(c.aggregatorFile(a.tls(certs.RoleAggregator, "a1")))
 	aggregator.awaitLog("listening", nil)
-	brief(certs.FirstKey, 15*time.Second)
+	brief(request.FirstKey, 15*time.Second)
 	north := c.startNode("north", a.tls(certs.RoleNode, "north"))
 	awaitJoins(north, 1)
-	brief(certs.NextKey, 25*time.Second) // in time
-	awaitJoins(north, 2)                 // by itself, when the first one ends
+	brief(request.NextKey, 25*time.Second) // in time
+	awaitJoins(north, 2)                   // by itself, when the first one ends
 	north.await("its certificate to end", func() bool { return north.said("issue a new one") })
 	if n := len(north.logged("joined")); n != 2 {
 		t.Errorf("it joined %d times", n)
 	}
-	brief(certs.SameKey, time.Hour) // too late
+	brief(request.SameKey, time.Hour) // too late
 	awaitJoins(north, 3)
 	stop(north, aggregator)
 }

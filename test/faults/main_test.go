@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 )
 
 var (
@@ -93,7 +94,7 @@ func build(to string, programs []string, flags ...string) error {
 
 // issueAll makes an authority, and certificates for all that a cluster has.
 func issueAll(dir string, hosts []string) error {
-	if err := certs.CreateCA(dir); err != nil {
+	if err := authority.Create(dir); err != nil {
 		return err
 	}
 	for _, c := range []struct {
@@ -107,7 +108,7 @@ func issueAll(dir string, hosts []string) error {
 		if c.role == certs.RoleAggregator {
 			at = hosts
 		}
-		if err := certs.Issue(dir, c.role, c.name, at, 24*time.Hour); err != nil {
+		if err := authority.Issue(dir, c.role, c.name, at, 24*time.Hour); err != nil {
 			return err
 		}
 	}

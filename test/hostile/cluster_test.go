@@ -25,6 +25,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -88,13 +90,13 @@ func start() (*world, error) {
 		return nil, err
 	}
 	w := &world{dir: dir, certs: filepath.Join(dir, "certs"), counts: map[string][]int64{}, connections: map[string]*grpc.ClientConn{}}
-	err = certs.CreateCA(w.certs)
+	err = authority.Create(w.certs)
 	for name, role := range map[string]certs.Role{"agg": certs.RoleAggregator, "lab": certs.RoleStudent, "eve": certs.RoleStudent, "north": certs.RoleNode, "mallory": certs.RoleNode} {
 		var hosts []string
 		if role == certs.RoleAggregator {
 			hosts = []string{"127.0.0.1"}
 		}
-		err = errors.Join(err, certs.Issue(w.certs, role, name, hosts, time.Hour))
+		err = errors.Join(err, authority.Issue(w.certs, role, name, hosts, time.Hour))
 	}
 	if err != nil {
 		return nil, err
@@ -181,7 +183,7 @@ func (w *world) dial(t testing.TB, role certs.Role, name string, more ...grpc.Di
 }
 
 func (w *world) connect(role certs.Role, name string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
-	config, err := certs.ClientTLS(w.files(role, name), "127.0.0.1")
+	config, err := tlsconfig.Client(w.files(role, name), "127.0.0.1")
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -109,7 +111,7 @@ func (f *fuzzed) begin(t testing.TB) {
 	}()
 	f.over, f.open = over, f.s.honest.next(t)
 	f.site = fmt.Sprintf("fuzz%d", f.rounds)
-	testkit.Must(t, certs.Issue(f.w.certs, certs.RoleNode, f.site, nil, time.Hour))
+	testkit.Must(t, authority.Issue(f.w.certs, certs.RoleNode, f.site, nil, time.Hour))
 	var err error
 	f.node, err = f.w.connect(certs.RoleNode, f.site)
 	testkit.Must(t, err)
@@ -250,7 +252,7 @@ func (f *fuzzed) connection(t testing.TB, input []byte, way uint8) {
 		}
 		return
 	}
-	config, err := certs.ClientTLS(f.w.files(certs.RoleNode, f.site), "127.0.0.1")
+	config, err := tlsconfig.Client(f.w.files(certs.RoleNode, f.site), "127.0.0.1")
 	testkit.Must(t, err)
 	config.NextProtos = []string{"h2"}
 	conn := tls.Client(raw, config)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -44,7 +45,7 @@ type frame struct {
 // tlsOf is a connection with a certificate, after its handshake.
 func (w *world) tlsOf(t testing.TB, role certs.Role, name string) *tls.Conn {
 	t.Helper()
-	config, err := certs.ClientTLS(w.files(role, name), "127.0.0.1")
+	config, err := tlsconfig.Client(w.files(role, name), "127.0.0.1")
 	testkit.Must(t, err)
 	config.NextProtos = []string{"h2"}
 	conn, err := (&tls.Dialer{Config: config}).DialContext(testkit.Within(t), "tcp", w.address())

@@ -28,6 +28,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -55,8 +57,8 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 	t.Helper()
 	all := map[string]*tls.Certificate{"none": nil}
 	foreign := filepath.Join(t.TempDir(), "certs")
-	testkit.Must(t, certs.CreateCA(foreign))
-	testkit.Must(t, certs.Issue(foreign, certs.RoleNode, "mallory", nil, time.Hour))
+	testkit.Must(t, authority.Create(foreign))
+	testkit.Must(t, authority.Issue(foreign, certs.RoleNode, "mallory", nil, time.Hour))
 	files := certs.IssuedFiles(foreign, certs.RoleNode, "mallory")
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	testkit.Must(t, err)
@@ -145,7 +147,7 @@ func TestStrangersGetNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := certs.ClientTLS(w.files(certs.RoleNode, "mallory"), "127.0.0.1")
+			config, err := tlsconfig.Client(w.files(certs.RoleNode, "mallory"), "127.0.0.1")
 			testkit.Must(t, err)
 			config = config.Clone()
 			change(config)
@@ -222,7 +224,7 @@ func TestWhoSaysNothingIsClosed(t *testing.T) {
 		t.Skip("takes ten seconds")
 	}
 	w := attacked(t)
-	client, err := certs.ClientTLS(w.files(certs.RoleNode, "mallory"), "127.0.0.1")
+	client, err := tlsconfig.Client(w.files(certs.RoleNode, "mallory"), "127.0.0.1")
 	testkit.Must(t, err)
 	hello := recorded(t, client)
 	var silent sync.WaitGroup

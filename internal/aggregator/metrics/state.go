@@ -109,10 +109,10 @@ var (
 		"When the own certificate ends, in seconds since 1970.", nil, nil)
 )
 
-// Certificates are a server's own certificate files; see [certs.Guard].
+// Certificates are a server's own certificate files; see [tlsconfig.Credentials].
 type Certificates interface {
-	Look() error
-	Until() time.Time
+	Reload() error
+	NotAfter() time.Time
 }
 
 // ShowCertificates registers how the certificate files stand, also those of a standby.
@@ -131,11 +131,11 @@ func (c certificateCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect looks at the files.
 func (c certificateCollector) Collect(ch chan<- prometheus.Metric) {
 	accepting := 1.0
-	if c.files.Look() != nil {
+	if c.files.Reload() != nil {
 		accepting = 0
 	}
 	ch <- prometheus.MustNewConstMetric(acceptingDesc, prometheus.GaugeValue, accepting)
-	if until := c.files.Until(); !until.IsZero() {
-		ch <- prometheus.MustNewConstMetric(ownEndDesc, prometheus.GaugeValue, float64(until.Unix()))
+	if end := c.files.NotAfter(); !end.IsZero() {
+		ch <- prometheus.MustNewConstMetric(ownEndDesc, prometheus.GaugeValue, float64(end.Unix()))
 	}
 }

@@ -12,16 +12,17 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 // farewell is how long a connection stays after its certificate ended, so that its calls get
 // to know why.
 const farewell = time.Second
 
-// Guard says whether a certificate is still good; see [certs.Guard].
+// Guard says whether a certificate is still good; see [tlsconfig.Credentials].
 type Guard interface {
-	Check(*certs.Peer) error
-	Revoked(*certs.Peer) error
+	Check(*tlsconfig.Peer) error
+	Revoked(*tlsconfig.Peer) error
 	Edition() uint64
 }
 
@@ -43,7 +44,7 @@ func NewSessions(guard Guard) *Sessions {
 // connection is one of a peer whose certificate was good in the handshake.
 type connection struct {
 	net.Conn
-	peer    *certs.Peer
+	peer    *tlsconfig.Peer
 	from    *Sessions
 	expires sync.Once
 	timer   *time.Timer
@@ -51,7 +52,7 @@ type connection struct {
 
 // Connect adds a connection whose handshake verified a certificate.
 func (s *Sessions) Connect(conn net.Conn, certificate *x509.Certificate) net.Conn {
-	c := &connection{Conn: conn, from: s, peer: certs.NewPeer(certificate)}
+	c := &connection{Conn: conn, from: s, peer: tlsconfig.NewPeer(certificate)}
 	s.mu.Lock()
 	s.connections[conn.RemoteAddr().String()] = c
 	s.mu.Unlock()
@@ -88,7 +89,7 @@ type Session struct {
 	Identity certs.Identity
 	Caller   Caller
 
-	certificate *certs.Peer
+	certificate *tlsconfig.Peer
 	from        *Sessions
 	conn        *connection
 
@@ -115,7 +116,7 @@ func (s *Sessions) Begin(
 	ctx context.Context, address string, certificate *x509.Certificate, id certs.Identity, by Caller,
 ) (context.Context, *Session) {
 	session := &Session{
-		Identity: id, Caller: by, from: s, certificate: certs.NewPeer(certificate), ended: make(chan struct{}),
+		Identity: id, Caller: by, from: s, certificate: tlsconfig.NewPeer(certificate), ended: make(chan struct{}),
 	}
 	ctx, session.cancel = context.WithCancelCause(ctx)
 	s.mu.Lock()
@@ -167,10 +168,10 @@ func (s *Session) Reason() error {
 	}
 }
 
-// Revoked is nil unless the session's certificate is revoked; see [certs.Guard.Revoked].
+// Revoked is nil unless the session's certificate is revoked; see [tlsconfig.Credentials.Revoked].
 func (s *Session) Revoked() error { return s.from.guard.Revoked(s.certificate) }
 
-// Edition is that of the list of revoked certificates; see [certs.Guard.Edition].
+// Edition is that of the list of revoked certificates; see [tlsconfig.Credentials.Edition].
 func (s *Session) Edition() uint64 { return s.from.guard.Edition() }
 
 // Sweep ends the sessions and connections whose certificate is no longer good.

@@ -8,20 +8,22 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // BenchmarkCheck is what looking at the certificate adds to a message.
 func BenchmarkCheck(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "certs")
-	testkit.Must(b, certs.CreateCA(dir))
-	testkit.Must(b, certs.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(b, certs.Issue(dir, certs.RoleNode, "north", nil, time.Hour))
+	testkit.Must(b, authority.Create(dir))
+	testkit.Must(b, authority.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
+	testkit.Must(b, authority.Issue(dir, certs.RoleNode, "north", nil, time.Hour))
 	files := certs.IssuedFiles(dir, certs.RoleAggregator, "agg")
 	for name, list := range map[string]string{"no list": "", "a list": certs.RevokedFile(dir)} {
 		b.Run(name, func(b *testing.B) {
 			files.Revoked = list
-			guard, err := certs.NewServerGuard(files)
+			guard, err := tlsconfig.NewServerCredentials(files)
 			testkit.Must(b, err)
 			north := leafOf(b, certs.IssuedFiles(dir, certs.RoleNode, "north"))
 			_, session := NewSessions(guard).Begin(b.Context(), "", north, certs.Identity{}, Caller{})

@@ -42,7 +42,7 @@ func (a *authenticator) begin(ctx context.Context, method string) (context.Conte
 		return nil, nil, errNoCertificate
 	}
 	by := peer.Caller{}
-	by.Name, by.Certificate = certs.PeerRecord(info.State)
+	by.Name, by.Certificate = certs.PeerName(info.State)
 	id, err := certs.PeerIdentity(info.State)
 	if err != nil {
 		err = fault.Errorf(codes.Unauthenticated, "peer certificate: %w", err)

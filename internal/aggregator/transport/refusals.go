@@ -10,7 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 const (
@@ -49,7 +49,7 @@ type refusalLimit struct {
 
 func newRefusals(metrics Metrics, audit peer.AuditLog) *refusals {
 	r := &refusals{metrics: metrics, audit: audit, now: time.Now, limits: map[string]*refusalLimit{}}
-	for _, reason := range certs.Refusals() {
+	for _, reason := range tlsconfig.Refusals() {
 		r.limits[reason] = &refusalLimit{Limiter: rate.NewLimiter(rate.Every(refusalEvery), refusalBurst)}
 		metrics.Refused(reason, 0)
 	}
@@ -57,7 +57,7 @@ func newRefusals(metrics Metrics, audit peer.AuditLog) *refusals {
 }
 
 func (r *refusals) add(from net.Addr, err error) {
-	reason := certs.Refusal(err)
+	reason := tlsconfig.Refusal(err)
 	if reason == "" {
 		return
 	}
@@ -67,7 +67,7 @@ func (r *refusals) add(from net.Addr, err error) {
 		r.metrics.Suppressed()
 		return
 	}
-	name, certificate := certs.RefusedPeer(err)
+	name, certificate := tlsconfig.RefusedPeer(err)
 	r.write(peer.Caller{Name: name, Certificate: certificate},
 		auditlog.Entry{Remote: from.String(), Reason: reason + ": " + err.Error(), Suppressed: suppressed})
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
-	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 // noMetrics counts nothing.
@@ -20,7 +20,7 @@ func TestLinesAboutRefusalsAreFew(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	r := newRefusals(noMetrics{}, peer.AuditLog{})
 	r.now = func() time.Time { return now }
-	const reason = certs.RefusedExpired
+	const reason = tlsconfig.RefusedExpired
 	lines, suppressed, knocks := 0, uint64(0), 0
 	for end := now.Add(24 * time.Hour); now.Before(end); now = now.Add(500 * time.Millisecond) {
 		knocks++

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/request"
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
@@ -55,7 +57,7 @@ func approve(o approveFlags, path string) error {
 	if o.out == "" {
 		o.out = strings.TrimSuffix(path, ".csr") + ".crt"
 	}
-	q, err := certs.ReadRequest(path)
+	q, err := request.Read(path)
 	if err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func approve(o approveFlags, path string) error {
 			return err
 		}
 	}
-	issued, err := certs.Approve(o.dir, q, duration(o.days))
+	issued, err := authority.Approve(o.dir, q, duration(o.days))
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func approve(o approveFlags, path string) error {
 	if *o.format == "json" {
 		return cli.PrintJSON(struct {
 			Cert string `json:"cert"`
-			*certs.Issued
+			*authority.Issued
 		}{o.out, issued})
 	}
 	fmt.Println(o.out)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
@@ -34,9 +35,9 @@ func caCommand() *cobra.Command {
 		if *dir == "" {
 			return cli.Misuse("--dir: name a folder")
 		}
-		create, did := certs.CreateCA, "authority in %s; keep ca.key secret, give ca.crt to everybody\n"
+		create, did := authority.Create, "authority in %s; keep ca.key secret, give ca.crt to everybody\n"
 		if *renew {
-			create, did = certs.RenewCA, "authority in %s renewed; give the new ca.crt to everybody\n"
+			create, did = authority.Renew, "authority in %s renewed; give the new ca.crt to everybody\n"
 		}
 		if err := create(*dir); err != nil {
 			return err
@@ -90,7 +91,7 @@ func issueCommand() *cobra.Command {
 
 func issue(o issueFlags) error {
 	role := certs.Role(*o.role)
-	if err := certs.Issue(o.dir, role, o.name, o.hosts, duration(o.days)); err != nil {
+	if err := authority.Issue(o.dir, role, o.name, o.hosts, duration(o.days)); err != nil {
 		return err
 	}
 	files := certs.IssuedFiles(o.dir, role, o.name)

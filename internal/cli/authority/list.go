@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
@@ -27,12 +27,12 @@ func listCommand() *cobra.Command {
 }
 
 func list(dir, format string) error {
-	all, err := certs.Inventory(dir)
+	all, err := authority.Inventory(dir)
 	if err != nil {
 		return err
 	}
 	if format == "json" {
-		return cli.PrintJSON(map[string]any{"certificates": append([]certs.Holding{}, all...)})
+		return cli.PrintJSON(map[string]any{"certificates": append([]authority.Certificate{}, all...)})
 	}
 	w := cli.Columns()
 	fmt.Fprintln(w, "role\tname\tserial\tvalid until\tstate")
@@ -41,7 +41,7 @@ func list(dir, format string) error {
 		if !h.NotAfter.IsZero() {
 			until = h.NotAfter.Format(time.DateTime)
 		}
-		if h.State == certs.StateRevoked {
+		if h.State == authority.StateRevoked {
 			state += fmt.Sprintf(" %s, %s", h.RevokedAt.Format(time.DateTime), h.Reason)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.Dash(string(h.Role)), cli.Dash(h.Name), h.Serial, until, state)

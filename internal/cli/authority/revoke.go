@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
@@ -54,7 +55,7 @@ func listDaysFlag(c *cobra.Command, days *int) {
 
 // revoke revokes the certificates of a name, or of the serial.
 func revoke(o revokeFlags, name string) error {
-	revoked, err := certs.Revoke(o.dir, certs.Revocation{
+	revoked, err := authority.Revoke(o.dir, authority.Revocation{
 		Serial: o.serial, Name: name, Role: certs.Role(*o.role), Reason: o.reason, ListFor: duration(o.days),
 	})
 	if err != nil {
@@ -88,7 +89,7 @@ func crlCommand() *cobra.Command {
 		if err := checkDays("crl-days", days, 0); err != nil {
 			return err
 		}
-		info, err := certs.WriteList(*dir, duration(days))
+		info, err := authority.WriteList(*dir, duration(days))
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/request"
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
@@ -55,21 +56,21 @@ func requestCommand() *cobra.Command {
 		if o.newKey && !o.renew {
 			return cli.Misuse("--new-key belongs to --renew; a first request makes a key anyway")
 		}
-		return request(o)
+		return requestCertificate(o)
 	}
 	return c
 }
 
-func request(o requestFlags) error {
-	choice := certs.FirstKey
+func requestCertificate(o requestFlags) error {
+	choice := request.FirstKey
 	if o.renew {
-		choice = certs.SameKey
+		choice = request.SameKey
 	}
 	if o.newKey {
-		choice = certs.NextKey
+		choice = request.NextKey
 	}
 	role := certs.Role(*o.role)
-	q, err := certs.NewRequest(o.dir, role, o.name, o.hosts, choice)
+	q, err := request.New(o.dir, role, o.name, o.hosts, choice)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func install(o installFlags, path string) error {
 			return fmt.Errorf("read the authority's certificate: %w", err)
 		}
 	}
-	files, err := certs.Install(o.dir, certs.Role(*o.role), o.name, raw, authority)
+	files, err := request.Install(o.dir, certs.Role(*o.role), o.name, raw, authority)
 	if err != nil {
 		return err
 	}

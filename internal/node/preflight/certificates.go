@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 // soon is how long before its end a certificate is warned about.
@@ -73,9 +74,9 @@ func (c *checker) checkRevoked(f certs.Files) {
 	if f.Revoked == "" || !c.trusted {
 		return
 	}
-	guard, err := certs.NewClientGuard(f)
+	guard, err := tlsconfig.NewClientCredentials(f)
 	if err == nil {
-		err = guard.Look()
+		err = guard.Reload()
 	}
 	if err != nil {
 		c.trusted = false
@@ -141,7 +142,7 @@ func (c *checker) checkKeyMode(path string) {
 }
 
 func (c *checker) checkIdentity(cert *x509.Certificate) {
-	name, _ := certs.PeerRecord(tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}})
+	name, _ := certs.PeerName(tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}})
 	role, who, ok := strings.Cut(name, "/")
 	switch {
 	case !ok:

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/dial"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -80,7 +81,7 @@ func (c *checker) checkAddress(ctx context.Context, address string) (reached, tr
 		c.skip("tls", "the certificate's files cannot be used")
 		return true, false
 	}
-	config, err := certs.ClientTLS(c.config.TLS, cmp.Or(c.config.ServerName, host))
+	config, err := tlsconfig.Client(c.config.TLS, cmp.Or(c.config.ServerName, host))
 	if err != nil {
 		c.fail("tls", err)
 		return true, false
@@ -91,7 +92,7 @@ func (c *checker) checkAddress(ctx context.Context, address string) (reached, tr
 		c.handshakeFailed(conn, err)
 		return true, false
 	}
-	if err := certs.Probe(ctx, address, config); err != nil { // its verdict on us comes later
+	if err := tlsconfig.Probe(ctx, address, config); err != nil { // its verdict on us comes later
 		c.fail("tls", err)
 		return true, false
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -45,13 +46,13 @@ func newPlace(t testing.TB) *place {
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	p := &place{t: t, dir: dir, rows: 80, address: "127.0.0.1:1"}
-	testkit.Must(t, certs.CreateCA(p.path("certs")))
-	testkit.Must(t, certs.Issue(p.path("certs"), certs.RoleAggregator, "a", []string{"127.0.0.1"}, 100*24*time.Hour))
-	testkit.Must(t, certs.Issue(p.path("certs"), certs.RoleNode, "north", nil, 100*24*time.Hour))
-	testkit.Must(t, certs.Issue(p.path("certs"), certs.RoleNode, "short", nil, time.Hour))
-	testkit.Must(t, certs.Issue(p.path("certs"), certs.RoleStudent, "north", nil, 100*24*time.Hour))
-	testkit.Must(t, certs.CreateCA(p.path("foreign")))
-	testkit.Must(t, certs.Issue(p.path("foreign"), certs.RoleNode, "north", nil, 100*24*time.Hour))
+	testkit.Must(t, authority.Create(p.path("certs")))
+	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleAggregator, "a", []string{"127.0.0.1"}, 100*24*time.Hour))
+	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleNode, "north", nil, 100*24*time.Hour))
+	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleNode, "short", nil, time.Hour))
+	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleStudent, "north", nil, 100*24*time.Hour))
+	testkit.Must(t, authority.Create(p.path("foreign")))
+	testkit.Must(t, authority.Issue(p.path("foreign"), certs.RoleNode, "north", nil, 100*24*time.Hour))
 	p.write("schema.yaml", schemaText)
 	p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], min_rows: 50}]\n")
 	p.fields = map[string]string{

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -102,11 +103,11 @@ func Start(t testing.TB) *Server {
 }
 
 // certificate makes an authority and a certificate of it that the server can read in its folder.
-func certificate(t testing.TB, authority, dir string, of *syscall.Credential) certs.Files {
+func certificate(t testing.TB, issuer, dir string, of *syscall.Credential) certs.Files {
 	t.Helper()
-	testkit.Must(t, certs.CreateCA(authority))
-	testkit.Must(t, certs.Issue(authority, certs.RoleAggregator, "db", []string{"127.0.0.1"}, time.Hour))
-	made := certs.IssuedFiles(authority, certs.RoleAggregator, "db")
+	testkit.Must(t, authority.Create(issuer))
+	testkit.Must(t, authority.Issue(issuer, certs.RoleAggregator, "db", []string{"127.0.0.1"}, time.Hour))
+	made := certs.IssuedFiles(issuer, certs.RoleAggregator, "db")
 	files := certs.Files{Cert: filepath.Join(dir, "server.crt"), Key: filepath.Join(dir, "server.key")}
 	for from, to := range map[string]string{made.Cert: files.Cert, made.Key: files.Key} {
 		raw, err := os.ReadFile(from)

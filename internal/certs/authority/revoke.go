@@ -1,4 +1,4 @@
-package certs
+package authority
 
 import (
 	"crypto/rand"
@@ -9,38 +9,12 @@ import (
 	"io/fs"
 	"math/big"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
-
-// Why a certificate is revoked, in the words and numbers of RFC 5280, section 5.3.1.
-const (
-	ReasonUnspecified   = "unspecified"
-	ReasonKeyCompromise = "key-compromise"
-	// ReasonSuperseded is that of a certificate that was renewed: its key may go on.
-	ReasonSuperseded = "superseded"
-	ReasonLeft       = "cessation-of-operation"
-	ReasonWithdrawn  = "privilege-withdrawn"
-)
-
-var reasonCodes = map[string]int{
-	ReasonUnspecified: 0, ReasonKeyCompromise: 1, ReasonSuperseded: 4, ReasonLeft: 5, ReasonWithdrawn: 9,
-}
-
-// Reasons lists the words for why a certificate is revoked.
-func Reasons() []string {
-	var all []string
-	for word := range reasonCodes {
-		all = append(all, word)
-	}
-	slices.Sort(all)
-	return all
-}
-
-// RevokedFile is where the authority in dir keeps its list of revoked certificates.
-func RevokedFile(dir string) string { return filepath.Join(dir, "revoked.crl") }
 
 // Revocation says what to revoke: by its serial, in hex, or by its name all certificates of
 // it that are neither expired nor revoked.
@@ -48,7 +22,7 @@ type Revocation struct {
 	Serial string
 	Name   string
 	// Role tells names apart that several roles have; empty where one has it.
-	Role Role
+	Role certs.Role
 	// Reason is one of [Reasons]; empty for unspecified.
 	Reason string
 	// ListFor is how long the list may be used; see [WriteList].
@@ -62,10 +36,10 @@ func Revoke(dir string, what Revocation) ([]Entry, error) { return revoke(dir, w
 
 func revoke(dir string, what Revocation, now time.Time) (revoked []Entry, err error) {
 	if what.Reason == "" {
-		what.Reason = ReasonUnspecified
+		what.Reason = certs.ReasonUnspecified
 	}
-	if _, ok := reasonCodes[what.Reason]; !ok {
-		return nil, fmt.Errorf("reason %q is unknown; use one of %s", what.Reason, strings.Join(Reasons(), ", "))
+	if _, ok := certs.ReasonCodes[what.Reason]; !ok {
+		return nil, fmt.Errorf("reason %q is unknown; use one of %s", what.Reason, strings.Join(certs.Reasons(), ", "))
 	}
 	signer, err := newLister(dir, now)
 	if err != nil {
@@ -79,7 +53,8 @@ func revoke(dir string, what Revocation, now time.Time) (revoked []Entry, err er
 		for _, e := range targets {
 			line, done := r.revocation(e.Serial)
 			if !done {
-				line = Entry{Time: moment(now), Event: EventRevoked, Serial: e.Serial, Role: e.Role, Name: e.Name, Fingerprint: e.Fingerprint, Reason: what.Reason}
+				line = Entry{Time: moment(now), Event: EventRevoked, Serial: e.Serial, Role: e.Role, Name: e.Name,
+					Fingerprint: e.Fingerprint, Reason: what.Reason}
 				if err := r.append(line); err != nil {
 					return err
 				}
@@ -108,9 +83,10 @@ func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
 		return []Entry{{Serial: serialText(n)}}, nil
 	}
 	var found []Entry
-	roles := map[Role]bool{}
+	roles := map[certs.Role]bool{}
 	for _, e := range r.entries {
-		if e.Event != EventIssued || e.Name != what.Name || what.Role != "" && e.Role != what.Role || now.After(e.NotAfter) {
+		if e.Event != EventIssued || e.Name != what.Name || what.Role != "" && e.Role != what.Role ||
+			now.After(e.NotAfter) {
 			continue
 		}
 		found = append(found, e)
@@ -118,7 +94,8 @@ func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return nil, fmt.Errorf("the register has no certificate of %q that is valid; look at `conclave site list`, or name it by its serial", what.Name)
+		return nil, fmt.Errorf("the register has no certificate of %q that is valid; look at `conclave site list`,"+
+			" or name it by its serial", what.Name)
 	case len(roles) > 1:
 		return nil, fmt.Errorf("several roles have certificates of the name %q; say which role", what.Name)
 	}
@@ -154,21 +131,23 @@ func writeList(dir string, validity time.Duration, now time.Time) (info ListInfo
 
 // lister signs lists of revoked certificates.
 type lister struct {
-	terms
+	issuance
 	path string
 	now  time.Time
 }
 
 func newLister(dir string, now time.Time) (*lister, error) {
-	ca, signer, err := loadCA(dir, now)
+	ca, signer, err := load(dir, now)
 	if err != nil {
 		return nil, err
 	}
 	if ca.KeyUsage&x509.KeyUsageCRLSign == 0 {
-		certFile, _ := caFiles(dir)
-		return nil, fmt.Errorf("%s: %w: this authority was made without the right to sign lists of revoked certificates; `conclave certs ca --renew` gives it, everybody then needs the new ca.crt", certFile, ErrWrongRole)
+		certFile, _ := certs.AuthorityFiles(dir)
+		return nil, fmt.Errorf("%s: %w: this authority was made without the right to sign lists"+
+			" of revoked certificates; `conclave certs ca --renew` gives it, everybody then needs the new ca.crt",
+			certFile, certs.ErrWrongRole)
 	}
-	return &lister{terms: terms{ca: ca, signer: signer}, path: RevokedFile(dir), now: now}, nil
+	return &lister{issuance: issuance{ca: ca, signer: signer}, path: certs.RevokedFile(dir), now: now}, nil
 }
 
 // write signs a list of what the register says is revoked and of what the list before said:
@@ -207,14 +186,14 @@ func (l *lister) write(r *register, validity time.Duration) (ListInfo, error) {
 			return ListInfo{}, err
 		}
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{
-			SerialNumber: n, RevocationTime: e.Time, ReasonCode: reasonCodes[e.Reason],
+			SerialNumber: n, RevocationTime: e.Time, ReasonCode: certs.ReasonCodes[e.Reason],
 		})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, list, l.ca, l.signer)
 	if err != nil {
 		return ListInfo{}, fmt.Errorf("sign %s: %w", l.path, err)
 	}
-	if err := replacePEM(l.path, listBlock, der); err != nil {
+	if err := pemfile.Replace(l.path, pemfile.RevocationList, der); err != nil {
 		return ListInfo{}, err
 	}
 	return ListInfo{Path: l.path, Number: list.Number.String(), Revoked: len(listed), Until: moment(until)}, nil
@@ -232,14 +211,16 @@ func (l *lister) before() (*x509.RevocationList, error) {
 	}
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return nil, fmt.Errorf("%s: %w: no list in it; move it away to begin a new one from the register", l.path, ErrMalformed)
+		return nil, fmt.Errorf("%s: %w: no list in it; move it away to begin a new one from the register",
+			l.path, certs.ErrMalformed)
 	}
 	list, err := x509.ParseRevocationList(block.Bytes)
 	if err == nil {
 		err = list.CheckSignatureFrom(l.ca)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w; move it away to begin a new one from the register", l.path, ErrMalformed, err)
+		return nil, fmt.Errorf("%s: %w: %w; move it away to begin a new one from the register",
+			l.path, certs.ErrMalformed, err)
 	}
 	if list.Number == nil {
 		list.Number = new(big.Int)

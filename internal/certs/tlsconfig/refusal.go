@@ -1,4 +1,4 @@
-package certs
+package tlsconfig
 
 import (
 	"crypto/tls"
@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // Reasons why a handshake ended; see [Refusal].
@@ -43,11 +45,11 @@ type peerError struct {
 func (e *peerError) Unwrap() error { return e.error }
 
 func newPeerError(state tls.ConnectionState, err error) error {
-	name, certificate := PeerRecord(state)
+	name, certificate := certs.PeerName(state)
 	return &peerError{err, name, certificate}
 }
 
-// RefusedPeer names, as [PeerRecord], whom a handshake of a server turned away. Both are
+// RefusedPeer names, as [PeerName], whom a handshake of a server turned away. Both are
 // empty where the certificate is not of an authority of ours: whom it names then says nothing.
 func RefusedPeer(err error) (name, certificate string) {
 	var e *peerError
@@ -67,11 +69,11 @@ func Refusal(err error) string {
 	switch {
 	case errors.As(err, &own):
 		return RefusedOwnFiles
-	case errors.Is(err, ErrRevoked):
+	case errors.Is(err, certs.ErrRevoked):
 		return RefusedRevoked
-	case errors.Is(err, ErrList):
+	case errors.Is(err, certs.ErrList):
 		return RefusedOwnFiles
-	case errors.Is(err, ErrNoIdentity):
+	case errors.Is(err, certs.ErrNoIdentity):
 		return RefusedIdentity
 	case errors.As(err, &unverified):
 		return refusedChain(unverified.Err)
@@ -79,14 +81,16 @@ func Refusal(err error) string {
 		return RefusedByPeer
 	case errors.As(err, &remote) && remote.Op == "local error", errors.As(err, new(tls.RecordHeaderError)):
 		return RefusedProtocol
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, net.ErrClosed):
 		return ""
 	}
 	// crypto/tls tells these apart in words only.
 	switch text := err.Error(); {
 	case strings.Contains(text, "didn't provide a certificate"):
 		return RefusedNoCertificate
-	case strings.Contains(text, "protocol version"), strings.Contains(text, "unsupported"), strings.Contains(text, "ALPN"), strings.Contains(text, "application protocol"):
+	case strings.Contains(text, "protocol version"), strings.Contains(text, "unsupported"),
+		strings.Contains(text, "ALPN"), strings.Contains(text, "application protocol"):
 		return RefusedProtocol
 	case strings.Contains(text, "certificate"):
 		return RefusedCertificate

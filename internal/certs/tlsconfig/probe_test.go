@@ -1,4 +1,4 @@
-package certs
+package tlsconfig
 
 import (
 	"bufio"
@@ -6,12 +6,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -61,27 +63,8 @@ func awaitEnd(conn net.Conn) {
 	}
 }
 
-// agedCA is an authority of two days ago, with an aggregator "agg" that is good
-// and an aggregator and a node "old" that have expired.
-func agedCA(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "aged")
-	if err := createCA(dir, time.Now().Add(-48*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	for _, role := range []Role{RoleAggregator, RoleNode} {
-		if err := issue(dir, Identity{role, "old"}, []string{"127.0.0.1"}, time.Hour, time.Now().Add(-47*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Issue(dir, RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // unchecked presents a certificate whatever it is, to whatever server.
-func unchecked(t *testing.T, f Files) *tls.Config {
+func unchecked(t *testing.T, f certs.Files) *tls.Config {
 	t.Helper()
 	pair := testkit.Value(tls.LoadX509KeyPair(f.Cert, f.Key))
 	return &tls.Config{
@@ -91,16 +74,16 @@ func unchecked(t *testing.T, f Files) *tls.Config {
 }
 
 func TestProbe(t *testing.T) {
-	dir, other, aged := newCA(t), newCA(t), agedCA(t)
-	client := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "127.0.0.1"))
-	good := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
-	foreign := testkit.Value(ServerTLS(IssuedFiles(other, RoleAggregator, "agg")))
-	elsewhere := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "aggregator.example"))
-	old := testkit.Value(ServerTLS(IssuedFiles(aged, RoleAggregator, "agg")))
+	dir, other, aged := certstest.New(t), certstest.New(t), certstest.Aged(t)
+	client := testkit.Value(Client(certs.IssuedFiles(dir, certs.RoleNode, "north"), "127.0.0.1"))
+	good := testkit.Value(Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg")))
+	foreign := testkit.Value(Server(certs.IssuedFiles(other, certs.RoleAggregator, "agg")))
+	elsewhere := testkit.Value(Client(certs.IssuedFiles(dir, certs.RoleNode, "north"), "aggregator.example"))
+	old := testkit.Value(Server(certs.IssuedFiles(aged, certs.RoleAggregator, "agg")))
 
 	// A certificate that was good when it was loaded, two hours ago.
-	f := IssuedFiles(dir, RoleNode, "north")
-	expiring := newSource(f, 0, RoleNode)
+	f := certs.IssuedFiles(dir, certs.RoleNode, "north")
+	expiring := newCredentials(f, 0, certs.RoleNode)
 	testkit.Value(expiring.inOrder())
 	expiring.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 	expired := client.Clone()
@@ -112,12 +95,15 @@ func TestProbe(t *testing.T) {
 		return &m.pair, nil
 	}
 
-	expiredPair := IssuedFiles(aged, RoleAggregator, "old")
+	expiredPair := certs.IssuedFiles(aged, certs.RoleAggregator, "old")
 	oldServer := unchecked(t, expiredPair)
 	oldServer.Certificates = []tls.Certificate{testkit.Value(tls.LoadX509KeyPair(expiredPair.Cert, expiredPair.Key))}
-	agedClient := testkit.Value(ClientTLS(newNode(t, aged), "127.0.0.1"))
+	agedClient := testkit.Value(Client(newNode(t, aged), "127.0.0.1"))
 	impostor := &tls.Config{Certificates: []tls.Certificate{testkit.Value(tls.LoadX509KeyPair(f.Cert, f.Key))}}
-	broken := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no files") }}
+	broken := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return nil,
+			errors.New("no files")
+	}}
 	tls12 := &tls.Config{Certificates: impostor.Certificates, MaxVersion: tls.VersionTLS12}
 
 	for _, tc := range []struct {
@@ -128,18 +114,21 @@ func TestProbe(t *testing.T) {
 		says   string // part of the error
 	}{
 		{"good", speaks(good), client, nil, ""},
-		{"good, for a student", speaks(good),
-			testkit.Value(ClientTLS(IssuedFiles(dir, RoleStudent, "lab"), "127.0.0.1")), nil, ""},
+		{"good, for a student", speaks(good), testkit.Value(Client(certs.IssuedFiles(dir, certs.RoleStudent, "lab"),
+			"127.0.0.1")), nil, ""},
 
-		{"our certificate expired since it was loaded", speaks(good), expired, ErrExpired, "issue a new one"},
-		{"our certificate expired, says the server", speaks(old), unchecked(t, IssuedFiles(aged, RoleNode, "old")), ErrRejected, "expired certificate"},
-		{"our certificate is of another authority", speaks(good), unchecked(t, IssuedFiles(other, RoleNode, "north")), ErrRejected, "operator"},
-		{"no certificate", speaks(good), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, NextProtos: protocols}, ErrRejected, "certificate required"},
+		{"our certificate expired since it was loaded", speaks(good), expired, certs.ErrExpired, "issue a new one"},
+		{"our certificate expired, says the server", speaks(old),
+			unchecked(t, certs.IssuedFiles(aged, certs.RoleNode, "old")), ErrRejected, "expired certificate"},
+		{"our certificate is of another authority", speaks(good),
+			unchecked(t, certs.IssuedFiles(other, certs.RoleNode, "north")), ErrRejected, "operator"},
+		{"no certificate", speaks(good), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13,
+			NextProtos: protocols}, ErrRejected, "certificate required"},
 
-		{"server of another authority", speaks(foreign), client, ErrForeign, "one authority on both sides"},
-		{"server's certificate expired", speaks(oldServer), agedClient, ErrExpired, "127.0.0.1"},
-		{"server of another name", speaks(good), elsewhere, ErrWrongHost, "aggregator.example"},
-		{"a node plays the server", speaks(impostor), client, ErrWrongRole, ""},
+		{"server of another authority", speaks(foreign), client, certs.ErrForeign, "one authority on both sides"},
+		{"server's certificate expired", speaks(oldServer), agedClient, certs.ErrExpired, "127.0.0.1"},
+		{"server of another name", speaks(good), elsewhere, certs.ErrWrongHost, "aggregator.example"},
+		{"a node plays the server", speaks(impostor), client, certs.ErrWrongRole, ""},
 
 		{"no TLS", func(c net.Conn) {
 			_, _ = bufio.NewReader(c).Peek(1)
@@ -150,7 +139,8 @@ func TestProbe(t *testing.T) {
 
 		{"server with troubles of its own", speaks(broken), client, nil, ""},
 		{"server that hangs up", func(net.Conn) {}, client, nil, ""},
-		{"server that hangs up after the handshake", func(c net.Conn) { _ = tls.Server(c, good).Handshake() }, client, nil, ""},
+		{"server that hangs up after the handshake", func(c net.Conn) { _ = tls.Server(c, good).Handshake() },
+			client, nil, ""},
 		// These two return only because Probe gives up.
 		{"server that is silent after the handshake", func(c net.Conn) {
 			conn := tls.Server(c, good)
@@ -177,16 +167,16 @@ func TestProbe(t *testing.T) {
 }
 
 // newNode issues a node "north" and returns its files.
-func newNode(t *testing.T, dir string) Files {
+func newNode(t *testing.T, dir string) certs.Files {
 	t.Helper()
-	if err := Issue(dir, RoleNode, "north", nil, time.Hour); err != nil {
+	if err := authority.Issue(dir, certs.RoleNode, "north", nil, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	return IssuedFiles(dir, RoleNode, "north")
+	return certs.IssuedFiles(dir, certs.RoleNode, "north")
 }
 
 func TestProbeServerDown(t *testing.T) {
-	client := testkit.Value(ClientTLS(IssuedFiles(newCA(t), RoleNode, "north"), "127.0.0.1"))
+	client := testkit.Value(Client(certs.IssuedFiles(certstest.New(t), certs.RoleNode, "north"), "127.0.0.1"))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -203,9 +193,9 @@ func TestProbeServerDown(t *testing.T) {
 // A caller that goes away is not held up by a server that says nothing, before
 // the handshake or after it. With these limits nothing else would end the probe.
 func TestProbeEndsWithItsContext(t *testing.T) {
-	dir := newCA(t)
-	client := testkit.Value(ClientTLS(IssuedFiles(dir, RoleNode, "north"), "127.0.0.1"))
-	good := testkit.Value(ServerTLS(IssuedFiles(dir, RoleAggregator, "agg")))
+	dir := certstest.New(t)
+	client := testkit.Value(Client(certs.IssuedFiles(dir, certs.RoleNode, "north"), "127.0.0.1"))
+	good := testkit.Value(Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg")))
 	for name, serve := range map[string]func(net.Conn) net.Conn{
 		"before": func(c net.Conn) net.Conn { return c },
 		"after": func(c net.Conn) net.Conn {

@@ -1,4 +1,4 @@
-package certs
+package tlsconfig
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-const (
-	listBlock = "X509 CRL"
-	// lookEvery is how often at most the file is looked at for messages: what is revoked is
-	// refused no later than that after the file was replaced.
-	lookEvery = 100 * time.Millisecond
-)
+// lookEvery is how often at most the file is looked at for messages: what is revoked is
+// refused no later than that after the file was replaced.
+const lookEvery = 100 * time.Millisecond
 
 // revoked are the certificates that a file of lists revokes. It is never changed.
 type revoked struct {
@@ -44,7 +44,7 @@ type revokedFile struct {
 	looked atomic.Int64 // when it was looked at, since began
 	// good is what the file said when it could last be relied on, nil before it could.
 	good    atomic.Pointer[revoked]
-	edition atomic.Uint64 // how often good was set
+	version atomic.Uint64 // how often good was set
 
 	mu          sync.Mutex
 	authorities []*x509.Certificate
@@ -86,8 +86,10 @@ func (f *revokedFile) look() error {
 	info, err := os.Stat(f.path)
 	switch {
 	case err != nil:
-		f.read, f.problem = nil, fmt.Errorf("%w: %w; put the authority's revoked.crl there, or take tls.revoked out of the configuration", ErrList, err)
-	case f.read == nil || !os.SameFile(info, f.read) || info.Size() != f.read.Size() || !info.ModTime().Equal(f.read.ModTime()):
+		f.read, f.problem = nil, fmt.Errorf("%w: %w; put the authority's revoked.crl there, or take tls.revoked out of"+
+			" the configuration", certs.ErrList, err)
+	case f.read == nil || !os.SameFile(info, f.read) || info.Size() != f.read.Size() ||
+		!info.ModTime().Equal(f.read.ModTime()):
 		// The file's time comes first: a change during the read is seen next time.
 		f.load(info)
 	}
@@ -95,7 +97,8 @@ func (f *revokedFile) look() error {
 		return f.problem
 	}
 	if until := f.good.Load().until; f.now().After(until) {
-		return fmt.Errorf("%s: %w: it was to be replaced by %s; write a new one with `conclave site crl`", f.path, ErrList, until.Format(time.RFC3339))
+		return fmt.Errorf("%s: %w: it was to be replaced by %s; write a new one with `conclave site crl`",
+			f.path, certs.ErrList, until.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -103,7 +106,7 @@ func (f *revokedFile) look() error {
 func (f *revokedFile) load(info os.FileInfo) {
 	raw, err := os.ReadFile(f.path)
 	if err != nil {
-		f.read, f.problem = nil, fmt.Errorf("%w: %w; check that this user may read it", ErrList, err)
+		f.read, f.problem = nil, fmt.Errorf("%w: %w; check that this user may read it", certs.ErrList, err)
 		return
 	}
 	f.read = info
@@ -112,12 +115,12 @@ func (f *revokedFile) load(info os.FileInfo) {
 		err = fresh.follows(f.good.Load())
 	}
 	if err != nil {
-		f.problem = fmt.Errorf("%s: %w: %w", f.path, ErrList, err)
+		f.problem = fmt.Errorf("%s: %w: %w", f.path, certs.ErrList, err)
 		return
 	}
 	f.problem = nil
 	f.good.Store(fresh)
-	f.edition.Add(1)
+	f.version.Add(1)
 }
 
 // parseLists reads lists in PEM, or one in DER. Each must be signed by one of the
@@ -129,7 +132,7 @@ func parseLists(raw []byte, authorities []*x509.Certificate) (*revoked, error) {
 		if block, rest = pem.Decode(rest); block == nil {
 			break
 		}
-		if block.Type != listBlock {
+		if block.Type != pemfile.RevocationList {
 			return nil, fmt.Errorf("it holds a %q; give the authority's revoked.crl", block.Type)
 		}
 		lists = append(lists, block.Bytes)
@@ -155,7 +158,8 @@ func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate
 		return bytes.Equal(ca.RawSubject, list.RawIssuer) && list.CheckSignatureFrom(ca) == nil
 	})
 	if by < 0 {
-		return fmt.Errorf("%w: %q, which did not sign it or is not in tls.ca, or may not sign lists (`conclave certs ca --renew`)", ErrForeign, list.Issuer)
+		return fmt.Errorf("%w: %q, which did not sign it or is not in tls.ca, or may not sign lists"+
+			" (`conclave certs ca --renew`)", certs.ErrForeign, list.Issuer)
 	}
 	if list.NextUpdate.IsZero() || list.Number == nil {
 		return fmt.Errorf("the list of %q does not say until when it holds, or has no number", list.Issuer)
@@ -185,7 +189,8 @@ func (r *revoked) follows(before *revoked) error {
 	}
 	for issuer, number := range before.numbers {
 		if now := r.numbers[issuer]; now != nil && now.Cmp(number) < 0 {
-			return fmt.Errorf("its number is %v, that of the list before %v: it is an older one; copy the newest", now, number)
+			return fmt.Errorf("its number is %v, that of the list before %v: it is an older one; copy the newest",
+				now, number)
 		}
 	}
 	return nil
@@ -194,7 +199,8 @@ func (r *revoked) follows(before *revoked) error {
 // covers refuses a certificate whose authority has no list here.
 func (r *revoked) covers(key certificateKey) error {
 	if r.numbers[key.issuer] == nil {
-		return fmt.Errorf("%w: it has no list of the authority that issued the certificate; put the lists of all authorities into one file", ErrList)
+		return fmt.Errorf("%w: it has no list of the authority that issued the certificate;"+
+			" put the lists of all authorities into one file", certs.ErrList)
 	}
 	return nil
 }
@@ -206,10 +212,10 @@ func (r *revoked) check(key certificateKey) error {
 		return nil
 	}
 	reason := ""
-	for word, code := range reasonCodes {
+	for word, code := range certs.ReasonCodes {
 		if code == e.ReasonCode && code != 0 {
 			reason = " (" + word + ")"
 		}
 	}
-	return fmt.Errorf("%w on %s%s", ErrRevoked, e.RevocationTime.UTC().Format(time.RFC3339), reason)
+	return fmt.Errorf("%w on %s%s", certs.ErrRevoked, e.RevocationTime.UTC().Format(time.RFC3339), reason)
 }

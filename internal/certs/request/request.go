@@ -1,4 +1,7 @@
-package certs
+// Package request is how a site asks an authority for a certificate: [New] makes a key and a
+// request, [Read] checks a request at the authority, and [Install] puts the certificate that
+// answers it in its place. The key never leaves the site.
+package request
 
 import (
 	"bytes"
@@ -16,13 +19,17 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-// ErrRequest: a request for a certificate asks for what it must not, or is none.
-var ErrRequest = errors.New("request not acceptable")
+// ErrNotAcceptable: a request for a certificate asks for what it must not, or is none.
+var ErrNotAcceptable = errors.New("request not acceptable")
 
 const (
-	requestBlock = "CERTIFICATE REQUEST"
+
 	// maxRequest bounds a file from outside; a request has some 500 bytes.
 	maxRequest = 64 << 10
 )
@@ -30,64 +37,67 @@ const (
 // Request is what a site asks for: a certificate for its identity and its key, and
 // nothing else.
 type Request struct {
-	Identity Identity
+	Identity certs.Identity
 	// Hosts are what an aggregator says it is dialled by; nil of other roles.
 	Hosts []string
 	// Fingerprint is the SHA-256 of the public key in hex. Whoever asks sees the same, so
 	// that the two can be compared.
 	Fingerprint string
 
-	public crypto.PublicKey
+	PublicKey crypto.PublicKey
 }
 
-// ReadRequest reads and checks a request in a file. The error matches ErrRequest where it
+// Read reads and checks a request in a file. The error matches ErrNotAcceptable where it
 // asks for anything but an identity.
-func ReadRequest(path string) (*Request, error) {
+func Read(path string) (*Request, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w; check the path", ErrMissing, err)
+		return nil, fmt.Errorf("%w: %w; check the path", certs.ErrMissing, err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxRequest+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
-	q, err := ParseRequest(raw)
+	q, err := Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return q, nil
 }
 
-// ParseRequest is [ReadRequest] of PEM text. It takes one block and nothing else.
-func ParseRequest(raw []byte) (*Request, error) {
+// Parse is [Read] of PEM text. It takes one block and nothing else.
+func Parse(raw []byte) (*Request, error) {
 	if len(raw) > maxRequest {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrRequest, maxRequest)
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrNotAcceptable, maxRequest)
 	}
 	block, rest := pem.Decode(raw)
 	switch {
 	case block == nil:
-		return nil, fmt.Errorf("%w: no PEM block in it; send the file that `conclave site request` wrote", ErrRequest)
-	case block.Type != requestBlock:
-		return nil, fmt.Errorf("%w: it is a %q, not a %q; send the file that `conclave site request` wrote, and never a key", ErrRequest, block.Type, requestBlock)
+		return nil, fmt.Errorf("%w: no PEM block in it; send the file that `conclave site request` wrote",
+			ErrNotAcceptable)
+	case block.Type != pemfile.CertificateRequest:
+		return nil, fmt.Errorf("%w: it is a %q, not a %q; send the file that `conclave site request` wrote,"+
+			" and never a key", ErrNotAcceptable, block.Type, pemfile.CertificateRequest)
 	case len(bytes.TrimSpace(rest)) > 0 || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("-----BEGIN")):
-		return nil, fmt.Errorf("%w: something else is in it besides; send the file as `conclave site request` wrote it", ErrRequest)
+		return nil, fmt.Errorf("%w: something else is in it besides; send the file as `conclave site request` wrote it",
+			ErrNotAcceptable)
 	}
-	return parseRequest(block.Bytes)
+	return parse(block.Bytes)
 }
 
-func parseRequest(der []byte) (*Request, error) {
+func parse(der []byte) (*Request, error) {
 	csr, err := x509.ParseCertificateRequest(der)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
 	if err := csr.CheckSignature(); err != nil {
-		return nil, fmt.Errorf("%w: it is not signed by its own key: %w", ErrRequest, err)
+		return nil, fmt.Errorf("%w: it is not signed by its own key: %w", ErrNotAcceptable, err)
 	}
 	if err := onlyExtensions(csr.RawTBSCertificateRequest); err != nil {
 		return nil, err
 	}
-	q := &Request{public: csr.PublicKey}
+	q := &Request{PublicKey: csr.PublicKey}
 	if err := q.readNames(csr.Extensions); err != nil {
 		return nil, err
 	}
@@ -97,13 +107,15 @@ func parseRequest(der []byte) (*Request, error) {
 	switch key := csr.PublicKey.(type) {
 	case *ecdsa.PublicKey:
 		if key.Curve.Params().BitSize < 256 {
-			return nil, fmt.Errorf("%w: its key is on the curve %s; use P-256 or a longer one", ErrRequest, key.Curve.Params().Name)
+			return nil, fmt.Errorf("%w: its key is on the curve %s; use P-256 or a longer one",
+				ErrNotAcceptable, key.Curve.Params().Name)
 		}
 	case ed25519.PublicKey:
 	default:
-		return nil, fmt.Errorf("%w: its key is %s; use ECDSA with P-256, P-384 or P-521, or Ed25519", ErrRequest, csr.PublicKeyAlgorithm)
+		return nil, fmt.Errorf("%w: its key is %s; use ECDSA with P-256, P-384 or P-521, or Ed25519",
+			ErrNotAcceptable, csr.PublicKeyAlgorithm)
 	}
-	q.Fingerprint, err = fingerprintOf(csr.PublicKey)
+	q.Fingerprint, err = certs.Fingerprint(csr.PublicKey)
 	return q, err
 }
 
@@ -138,7 +150,7 @@ func onlyExtensions(tbs []byte) error {
 		Attributes []asn1.RawValue `asn1:"tag:0"`
 	}
 	if _, err := asn1.Unmarshal(tbs, &info); err != nil {
-		return fmt.Errorf("%w: %w", ErrRequest, err)
+		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
 	for i, raw := range info.Attributes {
 		var a struct {
@@ -146,13 +158,14 @@ func onlyExtensions(tbs []byte) error {
 			Values []asn1.RawValue `asn1:"set"`
 		}
 		if rest, err := asn1.Unmarshal(raw.FullBytes, &a); err != nil || len(rest) > 0 {
-			return fmt.Errorf("%w: attribute %d is malformed", ErrRequest, i+1)
+			return fmt.Errorf("%w: attribute %d is malformed", ErrNotAcceptable, i+1)
 		}
 		if !a.ID.Equal(oidExtensionRequest) {
-			return fmt.Errorf("%w: it carries %s; ask for an identity and nothing else", ErrRequest, named(attributeNames, "attribute", a.ID))
+			return fmt.Errorf("%w: it carries %s; ask for an identity and nothing else",
+				ErrNotAcceptable, named(attributeNames, "attribute", a.ID))
 		}
 		if i > 0 || len(a.Values) != 1 {
-			return fmt.Errorf("%w: it has several lists of extensions", ErrRequest)
+			return fmt.Errorf("%w: it has several lists of extensions", ErrNotAcceptable)
 		}
 	}
 	return nil
@@ -171,16 +184,17 @@ func (q *Request) readNames(extensions []pkix.Extension) error {
 	var names []asn1.RawValue
 	for _, e := range extensions {
 		if !e.Id.Equal(oidSubjectAltName) {
-			return fmt.Errorf("%w: it asks for %s; ask for an identity and nothing else", ErrRequest, named(extensionNames, "extension", e.Id))
+			return fmt.Errorf("%w: it asks for %s; ask for an identity and nothing else",
+				ErrNotAcceptable, named(extensionNames, "extension", e.Id))
 		}
 		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
-			return fmt.Errorf("%w: its names are malformed", ErrRequest)
+			return fmt.Errorf("%w: its names are malformed", ErrNotAcceptable)
 		}
 	}
 	var uris, hosts []string
 	for _, n := range names {
 		if n.Class != asn1.ClassContextSpecific {
-			return fmt.Errorf("%w: its names are malformed", ErrRequest)
+			return fmt.Errorf("%w: its names are malformed", ErrNotAcceptable)
 		}
 		switch n.Tag {
 		case 6:
@@ -189,17 +203,20 @@ func (q *Request) readNames(extensions []pkix.Extension) error {
 			hosts = append(hosts, string(n.Bytes))
 		case 7:
 			if len(n.Bytes) != net.IPv4len && len(n.Bytes) != net.IPv6len {
-				return fmt.Errorf("%w: an IP address of %d bytes", ErrRequest, len(n.Bytes))
+				return fmt.Errorf("%w: an IP address of %d bytes", ErrNotAcceptable, len(n.Bytes))
 			}
 			hosts = append(hosts, net.IP(n.Bytes).String())
 		case 1:
-			return fmt.Errorf("%w: it names the mail address %q; ask for an identity and nothing else", ErrRequest, n.Bytes)
+			return fmt.Errorf("%w: it names the mail address %q; ask for an identity and nothing else",
+				ErrNotAcceptable, n.Bytes)
 		default:
-			return fmt.Errorf("%w: it has a name of kind %d, which is neither URI nor host; ask for an identity and nothing else", ErrRequest, n.Tag)
+			return fmt.Errorf("%w: it has a name of kind %d, which is neither URI nor host;"+
+				" ask for an identity and nothing else", ErrNotAcceptable, n.Tag)
 		}
 	}
 	if len(uris) != 1 {
-		return fmt.Errorf("%w: it names %d URIs %q; want one, %s://<role>/<name>", ErrRequest, len(uris), uris, scheme)
+		return fmt.Errorf("%w: it names %d URIs %q; want one, %s://<role>/<name>",
+			ErrNotAcceptable, len(uris), uris, certs.Scheme)
 	}
 	return q.setNames(uris[0], hosts)
 }
@@ -207,23 +224,24 @@ func (q *Request) readNames(extensions []pkix.Extension) error {
 func (q *Request) setNames(uri string, hosts []string) error {
 	u, err := url.Parse(uri)
 	if err != nil {
-		return fmt.Errorf("%w: its URI %q: %w", ErrRequest, uri, err)
+		return fmt.Errorf("%w: its URI %q: %w", ErrNotAcceptable, uri, err)
 	}
-	if q.Identity, err = identityOf(&x509.Certificate{URIs: []*url.URL{u}}); err != nil {
-		return fmt.Errorf("%w: %w", ErrRequest, err)
+	if q.Identity, err = certs.IdentityOf(&x509.Certificate{URIs: []*url.URL{u}}); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
 	// To the letter: what is read alike may be written in several ways.
-	if want := q.Identity.uri().String(); uri != want {
-		return fmt.Errorf("%w: its URI is %q; write %q", ErrRequest, uri, want)
+	if want := q.Identity.URI().String(); uri != want {
+		return fmt.Errorf("%w: its URI is %q; write %q", ErrNotAcceptable, uri, want)
 	}
-	if err := q.Identity.checkSite(); err != nil {
-		return fmt.Errorf("%w: %w", ErrRequest, err)
+	if err := q.Identity.CheckSite(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
-	if q.Identity.Role != RoleAggregator && len(hosts) > 0 {
-		return fmt.Errorf("%w: it names the host %q, and nobody dials a %s", ErrRequest, hosts[0], q.Identity.Role)
+	if q.Identity.Role != certs.RoleAggregator && len(hosts) > 0 {
+		return fmt.Errorf("%w: it names the host %q, and nobody dials a %s",
+			ErrNotAcceptable, hosts[0], q.Identity.Role)
 	}
-	if _, _, err := splitHosts(q.Identity.Role, hosts); err != nil {
-		return fmt.Errorf("%w: %w", ErrRequest, err)
+	if _, _, err := certs.SplitHosts(q.Identity.Role, hosts); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
 	q.Hosts = hosts
 	return nil
@@ -234,11 +252,27 @@ func (q *Request) checkSubject(s pkix.Name) error {
 	if len(s.Names) == 0 {
 		return nil
 	}
-	want := q.Identity.subject()
+	want := q.Identity.Subject()
 	if len(s.Names) == 1 && slices.ContainsFunc(s.Names, func(n pkix.AttributeTypeAndValue) bool {
 		return n.Type.Equal(asn1.ObjectIdentifier{2, 5, 4, 3}) && n.Value == want.CommonName
 	}) {
 		return nil
 	}
-	return fmt.Errorf("%w: its subject is %q; leave it empty, or write CN=%s", ErrRequest, s.String(), want.CommonName)
+	return fmt.Errorf("%w: its subject is %q; leave it empty, or write CN=%s",
+		ErrNotAcceptable, s.String(), want.CommonName)
+}
+
+// CheckFingerprint compares the request's fingerprint with one that somebody read out:
+// 64 hex digits, in groups or not.
+func (q *Request) CheckFingerprint(told string) error {
+	plain := strings.ToLower(strings.NewReplacer(" ", "", ":", "").Replace(told))
+	if len(plain) != len(q.Fingerprint) || strings.Trim(plain, "0123456789abcdef") != "" {
+		return fmt.Errorf("fingerprint %q is not one; give all %d hex digits that `conclave site request` printed",
+			told, len(q.Fingerprint))
+	}
+	if plain != q.Fingerprint {
+		return fmt.Errorf("the request has another key: its fingerprint is %s; do not approve it",
+			certs.SpellFingerprint(q.Fingerprint))
+	}
+	return nil
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package certs
+package authority
 
 import (
 	"errors"

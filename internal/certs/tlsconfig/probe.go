@@ -1,4 +1,4 @@
-package certs
+package tlsconfig
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // ErrRejected: the other side does not accept our certificate.
@@ -26,7 +28,8 @@ type limits struct {
 // It returns nil when they do, and also when nobody can tell: the server cannot
 // be reached, is silent, or has troubles of its own. All that may pass.
 func Probe(ctx context.Context, address string, config *tls.Config) error {
-	return probe(ctx, address, config, limits{dial: 5 * time.Second, handshake: 5 * time.Second, verdict: 2 * time.Second})
+	return probe(ctx, address, config, limits{dial: 5 * time.Second, handshake: 5 * time.Second,
+		verdict: 2 * time.Second})
 }
 
 func probe(ctx context.Context, address string, config *tls.Config, within limits) error {
@@ -42,7 +45,8 @@ func probe(ctx context.Context, address string, config *tls.Config, within limit
 	switch {
 	case errors.As(err, &alert) && alert.Op == "remote error":
 		return refusal(address, alert.Err)
-	case errors.Is(err, ErrForeign), errors.Is(err, ErrExpired), errors.Is(err, ErrWrongHost), errors.Is(err, ErrWrongRole), errors.Is(err, ErrNoIdentity), errors.Is(err, ErrRevoked):
+	case errors.Is(err, certs.ErrForeign), errors.Is(err, certs.ErrExpired), errors.Is(err, certs.ErrWrongHost),
+		errors.Is(err, certs.ErrWrongRole), errors.Is(err, certs.ErrNoIdentity), errors.Is(err, certs.ErrRevoked):
 		return err
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("%s does not speak TLS: %w; name the aggregator's own port", address, err)
@@ -72,11 +76,14 @@ func handshake(conn *tls.Conn, within limits) error {
 func refusal(address string, alert error) error {
 	switch text := alert.Error(); {
 	case strings.Contains(text, "expired certificate"):
-		return fmt.Errorf("%w: %w (%w); ask the aggregator's operator for a new one, or check the clocks", ErrRejected, ErrExpired, alert)
+		return fmt.Errorf("%w: %w (%w); ask the aggregator's operator for a new one, or check the clocks",
+			ErrRejected, certs.ErrExpired, alert)
 	case strings.Contains(text, "bad certificate"):
-		return fmt.Errorf("%w (%w): it was revoked, or names no role; ask the aggregator's operator", ErrRejected, alert)
+		return fmt.Errorf("%w (%w): it was revoked, or names no role; ask the aggregator's operator",
+			ErrRejected, alert)
 	case strings.Contains(text, "certificate"), strings.Contains(text, "access denied"):
-		return fmt.Errorf("%w (%w); ask the aggregator's operator for a certificate of its authority", ErrRejected, alert)
+		return fmt.Errorf("%w (%w); ask the aggregator's operator for a certificate of its authority",
+			ErrRejected, alert)
 	case strings.Contains(text, "internal error"):
 		return nil // its own files are not in order, and may be mended
 	}

@@ -1,4 +1,4 @@
-package certs
+package pemfile
 
 import (
 	"encoding/pem"
@@ -8,18 +8,18 @@ import (
 	"path/filepath"
 )
 
-// replacePEM writes a file that everybody may read in place of one that is there, or is
+// Replace writes a file that everybody may read in place of one that is there, or is
 // not: readers see the old one or the new one, whole.
-func replacePEM(path, kind string, der []byte) error {
-	temporary, err := stage(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
+func Replace(path, kind string, der []byte) error {
+	temporary, err := Stage(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
 	if err != nil {
 		return err
 	}
-	return moveInto(temporary, path)
+	return Move(temporary, path)
 }
 
-// stage writes a file beside path, on disk, under a name of its own.
-func stage(path string, raw []byte, mode os.FileMode) (temporary string, err error) {
+// Stage writes a file beside path, on disk, under a name of its own.
+func Stage(path string, raw []byte, mode os.FileMode) (temporary string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return "", fmt.Errorf("replace %s: %w", path, err)
@@ -31,8 +31,8 @@ func stage(path string, raw []byte, mode os.FileMode) (temporary string, err err
 	return f.Name(), nil
 }
 
-// moveInto gives a staged file its name.
-func moveInto(temporary, path string) error {
+// Move gives a staged file its name.
+func Move(temporary, path string) error {
 	if err := os.Rename(temporary, path); err != nil {
 		return fmt.Errorf("replace %s: %w", path, errors.Join(err, os.Remove(temporary)))
 	}

@@ -1,10 +1,13 @@
-package certs
+package authority
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
 // States of a certificate in an [Inventory].
@@ -19,42 +22,42 @@ const (
 // third of a short one.
 const soon = 14 * 24 * time.Hour
 
-// Holding is a certificate of an authority, and how it stands.
-type Holding struct {
-	Role        Role      `json:"role,omitempty"`
-	Name        string    `json:"name,omitempty"`
-	Serial      string    `json:"serial"`
-	State       string    `json:"state"`
-	NotBefore   time.Time `json:"not_before,omitzero"`
-	NotAfter    time.Time `json:"not_after,omitzero"`
-	Fingerprint string    `json:"fingerprint,omitempty"` // of the public key
-	Hosts       []string  `json:"hosts,omitempty"`
-	RevokedAt   time.Time `json:"revoked_at,omitzero"`
-	Reason      string    `json:"reason,omitempty"`
+// Certificate is what the register says of a certificate, and its state.
+type Certificate struct {
+	Role        certs.Role `json:"role,omitempty"`
+	Name        string     `json:"name,omitempty"`
+	Serial      string     `json:"serial"`
+	State       string     `json:"state"`
+	NotBefore   time.Time  `json:"not_before,omitzero"`
+	NotAfter    time.Time  `json:"not_after,omitzero"`
+	Fingerprint string     `json:"fingerprint,omitempty"` // of the public key
+	Hosts       []string   `json:"hosts,omitempty"`
+	RevokedAt   time.Time  `json:"revoked_at,omitzero"`
+	Reason      string     `json:"reason,omitempty"`
 }
 
 // Inventory lists what the authority in dir has issued, by role, name and age, as its
 // register says. Certificates that were issued before there was a register are missing,
 // unless they were revoked.
-func Inventory(dir string) ([]Holding, error) { return inventory(dir, time.Now()) }
+func Inventory(dir string) ([]Certificate, error) { return inventory(dir, time.Now()) }
 
-func inventory(dir string, now time.Time) ([]Holding, error) {
-	if certFile, _ := caFiles(dir); absent(certFile) == nil {
-		return nil, fmt.Errorf("%w: no authority in %s", ErrMissing, dir)
+func inventory(dir string, now time.Time) ([]Certificate, error) {
+	if certFile, _ := certs.AuthorityFiles(dir); pemfile.Absent(certFile) == nil {
+		return nil, fmt.Errorf("%w: no authority in %s", certs.ErrMissing, dir)
 	}
 	// Without the lock, which needs the right to write: lines are whole or cut off.
 	r, err := readRegister(dir)
 	if err != nil {
 		return nil, err
 	}
-	var all []Holding
+	var all []Certificate
 	at := map[string]int{}
 	for _, e := range r.entries {
 		if e.Event != EventIssued {
 			continue
 		}
 		at[e.Serial] = len(all)
-		all = append(all, Holding{
+		all = append(all, Certificate{
 			Role: e.Role, Name: e.Name, Serial: e.Serial, State: stateAt(e, now),
 			NotBefore: e.NotBefore, NotAfter: e.NotAfter, Fingerprint: e.Fingerprint, Hosts: e.Hosts,
 		})
@@ -67,13 +70,13 @@ func inventory(dir string, now time.Time) ([]Holding, error) {
 		if !ok {
 			i = len(all)
 			at[e.Serial] = i
-			all = append(all, Holding{Role: e.Role, Name: e.Name, Serial: e.Serial, Fingerprint: e.Fingerprint})
+			all = append(all, Certificate{Role: e.Role, Name: e.Name, Serial: e.Serial, Fingerprint: e.Fingerprint})
 		}
 		if all[i].State != StateRevoked {
 			all[i].State, all[i].RevokedAt, all[i].Reason = StateRevoked, e.Time, e.Reason
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Holding) int {
+	slices.SortStableFunc(all, func(a, b Certificate) int {
 		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Name, b.Name), a.NotBefore.Compare(b.NotBefore))
 	})
 	return all, nil

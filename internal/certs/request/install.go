@@ -1,4 +1,4 @@
-package certs
+package request
 
 import (
 	"bytes"
@@ -9,6 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
 // Install puts the certificate that came back for a request into a site's folder, in place
@@ -16,43 +19,44 @@ import (
 // first: it names the identity, is valid, belongs to a key of the folder, and is of the
 // authority in the folder's ca.crt. authority is the text of that file where it is not there
 // yet, else nil. A role that runs uses the new certificate from its next connection on.
-func Install(dir string, role Role, name string, certificate, authority []byte) (SiteFiles, error) {
-	return install(dir, Identity{Role: role, Name: name}, certificate, authority, time.Now())
+func Install(dir string, role certs.Role, name string, certificate, authority []byte) (certs.SiteFiles, error) {
+	return install(dir, certs.Identity{Role: role, Name: name}, certificate, authority, time.Now())
 }
 
-func install(dir string, id Identity, raw, authority []byte, now time.Time) (SiteFiles, error) {
-	files := FilesAtSite(dir, id.Role, id.Name)
-	if err := id.validate(); err != nil {
+func install(dir string, id certs.Identity, raw, authority []byte, now time.Time) (certs.SiteFiles, error) {
+	files := certs.FilesAtSite(dir, id.Role, id.Name)
+	if err := id.Validate(); err != nil {
 		return files, err
 	}
 	cert, err := oneCertificate(raw)
 	if err != nil {
 		return files, err
 	}
-	switch got, err := identityOf(cert); {
+	switch got, err := certs.IdentityOf(cert); {
 	case err != nil:
 		return files, err
 	case got != id:
-		return files, fmt.Errorf("%w: the certificate is for %s, not for %s", ErrWrongRole, got, id)
+		return files, fmt.Errorf("%w: the certificate is for %s, not for %s", certs.ErrWrongRole, got, id)
 	}
 	held, err := os.ReadFile(files.CA)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && authority != nil:
 		held = authority
 	case err != nil:
-		return files, fmt.Errorf("%w: %w; give the authority's certificate with --ca", ErrMissing, err)
+		return files, fmt.Errorf("%w: %w; give the authority's certificate with --ca", certs.ErrMissing, err)
 	case authority != nil && !bytes.Equal(authority, held):
-		return files, fmt.Errorf("%s: %w, and is another one than --ca names; to change the authority put both certificates into it", files.CA, ErrExists)
+		return files, fmt.Errorf("%s: %w, and is another one than --ca names;"+
+			" to change the authority put both certificates into it", files.CA, certs.ErrExists)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(held) {
-		return files, fmt.Errorf("%s: %w: no PEM certificate in it", files.CA, ErrMalformed)
+		return files, fmt.Errorf("%s: %w: no PEM certificate in it", files.CA, certs.ErrMalformed)
 	}
 	usage := x509.ExtKeyUsageClientAuth
-	if id.Role == RoleAggregator {
+	if id.Role == certs.RoleAggregator {
 		usage = x509.ExtKeyUsageServerAuth
 	}
-	if err := verifyChain([]*x509.Certificate{cert}, roots, usage, now); err != nil {
+	if err := certs.VerifyChain([]*x509.Certificate{cert}, roots, usage, now); err != nil {
 		return files, fmt.Errorf("the certificate against %s: %w", files.CA, err)
 	}
 	return files, place(files, cert, held)
@@ -61,20 +65,21 @@ func install(dir string, id Identity, raw, authority []byte, now time.Time) (Sit
 // oneCertificate reads the one certificate of a text in PEM.
 func oneCertificate(raw []byte) (*x509.Certificate, error) {
 	block, rest := pem.Decode(raw)
-	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, fmt.Errorf("%w: want one PEM certificate; give the file that `conclave site approve` wrote", ErrMalformed)
+	if block == nil || block.Type != pemfile.Certificate || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, fmt.Errorf("%w: want one PEM certificate; give the file that `conclave site approve` wrote",
+			certs.ErrMalformed)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: %w", certs.ErrMalformed, err)
 	}
 	return cert, nil
 }
 
 // place moves the files to where roles read them. Between the two moves a role finds a key
 // and a certificate that do not fit, and goes on with those before.
-func place(files SiteFiles, cert *x509.Certificate, authority []byte) error {
-	want, err := fingerprintOf(cert.PublicKey)
+func place(files certs.SiteFiles, cert *x509.Certificate, authority []byte) error {
+	want, err := certs.Fingerprint(cert.PublicKey)
 	if err != nil {
 		return err
 	}
@@ -90,19 +95,21 @@ func place(files SiteFiles, cert *x509.Certificate, authority []byte) error {
 			return err
 		}
 		if !fits {
-			return fmt.Errorf("%s: %w: the certificate is for another key; install the one that answers %s", files.Key, ErrKeyMismatch, files.Request)
+			return fmt.Errorf("%s: %w: the certificate is for another key; install the one that answers %s",
+				files.Key, certs.ErrKeyMismatch, files.Request)
 		}
 	}
 	if _, err := os.Stat(files.CA); errors.Is(err, fs.ErrNotExist) {
-		temporary, err := stage(files.CA, authority, 0o644)
+		temporary, err := pemfile.Stage(files.CA, authority, 0o644)
 		if err != nil {
 			return err
 		}
-		if err := moveInto(temporary, files.CA); err != nil {
+		if err := pemfile.Move(temporary, files.CA); err != nil {
 			return err
 		}
 	}
-	temporary, err := stage(files.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}), 0o644)
+	temporary, err := pemfile.Stage(files.Cert,
+		pem.EncodeToMemory(&pem.Block{Type: pemfile.Certificate, Bytes: cert.Raw}), 0o644)
 	if err != nil {
 		return err
 	}
@@ -111,14 +118,14 @@ func place(files SiteFiles, cert *x509.Certificate, authority []byte) error {
 			return fmt.Errorf("replace %s: %w", files.Key, errors.Join(err, os.Remove(temporary)))
 		}
 	}
-	return moveInto(temporary, files.Cert)
+	return pemfile.Move(temporary, files.Cert)
 }
 
 func keyFits(path, fingerprint string) (bool, error) {
-	key, err := loadKey(path)
+	key, err := pemfile.LoadKey(path)
 	if err != nil {
 		return false, err
 	}
-	got, err := fingerprintOf(key.Public())
+	got, err := certs.Fingerprint(key.Public())
 	return got == fingerprint, err
 }

@@ -1,4 +1,4 @@
-package certs
+package authority
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // Events of the register.
@@ -25,10 +27,10 @@ type Entry struct {
 	Time  time.Time `json:"time"` // in UTC, to the second
 	Event string    `json:"event"`
 	// Serial is the certificate's number in hex, without zeros in front.
-	Serial string   `json:"serial"`
-	Role   Role     `json:"role,omitempty"`
-	Name   string   `json:"name,omitempty"`
-	Hosts  []string `json:"hosts,omitempty"`
+	Serial string     `json:"serial"`
+	Role   certs.Role `json:"role,omitempty"`
+	Name   string     `json:"name,omitempty"`
+	Hosts  []string   `json:"hosts,omitempty"`
 	// Fingerprint is the SHA-256 of its public key in hex.
 	Fingerprint string    `json:"fingerprint,omitempty"`
 	NotBefore   time.Time `json:"not_before,omitzero"`
@@ -45,7 +47,8 @@ func serialText(n *big.Int) string { return n.Text(16) }
 func parseSerial(text string) (*big.Int, error) {
 	n, ok := new(big.Int).SetString(strings.ReplaceAll(text, ":", ""), 16)
 	if !ok || n.Sign() <= 0 || n.BitLen() > 160 {
-		return nil, fmt.Errorf("serial %q is not the number of a certificate; give hex digits, as `conclave site list` prints them", text)
+		return nil, fmt.Errorf("serial %q is not the number of a certificate; give hex digits,"+
+			" as `conclave site list` prints them", text)
 	}
 	return n, nil
 }
@@ -91,10 +94,12 @@ func readRegister(dir string) (*register, error) {
 		end := bytes.IndexByte(raw, '\n')
 		var e Entry
 		if err := json.Unmarshal(raw[:end], &e); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w: %w; restore the file from a backup", r.path, number, ErrMalformed, err)
+			return nil, fmt.Errorf("%s, line %d: %w: %w; restore the file from a backup",
+				r.path, number, certs.ErrMalformed, err)
 		}
 		if _, err := parseSerial(e.Serial); err != nil || e.Event != EventIssued && e.Event != EventRevoked {
-			return nil, fmt.Errorf("%s, line %d: %w: event %q of serial %q; restore the file from a backup, or use the version that wrote it", r.path, number, ErrMalformed, e.Event, e.Serial)
+			return nil, fmt.Errorf("%s, line %d: %w: event %q of serial %q; restore the file from a backup,"+
+				" or use the version that wrote it", r.path, number, certs.ErrMalformed, e.Event, e.Serial)
 		}
 		r.entries = append(r.entries, e)
 		raw = raw[end+1:]
@@ -143,17 +148,19 @@ func (r *register) revocation(serial string) (Entry, bool) {
 }
 
 // mayHold refuses a key that speaks for somebody else, or that was given up.
-func (r *register) mayHold(id Identity, fingerprint string) error {
+func (r *register) mayHold(id certs.Identity, fingerprint string) error {
 	for _, e := range r.entries {
 		if e.Event != EventIssued || e.Fingerprint != fingerprint {
 			continue
 		}
 		if e.Role != id.Role || e.Name != id.Name {
-			return fmt.Errorf("the key of the request is that of %s; each has a key of its own: make a new request, with --new-key", Identity{e.Role, e.Name})
+			return fmt.Errorf("the key of the request is that of %s; each has a key of its own: make a new request,"+
+				" with --new-key", certs.Identity{Role: e.Role, Name: e.Name})
 		}
-		if gone, ok := r.revocation(e.Serial); ok && gone.Reason != ReasonSuperseded {
-			return fmt.Errorf("%w: certificate %s of this key was revoked on %s (%s), and the key with it; make a new request, with --new-key",
-				ErrRevoked, e.Serial, gone.Time.Format(time.DateOnly), gone.Reason)
+		if gone, ok := r.revocation(e.Serial); ok && gone.Reason != certs.ReasonSuperseded {
+			return fmt.Errorf("%w: certificate %s of this key was revoked on %s (%s), and the key with it;"+
+				" make a new request, with --new-key",
+				certs.ErrRevoked, e.Serial, gone.Time.Format(time.DateOnly), gone.Reason)
 		}
 	}
 	return nil

@@ -1,4 +1,13 @@
-package certs
+// Package tlsconfig has the TLS settings of the roles, from files that are read again when
+// they change, and says of a peer whether its certificate is still good.
+//
+// Start with [Server] or [Client]. Both sides always present a certificate, and speak TLS
+// 1.3 only. Files that were replaced on disk are used from the next handshake on;
+// connections keep what they were made with, and [Credentials.Check] looks at the other
+// side's certificate for every message. Revocation takes effect where the new list is.
+//
+// [Probe] and [Refusal] tell why a handshake failed.
+package tlsconfig
 
 import (
 	"crypto/tls"
@@ -6,30 +15,31 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // protocols are offered in the handshake; gRPC insists on h2.
 var protocols = []string{"h2", "http/1.1"}
 
-// ServerTLS is what an aggregator listens with: TLS 1.3, a client certificate
+// Server is what an aggregator listens with: TLS 1.3, a client certificate
 // of the same authority required. The files are checked now, with an error that
 // names the file and what to do, and again when they change on disk.
 //
-// It accepts clients of every role: ask [PeerIdentity] before answering.
-func ServerTLS(f Files) (*tls.Config, error) {
-	guard, err := NewServerGuard(f)
+// It accepts clients of every role: ask [certs.PeerIdentity] before answering.
+func Server(f certs.Files) (*tls.Config, error) {
+	c, err := NewServerCredentials(f)
 	if err != nil {
 		return nil, err
 	}
-	return guard.ServerTLS(), nil
+	return c.ServerTLS(), nil
 }
 
-// ServerTLS is [ServerTLS] with the guard's files.
-func (g *Guard) ServerTLS() *tls.Config {
-	source := g.source
+// ServerTLS is [Server] with these credentials.
+func (c *Credentials) ServerTLS() *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: protocols}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		m, err := source.inOrder()
+		m, err := c.inOrder()
 		if err != nil {
 			return nil, ownError{err}
 		}
@@ -42,9 +52,9 @@ func (g *Guard) ServerTLS() *tls.Config {
 			ClientCAs:    m.roots,
 			ClientAuth:   tls.RequireAndVerifyClientCert,
 			VerifyConnection: func(state tls.ConnectionState) error {
-				_, err := PeerIdentity(state)
+				_, err := certs.PeerIdentity(state)
 				if err == nil {
-					err = source.admit(state.PeerCertificates[0])
+					err = c.admit(state.PeerCertificates[0])
 				}
 				if err != nil {
 					return newPeerError(state, err)
@@ -56,24 +66,23 @@ func (g *Guard) ServerTLS() *tls.Config {
 	return config
 }
 
-// ClientTLS is what nodes and students dial with: TLS 1.3, their own
+// Client is what nodes and students dial with: TLS 1.3, their own
 // certificate, and a server that is an aggregator of the same authority and
 // whose certificate names serverName, the host part of the address dialled.
-// Files are checked and read again as in [ServerTLS].
-func ClientTLS(f Files, serverName string) (*tls.Config, error) {
+// Files are checked and read again as in [Server].
+func Client(f certs.Files, serverName string) (*tls.Config, error) {
 	if serverName == "" {
 		return nil, errors.New("the server's host name is not set; use the host part of the address dialled")
 	}
-	guard, err := NewClientGuard(f)
+	c, err := NewClientCredentials(f)
 	if err != nil {
 		return nil, err
 	}
-	return guard.ClientTLS(serverName), nil
+	return c.ClientTLS(serverName), nil
 }
 
-// ClientTLS is [ClientTLS] with the guard's files. serverName is not empty.
-func (g *Guard) ClientTLS(serverName string) *tls.Config {
-	source := g.source
+// ClientTLS is [Client] with these credentials. serverName is not empty.
+func (c *Credentials) ClientTLS(serverName string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		NextProtos: protocols,
@@ -83,24 +92,24 @@ func (g *Guard) ClientTLS(serverName string) *tls.Config {
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			// That the own certificate was revoked meanwhile is for the server to say and to
-			// note: its list may be newer.
-			m, err := source.current()
+			// log: its list may be newer.
+			m, err := c.current()
 			if err == nil {
-				err = source.lists(m)
+				err = c.refreshList(m)
 			}
 			if err != nil {
 				return err
 			}
-			if err := verifyServer(state, m.roots, serverName, source.now()); err != nil {
+			if err := verifyServer(state, m.roots, serverName, c.now()); err != nil {
 				return err
 			}
-			if err := source.admit(state.PeerCertificates[0]); err != nil {
+			if err := c.admit(state.PeerCertificates[0]); err != nil {
 				return fmt.Errorf("certificate of server %s: %w", serverName, err)
 			}
 			return nil
 		},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			m, err := source.current()
+			m, err := c.current()
 			if err != nil {
 				return nil, err
 			}
@@ -111,21 +120,24 @@ func (g *Guard) ClientTLS(serverName string) *tls.Config {
 
 func verifyServer(state tls.ConnectionState, roots *x509.CertPool, serverName string, now time.Time) error {
 	if len(state.PeerCertificates) == 0 {
-		return fmt.Errorf("%w: the server presented no certificate", ErrNoIdentity)
+		return fmt.Errorf("%w: the server presented no certificate", certs.ErrNoIdentity)
 	}
 	leaf := state.PeerCertificates[0]
-	if err := verifyChain(state.PeerCertificates, roots, x509.ExtKeyUsageServerAuth, now); err != nil {
+	if err := certs.VerifyChain(state.PeerCertificates, roots, x509.ExtKeyUsageServerAuth, now); err != nil {
 		return fmt.Errorf("certificate of server %s: %w", serverName, err)
 	}
 	if err := leaf.VerifyHostname(serverName); err != nil {
-		return fmt.Errorf("certificate of server %s: %w (%w); dial it by a name in its certificate, or issue one with this name", serverName, ErrWrongHost, err)
+		return fmt.Errorf("certificate of server %s: %w (%w); dial it by a name in its certificate,"+
+			" or issue one with this name",
+			serverName, certs.ErrWrongHost, err)
 	}
-	id, err := identityOf(leaf)
+	id, err := certs.IdentityOf(leaf)
 	if err != nil {
 		return fmt.Errorf("certificate of server %s: %w", serverName, err)
 	}
-	if id.Role != RoleAggregator {
-		return fmt.Errorf("certificate of server %s: %w: it is for %s, not for an aggregator", serverName, ErrWrongRole, id)
+	if id.Role != certs.RoleAggregator {
+		return fmt.Errorf("certificate of server %s: %w: it is for %s, not for an aggregator",
+			serverName, certs.ErrWrongRole, id)
 	}
 	return nil
 }

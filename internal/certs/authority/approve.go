@@ -1,0 +1,46 @@
+package authority
+
+import (
+	"encoding/pem"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/certs/request"
+)
+
+// Issued is a certificate that was approved.
+type Issued struct {
+	Entry
+	// PEM is the certificate, which is no secret.
+	PEM []byte `json:"-"`
+}
+
+// Approve issues the certificate that a request asks for, signed by the authority in dir,
+// and records it in the register. It is for the identity alone: it can sign no other, and
+// an aggregator's names its hosts besides. Whether the request comes from whom it names is
+// for the caller to know, by its fingerprint.
+//
+// A key that has a certificate of another name is refused, and so is one whose certificate
+// was revoked for anything but a renewal; the latter error matches ErrRevoked.
+func Approve(dir string, q *request.Request, validity time.Duration) (*Issued, error) {
+	return approve(dir, q, validity, time.Now())
+}
+
+func approve(dir string, q *request.Request, validity time.Duration, now time.Time) (*Issued, error) {
+	t, err := newIssuance(dir, q.Identity, q.Hosts, validity, now)
+	if err != nil {
+		return nil, err
+	}
+	der, line, err := t.sign(dir, q.PublicKey, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Issued{Entry: line, PEM: pem.EncodeToMemory(&pem.Block{Type: pemfile.Certificate, Bytes: der})}, nil
+}
+
+// SaveAs writes the certificate to a file that must not be there; the error matches
+// ErrExists otherwise.
+func (i *Issued) SaveAs(path string) error {
+	block, _ := pem.Decode(i.PEM)
+	return pemfile.Create(path, block.Type, block.Bytes, 0o644)
+}

@@ -1,0 +1,290 @@
+package request
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// csr signs a request as somebody else's program might.
+func csr(t testing.TB, q *x509.CertificateRequest, key any) []byte {
+	t.Helper()
+	if key == nil {
+		var err error
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, q, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemfile.CertificateRequest, Bytes: der})
+}
+
+func uris(texts ...string) (all []*url.URL) {
+	for _, text := range texts {
+		u, err := url.Parse(text)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// sans is an extension of names as they are on the wire: a tag and its bytes each.
+func sans(t testing.TB, names ...asn1.RawValue) pkix.Extension {
+	t.Helper()
+	for i := range names {
+		names[i].Class = asn1.ClassContextSpecific
+	}
+	value, err := asn1.Marshal(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkix.Extension{Id: oidSubjectAltName, Value: value}
+}
+
+func uriName(text string) asn1.RawValue { return asn1.RawValue{Tag: 6, Bytes: []byte(text)} }
+
+// attributed is a request with further attributes, signed anew.
+func attributed(t testing.TB, attributes ...asn1.RawValue) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north")}, key))
+	var whole struct {
+		Info struct {
+			Version            int
+			Subject, PublicKey asn1.RawValue
+			Attributes         []asn1.RawValue `asn1:"tag:0"`
+		}
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}
+	if _, err := asn1.Unmarshal(block.Bytes, &whole); err != nil {
+		t.Fatal(err)
+	}
+	whole.Info.Attributes = append(whole.Info.Attributes, attributes...)
+	info, err := asn1.Marshal(whole.Info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := sha256Sum(info)
+	signature, err := ecdsa.SignASN1(rand.Reader, key, digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole.Signature = asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}
+	der, err := asn1.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemfile.CertificateRequest, Bytes: der})
+}
+
+func attribute(t testing.TB, id asn1.ObjectIdentifier, values ...any) asn1.RawValue {
+	t.Helper()
+	var a struct {
+		ID     asn1.ObjectIdentifier
+		Values []asn1.RawValue `asn1:"set"`
+	}
+	a.ID = id
+	for _, v := range values {
+		der, err := asn1.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Values = append(a.Values, asn1.RawValue{FullBytes: der})
+	}
+	der, err := asn1.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asn1.RawValue{FullBytes: der}
+}
+
+// Whatever a request asks for besides its identity is refused by name.
+func TestRequestsAskForAnIdentityAndNothingElse(t *testing.T) {
+	north := uris("conclave://node/north")
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := csr(t, &x509.CertificateRequest{URIs: north}, nil)
+	extension := func(id ...int) *x509.CertificateRequest {
+		return &x509.CertificateRequest{URIs: north, ExtraExtensions: []pkix.Extension{{Id: id, Value: []byte{5, 0}}}}
+	}
+	forged := slices.Clone(testkit.Value(decode(good)))
+	at := strings.Index(string(forged), "//node/north")
+	forged[at+len("//node/")] = 's'
+	for name, tc := range map[string]struct {
+		raw  []byte
+		says string
+	}{
+		"CA flag":           {csr(t, extension(2, 5, 29, 19), nil), "to be an authority"},
+		"key usage":         {csr(t, extension(2, 5, 29, 15), nil), "key usage"},
+		"extended usage":    {csr(t, extension(2, 5, 29, 37), nil), "extended key usage"},
+		"unknown extension": {csr(t, extension(1, 2, 3, 4), nil), "extension 1.2.3.4"},
+		"challenge password": {attributed(t, attribute(t, asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 7},
+			"secret")), "a challenge password"},
+		"unknown attribute": {attributed(t, attribute(t, asn1.ObjectIdentifier{1, 2, 3}, 1)), "attribute 1.2.3"},
+		"second list": {attributed(t, attribute(t, oidExtensionRequest,
+			[]pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{5, 0}}})), "several lists"},
+		"malformed attribute": {attributed(t, asn1.RawValue{FullBytes: []byte{4, 1, 0}}), "attribute 2 is malformed"},
+
+		"no name": {csr(t, &x509.CertificateRequest{}, nil), "0 URIs"},
+		"two URIs": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north",
+			"conclave://node/south")}, nil), "2 URIs"},
+		"a URI besides": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north",
+			"https://north.example")}, nil), "2 URIs"},
+		"another scheme": {csr(t, &x509.CertificateRequest{URIs: uris("spiffe://node/north")}, nil),
+			"0 URIs of the form"},
+		"a host": {csr(t, &x509.CertificateRequest{URIs: north, DNSNames: []string{"agg.example"}}, nil),
+			`the host "agg.example"`},
+		"an address": {csr(t, &x509.CertificateRequest{URIs: north, IPAddresses: []net.IP{net.IPv4(10, 0, 0, 7)}},
+			nil), `the host "10.0.0.7"`},
+		"mail": {csr(t, &x509.CertificateRequest{URIs: north, EmailAddresses: []string{"a@b"}}, nil),
+			`mail address "a@b"`},
+		"a name unseen": {csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{sans(t,
+			uriName("conclave://node/north"), asn1.RawValue{Tag: 8, Bytes: []byte{42}})}}, nil), "name of kind 8"},
+		"unknown role": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://king/north")}, nil),
+			`"king" is unknown`},
+		"role in capital": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://NODE/north")}, nil),
+			`"NODE" is unknown`},
+		"site in capital": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/North")}, nil),
+			"no name of a site"},
+		"scheme in capital": {csr(t, &x509.CertificateRequest{
+			ExtraExtensions: []pkix.Extension{sans(t, uriName("CONCLAVE://node/north"))}}, nil),
+			`write "conclave://node/north"`},
+		"escaped": {csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{
+			sans(t, uriName("conclave://node/%6eorth"))}}, nil), "not of the form"},
+		"fragment": {csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{
+			sans(t, uriName("conclave://node/north#"))}}, nil), `write "conclave://node/north"`},
+		"query": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north?x=1")}, nil),
+			"not of the form"},
+		"user": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://a@node/north")}, nil),
+			"not of the form"},
+		"port": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node:1/north")}, nil),
+			`"node:1" is unknown`},
+		"folder": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north/x")}, nil),
+			"cannot be used"},
+		"two slashes": {csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{
+			sans(t, uriName("conclave://node//north"))}}, nil), "cannot be used"},
+		"no hosts": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://aggregator/a")}, nil),
+			"needs the host names"},
+		"subject": {csr(t, &x509.CertificateRequest{URIs: north, Subject: pkix.Name{CommonName: "aggregator-a"}},
+			nil), "CN=node-north"},
+		"subject more": {csr(t, &x509.CertificateRequest{URIs: north, Subject: pkix.Name{CommonName: "node-north",
+			Organization: []string{"x"}}}, nil), "subject"},
+
+		"RSA":   {csr(t, &x509.CertificateRequest{URIs: north}, rsaKey), "RSA"},
+		"P-224": {csr(t, &x509.CertificateRequest{URIs: north}, p224), "P-224"},
+		"not its key's": {pem.EncodeToMemory(&pem.Block{Type: pemfile.CertificateRequest, Bytes: forged}),
+			"not signed by its own key"},
+		"a key":          {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}), "never a key"},
+		"two requests":   {slices.Concat(good, good), "something else"},
+		"text before":    {slices.Concat([]byte("north says:\n"), good), "something else"},
+		"nothing":        {nil, "no PEM block"},
+		"not a request":  {pem.EncodeToMemory(&pem.Block{Type: pemfile.CertificateRequest, Bytes: []byte{48, 0}}), ""},
+		"without an end": {good[:len(good)-40], "no PEM block"},
+		"too large":      {make([]byte, maxRequest+1), "more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, err := Parse(tc.raw)
+			if !errors.Is(err, ErrNotAcceptable) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %+v, %v; want an error that says %q", q, err, tc.says)
+			}
+		})
+	}
+	for name, want := range map[string]*x509.CertificateRequest{
+		"without a subject": {URIs: north},
+		"with the subject":  {URIs: north, Subject: pkix.Name{CommonName: "node-north"}},
+	} {
+		if q, err := Parse(csr(t, want, nil)); err != nil ||
+			q.Identity != (certs.Identity{Role: certs.RoleNode, Name: "north"}) || len(q.Fingerprint) != 64 {
+			t.Errorf("%s: %+v, %v", name, q, err)
+		}
+	}
+}
+
+func decode(raw []byte) ([]byte, error) {
+	block, _ := pem.Decode(raw)
+	return block.Bytes, nil
+}
+
+// A request's key stays where it was made and is never overwritten.
+func TestRequestKeepsTheKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "north")
+	first := testkit.Value(New(dir, certs.RoleNode, "north", nil, FirstKey))
+	files := certs.FilesAtSite(dir, certs.RoleNode, "north")
+	info := testkit.Value(os.Stat(files.Key))
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the key has mode %v", info.Mode())
+	}
+	key := testkit.Value(os.ReadFile(files.Key))
+	raw := testkit.Value(os.ReadFile(files.Request))
+	if strings.Contains(string(raw), "PRIVATE") {
+		t.Error("a key left the site")
+	}
+	if q := testkit.Value(Read(files.Request)); q.Fingerprint != first.Fingerprint {
+		t.Errorf("fingerprints %s and %s", q.Fingerprint, first.Fingerprint)
+	}
+	if _, err := New(dir, certs.RoleNode, "north", nil, FirstKey); !errors.Is(err, certs.ErrExists) {
+		t.Errorf("a second first request: %v", err)
+	}
+	if q := testkit.Value(New(dir, certs.RoleNode, "north", nil, SameKey)); q.Fingerprint != first.Fingerprint {
+		t.Error("a renewal with the same key has another one")
+	}
+	if q := testkit.Value(New(dir, certs.RoleNode, "north", nil, NextKey)); q.Fingerprint == first.Fingerprint {
+		t.Error("a renewal with a new key has the same one")
+	}
+	if _, err := New(dir, certs.RoleNode, "north", nil, NextKey); !errors.Is(err, certs.ErrExists) {
+		t.Errorf("the next key made twice: %v", err)
+	}
+	if !slices.Equal(key, testkit.Value(os.ReadFile(files.Key))) {
+		t.Error("the key was overwritten")
+	}
+	for _, choice := range []KeyChoice{SameKey, NextKey} {
+		if _, err := New(dir, certs.RoleNode, "south", nil, choice); !errors.Is(err, certs.ErrMissing) {
+			t.Errorf("a renewal of nothing: %v", err)
+		}
+	}
+	for _, bad := range []struct {
+		role  certs.Role
+		name  string
+		hosts []string
+	}{{certs.RoleNode, "North", nil}, {certs.RoleNode, "../x", nil}, {"king", "x", nil}, {certs.RoleNode, "x",
+		[]string{"h"}}, {certs.RoleAggregator, "x", nil}, {certs.RoleAggregator, "x", []string{"a b"}}} {
+		if _, err := New(dir, bad.role, bad.name, bad.hosts, FirstKey); err == nil {
+			t.Errorf("%v: a request was made", bad)
+		}
+	}
+}
+
+func sha256Sum(b []byte) []byte { s := sha256.Sum256(b); return s[:] }

@@ -1,0 +1,158 @@
+package tlsconfig
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// Credentials are a role's certificate, key, authorities and list of revoked certificates,
+// read again when their files change. TLS settings come from it, and it knows whether the
+// certificate of a connected peer is still good. Several goroutines may use it.
+type Credentials struct {
+	files certs.Files
+	usage x509.ExtKeyUsage
+	roles []certs.Role
+	now   func() time.Time
+
+	mu     sync.Mutex
+	stamps [3]stamp
+	loaded *material
+
+	revoked *revokedFile // nil where the configuration names none
+}
+
+// stamp tells versions of a file apart. Secrets in Kubernetes are replaced by
+// swapping a link, which gives another file with a time of its own.
+type stamp struct {
+	size     int64
+	modified time.Time
+}
+
+// NewServerCredentials reads the files of an aggregator. The errors are those of [Server].
+// An error that matches ErrExpired, ErrRevoked or ErrList goes away when the files are
+// replaced, so it comes with credentials nevertheless: they let nobody in until
+// [Credentials.Reload] finds all in order.
+func NewServerCredentials(f certs.Files) (*Credentials, error) {
+	c := newCredentials(f, x509.ExtKeyUsageServerAuth, certs.RoleAggregator)
+	err := c.Reload()
+	if err != nil && !errors.Is(err, certs.ErrExpired) && !errors.Is(err, certs.ErrRevoked) && !errors.Is(err,
+		certs.ErrList) {
+		return nil, err
+	}
+	return c, err
+}
+
+// NewClientCredentials reads the files of a role that dials an aggregator. It returns none
+// where the files are not in order.
+func NewClientCredentials(f certs.Files) (*Credentials, error) {
+	c := newCredentials(f, x509.ExtKeyUsageClientAuth, certs.RoleNode, certs.RoleStudent, certs.RoleAggregator)
+	if err := c.Reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func newCredentials(f certs.Files, usage x509.ExtKeyUsage, roles ...certs.Role) *Credentials {
+	c := &Credentials{files: f, usage: usage, roles: roles, now: time.Now}
+	if f.Revoked != "" {
+		c.revoked = newRevokedFile(f.Revoked, func() time.Time { return c.now() })
+	}
+	return c
+}
+
+// Reload looks at all files now. The error says why nobody new is let in: the own files, or
+// the list of revoked certificates, are not in order, or the list has the own certificate.
+func (c *Credentials) Reload() error {
+	_, err := c.inOrder()
+	return err
+}
+
+// NotAfter is when the own certificate ends; zero where none could be read yet.
+func (c *Credentials) NotAfter() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loaded == nil {
+		return time.Time{}
+	}
+	return c.loaded.pair.Leaf.NotAfter
+}
+
+// inOrder returns the material on disk, if it and the list can be relied on now and the list
+// does not have the own certificate.
+func (c *Credentials) inOrder() (*material, error) {
+	m, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.refreshList(m); err != nil {
+		return nil, err
+	}
+	if err := c.checkOwn(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// current returns the material on disk. While files are being replaced they
+// may not fit each other; then the material of before is used as long as it
+// is valid, and the files are tried again at the next handshake.
+func (c *Credentials) current() (*material, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Stamps come first: a change during the load is seen next time.
+	stamps, statErr := c.stat()
+	if c.loaded != nil && statErr == nil && stamps == c.stamps {
+		if err := certs.CheckTime(c.loaded.pair.Leaf, c.files.Cert, c.now()); err != nil {
+			return nil, err
+		}
+		return c.loaded, nil
+	}
+	fresh, err := loadMaterial(c.files, c.now(), c.usage, c.roles...)
+	if err != nil {
+		if c.loaded != nil && certs.CheckTime(c.loaded.pair.Leaf, c.files.Cert, c.now()) == nil {
+			return c.loaded, nil
+		}
+		return nil, err
+	}
+	c.loaded, c.stamps = fresh, stamps
+	return fresh, nil
+}
+
+func (c *Credentials) stat() (stamps [3]stamp, err error) {
+	for i, path := range []string{c.files.CA, c.files.Cert, c.files.Key} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return stamps, err
+		}
+		stamps[i] = stamp{size: info.Size(), modified: info.ModTime()}
+	}
+	return stamps, nil
+}
+
+// refreshList says whether the list of revoked certificates, if there is to be one, can be
+// relied on now.
+func (c *Credentials) refreshList(m *material) error {
+	if c.revoked == nil {
+		return nil
+	}
+	return c.revoked.refresh(m.authorities)
+}
+
+// checkOwn refuses the own certificate where the list has it: a peer that reads the same list
+// turns its bearer away. refreshList comes before.
+func (c *Credentials) checkOwn(m *material) error {
+	if c.revoked == nil {
+		return nil
+	}
+	if err := c.revoked.good.Load().check(keyOf(m.pair.Leaf)); err != nil {
+		return fmt.Errorf("%s, this process's own certificate: %w by the list %s; put one with a new key in its place"+
+			" (`conclave site request --renew --new-key`)", c.files.Cert, err, c.files.Revoked)
+	}
+	return nil
+}

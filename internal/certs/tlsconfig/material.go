@@ -1,0 +1,79 @@
+package tlsconfig
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+)
+
+// material is what Files hold, checked.
+type material struct {
+	pair        tls.Certificate
+	roots       *x509.CertPool
+	authorities []*x509.Certificate // what roots holds
+}
+
+// loadMaterial reads and checks all three files: they parse, key and certificate
+// belong together, the certificate is valid now, signed by the authority, and
+// made for one of the roles.
+func loadMaterial(f certs.Files, now time.Time, usage x509.ExtKeyUsage, roles ...certs.Role) (*material, error) {
+	for _, field := range []struct{ name, path string }{{"ca", f.CA}, {"cert", f.Cert}, {"key", f.Key}} {
+		if field.path == "" {
+			return nil, fmt.Errorf("%w: %s is not set; name the PEM file", certs.ErrMissing, field.name)
+		}
+	}
+	rootsPEM, err := pemfile.Read(f.CA)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(rootsPEM) {
+		return nil, fmt.Errorf("%s: %w: no PEM certificate in it", f.CA, certs.ErrMalformed)
+	}
+	pair, err := pemfile.LoadPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, err
+	}
+	if err := certs.CheckTime(pair.Leaf, f.Cert, now); err != nil {
+		return nil, err
+	}
+	identity, err := certs.IdentityOf(pair.Leaf)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Cert, err)
+	}
+	if !slices.Contains(roles, identity.Role) {
+		return nil, fmt.Errorf("%s: %w: it is for %s, needed is one of %v; use the file issued for that role",
+			f.Cert, certs.ErrWrongRole, identity, roles)
+	}
+	chain := []*x509.Certificate{pair.Leaf}
+	for _, der := range pair.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", f.Cert, certs.ErrMalformed, err)
+		}
+		chain = append(chain, c)
+	}
+	if err := certs.VerifyChain(chain, roots, usage, now); err != nil {
+		return nil, fmt.Errorf("%s against %s: %w", f.Cert, f.CA, err)
+	}
+	return &material{pair: pair, roots: roots, authorities: certificatesIn(rootsPEM)}, nil
+}
+
+// certificatesIn are those that x509.CertPool.AppendCertsFromPEM takes.
+func certificatesIn(raw []byte) (all []*x509.Certificate) {
+	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != pemfile.Certificate || len(block.Headers) > 0 {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}

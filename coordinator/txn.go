@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -28,26 +29,24 @@ func (s *Store) read(ctx context.Context, op string, keys ...string) ([]*mvccpb.
 	}
 	bounded, cancel := s.request(ctx)
 	defer cancel()
-	for {
+	r, err := backoff.Retry(bounded, func() (*clientv3.TxnResponse, error) {
 		r, err := s.client.Txn(bounded).Then(gets...).Commit()
-		if err == nil {
-			kvs := make([]*mvccpb.KeyValue, len(keys))
-			for i, response := range r.Responses {
-				if found := response.GetResponseRange().GetKvs(); len(found) > 0 {
-					kvs[i] = found[0]
-				}
-			}
-			return kvs, r.Header.GetRevision(), nil
+		if err != nil && (!unanswered(err) || bounded.Err() != nil) {
+			err = backoff.Permanent(err)
 		}
-		if !unanswered(err) || bounded.Err() != nil {
-			return nil, 0, s.wrap(ctx, op, err)
-		}
-		select {
-		case <-bounded.Done():
-			return nil, 0, s.wrap(ctx, op, err)
-		case <-time.After(readRetryPause):
+		return r, err
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(readRetryPause)),
+		backoff.WithMaxElapsedTime(s.config.RequestTimeout))
+	if err != nil {
+		return nil, 0, s.wrap(ctx, op, err)
+	}
+	kvs := make([]*mvccpb.KeyValue, len(keys))
+	for i, response := range r.Responses {
+		if found := response.GetResponseRange().GetKvs(); len(found) > 0 {
+			kvs[i] = found[0]
 		}
 	}
+	return kvs, r.Header.GetRevision(), nil
 }
 
 // list returns the values under a prefix in the order of their keys, beginning

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -106,7 +107,7 @@ func ask(t *testing.T, conn *Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	var pause Pause
+	pauses := Pauses(100 * time.Millisecond)
 	for {
 		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 		if err == nil {
@@ -115,7 +116,7 @@ func ask(t *testing.T, conn *Conn) {
 		if ctx.Err() != nil {
 			t.Fatal(err)
 		}
-		pause.Wait(ctx, 100*time.Millisecond)
+		Wait(ctx, pauses.NextBackOff())
 	}
 }
 
@@ -175,37 +176,43 @@ func TestEachAddressMustProveItsOwnName(t *testing.T) {
 	}
 }
 
-// Pauses grow, stay below the bound, and end with the context.
-func TestPause(t *testing.T) {
-	var p Pause
-	last := p.Next()
-	if last != 100*time.Millisecond {
-		t.Errorf("the first pause is %v", last)
-	}
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	for i := range 40 {
-		p.Wait(done, time.Second)
-		if next := p.Next(); next < last || next > time.Second {
-			t.Fatalf("pause %d is %v after %v", i, next, last)
-		} else {
-			last = next
+// Pauses grow, stay below the bound, and begin anew after a reset.
+func TestPauses(t *testing.T) {
+	check := func(p *backoff.ExponentialBackOff, most time.Duration) {
+		t.Helper()
+		// A nanosecond is lost in each rounding.
+		if pause := p.NextBackOff(); pause < most/2-50 || pause > most+50 {
+			t.Errorf("a pause of %v is not in the upper half of %v", pause, most)
 		}
 	}
-	if last != time.Second {
-		t.Errorf("pauses end at %v", last)
+	p := Pauses(time.Second)
+	for most := 100 * time.Millisecond; most < time.Second; most = most * 6 / 5 {
+		check(p, most)
+	}
+	for range 20 {
+		check(p, time.Second)
 	}
 	p.Reset()
-	if p.Next() != 100*time.Millisecond {
-		t.Errorf("%v after a reset", p.Next())
+	check(p, 100*time.Millisecond)
+	small := Pauses(time.Nanosecond) // no less than the first
+	for range 5 {
+		check(small, 100*time.Millisecond)
 	}
+}
+
+// A wait lasts as long as its pause, and ends with the context.
+func TestWait(t *testing.T) {
 	started := time.Now()
-	p.Wait(t.Context(), time.Nanosecond) // no less than the first
+	Wait(t.Context(), 50*time.Millisecond)
 	if took := time.Since(started); took < 50*time.Millisecond {
 		t.Errorf("waited %v", took)
 	}
-	if p.Next() != 100*time.Millisecond {
-		t.Errorf("%v under a bound below the first pause", p.Next())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	started = time.Now()
+	Wait(ended, time.Hour)
+	if took := time.Since(started); took > time.Minute {
+		t.Errorf("waited %v", took)
 	}
 }
 

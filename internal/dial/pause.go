@@ -2,29 +2,25 @@ package dial
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
-// Pause is the time between attempts to do what an aggregator that is away
-// cannot answer. The zero value begins with a tenth of a second.
-type Pause struct{ next time.Duration }
+// Pauses are the times between attempts to do what an aggregator that is away
+// cannot answer: at most firstPause, then longer by growth up to most. Half of a
+// pause is random, so that the nodes of a large cluster do not all come back at once.
+func Pauses(most time.Duration) *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{ // around three quarters of a pause, by a third of that
+		InitialInterval: firstPause * 3 / 4, RandomizationFactor: 1. / 3,
+		Multiplier: growth, MaxInterval: max(firstPause, most) * 3 / 4,
+	}
+}
 
-// Next is how long the next wait lasts at most.
-func (p *Pause) Next() time.Duration { return max(p.next, firstPause) }
-
-// Reset begins anew, after something worked.
-func (p *Pause) Reset() { p.next = 0 }
-
-// Wait waits, and makes the next wait longer, up to most. Half of it is random, so
-// that the nodes of a large cluster do not all come back at once.
-func (p *Pause) Wait(ctx context.Context, most time.Duration) {
-	pause := p.Next()
-	timer := time.NewTimer(pause/2 + time.Duration(rand.Int64N(int64(pause/2)+1)))
-	defer timer.Stop()
+// Wait waits for a pause, or until ctx ends.
+func Wait(ctx context.Context, pause time.Duration) {
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 	case <-ctx.Done():
 	}
-	p.next = max(firstPause, min(time.Duration(growth*float64(pause)), most))
 }

@@ -108,7 +108,9 @@ func (t Target) connect(files certs.Files, most time.Duration, addresses names) 
 		grpc.WithResolvers(addresses),
 		grpc.WithTransportCredentials(byName{c.configs, guard}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: growth, Jitter: 0.2, MaxDelay: max(firstPause, most)},
+			Backoff: backoff.Config{
+				BaseDelay: firstPause, Multiplier: growth, Jitter: 0.2, MaxDelay: max(firstPause, most),
+			},
 			MinConnectTimeout: attempt,
 		}),
 	)...)

@@ -42,7 +42,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	defer conn.Close()
 	client := conclavev1.NewTeacherServiceClient(conn)
-	var pause dial.Pause
+	pauses := dial.Pauses(n.cfg.Reconnect)
 	for {
 		started := time.Now()
 		n.worked = false
@@ -64,11 +64,12 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		}
 		// Leaders may follow each other soon: whoever asked something is back at once.
 		if n.worked || time.Since(started) > 10*time.Second {
-			pause.Reset()
+			pauses.Reset()
 		}
+		pause := pauses.NextBackOff()
 		n.log.Warn("not connected to the aggregator; trying again",
-			zap.String("aggregator", n.cfg.Aggregator), zap.Duration("pause", pause.Next()), zap.Error(err))
-		if pause.Wait(ctx, n.cfg.Reconnect); ctx.Err() != nil {
+			zap.String("aggregator", n.cfg.Aggregator), zap.Duration("pause", pause), zap.Error(err))
+		if dial.Wait(ctx, pause); ctx.Err() != nil {
 			return nil
 		}
 	}

@@ -128,7 +128,7 @@ func (c *Client) Ledger(ctx context.Context, run string) (lines [][]byte, err er
 // answered is given up after Config.Patience, and so is one that answers, and
 // fails, for as long: that may never pass.
 func (c *Client) retry(ctx context.Context, what string, call func() error) error {
-	var pause dial.Pause
+	pauses := dial.Pauses(c.cfg.Retry)
 	start := time.Now()
 	var failing time.Time // since when every answer was a failure; zero: it was not
 	for {
@@ -182,8 +182,9 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 				return fmt.Errorf("%s: %w: %s did not answer for %v (%s); start it, or mend the address", what, ErrUnreachable, c.cfg.Aggregator, c.cfg.Patience, message)
 			}
 		}
-		c.log.Warn(trouble, zap.String("to", what), zap.Duration("pause", pause.Next()), zap.String("reason", message))
-		pause.Wait(ctx, c.cfg.Retry)
+		pause := pauses.NextBackOff()
+		c.log.Warn(trouble, zap.String("to", what), zap.Duration("pause", pause), zap.String("reason", message))
+		dial.Wait(ctx, pause)
 	}
 }
 

@@ -140,7 +140,7 @@ func (h *Held) newest() *conclavev1.RunProgress {
 
 // keep holds the run until it is finished, given back or lost.
 func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
-	var pause dial.Pause
+	pauses := dial.Pauses(h.queue.cfg.Retry)
 	for {
 		err := h.hold(stream)
 		if err == nil {
@@ -171,11 +171,13 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 				h.end(&LostError{Reason: status.Convert(err).Message()})
 				return
 			}
-			h.queue.log.Warn("the aggregator does not answer; trying again", zap.String("to", "hold the run"), zap.Duration("pause", pause.Next()), zap.Error(err))
-			pause.Wait(h.stream, h.queue.cfg.Retry)
+			pause := pauses.NextBackOff()
+			h.queue.log.Warn("the aggregator does not answer; trying again",
+				zap.String("to", "hold the run"), zap.Duration("pause", pause), zap.Error(err))
+			dial.Wait(h.stream, pause)
 			stream, _, err = h.queue.claim(h.stream, h.worker)
 		}
-		pause.Reset()
+		pauses.Reset()
 	}
 }
 

@@ -90,3 +90,9 @@ func marshalStable(m proto.Message) ([]byte, error) {
 func revokedVoice(nodes map[*peer.Session]peer.ID) error { return revokedAmong(nodes) }
 
 func (e *execution) disowned() error { return e.revoked() }
+
+// lifetime is a server's as others see it.
+type lifetime struct{ *Server }
+
+func (l lifetime) Leading() context.Context  { return l.leading }
+func (l lifetime) Stopping() <-chan struct{} { return l.stopping }

@@ -418,7 +418,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	if taken.GetName() != "a" || taken.GetClaim() == run.GetClaim() {
 		t.Errorf("back under its name it got %v", taken)
 	}
-	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "not this worker's") {
+	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "no longer this worker's") {
 		t.Errorf("with an old claim it got %v", end)
 	}
 	// Another name waits until the grace is over.

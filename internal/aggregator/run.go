@@ -2,9 +2,12 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/coordinator"
 )
 
 // run is what the server keeps of a run while it is in use.
@@ -123,4 +126,35 @@ func (s *Server) run(ctx context.Context, name string) (*run, error) {
 	r := &run{spec: spec, dataset: d, turn: make(chan struct{}, 1), closed: record.Closed}
 	r.unlock()
 	return s.runs.put(name, r), nil
+}
+
+// EndRun keeps rounds of a run from beginning and ends the one that is open, even if somebody
+// waits for it. A round that is being charged is finished. The function that it returns is told
+// whether the run was closed, and lets others go on. A run that was not opened has no rounds.
+func (s *Server) EndRun(ctx context.Context, name string) (closed func(bool), err error) {
+	r, err := s.run(ctx, name)
+	if errors.Is(err, coordinator.ErrNoRun) {
+		return func(bool) {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	if open := r.openExecution(); open != nil {
+		open.cancel()
+		select {
+		case <-open.done:
+		case <-ctx.Done():
+			r.unlock()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return func(closed bool) {
+		if closed {
+			s.runClosed(r)
+		}
+		r.unlock()
+	}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/queue"
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
@@ -69,7 +70,7 @@ type Server struct {
 	log      *zap.Logger
 	datasets map[string]*dataset
 	runs     runs
-	queue    *queue
+	queue    *queue.Queue
 
 	phase    phase
 	metrics  *serverMetrics
@@ -124,7 +125,6 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 		log:      options.Logger,
 		datasets: map[string]*dataset{},
 		runs:     runs{byName: map[string]*run{}},
-		queue:    newQueue(),
 		health:   health.NewServer(),
 		stopping: make(chan struct{}),
 		bans:     peer.NewBans(),
@@ -196,7 +196,11 @@ func (s *Server) open(ctx context.Context) error {
 		}
 		s.datasets[record.Name] = newDataset(record)
 	}
-	if err := s.queue.load(ctx, s.store); err != nil {
+	s.queue, err = queue.New(ctx, queue.Options{
+		Store: s.store, Lead: s.lead, Rounds: s, Lifetime: lifetime{s},
+		Audit: s.auditLog, Log: s.log, Grace: s.config.WorkerGrace,
+	})
+	if err != nil {
 		return fmt.Errorf("read the queue of runs: %w", err)
 	}
 
@@ -212,7 +216,7 @@ func (s *Server) open(ctx context.Context) error {
 		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
 	}
 	s.phase.reach(leads)
-	s.streams.Go(s.keepQueue)
+	s.streams.Go(s.queue.Keep)
 	if err := s.audit(caller{}, auditlog.Entry{Event: auditlog.Leading}); err != nil {
 		return err
 	}

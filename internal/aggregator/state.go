@@ -105,7 +105,7 @@ func (s *Server) shown() (leading bool, datasets []metrics.Dataset) {
 	for name, d := range s.datasets {
 		datasets = append(datasets, metrics.Dataset{
 			Name: name, Nodes: len(d.Live()), Teachers: int(d.Teachers()), OpenRounds: int(d.open.Load()),
-			Epsilon: d.record.Budget.Epsilon, Delta: d.record.Budget.Delta, Queued: s.queue.counts(name),
+			Epsilon: d.record.Budget.Epsilon, Delta: d.record.Budget.Delta, Queued: s.queue.Counts(name),
 			Spent: func() (float64, bool) { return s.spent(d) },
 		})
 	}

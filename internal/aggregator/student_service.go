@@ -293,7 +293,7 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	case p.key.number > record.Releases:
 		return nil, refusedf("round %d of run %q is asked and round %d is due", p.key.number, p.key.run, record.Releases)
 	}
-	if err := s.mayAsk(ctx, p.key.run); err != nil {
+	if err := s.queue.MayAsk(p.key.run, claimOf(ctx)); err != nil {
 		return nil, err
 	}
 	if err := s.auditLog.Check(); err != nil {
@@ -343,7 +343,7 @@ func (s *studentService) closeRun(ctx context.Context, q *conclavev1.CloseRunReq
 		return nil, err
 	}
 	defer r.unlock()
-	if err := s.mayAsk(ctx, q.GetRun()); err != nil {
+	if err := s.queue.MayAsk(q.GetRun(), claimOf(ctx)); err != nil {
 		return nil, err
 	}
 	if err := r.settle(ctx); err != nil {
@@ -354,7 +354,7 @@ func (s *studentService) closeRun(ctx context.Context, q *conclavev1.CloseRunReq
 		return nil, err
 	}
 	s.runClosed(r)
-	s.queue.poke()
+	s.queue.Poke()
 	s.log.Info("run closed", zap.String("run", q.GetRun()), zap.String("ledger_head", head))
 	_ = s.audit(callerOf(ctx), auditlog.Entry{Event: auditlog.RunClosed, Dataset: r.dataset.record.Name, Run: q.GetRun(), LedgerHash: head})
 	return &conclavev1.CloseRunResponse{LedgerHead: head}, nil

@@ -1,6 +1,9 @@
 package fault
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 const (
 	// MaxWord bounds what errors and logs repeat of a name that a peer made up, in bytes.
@@ -18,6 +21,17 @@ func Printable(s string) string {
 		return clean
 	}
 	return "no reason given"
+}
+
+// Clean makes a peer's own words fit for logs and terminals. It puts spaces in place of control
+// characters and leaves the length to others.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // clip drops control characters and what is beyond a length.

@@ -1,0 +1,187 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Keep gives runs back whose worker does not come back, until the server stops.
+func (q *Queue) Keep() {
+	tick := time.NewTicker(min(time.Second, q.Grace/4))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-q.Lifetime.Stopping():
+			return
+		case <-q.Lifetime.Leading().Done():
+			return
+		}
+		for _, record := range q.lost() {
+			why := fmt.Sprintf("worker %q was not heard of for %v", record.Worker, q.Grace)
+			if err := q.giveBack(peer.Caller{}, record.Name, record.Claim, why); err != nil {
+				q.Log.Warn("run of a worker that is gone not given back", zap.String("run", record.Name),
+					zap.Error(err))
+			}
+		}
+	}
+}
+
+// lost returns the runs whose worker has been gone for longer than the grace.
+func (q *Queue) lost() (lost []coordinator.Submission) {
+	for _, e := range q.list("") {
+		if e.record.State == coordinator.Running && e.claim == nil && time.Since(e.lost) > q.Grace {
+			lost = append(lost, e.record)
+		}
+	}
+	return lost
+}
+
+// giveBack puts a run back into the queue, if it is still held with the claim. An open round
+// goes on for a while, for the next worker to ask it again.
+func (q *Queue) giveBack(by peer.Caller, name, claim, why string) error {
+	leading := q.Lifetime.Leading()
+	if err := q.lock(leading); err != nil {
+		return err
+	}
+	defer q.unlock()
+	if e, ok := q.get(name); !ok || e.record.State != coordinator.Running || e.record.Claim != claim {
+		return nil
+	}
+	record, err := q.Store.GiveBack(leading, q.Lead, name, claim, why)
+	if err := q.took(record, err); err != nil {
+		return err
+	}
+	q.Log.Info("run given back", zap.String("run", name), zap.String("worker", record.Worker),
+		zap.String("reason", why))
+	_ = q.Audit.Write(by, auditlog.Entry{Event: auditlog.RunReturned, Dataset: record.Dataset, Run: name, Reason: why})
+	return nil
+}
+
+// end ends a run of the queue. Callers hold the queue's turn.
+func (q *Queue) end(ctx context.Context, by peer.Caller, name string, end coordinator.End) (
+	coordinator.Submission, error) {
+	closed, err := q.Rounds.EndRun(ctx, name)
+	if err != nil {
+		return coordinator.Submission{}, err
+	}
+	record, err := q.Store.Finish(q.Lifetime.Leading(), q.Lead, name, end)
+	closed(err == nil)
+	if err := q.took(record, err); err != nil {
+		return record, err
+	}
+	event := auditlog.RunFinished
+	if end.State == coordinator.Cancelled {
+		event = auditlog.RunCancelled
+	}
+	q.Log.Info("run ended", zap.String("run", name), zap.String("state", string(end.State)),
+		zap.String("reason", record.Reason))
+	_ = q.Audit.Write(by, auditlog.Entry{
+		Event: event, Dataset: record.Dataset, Run: name, Code: string(end.State), Reason: record.Reason,
+	})
+	return record, nil
+}
+
+// Finish ends a run in the words of its worker.
+func (q *Queue) Finish(ctx context.Context, by *peer.Session, run string, end coordinator.End) (
+	*conclavev1.RunStatus, error) {
+	if err := q.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer q.unlock()
+	e, ok := q.get(run)
+	if !ok {
+		return nil, fmt.Errorf("%w in the queue: %q", coordinator.ErrNoRun, fault.Printable(run))
+	}
+	if e.record.Holder != by.Identity.Name {
+		return nil, fault.Deniedf("run %q is not held by %q", run, by.Identity.Name)
+	}
+	if e.record.State == coordinator.Running && e.record.Claim != end.Claim {
+		return nil, fault.Refusedf("run %q is held by worker %q, with another claim", run, e.record.Worker)
+	}
+	if _, err := q.end(ctx, by.Caller, run, end); err != nil {
+		return nil, err
+	}
+	e, _ = q.get(run)
+	return q.status(ctx, e)
+}
+
+// Cancel ends a run before its time. By force it ends one of another student, or one that did
+// not come from the queue.
+func (q *Queue) Cancel(ctx context.Context, by *peer.Session, run string, force bool) (*conclavev1.RunStatus, error) {
+	if err := q.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer q.unlock()
+	who := by.Identity.Name
+	e, ok := q.get(run)
+	if !ok {
+		return q.cancelDirect(ctx, by, run, force)
+	}
+	switch {
+	case e.record.State == coordinator.Cancelled:
+	case e.record.State.Final():
+		return nil, fault.Refusedf("run %q has ended already (%s)", run, e.record.State)
+	case e.record.By != who && !force:
+		return nil, fault.Deniedf("run %q was submitted by %q and not by %q; cancel it by force if it has to be",
+			run, e.record.By, who)
+	default:
+		end := coordinator.End{State: coordinator.Cancelled, Reason: fmt.Sprintf("by %q", who)}
+		if _, err := q.end(ctx, by.Caller, run, end); err != nil {
+			return nil, err
+		}
+		e, _ = q.get(run)
+	}
+	return q.status(ctx, e)
+}
+
+// cancelDirect closes a run that a student opened itself, which may be gone or at work: nobody
+// here knows. Callers hold the queue's turn, so that no run of the name is submitted meanwhile.
+func (q *Queue) cancelDirect(ctx context.Context, by *peer.Session, run string, force bool) (
+	*conclavev1.RunStatus, error) {
+	record, err := q.Store.Run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if record.Closed {
+		return statusOfRun(record), nil
+	}
+	if !force {
+		opener := ""
+		if record.By != "" {
+			opener = fmt.Sprintf(" (%q)", record.By)
+		}
+		return nil, fault.Refusedf("run %q did not come from the queue: a student opened it%s, and whether that one "+
+			"is gone or will come back is not known here; cancelled by force it is closed: nothing more can be asked "+
+			"in it, and what it spent stays spent", run, opener)
+	}
+	closed, err := q.Rounds.EndRun(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	head, err := q.Store.CloseRun(q.Lifetime.Leading(), q.Lead, run)
+	closed(err == nil)
+	if err != nil {
+		return nil, err
+	}
+	q.Poke()
+	q.Log.Info("run cancelled", zap.String("run", run), zap.String("by", by.Identity.Name),
+		zap.String("ledger_head", head))
+	_ = q.Audit.Write(by.Caller, auditlog.Entry{
+		Event: auditlog.RunCancelled, Dataset: record.Dataset, Run: run, LedgerHash: head,
+		Reason: "it was not of the queue",
+	})
+	if record, err = q.Store.Run(ctx, run); err != nil {
+		return nil, err
+	}
+	return statusOfRun(record), nil
+}

@@ -1,0 +1,234 @@
+// Package queue holds the runs that were submitted, and gives them to workers. What lasts is
+// in etcd, and changed there first; only the leader changes it, so that the [Queue] is a true
+// copy. Which worker is connected, and how far it is, is known here alone.
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Store is what the queue needs of etcd; see [coordinator.Store].
+type Store interface {
+	Submissions(context.Context) ([]coordinator.Submission, error)
+	Submit(ctx context.Context, lead *coordinator.Leadership, s coordinator.Submission, runFile, schema []byte) (
+		stored coordinator.Submission, existing bool, err error)
+	SubmittedFiles(context.Context, coordinator.Submission) (runFile, schema []byte, err error)
+	Claim(ctx context.Context, lead *coordinator.Leadership, name, from string, h coordinator.Holder) (
+		coordinator.Submission, error)
+	GiveBack(ctx context.Context, lead *coordinator.Leadership, name, claim, reason string) (
+		coordinator.Submission, error)
+	Finish(ctx context.Context, lead *coordinator.Leadership, name string, end coordinator.End) (
+		coordinator.Submission, error)
+	Run(ctx context.Context, name string) (coordinator.Run, error)
+	Runs(ctx context.Context, dataset string) ([]coordinator.Run, error)
+	CloseRun(ctx context.Context, lead *coordinator.Leadership, name string) (head string, err error)
+	Room(ctx context.Context, dataset string) (coordinator.Room, error)
+}
+
+// Rounds are the rounds of open runs.
+type Rounds interface {
+	// EndRun keeps rounds of a run from beginning and ends the one that is open, even if
+	// somebody waits for it. The function that it returns is told whether the run was closed,
+	// and lets others go on.
+	EndRun(ctx context.Context, run string) (closed func(bool), err error)
+}
+
+// Lifetime is how long the queue changes.
+type Lifetime interface {
+	// Leading ends when nothing may be written any more.
+	Leading() context.Context
+	// Stopping is closed when no run may begin any more.
+	Stopping() <-chan struct{}
+}
+
+// Options are what a queue needs. All are required.
+type Options struct {
+	Store    Store
+	Lead     *coordinator.Leadership
+	Rounds   Rounds
+	Lifetime Lifetime
+	Audit    peer.AuditLog
+	Log      *zap.Logger
+	Grace    time.Duration // how long a run stays with a worker that is not connected
+}
+
+// Queue is what the leader knows of the runs that were submitted.
+type Queue struct {
+	Options
+	// turn holds a token while nobody changes a run's state. It is a channel and not a mutex
+	// because a change asks etcd, and a caller that waits may go away.
+	turn chan struct{}
+	// stale says that a change may have happened without an answer, under turn: the copy is
+	// made anew before the next one.
+	stale bool
+
+	mu     sync.Mutex
+	byName map[string]*entry
+	// changed is closed and replaced when something changes that others may wait for.
+	changed chan struct{}
+	// waiting counts the workers that wait for a run, by dataset.
+	waiting map[string]int
+}
+
+// entry is a run of the queue. Its fields change under Queue.mu.
+type entry struct {
+	record coordinator.Submission
+	// claim is that of the worker that holds it, nil while there is none since lost.
+	claim    *Claim
+	lost     time.Time
+	progress *conclavev1.RunProgress
+	// note says what a run that waits waits for.
+	note string
+}
+
+// New reads the queue as the last leader left it. Workers have their grace to come back.
+func New(ctx context.Context, o Options) (*Queue, error) {
+	q := &Queue{
+		Options: o,
+		turn:    make(chan struct{}, 1),
+		byName:  map[string]*entry{},
+		changed: make(chan struct{}),
+		waiting: map[string]int{},
+	}
+	all, err := o.Store.Submissions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, record := range all {
+		q.byName[record.Name] = &entry{record: record, lost: time.Now()}
+	}
+	q.unlock()
+	return q, nil
+}
+
+// lock takes the queue's turn.
+func (q *Queue) lock(ctx context.Context) error {
+	select {
+	case <-q.turn:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !q.stale {
+		return nil
+	}
+	all, err := q.Store.Submissions(ctx)
+	if err != nil {
+		q.unlock()
+		return err
+	}
+	for _, record := range all {
+		q.set(record)
+	}
+	q.stale = false
+	return nil
+}
+
+func (q *Queue) unlock() { q.turn <- struct{}{} }
+
+// took takes over what a change made of a run, or remembers that nobody knows. Callers hold
+// the queue's turn.
+func (q *Queue) took(record coordinator.Submission, err error) error {
+	if err != nil {
+		q.stale = true
+		return err
+	}
+	q.set(record)
+	return nil
+}
+
+// set takes over how a run stands, after etcd has it.
+func (q *Queue) set(record coordinator.Submission) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.byName[record.Name]
+	if e == nil {
+		e = &entry{}
+		q.byName[record.Name] = e
+	}
+	if e.record.Claim != record.Claim || record.State != coordinator.Running {
+		e.claim.end()
+		e.claim, e.lost, e.progress = nil, time.Now(), nil
+	}
+	e.record, e.note = record, ""
+	q.wake()
+}
+
+// wake tells everybody who waits for a change. Callers hold q.mu.
+func (q *Queue) wake() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// Poke has runs that wait looked at again, because a run closed.
+func (q *Queue) Poke() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wake()
+}
+
+// Changed is a channel that is closed at the next change.
+func (q *Queue) Changed() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.changed
+}
+
+// get returns a run of the queue as it is now.
+func (q *Queue) get(name string) (entry, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.byName[name]; e != nil {
+		return *e, true
+	}
+	return entry{}, false
+}
+
+// list returns the runs of a dataset, or all where it is empty, in the order of their
+// submission.
+func (q *Queue) list(dataset string) []entry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var all []entry
+	for _, e := range q.byName {
+		if dataset == "" || e.record.Dataset == dataset {
+			all = append(all, *e)
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.record.Order, b.record.Order) })
+	return all
+}
+
+// in returns the runs of a dataset that are in one of the states.
+func (q *Queue) in(dataset string, states ...coordinator.State) (found []coordinator.Submission) {
+	for _, e := range q.list(dataset) {
+		if slices.Contains(states, e.record.State) {
+			found = append(found, e.record)
+		}
+	}
+	return found
+}
+
+// note says what a run waits for.
+func (q *Queue) note(name, note string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.byName[name]; e != nil && e.note != note {
+		e.note = note
+		q.wake()
+	}
+}
+
+func isNoRun(err error) bool      { return errors.Is(err, coordinator.ErrNoRun) }
+func isOverBudget(err error) bool { return errors.Is(err, privacy.ErrOverBudget) }

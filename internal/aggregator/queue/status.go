@@ -1,0 +1,155 @@
+package queue
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// states are those of runs on the wire.
+var states = map[coordinator.State]conclavev1.RunState{
+	coordinator.Waiting:     conclavev1.RunState_RUN_STATE_WAITING,
+	coordinator.Running:     conclavev1.RunState_RUN_STATE_RUNNING,
+	coordinator.Done:        conclavev1.RunState_RUN_STATE_DONE,
+	coordinator.OutOfBudget: conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET,
+	coordinator.Failed:      conclavev1.RunState_RUN_STATE_FAILED,
+	coordinator.Cancelled:   conclavev1.RunState_RUN_STATE_CANCELLED,
+}
+
+// Counts is the number of a dataset's runs in each state.
+func (q *Queue) Counts(dataset string) map[string]int {
+	counts := map[string]int{}
+	for state := range states {
+		counts[string(state)] = 0
+	}
+	for _, e := range q.list(dataset) {
+		counts[string(e.record.State)]++
+	}
+	return counts
+}
+
+// Find returns how a run stands, of the queue or not, and how far its worker is.
+func (q *Queue) Find(ctx context.Context, run string) (*conclavev1.RunStatus, *conclavev1.RunProgress, error) {
+	if e, ok := q.get(run); ok {
+		status, err := q.status(ctx, e)
+		return status, e.progress, err
+	}
+	r, err := q.Store.Run(ctx, run)
+	if err != nil {
+		return nil, nil, err
+	}
+	return statusOfRun(r), nil, nil
+}
+
+// RunFile is the run.yaml of a run of the queue, nil of others.
+func (q *Queue) RunFile(ctx context.Context, run string) ([]byte, error) {
+	e, ok := q.get(run)
+	if !ok {
+		return nil, nil
+	}
+	raw, _, err := q.Store.SubmittedFiles(ctx, e.record)
+	return raw, err
+}
+
+// List returns how all runs of a dataset stand: those of the queue in their order, then those
+// that students opened themselves.
+func (q *Queue) List(ctx context.Context, dataset string) (all []*conclavev1.RunStatus, err error) {
+	opened, err := q.Store.Runs(ctx, dataset)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]coordinator.Run{}
+	for _, r := range opened {
+		byName[r.Name] = r
+	}
+	place := uint32(0)
+	for _, e := range q.list(dataset) {
+		status := statusOfEntry(e, byName[e.record.Name])
+		if e.record.State == coordinator.Waiting {
+			place++
+			status.Place = place
+		}
+		all = append(all, status)
+		delete(byName, e.record.Name)
+	}
+	for _, r := range opened {
+		if _, direct := byName[r.Name]; direct {
+			all = append(all, statusOfRun(r))
+		}
+	}
+	return all, nil
+}
+
+// status is how a run of the queue stands, with what the ledger has of it.
+func (q *Queue) status(ctx context.Context, e entry) (*conclavev1.RunStatus, error) {
+	r, err := q.Store.Run(ctx, e.record.Name)
+	if err != nil && !isNoRun(err) {
+		return nil, err
+	}
+	status := statusOfEntry(e, r)
+	status.Place = q.place(e.record)
+	return status, nil
+}
+
+// place counts the runs of the dataset that wait up to a run.
+func (q *Queue) place(s coordinator.Submission) (place uint32) {
+	if s.State != coordinator.Waiting {
+		return 0
+	}
+	for _, e := range q.list(s.Dataset) {
+		if e.record.State == coordinator.Waiting && e.record.Order <= s.Order {
+			place++
+		}
+	}
+	return place
+}
+
+func statusOfEntry(e entry, r coordinator.Run) *conclavev1.RunStatus {
+	s := e.record
+	status := &conclavev1.RunStatus{
+		Name: s.Name, Dataset: s.Dataset, State: states[s.State], Reason: s.Reason, Pipeline: s.Pipeline,
+		Epsilon: s.Budget.Epsilon, Delta: s.Budget.Delta, EpsilonSpent: r.EpsilonSpent, Rounds: r.Releases,
+		Teachers: specOf(s.Spec).GetTeachers(), Queued: true, By: s.By, Submitted: s.Submitted,
+		Worker: s.Worker, Holder: s.Holder, Connected: e.claim != nil, Claims: s.Claims, Claimed: s.Claimed,
+		Ended: s.Ended, LedgerHead: r.Head, Opened: r.Name != "", Closed: r.Closed,
+	}
+	if e.note != "" && s.State == coordinator.Waiting {
+		status.Reason = e.note
+	}
+	if s.State == coordinator.Running && e.claim == nil {
+		status.Reason = "its worker is not connected"
+	}
+	for _, f := range s.Results {
+		status.Results = append(status.Results, &conclavev1.RunResult{Name: f.Name, Path: f.Path, Sha256: f.SHA256})
+	}
+	return status
+}
+
+// statusOfRun is how a run stands that a student opened itself. The ledger tells whether it is
+// open.
+func statusOfRun(r coordinator.Run) *conclavev1.RunStatus {
+	spec := specOf(r.Spec)
+	status := &conclavev1.RunStatus{
+		Name: r.Name, Dataset: r.Dataset, State: conclavev1.RunState_RUN_STATE_RUNNING,
+		Epsilon: r.Budget.Epsilon, Delta: r.Budget.Delta, EpsilonSpent: r.EpsilonSpent, Rounds: r.Releases,
+		Teachers: spec.GetTeachers(), Pipeline: fault.Clean(spec.GetPipeline()),
+		By: r.By, Submitted: r.Opened, LedgerHead: r.Head, Opened: true, Closed: r.Closed,
+	}
+	if r.Closed {
+		status.State = conclavev1.RunState_RUN_STATE_DONE
+	}
+	return status
+}
+
+// specOf reads a stored spec; nil, which has no fields, where it cannot be read.
+func specOf(raw []byte) *conclavev1.RunSpec {
+	spec := new(conclavev1.RunSpec)
+	if proto.Unmarshal(raw, spec) != nil {
+		return nil
+	}
+	return spec
+}

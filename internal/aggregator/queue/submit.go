@@ -1,0 +1,142 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// maxWaiting bounds the runs that wait on a dataset.
+const maxWaiting = 1000
+
+// Submission is a run to queue, with its checked spec.
+type Submission struct {
+	Record          coordinator.Submission
+	RunFile, Schema []byte
+	Teachers        uint32
+	// Overcommit queues a run also where it only fits if others leave something.
+	Overcommit bool
+}
+
+// Submit queues a run, or finds it again. The answer says how it stands, and how the budget of
+// its dataset does.
+func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*conclavev1.SubmitRunResponse, error) {
+	if err := q.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer q.unlock()
+	fits := true
+	if _, known := q.get(in.Record.Name); !known {
+		var err error
+		if fits, err = q.fits(ctx, in.Record, in.Overcommit); err != nil {
+			return nil, err
+		}
+	}
+	stored, existing, err := q.Store.Submit(q.Lifetime.Leading(), q.Lead, in.Record, in.RunFile, in.Schema)
+	if err := q.took(stored, err); err != nil {
+		return nil, err
+	}
+	if !existing {
+		q.Log.Info("run submitted", zap.String("run", stored.Name), zap.String("dataset", stored.Dataset),
+			zap.String("student", stored.By), zap.Float64("epsilon", stored.Budget.Epsilon),
+			zap.Float64("delta", stored.Budget.Delta))
+		_ = q.Audit.Write(by, auditlog.Entry{
+			Event: auditlog.RunSubmitted, Dataset: stored.Dataset, Run: stored.Name, Teachers: in.Teachers,
+		})
+	}
+	e, _ := q.get(stored.Name)
+	status, err := q.status(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	budget, left, err := q.Budget(ctx, stored.Dataset, in.Record.Budget.Delta)
+	return &conclavev1.SubmitRunResponse{
+		Run: status, Existing: existing, Budget: budget, Fits: fits, EpsilonLeft: left,
+	}, err
+}
+
+// fits answers whether a new run would fit beside all that runs before it may spend. It
+// refuses one that can no longer fit, and one that would only fit if others leave something,
+// unless overcommit says that this is wanted.
+func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit bool) (bool, error) {
+	queued := q.in(s.Dataset, coordinator.Waiting, coordinator.Running)
+	if len(queued) >= maxWaiting {
+		return false, fault.Refusedf("%d runs wait on dataset %q or are held by workers, the most there may be; "+
+			"cancel some, or submit later", len(queued), s.Dataset)
+	}
+	if len(s.Plan) > 0 { // takes a while, and has to hold whatever others do
+		if _, err := privacy.Plan(s.Plan).Check(s.Budget); err != nil {
+			return false, fmt.Errorf("run %q: %w", s.Name, err)
+		}
+	}
+	room, err := q.Store.Room(ctx, s.Dataset)
+	if err != nil {
+		return false, err
+	}
+	if err := room.Holds(s.Purse()); err != nil {
+		return false, fault.OverBudget(err, "run %q does not fit what dataset %q has left", s.Name, s.Dataset)
+	}
+	waiting := room.Unopened(queued)
+	reserved, err := room.Reserved(waiting...)
+	if err != nil {
+		return false, err
+	}
+	err = room.Budget.RoomBeside(reserved, s.Budget, s.Plan)
+	if err == nil || isOverBudget(err) && overcommit {
+		return err == nil, nil
+	}
+	if !isOverBudget(err) {
+		return false, fmt.Errorf("run %q: %w", s.Name, err)
+	}
+	left, leftErr := room.Budget.Left(reserved, s.Budget.Delta)
+	if leftErr != nil {
+		return false, leftErr
+	}
+	return false, fault.OverBudget(privacy.ErrOverBudget,
+		"run %q wants epsilon %v at delta %v, and beside what %d open and %d waiting runs may spend dataset %q has "+
+			"%v left for it; lower its epsilon, or submit it with overcommit: it ends as out of budget, at no cost, "+
+			"if they leave too little",
+		s.Name, s.Budget.Epsilon, s.Budget.Delta, len(room.Open), len(waiting), s.Dataset, left)
+}
+
+// Budget is how the budget of a dataset stands, and the epsilon that one more run of a delta
+// could have.
+func (q *Queue) Budget(ctx context.Context, dataset string, delta float64) (*conclavev1.DatasetBudget, float64, error) {
+	queued := q.in(dataset, coordinator.Waiting, coordinator.Running)
+	room, err := q.Store.Room(ctx, dataset)
+	if err != nil {
+		return nil, 0, err
+	}
+	b := room.Budget
+	waiting := room.Unopened(queued)
+	reserved, err := room.Reserved(waiting...)
+	if err != nil {
+		return nil, 0, err
+	}
+	budget := &conclavev1.DatasetBudget{
+		Dataset: dataset, Epsilon: b.Epsilon, Delta: b.Delta, Filter: string(b.Filter),
+		Open: uint32(len(room.Open)), Waiting: uint32(len(waiting)), Workers: uint32(q.workers(dataset)),
+	}
+	if budget.Filter == "" {
+		budget.Filter = "gdp"
+	}
+	if budget.EpsilonSpent, err = b.Filter.Epsilon(room.Spent, b.Delta); err != nil {
+		return nil, 0, err
+	}
+	if budget.EpsilonReserved, err = b.Taken(reserved); err != nil {
+		return nil, 0, err
+	}
+	if budget.EpsilonLeft, err = b.Left(reserved, b.Delta); err != nil {
+		return nil, 0, err
+	}
+	left, err := b.Left(reserved, delta)
+	return budget, left, err
+}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/bench/table"
 	"github.com/conclave-dp/conclave/internal/ledger"
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/pate"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -20,11 +20,11 @@ type see = func(counts []int64, release *conclavev1.NoisyVotes)
 // votes collects the votes of a run, round by round, for the data-dependent epsilon of
 // the PATE papers. It depends on the votes and is PRIVATE itself: no run releases it, and
 // this measurement is of public data sets.
-type votes struct{ rounds []privacy.VotedEvent }
+type votes struct{ rounds []pate.VotedEvent }
 
 func (v *votes) see(counts []int64, release *conclavev1.NoisyVotes) {
 	classes := int(release.Classes)
-	e := privacy.VotedEvent{}
+	e := pate.VotedEvent{}
 	for q, label := range release.Labels {
 		e.Votes = append(e.Votes, append([]int64(nil), counts[q*classes:(q+1)*classes]...))
 		e.Unanswered = append(e.Unanswered, label < 0)
@@ -36,7 +36,7 @@ func (v *votes) see(counts []int64, release *conclavev1.NoisyVotes) {
 }
 
 // roundsFor returns how many rounds fit an epsilon that depends on the votes, and what
-// they come to, by the accountant that [privacy.DataDependent] has. The ledger says by
+// they come to, by the accountant that [pate.DataDependent] has. The ledger says by
 // which mechanism the votes were decided.
 func (v *votes) roundsFor(epsilon float64, path string) (rounds int, spent float64, err error) {
 	raw, err := os.ReadFile(path)
@@ -58,7 +58,7 @@ func (v *votes) roundsFor(epsilon float64, path string) (rounds int, spent float
 		return 0, 0, fmt.Errorf("%d rounds of votes, the ledger has %d", len(v.rounds), at)
 	}
 	of := func(n int) (float64, error) {
-		claim, err := privacy.DataDependent(v.rounds[:n], table.Delta)
+		claim, err := pate.DataDependent(v.rounds[:n], table.Delta)
 		if err != nil || claim.RDP == nil {
 			return math.Inf(1), err
 		}

@@ -64,7 +64,7 @@ func Running(events []Event, delta float64) (Claim, error) {
 }
 
 func accountable(events []Event, delta float64) ([]Event, error) {
-	if err := checkDelta(delta); err != nil {
+	if err := CheckDelta(delta); err != nil {
 		return nil, err
 	}
 	return validMerged(events)
@@ -103,7 +103,8 @@ func (c Claim) proven() (Claim, error) {
 	return c, nil
 }
 
-func checkDelta(delta float64) error {
+// CheckDelta refuses a delta outside (0, 1) with a [*FieldError].
+func CheckDelta(delta float64) error {
 	if !(delta > 0 && delta < 1) {
 		return FieldErrorf("delta", "is %v; it must lie between 0 and 1, both excluded", delta)
 	}

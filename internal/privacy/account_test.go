@@ -268,7 +268,7 @@ func TestTheBestOrderIsFound(t *testing.T) {
 		for i, alpha := range orders {
 			rho[i] = totalRDP(events, alpha)
 		}
-		if got, want := rdpEpsilon(events, delta), bestEpsilon(rho, delta); got != want {
+		if got, want := rdpEpsilon(events, delta), EpsilonFromRDP(rho, delta); got != want {
 			t.Fatalf("epsilon %.17g, over all orders %.17g", got, want)
 		}
 	})
@@ -329,6 +329,43 @@ func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
 		}
 		if smaller.Epsilon < running.Epsilon*(1-1e-12) {
 			t.Fatal("epsilon falls with delta")
+		}
+	})
+}
+
+// Any single event gives a claim that is finite, not negative and not above the
+// running figure, or an error.
+func FuzzAccount(f *testing.F) {
+	f.Add(uint8(1), 0.01, 1.0, int64(1000), 1e-5)
+	f.Add(uint8(0), 1e-300, 1e300, int64(1), 1e-300)
+	f.Add(uint8(6), 700.0, 0.0, int64(3), 0.999)
+	f.Add(uint8(4), 1e-9, 0.0, int64(99), 1e-12)
+	f.Fuzz(func(t *testing.T, kind uint8, a, b float64, count int64, delta float64) {
+		e := Event{Kind: kinds[int(kind)%len(kinds)], Count: count}
+		switch e.Kind {
+		case Gaussian:
+			e.Sigma, e.Sensitivity = a, b
+		case SubsampledGaussian:
+			e.Rate, e.NoiseMultiplier = a, b
+		case GNMax:
+			e.Sigma = a
+		case ConfidentGNMax:
+			e.Count, e.Threshold, e.Sigma1, e.Sigma2, e.Asked, e.Answered = 0, 1, a, b, count, count/2
+		case LNMax:
+			e.Lambda = a
+		default:
+			e.Epsilon = a
+		}
+		claim, err := Account([]Event{e}, delta)
+		if err != nil {
+			return
+		}
+		running, err := Running([]Event{e}, delta)
+		if err == nil && claim.Epsilon > running.Epsilon {
+			t.Fatalf("%+v: claim %g, running %g", e, claim.Epsilon, running.Epsilon)
+		}
+		if !(claim.Epsilon >= 0) || math.IsInf(claim.Epsilon, 0) {
+			t.Fatalf("%+v: claim is %+v", e, claim)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func (b Budget) Validate() error {
 	if !positive(b.Epsilon) {
 		return FieldErrorf("epsilon", "is %v; a budget must be a finite number above 0", b.Epsilon)
 	}
-	if err := checkDelta(b.Delta); err != nil {
+	if err := CheckDelta(b.Delta); err != nil {
 		return err
 	}
 	return b.Filter.validate()

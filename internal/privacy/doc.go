@@ -7,9 +7,7 @@
 // Package ledger is the log behind it.
 //
 // For a calculator: [Calibrate] and [MaxQueries] find noise and number of queries
-// for a target, [TeachersToSurvive] the votes that stand out of the noise,
-// [DataDependent] the figures of the PATE papers for votes that were cast, which
-// are no differential privacy, and [PlanSmoothRelease] a way to publish one.
+// for a target. Package pate has what the PATE papers say about votes.
 //
 // mechanism.go says of each mechanism why it is private. The accountants are in
 // pure.go, gaussian.go, rdp.go with subsampled.go, and pld.go with its pairs, its

@@ -98,7 +98,7 @@ func (f Filter) Epsilon(events []Event, delta float64) (float64, error) {
 	if err := f.validate(); err != nil {
 		return 0, err
 	}
-	if err := checkDelta(delta); err != nil {
+	if err := CheckDelta(delta); err != nil {
 		return 0, err
 	}
 	events, err := validMerged(events)

@@ -1,6 +1,10 @@
 package privacy
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/normal"
+)
 
 // gdpDelta is the smallest delta such that every mu-GDP mechanism is
 // (epsilon, delta)-DP:
@@ -19,9 +23,9 @@ func gdpDelta(epsilon, mu float64) float64 {
 	a := epsilon/mu - mu/2
 	b := epsilon/mu + mu/2
 	if a < 0 {
-		return normalTail(a) - normalDensity(a)*mills(b) + slack
+		return normal.Tail(a) - normal.Density(a)*normal.Mills(b) + slack
 	}
-	return normalDensity(a) * (mills(a)*(1+slack) - mills(b))
+	return normal.Density(a) * (normal.Mills(a)*(1+slack) - normal.Mills(b))
 }
 
 // gdpEpsilon is the smallest epsilon >= 0 such that every mu-GDP mechanism is
@@ -47,7 +51,7 @@ func gdpEpsilon(mu, delta float64) float64 {
 	for range 100 {
 		at := gdpDelta(epsilon, mu)
 		// d delta/d epsilon = -e^epsilon Phi(-epsilon/mu - mu/2)
-		slope := normalDensity(epsilon/mu-mu/2) * mills(epsilon/mu+mu/2)
+		slope := normal.Density(epsilon/mu-mu/2) * normal.Mills(epsilon/mu+mu/2)
 		next := epsilon - at/slope*math.Log(delta/at)
 		if !(next < epsilon) {
 			break // also for NaN, where delta is too small for a float64

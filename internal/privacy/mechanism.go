@@ -34,6 +34,11 @@ var kinds = []Kind{Gaussian, SubsampledGaussian, GNMax, ConfidentGNMax, LNMax, L
 // Kinds returns the mechanisms that an [Event] can name.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
+// Fields returns the fields, as in JSON, of an event of the kind: all parameters, and
+// asked where an event is asked more often than answered. Others have a count. It is
+// nil for a kind that does not exist.
+func (k Kind) Fields() []string { return slices.Clone(mechanisms[k].fields) }
+
 var mechanisms = map[Kind]mechanism{
 	// Gaussian noise N(0, sigma²) on a value of L2 sensitivity s.
 	//

@@ -90,20 +90,6 @@ func TestPureNumbers(t *testing.T) {
 	}
 }
 
-func TestMillsIsSmooth(t *testing.T) {
-	// M' = x M - 1 everywhere; the two ways to compute M meet at 4.
-	for _, x := range []float64{-5, 0, 1, 3.999, 4, 4.001, 10, 37, 1e3, 1e8} {
-		h := 1e-4 * max(1, math.Abs(x))
-		slope := (mills(x+h) - mills(x-h)) / (2 * h)
-		want := x*mills(x) - 1
-		if x >= 37 {
-			want = -1/(x*x) + 3/(x*x*x*x) // x M - 1 has no digits left there
-		}
-		closeTo(t, "slope of Mills' ratio", slope, want, 1e-5)
-	}
-	closeTo(t, "Mills' ratio left of 4", mills(math.Nextafter(4, 0)), mills(4), 3e-15)
-}
-
 func TestOrders(t *testing.T) {
 	grid := Orders()
 	grid[0] = math.NaN() // a copy: must not reach the accountant

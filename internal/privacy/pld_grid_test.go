@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/cmplx"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/normal"
 )
 
 // hockeySticks returns the divergence of a grid at its points, by the recursion
@@ -87,7 +89,7 @@ func TestDiscretizePaysForRounding(t *testing.T) {
 			if z < 0 || z > 5 {
 				continue
 			}
-			if own := mu * (normalDensity(z) - z*normalTail(z)); stick < own*(1-10*mu-1e-8) || stick > own*(1+1e-3) {
+			if own := mu * (normal.Density(z) - z*normal.Tail(z)); stick < own*(1-10*mu-1e-8) || stick > own*(1+1e-3) {
 				t.Errorf("mu %g at %g mu: %.10g, the pair has %.10g", mu, z, stick, own)
 			}
 		}

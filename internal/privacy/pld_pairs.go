@@ -1,6 +1,10 @@
 package privacy
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/normal"
+)
 
 // lossPair is a pair of distributions P and Q that dominates a mechanism: at
 // every epsilon its hockey-stick divergence E_P[max(0, 1 - e^(epsilon-L))], with
@@ -26,11 +30,11 @@ type gaussianPair struct{ mu float64 }
 
 func (g gaussianPair) tails(loss float64) lossTails {
 	p, q := loss/g.mu-g.mu/2, loss/g.mu+g.mu/2
-	return lossTails{normalTail(-p), normalTail(p), normalTail(-q), normalTail(q)}
+	return lossTails{normal.Tail(-p), normal.Tail(p), normal.Tail(-q), normal.Tail(q)}
 }
 
 func (g gaussianPair) span(mass float64) (lo, hi float64) {
-	reach := g.mu * normalTailInverse(math.Log(mass))
+	reach := g.mu * normal.TailInverse(math.Log(mass))
 	return g.mu*g.mu/2 - reach, g.mu*g.mu/2 + reach
 }
 
@@ -119,8 +123,8 @@ func (s sampledPair) outcome(loss float64) float64 {
 func (s sampledPair) tails(loss float64) lossTails {
 	x := s.outcome(loss)
 	// Tails of N(0, sigma²) and N(1, sigma²) at x.
-	below, above := normalTail(-x/s.sigma), normalTail(x/s.sigma)
-	below1, above1 := normalTail((1-x)/s.sigma), normalTail((x-1)/s.sigma)
+	below, above := normal.Tail(-x/s.sigma), normal.Tail(x/s.sigma)
+	below1, above1 := normal.Tail((1-x)/s.sigma), normal.Tail((x-1)/s.sigma)
 	return lossTails{
 		pBelow: (1-s.rate)*below + s.rate*below1,
 		pAbove: (1-s.rate)*above + s.rate*above1,
@@ -129,7 +133,7 @@ func (s sampledPair) tails(loss float64) lossTails {
 }
 
 func (s sampledPair) span(mass float64) (lo, hi float64) {
-	reach := s.sigma * normalTailInverse(math.Log(mass))
+	reach := s.sigma * normal.TailInverse(math.Log(mass))
 	return s.loss(-reach), s.loss(1 + reach)
 }
 
@@ -148,6 +152,6 @@ func (s swappedPair) tails(loss float64) lossTails {
 }
 
 func (s swappedPair) span(mass float64) (lo, hi float64) {
-	reach := s.sigma * normalTailInverse(math.Log(mass))
+	reach := s.sigma * normal.TailInverse(math.Log(mass))
 	return -s.loss(reach), -s.loss(-reach)
 }

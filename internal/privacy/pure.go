@@ -1,6 +1,10 @@
 package privacy
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/normal"
+)
 
 // pureRDP is the largest Rényi divergence of order alpha that two outputs of an
 // (epsilon, 0)-DP mechanism can have. Randomized response attains it (Kairouz,
@@ -33,7 +37,7 @@ func pureMu(epsilon float64) float64 {
 	if epsilon < 2 {
 		return 2 * math.Sqrt2 * math.Erfinv(math.Tanh(epsilon/2))
 	}
-	return 2 * normalTailInverse(-epsilon-math.Log1p(math.Exp(-epsilon)))
+	return 2 * normal.TailInverse(-epsilon-math.Log1p(math.Exp(-epsilon)))
 }
 
 // rangeMu is the smallest mu such that every mechanism whose privacy loss moves

@@ -84,9 +84,9 @@ func rdpEpsilon(events []Event, delta float64) float64 {
 	return max(0, best)
 }
 
-// bestEpsilon converts divergences at each of orders; it is infinite where no
-// order gives a finite epsilon.
-func bestEpsilon(rho []float64, delta float64) float64 {
+// EpsilonFromRDP returns the smallest epsilon at delta that divergences prove, one in
+// nats for each of [Orders]; it is infinite where no order gives a finite epsilon.
+func EpsilonFromRDP(rho []float64, delta float64) float64 {
 	best := math.Inf(1)
 	for i, alpha := range orders {
 		if epsilon := rho[i] + conversion(alpha, delta); epsilon < best { // false for NaN

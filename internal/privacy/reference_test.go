@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // loadReference reads figures of other implementations that lie beside the
@@ -42,18 +44,14 @@ func loadGroup[T any](t *testing.T, name string) []T {
 func mustAccount(t *testing.T, events []Event, delta float64) Claim {
 	t.Helper()
 	claim, err := Account(events, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return claim
 }
 
 func mustRDP(t *testing.T, e Event, alpha float64) float64 {
 	t.Helper()
 	rho, err := e.RDP(alpha)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return rho
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -95,7 +96,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	}
 	l := s.work().largest(p, partition.NewEncoder(schema), node.Teachers)
 	if l.answersAClass > 0 && len(all) > 0 {
-		if f.Unanimous, err = privacy.TeachersToSurvive(all[0], l.answersAClass, survival); err != nil {
+		if f.Unanimous, err = pate.TeachersToSurvive(all[0], l.answersAClass, survival); err != nil {
 			return nil, err
 		}
 	}

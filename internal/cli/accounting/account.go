@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -42,7 +43,7 @@ func accountCommand() *cobra.Command {
 // accountAnswer is the answer of `privacy account`.
 type accountAnswer struct {
 	privacy.Claim
-	DataDependent *privacy.DataDependentClaim `json:"data_dependent"`
+	DataDependent *pate.Claim `json:"data_dependent"`
 }
 
 // accountFile is the answer for a file of events.
@@ -60,7 +61,7 @@ func accountFile(path string, delta float64) (answer accountAnswer, err error) {
 		return answer, fmt.Errorf("%s: %w", path, err)
 	}
 	if withVotes {
-		claim, err := privacy.DataDependent(voted, delta)
+		claim, err := pate.DataDependent(voted, delta)
 		if err != nil {
 			return answer, fmt.Errorf("%s: %w", path, err)
 		}
@@ -69,7 +70,7 @@ func accountFile(path string, delta float64) (answer accountAnswer, err error) {
 	return answer, nil
 }
 
-func readEvents(path string) ([]privacy.VotedEvent, error) {
+func readEvents(path string) ([]pate.VotedEvent, error) {
 	var in io.Reader = os.Stdin
 	if path != "-" {
 		file, err := os.Open(path)
@@ -79,7 +80,7 @@ func readEvents(path string) ([]privacy.VotedEvent, error) {
 		defer file.Close()
 		in = file
 	}
-	events, err := privacy.ParseEvents(in)
+	events, err := pate.ParseEvents(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -114,7 +115,7 @@ func (o *calibrateFlags) calibrate(queries bool) error {
 	}
 	switch e.Kind {
 	case privacy.GNMax, privacy.ConfidentGNMax, privacy.LNMax:
-		n, err := privacy.TeachersToSurvive(answer.Event, o.classes, o.survive)
+		n, err := pate.TeachersToSurvive(answer.Event, o.classes, o.survive)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,11 @@
-package privacy
+package pate
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/normal"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
 
 // gnmaxCurve is the data-dependent RDP of one GNMax query as a function of log q
 // at one order, in the form of which Papernot et al. 2018 bound the sensitivity
@@ -25,7 +30,7 @@ func newGNMaxCurve(sigma, order float64, classes int) (*gnmaxCurve, error) {
 	// where condition C6 fails.
 	at := c.value(c.logQ1)
 	c.plateau = max(c.independent()-at, at-c.value(c.below(c.logQ1)))
-	if !(c.logQ1 < c.logQ0) || !positive(c.plateau) {
+	if !(c.logQ1 < c.logQ0) || !(c.plateau > 0) || !finite(c.plateau) {
 		return nil, c.rangeError()
 	}
 	return c, nil
@@ -50,7 +55,14 @@ func (c *gnmaxCurve) findQ0() error {
 	for range 100 {
 		if smaller(lo) {
 			// The curve grows with q, so there is one crossing.
-			c.logQ0, _ = bisect(lo, hi, smaller)
+			for middle := lo + (hi-lo)/2; lo < middle && middle < hi; middle = lo + (hi-lo)/2 {
+				if smaller(middle) {
+					lo = middle
+				} else {
+					hi = middle
+				}
+			}
+			c.logQ0 = lo
 			return nil
 		}
 		lo *= 1.5
@@ -66,7 +78,7 @@ func (c *gnmaxCurve) proven(logQ float64) bool {
 }
 
 func (c *gnmaxCurve) rangeError() error {
-	return FieldErrorf("sigma", "is %v, where no vote can bring the data-dependent bound of order %v below the other by a number that float64 holds; use the data-independent bound", c.sigma, c.order)
+	return privacy.FieldErrorf("sigma", "is %v, where no vote can bring the data-dependent bound of order %v below the other by a number that float64 holds; use the data-independent bound", c.sigma, c.order)
 }
 
 // independent is Proposition 8.
@@ -94,7 +106,7 @@ func (c *gnmaxCurve) below(logQ float64) float64 { return c.shift(logQ, math.Sqr
 
 func (c *gnmaxCurve) shift(logQ, by float64) float64 {
 	others := math.Log(float64(c.classes - 1))
-	z := normalTailInverse(min(logQ-others, -math.Ln2))
+	z := normal.TailInverse(min(logQ-others, -math.Ln2))
 	return min(0, others+logTailAt(z+by))
 }
 

@@ -1,9 +1,12 @@
-package privacy
+package pate
 
 import (
 	"math"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/conclave-dp/conclave/internal/normal"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // The data-dependent bounds live on probabilities far below the smallest
@@ -28,51 +31,56 @@ func logOneLess(x float64) float64 {
 	return math.Log1p(-math.Exp(x))
 }
 
-// logTailAt is log P[N(0,1) > z] for every z, where [logNormalTail] is for
+// logTailAt is log P[N(0,1) > z] for every z, where [normal.LogTail] is for
 // z >= 0.
 func logTailAt(z float64) float64 {
 	switch {
 	case math.IsInf(z, 1):
 		return math.Inf(-1)
 	case z >= 0:
-		return logNormalTail(z)
+		return normal.LogTail(z)
 	default:
-		return math.Log1p(-normalTail(-z))
+		return math.Log1p(-normal.Tail(-z))
 	}
 }
+
+func square(x float64) float64 { return x * x }
+
+// finite is false for NaN and both infinities.
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // checkVotes refuses what is no histogram of votes and returns the number of
 // votes. A message never holds a count: votes are private.
 func checkVotes(votes []int64) (int64, error) {
 	if len(votes) < 2 {
-		return 0, FieldErrorf("votes", "has %d classes; a histogram needs at least 2", len(votes))
+		return 0, privacy.FieldErrorf("votes", "has %d classes; a histogram needs at least 2", len(votes))
 	}
 	total := int64(0)
 	for class, n := range votes {
 		if n < 0 {
-			return 0, FieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more", class)
+			return 0, privacy.FieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more", class)
 		}
 		if total > math.MaxInt64-n {
-			return 0, FieldErrorf("votes", "has more votes than fit into 64 bits; check the histogram")
+			return 0, privacy.FieldErrorf("votes", "has more votes than fit into 64 bits; check the histogram")
 		}
 		total += n
 	}
 	if total == 0 {
-		return 0, FieldErrorf("votes", "has no votes; leave out queries that nobody voted on")
+		return 0, privacy.FieldErrorf("votes", "has no votes; leave out queries that nobody voted on")
 	}
 	return total, nil
 }
 
 func checkOrder(field string, alpha float64) error {
 	if !(alpha > 1) || !finite(alpha) {
-		return FieldErrorf(field, "is %v; an order must be a finite number above 1", alpha)
+		return privacy.FieldErrorf(field, "is %v; an order must be a finite number above 1", alpha)
 	}
 	return nil
 }
 
 func checkPositive(field string, x float64) error {
-	if !positive(x) {
-		return FieldErrorf(field, "is %v; it must be a finite number above zero", x)
+	if !(x > 0) || !finite(x) {
+		return privacy.FieldErrorf(field, "is %v; it must be a finite number above zero", x)
 	}
 	return nil
 }
@@ -81,7 +89,7 @@ func checkPositive(field string, x float64) error {
 // cannot hold is an error, never a number that reads like a small cost.
 func checkFigure(what string, x float64) (float64, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
-		return 0, FieldErrorf(what, "does not come out as a finite number; the noise is too small or too large for these orders")
+		return 0, privacy.FieldErrorf(what, "does not come out as a finite number; the noise is too small or too large for these orders")
 	}
 	return x, nil
 }

@@ -1,4 +1,4 @@
-package privacy
+package pate
 
 import (
 	"bytes"
@@ -9,9 +9,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// ParseEvents reads a JSON list of events with the fields of [Event]. In place
+// ParseEvents reads a JSON list of events with the fields of [privacy.Event]. In place
 // of its counts an event of votes may have them:
 //
 //	{"kind": "gnmax", "sigma": 40, "votes": [[12, 188], [180, 20]]}
@@ -61,13 +63,17 @@ func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 
 // writtenEvent is an event as it stands in a file.
 type writtenEvent struct {
-	Event
+	privacy.Event
 	fields   map[string]json.RawMessage
 	answered *answeredField
 	votes    []writtenVotes
 }
 
 func (w writtenEvent) has(field string) bool { return w.fields[field] != nil }
+
+func (w writtenEvent) errorf(field, format string, args ...any) error {
+	return eventError(w.Event, field, format, args...)
+}
 
 // parseEvent reads field by field: only so can it tell a zero from a field that
 // was left out, and name the field that is wrong.
@@ -77,13 +83,13 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 		return VotedEvent{}, errors.New(`is not an object; write {"kind": ...}`)
 	}
 	if !w.has("kind") {
-		return VotedEvent{}, FieldErrorf("kind", "is missing; use one of %v", kinds)
+		return VotedEvent{}, privacy.FieldErrorf("kind", "is missing; use one of %v", privacy.Kinds())
 	}
 	if json.Unmarshal(w.fields["kind"], &w.Kind) != nil {
-		return VotedEvent{}, FieldErrorf("kind", "is %s; use one of %v", short(w.fields["kind"]), kinds)
+		return VotedEvent{}, privacy.FieldErrorf("kind", "is %s; use one of %v", short(w.fields["kind"]), privacy.Kinds())
 	}
-	m, ok := mechanisms[w.Kind]
-	if !ok {
+	fields := w.Kind.Fields()
+	if fields == nil {
 		return VotedEvent{}, w.Validate()
 	}
 	rest := maps.Clone(w.fields)
@@ -92,7 +98,7 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 	for _, f := range w.writtenFields() {
 		raw, written := rest[f.name]
 		delete(rest, f.name)
-		belongs := w.Kind.writes(f.name)
+		belongs := writes(w.Kind, f.name)
 		if belongs {
 			known = append(known, f.name)
 		}
@@ -113,7 +119,7 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 	for _, name := range slices.Sorted(maps.Keys(rest)) {
 		return VotedEvent{}, w.errorf(name, "is an unknown field; this kind has %s", strings.Join(known, ", "))
 	}
-	for _, name := range m.fields { // a threshold of 0 may be left out, as in a ledger
+	for _, name := range fields { // a threshold of 0 may be left out, as in a ledger
 		if name != "threshold" && name != "asked" && !w.has(name) {
 			return VotedEvent{}, w.errorf(name, "is missing")
 		}
@@ -122,17 +128,17 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 }
 
 // writes says whether events of a kind may have the field in a file.
-func (k Kind) writes(field string) bool {
-	m := mechanisms[k]
+func writes(k privacy.Kind, field string) bool {
+	fields := k.Fields()
 	switch field {
 	case "count":
-		return !m.has("asked")
+		return !slices.Contains(fields, "asked")
 	case "answered":
-		return m.has("asked")
+		return slices.Contains(fields, "asked")
 	case "votes":
-		return k == GNMax || k == LNMax || k == ConfidentGNMax
+		return k == privacy.GNMax || k == privacy.LNMax || k == privacy.ConfidentGNMax
 	}
-	return m.has(field)
+	return slices.Contains(fields, field)
 }
 
 // writtenField is a field of a file and how it is read.
@@ -261,7 +267,7 @@ func (w writtenEvent) event() (VotedEvent, error) {
 		unanswered[i] = answered != nil && !*answered
 	}
 	if said {
-		if w.Kind != ConfidentGNMax {
+		if w.Kind != privacy.ConfidentGNMax {
 			return VotedEvent{}, w.errorf("answered", "does not belong to this kind; every query is answered")
 		}
 		v.Unanswered = unanswered
@@ -292,11 +298,11 @@ func (w writtenEvent) event() (VotedEvent, error) {
 // place.
 func (w writtenEvent) checkCounts() error {
 	switch {
-	case w.Kind != ConfidentGNMax && !w.has("count"):
+	case w.Kind != privacy.ConfidentGNMax && !w.has("count"):
 		return w.errorf("count", "is missing; give the number of releases")
-	case w.Kind == ConfidentGNMax && !w.has("asked"):
+	case w.Kind == privacy.ConfidentGNMax && !w.has("asked"):
 		return w.errorf("asked", "is missing; give the number of queries that were asked")
-	case w.Kind == ConfidentGNMax && !w.has("answered"):
+	case w.Kind == privacy.ConfidentGNMax && !w.has("answered"):
 		return w.errorf("answered", "is missing; give the number of queries that were answered, 0 where none was")
 	case w.answered != nil && w.answered.all != nil:
 		return w.errorf("answered", "is %v without votes; give the number of queries that were answered", *w.answered.all)

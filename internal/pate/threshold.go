@@ -1,11 +1,15 @@
-package privacy
+package pate
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
 
 // ThresholdLogAnswered returns the natural logarithm of the probability that
 // the test of Confident-GNMax passes: the largest count plus N(0, sigma1²) is at
 // least the threshold (Papernot et al. 2018, Algorithm 1). Threshold is a number
-// of votes, sigma1 the noise of the test in votes. The errors are [*FieldError].
+// of votes, sigma1 the noise of the test in votes. The errors are [*privacy.FieldError].
 //
 // The figure depends on the votes, so it is as private as they are.
 func ThresholdLogAnswered(votes []int64, threshold, sigma1 float64) (float64, error) {
@@ -47,7 +51,7 @@ func ThresholdRDP(votes []int64, threshold, sigma1, alpha float64) (float64, err
 //
 // Why it holds: the two draw their noise independently, and divergences of one
 // order add up (Mironov 2017, Proposition 1). Whether the query was answered is
-// part of the release and is taken as given, as [Account] takes the number of
+// part of the release and is taken as given, as [privacy.Account] takes the number of
 // answers.
 func ConfidentRDP(votes []int64, threshold, sigma1, sigma2 float64, answered bool, alpha float64) (float64, error) {
 	test, err := ThresholdRDP(votes, threshold, sigma1, alpha)
@@ -70,7 +74,7 @@ func ConfidentRDP(votes []int64, threshold, sigma1, sigma2 float64, answered boo
 
 func checkThreshold(threshold, sigma1 float64) error {
 	if !finite(threshold) || threshold < 0 {
-		return FieldErrorf("threshold", "is %v; it must be a number of votes, zero or more", threshold)
+		return privacy.FieldErrorf("threshold", "is %v; it must be a number of votes, zero or more", threshold)
 	}
 	return checkPositive("sigma1", sigma1)
 }

@@ -1,9 +1,11 @@
-package privacy
+package pate
 
 import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // maxSmoothTeachers bounds the walk over distances.
@@ -20,7 +22,7 @@ const maxSmoothTeachers = 1 << 20
 // depends on sigma and order only, and the data-independent order/sigma² above.
 // It may lie above [GNMaxRDP], never below.
 //
-// Errors: a [*FieldError] for what no histogram, noise or order is, for more
+// Errors: a [*privacy.FieldError] for what no histogram, noise or order is, for more
 // votes than the limit, and where the conditions C5 and C6 of the paper, on
 // which the proof rests, do not hold for these parameters. They are checked on a
 // grid of 400 values of log q.
@@ -67,7 +69,7 @@ func checkedCurve(votes []int64, sigma, order float64) (*gnmaxCurve, int64, erro
 		return nil, 0, err
 	}
 	if total > maxSmoothTeachers {
-		return nil, 0, FieldErrorf("votes", "has more than %d votes; smooth sensitivity is not worked out for that many", maxSmoothTeachers)
+		return nil, 0, privacy.FieldErrorf("votes", "has more than %d votes; smooth sensitivity is not worked out for that many", maxSmoothTeachers)
 	}
 	if err := checkPositive("sigma", sigma); err != nil {
 		return nil, 0, err
@@ -145,7 +147,7 @@ func (c *gnmaxCurve) check(teachers int64) error {
 		return nil
 	}
 	if math.IsInf(lowest, -1) {
-		return FieldErrorf("sigma", "is %v, too small for smooth sensitivity with so many teachers", c.sigma)
+		return privacy.FieldErrorf("sigma", "is %v, too small for smooth sensitivity with so many teachers", c.sigma)
 	}
 	value, step := math.Inf(1), math.Inf(1)
 	for i := range points {
@@ -169,5 +171,5 @@ func (c *gnmaxCurve) check(teachers int64) error {
 
 func (c *gnmaxCurve) conditionError(name string) error {
 	return fmt.Errorf("smooth sensitivity at sigma %v: %w", c.sigma,
-		FieldErrorf("order", "is %v, where condition %s of the proof fails; take another order or more noise", c.order, name))
+		privacy.FieldErrorf("order", "is %v, where condition %s of the proof fails; take another order or more noise", c.order, name))
 }

@@ -1,10 +1,12 @@
-package privacy
+package pate
 
 import (
 	"math"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 func drawVotes(t *rapid.T) []int64 {
@@ -16,7 +18,7 @@ func drawVotes(t *rapid.T) []int64 {
 }
 
 func drawOrder(t *rapid.T) float64 {
-	return rapid.SampledFrom(Orders()).Draw(t, "alpha")
+	return rapid.SampledFrom(privacy.Orders()).Draw(t, "alpha")
 }
 
 func drawLog(t *rapid.T, name string, lo, hi float64) float64 {
@@ -47,21 +49,25 @@ func TestBoundsAreNeverAboveTheDataIndependentOnes(t *testing.T) {
 		}
 		check("gnmax", alpha/sigma/sigma)(GNMaxRDP(votes, sigma, alpha))
 		check("threshold", alpha/sigma/sigma/2)(ThresholdRDP(votes, threshold, sigma, alpha))
-		check("lnmax", min(2*lambda, 2*pureRDP(lambda, alpha)))(LNMaxRDP(votes, lambda, alpha))
-		events := []VotedEvent{
-			{Event: Event{Kind: GNMax, Sigma: sigma}, Votes: [][]int64{votes, votes}},
-			{Event: Event{Kind: LNMax, Lambda: lambda}, Votes: [][]int64{votes}},
+		independent, err := lnmaxIndependent(lambda, alpha)
+		if err != nil {
+			t.Fatal(err)
 		}
-		plain := []Event{{Kind: GNMax, Sigma: sigma, Count: 2}, {Kind: LNMax, Lambda: lambda, Count: 1}}
+		check("lnmax", min(2*lambda, independent))(LNMaxRDP(votes, lambda, alpha))
+		events := []VotedEvent{
+			{Event: privacy.Event{Kind: privacy.GNMax, Sigma: sigma}, Votes: [][]int64{votes, votes}},
+			{Event: privacy.Event{Kind: privacy.LNMax, Lambda: lambda}, Votes: [][]int64{votes}},
+		}
+		plain := []privacy.Event{{Kind: privacy.GNMax, Sigma: sigma, Count: 2}, {Kind: privacy.LNMax, Lambda: lambda, Count: 1}}
 		claim, err := DataDependent(events, 1e-5)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := Account(plain, 1e-5)
+		all, err := privacy.Account(plain, 1e-5)
 		if err != nil {
 			t.Fatal(err)
 		}
-		withinBounds(t, "epsilon", *claim.RDP, 0, *all.ByAccountant[AccountantRDP])
+		withinBounds(t, "epsilon", *claim.RDP, 0, *all.ByAccountant[privacy.AccountantRDP])
 	})
 }
 

@@ -1,9 +1,11 @@
-package privacy
+package pate
 
 import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // PATEGANMomentOrders is the number of moments that the PATE-GAN paper's
@@ -36,16 +38,16 @@ const PATEGANMomentOrders = 100
 // neighbours, not the reverse. The paper writes it for two classes, real and
 // fake; a histogram with another number of classes is an error, as are an empty
 // list, negative counts and numbers that float64 cannot hold. All are
-// [*FieldError].
+// [*privacy.FieldError].
 func PATEGANMoments(votes [][]int64, lambda, delta float64) (float64, error) {
-	if err := checkDelta(delta); err != nil {
+	if err := privacy.CheckDelta(delta); err != nil {
 		return 0, err
 	}
 	if err := checkPositive("lambda", lambda); err != nil {
 		return 0, err
 	}
 	if len(votes) == 0 {
-		return 0, FieldErrorf("votes", "has no histogram; give one per query")
+		return 0, privacy.FieldErrorf("votes", "has no histogram; give one per query")
 	}
 	gaps := make(map[int64]int64)
 	for _, v := range votes {
@@ -53,7 +55,7 @@ func PATEGANMoments(votes [][]int64, lambda, delta float64) (float64, error) {
 			return 0, err
 		}
 		if len(v) != 2 {
-			return 0, FieldErrorf("votes", "has a histogram of %d classes; the moments accountant of PATE-GAN is for 2", len(v))
+			return 0, privacy.FieldErrorf("votes", "has a histogram of %d classes; the moments accountant of PATE-GAN is for 2", len(v))
 		}
 		gaps[max(v[0], v[1])-min(v[0], v[1])]++
 	}

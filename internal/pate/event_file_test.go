@@ -1,4 +1,4 @@
-package privacy
+package pate
 
 import (
 	"bytes"
@@ -8,17 +8,22 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 func TestParseEventsWithVotes(t *testing.T) {
-	confident := Event{Kind: ConfidentGNMax, Threshold: 120, Sigma1: 30, Sigma2: 20}
-	with := func(e Event, asked, answered int64) Event { e.Asked, e.Answered = asked, answered; return e }
+	confident := privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 120, Sigma1: 30, Sigma2: 20}
+	with := func(e privacy.Event, asked, answered int64) privacy.Event {
+		e.Asked, e.Answered = asked, answered
+		return e
+	}
 	for text, want := range map[string]VotedEvent{
 		`{"kind":"gnmax","sigma":40,"votes":[[12,188],[180,20]]}`: {
-			Event: Event{Kind: GNMax, Sigma: 40, Count: 2}, Votes: [][]int64{{12, 188}, {180, 20}},
+			Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40, Count: 2}, Votes: [][]int64{{12, 188}, {180, 20}},
 		},
 		`{"kind":"lnmax","lambda":0.1,"count":1,"votes":[[3,5]]}`: {
-			Event: Event{Kind: LNMax, Lambda: 0.1, Count: 1}, Votes: [][]int64{{3, 5}},
+			Event: privacy.Event{Kind: privacy.LNMax, Lambda: 0.1, Count: 1}, Votes: [][]int64{{3, 5}},
 		},
 		`{"kind":"confident-gnmax","threshold":120,"sigma1":30,"sigma2":20,"votes":[[12,188],[1,199]]}`: {
 			Event: with(confident, 2, 2), Votes: [][]int64{{12, 188}, {1, 199}},
@@ -122,9 +127,45 @@ func TestParseEventsRefusesOtherFiles(t *testing.T) {
 	}
 }
 
+// Events as a ledger has them can be read, but for counts that it leaves out.
+func TestParseEventsOfALedger(t *testing.T) {
+	raw, err := json.Marshal(validEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A ledger leaves a zero out; in a file it must be said.
+	said := strings.Replace(string(raw), `"asked":10}`, `"asked":10,"answered":0}`, 1)
+	back, err := ParseEvents(strings.NewReader(said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range back {
+		if diff := cmp.Diff(VotedEvent{Event: validEvents[i]}, v); diff != "" {
+			t.Error(diff)
+		}
+	}
+	for name, bad := range map[string]string{
+		"unknown field":  `[{"kind":"gnmax","sigma":40,"cuont":320}]`,
+		"missing count":  `[{"kind":"gnmax","sigma":40}]`,
+		"not a list":     `{"kind":"gnmax","sigma":40,"count":1}`,
+		"two lists":      `[] []`,
+		"fraction":       `[{"kind":"gnmax","sigma":40,"count":1.5}]`,
+		"too large":      `[{"kind":"gnmax","sigma":1e999,"count":1}]`,
+		"invalid second": `[{"kind":"gnmax","sigma":40,"count":1},{"kind":"gnmax","sigma":0,"count":1}]`,
+		"empty":          ``,
+		"no event":       `[]`,
+		"null":           `null`,
+		"no answered":    string(raw),
+	} {
+		if events, err := ParseEvents(strings.NewReader(bad)); err == nil {
+			t.Errorf("%s: was read as %+v", name, events)
+		}
+	}
+}
+
 func FuzzParseEvents(f *testing.F) {
 	for _, e := range validEvents {
-		raw, _ := json.Marshal([]Event{e})
+		raw, _ := json.Marshal([]privacy.Event{e})
 		f.Add(raw)
 	}
 	f.Add([]byte(`[{"kind":"gnmax","sigma":-1,"count":1}]`))
@@ -137,11 +178,11 @@ func FuzzParseEvents(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var plain []Event
+		var plain []privacy.Event
 		for _, v := range events {
 			plain = append(plain, v.Event)
 		}
-		claim, err := Running(plain, 1e-5)
+		claim, err := privacy.Running(plain, 1e-5)
 		if err != nil {
 			return
 		}
@@ -152,45 +193,8 @@ func FuzzParseEvents(f *testing.F) {
 			return
 		}
 		voted, err := DataDependent(events, 1e-5)
-		if err == nil && voted.RDP != nil && (!(*voted.RDP >= 0) || *voted.RDP > *claim.ByAccountant[AccountantRDP]*(1+1e-9)) {
-			t.Fatalf("data-dependent %g, for all datasets %g", *voted.RDP, *claim.ByAccountant[AccountantRDP])
-		}
-	})
-}
-
-// Any single event gives a claim that is finite, not negative and not above the
-// running figure, or an error.
-func FuzzAccount(f *testing.F) {
-	f.Add(uint8(1), 0.01, 1.0, int64(1000), 1e-5)
-	f.Add(uint8(0), 1e-300, 1e300, int64(1), 1e-300)
-	f.Add(uint8(6), 700.0, 0.0, int64(3), 0.999)
-	f.Add(uint8(4), 1e-9, 0.0, int64(99), 1e-12)
-	f.Fuzz(func(t *testing.T, kind uint8, a, b float64, count int64, delta float64) {
-		e := Event{Kind: kinds[int(kind)%len(kinds)], Count: count}
-		switch e.Kind {
-		case Gaussian:
-			e.Sigma, e.Sensitivity = a, b
-		case SubsampledGaussian:
-			e.Rate, e.NoiseMultiplier = a, b
-		case GNMax:
-			e.Sigma = a
-		case ConfidentGNMax:
-			e.Count, e.Threshold, e.Sigma1, e.Sigma2, e.Asked, e.Answered = 0, 1, a, b, count, count/2
-		case LNMax:
-			e.Lambda = a
-		default:
-			e.Epsilon = a
-		}
-		claim, err := Account([]Event{e}, delta)
-		if err != nil {
-			return
-		}
-		running, err := Running([]Event{e}, delta)
-		if err == nil && claim.Epsilon > running.Epsilon {
-			t.Fatalf("%+v: claim %g, running %g", e, claim.Epsilon, running.Epsilon)
-		}
-		if !(claim.Epsilon >= 0) || math.IsInf(claim.Epsilon, 0) {
-			t.Fatalf("%+v: claim is %+v", e, claim)
+		if err == nil && voted.RDP != nil && (!(*voted.RDP >= 0) || *voted.RDP > *claim.ByAccountant[privacy.AccountantRDP]*(1+1e-9)) {
+			t.Fatalf("data-dependent %g, for all datasets %g", *voted.RDP, *claim.ByAccountant[privacy.AccountantRDP])
 		}
 	})
 }

@@ -1,6 +1,10 @@
-package privacy
+package pate
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
 
 // LNMaxLogQ returns the natural logarithm of an upper bound on the probability
 // that LNMax with Laplace noise of scale 1/lambda per bin answers something else
@@ -9,7 +13,7 @@ import "math"
 //	q = sum over the other classes j of (2 + lambda gap_j) / (4 exp(lambda gap_j)),
 //
 // at most 1 - 1/m for m classes. Votes has one count per class, lambda is an
-// inverse number of votes. The errors are [*FieldError].
+// inverse number of votes. The errors are [*privacy.FieldError].
 //
 // It bounds the discrete Laplace noise of package gnmax as well, ties decided by
 // lot: there a match against a bin gap votes behind is lost with probability
@@ -53,11 +57,16 @@ func LNMaxRDP(votes []int64, lambda, alpha float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return checkFigure("lambda", lnmaxRDP(logQ, lambda, alpha))
+	independent, err := lnmaxIndependent(lambda, alpha)
+	if err != nil {
+		return 0, err
+	}
+	return checkFigure("lambda", min(independent, pureLikelyRDP(logQ, 2*lambda, alpha)))
 }
 
-func lnmaxRDP(logQ, lambda, alpha float64) float64 {
-	return min(2*pureRDP(lambda, alpha), pureLikelyRDP(logQ, 2*lambda, alpha))
+// lnmaxIndependent is the divergence of one LNMax query for all votes.
+func lnmaxIndependent(lambda, alpha float64) (float64, error) {
+	return privacy.Event{Kind: privacy.LNMax, Lambda: lambda, Count: 1}.RDP(alpha)
 }
 
 // PureRDPWithLikelyOutcome returns a bound on the Rényi divergence of order
@@ -68,7 +77,7 @@ func lnmaxRDP(logQ, lambda, alpha float64) float64 {
 //
 //	log((1-q) ((1-q)/(1 - e^epsilon q))^(alpha-1) + q e^(epsilon (alpha-1))) / (alpha-1).
 //
-// LogQ is finite and at most 0. The errors are [*FieldError].
+// LogQ is finite and at most 0. The errors are [*privacy.FieldError].
 //
 // Why the last one holds: an unlikely outcome gains at most e^epsilon; together
 // they have at most e^epsilon q under the neighbour, so the likely one keeps at
@@ -78,7 +87,7 @@ func lnmaxRDP(logQ, lambda, alpha float64) float64 {
 // stand in for it. Beyond 1/(1 + e^epsilon) it is above epsilon.
 func PureRDPWithLikelyOutcome(logQ, epsilon, alpha float64) (float64, error) {
 	if !(logQ <= 0) || !finite(logQ) {
-		return 0, FieldErrorf("log q", "is %v; it must be finite and, as the logarithm of a probability, at most 0", logQ)
+		return 0, privacy.FieldErrorf("log q", "is %v; it must be finite and, as the logarithm of a probability, at most 0", logQ)
 	}
 	if err := checkPositive("epsilon", epsilon); err != nil {
 		return 0, err

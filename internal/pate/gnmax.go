@@ -1,6 +1,8 @@
-package privacy
+package pate
 
-import "math"
+import (
+	"math"
+)
 
 // GNMaxLogQ returns the natural logarithm of an upper bound on the probability
 // that GNMax with noise N(0, sigma²) per bin answers something else than the
@@ -9,11 +11,11 @@ import "math"
 //	q = sum over the other classes j of 1/2 erfc((n_max - n_j) / (2 sigma)),
 //
 // at most 1 - 1/m for m classes. Votes has one count per class. The errors are
-// [*FieldError]: fewer than two classes, negative counts, no votes, or a sigma
+// [*privacy.FieldError]: fewer than two classes, negative counts, no votes, or a sigma
 // that is no finite number above zero.
 //
 // It is for continuous noise; the whole-numbered noise of package gnmax loses a
-// little more often, see [DataDependentInteger].
+// little more often.
 //
 // The figure depends on the votes, so it is as private as they are.
 func GNMaxLogQ(votes []int64, sigma float64) (float64, error) {
@@ -41,8 +43,7 @@ func gnmaxLogQ(votes []int64, sigma float64) float64 {
 // with these votes and every neighbour D'. What it does not: the divergence the
 // other way round, M(D') from M(D), has the bound of the votes of D'. Nor does
 // it cover a mechanism that releases noisy counts beside the winner. And as it
-// depends on the votes it is private itself: do not publish it, see
-// [PlanSmoothRelease].
+// depends on the votes it is private itself: do not publish it.
 func GNMaxRDP(votes []int64, sigma, alpha float64) (float64, error) {
 	if err := checkOrder("alpha", alpha); err != nil {
 		return 0, err

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/node/dryrun"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -70,7 +71,7 @@ func dryRun(path string, o dryRunFlags) error {
 	if err != nil {
 		return err
 	}
-	site, err := node.ReadSite(config)
+	site, err := node.ReadSite(config, kinds.All)
 	if err != nil {
 		return err
 	}

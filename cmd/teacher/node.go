@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/node"
 )
@@ -36,7 +37,7 @@ func newNode(ctx context.Context, config node.Config, log *zap.Logger) (*node.No
 	}
 	done := make(chan made, 1)
 	go func() {
-		n, err := node.New(config, log)
+		n, err := node.New(config, kinds.All, log)
 		done <- made{n, err}
 	}()
 	select {

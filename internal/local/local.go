@@ -25,6 +25,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
@@ -276,7 +277,7 @@ func nodeConfigs(spec *run.Spec, schema *partition.Schema, state string) ([]node
 func readSites(configs []node.Config) ([]*node.Site, error) {
 	var sites []*node.Site
 	for _, c := range configs {
-		s, err := node.ReadSite(c)
+		s, err := node.ReadSite(c, kinds.All)
 		if err != nil {
 			return nil, fmt.Errorf("site %s: %w", c.Site, err)
 		}

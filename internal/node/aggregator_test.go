@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -15,7 +16,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -56,7 +59,7 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 // with lambda 40 changes one of these 312 counts with a chance below 1e-14.
 func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 	const northTeachers, southTeachers = 5, 8
-	table := smallTable(t, 200, 1)
+	table := questiontest.SmallTable(t, 200, 1)
 	address, folder := startAggregator(t, table.Schema().SHA256)
 	var nodes []*Node
 	for site, teachers := range map[string]int{"north": northTeachers, "south": southTeachers} {
@@ -75,11 +78,14 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
 	defer cancel()
 
-	for name, vote := range map[string]conclavev1.TeacherSpec_Vote{"relative": relativeVote, "calibrated": calibratedVote, "plain": plainVote, "coin": coinVote} {
+	for name, vote := range map[string]conclavev1.TeacherSpec_Vote{
+		"relative": conclavev1.TeacherSpec_VOTE_RELATIVE, "calibrated": conclavev1.TeacherSpec_VOTE_CALIBRATED,
+		"plain": conclavev1.TeacherSpec_VOTE_PLAIN, "coin": conclavev1.TeacherSpec_VOTE_COIN,
+	} {
 		_, err := client.OpenRun(ctx, &conclavev1.RunSpec{
 			Name: name, Dataset: "d", Pipeline: "pategan", SchemaSha256: table.Schema().SHA256, Epsilon: 1e5, Delta: 1e-5,
 			Unit: "record", Guarantee: "data-independent", Teachers: northTeachers + southTeachers, Quorum: 1, DeadlineSeconds: 30,
-			CoinVotes: vote == coinVote,
+			CoinVotes: name == "coin",
 			Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 40, WholeHistogram: true},
 		})
 		testkit.Must(t, err)
@@ -87,15 +93,15 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 			r := voteRound(name, uint64(number))
 			q := r.GetVote()
 			q.Teacher.Vote = vote
-			q.Queries, q.QueryClasses = generated(queries, smallFeatures, rand.New(rand.NewPCG(uint64(queries), 5)))
+			q.Queries, q.QueryClasses = teacherstest.Generated(queries, questiontest.SmallFeatures, rand.New(rand.NewPCG(uint64(queries), 5)))
 			release, err := client.Ask(ctx, r, nil)
 			testkit.Must(t, err)
 			want := make([]int64, 2*queries)
 			for _, n := range nodes {
 				// What the node keeps for a repeated question is what it sent.
-				kept, err := loadState(statePath(n.cfg.State, name), freshState(t, n, q))
+				packed, err := base64.StdEncoding.DecodeString(keptOf(t, n, name).Metadata["last_answer"])
 				testkit.Must(t, err)
-				for i, v := range unpack(t, kept.lastVotes(t), n.cfg.Teachers, queries, 2) {
+				for i, v := range questiontest.Unpack(t, packed, n.cfg.Teachers, queries, 2) {
 					want[2*(i%queries)+int(v)]++
 				}
 			}

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 
@@ -18,11 +16,11 @@ const maxRoundBytes = 64 << 20
 // runRule holds for the names of runs, which become names of files here.
 var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// question is a whole round with the hash of its bytes, but for those about a
-// discriminator: a node that keeps no teachers need not tell them apart.
-type question struct {
-	round  *conclavev1.Round
-	sha256 string
+// received is a whole round.
+type received struct {
+	round *conclavev1.Round
+	// digest is the hash of its bytes, for those who keep what they answered.
+	digest func() string
 }
 
 // assembly puts the parts of a round together.
@@ -40,7 +38,7 @@ type assembly struct {
 }
 
 // add takes the next part and returns the round once it is whole.
-func (a *assembly) add(p *conclavev1.RoundPart) (*question, error) {
+func (a *assembly) add(p *conclavev1.RoundPart) (*received, error) {
 	if p.Part == 0 {
 		*a = assembly{run: p.Run, round: p.Round, parts: p.Parts, terms: a.terms}
 	} else if a.broken && p.Run == a.run && p.Round == a.round {
@@ -53,7 +51,7 @@ func (a *assembly) add(p *conclavev1.RoundPart) (*question, error) {
 	return q, err
 }
 
-func (a *assembly) take(p *conclavev1.RoundPart) (*question, error) {
+func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 	switch {
 	case !runRule.MatchString(p.Run):
 		return nil, fmt.Errorf("the run's name has %d bytes and is none; a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit", len(p.Run))
@@ -69,12 +67,9 @@ func (a *assembly) take(p *conclavev1.RoundPart) (*question, error) {
 	if a.next < a.parts {
 		return nil, nil
 	}
-	q := &question{round: &conclavev1.Round{}}
-	err := proto.Unmarshal(a.data, q.round)
-	if q.round.GetSum().GetDiscriminator() == nil {
-		sum := sha256.Sum256(a.data)
-		q.sha256 = hex.EncodeToString(sum[:])
-	}
+	raw := a.data
+	q := &received{round: &conclavev1.Round{}, digest: func() string { return sha256Hex(raw) }}
+	err := proto.Unmarshal(raw, q.round)
 	a.data = nil
 	if err != nil {
 		return nil, fmt.Errorf("round %d of run %q cannot be parsed: %w; install matching versions of node, aggregator and student", p.Round, p.Run, err)

@@ -29,7 +29,7 @@ func TestPartsMakeTheRound(t *testing.T) {
 				continue
 			}
 			sum := sha256.Sum256(raw)
-			if !proto.Equal(q.round, r) || q.sha256 != hex.EncodeToString(sum[:]) {
+			if !proto.Equal(q.round, r) || q.digest() != hex.EncodeToString(sum[:]) {
 				t.Errorf("parts of %d bytes make another round", size)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -27,7 +29,7 @@ func wideTable(b *testing.B, rows, features int, rng *rand.Rand) *partition.Tabl
 	for i := range features {
 		schema += fmt.Sprintf("  - {name: x%d, kind: continuous, lower: 0, upper: 1}\n", i)
 	}
-	table := partition.NewTable(mustSchema(b, schema+"  - {name: y, kind: binary}\nlabel: y\n"))
+	table := partition.NewTable(questiontest.Schema(b, schema+"  - {name: y, kind: binary}\nlabel: y\n", partition.UnitRecord))
 	cells := make([]float64, features+1)
 	for range rows {
 		for i := range features {
@@ -53,10 +55,10 @@ func BenchmarkNodeRound(b *testing.B) {
 		vote     conclavev1.TeacherSpec_Vote
 		steps    uint32
 	}{
-		{"defaults", logistic, standard, relativeVote, 10}, // of pategan
-		{"plain30", logistic, plain, calibratedVote, 30},
-		{"standard30", logistic, standard, calibratedVote, 30},
-		{"hidden16", hidden, standard, relativeVote, 10},
+		{"defaults", logistic, standard, conclavev1.TeacherSpec_VOTE_RELATIVE, 10}, // of pategan
+		{"plain30", logistic, plain, conclavev1.TeacherSpec_VOTE_CALIBRATED, 30},
+		{"standard30", logistic, standard, conclavev1.TeacherSpec_VOTE_CALIBRATED, 30},
+		{"hidden16", hidden, standard, conclavev1.TeacherSpec_VOTE_RELATIVE, 10},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			const teachers, features, records, asked = 1000, 30, 6, 64
@@ -68,8 +70,8 @@ func BenchmarkNodeRound(b *testing.B) {
 					Model: c.model, Features: c.features, Vote: c.vote, Classes: 2, Hidden: 16,
 					Steps: c.steps, Batch: 32, LearningRate: 0.1, WeightDecay: 0.1, Seed: 1,
 				}}
-				q.Training, q.TrainingClasses = generated(asked, features, rng)
-				q.Queries, q.QueryClasses = generated(asked, features, rng)
+				q.Training, q.TrainingClasses = teacherstest.Generated(asked, features, rng)
+				q.Queries, q.QueryClasses = teacherstest.Generated(asked, features, rng)
 				m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: partsOf(b,
 					&conclavev1.Round{Run: "r", Number: number, Question: &conclavev1.Round_Vote{Vote: q}}, 1<<20)[0]}}
 				before := cpu(b)

@@ -17,7 +17,7 @@ type task struct {
 	run      string
 	round    uint64
 	attempt  uint64 // names the asking; the answer brings it back
-	question *question
+	question *received
 	terms    *conclavev1.RoundTerms // nil where the aggregator sends none
 	refusal  error
 }

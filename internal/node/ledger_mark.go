@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -108,7 +109,7 @@ func (m *ledgerMark) kept() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil {
-		return fmt.Errorf("%w: what is known of the dataset's ledger: %w", errState, m.err)
+		return fmt.Errorf("%w: what is known of the dataset's ledger: %w", question.ErrState, m.err)
 	}
 	return nil
 }

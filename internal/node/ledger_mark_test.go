@@ -14,6 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -27,7 +30,7 @@ func mark(seq uint64, hash byte) *conclavev1.LedgerMark {
 func TestANodeRemembersTheLedger(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
-	table := smallTable(t, 40, 1)
+	table := questiontest.SmallTable(t, 40, 1)
 	stop, _ := run(t, start(t, c, table))
 	f.setLedger(mark(3, 3))
 	said := func(want *conclavev1.LedgerMark) *join {
@@ -64,7 +67,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	site, err := NewSite(c, table)
+	site, err := NewSite(c, table, kinds.All)
 	testkit.Must(t, err)
 	if got := site.Hello().GetLedger(); !proto.Equal(got, mark(6, 6)) {
 		t.Errorf("the site says %v", got)
@@ -82,7 +85,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 func TestMarksAreWrittenWithinASecond(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
-	run(t, start(t, c, smallTable(t, 40, 1)))
+	run(t, start(t, c, questiontest.SmallTable(t, 40, 1)))
 	f.setLedger(mark(3, 3))
 	j := f.next()
 	await := func(seq uint64) {
@@ -103,13 +106,13 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
-	n := start(t, c, smallTable(t, 40, 1))
+	n := start(t, c, questiontest.SmallTable(t, 40, 1))
 	n.ledger.path = markPath(filepath.Join(c.State, "gone"))
 	_, log := run(t, n)
 	f.setLedger(mark(3, 3))
 	j := f.next()
 	j.ask(voteRound("r", 0))
-	if m := j.reply(); m.GetRefusal() == nil || m.GetRefusal().Reason != errState.Error() {
+	if m := j.reply(); m.GetRefusal() == nil || m.GetRefusal().Reason != question.ErrState.Error() {
 		t.Errorf("the round was answered with %v", m)
 	}
 	if log.FilterMessageSnippet("what is known of the dataset's ledger").Len() == 0 {
@@ -127,12 +130,12 @@ func TestANodeLeavesALedgerThatWentBack(t *testing.T) {
 			f := newFakeAggregator(t)
 			c := f.config(2)
 			f.setLedger(mark(5, 5))
-			stop, _ := run(t, start(t, c, smallTable(t, 40, 1)))
+			stop, _ := run(t, start(t, c, questiontest.SmallTable(t, 40, 1)))
 			f.next().votes(voteRound("r", 0))
 			testkit.Must(t, stop())
 			f.setLedger(last)
 			ended := make(chan error, 1)
-			n := start(t, c, smallTable(t, 40, 1))
+			n := start(t, c, questiontest.SmallTable(t, 40, 1))
 			go func() { ended <- n.Run(t.Context()) }()
 			f.next()
 			select {
@@ -154,7 +157,7 @@ func TestADamagedMarkIsRefused(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(c.State, 0o700))
 	for _, text := range []string{"", "{}\n", `{"seq":5,"hash":"x"}`, `{"seq":5,"hash":"` + strings.Repeat("0", 64) + `"}}`} {
 		testkit.Must(t, os.WriteFile(markPath(c.State), []byte(text), 0o600))
-		if _, err := NewSite(c, smallTable(t, 40, 1)); err == nil || !strings.Contains(err.Error(), "dataset-ledger.head") || !strings.Contains(err.Error(), "backup") {
+		if _, err := NewSite(c, questiontest.SmallTable(t, 40, 1), kinds.All); err == nil || !strings.Contains(err.Error(), "dataset-ledger.head") || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

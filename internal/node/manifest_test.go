@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -39,7 +41,7 @@ func kept(t *testing.T, c Config) {
 // A mistake at the first start is refused by the aggregator and can be mended in
 // the same folder. What was welcomed once binds the node.
 func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
-	table := smallTable(t, 80, 1)
+	table := questiontest.SmallTable(t, 80, 1)
 	address, folder := startAggregator(t, table.Schema().SHA256)
 	good := smallConfig(t, 4)
 	good.Aggregator, good.TLS = address, certs.IssuedFiles(folder, certs.RoleNode, "north")
@@ -66,7 +68,7 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	testkit.Must(t, stop())
 	moved := good
 	moved.Site = "south"
-	if _, err := NewSite(moved, table); !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "its site differs") {
+	if _, err := NewSite(moved, table, kinds.All); !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "its site differs") {
 		t.Errorf("another site after the welcome: %v", err)
 	}
 	start(t, good, table)
@@ -75,7 +77,7 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	// The key is there, so that the same records have the same fingerprint; the
 	// aggregator knows it and takes no other.
 	testkit.Must(t, os.Remove(filepath.Join(good.State, "manifest.json")))
-	err := refusal(t, unknown(t, good, smallTable(t, 81, 1)))
+	err := refusal(t, unknown(t, good, questiontest.SmallTable(t, 81, 1)))
 	if !strings.Contains(err.Error(), "manifest") || exists(good, "manifest.json") {
 		t.Errorf("other records: refused with %v, manifest kept: %v", err, exists(good, "manifest.json"))
 	}
@@ -87,9 +89,9 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 // A manifest that cannot be kept ends the node before it answers.
 func TestAManifestThatCannotBeKeptEndsTheNode(t *testing.T) {
 	f := newFakeAggregator(t)
-	table := smallTable(t, 40, 1)
+	table := questiontest.SmallTable(t, 40, 1)
 	c := f.config(2)
-	late := unknown(t, c, smallTable(t, 41, 1))
+	late := unknown(t, c, questiontest.SmallTable(t, 41, 1))
 	start(t, c, table) // another process was faster, with other records
 	ended := make(chan error, 1)
 	go func() { ended <- late.Run(t.Context()) }()
@@ -109,7 +111,7 @@ func TestARefusedNodeKeepsItsKeyOnly(t *testing.T) {
 	f := newFakeAggregator(t)
 	f.setRefusal(status.Error(codes.FailedPrecondition, "not like this"))
 	c := f.config(2)
-	refusal(t, unknown(t, c, smallTable(t, 40, 1)))
+	refusal(t, unknown(t, c, questiontest.SmallTable(t, 40, 1)))
 	entries, err := os.ReadDir(c.State)
 	testkit.Must(t, err)
 	if len(entries) != 1 || entries[0].Name() != "partition.key" {
@@ -128,7 +130,7 @@ func TestARefusedNodeKeepsItsKeyOnly(t *testing.T) {
 
 func mustSite(t *testing.T, c Config) *Site {
 	t.Helper()
-	s, err := NewSite(c, smallTable(t, 60, 1))
+	s, err := NewSite(c, questiontest.SmallTable(t, 60, 1), kinds.All)
 	testkit.Must(t, err)
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -36,7 +37,7 @@ func (n *Node) guarded() {
 	if n.cfg.Policy == "" {
 		return
 	}
-	o := n.cfg.GuardOptions(n.schema.SHA256)
+	o := n.cfg.GuardOptions(n.site.Schema.SHA256)
 	o.Facts = n.facts()
 	n.guard = sitepolicy.New(o)
 	n.watched.waiting = prometheus.NewGauge(prometheus.GaugeOpts{Name: "conclave_node_waiting_runs", Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used."})
@@ -66,10 +67,10 @@ func (p policyFigures) Collect(ch chan<- prometheus.Metric) {
 // facts counts the privacy units, of all teachers and of the one with the fewest.
 func (n *Node) facts() sitepolicy.Facts {
 	each := make([]int, n.cfg.Teachers)
-	for _, records := range n.units {
-		each[records[0].teacher]++
+	for _, records := range n.site.Units {
+		each[records[0].Teacher]++
 	}
-	f := sitepolicy.Facts{Units: len(n.units), LeastUnits: len(n.units)}
+	f := sitepolicy.Facts{Units: len(n.site.Units), LeastUnits: len(n.site.Units)}
 	for _, units := range each {
 		f.LeastUnits = min(f.LeastUnits, units)
 	}
@@ -102,7 +103,7 @@ func roundTerms(t task) sitepolicy.Terms {
 	}
 	terms := sitepolicy.Terms{
 		Run: t.run, Round: t.round, Spec: SpecTerms(spec), SpecSHA256: sha256Hex(t.terms.GetSpec()), Question: hex.EncodeToString(t.terms.GetQuestion()),
-		Kind: sitepolicy.Kind(purposeOf(t.question.round)), Purpose: t.terms.GetPurpose(),
+		Kind: KindOf(t.question.round), Purpose: t.terms.GetPurpose(),
 	}
 	for _, e := range t.terms.GetCharges() {
 		terms.Charges = append(terms.Charges, eventOf(e))
@@ -124,7 +125,7 @@ func (n *Node) refusal(t task, err error) *conclavev1.Refusal {
 		}
 		return out
 	}
-	for _, known := range []error{errState, errAudit} {
+	for _, known := range []error{question.ErrState, errAudit} {
 		if errors.Is(err, known) {
 			out.Reason = known.Error() // the names of the site's files stay here
 		}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -35,7 +36,7 @@ const lenient = "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [pateg
 func termsFor(t testing.TB, n *Node, r *conclavev1.Round, sigma float64, change func(*conclavev1.RunSpec)) *conclavev1.RoundTerms {
 	t.Helper()
 	spec := &conclavev1.RunSpec{
-		Name: r.Run, Dataset: "d", Pipeline: "pategan", SchemaSha256: n.schema.SHA256, Epsilon: 3, Delta: 1e-5, Unit: "record",
+		Name: r.Run, Dataset: "d", Pipeline: "pategan", SchemaSha256: n.site.Schema.SHA256, Epsilon: 3, Delta: 1e-5, Unit: "record",
 		Guarantee: "data-independent", Teachers: 100, Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: sigma},
 	}
 	if change != nil {
@@ -70,7 +71,7 @@ func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.Roun
 
 func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	c := policed(t, smallConfig(t, 4), lenient)
-	table := smallTable(t, 80, 1)
+	table := questiontest.SmallTable(t, 80, 1)
 	n := start(t, c, table)
 	r := voteRound("r", 1)
 	terms := termsFor(t, n, r, 50, nil)
@@ -134,7 +135,7 @@ func TestTooFewRecordsStayUncounted(t *testing.T) {
 		"min_rows: too few records here":                          strings.Replace(lenient, "approval", "min_rows: 81, approval", 1),
 		"min_rows_per_teacher: too few records of a teacher here": strings.Replace(lenient, "approval", "min_rows_per_teacher: 60, approval", 1),
 	} {
-		n := start(t, policed(t, smallConfig(t, 4), policy), smallTable(t, 80, 1))
+		n := start(t, policed(t, smallConfig(t, 4), policy), questiontest.SmallTable(t, 80, 1))
 		if f := n.facts(); f.Units != 80 || f.LeastUnits >= 60 || f.LeastUnits < 1 {
 			t.Fatalf("facts %+v", f)
 		}
@@ -149,13 +150,12 @@ func TestTooFewRecordsStayUncounted(t *testing.T) {
 // Every pass of a fit is under the terms of the fit, which is charged once.
 func TestAFitIsChargedOnce(t *testing.T) {
 	policy := strings.Replace(lenient, "approval", "stages: [fit], approval", 1)
-	n := start(t, policed(t, smallConfig(t, 4), policy), smallTable(t, 80, 1))
-	r := logisticRound(1, 1, nil)
+	n := start(t, policed(t, smallConfig(t, 4), policy), questiontest.SmallTable(t, 80, 1))
+	r := logisticRound("r", 1, 1)
 	terms := termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Fit = &conclavev1.FitNoise{Epsilon: 0.1} })
 	terms.Charges = []*conclavev1.PrivacyEvent{{Kind: "laplace", Epsilon: 0.9, Count: 1}}
 	for pass := range 3 {
-		r := logisticRound(1, 1, func(q *conclavev1.LogisticSum) { q.Coefficients[0] = float64(pass) })
-		r.Run, r.Number = "r", 1
+		r := logisticRound("r", 1, float64(pass))
 		terms.Spec = termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Fit = &conclavev1.FitNoise{Epsilon: 0.1} }).Spec
 		if m := askUnder(t, n, r, terms); m.GetSum() == nil {
 			t.Fatalf("pass %d: %v", pass, m)
@@ -172,7 +172,7 @@ func TestAFitIsChargedOnce(t *testing.T) {
 func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := policed(t, f.watchedConfig(4), strings.Replace(lenient, "automatic", "by-hand", 1))
-	n := start(t, c, smallTable(t, 80, 1))
+	n := start(t, c, questiontest.SmallTable(t, 80, 1))
 	stop, log := run(t, n)
 	j := f.next()
 	r := voteRound("r", 1)
@@ -198,7 +198,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 		!strings.Contains(metrics, "\nconclave_node_refused_total 0\n") {
 		t.Error("the metrics do not say that a run waits")
 	}
-	people := sitepolicy.New(c.GuardOptions(n.schema.SHA256))
+	people := sitepolicy.New(c.GuardOptions(n.site.Schema.SHA256))
 	_, err := people.Decide("r", "", true, "ann")
 	testkit.Must(t, err)
 	ready("r")

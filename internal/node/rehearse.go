@@ -9,12 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-// KindOf is what a round asks, as sites' policies call it.
-func KindOf(r *conclavev1.Round) sitepolicy.Kind { return sitepolicy.Kind(purposeOf(r)) }
 
 // Rehearse answers rounds as the site's node would, with teachers that begin untrained, and
 // keeps nothing. The answers are PRIVATE to the site: nobody adds noise to them.
@@ -35,7 +31,7 @@ func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkR
 	if err != nil {
 		return nil, fmt.Errorf("copy the partition key for the rehearsal: %w", err)
 	}
-	site, err := NewSite(cfg, s.table)
+	site, err := NewSite(cfg, s.table, s.kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +40,9 @@ func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkR
 		return nil, err
 	}
 	for i, r := range rounds {
-		answer, err := node.answer(&question{round: r, sha256: fmt.Sprint(i)})
+		answer, err := node.answer(&received{round: r, digest: func() string { return fmt.Sprint(i) }})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", purposeOf(r), err)
+			return nil, fmt.Errorf("%s: %w", KindOf(r), err)
 		}
 		answers = append(answers, answer)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -32,7 +33,7 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	ended := status.Error(codes.Unauthenticated, "the peer's certificate is not good any more")
 	reissue(6 * time.Second)
 	issued := time.Now()
-	_, log := run(t, start(t, f.config(2), smallTable(t, 40, 1)))
+	_, log := run(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))
 	f.next().leave <- ended // revoked, say; the one on disk is good
 	again := f.next()
 	time.Sleep(time.Until(issued.Add(7 * time.Second))) // it expires
@@ -57,7 +58,7 @@ func TestANodeDoesNotBeginWithACertificateThatEnded(t *testing.T) {
 	c.TLS = certs.IssuedFiles(f.folder, certs.RoleNode, "old")
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	if err := start(t, c, smallTable(t, 40, 1)).Run(ctx); !errors.Is(err, certs.ErrExpired) {
+	if err := start(t, c, questiontest.SmallTable(t, 40, 1)).Run(ctx); !errors.Is(err, certs.ErrExpired) {
 		t.Errorf("Run ended with %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -15,7 +16,7 @@ func TestWhoAnsweredIsBackSoon(t *testing.T) {
 		f := newFakeAggregator(t)
 		c := f.config(2)
 		c.Reconnect = time.Minute
-		stop, log := run(t, start(t, c, smallTable(t, 40, 1)))
+		stop, log := run(t, start(t, c, questiontest.SmallTable(t, 40, 1)))
 		for number := range uint64(6) {
 			j := f.next()
 			if asked {

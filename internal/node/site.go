@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -25,11 +26,12 @@ type Site struct {
 	manifest   *partition.Manifest
 	// ledger is what earlier starts were told of the dataset's ledger.
 	ledger *ledgerMark
+	kinds  question.Registry
 }
 
 // ReadSite reads the schema and the records that the configuration names and
 // checks them like [NewSite].
-func ReadSite(cfg Config) (*Site, error) {
+func ReadSite(cfg Config, kinds question.Registry) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
 	}
@@ -41,18 +43,18 @@ func ReadSite(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewSite(cfg, table)
+	return NewSite(cfg, table, kinds)
 }
 
 // NewSite checks that a table can be divided among the node's teachers and that
 // its partitions are those of earlier starts. The table must hold the node's
 // own rows only; the configuration needs no address of an aggregator, and its
 // file names are used in errors only.
-func NewSite(cfg Config, table *partition.Table) (*Site, error) {
+func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
 	}
-	s := &Site{cfg: cfg, table: table}
+	s := &Site{cfg: cfg, table: table, kinds: kinds}
 	stored, err := loadManifest(s.manifestPath())
 	if err != nil {
 		return nil, err
@@ -89,12 +91,8 @@ func NewSite(cfg Config, table *partition.Table) (*Site, error) {
 // CheckRound says whether the site's node would refuse a round of a run, whatever its
 // records: before a run is open, that costs nothing.
 func (s *Site) CheckRound(r *conclavev1.Round) error {
-	schema := s.table.Schema()
-	encoder := partition.NewEncoder(schema)
-	n := &Node{
-		cfg: s.cfg, schema: schema, features: encoder.Width(), classes: max(1, len(schema.Classes())), numbers: encoder.Numbers(),
-	}
-	return n.check(r)
+	_, err := check(s.kinds, s.public(), r)
+	return err
 }
 
 // Name is the site's name.
@@ -147,9 +145,17 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	}
 	cfg := s.cfg
 	cfg.Aggregator = aggregator
-	n := newNode(cfg, s.table, s.assignment, s.manifest, log)
-	n.ledger = s.ledger
+	n := &Node{
+		cfg: cfg, log: log, kinds: s.kinds, manifest: s.manifest, ledger: s.ledger, watched: newWatched(),
+		site: question.NewSite(s.public(), s.table, s.assignment, cfg.Unit, cfg.State),
+	}
+	n.guarded()
 	return n, nil
+}
+
+// public is what questions are checked against.
+func (s *Site) public() *question.Public {
+	return question.NewPublic(s.table.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
 }
 
 func (s *Site) keyPath() string      { return filepath.Join(s.cfg.State, "partition.key") }

@@ -9,18 +9,19 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // Checking a site writes nothing, neither when all is well nor when not.
 func TestCheckingASiteLeavesNoTrace(t *testing.T) {
 	c := smallConfig(t, 4)
-	if _, err := NewSite(c, smallTable(t, 80, 1)); err != nil {
+	if _, err := NewSite(c, questiontest.SmallTable(t, 80, 1), kinds.All); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewSite(c, smallTable(t, 3, 1)); !errors.Is(err, partition.ErrTooManyPartitions) {
+	if _, err := NewSite(c, questiontest.SmallTable(t, 3, 1), kinds.All); !errors.Is(err, partition.ErrTooManyPartitions) {
 		t.Errorf("4 teachers on 3 records: %v", err)
 	}
 	if _, err := os.Stat(c.State); !errors.Is(err, os.ErrNotExist) {
@@ -31,7 +32,7 @@ func TestCheckingASiteLeavesNoTrace(t *testing.T) {
 func TestASiteNeedsNoAddressButItsNodeDoes(t *testing.T) {
 	c := smallConfig(t, 4)
 	c.Aggregator = ""
-	site, err := NewSite(c, smallTable(t, 80, 1))
+	site, err := NewSite(c, questiontest.SmallTable(t, 80, 1), kinds.All)
 	testkit.Must(t, err)
 	for _, address := range []string{"", "host", "host:", ":7443"} {
 		if _, err := site.Node(address, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "host:port") {
@@ -49,7 +50,7 @@ func TestASiteNeedsNoAddressButItsNodeDoes(t *testing.T) {
 }
 
 func TestTheManifestIsKeptAndCompared(t *testing.T) {
-	table := smallTable(t, 80, 1)
+	table := questiontest.SmallTable(t, 80, 1)
 	c := smallConfig(t, 4)
 	first := start(t, c, table)
 	stored, err := partition.LoadManifest(filepath.Join(c.State, "manifest.json"))
@@ -65,7 +66,7 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 		t.Error("another key has the same fingerprint: it tells about the records")
 	}
 	for name, change := range map[string]func(*Config) *partition.Table{
-		"data":            func(*Config) *partition.Table { return smallTable(t, 81, 1) },
+		"data":            func(*Config) *partition.Table { return questiontest.SmallTable(t, 81, 1) },
 		"partition count": func(c *Config) *partition.Table { c.Teachers = 5; return table },
 		"data set":        func(c *Config) *partition.Table { c.Dataset = "e"; return table },
 		"site":            func(c *Config) *partition.Table { c.Site = "south"; return table },
@@ -73,7 +74,7 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 	} {
 		changed := c
 		table := change(&changed)
-		_, err := NewSite(changed, table)
+		_, err := NewSite(changed, table, kinds.All)
 		if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "its "+name+" differs") || !strings.Contains(err.Error(), "manifest.json") {
 			t.Errorf("another %s: error %v", name, err)
 		}
@@ -84,10 +85,10 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 // A lost key must not be replaced by a new one, which would give every unit
 // another teacher.
 func TestALostKeyIsNotReplaced(t *testing.T) {
-	table, c := smallTable(t, 80, 1), smallConfig(t, 4)
+	table, c := questiontest.SmallTable(t, 80, 1), smallConfig(t, 4)
 	start(t, c, table)
 	testkit.Must(t, os.Remove(filepath.Join(c.State, "partition.key")))
-	if _, err := NewSite(c, table); err == nil || !strings.Contains(err.Error(), "partition.key is missing") || !strings.Contains(err.Error(), "restore") {
+	if _, err := NewSite(c, table, kinds.All); err == nil || !strings.Contains(err.Error(), "partition.key is missing") || !strings.Contains(err.Error(), "restore") {
 		t.Errorf("error %v, want one that says to restore the key", err)
 	}
 	if exists(c, "partition.key") {
@@ -97,15 +98,15 @@ func TestALostKeyIsNotReplaced(t *testing.T) {
 
 // What happens between check and start is seen at the start.
 func TestASiteIsCheckedAgainAtItsStart(t *testing.T) {
-	table, c := smallTable(t, 80, 1), smallConfig(t, 4)
-	late, err := NewSite(c, smallTable(t, 70, 1))
+	table, c := questiontest.SmallTable(t, 80, 1), smallConfig(t, 4)
+	late, err := NewSite(c, questiontest.SmallTable(t, 70, 1), kinds.All)
 	testkit.Must(t, err)
 	start(t, c, table)
 	if _, err := late.Node(c.Aggregator, zap.NewNop()); !errors.Is(err, partition.ErrManifestChanged) {
 		t.Errorf("error %v, want that the manifest changed", err)
 	}
 	// The state folder is lost: the new key goes with a manifest made from it.
-	early, err := NewSite(c, table)
+	early, err := NewSite(c, table, kinds.All)
 	testkit.Must(t, err)
 	testkit.Must(t, os.RemoveAll(c.State))
 	n, err := early.Node(c.Aggregator, zap.NewNop())
@@ -119,44 +120,20 @@ func TestReadSiteReadsTheFilesOfTheConfiguration(t *testing.T) {
 	dir, c := t.TempDir(), smallConfig(t, 2)
 	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "table.csv")
 	rows := "x,b,c,y\n0.5,1,p,no\n0.25,0,q,yes\n0.75,0,r,yes\n"
-	testkit.Must(t, os.WriteFile(c.Schema, []byte(smallSchema), 0o600))
+	testkit.Must(t, os.WriteFile(c.Schema, []byte(questiontest.SmallSchema), 0o600))
 	testkit.Must(t, os.WriteFile(c.Data, []byte(rows), 0o600))
-	n, err := New(c, zap.NewNop())
+	n, err := New(c, kinds.All, zap.NewNop())
 	testkit.Must(t, err)
-	if got := sumOf(t, n, 2, 1); got[0] != 1 || got[1] != 2 {
+	if got := ask(t, n, countRound("r", 0, 2, 1)).GetSum().GetValues(); got[0] != 1 || got[1] != 2 {
 		t.Errorf("class counts %v, want 1 and 2", got)
 	}
 	testkit.Must(t, os.WriteFile(c.Data, []byte(rows+"7,0,r,yes\n"), 0o600))
 	var input *partition.InputError
-	if _, err := ReadSite(c); !errors.As(err, &input) || input.Row != 4 || input.Column != "x" {
+	if _, err := ReadSite(c, kinds.All); !errors.As(err, &input) || input.Row != 4 || input.Column != "x" {
 		t.Errorf("a number out of range: error %v, want one that names row 4, column x", err)
 	}
 	c.Schema = filepath.Join(dir, "none.yaml")
-	if _, err := ReadSite(c); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadSite(c, kinds.All); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no schema: error %v", err)
-	}
-}
-
-// A site says what its node would refuse, before there is one.
-func TestASiteChecksRounds(t *testing.T) {
-	c := smallConfig(t, 3)
-	site, err := NewSite(c, smallTable(t, 60, 1))
-	testkit.Must(t, err)
-	for _, r := range []*conclavev1.Round{voteRound("r", 1), gradientRound("r", 1), sumRound("r", 1, 0), countRound("r", 0, 2, 1)} {
-		if err := site.CheckRound(r); err != nil {
-			t.Errorf("%T: %v", r.Question, err)
-		}
-	}
-	votes, gradients, sum := voteRound("r", 1), gradientRound("r", 1), sumRound("r", 1, 0)
-	votes.GetVote().Teacher.WeightDecay = 11
-	gradients.GetVote().Gradient.Directions = 6
-	sum.GetSum().GetGradients().Clip = 1e-320
-	for _, r := range []*conclavev1.Round{votes, gradients, sum} {
-		if err := site.CheckRound(r); err == nil {
-			t.Errorf("%v passes", r)
-		}
-	}
-	if exists(c, "partition.key") {
-		t.Error("checking left a key")
 	}
 }

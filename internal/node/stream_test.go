@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -26,7 +29,7 @@ import (
 // again, and later rounds go on as if nothing had been.
 func TestTeachersSurviveAReconnect(t *testing.T) {
 	f := newFakeAggregator(t)
-	table := smallTable(t, 80, 1)
+	table := questiontest.SmallTable(t, 80, 1)
 	c := f.config(4)
 	n := start(t, c, table)
 	undisturbed := start(t, copyState(t, c), table)
@@ -63,7 +66,10 @@ func TestTeachersSurviveAReconnect(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("Run ended with %v", err)
 	}
-	sameState(t, "after three connections", undisturbed, n)
+	a, b := keptOf(t, undisturbed, "r"), keptOf(t, n, "r")
+	if !reflect.DeepEqual(a.ByName, b.ByName) || !maps.Equal(a.Metadata, b.Metadata) {
+		t.Errorf("after three connections the teachers differ: %v and %v", a.Metadata, b.Metadata)
+	}
 	if joins := log.FilterMessage("joined").Len(); joins != 3 {
 		t.Errorf("%d times joined in the log, want 3", joins)
 	}
@@ -78,7 +84,7 @@ func TestTheNodeWaitsForTheAggregator(t *testing.T) {
 	testkit.Must(t, listener.Close())
 	c := f.config(2)
 	c.Aggregator = free
-	_, log := run(t, start(t, c, smallTable(t, 40, 1)))
+	_, log := run(t, start(t, c, questiontest.SmallTable(t, 40, 1)))
 	testkit.Eventually(t, "a log that says that the node is not connected", func() bool {
 		return log.FilterMessageSnippet("not connected").Len() > 0
 	})
@@ -91,14 +97,14 @@ func TestLastingRefusalsEndTheNode(t *testing.T) {
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unimplemented, codes.NotFound, codes.Aborted} {
 		f.setRefusal(status.Error(code, "not like this"))
 		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-		err := start(t, f.config(2), smallTable(t, 40, 1)).Run(ctx)
+		err := start(t, f.config(2), questiontest.SmallTable(t, 40, 1)).Run(ctx)
 		cancel()
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "not like this") {
 			t.Errorf("%v: Run ended with %v, want a refusal with its reason", code, err)
 		}
 	}
 	f.setRefusal(nil)
-	_, log := run(t, start(t, f.config(2), smallTable(t, 40, 1)))
+	_, log := run(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))
 	f.next().leave <- status.Error(codes.Unavailable, "leadership lost")
 	f.next().leave <- nil // an aggregator that ends the stream without a word
 	f.next()
@@ -113,11 +119,11 @@ func TestWrongCertificatesEndTheNode(t *testing.T) {
 	c.TLS = certs.IssuedFiles(other.folder, certs.RoleNode, "north")
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	if err := start(t, c, smallTable(t, 40, 1)).Run(ctx); !errors.Is(err, ErrRefused) {
+	if err := start(t, c, questiontest.SmallTable(t, 40, 1)).Run(ctx); !errors.Is(err, ErrRefused) {
 		t.Errorf("a certificate of another authority: Run ended with %v", err)
 	}
 	c.TLS.Key = "none.key"
-	if err := start(t, c, smallTable(t, 40, 1)).Run(ctx); !errors.Is(err, certs.ErrMissing) {
+	if err := start(t, c, questiontest.SmallTable(t, 40, 1)).Run(ctx); !errors.Is(err, certs.ErrMissing) {
 		t.Errorf("a missing key: Run ended with %v", err)
 	}
 }
@@ -125,7 +131,7 @@ func TestWrongCertificatesEndTheNode(t *testing.T) {
 // A wrong round costs the node its part in that round, not the connection.
 func TestAWrongRoundIsRefusedAndTheNextAnswered(t *testing.T) {
 	f := newFakeAggregator(t)
-	run(t, start(t, f.config(3), smallTable(t, 60, 1)))
+	run(t, start(t, f.config(3), questiontest.SmallTable(t, 60, 1)))
 	j := f.next()
 	parts := partsOf(t, voteRound("r", 1), 300)
 	for _, p := range slices.Delete(parts, 1, 2) { // one is lost
@@ -135,7 +141,7 @@ func TestAWrongRoundIsRefusedAndTheNextAnswered(t *testing.T) {
 		t.Errorf("a round without its second part was answered with %v", m)
 	}
 	j.send(&conclavev1.WorkResponse{}) // of a newer contract
-	unpack(t, j.votes(voteRound("r", 1)), 3, 12, 2)
+	questiontest.Unpack(t, j.votes(voteRound("r", 1)), 3, 12, 2)
 	if m := func() *conclavev1.WorkRequest { j.ask(countRound("r", 2, 2, 10)); return j.reply() }(); m.GetSum() == nil {
 		t.Errorf("a sum was answered with %v", m)
 	}
@@ -144,7 +150,7 @@ func TestAWrongRoundIsRefusedAndTheNextAnswered(t *testing.T) {
 // A round that is withdrawn while the node is busy is not trained on.
 func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 	f := newFakeAggregator(t)
-	n := start(t, f.config(4), smallTable(t, 80, 1))
+	n := start(t, f.config(4), questiontest.SmallTable(t, 80, 1))
 	// The node is busy with its first round until the withdrawal has come.
 	withdrawn := make(chan struct{})
 	stop, log := run(t, n, zap.Hooks(func(e zapcore.Entry) error {
@@ -173,8 +179,8 @@ func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 		t.Errorf("rounds %v were answered, want 1 and 3", answered)
 	}
 	testkit.Must(t, stop())
-	if got := n.current.ensemble.Steps(); got != 10 || n.current.rounds != 2 {
-		t.Errorf("%d steps in %d rounds, want 10 in 2", got, n.current.rounds)
+	if m := keptOf(t, n, "r").Metadata; m["steps"] != "10" || m["rounds"] != "2" {
+		t.Errorf("%s steps in %s rounds, want 10 in 2", m["steps"], m["rounds"])
 	}
 	if log.FilterMessageSnippet("went on without").Len() != 1 {
 		t.Error("the withdrawal is not in the log")
@@ -186,7 +192,7 @@ func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 func TestLogsDoNotDependOnTheRecords(t *testing.T) {
 	lines := func(table uint64) []string {
 		f := newFakeAggregator(t)
-		stop, log := run(t, start(t, f.config(3), smallTable(t, 50+int(table), table)))
+		stop, log := run(t, start(t, f.config(3), questiontest.SmallTable(t, 50+int(table), table)))
 		j := f.next()
 		j.votes(voteRound("r", 1))
 		j.ask(countRound("r", 2, 2, 10))

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
@@ -16,7 +17,7 @@ func TestSpansOfANode(t *testing.T) {
 	var collector tracetest.Collector
 	c := f.config(4)
 	c.Traces = tracing.Config{Endpoint: collector.Serve(t, ""), Insecure: true}
-	n := start(t, c, smallTable(t, 80, 1))
+	n := start(t, c, questiontest.SmallTable(t, 80, 1))
 	stop, _ := run(t, n)
 	j := f.next()
 	j.votes(voteRound("r", 0))
@@ -25,7 +26,7 @@ func TestSpansOfANode(t *testing.T) {
 	j.ask(wrong)
 	j.reply()
 	for range 3 {
-		j.ask(logisticRound(1, 1, nil))
+		j.ask(logisticRound("r", 1, 1))
 		j.reply()
 	}
 	testkit.Must(t, stop())

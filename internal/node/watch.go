@@ -16,7 +16,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/tracing"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // errAudit is all that leaves the site about an audit log that cannot be written.
@@ -44,6 +43,8 @@ type asking struct {
 	run     string
 	round   uint64
 	purpose string
+	// passes is set where how often it is asked depends on all sites' records.
+	passes bool
 }
 
 func newWatched() *watched {
@@ -76,7 +77,7 @@ func (w *watched) count(a asking, took time.Duration) bool {
 	}
 	w.last = a
 	w.answered.WithLabelValues(a.purpose).Inc()
-	if a.purpose != "fit" {
+	if !a.passes {
 		w.duration.WithLabelValues(a.purpose).Observe(took.Seconds())
 	}
 	return true
@@ -149,25 +150,4 @@ func (n *Node) meet(stream workStream) {
 			n.peer, n.peerCertificate = certs.PeerName(info.State)
 		}
 	}
-}
-
-// purposeOf names what a round asks.
-func purposeOf(r *conclavev1.Round) string {
-	switch {
-	case r.GetVote().GetGradient() != nil:
-		return "gradient votes"
-	case r.GetVote() != nil:
-		return "votes"
-	case r.GetSum().GetGradients() != nil:
-		return "gradient sum"
-	case r.GetSum().GetDiscriminator() != nil:
-		return "discriminator sum"
-	case r.GetSum().GetEmbedding() != nil:
-		return "embedding sum"
-	case r.GetSum().GetScores() != nil:
-		return "score sum"
-	case r.GetSum().GetLogistic() != nil:
-		return "fit"
-	}
-	return "class counts"
 }

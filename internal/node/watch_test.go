@@ -18,9 +18,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // get asks a node's monitoring listener, which may not be there yet.
@@ -75,7 +76,7 @@ func (f *fakeAggregator) watchedConfig(teachers int) Config {
 func TestMetricsAndAuditLogOfANode(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.watchedConfig(4)
-	table := smallTable(t, 80, 1)
+	table := questiontest.SmallTable(t, 80, 1)
 	n := start(t, c, table)
 	level := zap.NewAtomicLevel()
 	n.ControlLevel(level)
@@ -150,7 +151,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 // Passes of a fit are one line and one round, however many there are.
 func TestPassesOfAFitAreNotCounted(t *testing.T) {
 	w := newWatched()
-	fit := asking{run: "r", round: 3, purpose: "fit"}
+	fit := asking{run: "r", round: 3, purpose: "fit", passes: true}
 	for i, first := range []bool{true, false, false} {
 		if w.count(fit, time.Second) != first {
 			t.Errorf("pass %d: counted %v", i, !first)
@@ -172,20 +173,20 @@ func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.watchedConfig(4)
 	c.Drain = testkit.Patience
-	n := start(t, c, smallTable(t, 80, 1))
+	n := start(t, c, questiontest.SmallTable(t, 80, 1))
 	reached, gate := make(chan struct{}), make(chan struct{})
-	n.sampled = func(float64) []int {
+	n.site.Sample = func(gnmax.Rate) ([]int, error) {
 		close(reached)
 		<-gate
-		return []int{0}
+		return []int{0}, nil
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
 	j := f.next()
-	j.ask(discriminatorRound("r", 0, 0.5, nil))
-	j.ask(discriminatorRound("r", 1, 0.5, nil)) // waits at the node, and is not begun
+	j.ask(discriminatorRound("r", 0, nil))
+	j.ask(discriminatorRound("r", 1, nil)) // waits at the node, and is not begun
 	<-reached
 	cancel()
 	close(gate)
@@ -204,19 +205,19 @@ func TestANodeThatIsToldToStopWaitsNoLongerThanItMay(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.watchedConfig(4)
 	c.Drain = 300 * time.Millisecond
-	n := start(t, c, smallTable(t, 80, 1))
+	n := start(t, c, questiontest.SmallTable(t, 80, 1))
 	reached, gate := make(chan struct{}), make(chan struct{})
-	n.sampled = func(float64) []int {
+	n.site.Sample = func(gnmax.Rate) ([]int, error) {
 		close(reached)
 		<-gate
-		return []int{0}
+		return []int{0}, nil
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
 	j := f.next()
-	j.ask(discriminatorRound("r", 0, 0.5, nil))
+	j.ask(discriminatorRound("r", 0, nil))
 	<-reached
 	began := time.Now()
 	cancel()
@@ -239,7 +240,7 @@ func TestAnAnswerThatCannotBeWrittenDownStays(t *testing.T) {
 	}
 	f := newFakeAggregator(t)
 	c := f.watchedConfig(4)
-	n := start(t, c, smallTable(t, 80, 1))
+	n := start(t, c, questiontest.SmallTable(t, 80, 1))
 	run(t, n)
 	j := f.next()
 	j.votes(voteRound("r", 0))
@@ -258,23 +259,4 @@ func TestAnAnswerThatCannotBeWrittenDownStays(t *testing.T) {
 	testkit.Must(t, n.trail.Reopen())
 	j.votes(voteRound("r", 1))
 	awaitReady(t, n, 200)
-}
-
-func TestPurposes(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range []*conclavev1.Round{
-		voteRound("r", 0), countRound("r", 0, 2, 1),
-		{Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{Gradient: &conclavev1.Projection{}}}},
-		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{}}}}},
-		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{}}}}},
-		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{}}}}},
-		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: &conclavev1.ScoreSum{}}}}},
-		{Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Logistic{Logistic: &conclavev1.LogisticSum{}}}}},
-	} {
-		if p := purposeOf(r); seen[p] {
-			t.Errorf("%q names two kinds of rounds", p)
-		} else {
-			seen[p] = true
-		}
-	}
 }

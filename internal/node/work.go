@@ -207,9 +207,10 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		err = n.permit(t)
 	}
 	if err == nil {
-		start, purpose := time.Now(), purposeOf(t.question.round)
+		start, purpose := time.Now(), string(KindOf(t.question.round))
 		var span *tracing.Span
-		if purpose != "fit" { // how many passes a fit takes depends on all sites' records
+		passes := n.kinds[purpose].Passes
+		if !passes { // how many passes it takes depends on all sites' records
 			_, span = n.tracer.Begin(context.Background(), "answer", tracing.About(n.cfg.Dataset, t.run, t.round, purpose)...)
 		}
 		var answer *conclavev1.WorkRequest
@@ -218,7 +219,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 			charged, err = n.charge(t)
 		}
 		if err == nil {
-			err = n.note(asking{run: t.run, round: t.round, purpose: purpose}, time.Since(start), charged)
+			err = n.note(asking{t.run, t.round, purpose, passes}, time.Since(start), charged)
 		}
 		if err != nil {
 			span.End("refused")
@@ -241,10 +242,10 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 }
 
 // note counts an answer and writes it down before it leaves; an answer that cannot be
-// written down does not leave. Passes of a fit after the first are not written: their
+// written down does not leave. Passes after the first are not written: their
 // number depends on all sites' records.
 func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) error {
-	if first := n.watched.count(a, took); !first && a.purpose == "fit" && n.trail.Check() == nil {
+	if first := n.watched.count(a, took); !first && a.passes && n.trail.Check() == nil {
 		return nil
 	}
 	e := auditlog.Entry{Event: auditlog.Answered, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers)}
@@ -258,5 +259,5 @@ func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) err
 }
 
 func (n *Node) hello() *conclavev1.WorkRequest {
-	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(n.cfg, n.schema, n.manifest, n.ledger)}}
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(n.cfg, n.site.Schema, n.manifest, n.ledger)}}
 }

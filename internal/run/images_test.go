@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
@@ -145,7 +146,7 @@ func execute(t *testing.T, j *Job, dir, out string) *Result {
 		c.Aggregator, c.Dataset, c.Site, c.Schema, c.Data, c.Share = server.Addr().String(), "d", d.Site, j.Spec.Schema, d.File, part
 		c.Teachers, c.State = j.Spec.Teachers/2, filepath.Join(dir, "node-"+d.Site)
 		c.TLS = certs.IssuedFiles(keys, certs.RoleNode, d.Site)
-		n, err := node.New(c, zap.NewNop())
+		n, err := node.New(c, kinds.All, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

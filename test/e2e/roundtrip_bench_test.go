@@ -16,6 +16,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
@@ -160,7 +161,7 @@ func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator
 	var roles errgroup.Group
 	for _, t := range sites {
 		t.Dataset, t.State, t.TLS = dataset, filepath.Join(dir, "node-"+t.Site), certs.IssuedFiles(built.certs, certs.RoleNode, t.Site)
-		site, err := node.ReadSite(t)
+		site, err := node.ReadSite(t, kinds.All)
 		check(b, err)
 		n, err := site.Node(server.Addr().String(), log)
 		check(b, err)

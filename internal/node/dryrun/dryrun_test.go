@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -34,7 +35,7 @@ func siteOf(t testing.TB, policy string) (node.Config, *node.Site) {
 		c.Policy = filepath.Join(dir, "policy.yaml")
 		testkit.Must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
 	}
-	site, err := node.ReadSite(c)
+	site, err := node.ReadSite(c, kinds.All)
 	testkit.Must(t, err)
 	return c, site
 }
@@ -43,7 +44,7 @@ const policy = `datasets:
   - {name: flchain, epsilon: 1, delta: 1e-5, pipelines: [pategan, embed], stages: [selections], approval: automatic}
 `
 
-func kinds(r *Report) (kinds []sitepolicy.Kind) {
+func kindsOf(r *Report) (kinds []sitepolicy.Kind) {
 	for _, q := range r.Questions {
 		kinds = append(kinds, q.Kind)
 	}
@@ -78,8 +79,8 @@ func TestWhatWouldLeave(t *testing.T) {
 			testkit.Must(t, s.Validate())
 			r, err := New(c, site, s)
 			testkit.Must(t, err)
-			if !slices.Equal(kinds(r), want.kinds) {
-				t.Fatalf("it asks %v, want %v", kinds(r), want.kinds)
+			if !slices.Equal(kindsOf(r), want.kinds) {
+				t.Fatalf("it asks %v, want %v", kindsOf(r), want.kinds)
 			}
 			var all []privacy.Event
 			for _, q := range r.Questions {

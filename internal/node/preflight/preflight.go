@@ -113,7 +113,7 @@ func (c *checker) readData() {
 	}
 	c.ok("data", "%d rows of this site", table.Len())
 	c.estimate(table.Len())
-	if c.site, err = node.NewSite(c.config, table); err != nil {
+	if c.site, err = node.NewSite(c.config, table, nil); err != nil {
 		c.fail("teachers and state", err)
 		return
 	}

@@ -241,7 +241,7 @@ func (p *place) started() {
 	testkit.Must(p.t, err)
 	table, err := partition.Read(schema, c.Data, partition.ReadOptions{Site: c.Site})
 	testkit.Must(p.t, err)
-	site, err := node.NewSite(c, table)
+	site, err := node.NewSite(c, table, nil)
 	testkit.Must(p.t, err)
 	_, err = site.Node(c.Aggregator, zap.NewNop())
 	testkit.Must(p.t, err)

@@ -1,0 +1,45 @@
+// Package classcounts is the question how many records of each class there are.
+package classcounts
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Kind asks for the sum of the classes of all privacy units.
+var Kind = question.Kind{Name: "class counts", Read: question.Typed(read)}
+
+// maxScale is the largest fixed-point unit of class counts.
+const maxScale = 1 << 32
+
+func read(p *question.Public, q *conclavev1.ClassCounts) (*question.Checked, error) {
+	if int64(q.Classes) != int64(p.Classes) {
+		return nil, fmt.Errorf("counts of %d classes; the schema has %d, so use the same schema at both sides",
+			q.Classes, p.Classes)
+	}
+	if q.Scale < 1 || q.Scale > maxScale {
+		return nil, fmt.Errorf("class counts at scale %d; use 1 to %d", q.Scale, uint64(maxScale))
+	}
+	return &question.Checked{
+		Shape: question.Shape{Sum: &question.Vector{Entries: p.Classes, Bound: int64(q.Scale), Rate: 1}},
+		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
+			return sum(s.Units, p.Classes, int64(q.Scale)), nil
+		},
+	}, nil
+}
+
+// sum adds up the classes of the units' records. A unit with k records
+// adds floor(scale/k) for each of them: at most the scale in the L1 norm, and
+// so in the L2 norm, however many records it has.
+func sum(units [][]question.Place, classes int, scale int64) []int64 {
+	values := make([]int64, classes)
+	for _, unit := range units {
+		share := scale / int64(len(unit))
+		for _, r := range unit {
+			values[r.Class] += share
+		}
+	}
+	return values
+}

@@ -1,0 +1,126 @@
+package discriminator
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/question"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// GradientSum asks for the sum of the gradients of a discriminator's loss over a sample of
+// the privacy units.
+var GradientSum = question.Kind{Name: "discriminator sum", Read: question.Typed(readGradientSum)}
+
+// The fixed-point units that aggregators take.
+const (
+	minBound = 1 << 8
+	maxBound = 1 << 20
+)
+
+func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*question.Checked, error) {
+	var loss nn.Loss
+	switch q.Loss {
+	case conclavev1.DiscriminatorSum_LOSS_LOGISTIC:
+		loss = nn.Logistic
+	case conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN:
+		loss = nn.Wasserstein
+	default:
+		return nil, fmt.Errorf("discriminator loss %v is not known to this node; use logistic or wasserstein, or update it",
+			q.Loss)
+	}
+	switch {
+	case !(q.Clip > 0) || math.IsInf(q.Clip, 0):
+		return nil, fmt.Errorf("gradients are clipped at %v; use a number above 0", q.Clip)
+	case q.Bound < minBound || q.Bound > maxBound:
+		return nil, fmt.Errorf("the fixed-point bound of gradients is %d; use %d to %d", q.Bound, minBound, maxBound)
+	}
+	rate, err := gnmax.NewRate(q.Rate)
+	if err != nil {
+		return nil, err
+	}
+	net, err := Described(p, q.Discriminator, q.Weights, q.Mean, q.Scale)
+	if err != nil {
+		return nil, err
+	}
+	sums, err := question.Memory[clipped](p).of(net, q.Clip, int64(q.Bound))
+	if err != nil {
+		return nil, err
+	}
+	return &question.Checked{
+		Shape: question.Shape{Sum: &question.Vector{Entries: net.Parameters(), Bound: int64(q.Bound), Rate: rate.Float()}},
+		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
+			sums.Reset()
+			if !q.Nothing {
+				if err := addSample(sums, s, net, rate, loss); err != nil {
+					return nil, err
+				}
+			}
+			return slices.Clone(sums.Sum()), nil
+		},
+	}, nil
+}
+
+// clipped is the sum of clipped gradients that a node was asked for last, with the space that
+// it needs: x are the records of a part of a sample, inputs what the network sees of them.
+type clipped struct {
+	net       *Discriminator
+	clip      float64
+	bound     int64
+	sums      *nn.ClippedSteps
+	x, inputs []float32
+}
+
+// of makes a sum of gradients of this clip norm and bound, or finds the last.
+func (c *clipped) of(net *Discriminator, clip float64, bound int64) (*nn.ClippedSteps, error) {
+	if c.net == net && c.clip == clip && c.bound == bound {
+		return c.sums, nil
+	}
+	sums, err := nn.NewClippedSteps(net.Net, clip, bound)
+	if err != nil {
+		return nil, err
+	}
+	c.net, c.clip, c.bound, c.sums = net, clip, bound, sums
+	return sums, nil
+}
+
+// chunk is how many units are taken at a time: it bounds the memory.
+const chunk = 512
+
+// addSample adds the clipped gradients of a sample of the site's privacy units, in whole
+// steps.
+//
+// Each unit adds a vector with an L2 norm of at most the bound, in whole numbers, and the
+// sum is one of whole numbers: what a unit adds does not depend on the others. A node
+// without anybody in its sample answers with zeros, as long as any other. How many were in
+// the sample, and who, is not kept. A question that is asked again gets another sample; the
+// aggregator releases one of the answers.
+func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate gnmax.Rate, loss nn.Loss) error {
+	sample, err := s.Sample(rate)
+	if err != nil {
+		return err
+	}
+	space := question.Memory[clipped](s.Public)
+	var classes, records []int
+	for len(sample) > 0 {
+		part := sample[:min(chunk, len(sample))]
+		sample = sample[len(part):]
+		x := space.x[:0]
+		classes, records = classes[:0], records[:0]
+		for _, u := range part {
+			for _, r := range s.Units[u] {
+				x = append(x, s.Record(r)...)
+				classes = append(classes, r.Class)
+			}
+			records = append(records, len(s.Units[u]))
+		}
+		space.x, space.inputs = x, net.Inputs(space.inputs[:0], x, classes)
+		if err := sums.Add(space.inputs, records, net.Heads(classes), loss); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package embedding
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Sum asks for the sum of the vectors of all records, by class.
+var Sum = question.Kind{Name: "embedding sum", Read: question.Typed(readSum)}
+
+// The fixed-point units that aggregators take.
+const (
+	minBound = 1 << 8
+	maxBound = 1 << 20
+)
+
+// last is the embedding that a node was asked about last.
+type last struct {
+	spec     *conclavev1.Embedding
+	features *Features
+}
+
+// kinds are those of parts on the wire.
+var kinds = map[conclavev1.Embedding_Part_Kind]Kind{
+	conclavev1.Embedding_Part_KIND_ONES:    Ones,
+	conclavev1.Embedding_Part_KIND_COLUMNS: Columns,
+	conclavev1.Embedding_Part_KIND_PAIRS:   Pairs,
+	conclavev1.Embedding_Part_KIND_FOURIER: Fourier,
+}
+
+func readSum(p *question.Public, q *conclavev1.EmbeddingSum) (*question.Checked, error) {
+	if q.Bound < minBound || q.Bound > maxBound {
+		return nil, fmt.Errorf("the fixed-point bound of an embedding is %d; use %d to %d", q.Bound, minBound, maxBound)
+	}
+	features, err := described(p, q.Embedding)
+	if err != nil {
+		return nil, err
+	}
+	entries := p.Classes * features.Count()
+	if int64(q.Entries) != int64(entries) {
+		return nil, fmt.Errorf("an embedding of %d entries where the schema's has %d; "+
+			"use the same schema and version at both sides", q.Entries, entries)
+	}
+	return &question.Checked{
+		Shape: question.Shape{Sum: &question.Vector{Entries: entries, Bound: int64(q.Bound), Rate: 1}},
+		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
+			if q.Nothing {
+				return make([]int64, entries), nil
+			}
+			return features.sum(s, int64(q.Bound))
+		},
+	}, nil
+}
+
+// described makes the features that a description names, or finds the last ones.
+func described(p *question.Public, d *conclavev1.Embedding) (*Features, error) {
+	if d == nil {
+		return nil, errors.New("the question does not describe its embedding")
+	}
+	l := question.Memory[last](p)
+	if l.features != nil && proto.Equal(l.spec, d) {
+		return l.features, nil
+	}
+	if int64(d.Classes) != int64(p.Classes) {
+		return nil, fmt.Errorf("an embedding of %d classes; the schema has %d, so use the same schema at both sides",
+			d.Classes, p.Classes)
+	}
+	var parts []Part
+	for i, part := range d.Parts {
+		kind, known := kinds[part.GetKind()]
+		if !known {
+			return nil, fmt.Errorf("part %d of the embedding is of kind %v, which this node does not know; update it",
+				i+1, part.GetKind())
+		}
+		parts = append(parts, Part{
+			Kind: kind, Weight: part.GetWeight(), Bins: int(part.GetBins()), Count: int(part.GetCount()),
+			Spread: part.GetSpread(), Seed: part.GetSeed(),
+		})
+	}
+	features, err := New(partition.NewEncoder(p.Schema), p.Classes, parts)
+	if err != nil {
+		return nil, err
+	}
+	*l = last{proto.Clone(d).(*conclavev1.Embedding), features}
+	return features, nil
+}
+
+// sumChunk is how many records are collected at a time: it bounds the memory.
+const sumChunk = 512
+
+// sum returns the sum of the features of all records, in whole steps, class by class.
+//
+// A unit of k records adds for each of them whole numbers with an L2 norm of at most
+// bound/k, so at most bound in all; [gnmax.Encode] checks that on the whole numbers
+// themselves. They do not depend on other units. A record without usable features adds
+// nothing, and no error says so.
+func (f *Features) sum(s *question.Site, bound int64) ([]int64, error) {
+	sum := make([]int64, s.Classes*f.count)
+	var x []float32
+	var of []member
+	flush := func() {
+		f.Each(x, len(of), func(i int, at []int32, values []float32) {
+			steps, err := gnmax.Encode(of[i].fixed, values)
+			if err != nil {
+				return // of one record
+			}
+			block := sum[of[i].class*f.count : (of[i].class+1)*f.count]
+			for j, v := range steps {
+				block[at[j]] += v
+			}
+		})
+		x, of = x[:0], of[:0]
+	}
+	scales := map[int]gnmax.FixedPoint{}
+	for _, unit := range s.Units {
+		fixed, known := scales[len(unit)]
+		if !known && bound/int64(len(unit)) > 0 {
+			var err error
+			if fixed, err = gnmax.NewFixedPoint(f.Norm(), bound/int64(len(unit))); err != nil {
+				return nil, err
+			}
+		}
+		scales[len(unit)] = fixed // of more records than steps none, which encodes nothing
+		for _, r := range unit {
+			x = append(x, s.Record(r)...)
+			if of = append(of, member{r.Class, fixed}); len(of) == sumChunk {
+				flush()
+			}
+		}
+	}
+	flush()
+	return sum, nil
+}
+
+// member is a record of a unit, with the steps of a unit of so many.
+type member struct {
+	class int
+	fixed gnmax.FixedPoint
+}

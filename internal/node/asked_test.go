@@ -1,0 +1,235 @@
+package node
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Each kind of question has a name of its own, by which the program knows it.
+func TestRoundsNameTheirKinds(t *testing.T) {
+	seen := map[sitepolicy.Kind]bool{}
+	for _, r := range roundsOfAllKinds() {
+		kind := KindOf(r)
+		if _, known := kinds.All[string(kind)]; !known || seen[kind] {
+			t.Errorf("%q is not known, or names two kinds of rounds", kind)
+		}
+		seen[kind] = true
+	}
+	if len(seen) != len(kinds.All) {
+		t.Errorf("rounds of %d kinds, the program knows %d", len(seen), len(kinds.All))
+	}
+}
+
+// Kinds do not disturb each other: a node answers a question the same whatever else it was
+// asked.
+func TestKindsDoNotDisturbEachOther(t *testing.T) {
+	n := smallNode(t, 3)
+	questiontest.SampleByRecords(n.site)
+	first := map[sitepolicy.Kind]*conclavev1.WorkRequest{}
+	for _, r := range roundsOfAllKinds() {
+		m := ask(t, n, r)
+		if m.GetRefusal() != nil {
+			t.Fatalf("%s: %v", KindOf(r), m)
+		}
+		first[KindOf(r)] = m
+		for _, other := range roundsOfAllKinds() {
+			want := first[KindOf(other)]
+			if again := ask(t, n, other); want != nil && !proto.Equal(again, want) {
+				t.Errorf("%s after %s: %v, first it was %v", KindOf(other), KindOf(r), again, want)
+			}
+		}
+	}
+}
+
+// A node refuses what it does not know, and what only the aggregator is asked.
+func TestUnknownQuestionsAreRefused(t *testing.T) {
+	n := smallNode(t, 2)
+	for name, r := range map[string]*conclavev1.Round{
+		"no statistic": sum("r", 0, &conclavev1.SumQuestion{}),
+		"no question":  {Run: "r"},
+		"a fit":        {Run: "r", Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{Features: ratioOf()}}},
+		"a selection":  {Run: "r", Question: &conclavev1.Round_Selection{Selection: &conclavev1.Selection{}}},
+	} {
+		if got := ask(t, n, r).GetRefusal().GetReason(); !strings.Contains(got, "of a kind this node does not know") {
+			t.Errorf("%s: refused with %q", name, got)
+		}
+	}
+	n.kinds = question.NewRegistry()
+	if got := ask(t, n, voteRound("r", 1)).GetRefusal().GetReason(); got != question.ErrUnknown.Error() {
+		t.Errorf("a kind that is not registered: refused with %q", got)
+	}
+}
+
+// wrongRounds are of all kinds, with one field that no node takes.
+func wrongRounds() []*conclavev1.Round {
+	rounds := roundsOfAllKinds()
+	rounds[0].GetVote().Teacher.WeightDecay = 11
+	rounds[1].GetVote().Gradient.Directions = 6
+	rounds[2].GetSum().GetGradients().Clip = 1e-320
+	rounds[3].GetSum().GetClassCounts().Classes = 3
+	rounds[4].GetSum().GetDiscriminator().Rate = 2
+	rounds[5].GetSum().GetScores().Bound = 1
+	rounds[6].GetSum().GetEmbedding().Entries++
+	rounds[7].GetSum().GetLogistic().Bound = 0
+	return rounds
+}
+
+// A refusal names its round, and depends on the question alone: one that depended on the
+// records would tell about them. A site says the same before there is a node.
+func TestRefusalsDoNotDependOnTheRecords(t *testing.T) {
+	a := start(t, smallConfig(t, 2), questiontest.SmallTable(t, 40, 1))
+	b := start(t, smallConfig(t, 2), questiontest.SmallTable(t, 70, 2))
+	c := smallConfig(t, 2)
+	site, err := NewSite(c, questiontest.SmallTable(t, 50, 3), kinds.All)
+	testkit.Must(t, err)
+	fit := &conclavev1.Fit{Features: ratioOf()}
+	fit.Features.Clip = 0
+	rounds := append(wrongRounds(), &conclavev1.Round{Run: "r", Question: &conclavev1.Round_Fit{Fit: fit}})
+	for _, r := range rounds {
+		x, y := ask(t, a, r), ask(t, b, r)
+		if x.GetRefusal().GetRun() != r.Run || x.GetRefusal().GetRound() != r.Number || !proto.Equal(x, y) {
+			t.Errorf("%s: two nodes refuse with %v and %v", KindOf(r), x, y)
+		}
+		if err := site.CheckRound(r); err == nil || err.Error() != x.GetRefusal().GetReason() {
+			t.Errorf("%s: checked as %v, refused with %v", KindOf(r), err, x)
+		}
+	}
+	for _, r := range roundsOfAllKinds() {
+		testkit.Must(t, site.CheckRound(r))
+	}
+	good := &conclavev1.Fit{Features: ratioOf()}
+	testkit.Must(t, site.CheckRound(&conclavev1.Round{Run: "r", Question: &conclavev1.Round_Fit{Fit: good}}))
+	if exists(c, "partition.key") {
+		t.Error("checking left a key")
+	}
+}
+
+// An answer says which run and round it is of, and what was asked for: nothing else, and it is
+// as long as any other. Encryption does not hide lengths.
+func TestAnswersHaveNothingElse(t *testing.T) {
+	fields := func(m proto.Message) map[string]bool {
+		out := map[string]bool{}
+		m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+			out[string(f.Name())] = true
+			return true
+		})
+		return out
+	}
+	n := start(t, smallConfig(t, 2), questiontest.SmallTable(t, 60, 1))
+	r, size := discriminatorRound("r", 4, nil), 0
+	for name, sample := range map[string][]int{"nobody": nil, "one": {3}, "all": questiontest.Rows(60)} {
+		n.site.Sample = func(gnmax.Rate) ([]int, error) { return sample, nil }
+		m := ask(t, n, r)
+		if got := proto.Size(m); size != 0 && got != size {
+			t.Errorf("%s: an answer of %d bytes, another one has %d", name, got, size)
+		} else {
+			size = got
+		}
+		if got := fields(m.GetSum()); !reflect.DeepEqual(got, map[string]bool{"run": true, "round": true, "values": true}) {
+			t.Errorf("%s: the sum has %v", name, got)
+		}
+		if got := fields(m); len(got) != 1 || !got["sum"] || len(m.ProtoReflect().GetUnknown()) != 0 ||
+			len(m.GetSum().ProtoReflect().GetUnknown()) != 0 {
+			t.Errorf("%s: the answer has %v", name, got)
+		}
+		if m.GetSum().Run != "r" || m.GetSum().Round != 4 {
+			t.Errorf("%s: the sum of round %d of run %q", name, m.GetSum().Round, m.GetSum().Run)
+		}
+	}
+	m := ask(t, n, voteRound("v", 3)).GetVotes()
+	if m == nil || m.Run != "v" || m.Round != 3 || m.Teachers != 2 || m.Queries != 12 {
+		t.Errorf("answered with %v", m)
+	}
+}
+
+// What a round makes a node send is bounded however many teachers it has, before any of it is
+// made.
+func TestVotesTooLargeForAMessageAreRefused(t *testing.T) {
+	p := question.NewPublic(smallNode(t, 2).site.Schema, maxTeachers, 1)
+	rng := rand.New(rand.NewPCG(1, 1))
+	long := voteRound("r", 1)
+	q := long.GetVote()
+	q.Queries, q.QueryClasses = teacherstest.Generated(600, questiontest.SmallFeatures, rng)
+	if _, err := check(kinds.All, p, long); err == nil || !strings.Contains(err.Error(), "fewer queries") {
+		t.Errorf("%d teachers on 600 queries: %v", maxTeachers, err)
+	}
+	q.Queries, q.QueryClasses = teacherstest.Generated(500, questiontest.SmallFeatures, rng)
+	if _, err := check(kinds.All, p, long); err != nil {
+		t.Errorf("%d teachers on 500 queries: %v", maxTeachers, err)
+	}
+	votes := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+		Run: strings.Repeat("r", 128), Round: math.MaxUint64, Teachers: maxTeachers, Queries: math.MaxUint32,
+		Packed: make([]byte, maxAnswerBytes),
+	}}}
+	if size := proto.Size(votes); size > 4<<20 {
+		t.Errorf("the largest answer takes %d bytes, over gRPC's 4 MiB", size)
+	}
+}
+
+// A node that starts again on its state folder gives the answer that it gave before. Without
+// the folder nothing leaves, and no path.
+func TestAnswersAreKept(t *testing.T) {
+	table := questiontest.SmallTable(t, 80, 1)
+	c := smallConfig(t, 4)
+	n := start(t, c, table)
+	want := votesOf(t, n, voteRound("r", 1))
+	if again := votesOf(t, start(t, c, table), voteRound("r", 1)); !bytes.Equal(again, want) {
+		t.Errorf("after a start votes %x, before %x", again, want)
+	}
+	away := c.State + "-away"
+	testkit.Must(t, os.Rename(c.State, away))
+	if got := ask(t, n, voteRound("r", 2)).GetRefusal().GetReason(); got != question.ErrState.Error() {
+		t.Errorf("without a state folder: refused with %q, want %q", got, question.ErrState)
+	}
+	testkit.Must(t, os.Rename(away, c.State))
+	votesOf(t, n, voteRound("r", 2))
+}
+
+func TestStateIsForTheOwnerOnly(t *testing.T) {
+	n := smallNode(t, 2)
+	votesOf(t, n, voteRound("r", 1))
+	entries, err := os.ReadDir(n.cfg.State)
+	testkit.Must(t, err)
+	if len(entries) != 3 {
+		t.Errorf("the state folder holds %v, want the key, the manifest and one run", entries)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		testkit.Must(t, err)
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %o", e.Name(), info.Mode().Perm())
+		}
+	}
+}
+
+// Nodes draw unlike each other.
+func TestNodesHaveSeedsOfTheirOwn(t *testing.T) {
+	var seeds []uint64
+	for _, name := range []string{"north 0", "north 1", "south 0"} {
+		c := smallConfig(t, 2)
+		c.Site, c.Node, _ = strings.Cut(name, " ")
+		seed := start(t, c, questiontest.SmallTable(t, 40, 1)).site.Seed
+		if seed != question.Seed(c.Site, c.Node) || slices.Contains(seeds, seed) {
+			t.Errorf("the teachers of %s draw from seed %d, others from %v", name, seed, seeds)
+		}
+		seeds = append(seeds, seed)
+	}
+}

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"github.com/conclave-dp/conclave/internal/discriminator/discriminatortest"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// vote is a round that asks for votes.
+func vote(run string, number uint64, q *conclavev1.VoteQuestion) *conclavev1.Round {
+	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: q}}
+}
+
+func voteRound(run string, number uint64) *conclavev1.Round {
+	return vote(run, number, teacherstest.Votes(number))
+}
+
+func gradientRound(run string, number uint64) *conclavev1.Round {
+	return vote(run, number, teacherstest.GradientVotes(number))
+}
+
+// sum is a round that asks for a sum.
+func sum(run string, number uint64, q *conclavev1.SumQuestion) *conclavev1.Round {
+	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: q}}
+}
+
+func sumRound(run string, number uint64, clip float64) *conclavev1.Round {
+	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{
+		Gradients: teacherstest.GradientSum(number, clip),
+	}})
+}
+
+func countRound(run string, number uint64, classes uint32, scale uint64) *conclavev1.Round {
+	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
+		ClassCounts: &conclavev1.ClassCounts{Classes: classes, Scale: scale},
+	}})
+}
+
+func discriminatorRound(run string, number uint64, change discriminatortest.Change) *conclavev1.Round {
+	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{
+		Discriminator: discriminatortest.Question(number, 0.5, change),
+	}})
+}
+
+func scoreRound(run string, number uint64) *conclavev1.Round {
+	q := discriminatortest.Question(number, 0.5, nil)
+	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{
+		Scores: &conclavev1.ScoreSum{Bound: 1 << 16, Discriminators: []*conclavev1.ScoreSum_Scored{
+			{Discriminator: q.Discriminator, Weights: q.Weights},
+		}},
+	}})
+}
+
+// embeddingRound asks for the number of records of each class, and the mean of each column.
+func embeddingRound(run string, number uint64) *conclavev1.Round {
+	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{
+		Embedding: &conclavev1.EmbeddingSum{Bound: 1 << 16, Entries: 2 * (1 + 3 + 1 + 3), Embedding: &conclavev1.Embedding{
+			Classes: 2, Parts: []*conclavev1.Embedding_Part{
+				{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 1},
+				{Kind: conclavev1.Embedding_Part_KIND_COLUMNS, Weight: 1, Bins: 3},
+			},
+		}},
+	}})
+}
+
+// ratioOf are features of questiontest.SmallSchema.
+func ratioOf() *conclavev1.RatioFeatures {
+	f := &conclavev1.RatioFeatures{Clip: 2.5}
+	for range questiontest.SmallFeatures + 2 {
+		f.Mean, f.Scale = append(f.Mean, 0.5), append(f.Scale, 1)
+	}
+	return f
+}
+
+// logisticRound asks for a pass of a fit, at coefficients that the first of them tells from
+// others.
+func logisticRound(run string, number uint64, first float64) *conclavev1.Round {
+	q := &conclavev1.LogisticSum{
+		Features: ratioOf(), Bound: 1 << 16, Coefficients: make([]float64, 1+questiontest.SmallFeatures+2),
+	}
+	q.Coefficients[0] = first
+	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Logistic{Logistic: q}})
+}
+
+// roundsOfAllKinds has a round of each kind of question.
+func roundsOfAllKinds() []*conclavev1.Round {
+	return []*conclavev1.Round{
+		voteRound("votes", 1), gradientRound("gradient-votes", 1), sumRound("gradient-sum", 1, 0), countRound("r", 1, 2, 1<<16),
+		discriminatorRound("r", 1, nil), scoreRound("r", 1), embeddingRound("r", 1), logisticRound("r", 1, 1),
+	}
+}

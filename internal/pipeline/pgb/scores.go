@@ -1,0 +1,107 @@
+package pgb
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/discriminator"
+	"github.com/conclave-dp/conclave/internal/question"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// ScoreSum asks for the sums over all privacy units of what several discriminators give them.
+var ScoreSum = question.Kind{Name: "score sum", Read: question.Typed(readScoreSum)}
+
+const (
+	// maxScored bounds the discriminators of a question for scores.
+	maxScored = 4096
+	// minBound to maxBound are the fixed-point units that aggregators take.
+	minBound = 1 << 8
+	maxBound = 1 << 20
+)
+
+func readScoreSum(p *question.Public, q *conclavev1.ScoreSum) (*question.Checked, error) {
+	n := len(q.Discriminators)
+	switch {
+	case q.Bound < minBound || q.Bound > maxBound:
+		return nil, fmt.Errorf("the fixed-point bound of scores is %d; use %d to %d", q.Bound, minBound, maxBound)
+	case n == 0 || n > maxScored:
+		return nil, fmt.Errorf("the scores of %d discriminators; ask for 1 to %d", n, maxScored)
+	}
+	each := make([]int, n) // the bound holds for each score
+	for i, d := range q.Discriminators {
+		if _, err := scored(p, d); err != nil {
+			return nil, fmt.Errorf("discriminator %d: %w", i+1, err)
+		}
+		each[i] = 1
+	}
+	return &question.Checked{
+		Shape: question.Shape{Sum: &question.Vector{Entries: n, Bound: int64(q.Bound), Blocks: each, Rate: 1}},
+		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
+			if q.Nothing {
+				return make([]int64, n), nil
+			}
+			return scoreSum(s, q)
+		},
+	}, nil
+}
+
+// scored makes one discriminator of a question.
+func scored(p *question.Public, d *conclavev1.ScoreSum_Scored) (*discriminator.Discriminator, error) {
+	return discriminator.Described(p, d.GetDiscriminator(), d.GetWeights(), d.GetMean(), d.GetScale())
+}
+
+// scoreSum returns for each discriminator the sum over the site's privacy units of what
+// it gives them, in whole steps.
+//
+// A unit of k records adds for each of them a whole number between -bound/k and bound/k,
+// so between -bound and bound in all, and what it adds does not depend on other units. A
+// record whose score is no number adds nothing: which records do is not told.
+func scoreSum(s *question.Site, q *conclavev1.ScoreSum) ([]int64, error) {
+	sums := make([]int64, len(q.Discriminators))
+	for j, d := range q.Discriminators {
+		net, err := scored(s.Public, d)
+		if err != nil {
+			return nil, err
+		}
+		sums[j] = addScores(s, net, int64(q.Bound))
+	}
+	return sums, nil
+}
+
+// chunk is about how many records are taken at a time: it bounds the memory.
+const chunk = 512
+
+// addScores adds up what a discriminator gives all privacy units.
+func addScores(s *question.Site, net *discriminator.Discriminator, bound int64) (total int64) {
+	var x []float32
+	var classes []int
+	var most []int64 // of each record
+	flush := func() {
+		for i, v := range net.Scores(x, classes) {
+			total += scoreSteps(v, most[i])
+		}
+		x, classes, most = x[:0], classes[:0], most[:0]
+	}
+	for _, unit := range s.Units {
+		for _, r := range unit {
+			x = append(x, s.Record(r)...)
+			classes, most = append(classes, r.Class), append(most, bound/int64(len(unit)))
+		}
+		if len(classes) >= chunk {
+			flush()
+		}
+	}
+	flush()
+	return total
+}
+
+// scoreSteps is 2 p - 1, the hyperbolic tangent of half the score, in whole steps of which most
+// stand for 1; 0 where the score is no number.
+func scoreSteps(score float32, most int64) int64 {
+	t := math.Tanh(float64(score) / 2)
+	if math.IsNaN(t) {
+		return 0
+	}
+	return int64(math.Round(t * float64(most)))
+}

@@ -1,0 +1,80 @@
+package question
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Kind is a kind of question.
+type Kind struct {
+	// Name is the kind's name in sites' policies, audit logs and metrics.
+	Name string
+	// Read checks a question's parameters. Its errors travel to the student: they say what
+	// is wrong with the question, and what to do.
+	Read func(p *Public, params proto.Message) (*Checked, error)
+	// Passes is true where one question is asked in several passes, whose number depends on
+	// the records of all sites. A node counts them as one, and shows no time of any.
+	Passes bool
+}
+
+// Checked is a question that can be answered. Votes or Sum is set, as in its Shape.
+type Checked struct {
+	Shape Shape
+	// Votes returns the votes of all teachers, packed by [Pack].
+	Votes func(s *Site, r Round) ([]byte, error)
+	// Sum returns the entries of the vector, added up over the node.
+	Sum func(s *Site, r Round) ([]int64, error)
+}
+
+// Round names one round of a run.
+type Round struct {
+	Run    string // a name that may be part of a file's name
+	Number uint64
+	// Digest tells the question from others. A question that is asked again in its round
+	// has the same.
+	Digest func() string
+}
+
+// ErrState is wrapped by errors about what a node keeps between rounds. Their details name
+// the site's files and stay there: only this text leaves.
+var ErrState = errors.New("the node cannot keep its teachers' state; its log says why")
+
+// ErrUnknown says that a node has no such kind.
+var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
+
+// Typed makes the Read of a kind whose parameters are of type P.
+func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Public, proto.Message) (*Checked, error) {
+	return func(p *Public, params proto.Message) (*Checked, error) {
+		typed, ok := params.(P)
+		if !ok {
+			return nil, fmt.Errorf("%w: its parameters are of type %T", ErrUnknown, params)
+		}
+		return read(p, typed)
+	}
+}
+
+// Registry has the kinds that a node answers, by name.
+type Registry map[string]Kind
+
+// NewRegistry panics if two kinds have one name.
+func NewRegistry(kinds ...Kind) Registry {
+	r := Registry{}
+	for _, k := range kinds {
+		if _, taken := r[k.Name]; taken {
+			panic(fmt.Sprintf("two kinds of questions are named %q", k.Name))
+		}
+		r[k.Name] = k
+	}
+	return r
+}
+
+// Read checks a question of the kind with this name.
+func (r Registry) Read(p *Public, name string, params proto.Message) (*Checked, error) {
+	k, known := r[name]
+	if !known {
+		return nil, ErrUnknown
+	}
+	return k.Read(p, params)
+}

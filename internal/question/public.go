@@ -1,0 +1,63 @@
+package question
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"reflect"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Public is what a question's parameters are checked against: everybody may know it.
+type Public struct {
+	Schema *partition.Schema
+	// Features is the width of an encoded record, Numbers lists those that are numbers and
+	// not choices. Classes is 1 without a label.
+	Features int
+	Numbers  []int
+	Classes  int
+	Teachers int
+	// Seed is that of the node's draws; they protect nothing.
+	Seed uint64
+
+	memory map[reflect.Type]any
+}
+
+// NewPublic describes a node of so many teachers whose records have this schema.
+func NewPublic(schema *partition.Schema, teachers int, seed uint64) *Public {
+	encoder := partition.NewEncoder(schema)
+	return &Public{
+		Schema: schema, Features: encoder.Width(), Numbers: encoder.Numbers(), Classes: max(1, len(schema.Classes())),
+		Teachers: teachers, Seed: seed, memory: map[reflect.Type]any{},
+	}
+}
+
+// Seed is a number of a node's own. Without it teachers with the same number on different
+// nodes would draw alike, and what their draws add to a histogram would grow with the number
+// of nodes instead of averaging out.
+func Seed(site, node string) uint64 {
+	sum := sha256.Sum256([]byte("conclave/teacher/draws/1/" + site + "/" + node))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// Image is the shape of a record that is an image, zero for others.
+func (p *Public) Image() nn.Shape {
+	i := p.Schema.Image
+	if i == nil {
+		return nn.Shape{}
+	}
+	return nn.Shape{Height: i.Height, Width: i.Width, Channels: i.Channels}
+}
+
+// Memory returns what a kind remembers at this node: a T that is empty when it is first
+// asked for. Kinds take types of their own, so that none sees what another remembers.
+func Memory[T any](p *Public) *T {
+	key := reflect.TypeFor[T]()
+	m, ok := p.memory[key].(*T)
+	if !ok {
+		m = new(T)
+		p.memory[key] = m
+	}
+	return m
+}

@@ -1,0 +1,104 @@
+package questiontest
+
+import (
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/question"
+)
+
+// CheckAnswer checks that an answer has its shape, and is no larger than the site's units or
+// teachers can make it.
+func CheckAnswer(t testing.TB, s *question.Site, a Answer) {
+	t.Helper()
+	if votes := a.Shape.Votes; votes != nil {
+		if a.Shape.Sum != nil || votes.Queries < 1 || votes.Classes < 2 {
+			t.Fatalf("votes of shape %+v, and a vector %+v", votes, a.Shape.Sum)
+		}
+		for _, vote := range Unpack(t, a.Votes, s.Teachers, votes.Queries, votes.Classes) {
+			if int(vote) >= votes.Classes {
+				t.Fatalf("a vote for class %d of %d", vote, votes.Classes)
+			}
+		}
+		return
+	}
+	v := a.Shape.Sum
+	if v == nil || v.Entries < 1 || v.Bound < 1 || !(v.Rate > 0 && v.Rate <= 1) || len(a.Sum) != v.Entries {
+		t.Fatalf("%d numbers for a vector %+v", len(a.Sum), v)
+	}
+	contributors := len(s.Units)
+	if v.Per == question.PerTeacher {
+		contributors = s.Teachers
+	}
+	if length, within := norm(v, a.Sum, int64(contributors)); !within {
+		t.Fatalf("a sum of length %v by %d contributors with bound %d", length, contributors, v.Bound)
+	}
+}
+
+// norm returns the largest L2 norm of a block of values, and whether it is at most so many
+// times the bound: that is computed in whole numbers.
+func norm(v *question.Vector, values []int64, times int64) (longest float64, within bool) {
+	blocks := v.Blocks
+	if blocks == nil {
+		blocks = []int{v.Entries}
+	}
+	most := new(big.Int).Mul(big.NewInt(v.Bound), big.NewInt(times))
+	most.Mul(most, most)
+	within = true
+	for _, n := range blocks {
+		square := new(big.Int)
+		for _, x := range values[:n] {
+			b := big.NewInt(x)
+			square.Add(square, b.Mul(b, b))
+		}
+		values = values[n:]
+		within = within && square.Cmp(most) <= 0
+		length, _ := new(big.Float).Sqrt(new(big.Float).SetInt(square)).Float64()
+		longest = max(longest, length)
+	}
+	return longest, within
+}
+
+// Unpack reads packed votes as the contract describes them: teacher by teacher, each row
+// padded to a whole byte, the fewest of 1, 2, 4 and 8 bits, low bits first. It shares no code
+// with question.Pack.
+func Unpack(t testing.TB, packed []byte, teachers, queries, classes int) []uint8 {
+	t.Helper()
+	bits := map[bool]int{true: 1}[classes <= 2]
+	for _, b := range []int{2, 4, 8} {
+		if bits == 0 && classes <= 1<<b {
+			bits = b
+		}
+	}
+	perRow := 0
+	for perRow*8 < queries*bits {
+		perRow++
+	}
+	if len(packed) != teachers*perRow {
+		t.Fatalf("%d bytes of votes, want %d teachers x %d", len(packed), teachers, perRow)
+	}
+	var votes []uint8
+	for i := range teachers {
+		row := packed[i*perRow : (i+1)*perRow]
+		bit := func(k int) uint8 { return row[k/8] >> (k % 8) & 1 }
+		for q := range queries {
+			v := uint8(0)
+			for b := range bits {
+				v |= bit(q*bits+b) << b
+			}
+			votes = append(votes, v)
+		}
+		for k := queries * bits; k < 8*perRow; k++ {
+			if bit(k) != 0 {
+				t.Fatalf("teacher %d: padding bit %d is set", i, k)
+			}
+		}
+	}
+	return votes
+}
+
+// zeros says whether all numbers are 0.
+func zeros(values []int64) bool {
+	return !slices.ContainsFunc(values, func(v int64) bool { return v != 0 })
+}

@@ -1,0 +1,296 @@
+package questiontest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Cases are the questions that a kind is run on. Those of maps have names for people.
+type Cases struct {
+	// Units makes the records of those of so many privacy units that belong; nil for
+	// SmallUnits.
+	Units func(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table
+	// Good are answered, none of them as the first by name is.
+	Good map[string]proto.Message
+	// Zeros and Coins are baselines, whose answers do not depend on records; those of Zeros
+	// are all zero.
+	Zeros, Coins map[string]proto.Message
+	// Bad are refused.
+	Bad map[string]Bad
+	// Adversaries are asked Bounds with and without them.
+	Adversaries []Adversary
+	Bounds      []proto.Message
+	// Moved is told how far each adversary moved each answer, in steps; nil for none.
+	Moved func(t testing.TB, a Adversary, params proto.Message, distance float64)
+	// PerNode are how many of an answer's last entries are rounded once at each node, and
+	// not for each unit by itself; nil for none.
+	PerNode func(v *question.Vector) int
+	// Slow says that a question takes too long to be answered many times; nil for none.
+	Slow func(params proto.Message) bool
+}
+
+// Bad is a question that no node answers, and a part of the reason.
+type Bad struct {
+	Params proto.Message
+	Want   string
+}
+
+// Adversary is a privacy unit of so many records, given by their cells.
+type Adversary struct {
+	Name    string
+	Records int
+	Record  func(i int) []float64
+}
+
+// The sites of the suite have so many units and teachers.
+const (
+	units    = 60
+	teachers = 2
+)
+
+// Run checks that a kind keeps what every kind has to keep.
+func Run(t *testing.T, k question.Kind, c Cases) {
+	if c.Units == nil {
+		c.Units = SmallUnits
+	}
+	r := &runner{k, c}
+	t.Run("shape", r.shape)
+	t.Run("bound", r.bound)
+	t.Run("nodes", r.nodes)
+	t.Run("baseline", r.baseline)
+	t.Run("again", r.again)
+	t.Run("restart", r.restart)
+	t.Run("refusal", r.refusal)
+}
+
+type runner struct {
+	kind question.Kind
+	c    Cases
+}
+
+// sites divides units among so many sites.
+func (r *runner) sites(t testing.TB, unit string, nodes int) []*question.Site {
+	t.Helper()
+	out := make([]*question.Site, nodes)
+	for i := range out {
+		out[i] = Site(t, r.c.Units(t, unit, units, func(u int) bool { return u%nodes == i }), teachers)
+		SampleByRecords(out[i])
+	}
+	return out
+}
+
+func (r *runner) site(t testing.TB) *question.Site {
+	return r.sites(t, UnitColumn, 1)[0]
+}
+
+// answered are all questions that are answered.
+func (r *runner) answered() map[string]proto.Message {
+	all := map[string]proto.Message{}
+	for of, questions := range map[string]map[string]proto.Message{"": r.c.Good, "zeros: ": r.c.Zeros, "coins: ": r.c.Coins} {
+		for name, params := range questions {
+			all[of+name] = params
+		}
+	}
+	return all
+}
+
+// An answer has the shape of its question, which follows from what is public.
+func (r *runner) shape(t *testing.T) {
+	s := r.site(t)
+	other := question.NewPublic(s.Schema, teachers, 12)
+	for name, params := range r.answered() {
+		a := MustAsk(t, s, r.kind, params, name, 1)
+		CheckAnswer(t, s, a)
+		checked, err := r.kind.Read(other, params)
+		testkit.Must(t, err)
+		if !reflect.DeepEqual(checked.Shape, a.Shape) || (checked.Votes != nil) == (checked.Sum != nil) {
+			t.Errorf("%s: shape %+v at one node and %+v at another", name, a.Shape, checked.Shape)
+		}
+	}
+}
+
+// A unit moves a sum by no more than its bound, in whole numbers, and the votes of one teacher
+// at most: whatever and however many its records are, and whoever else is at the node.
+func (r *runner) bound(t *testing.T) {
+	others := r.c.Units(t, UnitColumn, units, func(int) bool { return true })
+	for i, adversary := range r.c.Adversaries {
+		table := others.Subset(Rows(others.Len()))
+		for i := range adversary.Records {
+			Append(t, table, "adversary", adversary.Record(i))
+		}
+		without, with := Site(t, others, teachers), Site(t, table, teachers)
+		SampleByRecords(without)
+		SampleByRecords(with)
+		for j, params := range r.c.Bounds {
+			run := fmt.Sprint("r", i, "-", j)
+			a, b := MustAsk(t, without, r.kind, params, run, 1), MustAsk(t, with, r.kind, params, run, 1)
+			if !reflect.DeepEqual(a.Shape, b.Shape) {
+				t.Fatalf("%s: shapes %+v and %+v", adversary.Name, a.Shape, b.Shape)
+			}
+			distance := r.moved(t, adversary, a, b)
+			if r.c.Moved != nil {
+				r.c.Moved(t, adversary, params, distance)
+			}
+		}
+	}
+}
+
+// moved checks and returns how far an adversary moved an answer: how many votes, or steps.
+func (r *runner) moved(t *testing.T, by Adversary, a, b Answer) float64 {
+	if h := a.Shape.Votes; h != nil {
+		x, y := Unpack(t, a.Votes, teachers, h.Queries, h.Classes), Unpack(t, b.Votes, teachers, h.Queries, h.Classes)
+		votes, changed := 0, map[int]bool{}
+		for i := range x {
+			if x[i] != y[i] {
+				votes++
+				changed[i/h.Queries] = true
+			}
+		}
+		if len(changed) > 1 {
+			t.Fatalf("%s: %d teachers vote otherwise", by.Name, len(changed))
+		}
+		return float64(votes)
+	}
+	difference := slices.Clone(b.Sum)
+	for i, v := range a.Sum {
+		difference[i] -= v
+	}
+	times := int64(1)
+	if a.Shape.Sum.Per == question.PerTeacher {
+		times = 2
+	}
+	distance, within := norm(a.Shape.Sum, difference, times)
+	if !within {
+		t.Fatalf("%s: the sum moved by %v, the bound is %d", by.Name, distance, a.Shape.Sum.Bound)
+	}
+	return distance
+}
+
+// A sum over units does not depend on how many nodes the units are divided among, not in its
+// last step.
+func (r *runner) nodes(t *testing.T) {
+	for _, unit := range []string{partition.UnitRecord, UnitColumn} {
+		one, two, seven := r.sites(t, unit, 1), r.sites(t, unit, 2), r.sites(t, unit, 7)
+		for name, params := range r.c.Good {
+			checked, err := r.kind.Read(one[0].Public, params)
+			testkit.Must(t, err)
+			v := checked.Shape.Sum
+			if v == nil || v.Per != question.PerUnit {
+				continue
+			}
+			exact := v.Entries
+			if r.c.PerNode != nil {
+				exact -= r.c.PerNode(v)
+			}
+			want := AddUp(t, one, r.kind, params)
+			if zeros(want) {
+				t.Fatalf("%s: all is zero", name)
+			}
+			for _, nodes := range [][]*question.Site{two, seven} {
+				got := AddUp(t, nodes, r.kind, params)
+				if !slices.Equal(got[:exact], want[:exact]) {
+					t.Errorf("unit %s, %s: %d nodes add up to %v, one to %v", unit, name, len(nodes), got, want)
+				}
+				for i := exact; i < v.Entries; i++ {
+					if d := got[i] - want[i]; d > int64(len(nodes)) || d < -int64(len(nodes)) {
+						t.Errorf("unit %s, %s: entry %d of %d nodes is %d, of one %d", unit, name, i, len(nodes), got[i], want[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// Baselines are answered alike whatever the records are.
+func (r *runner) baseline(t *testing.T) {
+	one := r.site(t)
+	other := Site(t, r.c.Units(t, partition.UnitRecord, 2*units, func(u int) bool { return u > 4 }), teachers)
+	for _, questions := range []map[string]proto.Message{r.c.Zeros, r.c.Coins} {
+		for name, params := range questions {
+			a, b := MustAsk(t, one, r.kind, params, name, 1), MustAsk(t, other, r.kind, params, name, 1)
+			if !reflect.DeepEqual(a, b) {
+				t.Errorf("%s: two nodes answer %v and %v", name, a, b)
+			}
+			if _, zero := r.c.Zeros[name]; zero && !zeros(a.Sum) {
+				t.Errorf("%s: the sum is %v", name, a.Sum)
+			}
+		}
+	}
+}
+
+// A question that is asked again is answered again, whatever was asked or refused since. Other
+// questions are answered as by a node that was asked nothing before.
+func (r *runner) again(t *testing.T) {
+	s, first := r.site(t), slices.Sorted(maps.Keys(r.c.Good))[0]
+	want := MustAsk(t, s, r.kind, r.c.Good[first], first, 1)
+	asked := func(name string) {
+		t.Helper()
+		if again := MustAsk(t, s, r.kind, r.c.Good[first], first, 1); !reflect.DeepEqual(again, want) {
+			t.Errorf("%s after %s: %v, first it was %v", first, name, again, want)
+		}
+	}
+	for name, params := range r.answered() {
+		got := MustAsk(t, s, r.kind, params, name, 1)
+		if fresh := MustAsk(t, r.site(t), r.kind, params, name, 1); !reflect.DeepEqual(got, fresh) {
+			t.Errorf("%s: %v, of a node that was asked nothing before %v", name, got, fresh)
+		}
+		if name != first && r.c.Good[name] != nil && reflect.DeepEqual(got, want) {
+			t.Errorf("%s is answered as %s is: %v", name, first, got)
+		}
+		asked(name)
+	}
+	for name, bad := range r.c.Bad {
+		if a, err := Ask(s, r.kind, bad.Params, first, 1); err == nil {
+			t.Errorf("%s was answered with %v", name, a)
+		}
+		asked(name)
+	}
+}
+
+// A node that starts again gives the answer that it gave before.
+func (r *runner) restart(t *testing.T) {
+	table := r.c.Units(t, UnitColumn, units, func(int) bool { return true })
+	first := Site(t, table, teachers)
+	SampleByRecords(first)
+	for name, params := range r.answered() {
+		want := MustAsk(t, first, r.kind, params, name, 1)
+		second := SiteIn(t, table, teachers, first.State)
+		SampleByRecords(second)
+		if got := MustAsk(t, second, r.kind, params, name, 1); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: after a start %v, before %v", name, got, want)
+		}
+	}
+}
+
+// A refusal says what is wrong, is the same at all nodes, and leaves nothing behind.
+func (r *runner) refusal(t *testing.T) {
+	s := r.site(t)
+	for name, bad := range r.c.Bad {
+		a, err := Ask(s, r.kind, bad.Params, "r", 1)
+		if err == nil || !strings.Contains(err.Error(), bad.Want) {
+			t.Errorf("%s: answered with %v (%v), want a refusal with %q", name, a, err, bad.Want)
+		}
+		_, other := r.kind.Read(question.NewPublic(s.Schema, teachers, 12), bad.Params)
+		if other == nil || err != nil && other.Error() != err.Error() {
+			t.Errorf("%s: two nodes refuse with %q and %q", name, err, other)
+		}
+	}
+	kept, err := os.ReadDir(s.State)
+	testkit.Must(t, err)
+	if len(kept) > 0 {
+		t.Errorf("refused questions left %v", kept)
+	}
+	first := slices.Sorted(maps.Keys(r.c.Good))[0]
+	MustAsk(t, s, r.kind, r.c.Good[first], "r", 1)
+}

@@ -1,0 +1,118 @@
+package questiontest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash/fnv"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Site is a node's, with a state folder of its own. All sites have one key, by which a unit
+// belongs to the same teacher wherever it is.
+func Site(t testing.TB, table *partition.Table, teachers int) *question.Site {
+	t.Helper()
+	return SiteIn(t, table, teachers, t.TempDir())
+}
+
+// SiteIn is a Site with a state folder that may be another's.
+func SiteIn(t testing.TB, table *partition.Table, teachers int, state string) *question.Site {
+	t.Helper()
+	unit := partition.UnitRecord
+	if column := table.Schema().UnitColumn(); column >= 0 {
+		unit = table.Schema().Columns[column].Name
+	}
+	assignment, err := partition.Assign(partition.Key{1, 2, 3}, table, teachers, unit)
+	testkit.Must(t, err)
+	return question.NewSite(question.NewPublic(table.Schema(), teachers, 11), table, assignment, unit, state)
+}
+
+// SampleByRecords has a site sample units by a hash of their records: a unit is in the sample
+// or is not, wherever it is and whoever else is there.
+func SampleByRecords(s *question.Site) {
+	s.Sample = func(rate gnmax.Rate) ([]int, error) {
+		var sample []int
+		for u, places := range s.Units {
+			h := fnv.New64a()
+			for _, p := range places {
+				_ = binary.Write(h, binary.LittleEndian, s.Record(p))
+			}
+			if float64(h.Sum64()%1000) < 1000*rate.Float() {
+				sample = append(sample, u)
+			}
+		}
+		return sample, nil
+	}
+}
+
+// Answer is what a site answers to a question.
+type Answer struct {
+	Shape question.Shape
+	Votes []byte
+	Sum   []int64
+}
+
+// Ask asks a site a question, as round number of a run.
+func Ask(s *question.Site, k question.Kind, params proto.Message, run string, number uint64) (Answer, error) {
+	checked, err := k.Read(s.Public, params)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Shape: checked.Shape}
+	r := question.Round{Run: run, Number: number, Digest: func() string { return digest(params) }}
+	if checked.Votes != nil {
+		a.Votes, err = checked.Votes(s, r)
+	} else {
+		a.Sum, err = checked.Sum(s, r)
+	}
+	return a, err
+}
+
+// digest is the hash of a question's parameters.
+func digest(params proto.Message) string {
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(params)
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// MustAsk is Ask of a question that must be answered.
+func MustAsk(t testing.TB, s *question.Site, k question.Kind, params proto.Message, run string, number uint64) Answer {
+	t.Helper()
+	a, err := Ask(s, k, params, run, number)
+	if err != nil {
+		t.Fatalf("round %d of run %q was not answered: %v", number, run, err)
+	}
+	return a
+}
+
+// Sum asks for a sum that must be answered.
+func Sum(t testing.TB, s *question.Site, k question.Kind, params proto.Message) []int64 {
+	t.Helper()
+	return MustAsk(t, s, k, params, "r", 1).Sum
+}
+
+// AddUp asks several sites for a sum and adds up their answers.
+func AddUp(t testing.TB, sites []*question.Site, k question.Kind, params proto.Message) []int64 {
+	t.Helper()
+	var sum []int64
+	for _, s := range sites {
+		values := Sum(t, s, k, params)
+		if sum == nil {
+			sum = make([]int64, len(values))
+		}
+		for i, v := range values {
+			sum[i] += v
+		}
+	}
+	return sum
+}

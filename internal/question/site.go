@@ -1,0 +1,74 @@
+package question
+
+import (
+	"errors"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Site is what the answer to a question may see of a node. It is not safe for use by several
+// goroutines: a node answers one question at a time.
+type Site struct {
+	*Public
+	// Examples has each teacher's encoded records by class.
+	Examples []nn.Examples
+	// Units has the records of each privacy unit.
+	Units [][]Place
+	// Sample draws which units are in a sample, each with the same probability. Tests may
+	// put another in its place.
+	Sample func(rate gnmax.Rate) ([]int, error)
+	// State is the folder for what a kind keeps between rounds, in files named by their run.
+	State string
+}
+
+// Place says where a record is among the examples.
+type Place struct{ Teacher, Class, At int }
+
+// NewSite encodes the records of a table and sorts them by teacher and class, and by privacy
+// unit.
+func NewSite(p *Public, table *partition.Table, teachers *partition.Assignment, unit, state string) *Site {
+	encoded := partition.NewEncoder(p.Schema).Encode(table)
+	s := &Site{Public: p, Examples: make([]nn.Examples, p.Teachers), State: state}
+	for t := range s.Examples {
+		s.Examples[t].ByClass = make([][]float32, p.Classes)
+	}
+	units := map[string]int{}
+	for row, t := range teachers.Of {
+		class := encoded.Classes[row]
+		of := s.Examples[t].ByClass
+		here := Place{t, class, len(of[class]) / p.Features}
+		of[class] = append(of[class], encoded.Row(row)...)
+		if unit == partition.UnitRecord {
+			s.Units = append(s.Units, []Place{here})
+			continue
+		}
+		u, ok := units[table.Unit(row)]
+		if !ok {
+			u = len(s.Units)
+			units[table.Unit(row)] = u
+			s.Units = append(s.Units, nil)
+		}
+		s.Units[u] = append(s.Units[u], here)
+	}
+	s.Sample = s.draw
+	return s
+}
+
+// Record is the encoded record at a place.
+func (s *Site) Record(at Place) []float32 {
+	return s.Examples[at.Teacher].ByClass[at.Class][at.At*s.Features : (at.At+1)*s.Features]
+}
+
+// draw draws a Poisson sample of the units.
+func (s *Site) draw(rate gnmax.Rate) ([]int, error) {
+	sample, err := gnmax.NewSource().PoissonSample(nil, len(s.Units), rate)
+	if err != nil {
+		return nil, errSample
+	}
+	return sample, nil
+}
+
+// errSample says nothing of records.
+var errSample = errors.New("the node cannot draw random numbers")

@@ -1,0 +1,114 @@
+// Package logistic is the question for the derivatives of the logistic loss of all records,
+// from which an aggregator fits the weights of package ratio, pass by pass.
+package logistic
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Sum asks for one pass of a fit: the sum over all privacy units of the gradients of their
+// losses, and of the upper triangles of their second derivatives.
+var Sum = question.Kind{Name: "fit", Read: read, Passes: true}
+
+// read checks a pass, or the features of a whole fit: that is a question to the aggregator,
+// which a node does not answer.
+func read(p *question.Public, params proto.Message) (*question.Checked, error) {
+	switch q := params.(type) {
+	case *conclavev1.LogisticSum:
+		return readSum(p, q)
+	case *conclavev1.Fit:
+		_, err := features(p, q.Features)
+		return &question.Checked{}, err
+	}
+	return nil, question.ErrUnknown
+}
+
+func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, error) {
+	f, err := features(p, q.Features)
+	if err != nil {
+		return nil, err
+	}
+	width := f.Width()
+	if len(q.Coefficients) != width {
+		return nil, fmt.Errorf("%d coefficients for %d features; use the same schema and version at both sides",
+			len(q.Coefficients), width)
+	}
+	for i, b := range q.Coefficients {
+		if math.IsNaN(b) || math.IsInf(b, 0) {
+			return nil, fmt.Errorf("coefficient %d is not finite", i)
+		}
+	}
+	if q.Bound > ratio.FinestBound {
+		return nil, fmt.Errorf("the fixed-point bound of a fit is %d; use %d at most", q.Bound, int64(ratio.FinestBound))
+	}
+	steps := ratio.Steps{Width: width, Clip: f.Clip(), Bound: int64(q.Bound)}
+	if err := steps.Validate(); err != nil {
+		return nil, err
+	}
+	blocks := []int{width, ratio.Triangle(width)}
+	return &question.Checked{
+		Shape: question.Shape{Sum: &question.Vector{
+			Entries: blocks[0] + blocks[1], Bound: steps.Bound, Blocks: blocks, Rate: 1,
+		}},
+		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
+			if q.Nothing {
+				return make([]int64, blocks[0]+blocks[1]), nil
+			}
+			return sum(s, f, steps, q.Coefficients)
+		},
+	}, nil
+}
+
+// features makes the features that a description names.
+func features(p *question.Public, d *conclavev1.RatioFeatures) (*ratio.Features, error) {
+	if d == nil {
+		return nil, errors.New("the question does not describe its features")
+	}
+	numbers := p.Features
+	if p.Classes > 1 {
+		numbers += p.Classes
+	}
+	if len(d.Mean) != numbers {
+		return nil, fmt.Errorf("features in units of %d numbers; the schema has %d with its classes, "+
+			"so use the same schema at both sides", len(d.Mean), numbers)
+	}
+	return ratio.New(ratio.Spec{
+		Mean: d.Mean, Scale: d.Scale, Classes: p.Classes, Squares: d.Squares, Clip: d.Clip,
+		Indicators: partition.NewEncoder(p.Schema).Indicators(),
+	})
+}
+
+// sum adds up the gradients and second derivatives of the site's privacy units, in whole
+// steps; see [ratio.Pass], which bounds what a unit adds. It has no noise: the aggregator
+// fits with it, and releases noisy coefficients alone.
+func sum(s *question.Site, f *ratio.Features, steps ratio.Steps, beta []float64) ([]int64, error) {
+	pass, err := ratio.NewPass(steps, beta)
+	if err != nil {
+		return nil, err
+	}
+	width := f.Width()
+	var records []float64
+	for _, unit := range s.Units {
+		if cap(records) < len(unit)*width {
+			records = make([]float64, len(unit)*width)
+		}
+		records = records[:len(unit)*width]
+		for i, r := range unit {
+			f.At(records[i*width:(i+1)*width], s.Record(r), r.Class)
+		}
+		if err := pass.Add(records); err != nil {
+			return nil, err
+		}
+	}
+	gradient, hessian := pass.Sums()
+	return append(gradient, hessian...), nil
+}

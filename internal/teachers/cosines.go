@@ -1,0 +1,67 @@
+package teachers
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/projection"
+)
+
+// cosines are a node's records as coefficients of images, which stay the same over
+// rounds.
+type cosines struct {
+	basis    *projection.Projection
+	examples []nn.Examples
+}
+
+// cosineSide returns k of a number of coefficients, those of k x k frequencies in each
+// channel of the schema's images, and refuses other numbers.
+func cosineSide(p *question.Public, count int) (int, error) {
+	image := p.Schema.Image
+	if image == nil {
+		return 0, errors.New("teachers that see cosines need records that are images")
+	}
+	side := int(math.Round(math.Sqrt(float64(count) / float64(image.Channels))))
+	if side*side*image.Channels != count || side < 1 || side > min(image.Height, image.Width) {
+		return 0, fmt.Errorf("teachers see %d cosines; use k x k for each of %d channels, with k from 1 to %d", count, image.Channels, min(image.Height, image.Width))
+	}
+	return side, nil
+}
+
+// asCosines returns the site's examples as coefficients, made once, with their basis.
+func asCosines(s *question.Site, count int) (*cosines, error) {
+	m := question.Memory[memory](s.Public)
+	if m.cosines != nil && m.cosines.basis.Spec().Directions == count {
+		return m.cosines, nil
+	}
+	side, err := cosineSide(s.Public, count)
+	if err != nil {
+		return nil, err
+	}
+	image := s.Schema.Image
+	basis, err := projection.NewCosines(image.Height, image.Width, image.Channels, side)
+	if err != nil {
+		return nil, err
+	}
+	c := &cosines{basis: basis, examples: make([]nn.Examples, len(s.Examples))}
+	for t, e := range s.Examples {
+		for _, x := range e.ByClass {
+			c.examples[t].ByClass = append(c.examples[t].ByClass, c.of(x))
+		}
+	}
+	m.cosines = c
+	return c, nil
+}
+
+// of returns the coefficients of images.
+func (c *cosines) of(x []float32) []float32 {
+	rows := len(x) / c.basis.Spec().Features
+	out := make([]float32, rows*c.basis.Spec().Directions)
+	if rows > 0 {
+		c.basis.Project(out, x, rows)
+	}
+	return out
+}

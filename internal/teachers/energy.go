@@ -1,0 +1,72 @@
+package teachers
+
+import (
+	"math"
+	"runtime"
+	"sync"
+)
+
+// energyFloor keeps the gradient of a distance finite where a record is met exactly.
+const energyFloor = 1e-2
+
+// energyGradients calls visit with every teacher's gradients at the queries, of a critic
+// that needs no training. The score of a record x of class c is
+//
+//	sum over the teacher's records r of c of: mean over generated g of c |x-g| - |x-r|
+//
+// whose expectation over x is the energy distance between the two, up to what does not
+// depend on x (Székely and Rizzo 2013): it draws x to the real records and away from the
+// generated ones. It is a sum over records, so that the mean of many teachers' gradients
+// is that of all their records together, however few each has. A generator's loss is
+// minus the score.
+func (l *lesson) energyGradients(visit func(teacher int, dx []float32)) {
+	d, n := l.asked.spec.Features, len(l.queries.classes)
+	push := make([]float32, n*d) // from the generated records, of each real record
+	byClass := make([][]int, l.asked.spec.Classes)
+	for i, c := range l.training.classes {
+		byClass[c] = append(byClass[c], i)
+	}
+	for q, c := range l.queries.classes {
+		for _, g := range byClass[c] {
+			pull(push[q*d:(q+1)*d], l.queries.x[q*d:(q+1)*d], l.training.x[g*d:(g+1)*d], -1/float32(len(byClass[c])))
+		}
+	}
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			dx := make([]float32, n*d)
+			for t := range next {
+				clear(dx)
+				for q, c := range l.queries.classes {
+					to, own := dx[q*d:(q+1)*d], l.examples[t].ByClass[c]
+					for at := 0; at < len(own); at += d {
+						pull(to, l.queries.x[q*d:(q+1)*d], own[at:at+d], 1)
+					}
+					for j, v := range push[q*d : (q+1)*d] {
+						to[j] += float32(len(own)/d) * v
+					}
+				}
+				visit(t, dx)
+			}
+		})
+	}
+	for t := range l.examples {
+		next <- t
+	}
+	close(next)
+	wg.Wait()
+}
+
+// pull adds to dx the gradient of weight times |x-r| by x.
+func pull(dx, x, r []float32, weight float32) {
+	var squares float32
+	for j, v := range x {
+		e := v - r[j]
+		squares += e * e
+	}
+	scale := weight / float32(math.Sqrt(float64(squares)+energyFloor))
+	for j, v := range x {
+		dx[j] += scale * (v - r[j])
+	}
+}

@@ -1,0 +1,90 @@
+package teachers
+
+import (
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/question"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// lesson is a round for a run's teachers: what they learn from and what they are asked
+// about, as their networks see it.
+type lesson struct {
+	site     *question.Site
+	asked    *asked
+	ensemble *nn.Ensemble
+	examples []nn.Examples
+	training records
+	queries  records
+	// units are those of standard features, nil of others.
+	units *nn.Standard
+}
+
+// prepare makes a round's lesson.
+func prepare(s *question.Site, e *nn.Ensemble, a *asked) (*lesson, error) {
+	l := &lesson{site: s, asked: a, ensemble: e, examples: s.Examples, training: a.training, queries: a.queries}
+	switch {
+	case a.standard:
+		var err error
+		// Units that follow from the round's generated records are not private.
+		l.units, err = nn.NewStandard(a.training.x, a.training.classes, s.Features, s.Classes, s.Numbers)
+		if err != nil {
+			return nil, err
+		}
+		l.training.x = l.units.All(a.training.x, a.training.classes)
+		l.queries.x = l.units.All(a.queries.x, a.queries.classes)
+		l.examples = standardize(s, l.units)
+	case a.spec.Cosines > 0:
+		c, err := asCosines(s, a.spec.Cosines)
+		if err != nil {
+			return nil, err
+		}
+		l.training.x, l.queries.x, l.examples = c.of(a.training.x), c.of(a.queries.x), c.examples
+	}
+	if a.spec.Shared {
+		l.training, l.queries = withClass(l.training, a.spec.Features), withClass(l.queries, a.spec.Features)
+		m := question.Memory[memory](s.Public)
+		l.examples = m.shared(l.examples, seen{a.spec.Features, a.spec.Cosines}, !a.standard)
+	}
+	return l, nil
+}
+
+// trains is whether there is something to learn.
+func (l *lesson) trains() bool {
+	return len(l.training.classes) > 0 && l.asked.vote != conclavev1.TeacherSpec_VOTE_COIN
+}
+
+// train lets the teachers learn.
+func (l *lesson) train() error {
+	if !l.trains() {
+		return nil
+	}
+	return l.ensemble.Train(l.examples, l.training.x, l.training.classes, l.asked.steps, l.asked.batch)
+}
+
+// gradients lets the teachers learn and calls visit with every one's gradients at the
+// queries; see [nn.Ensemble.InputGradients].
+func (l *lesson) gradients(visit func(teacher int, dx []float32)) error {
+	if l.asked.spec.Energy {
+		l.energyGradients(visit)
+		return nil
+	}
+	if !l.trains() && !l.asked.spec.Fresh {
+		return l.ensemble.InputGradients(l.queries.x, l.queries.classes, nil, visit)
+	}
+	return l.ensemble.TrainGradients(l.examples, l.training.x, l.training.classes, l.asked.steps, l.asked.batch,
+		l.queries.x, l.queries.classes, nil, visit)
+}
+
+// votes returns the teachers' votes of real or fake, shape [teachers, queries].
+func (l *lesson) votes(round uint64) ([]uint8, error) {
+	a := l.asked
+	if err := l.train(); err != nil {
+		return nil, err
+	}
+	teachers, queries := a.spec.Models, len(a.queries.classes)
+	scores := make([]float32, teachers*queries)
+	if err := l.ensemble.Score(scores, l.queries.x, l.queries.classes); err != nil {
+		return nil, err
+	}
+	return castVotes(a.vote, a.spec.Seed, round, scores, a.queries.classes), nil
+}

@@ -1,0 +1,44 @@
+package teachers
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/question"
+)
+
+// taught lets the run's teachers learn from a round and then answer it, and
+// keeps both before the answer leaves (large teachers only now and then). The same
+// question asked again gets the same answer and trains nobody.
+func taught(s *question.Site, r question.Round, a *asked, answer func(*lesson) ([]byte, error)) ([]byte, error) {
+	m := question.Memory[memory](s.Public)
+	state, err := m.state(s.State, r.Run, a.spec)
+	if err != nil {
+		return nil, err
+	}
+	digest := r.Digest()
+	switch {
+	case state.rounds == 0 || r.Number > state.lastRound:
+	case r.Number < state.lastRound:
+		return nil, fmt.Errorf("round %d of run %q comes after round %d; a run's name is used once, so give a new run another",
+			r.Number, r.Run, state.lastRound)
+	case digest == state.lastQuestion:
+		return state.lastAnswer, nil
+	}
+	// From here on the teachers in memory are ahead of those on disk. If they
+	// cannot be kept they are dropped: the next question starts from the disk.
+	m.current = nil
+	l, err := prepare(s, state.ensemble, a)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := answer(l)
+	if err != nil {
+		return nil, err
+	}
+	state.answered(r.Number, digest, raw)
+	if err := state.keep(statePath(s.State, r.Run)); err != nil {
+		return nil, fmt.Errorf("%w: %w", question.ErrState, err)
+	}
+	m.current = state
+	return raw, nil
+}

@@ -1,0 +1,175 @@
+package teachers
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/question"
+)
+
+// errOtherTeachers is public: it is about the question alone.
+var errOtherTeachers = errors.New("the run asks for other teachers than in its first round; use another run name")
+
+// runState is what a node keeps of one run: its teachers and its last answer.
+// It is saved before an answer leaves, so that a node that was killed gives
+// the same answer when the round is asked again.
+type runState struct {
+	spec     teacherSpec
+	ensemble *nn.Ensemble
+	// rounds is the number of rounds answered, the last of them lastRound.
+	rounds    uint64
+	lastRound uint64
+	// lastQuestion is the hash of the question of lastRound, lastAnswer its
+	// answer.
+	lastQuestion string
+	lastAnswer   []byte
+	// savedAt is when the state was saved last, and saving what that took.
+	savedAt time.Time
+	saving  time.Duration
+}
+
+const (
+	// smallState is the size of weights and moments up to which they are saved in every
+	// round.
+	smallState = 64 << 20
+	// savingShare is the part of a node's time that saving larger ones may take.
+	savingShare = 0.1
+)
+
+// due is whether the state shall be saved. Large teachers are not saved in every round:
+// a node that is killed then goes on with teachers of some rounds ago, which learned
+// less. That tells nobody anything: answers that were not released are not counted.
+func (s *runState) due(now time.Time) bool {
+	var bytes int
+	if s.ensemble != nil {
+		for _, p := range s.ensemble.State() {
+			bytes += 4 * len(p.Value)
+		}
+	}
+	return bytes <= smallState || float64(s.saving) <= savingShare*float64(now.Sub(s.savedAt))
+}
+
+// keep saves the state if it is due.
+func (s *runState) keep(path string) error {
+	begun := time.Now()
+	if !s.due(begun) {
+		return nil
+	}
+	if err := s.save(path); err != nil {
+		return err
+	}
+	s.savedAt = time.Now()
+	s.saving = s.savedAt.Sub(begun)
+	return nil
+}
+
+// answered notes the answer to a round.
+func (s *runState) answered(round uint64, question string, answer []byte) {
+	s.rounds++
+	s.lastRound, s.lastQuestion, s.lastAnswer = round, question, answer
+}
+
+// state returns the run's teachers: those in memory, those on disk, or new
+// ones. They must be those the run began with.
+func (m *memory) state(dir, run string, spec teacherSpec) (*runState, error) {
+	if m.current != nil && m.run == run {
+		if m.current.spec != spec {
+			return nil, errOtherTeachers
+		}
+		return m.current, nil
+	}
+	fresh, err := spec.ensemble()
+	if err != nil {
+		return nil, err
+	}
+	s, err := loadState(statePath(dir, run), &runState{spec: spec, ensemble: fresh})
+	if errors.Is(err, errOtherTeachers) {
+		return nil, errOtherTeachers
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", question.ErrState, err)
+	}
+	m.run, m.current = run, s
+	return s, nil
+}
+
+func statePath(dir, run string) string {
+	return filepath.Join(dir, "run-"+run+".safetensors")
+}
+
+func (s *runState) save(path string) error {
+	spec, err := json.Marshal(s.spec)
+	if err != nil {
+		return fmt.Errorf("encode the teachers' description: %w", err)
+	}
+	t := nn.NewTensors()
+	if s.ensemble != nil {
+		t.Add("", s.ensemble.State())
+		t.Metadata["steps"] = strconv.Itoa(s.ensemble.Steps())
+	}
+	t.Metadata["teachers"] = string(spec)
+	t.Metadata["rounds"] = strconv.FormatUint(s.rounds, 10)
+	t.Metadata["last_round"] = strconv.FormatUint(s.lastRound, 10)
+	t.Metadata["last_question"] = s.lastQuestion
+	t.Metadata["last_answer"] = base64.StdEncoding.EncodeToString(s.lastAnswer)
+	return nn.SaveTensors(path, t)
+}
+
+// loadState restores what was saved of a run into fresh, which it returns, or as
+// it is when there is none.
+func loadState(path string, fresh *runState) (*runState, error) {
+	t, err := nn.LoadTensors(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fresh, nil
+	}
+	if err == nil {
+		err = fresh.restore(t)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("teachers' state %s: %w; restore the file, or remove it to let the teachers of this run start anew", path, err)
+	}
+	return fresh, nil
+}
+
+func (s *runState) restore(t *nn.Tensors) error {
+	var spec teacherSpec
+	if err := json.Unmarshal([]byte(t.Metadata["teachers"]), &spec); err != nil {
+		return fmt.Errorf("teachers: %w", err)
+	}
+	if spec != s.spec {
+		return errOtherTeachers
+	}
+	if s.ensemble != nil {
+		if err := t.CopyTo("", s.ensemble.State()); err != nil {
+			return err
+		}
+		steps, err := strconv.Atoi(t.Metadata["steps"])
+		if err != nil {
+			return fmt.Errorf("steps: %w", err)
+		}
+		s.ensemble.SetSteps(steps)
+	}
+	s.lastQuestion = t.Metadata["last_question"]
+	var err error
+	if s.rounds, err = strconv.ParseUint(t.Metadata["rounds"], 10, 64); err != nil {
+		return fmt.Errorf("rounds: %w", err)
+	}
+	if s.lastRound, err = strconv.ParseUint(t.Metadata["last_round"], 10, 64); err != nil {
+		return fmt.Errorf("last_round: %w", err)
+	}
+	answer, kept := t.Metadata["last_answer"]
+	if !kept {
+		return errors.New("last_answer: missing; another version of this program wrote the file")
+	}
+	if s.lastAnswer, err = base64.StdEncoding.DecodeString(answer); err != nil {
+		return fmt.Errorf("last_answer: %w", err)
+	}
+	return nil
+}

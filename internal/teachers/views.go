@@ -1,0 +1,79 @@
+package teachers
+
+import (
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/question"
+)
+
+// memory is what a node keeps of the questions to its teachers.
+type memory struct {
+	// run and current are the run that was answered last.
+	run     string
+	current *runState
+	// standard is the space for the examples in units of a round.
+	standard []nn.Examples
+	// cosines are the examples as coefficients, once they were asked for.
+	cosines *cosines
+	// told are the examples with their classes in them, once they were asked for.
+	told   []nn.Examples
+	toldOf seen
+}
+
+// standardize expresses the site's own records in the units of a round.
+func standardize(s *question.Site, units *nn.Standard) []nn.Examples {
+	m, w := question.Memory[memory](s.Public), units.Width()
+	if m.standard == nil {
+		m.standard = make([]nn.Examples, len(s.Examples))
+	}
+	for t, e := range s.Examples {
+		if m.standard[t].ByClass == nil {
+			m.standard[t].ByClass = make([][]float32, s.Classes)
+		}
+		for c, x := range e.ByClass {
+			rows := len(x) / s.Features
+			if m.standard[t].ByClass[c] == nil {
+				m.standard[t].ByClass[c] = make([]float32, rows*w)
+			}
+			for i := range rows {
+				units.Apply(m.standard[t].ByClass[c][i*w:(i+1)*w], x[i*s.Features:(i+1)*s.Features], c)
+			}
+		}
+	}
+	return m.standard
+}
+
+// withClass appends to each record its class, for networks that are told it; to
+// them all records are of one class.
+func withClass(r records, features int) records {
+	out := records{x: make([]float32, 0, len(r.classes)*(features+1)), classes: make([]int, len(r.classes))}
+	for i, c := range r.classes {
+		out.x = append(append(out.x, r.x[i*features:(i+1)*features]...), float32(c))
+	}
+	return out
+}
+
+// seen is what teachers see of a record: so many numbers, and whether they are cosines.
+type seen struct{ features, cosines int }
+
+// shared returns the examples with the classes in them. Those that are the
+// same in every round are kept.
+func (m *memory) shared(examples []nn.Examples, of seen, same bool) []nn.Examples {
+	if same && m.told != nil && m.toldOf == of {
+		return m.told
+	}
+	features := of.features
+	told := make([]nn.Examples, len(examples))
+	for t, e := range examples {
+		var all []float32
+		for c, x := range e.ByClass {
+			for i := 0; i < len(x); i += features {
+				all = append(append(all, x[i:i+features]...), float32(c))
+			}
+		}
+		told[t].ByClass = [][]float32{all}
+	}
+	if same {
+		m.told, m.toldOf = told, of
+	}
+	return told
+}

@@ -91,6 +91,21 @@ func revokedVoice(nodes map[*peer.Session]peer.ID) error { return revokedAmong(n
 
 func (e *execution) disowned() error { return e.revoked() }
 
+// heardBefore adds the contributors to sums that were collected earlier.
+func (e *execution) heardBefore(earlier map[*peer.Session]peer.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for s, id := range earlier {
+		e.participants.contribute(id, s)
+	}
+}
+
+func (e *execution) allHeard() map[*peer.Session]peer.ID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.participants.contributors()
+}
+
 // lifetime is a server's as others see it.
 type lifetime struct{ *Server }
 

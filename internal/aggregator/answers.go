@@ -39,7 +39,9 @@ func (e *execution) take(n *peer.Node, answer *conclavev1.WorkRequest) error {
 func (e *execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.mayAnswer(n); err != nil || !e.open {
+	p := e.participants.of(n.ID)
+	s := p.on(n)
+	if err := p.mayAnswer(s, e.key.number); err != nil || !e.open {
 		return err
 	}
 	if problem == "" {
@@ -47,43 +49,41 @@ func (e *execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem
 			kind, problem = fault.Overflow, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
 		}
 	}
-	e.asked[n] = false
-	e.owing--
 	if problem != "" {
-		e.failed[n] = problem
+		e.participants.fail(s, problem)
 		e.wake()
 		return fault.Rejectf(kind, "node %v %s", n.ID, problem)
 	}
 	for i, c := range counts {
 		e.counts[i] += c
 	}
-	e.counted[n.ID] = n.Teachers
+	e.participants.count(p, s)
 	e.contributed(n)
-	// A step where it may end the round. Nodes that left are among the pending until the
-	// step that their leave is followed by; with too few pending there is a step too many.
-	e.pending--
-	now := time.Now()
-	if e.pending <= 0 || !e.deadline.IsZero() && !now.Before(e.deadline) || now.Sub(e.stepped) >= stepEvery {
+	e.schedule.left--
+	if e.schedule.due(time.Now()) {
 		e.wake()
 	}
 	return nil
 }
 
-// mayAnswer is nil, or why an answer does not count whatever it holds. Callers hold e.mu.
-func (e *execution) mayAnswer(n *peer.Node) error {
-	owes, asked := e.asked[n]
-	_, counted := e.counted[n.ID]
-	_, failed := e.failed[n]
-	switch {
-	case !asked:
-		return fault.Rejectf(fault.Unasked, "node %v answered round %d, which it was not asked", n.ID, e.key.number)
-	case failed:
-		return fault.Rejectf(fault.Duplicate, "node %v answered round %d again after its answer was turned down", n.ID, e.key.number)
-	case !owes:
-		return fault.Rejectf(fault.Duplicate, "node %v answered round %d twice; the first answer counts", n.ID, e.key.number)
-	case counted:
-		// It was asked on two streams, and what it had sent down the first one came in late.
-		return fault.Rejectf(fault.Late, "node %v answered round %d on an earlier stream as well; the first answer counts", n.ID, e.key.number)
+// contributed adds the session behind an answer, also to the execution that this is a pass
+// of. Callers hold e.mu.
+func (e *execution) contributed(n *peer.Node) {
+	e.participants.contribute(n.ID, n.Session)
+	if e.outer != nil {
+		e.outer.mu.Lock()
+		defer e.outer.mu.Unlock()
+		e.outer.participants.contribute(n.ID, n.Session)
+	}
+}
+
+// revoked is why the sums cannot be released: a certificate behind one of the answers was
+// revoked since. The round is then asked again, without that node.
+func (e *execution) revoked() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.participants.revoked(); err != nil {
+		return fault.Unavailablef("round %d of run %q is asked again: %w", e.key.number, e.key.run, err)
 	}
 	return nil
 }

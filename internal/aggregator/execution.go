@@ -8,20 +8,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 const (
-	// progressEvery is how often a waiting student hears how a round stands.
+	// progressEvery is how often a waiting student is told how a round stands.
 	progressEvery = time.Second
-	// quietFor is how long he first hears nothing.
-	quietFor = 100 * time.Millisecond
+	// progressDelay is the wait before the first progress update.
+	progressDelay = 100 * time.Millisecond
 	// stepEvery is how often answers alone wake an execution: a step looks at every node,
 	// and one for every answer would make a round of n nodes cost n times n.
 	stepEvery = 100 * time.Millisecond
-	// abandonAfter is how long a round goes on that nobody waits for any
-	// more: long enough for a student to dial again.
+	// abandonAfter is how long a round goes on that nobody waits for: long enough for a
+	// student to dial again.
 	abandonAfter = 15 * time.Second
 )
 
@@ -33,6 +34,32 @@ const (
 // those it asked and those that answered (step). Joins, leaves and answers may
 // thus come in any order.
 type execution struct {
+	inquiry
+	spans spans
+
+	woken     chan struct{} // holds one token while a step is due
+	abandoned chan struct{} // closed when the round shall end unanswered
+	abandon   sync.Once
+
+	mu           sync.Mutex
+	open         bool // answers are still taken
+	participants participants
+	counts       []int64 // the sum of all answers
+	schedule     schedule
+	audience
+
+	// outer is the execution that this is a pass of, nil of others; told is whether that one
+	// is told how this one stands.
+	outer *execution
+	told  bool
+	// given is the number of teachers behind sums that were not collected here.
+	given uint32
+
+	outcome
+}
+
+// inquiry is what an execution answers. It does not change.
+type inquiry struct {
 	key      roundKey
 	attempt  uint64 // no other execution of this server has it
 	digest   [32]byte
@@ -44,75 +71,65 @@ type execution struct {
 	terms    *conclavev1.RoundTerms
 	began    time.Time
 	asker    caller // whose request began it
-	spans    spans
-
-	woken     chan struct{} // holds one token while a step is due
-	done      chan struct{} // closed when the outcome is set
-	abandoned chan struct{} // closed when the round shall end unanswered
-	abandon   sync.Once
-
-	mu         sync.Mutex
-	open       bool                  // answers are still taken
-	asked      map[*peer.Node]bool   // streams that were sent the round, and whether they owe an answer
-	owing      int                   // how many do
-	failed     map[*peer.Node]string // streams whose answer was refused or rejected
-	again      map[*peer.Node]int    // how often a stream let the round wait
-	counted    map[peer.ID]uint32    // nodes whose answer is in counts, with their teachers
-	counts     []int64               // the sum of all answers
-	pending    int                   // nodes that may still answer, as of the last step and the answers since
-	stepped    time.Time             // when the last step was
-	deadline   time.Time             // when waiting for the rest ends; zero before there is a quorum
-	atDeadline *time.Timer           // wakes the execution then
-	progress   *conclavev1.Progress
-	changed    chan struct{} // closed and replaced when progress changes
-	waiters    int
-	idleSince  time.Time // when the last waiter left
-
-	// outer is the execution that this is a pass of, nil of others; told is whether that one
-	// hears how this one stands.
-	outer *execution
-	told  bool
 	// released is the answer of a round whose sums are collected again, nil of others.
-	released     *conclavev1.Release
-	contributors contributors
-	// given is the number of teachers behind sums that were not collected here.
-	given uint32
+	released *conclavev1.Release
+}
 
+// schedule says when the next step is due, and when the round may end. It is used under
+// execution.mu.
+type schedule struct {
+	left     int         // nodes that may still answer, as of the last step and the answers since
+	stepped  time.Time   // when the last step was
+	deadline time.Time   // when waiting for the rest ends; zero before there is a quorum
+	timer    *time.Timer // wakes the execution then
+}
+
+// due says whether a step may end the round. Nodes that left are among those that may still
+// answer until the step that their leave is followed by; with too few of these there is a step
+// too many.
+func (s *schedule) due(now time.Time) bool {
+	return s.left <= 0 || !s.deadline.IsZero() && !now.Before(s.deadline) || now.Sub(s.stepped) >= stepEvery
+}
+
+// audience are the requests that wait for a round, and what they are told. It is used under
+// execution.mu.
+type audience struct {
+	progress  *conclavev1.Progress
+	changed   chan struct{} // closed and replaced when progress changes
+	waiters   int
+	idleSince time.Time // when the last waiter left
+}
+
+// outcome is how an execution ended.
+type outcome struct {
+	done    chan struct{}       // closed when the rest is set
 	charged *charged            // nil where nothing was
-	release *conclavev1.Release // outcome, set before done is closed
+	release *conclavev1.Release // nil with an error
 	err     error
 }
 
 func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q question, parts []encoded) *execution {
 	return &execution{
-		key:       p.key,
-		attempt:   attempt,
-		digest:    p.digest,
-		forget:    p.forget,
-		spec:      spec,
-		dataset:   d,
-		question:  q,
-		parts:     parts,
-		terms:     p.terms,
-		began:     time.Now(),
+		inquiry: inquiry{
+			key: p.key, attempt: attempt, digest: p.digest, forget: p.forget, spec: spec, dataset: d, question: q,
+			parts: parts, terms: p.terms, began: time.Now(),
+		},
 		woken:     make(chan struct{}, 1),
-		done:      make(chan struct{}),
 		abandoned: make(chan struct{}),
 		open:      true,
-		asked:     map[*peer.Node]bool{},
-		failed:    map[*peer.Node]string{},
-		again:     map[*peer.Node]int{},
-		counted:   map[peer.ID]uint32{},
 		counts:    make([]int64, q.length()),
-		progress:  &conclavev1.Progress{TeachersNeeded: spec.quorum},
-		changed:   make(chan struct{}),
-		idleSince: time.Now(),
+		audience: audience{
+			progress:  &conclavev1.Progress{TeachersNeeded: spec.quorum},
+			changed:   make(chan struct{}),
+			idleSince: time.Now(),
+		},
+		outcome: outcome{done: make(chan struct{})},
 	}
 }
 
 // sent is the round as nodes get it.
-func (e *execution) sent() peer.Round {
-	return peer.Round{Run: e.key.run, Number: e.key.number, Attempt: e.attempt}
+func (q *inquiry) sent() peer.Round {
+	return peer.Round{Run: q.key.run, Number: q.key.number, Attempt: q.attempt}
 }
 
 func (e *execution) wake() {
@@ -178,7 +195,7 @@ func (e *execution) collect(draining context.Context, stopping <-chan struct{}) 
 		if finished || err != nil {
 			return err
 		}
-		if stops && e.forlorn() {
+		if stops && e.stalled() {
 			return errStopping
 		}
 		select {
@@ -187,15 +204,15 @@ func (e *execution) collect(draining context.Context, stopping <-chan struct{}) 
 		case <-e.woken:
 		case <-tick.C:
 		case <-e.abandoned:
-			return unavailablef("round %d of run %q was given up: nobody waits for it", e.key.number, e.key.run)
+			return fault.Unavailablef("round %d of run %q was given up: nobody waits for it", e.key.number, e.key.run)
 		case <-draining.Done():
 			return context.Cause(draining)
 		}
 	}
 }
 
-// forlorn says that the round needs nodes that are not there, or that nobody waits for it.
-func (e *execution) forlorn() bool {
+// stalled says that the round needs nodes that are not there, or that nobody waits for it.
+func (e *execution) stalled() bool {
 	if e.outer != nil && e.outer.idle() {
 		return true
 	}
@@ -207,17 +224,17 @@ func (e *execution) forlorn() bool {
 func (e *execution) stopTimer() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.atDeadline != nil {
-		e.atDeadline.Stop()
+	if e.schedule.timer != nil {
+		e.schedule.timer.Stop()
 	}
 }
 
-// step compares the live nodes with what is known, asks whoever was not asked
-// yet, and says whether the round is over.
+// step compares the live nodes with what is known, asks the nodes that were
+// not asked yet, and says whether the round is over.
 func (e *execution) step(live []*peer.Node, now time.Time) (finished bool, err error) {
 	finished, due, err := e.compare(live, now)
 	// Not under e.mu: the first nodes answer while the last ones are sent the round, and
-	// whoever takes an answer would wait for all of them.
+	// taking an answer would wait for all of them.
 	peer.Ask(due, e.sent(), e.parts)
 	return finished, err
 }
@@ -227,38 +244,43 @@ func (e *execution) compare(live []*peer.Node, now time.Time) (finished bool, du
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	connected, answered, waiting, pending := uint32(0), uint32(0), uint32(0), 0
-	for _, t := range e.counted {
-		answered += t
-	}
+	e.participants.expect(len(live))
+	answered := e.participants.answered
 	present := answered // live or already counted
+	connected, waiting, left := uint32(0), uint32(0), 0
 	var failures, waitingFor []string
+	var unasked []*stream
 	for _, n := range live {
 		connected += n.Teachers
-		if _, ok := e.counted[n.ID]; ok {
+		p := e.participants.of(n.ID)
+		if p.teachers > 0 {
 			continue
 		}
 		present += n.Teachers
-		if why, ok := e.failed[n]; ok {
-			failures = append(failures, n.ID.String()+" "+why)
+		s := p.on(n)
+		if s.state == failed {
+			failures = append(failures, n.ID.String()+" "+s.problem)
 		} else if why, ok := n.Undecided(e.key.run); ok {
 			waiting += n.Teachers
 			waitingFor = append(waitingFor, waitingText(n, why))
 		} else {
-			pending++
+			left++
+			if s.state == unsent {
+				unasked = append(unasked, s)
+			}
 		}
 	}
-	e.pending, e.stepped = pending, now
+	e.schedule.left, e.schedule.stepped = left, now
 	if present > e.spec.pb.GetTeachers() {
 		return false, nil, e.tooMany(live)
 	}
-	if e.deadline.IsZero() && connected >= e.spec.quorum {
-		e.deadline = now.Add(e.spec.deadline)
+	if e.schedule.deadline.IsZero() && connected >= e.spec.quorum {
+		e.schedule.deadline = now.Add(e.spec.deadline)
 		e.spans.enter("collect")
-		e.atDeadline = time.AfterFunc(e.spec.deadline, e.wake)
+		e.schedule.timer = time.AfterFunc(e.spec.deadline, e.wake)
 	}
-	if !e.deadline.IsZero() {
-		if due, err = e.due(live); err != nil {
+	if !e.schedule.deadline.IsZero() {
+		if due, err = e.ask(unasked); err != nil {
 			return false, due, err
 		}
 	}
@@ -271,12 +293,13 @@ func (e *execution) compare(live []*peer.Node, now time.Time) (finished bool, du
 	})
 
 	switch {
-	case answered >= e.spec.quorum && (pending == 0 || !now.Before(e.deadline)):
+	case answered >= e.spec.quorum && (left == 0 || !now.Before(e.schedule.deadline)):
 		e.open = false
 		return true, due, nil
-	case pending == 0 && len(failures) > 0 && present >= e.spec.quorum && answered+waiting < e.spec.quorum:
+	case left == 0 && len(failures) > 0 && present >= e.spec.quorum && answered+waiting < e.spec.quorum:
 		// Everybody who could answer did, and it is not enough.
-		return false, due, refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that are connected turned it down: %s",
+		return false, due, fault.Refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that "+
+			"are connected turned it down: %s",
 			e.key.number, e.key.run, answered, e.spec.quorum, strings.Join(failures, "; "))
 	case e.outer != nil:
 		if e.outer.idleFor(abandonAfter, now) {
@@ -288,31 +311,16 @@ func (e *execution) compare(live []*peer.Node, now time.Time) (finished bool, du
 	return false, due, nil
 }
 
-// due notes every live node that neither has the round nor answered it as asked, and
-// returns them. Callers hold e.mu, and send them the round.
-func (e *execution) due(live []*peer.Node) (due []*peer.Node, err error) {
-	if len(e.asked) == 0 && len(e.counted) == 0 { // who was not asked has not answered
-		e.asked = make(map[*peer.Node]bool, len(live))
-		e.counted = make(map[peer.ID]uint32, len(live))
-		e.contributors.expect(len(live))
-		due = make([]*peer.Node, 0, len(live))
-	}
-	for _, n := range live {
-		if _, ok := e.counted[n.ID]; ok {
-			continue
+// ask notes that streams are sent the round, and returns their nodes. Callers hold e.mu, and
+// send it to them.
+func (e *execution) ask(streams []*stream) ([]*peer.Node, error) {
+	due := make([]*peer.Node, 0, len(streams))
+	for _, s := range streams {
+		if err := e.question.fits(s.node.Teachers); err != nil {
+			return due, fault.Invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, s.node.ID, err)
 		}
-		if _, ok := e.asked[n]; ok {
-			continue
-		}
-		if _, waits := n.Undecided(e.key.run); waits {
-			continue
-		}
-		if err := e.question.fits(n.Teachers); err != nil {
-			return due, invalidf("round %d of run %q, node %v: %w", e.key.number, e.key.run, n.ID, err)
-		}
-		e.asked[n] = true
-		e.owing++
-		due = append(due, n)
+		e.participants.ask(s)
+		due = append(due, s.node)
 	}
 	return due, nil
 }
@@ -322,7 +330,8 @@ func (e *execution) tooMany(live []*peer.Node) error {
 	for i, n := range live {
 		names[i] = fmt.Sprintf("%v with %d", n.ID, n.Teachers)
 	}
-	return refusedf("run %q counts on %d teachers and more are connected (%s); stop the surplus nodes or open a run with more teachers",
+	return fault.Refusedf("run %q counts on %d teachers and more are connected (%s); stop the surplus nodes or open "+
+		"a run with more teachers",
 		e.key.run, e.spec.pb.GetTeachers(), strings.Join(names, ", "))
 }
 
@@ -347,11 +356,7 @@ func (e *execution) report(p *conclavev1.Progress) {
 func (e *execution) takenPart() uint32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	total := e.given
-	for _, t := range e.counted {
-		total += t
-	}
-	return total
+	return e.given + e.participants.answered
 }
 
 // took notes teachers whose sums were collected before.
@@ -367,22 +372,18 @@ func (e *execution) withdraw() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open = false
-	if e.owing == 0 {
+	pending := e.participants.unanswered()
+	if len(pending) == 0 {
 		return nil
 	}
-	var message peer.Encoded
-	for n, owes := range e.asked {
-		if !owes {
-			continue
-		}
-		if message == nil {
-			var err error
-			if message, err = peer.Encode(&conclavev1.WorkResponse{Attempt: e.attempt, Message: &conclavev1.WorkResponse_Withdraw{
-				Withdraw: &conclavev1.Withdraw{Run: e.key.run, Round: e.key.number},
-			}}); err != nil {
-				return err
-			}
-		}
+	message, err := peer.Encode(&conclavev1.WorkResponse{
+		Attempt: e.attempt,
+		Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: e.key.run, Round: e.key.number}},
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range pending {
 		n.Withdraw(e.sent(), message)
 	}
 	return nil

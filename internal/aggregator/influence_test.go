@@ -93,7 +93,7 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 			n := peer.NewNode(nil)
 			n.ID, n.Teachers = peer.ID{Site: site, Name: "a"}, uint32(s.teachers)
 			e.mu.Lock()
-			e.asked[n] = true
+			e.participants.ask(e.participants.of(n.ID).on(n))
 			e.mu.Unlock()
 			return n
 		}
@@ -121,7 +121,7 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 			case 1: // it comes back on a new stream, or on a stream that was not asked
 				n := join("mallory")
 				if rapid.Bool().Draw(t, "not asked") {
-					delete(e.asked, n)
+					e.participants.of(n.ID).on(n).state = unsent
 				}
 				streams = append(streams, n)
 			default:

@@ -212,7 +212,7 @@ func (s *studentService) receiveRound(stream conclavev1.StudentService_AskServer
 // await reports progress until the round is over. Of a round that is over soon nothing is
 // reported: each report costs as much as the answer of a node.
 func (s *studentService) await(stream grpc.ServerStreamingServer[conclavev1.AskResponse], e *execution) (*conclavev1.Release, error) {
-	soon := time.NewTimer(quietFor)
+	soon := time.NewTimer(progressDelay)
 	defer soon.Stop()
 	select {
 	case <-e.done:

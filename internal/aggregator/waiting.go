@@ -8,27 +8,21 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxAgain bounds how often one round is sent to a stream whose node let it wait and said
-// that it is ready: each time it gets the whole round for two small messages.
-const maxAgain = 16
-
-// wait notes that a node's site has to decide about a run: rounds go on without it, or
+// wait says that a node's site has to decide about a run: rounds go on without it, or
 // wait, and it is not asked until it says that it is ready.
 func (e *execution) wait(n *peer.Node, r *conclavev1.Refusal) error {
 	reason := fault.Printable(r.GetReason())
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.mayAnswer(n); err != nil {
+	p := e.participants.of(n.ID)
+	s := p.on(n)
+	if err := p.mayAnswer(s, e.key.number); err != nil {
 		return err
 	}
-	e.owing--
 	defer e.wake()
-	if e.again[n]++; e.again[n] > maxAgain {
-		e.asked[n] = false
-		e.failed[n] = "let the round wait too often: " + reason
-		return fault.Rejectf(fault.Refusal, "node %v %s", n.ID, e.failed[n])
+	if e.participants.wait(s, reason) {
+		return fault.Rejectf(fault.Refusal, "node %v %s", n.ID, s.problem)
 	}
-	delete(e.asked, n)
 	n.Await(e.key.run, reason)
 	return fault.Rejectf(fault.Waiting, "node %v waits: %s", n.ID, reason)
 }

@@ -60,8 +60,8 @@ func events(entries []Entry) string {
 func TestLinesAreAppendedWithTimeRoleAndName(t *testing.T) {
 	l, path, _ := open(t)
 	round := uint64(0)
-	testkit.Must(t,
-		l.Write(Entry{Event: Released, Run: "r", Round: &round, Time: "never", Role: "student", Name: "mallory"}))
+	forged := writer{Time: "never", Role: "student", Name: "mallory"}
+	testkit.Must(t, l.Write(Entry{writer: forged, Event: Released, Run: "r", Round: &round}))
 	testkit.Must(t, l.Write(Entry{Event: Refused, Reason: "a \"quoted\"\nreason"}))
 	testkit.Must(t, l.Close())
 	again, err := Open(path, "aggregator", "agg", zap.NewNop())

@@ -29,26 +29,19 @@ const (
 	Stopped      = "stopped"
 )
 
-// Entry is one line. Nobody but the log sets Time, Role and Name. It holds no record,
-// no value of one, no vote and no sum: only names, what was asked for, what it cost and
-// why it was refused.
+// Entry is one line. It holds no record, no value of one, no vote and no sum: only
+// names, what was asked for, what it cost and why it was refused.
 type Entry struct {
-	Time string `json:"time"` // RFC 3339 in UTC, with milliseconds
-	Role string `json:"role"` // of the process that writes
-	Name string `json:"name"` // and its name
+	writer
 	// Event is one of the constants of this package.
 	Event string `json:"event"`
-	// Peer is whom the other side's certificate names, such as node/north, and
-	// Certificate that certificate's SHA-256 in hex. Both are empty where no peer
-	// caused the event.
-	Peer        string  `json:"peer,omitempty"`
-	Certificate string  `json:"certificate,omitempty"`
-	Dataset     string  `json:"dataset,omitempty"`
-	Node        string  `json:"node,omitempty"` // site/node
-	Teachers    uint32  `json:"teachers,omitempty"`
-	Run         string  `json:"run,omitempty"`
-	Round       *uint64 `json:"round,omitempty"`
-	Purpose     string  `json:"purpose,omitempty"`
+	peer
+	Dataset  string  `json:"dataset,omitempty"`
+	Node     string  `json:"node,omitempty"` // site/node
+	Teachers uint32  `json:"teachers,omitempty"`
+	Run      string  `json:"run,omitempty"`
+	Round    *uint64 `json:"round,omitempty"`
+	Purpose  string  `json:"purpose,omitempty"`
 	// What a release cost, as its ledger entry says: Events are that entry's, EpsilonSpent
 	// is the run's figure after it, LedgerSeq and LedgerHash name it.
 	Events       any     `json:"events,omitempty"`
@@ -64,6 +57,19 @@ type Entry struct {
 	Method string `json:"method,omitempty"`
 	Code   string `json:"code,omitempty"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// writer says when and by whom a line was written. Only the log sets it.
+type writer struct {
+	Time string `json:"time"` // RFC 3339 in UTC, with milliseconds
+	Role string `json:"role"` // of the process that writes
+	Name string `json:"name"` // and its name
+}
+
+// peer is the other side of a connection; empty where no peer caused the event.
+type peer struct {
+	Peer        string `json:"peer,omitempty"`        // the name in its certificate, such as node/north
+	Certificate string `json:"certificate,omitempty"` // SHA-256 of the certificate in hex
 }
 
 // lasting says that an entry must be on disk before the event goes on: those about what

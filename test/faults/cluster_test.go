@@ -54,17 +54,22 @@ type cluster struct {
 	hooks bool
 	bin   string // folder with the programs
 
-	aggregators, etcds, nodes []*process
-	addresses                 []string // of the aggregators themselves
-	labs                      string   // where students reach them
-	clients                   []string // of etcd's members
-	proxies                   []*proxy
-	schema                    *partition.Schema
+	servers
+	schema *partition.Schema
 
 	mu      sync.Mutex
 	readers []*process       // students and readers that run now
 	fences  map[int64]string // fence -> aggregator and start
 	posted  []posting
+}
+
+// servers are the processes of a cluster that go on for the whole test.
+type servers struct {
+	aggregators, etcds, nodes []*process
+	addresses                 []string // of the aggregators themselves
+	labs                      string   // where students reach them
+	clients                   []string // of etcd's members
+	proxies                   []*proxy
 }
 
 // posting is a line of an aggregator's log: it released a round while it led with a fence.

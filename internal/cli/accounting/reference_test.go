@@ -13,23 +13,33 @@ import (
 // referenceRow has the fields of all groups of figures.
 type referenceRow struct {
 	Sigma, Threshold, Delta, Epsilon float64
-	Sensitivity                      float64         `json:"sensitivity_l2"`
-	Compositions                     int64           `json:"compositions"`
-	Rate                             float64         `json:"sampling_probability"`
-	Multiplier                       float64         `json:"noise_multiplier"`
-	Steps                            int64           `json:"steps"`
-	ByRDP                            float64         `json:"epsilon_rdp"`
-	ByPLD                            float64         `json:"epsilon_pld"`
-	Votes                            json.RawMessage `json:"votes"`
-	Orders                           []float64       `json:"rdp_orders"`
-	DataDependent                    []float64       `json:"rdp_data_dependent"`
-	LNMaxRDP                         []float64       `json:"rdp"`
-	Scale                            float64         `json:"laplace_scale"`
-	Lambda                           float64         `json:"inverse_scale_lambda"`
-	Rounds                           int64           `json:"rounds"`
-	Epsilon0                         float64         `json:"epsilon0"`
-	Advanced                         float64         `json:"epsilon_advanced"`
-	Basic                            float64         `json:"epsilon_basic"`
+	Sensitivity                      float64 `json:"sensitivity_l2"`
+	Compositions                     int64   `json:"compositions"`
+	referenceSample
+	Votes         json.RawMessage `json:"votes"`
+	Orders        []float64       `json:"rdp_orders"`
+	DataDependent []float64       `json:"rdp_data_dependent"`
+	LNMaxRDP      []float64       `json:"rdp"`
+	Scale         float64         `json:"laplace_scale"`
+	Lambda        float64         `json:"inverse_scale_lambda"`
+	referenceSelection
+}
+
+// referenceSample has the fields of Gaussian noise on Poisson samples.
+type referenceSample struct {
+	Rate       float64 `json:"sampling_probability"`
+	Multiplier float64 `json:"noise_multiplier"`
+	Steps      int64   `json:"steps"`
+	ByRDP      float64 `json:"epsilon_rdp"`
+	ByPLD      float64 `json:"epsilon_pld"`
+}
+
+// referenceSelection has the fields of selections by the exponential mechanism.
+type referenceSelection struct {
+	Rounds   int64   `json:"rounds"`
+	Epsilon0 float64 `json:"epsilon0"`
+	Advanced float64 `json:"epsilon_advanced"`
+	Basic    float64 `json:"epsilon_basic"`
 }
 
 // bestEpsilon converts divergences at a few orders; the command has more of

@@ -8,30 +8,35 @@ import (
 
 // runStatus is a run in the output of --format json.
 type runStatus struct {
-	Name         string      `json:"name"`
-	Dataset      string      `json:"dataset"`
-	State        string      `json:"state"`
-	Reason       string      `json:"reason,omitempty"`
-	Pipeline     string      `json:"pipeline"`
-	Epsilon      float64     `json:"epsilon"`
-	Delta        float64     `json:"delta"`
-	EpsilonSpent float64     `json:"epsilon_spent"`
-	Rounds       uint64      `json:"rounds"`
-	Teachers     uint32      `json:"teachers"`
-	Queued       bool        `json:"queued"`
-	By           string      `json:"by,omitempty"`
-	Submitted    string      `json:"submitted,omitempty"`
-	Worker       string      `json:"worker,omitempty"`
-	Holder       string      `json:"holder,omitempty"`
-	Connected    bool        `json:"connected"`
-	Claims       uint32      `json:"claims"`
-	Claimed      string      `json:"claimed,omitempty"`
-	Ended        string      `json:"ended,omitempty"`
-	Place        uint32      `json:"place,omitempty"`
-	Opened       bool        `json:"opened"`
-	Closed       bool        `json:"closed"`
-	LedgerHead   string      `json:"ledger_head,omitempty"`
-	Results      []runResult `json:"results,omitempty"`
+	Name         string  `json:"name"`
+	Dataset      string  `json:"dataset"`
+	State        string  `json:"state"`
+	Reason       string  `json:"reason,omitempty"`
+	Pipeline     string  `json:"pipeline"`
+	Epsilon      float64 `json:"epsilon"`
+	Delta        float64 `json:"delta"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+	Rounds       uint64  `json:"rounds"`
+	Teachers     uint32  `json:"teachers"`
+	queuePlace
+	Opened     bool        `json:"opened"`
+	Closed     bool        `json:"closed"`
+	LedgerHead string      `json:"ledger_head,omitempty"`
+	Results    []runResult `json:"results,omitempty"`
+}
+
+// queuePlace is what the queue knows of a run.
+type queuePlace struct {
+	Queued    bool   `json:"queued"`
+	By        string `json:"by,omitempty"`
+	Submitted string `json:"submitted,omitempty"`
+	Worker    string `json:"worker,omitempty"`
+	Holder    string `json:"holder,omitempty"`
+	Connected bool   `json:"connected"`
+	Claims    uint32 `json:"claims"`
+	Claimed   string `json:"claimed,omitempty"`
+	Ended     string `json:"ended,omitempty"`
+	Place     uint32 `json:"place,omitempty"`
 }
 
 type runResult struct {
@@ -93,9 +98,11 @@ func runOf(r *conclavev1.RunStatus) runStatus {
 		Name: r.GetName(), Dataset: r.GetDataset(), State: stateName(r.GetState()), Reason: r.GetReason(),
 		Pipeline: r.GetPipeline(), Epsilon: r.GetEpsilon(), Delta: r.GetDelta(), EpsilonSpent: r.GetEpsilonSpent(),
 		Rounds: r.GetRounds(), Teachers: r.GetTeachers(),
-		Queued: r.GetQueued(), By: r.GetBy(), Submitted: r.GetSubmitted(),
-		Worker: r.GetWorker(), Holder: r.GetHolder(), Connected: r.GetConnected(),
-		Claims: r.GetClaims(), Claimed: r.GetClaimed(), Ended: r.GetEnded(), Place: r.GetPlace(),
+		queuePlace: queuePlace{
+			Queued: r.GetQueued(), By: r.GetBy(), Submitted: r.GetSubmitted(),
+			Worker: r.GetWorker(), Holder: r.GetHolder(), Connected: r.GetConnected(),
+			Claims: r.GetClaims(), Claimed: r.GetClaimed(), Ended: r.GetEnded(), Place: r.GetPlace(),
+		},
 		Opened: r.GetOpened(), Closed: r.GetClosed(), LedgerHead: r.GetLedgerHead(),
 	}
 	for _, f := range r.GetResults() {

@@ -17,12 +17,14 @@ func TestTablesAreComplete(t *testing.T) {
 		if found, err := Find(table.Name); err != nil || found.Title != table.Title {
 			t.Errorf("%s: %v", table.Name, err)
 		}
-		if table.Source == "" || table.Note == "" || !(table.Epsilon > 0) || !(table.Delta > 0) || len(table.Sets) == 0 {
+		if table.Source == "" || table.Note == "" || !(table.Epsilon > 0) || !(table.Delta > 0) ||
+			len(table.Sets) == 0 {
 			t.Errorf("table %+v", table)
 		}
 		for _, s := range table.Sets {
 			for _, x := range s.Theirs {
-				if x.Who == "" || !(x.AUROC > 0 && x.AUROC <= 1) || !(x.AveragePrecision > 0 && x.AveragePrecision <= 1) {
+				if x.Who == "" || !(x.AUROC > 0 && x.AUROC <= 1) ||
+					!(x.AveragePrecision > 0 && x.AveragePrecision <= 1) {
 					t.Errorf("%s: %+v", s.Data, x)
 				}
 			}
@@ -81,8 +83,10 @@ func TestAverageOfRealRows(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	f := summary([]evaluate.Ranking{{AUROC: 0.5, AveragePrecision: 0.1}, {AUROC: 0.6, AveragePrecision: 0.1}, {AUROC: 0.7, AveragePrecision: 0.1}})
-	if math.Abs(f.AUROC-0.6) > 1e-12 || math.Abs(f.AUROCSpread-0.1) > 1e-12 || math.Abs(f.AveragePrecision-0.1) > 1e-12 || f.PrecisionSpread > 1e-12 {
+	f := summary([]evaluate.Ranking{{AUROC: 0.5, AveragePrecision: 0.1}, {AUROC: 0.6, AveragePrecision: 0.1},
+		{AUROC: 0.7, AveragePrecision: 0.1}})
+	if math.Abs(f.AUROC-0.6) > 1e-12 || math.Abs(f.AUROCSpread-0.1) > 1e-12 ||
+		math.Abs(f.AveragePrecision-0.1) > 1e-12 || f.PrecisionSpread > 1e-12 {
 		t.Errorf("%+v", f)
 	}
 }

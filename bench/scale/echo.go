@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -28,17 +28,19 @@ import (
 
 const echoRole = "echo"
 
+func echoCommand() *cobra.Command {
+	c := &cobra.Command{Use: echoRole, Hidden: true}
+	dir := c.Flags().String("certs", "", "")
+	c.RunE = func(c *cobra.Command, _ []string) error { return serveEcho(c.Context(), *dir) }
+	return c
+}
+
 // serveEcho is a process with a bare gRPC server: the services, the TLS and the options of
 // an aggregator, and nothing of its work. A round goes to every node in bytes that
 // were serialized once; when all have answered, its student gets a release of the right
 // size. Answers are decoded by gRPC and looked at no further. There is no ledger.
-func serveEcho(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet(echoRole, flag.ContinueOnError)
-	dir := flags.String("certs", "", "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	config, err := tlsconfig.Server(certs.IssuedFiles(*dir, certs.RoleAggregator, aggregatorName))
+func serveEcho(ctx context.Context, dir string) error {
+	config, err := tlsconfig.Server(certs.IssuedFiles(dir, certs.RoleAggregator, aggregatorName))
 	if err != nil {
 		return err
 	}
@@ -47,7 +49,8 @@ func serveEcho(ctx context.Context, args []string) error {
 		return err
 	}
 	watch, err := monitor.Listen(ctx, monitor.Config{Listen: "127.0.0.1:0"}, monitor.Options{
-		Ready: func(context.Context) (string, error) { return echoRole, nil }, Metrics: monitor.NewRegistry(), Log: zap.NewNop(),
+		Ready:   func(context.Context) (string, error) { return echoRole, nil },
+		Metrics: monitor.NewRegistry(), Log: zap.NewNop(),
 	})
 	if err != nil {
 		return err
@@ -131,7 +134,8 @@ func (e echoTeachers) Work(stream conclavev1.TeacherService_WorkServer) error {
 	if _, err := stream.Recv(); err != nil {
 		return err
 	}
-	if err := stream.Send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{Welcome: &conclavev1.Welcome{Aggregator: echoRole}}}); err != nil {
+	if err := stream.Send(&conclavev1.WorkResponse{
+		Message: &conclavev1.WorkResponse_Welcome{Welcome: &conclavev1.Welcome{Aggregator: echoRole}}}); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -162,7 +166,9 @@ func (e echoStudents) Ask(stream conclavev1.StudentService_AskServer) error {
 		return errors.New("rounds of one part only")
 	}
 	attempt, streams, all := e.begin()
-	encoded, err := proto.Marshal(&conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part}})
+	encoded, err := proto.Marshal(&conclavev1.WorkResponse{
+		Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part},
+	})
 	if err != nil {
 		return err
 	}
@@ -176,7 +182,8 @@ func (e echoStudents) Ask(stream conclavev1.StudentService_AskServer) error {
 	case <-time.After(time.Minute):
 		return errors.New("answers are missing")
 	}
-	return stream.Send(&conclavev1.AskResponse{Message: &conclavev1.AskResponse_Release{Release: sizedRelease(part.GetRun(), part.GetRound())}})
+	return stream.Send(&conclavev1.AskResponse{
+		Message: &conclavev1.AskResponse_Release{Release: sizedRelease(part.GetRun(), part.GetRound())}})
 }
 
 // sizedRelease has the fields, and about the bytes, of a release.

@@ -10,55 +10,41 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := run(ctx, os.Stdout, os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
-}
+func main() { cli.Main(command()) }
 
-// run measures, or plays one of the processes that a measurement starts beside the
-// aggregator: its program starts itself again with a role's name.
-func run(ctx context.Context, out io.Writer, args []string) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case nodesRole:
-			return serveNodes(ctx, args[1:])
-		case echoRole:
-			return serveEcho(ctx, args[1:])
+// command measures; below it are the processes that a measurement starts beside the aggregator:
+// its program starts itself again with a role's name.
+func command() *cobra.Command {
+	c := &cobra.Command{
+		Use: "scale [flags]", Short: "an aggregator with thousands of connections beside a bare gRPC server",
+	}
+	planned := planFlags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		p, err := planned()
+		if err != nil {
+			return err
 		}
+		results, err := measure(c.Context(), p)
+		if err != nil {
+			return err
+		}
+		text := markdown(p, results)
+		fmt.Print(text)
+		if p.readme != "" {
+			return fill(p.readme, text)
+		}
+		return nil
 	}
-	p, err := parse(args)
-	if err != nil {
-		return err
-	}
-	results, err := measure(ctx, p)
-	if err != nil {
-		return err
-	}
-	text := markdown(p, results)
-	fmt.Fprint(out, text)
-	if p.readme != "" {
-		return fill(p.readme, text)
-	}
-	return nil
+	c.AddCommand(nodesCommand(), echoCommand())
+	return c
 }
 
 // plan is what is measured, and how long.
@@ -72,28 +58,25 @@ type plan struct {
 	keep   string        // folder to work in, kept afterwards; empty for a temporary one
 }
 
-func parse(args []string) (plan, error) {
-	p := plan{}
-	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
-	sizes := flags.String("sizes", "250x1,500x1,1000x1,2000x1,4000x1,100x100,100x100x4", "connections x teachers on each, and x students where they are several, with commas between them")
+// planFlags adds the flags of a plan, which is there when they are read.
+func planFlags(c *cobra.Command) func() (plan, error) {
+	p, flags := &plan{}, c.Flags()
+	sizes := flags.String("sizes", "250x1,500x1,1000x1,2000x1,4000x1,100x100,100x100x4",
+		"connections x teachers on each, and x students where they are several, with commas between them")
 	flags.IntVar(&p.blocks, "blocks", 6, "blocks of rounds for each side, in turn")
 	flags.DurationVar(&p.block, "block", 1500*time.Millisecond, "how long a block lasts at least; it ends with a round")
 	flags.IntVar(&p.warm, "warm", 3, "rounds of each side that do not count")
 	flags.BoolVar(&p.audit, "audit", false, "have the aggregator keep an audit log")
-	flags.StringVar(&p.readme, "readme", "", "file whose table, between its two marks, is replaced")
-	flags.StringVar(&p.keep, "keep", "", "new folder for certificates, etcd and logs, kept afterwards")
-	if err := flags.Parse(args); err != nil {
-		return p, err
+	flags.StringVar(&p.readme, "readme", "", "`file` whose table, between its two marks, is replaced")
+	flags.StringVar(&p.keep, "keep", "", "new `folder` for certificates, etcd and logs, kept afterwards")
+	return func() (plan, error) {
+		var err error
+		if p.sizes, err = parseSizes(*sizes); err != nil {
+			return *p, cli.Misuse("--sizes: %v", err)
+		}
+		if p.blocks < 2 || p.block <= 0 || p.warm < 1 {
+			return *p, cli.Misuse("--blocks: use at least 2, --block: more than 0s, --warm: at least 1")
+		}
+		return *p, nil
 	}
-	if flags.NArg() > 0 {
-		return p, fmt.Errorf("unknown argument %q; see --help", flags.Arg(0))
-	}
-	var err error
-	if p.sizes, err = parseSizes(*sizes); err != nil {
-		return p, fmt.Errorf("--sizes: %w", err)
-	}
-	if p.blocks < 2 || p.block <= 0 || p.warm < 1 {
-		return p, errors.New("--blocks: use at least 2, --block: more than 0s, --warm: at least 1")
-	}
-	return p, nil
 }

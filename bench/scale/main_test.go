@@ -52,7 +52,8 @@ func TestMeasure(t *testing.T) {
 		// TLS, HTTP/2 and gRPC add something, and not much.
 		if down, up := b.down/20, b.up/20; down < float64(len(asked)) || down > 1.1*float64(len(asked))+300 ||
 			up < float64(voteBytes(3)) || up > float64(voteBytes(3))+300 {
-			t.Errorf("block %d: %.0f bytes down a connection where a round has %d, %.0f up where votes have %d", i, down, len(asked), up, voteBytes(3))
+			t.Errorf("block %d: %.0f bytes down a connection where a round has %d, %.0f up where votes have %d", i,
+				down, len(asked), up, voteBytes(3))
 		}
 	}
 	for i, b := range r.blocks {
@@ -71,7 +72,8 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Count(string(lines), `"event":"release"`), 2+int(r.blocks[0].rounds+r.blocks[1].rounds); got != want {
+	if got, want := strings.Count(string(lines), `"event":"release"`),
+		2+int(r.blocks[0].rounds+r.blocks[1].rounds); got != want {
 		t.Errorf("%d releases in the audit log, want %d", got, want)
 	}
 }
@@ -88,16 +90,21 @@ func shortDir(t *testing.T) string {
 
 func TestSizes(t *testing.T) {
 	got, err := parseSizes("1000x1, 100x100x4")
-	if err != nil || len(got) != 2 || got[0] != (size{1000, 1, 1}) || got[1] != (size{100, 100, 4}) || got[1].all() != 10_000 {
+	if err != nil || len(got) != 2 || got[0] != (size{1000, 1, 1}) || got[1] != (size{100, 100, 4}) ||
+		got[1].all() != 10_000 {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, bad := range []string{"", "10", "x", "0x1", "1x0", "20001x1", "10x70000", "20000x100", "1x1x0", "1x1x1x1", "-1x1"} {
+	for _, bad := range []string{"", "10", "x", "0x1", "1x0", "20001x1", "10x70000", "20000x100", "1x1x0", "1x1x1x1",
+		"-1x1"} {
 		if _, err := parseSizes(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}
 	for _, bad := range [][]string{{"--blocks", "1"}, {"--block", "0s"}, {"--warm", "0"}, {"--sizes", "1"}, {"more"}} {
-		if _, err := parse(bad); err == nil {
+		c := command()
+		c.SilenceErrors, c.SilenceUsage = true, true
+		c.SetArgs(bad)
+		if err := c.ExecuteContext(t.Context()); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}
@@ -115,7 +122,8 @@ func TestFits(t *testing.T) {
 			straight, power = append(straight, at0+slope*v), append(power, math.Exp(at0)*math.Pow(v, slope))
 		}
 		l, p := leastSquares(x, straight), exponent(x, power)
-		if math.Abs(l.slope-slope) > 1e-9 || math.Abs(l.at0-at0) > 1e-6 || l.slopeError > 1e-9 || math.Abs(p.slope-slope) > 1e-9 {
+		if math.Abs(l.slope-slope) > 1e-9 || math.Abs(l.at0-at0) > 1e-6 || l.slopeError > 1e-9 ||
+			math.Abs(p.slope-slope) > 1e-9 {
 			t.Fatalf("%+v and %+v of %v + %v x", l, p, at0, slope)
 		}
 	})
@@ -153,7 +161,8 @@ func TestFill(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
-		if want := fmt.Sprintf("before\n%s\n%s%s\nafter\n", beginMark, text, endMark); err != nil || string(got) != want {
+		if want := fmt.Sprintf("before\n%s\n%s%s\nafter\n", beginMark, text, endMark); err != nil ||
+			string(got) != want {
 			t.Errorf("%q, %v", got, err)
 		}
 	}

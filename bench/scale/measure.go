@@ -64,7 +64,8 @@ func measure(ctx context.Context, p plan) ([]*result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", s, err)
 		}
-		fmt.Fprintf(os.Stderr, "%v: %.1f rounds/s, bare %.1f, ratio %.2f\n", s, 1/median(seconds(r.blocks)), 1/median(seconds(r.bare)), median(r.ratios()))
+		fmt.Fprintf(os.Stderr, "%v: %.1f rounds/s, bare %.1f, ratio %.2f\n", s, 1/median(seconds(r.blocks)),
+			1/median(seconds(r.bare)), median(r.ratios()))
 		results = append(results, r)
 	}
 	return results, nil
@@ -156,8 +157,9 @@ func (r *rig) block(ctx context.Context, s *side, atLeast time.Duration) (block,
 		return (wireAfter[name] - wireBefore[name]) / rounds
 	}
 	return block{
-		rounds: rounds, seconds: took / rounds, cpu: each(cpuMetric), etcd: each(etcdSeconds), etcdRequests: each(etcdCount),
-		down: wire("down"), up: wire("up"),
+		rounds: rounds, seconds: took / rounds, cpu: each(cpuMetric), etcd: each(etcdSeconds),
+		etcdRequests: each(etcdCount),
+		down:         wire("down"), up: wire("up"),
 	}, nil
 }
 

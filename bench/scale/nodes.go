@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -31,23 +31,26 @@ const (
 	joinTimeout = time.Minute
 )
 
+func nodesCommand() *cobra.Command {
+	c := &cobra.Command{Use: nodesRole, Hidden: true}
+	dir := c.Flags().String("certs", "", "")
+	nodes := c.Flags().Int("nodes", 1, "")
+	teachers := c.Flags().Int("teachers", 1, "")
+	c.RunE = func(c *cobra.Command, _ []string) error { return serveNodes(c.Context(), *dir, *nodes, *teachers) }
+	return c
+}
+
 // serveNodes is a process with all nodes of a measurement. They have no records and
 // train nothing: each takes rounds whole, and sends votes of the right size at once. It
 // reads lines from standard input: an address to join, with all nodes. It answers each
 // with a line when all of them are welcome, and ends at the end of its input.
-func serveNodes(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet(nodesRole, flag.ContinueOnError)
-	dir := flags.String("certs", "", "")
-	nodes := flags.Int("nodes", 1, "")
-	teachers := flags.Int("teachers", 1, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+func serveNodes(ctx context.Context, dir string, nodes, teachers int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wire := &traffic{}
 	watch, err := monitor.Listen(ctx, monitor.Config{Listen: "127.0.0.1:0"}, monitor.Options{
-		Ready: func(context.Context) (string, error) { return nodesRole, nil }, Metrics: wire.registry(), Log: zap.NewNop(),
+		Ready:   func(context.Context) (string, error) { return nodesRole, nil },
+		Metrics: wire.registry(), Log: zap.NewNop(),
 	})
 	if err != nil {
 		return err
@@ -72,7 +75,7 @@ func serveNodes(ctx context.Context, args []string) error {
 		if wire.joined.Load() > 0 {
 			count = &wire.echo
 		}
-		if err := join(ctx, &group, count, *dir, address, *nodes, *teachers, broken); err != nil {
+		if err := join(ctx, &group, count, dir, address, nodes, teachers, broken); err != nil {
 			return err
 		}
 		wire.joined.Add(1)
@@ -86,7 +89,8 @@ func serveNodes(ctx context.Context, args []string) error {
 }
 
 // join connects all nodes and leaves goroutines that answer rounds in the group.
-func join(ctx context.Context, group *errgroup.Group, count *direction, dir, address string, nodes, teachers int, broken chan<- error) error {
+func join(ctx context.Context, group *errgroup.Group, count *direction, dir, address string, nodes, teachers int,
+	broken chan<- error) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
@@ -107,7 +111,8 @@ func join(ctx context.Context, group *errgroup.Group, count *direction, dir, add
 			}
 			n := &lightNode{index: i, teachers: teachers, packed: packedVotes(i, teachers)}
 			if err := n.join(ctx, conn); err != nil {
-				return errors.Join(fmt.Errorf("node %d at %s: %w; with \"too many open files\" raise ulimit -n", i, address, err), conn.Close())
+				return errors.Join(fmt.Errorf("node %d at %s: %w; with \"too many open files\" raise ulimit -n", i,
+					address, err), conn.Close())
 			}
 			group.Go(func() error {
 				defer conn.Close()
@@ -147,7 +152,9 @@ func (n *lightNode) join(ctx context.Context, conn *grpc.ClientConn) (err error)
 	if n.stream, err = conclavev1.NewTeacherServiceClient(conn).Work(ctx); err != nil {
 		return err
 	}
-	if err := n.stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello(n.index, n.teachers)}}); err != nil && !errors.Is(err, io.EOF) {
+	if err := n.stream.Send(&conclavev1.WorkRequest{
+		Message: &conclavev1.WorkRequest_Hello{Hello: hello(n.index, n.teachers)}}); err != nil &&
+		!errors.Is(err, io.EOF) {
 		return err
 	}
 	m, err := n.stream.Recv()
@@ -171,9 +178,10 @@ func (n *lightNode) answer() error {
 		if p == nil || p.GetPart()+1 < p.GetParts() {
 			continue
 		}
-		if err := n.stream.Send(&conclavev1.WorkRequest{Attempt: m.GetAttempt(), Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
-			Run: p.GetRun(), Round: p.GetRound(), Teachers: uint32(n.teachers), Queries: queries, Packed: n.packed,
-		}}}); err != nil {
+		if err := n.stream.Send(&conclavev1.WorkRequest{Attempt: m.GetAttempt(),
+			Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+				Run: p.GetRun(), Round: p.GetRound(), Teachers: uint32(n.teachers), Queries: queries, Packed: n.packed,
+			}}}); err != nil {
 			return err
 		}
 	}

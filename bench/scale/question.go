@@ -24,7 +24,8 @@ func question(run string, number uint64) *conclavev1.Round {
 	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
 		Teacher: &conclavev1.TeacherSpec{
 			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE,
-			Features: conclavev1.TeacherSpec_FEATURES_STANDARD, Classes: classes, Steps: 10, Batch: 32, LearningRate: 0.1, WeightDecay: 0.1, Seed: 1,
+			Features: conclavev1.TeacherSpec_FEATURES_STANDARD, Classes: classes, Steps: 10, Batch: 32,
+			LearningRate: 0.1, WeightDecay: 0.1, Seed: 1,
 		},
 		Training: records(number, training), TrainingClasses: make([]uint32, training),
 		Queries: records(number+1, queries), QueryClasses: make([]uint32, queries),

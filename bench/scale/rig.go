@@ -38,15 +38,18 @@ func newWorkshop(ctx context.Context, dir string, nodes int) (*workshop, error) 
 	if err != nil {
 		return nil, err
 	}
-	w := &workshop{dir: dir, self: self, aggregator: filepath.Join(dir, "bin-aggregator"), certs: filepath.Join(dir, "certs")}
-	build := exec.CommandContext(ctx, "go", "build", "-o", w.aggregator, "github.com/conclave-dp/conclave/cmd/aggregator")
+	w := &workshop{dir: dir, self: self, aggregator: filepath.Join(dir, "bin-aggregator"),
+		certs: filepath.Join(dir, "certs")}
+	build := exec.CommandContext(ctx, "go", "build", "-o", w.aggregator,
+		"github.com/conclave-dp/conclave/cmd/aggregator")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the aggregator: %w: %s", err, out)
 	}
 	if err := authority.Create(w.certs); err != nil {
 		return nil, err
 	}
-	if err := authority.Issue(w.certs, certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity); err != nil {
+	if err := authority.Issue(w.certs, certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"},
+		validity); err != nil {
 		return nil, err
 	}
 	if err := authority.Issue(w.certs, certs.RoleStudent, "student", nil, validity); err != nil {

@@ -41,7 +41,8 @@ func (s size) all() int { return s.nodes * s.teachers }
 func parseSizes(list string) ([]size, error) {
 	var sizes []size
 	for _, text := range strings.Split(list, ",") {
-		numbers, bad := []int{}, fmt.Errorf("%q is no size; write connections x teachers, such as 1000x1, or connections x teachers x students", text)
+		bad := fmt.Errorf("%q is no size; write connections x teachers (x students), such as 1000x1", text)
+		var numbers []int
 		for _, number := range strings.Split(strings.TrimSpace(text), "x") {
 			n, err := strconv.Atoi(number)
 			if err != nil {
@@ -56,8 +57,10 @@ func parseSizes(list string) ([]size, error) {
 			return nil, bad
 		}
 		s := size{numbers[0], numbers[1], numbers[2]}
-		if s.nodes < 1 || s.nodes > maxNodes || s.teachers < 1 || s.teachers > 65536 || s.all() > maxTeachers || s.students < 1 || s.students > maxStudents {
-			return nil, fmt.Errorf("%q: use 1 to %d connections, 1 to 65536 teachers on each and at most %d in all, and 1 to %d students", text, maxNodes, maxTeachers, maxStudents)
+		if s.nodes < 1 || s.nodes > maxNodes || s.teachers < 1 || s.teachers > 65536 || s.all() > maxTeachers ||
+			s.students < 1 || s.students > maxStudents {
+			return nil, fmt.Errorf("%q: use 1 to %d connections, 1 to 65536 teachers on each, at most %d in all, "+
+				"and 1 to %d students", text, maxNodes, maxTeachers, maxStudents)
 		}
 		sizes = append(sizes, s)
 	}

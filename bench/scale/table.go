@@ -18,28 +18,38 @@ func markdown(p plan, results []*result) string {
 	if p.audit {
 		audit = "on"
 	}
-	fmt.Fprintf(&b, "Audit log %s; %d blocks of %v of each side, in turn; medians, and the range over blocks of the ratio.\n\n", audit, p.blocks, p.block)
-	b.WriteString("| connections x teachers | rounds/s | bare rounds/s | ratio | ms a round | CPU ms a round | bare CPU ms | etcd ms (requests) | bytes down a connection | up | MiB/s |\n")
+	fmt.Fprintf(&b,
+		"Audit log %s; %d blocks of %v of each side, in turn; medians, and the range over blocks of the ratio.\n\n",
+		audit, p.blocks, p.block)
+	b.WriteString(
+		"| connections x teachers | rounds/s | bare rounds/s | ratio | ms a round | CPU ms a round | bare CPU ms | " +
+			"etcd ms (requests) | bytes down a connection | up | MiB/s |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		figure := func(blocks []block, f func(block) float64) float64 { return median(of(blocks, f)) }
 		cpu := func(b block) float64 { return 1000 * b.cpu }
 		n := float64(r.size.nodes)
-		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %.2f (%.2f to %.2f) | %.1f | %.1f | %.1f | %.1f (%.1f) | %.0f | %.0f | %.1f |\n",
+		fmt.Fprintf(&b,
+			"| %s | %.1f | %.1f | %.2f (%.2f to %.2f) | %.1f | %.1f | %.1f | %.1f (%.1f) | %.0f | %.0f | %.1f |\n",
 			r.size.words(), 1/median(seconds(r.blocks)), 1/median(seconds(r.bare)),
 			median(r.ratios()), slices.Min(r.ratios()), slices.Max(r.ratios()),
 			1000*median(seconds(r.blocks)), figure(r.blocks, cpu), figure(r.bare, cpu),
-			1000*figure(r.blocks, func(b block) float64 { return b.etcd }), figure(r.blocks, func(b block) float64 { return b.etcdRequests }),
-			figure(r.blocks, func(b block) float64 { return b.down })/n, figure(r.blocks, func(b block) float64 { return b.up })/n,
+			1000*figure(r.blocks, func(b block) float64 { return b.etcd }),
+			figure(r.blocks, func(b block) float64 { return b.etcdRequests }),
+			figure(r.blocks, func(b block) float64 { return b.down })/n,
+			figure(r.blocks, func(b block) float64 { return b.up })/n,
 			figure(r.blocks, func(b block) float64 { return (b.down + b.up) / b.seconds })/(1<<20))
 	}
-	b.WriteString("\n| connections x teachers | aggregator alone, MiB | idle, MiB | KiB an idle connection: resident | heap | stacks | after the rounds, MiB | open files | joining, s | CPU ms to join |\n")
+	b.WriteString(
+		"\n| connections x teachers | aggregator alone, MiB | idle, MiB | KiB an idle connection: resident | heap | " +
+			"stacks | after the rounds, MiB | open files | joining, s | CPU ms to join |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		each := func(f func(memory) float64) float64 { return (f(r.idle) - f(r.alone)) / float64(r.size.nodes) / 1024 }
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.0f | %.0f | %.1f | %.2f |\n",
 			r.size.words(), r.alone.rss/(1<<20), r.idle.rss/(1<<20),
-			each(func(m memory) float64 { return m.rss }), each(func(m memory) float64 { return m.heap }), each(func(m memory) float64 { return m.stack }),
+			each(func(m memory) float64 { return m.rss }), each(func(m memory) float64 { return m.heap }),
+			each(func(m memory) float64 { return m.stack }),
 			r.after.rss/(1<<20), r.fds, r.joining.Seconds(), 1000*(r.idle.cpu-r.alone.cpu)/float64(r.size.nodes))
 	}
 	b.WriteString(fits(results))
@@ -82,7 +92,8 @@ func fits(results []*result) string {
 	for _, f := range figures {
 		power, straight := exponent(n, f.y), leastSquares(n, f.y)
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.name, withError(power.slope, power.slopeError, 2),
-			withError(1e3*straight.at0, 1e3*straight.at0Error, 1), withError(1e6*straight.slope, 1e6*straight.slopeError, 1))
+			withError(1e3*straight.at0, 1e3*straight.at0Error, 1),
+			withError(1e6*straight.slope, 1e6*straight.slopeError, 1))
 	}
 	return b.String()
 }

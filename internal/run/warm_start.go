@@ -29,7 +29,7 @@ func (w WarmStart) validate() error {
 }
 
 // warmShares are the shares that buy a start of tables unless a run says otherwise; see
-// bench/embed.
+// bench/tables/embed.md.
 var warmShares = map[string]float64{"pategan": 0.7, "dpgan": 0.7}
 
 // warmShare is that of the run, 0 for none.

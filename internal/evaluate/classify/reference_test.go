@@ -18,7 +18,7 @@ import (
 
 var long = flag.Bool("long", false, "rank the models on large data sets, too")
 
-// What scikit-learn gives; made by bench/sklearn.
+// What scikit-learn gives; made by internal/evaluate/reference.
 //
 //go:embed testdata/sklearn.json
 var sklearnJSON []byte

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// regressors is what bench/sklearn/regressors.py writes.
+// regressors is what reference/regressors.py writes.
 type regressors struct {
 	X, Test          [][]float64
 	Y, Weight, Truth []float64

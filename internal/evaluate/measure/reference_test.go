@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// reference is what bench/scipy/reference.py writes.
+// reference is what reference/measure.py writes.
 type reference struct {
 	Ranking []struct {
 		Positive                 []bool

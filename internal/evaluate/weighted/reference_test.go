@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// reference is what bench/scipy/weighted.py writes.
+// reference is what reference/weighted.py writes.
 type reference struct {
 	Estimates []struct {
 		X, Y, Weight, Shares, Quantiles []float64

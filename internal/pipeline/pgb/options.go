@@ -17,7 +17,7 @@ type Options struct {
 	// exp(rate x score). Default: 0, chosen: sqrt(ln(candidates)/rounds)/2, the paper's.
 	// Higher ones come closer to the equilibrium, up to [TightRate]; but there the weights
 	// are on the few candidates that all discriminators overrate, and what is made of them is
-	// worse (bench/boost/gaussians), unless their opposites play too: runs take that rate
+	// worse (bench/gaussians), unless their opposites play too: runs take that rate
 	// with opposites.
 	Rate float64 `yaml:"rate"`
 }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/internal/run"
+)
+
+// Every case of every experiment has a name of its own and options that a run takes: what would
+// end a measurement after hours.
+func TestCasesAreRuns(t *testing.T) {
+	for _, e := range experiments() {
+		groups, err := e.groups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.name == "quality" {
+			continue // its runs are a user's
+		}
+		for _, err := range check(t, groups, e.show != nil) {
+			// What only a wide data set's own schema refuses.
+			if e.name != "everyset" || !strings.Contains(err.Error(), "debiased-norm-gamma: want a refusal") {
+				t.Errorf("%s: %v", e.name, err)
+			}
+		}
+	}
+}
+
+// check says which cases are no runs: two of one name, options that a run does not take, or no
+// refusal where there should be one, or more than their budget allows where it is priced. It
+// loads them with the schema that is part of the project, so a data set's own may still refuse
+// one.
+func check(t *testing.T, groups []group, price bool) (errs []error) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, flchain.Files); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "images.yaml"), []byte(images), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, g := range groups {
+		d := &dataset{schemaPath: "schema.yaml", trainPath: "train.csv.gz", testPath: "test.csv.gz"}
+		if g.images {
+			d.schemaPath = "images.yaml"
+		}
+		for _, c := range g.cases {
+			name := g.name + ", " + c.name
+			if seen[name] {
+				errs = append(errs, fmt.Errorf("%s: there are two", name))
+			}
+			seen[name] = true
+			err := plan(&attempt{group: g, runCase: c, data: d, seed: 1, dir: dir}, price)
+			switch {
+			case c.refused == "" && err != nil:
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+				errs = append(errs, fmt.Errorf("%s: want a refusal that says %q, got %v", name, c.refused, err))
+			}
+		}
+	}
+	return errs
+}
+
+func plan(a *attempt, price bool) error {
+	spec, err := a.load()
+	if err != nil {
+		return err
+	}
+	schema, err := spec.LoadSchema()
+	if err != nil || !price {
+		return err
+	}
+	_, err = run.NewPlan(spec, schema)
+	return err
+}
+
+// images is a schema of MNIST's shape: no images are part of the project.
+const images = `name: images
+label: y
+format: idx
+image: {height: 28, width: 28, channels: 1}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 784}
+  - {name: y, kind: categorical, categories: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]}
+`
+
+// Check finds what would end a measurement after hours.
+func TestCasesThatAreNoRuns(t *testing.T) {
+	good := group{name: "x", data: example, epsilon: 1, teachers: 10, rows: 10}
+	wrong, poor := good, good
+	wrong.name, wrong.fields = "y", "dpgan: {nothing: 1}"
+	poor.name, poor.epsilon, poor.fields = "z", 0.001, "dpgan: {class_epsilon: 1}"
+	lines := asLines("dpgan", rowsWorth, []group{good, good, wrong, poor})
+	g := short()
+	g.cases = append(g.cases[:4:4], g.cases[0], runCase{name: "unknown", fields: "dpgan: {nothing: 9}"})
+	errs := append(check(t, lines, true), check(t, []group{g}, false)...)
+	for i, want := range []string{
+		"x, run: there are two", "y, run: ", "z, run: ", "magic", "short, debiased: there are two", "short, unknown",
+	} {
+		if len(errs) != 6 || !strings.Contains(errs[i].Error(), want) {
+			t.Fatalf("%v", errs)
+		}
+	}
+}

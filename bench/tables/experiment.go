@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/run"
+)
+
+// experiment is a command that measures groups of runs.
+type experiment struct {
+	name, short string
+	// Unless told otherwise: coin has runs without what the sites know measured, too.
+	coin  bool
+	seeds int
+	// groups are made when the flags are known.
+	groups func() ([]group, error)
+	// show writes the tables of groups; nil stands for [groupTables].
+	show func([]*outcome, []group) string
+	// flags adds some of its own, done works on all outcomes at the end. Both may be nil.
+	flags func(*cobra.Command)
+	done  func([]*outcome) error
+}
+
+// group is runs that are compared with each other: of one data set, pipeline and budget.
+type group struct {
+	name string
+	// data is the name of a data set's folder; empty where the runs themselves name their rows.
+	data           string
+	images         bool
+	epsilon, delta float64
+	pipeline       string
+	teachers, rows int // rows are synthetic
+	// sites is how many share the rows; 0 for one.
+	sites int
+	// fields are more of the run.yaml.
+	fields string
+	cases  []runCase
+	// worth says what rows are worth; nil measures nothing but that runs end well.
+	worth *measure
+	// alone leaves out the null, seeds are the most that are measured; 0 for all.
+	alone bool
+	seeds int
+	// paper is a paper's figure, 0 where there is none.
+	paper float64
+	// runs makes the rows of a case; nil stands for [attempt.run] with nothing changed.
+	runs func(context.Context, *attempt, *outcome) (*table, *run.Result, error)
+}
+
+// runCase is a run of a group.
+type runCase struct {
+	name string
+	// fields are more of the run.yaml, over those of the group.
+	fields string
+	// notPrivate marks those for comparison, which leave no certificate.
+	notPrivate bool
+	// bare names the same rows without their weights, which are then measured too.
+	bare string
+	// refused is what the run must say, where it must not begin.
+	refused string
+}
+
+// measure is a list of figures of rows.
+type measure struct {
+	names []string
+	of    func(ctx context.Context, d *dataset, rows *table) ([]float64, error)
+}
+
+// named gives figures their names.
+func (m *measure) named(figures []float64) map[string]float64 {
+	all := map[string]float64{}
+	for i, name := range m.names {
+		all[name] = figures[i]
+	}
+	return all
+}
+
+// session is an experiment with what the command line asks for.
+type session struct {
+	*experiment
+	data, only, cases, options, log string
+	seeds, from                     int
+	null, real, tables              bool
+
+	dir   string // for runs, one after the other
+	sets  map[string]*dataset
+	notes *log
+	// ceilings are the figures of real rows, by data set and measure.
+	ceilings map[ceiling]map[string]float64
+}
+
+type ceiling struct {
+	data  string
+	worth *measure
+}
+
+func (e *experiment) command() *cobra.Command {
+	c := &cobra.Command{Use: e.name + " [flags]", Short: e.short}
+	s := &session{experiment: e}
+	f := c.Flags()
+	f.StringVar(&s.data, "data", "",
+		"`folder` of the data sets, each in a folder of its name; one that is missing is left out")
+	f.StringVar(&s.only, "only", "*", "names of groups, separated by commas, or patterns such as 'adult-*'")
+	f.StringVar(&s.cases, "cases", "*", "names of cases, likewise")
+	f.IntVar(&s.seeds, "seeds", e.seeds, "number of seeds; images have one")
+	f.IntVar(&s.from, "from", 1, "the first seed")
+	f.BoolVar(&s.null, "coin", e.coin, "measure runs of coin flips or without records too")
+	f.BoolVar(&s.real, "real", true, "measure real rows too")
+	f.StringVar(&s.options, "options", "", "options of the pipeline in YAML's flow style, over those of the runs")
+	f.StringVar(&s.log, "log", "", "`file` that gets each run as a JSON line; what is in it is not measured again")
+	f.BoolVar(&s.tables, "tables", false, "measure nothing, print the tables of --log")
+	if e.flags != nil {
+		e.flags(c)
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if s.seeds < 1 || s.from < 1 || s.tables && s.log == "" {
+			return cli.Misuse("use --seeds and --from of at least 1, and --log with --tables")
+		}
+		return s.main(c.Context())
+	}
+	return c
+}
+
+// main measures and prints. The tables are printed of what is there when it is interrupted, too.
+func (s *session) main(ctx context.Context) error {
+	groups, err := s.groups()
+	if err != nil {
+		return err
+	}
+	if groups, err = choose(groups, s.only, s.cases); err != nil {
+		return err
+	}
+	if s.notes, err = openLog(s.log); err != nil {
+		return err
+	}
+	defer s.notes.close()
+	fmt.Fprintln(os.Stderr, evaluate.NotPrivate)
+	var problem error
+	if !s.tables {
+		problem = s.measure(ctx, groups)
+	}
+	show := s.show
+	if show == nil {
+		show = groupTables
+	}
+	fmt.Print(show(s.notes.outcomes, groups))
+	if failed := s.notes.failed(groups); problem == nil && failed > 0 {
+		problem = fmt.Errorf("%d runs failed", failed)
+	}
+	if problem == nil && s.done != nil {
+		problem = s.done(s.notes.outcomes)
+	}
+	return problem
+}
+
+// measure runs seed by seed, so that tables of fewer seeds are there when it is interrupted.
+func (s *session) measure(ctx context.Context, groups []group) error {
+	dir, err := os.MkdirTemp("", "conclave-"+s.name+"-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s.dir, s.ceilings = filepath.Join(dir, "run"), map[ceiling]map[string]float64{}
+	if s.sets, err = openAll(groups, s.data, dir); err != nil {
+		return err
+	}
+	for seed := s.from; seed < s.from+s.seeds; seed++ {
+		for _, g := range groups {
+			if g.data != "" && s.sets[g.data] == nil || g.seeds > 0 && seed > g.seeds {
+				continue
+			}
+			if err := s.group(ctx, g, seed); err != nil {
+				return fmt.Errorf("%s: %w", g.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// group measures the cases of a group with a seed.
+func (s *session) group(ctx context.Context, g group, seed int) error {
+	d := s.sets[g.data]
+	if s.real && d != nil && g.worth != nil && !s.notes.has(g.name, realRows, 0, false) {
+		figures, err := s.ceiling(ctx, g, d)
+		if err != nil {
+			return fmt.Errorf("real rows: %w", err)
+		}
+		if err := s.notes.add(&outcome{Group: g.name, Case: realRows, Figures: figures}); err != nil {
+			return err
+		}
+	}
+	for _, c := range g.cases {
+		for _, null := range []bool{false, true} {
+			if null && (!s.null || g.alone || c.refused != "") || s.notes.has(g.name, c.name, seed, null) {
+				continue
+			}
+			a := &attempt{group: g, runCase: c, data: d, seed: seed, null: null, options: s.options, dir: s.dir}
+			outcomes := a.outcomes(ctx)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			for _, o := range outcomes {
+				if err := s.notes.add(o); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ceiling is the worth of the real training rows, measured once.
+func (s *session) ceiling(ctx context.Context, g group, d *dataset) (map[string]float64, error) {
+	of := ceiling{g.data, g.worth}
+	if s.ceilings[of] == nil {
+		figures, err := g.worth.of(ctx, d, d.train)
+		if err != nil {
+			return nil, err
+		}
+		s.ceilings[of] = g.worth.named(figures)
+	}
+	return s.ceilings[of], nil
+}
+
+// outcomes runs a case and measures its rows. What goes wrong is an outcome too.
+func (a *attempt) outcomes(ctx context.Context) []*outcome {
+	o := &outcome{Group: a.group.name, Case: a.runCase.name, Seed: a.seed, Null: a.null}
+	started := time.Now()
+	rows, result, err := a.rows(ctx, o)
+	o.Seconds = time.Since(started).Seconds()
+	if a.refused != "" {
+		switch {
+		case err == nil:
+			err = errors.New("it ran, and should have been refused")
+		case strings.Contains(err.Error(), a.refused):
+			err = nil
+		}
+		o.fail(err)
+		return []*outcome{o}
+	}
+	if result != nil {
+		o.Spent, o.Rounds, o.Queries, o.Notes = result.EpsilonSpent, result.Rounds, result.Queries, result.Notes
+	}
+	all := []*outcome{o}
+	if err == nil && a.worth != nil && rows != nil {
+		err = a.figures(ctx, o, rows)
+		if err == nil && a.bare != "" {
+			plain := *o
+			plain.Case, plain.Notes = a.bare, nil
+			err = a.figures(ctx, &plain, without(rows))
+			all = append(all, &plain)
+		}
+	}
+	o.Evaluated = time.Since(started).Seconds()
+	o.fail(err)
+	return all
+}
+
+func (a *attempt) figures(ctx context.Context, o *outcome, rows *table) error {
+	figures, err := a.worth.of(ctx, a.data, rows)
+	if err == nil {
+		o.Figures = a.worth.named(figures)
+	}
+	return err
+}
+
+// choose finds the groups and cases of names and patterns, separated by commas.
+func choose(groups []group, only, cases string) ([]group, error) {
+	match := func(patterns, name string) (bool, error) {
+		for pattern := range strings.SplitSeq(patterns, ",") {
+			ok, err := path.Match(strings.TrimSpace(pattern), name)
+			if err != nil {
+				return false, fmt.Errorf("%q: %w", pattern, err)
+			}
+			if ok {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	for pattern := range strings.SplitSeq(only, ",") {
+		found := slices.ContainsFunc(groups, func(g group) bool { ok, _ := match(pattern, g.name); return ok })
+		if _, err := match(pattern, ""); err == nil && !found {
+			return nil, fmt.Errorf("--only: no group is named %q", pattern)
+		}
+	}
+	var chosen []group
+	for _, g := range groups {
+		ok, err := match(only, g.name)
+		if err != nil {
+			return nil, fmt.Errorf("--only: %w", err)
+		}
+		if !ok {
+			continue
+		}
+		all := g.cases
+		g.cases = nil
+		for _, c := range all {
+			if ok, err = match(cases, c.name); err != nil {
+				return nil, fmt.Errorf("--cases: %w", err)
+			}
+			if ok {
+				g.cases = append(g.cases, c)
+			}
+		}
+		if len(g.cases) > 0 {
+			chosen = append(chosen, g)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no group is named %q with a case %q", only, cases)
+	}
+	return chosen, nil
+}

@@ -1,0 +1,35 @@
+// Command tables measures what synthetic rows and images are worth: every run is one of a
+// real cluster on this machine, repeated over seeds, beside the same run without what its sites
+// know, beside real rows, and beside the figures of papers. Its commands are the experiments; a
+// page beside this file says of each what it measures and what came out.
+//
+//	go run ./bench/tables embed --data DIR --log embed.jsonl   # all of it, an hour
+//	go run ./bench/tables embed --only 'flchain-*' --seeds 5   # needs no DIR
+//	go run ./bench/tables embed --log embed.jsonl --tables     # what was measured
+//
+// DIR holds the data sets, each in a folder with its schema.yaml; flchain is part of the
+// project. Figures come from real rows and are NOT PRIVATE.
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+)
+
+func main() { cli.Main(command()) }
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tables COMMAND [flags]",
+		Short: "measure what synthetic data is worth (NOT PRIVATE)",
+	}
+	for _, e := range experiments() {
+		root.AddCommand(e.command())
+	}
+	return root
+}
+
+func experiments() []*experiment {
+	return []*experiment{quality(), embed(), dpgan(), gpate(), boost(), weights(), everyset()}
+}

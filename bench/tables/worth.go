@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/classify"
+)
+
+// yardsticks are the classifiers whose mean AUROC is the figure of a table.
+var yardsticks = []string{"logistic regression", "random forest", "gaussian naive bayes", "gradient boosting"}
+
+// The names of figures.
+const (
+	auroc    = "AUROC"
+	accuracy = "accuracy"
+	shapes   = "column shapes"
+	trends   = "pair trends"
+)
+
+// rowsWorth is the mean AUROC of the yardsticks, trained on rows, on real test rows.
+var rowsWorth = &measure{names: []string{auroc}, of: yardsticksOf}
+
+// imagesWorth is the accuracy of a small convolutional network, trained on images, on real test
+// images.
+var imagesWorth = &measure{names: []string{accuracy}, of: accuracyOf}
+
+// rowsAlike is in addition how alike columns and pairs of columns are to those of real test
+// rows, 1 is the most.
+var rowsAlike = &measure{names: []string{auroc, shapes, trends}, of: func(
+	ctx context.Context, d *dataset, rows *table) ([]float64, error) {
+	worth, err := yardsticksOf(ctx, d, rows)
+	if err != nil {
+		return nil, err
+	}
+	byColumn, byPair, err := alikeOf(d, rows)
+	return append(worth, byColumn, byPair), err
+}}
+
+// unlabelledAlike is that of rows without classes: there is nothing to classify.
+var unlabelledAlike = &measure{names: []string{trends, shapes}, of: func(
+	_ context.Context, d *dataset, rows *table) ([]float64, error) {
+	byColumn, byPair, err := alikeOf(d, rows)
+	return []float64{byPair, byColumn}, err
+}}
+
+func yardsticksOf(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
+	models, err := classify.Named(yardsticks...)
+	if err != nil {
+		return nil, err
+	}
+	all, err := evaluate.TrainTest(ctx, rows, d.test, models...)
+	if errors.Is(err, evaluate.ErrOneClass) {
+		return []float64{0.5}, nil // all guess alike
+	}
+	if err != nil {
+		return nil, err
+	}
+	var mean float64
+	for _, u := range all {
+		mean += u.AUROC / float64(len(all))
+	}
+	return []float64{mean}, nil
+}
+
+func accuracyOf(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
+	synthetic, err := rows.Images()
+	if err != nil {
+		return nil, err
+	}
+	test, err := d.test.Images()
+	if err != nil {
+		return nil, err
+	}
+	share, err := evaluate.ImageAccuracy(ctx, synthetic, test, len(d.train.Schema().Classes()))
+	return []float64{share}, err
+}
+
+// alikeSeed picks the pairs that are compared of tables with many.
+const alikeSeed = 1
+
+// alikeOf is how alike columns are, and how pairs of columns go together, in the mean.
+func alikeOf(d *dataset, rows *table) (byColumn, byPair float64, err error) {
+	columns, _, err := evaluate.CompareColumns(d.test, rows, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	pairs, _, err := evaluate.ComparePairs(d.test, rows, nil, alikeSeed)
+	if err != nil {
+		return 0, 0, err
+	}
+	var ofColumns, ofPairs []float64
+	for _, c := range columns {
+		if c.Score != nil { // of columns that hold something
+			ofColumns = append(ofColumns, *c.Score)
+		}
+	}
+	for _, p := range pairs {
+		if p.Score != nil {
+			ofPairs = append(ofPairs, *p.Score)
+		}
+	}
+	return mean(ofColumns), mean(ofPairs), nil
+}
+
+// mean of no numbers is 0.
+func mean(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	return stat.Mean(x, nil)
+}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
 // Fourier are random cosine features: weight sqrt(2/count) cos(w x + b) with a random w
@@ -58,7 +59,7 @@ func (f *Fourier) args(x []float32, n int) {
 		f.arg = make([]float32, n*f.count)
 	}
 	f.arg = f.arg[:n*f.count]
-	kernel.Gemm(kernel.Of(f.arg, n, f.count), kernel.Of(x, n, f.features), f.matrix, kernel.Epilogue{Bias: f.phase})
+	gemm.Multiply(kernel.Of(f.arg, n, f.count), kernel.Of(x, n, f.features), f.matrix, gemm.Epilogue{Bias: f.phase})
 }
 
 // Slope adds to dx the gradient by the vectors x for the gradient dy by their features. It
@@ -69,5 +70,5 @@ func (f *Fourier) Slope(dx, dy, x []float32, n int) {
 		s, _ := Sincos(a)
 		dy[i] *= -f.scale * s
 	}
-	kernel.Gemm(kernel.Of(dx, n, f.features), kernel.Of(dy, n, f.count), f.matrix.T(), kernel.Epilogue{Add: true})
+	gemm.Multiply(kernel.Of(dx, n, f.features), kernel.Of(dy, n, f.count), f.matrix.T(), gemm.Epilogue{Add: true})
 }

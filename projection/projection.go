@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
 // Spec says how gradients become votes.
@@ -87,11 +88,11 @@ func (p *Projection) Spec() Spec { return p.spec }
 // Project writes the projections of n gradients, shape [n, Features], to dst, shape
 // [n, Directions].
 func (p *Projection) Project(dst, gradients []float32, n int) {
-	kernel.Gemm(kernel.Of(dst, n, p.spec.Directions), kernel.Of(gradients, n, p.spec.Features), p.matrix, kernel.Epilogue{})
+	gemm.Multiply(kernel.Of(dst, n, p.spec.Directions), kernel.Of(gradients, n, p.spec.Features), p.matrix, gemm.Epilogue{})
 }
 
 // Back writes estimates of n gradients, shape [n, Features], to dst, from values in
 // the directions, shape [n, Directions].
 func (p *Projection) Back(dst, values []float32, n int) {
-	kernel.Gemm(kernel.Of(dst, n, p.spec.Features), kernel.Of(values, n, p.spec.Directions), p.matrix.T(), kernel.Epilogue{})
+	gemm.Multiply(kernel.Of(dst, n, p.spec.Features), kernel.Of(values, n, p.spec.Directions), p.matrix.T(), gemm.Epilogue{})
 }

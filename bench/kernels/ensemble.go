@@ -15,6 +15,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
 // The teachers of the measured step, and how many steps a round takes.
@@ -145,7 +146,7 @@ func product(n int) func() error {
 		parts := runtime.GOMAXPROCS(0)
 		var wg sync.WaitGroup
 		for part := range parts {
-			wg.Go(func() { kernel.GemmPart(c, a, b, kernel.Epilogue{}, part, parts) })
+			wg.Go(func() { gemm.MultiplyPart(c, a, b, gemm.Epilogue{}, part, parts) })
 		}
 		wg.Wait()
 		return nil

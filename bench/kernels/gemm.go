@@ -12,12 +12,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/spf13/cobra"
-
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
 // shape is a product [m, k] times [k, n].
@@ -123,7 +123,7 @@ func openBLAS(ctx context.Context, program, core string, best map[string]float64
 type productFunc func(s shape, c, a, b []float32)
 
 func kernelProduct(s shape, c, a, b []float32) {
-	kernel.Gemm(kernel.Of(c, s.m, s.n), kernel.Of(a, s.m, s.k), kernel.Of(b, s.k, s.n), kernel.Epilogue{})
+	gemm.Multiply(kernel.Of(c, s.m, s.n), kernel.Of(a, s.m, s.k), kernel.Of(b, s.k, s.n), gemm.Epilogue{})
 }
 
 func gonumProduct(s shape, c, a, b []float32) {

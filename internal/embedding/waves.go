@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/projection"
 )
@@ -99,7 +100,7 @@ func (f *wavesPass) take(x []float32, n int) {
 		}
 	}
 	f.cosine, f.sine = resize(f.cosine, n*f.m), resize(f.sine, n*f.m)
-	kernel.Gemm(kernel.Of(f.cosine, n, f.m), kernel.Of(f.z, n, f.width), f.matrix, kernel.Epilogue{})
+	gemm.Multiply(kernel.Of(f.cosine, n, f.m), kernel.Of(f.z, n, f.width), f.matrix, gemm.Epilogue{})
 	for i, a := range f.cosine {
 		f.sine[i], f.cosine[i] = projection.Sincos(a)
 	}
@@ -140,7 +141,7 @@ func (f *wavesPass) slope(dx []float32, weights func(i int) []float32) {
 			q[j] = f.scale * (ws[j]*c - wc[j]*s)
 		}
 	}
-	kernel.Gemm(kernel.Of(f.by, n, f.width), kernel.Of(f.q, n, f.m), f.matrix.T(), kernel.Epilogue{})
+	gemm.Multiply(kernel.Of(f.by, n, f.width), kernel.Of(f.q, n, f.m), f.matrix.T(), gemm.Epilogue{})
 	for j := range f.columns {
 		c := &f.columns[j]
 		switch c.kind {
@@ -179,8 +180,8 @@ func (f *wavesPass) slopeOfCategory(c *column, dx []float32) {
 	rows := func(m kernel.Matrix) kernel.Matrix {
 		return kernel.Of(m.Data[c.at*f.m:(c.at+c.width)*f.m], c.width, f.m).T()
 	}
-	kernel.Gemm(to, kernel.Of(f.turnedP, n, f.m), rows(f.cos), kernel.Epilogue{Add: true})
-	kernel.Gemm(to, kernel.Of(f.turnedQ, n, f.m), rows(f.sin), kernel.Epilogue{Add: true})
+	gemm.Multiply(to, kernel.Of(f.turnedP, n, f.m), rows(f.cos), gemm.Epilogue{Add: true})
+	gemm.Multiply(to, kernel.Of(f.turnedQ, n, f.m), rows(f.sin), gemm.Epilogue{Add: true})
 }
 
 // slopeOfBinary is the value at 1 less that at 0.

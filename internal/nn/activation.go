@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // Activation is a function of each number.
@@ -65,11 +65,11 @@ func (a *activation) forwardPart(part int, _ *worker) {
 	y := a.y[lo:hi]
 	switch a.kind {
 	case ReLU:
-		kernel.LeakyReLU(y, a.x[lo:hi], a.leak)
+		vector.LeakyReLU(y, a.x[lo:hi], a.leak)
 	case Tanh:
-		kernel.Tanh(y, a.x[lo:hi])
+		vector.Tanh(y, a.x[lo:hi])
 	case SigmoidUnit:
-		kernel.Sigmoid(y, a.x[lo:hi])
+		vector.Sigmoid(y, a.x[lo:hi])
 	}
 }
 
@@ -87,7 +87,7 @@ func (a *activation) backwardPart(part int, _ *worker) {
 	dx, dy, y := a.dx[lo:hi], a.dy[lo:hi], a.y[lo:hi]
 	switch a.kind {
 	case ReLU:
-		kernel.LeakyReLUGrad(dx, dy, y, a.leak)
+		vector.LeakyReLUGrad(dx, dy, y, a.leak)
 	case Tanh:
 		for i, v := range y {
 			dx[i] = dy[i] * (1 - v*v)

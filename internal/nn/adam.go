@@ -1,6 +1,6 @@
 package nn
 
-import "github.com/conclave-dp/conclave/internal/nn/kernel"
+import "github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 
 // Adam is the optimizer of Kingma and Ba 2015 with decoupled weight decay
 // (Loshchilov and Hutter 2019). Its zero moments are corrected for bias.
@@ -21,9 +21,9 @@ func NewAdam(params []Param, rate float64) *Adam {
 // Step moves the parameters against their gradients and clears these.
 func (a *Adam) Step() {
 	a.step++
-	step := kernel.AdamStep{Rate: a.Rate, Beta1: a.Beta1, Beta2: a.Beta2, Epsilon: a.Epsilon, Decay: a.Decay}.At(a.step)
+	step := vector.AdamStep{Rate: a.Rate, Beta1: a.Beta1, Beta2: a.Beta2, Epsilon: a.Epsilon, Decay: a.Decay}.At(a.step)
 	for i, p := range a.params {
-		kernel.Adam(p.Value, a.m[i], a.v[i], p.Grad, step)
+		vector.Adam(p.Value, a.m[i], a.v[i], p.Grad, step)
 		clear(p.Grad)
 	}
 }

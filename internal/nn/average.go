@@ -1,6 +1,6 @@
 package nn
 
-import "github.com/conclave-dp/conclave/internal/nn/kernel"
+import "github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 
 // Average keeps an exponential moving average of a network's weights. Early
 // steps use a shorter memory, so that the random start is soon forgotten.
@@ -21,7 +21,7 @@ func (a *Average) Update(net *Network) {
 	keep := float32(min(a.Decay, float64(1+a.steps)/float64(10+a.steps)))
 	from := net.Params()
 	for i, p := range a.net.Params() {
-		kernel.Lerp(p.Value, from[i].Value, keep)
+		vector.Lerp(p.Value, from[i].Value, keep)
 	}
 }
 

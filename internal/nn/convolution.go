@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // convolution is [Conv2D] or [ConvTranspose2D]. Weights of shape [side, kernel,
@@ -126,7 +128,7 @@ func (c *convolution) gatherAll(w *worker, images []float32, lo, hi int) kernel.
 func (c *convolution) spread(w *worker, images, sides []float32, lo, hi int) {
 	each, rows := c.positions()*c.size(), (hi-lo)*c.positions()
 	cols := w.floats((hi - lo) * each)
-	kernel.Gemm(kernel.Of(cols, rows, c.size()), kernel.Of(c.sides(sides, lo, hi), rows, c.side), c.weights(), kernel.Epilogue{})
+	gemm.Multiply(kernel.Of(cols, rows, c.size()), kernel.Of(c.sides(sides, lo, hi), rows, c.side), c.weights(), gemm.Epilogue{})
 	for i := lo; i < hi; i++ {
 		c.scatter(c.images(images, i, i+1), cols[(i-lo)*each:(i-lo+1)*each])
 	}
@@ -150,11 +152,11 @@ func (c *convolution) forwardPart(part int, w *worker) {
 			}
 			c.spread(w, b.y, b.x, lo, hi)
 			if c.leak > 0 {
-				kernel.LeakyReLU(y, y, c.leak)
+				vector.LeakyReLU(y, y, c.leak)
 			}
 		} else {
 			cols := c.gatherAll(w, b.x, lo, hi)
-			kernel.Gemm(kernel.Of(c.sides(b.y, lo, hi), cols.Rows, c.side), cols, c.weights().T(), kernel.Epilogue{Bias: c.b, Leak: c.leak})
+			gemm.Multiply(kernel.Of(c.sides(b.y, lo, hi), cols.Rows, c.side), cols, c.weights().T(), gemm.Epilogue{Bias: c.b, Leak: c.leak})
 		}
 		lo = hi
 	}

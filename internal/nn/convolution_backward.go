@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/conclave-dp/conclave/internal/nn/kernel"
+import (
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+)
 
 // backward takes the gradient dy from before the rectifier. A batch is split
 // into lanes, each with its own sum of weight gradients; how many there are
@@ -21,7 +25,7 @@ func (c *convolution) backward(dx, dy, x, _ []float32, n int, params bool) {
 	if params && k > 1 {
 		c.pool.each((len(c.dw)+piece-1)/piece, c.reduces)
 		for _, b := range c.laneB[:k-1] {
-			kernel.AddScaled(c.db, b, 1)
+			vector.AddScaled(c.db, b, 1)
 		}
 	}
 	c.batch = convBatch{}
@@ -63,13 +67,13 @@ func (c *convolution) backChunk(w *worker, dw, db []float32, lo, hi int) {
 	}
 	if b.params {
 		side := kernel.Of(c.sides(sides, lo, hi), cols.Rows, c.side)
-		kernel.Gemm(kernel.Of(dw, c.side, c.size()), side.T(), cols, kernel.Epilogue{Add: true})
+		gemm.Multiply(kernel.Of(dw, c.side, c.size()), side.T(), cols, gemm.Epilogue{Add: true})
 		addRows(db, dys(b.dy, lo, hi))
 	}
 	switch {
 	case b.dx == nil:
 	case c.transposed:
-		kernel.Gemm(kernel.Of(c.sides(b.dx, lo, hi), cols.Rows, c.side), cols, c.weights().T(), kernel.Epilogue{})
+		gemm.Multiply(kernel.Of(c.sides(b.dx, lo, hi), cols.Rows, c.side), cols, c.weights().T(), gemm.Epilogue{})
 	default:
 		clear(c.images(b.dx, lo, hi))
 		c.spread(w, b.dx, b.dy, lo, hi)
@@ -91,6 +95,6 @@ func (c *convolution) laneGrads(lane int) (dw, db []float32) {
 func (c *convolution) reducePart(part int, _ *worker) {
 	lo, hi := part*piece, min((part+1)*piece, len(c.dw))
 	for _, w := range c.laneW[:lanes(c.batch.n)-1] {
-		kernel.AddScaled(c.dw[lo:hi], w[lo:hi], 1)
+		vector.AddScaled(c.dw[lo:hi], w[lo:hi], 1)
 	}
 }

@@ -3,7 +3,7 @@ package nn
 import (
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // CrossEntropy returns the mean over n records of -log p(target), added up over
@@ -27,7 +27,7 @@ func (h *Heads) CrossEntropy(grad, raw, target []float32, n int) float64 {
 				// -t log p - (1-t) log(1-p) with p the sigmoid of z.
 				sum += softplus(float64(z[j])) - float64(t[j])*float64(z[j])
 			}
-			kernel.Sigmoid(g[lo:hi], z[lo:hi])
+			vector.Sigmoid(g[lo:hi], z[lo:hi])
 			for j := lo; j < hi; j++ {
 				g[j] = (g[j] - t[j]) * scale
 			}

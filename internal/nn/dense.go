@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // Param is one tensor of a model with its gradient. Value and Grad share the
@@ -62,13 +64,13 @@ func (d *dense) rectify(leak float32) { d.leak = leak }
 
 func (d *dense) forward(y, x []float32, n int) {
 	if d.out == 1 {
-		kernel.RowDots(y, x, d.w, d.b[0])
+		vector.RowDots(y, x, d.w, d.b[0])
 		if d.leak > 0 {
-			kernel.LeakyReLU(y, y, d.leak)
+			vector.LeakyReLU(y, y, d.leak)
 		}
 		return
 	}
-	d.pool.product(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), d.weights(), kernel.Epilogue{Bias: d.b, Leak: d.leak})
+	d.pool.product(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), d.weights(), gemm.Epilogue{Bias: d.b, Leak: d.leak})
 }
 
 // backward takes the gradient dy from before the rectifier. A unit behind another
@@ -78,21 +80,21 @@ func (d *dense) backward(dx, dy, x, _ []float32, n int, params bool) {
 	through := params && dx != nil && d.unit != nil
 	switch {
 	case through:
-		kernel.UnitGrad(dx, x, dy, d.w, d.dw, d.unit.db, d.unit.leak)
+		vector.UnitGrad(dx, x, dy, d.w, d.dw, d.unit.db, d.unit.leak)
 		d.unit.biased = true
 	case params && d.out == 1:
-		kernel.AddWeightedRows(d.dw, x, dy)
+		vector.AddWeightedRows(d.dw, x, dy)
 	case params:
-		d.pool.product(kernel.Of(d.dw, d.in, d.out), kernel.Of(x, n, d.in).T(), g, kernel.Epilogue{Add: true})
+		d.pool.product(kernel.Of(d.dw, d.in, d.out), kernel.Of(x, n, d.in).T(), g, gemm.Epilogue{Add: true})
 	}
 	if params && !d.biased {
 		addRows(d.db, dy)
 	}
 	d.biased = false
 	if dx != nil && !through {
-		d.pool.product(kernel.Of(dx, n, d.in), g, d.weights().T(), kernel.Epilogue{})
+		d.pool.product(kernel.Of(dx, n, d.in), g, d.weights().T(), gemm.Epilogue{})
 		if d.unit != nil {
-			kernel.LeakyReLUGrad(dx, dx, x, d.unit.leak)
+			vector.LeakyReLUGrad(dx, dx, x, d.unit.leak)
 		}
 	}
 }
@@ -119,7 +121,7 @@ func (d *dense) clone(p *pool) layer {
 }
 
 // addRows adds to sums the rows of its length.
-func addRows(sums, rows []float32) { kernel.AddRows(sums, rows, len(rows)/len(sums), len(sums)) }
+func addRows(sums, rows []float32) { vector.AddRows(sums, rows, len(rows)/len(sums), len(sums)) }
 
 func resize(s []float32, n int) []float32 {
 	if cap(s) < n {

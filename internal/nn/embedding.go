@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // Embedding makes a network class-conditional: a record has, after its own
@@ -79,7 +79,7 @@ func (e *embedding) backward(dx, dy, x, _ []float32, n int, params bool) {
 		for p := range e.pixels {
 			pixel := dy[i*e.out()+p*(e.own+e.width):][:e.own+e.width]
 			if params && row != nil {
-				kernel.AddScaled(row[p*e.width:(p+1)*e.width], pixel[e.own:], 1)
+				vector.AddScaled(row[p*e.width:(p+1)*e.width], pixel[e.own:], 1)
 			}
 			if dx != nil {
 				copy(dx[i*e.in()+p*e.own:][:e.own], pixel)

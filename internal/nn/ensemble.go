@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // EnsembleSpec describes many models of one architecture, each a critic: a network
@@ -41,7 +41,7 @@ type Ensemble struct {
 	w, m, v []float32 // [models, classes, size]
 	steps   int
 
-	adam      []kernel.AdamStep
+	adam      []vector.AdamStep
 	pool      pool
 	stands    []*stand // of each worker
 	job       ensembleJob
@@ -64,7 +64,7 @@ type ensembleJob struct {
 	chunk int
 	real  []Examples
 	rows  int
-	steps []kernel.AdamStep
+	steps []vector.AdamStep
 	out   []float32
 	loss  Loss
 	visit func(model int, dx []float32)
@@ -168,7 +168,7 @@ func (e *Ensemble) ready(real []Examples, generated []float32, classes []int, st
 	}
 	e.adam = e.adam[:0]
 	for k := range steps {
-		e.adam = append(e.adam, kernel.AdamStep{Rate: s.Rate, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: s.Decay}.At(e.steps+k+1))
+		e.adam = append(e.adam, vector.AdamStep{Rate: s.Rate, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: s.Decay}.At(e.steps+k+1))
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // scoreRows is how many records are scored at once: enough for the kernels to be
@@ -38,7 +38,7 @@ func (e *Ensemble) take(s *stand, model, class int, real, w, m, v []float32) {
 		clear(s.grad)
 		s.accumulate(real, e.job.rows, e.spec.Loss, true)
 		s.accumulate(e.records.byClass[class], e.job.rows, e.spec.Loss, false)
-		kernel.Adam(w, m, v, s.grad, step)
+		vector.Adam(w, m, v, s.grad, step)
 	}
 }
 
@@ -103,7 +103,7 @@ func (e *Ensemble) visit(s *stand, model int, ready func(class int)) {
 		scores := s.net.Forward(rows, n)
 		s.scores = resize(s.scores, n)
 		e.job.loss.gradient(s.scores, scores, true)
-		kernel.Scale(s.scores, float32(n)) // from the mean's to each record's own
+		vector.Scale(s.scores, float32(n)) // from the mean's to each record's own
 		dx := s.net.Backward(s.scores, false, true)
 		for j := range n {
 			copy(s.dx[place[j]*e.in:(place[j]+1)*e.in], dx[j*e.in:])

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // HeadKind is the type of an output head.
@@ -91,7 +91,7 @@ func (h *Heads) Forward(dst, raw []float32, n int, rng *rand.Rand) {
 				if head.Width == 1 {
 					mean[lo] = Sigmoid(row[lo])
 				} else {
-					kernel.Sigmoid(mean[lo:hi], row[lo:hi])
+					vector.Sigmoid(mean[lo:hi], row[lo:hi])
 				}
 				copy(out[lo:hi], mean[lo:hi])
 			case BernoulliHead:
@@ -178,4 +178,4 @@ func softmaxBackward(g, y []float32, scale float32) {
 	}
 }
 
-func softmax(x []float32) { kernel.Softmax(x, 1, len(x)) }
+func softmax(x []float32) { vector.Softmax(x, 1, len(x)) }

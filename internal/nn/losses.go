@@ -3,7 +3,7 @@ package nn
 import (
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // The losses of a critic that gives each of n records one score. Each returns
@@ -37,8 +37,8 @@ func Logistic(grad, scores []float32, real bool) float64 {
 		sign = -1
 	}
 	copy(grad, scores)
-	kernel.Scale(grad, sign)
-	kernel.Softplus(grad, grad)
+	vector.Scale(grad, sign)
+	vector.Softplus(grad, grad)
 	var sum float64
 	for _, v := range grad {
 		sum += float64(v)
@@ -54,9 +54,9 @@ func logisticGrad(grad, scores []float32, real bool) {
 		sign = -1
 	}
 	copy(grad, scores)
-	kernel.Scale(grad, sign)
-	kernel.Sigmoid(grad, grad)
-	kernel.Scale(grad, sign/float32(len(scores)))
+	vector.Scale(grad, sign)
+	vector.Sigmoid(grad, grad)
+	vector.Scale(grad, sign/float32(len(scores)))
 }
 
 // Wasserstein is the mean of -score over real records and of score over others

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
 // exampleNorm is the squared norm of a record's gradient as computed; a number
@@ -85,13 +86,13 @@ func (c *convolution) normPart(i int, w *worker) {
 	cols, side := kernel.Of(memory[:t*k], t, k), kernel.Of(c.sides(sides, i, i+1), t, o)
 	if gram {
 		p, q := kernel.Of(memory[t*k:t*k+t*t], t, t), kernel.Of(memory[t*k+t*t:], t, t)
-		kernel.Gemm(p, cols, cols.T(), kernel.Epilogue{})
-		kernel.Gemm(q, side, side.T(), kernel.Epilogue{})
+		gemm.Multiply(p, cols, cols.T(), gemm.Epilogue{})
+		gemm.Multiply(q, side, side.T(), gemm.Epilogue{})
 		b.norms[i].add(gramNorm(p, q, k, o))
 		return
 	}
 	g := kernel.Of(memory[t*k:], o, k)
-	kernel.Gemm(g, side.T(), cols, kernel.Epilogue{})
+	gemm.Multiply(g, side.T(), cols, gemm.Epilogue{})
 	norm := math.Sqrt(squares(g.Data))
 	var reach, patches, sideVectors float64
 	for j := range t {

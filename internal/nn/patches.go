@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // patches says how an image is covered by square patches: position (i, j) sees
@@ -79,7 +79,7 @@ func (p patches) scatter(image, cols []float32) {
 				if y < 0 || y >= p.of.Height || lo >= hi {
 					continue
 				}
-				kernel.AddScaled(image[(y*p.of.Width+at+lo)*c:(y*p.of.Width+at+hi)*c], row[lo*c:hi*c], 1)
+				vector.AddScaled(image[(y*p.of.Width+at+lo)*c:(y*p.of.Width+at+hi)*c], row[lo*c:hi*c], 1)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
 // pool runs the parts of a layer's work on several processors, with scratch
@@ -53,21 +54,21 @@ func (w *worker) zeros(n int) []float64 {
 // matrixProduct is a product in work.
 type matrixProduct struct {
 	c, a, b  kernel.Matrix
-	epilogue kernel.Epilogue
+	epilogue gemm.Epilogue
 	parts    int
 }
 
 // product computes C = A B on as many processors as it is worth.
-func (p *pool) product(c, a, b kernel.Matrix, e kernel.Epilogue) {
-	parts := min(p.size(), kernel.Parts(c.Rows, c.Cols, a.Cols))
+func (p *pool) product(c, a, b kernel.Matrix, e gemm.Epilogue) {
+	parts := min(p.size(), gemm.Parts(c.Rows, c.Cols, a.Cols))
 	if parts == 1 {
-		kernel.Gemm(c, a, b, e)
+		gemm.Multiply(c, a, b, e)
 		return
 	}
 	if p.products == nil {
 		p.products = func(part int, _ *worker) {
 			m := &p.matrix
-			kernel.GemmPart(m.c, m.a, m.b, m.epilogue, part, m.parts)
+			gemm.MultiplyPart(m.c, m.a, m.b, m.epilogue, part, m.parts)
 		}
 	}
 	p.matrix = matrixProduct{c, a, b, e, parts}

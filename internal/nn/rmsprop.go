@@ -1,6 +1,6 @@
 package nn
 
-import "github.com/conclave-dp/conclave/internal/nn/kernel"
+import "github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 
 // RMSprop divides gradients by the root of the moving average of their squares
 // (Tieleman and Hinton 2012), with decoupled weight decay:
@@ -21,9 +21,9 @@ func NewRMSprop(params []Param, rate float64) *RMSprop {
 // Step moves the parameters against their gradients and clears these.
 func (r *RMSprop) Step() {
 	r.step++
-	step := kernel.RMSPropStep{Rate: r.Rate, Beta: r.Memory, Epsilon: r.Epsilon, Decay: r.Decay}
+	step := vector.RMSPropStep{Rate: r.Rate, Beta: r.Memory, Epsilon: r.Epsilon, Decay: r.Decay}
 	for i, p := range r.params {
-		kernel.RMSProp(p.Value, r.v[i], p.Grad, step)
+		vector.RMSProp(p.Value, r.v[i], p.Grad, step)
 		clear(p.Grad)
 	}
 }

@@ -1,6 +1,6 @@
 package nn
 
-import "github.com/conclave-dp/conclave/internal/nn/kernel"
+import "github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 
 // SGD is gradient descent with momentum (0 for none) and decoupled weight decay:
 // m = Momentum m + g, w = (1 - Rate Decay) w - Rate m.
@@ -20,9 +20,9 @@ func NewSGD(params []Param, rate float64) *SGD {
 // Step moves the parameters against their gradients and clears these.
 func (s *SGD) Step() {
 	s.step++
-	step := kernel.SGDStep{Rate: s.Rate, Momentum: s.Momentum, Decay: s.Decay}
+	step := vector.SGDStep{Rate: s.Rate, Momentum: s.Momentum, Decay: s.Decay}
 	for i, p := range s.params {
-		kernel.SGD(p.Value, s.m[i], p.Grad, step)
+		vector.SGD(p.Value, s.m[i], p.Grad, step)
 		clear(p.Grad)
 	}
 }

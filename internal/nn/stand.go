@@ -3,7 +3,7 @@ package nn
 import (
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // stand is a network that takes the place of one model of an ensemble after the
@@ -70,7 +70,7 @@ func (s *stand) accumulate(rows []float32, batch int, loss Loss, real bool) {
 	scores := s.net.Forward(rows, n)
 	s.scores = resize(s.scores, n)
 	loss.gradient(s.scores, scores, real)
-	kernel.Scale(s.scores, 0.5)
+	vector.Scale(s.scores, 0.5)
 	s.net.Backward(s.scores, true, false)
 }
 

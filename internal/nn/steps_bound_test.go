@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // atEachLevel runs a test with every level that the machine has.
@@ -95,13 +96,13 @@ func TestStepsOfAUnitAreBounded(t *testing.T) {
 				spoil(rng, tn)
 				if round == 2 { // gradients beyond what float32 holds, or all but
 					for _, p := range tn.net.Params() {
-						kernel.Scale(p.Value, []float32{1e3, 1e10, 1e-10, 1e-30}[rng.IntN(4)])
+						vector.Scale(p.Value, []float32{1e3, 1e10, 1e-10, 1e-30}[rng.IntN(4)])
 					}
 				}
 				factor := []float32{1, 1, 1e-40, 1e20, 1e37}[rng.IntN(5)]
 				loss := func(grad, scores []float32, real bool) float64 {
 					v := Logistic(grad, scores, real)
-					kernel.Scale(grad, factor)
+					vector.Scale(grad, factor)
 					return v
 				}
 				clip := []float64{minBound, 1e-3, 1, 1e5, math.MaxFloat32}[rng.IntN(5)]
@@ -159,8 +160,8 @@ func TestStepScaleAccountsForRoundings(t *testing.T) {
 		for i := range g[1:] {
 			g[i+1] = v * float32(rng.IntN(3)-1)
 		}
-		scale := stepScale(kernel.SumSquares64(g), minBound, bound)
-		kernel.AddTruncated(acc[:len(g)], g, scale)
+		scale := stepScale(vector.SumSquares64(g), minBound, bound)
+		vector.AddTruncated(acc[:len(g)], g, scale)
 		var square int64
 		for _, a := range acc {
 			square += int64(a) * int64(a)

@@ -3,7 +3,7 @@ package nn
 import (
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
 // stepsWorker computes some of the units, with a network of its own that reads the
@@ -116,13 +116,13 @@ func (w *stepsWorker) addUnit(row, k int) {
 	for _, l := range w.layers {
 		x, dy := w.ends(l, row, k)
 		if l.dense != nil && k == 1 {
-			square += (kernel.SumSquares64(x) + 1) * kernel.SumSquares64(dy)
+			square += (vector.SumSquares64(x) + 1) * vector.SumSquares64(dy)
 			continue
 		}
 		g := w.grad[l.lo:l.hi]
 		clear(g)
 		l.stage.layer.backward(nil, dy, x, nil, k, true)
-		square += kernel.SumSquares64(g)
+		square += vector.SumSquares64(g)
 	}
 	scale := stepScale(square, w.c.clip, w.c.bound)
 	if scale == 0 {
@@ -135,10 +135,10 @@ func (w *stepsWorker) addUnit(row, k int) {
 	for _, l := range w.layers {
 		if l.dense != nil && k == 1 {
 			_, dy := w.ends(l, row, k)
-			kernel.AddTruncated(w.acc[l.hi-l.dense.out:l.hi], dy, scale)
+			vector.AddTruncated(w.acc[l.hi-l.dense.out:l.hi], dy, scale)
 			continue
 		}
-		kernel.AddTruncated(w.acc[l.lo:l.hi], w.grad[l.lo:l.hi], scale)
+		vector.AddTruncated(w.acc[l.lo:l.hi], w.grad[l.lo:l.hi], scale)
 	}
 }
 
@@ -152,7 +152,7 @@ func (w *stepsWorker) addSingles() {
 		for _, l := range w.layers {
 			if l.dense != nil {
 				x, dy := w.ends(l, lo, hi-lo)
-				kernel.AddTruncatedOuter(w.acc[l.lo:l.hi-l.dense.out], x, dy, w.singles[lo:hi])
+				vector.AddTruncatedOuter(w.acc[l.lo:l.hi-l.dense.out], x, dy, w.singles[lo:hi])
 			}
 		}
 		lo = hi + 1

@@ -30,6 +30,9 @@ var (
 	level     = supported
 )
 
+// Supported returns the highest level of this processor and build.
+func Supported() Level { return supported }
+
 // Active returns the level in use.
 func Active() Level { return level }
 

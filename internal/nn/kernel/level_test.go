@@ -4,7 +4,7 @@ import "testing"
 
 func TestUseRefusesLevelsThatAreNotThere(t *testing.T) {
 	before := Active()
-	for _, l := range []Level{Portable - 1, supported + 1, AVX512 + 1} {
+	for _, l := range []Level{Portable - 1, Supported() + 1, AVX512 + 1} {
 		if _, err := Use(l); err == nil {
 			t.Errorf("level %v was accepted", l)
 		}

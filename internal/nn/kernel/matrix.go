@@ -22,16 +22,16 @@ func (m Matrix) T() Matrix {
 	return m
 }
 
-// rows returns the view of rows [lo, hi).
-func (m Matrix) rows(lo, hi int) Matrix {
-	row, _ := m.strides()
+// RowRange returns the view of rows [lo, hi).
+func (m Matrix) RowRange(lo, hi int) Matrix {
+	row, _ := m.Strides()
 	m.Rows = hi - lo
 	m.Data = m.Data[min(len(m.Data), lo*row):]
 	return m
 }
 
-// check panics unless all elements lie within Data.
-func (m Matrix) check(name string) {
+// Check panics unless all elements lie within Data.
+func (m Matrix) Check(name string) {
 	rows, cols := m.Rows, m.Cols
 	if m.Transposed {
 		rows, cols = cols, rows
@@ -40,12 +40,13 @@ func (m Matrix) check(name string) {
 		panic(fmt.Sprintf("kernel: matrix %s of shape [%d, %d] with stride %d", name, m.Rows, m.Cols, m.Stride))
 	}
 	if rows > 0 && cols > 0 && (len(m.Data)-cols)/m.Stride < rows-1 || rows > 0 && len(m.Data) < cols {
-		panic(fmt.Sprintf("kernel: matrix %s of shape [%d, %d] with stride %d in %d numbers", name, m.Rows, m.Cols, m.Stride, len(m.Data)))
+		panic(fmt.Sprintf("kernel: matrix %s of shape [%d, %d] with stride %d in %d numbers",
+			name, m.Rows, m.Cols, m.Stride, len(m.Data)))
 	}
 }
 
-// strides returns how far apart neighbours in a column and in a row lie.
-func (m Matrix) strides() (row, col int) {
+// Strides returns how far apart neighbours in a column and in a row lie.
+func (m Matrix) Strides() (row, col int) {
 	if m.Transposed {
 		return 1, m.Stride
 	}

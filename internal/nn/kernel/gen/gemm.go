@@ -12,7 +12,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of kernel's type panel.
+// Offsets of the fields of gemm's type panel.
 const (
 	fieldA       = 8 * iota // of the first row
 	fieldB                  // of the first row
@@ -125,7 +125,7 @@ func (f panelFunction) generate() {
 	ctx.Attributes(attr.NOSPLIT)
 	ctx.Pragma("noescape")
 	ctx.Signature(takesPointer("panel"))
-	ctx.Doc(f.name + " computes a panel of a product, see gen/gemm.go.")
+	ctx.Doc(f.name + " computes a panel of a product, see ../gen/gemm.go.")
 	f.args = ctx.Load(ctx.Param("p"), ctx.GP64())
 	if f.masked {
 		mask := f.field(fieldMask)
@@ -176,7 +176,8 @@ func (f panelFunction) tile(height int, a, c, begin reg.GPVirtual) {
 		f.prefetch(height, c)
 	}
 	// Rows of A by threes: the second and third are reached by an index.
-	aRow, aCol, b, bRow, k := f.field(fieldARow), f.field(fieldACol), f.field(fieldB), f.field(fieldBRow), f.field(fieldK)
+	aRow, aCol, b, bRow, k := f.field(fieldARow), f.field(fieldACol), f.field(fieldB), f.field(fieldBRow),
+		f.field(fieldK)
 	var rows []reg.GPVirtual
 	for i := 0; i < height; i += 3 {
 		r := ctx.GP64()

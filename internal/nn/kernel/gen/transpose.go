@@ -15,7 +15,8 @@ func transpose(ctx *build.Context) {
 	ctx.Attributes(attr.NOSPLIT)
 	ctx.Pragma("noescape")
 	ctx.SignatureExpr("func(dst, src *float32, dstRow, srcRow, blocks int)")
-	ctx.Doc("transpose8 turns 8 rows of 8 times blocks numbers, at least 1, into rows of 8.", "Rows are dstRow and srcRow bytes apart.")
+	ctx.Doc("transpose8 turns 8 rows of 8 times blocks numbers, at least 1, into rows of 8.",
+		"Rows are dstRow and srcRow bytes apart.")
 	dst, src := ctx.Load(ctx.Param("dst"), ctx.GP64()), ctx.Load(ctx.Param("src"), ctx.GP64())
 	dstRow, srcRow := ctx.Load(ctx.Param("dstRow"), ctx.GP64()), ctx.Load(ctx.Param("srcRow"), ctx.GP64())
 	blocks := ctx.Load(ctx.Param("blocks"), ctx.GP64())

@@ -34,7 +34,8 @@ var vectorKernels = []struct {
 	{"addWeightedRows", "func(dst, x, d *float32, rows, cols int)", (*vectorGen).addWeightedRowsKernel},
 	{"unitGrad", "func(dx, x, d, w, gw, gb *float32, rows, cols int, slope float32)", (*vectorGen).unitGradKernel},
 	{"addTruncated", "func(acc *int32, x *float32, n int, scale float32)", (*vectorGen).addTruncatedKernel},
-	{"addTruncatedOuter", "func(acc *int32, x, d, scales *float32, rows, in, out int)", (*vectorGen).addTruncatedOuterKernel},
+	{"addTruncatedOuter", "func(acc *int32, x, d, scales *float32, rows, in, out int)",
+		(*vectorGen).addTruncatedOuterKernel},
 	{"addSquares", "func(s *[32]float64, x *float32, n int)", (*vectorGen).addSquaresKernel},
 	{"adam", "func(w, m, v, grad *float32, n int, c *[8]float32)", (*vectorGen).adamKernel},
 	{"rmsprop", "func(w, v, grad *float32, n int, c *[8]float32)", (*vectorGen).rmspropKernel},
@@ -53,7 +54,8 @@ func vector(ctx *build.Context) {
 				name = k.name + "512"
 			}
 			ctx.Function(name)
-			ctx.Doc(fmt.Sprintf("%s is %s with vectors of %s bits, see gen/vector.go.", name, k.name, name[len(k.name):]))
+			ctx.Doc(fmt.Sprintf("%s is %s with vectors of %s bits, see ../gen/vector.go.",
+				name, k.name, name[len(k.name):]))
 			ctx.Pragma("noescape")
 			ctx.Attributes(attr.NOSPLIT)
 			ctx.SignatureExpr(k.signature)

@@ -22,9 +22,11 @@ const (
 
 // The polynomials of vector_portable.go, lowest power first.
 var (
-	expPoly   = []float32{0.49999994, 0.166665196, 0.0416684076, 0.00836892147, 0.00138141739}
-	logPoly   = []float32{-0.5, 0.333334535, -0.250000536, 0.199906066, -0.166477665, 0.144820616, -0.131622314, 0.104483299, -0.0449095964}
-	log1pPoly = []float32{-0.499999315, 0.33330512, -0.249585882, 0.196954012, -0.153553978, 0.106805585, -0.0576644689, 0.0202045981, -0.00331847533}
+	expPoly = []float32{0.49999994, 0.166665196, 0.0416684076, 0.00836892147, 0.00138141739}
+	logPoly = []float32{-0.5, 0.333334535, -0.250000536, 0.199906066, -0.166477665, 0.144820616, -0.131622314,
+		0.104483299, -0.0449095964}
+	log1pPoly = []float32{-0.499999315, 0.33330512, -0.249585882, 0.196954012, -0.153553978, 0.106805585, -0.0576644689,
+		0.0202045981, -0.00331847533}
 )
 
 // Predicates of VCMPPS that raise nothing for NaN.
@@ -77,7 +79,8 @@ type reduction struct {
 }
 
 func (g *vectorGen) reduction(bias float32) reduction {
-	return reduction{g.inReg(math.Float32bits(log2e)), g.inReg(math.Float32bits(magic + bias)), g.num(ln2hi), g.num(ln2lo)}
+	return reduction{g.inReg(math.Float32bits(log2e)), g.inReg(math.Float32bits(magic + bias)), g.num(ln2hi),
+		g.num(ln2lo)}
 }
 
 func (g *vectorGen) reduce(c reduction, x reg.VecVirtual) reg.VecVirtual {

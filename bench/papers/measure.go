@@ -154,8 +154,8 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 	return rows, nil
 }
 
-// generate runs a cluster and returns as many synthetic rows as there are training
-// rows, at most 10,000.
+// generate runs PATE-GAN as the papers have it, without a warm start, and returns as many
+// synthetic rows as there are training rows, at most 10,000.
 func (t Table) generate(ctx context.Context, s Set, folder, path string, schema *partition.Schema, rows, seed int,
 	coin bool) (*partition.Table, error) {
 	dir, err := os.MkdirTemp("", "conclave-papers-")
@@ -163,7 +163,8 @@ func (t Table) generate(ctx context.Context, s Set, folder, path string, schema 
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	text := fmt.Sprintf("name: papers\nschema: %q\nseed: %d\ndata: [{site: here, file: %q}]\n"+
+	text := fmt.Sprintf("name: papers\nschema: %q\nseed: %d\npipeline: pategan\nwarm_start: {embed: 0}\n"+
+		"data: [{site: here, file: %q}]\n"+
 		"privacy: {epsilon: %g, delta: %g}\nteachers: %d\nrelease: {rows: %d}\n",
 		filepath.Join(folder, "schema.yaml"), seed, path, t.Epsilon, t.Delta, s.Teachers, min(rows, 10_000))
 	file := filepath.Join(dir, "run.yaml")

@@ -73,7 +73,8 @@ func TestLinesAreAppendedWithTimeRoleAndName(t *testing.T) {
 	}
 	for _, e := range entries {
 		at, err := time.Parse(time.RFC3339, e.Time)
-		if err != nil || time.Since(at) > time.Minute || !strings.HasSuffix(e.Time, "Z") || e.Role != "aggregator" || e.Name != "agg" {
+		if err != nil || time.Since(at) > time.Minute || !strings.HasSuffix(e.Time, "Z") || e.Role != "aggregator" ||
+			e.Name != "agg" {
 			t.Errorf("%+v: %v", e, err)
 		}
 	}
@@ -104,7 +105,8 @@ func TestRotationLosesNothing(t *testing.T) {
 	for i := range 5 {
 		testkit.Must(t, os.Rename(path, fmt.Sprint(path, ".", i)))
 		testkit.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
-		for end := time.Now().Add(30 * time.Second); log.FilterMessage("audit log reopened").Len() <= i; time.Sleep(time.Millisecond) {
+		reopened := func() int { return log.FilterMessage("audit log reopened").Len() }
+		for end := time.Now().Add(30 * time.Second); reopened() <= i; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("a hangup did not reopen the file")
 			}
@@ -166,7 +168,8 @@ func TestAFullDiskIsNotSilent(t *testing.T) {
 	testkit.Must(t, l.Write(Entry{Event: Released, Run: "r2"}))
 	testkit.Must(t, l.Close())
 	entries, torn := read(t, path)
-	if torn != 1 || events(entries) != "started started release stopped" || !strings.Contains(entries[1].Reason, "lost") || entries[2].Run != "r2" {
+	if torn != 1 || events(entries) != "started started release stopped" ||
+		!strings.Contains(entries[1].Reason, "lost") || entries[2].Run != "r2" {
 		t.Errorf("%d torn lines, %+v", torn, entries)
 	}
 }

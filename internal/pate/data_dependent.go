@@ -32,7 +32,8 @@ func (v VotedEvent) Resolve() (privacy.Event, error) {
 	e := v.Event
 	if len(v.Votes) == 0 {
 		if len(v.Unanswered) > 0 {
-			return privacy.Event{}, eventError(e, "unanswered", "has %d entries without votes; give one histogram per query", len(v.Unanswered))
+			return privacy.Event{}, eventError(e, "unanswered",
+				"has %d entries without votes; give one histogram per query", len(v.Unanswered))
 		}
 		return e, e.Validate()
 	}
@@ -54,7 +55,8 @@ func (v VotedEvent) Resolve() (privacy.Event, error) {
 	case e.Kind != privacy.ConfidentGNMax && len(v.Unanswered) > 0:
 		return privacy.Event{}, eventError(e, "unanswered", "does not belong to this kind; every query is answered")
 	case len(v.Unanswered) > 0 && int64(len(v.Unanswered)) != asked:
-		return privacy.Event{}, eventError(e, "unanswered", "has %d entries for %d histograms; give one per query", len(v.Unanswered), asked)
+		return privacy.Event{}, eventError(e, "unanswered", "has %d entries for %d histograms; give one per query",
+			len(v.Unanswered), asked)
 	}
 	if e.Kind != privacy.ConfidentGNMax {
 		if err := agree(e, "count", &e.Count, asked); err != nil {
@@ -155,7 +157,8 @@ func pateganVotes(events []VotedEvent) (votes [][]int64, lambda float64, ok bool
 			lambda = v.Event.Lambda
 		}
 		notTwo := func(h []int64) bool { return len(h) != 2 }
-		if v.Event.Kind != privacy.LNMax || v.Event.Lambda != lambda || len(v.Votes) == 0 || slices.ContainsFunc(v.Votes, notTwo) {
+		if v.Event.Kind != privacy.LNMax || v.Event.Lambda != lambda || len(v.Votes) == 0 ||
+			slices.ContainsFunc(v.Votes, notTwo) {
 			return nil, 0, false
 		}
 		votes = append(votes, v.Votes...)

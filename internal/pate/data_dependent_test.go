@@ -25,7 +25,8 @@ func TestDataDependentAddsUp(t *testing.T) {
 	events := []VotedEvent{
 		{Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40}, Votes: [][]int64{{0, 250}, {120, 130}, {250, 0}}},
 		{
-			Event: privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 150, Sigma1: 30, Sigma2: 40, Asked: 3, Answered: 2},
+			Event: privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 150, Sigma1: 30, Sigma2: 40, Asked: 3,
+				Answered: 2},
 			Votes: [][]int64{{240, 10}, {125, 125}, {200, 50}}, Unanswered: []bool{false, true, false},
 		},
 		{Event: privacy.Event{Kind: privacy.LNMax, Lambda: .05, Count: 2}, Votes: [][]int64{{200, 50}, {100, 50, 100}}},
@@ -70,7 +71,8 @@ func TestDataDependentMoments(t *testing.T) {
 	ln := func(lambda float64, votes ...[]int64) VotedEvent {
 		return VotedEvent{Event: privacy.Event{Kind: privacy.LNMax, Lambda: lambda}, Votes: votes}
 	}
-	both := mustDataDependent(t, []VotedEvent{ln(.05, []int64{0, 100}), ln(.05, []int64{50, 50}, []int64{70, 30})}, 1e-5)
+	both := mustDataDependent(t, []VotedEvent{ln(.05, []int64{0, 100}), ln(.05, []int64{50, 50}, []int64{70, 30})},
+		1e-5)
 	closeTo(t, "epsilon", *both.PATEGANMoments, 0.35781766513090053, 1e-11)
 	for name, events := range map[string][]VotedEvent{
 		"two lambdas":   {ln(.05, []int64{0, 100}), ln(.06, []int64{0, 100})},
@@ -95,17 +97,21 @@ func TestResolveDerivesCounts(t *testing.T) {
 		v    VotedEvent
 		want privacy.Event
 	}{
-		{VotedEvent{Event: privacy.Event{Kind: privacy.GNMax, Sigma: 2}, Votes: votes}, privacy.Event{Kind: privacy.GNMax, Sigma: 2, Count: 3}},
-		{VotedEvent{Event: privacy.Event{Kind: privacy.LNMax, Lambda: 2, Count: 3}, Votes: votes}, privacy.Event{Kind: privacy.LNMax, Lambda: 2, Count: 3}},
+		{VotedEvent{Event: privacy.Event{Kind: privacy.GNMax, Sigma: 2}, Votes: votes},
+			privacy.Event{Kind: privacy.GNMax, Sigma: 2, Count: 3}},
+		{VotedEvent{Event: privacy.Event{Kind: privacy.LNMax, Lambda: 2, Count: 3}, Votes: votes},
+			privacy.Event{Kind: privacy.LNMax, Lambda: 2, Count: 3}},
 		{
-			VotedEvent{Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 2, Sigma2: 3}, Votes: votes, Unanswered: []bool{true, true, false}},
+			VotedEvent{Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 2, Sigma2: 3}, Votes: votes,
+				Unanswered: []bool{true, true, false}},
 			privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 2, Sigma2: 3, Asked: 3, Answered: 1},
 		},
 		{
 			VotedEvent{Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 2, Sigma2: 3}, Votes: votes},
 			privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 2, Sigma2: 3, Asked: 3, Answered: 3},
 		},
-		{VotedEvent{Event: privacy.Event{Kind: privacy.Laplace, Epsilon: 2, Count: 9}}, privacy.Event{Kind: privacy.Laplace, Epsilon: 2, Count: 9}},
+		{VotedEvent{Event: privacy.Event{Kind: privacy.Laplace, Epsilon: 2, Count: 9}},
+			privacy.Event{Kind: privacy.Laplace, Epsilon: 2, Count: 9}},
 	} {
 		if got, err := c.v.Resolve(); err != nil || got != c.want {
 			t.Errorf("%v: %v, %v", c.v, got, err)
@@ -119,22 +125,30 @@ func TestDataDependentRefuses(t *testing.T) {
 		return VotedEvent{Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40}, Votes: votes}
 	}
 	for name, v := range map[string]VotedEvent{
-		"negative count":         gn([]int64{secret, -secret}),
-		"one class":              gn([]int64{secret}),
-		"no classes":             gn([]int64{}),
-		"no votes":               gn([]int64{0, 0}),
-		"overflow":               gn([]int64{math.MaxInt64, secret}),
-		"count and votes":        {Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40, Count: 2}, Votes: [][]int64{{secret, 1}}},
-		"no count":               {Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40}},
-		"sigma NaN":              {Event: privacy.Event{Kind: privacy.GNMax, Sigma: nan}, Votes: [][]int64{{secret, 1}}},
-		"votes of gaussian":      {Event: privacy.Event{Kind: privacy.Gaussian, Sigma: 1, Sensitivity: 1, Count: 1}, Votes: [][]int64{{secret, 1}}},
-		"votes of nothing":       {Votes: [][]int64{{secret, 1}}},
-		"unanswered gnmax":       {Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40}, Votes: [][]int64{{secret, 1}}, Unanswered: []bool{false}},
-		"unanswered, no votes":   {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1, Asked: 1}, Unanswered: []bool{true}},
-		"unanswered of another":  {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1}, Votes: [][]int64{{secret, 1}}, Unanswered: []bool{true, false}},
-		"asked and votes":        {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1, Asked: 2}, Votes: [][]int64{{secret, 1}}},
-		"answered and votes":     {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1, Answered: 1}, Votes: [][]int64{{secret, 1}}, Unanswered: []bool{true}},
-		"count of the other one": {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1, Count: 1}, Votes: [][]int64{{secret, 1}}},
+		"negative count": gn([]int64{secret, -secret}),
+		"one class":      gn([]int64{secret}),
+		"no classes":     gn([]int64{}),
+		"no votes":       gn([]int64{0, 0}),
+		"overflow":       gn([]int64{math.MaxInt64, secret}),
+		"count and votes": {Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40, Count: 2},
+			Votes: [][]int64{{secret, 1}}},
+		"no count":  {Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40}},
+		"sigma NaN": {Event: privacy.Event{Kind: privacy.GNMax, Sigma: nan}, Votes: [][]int64{{secret, 1}}},
+		"votes of gaussian": {Event: privacy.Event{Kind: privacy.Gaussian, Sigma: 1, Sensitivity: 1, Count: 1},
+			Votes: [][]int64{{secret, 1}}},
+		"votes of nothing": {Votes: [][]int64{{secret, 1}}},
+		"unanswered gnmax": {Event: privacy.Event{Kind: privacy.GNMax, Sigma: 40}, Votes: [][]int64{{secret, 1}},
+			Unanswered: []bool{false}},
+		"unanswered, no votes": {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1, Asked: 1},
+			Unanswered: []bool{true}},
+		"unanswered of another": {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1},
+			Votes: [][]int64{{secret, 1}}, Unanswered: []bool{true, false}},
+		"asked and votes": {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1, Asked: 2},
+			Votes: [][]int64{{secret, 1}}},
+		"answered and votes": {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1,
+			Answered: 1}, Votes: [][]int64{{secret, 1}}, Unanswered: []bool{true}},
+		"count of the other one": {Event: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 1, Count: 1},
+			Votes: [][]int64{{secret, 1}}},
 	} {
 		_, err := DataDependent([]VotedEvent{v}, 1e-5)
 		field := (*privacy.FieldError)(nil)
@@ -165,7 +179,8 @@ func BenchmarkDataDependent(b *testing.B) {
 		"10000-different": different,
 		"100000-equal":    slices.Repeat([][]int64{{9000, 1000}}, 100_000),
 	} {
-		answer := VotedEvent{Event: privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 12000, Sigma1: 900, Sigma2: 400}, Votes: votes}
+		answer := VotedEvent{Event: privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 12000, Sigma1: 900,
+			Sigma2: 400}, Votes: votes}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				mustDataDependent(b, []VotedEvent{answer}, 1e-5)

@@ -31,7 +31,8 @@ func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 		return nil, fmt.Errorf("read the events: %w", err)
 	}
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil, errors.New(`events: there is nothing to read; give a list such as [{"kind": "gnmax", "sigma": 40, "count": 1}]`)
+		return nil, errors.New(`events: there is nothing to read; ` +
+			`give a list such as [{"kind": "gnmax", "sigma": 40, "count": 1}]`)
 	}
 	if err := unambiguous(raw); err != nil {
 		return nil, fmt.Errorf("events: %w", err)
@@ -86,7 +87,8 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 		return VotedEvent{}, privacy.FieldErrorf("kind", "is missing; use one of %v", privacy.Kinds())
 	}
 	if json.Unmarshal(w.fields["kind"], &w.Kind) != nil {
-		return VotedEvent{}, privacy.FieldErrorf("kind", "is %s; use one of %v", short(w.fields["kind"]), privacy.Kinds())
+		return VotedEvent{}, privacy.FieldErrorf("kind", "is %s; use one of %v", short(w.fields["kind"]),
+			privacy.Kinds())
 	}
 	fields := w.Kind.Fields()
 	if fields == nil {
@@ -172,7 +174,8 @@ func (w *writtenEvent) writtenFields() []writtenField {
 		{"answered", func(raw json.RawMessage) error {
 			w.answered = new(answeredField)
 			if json.Unmarshal(raw, w.answered) != nil {
-				return w.errorf("answered", "is %s; give a whole number of queries, or true or false beside votes", short(raw))
+				return w.errorf("answered", "is %s; give a whole number of queries, or true or false beside votes",
+					short(raw))
 			}
 			return nil
 		}},
@@ -287,7 +290,8 @@ func (w writtenEvent) event() (VotedEvent, error) {
 		{"answered", v.Event.Answered, resolved.Answered, w.has("answered") && all == nil},
 	} {
 		if f.said && f.stated != f.counted {
-			return VotedEvent{}, w.errorf(f.name, "is %d, the votes say %d; correct one or leave it out", f.stated, f.counted)
+			return VotedEvent{}, w.errorf(f.name, "is %d, the votes say %d; correct one or leave it out", f.stated,
+				f.counted)
 		}
 	}
 	v.Event = resolved
@@ -305,7 +309,8 @@ func (w writtenEvent) checkCounts() error {
 	case w.Kind == privacy.ConfidentGNMax && !w.has("answered"):
 		return w.errorf("answered", "is missing; give the number of queries that were answered, 0 where none was")
 	case w.answered != nil && w.answered.all != nil:
-		return w.errorf("answered", "is %v without votes; give the number of queries that were answered", *w.answered.all)
+		return w.errorf("answered", "is %v without votes; give the number of queries that were answered",
+			*w.answered.all)
 	}
 	return nil
 }

@@ -78,7 +78,8 @@ func FuzzDataDependent(f *testing.F) {
 	f.Add("confident-gnmax", int64(84), int64(16), 29.92, 3.0, 60.0, int64(2), int64(1), true, 1e-5)
 	f.Add("lnmax", int64(5), int64(0), 1e-320, 0.0, 0.0, int64(2), int64(0), false, 1e-300)
 	f.Add("gnmax", int64(math.MaxInt64), int64(0), 1e300, 3.0, 60.0, int64(0), int64(0), true, .999)
-	f.Fuzz(func(t *testing.T, kind string, n0, n1 int64, a, b, threshold float64, count, answered int64, not bool, delta float64) {
+	f.Fuzz(func(t *testing.T, kind string, n0, n1 int64, a, b, threshold float64, count, answered int64, not bool,
+		delta float64) {
 		v := VotedEvent{Event: privacy.Event{Kind: privacy.Kind(kind)}, Votes: [][]int64{{n0, n1}, {n1, n0}}}
 		switch v.Event.Kind {
 		case privacy.GNMax:

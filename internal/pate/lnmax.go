@@ -87,7 +87,8 @@ func lnmaxIndependent(lambda, alpha float64) (float64, error) {
 // stand in for it. Beyond 1/(1 + e^epsilon) it is above epsilon.
 func PureRDPWithLikelyOutcome(logQ, epsilon, alpha float64) (float64, error) {
 	if !(logQ <= 0) || !finite(logQ) {
-		return 0, privacy.FieldErrorf("log q", "is %v; it must be finite and, as the logarithm of a probability, at most 0", logQ)
+		return 0, privacy.FieldErrorf("log q",
+			"is %v; it must be finite and, as the logarithm of a probability, at most 0", logQ)
 	}
 	if err := checkPositive("epsilon", epsilon); err != nil {
 		return 0, err

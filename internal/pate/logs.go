@@ -58,7 +58,8 @@ func checkVotes(votes []int64) (int64, error) {
 	total := int64(0)
 	for class, n := range votes {
 		if n < 0 {
-			return 0, privacy.FieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more", class)
+			return 0, privacy.FieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more",
+				class)
 		}
 		if total > math.MaxInt64-n {
 			return 0, privacy.FieldErrorf("votes", "has more votes than fit into 64 bits; check the histogram")
@@ -89,7 +90,8 @@ func checkPositive(field string, x float64) error {
 // cannot hold is an error, never a number that reads like a small cost.
 func checkFigure(what string, x float64) (float64, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
-		return 0, privacy.FieldErrorf(what, "does not come out as a finite number; the noise is too small or too large for these orders")
+		return 0, privacy.FieldErrorf(what,
+			"does not come out as a finite number; the noise is too small or too large for these orders")
 	}
 	return x, nil
 }

@@ -55,7 +55,8 @@ func PATEGANMoments(votes [][]int64, lambda, delta float64) (float64, error) {
 			return 0, err
 		}
 		if len(v) != 2 {
-			return 0, privacy.FieldErrorf("votes", "has a histogram of %d classes; the moments accountant of PATE-GAN is for 2", len(v))
+			return 0, privacy.FieldErrorf("votes",
+				"has a histogram of %d classes; the moments accountant of PATE-GAN is for 2", len(v))
 		}
 		gaps[max(v[0], v[1])-min(v[0], v[1])]++
 	}

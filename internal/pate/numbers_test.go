@@ -84,7 +84,8 @@ func TestPATEGANMomentsNumbers(t *testing.T) {
 		{slices.Repeat([][]int64{{0, 1000}}, 1000), .05, 1e-6, 0.13815510557964329},
 		// q e^(2 lambda) >= 1: the first bound alone.
 		{[][]int64{{3, 2}}, 2, 1e-5, 27.512925464970228},
-		{append(slices.Repeat([][]int64{{400, 100}}, 20), slices.Repeat([][]int64{{100, 150}}, 3)...), .02, 1e-7, 0.29910234731252115},
+		{append(slices.Repeat([][]int64{{400, 100}}, 20), slices.Repeat([][]int64{{100, 150}}, 3)...), .02, 1e-7,
+			0.29910234731252115},
 	} {
 		closeTo(t, "epsilon", testkit.Value(PATEGANMoments(c.votes, c.lambda, c.delta)), c.epsilon, 1e-11)
 	}
@@ -97,9 +98,11 @@ func TestSmoothSensitivityNumbers(t *testing.T) {
 		steps                     int
 		local, plateau, smooth    float64
 	}{
-		{[]int64{180, 20}, 40, 4, .1, -4.55575552, 14, 6.8421814717499759e-5, 0.00019815655396507293, 6.8421814717499759e-5},
+		{[]int64{180, 20}, 40, 4, .1, -4.55575552, 14, 6.8421814717499759e-5, 0.00019815655396507293,
+			6.8421814717499759e-5},
 		{[]int64{100, 60, 40}, 20, 3, .05, -4.149973605, 13, 0, 0.001163829611688499, 0.00060757233365139414},
-		{[]int64{500, 0}, 40, 8, .02, -3.8816545, 192, 2.8426410858157471e-19, 0.00034368103965388258, 7.4284949825883122e-6},
+		{[]int64{500, 0}, 40, 8, .02, -3.8816545, 192, 2.8426410858157471e-19, 0.00034368103965388258,
+			7.4284949825883122e-6},
 	} {
 		curve, err := newGNMaxCurve(c.sigma, c.order, len(c.votes))
 		if err != nil {
@@ -128,7 +131,8 @@ func TestLogHelpers(t *testing.T) {
 	closeTo(t, "log(1 - e^-1e-20)", logOneLess(-1e-20), math.Log(1e-20), 1e-14)
 	closeTo(t, "log tail", logTailAt(-10), -7.6198530241605261e-24, 1e-12)
 	closeTo(t, "log tail", logTailAt(0), -math.Ln2, 1e-14)
-	if !math.IsInf(logTailAt(math.Inf(1)), -1) || logTailAt(math.Inf(-1)) != 0 || !math.IsInf(logOfSum(math.Inf(-1), math.Inf(-1)), -1) {
+	if !math.IsInf(logTailAt(math.Inf(1)), -1) || logTailAt(math.Inf(-1)) != 0 ||
+		!math.IsInf(logOfSum(math.Inf(-1), math.Inf(-1)), -1) {
 		t.Error("logarithms of 0 and 1 went wrong")
 	}
 }

@@ -58,7 +58,8 @@ func TestBoundsAreNeverAboveTheDataIndependentOnes(t *testing.T) {
 			{Event: privacy.Event{Kind: privacy.GNMax, Sigma: sigma}, Votes: [][]int64{votes, votes}},
 			{Event: privacy.Event{Kind: privacy.LNMax, Lambda: lambda}, Votes: [][]int64{votes}},
 		}
-		plain := []privacy.Event{{Kind: privacy.GNMax, Sigma: sigma, Count: 2}, {Kind: privacy.LNMax, Lambda: lambda, Count: 1}}
+		plain := []privacy.Event{{Kind: privacy.GNMax, Sigma: sigma, Count: 2},
+			{Kind: privacy.LNMax, Lambda: lambda, Count: 1}}
 		claim, err := DataDependent(events, 1e-5)
 		if err != nil {
 			t.Fatal(err)
@@ -85,8 +86,14 @@ func TestBoundsFallWithTheGap(t *testing.T) {
 				t.Fatalf("%s: %v (%v) at a gap of %d, %v (%v) at one more", what, near, err1, gap, far, err2)
 			}
 		}
-		less("gnmax log q", func(g int64) (float64, error) { q, err := GNMaxLogQ(votes(g), sigma); return math.Exp(q), err })
-		less("lnmax log q", func(g int64) (float64, error) { q, err := LNMaxLogQ(votes(g), lambda); return math.Exp(q), err })
+		less("gnmax log q", func(g int64) (float64, error) {
+			q, err := GNMaxLogQ(votes(g), sigma)
+			return math.Exp(q), err
+		})
+		less("lnmax log q", func(g int64) (float64, error) {
+			q, err := LNMaxLogQ(votes(g), lambda)
+			return math.Exp(q), err
+		})
 		less("gnmax", func(g int64) (float64, error) { return GNMaxRDP(votes(g), sigma, alpha) })
 		less("lnmax", func(g int64) (float64, error) { return LNMaxRDP(votes(g), lambda, alpha) })
 		less("moments", func(g int64) (float64, error) { return PATEGANMoments([][]int64{votes(g)}, lambda, 1e-5) })

@@ -20,7 +20,8 @@ func TestReferenceDataDependentGNMax(t *testing.T) {
 		closeTo(t, "log q", logQ, r.LogQ, 1e-6)
 		for i, alpha := range r.Orders {
 			closeTo(t, "rdp of gnmax", testkit.Value(GNMaxRDP(r.Votes, r.Sigma, alpha)), r.Dependent[i], 1e-6)
-			closeTo(t, "independent rdp of gnmax", newLikelyOutcome(logQ, r.Sigma).independent(alpha), r.Independent[i], 1e-9)
+			closeTo(t, "independent rdp of gnmax", newLikelyOutcome(logQ, r.Sigma).independent(alpha), r.Independent[i],
+				1e-9)
 		}
 	}
 }
@@ -129,7 +130,8 @@ func TestReferenceSmoothSensitivity(t *testing.T) {
 			worst = max(worst, c.local(gnmaxLogQ(unanimous, r.Sigma)))
 		}
 		if !(worst > c.plateau*1.01) {
-			t.Errorf("sigma %v, order %v, %d classes: refused (%v) without a histogram that breaks the condition", r.Sigma, r.Order, len(r.Votes), err)
+			t.Errorf("sigma %v, order %v, %d classes: refused (%v) without a histogram that breaks the condition",
+				r.Sigma, r.Order, len(r.Votes), err)
 		}
 	}
 	if refused != 1 {

@@ -78,7 +78,9 @@ func (c *gnmaxCurve) proven(logQ float64) bool {
 }
 
 func (c *gnmaxCurve) rangeError() error {
-	return privacy.FieldErrorf("sigma", "is %v, where no vote can bring the data-dependent bound of order %v below the other by a number that float64 holds; use the data-independent bound", c.sigma, c.order)
+	return privacy.FieldErrorf("sigma",
+		"is %v, where no vote can bring the data-dependent bound of order %v below the other by a number that "+
+			"float64 holds; use the data-independent bound", c.sigma, c.order)
 }
 
 // independent is Proposition 8.

@@ -69,7 +69,8 @@ func checkedCurve(votes []int64, sigma, order float64) (*gnmaxCurve, int64, erro
 		return nil, 0, err
 	}
 	if total > maxSmoothTeachers {
-		return nil, 0, privacy.FieldErrorf("votes", "has more than %d votes; smooth sensitivity is not worked out for that many", maxSmoothTeachers)
+		return nil, 0, privacy.FieldErrorf("votes",
+			"has more than %d votes; smooth sensitivity is not worked out for that many", maxSmoothTeachers)
 	}
 	if err := checkPositive("sigma", sigma); err != nil {
 		return nil, 0, err
@@ -171,5 +172,6 @@ func (c *gnmaxCurve) check(teachers int64) error {
 
 func (c *gnmaxCurve) conditionError(name string) error {
 	return fmt.Errorf("smooth sensitivity at sigma %v: %w", c.sigma,
-		privacy.FieldErrorf("order", "is %v, where condition %s of the proof fails; take another order or more noise", c.order, name))
+		privacy.FieldErrorf("order", "is %v, where condition %s of the proof fails; take another order or more noise",
+			c.order, name))
 }

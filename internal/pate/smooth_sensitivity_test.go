@@ -37,10 +37,12 @@ func TestSmoothSensitivityHolds(t *testing.T) {
 				neighbours(votes, func(moved []int64) {
 					next := gnmaxLogQ(moved, p.sigma)
 					if next > c.above(logQ)+1e-12 || next < c.below(logQ)-1e-12 {
-						t.Errorf("%v to %v: log q goes from %v to %v, beyond [%v, %v]", votes, moved, logQ, next, c.below(logQ), c.above(logQ))
+						t.Errorf("%v to %v: log q goes from %v to %v, beyond [%v, %v]", votes, moved, logQ, next,
+							c.below(logQ), c.above(logQ))
 					}
 					if change := math.Abs(c.value(next) - value); change > local[0]*(1+1e-9)+1e-15 {
-						t.Errorf("%v to %v: the curve changes by %v, the local sensitivity is %v", votes, moved, change, local[0])
+						t.Errorf("%v to %v: the curve changes by %v, the local sensitivity is %v", votes, moved, change,
+							local[0])
 					}
 					if other := c.smooth(moved, beta); smooth > other*math.Exp(beta)*(1+1e-12) {
 						t.Errorf("%v to %v: smooth sensitivity %v beside %v", votes, moved, smooth, other)
@@ -48,7 +50,8 @@ func TestSmoothSensitivityHolds(t *testing.T) {
 					further := c.byDistance(moved, p.total)
 					for d := range len(local) - 1 {
 						if local[d] > further[d+1]*(1+1e-12) {
-							t.Errorf("%v at distance %d: %v, %v at distance %d: %v", votes, d, local[d], moved, d+1, further[d+1])
+							t.Errorf("%v at distance %d: %v, %v at distance %d: %v", votes, d, local[d], moved, d+1,
+								further[d+1])
 						}
 					}
 				})

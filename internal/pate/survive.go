@@ -39,7 +39,8 @@ func TeachersToSurvive(query privacy.Event, classes int, probability float64) (i
 			return (2 + query.Lambda*n) / 4 * math.Exp(-query.Lambda*n)
 		}
 	default:
-		return 0, fmt.Errorf("%s event: %w", query.Kind, privacy.FieldErrorf("kind", "has no vote that could survive; use gnmax, confident-gnmax or lnmax"))
+		return 0, fmt.Errorf("%s event: %w", query.Kind,
+			privacy.FieldErrorf("kind", "has no vote that could survive; use gnmax, confident-gnmax or lnmax"))
 	}
 	if err := query.Times(1).Validate(); err != nil {
 		return 0, err
@@ -47,7 +48,8 @@ func TeachersToSurvive(query privacy.Event, classes int, probability float64) (i
 	allowed := (1 - probability) / float64(classes-1)
 	n := sort.Search(mostTeachers, func(n int) bool { return lost(float64(n)) <= allowed })
 	if n == mostTeachers {
-		return 0, fmt.Errorf("%s: no number of teachers below %d survives this noise: %w", query.Kind, mostTeachers, privacy.ErrUnreachable)
+		return 0, fmt.Errorf("%s: no number of teachers below %d survives this noise: %w", query.Kind, mostTeachers,
+			privacy.ErrUnreachable)
 	}
 	return int64(n), nil
 }

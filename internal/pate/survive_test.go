@@ -15,10 +15,13 @@ func TestTeachersToSurvive(t *testing.T) {
 		probability float64
 		want        int64
 	}{
-		{privacy.Event{Kind: privacy.GNMax, Sigma: 100}, 2, 0.99, 329},                                  // 2.3263 * 141.42 = 328.99
+		// 2.3263 * 141.42 = 328.99
+		{privacy.Event{Kind: privacy.GNMax, Sigma: 100}, 2, 0.99, 329},
 		{privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 1, Sigma2: 10, Threshold: 5}, 2, 0.99, 33}, // 32.9
-		{privacy.Event{Kind: privacy.GNMax, Sigma: 100}, 11, 0.99, 438},                                 // 3.0902 * 141.42 = 437.03
-		{privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}, 2, 0.95, 37},                                  // (2+3.7)/4 e^-3.7 = 0.0352; 36: 0.0383
+		// 3.0902 * 141.42 = 437.03
+		{privacy.Event{Kind: privacy.GNMax, Sigma: 100}, 11, 0.99, 438},
+		// (2+3.7)/4 e^-3.7 = 0.0352; 36: 0.0383
+		{privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}, 2, 0.95, 37},
 	} {
 		got, err := TeachersToSurvive(c.query, c.classes, c.probability)
 		if err != nil {
@@ -35,7 +38,8 @@ func TestTeachersToSurvive(t *testing.T) {
 			t.Errorf("%+v: %d teachers, want %d", c, got, c.want)
 		}
 	}
-	for name, query := range map[string]privacy.Event{"no noise": {Kind: privacy.GNMax}, "no votes": {Kind: privacy.Laplace, Epsilon: 1}} {
+	for name, query := range map[string]privacy.Event{"no noise": {Kind: privacy.GNMax},
+		"no votes": {Kind: privacy.Laplace, Epsilon: 1}} {
 		if n, err := TeachersToSurvive(query, 2, 0.9); err == nil {
 			t.Errorf("%s: %d teachers", name, n)
 		}

@@ -99,7 +99,8 @@ func laplaceWinners(lambda float64) func([]int64) []float64 {
 // checkTruth compares q and the divergence to each neighbour with their bounds
 // and fails where no histogram is tested beyond the data-independent bound.
 func checkTruth(t *testing.T, total int64, classes int, truth func([]int64) []float64,
-	logQ func([]int64) (float64, error), bound func([]int64, float64) (float64, error), independent func(float64) float64) {
+	logQ func([]int64) (float64, error), bound func([]int64, float64) (float64, error),
+	independent func(float64) float64) {
 	t.Helper()
 	known := make(map[string][]float64)
 	of := func(votes []int64) []float64 {
@@ -187,7 +188,8 @@ func TestThresholdBoundsHold(t *testing.T) {
 				tighter = tighter || rho < alpha/square(c.sigma1)/2*0.999
 				neighbours(votes, func(moved []int64) {
 					if actual := divergenceOf(truth(votes), truth(moved), alpha); actual > rho*(1+1e-9)+1e-14 {
-						t.Errorf("%v to %v, order %v: divergence %v, the bound says %v", votes, moved, alpha, actual, rho)
+						t.Errorf("%v to %v, order %v: divergence %v, the bound says %v", votes, moved, alpha, actual,
+							rho)
 					}
 				})
 			}

@@ -24,7 +24,8 @@ func TestAccountGaussian(t *testing.T) {
 		{3.698, math.Sqrt2, 1000, 1e-8, 140.17251069807807},
 		{1.165, 1, 5000, 1e-5, 2099.888638289176},
 	} {
-		claim := mustAccount(t, []Event{{Kind: Gaussian, Sigma: c.sigma, Sensitivity: c.sensitivity, Count: c.count}}, c.delta)
+		claim := mustAccount(t, []Event{{Kind: Gaussian, Sigma: c.sigma, Sensitivity: c.sensitivity, Count: c.count}},
+			c.delta)
 		closeTo(t, "epsilon", claim.Epsilon, c.epsilon, 1e-6)
 		if claim.Accountant != AccountantGDP || claim.ByAccountant[AccountantPure] != nil {
 			t.Errorf("accountant %q, pure %v; want gdp and none", claim.Accountant, claim.ByAccountant[AccountantPure])
@@ -42,8 +43,10 @@ func TestRDPByHand(t *testing.T) {
 		}{
 			{"gnmax", Event{Kind: GNMax, Sigma: 29.92, Count: 1}, alpha / (29.92 * 29.92)},
 			{"gaussian", Event{Kind: Gaussian, Sigma: 4, Sensitivity: 3, Count: 2}, 2 * alpha * 9 / 32},
-			{"threshold test", Event{Kind: ConfidentGNMax, Sigma1: 26.22, Sigma2: 5, Asked: 1}, alpha / (2 * 26.22 * 26.22)},
-			{"confident", Event{Kind: ConfidentGNMax, Threshold: 3, Sigma1: 20, Sigma2: 5, Asked: 7, Answered: 3}, alpha * (7.0/800 + 3.0/25)},
+			{"threshold test", Event{Kind: ConfidentGNMax, Sigma1: 26.22, Sigma2: 5, Asked: 1},
+				alpha / (2 * 26.22 * 26.22)},
+			{"confident", Event{Kind: ConfidentGNMax, Threshold: 3, Sigma1: 20, Sigma2: 5, Asked: 7, Answered: 3},
+				alpha * (7.0/800 + 3.0/25)},
 			{"laplace", Event{Kind: Laplace, Epsilon: 0.5, Count: 1}, responseRDP(0.5, alpha)},
 			{"lnmax", Event{Kind: LNMax, Lambda: 0.5, Count: 3}, 6 * responseRDP(0.5, alpha)},
 		} {
@@ -76,7 +79,8 @@ func TestExponentialRDPByEnumeration(t *testing.T) {
 				t.Errorf("epsilon %g, order %g: divergence %g, the bound is %g", epsilon, alpha, worst, bound)
 			}
 			if alpha*epsilon < 1 && worst < 0.9*bound {
-				t.Errorf("epsilon %g, order %g: divergence %g at most, the bound %g is loose", epsilon, alpha, worst, bound)
+				t.Errorf("epsilon %g, order %g: divergence %g at most, the bound %g is loose", epsilon, alpha, worst,
+					bound)
 			}
 		}
 	}
@@ -106,16 +110,19 @@ func TestAccountPureAndMixed(t *testing.T) {
 	many := mustAccount(t, []Event{{Kind: LNMax, Lambda: 0.005, Count: 1000}}, 1e-5)
 	rdp := *many.ByAccountant[AccountantRDP]
 	if many.Accountant != AccountantPLD || many.Epsilon >= rdp || rdp >= 1 {
-		t.Errorf("1000 LNMax queries cost %v by %s, %v by rdp; want pld below rdp, far below the sum 10", many.Epsilon, many.Accountant, rdp)
+		t.Errorf("1000 LNMax queries cost %v by %s, %v by rdp; want pld below rdp, far below the sum 10", many.Epsilon,
+			many.Accountant, rdp)
 	}
-	if running, err := Running([]Event{{Kind: LNMax, Lambda: 0.005, Count: 1000}}, 1e-5); err != nil || running.Epsilon != rdp {
+	if running, err := Running([]Event{{Kind: LNMax, Lambda: 0.005, Count: 1000}}, 1e-5); err != nil ||
+		running.Epsilon != rdp {
 		t.Errorf("the running figure is %v by %s (%v), want %v by rdp", running.Epsilon, running.Accountant, err, rdp)
 	}
 	gaussian := Event{Kind: GNMax, Sigma: 40, Count: 20}
 	alone := mustAccount(t, []Event{gaussian}, 1e-5)
 	mixed := mustAccount(t, []Event{gaussian, {Kind: Laplace, Epsilon: 0.02, Count: 1}}, 1e-5)
 	gdp := *mixed.ByAccountant[AccountantGDP]
-	if mixed.Accountant != AccountantPLD || mixed.Epsilon <= alone.Epsilon || mixed.Epsilon > gdp || gdp > alone.Epsilon+0.02 {
+	if mixed.Accountant != AccountantPLD || mixed.Epsilon <= alone.Epsilon || mixed.Epsilon > gdp ||
+		gdp > alone.Epsilon+0.02 {
 		t.Errorf("mixed epsilon is %v by %s, %v by gdp, alone %v", mixed.Epsilon, mixed.Accountant, gdp, alone.Epsilon)
 	}
 	nothing := mustAccount(t, nil, 1e-5)
@@ -239,17 +246,20 @@ func drawEvent(t *rapid.T) Event {
 	count := rapid.Int64Range(1, 2000)
 	switch kind := rapid.SampledFrom(kinds).Draw(t, "kind"); kind {
 	case Gaussian:
-		return Event{Kind: kind, Sigma: logUniform("sigma", 0.5, 1e4), Sensitivity: logUniform("sensitivity", 0.1, 10), Count: count.Draw(t, "count")}
+		return Event{Kind: kind, Sigma: logUniform("sigma", 0.5, 1e4), Sensitivity: logUniform("sensitivity", 0.1, 10),
+			Count: count.Draw(t, "count")}
 	case GNMax:
 		return Event{Kind: kind, Sigma: logUniform("sigma", 1, 1e4), Count: count.Draw(t, "count")}
 	case ConfidentGNMax:
 		asked := count.Draw(t, "asked")
-		return Event{Kind: kind, Threshold: 10, Sigma1: logUniform("sigma1", 1, 1e4), Sigma2: logUniform("sigma2", 1, 1e4),
-			Asked: asked, Answered: rapid.Int64Range(0, asked).Draw(t, "answered")}
+		return Event{Kind: kind, Threshold: 10, Sigma1: logUniform("sigma1", 1, 1e4),
+			Sigma2: logUniform("sigma2", 1, 1e4),
+			Asked:  asked, Answered: rapid.Int64Range(0, asked).Draw(t, "answered")}
 	case LNMax:
 		return Event{Kind: kind, Lambda: logUniform("lambda", 1e-5, 1), Count: count.Draw(t, "count")}
 	case SubsampledGaussian:
-		return Event{Kind: kind, Rate: logUniform("rate", 1e-3, 1), NoiseMultiplier: logUniform("noise_multiplier", 0.4, 100), Count: count.Draw(t, "count")}
+		return Event{Kind: kind, Rate: logUniform("rate", 1e-3, 1),
+			NoiseMultiplier: logUniform("noise_multiplier", 0.4, 100), Count: count.Draw(t, "count")}
 	default:
 		return Event{Kind: kind, Epsilon: logUniform("epsilon", 1e-5, 1), Count: count.Draw(t, "count")}
 	}

@@ -65,7 +65,8 @@ func TestAdmit(t *testing.T) {
 // either of the two rules, nor a claim above the budget.
 func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := Budget{Epsilon: rapid.SampledFrom([]float64{0.1, 1, 10, 200}).Draw(t, "epsilon"), Delta: drawDelta.Draw(t, "delta")}
+		b := Budget{Epsilon: rapid.SampledFrom([]float64{0.1, 1, 10, 200}).Draw(t, "epsilon"),
+			Delta: drawDelta.Draw(t, "delta")}
 		var spent []Event
 		for range rapid.IntRange(1, 8).Draw(t, "questions") {
 			next := []Event{drawEvent(t)}
@@ -120,7 +121,8 @@ func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
 
 func TestCalibration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := Budget{Epsilon: rapid.SampledFrom([]float64{0.1, 1, 3, 10}).Draw(t, "epsilon"), Delta: drawDelta.Draw(t, "delta")}
+		b := Budget{Epsilon: rapid.SampledFrom([]float64{0.1, 1, 3, 10}).Draw(t, "epsilon"),
+			Delta: drawDelta.Draw(t, "delta")}
 		queries := rapid.Int64Range(1, 100000).Draw(t, "queries")
 		var other []Event
 		if rapid.Bool().Draw(t, "with class shares") {

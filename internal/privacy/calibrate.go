@@ -4,136 +4,240 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// MinSigma is the smallest standard deviation of integer Gaussian noise that
-// package gnmax draws, in counts, and the smallest that [GNMaxSigma] returns.
-const MinSigma = 1
+// ErrUnreachable is what errors.Is finds when no noise, or no query, fits a
+// target.
+var ErrUnreachable = errors.New("target out of reach")
 
-// GNMaxSigma returns the smallest noise per bin such that the budget's filter
-// admits that many GNMax queries on top of the other events; at least
-// [MinSigma]. Each has mu² = 2/sigma² (Papernot et al. 2018, Proposition 8; Dong,
-// Roth, Su 2019, Theorem 2.7). An [*OverBudgetError] says that the others leave no room.
-func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
-	return leastSigma(b, MinSigma, 2, queries, other, func(sigma float64) Event { return Event{Kind: GNMax, Sigma: sigma, Count: queries} })
-}
+// noiseError is the relative precision of [Calibrate].
+const noiseError = 1e-6
 
-// GaussianSigma returns the smallest noise, as a multiple of the sensitivity, such
-// that the budget's filter admits that many Gaussian releases on top of the other
-// events. Each has mu² = 1/sigma² (Dong, Roth, Su 2019, Theorem 2.7).
-func GaussianSigma(b Budget, releases int64, other []Event) (float64, error) {
-	return leastSigma(b, 0, 1, releases, other, func(sigma float64) Event {
-		return Event{Kind: Gaussian, Sigma: sigma, Sensitivity: 1, Count: releases}
-	})
-}
-
-// crossMargin is the share of epsilon that noise by pld leaves free: another
-// processor finds another last digit, and has to find the plan within its budget too.
-const crossMargin = 1e-8
-
-// SampledSigma returns the least noise multiplier, within one part in a million from
-// above, such that so many Gaussian releases on Poisson samples of the rate are
-// within the budget together with the other events, by [Account]. That is the rule
-// of a [Plan]; filters for lists that nobody fixed want more noise. An
-// [*OverBudgetError] says that the others leave no room.
-func SampledSigma(b Budget, rate float64, releases int64, other []Event) (float64, error) {
-	event := Event{Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: 1, Count: releases}
-	if err := event.Validate(); err != nil {
-		return 0, err
+// Calibrate returns the event with the least noise whose claim, for its counts
+// and all by itself, stays within the budget: the claim of [Account], not the
+// rule of a filter. The event gives kind, counts and what is no noise; its noise
+// is found:
+//
+//	gaussian             sigma, for the sensitivity
+//	subsampled-gaussian  noise_multiplier, for the rate
+//	gnmax                sigma
+//	confident-gnmax      sigma1 and sigma2, in the proportion in which they are given
+//	lnmax                lambda
+//	laplace, exponential epsilon
+//
+// The noise is within one part in a million of the least, from above. Sigmas
+// are not rounded to what package gnmax draws; see [MinSigma].
+func Calibrate(template Event, target Budget) (Event, error) {
+	if err := target.Validate(); err != nil {
+		return Event{}, fmt.Errorf("target: %w", err)
 	}
-	found, err := plannedNoise(b, event, other)
-	return found.NoiseMultiplier, err
-}
-
-// plannedNoise finds the noise of the event by the rule of FilterPLD.
-func plannedNoise(b Budget, event Event, other []Event) (Event, error) {
-	if err := b.Validate(); err != nil {
-		return Event{}, fmt.Errorf("budget: %w", err)
-	}
-	other, err := validMerged(other)
-	if err != nil {
+	if err := template.scaled(1).Validate(); err != nil {
 		return Event{}, err
 	}
-	less := b
-	less.Epsilon *= 1 - crossMargin
-	found, err := leastNoise(event, other, less)
-	if errors.Is(err, ErrUnreachable) {
-		b.Filter = FilterPLD // whose figures the refusal tells
-		return Event{}, noRoom(b, other)
-	}
-	return found, err
+	return leastNoise(template, nil, target)
 }
 
-// leastSigma finds the noise, at least least, of queries that cost mu² =
-// unit/sigma² each, which are the event.
-func leastSigma(b Budget, least, unit float64, queries int64, other []Event, event func(sigma float64) Event) (float64, error) {
-	if err := checkCalibration(b, queries, other); err != nil {
-		return 0, err
-	}
-	if b.Filter == FilterPLD {
-		found, err := plannedNoise(b, event(1), other)
-		return max(least, found.Sigma), err
-	}
-	left := filterRules[b.Filter].room(b, Merge(other))
-	if !(left > 0) {
-		return 0, noRoom(b, other)
-	}
-	// queries * unit/sigma² <= left. The last digits of sums depend on their
-	// order, and those of an epsilon on the way it is found, so there is a hair
-	// more noise, and a little more until the filter agrees.
-	sigma := max(least, math.Sqrt(unit*float64(queries)/left)*(1+1e-9))
-	for range 60 {
-		if _, err := b.admit(other, []Event{event(sigma)}); err == nil {
-			return sigma, nil
+// leastNoise is Calibrate on top of other events.
+func leastNoise(template Event, other []Event, target Budget) (Event, error) {
+	// excess is above 0 where there is too little noise.
+	excess := func(account func([]Event, float64) (Claim, error), logNoise float64) float64 {
+		claim, err := account(append(slices.Clone(other), template.scaled(math.Exp(logNoise))), target.Delta)
+		if err != nil {
+			return math.Inf(1) // far too little
 		}
-		sigma *= 1 + 1e-9
+		return math.Log(claim.Epsilon / target.Epsilon)
 	}
-	return 0, noRoom(b, other)
+	lo, hi := math.Log(1e-12), math.Log(1e15)
+	running := func(x float64) float64 { return excess(Running, x) }
+	full := remembered(func(x float64) float64 { return excess(Account, x) })
+	if running(hi) > 0 && (len(other) == 0 || full(hi) > 0) {
+		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g: %w", template.Kind, target.Epsilon, target.Delta,
+			ErrUnreachable)
+	}
+	if running(lo) <= 0 {
+		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g admits all but no noise; it protects nobody: use "+
+			"a smaller one", template.Kind, target.Epsilon, target.Delta)
+	}
+	// By formulas first, which is exact for Gaussian noise; where it is not, the
+	// answer is less noise, and not much less.
+	if allGaussian(append(slices.Clone(other), template)) {
+		_, hi = bisect(lo, hi, func(x float64) bool { return running(x) > 0 })
+		return template.scaled(math.Exp(hi)), nil
+	}
+	if running(hi) <= 0 {
+		lo, hi = narrow(lo, hi, 1e-3, running)
+	} else { // other alone is too much for formulas, and not for pld
+		lo, hi = narrow(lo, hi, 0.3, full)
+	}
+	// The logarithm of epsilon falls about as fast as that of the noise rises.
+	for lo = hi; full(lo) <= 0; {
+		if hi = lo; hi < math.Log(1e-12) {
+			break
+		}
+		lo += min(-1e-3, max(-0.3, 1.5*full(hi)))
+	}
+	return template.scaled(math.Exp(root(lo, hi, full))), nil
 }
 
-// LNMaxLambda returns the largest lambda (inverse scale of the noise per bin)
-// such that the budget's filter admits that many LNMax queries on top of the
-// other events; a query costs what two (lambda, 0)-DP releases do (Papernot et
-// al. 2017, section 3). An [*OverBudgetError] says that the others leave no room.
-func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
-	if err := checkCalibration(b, queries, other); err != nil {
+// narrow halves [lo, hi] until it is at most width, around the zero of a falling
+// function that is at or below zero at hi.
+func narrow(lo, hi, width float64, f func(float64) float64) (float64, float64) {
+	for hi-lo > width {
+		if mid := (lo + hi) / 2; f(mid) > 0 {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo, hi
+}
+
+// remembered is f, asked once for each x.
+func remembered(f func(float64) float64) func(float64) float64 {
+	known := make(map[float64]float64)
+	return func(x float64) float64 {
+		y, ok := known[x]
+		if !ok {
+			y = f(x)
+			known[x] = y
+		}
+		return y
+	}
+}
+
+// root returns an x within noiseError right of the zero of a falling function,
+// which is above zero at lo and at or below zero at hi, by the Illinois method
+// (regula falsi that halves the value of an end that stays).
+func root(lo, hi float64, f func(float64) float64) float64 {
+	atLo, atHi, kept := f(lo), f(hi), 0
+	for range 60 {
+		if hi-lo < noiseError {
+			break
+		}
+		x := hi - (hi-lo)*atHi/(atHi-atLo)
+		if !(x > lo && x < hi) || math.IsInf(atLo, 1) {
+			x = (lo + hi) / 2
+		}
+		// Aim a little to the right, where the answer must be.
+		x = min(x+noiseError/4, (x+hi)/2)
+		switch y := f(x); {
+		case y > 0:
+			if lo, atLo = x, y; kept == 1 {
+				atHi /= 2
+			}
+			kept = 1
+		default:
+			if hi, atHi = x, y; y > -noiseError {
+				return hi
+			}
+			if kept == -1 {
+				atLo /= 2
+			}
+			kept = -1
+		}
+	}
+	return hi
+}
+
+// scaled is the event with that much noise. Noise that is not given counts as
+// one, but for the two sigmas of a confident query, whose proportion matters.
+func (e Event) scaled(more float64) Event {
+	switch e.Kind {
+	case Gaussian, GNMax:
+		e.Sigma = more
+	case SubsampledGaussian:
+		e.NoiseMultiplier = more
+	case ConfidentGNMax:
+		e.Sigma1, e.Sigma2 = e.Sigma1*more, e.Sigma2*more
+	case LNMax:
+		e.Lambda = 1 / more
+	case Laplace, Exponential:
+		e.Epsilon = 1 / more
+	}
+	return e
+}
+
+// maxQueriesAsked bounds the search of [MaxQueries] and its like.
+const maxQueriesAsked = 1 << 40
+
+// MaxQueries returns the largest number of queries like the given one whose
+// claim stays within the budget. Of the event the noise counts and not the
+// counts; confident queries count as all answered. It may be wrong by one part
+// in a million, on the safe side, and is [ErrUnreachable] where not one fits.
+func MaxQueries(query Event, target Budget) (int64, error) {
+	if err := target.Validate(); err != nil {
+		return 0, fmt.Errorf("target: %w", err)
+	}
+	if err := query.Times(1).Validate(); err != nil {
 		return 0, err
 	}
-	if b.Filter == FilterPLD {
-		found, err := plannedNoise(b, Event{Kind: LNMax, Count: queries}, other)
-		return found.Lambda, err
+	claimed := func(account func([]Event, float64) (Claim, error), n int64) float64 {
+		claim, err := account([]Event{query.Times(n)}, target.Delta)
+		if err != nil {
+			return math.Inf(1)
+		}
+		return claim.Epsilon
 	}
-	admits := func(lambda float64) bool {
-		_, err := b.admit(other, []Event{{Kind: LNMax, Lambda: lambda, Count: queries}})
-		return err == nil
+	// By formulas first, as in Calibrate; the answer is no less, and not much more.
+	n := largestCount(func(n int64) bool { return claimed(Running, n) <= target.Epsilon })
+	if !mechanisms[query.Kind].gaussian && n < maxQueriesAsked {
+		n = moreQueries(n, func(n int64) float64 { return math.Log(claimed(Account, n) / target.Epsilon) })
 	}
-	hi := 1.0
-	for admits(hi) {
+	switch {
+	case n >= maxQueriesAsked:
+		return 0, fmt.Errorf("%s: more than %d queries fit epsilon %g; their noise hides any answer", query.Kind,
+			int64(maxQueriesAsked), target.Epsilon)
+	case n == 0:
+		return 0, fmt.Errorf("%s: one query passes epsilon %g at delta %g: %w", query.Kind, target.Epsilon,
+			target.Delta, ErrUnreachable)
+	}
+	return n, nil
+}
+
+// moreQueries is the largest number from n on whose excess is not above 0, to
+// one part in a million.
+func moreQueries(n int64, excess func(n int64) float64) int64 {
+	known := make(map[int64]float64)
+	at := func(n int64) float64 {
+		if _, ok := known[n]; !ok {
+			known[n] = excess(n)
+		}
+		return known[n]
+	}
+	step := n/8 + 1
+	hi := n + step
+	for at(hi) <= 0 {
+		if n = hi; n >= maxQueriesAsked {
+			return n
+		}
+		step *= 2
+		hi = n + step
+	}
+	if n == 0 {
+		return n
+	}
+	// The logarithm of epsilon is close to a straight line in that of n.
+	number := func(x float64) int64 { return int64(math.Round(math.Exp(-x))) }
+	return number(root(-math.Log(float64(hi)), -math.Log(float64(n)), func(x float64) float64 { return at(number(x)) }))
+}
+
+// largestCount returns the largest n with fits(n), maxQueriesAsked where that
+// fits as well, 0 where not even 1 does. What fits must fit for all that is less.
+func largestCount(fits func(n int64) bool) int64 {
+	lo, hi := int64(0), int64(1)
+	for fits(hi) {
+		if lo = hi; lo == maxQueriesAsked {
+			return lo
+		}
 		hi *= 2
 	}
-	lo, _ := bisect(0, hi, admits)
-	lo *= 1 - 1e-9 // room for the last digits, as above
-	if !positive(lo) || !admits(lo) {
-		return 0, noRoom(b, other)
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; fits(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
 	}
-	return lo, nil
-}
-
-func checkCalibration(b Budget, queries int64, other []Event) error {
-	if err := b.Validate(); err != nil {
-		return fmt.Errorf("budget: %w", err)
-	}
-	if queries < 1 {
-		return FieldErrorf("queries", "is %d; it must be at least 1", queries)
-	}
-	_, err := validMerged(other)
-	return err
-}
-
-func noRoom(b Budget, other []Event) error {
-	refusal := &OverBudgetError{Budget: b, Needed: math.Inf(1)}
-	if spent, err := b.Filter.Epsilon(other, b.Delta); err == nil {
-		refusal.Spent = spent
-	}
-	return fmt.Errorf("no noise is large enough for these queries: %w", refusal)
+	return lo
 }

@@ -87,7 +87,8 @@ func TestRDPFilterKeepsItsRule(t *testing.T) {
 		used := func(e Event) (epsilon float64) {
 			o := b.order()
 			for _, at := range []struct{ weight, alpha float64 }{{1 - o.weight, o.a}, {o.weight, o.b}} {
-				epsilon += at.weight * (mustRDP(t, e, at.alpha) + math.Log((at.alpha-1)/at.alpha) - (math.Log(b.Delta)+math.Log(at.alpha))/(at.alpha-1))
+				epsilon += at.weight * (mustRDP(t, e, at.alpha) + math.Log((at.alpha-1)/at.alpha) -
+					(math.Log(b.Delta)+math.Log(at.alpha))/(at.alpha-1))
 			}
 			return epsilon
 		}
@@ -117,7 +118,8 @@ func TestFiltersKeepThePureBudget(t *testing.T) {
 		if _, err := b.Admit(nil, []Event{{Kind: Laplace, Epsilon: 0.25, Count: 4}}); err != nil {
 			t.Errorf("%s: four quarters of the budget: %v", filter, err)
 		}
-		for _, next := range []Event{{Kind: Laplace, Epsilon: 0.2501, Count: 4}, {Kind: LNMax, Lambda: 0.501, Count: 1}} {
+		for _, next := range []Event{{Kind: Laplace, Epsilon: 0.2501, Count: 4},
+			{Kind: LNMax, Lambda: 0.501, Count: 1}} {
 			if _, err := b.Admit(nil, []Event{next}); !errors.Is(err, ErrOverBudget) {
 				t.Errorf("%s: %+v is above the budget and gives %v", filter, next, err)
 			}
@@ -180,7 +182,8 @@ func TestCalibrationUnderTheRDPFilter(t *testing.T) {
 	if err := b.Room([]Event{votes.Times(400)}, b); !errors.Is(err, ErrOverBudget) {
 		t.Errorf("a spent budget has room: %v", err)
 	}
-	if spent, err := FilterRDP.Epsilon([]Event{votes.Times(500)}, b.Delta); err != nil || spent > b.Epsilon || spent < 0.9*b.Epsilon {
+	if spent, err := FilterRDP.Epsilon([]Event{votes.Times(500)}, b.Delta); err != nil || spent > b.Epsilon ||
+		spent < 0.9*b.Epsilon {
 		t.Errorf("500 queries count as %v of %v (%v)", spent, b.Epsilon, err)
 	}
 }
@@ -223,7 +226,8 @@ func TestVeryManySamples(t *testing.T) {
 	for _, c := range []struct {
 		rate, multiplier float64
 		count            int64
-	}{{0.01, 1e3, 1e8}, {0.001, 30, 1e7}, {1e-9, 1, 1e18}, {0.5, 1e9, 1e18}, {0.01, 1e7, 1e18}, {0.01, 1e6, 1e16}, {0.5, 1.58e8, 1e13}} {
+	}{{0.01, 1e3, 1e8}, {0.001, 30, 1e7}, {1e-9, 1, 1e18}, {0.5, 1e9, 1e18}, {0.01, 1e7, 1e18}, {0.01, 1e6, 1e16},
+		{0.5, 1.58e8, 1e13}} {
 		e := Event{Kind: SubsampledGaussian, Rate: c.rate, NoiseMultiplier: c.multiplier, Count: c.count}
 		truth := gdpEpsilon(math.Sqrt(float64(c.count)*math.Expm1(1/square(c.multiplier)))*c.rate, 1e-5)
 		claim, err := Running([]Event{e}, 1e-5)

@@ -53,7 +53,8 @@ func discretize(pair lossPair, step, tail float64) *lossGrid {
 	width := -math.Expm1(-step)
 	for i := 1; i < len(g.mass); i++ {
 		high := pair.tails(g.loss(i))
-		p, q := between(low.pBelow, high.pBelow, low.pAbove, high.pAbove), between(low.qBelow, high.qBelow, low.qAbove, high.qAbove)
+		p, q := between(low.pBelow, high.pBelow, low.pAbove, high.pAbove),
+			between(low.qBelow, high.qBelow, low.qAbove, high.qAbove)
 		// a + b = p and a e^-l + b e^-(l+step) = q, with l the lower loss.
 		ratio := math.Exp(g.loss(i - 1))
 		b := (p - q*ratio) / width
@@ -90,7 +91,8 @@ func discretizeDown(pair lossPair, step, tail, deviation float64) *lossGrid {
 	low := pair.tails((float64(first) - 0.5) * step)
 	for i := range g.mass {
 		high := pair.tails(g.loss(i) + step/2)
-		p, q := between(low.pBelow, high.pBelow, low.pAbove, high.pAbove), between(low.qBelow, high.qBelow, low.qAbove, high.qAbove)
+		p, q := between(low.pBelow, high.pBelow, low.pAbove, high.pAbove),
+			between(low.qBelow, high.qBelow, low.qAbove, high.qAbove)
 		low = high
 		if p == 0 || q == 0 {
 			continue // dropping mass is optimistic as well

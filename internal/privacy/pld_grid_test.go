@@ -52,7 +52,8 @@ func TestDiscretizeLosesNothing(t *testing.T) {
 					at := pair.tails(g.loss(i))
 					rounding := 1e-13 * (at.pAbove + math.Exp(g.loss(i))*at.qAbove)
 					if own := hockeyStick(pair, g.loss(i)); stick < own-rounding {
-						t.Errorf("%s, tail %g, point %d of %d: %g is below the pair's %g", name, tail, i, last, stick, own)
+						t.Errorf("%s, tail %g, point %d of %d: %g is below the pair's %g", name, tail, i, last, stick,
+							own)
 					}
 					if i == last {
 						continue
@@ -122,8 +123,9 @@ func (m missingPair) tails(loss float64) lossTails {
 // A grid that lost mass has no figure.
 func TestGridsThatLostMassAreRefused(t *testing.T) {
 	for want, grids := range map[bool][]lossGrid{
-		true:  {{mass: []float64{0.5, 0.25}, infinite: 0.25}, {mass: []float64{1}}},
-		false: {{mass: []float64{0.5, 0.25}}, {mass: []float64{0.5, math.NaN(), 0.5}}, {mass: []float64{1}, infinite: math.Inf(1)}},
+		true: {{mass: []float64{0.5, 0.25}, infinite: 0.25}, {mass: []float64{1}}},
+		false: {{mass: []float64{0.5, 0.25}}, {mass: []float64{0.5, math.NaN(), 0.5}},
+			{mass: []float64{1}, infinite: math.Inf(1)}},
 	} {
 		for _, g := range grids {
 			if g.whole() != want {
@@ -167,7 +169,8 @@ func TestLogMoment(t *testing.T) {
 					terms64, _ := sum.Float64()
 					want += math.Log(terms64)
 					if got := g.logMoment(order); !(math.Abs(got-want) <= 2e-13*(1+math.Abs(want))) {
-						t.Errorf("%s, tail %g, %v points, order %g: %.17g, want %.17g", name, tail, points, order, got, want)
+						t.Errorf("%s, tail %g, %v points, order %g: %.17g, want %.17g", name, tail, points, order, got,
+							want)
 					}
 				}
 			}
@@ -180,7 +183,8 @@ func TestPower(t *testing.T) {
 	for _, r := range []float64{0, 1e-40, 1e-3, 0.7, 0.999, 1} {
 		for _, phase := range []float64{0, 0.1, 2, -3} {
 			for _, n := range []int64{0, 1, 2, 3, 7, 64, 1000, 123_457} {
-				got, want := power(cmplx.Rect(r, phase), n), cmplx.Rect(math.Pow(r, float64(n)), math.Remainder(phase*float64(n), 2*math.Pi))
+				got, want := power(cmplx.Rect(r, phase), n),
+					cmplx.Rect(math.Pow(r, float64(n)), math.Remainder(phase*float64(n), 2*math.Pi))
 				if cmplx.Abs(got-want) > 1e-15*(1+float64(n))*cmplx.Abs(want)+1e-35 {
 					t.Errorf("(%g, %g)^%d: %v, want %v", r, phase, n, got, want)
 				}

@@ -148,7 +148,8 @@ func TestPLDRefinesItsGrid(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	rate, sigma := 0.00714114, 0.434769
-	events := []Event{{Kind: GNMax, Sigma: 33.7228583, Count: 2}, {Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: sigma, Count: 1}}
+	events := []Event{{Kind: GNMax, Sigma: 33.7228583, Count: 2},
+		{Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: sigma, Count: 1}}
 	// The product of the pairs by numerical integration: the hockey stick of the
 	// sample, at the loss that the Gaussian leaves.
 	const delta = 0.0107188
@@ -175,13 +176,15 @@ func TestPLDRefinesItsGrid(t *testing.T) {
 
 // A list whose worst neighbour is one unit less, and one that pays twice.
 func TestPLDCountsAll(t *testing.T) {
-	sampled := []Event{{Kind: SubsampledGaussian, Rate: 0.0283182, NoiseMultiplier: 0.620628, Count: 3}, {Kind: Laplace, Epsilon: 0.248969, Count: 3}}
+	sampled := []Event{{Kind: SubsampledGaussian, Rate: 0.0283182, NoiseMultiplier: 0.620628, Count: 3},
+		{Kind: Laplace, Epsilon: 0.248969, Count: 3}}
 	if pld := *mustAccount(t, sampled, 0.0991054).ByAccountant[AccountantPLD]; pld < 0.2150 || pld > 0.2153 {
 		t.Errorf("pld %.6g; adding alone costs 0.2014, removing 0.2151", pld)
 	}
 	const delta = 1e-3
 	_, truth := bisect(0, 2, func(e float64) bool { return responseDelta(0.5, 4, e) > delta })
-	if pld := *mustAccount(t, []Event{{Kind: LNMax, Lambda: 0.5, Count: 2}}, delta).ByAccountant[AccountantPLD]; pld < truth || pld > truth*1.002 {
+	if pld := *mustAccount(t, []Event{{Kind: LNMax, Lambda: 0.5, Count: 2}},
+		delta).ByAccountant[AccountantPLD]; pld < truth || pld > truth*1.002 {
 		t.Errorf("two lnmax: pld %.6g, four responses have %.6g", pld, truth)
 	}
 }

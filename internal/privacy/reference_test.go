@@ -123,7 +123,8 @@ func TestReferencePure(t *testing.T) {
 		claim := mustAccount(t, []Event{{Kind: Exponential, Epsilon: r.Epsilon0, Count: r.Rounds}}, r.Delta)
 		closeTo(t, "basic composition", *claim.ByAccountant[AccountantPure], r.Basic, 1e-12)
 		if claim.Epsilon > min(r.Basic, r.Advanced)*(1+1e-12) {
-			t.Errorf("%d selections of %g: epsilon %g, the paper's theorem gives %g", r.Rounds, r.Epsilon0, claim.Epsilon, min(r.Basic, r.Advanced))
+			t.Errorf("%d selections of %g: epsilon %g, the paper's theorem gives %g", r.Rounds, r.Epsilon0,
+				claim.Epsilon, min(r.Basic, r.Advanced))
 		}
 	}
 }
@@ -164,10 +165,12 @@ func TestReferenceSubsampledGaussian(t *testing.T) {
 		}
 		least := pldEpsilon([]Event{e}, r.Delta, optimistic)
 		if pld < least || least > r.ByPLD*(1+1e-9) { // at rate 1 they are one figure
-			t.Errorf("epsilon by pld is %v, the reference's is %v, both should be above %v: %+v", pld, r.ByPLD, least, e)
+			t.Errorf("epsilon by pld is %v, the reference's is %v, both should be above %v: %+v", pld, r.ByPLD, least,
+				e)
 		}
 		if pld < r.ByPLD*(1-2e-3) && pld > least*(1+1e-3) {
-			t.Errorf("epsilon by pld is %v, the reference's is %v, and the truth is only known to be above %v: %+v", pld, r.ByPLD, least, e)
+			t.Errorf("epsilon by pld is %v, the reference's is %v, and the truth is only known to be above %v: %+v",
+				pld, r.ByPLD, least, e)
 		}
 	}
 }

@@ -16,7 +16,8 @@ func TestMomentIntegralAtWholeOrders(t *testing.T) {
 			sum := logMomentInteger(c.rate, c.sigma, alpha)
 			integral := logMomentIntegral(c.rate, c.sigma, float64(alpha))
 			if d := math.Abs(integral - sum); d > 2*momentError(float64(alpha))+1e-12*sum {
-				t.Errorf("rate %g, multiplier %g, order %d: integral %.17g, sum %.17g", c.rate, c.sigma, alpha, integral, sum)
+				t.Errorf("rate %g, multiplier %g, order %d: integral %.17g, sum %.17g", c.rate, c.sigma, alpha,
+					integral, sum)
 			}
 		}
 	}
@@ -34,7 +35,8 @@ func TestFractionalOrdersKeepInLine(t *testing.T) {
 			}
 			rho := subsampledRDP(c.rate, c.sigma, alpha)
 			if slack := 2 * momentError(alpha) / (alpha - 1); rho < last*(1-1e-12)-slack {
-				t.Errorf("rate %g, multiplier %g, order %g: divergence falls from %.17g to %.17g", c.rate, c.sigma, alpha, last, rho)
+				t.Errorf("rate %g, multiplier %g, order %g: divergence falls from %.17g to %.17g", c.rate, c.sigma,
+					alpha, last, rho)
 			}
 			last = rho
 		}

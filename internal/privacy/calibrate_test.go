@@ -68,15 +68,18 @@ func TestCalibrateRefuses(t *testing.T) {
 			t.Errorf("%s: calibrated to %+v", name, e)
 		}
 	}
-	if _, err := Calibrate(Event{Kind: GNMax, Count: 1 << 60}, Budget{Epsilon: 1e-12, Delta: 1e-18}); !errors.Is(err, ErrUnreachable) {
+	tiny := Budget{Epsilon: 1e-12, Delta: 1e-18}
+	if _, err := Calibrate(Event{Kind: GNMax, Count: 1 << 60}, tiny); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("hopeless target: %v", err)
 	}
 	for _, template := range templates {
-		if e, err := Calibrate(template, Budget{Epsilon: 1e300, Delta: 1e-5}); err == nil || !strings.Contains(err.Error(), "protects nobody") {
+		if e, err := Calibrate(template, Budget{Epsilon: 1e300, Delta: 1e-5}); err == nil ||
+			!strings.Contains(err.Error(), "protects nobody") {
 			t.Errorf("epsilon 1e300: %+v, %v", e, err)
 		}
 	}
-	if _, err := MaxQueries(Event{Kind: GNMax, Sigma: 1}, Budget{Epsilon: 0.01, Delta: 1e-9}); !errors.Is(err, ErrUnreachable) {
+	small := Budget{Epsilon: 0.01, Delta: 1e-9}
+	if _, err := MaxQueries(Event{Kind: GNMax, Sigma: 1}, small); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("one query too many: %v", err)
 	}
 	for _, query := range []Event{

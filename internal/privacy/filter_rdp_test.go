@@ -61,7 +61,8 @@ func TestTheMeanOfTwoOrdersIsABound(t *testing.T) {
 			if err != nil {
 				t.Skip("does not come out as a number")
 			}
-			if bound := o.mean(func(alpha float64) float64 { return totalRDP([]Event{e}, alpha) }); cost > bound*(1+1e-9)+float64(e.Count)*momentError(alpha)/(alpha-1) {
+			bound := o.mean(func(alpha float64) float64 { return totalRDP([]Event{e}, alpha) })
+			if cost > bound*(1+1e-9)+float64(e.Count)*momentError(alpha)/(alpha-1) {
 				t.Fatalf("%+v at %g costs %.12g, bounded by %.12g", e, alpha, cost, bound)
 			}
 		}
@@ -84,7 +85,8 @@ func TestALargerBudgetAdmitsMore(t *testing.T) {
 		b, events := drawBudget.Draw(t, "budget"), Merge(drawEvents(t, 4))
 		needed := FilterRDP.epsilon(events, b.Delta)
 		for _, share := range []float64{1e-9, 1e-6, 1e-3, 0.03, rapid.Float64Range(1e-9, 10).Draw(t, "more")} {
-			if more := (Budget{needed * (1 + share), b.Delta, FilterRDP}); !math.IsInf(needed, 1) && !more.fits(events) {
+			if more := (Budget{needed * (1 + share), b.Delta, FilterRDP}); !math.IsInf(needed, 1) &&
+				!more.fits(events) {
 				t.Fatalf("%.12g would do, %.12g does not", needed, more.Epsilon)
 			}
 			if less := (Budget{needed / (1 + share), b.Delta, FilterRDP}); less.Epsilon > 0 && less.fits(events) {

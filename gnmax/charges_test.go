@@ -100,7 +100,8 @@ func TestCharges(t *testing.T) {
 			for left := unit; left > 0; left -= max(d[len(d)-1], -d[len(d)-1]) {
 				d = append(d, rapid.Int64Range(1, left).Draw(t, "change"))
 			}
-			return []privacy.Event{{Kind: privacy.Laplace, Epsilon: epsilon, Count: 1}}, movedLaplaces(scaleFloat(scale), d)
+			return []privacy.Event{{Kind: privacy.Laplace, Epsilon: epsilon, Count: 1}},
+				movedLaplaces(scaleFloat(scale), d)
 		},
 		"norm-gamma": func(t *rapid.T) ([]privacy.Event, outputs) {
 			m, move := drawNormGamma(t)
@@ -161,7 +162,8 @@ func drawSelection(t *rapid.T) (*ExponentialMechanism, outputs) {
 	after := slices.Clone(before)
 	for i := range after {
 		// The ends of the range are the worst cases.
-		after[i] += rapid.OneOf(rapid.Int64Range(-sensitivity, sensitivity), rapid.SampledFrom([]int64{-sensitivity, sensitivity})).Draw(t, "change")
+		after[i] += rapid.OneOf(rapid.Int64Range(-sensitivity, sensitivity),
+			rapid.SampledFrom([]int64{-sensitivity, sensitivity})).Draw(t, "change")
 	}
 	return m, outputs{selection(before, scaleFloat(m.scale)), selection(after, scaleFloat(m.scale))}
 }
@@ -178,11 +180,12 @@ func TestTightestClaims(t *testing.T) {
 		events []privacy.Event
 		o      outputs
 	}{
-		"gnmax":       {gnmax.Cost(1, 1), movedGaussians(variance(gnmax.sigma), []int64{1, -1})},
-		"lnmax":       {lnmax.Cost(1, 1), movedLaplaces(scaleFloat(lnmax.lambda.Scale()), []int64{1, -1})},
-		"sum":         {sum.Cost(1), movedGaussians(variance(sum.sigma), []int64{3, -4})},
-		"norm-gamma":  {coefficients.Cost(1), movedNormGamma(coefficients, [2]int64{3, -4})},
-		"exponential": {choice.Cost(1), outputs{selection([]int64{10, 0, 10}, scale), selection([]int64{0, 10, 0}, scale)}},
+		"gnmax":      {gnmax.Cost(1, 1), movedGaussians(variance(gnmax.sigma), []int64{1, -1})},
+		"lnmax":      {lnmax.Cost(1, 1), movedLaplaces(scaleFloat(lnmax.lambda.Scale()), []int64{1, -1})},
+		"sum":        {sum.Cost(1), movedGaussians(variance(sum.sigma), []int64{3, -4})},
+		"norm-gamma": {coefficients.Cost(1), movedNormGamma(coefficients, [2]int64{3, -4})},
+		"exponential": {choice.Cost(1),
+			outputs{selection([]int64{10, 0, 10}, scale), selection([]int64{0, 10, 0}, scale)}},
 	} {
 		claim, err := privacy.Account(c.events, delta)
 		if err != nil {

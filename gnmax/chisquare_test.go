@@ -59,10 +59,12 @@ func chiSquareOf(t *testing.T, sample []int64, exact pmf) {
 	}
 	// What is left joins the last bin.
 	statistic -= (lastSeen - lastExpected) * (lastSeen - lastExpected) / lastExpected
-	statistic += (lastSeen + seen - lastExpected - expected) * (lastSeen + seen - lastExpected - expected) / (lastExpected + expected)
+	off := lastSeen + seen - lastExpected - expected
+	statistic += off * off / (lastExpected + expected)
 	limit := distuv.ChiSquared{K: bins - 1}.Quantile(1 - perCheck)
 	if !(statistic < limit) {
-		t.Errorf("chi-square is %.1f with %v bins; above %.1f with probability %g only", statistic, bins, limit, perCheck)
+		t.Errorf("chi-square is %.1f with %v bins; above %.1f with probability %g only", statistic, bins, limit,
+			perCheck)
 	}
 }
 

@@ -51,11 +51,14 @@ type NormGamma struct {
 func NewNormGamma(epsilon float64, sensitivityL2 int64, dimension int) (*NormGamma, error) {
 	switch {
 	case dimension < 1:
-		return nil, parameterErrorf("norm-gamma: dimension is %d; it must be the number of entries, 1 or more", dimension)
+		return nil, parameterErrorf("norm-gamma: dimension is %d; it must be the number of entries, 1 or more",
+			dimension)
 	case dimension > maxDimension:
-		return nil, fmt.Errorf("norm-gamma: %w: %d, of at most %d, as the time of a draw grows by a third with each; use gaussian noise", ErrDimension, dimension, maxDimension)
+		return nil, fmt.Errorf("norm-gamma: %w: %d, of at most %d, as the time of a draw grows by a third with each; "+
+			"use gaussian noise", ErrDimension, dimension, maxDimension)
 	case sensitivityL2 <= 0 || sensitivityL2 > maxScale:
-		return nil, parameterErrorf("norm-gamma: sensitivity is %d; it must be what one privacy unit moves the vector by at most in L2, from 1 to 2^38", sensitivityL2)
+		return nil, parameterErrorf("norm-gamma: sensitivity is %d; it must be what one privacy unit moves the "+
+			"vector by at most in L2, from 1 to 2^38", sensitivityL2)
 	case !(epsilon > 0) || math.IsInf(epsilon, 0):
 		return nil, parameterErrorf("norm-gamma: epsilon is %v; it must be a finite number above zero", epsilon)
 	}
@@ -63,7 +66,8 @@ func NewNormGamma(epsilon float64, sensitivityL2 int64, dimension int) (*NormGam
 	s.Quo(s, new(big.Rat).SetFloat64(epsilon))
 	noise, ok := newRadial(s, dimension)
 	if !ok {
-		return nil, parameterErrorf("norm-gamma: epsilon is %v for a sensitivity of %d and %d entries; the noise would be larger than 2^38", epsilon, sensitivityL2, dimension)
+		return nil, parameterErrorf("norm-gamma: epsilon is %v for a sensitivity of %d and %d entries; the noise "+
+			"would be larger than 2^38", epsilon, sensitivityL2, dimension)
 	}
 	return &NormGamma{epsilon: epsilon, dimension: dimension, noise: noise}, nil
 }

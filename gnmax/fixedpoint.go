@@ -34,7 +34,8 @@ func NewFixedPoint(clip float64, bound int64) (FixedPoint, error) {
 		return FixedPoint{}, parameterErrorf("bound is %d fixed-point steps; it must lie between 1 and 2^30", bound)
 	}
 	if step := clip / float64(bound); step == 0 {
-		return FixedPoint{}, parameterErrorf("clip norm %v in %d steps is too small for a float64; scale the vectors up", clip, bound)
+		return FixedPoint{}, parameterErrorf(
+			"clip norm %v in %d steps is too small for a float64; scale the vectors up", clip, bound)
 	}
 	return FixedPoint{clip: clip, bound: bound}, nil
 }

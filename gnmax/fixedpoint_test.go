@@ -26,7 +26,8 @@ func anyVector(t *rapid.T) []float64 {
 // clipped vector to within a step in each entry, but for a few parts in 2^40.
 func TestEncodeKeepsTheBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		clip := rapid.OneOf(rapid.Float64Range(0.01, 10), rapid.SampledFrom([]float64{1, 1e-290, 1e300, math.MaxFloat64})).Draw(t, "clip")
+		clip := rapid.OneOf(rapid.Float64Range(0.01, 10),
+			rapid.SampledFrom([]float64{1, 1e-290, 1e300, math.MaxFloat64})).Draw(t, "clip")
 		f, err := NewFixedPoint(clip, rapid.Int64Range(1, maxBound).Draw(t, "bound"))
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +49,8 @@ func TestEncodeKeepsTheBound(t *testing.T) {
 		for i, x := range steps {
 			exact, _ := want[i].Float64()
 			rounding := math.Abs(exact) * 0x1p-40
-			if lost := math.Abs(exact) - math.Abs(float64(x)); lost < -rounding || lost > 1+rounding || exact*float64(x) < 0 {
+			if lost := math.Abs(exact) - math.Abs(float64(x)); lost < -rounding || lost > 1+rounding ||
+				exact*float64(x) < 0 {
 				t.Fatalf("entry %d is %d steps, want %v rounded towards zero", i, x, exact)
 			}
 		}

@@ -67,7 +67,8 @@ func imports(file *ast.File) []string {
 // the packages of this module are what counts.)
 func TestNoPredictableRandomness(t *testing.T) {
 	packages := noisePath(t, token.NewFileSet())
-	for _, needed := range []string{"gnmax", "internal/privacy", "internal/ledger", "internal/aggregator", "coordinator"} {
+	for _, needed := range []string{"gnmax", "internal/privacy", "internal/ledger", "internal/aggregator",
+		"coordinator"} {
 		if len(packages[module+needed]) == 0 {
 			t.Errorf("package %s was not looked at", needed)
 		}
@@ -107,7 +108,8 @@ func TestNoiseNeedsNothingElse(t *testing.T) {
 	var sources []string
 	for _, file := range noisePath(t, fset)[module+"gnmax"] {
 		for _, imported := range imports(file) {
-			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") && imported != module+"internal/privacy" {
+			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") &&
+				imported != module+"internal/privacy" {
 				t.Errorf("gnmax imports %s", imported)
 			}
 			if imported == "crypto/rand" {
@@ -123,7 +125,8 @@ func TestNoiseNeedsNothingElse(t *testing.T) {
 // The files that accept and reject hold no floating-point number and none of the
 // functions on them.
 func TestSamplersHoldNoFloat(t *testing.T) {
-	samplers := map[string]bool{"source.go": false, "bernoulli.go": false, "laplace.go": false, "gaussian.go": false, "normgamma.go": false, "exponential.go": false}
+	samplers := map[string]bool{"source.go": false, "bernoulli.go": false, "laplace.go": false, "gaussian.go": false,
+		"normgamma.go": false, "exponential.go": false}
 	fset := token.NewFileSet()
 	for _, file := range noisePath(t, fset)[module+"gnmax"] {
 		name := filepath.Base(fset.Position(file.Pos()).Filename)

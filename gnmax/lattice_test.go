@@ -155,7 +155,8 @@ func TestLargeMovesAreGaussian(t *testing.T) {
 				rounding := 1e-11*charged + 1e-14*(1+math.Exp(epsilon))
 				for _, o := range []outputs{o, {p: o.q, q: o.p}} {
 					if got := o.hockeyStick(epsilon); got > charged+rounding {
-						t.Errorf("sigma %v moved by %d: delta at %v is %v, charged for %v", sigma, d, epsilon, got, charged)
+						t.Errorf("sigma %v moved by %d: delta at %v is %v, charged for %v", sigma, d, epsilon, got,
+							charged)
 					}
 				}
 			}

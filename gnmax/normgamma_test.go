@@ -258,7 +258,8 @@ func drawNormGamma(t *rapid.T) (m *NormGamma, move [2]int64) {
 		t.Fatal(err)
 	}
 	move[0] = rapid.Int64Range(1, sensitivity).Draw(t, "x")
-	for move[1] = rapid.Int64Range(0, sensitivity).Draw(t, "y"); move[0]*move[0]+move[1]*move[1] > sensitivity*sensitivity; {
+	move[1] = rapid.Int64Range(0, sensitivity).Draw(t, "y")
+	for move[0]*move[0]+move[1]*move[1] > sensitivity*sensitivity {
 		move[1]--
 	}
 	return m, move
@@ -331,7 +332,8 @@ func TestNormGammaIsRefused(t *testing.T) {
 	}{
 		{1, 1, 0, ErrParameter}, {1, 1, -3, ErrParameter}, {1, 1, maxDimension + 1, ErrDimension},
 		{1, 0, 2, ErrParameter}, {1, -1, 2, ErrParameter}, {1, maxScale + 1, 2, ErrParameter},
-		{0, 1, 2, ErrParameter}, {-1, 1, 2, ErrParameter}, {math.NaN(), 1, 2, ErrParameter}, {math.Inf(1), 1, 2, ErrParameter},
+		{0, 1, 2, ErrParameter}, {-1, 1, 2, ErrParameter}, {math.NaN(), 1, 2, ErrParameter},
+		{math.Inf(1), 1, 2, ErrParameter},
 		{1, maxScale, 2, ErrParameter}, {1e-300, 1, 2, ErrParameter}, {0.5, 1 << 37, 1, ErrParameter},
 	} {
 		if m, err := NewNormGamma(c.epsilon, c.sensitivity, c.d); !errors.Is(err, c.want) || m != nil {
@@ -367,7 +369,8 @@ func TestNormGammaOfBrokenSources(t *testing.T) {
 				t.Errorf("%v comes with the error %v", noisy, err)
 			}
 		}
-		if noisy, err := m.Release(NewSourceFrom(bytes.NewReader(make([]byte, 12))), make([]int64, d)); err == nil || noisy != nil {
+		if noisy, err := m.Release(NewSourceFrom(bytes.NewReader(make([]byte, 12))), make([]int64, d)); err == nil ||
+			noisy != nil {
 			t.Errorf("from 12 bytes: %v, %v", noisy, err)
 		}
 	}

@@ -50,7 +50,8 @@ func NewSigma(sigma float64) (Sigma, error) {
 func exactSigma(sigma *big.Rat) (Sigma, error) {
 	charged, _ := sigma.Float64()
 	if sigma.Cmp(big.NewRat(privacy.MinSigma, 1)) < 0 || sigma.Cmp(big.NewRat(maxSigma, 1)) > 0 {
-		return Sigma{}, parameterErrorf("sigma is %v; it must lie between %v and %v", charged, privacy.MinSigma, maxSigma)
+		return Sigma{}, parameterErrorf("sigma is %v; it must lie between %v and %v", charged, privacy.MinSigma,
+			maxSigma)
 	}
 	v := new(big.Rat).Mul(sigma, sigma)
 	s := sigmaOfVariance(v.Add(v, margin(sigma)))
@@ -135,7 +136,8 @@ func scaleFor(unit uint64, epsilon float64) (Scale, error) {
 	// Both products are exact; the conversion rounds down, which is more noise.
 	den := uint64(math.Ldexp(epsilon, shift))
 	if den == 0 {
-		return Scale{}, parameterErrorf("epsilon is %v for a unit of %d; the noise would be larger than 2^38", epsilon, unit)
+		return Scale{}, parameterErrorf("epsilon is %v for a unit of %d; the noise would be larger than 2^38", epsilon,
+			unit)
 	}
 	return NewScale(unit<<shift, den)
 }

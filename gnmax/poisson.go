@@ -16,7 +16,8 @@ type Rate struct {
 // NewRate accepts numbers from 2^-64 to 1.
 func NewRate(rate float64) (Rate, error) {
 	if !(rate >= 0x1p-64 && rate <= 1) {
-		return Rate{}, parameterErrorf("sampling rate is %v; it must be the probability of a unit to be in the sample, from 2^-64 to 1", rate)
+		return Rate{}, parameterErrorf("sampling rate is %v; it must be the probability of a unit to be in the "+
+			"sample, from 2^-64 to 1", rate)
 	}
 	if rate == 1 {
 		return Rate{rate: 1}, nil

@@ -119,9 +119,11 @@ func TestPoissonSampleOfAll(t *testing.T) {
 }
 
 func TestRatesAreRefused(t *testing.T) {
-	for _, p := range []float64{0, math.Copysign(0, -1), -0.1, -1, 0x1p-65, math.SmallestNonzeroFloat64, 1 + 0x1p-52, 2, math.NaN(), math.Inf(1), math.Inf(-1)} {
+	for _, p := range []float64{0, math.Copysign(0, -1), -0.1, -1, 0x1p-65, math.SmallestNonzeroFloat64, 1 + 0x1p-52, 2,
+		math.NaN(), math.Inf(1), math.Inf(-1)} {
 		rate, err := NewRate(p)
-		if !errors.Is(err, ErrParameter) || rate != (Rate{}) || !strings.Contains(err.Error(), "sampling rate is "+fmt.Sprint(p)) {
+		if !errors.Is(err, ErrParameter) || rate != (Rate{}) ||
+			!strings.Contains(err.Error(), "sampling rate is "+fmt.Sprint(p)) {
 			t.Errorf("rate %v: %v, %v", p, rate, err)
 		}
 	}
@@ -150,7 +152,8 @@ func TestSampledCost(t *testing.T) {
 	m := testkit.Value(NewGaussianSum(1<<16, 1.25))
 	rate := testkit.Value(NewRate(0.05))
 	cost := m.SampledCost(rate, 7)
-	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.25, Count: 7}}, cost); diff != "" {
+	want := []privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.25, Count: 7}}
+	if diff := cmp.Diff(want, cost); diff != "" {
 		t.Error(diff)
 	}
 	if m.SampledCost(rate, 0) != nil {

@@ -46,7 +46,8 @@ type ExponentialMechanism struct {
 // 2^38.
 func NewExponential(epsilon float64, sensitivity int64) (*ExponentialMechanism, error) {
 	if sensitivity <= 0 || sensitivity > maxCount {
-		return nil, parameterErrorf("exponential: sensitivity is %d; it must be what one privacy unit changes a score by at most, from 1 to 2^61", sensitivity)
+		return nil, parameterErrorf("exponential: sensitivity is %d; it must be what one privacy unit changes a "+
+			"score by at most, from 1 to 2^61", sensitivity)
 	}
 	scale, err := scaleFor(2*uint64(sensitivity), epsilon)
 	if err != nil {

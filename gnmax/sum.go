@@ -41,10 +41,12 @@ type GaussianSum struct {
 // [privacy.MinSigma] and 2^29.
 func NewGaussianSum(bound int64, multiplier float64) (*GaussianSum, error) {
 	if bound <= 0 {
-		return nil, parameterErrorf("gaussian sum: bound is %d; it must be the L2 norm that one privacy unit adds at most, in fixed-point steps, above zero", bound)
+		return nil, parameterErrorf("gaussian sum: bound is %d; it must be the L2 norm that one privacy unit adds at "+
+			"most, in fixed-point steps, above zero", bound)
 	}
 	if !(multiplier > 0) || math.IsInf(multiplier, 0) {
-		return nil, parameterErrorf("gaussian sum: noise multiplier is %v; it must be a finite number above zero", multiplier)
+		return nil, parameterErrorf("gaussian sum: noise multiplier is %v; it must be a finite number above zero",
+			multiplier)
 	}
 	// The product is exact: rounded down it would be less noise than charged for.
 	sigma := new(big.Rat).SetFloat64(multiplier)
@@ -105,5 +107,6 @@ func (m *GaussianSum) SampledCost(rate Rate, releases int64) []privacy.Event {
 	if releases == 0 {
 		return nil
 	}
-	return []privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: rate.rate, NoiseMultiplier: m.multiplier, Count: releases}}
+	return []privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: rate.rate, NoiseMultiplier: m.multiplier,
+		Count: releases}}
 }

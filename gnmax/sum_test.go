@@ -59,7 +59,8 @@ func TestGaussianSumNoiseIsNotRounded(t *testing.T) {
 func TestGaussianSumCost(t *testing.T) {
 	m := testkit.Value(NewGaussianSum(1<<20, 2.5))
 	cost := m.Cost(3)
-	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.Gaussian, Sigma: 2.5, Sensitivity: 1, Count: 3}}, cost); diff != "" {
+	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.Gaussian, Sigma: 2.5, Sensitivity: 1, Count: 3}},
+		cost); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := privacy.Account(cost, 1e-5); err != nil {

@@ -70,7 +70,8 @@ type ConfidentMechanism struct {
 // zero or more; whole as in [NewGNMax].
 func NewConfident(threshold, sigma1, sigma2 float64, whole bool) (*ConfidentMechanism, error) {
 	if !(threshold >= 0 && threshold <= maxCount) {
-		return nil, parameterErrorf("confident-gnmax: threshold is %v; it must be a number of votes, zero or more", threshold)
+		return nil, parameterErrorf("confident-gnmax: threshold is %v; it must be a number of votes, zero or more",
+			threshold)
 	}
 	s1, err := NewSigma(sigma1)
 	if err != nil {
@@ -155,7 +156,9 @@ func (m *LNMaxMechanism) Answer(src *Source, counts []int64) (Answer, error) {
 	if err := checkHistogram(counts); err != nil {
 		return Answer{}, err
 	}
-	return noisyAnswer(src, counts, m.whole, func(dst []int64) error { return src.DiscreteLaplaces(dst, m.lambda.Scale()) })
+	return noisyAnswer(src, counts, m.whole, func(dst []int64) error {
+		return src.DiscreteLaplaces(dst, m.lambda.Scale())
+	})
 }
 
 // Worst is the same as the cost: every query is answered.

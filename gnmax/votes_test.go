@@ -130,8 +130,10 @@ func TestCosts(t *testing.T) {
 			[]privacy.Event{{Kind: privacy.LNMax, Lambda: 0.05, Count: 32}},
 			[]privacy.Event{{Kind: privacy.LNMax, Lambda: 0.05, Count: 32}}},
 		{testkit.Value(NewConfident(120.5, 60, 40, false)), privacy.ConfidentGNMax,
-			[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 60, Sigma2: 40, Asked: 32, Answered: 32}},
-			[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 60, Sigma2: 40, Asked: 32, Answered: 11}}},
+			[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 60, Sigma2: 40, Asked: 32,
+				Answered: 32}},
+			[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 60, Sigma2: 40, Asked: 32,
+				Answered: 11}}},
 	} {
 		if c.m.Kind() != c.kind {
 			t.Errorf("kind is %s, want %s", c.m.Kind(), c.kind)
@@ -156,7 +158,8 @@ func TestCosts(t *testing.T) {
 // The worst case is never cheaper than what happens.
 func TestWorstIsWorst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, err := NewConfident(100, rapid.Float64Range(1, 500).Draw(t, "sigma1"), rapid.Float64Range(1, 500).Draw(t, "sigma2"), false)
+		m, err := NewConfident(100, rapid.Float64Range(1, 500).Draw(t, "sigma1"),
+			rapid.Float64Range(1, 500).Draw(t, "sigma2"), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +190,8 @@ func TestHistogramsAreRefused(t *testing.T) {
 				t.Errorf("%s: the error %q shows a count", name, err)
 			}
 		}
-		if a, err := mechanism(true).Answer(NewSourceFrom(constant(0)), []int64{1, 2}); err == nil || a.Answered || a.Noisy != nil {
+		if a, err := mechanism(true).Answer(NewSourceFrom(constant(0)), []int64{1, 2}); err == nil || a.Answered ||
+			a.Noisy != nil {
 			t.Errorf("%s from a broken source: %+v, %v", name, a, err)
 		}
 	}

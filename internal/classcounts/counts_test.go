@@ -38,7 +38,9 @@ func cases() questiontest.Cases {
 		Adversaries: []questiontest.Adversary{
 			{Name: "one record", Records: 1, Record: record(1)},
 			{Name: "many of a class", Records: 700, Record: record(0)},
-			{Name: "some of both", Records: 7, Record: func(i int) []float64 { return []float64{0, 0, 0, float64(i % 2)} }},
+			{Name: "some of both", Records: 7, Record: func(i int) []float64 {
+				return []float64{0, 0, 0, float64(i % 2)}
+			}},
 		},
 		Bounds: []proto.Message{counts(2, 1), counts(2, 1000), counts(2, maxScale)},
 	}

@@ -29,7 +29,8 @@ func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*quest
 	case conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN:
 		loss = nn.Wasserstein
 	default:
-		return nil, fmt.Errorf("discriminator loss %v is not known to this node; use logistic or wasserstein, or update it",
+		return nil, fmt.Errorf("discriminator loss %v is not known to this node; "+
+			"use logistic or wasserstein, or update it",
 			q.Loss)
 	}
 	switch {
@@ -51,7 +52,9 @@ func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*quest
 		return nil, err
 	}
 	return &question.Checked{
-		Shape: question.Shape{Sum: &question.Vector{Entries: net.Parameters(), Bound: int64(q.Bound), Rate: rate.Float()}},
+		Shape: question.Shape{Sum: &question.Vector{
+			Entries: net.Parameters(), Bound: int64(q.Bound), Rate: rate.Float(),
+		}},
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			sums.Reset()
 			if !q.Nothing {

@@ -115,7 +115,8 @@ func seenByHand(t testing.TB, q *conclavev1.DiscriminatorSum, x []float32, class
 // addGradient adds the gradient of one record's loss by all weights, times factor. Weights
 // of a layer are [inputs, outputs], its biases come after them.
 func addGradient(
-	gradient []float64, weights []float32, w []int, x []float64, class int, q *conclavev1.DiscriminatorSum, factor float64,
+	gradient []float64, weights []float32, w []int, x []float64, class int,
+	q *conclavev1.DiscriminatorSum, factor float64,
 ) {
 	inputs, starts, at := [][]float64{x}, []int{}, 0
 	var before [][]float64 // the rectifiers

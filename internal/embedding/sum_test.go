@@ -30,7 +30,9 @@ label: y
 `
 
 // sumOf asks for all kinds of features of records of an encoder.
-func sumOf(e *partition.Encoder, classes int, bound uint64, change func(q *conclavev1.EmbeddingSum)) *conclavev1.EmbeddingSum {
+func sumOf(
+	e *partition.Encoder, classes int, bound uint64, change func(q *conclavev1.EmbeddingSum),
+) *conclavev1.EmbeddingSum {
 	q := &conclavev1.EmbeddingSum{Bound: bound, Embedding: &conclavev1.Embedding{
 		Classes: uint32(classes), Parts: []*conclavev1.Embedding_Part{
 			{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 0.3},
@@ -57,7 +59,8 @@ func featuresOf(e *partition.Encoder, d *conclavev1.Embedding) *Features {
 	var parts []Part
 	for _, p := range d.Parts {
 		parts = append(parts, Part{
-			Kind: kinds[p.Kind], Weight: p.Weight, Bins: int(p.Bins), Count: int(p.Count), Spread: p.Spread, Seed: p.Seed,
+			Kind: kinds[p.Kind], Weight: p.Weight, Bins: int(p.Bins), Count: int(p.Count),
+			Spread: p.Spread, Seed: p.Seed,
 		})
 	}
 	f, err := New(e, int(d.Classes), parts)

@@ -56,7 +56,8 @@ func check(kinds question.Registry, p *question.Public, r *conclavev1.Round) (*q
 		return nil, err
 	}
 	if h := q.Shape.Votes; h != nil && p.Teachers*h.RowBytes() > maxAnswerBytes {
-		return nil, fmt.Errorf("the votes of %d teachers on %d queries take %d bytes of at most %d; ask fewer queries in a round",
+		return nil, fmt.Errorf("the votes of %d teachers on %d queries take %d bytes of at most %d; "+
+			"ask fewer queries in a round",
 			p.Teachers, h.Queries, p.Teachers*h.RowBytes(), maxAnswerBytes)
 	}
 	return q, nil

@@ -134,6 +134,7 @@ func TestAnswersHaveNothingElse(t *testing.T) {
 		return out
 	}
 	n := start(t, smallConfig(t, 2), questiontest.SmallTable(t, 60, 1))
+	want := map[string]bool{"run": true, "round": true, "values": true}
 	r, size := discriminatorRound("r", 4, nil), 0
 	for name, sample := range map[string][]int{"nobody": nil, "one": {3}, "all": questiontest.Rows(60)} {
 		n.site.Sample = func(gnmax.Rate) ([]int, error) { return sample, nil }
@@ -143,7 +144,7 @@ func TestAnswersHaveNothingElse(t *testing.T) {
 		} else {
 			size = got
 		}
-		if got := fields(m.GetSum()); !reflect.DeepEqual(got, map[string]bool{"run": true, "round": true, "values": true}) {
+		if got := fields(m.GetSum()); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: the sum has %v", name, got)
 		}
 		if got := fields(m); len(got) != 1 || !got["sum"] || len(m.ProtoReflect().GetUnknown()) != 0 ||

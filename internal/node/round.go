@@ -19,8 +19,8 @@ func (n *Node) answer(q *received) (*conclavev1.WorkRequest, error) {
 			return nil, err
 		}
 		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
-			Run: r.Run, Round: r.Number, Teachers: uint32(n.site.Teachers), Queries: uint32(checked.Shape.Votes.Queries),
-			Packed: packed,
+			Run: r.Run, Round: r.Number, Packed: packed,
+			Teachers: uint32(n.site.Teachers), Queries: uint32(checked.Shape.Votes.Queries),
 		}}}, nil
 	case checked.Sum != nil:
 		values, err := checked.Sum(n.site, r)

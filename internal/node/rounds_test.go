@@ -54,14 +54,13 @@ func scoreRound(run string, number uint64) *conclavev1.Round {
 
 // embeddingRound asks for the number of records of each class, and the mean of each column.
 func embeddingRound(run string, number uint64) *conclavev1.Round {
-	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{
-		Embedding: &conclavev1.EmbeddingSum{Bound: 1 << 16, Entries: 2 * (1 + 3 + 1 + 3), Embedding: &conclavev1.Embedding{
-			Classes: 2, Parts: []*conclavev1.Embedding_Part{
-				{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 1},
-				{Kind: conclavev1.Embedding_Part_KIND_COLUMNS, Weight: 1, Bins: 3},
-			},
-		}},
-	}})
+	q := &conclavev1.EmbeddingSum{Bound: 1 << 16, Entries: 2 * (1 + 3 + 1 + 3), Embedding: &conclavev1.Embedding{
+		Classes: 2, Parts: []*conclavev1.Embedding_Part{
+			{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 1},
+			{Kind: conclavev1.Embedding_Part_KIND_COLUMNS, Weight: 1, Bins: 3},
+		},
+	}}
+	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: q}})
 }
 
 // ratioOf are features of questiontest.SmallSchema.
@@ -86,7 +85,8 @@ func logisticRound(run string, number uint64, first float64) *conclavev1.Round {
 // roundsOfAllKinds has a round of each kind of question.
 func roundsOfAllKinds() []*conclavev1.Round {
 	return []*conclavev1.Round{
-		voteRound("votes", 1), gradientRound("gradient-votes", 1), sumRound("gradient-sum", 1, 0), countRound("r", 1, 2, 1<<16),
-		discriminatorRound("r", 1, nil), scoreRound("r", 1), embeddingRound("r", 1), logisticRound("r", 1, 1),
+		voteRound("votes", 1), gradientRound("gradient-votes", 1), sumRound("gradient-sum", 1, 0),
+		countRound("r", 1, 2, 1<<16), discriminatorRound("r", 1, nil), scoreRound("r", 1), embeddingRound("r", 1),
+		logisticRound("r", 1, 1),
 	}
 }

@@ -25,7 +25,8 @@ func TestPackedVotesComeBack(t *testing.T) {
 		}
 	}
 	// Written by hand from the contract: low bits first, rows of whole bytes.
-	got := (&question.Histogram{Queries: 9, Classes: 2}).Pack([]uint8{1, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	nine := question.Histogram{Queries: 9, Classes: 2}
+	got := nine.Pack([]uint8{1, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 	if !slices.Equal(got, []byte{0x0d, 0x01, 0x00, 0x00}) {
 		t.Errorf("packed %x", got)
 	}

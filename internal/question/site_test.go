@@ -60,7 +60,8 @@ func TestMemory(t *testing.T) {
 	schema := questiontest.Schema(t, questiontest.SmallSchema, partition.UnitRecord)
 	p, other := question.NewPublic(schema, 2, 1), question.NewPublic(schema, 2, 1)
 	question.Memory[one](p).n = 5
-	if a, b, c := question.Memory[one](p).n, question.Memory[two](p).n, question.Memory[one](other).n; a != 5 || b != 0 || c != 0 {
+	a, b, c := question.Memory[one](p).n, question.Memory[two](p).n, question.Memory[one](other).n
+	if a != 5 || b != 0 || c != 0 {
 		t.Errorf("remembered %d, %d and %d, want 5, 0 and 0", a, b, c)
 	}
 }
@@ -74,7 +75,9 @@ func TestRegistry(t *testing.T) {
 	if c, err := r.Read(nil, "k", &conclavev1.ClassCounts{Classes: 7}); err != nil || c.Shape.Sum.Entries != 7 {
 		t.Errorf("read %+v (%v)", c, err)
 	}
-	for name, params := range map[string]proto.Message{"k": &conclavev1.Fit{}, "other": &conclavev1.ClassCounts{}, "": nil} {
+	for name, params := range map[string]proto.Message{
+		"k": &conclavev1.Fit{}, "other": &conclavev1.ClassCounts{}, "": nil,
+	} {
 		if c, err := r.Read(nil, name, params); !errors.Is(err, question.ErrUnknown) {
 			t.Errorf("%q with %T: read %+v (%v)", name, params, c, err)
 		}

@@ -109,7 +109,8 @@ func readRecords(p *question.Public, t *conclavev1.Tensor, classes []uint32) (re
 	out := make([]int, rows)
 	for i, c := range classes {
 		if int64(c) >= int64(p.Classes) {
-			return records{}, fmt.Errorf("record %d is of class %d; the schema's classes are 0 to %d", i, c, p.Classes-1)
+			return records{}, fmt.Errorf("record %d is of class %d; the schema's classes are 0 to %d",
+				i, c, p.Classes-1)
 		}
 		out[i] = int(c)
 	}

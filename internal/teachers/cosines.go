@@ -26,7 +26,8 @@ func cosineSide(p *question.Public, count int) (int, error) {
 	}
 	side := int(math.Round(math.Sqrt(float64(count) / float64(image.Channels))))
 	if side*side*image.Channels != count || side < 1 || side > min(image.Height, image.Width) {
-		return 0, fmt.Errorf("teachers see %d cosines; use k x k for each of %d channels, with k from 1 to %d", count, image.Channels, min(image.Height, image.Width))
+		return 0, fmt.Errorf("teachers see %d cosines; use k x k for each of %d channels, with k from 1 to %d",
+			count, image.Channels, min(image.Height, image.Width))
 	}
 	return side, nil
 }

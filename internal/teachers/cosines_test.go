@@ -82,7 +82,8 @@ func TestCosinesByHand(t *testing.T) {
 			steps := make([][]float32, 3)
 			testkit.Must(t, e.TrainGradients(examples, project(a.training.x,
 				func(i int) int { return a.training.classes[i] }), networks[shared], a.steps, a.batch,
-				project(a.queries.x, func(i int) int { return a.queries.classes[i] }), asked[shared], nil, func(model int, dx []float32) {
+				project(a.queries.x, func(i int) int { return a.queries.classes[i] }), asked[shared], nil,
+				func(model int, dx []float32) {
 					steps[model] = slices.Clone(dx)
 				}))
 			want := make([]float64, 4*18)

@@ -127,7 +127,8 @@ func TestFreshTeachersMayBeMany(t *testing.T) {
 	site.Teachers = 1 << 20
 	teacher := teacherstest.Teacher()
 	teacher.Vote, teacher.Model, teacher.Hidden = gradientVote, conclavev1.TeacherSpec_MODEL_HIDDEN, 100
-	if _, err := specOf(site.Public, teacher); err == nil || !strings.Contains(err.Error(), "use a smaller hidden layer") {
+	_, err := specOf(site.Public, teacher)
+	if err == nil || !strings.Contains(err.Error(), "use a smaller hidden layer") {
 		t.Errorf("a million kept teachers: %v", err)
 	}
 	teacher.Fresh = true

@@ -31,7 +31,9 @@ func (g *gradientsAsked) numbers() int { return len(g.asked.queries.classes) * g
 
 // readGradients checks what votes on gradients and sums of them have in common.
 // Of votes the projection needs bins.
-func readGradients(p *question.Public, q batch, to *conclavev1.Projection, clip float64, bins int) (*gradientsAsked, error) {
+func readGradients(
+	p *question.Public, q batch, to *conclavev1.Projection, clip float64, bins int,
+) (*gradientsAsked, error) {
 	a, err := readBatch(p, q)
 	if err != nil {
 		return nil, err

@@ -71,7 +71,8 @@ func stepsByHand(t *testing.T, site *question.Site, q *conclavev1.GradientSum, e
 		units, err := nn.NewStandard(training, a.training.classes, questiontest.SmallFeatures, 2, []int{0})
 		testkit.Must(t, err)
 		examples = slices.Clone(standardize(site, units))
-		training, queries, w = units.All(training, a.training.classes), units.All(queries, a.queries.classes), units.Width()
+		training, queries = units.All(training, a.training.classes), units.All(queries, a.queries.classes)
+		w = units.Width()
 	}
 	testkit.Must(t, e.Train(examples, training, a.training.classes, a.steps, a.batch))
 	loss := func(x []float32) []float64 {
@@ -107,7 +108,9 @@ func stepsByHand(t *testing.T, site *question.Site, q *conclavev1.GradientSum, e
 	out := make([][]float64, 4)
 	for i, s := range steps {
 		if each != questiontest.SmallFeatures {
-			p, err := projection.New(projection.Spec{Features: questiontest.SmallFeatures, Directions: each, Clip: 1, Bins: 2}, q.Projection.Seed)
+			p, err := projection.New(projection.Spec{
+				Features: questiontest.SmallFeatures, Directions: each, Clip: 1, Bins: 2,
+			}, q.Projection.Seed)
 			testkit.Must(t, err)
 			projected := make([]float32, 12*each)
 			p.Project(projected, s, 12)
@@ -209,7 +212,8 @@ func TestOtherTeachersAnswer(t *testing.T) {
 				Model: conclavev1.TeacherSpec_MODEL_CONVOLUTION, Hidden: 4, Shared: shared, Vote: gradientVote,
 				Classes: 2, Steps: 3, Batch: 8, LearningRate: 0.01, Features: plain,
 			},
-			Training: training, TrainingClasses: trainingClasses, Queries: queries, QueryClasses: queryClasses, Bound: 1 << 12,
+			Training: training, TrainingClasses: trainingClasses,
+			Queries: queries, QueryClasses: queryClasses, Bound: 1 << 12,
 		}})
 		if len(s) != 6*64 || slices.Max(s) == 0 {
 			t.Errorf("convolutions, shared %v: %v", shared, s)

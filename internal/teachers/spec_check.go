@@ -35,15 +35,20 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 	case conclavev1.TeacherSpec_MODEL_LOGISTIC:
 	case conclavev1.TeacherSpec_MODEL_HIDDEN, conclavev1.TeacherSpec_MODEL_CONVOLUTION:
 		if t.Hidden < 1 || t.Hidden > maxHidden {
-			return teacherSpec{}, fmt.Errorf("teachers with a hidden layer of %d units; use 1 to %d", t.Hidden, maxHidden)
+			return teacherSpec{}, fmt.Errorf("teachers with a hidden layer of %d units; use 1 to %d",
+				t.Hidden, maxHidden)
 		}
 		spec.Hidden = int(t.Hidden)
 	case conclavev1.TeacherSpec_MODEL_ENERGY:
 		if t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT && t.Vote != conclavev1.TeacherSpec_VOTE_COIN {
-			return teacherSpec{}, errors.New("teachers without a network are for gradients; give them one to let them vote real or fake")
+			return teacherSpec{}, errors.New("teachers without a network are for gradients; " +
+				"give them one to let them vote real or fake")
 		}
 		// Nothing is trained, so that there is nothing to keep or to be told.
-		return teacherSpec{Models: spec.Models, Features: spec.Features, Classes: spec.Classes, Cosines: spec.Cosines, Seed: spec.Seed, Energy: true, Fresh: true}, checkClasses(p, t)
+		return teacherSpec{
+			Models: spec.Models, Features: spec.Features, Classes: spec.Classes, Cosines: spec.Cosines,
+			Seed: spec.Seed, Energy: true, Fresh: true,
+		}, checkClasses(p, t)
 	default:
 		return teacherSpec{}, fmt.Errorf("teacher model %v is not known to this node; update it", t.Model)
 	}
@@ -54,7 +59,8 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 		spec.Image = p.Image()
 	}
 	if t.Shared && spec.Hidden == 0 {
-		return teacherSpec{}, errors.New("teachers without a hidden layer that are told the class see nothing of a record in that class; give them a network per class, or a hidden layer")
+		return teacherSpec{}, errors.New("teachers without a hidden layer that are told the class see nothing of " +
+			"a record in that class; give them a network per class, or a hidden layer")
 	}
 	if err := checkClasses(p, t); err != nil {
 		return teacherSpec{}, err
@@ -69,24 +75,28 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 	case t.Batch < 1 || t.Batch > maxBatch:
 		return teacherSpec{}, fmt.Errorf("teachers train on batches of %d records; use 1 to %d", t.Batch, maxBatch)
 	case !(rate > 0 && rate <= maxRate):
-		return teacherSpec{}, fmt.Errorf("the teachers' learning rate is %v; use one above 0 and at most %d", rate, maxRate)
+		return teacherSpec{}, fmt.Errorf("the teachers' learning rate is %v; use one above 0 and at most %d",
+			rate, maxRate)
 	// Decay may be 1/rate up to the rounding of the two to float32.
 	case !(decay >= 0 && rate*decay < 1+1e-6):
-		return teacherSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; use one of at least 0 and below 1/rate", decay, rate)
+		return teacherSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; "+
+			"use one of at least 0 and below 1/rate", decay, rate)
 	}
 	weights, err := spec.weights()
 	if t.Fresh {
 		weights /= p.Teachers * spec.networks() // those of one network are kept
 	}
 	if err == nil && weights > maxParameters {
-		err = fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; use a smaller hidden layer, or fresh teachers", p.Teachers, p.Classes, weights, maxParameters)
+		err = fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; "+
+			"use a smaller hidden layer, or fresh teachers", p.Teachers, p.Classes, weights, maxParameters)
 	}
 	return spec, err
 }
 
 func checkClasses(p *question.Public, t *conclavev1.TeacherSpec) error {
 	if int64(t.Classes) != int64(p.Classes) {
-		return fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides", t.Classes, p.Classes)
+		return fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides",
+			t.Classes, p.Classes)
 	}
 	return nil
 }

@@ -133,7 +133,8 @@ func loadState(path string, fresh *runState) (*runState, error) {
 		err = fresh.restore(t)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("teachers' state %s: %w; restore the file, or remove it to let the teachers of this run start anew", path, err)
+		return nil, fmt.Errorf("teachers' state %s: %w; restore the file, "+
+			"or remove it to let the teachers of this run start anew", path, err)
 	}
 	return fresh, nil
 }

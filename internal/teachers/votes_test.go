@@ -136,7 +136,8 @@ func TestRelativeVotesAreBalancedAroundTheTeachersMedian(t *testing.T) {
 					t.Fatalf("teacher %d, class %d: %d of %d queries voted real", i, class, real, n)
 				}
 				if highest > lowest {
-					t.Fatalf("teacher %d, class %d: a query of score %v is fake, one of %v real", i, class, highest, lowest)
+					t.Fatalf("teacher %d, class %d: a query of score %v is fake, one of %v real",
+						i, class, highest, lowest)
 				}
 			}
 		}
@@ -181,7 +182,8 @@ func TestCalibratedVotesFollowTheScores(t *testing.T) {
 		for q, share := range got {
 			p := 1 / (1 + math.Exp(median[classes[q]]-float64(scores[q])))
 			if tolerance := 5.5 * math.Sqrt(p*(1-p)/teachers); math.Abs(share-p) > tolerance {
-				t.Errorf("level %v, query %d: real for a share of %.4f, want sigmoid(score - median) = %.4f +- %.4f", level, q, share, p, tolerance)
+				t.Errorf("level %v, query %d: real for a share of %.4f, want sigmoid(score - median) = %.4f +- %.4f",
+					level, q, share, p, tolerance)
 			}
 		}
 	}
@@ -248,7 +250,8 @@ func TestTeachersOfDifferentNodesDrawDifferently(t *testing.T) {
 		}
 		for q, c := range counts {
 			if math.Abs(float64(c)-nodes/2) > 55 {
-				t.Errorf("%v: %d of %d nodes with equal scores called query %d real, want about half", vote, c, nodes, q)
+				t.Errorf("%v: %d of %d nodes with equal scores called query %d real, want about half",
+					vote, c, nodes, q)
 			}
 		}
 	}

@@ -35,7 +35,9 @@ func scoredOf(q *conclavev1.DiscriminatorSum) *conclavev1.ScoreSum_Scored {
 // scorable are the discriminators that are asked for scores, in an order that stays.
 func scorable() (changes []discriminatortest.Change) {
 	all := discriminatortest.Networks()
-	for _, name := range []string{"each", "told", "linear", "two layers", "standard", "standard told", "pieces", "fourier"} {
+	for _, name := range []string{
+		"each", "told", "linear", "two layers", "standard", "standard told", "pieces", "fourier",
+	} {
 		changes = append(changes, all[name])
 	}
 	return changes

@@ -97,7 +97,9 @@ func (r *runner) site(t testing.TB) *question.Site {
 // answered are all questions that are answered.
 func (r *runner) answered() map[string]proto.Message {
 	all := map[string]proto.Message{}
-	for of, questions := range map[string]map[string]proto.Message{"": r.c.Good, "zeros: ": r.c.Zeros, "coins: ": r.c.Coins} {
+	for of, questions := range map[string]map[string]proto.Message{
+		"": r.c.Good, "zeros: ": r.c.Zeros, "coins: ": r.c.Coins,
+	} {
 		for name, params := range questions {
 			all[of+name] = params
 		}
@@ -204,7 +206,8 @@ func (r *runner) nodes(t *testing.T) {
 				}
 				for i := exact; i < v.Entries; i++ {
 					if d := got[i] - want[i]; d > int64(len(nodes)) || d < -int64(len(nodes)) {
-						t.Errorf("unit %s, %s: entry %d of %d nodes is %d, of one %d", unit, name, i, len(nodes), got[i], want[i])
+						t.Errorf("unit %s, %s: entry %d of %d nodes is %d, of one %d",
+							unit, name, i, len(nodes), got[i], want[i])
 					}
 				}
 			}

@@ -48,7 +48,8 @@ func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, 
 		}
 	}
 	if q.Bound > ratio.FinestBound {
-		return nil, fmt.Errorf("the fixed-point bound of a fit is %d; use %d at most", q.Bound, int64(ratio.FinestBound))
+		return nil, fmt.Errorf("the fixed-point bound of a fit is %d; use %d at most",
+			q.Bound, int64(ratio.FinestBound))
 	}
 	steps := ratio.Steps{Width: width, Clip: f.Clip(), Bound: int64(q.Bound)}
 	if err := steps.Validate(); err != nil {

@@ -142,7 +142,7 @@ func TestSumsAreThoseOfOneMachine(t *testing.T) {
 		}
 		f, err := features(s.Public, q.Features)
 		testkit.Must(t, err)
-		d := f.Width()
+		d, clip := f.Width(), f.Clip()
 		want, x := make([]float64, len(got)), make([]float64, d)
 		for _, records := range s.Units {
 			for _, r := range records {
@@ -153,9 +153,9 @@ func TestSumsAreThoseOfOneMachine(t *testing.T) {
 				}
 				p, at := 1/(1+math.Exp(-score)), d
 				for i := range d {
-					want[i] += (p - 1) * x[i] / q.Features.Clip / float64(len(records))
+					want[i] += (p - 1) * x[i] / clip / float64(len(records))
 					for j := i; j < d; j++ {
-						want[at] += p * (1 - p) * x[i] * x[j] / (q.Features.Clip * q.Features.Clip) / float64(len(records))
+						want[at] += p * (1 - p) * x[i] * x[j] / (clip * clip) / float64(len(records))
 						at++
 					}
 				}

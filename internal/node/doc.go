@@ -1,6 +1,7 @@
 // Package node is the node of a site: it keeps the site's records, splits
-// them once into disjoint partitions, trains one discriminator on each, and
-// answers the aggregator's rounds with votes and bounded sums.
+// them once into disjoint partitions, one for each teacher, and answers the
+// aggregator's rounds with votes and bounded sums. How a question is answered
+// is for its kind, see package question; the node is given the kinds it knows.
 //
 // Start with [LoadConfig], [New] and [Node.Run]. Where several sites must be
 // checked before one is started, use [ReadSite] and [Site.Node] in place of

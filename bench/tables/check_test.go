@@ -40,7 +40,7 @@ func check(t *testing.T, groups []group, price bool) (errs []error) {
 	if err := os.CopyFS(dir, flchain.Files); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "images.yaml"), []byte(images), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "images.yaml"), []byte(imageSchema), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
@@ -80,8 +80,8 @@ func plan(a *attempt, price bool) error {
 	return err
 }
 
-// images is a schema of MNIST's shape: no images are part of the project.
-const images = `name: images
+// imageSchema is that of MNIST's shape: no images are part of the project.
+const imageSchema = `name: images
 label: y
 format: idx
 image: {height: 28, width: 28, channels: 1}

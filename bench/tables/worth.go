@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
+	"github.com/conclave-dp/conclave/internal/evaluate/images"
 )
 
 // yardsticks are the classifiers whose mean AUROC is the figure of a table.
@@ -75,7 +76,7 @@ func accuracyOf(ctx context.Context, d *dataset, rows *table) ([]float64, error)
 	if err != nil {
 		return nil, err
 	}
-	share, err := evaluate.ImageAccuracy(ctx, synthetic, test, len(d.train.Schema().Classes()))
+	share, err := images.Accuracy(ctx, synthetic, test, len(d.train.Schema().Classes()))
 	return []float64{share}, err
 }
 

@@ -35,7 +35,8 @@ type ClosenessOptions struct {
 // It is nil, with a note, without data columns. It fails for tables without rows
 // or with different columns, with ErrWeights, and for negative options. The same
 // input gives the same result on any number of processors. NOT PRIVATE.
-func CompareCloseness(train, test, synthetic *partition.Table, weight []float64, o ClosenessOptions) (*Closeness, []string, error) {
+func CompareCloseness(train, test, synthetic *partition.Table, weight []float64, o ClosenessOptions) (
+	*Closeness, []string, error) {
 	fail := func(err error) (*Closeness, []string, error) { return nil, nil, fmt.Errorf("closeness: %w", err) }
 	if train == nil {
 		return fail(errors.New("the training rows are missing: they are needed"))
@@ -48,7 +49,8 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 		return fail(err)
 	}
 	if o.Queries < 0 || o.Rows < 0 {
-		return fail(fmt.Errorf("%d queries and %d rows: choose positive numbers, or 0 for the defaults", o.Queries, o.Rows))
+		return fail(fmt.Errorf("%d queries and %d rows: choose positive numbers, or 0 for the defaults", o.Queries,
+			o.Rows))
 	}
 	s := newSpace(train.Schema())
 	if len(s.columns) == 0 {
@@ -65,9 +67,12 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 			100*copies(synthetic, p.present, weight, train, count(train.Len()), s.columns), train.Len()))
 	}
 
-	c.TestInTrain = copies(test, count(test.Len()), slices.Repeat([]float64{1}, test.Len()), train, count(train.Len()), s.columns)
+	c.TestInTrain = copies(test, count(test.Len()), slices.Repeat([]float64{1}, test.Len()), train, count(train.Len()),
+		s.columns)
 	if c.TestInTrain >= 0.5 {
-		notes = append(notes, fmt.Sprintf("closeness: %.4g%% of the test rows equal a training row, so that remembered rows would hardly show; if they took part in the training, name others", 100*c.TestInTrain))
+		notes = append(notes, fmt.Sprintf(
+			"closeness: %.4g%% of the test rows equal a training row, so that remembered rows would hardly show; if "+
+				"they took part in the training, name others", 100*c.TestInTrain))
 	}
 
 	made := s.points(synthetic, p.made)
@@ -153,7 +158,8 @@ func drawClose(train, test int, weight []float64, columns int, o ClosenessOption
 		note("membership counts every synthetic row of a weight above 0 alike")
 	}
 	if members < equal || made < len(p.present) {
-		note("membership was tried for %d training and %d test rows among %d synthetic ones, drawn at random", members, members, made)
+		note("membership was tried for %d training and %d test rows among %d synthetic ones, drawn at random", members,
+			members, made)
 	}
 	return p
 }

@@ -83,7 +83,9 @@ func TestCompareClosenessIsTheSameOnOneProcessor(t *testing.T) {
 	if err != nil || len(notes) != 4 {
 		t.Fatal(notes, err)
 	}
-	if !slices.Contains(notes, "closeness: membership was tried for 250 training and 250 test rows among 700 synthetic ones, drawn at random") {
+	want := "closeness: membership was tried for 250 training and 250 test rows among 700 synthetic ones, " +
+		"drawn at random"
+	if !slices.Contains(notes, want) {
 		t.Errorf("notes %q", notes)
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -103,7 +105,8 @@ func TestCompareClosenessOfEmptyCellsAndZeros(t *testing.T) {
 	if c.DistanceTrain != 0.25 || c.DistanceTest != 0.25 {
 		t.Errorf("an empty cell is %v and %v away, want 0.25", c.DistanceTrain, c.DistanceTest)
 	}
-	c, _, err = CompareCloseness(train, test, tableOf(t, s, []float64{math.Copysign(0, -1), 0, 0, 0}), nil, ClosenessOptions{})
+	c, _, err = CompareCloseness(train, test, tableOf(t, s, []float64{math.Copysign(0, -1), 0, 0, 0}), nil,
+		ClosenessOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +164,10 @@ func TestCompareClosenessRefuses(t *testing.T) {
 	s := schemaOf(t, pairSchema)
 	table := tableOf(t, s, []float64{10, 0, 0, 0}, []float64{20, 5, 1, 1})
 	for name, f := range map[string]func() error{
-		"no training table": func() error { _, _, err := CompareCloseness(nil, table, table, nil, ClosenessOptions{}); return err },
+		"no training table": func() error {
+			_, _, err := CompareCloseness(nil, table, table, nil, ClosenessOptions{})
+			return err
+		},
 		"no test rows": func() error {
 			_, _, err := CompareCloseness(table, partition.NewTable(s), table, nil, ClosenessOptions{})
 			return err

@@ -5,7 +5,7 @@
 // An [Evaluation] holds what could be measured and says what could not: how well
 // classifiers learn from the rows (the settings of the PATE-GAN paper), whether
 // models and columns rank alike, how alike distributions are, whether rows can be
-// told apart, and whether training rows were remembered. [Images] does so for images.
+// told apart, and whether training rows were remembered. Package images does so for images.
 // The Compare functions measure one thing each.
 //
 // Everything here that touches a real table is computed without noise. It has

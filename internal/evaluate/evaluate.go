@@ -60,7 +60,8 @@ func (in Input) check() error {
 		name   string
 		table  *partition.Table
 		needed bool
-	}{{"synthetic", in.Synthetic, true}, {"test", in.Test, true}, {"real training", in.Train, false}, {"coin-flip", in.CoinFlips, false}} {
+	}{{"synthetic", in.Synthetic, true}, {"test", in.Test, true}, {"real training", in.Train, false},
+		{"coin-flip", in.CoinFlips, false}} {
 		switch {
 		case side.table == nil && !side.needed:
 		case side.table == nil || side.table.Len() == 0:
@@ -110,7 +111,9 @@ func (e *Evaluation) likeness(_ context.Context, in Input) error {
 // agreements compares the order of models and of columns.
 func (e *Evaluation) agreements(_ context.Context, in Input) error {
 	if in.Train == nil {
-		e.note("No real training rows were given: there is no ceiling (setting A), no ranking agreement of models and no closeness.")
+		e.note(
+			"No real training rows were given: there is no ceiling (setting A), no ranking agreement of models and " +
+				"no closeness.")
 	} else if len(e.Utility) > 0 {
 		agreement, notes := RankingAgreement(e.Utility)
 		e.RankingAgreement = agreement
@@ -126,7 +129,8 @@ func (e *Evaluation) closeness(_ context.Context, in Input) error {
 	if in.Train == nil {
 		return nil
 	}
-	closeness, notes, err := CompareCloseness(in.Train, in.Test, in.Synthetic, in.weight(), ClosenessOptions{Seed: evaluateSeed})
+	closeness, notes, err := CompareCloseness(in.Train, in.Test, in.Synthetic, in.weight(),
+		ClosenessOptions{Seed: evaluateSeed})
 	e.Closeness = closeness
 	return e.noted(notes, err)
 }

@@ -36,7 +36,8 @@ func drawn(t *testing.T, seed uint64, n int) *partition.Table {
 		if rng.IntN(2) == 0 {
 			colour = 2 * label
 		}
-		rows = append(rows, []float64{math.Round(math.Max(0, math.Min(100, 40+15*label+10*rng.NormFloat64()))), dose, colour, label})
+		rows = append(rows, []float64{math.Round(math.Max(0, math.Min(100, 40+15*label+10*rng.NormFloat64()))), dose,
+			colour, label})
 	}
 	return tableOf(t, schemaOf(t, tinySchema), rows...)
 }
@@ -44,7 +45,8 @@ func drawn(t *testing.T, seed uint64, n int) *partition.Table {
 func TestEvaluateTellsGoodFromBad(t *testing.T) {
 	ctx := context.Background()
 	train, test := drawn(t, 1, 600), drawn(t, 2, 400)
-	good, err := Evaluate(ctx, Input{Synthetic: drawn(t, 3, 600), Test: test, Train: train, CoinFlips: shuffledLabels(t, train), Models: quick})
+	good, err := Evaluate(ctx, Input{Synthetic: drawn(t, 3, 600), Test: test, Train: train,
+		CoinFlips: shuffledLabels(t, train), Models: quick})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,18 +58,21 @@ func TestEvaluateTellsGoodFromBad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if good.Privacy != NotPrivate || good.Rows != (Rows{600, 400, 600}) || len(good.Utility) != 3 || len(good.Columns) != 4 || len(good.Pairs) != 6 || len(good.Marginals) != 3 {
+	if good.Privacy != NotPrivate || good.Rows != (Rows{600, 400, 600}) || len(good.Utility) != 3 ||
+		len(good.Columns) != 4 || len(good.Pairs) != 6 || len(good.Marginals) != 3 {
 		t.Errorf("evaluation %+v", good)
 	}
 	for i, u := range good.Utility {
 		if u.Model != quick[i] || u.A == nil || u.B == nil || u.C == nil || u.CoinFlips == nil {
 			t.Fatalf("model %d: %+v", i, u)
 		}
-		if math.Abs(u.A.AUROC-u.B.AUROC) > 0.06 || u.CoinFlips.AUROC > 0.7 || bad.Utility[i].B.AUROC > 0.7 || u.B.AUROC < 0.75 {
+		if math.Abs(u.A.AUROC-u.B.AUROC) > 0.06 || u.CoinFlips.AUROC > 0.7 || bad.Utility[i].B.AUROC > 0.7 ||
+			u.B.AUROC < 0.75 {
 			t.Errorf("%s: A %v, B %v, coin flips %v, bad %v", u.Model, *u.A, *u.B, *u.CoinFlips, *bad.Utility[i].B)
 		}
 	}
-	if good.Closeness.MembershipAUROC > 0.6 || copied.Closeness.MembershipAUROC < 0.8 || copied.Closeness.CopiesTrain < 3*good.Closeness.CopiesTrain {
+	if good.Closeness.MembershipAUROC > 0.6 || copied.Closeness.MembershipAUROC < 0.8 ||
+		copied.Closeness.CopiesTrain < 3*good.Closeness.CopiesTrain {
 		t.Errorf("closeness of good rows %+v, of copies %+v", *good.Closeness, *copied.Closeness)
 	}
 	if !(good.Propensity.PMSE < bad.Propensity.PMSE*10) || good.Marginals[2].Mean < good.Marginals[0].Mean {
@@ -97,7 +102,8 @@ func shuffledLabels(t *testing.T, from *partition.Table) *partition.Table {
 func TestEvaluateIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 	run := func(procs int) *Evaluation {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		e, err := Evaluate(context.Background(), Input{Synthetic: drawn(t, 3, 300), Test: drawn(t, 2, 200), Train: drawn(t, 1, 300)})
+		e, err := Evaluate(context.Background(),
+			Input{Synthetic: drawn(t, 3, 300), Test: drawn(t, 2, 200), Train: drawn(t, 1, 300)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +141,8 @@ func TestEvaluateWeighsRows(t *testing.T) {
 			}
 		}
 	}
-	a, err := Evaluate(context.Background(), Input{Synthetic: withWeights(t, rows, weights), Test: test, Models: quick[:2]})
+	a, err := Evaluate(context.Background(),
+		Input{Synthetic: withWeights(t, rows, weights), Test: test, Models: quick[:2]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +150,8 @@ func TestEvaluateWeighsRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := a.Weights; w == nil || math.Abs(w.EffectiveSampleSize-72) > 1e-9 || math.Abs(w.Largest-2) > 1e-12 || w.Zero != 40 || b.Weights != nil {
+	if w := a.Weights; w == nil || math.Abs(w.EffectiveSampleSize-72) > 1e-9 || math.Abs(w.Largest-2) > 1e-12 ||
+		w.Zero != 40 || b.Weights != nil {
 		t.Errorf("weights %+v, and without them %+v", w, b.Weights) // 40 of 0, 40 of 1, 40 of 2: 120^2/200
 	}
 	for i := range a.Utility {
@@ -177,10 +185,13 @@ func TestEvaluateSaysWhatCannotBeMeasured(t *testing.T) {
 		in   Input
 		says string
 	}{
-		"two rows":        {Input{Synthetic: two, Test: test, Models: quick}, "(setting C)"},
-		"a rare class":    {Input{Synthetic: tableOf(t, test.Schema(), rare...), Test: test, Models: quick}, "(setting C)"},
-		"weightless":      {Input{Synthetic: withWeights(t, test, unweighted), Test: test, Models: quick}, "synthetic rows hold one class"},
-		"small weights":   {Input{Synthetic: withWeights(t, test, shares), Test: test, Models: quick}, "100 synthetic rows add up to 1."},
+		"two rows": {Input{Synthetic: two, Test: test, Models: quick}, "(setting C)"},
+		"a rare class": {Input{Synthetic: tableOf(t, test.Schema(), rare...), Test: test, Models: quick},
+			"(setting C)"},
+		"weightless": {Input{Synthetic: withWeights(t, test, unweighted), Test: test, Models: quick},
+			"synthetic rows hold one class"},
+		"small weights": {Input{Synthetic: withWeights(t, test, shares), Test: test, Models: quick},
+			"100 synthetic rows add up to 1."},
 		"one class":       {Input{Synthetic: one, Test: test, Models: quick}, "synthetic rows hold one class"},
 		"one class tests": {Input{Synthetic: test, Test: one, Models: quick}, "test rows hold one class"},
 		"no train":        {Input{Synthetic: test, Test: test, Models: quick}, "No real training rows"},
@@ -198,7 +209,8 @@ func TestEvaluateSaysWhatCannotBeMeasured(t *testing.T) {
 
 func TestEvaluateRefuses(t *testing.T) {
 	rows := drawn(t, 1, 30)
-	other := tableOf(t, schemaOf(t, strings.ReplaceAll(tinySchema, "blue", "violet")), []float64{1, 1, 0, 0}, []float64{1, 1, 0, 1})
+	other := tableOf(t, schemaOf(t, strings.ReplaceAll(tinySchema, "blue", "violet")), []float64{1, 1, 0, 0},
+		[]float64{1, 1, 0, 1})
 	bad := func(w float64) *partition.Table {
 		weights := make([]float64, rows.Len())
 		for i := range weights {
@@ -206,10 +218,12 @@ func TestEvaluateRefuses(t *testing.T) {
 		}
 		// As any column of numbers, which nobody has looked at.
 		var text strings.Builder
-		if err := partition.WriteCSV(&text, rows, partition.ExtraColumn{Name: partition.WeightColumn, Values: weights}); err != nil {
+		if err := partition.WriteCSV(&text, rows,
+			partition.ExtraColumn{Name: partition.WeightColumn, Values: weights}); err != nil {
 			t.Fatal(err)
 		}
-		table, err := partition.DecodeCSV(rows.Schema(), strings.NewReader(text.String()), "rows", partition.ReadOptions{Extra: []string{partition.WeightColumn}})
+		table, err := partition.DecodeCSV(rows.Schema(), strings.NewReader(text.String()), "rows",
+			partition.ReadOptions{Extra: []string{partition.WeightColumn}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,10 +233,11 @@ func TestEvaluateRefuses(t *testing.T) {
 		in   Input
 		says string
 	}{
-		"nothing":          {Input{}, "no synthetic rows"},
-		"no test":          {Input{Synthetic: rows}, "no test rows"},
-		"empty synthetic":  {Input{Synthetic: partition.NewTable(rows.Schema()), Test: rows}, "no synthetic rows"},
-		"empty train":      {Input{Synthetic: rows, Test: rows, Train: partition.NewTable(rows.Schema())}, "no real training rows"},
+		"nothing":         {Input{}, "no synthetic rows"},
+		"no test":         {Input{Synthetic: rows}, "no test rows"},
+		"empty synthetic": {Input{Synthetic: partition.NewTable(rows.Schema()), Test: rows}, "no synthetic rows"},
+		"empty train": {Input{Synthetic: rows, Test: rows, Train: partition.NewTable(rows.Schema())},
+			"no real training rows"},
 		"other columns":    {Input{Synthetic: other, Test: rows}, "colour"},
 		"unknown model":    {Input{Synthetic: rows, Test: rows, Models: []string{"oracle"}}, "oracle"},
 		"weights of 0":     {Input{Synthetic: bad(0), Test: rows}, "weight"},

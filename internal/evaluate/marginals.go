@@ -28,13 +28,17 @@ type MarginalOptions struct {
 //
 // It fails for tables without rows or with different columns, with ErrWeights, and
 // for negative options or more than 10,000 bins. NOT PRIVATE.
-func CompareMarginals(real, synthetic *partition.Table, weight []float64, o MarginalOptions) (marginals []Marginal, notes []string, err error) {
+func CompareMarginals(real, synthetic *partition.Table, weight []float64, o MarginalOptions) (marginals []Marginal,
+	notes []string, err error) {
 	fail := func(err error) ([]Marginal, []string, error) { return nil, nil, fmt.Errorf("marginals: %w", err) }
 	if weight, err = checkTables(real, synthetic, weight); err != nil {
 		return fail(err)
 	}
 	if o.Bins < 0 || o.Bins > 10_000 || o.Sets < 0 {
-		return fail(fmt.Errorf("%d bins and %d sets of columns: choose 1 to 10000 bins and a positive number of sets, or 0 for the defaults", o.Bins, o.Sets))
+		return fail(
+			fmt.Errorf(
+				"%d bins and %d sets of columns: choose 1 to 10000 bins and a positive number of sets, or 0 for the "+
+					"defaults", o.Bins, o.Sets))
 	}
 	o.Bins, o.Sets = cmp.Or(o.Bins, 20), cmp.Or(o.Sets, 500)
 	schema := real.Schema()
@@ -65,7 +69,8 @@ func CompareMarginals(real, synthetic *partition.Table, weight []float64, o Marg
 		m.Mean /= float64(len(sets))
 		marginals = append(marginals, m)
 		if float64(len(sets)) < all {
-			notes = append(notes, fmt.Sprintf("%d-way marginals: a sample of %d of the %.0f sets of columns", ways, len(sets), all))
+			notes = append(notes, fmt.Sprintf("%d-way marginals: a sample of %d of the %.0f sets of columns", ways,
+				len(sets), all))
 		}
 	}
 	if len(columns) == 0 {

@@ -10,7 +10,8 @@ import (
 func TestCompareMarginalsByHand(t *testing.T) {
 	s := schemaOf(t, pairSchema)
 	empty := math.NaN()
-	real := tableOf(t, s, []float64{0, 0, 0, 0}, []float64{4, 0, 0, 0}, []float64{100, 0, 1, 1}, []float64{empty, 0, empty, 1})
+	real := tableOf(t, s, []float64{0, 0, 0, 0}, []float64{4, 0, 0, 0}, []float64{100, 0, 1, 1},
+		[]float64{empty, 0, empty, 1})
 	// x: 0 and 4 share the first of 20 bins; y is equal; c: a 1/2, b 1/2; d: 1 throughout.
 	synthetic := tableOf(t, s, []float64{1, 0, 0, 1}, []float64{96, 0, 1, 1})
 	got, notes, err := CompareMarginals(real, synthetic, nil, MarginalOptions{})
@@ -19,11 +20,13 @@ func TestCompareMarginalsByHand(t *testing.T) {
 	}
 	one := got[0]
 	// x and c: empty 1/4 against 0, and b 1/4 against 1/2: 1/4 each. d: 1/2.
-	if one.Ways != 1 || one.Sets != 4 || one.Worst != 0.5 || !slices.Equal(one.Widest, []string{"d"}) || math.Abs(one.Mean-(0.25+0+0.25+0.5)/4) > 1e-12 {
+	if one.Ways != 1 || one.Sets != 4 || one.Worst != 0.5 || !slices.Equal(one.Widest, []string{"d"}) ||
+		math.Abs(one.Mean-(0.25+0+0.25+0.5)/4) > 1e-12 {
 		t.Errorf("1-way: %+v", one)
 	}
 	// Of three columns: real (0,0,0) twice, (19,1,1), (empty,empty,1); synthetic (0,0,1), (19,1,1).
-	if three := got[2]; three.Ways != 3 || three.Sets != 4 || three.Worst != 0.75 || len(three.Widest) != 3 || three.Widest[2] != "d" {
+	if three := got[2]; three.Ways != 3 || three.Sets != 4 || three.Worst != 0.75 || len(three.Widest) != 3 ||
+		three.Widest[2] != "d" {
 		t.Errorf("3-way: %+v", three)
 	}
 	if got[1].Sets != 6 || got[1].Worst < one.Worst || got[2].Worst < got[1].Worst {
@@ -51,7 +54,8 @@ func TestCompareMarginalsSamplesSets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first[0].Sets != 9 || first[1].Sets != 20 || first[2].Sets != 20 || len(notes) != 2 || !strings.Contains(notes[1], "20 of the 84 sets") {
+	if first[0].Sets != 9 || first[1].Sets != 20 || first[2].Sets != 20 || len(notes) != 2 ||
+		!strings.Contains(notes[1], "20 of the 84 sets") {
 		t.Errorf("%+v, %q", first, notes)
 	}
 	if again, _, _ := CompareMarginals(test, train, nil, o); again[2].Mean != first[2].Mean {

@@ -124,7 +124,8 @@ func nearest(query, points []float64) float64 {
 
 // copies is the share, by weight, of rows that equal one of the rows of another
 // table in every cell of the columns.
-func copies(t *partition.Table, rows []int, weight []float64, other *partition.Table, otherRows []int, columns []int) float64 {
+func copies(t *partition.Table, rows []int, weight []float64, other *partition.Table, otherRows []int,
+	columns []int) float64 {
 	known := make(map[string]bool, len(otherRows))
 	var key []byte
 	for _, i := range otherRows {

@@ -41,7 +41,8 @@ const (
 // A pair whose correlation does not exist, because a column is constant or empty,
 // has no score; notes say so. It fails for tables without rows or with different
 // columns, and with ErrWeights. NOT PRIVATE.
-func ComparePairs(real, synthetic *partition.Table, weight []float64, seed uint64) (pairs []PairTrend, notes []string, err error) {
+func ComparePairs(real, synthetic *partition.Table, weight []float64, seed uint64) (pairs []PairTrend, notes []string,
+	err error) {
 	if weight, err = checkTables(real, synthetic, weight); err != nil {
 		return nil, nil, fmt.Errorf("pairs of columns: %w", err)
 	}
@@ -98,7 +99,9 @@ func ComparePairs(real, synthetic *partition.Table, weight []float64, seed uint6
 		if len(without) > most {
 			text += ", ..."
 		}
-		notes = append(notes, fmt.Sprintf("%d pairs of numbers have no correlation in one of the tables, where a column is constant or empty: %s", len(without), text))
+		notes = append(notes, fmt.Sprintf(
+			"%d pairs of numbers have no correlation in one of the tables, where a column is constant or empty: %s",
+			len(without), text))
 	}
 	return pairs, notes, nil
 }

@@ -45,7 +45,8 @@ func pairOf(t *testing.T, pairs []PairTrend, a, b string) PairTrend {
 func TestComparePairsByHand(t *testing.T) {
 	s := schemaOf(t, pairSchema)
 	empty := math.NaN()
-	real := tableOf(t, s, []float64{0, 0, 0, 0}, []float64{10, 1, 0, 0}, []float64{20, 2, 1, 1}, []float64{empty, -9, empty, 1})
+	real := tableOf(t, s, []float64{0, 0, 0, 0}, []float64{10, 1, 0, 0}, []float64{20, 2, 1, 1},
+		[]float64{empty, -9, empty, 1})
 	synthetic := tableOf(t, s, []float64{0, 2, 0, 1}, []float64{10, 1, 1, 0}, []float64{50, -3, 1, 1})
 	pairs, notes, err := ComparePairs(real, synthetic, nil, 0)
 	if err != nil || len(pairs) != 6 || len(notes) != 0 {
@@ -100,7 +101,8 @@ func TestComparePairsWithoutACorrelation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p := pairOf(t, pairs, "x", "y"); p.Score != nil || len(notes) != 1 || !strings.Contains(notes[0], "1 pairs of numbers have no correlation") {
+			if p := pairOf(t, pairs, "x", "y"); p.Score != nil || len(notes) != 1 ||
+				!strings.Contains(notes[0], "1 pairs of numbers have no correlation") {
 				t.Errorf("%s: %+v, notes %q", name, p, notes)
 			}
 			if p := pairOf(t, pairs, "x", "d"); p.Score == nil {
@@ -109,7 +111,8 @@ func TestComparePairsWithoutACorrelation(t *testing.T) {
 		}
 	}
 	one := schemaOf(t, "name: one\ntask: none\ncolumns:\n  - {name: x, kind: binary, lower: 0, upper: 1}\n")
-	if pairs, notes, err := ComparePairs(tableOf(t, one, []float64{1}), tableOf(t, one, []float64{1}), nil, 0); err != nil || len(pairs) != 0 || len(notes) != 1 {
+	if pairs, notes, err := ComparePairs(tableOf(t, one, []float64{1}), tableOf(t, one, []float64{1}), nil,
+		0); err != nil || len(pairs) != 0 || len(notes) != 1 {
 		t.Errorf("one column: %v, %q, %v", pairs, notes, err)
 	}
 }

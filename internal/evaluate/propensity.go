@@ -38,7 +38,8 @@ func ComparePropensity(real, synthetic *partition.Table, weight []float64) (*Pro
 	}
 	d := newDesign(real.Schema(), dataColumns(real.Schema()))
 	if d.width > mostFeatures {
-		return nil, []string{fmt.Sprintf("propensity: %d features are more than the %d that are compared", d.width, mostFeatures)}, nil
+		return nil, []string{fmt.Sprintf("propensity: %d features are more than the %d that are compared", d.width,
+			mostFeatures)}, nil
 	}
 	rows := d.rows(real)
 	rows.append(d.rows(synthetic))

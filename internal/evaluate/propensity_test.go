@@ -143,7 +143,8 @@ func TestPropensityOfEqualDistributions(t *testing.T) {
 	table := func(n int) *partition.Table {
 		out := partition.NewTable(s)
 		for range n {
-			cells := []float64{float64(random.IntN(100)), random.Float64() * 3, float64(random.IntN(3)), float64(random.IntN(2))}
+			cells := []float64{float64(random.IntN(100)), random.Float64() * 3, float64(random.IntN(3)),
+				float64(random.IntN(2))}
 			if err := out.Append(cells, ""); err != nil {
 				t.Fatal(err)
 			}

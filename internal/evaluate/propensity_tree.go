@@ -26,14 +26,16 @@ type PropensityTreeOptions struct {
 //
 // The weights of the synthetic rows, nil for 1 each, are scaled to a mean of 1. It fails as
 // ComparePropensity does, and for negative options. NOT PRIVATE.
-func ComparePropensityTree(real, synthetic *partition.Table, weight []float64, o PropensityTreeOptions) (*Propensity, error) {
+func ComparePropensityTree(real, synthetic *partition.Table, weight []float64, o PropensityTreeOptions) (
+	*Propensity, error) {
 	fail := func(err error) (*Propensity, error) { return nil, fmt.Errorf("propensity tree: %w", err) }
 	weight, err := checkTables(real, synthetic, weight)
 	if err != nil {
 		return fail(err)
 	}
 	if o.Leaf < 0 || o.Permutations < 0 {
-		return fail(fmt.Errorf("leaves of %d rows and %d permutations: choose positive numbers, or 0 for the defaults", o.Leaf, o.Permutations))
+		return fail(fmt.Errorf("leaves of %d rows and %d permutations: choose positive numbers, or 0 for the defaults",
+			o.Leaf, o.Permutations))
 	}
 	d := newDesign(real.Schema(), dataColumns(real.Schema()))
 	if d.width < 2 {
@@ -63,7 +65,9 @@ func ComparePropensityTree(real, synthetic *partition.Table, weight []float64, o
 	random := rand.New(rand.NewPCG(o.Seed, 0xca27))
 	expected, times := 0.0, cmp.Or(o.Permutations, 50)
 	for range times {
-		random.Shuffle(len(rows.Positive), func(i, j int) { rows.Positive[i], rows.Positive[j] = rows.Positive[j], rows.Positive[i] })
+		random.Shuffle(len(rows.Positive), func(i, j int) {
+			rows.Positive[i], rows.Positive[j] = rows.Positive[j], rows.Positive[i]
+		})
 		pmse, err := treePMSE(rows, leaf)
 		if err != nil {
 			return fail(err)

@@ -36,7 +36,8 @@ func NumberColumns(schema *partition.Schema) []string {
 // more than 600 features. It fails for a test or synthetic table without rows, for
 // different columns, for a name that is no column of numbers, and with ErrWeights.
 // NOT PRIVATE.
-func CompareRegressions(train, test, synthetic *partition.Table, weight []float64, columns []string) (results []Regression, notes []string, err error) {
+func CompareRegressions(train, test, synthetic *partition.Table, weight []float64,
+	columns []string) (results []Regression, notes []string, err error) {
 	fail := func(err error) ([]Regression, []string, error) { return nil, nil, fmt.Errorf("regression: %w", err) }
 	if weight, err = checkTables(test, synthetic, weight); err != nil {
 		return fail(err)
@@ -70,7 +71,8 @@ func CompareRegressions(train, test, synthetic *partition.Table, weight []float6
 }
 
 // regress gives a nil result where there is nothing to fit to or to test on.
-func regress(train, test, synthetic *partition.Table, weight []float64, target int) (result *Regression, note string, err error) {
+func regress(train, test, synthetic *partition.Table, weight []float64, target int) (result *Regression, note string,
+	err error) {
 	schema := test.Schema()
 	var others []int
 	for _, j := range dataColumns(schema) {

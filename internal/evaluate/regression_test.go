@@ -54,7 +54,8 @@ func TestCompareRegressionsByHand(t *testing.T) {
 	}
 	// Without training rows only one side is there.
 	got, _, err = CompareRegressions(nil, test, synthetic, nil, []string{"x", "y"})
-	if err != nil || len(got) != 2 || got[1].RMSEReal != nil || got[1].BetaMSE != nil || math.Abs(got[1].RMSESynthetic-6) > 1e-5 {
+	if err != nil || len(got) != 2 || got[1].RMSEReal != nil || got[1].BetaMSE != nil ||
+		math.Abs(got[1].RMSESynthetic-6) > 1e-5 {
 		t.Errorf("without training rows: %+v, %v", got, err)
 	}
 	// A row of weight 0 is not there, and one of weight 2 is there twice.
@@ -81,7 +82,8 @@ func TestCompareRegressionsByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if weighted, _, err := CompareRegressions(nil, test, mixed, w, nil); err != nil || math.Abs(weighted[0].RMSESynthetic-twice[0].RMSESynthetic) > 1e-9 {
+	if weighted, _, err := CompareRegressions(nil, test, mixed, w, nil); err != nil ||
+		math.Abs(weighted[0].RMSESynthetic-twice[0].RMSESynthetic) > 1e-9 {
 		t.Errorf("a weight of 2 gives %+v, the row twice %+v; %v", weighted, twice, err)
 	}
 }
@@ -94,13 +96,15 @@ func TestCompareRegressionsWithoutValuesOrTargets(t *testing.T) {
 		t.Errorf("an empty column: %+v, %q, %v", got, notes, err)
 	}
 	for _, name := range []string{"c", "z"} {
-		if _, _, err := CompareRegressions(real, real, real, nil, []string{name}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, _, err := CompareRegressions(real, real, real, nil, []string{name}); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("column %s: %v", name, err)
 		}
 	}
 	classes := schemaOf(t, tinySchema)
 	table := tableOf(t, classes, []float64{1, 1, 0, 1})
-	if got, notes, err := CompareRegressions(table, table, table, nil, nil); err != nil || len(got) != 0 || len(notes) != 0 {
+	if got, notes, err := CompareRegressions(table, table, table, nil, nil); err != nil || len(got) != 0 ||
+		len(notes) != 0 {
 		t.Errorf("a label of classes: %+v, %q, %v", got, notes, err)
 	}
 	if names := NumberColumns(classes); !slices.Equal(names, []string{"age", "dose"}) {
@@ -110,7 +114,8 @@ func TestCompareRegressionsWithoutValuesOrTargets(t *testing.T) {
 
 func TestAgreement(t *testing.T) {
 	ranking := func(v float64) *Ranking { return &Ranking{AUROC: v} }
-	models := []ModelUtility{{A: ranking(0.9), C: ranking(0.8)}, {A: ranking(0.8), C: ranking(0.7)}, {A: ranking(0.7), C: ranking(0.75)}, {A: ranking(0.1)}}
+	models := []ModelUtility{{A: ranking(0.9), C: ranking(0.8)}, {A: ranking(0.8), C: ranking(0.7)},
+		{A: ranking(0.7), C: ranking(0.75)}, {A: ranking(0.1)}}
 	got, notes := RankingAgreement(models)
 	close(t, "agreement", got, 2.0/3)
 	if len(notes) != 0 {

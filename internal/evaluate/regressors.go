@@ -28,7 +28,8 @@ type RegressorUtility struct {
 // It fails for tables without rows or with different columns, for a name that is no column
 // of numbers or that has no values, with ErrWeights, and when ctx ends, which it asks before
 // each model. NOT PRIVATE.
-func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Table, weight []float64, column string, models ...classify.Regressor) ([]RegressorUtility, error) {
+func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Table, weight []float64, column string,
+	models ...classify.Regressor) ([]RegressorUtility, error) {
 	fail := func(err error) ([]RegressorUtility, error) { return nil, fmt.Errorf("regressors: %w", err) }
 	weight, err := checkTables(test, synthetic, weight)
 	if err != nil {

@@ -57,7 +57,8 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 		for _, part := range []struct {
 			into        **Ranking
 			learn, exam classify.Rows
-		}{{&u.A, s.real, s.test}, {&u.B, s.synthetic, s.test}, {&u.C, s.learnC, s.examC}, {&u.CoinFlips, s.coin, s.test}} {
+		}{{&u.A, s.real, s.test}, {&u.B, s.synthetic, s.test}, {&u.C, s.learnC, s.examC},
+			{&u.CoinFlips, s.coin, s.test}} {
 			if part.learn.X.Rows == 0 || part.exam.X.Rows == 0 {
 				continue
 			}
@@ -89,7 +90,8 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 		rows classify.Rows
 	}{{"synthetic", s.synthetic}, {"real training", s.real}, {"coin-flip", s.coin}} {
 		if side.rows.X.Rows > 0 && !bothClasses(side.rows) {
-			e.note(fmt.Sprintf("The %s rows hold one class only, so that no classifier can be trained on them.", side.name))
+			e.note(fmt.Sprintf("The %s rows hold one class only, so that no classifier can be trained on them.",
+				side.name))
 		}
 	}
 	if w := s.synthetic.Weight; w != nil {
@@ -98,11 +100,13 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 			total += v
 		}
 		if n := float64(len(w)); total < n/2 || total > 2*n {
-			e.note(fmt.Sprintf("The weights of the %d synthetic rows add up to %.4g. Classifiers take a weight for a number of rows, and so learn as from that many: weights of mean 1 keep the number.", len(w), total))
+			e.note(fmt.Sprintf("The weights of the %d synthetic rows add up to %.4g. Classifiers take a weight for a "+
+				"number of rows, and so learn as from that many: weights of mean 1 keep the number.", len(w), total))
 		}
 	}
 	if bothClasses(s.synthetic) && !(bothClasses(s.learnC) && bothClasses(s.examC)) {
-		e.note("The synthetic rows are too few, or too few of one class, to train on some and test on others (setting C).")
+		e.note(
+			"The synthetic rows are too few, or too few of one class, to train on some and test on others (setting C).")
 	}
 	return nil
 }
@@ -132,7 +136,8 @@ func divide(rows classify.Rows) (learn, exam classify.Rows) {
 
 func chosen(rows classify.Rows, which []int) classify.Rows {
 	r := classify.Rows{
-		X:        classify.Matrix{Rows: len(which), Cols: rows.X.Cols, Data: make([]float64, 0, len(which)*rows.X.Cols)},
+		X: classify.Matrix{Rows: len(which), Cols: rows.X.Cols,
+			Data: make([]float64, 0, len(which)*rows.X.Cols)},
 		Positive: make([]bool, 0, len(which)),
 	}
 	for _, i := range which {

@@ -19,7 +19,8 @@ func TestSettingCTestsOnRowsThatWereNotTrainedOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var rows [][]float64
 	for range 400 {
-		rows = append(rows, []float64{float64(rng.IntN(101)), 10 * rng.Float64(), float64(rng.IntN(3)), float64(rng.IntN(2))})
+		rows = append(rows, []float64{float64(rng.IntN(101)), 10 * rng.Float64(), float64(rng.IntN(3)),
+			float64(rng.IntN(2))})
 	}
 	made := tableOf(t, schemaOf(t, tinySchema), rows...)
 	e, err := Evaluate(context.Background(), Input{Synthetic: made, Test: made, Models: []string{"decision tree"}})

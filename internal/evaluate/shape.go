@@ -54,7 +54,8 @@ func ColumnShape(real, synthetic *partition.Table) ([]Shape, error) {
 //
 // It fails for tables without rows or with different columns, and with
 // ErrWeights. The figures are computed from real rows: NOT PRIVATE.
-func CompareColumns(real, synthetic *partition.Table, weight []float64) (columns []ColumnQuality, notes []string, err error) {
+func CompareColumns(real, synthetic *partition.Table, weight []float64) (columns []ColumnQuality, notes []string,
+	err error) {
 	if weight, err = checkTables(real, synthetic, weight); err != nil {
 		return nil, nil, fmt.Errorf("column shapes: %w", err)
 	}
@@ -70,7 +71,8 @@ func CompareColumns(real, synthetic *partition.Table, weight []float64) (columns
 			quality.Measure, distance = TVComplement, measure.TotalVariation
 		}
 		if len(r) == 0 || len(s) == 0 {
-			notes = append(notes, fmt.Sprintf("column %s: all cells of one table are empty, so its shape was not compared", column.Name))
+			notes = append(notes, fmt.Sprintf(
+				"column %s: all cells of one table are empty, so its shape was not compared", column.Name))
 			columns = append(columns, quality)
 			continue
 		}

@@ -10,9 +10,12 @@ import (
 // measures are all figures of two tables, by name.
 func measures(train, test, synthetic *partition.Table, weight []float64) map[string]func() error {
 	return map[string]func() error{
-		"columns":    func() error { _, _, err := CompareColumns(test, synthetic, weight); return err },
-		"pairs":      func() error { _, _, err := ComparePairs(test, synthetic, weight, 1); return err },
-		"marginals":  func() error { _, _, err := CompareMarginals(test, synthetic, weight, MarginalOptions{}); return err },
+		"columns": func() error { _, _, err := CompareColumns(test, synthetic, weight); return err },
+		"pairs":   func() error { _, _, err := ComparePairs(test, synthetic, weight, 1); return err },
+		"marginals": func() error {
+			_, _, err := CompareMarginals(test, synthetic, weight, MarginalOptions{})
+			return err
+		},
 		"propensity": func() error { _, _, err := ComparePropensity(test, synthetic, weight); return err },
 		"importance": func() error { _, _, err := CompareImportance(test, synthetic, weight); return err },
 		"regression": func() error {

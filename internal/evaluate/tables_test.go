@@ -47,7 +47,8 @@ func everything(t *testing.T, real, synthetic *partition.Table) (pairs, marginal
 		if real == synthetic {
 			limit = 1
 		}
-		if real.Len() > 1000 && (*c.Score < limit || c.MissingSimilarity < limit || c.Wasserstein != nil && *c.Wasserstein > 1-limit) {
+		if real.Len() > 1000 && (*c.Score < limit || c.MissingSimilarity < limit ||
+			c.Wasserstein != nil && *c.Wasserstein > 1-limit) {
 			t.Errorf("column %s: %+v", c.Column, c)
 		}
 	}
@@ -108,7 +109,10 @@ func TestMeasuresRefuseWhatCannotBeCompared(t *testing.T) {
 			},
 			"propensity": func() error { _, _, err := ComparePropensity(c.test, c.synthetic, c.weight); return err },
 			"importance": func() error { _, _, err := CompareImportance(c.test, c.synthetic, c.weight); return err },
-			"regression": func() error { _, _, err := CompareRegressions(nil, c.test, c.synthetic, c.weight, nil); return err },
+			"regression": func() error {
+				_, _, err := CompareRegressions(nil, c.test, c.synthetic, c.weight, nil)
+				return err
+			},
 			"closeness": func() error {
 				_, _, err := CompareCloseness(good, c.test, c.synthetic, c.weight, ClosenessOptions{})
 				return err
@@ -138,11 +142,14 @@ columns:
 	rapid.Check(t, func(t *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		draw := func(name string) *partition.Table {
-			empty, levels := rapid.Float64Range(0, 1).Draw(t, name+" empty"), rapid.IntRange(1, 3).Draw(t, name+" levels")
+			empty, levels := rapid.Float64Range(0, 1).Draw(t, name+" empty"),
+				rapid.IntRange(1, 3).Draw(t, name+" levels")
 			out := partition.NewTable(s)
 			for range rapid.IntRange(1, 12).Draw(t, name+" rows") {
-				cells := []float64{float64(random.IntN(levels)), []float64{0, 1, -8e307, 8e307, 1e-300}[random.IntN(5)], 0,
-					float64(random.IntN(levels)), float64(random.IntN(min(levels, 2))), float64(random.IntN(min(levels, 2)))}
+				cells := []float64{float64(random.IntN(levels)),
+					[]float64{0, 1, -8e307, 8e307, 1e-300}[random.IntN(5)], 0,
+					float64(random.IntN(levels)), float64(random.IntN(min(levels, 2))),
+					float64(random.IntN(min(levels, 2)))}
 				for _, j := range []int{0, 2, 4} {
 					if random.Float64() < empty {
 						cells[j] = math.NaN()
@@ -199,7 +206,8 @@ columns:
 			unit("pmse", p.PMSE)
 		}
 		if c, _, _ := CompareCloseness(train, test, synthetic, weight, ClosenessOptions{}); c != nil {
-			for _, v := range []float64{c.CopiesTrain, c.CopiesTest, c.DistanceTrain, c.DistanceTest, c.CloserToTrain, c.MembershipAUROC} {
+			for _, v := range []float64{c.CopiesTrain, c.CopiesTest, c.DistanceTrain, c.DistanceTest, c.CloserToTrain,
+				c.MembershipAUROC} {
 				unit("closeness", v)
 			}
 		}

@@ -40,7 +40,8 @@ type TransportOptions struct {
 // column without values in a table, which notes then name. It fails for tables without rows,
 // data columns or with different columns, with ErrWeights, and for more than 2,000 rows.
 // NOT PRIVATE.
-func CompareTransport(real, synthetic *partition.Table, weight []float64, o TransportOptions) (*Transport, []string, error) {
+func CompareTransport(real, synthetic *partition.Table, weight []float64, o TransportOptions) (*Transport, []string,
+	error) {
 	fail := func(err error) (*Transport, []string, error) { return nil, nil, fmt.Errorf("transport: %w", err) }
 	columns, notes, err := CompareColumns(real, synthetic, weight)
 	if err != nil {
@@ -117,7 +118,8 @@ func ColumnTotalVariation(real, synthetic *partition.Table, weight []float64, na
 	c := &real.Schema().Columns[j]
 	lo, hi := c.Range()
 	b := newBins(c, lo, hi, 20)
-	d, err := measure.ContingencyTotalVariation([][]int32{b.codes(real, j)}, [][]int32{b.codes(synthetic, j)}, []int{b.size()}, nil, weight)
+	d, err := measure.ContingencyTotalVariation([][]int32{b.codes(real, j)}, [][]int32{b.codes(synthetic, j)},
+		[]int{b.size()}, nil, weight)
 	if err != nil {
 		return fail(err)
 	}

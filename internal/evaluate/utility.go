@@ -138,7 +138,8 @@ func sameColumns(a, b *partition.Schema) error {
 		return nil
 	}
 	if len(a.Columns) != len(b.Columns) {
-		return fmt.Errorf("the tables have %d and %d columns: read both with the same schema", len(a.Columns), len(b.Columns))
+		return fmt.Errorf("the tables have %d and %d columns: read both with the same schema", len(a.Columns),
+			len(b.Columns))
 	}
 	for i, c := range a.Columns {
 		d := b.Columns[i]
@@ -147,7 +148,8 @@ func sameColumns(a, b *partition.Schema) error {
 			same = c.Categories[k] == d.Categories[k]
 		}
 		if !same {
-			return fmt.Errorf("column %d (%s, %s) differs between the tables: read both with the same schema", i+1, c.Name, d.Name)
+			return fmt.Errorf("column %d (%s, %s) differs between the tables: read both with the same schema", i+1,
+				c.Name, d.Name)
 		}
 	}
 	return nil

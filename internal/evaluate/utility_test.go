@@ -90,7 +90,8 @@ func TestTrainTestReachesTheKnownCeilings(t *testing.T) {
 				t.Fatal(err)
 			}
 			for k, want := range []float64{c.logistic, c.boosting} {
-				t.Logf("%s: AUROC %.4f, average precision %.4f", rows[k].Classifier, rows[k].AUROC, rows[k].AveragePrecision)
+				t.Logf("%s: AUROC %.4f, average precision %.4f", rows[k].Classifier, rows[k].AUROC,
+					rows[k].AveragePrecision)
 				if math.Abs(rows[k].AUROC-want) > 0.012 {
 					t.Errorf("%s: AUROC %.4f, want %.3f", rows[k].Classifier, rows[k].AUROC, want)
 				}
@@ -111,7 +112,8 @@ func TestTrainTestUsesTheModelsGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Utility{Classifier: "logistic regression", AUROC: 1, AveragePrecision: 1, InterpolatedPrecision: 1, Accuracy: 1}
+	want := Utility{Classifier: "logistic regression", AUROC: 1, AveragePrecision: 1, InterpolatedPrecision: 1,
+		Accuracy: 1}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want only %+v", got, want)
 	}
@@ -172,7 +174,8 @@ func TestColumnShapeByHand(t *testing.T) {
 	for k, w := range want {
 		g := got[k]
 		same := (g.Score == nil) == (w.Score == nil) && (g.Score == nil || math.Abs(*g.Score-*w.Score) < 1e-12)
-		if g.Column != w.Column || g.Measure != w.Measure || !same || math.Abs(g.MissingSimilarity-w.MissingSimilarity) > 1e-12 {
+		if g.Column != w.Column || g.Measure != w.Measure || !same ||
+			math.Abs(g.MissingSimilarity-w.MissingSimilarity) > 1e-12 {
 			t.Errorf("shape %d is %+v, want %+v", k, g, w)
 		}
 	}
@@ -181,7 +184,8 @@ func TestColumnShapeByHand(t *testing.T) {
 			t.Errorf("a table against itself: %+v", g)
 		}
 	}
-	if _, err := ColumnShape(real, partition.NewTable(s)); err == nil || !strings.Contains(err.Error(), "0 synthetic rows") {
+	if _, err := ColumnShape(real, partition.NewTable(s)); err == nil ||
+		!strings.Contains(err.Error(), "0 synthetic rows") {
 		t.Errorf("an empty table gave %v", err)
 	}
 }

@@ -55,7 +55,9 @@ func TestTransportOfTables(t *testing.T) {
 		t.Errorf("samples: %+v, %+v, %v", c, again, err)
 	}
 	// By hand: from 0 and 1 of colour and 20 of age, of a range of 100, the other way.
-	s := schemaOf(t, "columns:\n  - {name: age, kind: integer, lower: 0, upper: 100}\n  - {name: colour, kind: categorical, categories: [red, green]}\n")
+	s := schemaOf(t,
+		"columns:\n  - {name: age, kind: integer, lower: 0, upper: 100}\n  - {name: colour, kind: categorical, "+
+			"categories: [red, green]}\n")
 	x, y := tableOf(t, s, []float64{10, 0}, []float64{50, 1}), tableOf(t, s, []float64{30, 0}, []float64{90, 0})
 	d, _, err := CompareTransport(x, y, []float64{3, 1}, TransportOptions{})
 	// Ages: 10 to 30 a half, then 50 to 30 a quarter, 50 to 90 a quarter: 25 of 100.
@@ -96,8 +98,10 @@ func TestLabelBetaMSEAgainstScikitLearn(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	s := schemaOf(t, "label: y\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, kind: continuous, lower: 0, upper: 1}\n"+
-		"  - {name: c, kind: binary}\n  - {name: y, kind: binary}\n")
+	s := schemaOf(t,
+		"label: y\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, kind: continuous, "+
+			"lower: 0, upper: 1}\n"+
+			"  - {name: c, kind: binary}\n  - {name: y, kind: binary}\n")
 	table := func(x [][]float64, y []float64) *partition.Table {
 		var rows [][]float64
 		for i := range x {
@@ -121,7 +125,8 @@ func TestLabelBetaMSEAgainstScikitLearn(t *testing.T) {
 		t.Errorf("one weight: %v", err)
 	}
 	plain := schemaOf(t, "columns:\n  - {name: a, kind: binary}\n  - {name: b, kind: binary}\n")
-	if _, err := LabelBetaMSE(tableOf(t, plain, []float64{1, 0}), tableOf(t, plain, []float64{1, 1}), nil); !errors.Is(err, ErrNoClasses) {
+	if _, err := LabelBetaMSE(tableOf(t, plain, []float64{1, 0}), tableOf(t, plain, []float64{1, 1}),
+		nil); !errors.Is(err, ErrNoClasses) {
 		t.Errorf("no label: %v", err)
 	}
 }
@@ -137,7 +142,9 @@ func TestRegressorsOfTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got[0].Model != "linear regression" || math.Abs(got[0].RMSESynthetic-plain[0].RMSESynthetic) > 1e-4*plain[0].RMSESynthetic || math.Abs(*got[0].RMSEReal-*plain[0].RMSEReal) > 1e-4**plain[0].RMSEReal {
+	if got[0].Model != "linear regression" ||
+		math.Abs(got[0].RMSESynthetic-plain[0].RMSESynthetic) > 1e-4*plain[0].RMSESynthetic ||
+		math.Abs(*got[0].RMSEReal-*plain[0].RMSEReal) > 1e-4**plain[0].RMSEReal {
 		t.Errorf("linear regression %+v, by CompareRegressions %+v", got[0], plain[0])
 	}
 	alone, err := CompareRegressors(context.Background(), nil, test, made, nil, column)
@@ -152,7 +159,8 @@ func TestRegressorsOfTables(t *testing.T) {
 	if _, err := CompareRegressors(context.Background(), train, test, made, nil, "nothing"); err == nil {
 		t.Error("a column that is not there was predicted")
 	}
-	if _, err := CompareRegressors(context.Background(), train, test, made, []float64{1}, column); !errors.Is(err, ErrWeights) {
+	if _, err := CompareRegressors(context.Background(), train, test, made, []float64{1}, column); !errors.Is(
+		err, ErrWeights) {
 		t.Errorf("one weight: %v", err)
 	}
 }
@@ -161,7 +169,9 @@ func TestRegressorsOfTables(t *testing.T) {
 // larger one. The seeds are fixed; over 30 others the ratios below had means of 1.01, 1.03
 // and 1.66 and standard deviations of 0.06, 0.05 and 0.06.
 func TestPropensityTree(t *testing.T) {
-	s := schemaOf(t, "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, kind: continuous, lower: 0, upper: 1}\n")
+	s := schemaOf(t,
+		"columns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, kind: continuous, lower: 0, "+
+			"upper: 1}\n")
 	random := rand.New(rand.NewPCG(6, 6))
 	table := func(n int, tied bool) (*partition.Table, []float64) {
 		var rows [][]float64

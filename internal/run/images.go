@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/images"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -114,7 +115,7 @@ func fillImages(ctx context.Context, page *report.Page, synthetic *partition.Tab
 	if err := addSheet(page, "real test images of each class", real.test, schema, true); err != nil {
 		return err
 	}
-	if page.Evaluation, err = evaluate.EvaluateImages(ctx, evaluate.ImageInput{
+	if page.Evaluation, err = images.Evaluate(ctx, images.Input{
 		Synthetic: x, Weight: synthetic.Weights(), Test: real.test, Train: real.train, CoinFlips: real.coinFlips, Classes: len(schema.Classes()),
 	}); err != nil {
 		return fmt.Errorf("compare with real images: %w", err)

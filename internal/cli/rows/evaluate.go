@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/images"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -116,7 +117,7 @@ func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Sch
 	if len(e.models) > 0 {
 		return nil, errors.New("--models are for tables, and the schema is of images; leave it out")
 	}
-	in := evaluate.ImageInput{Classes: len(schema.Classes())}
+	in := images.Input{Classes: len(schema.Classes())}
 	read := func(path string) (*partition.Images, error) {
 		if images, labels, two := strings.Cut(path, ","); two {
 			return partition.ReadIDX(schema, images, labels)
@@ -143,5 +144,5 @@ func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Sch
 			return nil, err
 		}
 	}
-	return evaluate.EvaluateImages(ctx, in)
+	return images.Evaluate(ctx, in)
 }

@@ -3,6 +3,8 @@ package classify
 import (
 	"fmt"
 	"math"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
 )
 
 // leastShare keeps the logarithm of a pure leaf's shares finite (scikit-learn uses
@@ -14,7 +16,7 @@ const leastShare = 0x1p-52
 type AdaBoost struct {
 	stumps  int
 	columns int
-	trees   []tree
+	trees   []trees.Tree
 	gains   []float64
 }
 
@@ -39,23 +41,23 @@ func (a *AdaBoost) Fit(r Rows) error {
 	for i, w := range t.weight {
 		weight[i] = w / t.total
 	}
-	g := newDepthfirst(binned(t, usualBins), t.label, weight)
-	g.depth = 1
+	g := trees.NewDepthFirst(t.binned(trees.Usual), t.label, weight)
+	g.Depth = 1
 	for range a.stumps {
-		stump := g.grow(allRows(t.x.Rows))
+		stump := g.Grow(trees.AllRows(t.x.Rows))
 		for k, n := range stump {
-			p := math.Max(n.leaf, leastShare)
-			q := math.Max(1-n.leaf, leastShare)
-			stump[k].leaf = (math.Log(p) - math.Log(q)) / 2
+			p := math.Max(n.Leaf, leastShare)
+			q := math.Max(1-n.Leaf, leastShare)
+			stump[k].Leaf = (math.Log(p) - math.Log(q)) / 2
 		}
 		a.trees = append(a.trees, stump)
-		for j, gain := range shares(g.gains) {
+		for j, gain := range trees.Shares(g.Gains) {
 			a.gains[j] += gain
 		}
 
 		sum, mistakes := 0.0, 0.0
 		for i := range weight {
-			margin := stump.value(t.x.Row(i))
+			margin := stump.Value(t.x.Row(i))
 			if t.label[i] == 0 {
 				margin = -margin
 			}
@@ -81,7 +83,7 @@ func (a *AdaBoost) Score(x Matrix) ([]float64, error) {
 	if err := checkScoring(a.columns, x); err != nil {
 		return nil, fmt.Errorf("adaboost: %w", err)
 	}
-	return addTrees(0, a.trees, x), nil
+	return trees.Sum(0, a.trees, x.Data, x.Cols), nil
 }
 
 // Importances gives each feature's share of the fall of impurity, the mean over
@@ -90,5 +92,5 @@ func (a *AdaBoost) Importances() []float64 {
 	if a.columns == 0 {
 		return nil
 	}
-	return shares(a.gains)
+	return trees.Shares(a.gains)
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
 )
 
 // BaggingOptions are the settings of bagging and random forests. Zero means the
@@ -44,7 +46,7 @@ type bagged struct {
 	tried func(columns int) int
 
 	columns int
-	trees   []tree
+	trees   []trees.Tree
 	gains   [][]float64 // per tree, shares per column
 }
 
@@ -66,14 +68,14 @@ func (b *bagged) fit(t training, prior float64) error {
 	if b.options.Trees < 1 {
 		return fmt.Errorf("%s: %d trees: at least 1 is needed", b.name, b.options.Trees)
 	}
-	data := binned(t, usualBins)
+	data := t.binned(trees.Usual)
 	scale := math.Max(1, float64(t.x.Rows)/t.total)
 	b.columns = t.x.Cols
-	b.trees, b.gains = make([]tree, b.options.Trees), make([][]float64, b.options.Trees)
-	parallel(b.options.Trees, func() func(int) {
+	b.trees, b.gains = make([]trees.Tree, b.options.Trees), make([][]float64, b.options.Trees)
+	trees.Parallel(b.options.Trees, func() func(int) {
 		weight := make([]float64, t.x.Rows)
 		rows := make([]int32, 0, t.x.Rows)
-		g := newDepthfirst(data, t.label, weight)
+		g := trees.NewDepthFirst(data, t.label, weight)
 		return func(k int) {
 			source := rand.NewPCG(b.options.Seed, uint64(k))
 			rows = rows[:0]
@@ -84,14 +86,14 @@ func (b *bagged) fit(t training, prior float64) error {
 				}
 			}
 			if len(rows) == 0 {
-				b.trees[k], b.gains[k] = tree{{leaf: prior}}, make([]float64, t.x.Cols)
+				b.trees[k], b.gains[k] = trees.Tree{{Leaf: prior}}, make([]float64, t.x.Cols)
 				return
 			}
 			if b.tried != nil {
-				g.tried, g.rng = b.tried(t.x.Cols), rand.New(source)
+				g.Tried, g.Random = b.tried(t.x.Cols), rand.New(source)
 			}
-			b.trees[k] = g.grow(rows)
-			b.gains[k] = shares(g.gains)
+			b.trees[k] = g.Grow(rows)
+			b.gains[k] = trees.Shares(g.Gains)
 		}
 	})
 	return nil
@@ -111,7 +113,7 @@ func (b *bagged) Score(x Matrix) ([]float64, error) {
 	if err := checkScoring(b.columns, x); err != nil {
 		return nil, fmt.Errorf("%s: %w", b.name, err)
 	}
-	scores := addTrees(0, b.trees, x)
+	scores := trees.Sum(0, b.trees, x.Data, x.Cols)
 	for i := range scores {
 		scores[i] /= float64(len(b.trees))
 	}
@@ -130,5 +132,20 @@ func (b *bagged) Importances() []float64 {
 			sum[j] += g
 		}
 	}
-	return shares(sum)
+	return trees.Shares(sum)
+}
+
+// RandomForest is bagging of decision trees that try a random selection of the
+// features at each split, as many as the root of their number (Breiman 2001):
+// RandomForestClassifier of scikit-learn with 100 trees. For weights see
+// [Bagging].
+type RandomForest struct{ bagged }
+
+// NewRandomForest returns a random forest. Its result depends on nothing but the
+// rows and the seed.
+func NewRandomForest(o BaggingOptions) *RandomForest {
+	return &RandomForest{bagged{
+		name: "random forest", options: o.withDefaults(100),
+		tried: func(columns int) int { return int(math.Sqrt(float64(columns))) },
+	}}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
 )
 
 // BoostingOptions are the settings of gradient boosting. Zero means the
@@ -20,9 +22,15 @@ type BoostingOptions struct {
 
 func (o BoostingOptions) withDefaults() BoostingOptions {
 	return BoostingOptions{
-		Trees: cmp.Or(o.Trees, 100), Leaves: cmp.Or(o.Leaves, 8), MinRows: cmp.Or(o.MinRows, 20), Bins: cmp.Or(o.Bins, 255),
+		Trees: cmp.Or(o.Trees, 100), Leaves: cmp.Or(o.Leaves, 8), MinRows: cmp.Or(o.MinRows, 20),
+		Bins:         cmp.Or(o.Bins, 255),
 		LearningRate: cmp.Or(o.LearningRate, 0.1), L2: cmp.Or(o.L2, 1),
 	}
+}
+
+// growth is what the trees need to know.
+func (o BoostingOptions) growth() trees.LeafWiseOptions {
+	return trees.LeafWiseOptions{Leaves: o.Leaves, MinRows: o.MinRows, LearningRate: o.LearningRate, L2: o.L2}
 }
 
 func (o BoostingOptions) check() error {
@@ -52,7 +60,7 @@ type Boosting struct {
 	options BoostingOptions
 	columns int
 	prior   float64 // log odds before the first tree
-	trees   []tree
+	trees   []trees.Tree
 	gains   []float64
 }
 
@@ -77,9 +85,9 @@ func (b *Boosting) Fit(r Rows) error {
 	}
 	b.prior = t.logOdds()
 	b.columns = t.x.Cols
-	b.trees = make([]tree, 0, b.options.Trees)
+	b.trees = make([]trees.Tree, 0, b.options.Trees)
 
-	g := newLeafwise(binned(t, b.options.Bins), t.weight, b.options)
+	g := trees.NewLeafWise(t.binned(b.options.Bins), t.weight, b.options.growth())
 	logOdds := make([]float64, t.x.Rows)
 	for i := range logOdds {
 		logOdds[i] = b.prior
@@ -87,11 +95,11 @@ func (b *Boosting) Fit(r Rows) error {
 	for range b.options.Trees {
 		for i, z := range logOdds {
 			p := sigmoid(z)
-			g.slope[i], g.curve[i] = t.weight[i]*(p-t.label[i]), t.weight[i]*(p*(1-p))
+			g.Slope[i], g.Curve[i] = t.weight[i]*(p-t.label[i]), t.weight[i]*(p*(1-p))
 		}
-		b.trees = append(b.trees, g.grow(logOdds))
+		b.trees = append(b.trees, g.Grow(logOdds))
 	}
-	b.gains = g.gains
+	b.gains = g.Gains
 	return nil
 }
 
@@ -100,7 +108,7 @@ func (b *Boosting) Score(x Matrix) ([]float64, error) {
 	if err := checkScoring(b.columns, x); err != nil {
 		return nil, fmt.Errorf("gradient boosting: %w", err)
 	}
-	return addTrees(b.prior, b.trees, x), nil
+	return trees.Sum(b.prior, b.trees, x.Data, x.Cols), nil
 }
 
 // Importances gives each feature's share of the gain of all splits.
@@ -108,5 +116,5 @@ func (b *Boosting) Importances() []float64 {
 	if b.columns == 0 {
 		return nil
 	}
-	return shares(b.gains)
+	return trees.Shares(b.gains)
 }

@@ -217,10 +217,12 @@ func TestModelsRefuse(t *testing.T) {
 		if err := model.Fit(plain(x, y)); err != nil {
 			t.Errorf("%s on two rows: %v", model.Name(), err)
 		}
-		if _, err := model.Score(Matrix{Rows: 1, Cols: 2, Data: []float64{1, 2}}); err == nil || !strings.Contains(err.Error(), "fitted to 1 columns") {
+		if _, err := model.Score(Matrix{Rows: 1, Cols: 2, Data: []float64{1, 2}}); err == nil ||
+			!strings.Contains(err.Error(), "fitted to 1 columns") {
 			t.Errorf("%s: other width gave %v", model.Name(), err)
 		}
-		if _, err := model.Score(Matrix{Rows: 1, Cols: 1, Data: []float64{math.NaN()}}); err == nil || !strings.Contains(err.Error(), "not a finite number") {
+		if _, err := model.Score(Matrix{Rows: 1, Cols: 1, Data: []float64{math.NaN()}}); err == nil ||
+			!strings.Contains(err.Error(), "not a finite number") {
 			t.Errorf("%s: a score of NaN gave %v", model.Name(), err)
 		}
 	}
@@ -239,74 +241,6 @@ func TestModelsRefuse(t *testing.T) {
 	for k, model := range options {
 		if err := model.Fit(plain(x, y)); err == nil {
 			t.Errorf("setting %d, of %s, was accepted", k, model.Name())
-		}
-	}
-}
-
-func TestBins(t *testing.T) {
-	data := func(values ...float64) training {
-		rows := training{x: Matrix{Rows: len(values), Cols: 1, Data: values}, uniform: true}
-		for range values {
-			rows.weight = append(rows.weight, 1)
-		}
-		return rows
-	}
-	if got, want := binned(data(4, 1, 2, 1), 255), []float64{1.5, 3}; !slices.Equal(got.cuts[0], want) {
-		t.Errorf("cuts %v, want %v", got.cuts[0], want)
-	}
-	if got := binned(data(3, 3, 3), 255); len(got.cuts[0]) != 0 {
-		t.Errorf("a constant column got cuts %v", got.cuts[0])
-	}
-	close := []float64{1, math.Nextafter(1, 2)}
-	if got := binned(data(close...), 255).cuts[0]; len(got) != 1 || !(got[0] < close[1]) || got[0] < close[0] {
-		t.Errorf("neighbouring floats got cuts %v", got)
-	}
-	many := make([]float64, 10000)
-	for i := range many {
-		many[i] = float64(i)
-	}
-	b := binned(data(many...), 256)
-	counts := make([]int, len(b.cuts[0])+1)
-	for i, c := range b.cells[0] {
-		counts[c]++
-		if v := many[i]; v < b.low[0][c] || v > b.high[0][c] {
-			t.Fatalf("%v lies in the bin from %v to %v", v, b.low[0][c], b.high[0][c])
-		}
-	}
-	if len(counts) != 256 || slices.Min(counts) < 35 || slices.Max(counts) > 45 {
-		t.Errorf("%d bins of %d to %d rows, want 256 of about 39", len(counts), slices.Min(counts), slices.Max(counts))
-	}
-}
-
-// Training adds leaf values to rows by bin, scoring by threshold: both must
-// reach the same leaf.
-func TestTreeScoresAsItWasGrown(t *testing.T) {
-	x, y := world(5, 600, 3, false)
-	rows, err := Rows{X: x, Positive: y}.prepare()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newLeafwise(binned(rows, 16), rows.weight, BoostingOptions{Leaves: 12}.withDefaults())
-	for i := range y {
-		g.slope[i], g.curve[i] = 0.5, 0.25
-		if y[i] {
-			g.slope[i] = -0.5
-		}
-	}
-	grown := make([]float64, x.Rows)
-	tr := g.grow(grown)
-	leaves := 0
-	for _, n := range tr {
-		if n.left == 0 {
-			leaves++
-		}
-	}
-	if leaves < 4 || leaves > 12 {
-		t.Errorf("%d leaves, want at most 12 and more than 3", leaves)
-	}
-	for i := range x.Rows {
-		if got := tr.value(x.Row(i)); got != grown[i] {
-			t.Fatalf("row %d: scored %v, grown %v", i, got, grown[i])
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package classify
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
+)
 
 // TreeOptions are the settings of a decision tree.
 type TreeOptions struct {
@@ -16,7 +20,7 @@ type TreeOptions struct {
 type DecisionTree struct {
 	options TreeOptions
 	columns int
-	tree    tree
+	tree    trees.Tree
 	gains   []float64
 }
 
@@ -38,10 +42,10 @@ func (d *DecisionTree) Fit(r Rows) error {
 	if err != nil {
 		return fmt.Errorf("decision tree: %w", err)
 	}
-	g := newDepthfirst(binned(t, usualBins), t.label, t.weight)
-	g.depth, g.leafRows = d.options.Depth, float64(max(1, d.options.Leaf))
-	d.tree = g.grow(allRows(t.x.Rows))
-	d.columns, d.gains = t.x.Cols, g.gains
+	g := trees.NewDepthFirst(t.binned(trees.Usual), t.label, t.weight)
+	g.Depth, g.LeafRows = d.options.Depth, float64(max(1, d.options.Leaf))
+	d.tree = g.Grow(trees.AllRows(t.x.Rows))
+	d.columns, d.gains = t.x.Cols, g.Gains
 	return nil
 }
 
@@ -50,7 +54,7 @@ func (d *DecisionTree) Score(x Matrix) ([]float64, error) {
 	if err := checkScoring(d.columns, x); err != nil {
 		return nil, fmt.Errorf("decision tree: %w", err)
 	}
-	return addTrees(0, []tree{d.tree}, x), nil
+	return trees.Sum(0, []trees.Tree{d.tree}, x.Data, x.Cols), nil
 }
 
 // Importances gives each feature's share of the fall of impurity.
@@ -58,5 +62,5 @@ func (d *DecisionTree) Importances() []float64 {
 	if d.columns == 0 {
 		return nil
 	}
-	return shares(d.gains)
+	return trees.Shares(d.gains)
 }

@@ -47,7 +47,8 @@ func TestBoostingTakesTheFirstOfEqualColumns(t *testing.T) {
 
 func TestAdaBoostEndsWhereATreeMakesNoMistake(t *testing.T) {
 	model := NewAdaBoost(50)
-	if err := model.Fit(Rows{X: Matrix{Rows: 4, Cols: 1, Data: []float64{1, 2, 3, 4}}, Positive: []bool{false, false, true, true}}); err != nil {
+	if err := model.Fit(Rows{X: Matrix{Rows: 4, Cols: 1, Data: []float64{1, 2, 3, 4}},
+		Positive: []bool{false, false, true, true}}); err != nil {
 		t.Fatal(err)
 	}
 	if len(model.trees) != 1 {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
 )
 
 // FirstOrderOptions are the settings of first-order gradient boosting. Zero means
@@ -25,7 +27,7 @@ type FirstOrderBoosting struct {
 	options FirstOrderOptions
 	columns int
 	prior   float64 // log odds before the first tree
-	trees   []tree
+	trees   []trees.Tree
 	gains   []float64
 }
 
@@ -62,16 +64,16 @@ func (b *FirstOrderBoosting) Fit(r Rows) error {
 		return fmt.Errorf("first-order gradient boosting: %w", err)
 	}
 	b.prior, b.columns = t.logOdds(), t.x.Cols
-	b.trees, b.gains = make([]tree, 0, b.options.Trees), make([]float64, t.x.Cols)
+	b.trees, b.gains = make([]trees.Tree, 0, b.options.Trees), make([]float64, t.x.Cols)
 
 	logOdds := make([]float64, t.x.Rows)
 	for i := range logOdds {
 		logOdds[i] = b.prior
 	}
 	residual := make([]float64, t.x.Rows)
-	g := newDepthfirst(binned(t, mostBins), residual, t.weight)
-	g.depth = b.options.Depth
-	g.leaf = func(rows []int32) float64 {
+	g := trees.NewDepthFirst(t.binned(trees.Most), residual, t.weight)
+	g.Depth = b.options.Depth
+	g.Leaf = func(rows []int32) float64 {
 		slope, curve := 0.0, 0.0
 		for _, i := range rows {
 			p := t.label[i] - residual[i]
@@ -91,8 +93,8 @@ func (b *FirstOrderBoosting) Fit(r Rows) error {
 		for i, z := range logOdds {
 			residual[i] = t.label[i] - sigmoid(z)
 		}
-		b.trees = append(b.trees, g.grow(allRows(t.x.Rows)))
-		for j, gain := range g.gains {
+		b.trees = append(b.trees, g.Grow(trees.AllRows(t.x.Rows)))
+		for j, gain := range g.Gains {
 			b.gains[j] += gain
 		}
 	}
@@ -104,7 +106,7 @@ func (b *FirstOrderBoosting) Score(x Matrix) ([]float64, error) {
 	if err := checkScoring(b.columns, x); err != nil {
 		return nil, fmt.Errorf("first-order gradient boosting: %w", err)
 	}
-	return addTrees(b.prior, b.trees, x), nil
+	return trees.Sum(b.prior, b.trees, x.Data, x.Cols), nil
 }
 
 // Importances gives each feature's share of the fall of the sum of squares of the
@@ -113,5 +115,5 @@ func (b *FirstOrderBoosting) Importances() []float64 {
 	if b.columns == 0 {
 		return nil
 	}
-	return shares(b.gains)
+	return trees.Shares(b.gains)
 }

@@ -37,9 +37,13 @@ func TestModelsTakeOddTables(t *testing.T) {
 		rows Rows
 		area float64 // least AUROC on the rows themselves
 	}{
-		{"two rows", Rows{X: Matrix{Rows: 2, Cols: 2, Data: []float64{0, 1, 1, 1}}, Positive: []bool{false, true}}, 0.5},
-		{"two equal rows", Rows{X: Matrix{Rows: 2, Cols: 1, Data: []float64{3, 3}}, Positive: []bool{false, true}}, 0.5},
-		{"all columns constant", table(60, 3, func(_ *rand.Rand, row []float64, _ bool) { copy(row, []float64{0, 0.1, -1e9}) }), 0.5},
+		{"two rows", Rows{X: Matrix{Rows: 2, Cols: 2, Data: []float64{0, 1, 1, 1}}, Positive: []bool{false, true}},
+			0.5},
+		{"two equal rows", Rows{X: Matrix{Rows: 2, Cols: 1, Data: []float64{3, 3}}, Positive: []bool{false, true}},
+			0.5},
+		{"all columns constant", table(60, 3, func(_ *rand.Rand, row []float64, _ bool) {
+			copy(row, []float64{0, 0.1, -1e9})
+		}), 0.5},
 		{"a constant column", table(90, 3, func(rng *rand.Rand, row []float64, p bool) {
 			normal(rng, row)
 			row[1] = 0.1
@@ -81,14 +85,18 @@ func TestModelsTakeOddTables(t *testing.T) {
 				row[7] += 5
 			}
 		}), 0.9},
-		{"equal rows of both classes", table(90, 2, func(_ *rand.Rand, row []float64, _ bool) { row[0] = float64(len(row)) }), 0.5},
+		{"equal rows of both classes", table(90, 2, func(_ *rand.Rand, row []float64, _ bool) {
+			row[0] = float64(len(row))
+		}), 0.5},
 		{"large values", table(60, 2, func(rng *rand.Rand, row []float64, _ bool) {
 			row[0], row[1] = rng.NormFloat64()*1e99, rng.NormFloat64()
 		}), 0.3},
 		{"tiny values", table(60, 2, func(rng *rand.Rand, row []float64, _ bool) {
 			row[0], row[1] = rng.NormFloat64()*1e-160, math.SmallestNonzeroFloat64
 		}), 0.3},
-		{"far from zero", table(60, 2, func(rng *rand.Rand, row []float64, _ bool) { row[0], row[1] = 1e15+rng.NormFloat64(), 1e8 }), 0.3},
+		{"far from zero", table(60, 2, func(rng *rand.Rand, row []float64, _ bool) {
+			row[0], row[1] = 1e15+rng.NormFloat64(), 1e8
+		}), 0.3},
 		{"weights of all sizes", extremes(table(60, 2, noise)), 0.3},
 		{"weights of all sizes, columns twice", extremes(table(60, 4, func(rng *rand.Rand, row []float64, _ bool) {
 			normal(rng, row[:2])
@@ -195,7 +203,8 @@ func TestNamed(t *testing.T) {
 	if got, err := Named(); err != nil || len(got) != 0 {
 		t.Errorf("no names: %v, %v", got, err)
 	}
-	if _, err := Named("bagging", "svm"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), `"svm"`) || !strings.Contains(err.Error(), "linear svm, decision tree") {
+	if _, err := Named("bagging", "svm"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), `"svm"`) ||
+		!strings.Contains(err.Error(), "linear svm, decision tree") {
 		t.Errorf("an unknown name gave %v", err)
 	}
 	if _, err := Named("bagging", "bagging"); err == nil || !strings.Contains(err.Error(), "twice") {

@@ -34,7 +34,8 @@ func (m Matrix) check() error {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return fmt.Errorf("feature %d of row %d is not a finite number", i%m.Cols+1, i/m.Cols+1)
 		}
-		return fmt.Errorf("feature %d of row %d is %v: scale it to at most %v", i%m.Cols+1, i/m.Cols+1, v, largestFeature)
+		return fmt.Errorf("feature %d of row %d is %v: scale it to at most %v", i%m.Cols+1, i/m.Cols+1, v,
+			largestFeature)
 	}
 	return nil
 }

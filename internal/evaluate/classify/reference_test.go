@@ -252,7 +252,8 @@ func TestModelsRankAsScikitLearnDoes(t *testing.T) {
 				}
 				area, precision := average(areas), average(precisions)
 				t.Logf("%-30s AUROC %.4f (%+.4f, spread %.4f), average precision %.4f (%+.4f), %v each", model.Name(),
-					area, area-want.AUROC, slices.Max(areas)-slices.Min(areas), precision, precision-want.AveragePrecision,
+					area, area-want.AUROC, slices.Max(areas)-slices.Min(areas), precision,
+					precision-want.AveragePrecision,
 					(time.Since(start) / time.Duration(len(areas))).Round(time.Millisecond))
 				if math.Abs(area-want.AUROC) > 0.02 {
 					t.Errorf("%s: AUROC %.4f, want %.4f", model.Name(), area, want.AUROC)

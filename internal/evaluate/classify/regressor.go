@@ -27,7 +27,8 @@ type Regressor interface {
 // Regressors returns the counterparts of four classifiers for numbers, new ones at each
 // call. Settings are scikit-learn's defaults where nothing else is said.
 func Regressors() []Regressor {
-	return []Regressor{NewLinearRegression(), NewForestRegression(BaggingOptions{}), NewBoostingRegression(FirstOrderOptions{}), NewMLPRegression(MLPOptions{})}
+	return []Regressor{NewLinearRegression(), NewForestRegression(BaggingOptions{}),
+		NewBoostingRegression(FirstOrderOptions{}), NewMLPRegression(MLPOptions{})}
 }
 
 // numbers holds targets that were checked: the label of each row is its target in
@@ -47,7 +48,8 @@ func (t Targets) prepare() (numbers, error) {
 	}
 	for i, v := range t.Y {
 		if !(math.Abs(v) <= largestFeature) {
-			return numbers{}, fmt.Errorf("the target of row %d is %v: it must be finite and at most %v", i+1, v, largestFeature)
+			return numbers{}, fmt.Errorf("the target of row %d is %v: it must be finite and at most %v", i+1, v,
+				largestFeature)
 		}
 	}
 	// Targets go along as a last column while rows without weight are left out.
@@ -60,7 +62,8 @@ func (t Targets) prepare() (numbers, error) {
 		return numbers{}, err
 	}
 	n := numbers{training: training{
-		x: Matrix{Rows: kept.X.Rows, Cols: t.X.Cols}, weight: kept.Weight, label: make([]float64, kept.X.Rows), uniform: true,
+		x: Matrix{Rows: kept.X.Rows, Cols: t.X.Cols}, weight: kept.Weight, label: make([]float64, kept.X.Rows),
+		uniform: true,
 	}}
 	for i, w := range kept.Weight {
 		row := kept.X.Row(i)

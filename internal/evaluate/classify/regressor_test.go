@@ -165,7 +165,8 @@ func TestRegressorsRefuse(t *testing.T) {
 		}
 		for name, bad := range map[string]Targets{
 			"nothing": {}, "targets": {X: x, Y: []float64{1}}, "nan": {X: x, Y: []float64{1, math.NaN(), 2}},
-			"infinite": {X: x, Y: []float64{1, math.Inf(1), 2}}, "weights": {X: x, Y: []float64{1, 2, 3}, Weight: []float64{1, -1, 1}},
+			"infinite": {X: x, Y: []float64{1, math.Inf(1), 2}},
+			"weights":  {X: x, Y: []float64{1, 2, 3}, Weight: []float64{1, -1, 1}},
 			"all zero": {X: x, Y: []float64{1, 2, 3}, Weight: []float64{0, 0, 0}},
 		} {
 			err := model.Fit(bad)

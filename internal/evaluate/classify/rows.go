@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
@@ -82,7 +83,8 @@ func (r Rows) withWeight() (Rows, error) {
 	n := 0
 	for i, w := range r.Weight {
 		if w != 0 && !(w >= leastWeight && w <= largestWeight) {
-			return r, fmt.Errorf("%w: row %d has weight %v: want 0, or %v to %v", ErrWeight, i+1, w, leastWeight, largestWeight)
+			return r, fmt.Errorf("%w: row %d has weight %v: want 0, or %v to %v", ErrWeight, i+1, w, leastWeight,
+				largestWeight)
 		}
 		if w > 0 {
 			n++
@@ -107,6 +109,15 @@ func (r Rows) withWeight() (Rows, error) {
 		}
 	}
 	return kept, nil
+}
+
+// binned sorts each column into at most limit bins.
+func (t training) binned(limit int) trees.Bins {
+	weight := t.weight
+	if t.uniform {
+		weight = nil
+	}
+	return trees.Bin(t.x.Data, t.x.Cols, weight, limit)
 }
 
 // logOdds of the classes' weights.

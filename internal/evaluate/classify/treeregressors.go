@@ -1,6 +1,10 @@
 package classify
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
+)
 
 // ForestRegression is the mean of regression trees without limit on bootstrap samples,
 // all features tried at each split: RandomForestRegressor of scikit-learn with 100
@@ -49,7 +53,7 @@ func (f *ForestRegression) Predict(x Matrix) ([]float64, error) {
 type BoostingRegression struct {
 	options     FirstOrderOptions
 	columns     int
-	trees       []tree
+	trees       []trees.Tree
 	mean, scale float64
 }
 
@@ -72,15 +76,15 @@ func (b *BoostingRegression) Fit(t Targets) error {
 	}
 	b.mean, b.scale, b.columns, b.trees = n.mean, n.scale, n.x.Cols, nil
 	residual := append([]float64(nil), n.label...)
-	g := newDepthfirst(binned(n.training, mostBins), residual, n.weight)
-	g.depth = b.options.Depth
+	g := trees.NewDepthFirst(n.training.binned(trees.Most), residual, n.weight)
+	g.Depth = b.options.Depth
 	for range b.options.Trees {
-		grown := g.grow(allRows(n.x.Rows))
+		grown := g.Grow(trees.AllRows(n.x.Rows))
 		for k := range grown {
-			grown[k].leaf *= b.options.LearningRate
+			grown[k].Leaf *= b.options.LearningRate
 		}
 		for i := range residual {
-			residual[i] -= grown.value(n.x.Row(i))
+			residual[i] -= grown.Value(n.x.Row(i))
 		}
 		b.trees = append(b.trees, grown)
 	}
@@ -92,5 +96,5 @@ func (b *BoostingRegression) Predict(x Matrix) ([]float64, error) {
 	if err := checkScoring(b.columns, x); err != nil {
 		return nil, fmt.Errorf("gradient boosting: %w", err)
 	}
-	return unscaled(addTrees(0, b.trees, x), b.mean, b.scale), nil
+	return unscaled(trees.Sum(0, b.trees, x.Data, x.Cols), b.mean, b.scale), nil
 }

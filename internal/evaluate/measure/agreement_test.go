@@ -96,7 +96,8 @@ func TestMeansByHand(t *testing.T) {
 	if got, err := RMSE([]float64{1, 2}, []float64{4, 6}, nil); err != nil || math.Abs(got-math.Sqrt(12.5)) > 1e-15 {
 		t.Errorf("rmse is %v, %v", got, err)
 	}
-	if got, err := RMSE([]float64{1e308, 1}, []float64{-0.5e308, 1}, []float64{1, 3}); err != nil || math.Abs(got/0.75e308-1) > 1e-15 {
+	if got, err := RMSE([]float64{1e308, 1}, []float64{-0.5e308, 1}, []float64{1, 3}); err != nil ||
+		math.Abs(got/0.75e308-1) > 1e-15 {
 		t.Errorf("rmse of huge numbers is %v, %v", got, err)
 	}
 	if got, err := RMSE([]float64{3, 3}, []float64{3, 3}, nil); err != nil || got != 0 {

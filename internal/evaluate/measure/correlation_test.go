@@ -16,7 +16,8 @@ func TestCorrelationByHand(t *testing.T) {
 	}{
 		{"line", []float64{1, 2, 3}, []float64{10, 20, 30}, 1, 1},
 		{"falling", []float64{1, 2, 3}, []float64{9, 4, -1}, -1, -1},
-		{"monotone", []float64{0, 1, 3}, []float64{0, 1, 9}, 44 / math.Sqrt(14*146), 1}, // in thirds: products 44, squares 14 and 146
+		// in thirds: products 44, squares 14 and 146
+		{"monotone", []float64{0, 1, 3}, []float64{0, 1, 9}, 44 / math.Sqrt(14*146), 1},
 		{"none", []float64{0, 0, 1, 1}, []float64{0, 1, 0, 1}, 0, 0},
 		// Ranks 1, 2.5, 2.5, 4 and 1, 2, 3, 4: 4.5/sqrt(4.5*5).
 		{"a tie", []float64{1, 2, 2, 3}, []float64{1, 2, 3, 4}, 3 / math.Sqrt(2*5), 4.5 / math.Sqrt(4.5*5)},
@@ -30,7 +31,8 @@ func TestCorrelationByHand(t *testing.T) {
 			t.Errorf("%s: spearman is %v, %v; want %v", c.name, got, err, c.spearman)
 		}
 	}
-	if got, err := Spearman([]float64{math.Inf(-1), 0, math.Inf(1)}, []float64{1, 2, 3}, nil); err != nil || math.Abs(got-1) > 1e-15 {
+	if got, err := Spearman([]float64{math.Inf(-1), 0, math.Inf(1)}, []float64{1, 2, 3}, nil); err != nil ||
+		math.Abs(got-1) > 1e-15 {
 		t.Errorf("spearman of infinite values: %v, %v", got, err)
 	}
 }

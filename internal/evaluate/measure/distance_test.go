@@ -39,7 +39,8 @@ func TestDistancesRefuse(t *testing.T) {
 		if _, err := f(nil, []float64{1}, nil, nil); !errors.Is(err, ErrNoValues) {
 			t.Errorf("%s of an empty sample: %v", name, err)
 		}
-		if _, err := f([]float64{1}, []float64{2, nan}, nil, nil); err == nil || !strings.Contains(err.Error(), "value 2") {
+		if _, err := f([]float64{1}, []float64{2, nan}, nil, nil); err == nil ||
+			!strings.Contains(err.Error(), "value 2") {
 			t.Errorf("%s of NaN: %v", name, err)
 		}
 		_, err := f([]float64{1, inf}, []float64{-inf, 2}, nil, nil)
@@ -79,7 +80,8 @@ func TestContingencyByHand(t *testing.T) {
 		{"fewer columns", a, b[:1], []int{2, 2}, "1 columns"},
 		{"unequal columns", [][]int32{{0, 1}, {0}}, b, []int{2, 2}, "columns of 2 and of 1 rows"},
 	} {
-		if _, err := ContingencyTotalVariation(c.a, c.b, c.sizes, nil, nil); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := ContingencyTotalVariation(c.a, c.b, c.sizes, nil, nil); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want an error saying %q", c.name, err, c.says)
 		}
 	}

@@ -20,7 +20,9 @@ func Frechet(a, b *mat.Dense) (float64, error) {
 	n, d := a.Dims()
 	m, e := b.Dims()
 	if d != e || n < 2 || m < 2 {
-		return 0, fmt.Errorf("frechet distance of %d x %d and %d x %d numbers: at least two rows of equal width are needed", n, d, m, e)
+		return 0,
+			fmt.Errorf("frechet distance of %d x %d and %d x %d numbers: at least two rows of equal width are needed",
+				n, d, m, e)
 	}
 	var covA, covB mat.SymDense
 	stat.CovarianceMatrix(&covA, a, nil)

@@ -70,7 +70,8 @@ func TestClassifierScore(t *testing.T) {
 	}{
 		"all alike":        {[]float64{0.2, 0.8, 0.2, 0.8}, 1},
 		"certain and even": {[]float64{1, 0, 0, 1}, 2},
-		"by hand":          {[]float64{1, 0, 0.5, 0.5}, math.Exp((math.Log(1/0.75) + 0.5*math.Log(0.5/0.75) + 0.5*math.Log(0.5/0.25)) / 2)},
+		"by hand": {[]float64{1, 0, 0.5, 0.5},
+			math.Exp((math.Log(1/0.75) + 0.5*math.Log(0.5/0.75) + 0.5*math.Log(0.5/0.25)) / 2)},
 	} {
 		if got, err := ClassifierScore(mat.NewDense(2, 2, c.p)); err != nil || math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)

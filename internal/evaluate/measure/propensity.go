@@ -50,7 +50,10 @@ func PMSE(synthetic []bool, propensity, weight []float64) (float64, error) {
 // It fails for k below 1, c outside (0,1), and N that is not positive.
 func ExpectedPMSE(k int, c, n float64) (float64, error) {
 	if k < 1 || !(c > 0 && c < 1) || !(n > 0) {
-		return 0, fmt.Errorf("expected pmse: %d parameters, a share of %v, %v rows: need at least 1, one between 0 and 1, and some", k, c, n)
+		return 0,
+			fmt.Errorf(
+				"expected pmse: %d parameters, a share of %v, %v rows: need at least 1, one between 0 and 1, and some",
+				k, c, n)
 	}
 	return float64(k-1) * (1 - c) * (1 - c) * c / n, nil
 }

@@ -54,7 +54,8 @@ func TestRankingRefuses(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for name, f := range map[string]func([]bool, []float64, []float64) (float64, error){"AUROC": AUROC, "AveragePrecision": AveragePrecision} {
+			for name, f := range map[string]func([]bool, []float64, []float64) (float64, error){"AUROC": AUROC,
+				"AveragePrecision": AveragePrecision} {
 				_, err := f(c.positive, c.scores, nil)
 				if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrOneClass) != c.oneClass {
 					t.Errorf("%s: %v; want an error saying %q, one class %v", name, err, c.says, c.oneClass)

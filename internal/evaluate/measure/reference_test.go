@@ -79,9 +79,11 @@ func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
 		check("auroc", i, c.AUROC)(AUROC(c.Positive, c.Scores, nil))
 		check("weighted auroc", i, c.AUROCWeighted)(AUROC(c.Positive, c.Scores, c.Weight))
 		check("average precision", i, c.AveragePrecision)(AveragePrecision(c.Positive, c.Scores, nil))
-		check("weighted average precision", i, c.AveragePrecisionWeighted)(AveragePrecision(c.Positive, c.Scores, c.Weight))
+		check("weighted average precision", i, c.AveragePrecisionWeighted)(AveragePrecision(c.Positive, c.Scores,
+			c.Weight))
 		check("interpolated precision", i, c.Interpolated)(InterpolatedPrecision(c.Positive, c.Scores, nil))
-		check("weighted interpolated precision", i, c.InterpolatedWeighted)(InterpolatedPrecision(c.Positive, c.Scores, c.Weight))
+		check("weighted interpolated precision", i, c.InterpolatedWeighted)(InterpolatedPrecision(c.Positive, c.Scores,
+			c.Weight))
 		check("accuracy", i, c.Accuracy)(Accuracy(c.Positive, c.Scores, 0.5, nil))
 		check("weighted accuracy", i, c.AccuracyWeighted)(Accuracy(c.Positive, c.Scores, 0.5, c.Weight))
 	}

@@ -35,7 +35,8 @@ func Transport(cost [][]float64, wa, wb []float64) (float64, error) {
 		}
 		for j, c := range row {
 			if !(c >= 0) || math.IsInf(c, 0) {
-				return fail(fmt.Errorf("the cost from point %d to %d is %v: it must be finite and not negative", i+1, j+1, c))
+				return fail(fmt.Errorf("the cost from point %d to %d is %v: it must be finite and not negative", i+1,
+					j+1, c))
 			}
 		}
 	}

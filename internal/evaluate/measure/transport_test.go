@@ -17,7 +17,9 @@ func TestTransportIsWassersteinInOneDimension(t *testing.T) {
 		points := func(name string) (x, w []float64) {
 			n := rapid.IntRange(1, 15).Draw(r, name)
 			// Few values, so that many costs are equal or 0.
-			x = rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 9), func(v int) float64 { return float64(v) / 3 }), n, n).Draw(r, name+" x")
+			x = rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 9), func(v int) float64 {
+				return float64(v) / 3
+			}), n, n).Draw(r, name+" x")
 			w = rapid.SliceOfN(rapid.Float64Range(0, 5), n, n).Draw(r, name+" w")
 			w[0] += 0.01
 			return x, w
@@ -47,7 +49,8 @@ func TestTransportOfManyPoints(t *testing.T) {
 	a, b := make([][]float64, n), make([][]float64, n)
 	w := make([]float64, n)
 	for i := range n {
-		a[i], b[i] = []float64{random.NormFloat64(), random.NormFloat64()}, []float64{random.NormFloat64(), random.NormFloat64()}
+		a[i], b[i] = []float64{random.NormFloat64(), random.NormFloat64()},
+			[]float64{random.NormFloat64(), random.NormFloat64()}
 		w[i] = random.ExpFloat64()
 	}
 	there, err := Transport(costs(a, b), w, nil)

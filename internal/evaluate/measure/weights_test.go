@@ -103,7 +103,8 @@ func TestWeightsThatCannotBeUsed(t *testing.T) {
 	}
 	for name, f := range weighted(flags, x, y, []float64{1, 0, 1}) {
 		_, err := f()
-		if needsBoth := name == "auroc" || name == "average precision" || name == "pmse"; errors.Is(err, ErrOneClass) != needsBoth {
+		if needsBoth := name == "auroc" || name == "average precision" ||
+			name == "pmse"; errors.Is(err, ErrOneClass) != needsBoth {
 			t.Errorf("%s of one class by weight: %v", name, err)
 		}
 	}

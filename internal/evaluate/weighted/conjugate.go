@@ -86,13 +86,15 @@ func (p NormalInverseGamma) Update(x [][]float64, y, weight []float64) (NormalIn
 
 func (p NormalInverseGamma) check(d int) error {
 	if len(p.Mean) != d || p.Precision == nil || p.Precision.SymmetricDim() != d {
-		return fmt.Errorf("the prior is of %d coefficients, the rows have %d columns: give one for each", len(p.Mean), d)
+		return fmt.Errorf("the prior is of %d coefficients, the rows have %d columns: give one for each", len(p.Mean),
+			d)
 	}
 	if !(p.Shape > 0 && p.Rate > 0) || math.IsInf(p.Shape+p.Rate, 0) {
 		return fmt.Errorf("the prior's shape is %v and its rate %v: both must be positive and finite", p.Shape, p.Rate)
 	}
 	if _, err := factorize(p.Precision); err != nil {
-		return errors.New("the prior's precision is not positive definite: give each coefficient a finite standard deviation above 0")
+		return errors.New(
+			"the prior's precision is not positive definite: give each coefficient a finite standard deviation above 0")
 	}
 	return finite("the prior's mean", p.Mean, d)
 }
@@ -104,13 +106,15 @@ func (p NormalInverseGamma) Coefficient(j int) (distuv.StudentsT, error) {
 		return distuv.StudentsT{}, fmt.Errorf("marginal of a coefficient: %w", err)
 	}
 	if j < 0 || j >= len(p.Mean) {
-		return distuv.StudentsT{}, fmt.Errorf("marginal of a coefficient: there is no coefficient %d of %d", j, len(p.Mean))
+		return distuv.StudentsT{}, fmt.Errorf("marginal of a coefficient: there is no coefficient %d of %d", j,
+			len(p.Mean))
 	}
 	f, err := factorize(p.Precision)
 	if err != nil {
 		return distuv.StudentsT{}, fmt.Errorf("marginal of a coefficient: %w", err)
 	}
-	return distuv.StudentsT{Mu: p.Mean[j], Sigma: math.Sqrt(p.Rate / p.Shape * f.inverse().At(j, j)), Nu: 2 * p.Shape}, nil
+	return distuv.StudentsT{Mu: p.Mean[j], Sigma: math.Sqrt(p.Rate / p.Shape * f.inverse().At(j, j)), Nu: 2 * p.Shape},
+		nil
 }
 
 // Variance is the distribution of the noise's variance.

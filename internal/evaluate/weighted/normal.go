@@ -27,14 +27,16 @@ func NewNormal(mean, deviation []float64) Normal {
 // check refuses what is no distribution of d coefficients, and gives its precision.
 func (n Normal) check(d int) (*mat.SymDense, error) {
 	if len(n.Mean) != d || n.Covariance == nil || n.Covariance.SymmetricDim() != d {
-		return nil, fmt.Errorf("the prior is of %d coefficients, the rows have %d columns: give one for each", len(n.Mean), d)
+		return nil, fmt.Errorf("the prior is of %d coefficients, the rows have %d columns: give one for each",
+			len(n.Mean), d)
 	}
 	if err := finite("the prior's mean", n.Mean, d); err != nil {
 		return nil, err
 	}
 	f, err := factorize(n.Covariance)
 	if err != nil {
-		return nil, errors.New("the prior's covariance is not positive definite: give each coefficient a standard deviation above 0")
+		return nil, errors.New("the prior's covariance is not positive definite: give each coefficient a " +
+			"standard deviation above 0")
 	}
 	return f.inverse(), nil
 }
@@ -71,9 +73,11 @@ func (n Normal) UpdateLogistic(x [][]float64, y []bool, weight []float64) (*Logi
 	p := &logisticLoss{x: x, y: y, weight: weight, mean: n.Mean, precision: precision}
 	mode, curvature, err := p.minimize(append([]float64(nil), n.Mean...))
 	if err != nil {
-		return fail(errors.New("no mode was found: the prior is too wide for rows that can be told apart; use a narrower one"))
+		return fail(
+			errors.New("no mode was found: the prior is too wide for rows that can be told apart; use a narrower one"))
 	}
-	return &LogisticPosterior{Laplace: Normal{Mean: mode, Covariance: curvature.inverse()}, loss: p, scale: curvature}, nil
+	return &LogisticPosterior{Laplace: Normal{Mean: mode, Covariance: curvature.inverse()}, loss: p, scale: curvature},
+		nil
 }
 
 // LogDensity is the logarithm of the posterior's density at theta, but for a constant.

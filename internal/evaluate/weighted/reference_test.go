@@ -83,7 +83,8 @@ func TestEstimatesEqualThoseOfNumPyAndSciPy(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 				near(t, name, []float64{e.Value}, []float64{want}, 1e-12)
-				near(t, name+"'s error", []float64{e.StandardError}, []float64{wantError}, 1e-7) // by finite differences there
+				// by finite differences there
+				near(t, name+"'s error", []float64{e.StandardError}, []float64{wantError}, 1e-7)
 			}
 		}
 		value("mean", c.Mean, c.MeanError)(Mean(c.X, c.Weight))
@@ -118,7 +119,8 @@ func TestLinearEqualsScikitLearnAndTheSandwich(t *testing.T) {
 		}
 		near(t, "posterior mean", posterior.Mean, c.PosteriorMean, 1e-11)
 		near(t, "shape and rate", []float64{posterior.Shape, posterior.Rate}, []float64{c.Shape, c.Rate}, 1e-11)
-		near(t, "median of the variance", []float64{posterior.Variance().Quantile(0.5)}, []float64{c.VarianceMedian}, 1e-9)
+		near(t, "median of the variance", []float64{posterior.Variance().Quantile(0.5)}, []float64{c.VarianceMedian},
+			1e-9)
 		for j, want := range c.Upper {
 			marginal, err := posterior.Coefficient(j)
 			if err != nil {

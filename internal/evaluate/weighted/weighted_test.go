@@ -39,7 +39,8 @@ func newWorld(seed uint64, rows, columns int) world {
 	w.weight[0] = 1
 	for i, v := range w.weight {
 		for range int(v) {
-			w.copiesX, w.copiesY, w.copiesB = append(w.copiesX, w.x[i]), append(w.copiesY, w.y[i]), append(w.copiesB, w.b[i])
+			w.copiesX, w.copiesY, w.copiesB = append(w.copiesX, w.x[i]), append(w.copiesY, w.y[i]),
+				append(w.copiesB, w.b[i])
 		}
 	}
 	return w
@@ -182,7 +183,8 @@ func TestStandardErrorsCover(t *testing.T) {
 func TestUnusableWeights(t *testing.T) {
 	x := [][]float64{{1, 2}, {1, 3}, {1, 5}}
 	y, b := []float64{1, 2, 4}, []bool{true, false, true}
-	prior, normal := NewNormalInverseGamma([]float64{0, 0}, []float64{1, 1}, 1, 1), NewNormal([]float64{0, 0}, []float64{1, 1})
+	prior, normal := NewNormalInverseGamma([]float64{0, 0}, []float64{1, 1}, 1, 1),
+		NewNormal([]float64{0, 0}, []float64{1, 1})
 	calls := map[string]func(w []float64) error{
 		"check":     func(w []float64) error { return Check(3, w) },
 		"mean":      func(w []float64) error { _, err := Mean(y, w); return err },
@@ -225,26 +227,27 @@ func TestOtherBadInput(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	prior := NewNormalInverseGamma([]float64{0, 0}, []float64{1, 1}, 1, 1)
 	for name, err := range map[string]error{
-		"no rows":           second(Mean(nil, nil)),
-		"nan":               second(Mean([]float64{1, nan}, nil)),
-		"share":             second(Quantile(y, nil, 1.5)),
-		"share nan":         second(Quantile(y, nil, nan)),
-		"nothing below":     second(Ratio(y, make([]float64, 4), nil)),
-		"overflow":          second(Variance([]float64{1e300, -1e300}, nil)),
-		"unequal":           second(Ratio(y, y[:2], nil)),
-		"no design":         second(Linear(nil, nil, nil)),
-		"no columns":        second(Linear([][]float64{{}}, []float64{1}, nil)),
-		"ragged":            second(Linear([][]float64{{1}, {1, 2}}, y[:2], nil)),
-		"infinite":          second(Linear([][]float64{{inf}, {1}}, y[:2], nil)),
-		"target":            second(Linear(good, []float64{1, 2, 3, nan}, nil)),
-		"targets":           second(Logistic(good, b[:3], nil)),
-		"prior's size":      second(NewNormal([]float64{0}, []float64{1}).UpdateLogistic(good, b, nil)),
-		"prior's mean":      second(NewNormal([]float64{nan, 0}, []float64{1, 1}).UpdateLogistic(good, b, nil)),
-		"no spread":         second(NewNormal([]float64{0, 0}, []float64{1, 0}).UpdateLogistic(good, b, nil)),
-		"empty prior":       second(Normal{}.UpdateLogistic(good, b, nil)),
-		"empty conjugate":   second(NormalInverseGamma{}.Update(good, y, nil)),
-		"shape":             second(NewNormalInverseGamma([]float64{0, 0}, []float64{1, 1}, 0, 1).Update(good, y, nil)),
-		"infinite spread":   second(NewNormalInverseGamma([]float64{0, 0}, []float64{1, inf}, 1, 1).Update(good, y, nil)),
+		"no rows":         second(Mean(nil, nil)),
+		"nan":             second(Mean([]float64{1, nan}, nil)),
+		"share":           second(Quantile(y, nil, 1.5)),
+		"share nan":       second(Quantile(y, nil, nan)),
+		"nothing below":   second(Ratio(y, make([]float64, 4), nil)),
+		"overflow":        second(Variance([]float64{1e300, -1e300}, nil)),
+		"unequal":         second(Ratio(y, y[:2], nil)),
+		"no design":       second(Linear(nil, nil, nil)),
+		"no columns":      second(Linear([][]float64{{}}, []float64{1}, nil)),
+		"ragged":          second(Linear([][]float64{{1}, {1, 2}}, y[:2], nil)),
+		"infinite":        second(Linear([][]float64{{inf}, {1}}, y[:2], nil)),
+		"target":          second(Linear(good, []float64{1, 2, 3, nan}, nil)),
+		"targets":         second(Logistic(good, b[:3], nil)),
+		"prior's size":    second(NewNormal([]float64{0}, []float64{1}).UpdateLogistic(good, b, nil)),
+		"prior's mean":    second(NewNormal([]float64{nan, 0}, []float64{1, 1}).UpdateLogistic(good, b, nil)),
+		"no spread":       second(NewNormal([]float64{0, 0}, []float64{1, 0}).UpdateLogistic(good, b, nil)),
+		"empty prior":     second(Normal{}.UpdateLogistic(good, b, nil)),
+		"empty conjugate": second(NormalInverseGamma{}.Update(good, y, nil)),
+		"shape":           second(NewNormalInverseGamma([]float64{0, 0}, []float64{1, 1}, 0, 1).Update(good, y, nil)),
+		"infinite spread": second(NewNormalInverseGamma([]float64{0, 0}, []float64{1, inf}, 1, 1).Update(good, y,
+			nil)),
 		"no coefficient":    second(prior.Coefficient(2)),
 		"size not finite":   second(Scale([]float64{1}, func([]float64) float64 { return inf })),
 		"nothing drawn":     second(Resample([]float64{1}, 0, 1)),
@@ -286,7 +289,9 @@ func second[T any](_ T, err error) error { return err }
 
 func TestScale(t *testing.T) {
 	weight := []float64{0, 3, 1, 4}
-	for want, size := range map[float64]Size{4: SumOfRows, 64.0 / 26: EffectiveSize, 100: func([]float64) float64 { return 100 }} {
+	for want, size := range map[float64]Size{
+		4: SumOfRows, 64.0 / 26: EffectiveSize, 100: func([]float64) float64 { return 100 },
+	} {
 		got, err := Scale(weight, size)
 		if err != nil || math.Abs(sum(got)-want) > 1e-12 || got[0] != 0 || math.Abs(got[3]/got[2]-4) > 1e-12 {
 			t.Errorf("%v, %v: want a sum of %v", got, err, want)
@@ -350,8 +355,10 @@ func TestConjugateUpdatesAddUp(t *testing.T) {
 		}
 		e, _ := Mean(column(beta, j), nil)
 		v, _ := Variance(column(beta, j), nil)
-		if math.Abs(e.Value-marginal.Mean()) > 5*e.StandardError || math.Abs(v.Value-marginal.Variance()) > 5*v.StandardError {
-			t.Errorf("draws of coefficient %d: mean %v, variance %v; want %v, %v", j, e, v, marginal.Mean(), marginal.Variance())
+		if math.Abs(e.Value-marginal.Mean()) > 5*e.StandardError ||
+			math.Abs(v.Value-marginal.Variance()) > 5*v.StandardError {
+			t.Errorf("draws of coefficient %d: mean %v, variance %v; want %v, %v", j, e, v, marginal.Mean(),
+				marginal.Variance())
 		}
 	}
 	if e, _ := Mean(variance, nil); math.Abs(e.Value-whole.Variance().Mean()) > 5*e.StandardError {

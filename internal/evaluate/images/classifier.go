@@ -1,4 +1,4 @@
-package evaluate
+package images
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 // features, and the classes. It is a yardstick with fixed settings: 0.986 of
 // MNIST's test images after its training images.
 const (
-	imageFeatures = 64
-	imageEpochs   = 4
-	imageBatch    = 64
-	imageRate     = 1e-3
-	imageSeed     = 1
+	featureCount = 64
+	epochs       = 4
+	batchSize    = 64
+	rate         = 1e-3
+	seed         = 1
 )
 
-// imageClassifier is a convolutional network, cut at its features.
-type imageClassifier struct {
+// classifier is a convolutional network, cut at its features.
+type classifier struct {
 	shape    partition.Image
 	classes  int
 	features *nn.Network
@@ -31,45 +31,47 @@ type imageClassifier struct {
 	heads    *nn.Heads
 }
 
-func newImageClassifier(shape partition.Image, classes int, rng *rand.Rand) (*imageClassifier, error) {
+func newClassifier(shape partition.Image, classes int, rng *rand.Rand) (*classifier, error) {
 	var layers []nn.Spec
-	for h, w, channels := shape.Height, shape.Width, 16; h >= 4 && w >= 4 && channels <= 32; h, w, channels = h/2, w/2, 2*channels {
+	for h, w, channels := shape.Height, shape.Width, 16; h >= 4 && w >= 4 && channels <= 32; h, w, channels = h/2, w/2,
+		2*channels {
 		layers = append(layers, nn.Conv2D{Out: channels, Kernel: 4, Stride: 2, Pad: 1}, nn.LeakyReLU(0.1))
 	}
-	layers = append(layers, nn.Dense{Out: imageFeatures}, nn.LeakyReLU(0.1))
-	c := &imageClassifier{shape: shape, classes: classes}
+	layers = append(layers, nn.Dense{Out: featureCount}, nn.LeakyReLU(0.1))
+	c := &classifier{shape: shape, classes: classes}
 	var err error
-	if c.features, err = nn.NewNetwork(rng, nn.Shape{Height: shape.Height, Width: shape.Width, Channels: shape.Channels}, layers...); err != nil {
+	if c.features, err = nn.NewNetwork(rng,
+		nn.Shape{Height: shape.Height, Width: shape.Width, Channels: shape.Channels}, layers...); err != nil {
 		return nil, err
 	}
-	if c.head, err = nn.NewNetwork(rng, nn.Vector(imageFeatures), nn.Dense{Out: classes}); err != nil {
+	if c.head, err = nn.NewNetwork(rng, nn.Vector(featureCount), nn.Dense{Out: classes}); err != nil {
 		return nil, err
 	}
 	c.heads, err = nn.NewHeads([]nn.Head{{Kind: nn.SoftmaxHead, Width: classes}}, classes)
 	return c, err
 }
 
-// trainImageClassifier fits a classifier. The same images give the same one.
-func trainImageClassifier(ctx context.Context, x *partition.Images, classes int) (*imageClassifier, error) {
-	rng := rand.New(rand.NewPCG(imageSeed, 0x13a9e))
-	c, err := newImageClassifier(x.Shape, classes, rng)
+// fit fits a classifier. The same images give the same one.
+func fit(ctx context.Context, x *partition.Images, classes int) (*classifier, error) {
+	rng := rand.New(rand.NewPCG(seed, 0x13a9e))
+	c, err := newClassifier(x.Shape, classes, rng)
 	if err != nil {
 		return nil, err
 	}
-	adams := []*nn.Adam{nn.NewAdam(c.features.Params(), imageRate), nn.NewAdam(c.head.Params(), imageRate)}
+	adams := []*nn.Adam{nn.NewAdam(c.features.Params(), rate), nn.NewAdam(c.head.Params(), rate)}
 	for _, a := range adams {
 		a.Beta1, a.Beta2 = 0.9, 0.999
 	}
-	target := make([]float32, imageBatch*classes)
-	grad := make([]float32, imageBatch*classes)
+	target := make([]float32, batchSize*classes)
+	grad := make([]float32, batchSize*classes)
 	var batch []float32
-	for range imageEpochs {
+	for range epochs {
 		order := rng.Perm(x.Len())
-		for lo := 0; lo < len(order); lo += imageBatch {
+		for lo := 0; lo < len(order); lo += batchSize {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			rows := order[lo:min(lo+imageBatch, len(order))]
+			rows := order[lo:min(lo+batchSize, len(order))]
 			batch = c.pixels(batch[:0], x, rows)
 			n := len(rows)
 			clear(target)
@@ -88,7 +90,7 @@ func trainImageClassifier(ctx context.Context, x *partition.Images, classes int)
 }
 
 // pixels appends images in the range -1 to 1.
-func (c *imageClassifier) pixels(to []float32, x *partition.Images, rows []int) []float32 {
+func (c *classifier) pixels(to []float32, x *partition.Images, rows []int) []float32 {
 	for _, i := range rows {
 		for _, p := range x.Image(i) {
 			to = append(to, float32(p)/127.5-1)
@@ -97,21 +99,21 @@ func (c *imageClassifier) pixels(to []float32, x *partition.Images, rows []int) 
 	return to
 }
 
-// look gives the features, shape [images, imageFeatures], and the class
+// look gives the features, shape [images, features], and the class
 // probabilities, shape [images, classes], of all images.
-func (c *imageClassifier) look(ctx context.Context, x *partition.Images) (features, probabilities *mat.Dense, err error) {
+func (c *classifier) look(ctx context.Context, x *partition.Images) (features, probabilities *mat.Dense, err error) {
 	if x.Shape != c.shape {
 		return nil, nil, fmt.Errorf("images of %d x %d x %d for a classifier of %d x %d x %d",
 			x.Shape.Height, x.Shape.Width, x.Shape.Channels, c.shape.Height, c.shape.Width, c.shape.Channels)
 	}
-	features, probabilities = mat.NewDense(x.Len(), imageFeatures, nil), mat.NewDense(x.Len(), c.classes, nil)
+	features, probabilities = mat.NewDense(x.Len(), featureCount, nil), mat.NewDense(x.Len(), c.classes, nil)
 	var batch []float32
-	for lo := 0; lo < x.Len(); lo += imageBatch {
+	for lo := 0; lo < x.Len(); lo += batchSize {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
 		var rows []int
-		for i := lo; i < min(lo+imageBatch, x.Len()); i++ {
+		for i := lo; i < min(lo+batchSize, x.Len()); i++ {
 			rows = append(rows, i)
 		}
 		batch = c.pixels(batch[:0], x, rows)
@@ -119,7 +121,7 @@ func (c *imageClassifier) look(ctx context.Context, x *partition.Images) (featur
 		classes := make([]float32, len(rows)*c.classes)
 		c.heads.Forward(classes, c.head.Forward(seen, len(rows)), len(rows), nil) // softmax draws nothing
 		for k, i := range rows {
-			widen(features.RawRowView(i), seen[k*imageFeatures:])
+			widen(features.RawRowView(i), seen[k*featureCount:])
 			widen(probabilities.RawRowView(i), classes[k*c.classes:])
 		}
 	}

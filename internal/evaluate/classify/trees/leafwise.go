@@ -1,9 +1,17 @@
-package classify
+package trees
 
 const (
 	minGain  = 1e-9
 	minCurve = 1e-3 // least sum of second derivatives of a leaf: nearly pure leaves stay whole
 )
+
+// LeafWiseOptions say how trees grow.
+type LeafWiseOptions struct {
+	Leaves       int     // per tree, at most
+	MinRows      int     // per leaf, at least, counted by weight
+	LearningRate float64 // what the value of a leaf is multiplied by
+	L2           float64 // added to the sum of second derivatives of a leaf
+}
 
 // openLeaf is a leaf that may still be divided; gain 0 means that it cannot be.
 type openLeaf struct {
@@ -14,52 +22,56 @@ type openLeaf struct {
 	best      split
 }
 
-// leafwise grows small trees leaf by leaf, largest gain first, one after another
+// LeafWise grows small trees leaf by leaf, largest gain first, one after another
 // on the same rows, reusing memory.
-type leafwise struct {
-	data         bins
-	options      BoostingOptions
-	rules        rules
-	offset       []int     // first histogram cell of each column, and the end
-	weight       []float64 // per row
-	slope, curve []float64 // per row, set by the caller before grow
-	gains        []float64 // per column, added to by grow
-	order        []int32   // rows, grouped by leaf
-	spare        []int32
-	leafSlope    []float64 // of the leaf in work, in the leaf's row order
-	leafCurve    []float64
-	leafWeight   []float64
-	free         [][]sums
+type LeafWise struct {
+	// Slope and Curve are the derivatives of the loss per row, set by the caller before Grow.
+	Slope, Curve []float64
+	// Gains are per column, added to by Grow.
+	Gains []float64
+
+	data       Bins
+	options    LeafWiseOptions
+	rules      rules
+	offset     []int     // first histogram cell of each column, and the end
+	weight     []float64 // per row
+	order      []int32   // rows, grouped by leaf
+	spare      []int32
+	leafSlope  []float64 // of the leaf in work, in the leaf's row order
+	leafCurve  []float64
+	leafWeight []float64
+	free       [][]sums
 }
 
-func newLeafwise(data bins, weight []float64, o BoostingOptions) *leafwise {
-	g := &leafwise{
+// NewLeafWise grows trees on rows of these weights.
+func NewLeafWise(data Bins, weight []float64, o LeafWiseOptions) *LeafWise {
+	g := &LeafWise{
 		data: data, options: o, weight: weight, offset: make([]int, len(data.cells)+1),
 		rules: rules{l2: o.L2, minRows: float64(o.MinRows), minCurve: minCurve},
-		gains: make([]float64, len(data.cells)),
+		Gains: make([]float64, len(data.cells)),
 	}
 	for j, cuts := range data.cuts {
 		g.offset[j+1] = g.offset[j] + len(cuts) + 1
 	}
 	floats := func() []float64 { return make([]float64, data.rows) }
-	g.slope, g.curve = floats(), floats()
+	g.Slope, g.Curve = floats(), floats()
 	g.leafSlope, g.leafCurve, g.leafWeight = floats(), floats(), floats()
 	g.order, g.spare = make([]int32, data.rows), make([]int32, data.rows)
 	return g
 }
 
-// grow fits a tree to slope and curve and adds its values to logOdds.
-func (g *leafwise) grow(logOdds []float64) tree {
+// Grow fits a tree to Slope and Curve and adds its values to logOdds.
+func (g *LeafWise) Grow(logOdds []float64) Tree {
 	for i := range g.order {
 		g.order[i] = int32(i)
 	}
 	root := openLeaf{rows: g.order, histogram: g.measure(g.order)}
 	for i, w := range g.weight {
-		root.total = root.total.plus(sums{g.slope[i], g.curve[i], w})
+		root.total = root.total.plus(sums{g.Slope[i], g.Curve[i], w})
 	}
 	root.best = g.bestSplit(root)
 
-	grown := tree{{}}
+	grown := Tree{{}}
 	leaves := []openLeaf{root}
 	for len(leaves) < g.options.Leaves {
 		at := 0
@@ -72,18 +84,18 @@ func (g *leafwise) grow(logOdds []float64) tree {
 		if parent.best.gain <= 0 {
 			break
 		}
-		g.gains[parent.best.column] += parent.best.gain
+		g.Gains[parent.best.column] += parent.best.gain
 		left, right := g.divide(parent)
 		left.node, right.node = len(grown), len(grown)+1
 		cut := g.data.cuts[parent.best.column][parent.best.bin]
-		grown[parent.node] = node{column: parent.best.column, cut: cut, left: left.node, right: right.node}
-		grown = append(grown, node{}, node{})
+		grown[parent.node] = Node{Column: parent.best.column, Cut: cut, Left: left.node, Right: right.node}
+		grown = append(grown, Node{}, Node{})
 		leaves[at] = left
 		leaves = append(leaves, right)
 	}
 	for _, leaf := range leaves {
 		value := -g.options.LearningRate * leaf.total.slope / (leaf.total.curve + g.options.L2)
-		grown[leaf.node].leaf = value
+		grown[leaf.node].Leaf = value
 		for _, i := range leaf.rows {
 			logOdds[i] += value
 		}
@@ -93,7 +105,7 @@ func (g *leafwise) grow(logOdds []float64) tree {
 }
 
 // measure adds up the derivatives of the rows per column and bin.
-func (g *leafwise) measure(rows []int32) []sums {
+func (g *LeafWise) measure(rows []int32) []sums {
 	var histogram []sums
 	if n := len(g.free); n > 0 {
 		histogram, g.free = g.free[n-1], g.free[:n-1]
@@ -103,7 +115,7 @@ func (g *leafwise) measure(rows []int32) []sums {
 	}
 	slope, curve, weight := g.leafSlope[:len(rows)], g.leafCurve[:len(rows)], g.leafWeight[:len(rows)]
 	for k, i := range rows {
-		slope[k], curve[k], weight[k] = g.slope[i], g.curve[i], g.weight[i]
+		slope[k], curve[k], weight[k] = g.Slope[i], g.Curve[i], g.weight[i]
 	}
 	for j, column := range g.data.cells {
 		part := histogram[g.offset[j]:g.offset[j+1]]
@@ -120,7 +132,7 @@ func (g *leafwise) measure(rows []int32) []sums {
 	return histogram
 }
 
-func (g *leafwise) bestSplit(leaf openLeaf) split {
+func (g *LeafWise) bestSplit(leaf openLeaf) split {
 	if leaf.total.rows < 2*g.rules.minRows {
 		return split{}
 	}
@@ -136,7 +148,7 @@ func (g *leafwise) bestSplit(leaf openLeaf) split {
 
 // divide applies a leaf's best split. Only the smaller side is measured; the
 // other is the difference.
-func (g *leafwise) divide(parent openLeaf) (left, right openLeaf) {
+func (g *LeafWise) divide(parent openLeaf) (left, right openLeaf) {
 	column := g.data.cells[parent.best.column]
 	lows := divideRows(parent.rows, g.spare, column, parent.best.bin)
 	left = openLeaf{rows: parent.rows[:lows], total: parent.best.left}

@@ -1,17 +1,17 @@
-package classify
+package trees
 
 import "slices"
 
-// Bins of a column: usualBins are quick and enough for nearly everything; mostBins,
-// which is what a cell can tell apart, hold each value of most columns by itself.
+// How many bins a column has: Usual are quick and enough for nearly everything; Most, which is
+// what a cell can tell apart, hold each value of most columns by itself.
 const (
-	usualBins = 256
-	mostBins  = 1 << 16
+	Usual = 256
+	Most  = 1 << 16
 )
 
-// bins is a table whose numbers were replaced by the index of the interval
+// Bins are a table whose numbers were replaced by the index of the interval
 // they fall in: column j of row i is cells[j][i].
-type bins struct {
+type Bins struct {
 	rows  int
 	cells [][]uint16
 	cuts  [][]float64 // per column, ascending; bin k holds cuts[k-1] < v <= cuts[k]
@@ -19,26 +19,26 @@ type bins struct {
 	low, high [][]float64
 }
 
-// binned sorts each column into at most limit bins: one per distinct value
-// where that is enough, otherwise bins of about equal weight.
-func binned(t training, limit int) bins {
-	x := t.x
-	b := bins{
-		rows: x.Rows, cells: make([][]uint16, x.Cols), cuts: make([][]float64, x.Cols),
-		low: make([][]float64, x.Cols), high: make([][]float64, x.Cols),
+// Bin sorts each column of cells, row after row, into at most limit bins: one per distinct value
+// where that is enough, otherwise bins of about equal weight. A nil weight is 1 for each row.
+func Bin(cells []float64, columns int, weight []float64, limit int) Bins {
+	n := len(cells) / columns
+	b := Bins{
+		rows: n, cells: make([][]uint16, columns), cuts: make([][]float64, columns),
+		low: make([][]float64, columns), high: make([][]float64, columns),
 	}
-	parallel(x.Cols, func() func(j int) {
-		column := make([]float64, x.Rows)
+	Parallel(columns, func() func(j int) {
+		column := make([]float64, n)
 		return func(j int) {
-			for i := range x.Rows {
-				column[i] = x.Data[i*x.Cols+j]
+			for i := range n {
+				column[i] = cells[i*columns+j]
 			}
-			values, mass := distinct(column, t)
+			values, mass := distinct(column, weight)
 			ends := binEnds(values, mass, limit)
 			b.cuts[j], b.low[j], b.high[j] = intervals(values, ends)
-			b.cells[j] = make([]uint16, x.Rows)
-			for i := range x.Rows {
-				k, _ := slices.BinarySearch(b.cuts[j], x.Data[i*x.Cols+j])
+			b.cells[j] = make([]uint16, n)
+			for i := range n {
+				k, _ := slices.BinarySearch(b.cuts[j], cells[i*columns+j])
 				b.cells[j][i] = uint16(k)
 			}
 		}
@@ -48,7 +48,7 @@ func binned(t training, limit int) bins {
 
 // distinct sorts the column and gives its distinct values with the weight of
 // the rows up to each.
-func distinct(column []float64, t training) (values, mass []float64) {
+func distinct(column, weight []float64) (values, mass []float64) {
 	rows := slices.Clone(column)
 	slices.Sort(column)
 	for i, v := range column {
@@ -57,13 +57,13 @@ func distinct(column []float64, t training) (values, mass []float64) {
 		}
 		mass[len(mass)-1] = float64(i + 1)
 	}
-	if t.uniform {
+	if weight == nil {
 		return values, mass
 	}
 	clear(mass)
 	for i, v := range rows {
 		k, _ := slices.BinarySearch(values, v)
-		mass[k] += t.weight[i]
+		mass[k] += weight[i]
 	}
 	for k := 1; k < len(mass); k++ {
 		mass[k] += mass[k-1]
@@ -113,4 +113,20 @@ func between(low, high float64) float64 {
 		cut = low
 	}
 	return cut
+}
+
+// ends are the first and the last bin of a column that hold any of the rows.
+func (b Bins) ends(j int, rows []int32) (first, last int) {
+	column := b.cells[j]
+	if len(b.cuts[j]) == 0 {
+		return 0, 0
+	}
+	low, high := column[rows[0]], column[rows[0]]
+	for _, i := range rows {
+		low, high = min(low, column[i]), max(high, column[i])
+		if int(low) == 0 && int(high) == len(b.cuts[j]) {
+			break
+		}
+	}
+	return int(low), int(high)
 }

@@ -1,4 +1,4 @@
-package classify
+package trees
 
 import (
 	"runtime"
@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// parallel does pieces 0 to n-1 on as many processors as there are. Each
+// Parallel does pieces 0 to n-1 on as many processors as there are. Each
 // processor gets its own worker, so that workers may keep memory; a piece must
 // not depend on which worker does it.
-func parallel(n int, worker func() func(piece int)) {
+func Parallel(n int, worker func() func(piece int)) {
 	workers := min(n, runtime.GOMAXPROCS(0))
 	if workers <= 1 {
 		work := worker()

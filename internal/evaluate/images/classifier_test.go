@@ -1,4 +1,4 @@
-package evaluate
+package images
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/partition"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
 // strokes are images of 8 x 8 pixels with a bright row (class 0) or column (class
@@ -38,21 +40,32 @@ func strokes(seed uint64, n int, noise float64, unlabelled bool) *partition.Imag
 	return x
 }
 
+// quality is Evaluate for the figures alone. train may be nil.
+func quality(ctx context.Context, synthetic, test, train *partition.Images, classes int) (
+	*evaluate.ImageQuality, error) {
+	e, err := Evaluate(ctx, Input{Synthetic: synthetic, Test: test, Train: train, Classes: classes})
+	if err != nil {
+		return nil, err
+	}
+	return e.Images, nil
+}
+
 func TestImagesTellGoodFromBad(t *testing.T) {
 	ctx := context.Background()
 	train, test := strokes(1, 3000, 20, false), strokes(2, 300, 20, false)
-	good, err := Images(ctx, strokes(3, 3000, 20, false), test, train, 2)
+	good, err := quality(ctx, strokes(3, 3000, 20, false), test, train, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad, err := Images(ctx, strokes(4, 3000, 90, true), test, train, 2)
+	bad, err := quality(ctx, strokes(4, 3000, 90, true), test, train, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("good %+v", *good)
 	t.Logf("bad  %+v", *bad)
 	if good.AccuracyReal < 0.95 || good.AccuracySynthetic < 0.95 || bad.AccuracySynthetic > 0.7 {
-		t.Errorf("accuracies: real %v, good %v, bad %v", good.AccuracyReal, good.AccuracySynthetic, bad.AccuracySynthetic)
+		t.Errorf("accuracies: real %v, good %v, bad %v", good.AccuracyReal, good.AccuracySynthetic,
+			bad.AccuracySynthetic)
 	}
 	if good.ScoreSynthetic < 1.8 || good.ScoreSynthetic > 2 || bad.ScoreSynthetic > good.ScoreSynthetic {
 		t.Errorf("scores: good %v, bad %v", good.ScoreSynthetic, bad.ScoreSynthetic)
@@ -60,7 +73,7 @@ func TestImagesTellGoodFromBad(t *testing.T) {
 	if !(good.FrechetDistance*5 < bad.FrechetDistance) {
 		t.Errorf("distances: good %v, bad %v", good.FrechetDistance, bad.FrechetDistance)
 	}
-	again, err := Images(ctx, strokes(3, 3000, 20, false), test, train, 2)
+	again, err := quality(ctx, strokes(3, 3000, 20, false), test, train, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +83,7 @@ func TestImagesTellGoodFromBad(t *testing.T) {
 }
 
 func TestImagesWithoutTrainingImages(t *testing.T) {
-	q, err := Images(context.Background(), strokes(3, 600, 20, false), strokes(2, 800, 20, false), nil, 2)
+	q, err := quality(context.Background(), strokes(3, 600, 20, false), strokes(2, 800, 20, false), nil, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +94,8 @@ func TestImagesWithoutTrainingImages(t *testing.T) {
 
 func TestImagesRefuse(t *testing.T) {
 	some := strokes(1, 20, 20, false)
-	small := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Pixels: []byte{1, 2}, Classes: []int{0, 1}}
+	small := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Pixels: []byte{1, 2},
+		Classes: []int{0, 1}}
 	for _, c := range []struct {
 		name, says             string
 		synthetic, test, train *partition.Images
@@ -92,16 +106,17 @@ func TestImagesRefuse(t *testing.T) {
 		{"another shape", "another shape", small, some, nil},
 		{"few", "four test images", some, some.Subset([]int{0, 1}), nil},
 	} {
-		if _, err := Images(context.Background(), c.synthetic, c.test, c.train, 2); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := quality(context.Background(), c.synthetic, c.test, c.train, 2); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.says)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Images(ctx, some, some, some, 2); !errors.Is(err, context.Canceled) {
+	if _, err := quality(ctx, some, some, some, 2); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if q, err := Images(context.Background(), small, small, small, 2); err != nil || q == nil {
+	if q, err := quality(context.Background(), small, small, small, 2); err != nil || q == nil {
 		t.Errorf("images of one pixel: %v", err)
 	}
 }
@@ -126,7 +141,7 @@ func BenchmarkImages(b *testing.B) {
 	}
 	train, test := read("train"), read("test")
 	for b.Loop() {
-		q, err := Images(context.Background(), train, test, train, 10)
+		q, err := quality(context.Background(), train, test, train, 10)
 		if err != nil {
 			b.Fatal(err)
 		}

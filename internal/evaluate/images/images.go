@@ -1,4 +1,4 @@
-package evaluate
+package images
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// ImageInput is what an evaluation of images compares.
-type ImageInput struct {
+// Input is what an evaluation of images compares.
+type Input struct {
 	// Synthetic are the images in question, Test real ones that they were not made from.
 	Synthetic, Test *partition.Images
 	// Train are the real images they were made from, CoinFlips images of the same
@@ -26,7 +27,7 @@ type ImageInput struct {
 	Classes int
 }
 
-// EvaluateImages is Evaluate for images: how well a classifier trained on synthetic
+// Evaluate is [evaluate.Evaluate] for images: how well a classifier trained on synthetic
 // ones recognizes real test images, and how the images look to a classifier trained
 // on real ones: on Train, or where that is nil, on half of Test, which is then left
 // out of all figures.
@@ -34,27 +35,32 @@ type ImageInput struct {
 // The same images give the same figures. It fails for fewer than two images (four
 // of Test without Train), for images of different shapes, and when ctx ends. NOT
 // PRIVATE.
-func EvaluateImages(ctx context.Context, in ImageInput) (*Evaluation, error) {
+func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 	if err := in.check(); err != nil {
 		return nil, fmt.Errorf("images: %w", err)
 	}
-	e := &Evaluation{Privacy: NotPrivate, Rows: Rows{Synthetic: in.Synthetic.Len(), Test: in.Test.Len()}}
+	e := &evaluate.Evaluation{Privacy: evaluate.NotPrivate,
+		Rows: evaluate.Rows{Synthetic: in.Synthetic.Len(), Test: in.Test.Len()}}
 	if in.Train != nil {
 		e.Rows.Train = in.Train.Len()
 	} else {
-		e.note("No real training images were given: a classifier trained on half of the test images takes the place of one trained on them, and all figures are of the other half.")
+		note(e,
+			"No real training images were given: a classifier trained on half of the test images takes the place of "+
+				"one trained on them, and all figures are of the other half.")
 	}
 	var err error
 	if in.Weight != nil {
 		if err := weighted.Check(in.Synthetic.Len(), in.Weight); err != nil {
 			return nil, fmt.Errorf("images: %w", err)
 		}
-		drawn, err := weighted.Resample(in.Weight, in.Synthetic.Len(), imageSeed)
+		drawn, err := weighted.Resample(in.Weight, in.Synthetic.Len(), seed)
 		if err != nil {
 			return nil, fmt.Errorf("images: %w", err)
 		}
-		in.Synthetic, e.Weights = in.Synthetic.Subset(drawn), SummarizeWeights(in.Weight)
-		e.note("Classifiers of images take no weights: the figures are those of as many synthetic images, drawn in proportion to their weights.")
+		in.Synthetic, e.Weights = in.Synthetic.Subset(drawn), evaluate.SummarizeWeights(in.Weight)
+		note(e,
+			"Classifiers of images take no weights: the figures are those of as many synthetic images, drawn in "+
+				"proportion to their weights.")
 	}
 	if e.Images, err = in.compare(ctx); err != nil {
 		return nil, fmt.Errorf("images: %w", err)
@@ -62,26 +68,17 @@ func EvaluateImages(ctx context.Context, in ImageInput) (*Evaluation, error) {
 	return e, nil
 }
 
-// Images is EvaluateImages for the figures alone. train may be nil.
-func Images(ctx context.Context, synthetic, test, train *partition.Images, classes int) (*ImageQuality, error) {
-	e, err := EvaluateImages(ctx, ImageInput{Synthetic: synthetic, Test: test, Train: train, Classes: classes})
-	if err != nil {
-		return nil, err
-	}
-	return e.Images, nil
-}
-
-// ImageAccuracy is the first of these figures alone: how many of the test images a
+// Accuracy is the first of these figures alone: how many of the test images a
 // classifier trained on others recognizes.
-func ImageAccuracy(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
-	if err := (ImageInput{Synthetic: train, Test: test, Train: test}).check(); err != nil {
+func Accuracy(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
+	if err := (Input{Synthetic: train, Test: test, Train: test}).check(); err != nil {
 		return 0, fmt.Errorf("images: %w", err)
 	}
-	return imageAccuracy(ctx, train, test, classes)
+	return accuracyOf(ctx, train, test, classes)
 }
 
-func imageAccuracy(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
-	student, err := trainImageClassifier(ctx, train, classes)
+func accuracyOf(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
+	student, err := fit(ctx, train, classes)
 	if err != nil {
 		return 0, err
 	}
@@ -92,12 +89,13 @@ func imageAccuracy(ctx context.Context, train, test *partition.Images, classes i
 	return accuracy(guessed, test.Classes), nil
 }
 
-func (in ImageInput) check() error {
+func (in Input) check() error {
 	for _, side := range []struct {
 		name   string
 		x      *partition.Images
 		needed bool
-	}{{"test", in.Test, true}, {"synthetic", in.Synthetic, true}, {"training", in.Train, false}, {"coin-flip", in.CoinFlips, false}} {
+	}{{"test", in.Test, true}, {"synthetic", in.Synthetic, true}, {"training", in.Train, false},
+		{"coin-flip", in.CoinFlips, false}} {
 		if side.x == nil && !side.needed {
 			continue
 		}
@@ -105,7 +103,8 @@ func (in ImageInput) check() error {
 			return fmt.Errorf("at least two %s images are needed", side.name)
 		}
 		if side.x.Shape != in.Test.Shape {
-			return fmt.Errorf("the %s images have another shape than the test images; use images of one schema", side.name)
+			return fmt.Errorf("the %s images have another shape than the test images; use images of one schema",
+				side.name)
 		}
 	}
 	if in.Train == nil && in.Test.Len() < 4 {
@@ -114,12 +113,12 @@ func (in ImageInput) check() error {
 	return nil
 }
 
-func (in ImageInput) compare(ctx context.Context) (*ImageQuality, error) {
+func (in Input) compare(ctx context.Context) (*evaluate.ImageQuality, error) {
 	test, judgeOn := in.Test, in.Train
 	if judgeOn == nil {
 		judgeOn, test = halves(test)
 	}
-	judge, err := trainImageClassifier(ctx, judgeOn, in.Classes)
+	judge, err := fit(ctx, judgeOn, in.Classes)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +126,7 @@ func (in ImageInput) compare(ctx context.Context) (*ImageQuality, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &ImageQuality{AccuracyReal: accuracy(probabilities, test.Classes)}
+	q := &evaluate.ImageQuality{AccuracyReal: accuracy(probabilities, test.Classes)}
 	if q.ScoreReal, err = measure.ClassifierScore(probabilities); err != nil {
 		return nil, err
 	}
@@ -151,13 +150,13 @@ func (in ImageInput) compare(ctx context.Context) (*ImageQuality, error) {
 type against struct {
 	test     *partition.Images
 	features *mat.Dense
-	judge    *imageClassifier
+	judge    *classifier
 }
 
 // of trains a classifier on images for its accuracy on the real ones, and lets the
 // judge look at them.
 func (a against) of(ctx context.Context, x *partition.Images) (right, score, distance float64, err error) {
-	if right, err = imageAccuracy(ctx, x, a.test, a.judge.classes); err != nil {
+	if right, err = accuracyOf(ctx, x, a.test, a.judge.classes); err != nil {
 		return 0, 0, 0, err
 	}
 	features, probabilities, err := a.judge.look(ctx, x)
@@ -173,6 +172,8 @@ func (a against) of(ctx context.Context, x *partition.Images) (right, score, dis
 
 // halves splits images at random, always in the same way.
 func halves(x *partition.Images) (a, b *partition.Images) {
-	order := rand.New(rand.NewPCG(imageSeed, 0x4a1f)).Perm(x.Len())
+	order := rand.New(rand.NewPCG(seed, 0x4a1f)).Perm(x.Len())
 	return x.Subset(order[:len(order)/2]), x.Subset(order[len(order)/2:])
 }
+
+func note(e *evaluate.Evaluation, text string) { e.Notes = append(e.Notes, text) }

@@ -1,44 +1,4 @@
-package classify
-
-// tree is a regression tree. Node 0 is the root; a leaf has left 0.
-type tree []node
-
-type node struct {
-	column      int
-	cut         float64 // values up to it go left
-	left, right int
-	leaf        float64
-}
-
-func (t tree) value(row []float64) float64 {
-	k := 0
-	for t[k].left != 0 {
-		if row[t[k].column] <= t[k].cut {
-			k = t[k].left
-		} else {
-			k = t[k].right
-		}
-	}
-	return t[k].leaf
-}
-
-// addTrees adds the trees' values for each row to start.
-func addTrees(start float64, trees []tree, x Matrix) []float64 {
-	const piece = 1024
-	values := make([]float64, x.Rows)
-	parallel((x.Rows+piece-1)/piece, func() func(int) {
-		return func(k int) {
-			for i := k * piece; i < min((k+1)*piece, x.Rows); i++ {
-				row, sum := x.Row(i), start
-				for _, t := range trees {
-					sum += t.value(row)
-				}
-				values[i] = sum
-			}
-		}
-	})
-	return values
-}
+package trees
 
 // sums are the first and second derivatives of the loss over some rows, and the
 // rows' number. For the squared loss of weighted rows the derivatives are the sum
@@ -89,19 +49,4 @@ func (r rules) scan(part []sums, total sums, column int, best *split) {
 			*best = split{column: column, bin: k, gain: gain, left: left}
 		}
 	}
-}
-
-// shares divides by the sum, unless that is 0.
-func shares(gains []float64) []float64 {
-	sum := 0.0
-	for _, g := range gains {
-		sum += g
-	}
-	out := make([]float64, len(gains))
-	if sum > 0 {
-		for j, g := range gains {
-			out[j] = g / sum
-		}
-	}
-	return out
 }

@@ -1,30 +1,32 @@
-package classify
+package trees
 
 import (
 	"math"
 	"math/rand/v2"
 )
 
-// depthfirst grows trees of any depth on weighted rows, each split the one that
+// DepthFirst grows trees of any depth on weighted rows, each split the one that
 // most lowers the squared loss (for labels: the Gini impurity). Nodes are split
 // until their targets are all equal or nothing divides them, as in scikit-learn,
 // even where a split gains nothing by itself.
-type depthfirst struct {
-	data   bins
+type DepthFirst struct {
+	data   Bins
 	target []float64 // per row
 	weight []float64
-	depth  int // at most; no limit when 0
-	// leafRows is how many rows a leaf has at least.
-	leafRows float64
-	// With rng, so many columns are tried at a node, more only while all tried
-	// are constant there.
-	tried int
-	rng   *rand.Rand
-	// leaf gives the value of a leaf; nil is the mean target.
-	leaf func(rows []int32) float64
+	// Depth is how deep a tree is at most; no limit when 0.
+	Depth int
+	// LeafRows is how many rows a leaf has at least; 1 unless set.
+	LeafRows float64
+	// With Random, Tried columns are tried at a node, more only while all tried are constant
+	// there.
+	Tried  int
+	Random *rand.Rand
+	// Leaf gives the value of a leaf; nil is the mean target.
+	Leaf func(rows []int32) float64
+	// Gains are those per column of the tree grown last.
+	Gains []float64
 
-	gains   []float64 // per column, of the tree grown last
-	grown   tree
+	grown   Tree
 	columns []int
 	spare   []int32
 	nodeSum []float64 // weight times target of the rows in work, in their order
@@ -32,8 +34,10 @@ type depthfirst struct {
 	cells   []sums // of the bins of the column in work
 }
 
-func newDepthfirst(data bins, target, weight []float64) *depthfirst {
-	g := &depthfirst{leafRows: 1, data: data, target: target, weight: weight, gains: make([]float64, len(data.cells))}
+// NewDepthFirst grows trees for targets, one for each row of data. Targets and weights may change
+// between trees.
+func NewDepthFirst(data Bins, target, weight []float64) *DepthFirst {
+	g := &DepthFirst{LeafRows: 1, data: data, target: target, weight: weight, Gains: make([]float64, len(data.cells))}
 	most := 0
 	for j, cuts := range data.cuts {
 		g.columns = append(g.columns, j)
@@ -45,8 +49,8 @@ func newDepthfirst(data bins, target, weight []float64) *depthfirst {
 	return g
 }
 
-// allRows lists the rows 0 to n-1.
-func allRows(n int) []int32 {
+// AllRows lists the rows 0 to n-1.
+func AllRows(n int) []int32 {
 	rows := make([]int32, n)
 	for i := range rows {
 		rows[i] = int32(i)
@@ -54,46 +58,46 @@ func allRows(n int) []int32 {
 	return rows
 }
 
-// grow fits a tree to the rows, of which there is at least one, and changes
+// Grow fits a tree to the rows, of which there is at least one, and changes
 // their order.
-func (g *depthfirst) grow(rows []int32) tree {
-	clear(g.gains)
-	if g.rng != nil {
+func (g *DepthFirst) Grow(rows []int32) Tree {
+	clear(g.Gains)
+	if g.Random != nil {
 		for j := range g.columns {
-			g.columns[j] = j // so that a tree depends on rng only
+			g.columns[j] = j // so that a tree depends on Random only
 		}
 	}
-	g.grown = tree{{}}
+	g.grown = Tree{{}}
 	g.node(0, rows, 0)
 	return g.grown
 }
 
-func (g *depthfirst) node(at int, rows []int32, depth int) {
+func (g *DepthFirst) node(at int, rows []int32, depth int) {
 	total, pure := g.gather(rows)
-	if !pure && (g.depth == 0 || depth < g.depth) {
+	if !pure && (g.Depth == 0 || depth < g.Depth) {
 		if best := g.best(rows, total); best.column >= 0 {
 			column := g.data.cells[best.column]
 			lows := divideRows(rows, g.spare, column, best.bin)
 			left := len(g.grown)
-			g.grown = append(g.grown, node{}, node{})
-			g.grown[at] = node{
-				column: best.column, cut: g.cut(best, column, rows[lows:]), left: left, right: left + 1,
+			g.grown = append(g.grown, Node{}, Node{})
+			g.grown[at] = Node{
+				Column: best.column, Cut: g.cut(best, column, rows[lows:]), Left: left, Right: left + 1,
 			}
-			g.gains[best.column] += max(0, best.gain)
+			g.Gains[best.column] += max(0, best.gain)
 			g.node(left, rows[:lows], depth+1)
 			g.node(left+1, rows[lows:], depth+1)
 			return
 		}
 	}
-	if g.leaf != nil {
-		g.grown[at].leaf = g.leaf(rows)
+	if g.Leaf != nil {
+		g.grown[at].Leaf = g.Leaf(rows)
 	} else {
-		g.grown[at].leaf = total.slope / total.curve
+		g.grown[at].Leaf = total.slope / total.curve
 	}
 }
 
 // gather adds up the rows and says whether their targets are all the same.
-func (g *depthfirst) gather(rows []int32) (total sums, pure bool) {
+func (g *DepthFirst) gather(rows []int32) (total sums, pure bool) {
 	pure = true
 	for k, i := range rows {
 		w := g.weight[i]
@@ -107,11 +111,11 @@ func (g *depthfirst) gather(rows []int32) (total sums, pure bool) {
 }
 
 // best is the split to be made; column -1 says that there is none.
-func (g *depthfirst) best(rows []int32, total sums) split {
+func (g *DepthFirst) best(rows []int32, total sums) split {
 	best := split{column: -1}
 	whole := total.gain(0)
 	r := rules{
-		minRows: g.leafRows,
+		minRows: g.LeafRows,
 		// What rounding leaves of one side is no side.
 		minCurve: 1e-12 * total.curve,
 		// Splits that gain the same but for rounding: the first is taken.
@@ -119,7 +123,7 @@ func (g *depthfirst) best(rows []int32, total sums) split {
 	}
 	// Any split is better than none.
 	best.gain = -1 - whole
-	if g.rng == nil {
+	if g.Random == nil {
 		for j := range g.columns {
 			g.try(j, rows, total, r, &best)
 		}
@@ -127,11 +131,11 @@ func (g *depthfirst) best(rows []int32, total sums) split {
 	}
 	useful := false
 	for k := range g.columns {
-		if k >= g.tried && useful {
+		if k >= g.Tried && useful {
 			break
 		}
 		// Fisher and Yates's shuffle, as far as it is needed.
-		swap := k + g.rng.IntN(len(g.columns)-k)
+		swap := k + g.Random.IntN(len(g.columns)-k)
 		g.columns[k], g.columns[swap] = g.columns[swap], g.columns[k]
 		useful = g.try(g.columns[k], rows, total, r, &best) || useful
 	}
@@ -139,7 +143,7 @@ func (g *depthfirst) best(rows []int32, total sums) split {
 }
 
 // try looks for a better split of column j; false where it is constant.
-func (g *depthfirst) try(j int, rows []int32, total sums, r rules, best *split) bool {
+func (g *DepthFirst) try(j int, rows []int32, total sums, r rules, best *split) bool {
 	column := g.data.cells[j]
 	first, last := g.data.ends(j, rows)
 	if first == last {
@@ -164,26 +168,10 @@ func (g *depthfirst) try(j int, rows []int32, total sums, r rules, best *split) 
 }
 
 // cut lies halfway between the values on both sides of the split.
-func (g *depthfirst) cut(s split, column []uint16, above []int32) float64 {
+func (g *DepthFirst) cut(s split, column []uint16, above []int32) float64 {
 	next := math.MaxInt
 	for _, i := range above {
 		next = min(next, int(column[i]))
 	}
 	return between(g.data.high[s.column][s.bin], g.data.low[s.column][next])
-}
-
-// ends are the first and the last bin of a column that hold any of the rows.
-func (b bins) ends(j int, rows []int32) (first, last int) {
-	column := b.cells[j]
-	if len(b.cuts[j]) == 0 {
-		return 0, 0
-	}
-	low, high := column[rows[0]], column[rows[0]]
-	for _, i := range rows {
-		low, high = min(low, column[i]), max(high, column[i])
-		if int(low) == 0 && int(high) == len(b.cuts[j]) {
-			break
-		}
-	}
-	return int(low), int(high)
 }

@@ -16,11 +16,14 @@ func NewCosines(height, width, channels, side int) (*Projection, error) {
 	features, directions := height*width*channels, side*side*channels
 	switch {
 	case height < 1 || width < 1 || channels < 1:
-		return nil, fmt.Errorf("cosines of images of %d x %d with %d channels; all must be at least 1", height, width, channels)
+		return nil, fmt.Errorf("cosines of images of %d x %d with %d channels; all must be at least 1", height, width,
+			channels)
 	case side < 1 || side > min(height, width):
-		return nil, fmt.Errorf("cosines of %d x %d frequencies of images of %d x %d; use 1 to %d", side, side, height, width, min(height, width))
+		return nil, fmt.Errorf("cosines of %d x %d frequencies of images of %d x %d; use 1 to %d", side, side, height,
+			width, min(height, width))
 	case features > maxMatrix/directions:
-		return nil, fmt.Errorf("cosines of %d x %d frequencies of images of %d x %d are more than %d numbers; use fewer frequencies", side, side, height, width, maxMatrix)
+		return nil, fmt.Errorf("cosines of %d x %d frequencies of images of %d x %d are more than %d numbers; use "+
+			"fewer frequencies", side, side, height, width, maxMatrix)
 	}
 	data := make([]float32, features*directions)
 	for i := range height {
@@ -35,7 +38,8 @@ func NewCosines(height, width, channels, side int) (*Projection, error) {
 			}
 		}
 	}
-	return &Projection{spec: Spec{Features: features, Directions: directions}, matrix: kernel.Of(data, features, directions)}, nil
+	return &Projection{spec: Spec{Features: features, Directions: directions},
+		matrix: kernel.Of(data, features, directions)}, nil
 }
 
 // cosine is the value at place i of n of the wave of frequency u, of length 1.

@@ -25,10 +25,12 @@ type Fourier struct {
 // the kernel's length scale.
 func NewFourier(features, count int, spread, weight float64, seed uint64) (*Fourier, error) {
 	if features < 1 || count < 1 || features > 1<<20 || count > 1<<17 || features*count > 1<<26 {
-		return nil, fmt.Errorf("projection: %d random features of vectors of %d numbers; use 1 of each or more, and fewer together", count, features)
+		return nil, fmt.Errorf("projection: %d random features of vectors of %d numbers; use 1 of each or more, and "+
+			"fewer together", count, features)
 	}
 	if !(spread > 0 && spread <= 1e6) || !(weight > 0 && weight <= 1e6) {
-		return nil, fmt.Errorf("projection: random features of spread %v and weight %v; use numbers above 0", spread, weight)
+		return nil, fmt.Errorf("projection: random features of spread %v and weight %v; use numbers above 0", spread,
+			weight)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0xf0421e4))
 	f := &Fourier{

@@ -68,7 +68,8 @@ func TestFourierSlopes(t *testing.T) {
 	}
 	again, _ := NewFourier(d, count, 1, 3, 5)
 	other, _ := NewFourier(d, count, 1, 3, 6)
-	if !slices.Equal(f.matrix.Data, again.matrix.Data) || slices.Equal(f.matrix.Data, other.matrix.Data) || slices.Equal(f.phase, other.phase) {
+	if !slices.Equal(f.matrix.Data, again.matrix.Data) || slices.Equal(f.matrix.Data, other.matrix.Data) ||
+		slices.Equal(f.phase, other.phase) {
 		t.Error("features do not follow from the seed")
 	}
 	for _, c := range []struct {
@@ -100,7 +101,8 @@ func TestPieces(t *testing.T) {
 		const h = 1e-4
 		Pieces(above[:], v+h)
 		inside := !slices.ContainsFunc(knots[:], func(k float32) bool { return k >= v-h && k <= v+2*h })
-		if want := (dot(above[:], up) - dot(y[:], up)) / h; inside && math.Abs(want-float64(PiecesSlope(up, v))) > 0.1+0.02*math.Abs(want) {
+		if want := (dot(above[:], up) - dot(y[:], up)) / h; inside &&
+			math.Abs(want-float64(PiecesSlope(up, v))) > 0.1+0.02*math.Abs(want) {
 			t.Errorf("%v: slope %v, differences say %v", v, PiecesSlope(up, v), want)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 // They follow from the seed, with every version of the standard library.
 func Frequencies(features, count int, spread float64, seed uint64) ([]float32, error) {
 	if features < 1 || count < 1 || count > maxMatrix/features {
-		return nil, fmt.Errorf("projection: %d frequencies of vectors of %d numbers; use 1 of each or more, and at most %d numbers together", count, features, maxMatrix)
+		return nil, fmt.Errorf("projection: %d frequencies of vectors of %d numbers; use 1 of each or more, and at "+
+			"most %d numbers together", count, features, maxMatrix)
 	}
 	if !(spread > 0 && spread <= 1e6) {
 		return nil, fmt.Errorf("projection: frequencies of spread %v; use a number above 0 and at most 1e6", spread)

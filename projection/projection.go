@@ -32,11 +32,14 @@ func (s Spec) Check() error {
 	case s.Features < 1:
 		return fmt.Errorf("projection of %d features; there must be at least 1", s.Features)
 	case s.Directions < 1 || s.Directions > s.Features:
-		return fmt.Errorf("projection of %d features to %d directions; use 1 to %d", s.Features, s.Directions, s.Features)
+		return fmt.Errorf("projection of %d features to %d directions; use 1 to %d", s.Features, s.Directions,
+			s.Features)
 	case s.Features > maxMatrix/s.Directions:
-		return fmt.Errorf("projection of %d features to %d directions is more than %d numbers; use fewer directions", s.Features, s.Directions, maxMatrix)
+		return fmt.Errorf("projection of %d features to %d directions is more than %d numbers; use fewer directions",
+			s.Features, s.Directions, maxMatrix)
 	case !(s.Clip > 0 && s.Clip <= math.MaxFloat32) || float32(s.Clip)/maxBins == 0:
-		return fmt.Errorf("clip of projected gradients at %v; use a number above 0 that float32 can divide into bins", s.Clip)
+		return fmt.Errorf("clip of projected gradients at %v; use a number above 0 that float32 can divide into bins",
+			s.Clip)
 	case s.Bins < 2 || s.Bins > maxBins:
 		return fmt.Errorf("%d bins; use 2 to %d", s.Bins, maxBins)
 	}
@@ -88,11 +91,13 @@ func (p *Projection) Spec() Spec { return p.spec }
 // Project writes the projections of n gradients, shape [n, Features], to dst, shape
 // [n, Directions].
 func (p *Projection) Project(dst, gradients []float32, n int) {
-	gemm.Multiply(kernel.Of(dst, n, p.spec.Directions), kernel.Of(gradients, n, p.spec.Features), p.matrix, gemm.Epilogue{})
+	gemm.Multiply(kernel.Of(dst, n, p.spec.Directions), kernel.Of(gradients, n, p.spec.Features), p.matrix,
+		gemm.Epilogue{})
 }
 
 // Back writes estimates of n gradients, shape [n, Features], to dst, from values in
 // the directions, shape [n, Directions].
 func (p *Projection) Back(dst, values []float32, n int) {
-	gemm.Multiply(kernel.Of(dst, n, p.spec.Features), kernel.Of(values, n, p.spec.Directions), p.matrix.T(), gemm.Epilogue{})
+	gemm.Multiply(kernel.Of(dst, n, p.spec.Features), kernel.Of(values, n, p.spec.Directions), p.matrix.T(),
+		gemm.Epilogue{})
 }

@@ -129,7 +129,8 @@ func TestBinsAtTheEdges(t *testing.T) {
 // The midpoint of a bin is in it, for every number of bins and clip.
 func TestDiscretizeMidpointIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := Spec{Features: 1, Directions: 1, Bins: rapid.IntRange(2, maxBins).Draw(t, "bins"), Clip: math.Exp(rapid.Float64Range(-60, 60).Draw(t, "log clip"))}
+		s := Spec{Features: 1, Directions: 1, Bins: rapid.IntRange(2, maxBins).Draw(t, "bins"),
+			Clip: math.Exp(rapid.Float64Range(-60, 60).Draw(t, "log clip"))}
 		p, err := New(s, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -76,17 +76,19 @@ func TestLoadOfAnEmptyFileKeepsTheDefaults(t *testing.T) {
 
 func TestLoadRefusesWhatItDoesNotKnow(t *testing.T) {
 	for name, c := range map[string]struct{ text, env, want string }{
-		"unknown field":     {text: "nmae: x\n", want: `line 1, column 1: unknown field "nmae"; correct its name or remove it`},
-		"nested unknown":    {text: "name: x\ntls: {caa: x}\n", want: `line 2, column 7: unknown field "caa"`},
-		"wrong type":        {text: "count: many\n", want: "line 1, column 8: count: want a whole number"},
-		"wrong duration":    {text: "wait: soon\n", want: "duration"},
-		"map for a text":    {text: "name: {a: b}\n", want: "line 1"},
-		"text for a map":    {text: "tls: x\n", want: "line 1"},
-		"too large":         {text: "count: 99999999999999999999\n", want: "want a whole number"},
-		"duplicate":         {text: "name: a\nname: b\n", want: "line 2, column 1"},
-		"broken YAML":       {text: "name: [a\n", want: "role.yaml: line 1"},
-		"two documents":     {text: "name: a\n---\nname: b\n", want: "more than one YAML document; keep one"},
-		"bad environment":   {text: "name: a\n", env: "many", want: "environment variable CONCLAVE_COUNT: want a whole number"},
+		"unknown field": {text: "nmae: x\n",
+			want: `line 1, column 1: unknown field "nmae"; correct its name or remove it`},
+		"nested unknown": {text: "name: x\ntls: {caa: x}\n", want: `line 2, column 7: unknown field "caa"`},
+		"wrong type":     {text: "count: many\n", want: "line 1, column 8: count: want a whole number"},
+		"wrong duration": {text: "wait: soon\n", want: "duration"},
+		"map for a text": {text: "name: {a: b}\n", want: "line 1"},
+		"text for a map": {text: "tls: x\n", want: "line 1"},
+		"too large":      {text: "count: 99999999999999999999\n", want: "want a whole number"},
+		"duplicate":      {text: "name: a\nname: b\n", want: "line 2, column 1"},
+		"broken YAML":    {text: "name: [a\n", want: "role.yaml: line 1"},
+		"two documents":  {text: "name: a\n---\nname: b\n", want: "more than one YAML document; keep one"},
+		"bad environment": {text: "name: a\n", env: "many",
+			want: "environment variable CONCLAVE_COUNT: want a whole number"},
 		"not a YAML object": {text: "- 1\n- 2\n", want: "role.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +117,8 @@ func TestTheEnvironmentIsCheckedForEveryKind(t *testing.T) {
 		Plain string
 	}
 	for name, bad := range map[string]string{
-		"CONCLAVE_FLAG": "perhaps", "CONCLAVE_WAIT": "3", "CONCLAVE_SMALL": "-1", "CONCLAVE_REAL": "much", "CONCLAVE_LIST": "a",
+		"CONCLAVE_FLAG": "perhaps", "CONCLAVE_WAIT": "3", "CONCLAVE_SMALL": "-1", "CONCLAVE_REAL": "much",
+		"CONCLAVE_LIST": "a",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, bad)
@@ -125,7 +128,8 @@ func TestTheEnvironmentIsCheckedForEveryKind(t *testing.T) {
 			}
 		})
 	}
-	for name, value := range map[string]string{"FLAG": "true", "WAIT": "3s", "SMALL": "4", "REAL": "0.5", "PLAIN": "x"} {
+	for name, value := range map[string]string{"FLAG": "true", "WAIT": "3s", "SMALL": "4", "REAL": "0.5",
+		"PLAIN": "x"} {
 		t.Setenv("CONCLAVE_"+name, value)
 	}
 	var got kinds
@@ -152,7 +156,8 @@ func TestResolve(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{"", "name: a\ncount: 3\n", "tls: {ca: x}\nlist: [a, b]\n", "a: &b [*b]", "- {", "name: |\n  x", "? :", "wait: 1h"} {
+	for _, seed := range []string{"", "name: a\ncount: 3\n", "tls: {ca: x}\nlist: [a, b]\n", "a: &b [*b]", "- {",
+		"name: |\n  x", "? :", "wait: 1h"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

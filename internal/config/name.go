@@ -11,7 +11,8 @@ var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 // paths, certificates and ledgers, so that all roles take the same.
 func CheckName(name string) error {
 	if !namePattern.MatchString(name) {
-		return fmt.Errorf("%q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or digit at both ends", name)
+		return fmt.Errorf("%q is not a name; use 1 to 64 small letters, digits, dots and hyphens, with a letter or "+
+			"digit at both ends", name)
 	}
 	return nil
 }

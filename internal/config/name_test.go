@@ -11,7 +11,8 @@ func TestNames(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"", ".", "..", "-a", "a-", "a/b", "A", "a_b", "a b", "a\n", "ä", strings.Repeat("a", 65)} {
+	for _, name := range []string{"", ".", "..", "-a", "a-", "a/b", "A", "a_b", "a b", "a\n", "ä",
+		strings.Repeat("a", 65)} {
 		if err := CheckName(name); err == nil || !strings.Contains(err.Error(), "letter or digit at both ends") {
 			t.Errorf("%q: %v", name, err)
 		}

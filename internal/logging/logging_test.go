@@ -61,7 +61,8 @@ func TestConsoleAndLevels(t *testing.T) {
 			t.Errorf("no %q in %q", want, text)
 		}
 	}
-	if text := logged(t, Config{Level: "error", Format: Console}); strings.Contains(text, "hello") || !strings.Contains(text, "bad") {
+	if text := logged(t, Config{Level: "error", Format: Console}); strings.Contains(text, "hello") ||
+		!strings.Contains(text, "bad") {
 		t.Errorf("level error wrote %q", text)
 	}
 }
@@ -70,7 +71,8 @@ func TestWhatIsUnknownIsRefused(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
-	for _, c := range []Config{{Level: "loud", Format: Auto}, {Level: "", Format: JSON}, {Level: "info", Format: "xml"}, {Level: "fatal", Format: JSON}} {
+	for _, c := range []Config{{Level: "loud", Format: Auto}, {Level: "", Format: JSON}, {Level: "info", Format: "xml"},
+		{Level: "fatal", Format: JSON}} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "; use ") {
 			t.Errorf("%+v: error %v does not say what to use", c, err)
 		}
@@ -102,7 +104,8 @@ func TestTheLevelCanBeChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(text); strings.Contains(got, "before") || !strings.Contains(got, "after") || strings.Contains(got, "quiet") {
+	if got := string(text); strings.Contains(got, "before") || !strings.Contains(got, "after") ||
+		strings.Contains(got, "quiet") {
 		t.Errorf("the log is %q", got)
 	}
 }

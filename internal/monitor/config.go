@@ -20,7 +20,8 @@ func (c Config) Validate() error {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fmt.Errorf("http: listen %q: %w; write host:port, such as 127.0.0.1:9090, or leave it out", c.Listen, err)
+		return fmt.Errorf("http: listen %q: %w; write host:port, such as 127.0.0.1:9090, or leave it out", c.Listen,
+			err)
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ type watched struct {
 
 func watch(t *testing.T, registry *prometheus.Registry) *watched {
 	t.Helper()
-	w := &watched{t: t, level: zap.NewAtomicLevel(), client: http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+	w := &watched{t: t, level: zap.NewAtomicLevel(),
+		client: http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
 	core, log := observer.New(w.level)
 	w.log = log
 	var err error
@@ -58,7 +59,8 @@ func watch(t *testing.T, registry *prometheus.Registry) *watched {
 // ask returns the status and the body of a request.
 func (w *watched) ask(method, path, body string) (int, string) {
 	w.t.Helper()
-	q, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.server.Addr().String()+path, strings.NewReader(body))
+	q, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.server.Addr().String()+path,
+		strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -117,15 +119,18 @@ func TestTheLevelChangesAndIsSeen(t *testing.T) {
 	}
 	for _, level := range []string{"debug", "error", "warn"} {
 		before := w.log.FilterMessage("log level changed").Len()
-		if status, text := w.ask("PUT", "/loglevel", `{"level":"`+level+`"}`); status != 200 || w.level.String() != level {
+		if status, text := w.ask("PUT", "/loglevel", `{"level":"`+level+`"}`); status != 200 ||
+			w.level.String() != level {
 			t.Errorf("to %s: %d %s, and the level is %v", level, status, text, w.level)
 		}
 		if w.log.FilterMessage("log level changed").Len() != before+1 {
 			t.Errorf("to %s: the log does not say so", level)
 		}
 	}
-	for _, body := range []string{"", "debug", "{}", `{"level":"loud"}`, `{"level":"fatal"}`, `{"level":"panic"}`, `{"level":7}`, `{"level":"` + strings.Repeat("x", 4<<10) + `"}`} {
-		if status, text := w.ask("PUT", "/loglevel", body); status != http.StatusBadRequest || !strings.Contains(text, "debug, info, warn or error") {
+	for _, body := range []string{"", "debug", "{}", `{"level":"loud"}`, `{"level":"fatal"}`, `{"level":"panic"}`,
+		`{"level":7}`, `{"level":"` + strings.Repeat("x", 4<<10) + `"}`} {
+		if status, text := w.ask("PUT", "/loglevel", body); status != http.StatusBadRequest ||
+			!strings.Contains(text, "debug, info, warn or error") {
 			t.Errorf("%.40q: %d %s", body, status, text)
 		}
 	}
@@ -153,7 +158,8 @@ func TestWhatCannotListenSaysWhy(t *testing.T) {
 	if err := taken.Validate(); err != nil {
 		t.Errorf("%+v: %v", taken, err)
 	}
-	if _, err := Listen(t.Context(), taken, Options{Log: zap.NewNop()}); err == nil || !strings.Contains(err.Error(), "http.listen") {
+	if _, err := Listen(t.Context(), taken, Options{Log: zap.NewNop()}); err == nil ||
+		!strings.Contains(err.Error(), "http.listen") {
 		t.Errorf("a taken address: %v", err)
 	}
 	for _, listen := range []string{"localhost", "1:2:3", "9090"} {

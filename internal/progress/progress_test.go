@@ -129,12 +129,15 @@ func TestStagesAreCountedAnew(t *testing.T) {
 	d.started = time.Now().Add(-time.Second)
 	d.Update(run.Status{Of: "selection", Round: 400, Rounds: 400, Epsilon: 1, EpsilonSpent: 1})
 	lines := strings.Split(strings.TrimSuffix(text(), "\n"), "\n")
-	if len(lines) != 3 || !strings.HasPrefix(lines[0], "round 16/16") || lines[1] != "selection 1/400, epsilon 0.800 of 1" || !strings.HasPrefix(lines[2], "selection 400/400, epsilon 1.000 of 1, 39") {
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "round 16/16") ||
+		lines[1] != "selection 1/400, epsilon 0.800 of 1" ||
+		!strings.HasPrefix(lines[2], "selection 400/400, epsilon 1.000 of 1, 39") {
 		t.Errorf("%q", lines)
 	}
 	var out screen
 	bar := newBar(&out, mpb.WithAutoRefresh(), mpb.WithWidth(200))
-	for _, s := range []run.Status{{Round: 3, Rounds: 5}, {Of: "selection", Rounds: 400}, {Of: "selection", Round: 400, Rounds: 400}} {
+	for _, s := range []run.Status{{Round: 3, Rounds: 5}, {Of: "selection", Rounds: 400},
+		{Of: "selection", Round: 400, Rounds: 400}} {
 		bar.Update(s)
 	}
 	bar.Close()

@@ -57,7 +57,8 @@ func (e *RangeError) Error() string {
 	if e.Kind == Laplace {
 		size = "largest feature"
 	}
-	return fmt.Sprintf("record %d: its %s is %.4g, and %s noise on the coefficients allows less than %.4g only: its weight has no mean; "+
+	return fmt.Sprintf("record %d: its %s is %.4g, and %s noise on the coefficients allows less than %.4g only: its "+
+		"weight has no mean; "+
 		"use a larger lambda, more epsilon, a smaller clip, or gaussian noise", e.Row, size, e.Size, e.Kind, e.Limit)
 }
 

@@ -33,7 +33,8 @@ func TestMomentsOnALattice(t *testing.T) {
 			}
 			reach := int(800 * s)
 			exact := latticeMoment(x, reach, func(z float64) float64 { return -math.Abs(z) / s })
-			if off, most := math.Abs(exact/scaled(Laplace, x)-1), 1/(12*s*s); !(off <= most*(1+1e-6)) || share == 0.9 && off < most/100 {
+			if off, most := math.Abs(exact/scaled(Laplace, x)-1), 1/(12*s*s); !(off <= most*(1+1e-6)) ||
+				share == 0.9 && off < most/100 {
 				t.Errorf("laplace, scale %v, x %v: off by %v, want below %v", s, x, off, most)
 			}
 			// Norm-Gamma noise of one dimension is Laplace noise.
@@ -41,7 +42,8 @@ func TestMomentsOnALattice(t *testing.T) {
 				t.Errorf("norm-gamma, scale %v, x %v: off by %v, want below %v", s, x, off, most)
 			}
 			exact = latticeMoment(x, reach, func(z float64) float64 { return -z * z / (2 * s * s) })
-			if off, most := math.Abs(exact/scaled(Gaussian, x)-1), 4*math.Exp(-2*math.Pi*math.Pi*s*s)+1e-12; !(off <= most) {
+			if off, most := math.Abs(exact/scaled(Gaussian, x)-1),
+				4*math.Exp(-2*math.Pi*math.Pi*s*s)+1e-12; !(off <= most) {
 				t.Errorf("gaussian, scale %v, x %v: off by %v, want below %v", s, x, off, most)
 			}
 		}
@@ -87,7 +89,8 @@ func TestNormGammaMoment(t *testing.T) {
 // Outside of the range there is an error that names the record, inside there is none.
 func TestRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := Noise{rapid.SampledFrom([]NoiseKind{Laplace, NormGamma, Gaussian, None}).Draw(t, "kind"), rapid.Float64Range(0.01, 10).Draw(t, "scale")}
+		n := Noise{rapid.SampledFrom([]NoiseKind{Laplace, NormGamma, Gaussian, None}).Draw(t, "kind"),
+			rapid.Float64Range(0.01, 10).Draw(t, "scale")}
 		x := rapid.SliceOfN(rapid.Float64Range(-5, 5), 6, 6).Draw(t, "x")
 		want := -1
 		for row := range 3 {
@@ -111,7 +114,8 @@ func TestRange(t *testing.T) {
 		}
 		for _, err := range []error{err, weights} {
 			var r *RangeError
-			if !errors.Is(err, ErrRange) || !errors.As(err, &r) || r.Row != want || !(r.Size >= r.Limit) || !strings.Contains(err.Error(), fmt.Sprintf("record %d", want)) {
+			if !errors.Is(err, ErrRange) || !errors.As(err, &r) || r.Row != want || !(r.Size >= r.Limit) ||
+				!strings.Contains(err.Error(), fmt.Sprintf("record %d", want)) {
 				t.Fatalf("row %d: %v", want, err)
 			}
 		}
@@ -119,7 +123,8 @@ func TestRange(t *testing.T) {
 }
 
 func TestNoiseIsRefused(t *testing.T) {
-	for _, n := range []Noise{{Laplace, 0}, {Gaussian, -1}, {NormGamma, math.NaN()}, {Laplace, math.Inf(1)}, {"poisson", 1}} {
+	for _, n := range []Noise{{Laplace, 0}, {Gaussian, -1}, {NormGamma, math.NaN()}, {Laplace, math.Inf(1)},
+		{"poisson", 1}} {
 		if err := n.Validate(); !errors.Is(err, ErrSpec) {
 			t.Errorf("%+v: %v", n, err)
 		}

@@ -41,7 +41,8 @@ func New(spec Spec) (*Features, error) {
 	case spec.Classes < 1:
 		return nil, fmt.Errorf("features: %w: classes are %d; give 1 for records without", ErrSpec, spec.Classes)
 	case len(spec.Mean) != len(spec.Scale):
-		return nil, fmt.Errorf("features: %w: %d means and %d scales; give both of each number", ErrSpec, len(spec.Mean), len(spec.Scale))
+		return nil, fmt.Errorf("features: %w: %d means and %d scales; give both of each number", ErrSpec,
+			len(spec.Mean), len(spec.Scale))
 	case !(spec.Clip >= minClip && spec.Clip <= maxClip):
 		return nil, fmt.Errorf("features: %w: clip is %v; it must lie between 2^-100 and 2^100", ErrSpec, spec.Clip)
 	}
@@ -50,7 +51,8 @@ func New(spec Spec) (*Features, error) {
 		f.encoded -= spec.Classes
 	}
 	if f.encoded < 0 {
-		return nil, fmt.Errorf("features: %w: %d means for %d classes; each class has one too", ErrSpec, len(spec.Mean), spec.Classes)
+		return nil, fmt.Errorf("features: %w: %d means for %d classes; each class has one too", ErrSpec, len(spec.Mean),
+			spec.Classes)
 	}
 	if spec.Indicators != nil && len(spec.Indicators) != f.encoded {
 		return nil, fmt.Errorf("features: %w: %d indicators for %d numbers", ErrSpec, len(spec.Indicators), f.encoded)
@@ -58,7 +60,8 @@ func New(spec Spec) (*Features, error) {
 	for i, mean := range spec.Mean {
 		m, s := float64(mean), float64(spec.Scale[i])
 		if math.IsNaN(m) || math.IsInf(m, 0) || !(s > 0) || math.IsInf(s, 0) {
-			return nil, fmt.Errorf("features: %w: number %d has mean %v and scale %v; both must be finite and the scale above zero", ErrSpec, i, m, s)
+			return nil, fmt.Errorf("features: %w: number %d has mean %v and scale %v; both must be finite and the "+
+				"scale above zero", ErrSpec, i, m, s)
 		}
 		f.mean, f.scale = append(f.mean, m), append(f.scale, s)
 		if spec.Squares && i < f.encoded && (spec.Indicators == nil || !spec.Indicators[i]) {

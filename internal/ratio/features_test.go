@@ -57,7 +57,8 @@ func TestFeaturesByHand(t *testing.T) {
 // The norm is at most Clip, without any rounding, for whatever a record holds.
 func TestNormIsBounded(t *testing.T) {
 	number := rapid.OneOf(rapid.Float32Range(0, 1), rapid.Float32(),
-		rapid.SampledFrom([]float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, math.SmallestNonzeroFloat32, 0}))
+		rapid.SampledFrom([]float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32,
+			math.SmallestNonzeroFloat32, 0}))
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.IntRange(0, 30).Draw(t, "d")
 		classes := rapid.IntRange(1, 4).Draw(t, "classes")

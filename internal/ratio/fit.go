@@ -37,7 +37,8 @@ type Fitted struct {
 // smaller than one that was refused. Rounding moves |F| by 2 Rounding from one iterate to
 // the next at most, a third of what is left to go. If all of Problem's iterations do
 // not do, the error is an [ErrNotConverged].
-func Fit(ctx context.Context, p Problem, real func(ctx context.Context, beta []float64) (gradient, hessian []float64, err error)) (*Fitted, error) {
+func Fit(ctx context.Context, p Problem, real func(ctx context.Context, beta []float64) (gradient, hessian []float64,
+	err error)) (*Fitted, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -107,7 +108,8 @@ func (f *fit) at(ctx context.Context, beta []float64) (point, error) {
 	}
 	f.asked++
 	if len(g) != d || len(h) != Triangle(d) {
-		return point{}, fmt.Errorf("fit: sums over real records: %w: %d and %d numbers for %d features", ErrShape, len(g), len(h), d)
+		return point{}, fmt.Errorf("fit: sums over real records: %w: %d and %d numbers for %d features", ErrShape,
+			len(g), len(h), d)
 	}
 	gradient, hessian, err := f.synthetic(ctx, beta)
 	if err != nil {

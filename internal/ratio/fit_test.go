@@ -121,7 +121,8 @@ func TestFitMinimizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := objective(p, units)
-		best, err := optimize.Minimize(o, make([]float64, width), &optimize.Settings{GradientThreshold: 1e-8 * clip}, &optimize.BFGS{})
+		best, err := optimize.Minimize(o, make([]float64, width), &optimize.Settings{GradientThreshold: 1e-8 * clip},
+			&optimize.BFGS{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +131,8 @@ func TestFitMinimizes(t *testing.T) {
 		}
 		g := make([]float64, width)
 		if o.Grad(g, fitted.Beta); floats.Norm(g, 2) > fitted.Residual || fitted.Residual > p.Tolerance {
-			t.Errorf("the gradient is %v, the residual %v, the tolerance %v", floats.Norm(g, 2), fitted.Residual, p.Tolerance)
+			t.Errorf("the gradient is %v, the residual %v, the tolerance %v", floats.Norm(g, 2), fitted.Residual,
+				p.Tolerance)
 		}
 
 		// In steps, the residual holds for the exact gradient all the same.
@@ -140,7 +142,8 @@ func TestFitMinimizes(t *testing.T) {
 			t.Fatalf("in %d steps: %v", s.Bound, err)
 		}
 		if o.Grad(g, fitted.Beta); floats.Norm(g, 2) > fitted.Residual || fitted.Residual > p.DefaultTolerance() {
-			t.Errorf("in %d steps the gradient is %v, the residual %v, the tolerance %v", s.Bound, floats.Norm(g, 2), fitted.Residual, p.DefaultTolerance())
+			t.Errorf("in %d steps the gradient is %v, the residual %v, the tolerance %v", s.Bound, floats.Norm(g, 2),
+				fitted.Residual, p.DefaultTolerance())
 		}
 	}
 }
@@ -226,7 +229,9 @@ func TestFitIsRefused(t *testing.T) {
 		// Whoever sends what is no gradient of anything can keep it from converging, not from ending.
 		"nonsense": {[]float64{1, 1}, []float64{-1e6, 3, -1e6}, nil, ErrNotConverged},
 	} {
-		_, err := Fit(t.Context(), good, func(context.Context, []float64) ([]float64, []float64, error) { return c.g, c.h, c.err })
+		_, err := Fit(t.Context(), good, func(context.Context, []float64) ([]float64, []float64, error) {
+			return c.g, c.h, c.err
+		})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -13,7 +13,8 @@ type Lattice struct{ step float64 }
 // dividing by it rounds nothing; anything else is an [ErrSpec].
 func NewLattice(step float64) (Lattice, error) {
 	if fraction, exponent := math.Frexp(step); fraction != 0.5 || exponent < -199 || exponent > 201 {
-		return Lattice{}, fmt.Errorf("lattice: %w: step is %v; it must be a power of two between 2^-200 and 2^200", ErrSpec, step)
+		return Lattice{}, fmt.Errorf("lattice: %w: step is %v; it must be a power of two between 2^-200 and 2^200",
+			ErrSpec, step)
 	}
 	return Lattice{step: step}, nil
 }
@@ -25,7 +26,8 @@ const finer = 0x1p-14
 // to the sensitivity, an L2 one; making that whole adds less than a step more.
 func LatticeFor(sensitivity float64, width int) (Lattice, error) {
 	if width < 1 || !(sensitivity > 0) || math.IsInf(sensitivity, 0) {
-		return Lattice{}, fmt.Errorf("lattice: %w: sensitivity is %v and width %d; both must be above zero and finite", ErrSpec, sensitivity, width)
+		return Lattice{}, fmt.Errorf("lattice: %w: sensitivity is %v and width %d; both must be above zero and finite",
+			ErrSpec, sensitivity, width)
 	}
 	_, exponent := math.Frexp(sensitivity * finer / math.Sqrt(float64(width)))
 	return NewLattice(math.Ldexp(1, exponent-1))
@@ -82,7 +84,8 @@ func (l Lattice) moved(l2 float64, width int, factor float64) (int64, error) {
 	// roundings take away.
 	steps := math.Ceil(factor * (l2/l.step + math.Sqrt(float64(width))) * (1 + 0x1p-48))
 	if steps > 1<<38 {
-		return 0, fmt.Errorf("lattice: %w: a sensitivity of %v is %v steps of %v, and noise has room for 2^38", ErrSpec, l2, steps, l.step)
+		return 0, fmt.Errorf("lattice: %w: a sensitivity of %v is %v steps of %v, and noise has room for 2^38", ErrSpec,
+			l2, steps, l.step)
 	}
 	return int64(steps), nil
 }

@@ -81,7 +81,8 @@ func TestLatticesAreRefused(t *testing.T) {
 	if s, err := (Lattice{}).Sensitivity(1, 1); !errors.Is(err, ErrSpec) {
 		t.Errorf("the zero lattice: %v, %v", s, err)
 	}
-	if steps := l.Round([]float64{math.NaN(), math.Inf(1), math.Inf(-1)}); steps[0] != 0 || steps[1] != maxSteps || steps[2] != -maxSteps {
+	if steps := l.Round([]float64{math.NaN(), math.Inf(1), math.Inf(-1)}); steps[0] != 0 || steps[1] != maxSteps ||
+		steps[2] != -maxSteps {
 		t.Error(steps)
 	}
 }

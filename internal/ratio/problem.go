@@ -41,7 +41,8 @@ func (p Problem) Validate() error {
 	case p.Width < 1:
 		return refuse("width is %d; it must be 1 or more", p.Width)
 	case len(p.Synthetic) == 0 || len(p.Synthetic)%p.Width != 0:
-		return refuse("%d numbers of synthetic records for %d features; give at least one record", len(p.Synthetic), p.Width)
+		return refuse("%d numbers of synthetic records for %d features; give at least one record", len(p.Synthetic),
+			p.Width)
 	case !(p.Clip >= minClip && p.Clip <= maxClip):
 		return refuse("clip is %v; it must lie between 2^-100 and 2^100", p.Clip)
 	case !positive(p.Lambda):

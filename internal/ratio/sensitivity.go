@@ -38,7 +38,8 @@ func ReplacementSensitivity(clip, records, lambda, tolerance float64) (float64, 
 func moved(gradient, records, lambda, tolerance float64) (float64, error) {
 	s := (gradient/records + 2*tolerance) / lambda * (1 + 0x1p-48)
 	if !(gradient > 0 && records > 0 && lambda > 0 && tolerance > 0 && s > 0) || math.IsInf(s, 0) {
-		return 0, fmt.Errorf("sensitivity: %w: a gradient of %v, %v records, lambda %v and tolerance %v; all must be finite and above zero",
+		return 0, fmt.Errorf("sensitivity: %w: a gradient of %v, %v records, lambda %v and tolerance %v; all must be "+
+			"finite and above zero",
 			ErrSpec, gradient, records, lambda, tolerance)
 	}
 	return s, nil

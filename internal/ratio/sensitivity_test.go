@@ -32,7 +32,8 @@ func (c neighbours) moved(t *testing.T) float64 {
 	bound := testkit.Value(c.p.Sensitivity())
 	l2, l1 := floats.Distance(before.Beta, after.Beta, 2), floats.Distance(before.Beta, after.Beta, 1)
 	if l2 > bound {
-		t.Fatalf("width %d, n %v, lambda %v, clip %v: moved by %v, bound %v", c.p.Width, c.p.Records, c.p.Lambda, c.p.Clip, l2, bound)
+		t.Fatalf("width %d, n %v, lambda %v, clip %v: moved by %v, bound %v", c.p.Width, c.p.Records, c.p.Lambda,
+			c.p.Clip, l2, bound)
 	}
 	if most := L1Sensitivity(bound, c.p.Width); l1 > most {
 		t.Fatalf("width %d: moved by %v in L1, bound %v", c.p.Width, l1, most)
@@ -50,7 +51,8 @@ func TestSensitivityByBruteForce(t *testing.T) {
 	largest := 0.0
 	for range cases {
 		width := 1 + r.IntN(6)
-		c := neighbours{p: Problem{Width: width, Clip: math.Exp(2*r.Float64() - 0.5), Records: math.Ceil(math.Exp(6 * r.Float64())), Lambda: math.Pow(10, 1-5*r.Float64())}}
+		c := neighbours{p: Problem{Width: width, Clip: math.Exp(2*r.Float64() - 0.5),
+			Records: math.Ceil(math.Exp(6 * r.Float64())), Lambda: math.Pow(10, 1-5*r.Float64())}}
 		c.p.Synthetic = drawRecords(r, 1+r.IntN(12), width, 6*r.Float64()-3, c.p.Clip)
 		c.units = split(drawRecords(r, r.IntN(12), width, 6*r.Float64()-3, c.p.Clip), width)
 		c.more = make([]float64, width*(1+r.IntN(3)))
@@ -82,7 +84,8 @@ func TestSensitivityIsTight(t *testing.T) {
 		for _, lambda := range []float64{1e-4, 1e-5, 1e-6} {
 			for _, clip := range []float64{1, 3} {
 				c := neighbours{
-					p:    Problem{Synthetic: []float64{clip, 0}, Width: 2, Clip: clip, Lambda: lambda, Records: 20 / lambda},
+					p: Problem{Synthetic: []float64{clip, 0}, Width: 2, Clip: clip, Lambda: lambda,
+						Records: 20 / lambda},
 					more: []float64{clip * cos, clip * math.Sqrt(1-cos*cos) * (1 - 1e-12)},
 				}
 				largest = max(largest, c.moved(t))
@@ -146,7 +149,8 @@ func TestReplacementSensitivity(t *testing.T) {
 	if got, want := testkit.Value(Sensitivity(3, n, lambda, 0.003)), 0.03+0.06; math.Abs(got/want-1) > 1e-12 {
 		t.Errorf("%v, want %v", got, want)
 	}
-	for _, bad := range [][4]float64{{0, 1, 1, 1}, {1, 0, 1, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}, {1, 1, 1, math.NaN()}, {math.Inf(1), 1, 1, 1}, {1, -1, 1, 1}} {
+	for _, bad := range [][4]float64{{0, 1, 1, 1}, {1, 0, 1, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}, {1, 1, 1, math.NaN()},
+		{math.Inf(1), 1, 1, 1}, {1, -1, 1, 1}} {
 		if s, err := Sensitivity(bad[0], bad[1], bad[2], bad[3]); err == nil {
 			t.Errorf("%v: %v", bad, s)
 		}

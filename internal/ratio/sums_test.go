@@ -13,7 +13,8 @@ import (
 // What one unit adds is bounded in whole numbers for any records and coefficients, and
 // is what the formulas say, to Rounding, where they are as Features makes them.
 func TestUnitIsBounded(t *testing.T) {
-	number := rapid.OneOf(rapid.Float64Range(-3, 3), rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.MaxFloat64, 0}))
+	number := rapid.OneOf(rapid.Float64Range(-3, 3), rapid.Float64(),
+		rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.MaxFloat64, 0}))
 	rapid.Check(t, func(t *rapid.T) {
 		s := Steps{
 			Width: rapid.IntRange(1, 8).Draw(t, "width"),

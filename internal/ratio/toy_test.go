@@ -48,8 +48,10 @@ func newToy(t *testing.T) toy {
 		a, b := r.Float64(), r.Float64()
 		real = append(real, vector(max(a, b), min(a, b)))
 	}
-	c.problem = ratio.Problem{Synthetic: c.x, Width: c.width, Clip: f.Clip(), Lambda: 0.1, Records: n, Rounding: sum.Rounding()}
-	fitted, err := ratio.Fit(t.Context(), c.problem, func(_ context.Context, beta []float64) ([]float64, []float64, error) {
+	c.problem = ratio.Problem{Synthetic: c.x, Width: c.width, Clip: f.Clip(), Lambda: 0.1, Records: n,
+		Rounding: sum.Rounding()}
+	fitted, err := ratio.Fit(t.Context(), c.problem, func(_ context.Context, beta []float64) ([]float64, []float64,
+		error) {
 		pass := testkit.Value(ratio.NewPass(sum, beta))
 		for _, unit := range real {
 			if err := pass.Add(unit); err != nil {
@@ -129,7 +131,8 @@ func TestDebiasedWeightsAreUnbiased(t *testing.T) {
 					noised = append(noised, c.mean(testkit.Value(ratio.Weights(beta, c.x, ratio.Noise{}))))
 				}
 				right, wrong := deviation(debiased, target), deviation(noised, target)
-				t.Logf("scale %.3f, target %.4f: debiased off by %.2f standard errors, noised by %.2f", kind.noise.Scale, target, right, wrong)
+				t.Logf("scale %.3f, target %.4f: debiased off by %.2f standard errors, noised by %.2f",
+					kind.noise.Scale, target, right, wrong)
 				if math.Abs(right) <= 3 && math.Abs(wrong) > 3 {
 					return
 				}

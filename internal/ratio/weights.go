@@ -44,7 +44,8 @@ func Weights(beta, x []float64, noise Noise) ([]float64, error) {
 	}
 	for row, l := range weights {
 		if weights[row] = math.Exp(l); math.IsInf(weights[row], 0) {
-			return nil, fmt.Errorf("weights: %w: that of record %d is too large; take self-normalized ones", ErrWeights, row)
+			return nil, fmt.Errorf("weights: %w: that of record %d is too large; take self-normalized ones", ErrWeights,
+				row)
 		}
 	}
 	return weights, nil

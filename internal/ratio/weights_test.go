@@ -34,14 +34,16 @@ func TestWeightsByHand(t *testing.T) {
 		SelfNormalized(testkit.Value(LogWeights(beta, x, Noise{}))), close); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]float64{2, 0}, SelfNormalized([]float64{1e6, -1e6})); diff != "" || SelfNormalized(nil) != nil {
+	if diff := cmp.Diff([]float64{2, 0}, SelfNormalized([]float64{1e6, -1e6})); diff != "" ||
+		SelfNormalized(nil) != nil {
 		t.Error(diff)
 	}
 	if w, err := Weights([]float64{800}, []float64{0, 1}, Noise{}); !errors.Is(err, ErrWeights) || w != nil {
 		t.Errorf("%v, %v", w, err)
 	}
 	for _, c := range [][2]int{{0, 2}, {2, 3}} {
-		if w, err := Weights(make([]float64, c[0]), make([]float64, c[1]), Noise{}); !errors.Is(err, ErrShape) || w != nil {
+		if w, err := Weights(make([]float64, c[0]), make([]float64, c[1]), Noise{}); !errors.Is(err, ErrShape) ||
+			w != nil {
 			t.Errorf("%v, %v", w, err)
 		}
 	}
@@ -70,7 +72,8 @@ func TestEffectiveSize(t *testing.T) {
 // the same rows.
 func TestResample(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		weights := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(0, 1), rapid.Just(0.0), rapid.Float64Range(0, 1e300)), 1, 20).Draw(t, "weights")
+		weights := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(0, 1), rapid.Just(0.0), rapid.Float64Range(0, 1e300)),
+			1, 20).Draw(t, "weights")
 		sum := 0.0
 		for _, w := range weights {
 			sum += w

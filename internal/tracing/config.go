@@ -28,7 +28,8 @@ func (c Config) Validate() error {
 		return nil
 	}
 	if host, port, err := net.SplitHostPort(c.Endpoint); err != nil || host == "" || port == "" || port == "0" {
-		return fmt.Errorf("traces: endpoint %q is not an address; give host:port of a collector that takes OTLP over gRPC, such as 127.0.0.1:4317", c.Endpoint)
+		return fmt.Errorf("traces: endpoint %q is not an address; give host:port of a collector that takes OTLP over "+
+			"gRPC, such as 127.0.0.1:4317", c.Endpoint)
 	}
 	if c.Insecure && c.CA != "" {
 		return errors.New("traces: set either insecure or ca; without TLS no certificate is checked")

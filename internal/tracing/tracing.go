@@ -56,7 +56,8 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 	}
 	// Nothing is repeated: what is lost is lost, and the next spans come soon.
 	options := []otlptracegrpc.Option{
-		otlptracegrpc.WithEndpoint(c.Endpoint), otlptracegrpc.WithTimeout(exportTimeout), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}),
+		otlptracegrpc.WithEndpoint(c.Endpoint), otlptracegrpc.WithTimeout(exportTimeout),
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}),
 	}
 	if c.Insecure {
 		options = append(options, otlptracegrpc.WithInsecure())
@@ -82,10 +83,12 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),
 		// Of the process nothing but its role and name: no host, no user, no command line.
 		sdktrace.WithResource(resource.NewSchemaless(
-			attribute.String("service.namespace", "conclave"), attribute.String("service.name", "conclave-"+role), attribute.String("service.instance.id", name),
+			attribute.String("service.namespace", "conclave"), attribute.String("service.name", "conclave-"+role),
+			attribute.String("service.instance.id", name),
 		)),
 		sdktrace.WithBatcher(&lossy{SpanExporter: exporter, log: log, endpoint: c.Endpoint},
-			sdktrace.WithMaxQueueSize(queue), sdktrace.WithBatchTimeout(exportEvery), sdktrace.WithExportTimeout(exportTimeout)),
+			sdktrace.WithMaxQueueSize(queue), sdktrace.WithBatchTimeout(exportEvery),
+			sdktrace.WithExportTimeout(exportTimeout)),
 	)
 	return &Tracer{provider: provider, tracer: provider.Tracer("github.com/conclave-dp/conclave")}, nil
 }
@@ -113,7 +116,8 @@ type lossy struct {
 func (l *lossy) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := l.SpanExporter.ExportSpans(ctx, spans)
 	if was := l.failing.Swap(err != nil); err != nil && !was {
-		l.log.Warn("traces are lost: the collector does not take them", zap.String("endpoint", l.endpoint), zap.Error(err))
+		l.log.Warn("traces are lost: the collector does not take them", zap.String("endpoint", l.endpoint),
+			zap.Error(err))
 	} else if err == nil && was {
 		l.log.Info("the collector takes traces again", zap.String("endpoint", l.endpoint))
 	}
@@ -153,7 +157,8 @@ func (s *Span) End(failed string) {
 
 // About are the attributes of a round.
 func About(dataset, run string, round uint64, purpose string) []attribute.KeyValue {
-	about := []attribute.KeyValue{attribute.String("conclave.run", run), attribute.Int64("conclave.round", int64(round))}
+	about := []attribute.KeyValue{attribute.String("conclave.run", run),
+		attribute.Int64("conclave.round", int64(round))}
 	if dataset != "" {
 		about = append(about, attribute.String("conclave.dataset", dataset))
 	}

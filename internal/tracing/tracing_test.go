@@ -42,19 +42,22 @@ func TestConfig(t *testing.T) {
 		"no host":               {Config{Endpoint: ":4317"}, "not an address"},
 		"a URL":                 {Config{Endpoint: "http://otel.example:4317"}, "not an address"},
 		"port 0":                {Config{Endpoint: "otel.example:0"}, "not an address"},
-		"both":                  {Config{Endpoint: "otel.example:4317", Insecure: true, CA: "ca.crt"}, "either insecure or ca"},
+		"both": {Config{Endpoint: "otel.example:4317", Insecure: true, CA: "ca.crt"},
+			"either insecure or ca"},
 	} {
 		err := c.config.Validate()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if _, err := Start(Config{Endpoint: "a:1", CA: filepath.Join(t.TempDir(), "none")}, "node", "n", zap.NewNop()); err == nil {
+	if _, err := Start(Config{Endpoint: "a:1", CA: filepath.Join(t.TempDir(), "none")}, "node", "n",
+		zap.NewNop()); err == nil {
 		t.Error("a missing ca was taken")
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
 	testkit.Must(t, os.WriteFile(empty, nil, 0o600))
-	if _, err := Start(Config{Endpoint: "a:1", CA: empty}, "node", "n", zap.NewNop()); err == nil || !strings.Contains(err.Error(), "no PEM") {
+	if _, err := Start(Config{Endpoint: "a:1", CA: empty}, "node", "n", zap.NewNop()); err == nil ||
+		!strings.Contains(err.Error(), "no PEM") {
 		t.Errorf("an empty ca: %v", err)
 	}
 }
@@ -93,18 +96,21 @@ func TestSpansArrive(t *testing.T) {
 	if string(got[0].GetParentSpanId()) != string(got[1].GetSpanId()) || len(got[1].GetParentSpanId()) != 0 {
 		t.Error("collect is not within round")
 	}
-	if diff := cmp.Diff(map[string]string{"conclave.dataset": "flchain", "conclave.run": "run-1", "conclave.round": "", "conclave.purpose": "labels", "conclave.teachers": ""}, values(got[1].GetAttributes())); diff != "" {
+	if diff := cmp.Diff(map[string]string{"conclave.dataset": "flchain", "conclave.run": "run-1", "conclave.round": "",
+		"conclave.purpose": "labels", "conclave.teachers": ""}, values(got[1].GetAttributes())); diff != "" {
 		t.Error(diff)
 	}
 	for _, a := range got[1].GetAttributes() {
-		if want := map[string]int64{"conclave.round": 7, "conclave.teachers": 12}[a.GetKey()]; a.GetValue().GetIntValue() != want {
+		if want := map[string]int64{"conclave.round": 7,
+			"conclave.teachers": 12}[a.GetKey()]; a.GetValue().GetIntValue() != want {
 			t.Errorf("%s is %v", a.GetKey(), a.GetValue())
 		}
 	}
 	if got[1].GetStatus().GetMessage() != "budget" || got[0].GetStatus().GetMessage() != "" {
 		t.Errorf("status %v and %v", got[1].GetStatus(), got[0].GetStatus())
 	}
-	if diff := cmp.Diff(map[string]string{"service.namespace": "conclave", "service.name": "conclave-aggregator", "service.instance.id": "agg-1"}, values(r.Resource())); diff != "" {
+	if diff := cmp.Diff(map[string]string{"service.namespace": "conclave", "service.name": "conclave-aggregator",
+		"service.instance.id": "agg-1"}, values(r.Resource())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -142,7 +148,8 @@ func TestACollectorThatIsAway(t *testing.T) {
 	testkit.Must(t, err)
 	defer mute.Close()
 	slow := &tracetest.Collector{Mute: true}
-	for name, endpoint := range map[string]string{"away": away, "mute": mute.Addr().String(), "slow": slow.Serve(t, "")} {
+	for name, endpoint := range map[string]string{"away": away, "mute": mute.Addr().String(),
+		"slow": slow.Serve(t, "")} {
 		t.Run(name, func(t *testing.T) {
 			core, log := observer.New(zap.InfoLevel)
 			tracer, err := Start(Config{Endpoint: endpoint, Insecure: true}, "node", "n", zap.New(core))
@@ -207,13 +214,15 @@ func TestSpansGoAlong(t *testing.T) {
 	defer span.End("")
 	sent, _ := metadata.FromOutgoingContext(Outgoing(ctx))
 	got := trace.SpanContextFromContext(Incoming(metadata.NewIncomingContext(t.Context(), sent)))
-	if want := trace.SpanContextFromContext(ctx); got.TraceID() != want.TraceID() || got.SpanID() != want.SpanID() || !want.IsValid() {
+	if want := trace.SpanContextFromContext(ctx); got.TraceID() != want.TraceID() || got.SpanID() != want.SpanID() ||
+		!want.IsValid() {
 		t.Errorf("%v arrives as %v", want, got)
 	}
 	if sent, _ := metadata.FromOutgoingContext(Outgoing(t.Context())); len(sent) != 0 {
 		t.Errorf("without a span goes %v", sent)
 	}
-	for _, made := range []string{"", "x", strings.Repeat("0", 55), "00-" + strings.Repeat("f", 32) + "-" + strings.Repeat("0", 16) + "-01", strings.Repeat("a-", 4000)} {
+	for _, made := range []string{"", "x", strings.Repeat("0", 55),
+		"00-" + strings.Repeat("f", 32) + "-" + strings.Repeat("0", 16) + "-01", strings.Repeat("a-", 4000)} {
 		ctx := Incoming(metadata.NewIncomingContext(t.Context(), metadata.Pairs("traceparent", made)))
 		if trace.SpanContextFromContext(ctx).IsValid() {
 			t.Errorf("%.60q is a span", made)

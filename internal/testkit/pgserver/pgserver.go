@@ -44,7 +44,8 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	bin := binaries()
 	if bin == "" {
-		t.Skip("PostgreSQL is not installed (no /usr/lib/postgresql/*/bin/initdb, no initdb in PATH): install Debian's package postgresql to run this test")
+		t.Skip("PostgreSQL is not installed (no /usr/lib/postgresql/*/bin/initdb, no initdb in PATH): install " +
+			"Debian's package postgresql to run this test")
 	}
 	dir := filepath.Join(t.TempDir(), "data")
 	as := &syscall.SysProcAttr{}
@@ -59,7 +60,8 @@ func Start(t testing.TB) *Server {
 	}
 	secret := filepath.Join(filepath.Dir(dir), "password")
 	testkit.Must(t, os.WriteFile(secret, []byte(Password+"\n"), 0o644)) // of a server that lives for a test
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir, "-U", "tester", "--auth=scram-sha-256", "--pwfile="+secret, "--encoding=UTF8", "--locale=C", "--no-sync")
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir, "-U", "tester", "--auth=scram-sha-256",
+		"--pwfile="+secret, "--encoding=UTF8", "--locale=C", "--no-sync")
 	initdb.SysProcAttr, initdb.Dir = as, "/"
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
@@ -69,7 +71,8 @@ func Start(t testing.TB) *Server {
 	s.DSN = fmt.Sprintf("postgres://tester:%s@127.0.0.1:%d/postgres?sslmode=disable", Password, s.Port)
 	var log bytes.Buffer
 	server := exec.Command(filepath.Join(bin, "postgres"), "-D", dir, "-p", strconv.Itoa(s.Port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB",
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c",
+		"shared_buffers=16MB",
 		"-c", "ssl=on", "-c", "ssl_cert_file="+issued.Cert, "-c", "ssl_key_file="+issued.Key)
 	server.SysProcAttr, server.Dir, server.Stdout, server.Stderr = as, "/", &log, &log
 	testkit.Must(t, server.Start())
@@ -135,7 +138,8 @@ func (s *Server) Exec(t testing.TB, sql string) {
 func (s *Server) CopyCSV(t testing.TB, table string, csv io.Reader) {
 	t.Helper()
 	s.with(t, func(conn *pgconn.PgConn) {
-		if _, err := conn.CopyFrom(context.Background(), csv, "copy "+table+" from stdin (format csv, header)"); err != nil {
+		if _, err := conn.CopyFrom(context.Background(), csv,
+			"copy "+table+" from stdin (format csv, header)"); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -28,7 +28,8 @@ type Collector struct {
 }
 
 // Export is what exporters call.
-func (c *Collector) Export(ctx context.Context, q *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (c *Collector) Export(ctx context.Context,
+	q *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	if c.Mute {
 		<-ctx.Done()
 		return nil, ctx.Err()

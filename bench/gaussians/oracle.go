@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 )
@@ -69,9 +70,9 @@ func (n *node) Discriminator(_ context.Context, _ uint64, q *pipeline.Discrimina
 		n.batch = append(n.batch, n.x[2*k], n.x[2*k+1])
 		ones[i] = 1
 	}
-	loss := nn.Logistic
+	loss := losses.Logistic
 	if n.options.Discriminator.Loss != dpgan.Logistic {
-		loss = nn.Wasserstein
+		loss = losses.Wasserstein
 	}
 	classes := make([]int, len(n.sample))
 	n.steps.Reset()

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
@@ -73,7 +74,7 @@ func measureSteps(rounds int) error {
 		return err
 	}
 	loop := d.loop()
-	step := func(e *nn.Ensemble, steps int) func() error {
+	step := func(e *ensemble.Ensemble, steps int) func() error {
 		return func() error { return e.Train(d.real, d.generated, d.classes, steps, batch) }
 	}
 	rows := []*row{
@@ -155,7 +156,7 @@ func product(n int) func() error {
 
 // data is what the teachers train on.
 type data struct {
-	real      []nn.Examples
+	real      []ensemble.Examples
 	generated []float32
 	classes   []int
 }
@@ -169,15 +170,15 @@ func newData() *data {
 		}
 		return x
 	}
-	d := &data{real: make([]nn.Examples, teachers), generated: draw(), classes: make([]int, batch)}
+	d := &data{real: make([]ensemble.Examples, teachers), generated: draw(), classes: make([]int, batch)}
 	for i := range d.real {
 		d.real[i].ByClass = [][]float32{draw()}
 	}
 	return d
 }
 
-func (d *data) ensemble() (*nn.Ensemble, error) {
-	return nn.NewEnsemble(nn.EnsembleSpec{
+func (d *data) ensemble() (*ensemble.Ensemble, error) {
+	return ensemble.New(ensemble.Spec{
 		Models: teachers, Classes: 1, Input: nn.Vector(features), Rate: rate,
 		Layers: []nn.Spec{nn.Dense{Out: hidden}, nn.LeakyReLU(leak), nn.Dense{Out: 1, Init: nn.Zeros}},
 	})

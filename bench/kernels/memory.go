@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
 )
 
 // measureMemory takes steps of 4,000 teachers of images of 28 x 28 pixels, each
@@ -13,14 +15,14 @@ import (
 // process took from the system.
 func measureMemory() error {
 	const models, pixels, rows = 4000, 784, 15
-	e, err := nn.NewEnsemble(nn.EnsembleSpec{
+	e, err := ensemble.New(ensemble.Spec{
 		Models: models, Classes: 1, Input: nn.Vector(pixels), Rate: rate,
 		Layers: []nn.Spec{nn.Dense{Out: 128}, nn.LeakyReLU(leak), nn.Dense{Out: 1}},
 	})
 	if err != nil {
 		return err
 	}
-	real := make([]nn.Examples, models)
+	real := make([]ensemble.Examples, models)
 	for i := range real {
 		x := make([]float32, rows*pixels)
 		for j := range x {
@@ -35,7 +37,7 @@ func measureMemory() error {
 	}
 	step := time.Since(start)
 	start = time.Now()
-	if err := e.InputGradients(generated, classes, nn.Logistic, func(int, []float32) {}); err != nil {
+	if err := e.InputGradients(generated, classes, losses.Logistic, func(int, []float32) {}); err != nil {
 		return err
 	}
 	gradients := time.Since(start)

@@ -19,6 +19,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/optimizer"
 )
 
 //go:embed discriminator.py
@@ -100,13 +102,13 @@ func trainDiscriminator(ctx context.Context, threads int, long time.Duration) (f
 	if err != nil {
 		return 0, err
 	}
-	adam := nn.NewAdam(net.Params(), 2e-4)
+	adam := optimizer.NewAdam(net.Params(), 2e-4)
 	x, grad := make([]float32, batch*net.In()), make([]float32, batch)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
 	step := func() {
-		nn.Logistic(grad, net.Forward(x, batch), true)
+		losses.Logistic(grad, net.Forward(x, batch), true)
 		net.Backward(grad, true, false)
 		adam.Step()
 	}

@@ -7,7 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/question"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -28,7 +29,7 @@ func Described(p *question.Public, d *conclavev1.Discriminator, weights []byte, 
 	if err != nil {
 		return nil, err
 	}
-	values, err := nn.Floats(weights)
+	values, err := safetensors.Floats(weights)
 	if err != nil {
 		return nil, err
 	}
@@ -83,14 +84,14 @@ func network(p *question.Public, d *conclavev1.Discriminator) (*Discriminator, e
 }
 
 // standard reads the units of standard inputs.
-func standard(p *question.Public, mean, scale *conclavev1.Tensor) (*nn.Standard, error) {
-	m, err := nn.Floats(mean.GetData())
+func standard(p *question.Public, mean, scale *conclavev1.Tensor) (*scaling.Scaler, error) {
+	m, err := safetensors.Floats(mean.GetData())
 	if err != nil {
 		return nil, err
 	}
-	s, err := nn.Floats(scale.GetData())
+	s, err := safetensors.Floats(scale.GetData())
 	if err != nil {
 		return nil, err
 	}
-	return nn.StandardOf(m, s, p.Features, p.Classes, p.Numbers)
+	return scaling.FromUnits(m, s, p.Features, p.Classes, p.Numbers)
 }

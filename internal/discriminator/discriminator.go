@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/projection"
 )
 
@@ -14,7 +15,7 @@ import (
 type Discriminator struct {
 	Net   *nn.Network
 	spec  Spec
-	units *nn.Standard
+	units *scaling.Scaler
 	// basis is that of cosines, fourier the random features; nil for none.
 	basis   *projection.Projection
 	fourier *projection.Fourier
@@ -64,7 +65,7 @@ func New(s Spec, rng *rand.Rand) (*Discriminator, error) {
 		}
 	}
 	if s.Standard {
-		d.units, err = nn.NewStandard(nil, nil, s.Features, s.Classes, s.Numbers)
+		d.units, err = scaling.New(nil, nil, s.Features, s.Classes, s.Numbers)
 	}
 	return d, err
 }
@@ -118,10 +119,10 @@ func (d *Discriminator) SetWeights(weights []float32) error {
 }
 
 // SetUnits sets the units of standard inputs. They must not be private.
-func (d *Discriminator) SetUnits(u *nn.Standard) { d.units = u }
+func (d *Discriminator) SetUnits(u *scaling.Scaler) { d.units = u }
 
 // Units returns those of standard inputs, nil of others.
-func (d *Discriminator) Units() *nn.Standard { return d.units }
+func (d *Discriminator) Units() *scaling.Scaler { return d.units }
 
 // Inputs appends to dst what the network sees of records x, shape [len(classes),
 // Features].

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 )
 
 func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
@@ -54,7 +56,7 @@ func made(t *testing.T, s Spec) (d *Discriminator, x []float32, classes []int) {
 		x[i] = r.Float32()
 	}
 	if s.Standard {
-		units, err := nn.NewStandard(x, classes, s.Features, s.Classes, s.Numbers)
+		units, err := scaling.New(x, classes, s.Features, s.Classes, s.Numbers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,7 @@ func made(t *testing.T, s Spec) (d *Discriminator, x []float32, classes []int) {
 		for i := range scale {
 			scale[i] = 2
 		}
-		if units, err = nn.StandardOf(mean, scale, s.Features, s.Classes, s.Numbers); err != nil {
+		if units, err = scaling.FromUnits(mean, scale, s.Features, s.Classes, s.Numbers); err != nil {
 			t.Fatal(err)
 		}
 		d.SetUnits(units)
@@ -220,9 +222,9 @@ func TestReachBoundsGradients(t *testing.T) {
 			scores := d.Scores(x, []int{r.IntN(2)})
 			grad := make([]float32, 1)
 			if r.IntN(2) == 0 {
-				nn.Logistic(grad, scores, true)
+				losses.Logistic(grad, scores, true)
 			} else {
-				nn.Wasserstein(grad, scores, true)
+				losses.Wasserstein(grad, scores, true)
 			}
 			d.Backward(grad)
 			var squares float64

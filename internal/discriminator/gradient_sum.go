@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/question"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -22,12 +23,12 @@ const (
 )
 
 func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*question.Checked, error) {
-	var loss nn.Loss
+	var loss losses.Loss
 	switch q.Loss {
 	case conclavev1.DiscriminatorSum_LOSS_LOGISTIC:
-		loss = nn.Logistic
+		loss = losses.Logistic
 	case conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN:
-		loss = nn.Wasserstein
+		loss = losses.Wasserstein
 	default:
 		return nil, fmt.Errorf("discriminator loss %v is not known to this node; "+
 			"use logistic or wasserstein, or update it",
@@ -101,7 +102,7 @@ const chunk = 512
 // without anybody in its sample answers with zeros, as long as any other. How many were in
 // the sample, and who, is not kept. A question that is asked again gets another sample; the
 // aggregator releases one of the answers.
-func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate gnmax.Rate, loss nn.Loss) error {
+func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate gnmax.Rate, loss losses.Loss) error {
 	sample, err := s.Sample(rate)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/discriminator/discriminatortest"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -51,7 +51,7 @@ func sampled(t testing.TB, s *question.Site, rate float64) []int {
 // than the columns or their units. It returns how many units were in the sample.
 func byHand(t testing.TB, s *question.Site, q *conclavev1.DiscriminatorSum) (sum []float64, units int) {
 	t.Helper()
-	weights, err := nn.Floats(q.Weights)
+	weights, err := safetensors.Floats(q.Weights)
 	testkit.Must(t, err)
 	w := discriminatortest.Widths(q.Discriminator)
 	sum = make([]float64, len(weights))
@@ -81,9 +81,9 @@ func seenByHand(t testing.TB, q *conclavev1.DiscriminatorSum, x []float32, class
 	var seen []float64
 	switch {
 	case d.Standard:
-		mean, err := nn.Floats(q.Mean.Data)
+		mean, err := safetensors.Floats(q.Mean.Data)
 		testkit.Must(t, err)
-		scale, err := nn.Floats(q.Scale.Data)
+		scale, err := safetensors.Floats(q.Scale.Data)
 		testkit.Must(t, err)
 		for j, v := range x {
 			k := class*questiontest.SmallFeatures + j
@@ -373,7 +373,7 @@ func TestGradientSumsOfImages(t *testing.T) {
 		},
 	} {
 		q := discriminatortest.Question(1, 0, func(q *conclavev1.DiscriminatorSum) {
-			q.Weights = nn.Bytes(discriminatortest.Weights(change(q.Discriminator), 0.5, 2))
+			q.Weights = safetensors.Bytes(discriminatortest.Weights(change(q.Discriminator), 0.5, 2))
 		})
 		got := questiontest.AddUp(t, two, GradientSum, q)
 		if want := questiontest.AddUp(t, one, GradientSum, q); !slices.Equal(got, want) || slices.Max(got) == 0 {

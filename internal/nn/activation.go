@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
 )
 
 // Activation is a function of each number.
@@ -21,14 +22,14 @@ const (
 // 0 and at most 1; GANs use 0.2.
 type LeakyReLU float32
 
-func (a Activation) build(_ *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
+func (a Activation) build(_ *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, error) {
 	if a < ReLU || a > SigmoidUnit {
 		return nil, Shape{}, fmt.Errorf("activation %d is unknown", int(a))
 	}
 	return newActivation(a, 0, p), in, nil
 }
 
-func (a LeakyReLU) build(_ *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
+func (a LeakyReLU) build(_ *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, error) {
 	if !(a > 0 && a <= 1) {
 		return nil, Shape{}, fmt.Errorf("leaky rectifier of slope %v, want it above 0 and at most 1", float32(a))
 	}
@@ -39,16 +40,16 @@ func (a LeakyReLU) build(_ *rand.Rand, in Shape, p *pool) (layer, Shape, error) 
 type activation struct {
 	kind Activation
 	leak float32
-	pool *pool
+	pool *parallel.Pool
 
 	y, x, dx, dy      []float32
-	forwards, backers task
+	forwards, backers parallel.Task
 }
 
 // piece is how many numbers an activation takes at once.
 const piece = 1 << 14
 
-func newActivation(kind Activation, leak float32, p *pool) *activation {
+func newActivation(kind Activation, leak float32, p *parallel.Pool) *activation {
 	a := &activation{kind: kind, leak: leak, pool: p}
 	a.forwards, a.backers = a.forwardPart, a.backwardPart
 	return a
@@ -56,11 +57,11 @@ func newActivation(kind Activation, leak float32, p *pool) *activation {
 
 func (a *activation) forward(y, x []float32, _ int) {
 	a.y, a.x = y, x
-	a.pool.each((len(x)+piece-1)/piece, a.forwards)
+	a.pool.Each((len(x)+piece-1)/piece, a.forwards)
 	a.y, a.x = nil, nil
 }
 
-func (a *activation) forwardPart(part int, _ *worker) {
+func (a *activation) forwardPart(part int, _ *parallel.Worker) {
 	lo, hi := part*piece, min((part+1)*piece, len(a.x))
 	y := a.y[lo:hi]
 	switch a.kind {
@@ -78,11 +79,11 @@ func (a *activation) backward(dx, dy, _, y []float32, _ int, _ bool) {
 		return
 	}
 	a.dx, a.dy, a.y = dx, dy, y
-	a.pool.each((len(y)+piece-1)/piece, a.backers)
+	a.pool.Each((len(y)+piece-1)/piece, a.backers)
 	a.dx, a.dy, a.y = nil, nil, nil
 }
 
-func (a *activation) backwardPart(part int, _ *worker) {
+func (a *activation) backwardPart(part int, _ *parallel.Worker) {
 	lo, hi := part*piece, min((part+1)*piece, len(a.y))
 	dx, dy, y := a.dx[lo:hi], a.dy[lo:hi], a.y[lo:hi]
 	switch a.kind {
@@ -99,4 +100,4 @@ func (a *activation) backwardPart(part int, _ *worker) {
 	}
 }
 
-func (a *activation) clone(p *pool) layer { return newActivation(a.kind, a.leak, p) }
+func (a *activation) clone(p *parallel.Pool) layer { return newActivation(a.kind, a.leak, p) }

@@ -3,6 +3,8 @@ package nn
 import (
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
 )
 
 // Conv2D is a convolution: every output pixel is a product of W, of shape [Out,
@@ -29,9 +31,10 @@ type ConvTranspose2D struct {
 	Init                     Init // of W; nil is GlorotUniform
 }
 
-func (s Conv2D) build(rng *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
+func (s Conv2D) build(rng *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, error) {
 	if s.Out < 1 || s.Stride < 1 {
-		return nil, Shape{}, fmt.Errorf("convolution to %d channels with stride %d, want at least 1 of each", s.Out, s.Stride)
+		return nil, Shape{}, fmt.Errorf("convolution to %d channels with stride %d, want at least 1 of each",
+			s.Out, s.Stride)
 	}
 	grid := patches{
 		of: in, kernel: s.Kernel, stride: s.Stride, pad: s.Pad,
@@ -43,9 +46,10 @@ func (s Conv2D) build(rng *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
 	return c, out, err
 }
 
-func (s ConvTranspose2D) build(rng *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
+func (s ConvTranspose2D) build(rng *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, error) {
 	if s.Out < 1 || s.Stride < 1 || s.Kernel < 1 || s.Kernel > maxSide || s.Stride > maxSide {
-		return nil, Shape{}, fmt.Errorf("transposed convolution to %d channels with kernel %d and stride %d, want at least 1 of each", s.Out, s.Kernel, s.Stride)
+		return nil, Shape{}, fmt.Errorf("transposed convolution to %d channels with kernel %d and stride %d,"+
+			" want at least 1 of each", s.Out, s.Kernel, s.Stride)
 	}
 	out := Shape{(in.Height-1)*s.Stride - 2*s.Pad + s.Kernel, (in.Width-1)*s.Stride - 2*s.Pad + s.Kernel, s.Out}
 	grid := patches{of: out, kernel: s.Kernel, stride: s.Stride, pad: s.Pad, rows: in.Height, cols: in.Width}

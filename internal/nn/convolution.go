@@ -7,6 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // convolution is [Conv2D] or [ConvTranspose2D]. Weights of shape [side, kernel,
@@ -24,9 +26,9 @@ type convolution struct {
 	laneW      [][]float32 // gradients of lanes after the first
 	laneB      [][]float32
 
-	pool                           *pool
+	pool                           *parallel.Pool
 	batch                          convBatch
-	forwards, backs, reduces, norm task
+	forwards, backs, reduces, norm parallel.Task
 }
 
 // convBatch is the batch in work.
@@ -37,15 +39,17 @@ type convBatch struct {
 	norms        []exampleNorm
 }
 
-func newConvolution(rng *rand.Rand, grid patches, side int, transposed bool, init Init, p *pool) (*convolution, error) {
+func newConvolution(rng *rand.Rand, grid patches, side int, transposed bool, init Init,
+	p *parallel.Pool) (*convolution, error) {
 	if err := grid.check(); err != nil {
 		return nil, err
 	}
-	size, err := shapeSize([]int{side, grid.kernel, grid.kernel, grid.of.Channels})
+	size, err := tensor.Size([]int{side, grid.kernel, grid.kernel, grid.of.Channels})
 	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
-	c := &convolution{patches: grid, side: side, transposed: transposed, init: init, w: make([]float32, size), b: make([]float32, side)}
+	c := &convolution{patches: grid, side: side, transposed: transposed, init: init, w: make([]float32, size),
+		b: make([]float32, side)}
 	if transposed {
 		c.b = make([]float32, grid.of.Channels)
 	}
@@ -66,14 +70,14 @@ func (c *convolution) draw(rng *rand.Rand) {
 }
 
 // start gives the layer its own memory.
-func (c *convolution) start(p *pool) {
+func (c *convolution) start(p *parallel.Pool) {
 	c.dw, c.db = make([]float32, len(c.w)), make([]float32, len(c.b))
 	c.laneW, c.laneB, c.batch = nil, nil, convBatch{}
 	c.pool = p
 	c.forwards, c.backs, c.reduces, c.norm = c.forwardPart, c.backPart, c.reducePart, c.normPart
 }
 
-func (c *convolution) clone(p *pool) layer {
+func (c *convolution) clone(p *parallel.Pool) layer {
 	d := *c
 	d.w, d.b = append([]float32(nil), c.w...), append([]float32(nil), c.b...)
 	d.start(p)
@@ -115,9 +119,9 @@ func (c *convolution) sides(x []float32, lo, hi int) []float32 {
 
 // gatherAll writes the patches of records [lo, hi) to w's memory, as [records *
 // positions, size].
-func (c *convolution) gatherAll(w *worker, images []float32, lo, hi int) kernel.Matrix {
+func (c *convolution) gatherAll(w *parallel.Worker, images []float32, lo, hi int) kernel.Matrix {
 	each := c.positions() * c.size()
-	cols := w.floats((hi - lo) * each)
+	cols := w.Floats((hi - lo) * each)
 	for i := lo; i < hi; i++ {
 		c.gather(cols[(i-lo)*each:(i-lo+1)*each], c.images(images, i, i+1))
 	}
@@ -125,10 +129,11 @@ func (c *convolution) gatherAll(w *worker, images []float32, lo, hi int) kernel.
 }
 
 // spread adds to records [lo, hi) of images the side vectors' patches.
-func (c *convolution) spread(w *worker, images, sides []float32, lo, hi int) {
+func (c *convolution) spread(w *parallel.Worker, images, sides []float32, lo, hi int) {
 	each, rows := c.positions()*c.size(), (hi-lo)*c.positions()
-	cols := w.floats((hi - lo) * each)
-	gemm.Multiply(kernel.Of(cols, rows, c.size()), kernel.Of(c.sides(sides, lo, hi), rows, c.side), c.weights(), gemm.Epilogue{})
+	cols := w.Floats((hi - lo) * each)
+	gemm.Multiply(kernel.Of(cols, rows, c.size()), kernel.Of(c.sides(sides, lo, hi), rows, c.side), c.weights(),
+		gemm.Epilogue{})
 	for i := lo; i < hi; i++ {
 		c.scatter(c.images(images, i, i+1), cols[(i-lo)*each:(i-lo+1)*each])
 	}
@@ -136,13 +141,13 @@ func (c *convolution) spread(w *worker, images, sides []float32, lo, hi int) {
 
 func (c *convolution) forward(y, x []float32, n int) {
 	c.batch = convBatch{y: y, x: x, n: n}
-	c.pool.each(c.parts(n), c.forwards)
+	c.pool.Each(c.parts(n), c.forwards)
 	c.batch = convBatch{}
 }
 
-func (c *convolution) forwardPart(part int, w *worker) {
+func (c *convolution) forwardPart(part int, w *parallel.Worker) {
 	b := &c.batch
-	lo, end := span(part, c.parts(b.n), b.n)
+	lo, end := parallel.Span(part, c.parts(b.n), b.n)
 	for lo < end {
 		hi := min(end, lo+c.chunk())
 		if c.transposed {
@@ -156,7 +161,8 @@ func (c *convolution) forwardPart(part int, w *worker) {
 			}
 		} else {
 			cols := c.gatherAll(w, b.x, lo, hi)
-			gemm.Multiply(kernel.Of(c.sides(b.y, lo, hi), cols.Rows, c.side), cols, c.weights().T(), gemm.Epilogue{Bias: c.b, Leak: c.leak})
+			gemm.Multiply(kernel.Of(c.sides(b.y, lo, hi), cols.Rows, c.side), cols, c.weights().T(),
+				gemm.Epilogue{Bias: c.b, Leak: c.leak})
 		}
 		lo = hi
 	}

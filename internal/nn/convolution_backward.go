@@ -4,6 +4,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
 )
 
 // backward takes the gradient dy from before the rectifier. A batch is split
@@ -21,9 +22,9 @@ func (c *convolution) backward(dx, dy, x, _ []float32, n int, params bool) {
 			c.laneB = append(c.laneB, make([]float32, len(c.db)))
 		}
 	}
-	c.pool.each(k, c.backs)
+	c.pool.Each(k, c.backs)
 	if params && k > 1 {
-		c.pool.each((len(c.dw)+piece-1)/piece, c.reduces)
+		c.pool.Each((len(c.dw)+piece-1)/piece, c.reduces)
 		for _, b := range c.laneB[:k-1] {
 			vector.AddScaled(c.db, b, 1)
 		}
@@ -34,18 +35,18 @@ func (c *convolution) backward(dx, dy, x, _ []float32, n int, params bool) {
 // backParts is how many parts backward has.
 func (c *convolution) backParts() int {
 	if c.batch.params {
-		return lanes(c.batch.n)
+		return parallel.Lanes(c.batch.n)
 	}
 	return c.parts(c.batch.n)
 }
 
-func (c *convolution) backPart(part int, w *worker) {
+func (c *convolution) backPart(part int, w *parallel.Worker) {
 	b := &c.batch
 	var dw, db []float32
 	if b.params {
 		dw, db = c.laneGrads(part)
 	}
-	lo, end := span(part, c.backParts(), b.n)
+	lo, end := parallel.Span(part, c.backParts(), b.n)
 	for lo < end {
 		hi := min(end, lo+c.chunk())
 		c.backChunk(w, dw, db, lo, hi)
@@ -55,7 +56,7 @@ func (c *convolution) backPart(part int, w *worker) {
 
 // backChunk adds the gradients of records [lo, hi) to dw and db, unless they are
 // nil, and writes those by the input.
-func (c *convolution) backChunk(w *worker, dw, db []float32, lo, hi int) {
+func (c *convolution) backChunk(w *parallel.Worker, dw, db []float32, lo, hi int) {
 	b := &c.batch
 	images, sides, dys := b.x, b.dy, c.sides
 	if c.transposed {
@@ -92,9 +93,9 @@ func (c *convolution) laneGrads(lane int) (dw, db []float32) {
 	return dw, db
 }
 
-func (c *convolution) reducePart(part int, _ *worker) {
+func (c *convolution) reducePart(part int, _ *parallel.Worker) {
 	lo, hi := part*piece, min((part+1)*piece, len(c.dw))
-	for _, w := range c.laneW[:lanes(c.batch.n)-1] {
+	for _, w := range c.laneW[:parallel.Lanes(c.batch.n)-1] {
 		vector.AddScaled(c.dw[lo:hi], w[lo:hi], 1)
 	}
 }

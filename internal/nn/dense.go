@@ -7,16 +7,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
-
-// Param is one tensor of a model with its gradient. Value and Grad share the
-// shape; Grad is added to by Backward and cleared by an optimizer step.
-type Param struct {
-	Name  string
-	Shape []int
-	Value []float32
-	Grad  []float32
-}
 
 // Dense is a fully connected layer, y = x W + b, with W of shape [in, Out]. What
 // comes in is taken as a vector, what goes out is one.
@@ -25,11 +18,11 @@ type Dense struct {
 	Init Init // of W; nil is GlorotUniform
 }
 
-func (s Dense) build(rng *rand.Rand, in Shape, p *pool) (layer, Shape, error) {
+func (s Dense) build(rng *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, error) {
 	if s.Out < 1 {
 		return nil, Shape{}, fmt.Errorf("dense layer of %d outputs, want at least 1", s.Out)
 	}
-	size, err := shapeSize([]int{in.Size(), s.Out})
+	size, err := tensor.Size([]int{in.Size(), s.Out})
 	if err != nil {
 		return nil, Shape{}, fmt.Errorf("dense layer of %d inputs and %d outputs is too large", in.Size(), s.Out)
 	}
@@ -52,11 +45,11 @@ type dense struct {
 	unit *dense
 	// biased says that db is up to date, since the unit behind has seen to it.
 	biased bool
-	pool   *pool
+	pool   *parallel.Pool
 }
 
 // start gives the layer its own memory.
-func (d *dense) start(p *pool) {
+func (d *dense) start(p *parallel.Pool) {
 	d.dw, d.db, d.pool = make([]float32, len(d.w)), make([]float32, len(d.b)), p
 }
 
@@ -70,7 +63,7 @@ func (d *dense) forward(y, x []float32, n int) {
 		}
 		return
 	}
-	d.pool.product(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), d.weights(), gemm.Epilogue{Bias: d.b, Leak: d.leak})
+	d.pool.Product(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), d.weights(), gemm.Epilogue{Bias: d.b, Leak: d.leak})
 }
 
 // backward takes the gradient dy from before the rectifier. A unit behind another
@@ -85,14 +78,14 @@ func (d *dense) backward(dx, dy, x, _ []float32, n int, params bool) {
 	case params && d.out == 1:
 		vector.AddWeightedRows(d.dw, x, dy)
 	case params:
-		d.pool.product(kernel.Of(d.dw, d.in, d.out), kernel.Of(x, n, d.in).T(), g, gemm.Epilogue{Add: true})
+		d.pool.Product(kernel.Of(d.dw, d.in, d.out), kernel.Of(x, n, d.in).T(), g, gemm.Epilogue{Add: true})
 	}
 	if params && !d.biased {
 		addRows(d.db, dy)
 	}
 	d.biased = false
 	if dx != nil && !through {
-		d.pool.product(kernel.Of(dx, n, d.in), g, d.weights().T(), gemm.Epilogue{})
+		d.pool.Product(kernel.Of(dx, n, d.in), g, d.weights().T(), gemm.Epilogue{})
 		if d.unit != nil {
 			vector.LeakyReLUGrad(dx, dx, x, d.unit.leak)
 		}
@@ -113,7 +106,7 @@ func (d *dense) slots() []slot {
 	}
 }
 
-func (d *dense) clone(p *pool) layer {
+func (d *dense) clone(p *parallel.Pool) layer {
 	c := *d
 	c.w, c.b = append([]float32(nil), d.w...), append([]float32(nil), d.b...)
 	c.start(p)
@@ -122,10 +115,3 @@ func (d *dense) clone(p *pool) layer {
 
 // addRows adds to sums the rows of its length.
 func addRows(sums, rows []float32) { vector.AddRows(sums, rows, len(rows)/len(sums), len(sums)) }
-
-func resize(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
-}

@@ -1,12 +1,12 @@
-// Package nn holds the float32 models that Conclave trains: dense networks for
-// students, ensembles of many equal models for teachers, and networks of
-// convolutions, with the losses, optimizers, output heads, clipping per record or
-// privacy unit and file format that they need.
+// Package nn has networks of float32 numbers, dense or of convolutions, and two ways to add
+// up their gradients clipped: per record ([Network.ClippedSum]) or per privacy unit, in whole
+// steps ([ClippedSteps]). Packages below it have ensembles of such networks, losses,
+// optimizers, output heads, units of columns and the file format.
 //
 // Data is row-major: a batch of n records with w features is a []float32 of
 // length n*w. Nothing here knows what a record means or where it came from.
 //
-// Start with [NewNetwork] for one network and with [NewEnsemble] for teachers.
+// Start with [NewNetwork]; for teachers see package ensemble.
 //
 // Training is deterministic: the same seed, inputs and machine kind give the
 // same bits, whatever GOMAXPROCS is. The random numbers of this package

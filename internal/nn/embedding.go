@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // Embedding makes a network class-conditional: a record has, after its own
@@ -20,16 +22,18 @@ type Embedding struct {
 	Init           Init // nil is normal with standard deviation 1
 }
 
-func (s Embedding) build(rng *rand.Rand, in Shape, _ *pool) (layer, Shape, error) {
+func (s Embedding) build(rng *rand.Rand, in Shape, _ *parallel.Pool) (layer, Shape, error) {
 	if s.Classes < 1 || s.Width < 1 || s.Classes > 1<<24 {
-		return nil, Shape{}, fmt.Errorf("embedding of %d classes in %d numbers, want at least 1 of each and at most 2^24 classes", s.Classes, s.Width)
+		return nil, Shape{}, fmt.Errorf("embedding of %d classes in %d numbers,"+
+			" want at least 1 of each and at most 2^24 classes", s.Classes, s.Width)
 	}
 	pixels := in.Height * in.Width
-	size, err := shapeSize([]int{s.Classes, pixels, s.Width})
+	size, err := tensor.Size([]int{s.Classes, pixels, s.Width})
 	if err != nil {
 		return nil, Shape{}, fmt.Errorf("embedding: %w", err)
 	}
-	e := &embedding{classes: s.Classes, pixels: pixels, own: in.Channels, width: s.Width, init: s.Init, w: make([]float32, size), dw: make([]float32, size)}
+	e := &embedding{classes: s.Classes, pixels: pixels, own: in.Channels, width: s.Width, init: s.Init,
+		w: make([]float32, size), dw: make([]float32, size)}
 	e.draw(rng)
 	in.Channels += s.Width
 	return e, in, in.check()
@@ -105,7 +109,7 @@ func (e *embedding) slots() []slot {
 	return []slot{{"weight", []int{e.classes, e.pixels, e.width}, &e.w, &e.dw}}
 }
 
-func (e *embedding) clone(*pool) layer {
+func (e *embedding) clone(*parallel.Pool) layer {
 	d := *e
 	d.w, d.dw = append([]float32(nil), e.w...), make([]float32, len(e.dw))
 	return &d

@@ -3,6 +3,9 @@ package nn
 import (
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // Shape is that of one record: rows, columns and channels of an image, stored in
@@ -23,7 +26,7 @@ func (s Shape) check() error {
 	if s.Height < 1 || s.Width < 1 || s.Channels < 1 {
 		return fmt.Errorf("records of shape %d x %d x %d, want at least 1 of each", s.Height, s.Width, s.Channels)
 	}
-	if _, err := shapeSize([]int{s.Height, s.Width, s.Channels}); err != nil {
+	if _, err := tensor.Size([]int{s.Height, s.Width, s.Channels}); err != nil {
 		return fmt.Errorf("records of shape %d x %d x %d are too large", s.Height, s.Width, s.Channels)
 	}
 	return nil
@@ -34,7 +37,7 @@ func (s Shape) check() error {
 type Spec interface {
 	// build makes the layer for records of shape in, and says what comes out of
 	// it. A nil layer changes the shape only.
-	build(rng *rand.Rand, in Shape, p *pool) (layer, Shape, error)
+	build(rng *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, error)
 }
 
 // layer is a step of a network. It treats the records of a batch independently:
@@ -46,7 +49,7 @@ type layer interface {
 	// gradient by x to dx unless that is nil, and adds to the gradients of the
 	// parameters if params is set.
 	backward(dx, dy, x, y []float32, n int, params bool)
-	clone(p *pool) layer
+	clone(p *parallel.Pool) layer
 }
 
 // weighted is a layer with parameters.
@@ -73,13 +76,14 @@ type rectifier interface{ rectify(leak float32) }
 // Reshape takes records as those of another shape of the same size.
 type Reshape Shape
 
-func (s Reshape) build(_ *rand.Rand, in Shape, _ *pool) (layer, Shape, error) {
+func (s Reshape) build(_ *rand.Rand, in Shape, _ *parallel.Pool) (layer, Shape, error) {
 	to := Shape(s)
 	if err := to.check(); err != nil {
 		return nil, Shape{}, err
 	}
 	if to.Size() != in.Size() {
-		return nil, Shape{}, fmt.Errorf("reshape of %d numbers to %d x %d x %d", in.Size(), to.Height, to.Width, to.Channels)
+		return nil, Shape{}, fmt.Errorf("reshape of %d numbers to %d x %d x %d",
+			in.Size(), to.Height, to.Width, to.Channels)
 	}
 	return nil, to, nil
 }

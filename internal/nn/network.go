@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // Network is a sequence of layers. It is not safe for concurrent use: it keeps
@@ -13,8 +16,8 @@ type Network struct {
 	in, out int // numbers of a record
 	shape   Shape
 	stages  []stage
-	params  []Param
-	pool    *pool
+	params  []tensor.Param
+	pool    *parallel.Pool
 
 	n    int
 	x    []float32
@@ -44,7 +47,7 @@ func NewNetwork(rng *rand.Rand, in Shape, specs ...Spec) (*Network, error) {
 	if len(specs) == 0 {
 		return nil, errors.New("nn: a network needs at least one layer")
 	}
-	net := &Network{in: in.Size(), pool: &pool{}}
+	net := &Network{in: in.Size(), pool: &parallel.Pool{}}
 	shape := in
 	for i, s := range specs {
 		if s == nil {
@@ -77,7 +80,7 @@ func NewNetwork(rng *rand.Rand, in Shape, specs ...Spec) (*Network, error) {
 // link finds what can be computed in place, and lists the parameters.
 func (net *Network) link() {
 	for _, s := range net.slots() {
-		net.params = append(net.params, Param{Name: s.name, Shape: s.shape, Value: *s.value, Grad: *s.grad})
+		net.params = append(net.params, tensor.Param{Name: s.name, Shape: s.shape, Value: *s.value, Grad: *s.grad})
 	}
 	for i := range net.stages {
 		s := &net.stages[i]
@@ -126,8 +129,8 @@ func (net *Network) slots() []slot {
 	return all
 }
 
-// draw draws all weights anew.
-func (net *Network) draw(rng *rand.Rand) {
+// Draw draws all weights anew.
+func (net *Network) Draw(rng *rand.Rand) {
 	for _, s := range net.stages {
 		if l, ok := s.layer.(weighted); ok {
 			l.draw(rng)
@@ -143,7 +146,7 @@ func (net *Network) Shape() Shape { return net.shape }
 
 // SetWorkers bounds the processors that the network uses at a time; 0, as in the
 // beginning, means GOMAXPROCS. Results do not depend on it.
-func (net *Network) SetWorkers(n int) { net.pool.limit = n }
+func (net *Network) SetWorkers(n int) { net.pool.Limit = n }
 
 // Forward returns the outputs for n records x of shape [n, In], as [n, Out].
 // The slice is valid until the next Forward; x must not change before Backward.
@@ -157,7 +160,7 @@ func (net *Network) Forward(x []float32, n int) []float32 {
 		if s.inPlace {
 			s.y = x
 		} else {
-			s.y = resize(s.y, n*s.width)
+			s.y = tensor.Resize(s.y, n*s.width)
 		}
 		if !s.fused {
 			s.layer.forward(s.y, x, n)
@@ -185,7 +188,7 @@ func (net *Network) Backward(dout []float32, params, input bool) []float32 {
 		case s.inPlace && i < len(net.stages)-1: // dy is our own
 			dx = dy
 		default:
-			s.dx = resize(s.dx, net.n*s.from)
+			s.dx = tensor.Resize(s.dx, net.n*s.from)
 			dx = s.dx
 		}
 		if !s.fusedBack {
@@ -206,11 +209,11 @@ func (net *Network) input(i int) []float32 {
 
 // Params lists the network's tensors, first layer first. Layers without any are
 // not counted in their names. The caller must not change the list.
-func (net *Network) Params() []Param { return net.params }
+func (net *Network) Params() []tensor.Param { return net.params }
 
 // Clone returns a copy with the same weights and its own memory.
 func (net *Network) Clone() *Network {
-	c := &Network{in: net.in, out: net.out, shape: net.shape, pool: &pool{limit: net.pool.limit}}
+	c := &Network{in: net.in, out: net.out, shape: net.shape, pool: &parallel.Pool{Limit: net.pool.Limit}}
 	for _, s := range net.stages {
 		c.stages = append(c.stages, stage{layer: s.layer.clone(c.pool), from: s.from, width: s.width})
 	}

@@ -1,16 +1,19 @@
-package nn
+package nn_test
 
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/nntest"
 )
 
 // discriminator is DCGAN's for 28 x 28 pixels, with a batch of 64.
-func discriminator(b *testing.B) *testNet {
-	return newTestNet(b, rand.New(rand.NewPCG(1, 2)), 64, Shape{28, 28, 1},
-		Conv2D{Out: 64, Kernel: 4, Stride: 2, Pad: 1, Init: DCGAN}, LeakyReLU(0.2),
-		Conv2D{Out: 128, Kernel: 4, Stride: 2, Pad: 1, Init: DCGAN}, LeakyReLU(0.2),
-		Dense{Out: 1, Init: DCGAN})
+func discriminator(b *testing.B) *nntest.Network {
+	return nntest.NewNetwork(b, rand.New(rand.NewPCG(1, 2)), 64, nn.Shape{Height: 28, Width: 28, Channels: 1},
+		nn.Conv2D{Out: 64, Kernel: 4, Stride: 2, Pad: 1, Init: nn.DCGAN}, nn.LeakyReLU(0.2),
+		nn.Conv2D{Out: 128, Kernel: 4, Stride: 2, Pad: 1, Init: nn.DCGAN}, nn.LeakyReLU(0.2),
+		nn.Dense{Out: 1, Init: nn.DCGAN})
 }
 
 func imagesPerSecond(b *testing.B) {
@@ -23,31 +26,31 @@ func BenchmarkDiscriminator(b *testing.B) {
 	b.Run("forward", func(b *testing.B) {
 		tn := discriminator(b)
 		for b.Loop() {
-			tn.net.Forward(tn.x, tn.n)
+			tn.Net.Forward(tn.X, tn.N)
 		}
 		imagesPerSecond(b)
 	})
 	b.Run("forward+backward", func(b *testing.B) {
 		tn := discriminator(b)
 		for b.Loop() {
-			tn.net.Forward(tn.x, tn.n)
-			tn.net.Backward(tn.dout, true, false)
+			tn.Net.Forward(tn.X, tn.N)
+			tn.Net.Backward(tn.Dout, true, false)
 		}
 		imagesPerSecond(b)
 	})
 	b.Run("backward", func(b *testing.B) {
 		tn := discriminator(b)
-		tn.net.Forward(tn.x, tn.n)
+		tn.Net.Forward(tn.X, tn.N)
 		for b.Loop() {
-			tn.net.Backward(tn.dout, true, false)
+			tn.Net.Backward(tn.Dout, true, false)
 		}
 		imagesPerSecond(b)
 	})
 	b.Run("clipped sum", func(b *testing.B) {
 		tn := discriminator(b)
-		tn.net.Forward(tn.x, tn.n)
+		tn.Net.Forward(tn.X, tn.N)
 		for b.Loop() {
-			if _, err := tn.net.ClippedSum(tn.dout, 1); err != nil {
+			if _, err := tn.Net.ClippedSum(tn.Dout, 1); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -57,16 +60,17 @@ func BenchmarkDiscriminator(b *testing.B) {
 
 // BenchmarkDense does so for a dense critic of images.
 func BenchmarkDense(b *testing.B) {
-	tn := newTestNet(b, rand.New(rand.NewPCG(1, 2)), 256, Vector(784), Dense{Out: 128}, LeakyReLU(leak), Dense{Out: 1})
-	tn.net.Forward(tn.x, tn.n)
+	tn := nntest.NewNetwork(b, rand.New(rand.NewPCG(1, 2)), 256, nn.Vector(784), nn.Dense{Out: 128}, nn.LeakyReLU(leak),
+		nn.Dense{Out: 1})
+	tn.Net.Forward(tn.X, tn.N)
 	b.Run("backward", func(b *testing.B) {
 		for b.Loop() {
-			tn.net.Backward(tn.dout, true, false)
+			tn.Net.Backward(tn.Dout, true, false)
 		}
 	})
 	b.Run("clipped sum", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := tn.net.ClippedSum(tn.dout, 1); err != nil {
+			if _, err := tn.Net.ClippedSum(tn.Dout, 1); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -75,13 +79,13 @@ func BenchmarkDense(b *testing.B) {
 
 // BenchmarkGenerator is DCGAN's generator for 28 x 28 pixels and 10 classes.
 func BenchmarkGenerator(b *testing.B) {
-	tn := newTestNet(b, rand.New(rand.NewPCG(1, 2)), 64, Vector(100), Embedding{Classes: 10, Width: 10},
-		ConvTranspose2D{Out: 128, Kernel: 7, Stride: 1, Init: DCGAN}, ReLU,
-		ConvTranspose2D{Out: 64, Kernel: 4, Stride: 2, Pad: 1, Init: DCGAN}, ReLU,
-		ConvTranspose2D{Out: 1, Kernel: 4, Stride: 2, Pad: 1, Init: DCGAN}, Tanh)
+	tn := nntest.NewNetwork(b, rand.New(rand.NewPCG(1, 2)), 64, nn.Vector(100), nn.Embedding{Classes: 10, Width: 10},
+		nn.ConvTranspose2D{Out: 128, Kernel: 7, Stride: 1, Init: nn.DCGAN}, nn.ReLU,
+		nn.ConvTranspose2D{Out: 64, Kernel: 4, Stride: 2, Pad: 1, Init: nn.DCGAN}, nn.ReLU,
+		nn.ConvTranspose2D{Out: 1, Kernel: 4, Stride: 2, Pad: 1, Init: nn.DCGAN}, nn.Tanh)
 	for b.Loop() {
-		tn.net.Forward(tn.x, tn.n)
-		tn.net.Backward(tn.dout, true, false)
+		tn.Net.Forward(tn.X, tn.N)
+		tn.Net.Backward(tn.Dout, true, false)
 	}
 	imagesPerSecond(b)
 }

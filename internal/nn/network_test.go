@@ -1,4 +1,4 @@
-package nn
+package nn_test
 
 import (
 	"math"
@@ -7,52 +7,42 @@ import (
 	"slices"
 	"sync"
 	"testing"
-)
 
-// closeTo compares tensors: each number to a part of itself and, for those that
-// cancel out, of the largest.
-func closeTo(t testing.TB, what string, got []float32, want []float64, relative float64) {
-	t.Helper()
-	largest := 0.0
-	for _, v := range want {
-		largest = math.Max(largest, math.Abs(v))
-	}
-	for i, v := range want {
-		if !(math.Abs(float64(got[i])-v) <= relative*(math.Abs(v)+0.01*largest)) {
-			t.Errorf("%s: number %d is %v, want %v (largest %v)", what, i, got[i], v, largest)
-			return
-		}
-	}
-}
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/nntest"
+	"github.com/conclave-dp/conclave/internal/nn/optimizer"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
+)
 
 func TestNetworkAgreesWithDefinitions(t *testing.T) {
 	for _, tn := range randomNets(t, rand.New(rand.NewPCG(1, 2)), 20) {
-		got, params := tn.net.Forward(tn.x, tn.n), widenedParams(tn.net.Params())
+		got, params := tn.Net.Forward(tn.X, tn.N), nntest.WidenedParams(tn.Net.Params())
 		var want []float64
-		for i := range tn.n {
-			want = append(want, refForward(t, tn.in, tn.specs, params, widened(tn.x[i*tn.net.In():(i+1)*tn.net.In()]))...)
+		for i := range tn.N {
+			want = append(want, nntest.Forward(t, tn.In, tn.Specs, params,
+				nntest.Widened(tn.X[i*tn.Net.In():(i+1)*tn.Net.In()]))...)
 		}
-		closeTo(t, tn.String(), got, want, 1e-4)
+		nntest.Close(t, tn.String(), got, want, 1e-4)
 	}
 }
 
 func TestNetworkGradientsAgreeWithCentralDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, tn := range randomNets(t, rng, 12) {
-		tn.net.Forward(tn.x, tn.n)
-		dx := tn.net.Backward(tn.dout, true, true)
-		params, x := widenedParams(tn.net.Params()), widened(tn.x)
-		for k, p := range tn.net.Params() {
-			all := func() float64 { return tn.loss(t, params, x, 0, tn.n) }
+		tn.Net.Forward(tn.X, tn.N)
+		dx := tn.Net.Backward(tn.Dout, true, true)
+		params, x := nntest.WidenedParams(tn.Net.Params()), nntest.Widened(tn.X)
+		for k, p := range tn.Net.Params() {
+			all := func() float64 { return tn.Loss(t, params, x, 0, tn.N) }
 			checkSome(t, rng, tn.String()+": "+p.Name, p.Grad, params[k], all)
 		}
-		for i := range tn.n {
-			in := tn.net.In()
+		for i := range tn.N {
+			in := tn.Net.In()
 			own := in // the class has no gradient
-			if _, ok := tn.specs[0].(Embedding); ok {
+			if _, ok := tn.Specs[0].(nn.Embedding); ok {
 				own--
 			}
-			one := func() float64 { return tn.loss(t, params, x, i, i+1) }
+			one := func() float64 { return tn.Loss(t, params, x, i, i+1) }
 			checkSome(t, rng, tn.String()+": input", dx[i*in:i*in+own], x[i*in:i*in+own], one)
 		}
 	}
@@ -64,63 +54,64 @@ func checkSome(t *testing.T, rng *rand.Rand, what string, grad []float32, x []fl
 	var got []float32
 	var want []float64
 	for _, i := range rng.Perm(len(x))[:min(25, len(x))] {
-		got, want = append(got, grad[i]), append(want, difference(x, i, f))
+		got, want = append(got, grad[i]), append(want, nntest.Difference(x, i, f))
 	}
-	closeTo(t, what, got, want, 1e-3)
+	nntest.Close(t, what, got, want, 1e-3)
 }
 
 // Backward adds to parameters' gradients, and only when it is asked to.
 func TestNetworkBackwardAddsToGradients(t *testing.T) {
 	for _, tn := range randomNets(t, rand.New(rand.NewPCG(5, 6)), 3) {
-		tn.net.Forward(tn.x, tn.n)
-		dx := slices.Clone(tn.net.Backward(tn.dout, false, true))
-		for _, p := range tn.net.Params() {
+		tn.Net.Forward(tn.X, tn.N)
+		dx := slices.Clone(tn.Net.Backward(tn.Dout, false, true))
+		for _, p := range tn.Net.Params() {
 			if slices.ContainsFunc(p.Grad, func(g float32) bool { return g != 0 }) {
 				t.Fatalf("%v: %s has a gradient", tn, p.Name)
 			}
 		}
-		if again := tn.net.Backward(tn.dout, true, true); !slices.Equal(dx, again) {
+		if again := tn.Net.Backward(tn.Dout, true, true); !slices.Equal(dx, again) {
 			t.Errorf("%v: the input gradient depends on the parameters' being wanted", tn)
 		}
-		once := widenedGrads(tn.net.Params(), 2)
-		tn.net.Backward(tn.dout, true, false)
-		for k, p := range tn.net.Params() {
-			closeTo(t, tn.String()+": "+p.Name, p.Grad, once[k], 1e-5)
+		once := widenedGrads(tn.Net.Params(), 2)
+		tn.Net.Backward(tn.Dout, true, false)
+		for k, p := range tn.Net.Params() {
+			nntest.Close(t, tn.String()+": "+p.Name, p.Grad, once[k], 1e-5)
 		}
 	}
 }
 
-func widenedGrads(params []Param, times float64) [][]float64 {
+func widenedGrads(params []tensor.Param, times float64) [][]float64 {
 	var gs [][]float64
 	for _, p := range params {
-		gs = append(gs, mapped(widened(p.Grad), func(v float64) float64 { return times * v }))
+		gs = append(gs, nntest.Mapped(nntest.Widened(p.Grad), func(v float64) float64 { return times * v }))
 	}
 	return gs
 }
 
 // dcgan is a small discriminator with every kind of work that is split up.
-func dcgan(t testing.TB, rng *rand.Rand, n int) *testNet {
-	return newTestNet(t, rng, n, Shape{14, 14, 1}, Embedding{Classes: 10, Width: 1},
-		Conv2D{Out: 8, Kernel: 4, Stride: 2, Pad: 1, Init: DCGAN}, LeakyReLU(0.2),
-		ConvTranspose2D{Out: 6, Kernel: 4, Stride: 2, Pad: 1}, Tanh,
-		Conv2D{Out: 20, Kernel: 5, Stride: 3, Pad: 2}, LeakyReLU(0.2), Dense{Out: 1})
+func dcgan(t testing.TB, rng *rand.Rand, n int) *nntest.Network {
+	return nntest.NewNetwork(t, rng, n, nn.Shape{Height: 14, Width: 14, Channels: 1},
+		nn.Embedding{Classes: 10, Width: 1},
+		nn.Conv2D{Out: 8, Kernel: 4, Stride: 2, Pad: 1, Init: nn.DCGAN}, nn.LeakyReLU(0.2),
+		nn.ConvTranspose2D{Out: 6, Kernel: 4, Stride: 2, Pad: 1}, nn.Tanh,
+		nn.Conv2D{Out: 20, Kernel: 5, Stride: 3, Pad: 2}, nn.LeakyReLU(0.2), nn.Dense{Out: 1})
 }
 
 func TestNetworkIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 	train := func(procs, limit int) (bits []float32) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 		tn := dcgan(t, rand.New(rand.NewPCG(7, 8)), 70)
-		tn.net.SetWorkers(limit)
-		opt := NewAdam(tn.net.Params(), 0.01)
+		tn.Net.SetWorkers(limit)
+		opt := optimizer.NewAdam(tn.Net.Params(), 0.01)
 		for range 3 {
-			bits = append(bits, tn.net.Forward(tn.x, tn.n)...)
-			bits = append(bits, tn.net.Backward(tn.dout, true, true)...)
-			if _, err := tn.net.ClippedSum(tn.dout, 0.5); err != nil {
+			bits = append(bits, tn.Net.Forward(tn.X, tn.N)...)
+			bits = append(bits, tn.Net.Backward(tn.Dout, true, true)...)
+			if _, err := tn.Net.ClippedSum(tn.Dout, 0.5); err != nil {
 				t.Fatal(err)
 			}
 			opt.Step()
 		}
-		for _, p := range tn.net.Params() {
+		for _, p := range tn.Net.Params() {
 			bits = append(bits, p.Value...)
 		}
 		return bits
@@ -134,22 +125,23 @@ func TestNetworkIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 }
 
 func TestNetworkDoesNotAllocate(t *testing.T) {
-	if raced {
+	if nntest.Raced {
 		t.Skip("the race detector makes pools forget, which allocates")
 	}
 	tn := dcgan(t, rand.New(rand.NewPCG(9, 10)), 40)
-	for name, opt := range map[string]Optimizer{
-		"sgd": NewSGD(tn.net.Params(), 0.01), "adam": NewAdam(tn.net.Params(), 0.01), "rmsprop": NewRMSprop(tn.net.Params(), 0.01),
+	for name, opt := range map[string]optimizer.Optimizer{
+		"sgd": optimizer.NewSGD(tn.Net.Params(), 0.01), "adam": optimizer.NewAdam(tn.Net.Params(), 0.01),
+		"rmsprop": optimizer.NewRMSprop(tn.Net.Params(), 0.01),
 	} {
-		average := NewAverage(tn.net, 0.99)
+		average := nn.NewAverage(tn.Net, 0.99)
 		if got := testing.AllocsPerRun(5, func() {
-			tn.net.Forward(tn.x, tn.n)
-			tn.net.Backward(tn.dout, true, true)
-			if _, err := tn.net.ClippedSum(tn.dout, 1); err != nil {
+			tn.Net.Forward(tn.X, tn.N)
+			tn.Net.Backward(tn.Dout, true, true)
+			if _, err := tn.Net.ClippedSum(tn.Dout, 1); err != nil {
 				t.Fatal(err)
 			}
 			opt.Step()
-			average.Update(tn.net)
+			average.Update(tn.Net)
 		}); got != 0 {
 			t.Errorf("%s: %v allocations in a step", name, got)
 		}
@@ -158,22 +150,23 @@ func TestNetworkDoesNotAllocate(t *testing.T) {
 
 func TestNetworkCloneIsIndependent(t *testing.T) {
 	tn := dcgan(t, rand.New(rand.NewPCG(11, 12)), 20)
-	before := slices.Clone(tn.net.Forward(tn.x, tn.n))
-	clone := tn.net.Clone()
-	if !slices.Equal(before, clone.Forward(tn.x, tn.n)) {
+	before := slices.Clone(tn.Net.Forward(tn.X, tn.N))
+	clone := tn.Net.Clone()
+	if !slices.Equal(before, clone.Forward(tn.X, tn.N)) {
 		t.Fatal("the clone computes something else")
 	}
-	clone.Backward(tn.dout, true, true)
-	NewSGD(clone.Params(), 0.1).Step()
-	for i, p := range tn.net.Params() {
+	clone.Backward(tn.Dout, true, true)
+	optimizer.NewSGD(clone.Params(), 0.1).Step()
+	for i, p := range tn.Net.Params() {
 		if slices.ContainsFunc(p.Grad, func(g float32) bool { return g != 0 }) {
 			t.Errorf("%s has a gradient of the clone", p.Name)
 		}
-		if c := clone.Params()[i]; c.Name != p.Name || !slices.Equal(c.Shape, p.Shape) || slices.Equal(c.Value, p.Value) {
+		if c := clone.Params()[i]; c.Name != p.Name || !slices.Equal(c.Shape, p.Shape) ||
+			slices.Equal(c.Value, p.Value) {
 			t.Errorf("%s: the clone's is %s %v, or it did not learn", p.Name, c.Name, c.Shape)
 		}
 	}
-	if !slices.Equal(before, tn.net.Forward(tn.x, tn.n)) {
+	if !slices.Equal(before, tn.Net.Forward(tn.X, tn.N)) {
 		t.Error("training the clone changed the network")
 	}
 }
@@ -181,18 +174,18 @@ func TestNetworkCloneIsIndependent(t *testing.T) {
 // A network that has worked and its clone may be used at the same time.
 func TestNetworkAndCloneAtTheSameTime(t *testing.T) {
 	tn := dcgan(t, rand.New(rand.NewPCG(19, 20)), 70)
-	step := func(net *Network) (bits []float32) {
-		net.Forward(tn.x, tn.n)
-		bits = append(bits, net.Backward(tn.dout, true, true)...)
+	step := func(net *nn.Network) (bits []float32) {
+		net.Forward(tn.X, tn.N)
+		bits = append(bits, net.Backward(tn.Dout, true, true)...)
 		for _, p := range net.Params() {
 			bits = append(bits, p.Grad...)
 			clear(p.Grad)
 		}
 		return bits
 	}
-	want := step(tn.net)
+	want := step(tn.Net)
 	var wait sync.WaitGroup
-	for i, net := range []*Network{tn.net, tn.net.Clone(), tn.net.Clone()} {
+	for i, net := range []*nn.Network{tn.Net, tn.Net.Clone(), tn.Net.Clone()} {
 		wait.Go(func() {
 			for range 10 {
 				if !slices.Equal(step(net), want) {
@@ -207,11 +200,11 @@ func TestNetworkAndCloneAtTheSameTime(t *testing.T) {
 
 func TestNetworkTakesAnEmptyBatch(t *testing.T) {
 	tn := dcgan(t, rand.New(rand.NewPCG(13, 14)), 0)
-	if y := tn.net.Forward(nil, 0); len(y) != 0 {
+	if y := tn.Net.Forward(nil, 0); len(y) != 0 {
 		t.Errorf("outputs %v", y)
 	}
-	tn.net.Backward(nil, true, true)
-	if c, err := tn.net.ClippedSum(nil, 1); err != nil || len(c.Norms) != 0 {
+	tn.Net.Backward(nil, true, true)
+	if c, err := tn.Net.ClippedSum(nil, 1); err != nil || len(c.Norms) != 0 {
 		t.Errorf("clipped %v, %v", c, err)
 	}
 }
@@ -221,13 +214,14 @@ func TestLargeDenseNetworkIsTheSameWhateverTheWorkers(t *testing.T) {
 	const n = 100
 	run := func(workers int) (y, dx, dw []float32) {
 		rng := rand.New(rand.NewPCG(15, 16))
-		net, err := NewNetwork(rng, Vector(784), Dense{Out: 300}, LeakyReLU(leak), Dense{Out: 784}, Tanh)
+		net, err := nn.NewNetwork(rng, nn.Vector(784), nn.Dense{Out: 300}, nn.LeakyReLU(leak),
+			nn.Dense{Out: 784}, nn.Tanh)
 		if err != nil {
 			t.Fatal(err)
 		}
 		net.SetWorkers(workers)
-		y = net.Forward(normals(rng, n*784), n)
-		dx = net.Backward(normals(rng, n*784), true, true)
+		y = net.Forward(nntest.Normals(rng, n*784), n)
+		dx = net.Backward(nntest.Normals(rng, n*784), true, true)
 		return y, dx, net.Params()[0].Grad
 	}
 	y, dx, dw := run(1)
@@ -240,38 +234,38 @@ func TestLargeDenseNetworkIsTheSameWhateverTheWorkers(t *testing.T) {
 }
 
 func TestNewNetworkRefusesWhatDoesNotFit(t *testing.T) {
-	image := Shape{4, 4, 1}
+	image := nn.Shape{Height: 4, Width: 4, Channels: 1}
 	for name, c := range map[string]struct {
-		in    Shape
-		specs []Spec
+		in    nn.Shape
+		specs []nn.Spec
 	}{
 		"no layers":          {image, nil},
-		"nil":                {image, []Spec{nil}},
-		"nothing to compute": {image, []Spec{Reshape{1, 1, 16}}},
-		"empty records":      {Shape{0, 4, 1}, []Spec{ReLU}},
-		"huge records":       {Shape{1 << 20, 1 << 20, 1 << 30}, []Spec{ReLU}},
-		"dense of 0":         {image, []Spec{Dense{}}},
-		"huge dense":         {image, []Spec{Dense{Out: math.MaxInt}}},
-		"no channels":        {image, []Spec{Conv2D{Kernel: 1, Stride: 1}}},
-		"no kernel":          {image, []Spec{Conv2D{Out: 1, Stride: 1}}},
-		"no stride":          {image, []Spec{Conv2D{Out: 1, Kernel: 1}}},
-		"large kernel":       {image, []Spec{Conv2D{Out: 1, Kernel: 5, Stride: 1}}},
-		"huge padding":       {image, []Spec{Conv2D{Out: 1, Kernel: 2, Stride: 1, Pad: 2}}},
-		"negative padding":   {image, []Spec{Conv2D{Out: 1, Kernel: 2, Stride: 1, Pad: -1}}},
-		"huge convolution":   {image, []Spec{Conv2D{Out: math.MaxInt32, Kernel: 4, Stride: 1}}},
-		"no pixel remains":   {Vector(2), []Spec{ConvTranspose2D{Out: 1, Kernel: 2, Stride: 1, Pad: 1}}},
-		"transposed of 0":    {image, []Spec{ConvTranspose2D{Kernel: 2, Stride: 1}}},
-		"huge transposed":    {image, []Spec{ConvTranspose2D{Out: 1, Kernel: math.MaxInt, Stride: math.MaxInt}}},
-		"reshape":            {image, []Spec{Reshape{3, 5, 1}, ReLU}},
-		"negative reshape":   {image, []Spec{Reshape{-4, -4, 1}, ReLU}},
-		"slope 0":            {image, []Spec{LeakyReLU(0)}},
-		"slope NaN":          {image, []Spec{LeakyReLU(math.NaN())}},
-		"unknown activation": {image, []Spec{Activation(9)}},
-		"no classes":         {image, []Spec{Embedding{Width: 1}}},
-		"no width":           {image, []Spec{Embedding{Classes: 1}}},
-		"late embedding":     {image, []Spec{ReLU, Embedding{Classes: 1, Width: 1}}},
+		"nil":                {image, []nn.Spec{nil}},
+		"nothing to compute": {image, []nn.Spec{nn.Reshape{Height: 1, Width: 1, Channels: 16}}},
+		"empty records":      {nn.Shape{Height: 0, Width: 4, Channels: 1}, []nn.Spec{nn.ReLU}},
+		"huge records":       {nn.Shape{Height: 1 << 20, Width: 1 << 20, Channels: 1 << 30}, []nn.Spec{nn.ReLU}},
+		"dense of 0":         {image, []nn.Spec{nn.Dense{}}},
+		"huge dense":         {image, []nn.Spec{nn.Dense{Out: math.MaxInt}}},
+		"no channels":        {image, []nn.Spec{nn.Conv2D{Kernel: 1, Stride: 1}}},
+		"no kernel":          {image, []nn.Spec{nn.Conv2D{Out: 1, Stride: 1}}},
+		"no stride":          {image, []nn.Spec{nn.Conv2D{Out: 1, Kernel: 1}}},
+		"large kernel":       {image, []nn.Spec{nn.Conv2D{Out: 1, Kernel: 5, Stride: 1}}},
+		"huge padding":       {image, []nn.Spec{nn.Conv2D{Out: 1, Kernel: 2, Stride: 1, Pad: 2}}},
+		"negative padding":   {image, []nn.Spec{nn.Conv2D{Out: 1, Kernel: 2, Stride: 1, Pad: -1}}},
+		"huge convolution":   {image, []nn.Spec{nn.Conv2D{Out: math.MaxInt32, Kernel: 4, Stride: 1}}},
+		"no pixel remains":   {nn.Vector(2), []nn.Spec{nn.ConvTranspose2D{Out: 1, Kernel: 2, Stride: 1, Pad: 1}}},
+		"transposed of 0":    {image, []nn.Spec{nn.ConvTranspose2D{Kernel: 2, Stride: 1}}},
+		"huge transposed":    {image, []nn.Spec{nn.ConvTranspose2D{Out: 1, Kernel: math.MaxInt, Stride: math.MaxInt}}},
+		"reshape":            {image, []nn.Spec{nn.Reshape{Height: 3, Width: 5, Channels: 1}, nn.ReLU}},
+		"negative reshape":   {image, []nn.Spec{nn.Reshape{Height: -4, Width: -4, Channels: 1}, nn.ReLU}},
+		"slope 0":            {image, []nn.Spec{nn.LeakyReLU(0)}},
+		"slope NaN":          {image, []nn.Spec{nn.LeakyReLU(math.NaN())}},
+		"unknown activation": {image, []nn.Spec{nn.Activation(9)}},
+		"no classes":         {image, []nn.Spec{nn.Embedding{Width: 1}}},
+		"no width":           {image, []nn.Spec{nn.Embedding{Classes: 1}}},
+		"late embedding":     {image, []nn.Spec{nn.ReLU, nn.Embedding{Classes: 1, Width: 1}}},
 	} {
-		if _, err := NewNetwork(rand.New(rand.NewPCG(1, 1)), c.in, c.specs...); err == nil {
+		if _, err := nn.NewNetwork(rand.New(rand.NewPCG(1, 1)), c.in, c.specs...); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -279,24 +273,26 @@ func TestNewNetworkRefusesWhatDoesNotFit(t *testing.T) {
 
 // An unknown class is not overlooked, and does not reach other records.
 func TestEmbeddingOfUnknownClassIsNaN(t *testing.T) {
-	tn := newTestNet(t, rand.New(rand.NewPCG(17, 18)), 6, Vector(2), Embedding{Classes: 3, Width: 2}, Dense{Out: 1})
+	tn := nntest.NewNetwork(t, rand.New(rand.NewPCG(17, 18)), 6, nn.Vector(2), nn.Embedding{Classes: 3, Width: 2},
+		nn.Dense{Out: 1})
 	for i, class := range []float32{0, -1, 3, 0.5, float32(math.NaN()), 2} {
-		tn.x[3*i+2] = class
+		tn.X[3*i+2] = class
 	}
-	for i, v := range tn.net.Forward(tn.x, 6) {
+	for i, v := range tn.Net.Forward(tn.X, 6) {
 		if isNaN := v != v; isNaN != (i > 0 && i < 5) {
-			t.Errorf("record %d of class %v gives %v", i, tn.x[3*i+2], v)
+			t.Errorf("record %d of class %v gives %v", i, tn.X[3*i+2], v)
 		}
 	}
 }
 
 func TestInitSpread(t *testing.T) {
 	for name, c := range map[string]struct {
-		init Init
+		init nn.Init
 		want float64
-	}{"glorot": {GlorotUniform, math.Sqrt(2.0 / 500)}, "nil": {nil, math.Sqrt(2.0 / 500)}, "dcgan": {DCGAN, 0.02}} {
+	}{"glorot": {nn.GlorotUniform, math.Sqrt(2.0 / 500)}, "nil": {nil, math.Sqrt(2.0 / 500)},
+		"dcgan": {nn.DCGAN, 0.02}} {
 		w := make([]float32, 20000)
-		c.init.draw(rand.New(rand.NewPCG(1, 2)), w, 100, 400)
+		nn.DrawInit(c.init, rand.New(rand.NewPCG(1, 2)), w, 100, 400)
 		var sum, square float64
 		for _, v := range w {
 			sum, square = sum+float64(v), square+float64(v)*float64(v)
@@ -306,4 +302,36 @@ func TestInitSpread(t *testing.T) {
 			t.Errorf("%s: mean %v, spread %v, want 0 and %v", name, sum/20000, math.Sqrt(square/20000), c.want)
 		}
 	}
+}
+
+// randomNets returns networks of every layer, of random sizes.
+func randomNets(t testing.TB, rng *rand.Rand, rounds int) []*nntest.Network {
+	var nets []*nntest.Network
+	one := func(k int) int { return 1 + rng.IntN(k) }
+	for range rounds {
+		k, s := one(5), one(3)
+		pad := rng.IntN(k)
+		image := nn.Shape{Height: k + rng.IntN(6), Width: k + rng.IntN(6), Channels: one(4)}
+		small := nn.Shape{Height: one(4), Width: one(4), Channels: one(4)}
+		// Of a transposed convolution at least a pixel must remain.
+		padT := min(pad, (k-1)/2)
+		act := []nn.Spec{nn.LeakyReLU(0.2), nn.ReLU, nn.Tanh, nn.SigmoidUnit}[rng.IntN(4)]
+		nets = append(nets,
+			nntest.NewNetwork(t, rng, one(20), nn.Vector(one(9)), nn.Dense{Out: one(7)}, act, nn.Dense{Out: one(3)}),
+			nntest.NewNetwork(t, rng, one(5), image, nn.Conv2D{Out: one(4), Kernel: k, Stride: s, Pad: pad}, act,
+				nn.Dense{Out: 1}),
+			nntest.NewNetwork(t, rng, one(40), image, nn.Conv2D{Out: one(4), Kernel: k, Stride: s, Pad: pad}),
+			nntest.NewNetwork(t, rng, one(5), small, nn.ConvTranspose2D{Out: one(4), Kernel: k, Stride: s,
+				Pad: padT}, act),
+			nntest.NewNetwork(t, rng, one(3), image, act, nn.Conv2D{Out: one(3), Kernel: k, Stride: 1, Pad: pad},
+				nn.LeakyReLU(0.1), nn.Conv2D{Out: 2, Kernel: 1, Stride: 1}, nn.Tanh, nn.SigmoidUnit),
+			nntest.NewNetwork(t, rng, one(3), image, nn.Embedding{Classes: one(3), Width: one(3)},
+				nn.Conv2D{Out: one(4), Kernel: k, Stride: s, Pad: pad}, act, nn.Dense{Out: 2}),
+			nntest.NewNetwork(t, rng, one(4), nn.Vector(one(5)), nn.Embedding{Classes: 3, Width: one(4)}, act,
+				nn.Dense{Out: 2 * 3 * 2}, nn.Reshape{Height: 2, Width: 3, Channels: 2}, nn.LeakyReLU(0.3),
+				nn.ConvTranspose2D{Out: one(3), Kernel: 4, Stride: 2, Pad: 1},
+				act, nn.ConvTranspose2D{Out: 1, Kernel: k, Stride: s, Pad: padT}, nn.LeakyReLU(0.2)),
+		)
+	}
+	return nets
 }

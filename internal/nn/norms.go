@@ -5,6 +5,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
 )
 
 // exampleNorm is the squared norm of a record's gradient as computed; a number
@@ -59,7 +60,7 @@ func (e *embedding) addNorms(norms []exampleNorm, dy, _ []float32, n int) {
 
 func (c *convolution) addNorms(norms []exampleNorm, dy, x []float32, n int) {
 	c.batch = convBatch{x: x, dy: dy, n: n, norms: norms}
-	c.pool.each(n, c.norm)
+	c.pool.Each(n, c.norm)
 	c.batch = convBatch{}
 }
 
@@ -67,7 +68,7 @@ func (c *convolution) addNorms(norms []exampleNorm, dy, x []float32, n int) {
 // vector at position t, the gradient of W is the sum of the outer products d_t
 // c_t^T. Its squared norm is also the sum over t and u of (c_t c_u) (d_t d_u),
 // which is cheaper where positions are few.
-func (c *convolution) normPart(i int, w *worker) {
+func (c *convolution) normPart(i int, w *parallel.Worker) {
 	b := &c.batch
 	images, sides, dys := b.x, b.dy, c.sides
 	if c.transposed {
@@ -81,7 +82,7 @@ func (c *convolution) normPart(i int, w *worker) {
 	if gram {
 		extra = 2 * t * t
 	}
-	memory := w.floats(t*k + extra)
+	memory := w.Floats(t*k + extra)
 	c.gather(memory[:t*k], c.images(images, i, i+1))
 	cols, side := kernel.Of(memory[:t*k], t, k), kernel.Of(c.sides(sides, i, i+1), t, o)
 	if gram {
@@ -99,7 +100,8 @@ func (c *convolution) normPart(i int, w *worker) {
 		p, q := math.Sqrt(squares(memory[j*k:(j+1)*k])), math.Sqrt(squares(side.Data[j*o:(j+1)*o]))
 		reach, patches, sideVectors = reach+p*q, patches+p, sideVectors+q
 	}
-	b.norms[i].add(norm, norm+(gamma(t)+unit)*reach+float64(t)*tiny*math.Sqrt(float64(o*k)), smallIn(patches, k, sideVectors, o))
+	b.norms[i].add(norm, norm+(gamma(t)+unit)*reach+float64(t)*tiny*math.Sqrt(float64(o*k)),
+		smallIn(patches, k, sideVectors, o))
 }
 
 // gramNorm returns the norm from the products p = C C^T and q = D D^T of the
@@ -139,8 +141,8 @@ func smallIn(patches float64, k int, sides float64, o int) float64 {
 }
 
 // addBiasNorm adds the norm of the columns' sums of dy.
-func (c *convolution) addBiasNorm(norm *exampleNorm, dy []float32, w *worker) {
-	sums := w.zeros(len(c.b))
+func (c *convolution) addBiasNorm(norm *exampleNorm, dy []float32, w *parallel.Worker) {
+	sums := w.Zeros(len(c.b))
 	for at := 0; at < len(dy); at += len(sums) {
 		for j, v := range dy[at : at+len(sums)] {
 			sums[j] += float64(v)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // patches says how an image is covered by square patches: position (i, j) sees
@@ -24,10 +25,12 @@ func (p patches) check() error {
 	case p.pad >= p.kernel:
 		return fmt.Errorf("padding %d for a kernel of %d: want it smaller, or some patches are empty", p.pad, p.kernel)
 	case p.rows < 1 || p.cols < 1:
-		return fmt.Errorf("kernel %d with padding %d does not fit an image of %d x %d", p.kernel, p.pad, p.of.Height, p.of.Width)
+		return fmt.Errorf("kernel %d with padding %d does not fit an image of %d x %d",
+			p.kernel, p.pad, p.of.Height, p.of.Width)
 	}
-	if _, err := shapeSize([]int{p.rows, p.cols, p.kernel, p.kernel, p.of.Channels}); err != nil {
-		return fmt.Errorf("patches of %d x %d x %d at %d x %d positions are too large", p.kernel, p.kernel, p.of.Channels, p.rows, p.cols)
+	if _, err := tensor.Size([]int{p.rows, p.cols, p.kernel, p.kernel, p.of.Channels}); err != nil {
+		return fmt.Errorf("patches of %d x %d x %d at %d x %d positions are too large",
+			p.kernel, p.kernel, p.of.Channels, p.rows, p.cols)
 	}
 	return p.of.check()
 }

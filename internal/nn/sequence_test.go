@@ -1,4 +1,4 @@
-package nn
+package nn_test
 
 import (
 	"fmt"
@@ -6,52 +6,55 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/nntest"
 )
 
 // randomChain draws layers in which units, rectifiers and other activations follow
 // one another in any order, which is where layers take over one another's work.
-func randomChain(t testing.TB, rng *rand.Rand) *testNet {
-	in := Vector(1 + rng.IntN(5))
-	var specs []Spec
+func randomChain(t testing.TB, rng *rand.Rand) *nntest.Network {
+	in := nn.Vector(1 + rng.IntN(5))
+	var specs []nn.Spec
 	if rng.IntN(4) == 0 {
-		in = Shape{2 + rng.IntN(2), 2 + rng.IntN(2), 1 + rng.IntN(2)}
-		specs = append(specs, Conv2D{Out: 1 + rng.IntN(2), Kernel: 2, Stride: 1})
+		in = nn.Shape{Height: 2 + rng.IntN(2), Width: 2 + rng.IntN(2), Channels: 1 + rng.IntN(2)}
+		specs = append(specs, nn.Conv2D{Out: 1 + rng.IntN(2), Kernel: 2, Stride: 1})
 	}
 	for range 1 + rng.IntN(7) {
 		switch rng.IntN(8) {
 		case 0, 1:
-			specs = append(specs, Dense{Out: 1})
+			specs = append(specs, nn.Dense{Out: 1})
 		case 2, 3:
-			specs = append(specs, Dense{Out: 1 + rng.IntN(4)})
+			specs = append(specs, nn.Dense{Out: 1 + rng.IntN(4)})
 		case 4, 5, 6:
-			specs = append(specs, LeakyReLU([]float32{0.2, 0.7, 1}[rng.IntN(3)]))
+			specs = append(specs, nn.LeakyReLU([]float32{0.2, 0.7, 1}[rng.IntN(3)]))
 		case 7:
-			specs = append(specs, []Spec{ReLU, Tanh, SigmoidUnit}[rng.IntN(3)])
+			specs = append(specs, []nn.Spec{nn.ReLU, nn.Tanh, nn.SigmoidUnit}[rng.IntN(3)])
 		}
 	}
-	return newTestNet(t, rng, 1, in, specs...)
+	return nntest.NewNetwork(t, rng, 1, in, specs...)
 }
 
 // batch draws other records and another loss, and computes their outputs.
-func (tn *testNet) batch(rng *rand.Rand, net *Network, n int) []float32 {
-	tn.n, tn.x, tn.dout = n, normals(rng, n*net.In()), normals(rng, n*net.Out())
-	return net.Forward(tn.x, n)
+func batch(tn *nntest.Network, rng *rand.Rand, net *nn.Network, n int) []float32 {
+	tn.N, tn.X, tn.Dout = n, nntest.Normals(rng, n*net.In()), nntest.Normals(rng, n*net.Out())
+	return net.Forward(tn.X, n)
 }
 
 // slopes returns, for records [lo, hi), the gradients of the loss by all
 // parameters and by the records, from differences.
-func (tn *testNet) slopes(t testing.TB, net *Network, lo, hi int) (params [][]float64, input []float64) {
-	at, x := widenedParams(net.Params()), widened(tn.x)
-	f := func() float64 { return tn.loss(t, at, x, lo, hi) }
+func slopes(t testing.TB, tn *nntest.Network, net *nn.Network, lo, hi int) (params [][]float64, input []float64) {
+	at, x := nntest.WidenedParams(net.Params()), nntest.Widened(tn.X)
+	f := func() float64 { return tn.Loss(t, at, x, lo, hi) }
 	for _, p := range at {
 		g := make([]float64, len(p))
 		for i := range p {
-			g[i] = difference(p, i, f)
+			g[i] = nntest.Difference(p, i, f)
 		}
 		params = append(params, g)
 	}
 	for i := lo * net.In(); i < hi*net.In(); i++ {
-		input = append(input, difference(x, i, f))
+		input = append(input, nntest.Difference(x, i, f))
 	}
 	return params, input
 }
@@ -66,26 +69,27 @@ func TestSequencesOfCallsAgreeWithDefinitions(t *testing.T) {
 	for seed := range uint64(chains) {
 		rng := rand.New(rand.NewPCG(seed, 41))
 		tn := randomChain(t, rng)
-		net := tn.net
+		net := tn.Net
 		want := widenedGrads(net.Params(), 0)
-		tn.batch(rng, net, rng.IntN(6))
+		batch(tn, rng, net, rng.IntN(6))
 		var calls []string
 		for range 12 {
 			call := ""
 			switch rng.IntN(6) {
 			case 0:
 				call = "forward"
-				y := tn.batch(rng, net, rng.IntN(6))
+				y := batch(tn, rng, net, rng.IntN(6))
 				var out []float64
-				for i := range tn.n {
-					out = append(out, refForward(t, tn.in, tn.specs, widenedParams(net.Params()), widened(tn.x[i*net.In():(i+1)*net.In()]))...)
+				for i := range tn.N {
+					out = append(out, nntest.Forward(t, tn.In, tn.Specs, nntest.WidenedParams(net.Params()),
+						nntest.Widened(tn.X[i*net.In():(i+1)*net.In()]))...)
 				}
-				closeTo(t, tn.String(), y, out, 1e-4)
+				nntest.Close(t, tn.String(), y, out, 1e-4)
 			case 1, 2, 3:
 				params, input := rng.IntN(2) == 0, rng.IntN(2) == 0
 				call = fmt.Sprintf("backward %v %v", params, input)
-				dx := net.Backward(tn.dout, params, input)
-				slopes, dxWant := tn.slopes(t, net, 0, tn.n)
+				dx := net.Backward(tn.Dout, params, input)
+				slopes, dxWant := slopes(t, tn, net, 0, tn.N)
 				if input {
 					nearly(t, tn.String()+": input", dx, dxWant)
 				}
@@ -94,12 +98,12 @@ func TestSequencesOfCallsAgreeWithDefinitions(t *testing.T) {
 				}
 			case 4:
 				call = "clipped sum"
-				c, err := net.ClippedSum(tn.dout, 0.5)
+				c, err := net.ClippedSum(tn.Dout, 0.5)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i := range tn.n {
-					slopes, _ := tn.slopes(t, net, i, i+1)
+				for i := range tn.N {
+					slopes, _ := slopes(t, tn, net, i, i+1)
 					norm := normOf(slopes)
 					if scale := math.Min(1, 0.5/norm); norm > 0 && math.Abs(float64(c.Scales[i])/scale-1) > 1e-2 {
 						t.Errorf("%v after %q: record %d is scaled by %v, want %v", tn, calls, i, c.Scales[i], scale)
@@ -110,7 +114,7 @@ func TestSequencesOfCallsAgreeWithDefinitions(t *testing.T) {
 				call = "clone"
 				net = net.Clone()
 				want = widenedGrads(net.Params(), 0)
-				net.Forward(tn.x, tn.n)
+				net.Forward(tn.X, tn.N)
 			}
 			calls = append(calls, call)
 			for k, p := range net.Params() {
@@ -120,7 +124,8 @@ func TestSequencesOfCallsAgreeWithDefinitions(t *testing.T) {
 				return
 			}
 		}
-		if slices.Contains(calls, "clone") && len(net.Params()) > 0 && &net.Params()[0].Value[0] == &tn.net.Params()[0].Value[0] {
+		if slices.Contains(calls, "clone") && len(net.Params()) > 0 &&
+			&net.Params()[0].Value[0] == &tn.Net.Params()[0].Value[0] {
 			t.Error("a clone shares weights")
 		}
 	}
@@ -134,7 +139,7 @@ func add(sums, terms [][]float64, scale float64) {
 	}
 }
 
-// nearly is closeTo that forgives what saturated activations lose: their slope
+// nearly is Close that forgives what saturated activations lose: their slope
 // follows from outputs that are rounded near 1.
 func nearly(t *testing.T, what string, got []float32, want []float64) {
 	t.Helper()

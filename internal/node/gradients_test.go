@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -57,7 +57,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 		Classes: 1, Steps: 1, Batch: 8, LearningRate: 0.1,
 	}
 	column := func(x ...float32) *conclavev1.Tensor {
-		return &conclavev1.Tensor{Shape: []uint32{uint32(len(x)), 1}, Data: nn.Bytes(x)}
+		return &conclavev1.Tensor{Shape: []uint32{uint32(len(x)), 1}, Data: safetensors.Bytes(x)}
 	}
 
 	// The direction of seed 42 is 1.4923: the steps become 0.0728 and 0.0737, twice, and

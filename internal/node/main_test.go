@@ -11,7 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/kinds"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -102,9 +102,9 @@ func votesOf(t testing.TB, n *Node, r *conclavev1.Round) []byte {
 
 // keptOf is what a node keeps of a run's teachers between rounds: their numbers, and what is
 // said of them.
-func keptOf(t testing.TB, n *Node, run string) *nn.Tensors {
+func keptOf(t testing.TB, n *Node, run string) *safetensors.Set {
 	t.Helper()
-	kept, err := nn.LoadTensors(filepath.Join(n.cfg.State, "run-"+run+".safetensors"))
+	kept, err := safetensors.Load(filepath.Join(n.cfg.State, "run-"+run+".safetensors"))
 	testkit.Must(t, err)
 	return kept
 }

@@ -8,7 +8,8 @@ import (
 	"io/fs"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // Errors of checkpoints that a caller may want to tell apart with errors.Is.
@@ -34,12 +35,12 @@ type Checkpoint struct {
 }
 
 // NewCheckpoint takes what every student keeps; start may be nil.
-func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, learned Learned, done int) (Checkpoint, *nn.Tensors, error) {
+func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, learned Learned, done int) (Checkpoint, *safetensors.Set, error) {
 	random, err := source.MarshalBinary()
 	if err != nil {
 		return Checkpoint{}, nil, fmt.Errorf("checkpoint: save random state: %w", err)
 	}
-	set := nn.NewTensors()
+	set := safetensors.New()
 	l.Tensors(set)
 	if start != nil {
 		start.Tensors(set)
@@ -51,7 +52,7 @@ func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, l
 
 // SaveCheckpoint writes a pipeline's state, which holds its [Checkpoint], with the
 // tensors to path, so that a crash leaves the old or the new one.
-func SaveCheckpoint(path, pipeline string, state any, set *nn.Tensors) error {
+func SaveCheckpoint(path, pipeline string, state any, set *safetensors.Set) error {
 	raw, err := json.Marshal(state)
 	if err != nil {
 		return fmt.Errorf("encode checkpoint: %w", err)
@@ -60,7 +61,7 @@ func SaveCheckpoint(path, pipeline string, state any, set *nn.Tensors) error {
 	if err := set.Seal(); err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
-	return nn.SaveTensors(path, set)
+	return safetensors.Save(path, set)
 }
 
 // AskAnew says what helps where a checkpoint is damaged: training is repeatable, so that a
@@ -70,12 +71,12 @@ const AskAnew = "remove the file and run again: the rounds are asked anew from t
 // LoadCheckpoint reads what SaveCheckpoint wrote into state and returns the tensors,
 // nil where there is no file. Errors match [ErrDamaged] when the file is not as it
 // was saved, and say the mend.
-func LoadCheckpoint(path, pipeline, mend string, state any) (*nn.Tensors, error) {
-	set, err := nn.LoadTensors(path)
+func LoadCheckpoint(path, pipeline, mend string, state any) (*safetensors.Set, error) {
+	set, err := safetensors.Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	case errors.Is(err, nn.ErrFormat):
+	case errors.Is(err, safetensors.ErrFormat):
 		return nil, damaged(path, mend, err)
 	case err != nil:
 		return nil, err
@@ -95,7 +96,7 @@ func LoadCheckpoint(path, pipeline, mend string, state any) (*nn.Tensors, error)
 
 // Restore gives a student's parts the state that a checkpoint holds, and refuses one
 // of another run. Errors match [ErrCheckpoint].
-func (c *Checkpoint) Restore(path, identity string, set *nn.Tensors, source *rand.PCG, l *Learner, start Start, classes int) error {
+func (c *Checkpoint) Restore(path, identity string, set *safetensors.Set, source *rand.PCG, l *Learner, start Start, classes int) error {
 	if c.Identity != identity {
 		return Misfit(path, errors.New("it is of another run or of other options; use another output folder"))
 	}
@@ -131,6 +132,6 @@ func damaged(path, mend string, err error) error {
 }
 
 // Vector is a tensor of one dimension, for checkpoints.
-func Vector(name string, x []float32) nn.Param {
-	return nn.Param{Name: name, Shape: []int{len(x)}, Value: x}
+func Vector(name string, x []float32) tensor.Param {
+	return tensor.Param{Name: name, Shape: []int{len(x)}, Value: x}
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/output"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -19,7 +20,7 @@ type Generator struct {
 	Net   *nn.Network
 	spec  GeneratorSpec
 	width int
-	heads *nn.Heads
+	heads *output.Heads
 	warp  *warp // nil for none
 	// empties pairs each missing flag with the number it empties.
 	empties [][2]int
@@ -44,7 +45,7 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 		g.warp = &warp{shape: *e.Image(), strength: spec.Warp}
 	}
 	var err error
-	if g.heads, err = nn.NewHeads(heads(e), g.width); err != nil {
+	if g.heads, err = output.NewHeads(heads(e), g.width); err != nil {
 		return nil, err
 	}
 	if g.Net, err = nn.NewNetwork(rng, nn.Vector(spec.Noise+spec.Classes), spec.layers(e)...); err != nil {
@@ -54,21 +55,21 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 }
 
 // heads are what makes features of e of a network's outputs.
-func heads(e *partition.Encoder) []nn.Head {
+func heads(e *partition.Encoder) []output.Head {
 	if image := e.Image(); image != nil {
 		// One head for all pixels takes a fraction of the time of many.
-		return []nn.Head{{Kind: nn.SigmoidHead, Width: image.Size()}}
+		return []output.Head{{Kind: output.SigmoidHead, Width: image.Size()}}
 	}
-	var all []nn.Head
+	var all []output.Head
 	for _, h := range e.Heads() {
-		kind := nn.SigmoidHead
+		kind := output.SigmoidHead
 		switch h.Kind {
 		case partition.HeadBinary, partition.HeadMissing:
-			kind = nn.BernoulliHead
+			kind = output.BernoulliHead
 		case partition.HeadCategory:
-			kind = nn.CategoricalHead
+			kind = output.CategoricalHead
 		}
-		all = append(all, nn.Head{Kind: kind, Offset: h.Offset, Width: h.Width})
+		all = append(all, output.Head{Kind: kind, Offset: h.Offset, Width: h.Width})
 	}
 	return all
 }

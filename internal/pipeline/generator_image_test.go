@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // smallConvolution makes images of 8 x 12 pixels with 2 channels from 2 x 3.
@@ -42,7 +43,7 @@ func TestConvolutionMakesPixelsInOrder(t *testing.T) {
 	for i := corner; i < corner+6; i++ {
 		params[1].Value[i] = 1
 	}
-	for _, p := range []nn.Param{params[2], params[4]} {
+	for _, p := range []tensor.Param{params[2], params[4]} {
 		for i := range p.Value {
 			p.Value[i] = 1
 		}

@@ -4,19 +4,23 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/optimizer"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // Learner is a generator with its optimizer and its moving average.
 type Learner struct {
 	Generator *Generator
-	adam      *nn.Adam
+	adam      *optimizer.Adam
 	average   *nn.Average
 }
 
 // NewLearner makes a learner with Adam's step size. Until [Learner.KeepAverage] its
 // average is the generator itself.
 func NewLearner(g *Generator, rate float64) *Learner {
-	return &Learner{Generator: g, adam: nn.NewAdam(g.Net.Params(), rate)}
+	return &Learner{Generator: g, adam: optimizer.NewAdam(g.Net.Params(), rate)}
 }
 
 // KeepAverage starts the moving average at the generator as it is.
@@ -60,14 +64,14 @@ func (l *Learner) Diverged() bool {
 
 // Tensors adds the learner's state to a checkpoint's, Restore takes it from there;
 // Steps and SetSteps go with them.
-func (l *Learner) Tensors(set *nn.Tensors) {
+func (l *Learner) Tensors(set *safetensors.Set) {
 	for _, part := range l.parts() {
 		set.Add(part.prefix, part.params)
 	}
 }
 
 // Restore takes the state from a checkpoint's tensors.
-func (l *Learner) Restore(set *nn.Tensors) error {
+func (l *Learner) Restore(set *safetensors.Set) error {
 	for _, part := range l.parts() {
 		if err := set.CopyTo(part.prefix, part.params); err != nil {
 			return err
@@ -78,7 +82,7 @@ func (l *Learner) Restore(set *nn.Tensors) error {
 
 type learnerPart struct {
 	prefix string
-	params []nn.Param
+	params []tensor.Param
 }
 
 func (l *Learner) parts() []learnerPart {
@@ -116,10 +120,10 @@ func Balanced(n, classes int) []int {
 
 // Units returns the units of the generator as it is, with the squares of the given
 // features.
-func (l *Learner) Units(classes int, numbers []int, rng *rand.Rand) (*nn.Standard, error) {
+func (l *Learner) Units(classes int, numbers []int, rng *rand.Rand) (*scaling.Scaler, error) {
 	const sample = 2048
 	of := Balanced(sample, classes)
 	x := make([]float32, sample*l.Generator.Width())
 	l.Generator.Sample(x, of, rng)
-	return nn.NewStandard(x, of, l.Generator.Width(), classes, numbers)
+	return scaling.New(x, of, l.Generator.Width(), classes, numbers)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -270,19 +270,19 @@ func TestCheckpointsThatDoNotFitAreRefused(t *testing.T) {
 	}
 
 	saveTo(t, path, source, l, good, 1)
-	set, err := nn.LoadTensors(path)
+	set, err := safetensors.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	set.Metadata["test"] = "{"
-	if err := errors.Join(set.Seal(), nn.SaveTensors(path, set)); err != nil {
+	if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := restoreFrom(path, "run", source, l); !errors.Is(err, ErrDamaged) {
 		t.Errorf("no JSON: %v", err)
 	}
 	delete(set.Metadata, "test")
-	if err := errors.Join(set.Seal(), nn.SaveTensors(path, set)); err != nil {
+	if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
 		t.Fatal(err)
 	}
 	refused("another pipeline", "run", l)

@@ -13,7 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -95,12 +96,12 @@ func (m *Model) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the model folder: %w", err)
 	}
-	t := nn.NewTensors()
+	t := safetensors.New()
 	for _, p := range m.Generator.Net.Params() {
-		t.Add("", []nn.Param{transposed(p)})
+		t.Add("", []tensor.Param{transposed(p)})
 	}
 	var weights bytes.Buffer
-	if err := nn.WriteTensors(&weights, t); err != nil {
+	if err := safetensors.Write(&weights, t); err != nil {
 		return fmt.Errorf("encode %s: %w", weightsFile, err)
 	}
 	raw, err := json.MarshalIndent(modelJSON{
@@ -124,8 +125,8 @@ func (m *Model) Save(dir string) error {
 // transposed returns a copy of a tensor with its two axes, if it has two,
 // exchanged: the file's weights of dense layers have shape [outputs, inputs], as
 // is usual, the network's [inputs, outputs]. Kernels have four axes and stay.
-func transposed(p nn.Param) nn.Param {
-	t := nn.Param{Name: p.Name, Shape: slices.Clone(p.Shape), Value: slices.Clone(p.Value)}
+func transposed(p tensor.Param) tensor.Param {
+	t := tensor.Param{Name: p.Name, Shape: slices.Clone(p.Shape), Value: slices.Clone(p.Value)}
 	if len(p.Shape) == 2 {
 		rows, cols := p.Shape[0], p.Shape[1]
 		t.Shape = []int{cols, rows}
@@ -181,13 +182,13 @@ func LoadModel(dir string) (*Model, error) {
 	if sha256Hex(weights) != j.WeightsSHA256 {
 		return nil, changed(dir, weightsFile)
 	}
-	t, err := nn.ReadTensors(bytes.NewReader(weights))
+	t, err := safetensors.Read(bytes.NewReader(weights))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, weightsFile), err)
 	}
 	for _, p := range g.Net.Params() {
 		outputsFirst := transposed(p)
-		if err := t.CopyTo("", []nn.Param{outputsFirst}); err != nil {
+		if err := t.CopyTo("", []tensor.Param{outputsFirst}); err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		copy(p.Value, transposed(outputsFirst).Value)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 )
 
 // A convolutional model that was saved and loaded draws the same images to the bit.
@@ -74,7 +74,7 @@ func TestConvolutionFileIsAsDocumented(t *testing.T) {
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	file, err := nn.LoadTensors(filepath.Join(dir, weightsFile))
+	file, err := safetensors.Load(filepath.Join(dir, weightsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

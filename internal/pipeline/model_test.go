@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -76,7 +76,7 @@ func TestWeightsFileIsAsDocumented(t *testing.T) {
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	file, err := nn.LoadTensors(filepath.Join(dir, weightsFile))
+	file, err := safetensors.Load(filepath.Join(dir, weightsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

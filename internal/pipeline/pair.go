@@ -5,7 +5,8 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
 // Pair is a generator and the student's discriminator of its records, as they were after a
@@ -31,8 +32,8 @@ func (p Pair) Probabilities(dst []float64, x []float32, classes []int) []float64
 
 // WithWeights returns a generator that shares everything but the network, which has these
 // weights. The error says that they are of another network.
-func (g *Generator) WithWeights(params []nn.Param) (*Generator, error) {
-	set, net := nn.NewTensors(), g.Net.Clone()
+func (g *Generator) WithWeights(params []tensor.Param) (*Generator, error) {
+	set, net := safetensors.New(), g.Net.Clone()
 	set.Add("", params)
 	if err := set.CopyTo("", net.Params()); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
@@ -41,10 +42,10 @@ func (g *Generator) WithWeights(params []nn.Param) (*Generator, error) {
 }
 
 // CopyParams copies the tensors of a network, without gradients.
-func CopyParams(params []nn.Param) []nn.Param {
-	out := make([]nn.Param, len(params))
+func CopyParams(params []tensor.Param) []tensor.Param {
+	out := make([]tensor.Param, len(params))
 	for i, p := range params {
-		out[i] = nn.Param{Name: p.Name, Shape: p.Shape, Value: append([]float32(nil), p.Value...)}
+		out[i] = tensor.Param{Name: p.Name, Shape: p.Shape, Value: append([]float32(nil), p.Value...)}
 	}
 	return out
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 )
 
 // Start is what a student begins with where part of the budget buys it more than the
@@ -19,8 +19,8 @@ type Start interface {
 	Hold(l *Learner, rng *rand.Rand)
 	// Tensors adds its state to a checkpoint's, Restore takes it from there. Notes are
 	// those of the same checkpoint.
-	Tensors(set *nn.Tensors)
-	Restore(set *nn.Tensors, notes *Learned) error
+	Tensors(set *safetensors.Set)
+	Restore(set *safetensors.Set, notes *Learned) error
 }
 
 // Begin lets the start begin, or asks for the class counts where it is nil. The learner's

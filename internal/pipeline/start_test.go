@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -21,9 +21,9 @@ func (s stepping) Begin(_ context.Context, notes *Learned, l *Learner, _ *rand.R
 	notes.Begun++
 	return s.err
 }
-func (stepping) Hold(*Learner, *rand.Rand)           {}
-func (stepping) Tensors(*nn.Tensors)                 {}
-func (stepping) Restore(*nn.Tensors, *Learned) error { return nil }
+func (stepping) Hold(*Learner, *rand.Rand)                {}
+func (stepping) Tensors(*safetensors.Set)                 {}
+func (stepping) Restore(*safetensors.Set, *Learned) error { return nil }
 
 // counting answers for the class counts.
 type counting int

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/conclave-dp/conclave/gnmax"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -13,7 +13,7 @@ import (
 type Site struct {
 	*Public
 	// Examples has each teacher's encoded records by class.
-	Examples []nn.Examples
+	Examples []ensemble.Examples
 	// Units has the records of each privacy unit.
 	Units [][]Place
 	// Sample draws which units are in a sample, each with the same probability. Tests may
@@ -30,7 +30,7 @@ type Place struct{ Teacher, Class, At int }
 // unit.
 func NewSite(p *Public, table *partition.Table, teachers *partition.Assignment, unit, state string) *Site {
 	encoded := partition.NewEncoder(p.Schema).Encode(table)
-	s := &Site{Public: p, Examples: make([]nn.Examples, p.Teachers), State: state}
+	s := &Site{Public: p, Examples: make([]ensemble.Examples, p.Teachers), State: state}
 	for t := range s.Examples {
 		s.Examples[t].ByClass = make([][]float32, p.Classes)
 	}

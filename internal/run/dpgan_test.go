@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -239,7 +239,7 @@ func TestDiscriminatorRounds(t *testing.T) {
 	a := discriminatorAsker{spec: &conclavev1.Discriminator{Layers: 3}, loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, rate: 0.25, clip: 2, features: 2}
 	q := &pipeline.DiscriminatorQuestion{Weights: []float32{1, -2, 0.5}}
 	want := &conclavev1.DiscriminatorSum{
-		Discriminator: a.spec, Weights: nn.Bytes(q.Weights), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 2, Bound: 1 << 16,
+		Discriminator: a.spec, Weights: safetensors.Bytes(q.Weights), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 2, Bound: 1 << 16,
 	}
 	r := a.round("r", 4, q)
 	if r.Run != "r" || r.Number != 4 || !proto.Equal(r.GetSum().GetDiscriminator(), want) {
@@ -248,7 +248,7 @@ func TestDiscriminatorRounds(t *testing.T) {
 	q.Mean, q.Scale = []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
 	a.nothing, want.Nothing = true, true
 	shape := []uint32{2, 2}
-	want.Mean, want.Scale = &conclavev1.Tensor{Shape: shape, Data: nn.Bytes(q.Mean)}, &conclavev1.Tensor{Shape: shape, Data: nn.Bytes(q.Scale)}
+	want.Mean, want.Scale = &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(q.Mean)}, &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(q.Scale)}
 	if r = a.round("r", 5, q); !proto.Equal(r.GetSum().GetDiscriminator(), want) {
 		t.Errorf("round %v, want %v", r, want)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -130,7 +130,7 @@ func countsOf(release *conclavev1.Release, classes int) ([]float64, error) {
 }
 
 func tensor(x []float32, width int) *conclavev1.Tensor {
-	return &conclavev1.Tensor{Shape: []uint32{uint32(len(x) / width), uint32(width)}, Data: nn.Bytes(x)}
+	return &conclavev1.Tensor{Shape: []uint32{uint32(len(x) / width), uint32(width)}, Data: safetensors.Bytes(x)}
 }
 
 func classIDs(classes []int) []uint32 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -39,7 +39,7 @@ type discriminatorAsker struct {
 // round is a round as nodes are sent it.
 func (a *discriminatorAsker) round(run string, number uint64, q *pipeline.DiscriminatorQuestion) *conclavev1.Round {
 	sum := &conclavev1.DiscriminatorSum{
-		Discriminator: a.spec, Weights: nn.Bytes(q.Weights), Loss: a.loss, Rate: a.rate, Clip: a.clip, Bound: discriminatorBound, Nothing: a.nothing,
+		Discriminator: a.spec, Weights: safetensors.Bytes(q.Weights), Loss: a.loss, Rate: a.rate, Clip: a.clip, Bound: discriminatorBound, Nothing: a.nothing,
 	}
 	if q.Mean != nil {
 		sum.Mean, sum.Scale = tensor(q.Mean, a.features), tensor(q.Scale, a.features)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -35,7 +35,7 @@ func scoredOf(pairs []pipeline.Pair, width int) []*conclavev1.ScoreSum_Scored {
 	var list []*conclavev1.ScoreSum_Scored
 	for _, p := range pairs {
 		d := p.Discriminator
-		s := &conclavev1.ScoreSum_Scored{Discriminator: described(d.Spec()), Weights: nn.Bytes(d.Weights())}
+		s := &conclavev1.ScoreSum_Scored{Discriminator: described(d.Spec()), Weights: safetensors.Bytes(d.Weights())}
 		if d.Spec().Standard {
 			mean, scale := d.Units().Units()
 			s.Mean, s.Scale = tensor(mean, width), tensor(scale, width)

@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -63,13 +64,13 @@ func (g *exactGradients) Gradient(_ context.Context, _ int, q *pipeline.Discrimi
 		return nil, err
 	}
 	spec := g.net.Spec()
-	units, err := nn.StandardOf(q.Mean, q.Scale, spec.Features, spec.Classes, spec.Numbers)
+	units, err := scaling.FromUnits(q.Mean, q.Scale, spec.Features, spec.Classes, spec.Numbers)
 	if err != nil {
 		return nil, err
 	}
 	g.net.SetUnits(units)
 	grad := make([]float32, g.rows.Len())
-	nn.Logistic(grad, g.net.Scores(g.rows.Features, g.rows.Classes), true)
+	losses.Logistic(grad, g.net.Scores(g.rows.Features, g.rows.Classes), true)
 	g.net.Backward(grad)
 	a := &pipeline.DiscriminatorAnswer{Share: 1}
 	for _, p := range g.net.Net.Params() {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -92,7 +92,7 @@ func readRecords(p *question.Public, t *conclavev1.Tensor, classes []uint32) (re
 		return records{}, fmt.Errorf("%d records of %d features come with %d classes and %d bytes; "+
 			"send a class and %d bytes for each", rows, p.Features, len(classes), len(t.GetData()), 4*p.Features)
 	}
-	x, err := nn.Floats(t.GetData())
+	x, err := safetensors.Floats(t.GetData())
 	if err != nil {
 		return records{}, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/projection"
 )
@@ -14,7 +14,7 @@ import (
 // rounds.
 type cosines struct {
 	basis    *projection.Projection
-	examples []nn.Examples
+	examples []ensemble.Examples
 }
 
 // cosineSide returns k of a number of coefficients, those of k x k frequencies in each
@@ -47,7 +47,7 @@ func asCosines(s *question.Site, count int) (*cosines, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cosines{basis: basis, examples: make([]nn.Examples, len(s.Examples))}
+	c := &cosines{basis: basis, examples: make([]ensemble.Examples, len(s.Examples))}
 	for t, e := range s.Examples {
 		for _, x := range e.ByClass {
 			c.examples[t].ByClass = append(c.examples[t].ByClass, c.of(x))

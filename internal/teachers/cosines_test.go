@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
@@ -64,7 +64,7 @@ func TestCosinesByHand(t *testing.T) {
 			}
 			a, err := readBatch(site.Public, q)
 			testkit.Must(t, err)
-			examples := make([]nn.Examples, 3)
+			examples := make([]ensemble.Examples, 3)
 			for i, of := range site.Examples {
 				for c, x := range of.ByClass {
 					x = project(x, func(int) int { return c })

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -114,7 +114,7 @@ func TestEnergyTeachersAnswer(t *testing.T) {
 	if !slices.Equal(first, gradientSumOf(t, again, energyRound("r", 1))) {
 		t.Error("after a restart the answer is another")
 	}
-	saved, err := nn.LoadTensors(statePath(site.State, "r"))
+	saved, err := safetensors.Load(statePath(site.State, "r"))
 	testkit.Must(t, err)
 	if len(saved.ByName) != 0 {
 		t.Errorf("%d tensors are kept", len(saved.ByName))

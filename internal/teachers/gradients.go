@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/conclave-dp/conclave/gnmax"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/projection"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -95,7 +95,7 @@ func (s *stepper) steps(l *lesson, g *gradientsAsked, dx []float32) []float32 {
 		}
 		if l.units != nil {
 			for k, j := range l.site.Numbers {
-				to[j] -= from[features+k] * nn.SquareSlope(x[j])
+				to[j] -= from[features+k] * scaling.SquareSlope(x[j])
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
@@ -68,7 +68,7 @@ func stepsByHand(t *testing.T, site *question.Site, q *conclavev1.GradientSum, e
 	examples, training, queries, w := site.Examples, a.training.x, a.queries.x, questiontest.SmallFeatures
 	standard := q.Teacher.Features == standard
 	if standard {
-		units, err := nn.NewStandard(training, a.training.classes, questiontest.SmallFeatures, 2, []int{0})
+		units, err := scaling.New(training, a.training.classes, questiontest.SmallFeatures, 2, []int{0})
 		testkit.Must(t, err)
 		examples = slices.Clone(standardize(site, units))
 		training, queries = units.All(training, a.training.classes), units.All(queries, a.queries.classes)

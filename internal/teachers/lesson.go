@@ -1,7 +1,8 @@
 package teachers
 
 import (
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/question"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -11,22 +12,22 @@ import (
 type lesson struct {
 	site     *question.Site
 	asked    *asked
-	ensemble *nn.Ensemble
-	examples []nn.Examples
+	ensemble *ensemble.Ensemble
+	examples []ensemble.Examples
 	training records
 	queries  records
 	// units are those of standard features, nil of others.
-	units *nn.Standard
+	units *scaling.Scaler
 }
 
 // prepare makes a round's lesson.
-func prepare(s *question.Site, e *nn.Ensemble, a *asked) (*lesson, error) {
+func prepare(s *question.Site, e *ensemble.Ensemble, a *asked) (*lesson, error) {
 	l := &lesson{site: s, asked: a, ensemble: e, examples: s.Examples, training: a.training, queries: a.queries}
 	switch {
 	case a.standard:
 		var err error
 		// Units that follow from the round's generated records are not private.
-		l.units, err = nn.NewStandard(a.training.x, a.training.classes, s.Features, s.Classes, s.Numbers)
+		l.units, err = scaling.New(a.training.x, a.training.classes, s.Features, s.Classes, s.Numbers)
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -29,9 +30,9 @@ func TestVotesAreThoseOfTheTrainedTeachers(t *testing.T) {
 			examples, training, queries := site.Examples, a.training.x, a.queries.x
 			if features == standard {
 				// x is the one number
-				units, err := nn.NewStandard(training, a.training.classes, questiontest.SmallFeatures, 2, []int{0})
+				units, err := scaling.New(training, a.training.classes, questiontest.SmallFeatures, 2, []int{0})
 				testkit.Must(t, err)
-				examples = make([]nn.Examples, 4)
+				examples = make([]ensemble.Examples, 4)
 				for i, e := range site.Examples {
 					for c, x := range e.ByClass {
 						classes := slices.Repeat([]int{c}, len(x)/questiontest.SmallFeatures)

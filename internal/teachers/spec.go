@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 )
 
 // teacherSpec describes a node's teachers for the life of a run. It is kept with
@@ -84,11 +85,11 @@ func (s teacherSpec) weights() (int, error) {
 }
 
 // ensemble makes untrained teachers, nil where they have no networks.
-func (s teacherSpec) ensemble() (*nn.Ensemble, error) {
+func (s teacherSpec) ensemble() (*ensemble.Ensemble, error) {
 	if s.Energy {
 		return nil, nil
 	}
-	return nn.NewEnsemble(nn.EnsembleSpec{
+	return ensemble.New(ensemble.Spec{
 		Models: s.Models, Classes: s.networks(), Input: s.input(), Layers: s.layers(),
 		Rate: s.Rate, Decay: s.Decay, Seed: s.Seed, Fresh: s.Fresh, Start: s.Start,
 	})

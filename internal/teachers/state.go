@@ -10,7 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
@@ -22,7 +23,7 @@ var errOtherTeachers = errors.New("the run asks for other teachers than in its f
 // the same answer when the round is asked again.
 type runState struct {
 	spec     teacherSpec
-	ensemble *nn.Ensemble
+	ensemble *ensemble.Ensemble
 	// rounds is the number of rounds answered, the last of them lastRound.
 	rounds    uint64
 	lastRound uint64
@@ -109,7 +110,7 @@ func (s *runState) save(path string) error {
 	if err != nil {
 		return fmt.Errorf("encode the teachers' description: %w", err)
 	}
-	t := nn.NewTensors()
+	t := safetensors.New()
 	if s.ensemble != nil {
 		t.Add("", s.ensemble.State())
 		t.Metadata["steps"] = strconv.Itoa(s.ensemble.Steps())
@@ -119,13 +120,13 @@ func (s *runState) save(path string) error {
 	t.Metadata["last_round"] = strconv.FormatUint(s.lastRound, 10)
 	t.Metadata["last_question"] = s.lastQuestion
 	t.Metadata["last_answer"] = base64.StdEncoding.EncodeToString(s.lastAnswer)
-	return nn.SaveTensors(path, t)
+	return safetensors.Save(path, t)
 }
 
 // loadState restores what was saved of a run into fresh, which it returns, or as
 // it is when there is none.
 func loadState(path string, fresh *runState) (*runState, error) {
-	t, err := nn.LoadTensors(path)
+	t, err := safetensors.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fresh, nil
 	}
@@ -139,7 +140,7 @@ func loadState(path string, fresh *runState) (*runState, error) {
 	return fresh, nil
 }
 
-func (s *runState) restore(t *nn.Tensors) error {
+func (s *runState) restore(t *safetensors.Set) error {
 	var spec teacherSpec
 	if err := json.Unmarshal([]byte(t.Metadata["teachers"]), &spec); err != nil {
 		return fmt.Errorf("teachers: %w", err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -92,17 +92,17 @@ func TestDamagedStateIsRefusedWithoutDetails(t *testing.T) {
 	site := smallSite(t, 4)
 	votesOf(t, site, voteRound("r", 1))
 	path := statePath(site.State, "r")
-	good, err := nn.LoadTensors(path)
+	good, err := safetensors.Load(path)
 	testkit.Must(t, err)
 	for name, damage := range map[string]func(){
 		"cut":           func() { testkit.Must(t, os.Truncate(path, 100)) },
-		"no steps":      func() { delete(good.Metadata, "steps"); testkit.Must(t, nn.SaveTensors(path, good)) },
-		"no teachers":   func() { delete(good.Metadata, "teachers"); testkit.Must(t, nn.SaveTensors(path, good)) },
-		"no moments":    func() { delete(good.ByName, "m"); testkit.Must(t, nn.SaveTensors(path, good)) },
-		"no answer":     func() { delete(good.Metadata, "last_answer"); testkit.Must(t, nn.SaveTensors(path, good)) },
-		"votes no text": func() { good.Metadata["last_answer"] = "%"; testkit.Must(t, nn.SaveTensors(path, good)) },
+		"no steps":      func() { delete(good.Metadata, "steps"); testkit.Must(t, safetensors.Save(path, good)) },
+		"no teachers":   func() { delete(good.Metadata, "teachers"); testkit.Must(t, safetensors.Save(path, good)) },
+		"no moments":    func() { delete(good.ByName, "m"); testkit.Must(t, safetensors.Save(path, good)) },
+		"no answer":     func() { delete(good.Metadata, "last_answer"); testkit.Must(t, safetensors.Save(path, good)) },
+		"votes no text": func() { good.Metadata["last_answer"] = "%"; testkit.Must(t, safetensors.Save(path, good)) },
 	} {
-		good, err = nn.LoadTensors(path)
+		good, err = safetensors.Load(path)
 		testkit.Must(t, err)
 		raw, err := os.ReadFile(path)
 		testkit.Must(t, err)

@@ -1,7 +1,8 @@
 package teachers
 
 import (
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
@@ -11,19 +12,19 @@ type memory struct {
 	run     string
 	current *runState
 	// standard is the space for the examples in units of a round.
-	standard []nn.Examples
+	standard []ensemble.Examples
 	// cosines are the examples as coefficients, once they were asked for.
 	cosines *cosines
 	// told are the examples with their classes in them, once they were asked for.
-	told   []nn.Examples
+	told   []ensemble.Examples
 	toldOf seen
 }
 
 // standardize expresses the site's own records in the units of a round.
-func standardize(s *question.Site, units *nn.Standard) []nn.Examples {
+func standardize(s *question.Site, units *scaling.Scaler) []ensemble.Examples {
 	m, w := question.Memory[memory](s.Public), units.Width()
 	if m.standard == nil {
-		m.standard = make([]nn.Examples, len(s.Examples))
+		m.standard = make([]ensemble.Examples, len(s.Examples))
 	}
 	for t, e := range s.Examples {
 		if m.standard[t].ByClass == nil {
@@ -57,12 +58,12 @@ type seen struct{ features, cosines int }
 
 // shared returns the examples with the classes in them. Those that are the
 // same in every round are kept.
-func (m *memory) shared(examples []nn.Examples, of seen, same bool) []nn.Examples {
+func (m *memory) shared(examples []ensemble.Examples, of seen, same bool) []ensemble.Examples {
 	if same && m.told != nil && m.toldOf == of {
 		return m.told
 	}
 	features := of.features
-	told := make([]nn.Examples, len(examples))
+	told := make([]ensemble.Examples, len(examples))
 	for t, e := range examples {
 		var all []float32
 		for c, x := range e.ByClass {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/output"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -102,7 +102,7 @@ func (v *voter) calibrated(votes []uint8, scores []float32, queries []int) {
 	n := len(v.sorted)
 	median := (v.sorted[(n-1)/2] + v.sorted[n/2]) / 2
 	for _, q := range queries {
-		if v.rng.Float32() < nn.Sigmoid(scores[q]-median) {
+		if v.rng.Float32() < output.Sigmoid(scores[q]-median) {
 			votes[q] = voteReal
 		}
 	}

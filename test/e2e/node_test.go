@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/report"
 )
 
@@ -20,7 +20,7 @@ type teachersState struct {
 
 func (c *cluster) teachersState(site string, j job) teachersState {
 	c.t.Helper()
-	set, err := nn.LoadTensors(filepath.Join(c.state(site), "run-"+j.name+".safetensors"))
+	set, err := safetensors.Load(filepath.Join(c.state(site), "run-"+j.name+".safetensors"))
 	if err != nil {
 		c.t.Fatal(err)
 	}

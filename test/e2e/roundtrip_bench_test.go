@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/kinds"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -114,7 +114,7 @@ func benchRows(rng *rand.Rand, rows int) (*conclavev1.Tensor, []uint32) {
 	for i := range classes {
 		classes[i] = rng.Uint32N(2)
 	}
-	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), benchFeatures}, Data: nn.Bytes(values)}, classes
+	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), benchFeatures}, Data: safetensors.Bytes(values)}, classes
 }
 
 // benchCluster runs an aggregator and a node until the benchmark ends, opens a

@@ -15,7 +15,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
@@ -166,7 +166,7 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64, q *pipeli
 	begun := time.Now()
 	r := proto.Clone(s.round).(*conclavev1.Round)
 	r.Number = round - 1 // without the class counts
-	r.GetSum().GetDiscriminator().Weights = nn.Bytes(q.Weights)
+	r.GetSum().GetDiscriminator().Weights = safetensors.Bytes(q.Weights)
 	release, err := s.client.AskAndForget(ctx, r, r.Number/100*100, nil)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -32,7 +32,7 @@ func Question(seed uint64, spread float64, change Change) *conclavev1.Discrimina
 		change(q)
 	}
 	if q.Weights == nil && q.Discriminator != nil {
-		q.Weights = nn.Bytes(Weights(Parameters(q.Discriminator), spread, seed))
+		q.Weights = safetensors.Bytes(Weights(Parameters(q.Discriminator), spread, seed))
 	}
 	return q
 }
@@ -86,8 +86,8 @@ func Standard(q *conclavev1.DiscriminatorSum) {
 		mean[i], scale[i] = 0.1*float32(i%7), 1+0.3*float32(i)
 	}
 	shape := []uint32{2, questiontest.SmallFeatures}
-	q.Mean = &conclavev1.Tensor{Shape: shape, Data: nn.Bytes(mean)}
-	q.Scale = &conclavev1.Tensor{Shape: shape, Data: nn.Bytes(scale)}
+	q.Mean = &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(mean)}
+	q.Scale = &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(scale)}
 }
 
 // Networks change a question to ones about all kinds of networks of tables.
@@ -128,16 +128,16 @@ func Spoiled() map[string]Bad {
 	nan, inf := math.NaN(), math.Inf(1)
 	weights := func(change func(w []float32) []float32) func(q sum) {
 		return func(q sum) {
-			q.Weights = nn.Bytes(change(Weights(Parameters(q.Discriminator), 0.5, 1)))
+			q.Weights = safetensors.Bytes(change(Weights(Parameters(q.Discriminator), 0.5, 1)))
 		}
 	}
 	units := func(change Change) Change {
 		return func(q sum) { Standard(q); change(q) }
 	}
 	with := func(t *conclavev1.Tensor, at int, v float64) {
-		x, _ := nn.Floats(t.Data)
+		x, _ := safetensors.Floats(t.Data)
 		x[at] = float32(v)
-		t.Data = nn.Bytes(x)
+		t.Data = safetensors.Bytes(x)
 	}
 	of := func(change Change, want string) Bad { return Bad{change, want} }
 	spec := func(change func(d network), want string) Bad {

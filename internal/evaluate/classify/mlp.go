@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/optimizer"
 )
 
 // MLPOptions are the settings of the multi-layer perceptron. Zero means the default.
@@ -79,7 +80,7 @@ func (m *MLP) train(prepare func() (training, error), slope func(score, label fl
 	if err != nil {
 		return fmt.Errorf("multi-layer perceptron: %w", err)
 	}
-	adam := nn.NewAdam(m.net.Params(), mlpRate)
+	adam := optimizer.NewAdam(m.net.Params(), mlpRate)
 	adam.Beta1, adam.Beta2 = 0.9, 0.999
 
 	x := m.inputs(t.x)

@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/optimizer"
+	"github.com/conclave-dp/conclave/internal/nn/output"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -28,7 +30,7 @@ type classifier struct {
 	classes  int
 	features *nn.Network
 	head     *nn.Network
-	heads    *nn.Heads
+	heads    *output.Heads
 }
 
 func newClassifier(shape partition.Image, classes int, rng *rand.Rand) (*classifier, error) {
@@ -47,7 +49,7 @@ func newClassifier(shape partition.Image, classes int, rng *rand.Rand) (*classif
 	if c.head, err = nn.NewNetwork(rng, nn.Vector(featureCount), nn.Dense{Out: classes}); err != nil {
 		return nil, err
 	}
-	c.heads, err = nn.NewHeads([]nn.Head{{Kind: nn.SoftmaxHead, Width: classes}}, classes)
+	c.heads, err = output.NewHeads([]output.Head{{Kind: output.SoftmaxHead, Width: classes}}, classes)
 	return c, err
 }
 
@@ -58,7 +60,7 @@ func fit(ctx context.Context, x *partition.Images, classes int) (*classifier, er
 	if err != nil {
 		return nil, err
 	}
-	adams := []*nn.Adam{nn.NewAdam(c.features.Params(), rate), nn.NewAdam(c.head.Params(), rate)}
+	adams := []*optimizer.Adam{optimizer.NewAdam(c.features.Params(), rate), optimizer.NewAdam(c.head.Params(), rate)}
 	for _, a := range adams {
 		a.Beta1, a.Beta2 = 0.9, 0.999
 	}

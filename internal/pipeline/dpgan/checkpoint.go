@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -42,10 +42,10 @@ func (t *Trainer) Save(path, identity string) error {
 	set.Add("discriminator.", t.scorer.Net.Params())
 	set.Add("optimizer.", t.optimizer.State())
 	if t.real != nil {
-		set.Add("", []nn.Param{pipeline.Vector("real", t.real)})
+		set.Add("", []tensor.Param{pipeline.Vector("real", t.real)})
 	}
 	if t.released != nil {
-		set.Add("", []nn.Param{pipeline.Vector("released", t.released)})
+		set.Add("", []tensor.Param{pipeline.Vector("released", t.released)})
 	}
 	for i, k := range t.kept {
 		j.Kept = append(j.Kept, k.Step)
@@ -90,13 +90,13 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	}
 	if t.real = nil; j.Done > 0 {
 		t.real = make([]float32, t.scorer.Parameters())
-		if err := set.CopyTo("", []nn.Param{pipeline.Vector("real", t.real)}); err != nil {
+		if err := set.CopyTo("", []tensor.Param{pipeline.Vector("real", t.real)}); err != nil {
 			return false, pipeline.Misfit(path, err)
 		}
 	}
 	if t.released = nil; j.Done > 0 && t.opts.oneMean() {
 		t.released = make([]float32, t.scorer.Parameters())
-		if err := set.CopyTo("", []nn.Param{pipeline.Vector("released", t.released)}); err != nil {
+		if err := set.CopyTo("", []tensor.Param{pipeline.Vector("released", t.released)}); err != nil {
 			return false, pipeline.Misfit(path, err)
 		}
 	}

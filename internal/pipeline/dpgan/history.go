@@ -3,7 +3,7 @@ package dpgan
 import (
 	"slices"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -11,7 +11,7 @@ import (
 // releases alone.
 type Kept struct {
 	Step                     int
-	Generator, Discriminator []nn.Param
+	Generator, Discriminator []tensor.Param
 	// Mean and Scale are the units of standard inputs at the time, nil of others: they
 	// move with the generator.
 	Mean, Scale []float32
@@ -43,11 +43,11 @@ func (t *Trainer) copyAt(step int) Kept {
 }
 
 // units are a copy's, as tensors of a checkpoint.
-func (k Kept) units() []nn.Param {
+func (k Kept) units() []tensor.Param {
 	if k.Mean == nil {
 		return nil
 	}
-	return []nn.Param{pipeline.Vector("mean", k.Mean), pipeline.Vector("scale", k.Scale)}
+	return []tensor.Param{pipeline.Vector("mean", k.Mean), pipeline.Vector("scale", k.Scale)}
 }
 
 // Kept returns the generators and discriminators that were kept, oldest first.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -167,7 +169,7 @@ func (p *pool) Discriminator(_ context.Context, round uint64, q *pipeline.Discri
 	}
 	w := p.encoder.Width()
 	if q.Mean != nil {
-		units, err := nn.StandardOf(q.Mean, q.Scale, w, 2, p.encoder.Numbers())
+		units, err := scaling.FromUnits(q.Mean, q.Scale, w, 2, p.encoder.Numbers())
 		if err != nil {
 			return nil, err
 		}
@@ -187,9 +189,9 @@ func (p *pool) Discriminator(_ context.Context, round uint64, q *pipeline.Discri
 	if err != nil {
 		return nil, err
 	}
-	loss := nn.Logistic
+	loss := losses.Logistic
 	if p.options.Discriminator.Loss != Logistic {
-		loss = nn.Wasserstein
+		loss = losses.Wasserstein
 	}
 	if err := steps.Add(p.net.Inputs(nil, x, classes), ones, p.net.Heads(classes), loss); err != nil {
 		return nil, err

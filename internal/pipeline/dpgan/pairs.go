@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -49,7 +49,7 @@ func (t *Trainer) pair(k Kept) (pipeline.Pair, error) {
 		return pipeline.Pair{}, err
 	}
 	if k.Mean != nil {
-		units, err := nn.StandardOf(k.Mean, k.Scale, g.Width(), t.classes, t.numbers)
+		units, err := scaling.FromUnits(k.Mean, k.Scale, g.Width(), t.classes, t.numbers)
 		if err != nil {
 			return pipeline.Pair{}, err
 		}

@@ -5,30 +5,31 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/optimizer"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
 // loss is that of the discriminator, on real or generated records.
-func (o Options) loss() nn.Loss {
+func (o Options) loss() losses.Loss {
 	switch o.Discriminator.Loss {
 	case Wasserstein:
-		return nn.Wasserstein
+		return losses.Wasserstein
 	case KLWGAN:
-		return nn.KLWGAN
+		return losses.KLWGAN
 	}
-	return nn.Logistic
+	return losses.Logistic
 }
 
 // generatorLoss writes the gradient of the generator's loss by the scores of its records.
 func (o Options) generatorLoss(grad, scores []float32) {
 	switch o.Discriminator.Loss {
 	case Wasserstein:
-		nn.Wasserstein(grad, scores, true)
+		losses.Wasserstein(grad, scores, true)
 	case KLWGAN:
-		nn.KLWGANGenerator(grad, scores)
+		losses.KLWGANGenerator(grad, scores)
 	default:
-		nn.Logistic(grad, scores, true)
+		losses.Logistic(grad, scores, true)
 	}
 }
 
@@ -137,9 +138,9 @@ func (t *Trainer) stepDiscriminator() {
 		}
 	}
 	switch o := t.optimizer.(type) {
-	case *nn.Adam:
+	case *optimizer.Adam:
 		o.Rate = t.stepSize()
-	case *nn.SGD:
+	case *optimizer.SGD:
 		o.Rate = t.stepSize()
 	}
 	t.optimizer.Step()

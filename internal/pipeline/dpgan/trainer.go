@@ -6,7 +6,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/optimizer"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/tilt"
 	"github.com/conclave-dp/conclave/partition"
@@ -35,7 +36,7 @@ type Trainer struct {
 	numbers []int // the features that are numbers
 
 	scorer    *discriminator.Discriminator
-	optimizer nn.Optimizer
+	optimizer optimizer.Optimizer
 	learner   *pipeline.Learner
 	// mover holds the same learner; nil where the generator climbs.
 	mover    *tilt.Mover
@@ -91,14 +92,14 @@ func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer
 }
 
 // optimizer is that of the discriminator.
-func (o Options) optimizer(params []nn.Param) nn.Optimizer {
+func (o Options) optimizer(params []tensor.Param) optimizer.Optimizer {
 	d := o.Discriminator
 	if d.Optimizer == "adam" {
-		a := nn.NewAdam(params, d.StepSize)
+		a := optimizer.NewAdam(params, d.StepSize)
 		a.Beta1, a.Decay = d.Momentum, d.Decay
 		return a
 	}
-	s := nn.NewSGD(params, d.StepSize)
+	s := optimizer.NewSGD(params, d.StepSize)
 	s.Momentum, s.Decay = d.Momentum, d.Decay
 	return s
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 )
@@ -90,7 +90,7 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 		}
 	}
 	other := filepath.Join(t.TempDir(), "other.safetensors")
-	if err := pipeline.SaveCheckpoint(other, "gpate", struct{}{}, nn.NewTensors()); err != nil {
+	if err := pipeline.SaveCheckpoint(other, "gpate", struct{}{}, safetensors.New()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := mustTrain(t, v, v.own(t), 1).Restore(other, "run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "of another pipeline") {

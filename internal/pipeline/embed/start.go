@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/embedding"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -172,20 +173,20 @@ func (s *Start) rate(done int) float64 {
 }
 
 // Tensors adds the release and what the generator made lately.
-func (s *Start) Tensors(set *nn.Tensors) {
+func (s *Start) Tensors(set *safetensors.Set) {
 	if s.sum == nil {
 		return
 	}
-	set.Add("start.", []nn.Param{pipeline.Vector("sum", s.sum), pipeline.Vector("noise", []float32{float32(s.noise)}), pipeline.Vector("made", s.matcher.made)})
+	set.Add("start.", []tensor.Param{pipeline.Vector("sum", s.sum), pipeline.Vector("noise", []float32{float32(s.noise)}), pipeline.Vector("made", s.matcher.made)})
 }
 
 // Restore takes the state from a checkpoint's tensors.
-func (s *Start) Restore(set *nn.Tensors, notes *pipeline.Learned) error {
+func (s *Start) Restore(set *safetensors.Set, notes *pipeline.Learned) error {
 	if notes.Counts == nil {
 		return nil
 	}
 	sum, noise, made := make([]float32, s.question.Entries), make([]float32, 1), make([]float32, s.question.Entries)
-	if err := set.CopyTo("start.", []nn.Param{pipeline.Vector("sum", sum), pipeline.Vector("noise", noise), pipeline.Vector("made", made)}); err != nil {
+	if err := set.CopyTo("start.", []tensor.Param{pipeline.Vector("sum", sum), pipeline.Vector("noise", noise), pipeline.Vector("made", made)}); err != nil {
 		return err
 	}
 	if err := s.take(sum, float64(noise[0])); err != nil {

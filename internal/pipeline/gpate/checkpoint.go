@@ -3,7 +3,7 @@ package gpate
 import (
 	"errors"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -62,6 +62,6 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	return true, nil
 }
 
-func questionTensors(q *pipeline.GradientQuestion) []nn.Param {
-	return []nn.Param{pipeline.Vector("training", q.Training), pipeline.Vector("records", q.Records)}
+func questionTensors(q *pipeline.GradientQuestion) []tensor.Param {
+	return []tensor.Param{pipeline.Vector("training", q.Training), pipeline.Vector("records", q.Records)}
 }

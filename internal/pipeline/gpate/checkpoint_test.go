@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -77,7 +77,7 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	set, err := nn.LoadTensors(path)
+	set, err := safetensors.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Fatalf("%s: no %q in %s", name, c.old, state)
 		}
 		set.Metadata[checkpointKey] = changed
-		if err := errors.Join(set.Seal(), nn.SaveTensors(path, set)); err != nil {
+		if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
 			t.Fatal(err)
 		}
 		if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) {
@@ -104,7 +104,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	delete(set.Metadata, checkpointKey)
 	set.Metadata["pategan"] = state
-	if err := errors.Join(set.Seal(), nn.SaveTensors(path, set)); err != nil {
+	if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
 		t.Fatal(err)
 	}
 	if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "another pipeline") {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/projection"
@@ -96,8 +98,8 @@ type crowd struct {
 	noise float64
 	coin  bool
 
-	real   []nn.Examples
-	models *nn.Ensemble
+	real   []ensemble.Examples
+	models *ensemble.Ensemble
 	rng    *rand.Rand
 	asked  []*pipeline.GradientQuestion
 	spoil  func(round uint64, a *pipeline.GradientAnswer) error
@@ -112,7 +114,7 @@ func newCrowd(t testing.TB, o Options, e *partition.Encoder, teachers int, recor
 	o = o.ChosenFor(e)
 	c := &crowd{encoder: e, options: o, teachers: teachers, rng: rand.New(rand.NewPCG(5, 5))}
 	for range teachers {
-		of := nn.Examples{ByClass: make([][]float32, 2)}
+		of := ensemble.Examples{ByClass: make([][]float32, 2)}
 		for i := range 8 {
 			of.ByClass[i%2] = append(of.ByClass[i%2], record(c.rng, i%2)...)
 		}
@@ -123,7 +125,7 @@ func newCrowd(t testing.TB, o Options, e *partition.Encoder, teachers int, recor
 }
 
 // ensemble makes the teachers' networks.
-func (o *crowd) ensemble(t testing.TB, fresh bool) *nn.Ensemble {
+func (o *crowd) ensemble(t testing.TB, fresh bool) *ensemble.Ensemble {
 	t.Helper()
 	in, opts := o.options.Seen(o.encoder), o.options.Teacher
 	if opts.Features == "standard" {
@@ -133,7 +135,7 @@ func (o *crowd) ensemble(t testing.TB, fresh bool) *nn.Ensemble {
 	if opts.Model == "hidden" {
 		layers = append([]nn.Spec{nn.Dense{Out: opts.Hidden}, nn.LeakyReLU(0.2)}, layers...)
 	}
-	models, err := nn.NewEnsemble(nn.EnsembleSpec{
+	models, err := ensemble.New(ensemble.Spec{
 		Models: o.teachers, Classes: 2, Input: nn.Vector(in), Layers: layers, Rate: opts.Rate, Decay: opts.Decay, Seed: 1, Fresh: fresh, Start: 2,
 	})
 	if err != nil {
@@ -143,14 +145,14 @@ func (o *crowd) ensemble(t testing.TB, fresh bool) *nn.Ensemble {
 }
 
 // freshModels are the crowd's teachers, but for their memory.
-func freshModels(t testing.TB, o *crowd) *nn.Ensemble { return o.ensemble(t, true) }
+func freshModels(t testing.TB, o *crowd) *ensemble.Ensemble { return o.ensemble(t, true) }
 
 func (o *crowd) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
 	return &pipeline.CountAnswer{Counts: []float64{300, 100}, Receipt: "counts", Teachers: o.teachers}, nil
 }
 
 // see turns records into what teachers see.
-func (o *crowd) see(x []float32, classes []int, units *nn.Standard) []float32 {
+func (o *crowd) see(x []float32, classes []int, units *scaling.Scaler) []float32 {
 	switch {
 	case units != nil:
 		return units.All(x, classes)
@@ -171,14 +173,14 @@ func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQ
 	o.asked = append(o.asked, q)
 	rng := rand.New(rand.NewPCG(6, round)) // a round asked again gives the same answer
 	opts, seen, n := o.options, o.options.Seen(o.encoder), len(q.Classes)
-	var units *nn.Standard
+	var units *scaling.Scaler
 	if opts.Teacher.Features == "standard" {
 		var err error
-		if units, err = nn.NewStandard(q.Training, q.TrainingClasses, q.Width, 2, o.encoder.Numbers()); err != nil {
+		if units, err = scaling.New(q.Training, q.TrainingClasses, q.Width, 2, o.encoder.Numbers()); err != nil {
 			return nil, err
 		}
 	}
-	examples := make([]nn.Examples, o.teachers)
+	examples := make([]ensemble.Examples, o.teachers)
 	for t := range examples {
 		for c, x := range o.real[t].ByClass {
 			examples[t].ByClass = append(examples[t].ByClass, o.see(x, slices.Repeat([]int{c}, len(x)/q.Width), units))
@@ -205,7 +207,7 @@ func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQ
 				}
 				if units != nil {
 					for k, j := range o.encoder.Numbers() {
-						steps[i*seen+j] -= dx[i*in+seen+k] * nn.SquareSlope(queries[i*in+j])
+						steps[i*seen+j] -= dx[i*in+seen+k] * scaling.SquareSlope(queries[i*in+j])
 					}
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -104,7 +104,7 @@ func TestChangesAreInUnitsOfRecords(t *testing.T) {
 	table := smallOptions()
 	table.Student.Follow = Move
 	tr, q = asked(t, table, tableEncoder(t))
-	units, err := nn.NewStandard(q.Training, q.TrainingClasses, q.Width, 2, tr.numbers)
+	units, err := scaling.New(q.Training, q.TrainingClasses, q.Width, 2, tr.numbers)
 	if err != nil {
 		t.Fatal(err)
 	}

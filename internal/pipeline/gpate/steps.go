@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/projection"
 )
@@ -19,8 +19,8 @@ func (t *Trainer) projection(q *pipeline.GradientQuestion) (*projection.Projecti
 }
 
 // units are those of a round's training records, in which teachers see standard features.
-func (t *Trainer) units(q *pipeline.GradientQuestion) (*nn.Standard, error) {
-	return nn.NewStandard(q.Training, q.TrainingClasses, q.Width, t.classes, t.numbers)
+func (t *Trainer) units(q *pipeline.GradientQuestion) (*scaling.Scaler, error) {
+	return scaling.New(q.Training, q.TrainingClasses, q.Width, t.classes, t.numbers)
 }
 
 // isNumber marks the features that are numbers.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -12,7 +12,7 @@ import (
 // column linear, and quadratic of numbers, in the units of the round's training records.
 // Its gradient by column j of class c is at[c][j] + slope[c][j] z_j.
 type field struct {
-	units     *nn.Standard
+	units     *scaling.Scaler
 	width     int
 	at, slope []float64 // [classes, width]
 }

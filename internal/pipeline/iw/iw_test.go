@@ -10,7 +10,8 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/discriminator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/partition"
@@ -218,14 +219,14 @@ func (o *exact) Gradient(_ context.Context, step int, q *pipeline.DiscriminatorQ
 		return nil, err
 	}
 	spec := o.net.Spec()
-	units, err := nn.StandardOf(q.Mean, q.Scale, spec.Features, spec.Classes, spec.Numbers)
+	units, err := scaling.FromUnits(q.Mean, q.Scale, spec.Features, spec.Classes, spec.Numbers)
 	if err != nil {
 		return nil, err
 	}
 	o.net.SetUnits(units)
 	n := len(o.x) / spec.Features
 	grad := make([]float32, n)
-	nn.Logistic(grad, o.net.Scores(o.x, make([]int, n)), true)
+	losses.Logistic(grad, o.net.Scores(o.x, make([]int, n)), true)
 	o.net.Backward(grad)
 	a := &pipeline.DiscriminatorAnswer{Share: o.share}
 	for _, p := range o.net.Net.Params() {

@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/optimizer"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -58,7 +60,7 @@ func NewNetwork(e *partition.Encoder, x []float32, classes []int, classCount int
 	if n.net, err = discriminator.New(specOf(e, classCount, o.Hidden), n.rng); err != nil {
 		return nil, fmt.Errorf("iw: %w", err)
 	}
-	units, err := nn.NewStandard(x, classes, e.Width(), classCount, e.Numbers())
+	units, err := scaling.New(x, classes, e.Width(), classCount, e.Numbers())
 	if err != nil {
 		return nil, fmt.Errorf("iw: %w", err)
 	}
@@ -88,7 +90,7 @@ const batch = 1024
 // more are a [pipeline.ErrDiverged].
 func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, steps int)) error {
 	o := n.options
-	adam := nn.NewAdam(n.net.Net.Params(), o.StepSize)
+	adam := optimizer.NewAdam(n.net.Net.Params(), o.StepSize)
 	var average []float32
 	averaged := 0
 	for step := range o.Steps {
@@ -103,7 +105,7 @@ func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, st
 		}
 		x, classes := n.draw()
 		grad := make([]float32, len(classes))
-		nn.Logistic(grad, n.net.Scores(x, classes), false)
+		losses.Logistic(grad, n.net.Scores(x, classes), false)
 		n.net.Backward(grad)
 		// The size of the sample is private: the sum is divided by what is expected.
 		scale := float32(1 / (o.Rate * o.Records * a.Share))

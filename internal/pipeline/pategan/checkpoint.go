@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -108,12 +108,12 @@ func (t *Trainer) checkClasses(all [][]int) error {
 	return nil
 }
 
-func (r *labelled) tensors() []nn.Param {
-	return []nn.Param{
+func (r *labelled) tensors() []tensor.Param {
+	return []tensor.Param{
 		pipeline.Vector("x", r.x), pipeline.Vector("share", r.share), pipeline.Vector("known", r.known), pipeline.Vector("change", r.change),
 	}
 }
 
-func questionTensors(q *pipeline.VoteQuestion) []nn.Param {
-	return []nn.Param{pipeline.Vector("training", q.Training), pipeline.Vector("queries", q.Queries)}
+func questionTensors(q *pipeline.VoteQuestion) []tensor.Param {
+	return []tensor.Param{pipeline.Vector("training", q.Training), pipeline.Vector("queries", q.Queries)}
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -12,7 +13,7 @@ import (
 // the round's change, and the change.
 type kept struct {
 	round     int
-	generator []nn.Param
+	generator []tensor.Param
 	// weights has shape [features, classes]: those of all classes and of each, added up.
 	weights []float32
 	// mean and scale are the change's units.
@@ -50,8 +51,8 @@ func (t *Trainer) newKept(round int) kept {
 }
 
 // change are the tensors of the change.
-func (k kept) change() []nn.Param {
-	return []nn.Param{pipeline.Vector("weights", k.weights), pipeline.Vector("mean", k.mean), pipeline.Vector("scale", k.scale)}
+func (k kept) change() []tensor.Param {
+	return []tensor.Param{pipeline.Vector("weights", k.weights), pipeline.Vector("mean", k.mean), pipeline.Vector("scale", k.scale)}
 }
 
 // Pairs returns the generators of the last rounds, oldest first, each with the change of the
@@ -65,7 +66,7 @@ func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pategan: the generator of round %d: %w", k.round, err)
 		}
-		units, err := nn.StandardOf(k.mean, k.scale, t.mover.Generator.Width(), t.classes, t.numbers)
+		units, err := scaling.FromUnits(k.mean, k.scale, t.mover.Generator.Width(), t.classes, t.numbers)
 		if err != nil {
 			return nil, fmt.Errorf("pategan: the units of round %d: %w", k.round, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
@@ -30,7 +30,7 @@ func TestPairsOfTheLastRoundsAreKept(t *testing.T) {
 	o := smallOptions()
 	o.Student.Keep = 3
 	tr := testTrainer(t, o, 1)
-	var before [][]nn.Param
+	var before [][]tensor.Param
 	path := filepath.Join(t.TempDir(), "student.ckpt")
 	const rounds = 5
 	err := tr.Run(context.Background(), newCrowd(t, o, 0.05), rounds*o.Queries, func() error {

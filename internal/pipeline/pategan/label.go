@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/optimize"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 )
 
 // labelled holds the queries of one round with what was released about them.
@@ -40,14 +40,14 @@ type labelled struct {
 // small where the generator is narrow; the discriminator is the sum of all
 // changes so far. The fit of a change is convex and draws nothing at random.
 type change struct {
-	units   *nn.Standard
+	units   *scaling.Scaler
 	classes int
 	options Student
 	// weights has shape [1 + classes, features].
 	weights []float64
 }
 
-func newChange(units *nn.Standard, classes int, o Student) *change {
+func newChange(units *scaling.Scaler, classes int, o Student) *change {
 	return &change{units: units, classes: classes, options: o, weights: make([]float64, (1+classes)*units.Width())}
 }
 

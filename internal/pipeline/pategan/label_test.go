@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/output"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 )
 
 // The loss's gradient is that of the stated loss, also through the mean of each
@@ -17,7 +18,7 @@ func TestLossGradient(t *testing.T) {
 	for i := range reference {
 		reference[i] = rng.Float32()
 	}
-	units, err := nn.NewStandard(reference, make([]int, 20), w, 2, []int{0, 2})
+	units, err := scaling.New(reference, make([]int, 20), w, 2, []int{0, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestFitFindsTheRatio(t *testing.T) {
 	for i := range classes {
 		classes[i] = i % 2
 	}
-	units, err := nn.NewStandard(x, classes, w, 2, nil)
+	units, err := scaling.New(x, classes, w, 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestFitFindsTheRatio(t *testing.T) {
 		for range rounds {
 			r := &labelled{x: x, classes: classes, share: make([]float32, n), known: make([]float32, n), change: make([]float32, n), noise: noise}
 			for i, v := range real {
-				r.share[i], r.known[i] = nn.Sigmoid(v)+float32(noise*rng.NormFloat64()), 1
+				r.share[i], r.known[i] = output.Sigmoid(v)+float32(noise*rng.NormFloat64()), 1
 			}
 			all = append(all, r)
 		}

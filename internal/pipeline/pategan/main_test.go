@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
+	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -51,9 +53,9 @@ type crowd struct {
 	coin    bool
 	options Options
 	asked   []*pipeline.VoteQuestion
-	real    []nn.Examples
+	real    []ensemble.Examples
 	numbers []int
-	models  *nn.Ensemble
+	models  *ensemble.Ensemble
 	rng     *rand.Rand
 }
 
@@ -63,14 +65,14 @@ func newCrowd(t testing.TB, o Options, noise float64) *crowd {
 	t.Helper()
 	c := &crowd{noise: noise, options: o, numbers: []int{0, 1}, rng: rand.New(rand.NewPCG(5, 5))}
 	for range crowdTeachers {
-		e := nn.Examples{ByClass: make([][]float32, 2)}
+		e := ensemble.Examples{ByClass: make([][]float32, 2)}
 		for i := range 8 {
 			e.ByClass[i%2] = append(e.ByClass[i%2], c.record(i%2)...)
 		}
 		c.real = append(c.real, e)
 	}
 	var err error
-	c.models, err = nn.NewEnsemble(nn.EnsembleSpec{
+	c.models, err = ensemble.New(ensemble.Spec{
 		Models: crowdTeachers, Classes: 2, Input: nn.Vector(9), Layers: []nn.Spec{nn.Dense{Out: 1, Init: nn.Zeros}},
 		Rate: o.Teacher.Rate, Decay: o.Teacher.Decay, Seed: 1,
 	})
@@ -107,11 +109,11 @@ func (o *crowd) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer
 
 func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
 	o.asked = append(o.asked, q)
-	units, err := nn.NewStandard(q.Training, q.TrainingClasses, q.Width, 2, o.numbers)
+	units, err := scaling.New(q.Training, q.TrainingClasses, q.Width, 2, o.numbers)
 	if err != nil {
 		return nil, err
 	}
-	examples := make([]nn.Examples, crowdTeachers)
+	examples := make([]ensemble.Examples, crowdTeachers)
 	for t := range examples {
 		for c, x := range o.real[t].ByClass {
 			examples[t].ByClass = append(examples[t].ByClass, units.All(x, slices.Repeat([]int{c}, len(x)/q.Width)))

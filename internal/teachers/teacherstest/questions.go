@@ -5,7 +5,7 @@ package teacherstest
 import (
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -28,7 +28,7 @@ func Generated(rows, features int, rng *rand.Rand) (*conclavev1.Tensor, []uint32
 	for i := range classes {
 		classes[i] = uint32(i % 2)
 	}
-	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), uint32(features)}, Data: nn.Bytes(x)}, classes
+	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), uint32(features)}, Data: safetensors.Bytes(x)}, classes
 }
 
 // Votes asks for votes with 16 training records and 12 queries; questions of other seeds have

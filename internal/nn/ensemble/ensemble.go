@@ -1,0 +1,272 @@
+// Package ensemble trains many equal models, a site's teachers, at once. Start with [New].
+package ensemble
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/parallel"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
+)
+
+// Spec describes many models of one architecture, each a critic: a network
+// for every class of records, with one output, the score.
+type Spec struct {
+	// Models is the number of models, Classes that of each one's networks. A model
+	// with one network may be told the class by an [nn.Embedding].
+	Models, Classes int
+	// Input is the shape of a record, Layers what is put upon it.
+	Input  nn.Shape
+	Layers []nn.Spec
+	// Loss is what the models learn by, nil means [losses.Logistic].
+	Loss losses.Loss
+	// Rate and Decay are Adam's step size and its decoupled weight decay.
+	Rate, Decay float64
+	Seed        uint64
+	// Fresh models begin untrained in every round, all from the same weights, drawn
+	// from Start: only [Ensemble.TrainGradients] is of use then, and nothing is kept of
+	// a model.
+	Fresh bool
+	Start uint64
+}
+
+// Ensemble holds the models of a spec with their optimizer. All parameters are in
+// one place with the model as leading axis; there is one network a processor,
+// which takes the place of one model after the other. So a model costs three
+// numbers a parameter and nothing else. It is not safe for concurrent use.
+type Ensemble struct {
+	spec    Spec
+	in      int       // numbers of a record
+	size    int       // parameters of a network
+	w, m, v []float32 // [models, classes, size]
+	steps   int
+
+	adam      []vector.AdamStep
+	pool      parallel.Pool
+	trainers  []*trainer // of each worker
+	job       call
+	trains    parallel.Task
+	scores    parallel.Task
+	gradients parallel.Task
+	rounds    parallel.Task
+	records   classRecords
+	asked     classRecords // whose gradients are wanted
+}
+
+// Examples holds the real records of one model by class: ByClass[c] has shape
+// [rows, features].
+type Examples struct {
+	ByClass [][]float32
+}
+
+// call is the call in work.
+type call struct {
+	chunk int
+	real  []Examples
+	rows  int
+	steps []vector.AdamStep
+	out   []float32
+	loss  losses.Loss
+	visit func(model int, dx []float32)
+}
+
+// New draws the weights of all models.
+func New(spec Spec) (*Ensemble, error) {
+	if spec.Models < 1 || spec.Classes < 1 {
+		return nil, fmt.Errorf("ensemble: %d models of %d classes, want at least 1 of each", spec.Models, spec.Classes)
+	}
+	if !(spec.Rate > 0) || !(spec.Decay >= 0) || math.IsInf(spec.Rate, 0) || math.IsInf(spec.Decay, 0) {
+		return nil, fmt.Errorf("ensemble: learning rate %v and decay %v: want a rate above 0 and a decay of at least 0",
+			spec.Rate, spec.Decay)
+	}
+	net, err := nn.NewNetwork(rand.New(rand.NewPCG(0, 0)), spec.Input, spec.Layers...)
+	if err != nil {
+		return nil, err
+	}
+	if net.Out() != 1 {
+		return nil, fmt.Errorf("ensemble: models of an ensemble have %d outputs, want 1", net.Out())
+	}
+	e := &Ensemble{spec: spec, in: net.In()}
+	for _, p := range net.Params() {
+		e.size += len(p.Value)
+	}
+	kept := []int{spec.Models, spec.Classes, e.size}
+	if spec.Fresh {
+		kept = kept[2:]
+	}
+	if _, err := tensor.Size(kept); err != nil {
+		return nil, fmt.Errorf("ensemble: %w", err)
+	}
+	e.trains, e.scores, e.gradients, e.rounds = e.trainPart, e.scorePart, e.gradientPart, e.roundPart
+	s := newTrainer(net)
+	e.trainers = []*trainer{s}
+	if spec.Fresh {
+		e.w = make([]float32, e.size)
+		s.Take(e.w)
+		net.Draw(rand.New(rand.NewPCG(spec.Start, 0)))
+		return e, nil
+	}
+	n := spec.Models * spec.Classes * e.size
+	e.w, e.m, e.v = make([]float32, n), make([]float32, n), make([]float32, n)
+	for i := range spec.Models {
+		rng := rand.New(rand.NewPCG(spec.Seed, uint64(i)))
+		for c := range spec.Classes {
+			s.Take(e.params(e.w, i, c))
+			net.Draw(rng)
+		}
+	}
+	return e, nil
+}
+
+// In returns how many numbers a record has.
+func (e *Ensemble) In() int { return e.in }
+
+func (e *Ensemble) params(of []float32, model, class int) []float32 {
+	at := (model*e.spec.Classes + class) * e.size
+	return of[at : at+e.size]
+}
+
+// Train takes optimizer steps on every model: real[i] against the generated
+// records of shape [len(classes), In]. A step sees at most batch real and batch
+// generated records of each class. A model without real records of a class keeps
+// its network of that class.
+func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, steps, batch int) error {
+	if e.spec.Fresh {
+		return errFresh
+	}
+	if err := e.ready(real, generated, classes, steps, batch); err != nil {
+		return err
+	}
+	e.run(call{real: real, steps: e.adam, rows: batch}, e.trains)
+	e.steps += steps
+	return nil
+}
+
+// errFresh says that nothing is kept of fresh models that could be trained or asked.
+var errFresh = errors.New("ensemble: fresh models are trained and asked at once")
+
+// ready checks the examples of a training and prepares its steps.
+func (e *Ensemble) ready(real []Examples, generated []float32, classes []int, steps, batch int) error {
+	s := e.spec
+	if len(real) != s.Models {
+		return fmt.Errorf("ensemble: train got the examples of %d models, the ensemble has %d", len(real), s.Models)
+	}
+	if steps < 1 || batch < 1 {
+		return fmt.Errorf("ensemble: train with %d steps of %d records, want at least 1 of each", steps, batch)
+	}
+	for i, r := range real {
+		if len(r.ByClass) != s.Classes {
+			return fmt.Errorf("ensemble: model %d has examples of %d classes, want %d", i, len(r.ByClass), s.Classes)
+		}
+		for _, rows := range r.ByClass {
+			if len(rows)%e.in != 0 {
+				return fmt.Errorf("ensemble: model %d has %d example values, not a multiple of %d features",
+					i, len(rows), e.in)
+			}
+		}
+	}
+	if err := e.records.split(generated, classes, s.Classes, e.in); err != nil {
+		return err
+	}
+	e.adam = e.adam[:0]
+	for k := range steps {
+		e.adam = append(e.adam, vector.AdamStep{Rate: s.Rate, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8,
+			Decay: s.Decay}.At(e.steps+k+1))
+	}
+	return nil
+}
+
+// Score writes every model's score of every record to out, shape [Models,
+// len(classes)]; x has shape [len(classes), In].
+func (e *Ensemble) Score(out, x []float32, classes []int) error {
+	if e.spec.Fresh {
+		return errFresh
+	}
+	if n := len(classes); len(out) != n*e.spec.Models {
+		return fmt.Errorf("ensemble: room for %d scores of %d records by %d models", len(out), n, e.spec.Models)
+	}
+	if err := e.records.split(x, classes, e.spec.Classes, e.in); err != nil {
+		return err
+	}
+	e.run(call{out: out}, e.scores)
+	return nil
+}
+
+// InputGradients calls visit with, for every model, the gradients by the records x
+// of shape [len(classes), In], of the same shape: record i's is that of its own
+// loss by the given [losses.Loss], nil means [losses.Logistic], as if it were a real one: the
+// direction that a generator descends. A Loss that looks at a whole batch sees the records of one
+// class. Calls come in any order and at the same time from several
+// goroutines; dx is valid during the call.
+func (e *Ensemble) InputGradients(x []float32, classes []int, loss losses.Loss,
+	visit func(model int, dx []float32)) error {
+	if e.spec.Fresh {
+		return errFresh
+	}
+	if err := e.asked.split(x, classes, e.spec.Classes, e.in); err != nil {
+		return err
+	}
+	e.run(call{loss: loss, visit: visit}, e.gradients)
+	return nil
+}
+
+// TrainGradients is [Ensemble.Train] and then [Ensemble.InputGradients] at the records
+// x, but each model is asked once it is trained, while it is at hand. What fresh models
+// answer depends on nothing but the call.
+func (e *Ensemble) TrainGradients(
+	real []Examples, generated []float32, classes []int, steps, batch int,
+	x []float32, xClasses []int, loss losses.Loss, visit func(model int, dx []float32),
+) error {
+	if err := e.ready(real, generated, classes, steps, batch); err != nil {
+		return err
+	}
+	if err := e.asked.split(x, xClasses, e.spec.Classes, e.in); err != nil {
+		return err
+	}
+	e.run(call{real: real, steps: e.adam, rows: batch, loss: loss, visit: visit}, e.rounds)
+	if !e.spec.Fresh { // of which nothing is kept
+		e.steps += steps
+	}
+	return nil
+}
+
+// State lists the ensemble's tensors for a checkpoint; Steps and SetSteps go
+// with it.
+func (e *Ensemble) State() []tensor.Param {
+	if e.spec.Fresh {
+		return nil
+	}
+	shape := []int{e.spec.Models, e.spec.Classes, e.size}
+	return []tensor.Param{{Name: "networks", Shape: shape, Value: e.w}, {Name: "m", Shape: shape, Value: e.m},
+		{Name: "v", Shape: shape, Value: e.v}}
+}
+
+// Steps returns the number of optimizer steps taken by each model, 0 of fresh ones.
+func (e *Ensemble) Steps() int { return e.steps }
+
+// SetSteps restores the number of optimizer steps.
+func (e *Ensemble) SetSteps(n int) { e.steps = n }
+
+// run does a job for chunks of models. Models do not share state, so that the
+// result does not depend on the schedule.
+func (e *Ensemble) run(job call, t parallel.Task) {
+	workers := e.pool.Size()
+	job.chunk = max(1, min(16, e.spec.Models/(4*workers)))
+	parts := (e.spec.Models + job.chunk - 1) / job.chunk
+	for len(e.trainers) < min(workers, parts) {
+		e.trainers = append(e.trainers, newTrainer(e.trainers[0].Net.Clone()))
+	}
+	e.job = job
+	e.pool.Each(parts, t)
+	e.job = call{}
+}
+
+// models returns the models of a part.
+func (e *Ensemble) models(part int) (lo, hi int) {
+	return part * e.job.chunk, min((part+1)*e.job.chunk, e.spec.Models)
+}

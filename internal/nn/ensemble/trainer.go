@@ -1,0 +1,64 @@
+package ensemble
+
+import (
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
+	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
+)
+
+// trainer is a network that takes the place of one model of an ensemble after the
+// other, with a worker's memory.
+type trainer struct {
+	*nn.Replica
+	scores []float32
+	rows   []float32 // a window that goes round the end
+	dx     []float32
+	// own, m and v are the parameters and moments of a fresh model.
+	own, m, v []float32
+	pcg       rand.PCG
+	rng       *rand.Rand
+}
+
+func newTrainer(net *nn.Network) *trainer {
+	t := &trainer{Replica: nn.NewReplica(net)}
+	t.rng = rand.New(&t.pcg)
+	return t
+}
+
+// begin makes the network a fresh model with these parameters.
+func (t *trainer) begin(params []float32) {
+	n := len(params)
+	t.own, t.m, t.v = tensor.Resize(t.own, n), tensor.Resize(t.m, n), tensor.Resize(t.v, n)
+	copy(t.own, params)
+	clear(t.m)
+	clear(t.v)
+	t.Take(t.own)
+}
+
+// accumulate adds to the gradients half of those of the loss over up to batch of
+// the rows.
+func (t *trainer) accumulate(rows []float32, batch int, loss losses.Loss, real bool) {
+	n := len(rows) / t.Net.In()
+	if n > batch {
+		rows, n = t.window(rows, n, batch), batch
+	}
+	scores := t.Net.Forward(rows, n)
+	t.scores = tensor.Resize(t.scores, n)
+	loss.Gradient(t.scores, scores, real)
+	vector.Scale(t.scores, 0.5)
+	t.Net.Backward(t.scores, true, false)
+}
+
+// window returns batch of n rows in a row from a random one on, after the last
+// the first. Rows come in no particular order, and so it costs one draw.
+func (t *trainer) window(rows []float32, n, batch int) []float32 {
+	in, at := t.Net.In(), t.rng.IntN(n)
+	if at+batch <= n {
+		return rows[at*in : (at+batch)*in]
+	}
+	t.rows = append(append(t.rows[:0], rows[at*in:]...), rows[:(at+batch-n)*in]...)
+	return t.rows
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package nntest
+
+// Raced says that the race detector runs.
+const Raced = false

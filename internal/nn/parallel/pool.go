@@ -1,0 +1,129 @@
+// Package parallel divides the work of layers among processors.
+package parallel
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
+)
+
+// Pool runs the parts of a layer's work on several processors, with scratch
+// memory for each. What is a part must not depend on how many processors there
+// are. Once warm it does not allocate, which is why tasks are made beforehand.
+type Pool struct {
+	Limit   int // most workers, 0 is GOMAXPROCS
+	workers []Worker
+
+	matrix   matrixProduct
+	products Task
+
+	task  Task
+	parts int64
+	next  atomic.Int64
+	wait  sync.WaitGroup
+}
+
+// Task does one part of some work.
+type Task func(part int, w *Worker)
+
+// Worker is a processor of a pool, with its scratch memory.
+type Worker struct {
+	Index   int // 0, 1, ...
+	run     func()
+	scratch []float32
+	wide    []float64
+}
+
+// Floats returns n numbers of scratch memory of any content.
+func (w *Worker) Floats(n int) []float32 {
+	w.scratch = tensor.Resize(w.scratch, n)
+	return w.scratch
+}
+
+// Zeros returns n wide numbers, all 0.
+func (w *Worker) Zeros(n int) []float64 {
+	if cap(w.wide) < n {
+		w.wide = make([]float64, n)
+	}
+	w.wide = w.wide[:n]
+	clear(w.wide)
+	return w.wide
+}
+
+// matrixProduct is a product in work.
+type matrixProduct struct {
+	c, a, b  kernel.Matrix
+	epilogue gemm.Epilogue
+	parts    int
+}
+
+// Product computes C = A B on as many processors as it is worth.
+func (p *Pool) Product(c, a, b kernel.Matrix, e gemm.Epilogue) {
+	parts := min(p.Size(), gemm.Parts(c.Rows, c.Cols, a.Cols))
+	if parts == 1 {
+		gemm.Multiply(c, a, b, e)
+		return
+	}
+	if p.products == nil {
+		p.products = func(part int, _ *Worker) {
+			m := &p.matrix
+			gemm.MultiplyPart(m.c, m.a, m.b, m.epilogue, part, m.parts)
+		}
+	}
+	p.matrix = matrixProduct{c, a, b, e, parts}
+	p.Each(parts, p.products)
+	p.matrix = matrixProduct{}
+}
+
+// Size is how many processors there are.
+func (p *Pool) Size() int {
+	if p.Limit > 0 {
+		return p.Limit
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// Each runs t for parts 0, 1, ..., parts-1 in any order and waits.
+func (p *Pool) Each(parts int, t Task) {
+	n := max(1, min(p.Size(), parts))
+	for len(p.workers) < n {
+		p.grow()
+	}
+	p.task, p.parts = t, int64(parts)
+	p.next.Store(0)
+	p.wait.Add(n - 1)
+	defer p.wait.Wait() // also when a part panics here, or the others would still run
+	for i := range n - 1 {
+		go p.workers[i+1].run()
+	}
+	p.work(0)
+}
+
+func (p *Pool) grow() {
+	i := len(p.workers)
+	p.workers = append(p.workers, Worker{Index: i, run: func() {
+		p.work(i)
+		p.wait.Done()
+	}})
+}
+
+func (p *Pool) work(i int) {
+	for {
+		part := p.next.Add(1) - 1
+		if part >= p.parts {
+			return
+		}
+		p.task(int(part), &p.workers[i])
+	}
+}
+
+// Lanes says into how many runs of records a batch is split where each run has
+// its own sum, which are added up in order.
+func Lanes(n int) int { return min(8, (n+15)/16) }
+
+// Span returns the records [lo, hi) of one of several equal parts of n.
+func Span(part, parts, n int) (lo, hi int) { return part * n / parts, (part + 1) * n / parts }

@@ -108,6 +108,9 @@ type outcome struct {
 	err     error
 }
 
+// newExecution returns a round that one request waits for already, the one that begins it. If
+// that were counted after the launch, the round could reach a node and its student be gone and
+// ask otherwise before: that question would be refused, because somebody waits for the round.
 func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q question, parts []encoded) *execution {
 	return &execution{
 		inquiry: inquiry{
@@ -119,9 +122,9 @@ func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q quest
 		open:      true,
 		counts:    make([]int64, q.length()),
 		audience: audience{
-			progress:  &conclavev1.Progress{TeachersNeeded: spec.quorum},
-			changed:   make(chan struct{}),
-			idleSince: time.Now(),
+			progress: &conclavev1.Progress{TeachersNeeded: spec.quorum},
+			changed:  make(chan struct{}),
+			waiters:  1,
 		},
 		outcome: outcome{done: make(chan struct{})},
 	}

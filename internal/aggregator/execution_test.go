@@ -31,6 +31,26 @@ func answerOf(e *execution, n *peer.Node) *conclavev1.WorkRequest {
 	return votes(n.Teachers, alternating)(voteRound(e.key.run, e.key.number, 2))[0]
 }
 
+// Between its launch and the attachment of the student that began it a round looked idle: a
+// server that stops gave it up, and a student that came back with another question was refused.
+func TestARoundIsWaitedForFromTheStart(t *testing.T) {
+	e, north := testExecution(t), liveNode("north", 4)
+	if _, err := e.step([]*peer.Node{north}, time.Now().Add(2*abandonAfter)); err != nil {
+		t.Fatal(err)
+	}
+	if e.idle() || e.stalled() {
+		t.Errorf("idle %v, stalled %v, with a node that has the round", e.idle(), e.stalled())
+	}
+	select {
+	case <-e.abandoned:
+		t.Error("it was given up")
+	default:
+	}
+	if e.detach(); !e.idle() || !e.stalled() {
+		t.Errorf("idle %v, stalled %v, when nobody waits", e.idle(), e.stalled())
+	}
+}
+
 func TestStep(t *testing.T) {
 	now := time.Now()
 	step := func(t *testing.T, e *execution, at time.Duration, wantFinished bool, live ...*peer.Node) *conclavev1.Progress {
@@ -132,6 +152,8 @@ func TestStep(t *testing.T) {
 	})
 	t.Run("a round nobody waits for is given up after a while", func(t *testing.T) {
 		e, n := testExecution(t), liveNode("north", 4)
+		e.detach()
+		e.idleSince = now
 		step(t, e, abandonAfter-time.Second, false, n)
 		select {
 		case <-e.abandoned:
@@ -139,7 +161,7 @@ func TestStep(t *testing.T) {
 		default:
 		}
 		step(t, e, abandonAfter+time.Second, false, n)
-		<-e.abandoned
+		testkit.Receive(t, "the round to be given up", e.abandoned)
 	})
 	t.Run("answers that do not fit a message", func(t *testing.T) {
 		e := testExecution(t)

@@ -82,7 +82,6 @@ func (s *Server) collectAgain(ctx context.Context, r *run, p *payload, release *
 	if err := s.launch(e); err != nil {
 		return nil, err
 	}
-	e.attach()
 	r.current = e
 	return e, nil
 }

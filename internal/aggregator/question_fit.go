@@ -200,7 +200,6 @@ func (s *Server) pass(e *execution, told bool, q question, sum *conclavev1.Logis
 	}
 	inner := newExecution(p, attempt, e.spec, e.dataset, q, parts)
 	inner.outer, inner.told, inner.abandoned = e, told, e.abandoned
-	inner.attach()
 	e.dataset.register(inner)
 	defer func() {
 		e.dataset.unregister(inner)

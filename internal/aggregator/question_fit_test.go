@@ -380,7 +380,6 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 func TestAPassEndsWithItsFit(t *testing.T) {
 	outer, inner := testExecution(t), testExecution(t)
 	inner.outer, inner.abandoned = outer, outer.abandoned
-	inner.attach()
 	given := func() bool {
 		select {
 		case <-outer.abandoned:
@@ -389,7 +388,6 @@ func TestAPassEndsWithItsFit(t *testing.T) {
 			return false
 		}
 	}
-	outer.attach()
 	late := time.Now().Add(2 * abandonAfter)
 	if _, err := inner.step(nil, late); err != nil || given() {
 		t.Fatalf("given up while somebody waits (%v)", err)

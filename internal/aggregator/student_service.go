@@ -320,7 +320,6 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	if err := s.launch(e); err != nil {
 		return nil, err
 	}
-	e.attach()
 	r.current = e
 	return e, nil
 }

@@ -17,11 +17,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestChargeOnce(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	release, entry, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer"))
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestChargeOnce(t *testing.T) {
 // same rounds at the same time, each with an answer of its own.
 func TestConcurrentCharges(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("second")); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestConcurrentCharges(t *testing.T) {
 
 func TestOverBudgetWritesNothing(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	refused := func(charge Charge, budget privacy.Budget) {
 		t.Helper()
 		before := everything(t, c.store)
@@ -188,7 +189,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 // everything is all keys with their revisions.
 func everything(t *testing.T, s *Store) map[string]int64 {
 	t.Helper()
-	r, err := s.client.Get(t.Context(), s.config.Prefix, clientv3.WithPrefix())
+	r, err := s.client.Get(testkit.Within(t), s.config.Prefix, clientv3.WithPrefix())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func everything(t *testing.T, s *Store) map[string]int64 {
 
 func TestChargeRefuses(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	change := func(f func(*Charge)) Charge {
 		charge := testCharge("first", 0, "answer")
 		f(&charge)
@@ -294,7 +295,7 @@ func TestAmbiguousCommit(t *testing.T) {
 				}
 				return nil, tc.failure
 			}}
-			release, entry, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "answer"))
+			release, entry, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "answer"))
 			if err != nil || string(release) != "answer" || entry.Seq != 3 {
 				t.Fatalf("%q, %+v, %v", release, entry, err)
 			}
@@ -318,18 +319,18 @@ func TestLateCommit(t *testing.T) {
 		late = commit
 		return nil, errLost
 	}}
-	_, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "first answer"))
+	_, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "first answer"))
 	if !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
-	release, _, err := other.Charge(t.Context(), c.lead, testCharge("first", 0, "second answer"))
+	release, _, err := other.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "second answer"))
 	if err != nil || string(release) != "second answer" {
 		t.Fatalf("%q, %v", release, err)
 	}
 	if r, err := late(); err != nil || r.Succeeded {
 		t.Errorf("the late commit: %+v, %v; want a failed comparison", r, err)
 	}
-	stored, _, _, err := other.Release(t.Context(), "first", 0)
+	stored, _, _, err := other.Release(testkit.Within(t), "first", 0)
 	if err != nil || string(stored) != "second answer" {
 		t.Errorf("stored %q, %v", stored, err)
 	}
@@ -349,7 +350,7 @@ func TestConflictIsDecidedAnew(t *testing.T) {
 		if once.CompareAndSwap(false, true) {
 			charge := testCharge("first", 0, "other")
 			charge.Events = big
-			if _, _, err := other.Charge(t.Context(), c.lead, charge); err != nil {
+			if _, _, err := other.Charge(testkit.Within(t), c.lead, charge); err != nil {
 				t.Error(err)
 			}
 		}
@@ -358,7 +359,7 @@ func TestConflictIsDecidedAnew(t *testing.T) {
 	charge := testCharge("first", 1, "mine")
 	charge.Events = big
 	// Each fits the run's budget alone, both together do not.
-	_, _, err := c.store.Charge(t.Context(), c.lead, charge)
+	_, _, err := c.store.Charge(testkit.Within(t), c.lead, charge)
 	if !errors.Is(err, privacy.ErrOverBudget) {
 		t.Errorf("got %v, want ErrOverBudget", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +40,7 @@ func runEtcd(t testing.TB, dir string) *Embedded {
 
 func openStore(t testing.TB, c Config) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), c)
+	s, err := Open(testkit.Within(t), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +94,10 @@ func newCluster(t testing.TB) *cluster {
 	c.etcd = runEtcd(t, c.dir)
 	c.store = openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	c.lead = leadAs(t, c.store, "agg")
-	if err := c.store.OpenDataset(t.Context(), c.lead, testDataset); err != nil {
+	if err := c.store.OpenDataset(testkit.Within(t), c.lead, testDataset); err != nil {
 		t.Fatal(err)
 	}
-	existing, err := c.store.OpenRun(t.Context(), c.lead, testRun("first"))
+	existing, err := c.store.OpenRun(testkit.Within(t), c.lead, testRun("first"))
 	if err != nil || existing {
 		t.Fatalf("existing %v, %v", existing, err)
 	}
@@ -106,7 +107,7 @@ func newCluster(t testing.TB) *cluster {
 // ledgerOf returns the entries after they passed the auditor's check.
 func ledgerOf(t testing.TB, s *Store) ([]ledger.Entry, ledger.Verification) {
 	t.Helper()
-	entries, err := s.Ledger(t.Context(), testDataset.Name)
+	entries, err := s.Ledger(testkit.Within(t), testDataset.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

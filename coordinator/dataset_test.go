@@ -8,11 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestOpenDataset(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if err := c.store.OpenDataset(ctx, c.lead, testDataset); err != nil {
 		t.Errorf("opened again: %v", err)
 	}
@@ -52,7 +53,7 @@ func TestOpenDataset(t *testing.T) {
 // A leader that takes over recomputes the ledger before it trusts the totals.
 func TestOpenDatasetFindsDamage(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	for round := range uint64(2) {
 		if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", round, "answer")); err != nil {
 			t.Fatal(err)
@@ -108,7 +109,7 @@ func TestOpenDatasetFindsDamage(t *testing.T) {
 
 func TestRuns(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if existing, err := c.store.OpenRun(ctx, c.lead, testRun("first")); err != nil || !existing {
 		t.Errorf("opened again: existing %v, %v", existing, err)
 	}

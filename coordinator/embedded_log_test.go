@@ -11,6 +11,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestFatalErrorsOfEtcdEndNoProcess(t *testing.T) {
@@ -30,7 +32,7 @@ func TestFatalErrorsOfEtcdEndNoProcess(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() { write(guarded); returned = true })
 			wg.Wait()
-			<-e.Failed()
+			testkit.Receive(t, e.Failed())
 			if returned || !errors.Is(e.Err(), io.ErrShortWrite) {
 				t.Errorf("%s: returned %v, error %v", name, returned, e.Err())
 			}
@@ -100,7 +102,7 @@ func TestAllIsWellWithoutALine(t *testing.T) {
 		}
 		s := openStore(t, Config{Endpoints: e.Endpoints()})
 		l := leadAs(t, s, "agg")
-		if err := s.OpenDataset(t.Context(), l, testDataset); err != nil {
+		if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(while) // etcd learns its version meanwhile

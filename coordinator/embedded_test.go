@@ -23,6 +23,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestEmbeddedStartsPrivately(t *testing.T) {
@@ -117,7 +118,7 @@ func TestEmbeddedLongPath(t *testing.T) {
 func TestEmbeddedRestartKeepsAll(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestEmbeddedRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, dir := range map[string]string{"no folder": "", "a file": file} {
-		e, err := StartEmbedded(t.Context(), EmbeddedConfig{Dir: dir})
+		e, err := StartEmbedded(testkit.Within(t), EmbeddedConfig{Dir: dir})
 		if err == nil {
 			e.Close()
 			t.Errorf("%s: accepted", name)
@@ -201,7 +202,7 @@ func TestEmbeddedDamagedFolder(t *testing.T) {
 			}
 			// In another process, because a failed start leaves goroutines of
 			// etcd behind that nothing can end.
-			cmd := exec.CommandContext(t.Context(), os.Args[0])
+			cmd := exec.CommandContext(testkit.Within(t), os.Args[0])
 			cmd.Env = append(os.Environ(), childEnv+"="+dir)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
@@ -245,7 +246,7 @@ func child(dir string) {
 func TestAnotherProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd := exec.CommandContext(testkit.Within(t), os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+dir)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -273,7 +274,8 @@ func TestAnotherProcess(t *testing.T) {
 	}
 
 	start := time.Now()
-	if e, err := StartEmbedded(t.Context(), EmbeddedConfig{Dir: dir}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), dir) {
+	if e, err := StartEmbedded(testkit.Within(t), EmbeddedConfig{Dir: dir}); !errors.Is(err,
+		ErrInUse) || !strings.Contains(err.Error(), dir) {
 		if err == nil {
 			e.Close()
 		}
@@ -303,7 +305,7 @@ func TestAnotherProcess(t *testing.T) {
 	// same name is free at once.
 	s := openStore(t, Config{Endpoints: runEtcd(t, dir).Endpoints()})
 	l := leadAs(t, s, "agg") // gives up before the dead process's lease ends
-	if err := s.OpenDataset(t.Context(), l, testDataset); err != nil {
+	if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
 		t.Error(err)
 	}
 	if _, v := ledgerOf(t, s); v.Head != hash || v.Runs["first"].Releases != 5 {
@@ -355,7 +357,7 @@ func TestExternalEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	// Two clusters share the etcd.
 	for _, prefix := range []string{"", "/other"} {
 		s := openStore(t, Config{Endpoints: []string{endpoint}, TLS: tlsConfig, Prefix: prefix})
@@ -407,7 +409,7 @@ func TestUnreachable(t *testing.T) {
 	defer silent.Close()
 	for _, endpoint := range []string{closed, "http://" + silent.Addr().String(), "unix:///nowhere/etcd.sock"} {
 		start := time.Now()
-		s, err := Open(t.Context(), Config{Endpoints: []string{endpoint}, DialTimeout: 300 * time.Millisecond})
+		s, err := Open(testkit.Within(t), Config{Endpoints: []string{endpoint}, DialTimeout: 300 * time.Millisecond})
 		if err == nil {
 			s.Close()
 		}
@@ -418,7 +420,7 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%s: took %v", endpoint, took)
 		}
 	}
-	if _, err := Open(t.Context(), Config{}); err == nil {
+	if _, err := Open(testkit.Within(t), Config{}); err == nil {
 		t.Error("no endpoints were accepted")
 	}
 }
@@ -430,7 +432,7 @@ func TestEtcdAway(t *testing.T) {
 	etcd := runEtcd(t, dir)
 	s := openStore(t, Config{Endpoints: etcd.Endpoints(), RequestTimeout: 600 * time.Millisecond})
 	l := leadAs(t, s, "agg")
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if err := s.OpenDataset(ctx, l, testDataset); err != nil {
 		t.Fatal(err)
 	}
@@ -474,7 +476,7 @@ func TestEtcdAway(t *testing.T) {
 func TestALongPathWithoutATemporaryFolder(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	_, err := StartEmbedded(t.Context(), EmbeddedConfig{Dir: dir})
+	_, err := StartEmbedded(testkit.Within(t), EmbeddedConfig{Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "too long a path for a socket") || !strings.Contains(err.Error(), "TMPDIR") {
 		t.Errorf("error %v", err)
 	}

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestForget(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	// A run whose name begins with the other's, to see that only one forgets.
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("first-b")); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestForget(t *testing.T) {
 
 func TestForgetAtMostWhatCameBefore(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	charge := testCharge("first", 0, "answer 0")
 	charge.Forget = 1
 	if _, _, err := c.store.Charge(ctx, c.lead, charge); err == nil || errors.Is(err, ErrForgotten) {

@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // seen is what a round is begun by.
@@ -21,11 +22,11 @@ type seen struct {
 
 func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) seen {
 	t.Helper()
-	standing, err := s.Standing(t.Context(), lead, run, round)
+	standing, err := s.Standing(testkit.Within(t), lead, run, round)
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := s.Snapshot(t.Context(), lead, run)
+	now, err := s.Snapshot(testkit.Within(t), lead, run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,12 +40,12 @@ func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) se
 func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 	c := newCluster(t)
 	store, requests := counting(t, c)
-	if _, err := store.OpenRun(t.Context(), c.lead, testRun("second")); err != nil {
+	if _, err := store.OpenRun(testkit.Within(t), c.lead, testRun("second")); err != nil {
 		t.Fatal(err)
 	}
 	charge := func(run string, round uint64) func() error {
 		return func() error {
-			_, _, err := store.Charge(t.Context(), c.lead, testCharge(run, round, "answer"))
+			_, _, err := store.Charge(testkit.Within(t), c.lead, testCharge(run, round, "answer"))
 			return err
 		}
 	}
@@ -61,18 +62,23 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 		{"another run", func() error { return nil }, "second", 0, 3},
 		{"another run charged", charge("second", 0), "second", 1, 0},
 		{"the first one is known as well", func() error { return nil }, "first", 1, 0},
-		{"a run opened", func() error { _, err := store.OpenRun(t.Context(), c.lead, testRun("third")); return err }, "first", 1, 2},
+		{"a run opened", func() error {
+			_,
+				err := store.OpenRun(testkit.Within(t), c.lead, testRun("third"))
+			return err
+		}, "first", 1, 2},
 		{"charged again", charge("first", 1), "first", 2, 0},
 		{"the second is not known any more", func() error { return nil }, "second", 1, 2},
 		{"a charge that was refused", func() error {
 			costly := testCharge("second", 1, "answer")
 			costly.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: .1, Count: 9}}
-			if _, _, err := store.Charge(t.Context(), c.lead, costly); !errors.Is(err, privacy.ErrOverBudget) {
+			if _, _, err := store.Charge(testkit.Within(t), c.lead, costly); !errors.Is(err, privacy.ErrOverBudget) {
 				t.Errorf("error %v", err)
 			}
 			return nil
 		}, "first", 2, 0},
-		{"a run closed", func() error { _, err := store.CloseRun(t.Context(), c.lead, "second"); return err }, "first", 2, 2},
+		{"a run closed", func() error { _, err := store.CloseRun(testkit.Within(t), c.lead, "second"); return err },
+			"first", 2, 2},
 		{"the closed run", charge("first", 2), "second", 1, 2},
 		{"known", func() error { return nil }, "first", 3, 0},
 	} {
@@ -96,7 +102,7 @@ func TestWhoLooksMustLead(t *testing.T) {
 	c := newCluster(t)
 	store, requests := counting(t, c)
 	lead := leadAs(t, store, "agg")
-	if _, _, err := store.Charge(t.Context(), lead, testCharge("first", 0, "answer")); err != nil {
+	if _, _, err := store.Charge(testkit.Within(t), lead, testCharge("first", 0, "answer")); err != nil {
 		t.Fatal(err)
 	}
 	reads := func(lead *Leadership) int64 {
@@ -108,7 +114,7 @@ func TestWhoLooksMustLead(t *testing.T) {
 		t.Errorf("%d reads by who leads", n)
 	}
 	again := leadAs(t, store, "agg") // the same name takes over
-	<-lead.Context().Done()
+	testkit.Receive(t, lead.Context().Done())
 	if n := reads(lead); n != 2 {
 		t.Errorf("%d reads by who leads no more", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // counting is a store that counts its transactions.
@@ -30,7 +31,7 @@ func TestChargesTakeTurns(t *testing.T) {
 	store, requests := counting(t, c)
 	names := []string{"first", "second", "third"}
 	for _, name := range names[1:] {
-		if _, err := store.OpenRun(t.Context(), c.lead, testRun(name)); err != nil {
+		if _, err := store.OpenRun(testkit.Within(t), c.lead, testRun(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,7 +41,8 @@ func TestChargesTakeTurns(t *testing.T) {
 		for _, name := range names {
 			runs.Go(func() {
 				for round := from; round < to; round++ {
-					if _, _, err := store.Charge(t.Context(), c.lead, testCharge(name, round, fmt.Sprint(name, round))); err != nil {
+					if _, _, err := store.Charge(testkit.Within(t), c.lead,
+						testCharge(name, round, fmt.Sprint(name, round))); err != nil {
 						t.Error(err)
 					}
 				}
@@ -60,7 +62,8 @@ func TestChargesTakeTurns(t *testing.T) {
 			t.Errorf("run %s has %d releases", name, v.Runs[name].Releases)
 		}
 		for round := range uint64(rounds) {
-			if release, _, found, err := store.Release(t.Context(), name, round); err != nil || !found || string(release) != fmt.Sprint(name, round) {
+			if release, _, found, err := store.Release(testkit.Within(t), name,
+				round); err != nil || !found || string(release) != fmt.Sprint(name, round) {
 				t.Errorf("round %d of %s: %q, %v", round, name, release, err)
 			}
 		}
@@ -71,11 +74,11 @@ func TestChargesTakeTurns(t *testing.T) {
 func TestChargesBesideOtherWriters(t *testing.T) {
 	begin := func(t *testing.T) (c *cluster, other *Store) {
 		c = newCluster(t)
-		if _, err := c.store.OpenRun(t.Context(), c.lead, testRun("second")); err != nil {
+		if _, err := c.store.OpenRun(testkit.Within(t), c.lead, testRun("second")); err != nil {
 			t.Fatal(err)
 		}
 		for _, run := range []string{"first", "second"} {
-			if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge(run, 0, "answer")); err != nil {
+			if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge(run, 0, "answer")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,14 +86,16 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	}
 	t.Run("another run was charged", func(t *testing.T) {
 		c, other := begin(t)
-		if _, _, err := other.Charge(t.Context(), c.lead, testCharge("second", 1, "other")); err != nil {
+		if _, _, err := other.Charge(testkit.Within(t), c.lead, testCharge("second", 1, "other")); err != nil {
 			t.Fatal(err)
 		}
-		if release, entry, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); err != nil || string(release) != "answer" || entry.Seq != 7 {
+		if release, entry, err := c.store.Charge(testkit.Within(t), c.lead,
+			testCharge("first", 1, "answer")); err != nil || string(release) != "answer" || entry.Seq != 7 {
 			t.Fatalf("%q, entry %d, %v", release, entry.Seq, err)
 		}
 		// The record of the second run is older than the ledger's end.
-		if _, entry, err := c.store.Charge(t.Context(), c.lead, testCharge("second", 2, "answer")); err != nil || entry.Seq != 8 {
+		if _, entry, err := c.store.Charge(testkit.Within(t), c.lead,
+			testCharge("second", 2, "answer")); err != nil || entry.Seq != 8 {
 			t.Fatalf("entry %d, %v", entry.Seq, err)
 		}
 		_, dataset, err := purses(c.store, "first")
@@ -103,13 +108,15 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	})
 	t.Run("the round was charged", func(t *testing.T) {
 		c, other := begin(t)
-		if _, _, err := other.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); err != nil {
+		if _, _, err := other.Charge(testkit.Within(t), c.lead, testCharge("first", 1, "answer")); err != nil {
 			t.Fatal(err)
 		}
-		if release, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "another answer")); err != nil || string(release) != "answer" {
+		if release, _, err := c.store.Charge(testkit.Within(t), c.lead,
+			testCharge("first", 1, "another answer")); err != nil || string(release) != "answer" {
 			t.Errorf("%q, %v", release, err)
 		}
-		if release, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "another answer")); err != nil || string(release) != "answer" {
+		if release, _, err := c.store.Charge(testkit.Within(t), c.lead,
+			testCharge("first", 0, "another answer")); err != nil || string(release) != "answer" {
 			t.Errorf("an earlier round: %q, %v", release, err)
 		}
 		ledgerOf(t, c.store)
@@ -120,10 +127,11 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 			if here {
 				other = c.store
 			}
-			if _, err := other.CloseRun(t.Context(), c.lead, "first"); err != nil {
+			if _, err := other.CloseRun(testkit.Within(t), c.lead, "first"); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); !errors.Is(err, ErrRunClosed) {
+			if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 1, "answer")); !errors.Is(err,
+				ErrRunClosed) {
 				t.Errorf("error %v", err)
 			}
 		}
@@ -132,28 +140,31 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 		c, other := begin(t)
 		costly := testCharge("first", 1, "answer")
 		costly.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 12, Count: 4}}
-		if _, _, err := other.Charge(t.Context(), c.lead, costly); err != nil {
+		if _, _, err := other.Charge(testkit.Within(t), c.lead, costly); err != nil {
 			t.Fatal(err)
 		}
 		costly.Round = 2
-		if _, _, err := c.store.Charge(t.Context(), c.lead, costly); !errors.Is(err, privacy.ErrOverBudget) {
+		if _, _, err := c.store.Charge(testkit.Within(t), c.lead, costly); !errors.Is(err, privacy.ErrOverBudget) {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("somebody else leads, and leads no more", func(t *testing.T) {
 		c, other := begin(t)
 		lead := leadAs(t, other, "agg") // the same name takes over
-		if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); !errors.Is(err, ErrNotLeader) {
+		if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 1, "answer")); !errors.Is(err,
+			ErrNotLeader) {
 			t.Errorf("error %v", err)
 		}
-		if _, _, err := other.Charge(t.Context(), lead, testCharge("first", 1, "other")); err != nil {
+		if _, _, err := other.Charge(testkit.Within(t), lead, testCharge("first", 1, "other")); err != nil {
 			t.Fatal(err)
 		}
 		again := leadAs(t, c.store, "agg")
-		if release, _, err := c.store.Charge(t.Context(), again, testCharge("first", 1, "answer")); err != nil || string(release) != "other" {
+		if release, _, err := c.store.Charge(testkit.Within(t), again,
+			testCharge("first", 1, "answer")); err != nil || string(release) != "other" {
 			t.Errorf("%q, %v", release, err)
 		}
-		if _, entry, err := c.store.Charge(t.Context(), again, testCharge("first", 2, "answer")); err != nil || entry.Fence != again.Fence() {
+		if _, entry, err := c.store.Charge(testkit.Within(t), again,
+			testCharge("first", 2, "answer")); err != nil || entry.Fence != again.Fence() {
 			t.Errorf("%+v, %v", entry, err)
 		}
 		ledgerOf(t, c.store)
@@ -161,7 +172,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	t.Run("who waits for the turn may go away", func(t *testing.T) {
 		c, _ := begin(t)
 		h := c.store.headOf("flchain")
-		if err := h.lock(t.Context()); err != nil {
+		if err := h.lock(testkit.Within(t)); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +181,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		h.unlock()
-		if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 1, "answer")); err != nil {
+		if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 1, "answer")); err != nil {
 			t.Error(err)
 		}
 	})

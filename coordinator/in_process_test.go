@@ -15,6 +15,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // What is written in the process is what is read through the socket, and the other way round.
@@ -33,7 +35,8 @@ func TestInProcessAndThroughTheSocket(t *testing.T) {
 		if round%2 == 1 {
 			store = c.store
 		}
-		if _, _, err := store.Charge(t.Context(), lead, testCharge("first", round, fmt.Sprint(round))); err != nil {
+		if _, _,
+			err := store.Charge(testkit.Within(t), lead, testCharge("first", round, fmt.Sprint(round))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,14 +67,14 @@ func TestInProcessErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lead := leadAs(t, store, "agg")
 			huge := clientv3.OpPut("/conclave/huge", strings.Repeat("x", maxRequest))
-			if _, err := store.commit(t.Context(), "write", lead, nil, huge); !errors.Is(err, ErrTooLarge) {
+			if _, err := store.commit(testkit.Within(t), "write", lead, nil, huge); !errors.Is(err, ErrTooLarge) {
 				t.Errorf("too large: %v", err)
 			}
 			leased := clientv3.OpPut("/conclave/leased", "x", clientv3.WithLease(12345))
-			if _, err := store.commit(t.Context(), "write", lead, nil, leased); !errors.Is(err, ErrNotLeader) {
+			if _, err := store.commit(testkit.Within(t), "write", lead, nil, leased); !errors.Is(err, ErrNotLeader) {
 				t.Errorf("no such lease: %v", err)
 			}
-			_, err := store.client.Put(t.Context(), "/conclave/leased", "x", clientv3.WithLease(12345))
+			_, err := store.client.Put(testkit.Within(t), "/conclave/leased", "x", clientv3.WithLease(12345))
 			if !errors.Is(err, rpctypes.ErrLeaseNotFound) || unanswered(err) {
 				t.Errorf("no such lease: %v", err)
 			}
@@ -100,7 +103,7 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 	working := make(chan struct{})
 	workers.Go(func() {
 		for round := uint64(0); ; round++ {
-			_, _, err := store.Charge(t.Context(), lead, testCharge("first", round, fmt.Sprint(round)))
+			_, _, err := store.Charge(testkit.Within(t), lead, testCharge("first", round, fmt.Sprint(round)))
 			if err != nil {
 				if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotLeader) {
 					t.Errorf("charge: %v", err)
@@ -115,7 +118,7 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 	for range 3 {
 		workers.Go(func() {
 			for {
-				if _, err := store.Ledger(t.Context(), "flchain"); err != nil {
+				if _, err := store.Ledger(testkit.Within(t), "flchain"); err != nil {
 					if !errors.Is(err, ErrUnavailable) {
 						t.Errorf("read: %v", err)
 					}
@@ -124,13 +127,13 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 			}
 		})
 	}
-	<-working
+	testkit.Receive(t, working)
 	if err := c.etcd.Close(); err != nil {
 		t.Fatal(err)
 	}
 	workers.Wait()
 	back := openStore(t, Config{Embedded: runEtcd(t, c.dir)})
-	run, err := back.Run(t.Context(), "first")
+	run, err := back.Run(testkit.Within(t), "first")
 	if err != nil || run.Releases < acknowledged.Load() || run.Releases > acknowledged.Load()+1 {
 		t.Errorf("%d releases, %d were acknowledged; %v", run.Releases, acknowledged.Load(), err)
 	}
@@ -142,7 +145,7 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 // A call that etcd's fatal error takes down, or that hangs, holds nobody up.
 func TestACallThatDoesNotReturn(t *testing.T) {
 	p := inProcess{gate: new(gatekeeper), observe: func(string, time.Duration, error) {}}
-	_, err := call(t.Context(), p, "x", func() (*int, error) { runtime.Goexit(); return nil, nil })
+	_, err := call(testkit.Within(t), p, "x", func() (*int, error) { runtime.Goexit(); return nil, nil })
 	if !unanswered(err) {
 		t.Errorf("fatal: %v", err)
 	}
@@ -158,10 +161,11 @@ func TestACallThatDoesNotReturn(t *testing.T) {
 		t.Error("one is inside")
 	default:
 	}
-	if _, err := call(t.Context(), p, "x", func() (*int, error) { t.Error("it was let in"); return nil, nil }); !unanswered(err) {
+	if _, err := call(testkit.Within(t), p, "x",
+		func() (*int, error) { t.Error("it was let in"); return nil, nil }); !unanswered(err) {
 		t.Errorf("after the end: %v", err)
 	}
 	close(hang)
-	<-empty
-	<-p.gate.shut()
+	testkit.Receive(t, empty)
+	testkit.Receive(t, p.gate.shut())
 }

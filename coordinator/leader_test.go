@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func ended(t *testing.T, l *Leadership, within time.Duration) {
@@ -26,7 +28,7 @@ func ended(t *testing.T, l *Leadership, within time.Duration) {
 func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 	c := newCluster(t)
 	node := testNode()
-	if err := c.store.MarkLive(t.Context(), c.lead, node); err != nil {
+	if err := c.store.MarkLive(testkit.Within(t), c.lead, node); err != nil {
 		t.Fatal(err)
 	}
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
@@ -34,7 +36,7 @@ func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 	if next.Fence() <= c.lead.Fence() {
 		t.Errorf("fence %d after %d", next.Fence(), c.lead.Fence())
 	}
-	if live, err := other.LiveNodes(t.Context(), "flchain"); err != nil || len(live) != 0 {
+	if live, err := other.LiveNodes(testkit.Within(t), "flchain"); err != nil || len(live) != 0 {
 		t.Errorf("live nodes of the old leader: %v, %v", live, err)
 	}
 	ended(t, c.lead, 30*time.Second)
@@ -45,7 +47,7 @@ func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 
 func TestFencedOffLeaderWritesNothing(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func TestStandbyWaits(t *testing.T) {
 	standby := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	elected := make(chan *Leadership, 1)
 	go func() {
-		l, err := standby.Lead(t.Context(), "standby", time.Minute)
+		l, err := standby.Lead(testkit.Within(t), "standby", time.Minute)
 		if err != nil {
 			t.Error(err)
 		}
@@ -101,19 +103,19 @@ func TestStandbyWaits(t *testing.T) {
 		t.Fatal("two leaders")
 	case <-time.After(300 * time.Millisecond):
 	}
-	if err := c.lead.Resign(t.Context()); err != nil {
+	if err := c.lead.Resign(testkit.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case l := <-elected:
-		if _, _, err := standby.Charge(t.Context(), l, testCharge("first", 0, "answer")); err != nil {
+		if _, _, err := standby.Charge(testkit.Within(t), l, testCharge("first", 0, "answer")); err != nil {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("the standby did not take over")
 	}
 	ended(t, c.lead, 30*time.Second)
-	if err := c.lead.Resign(t.Context()); err != nil {
+	if err := c.lead.Resign(testkit.Within(t)); err != nil {
 		t.Errorf("resigning twice: %v", err)
 	}
 	entries, _ := ledgerOf(t, standby)
@@ -127,7 +129,7 @@ func TestLeaseRunsOut(t *testing.T) {
 	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
 	dead := openStore(t, Config{Endpoints: etcd.Endpoints()})
-	l, err := dead.Lead(t.Context(), "dead", time.Second)
+	l, err := dead.Lead(testkit.Within(t), "dead", time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +142,7 @@ func TestLeadershipOutlivesItsLease(t *testing.T) {
 	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
 	s := openStore(t, Config{Endpoints: etcd.Endpoints()})
-	l, err := s.Lead(t.Context(), "agg", 4*time.Second)
+	l, err := s.Lead(testkit.Within(t), "agg", 4*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,17 +151,17 @@ func TestLeadershipOutlivesItsLease(t *testing.T) {
 		t.Fatal(context.Cause(l.Context()))
 	case <-time.After(6 * time.Second):
 	}
-	if err := s.OpenDataset(t.Context(), l, testDataset); err != nil {
+	if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestLeadRefuses(t *testing.T) {
 	c := newCluster(t)
-	if _, err := c.store.Lead(t.Context(), "a/b", time.Minute); !errors.Is(err, ErrBadName) {
+	if _, err := c.store.Lead(testkit.Within(t), "a/b", time.Minute); !errors.Is(err, ErrBadName) {
 		t.Errorf("bad name: %v", err)
 	}
-	if _, err := c.store.Lead(t.Context(), "b", time.Millisecond); err == nil {
+	if _, err := c.store.Lead(testkit.Within(t), "b", time.Millisecond); err == nil {
 		t.Error("a lease of a millisecond was accepted")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A ledger holds its own entries, and no others: not later ones, nor those of another.
@@ -11,7 +13,7 @@ func TestCheckMark(t *testing.T) {
 	c := newCluster(t)
 	end := func() Mark {
 		t.Helper()
-		now, err := c.store.Snapshot(t.Context(), c.lead, "first")
+		now, err := c.store.Snapshot(testkit.Within(t), c.lead, "first")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,7 +23,7 @@ func TestCheckMark(t *testing.T) {
 		t.Errorf("before anything was charged the ledger ends with %v", m)
 	}
 	for round := range uint64(3) {
-		_, entry, err := c.store.Charge(t.Context(), c.lead, testCharge("first", round, "answer"))
+		_, entry, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", round, "answer"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,18 +31,18 @@ func TestCheckMark(t *testing.T) {
 			t.Errorf("after entry %d the ledger ends with %v", entry.Seq, m)
 		}
 	}
-	entries, err := c.store.Ledger(t.Context(), "flchain")
+	entries, err := c.store.Ledger(testkit.Within(t), "flchain")
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := entries[len(entries)-1]
 	for _, e := range entries {
-		got, err := c.store.CheckMark(t.Context(), "flchain", Mark{e.Seq, e.Hash})
+		got, err := c.store.CheckMark(testkit.Within(t), "flchain", Mark{e.Seq, e.Hash})
 		if err != nil || got != (Mark{last.Seq, last.Hash}) {
 			t.Errorf("entry %d: last %+v, %v", e.Seq, got, err)
 		}
 	}
-	if got, err := c.store.CheckMark(t.Context(), "flchain", Mark{}); err != nil || got.Seq != last.Seq {
+	if got, err := c.store.CheckMark(testkit.Within(t), "flchain", Mark{}); err != nil || got.Seq != last.Seq {
 		t.Errorf("nothing seen: last %+v, %v", got, err)
 	}
 	for name, seen := range map[string]Mark{
@@ -49,7 +51,7 @@ func TestCheckMark(t *testing.T) {
 		"without a hash":  {Seq: last.Seq},
 		"of great number": {1 << 63, last.Hash},
 	} {
-		_, err := c.store.CheckMark(t.Context(), "flchain", seen)
+		_, err := c.store.CheckMark(testkit.Within(t), "flchain", seen)
 		var back *WentBackError
 		if !errors.Is(err, ErrWentBack) || !errors.As(err, &back) || back.Seen != seen || back.Last != (Mark{last.Seq, last.Hash}) {
 			t.Errorf("%s: %v", name, err)
@@ -57,10 +59,10 @@ func TestCheckMark(t *testing.T) {
 			t.Errorf("%s: %q does not say what, and what to do", name, err)
 		}
 	}
-	if _, err := c.store.CheckMark(t.Context(), "nowhere", Mark{}); !errors.Is(err, ErrNoDataset) {
+	if _, err := c.store.CheckMark(testkit.Within(t), "nowhere", Mark{}); !errors.Is(err, ErrNoDataset) {
 		t.Errorf("of no dataset: %v", err)
 	}
-	if _, err := c.store.CheckMark(t.Context(), "a/b", Mark{}); !errors.Is(err, ErrBadName) {
+	if _, err := c.store.CheckMark(testkit.Within(t), "a/b", Mark{}); !errors.Is(err, ErrBadName) {
 		t.Errorf("of no name: %v", err)
 	}
 }
@@ -71,7 +73,7 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 	c := newCluster(t)
 	var old [][2]string
 	remember := func() {
-		kvs, err := c.store.list(t.Context(), "remember", c.store.config.Prefix)
+		kvs, err := c.store.list(testkit.Within(t), "remember", c.store.config.Prefix)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +82,7 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 		}
 	}
 	charge := func(round uint64) error {
-		_, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", round, "answer"))
+		_, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", round, "answer"))
 		return err
 	}
 	for round := range uint64(2) {
@@ -95,20 +97,24 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 		}
 	}
 	for _, kv := range old {
-		if _, err := c.store.client.Put(t.Context(), kv[0], kv[1]); err != nil {
+		if _, err := c.store.client.Put(testkit.Within(t), kv[0], kv[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for round := uint64(2); round < 5; round++ {
-		if _, err := c.store.client.Delete(t.Context(), c.store.releaseKey("first", round)); err != nil {
+		if _, err := c.store.client.Delete(testkit.Within(t), c.store.releaseKey("first", round)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, do := range map[string]func() error{
-		"charge":    func() error { return charge(2) },
-		"a new run": func() error { _, err := c.store.OpenRun(t.Context(), c.lead, testRun("second")); return err },
-		"close":     func() error { _, err := c.store.CloseRun(t.Context(), c.lead, "first"); return err },
-		"look":      func() error { _, err := c.store.CheckMark(t.Context(), "flchain", Mark{}); return err },
+		"charge": func() error { return charge(2) },
+		"a new run": func() error {
+			_,
+				err := c.store.OpenRun(testkit.Within(t), c.lead, testRun("second"))
+			return err
+		},
+		"close": func() error { _, err := c.store.CloseRun(testkit.Within(t), c.lead, "first"); return err },
+		"look":  func() error { _, err := c.store.CheckMark(testkit.Within(t), "flchain", Mark{}); return err },
 	} {
 		if err := do(); !errors.Is(err, ErrWentBack) {
 			t.Errorf("%s: %v, want that the ledger went back", name, err)
@@ -116,7 +122,7 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 	}
 	// Who begins now knows of nothing else, and goes on: that is what nodes remember for.
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
-	if _, _, err := other.Charge(t.Context(), c.lead, testCharge("first", 2, "answer")); err != nil {
+	if _, _, err := other.Charge(testkit.Within(t), c.lead, testCharge("first", 2, "answer")); err != nil {
 		t.Errorf("by a process that knows of nothing: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func testNode() Node {
@@ -14,7 +16,7 @@ func testNode() Node {
 
 func TestAdmitNode(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	south := testNode()
 	south.Site, south.Manifest = "south", "f2"
 	for range 2 { // the second time they come back
@@ -69,7 +71,7 @@ func TestAdmitNode(t *testing.T) {
 
 func TestLiveNodes(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	live := func() []Node {
 		t.Helper()
 		nodes, err := c.store.LiveNodes(ctx, "flchain")

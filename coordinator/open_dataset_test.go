@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // While a leader audits a ledger it may be deposed, and the next one writes; or it is asleep, and
@@ -14,7 +16,7 @@ import (
 // restore a backup: the first is the end of its leadership, the second passes.
 func TestOpenDatasetTellsDamageFromTheNextLeader(t *testing.T) {
 	c := newCluster(t)
-	if _, _, err := c.store.Charge(t.Context(), c.lead, testCharge("first", 0, "answer")); err != nil {
+	if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "answer")); err != nil {
 		t.Fatal(err)
 	}
 	// slowly opens the dataset as a leader of its own, and calls then after a request of that.
@@ -41,10 +43,10 @@ func TestOpenDatasetTellsDamageFromTheNextLeader(t *testing.T) {
 			continue
 		}
 		// After the dataset, the ledger, the run, and what ends it all.
-		err := slowly(t.Context(), request, func() {
+		err := slowly(testkit.Within(t), request, func() {
 			round++
 			next := leadAs(t, c.store, "agg") // takes over at once
-			if _, _, err := c.store.Charge(t.Context(), next, testCharge("first", round, "answer")); err != nil {
+			if _, _, err := c.store.Charge(testkit.Within(t), next, testCharge("first", round, "answer")); err != nil {
 				t.Error(err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var (
@@ -42,7 +43,7 @@ func plannedStore(t testing.TB, budget privacy.Budget) (*Store, *Leadership, Dat
 	lead := leadAs(t, s, "agg")
 	d := testDataset
 	d.Budget = budget
-	if err := s.OpenDataset(t.Context(), lead, d); err != nil {
+	if err := s.OpenDataset(testkit.Within(t), lead, d); err != nil {
 		t.Fatal(err)
 	}
 	return s, lead, d
@@ -51,7 +52,7 @@ func plannedStore(t testing.TB, budget privacy.Budget) (*Store, *Leadership, Dat
 func TestPlannedRun(t *testing.T) {
 	for _, budget := range []privacy.Budget{byPLD, {Epsilon: 4, Delta: 1e-5, Filter: privacy.FilterRDP}} {
 		s, lead, d := plannedStore(t, budget)
-		ctx := t.Context()
+		ctx := testkit.Within(t)
 		for _, existing := range []bool{false, true} {
 			if was, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil || was != existing {
 				t.Fatalf("opened: %v, %v", was, err)
@@ -128,7 +129,7 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 			before := everything(t, s)
 			r := plannedRun("one")
 			tc.change(&r)
-			_, err := s.OpenRun(t.Context(), lead, r)
+			_, err := s.OpenRun(testkit.Within(t), lead, r)
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.message) {
 				t.Errorf("error %v, want %q", err, tc.message)
 			}
@@ -143,7 +144,7 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 // may have been made in the light of the first run.
 func TestOneRunOnADatasetByPLD(t *testing.T) {
 	s, lead, d := plannedStore(t, byPLD)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if _, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func TestOneRunOnADatasetByPLD(t *testing.T) {
 // What is kept beside the ledger must be what the ledger says.
 func TestAuditFindsAnotherPlan(t *testing.T) {
 	s, lead, d := plannedStore(t, byPLD)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if _, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil {
 		t.Fatal(err)
 	}

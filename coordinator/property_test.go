@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // fault is what becomes of one commit.
@@ -33,7 +33,8 @@ func TestAnyHistory(t *testing.T) {
 	histories := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		histories++
-		s, err := Open(t.Context(), Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/history-%d/", histories)})
+		s, err := Open(testkit.Within(t),
+			Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/history-%d/", histories)})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -43,7 +44,7 @@ func TestAnyHistory(t *testing.T) {
 }
 
 func runHistory(t *testing.T, rt *rapid.T, s *Store) {
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	var leads []*Leadership
 	takeOver := func() {
 		l, err := s.Lead(ctx, "agg", 1e11)

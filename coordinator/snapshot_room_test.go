@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // purses are those of a run as etcd has it.
@@ -32,7 +33,7 @@ func checkRoom(c *cluster, run string, release int) error {
 // before: the bound is kept near what etcd takes.
 func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if err := checkRoom(c, "first", MaxRelease); err != nil {
 		t.Errorf("the largest release: %v", err)
 	}
@@ -67,7 +68,7 @@ func TestARefusedChargeDoesNotTellItsSize(t *testing.T) {
 	c := newCluster(t)
 	charge := testCharge("first", 0, "")
 	charge.Release = make([]byte, MaxRelease+12345)
-	_, _, err := c.store.Charge(t.Context(), c.lead, charge)
+	_, _, err := c.store.Charge(testkit.Within(t), c.lead, charge)
 	if !errors.Is(err, ErrTooLarge) || strings.ContainsAny(strings.ReplaceAll(err.Error(), "round 0", ""), "0123456789") {
 		t.Errorf("error %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func testSubmission(name string) Submission {
@@ -23,7 +24,8 @@ func testSubmission(name string) Submission {
 
 func submit(t testing.TB, c *cluster, name string) Submission {
 	t.Helper()
-	q, existing, err := c.store.Submit(t.Context(), c.lead, testSubmission(name), []byte("run.yaml of "+name), []byte("schema"))
+	q, existing, err := c.store.Submit(testkit.Within(t), c.lead, testSubmission(name), []byte("run.yaml of "+name),
+		[]byte("schema"))
 	if err != nil || existing {
 		t.Fatalf("existing %v, %v", existing, err)
 	}
@@ -32,7 +34,7 @@ func submit(t testing.TB, c *cluster, name string) Submission {
 
 func claim(t testing.TB, c *cluster, name, claim string) Submission {
 	t.Helper()
-	q, err := c.store.Claim(t.Context(), c.lead, name, "", Holder{Worker: "w", By: "lab", Claim: claim})
+	q, err := c.store.Claim(testkit.Within(t), c.lead, name, "", Holder{Worker: "w", By: "lab", Claim: claim})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func claim(t testing.TB, c *cluster, name, claim string) Submission {
 
 func TestTheQueueIsInTheOrderOfSubmission(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	for _, name := range []string{"zebra", "ant", "mole"} {
 		submit(t, c, name)
 	}
@@ -74,7 +76,7 @@ func TestTheQueueIsInTheOrderOfSubmission(t *testing.T) {
 
 func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	first := submit(t, c, "a")
 	// The same once more is no other run: an answer may have been lost.
 	again, existing, err := c.store.Submit(ctx, c.lead, testSubmission("a"), []byte("x"), []byte("y"))
@@ -134,7 +136,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 // A run that opens, or ends, between a look at the queue and one at the room counts once.
 func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
 	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	for _, name := range []string{"a", "b", "c"} {
 		submit(t, c, name)
 		claim(t, c, name, "c-"+name)
@@ -181,7 +183,7 @@ func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
 
 func TestOnlyTheClaimHolds(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	submit(t, c, "a")
 	claim(t, c, "a", "c1")
 	if _, err := c.store.Claim(ctx, c.lead, "a", "", Holder{Claim: "c2"}); !errors.Is(err, ErrQueue) {
@@ -244,7 +246,7 @@ func second[T any](_ T, err error) error { return err }
 // A run that ends is closed in the ledger in the same moment, and spends nothing any more.
 func TestTheEndClosesTheLedger(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	submit(t, c, "a")
 	claim(t, c, "a", "c1")
 	r := testRun("a")
@@ -295,7 +297,7 @@ func TestTheEndClosesTheLedger(t *testing.T) {
 // A leader that is over changes nothing.
 func TestTheQueueIsFenced(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	submit(t, c, "a")
 	old := c.lead
 	c.lead = leadAs(t, c.store, "agg")
@@ -321,7 +323,7 @@ func TestTheQueueIsFenced(t *testing.T) {
 
 func TestRoomCountsOpenRuns(t *testing.T) {
 	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
 		t.Fatal(err)
 	}
@@ -369,12 +371,13 @@ func TestAnyQueueHistory(t *testing.T) {
 	histories := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		histories++
-		s, err := Open(t.Context(), Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/queue-%d/", histories)})
+		s, err := Open(testkit.Within(t),
+			Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/queue-%d/", histories)})
 		if err != nil {
 			rt.Fatal(err)
 		}
 		defer s.Close()
-		ctx := t.Context()
+		ctx := testkit.Within(t)
 		lead, err := s.Lead(ctx, "agg", 1e11)
 		if err != nil {
 			rt.Fatal(err)

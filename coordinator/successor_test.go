@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // listen accepts connections until the returned function is called.
@@ -51,13 +53,13 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 	etcd := runEtcd(t, t.TempDir())
 	s, other := openStore(t, Config{Endpoints: etcd.Endpoints()}), openStore(t, Config{Endpoints: etcd.Endpoints()})
 	address, stop := listen(t, "127.0.0.1:0")
-	first, err := s.LeadAt(t.Context(), "first", address, 10*time.Minute)
+	first, err := s.LeadAt(testkit.Within(t), "first", address, 10*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	led := make(chan *Leadership, 1)
 	go func() {
-		second, err := other.LeadAt(t.Context(), "second", "", 10*time.Minute)
+		second, err := other.LeadAt(testkit.Within(t), "second", "", 10*time.Minute)
 		if err != nil {
 			t.Error(err)
 		}
@@ -76,8 +78,8 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 		if second.Fence() <= first.Fence() {
 			t.Errorf("fence %d after %d", second.Fence(), first.Fence())
 		}
-		<-first.Context().Done()
-		if err := second.Resign(t.Context()); err != nil {
+		testkit.Receive(t, first.Context().Done())
+		if err := second.Resign(testkit.Within(t)); err != nil {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):
@@ -122,7 +124,7 @@ func TestAwaitEnd(t *testing.T) {
 	case <-time.After(500 * time.Millisecond):
 	}
 	tired.Close()
-	if n := <-hangups; n < 2 || n > 4 {
+	if n := testkit.Receive(t, hangups); n < 2 || n > 4 {
 		t.Errorf("%d connections in half a second, want one every 200 ms at most", n)
 	}
 	select {

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestLeaderAndSpent(t *testing.T) {
 	c := newCluster(t)
-	ctx := t.Context()
+	ctx := testkit.Within(t)
 	if name, err := c.store.Leader(ctx); err != nil || name != "agg" {
 		t.Errorf("%q leads, %v", name, err)
 	}

@@ -98,7 +98,7 @@ func (p *pair) standBy(t *testing.T) {
 		}
 		p.led <- s
 	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() { cancel(); testkit.Receive(t, ended) })
 	p.says(t, http.StatusOK, "standby of agg")
 }
 
@@ -141,7 +141,7 @@ func (p *pair) serves(t *testing.T) {
 	p.server, p.stop = second, func() error {
 		p.stop = nil
 		cancel()
-		return errors.Join(<-served, second.Close())
+		return errors.Join(testkit.Receive(p.t, served), second.Close())
 	}
 	d := p.config.Datasets[0].Name
 	student := p.student(t)

@@ -44,10 +44,10 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 				_, err := student.ask(asking, first, nil)
 				gone <- err
 			}()
-			testkit.Receive(t, "the first question", node.rounds)
-			firstAttempt := <-node.attempts
+			testkit.Receive(t, node.rounds)
+			firstAttempt := testkit.Receive(t, node.attempts)
 			cancel()
-			wantStatus(t, testkit.Receive(t, "the student to be gone", gone), codes.Canceled)
+			wantStatus(t, testkit.Receive(t, gone), codes.Canceled)
 			e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
 			testkit.Eventually(t, "a round that nobody waits for", e.idle)
 
@@ -67,7 +67,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			case <-time.After(testkit.Patience):
 				t.Fatal("the second question was neither sent nor refused")
 			}
-			secondAttempt := <-node.attempts
+			secondAttempt := testkit.Receive(t, node.attempts)
 			if firstAttempt == secondAttempt || firstAttempt == 0 {
 				t.Errorf("attempts %d and %d", firstAttempt, secondAttempt)
 			}
@@ -80,7 +80,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			send(late, first, firstAttempt)
 			send(vote(0), first, 0) // a node that brings nothing back
 			send(vote(1), second, secondAttempt)
-			r := testkit.Receive(t, "the release", released)
+			r := testkit.Receive(t, released)
 			if v := r.GetVotes(); r.GetTeachers() != 8 || v.GetLabels()[0] != 1 || v.GetHistogram()[0] != 0 || v.GetHistogram()[1] != 8 {
 				t.Errorf("the release is %v; want the 8 votes of the second question", r)
 			}

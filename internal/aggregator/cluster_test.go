@@ -106,7 +106,7 @@ func (c *cluster) start(options Options) {
 	c.stop = func() error {
 		c.stop = nil
 		cancelServing()
-		err := <-served
+		err := testkit.Receive(c.t, served)
 		return errors.Join(err, server.Close())
 	}
 }
@@ -246,6 +246,7 @@ func (s *testStudent) lines(t testing.TB, run string) string {
 // testNode is a node written by hand: it answers every round with what its
 // answer function returns, nil for no answer.
 type testNode struct {
+	t         testing.TB
 	stream    conclavev1.TeacherService_WorkClient
 	cancel    context.CancelFunc
 	welcomed  chan struct{}
@@ -289,7 +290,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) 
 	testkit.Must(t, err)
 	mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 	n := &testNode{
-		stream: stream, cancel: cancel, welcomed: make(chan struct{}), ended: make(chan struct{}),
+		t: t, stream: stream, cancel: cancel, welcomed: make(chan struct{}), ended: make(chan struct{}),
 		rounds: make(chan *conclavev1.Round, 10000), attempts: make(chan uint64, 10000), withdrawn: make(chan *conclavev1.Withdraw, 10000),
 		terms: make(chan *conclavev1.RoundTerms, 10000),
 	}
@@ -301,7 +302,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) 
 // leave ends the stream as a process that dies does.
 func (n *testNode) leave() {
 	n.cancel()
-	<-n.ended
+	testkit.Receive(n.t, n.ended)
 }
 
 func (n *testNode) work(answer answerFunc) {

@@ -66,7 +66,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 		t.Errorf("health is %v", h)
 	}
 	first := asked(t, student, voteRound(spec.Name, 0, 4))
-	<-node.rounds
+	testkit.Receive(t, node.rounds)
 	began := time.Now()
 	ended := c.stopping()
 	if h := health(); h != healthpb.HealthCheckResponse_NOT_SERVING {
@@ -85,8 +85,8 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	_, err = student.ask(testkit.Within(t), voteRound(other.Name, 0, 4), nil)
 	wantStatus(t, err, codes.Unavailable, "stopping")
 	open()
-	testkit.Must(t, <-first)
-	testkit.Must(t, <-ended)
+	testkit.Must(t, testkit.Receive(t, first))
+	testkit.Must(t, testkit.Receive(t, ended))
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %v to end, with nothing left to wait for", took)
 	}
@@ -105,14 +105,14 @@ func TestTheDrainIsBounded(t *testing.T) {
 	spec, _ := student.open(t, d, nil)
 	node := c.node(t, hello(d, "north", "a", 8), silent)
 	first := asked(t, student, voteRound(spec.Name, 0, 4))
-	<-node.rounds
+	testkit.Receive(t, node.rounds)
 	began := time.Now()
 	ended := c.stopping()
-	wantStatus(t, <-first, codes.Unavailable, "stopping")
+	wantStatus(t, testkit.Receive(t, first), codes.Unavailable, "stopping")
 	if took := time.Since(began); took < drain {
 		t.Errorf("the round was given up after %v", took)
 	}
-	testkit.Must(t, <-ended)
+	testkit.Must(t, testkit.Receive(t, ended))
 
 	c.config.Drain = 2 * testkit.Patience
 	c.start(Options{})
@@ -126,10 +126,10 @@ func TestTheDrainIsBounded(t *testing.T) {
 		})
 		outcome <- err
 	}()
-	for !(<-progress).GetWaitingForQuorum() {
+	for !(testkit.Receive(t, progress)).GetWaitingForQuorum() {
 	}
-	testkit.Must(t, <-c.stopping())
-	wantStatus(t, <-outcome, codes.Unavailable, "stopping")
+	testkit.Must(t, testkit.Receive(t, c.stopping()))
+	wantStatus(t, testkit.Receive(t, outcome), codes.Unavailable, "stopping")
 }
 
 // A standby can be watched, and leads as soon as the leader has stopped: long before
@@ -173,7 +173,7 @@ func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 	}
 	began := time.Now()
 	testkit.Must(t, c.stop())
-	second := <-led
+	second := testkit.Receive(t, led)
 	if second == nil {
 		t.Fatal("the standby did not take over")
 	}

@@ -161,7 +161,7 @@ func TestStep(t *testing.T) {
 		default:
 		}
 		step(t, e, abandonAfter+time.Second, false, n)
-		testkit.Receive(t, "the round to be given up", e.abandoned)
+		testkit.Receive(t, e.abandoned)
 	})
 	t.Run("answers that do not fit a message", func(t *testing.T) {
 		e := testExecution(t)

@@ -69,13 +69,13 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 		_, err := student.ask(ctx, voteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
-	<-charged
+	testkit.Receive(t, charged)
 	stored, _, found, err := c.server.store.Release(testkit.Within(t), spec.Name, 0)
 	if err != nil || !found {
 		t.Fatalf("the charge is not durable: %v", err)
 	}
 	cancel() // the student never hears the answer
-	wantStatus(t, <-asked, codes.Canceled)
+	wantStatus(t, testkit.Receive(t, asked), codes.Canceled)
 	close(die)
 	testkit.Must(t, c.stop())
 
@@ -114,10 +114,10 @@ func TestStopBeforeCharge(t *testing.T) {
 		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
-	<-node.rounds
+	testkit.Receive(t, node.rounds)
 	testkit.Must(t, c.stop())
-	wantStatus(t, <-asked, codes.Unavailable, "stopping")
-	<-node.ended
+	wantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "stopping")
+	testkit.Receive(t, node.ended)
 	wantStatus(t, node.err, codes.Unavailable, "stopping")
 
 	c.start(Options{})
@@ -143,14 +143,14 @@ func TestLostLeadershipEndsEverything(t *testing.T) {
 		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
-	<-reached
+	testkit.Receive(t, reached)
 	other, err := coordinator.Open(testkit.Within(t), coordinator.Config{Endpoints: c.server.embedded.Endpoints()})
 	testkit.Must(t, err)
 	defer other.Close()
 	lead, err := other.Lead(testkit.Within(t), c.config.Name, 10*time.Second)
 	testkit.Must(t, err)
 	close(proceed)
-	wantStatus(t, <-asked, codes.Unavailable, "leader")
+	wantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "leader")
 	if _, _, found, err := other.Release(testkit.Within(t), spec.Name, 0); found || err != nil {
 		t.Errorf("released without leadership (%v)", err)
 	}

@@ -31,7 +31,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	}
 	var told []*conclavev1.LedgerMark
 	for range 3 {
-		told = append(told, (<-node.terms).GetLedger())
+		told = append(told, (testkit.Receive(t, node.terms)).GetLedger())
 	}
 	opened := told[0]
 	if opened.GetSeq() != 2 || len(opened.GetHash()) != 32 { // in no backup from before the run
@@ -44,7 +44,9 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	}
 	closed, err := s.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
-	if over := <-node.withdrawn; !over.GetOver() || over.GetRun() != spec.Name || hex.EncodeToString(over.GetLedger().GetHash()) != closed.GetLedgerHead() {
+	over := testkit.Receive(t, node.withdrawn)
+	head := hex.EncodeToString(over.GetLedger().GetHash())
+	if !over.GetOver() || over.GetRun() != spec.Name || head != closed.GetLedgerHead() {
 		t.Errorf("the end of the run is told as %v, the ledger ends with %s", over, closed.GetLedgerHead())
 	}
 	node.leave()
@@ -63,7 +65,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 		h := hello(d, "south", "b", 4)
 		h.Ledger = x.mark
 		n := c.tryNode(t, h, silent)
-		<-n.ended
+		testkit.Receive(t, n.ended)
 		wantStatus(t, n.err, x.code, x.says)
 		_, err := client.Check(testkit.Within(t), &conclavev1.CheckRequest{Hello: h})
 		wantStatus(t, err, x.code, x.says)

@@ -144,7 +144,7 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	foreign := hello(d, "east", "c", 4)
 	foreign.Unit = "person"
 	refused := c.tryNode(t, foreign, silent)
-	<-refused.ended
+	testkit.Receive(t, refused.ended)
 	_, err = (&testStudent{conclavev1.NewStudentServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "east")))}).
 		CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	wantStatus(t, err, codes.PermissionDenied)
@@ -300,7 +300,7 @@ func TestAFullDiskStopsReleases(t *testing.T) {
 	student.mustAsk(t, voteRound(spec.Name, 0, 4))
 	student.mustAsk(t, voteRound(spec.Name, 1, 4)) // its line is lost
 	for len(node.rounds) > 0 {
-		<-node.rounds
+		testkit.Receive(t, node.rounds)
 	}
 	_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 2, 4), nil)
 	wantStatus(t, err, codes.Unavailable, "audit log")

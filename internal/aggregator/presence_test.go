@@ -27,7 +27,7 @@ func TestPresenceIsSilentAtTheEnd(t *testing.T) {
 			defer other.Close()
 			lead, err := other.Lead(testkit.Within(t), c.config.Name, testkit.Patience)
 			testkit.Must(t, err)
-			<-c.server.leading.Done()
+			testkit.Receive(t, c.server.leading.Done())
 			testkit.Must(t, lead.Resign(testkit.Within(t)))
 			if err := c.stop(); !errors.Is(err, ErrLeadershipLost) {
 				t.Errorf("Serve returned %v", err)
@@ -41,8 +41,8 @@ func TestPresenceIsSilentAtTheEnd(t *testing.T) {
 			north := c.node(t, hello(d, "north", "a", 4), silent)
 			south := c.node(t, hello(d, "south", "a", 4), silent)
 			end(t, c)
-			<-north.ended
-			<-south.ended
+			testkit.Receive(t, north.ended)
+			testkit.Receive(t, south.ended)
 			if n := logged.FilterMessage("node left").Len(); n != 2 {
 				t.Errorf("%d nodes left", n)
 			}

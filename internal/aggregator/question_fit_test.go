@@ -174,7 +174,8 @@ func TestFits(t *testing.T) {
 			t.Errorf("%v: nodes saw %d and %d passes, want %d; %d are enough", noise.kind, len(north.rounds), len(south.rounds), leastPasses, pooled.Iterations)
 		}
 		for range len(north.rounds) {
-			if q := (<-north.rounds); q.GetSum().GetLogistic() == nil || len(q.GetSum().GetLogistic().GetCoefficients()) != fitWidth {
+			q := testkit.Receive(t, north.rounds).GetSum().GetLogistic()
+			if q == nil || len(q.GetCoefficients()) != fitWidth {
 				t.Errorf("%v: a node was asked %v", noise.kind, q)
 			}
 		}
@@ -314,7 +315,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		c.node(t, hello(d, "south", "a", 3), fitting(there, nil))
 		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
 		close(joined)
-		if r := <-asked; r.GetTeachers() != 8 {
+		if r := testkit.Receive(t, asked); r.GetTeachers() != 8 {
 			t.Errorf("%d teachers took part", r.GetTeachers())
 		}
 		closeToFit(t, wantedOf(t, round), private[0], slices.Concat(here, there))
@@ -355,9 +356,9 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 			_, err := student.ask(ctx, round, nil)
 			asked <- err
 		}()
-		<-second
+		testkit.Receive(t, second)
 		cancel()
-		wantStatus(t, <-asked, codes.Canceled)
+		wantStatus(t, testkit.Receive(t, asked), codes.Canceled)
 		if !closing { // other coefficients are asked for in its place
 			student.mustAsk(t, fitRound(spec.Name, 0, func(q *conclavev1.Fit) { q.Lambda = 0.2 }))
 			continue
@@ -369,7 +370,7 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 		if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 			t.Errorf("charged %v", entries)
 		}
-		if r := <-n.withdrawn; r.GetRound() != 0 {
+		if r := testkit.Receive(t, n.withdrawn); r.GetRound() != 0 {
 			t.Errorf("withdrawn was %v", r)
 		}
 	}

@@ -269,7 +269,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	released := student.mustAsk(t, first)
 	student.mustAsk(t, second)
 	testkit.Must(t, c.stop())
-	<-node.ended
+	testkit.Receive(t, node.ended)
 	c.start(Options{})
 	student = c.student(t)
 
@@ -293,9 +293,9 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 		_, err := student.askHolding(ctx, first)
 		gone <- err
 	}()
-	<-mute.rounds
+	testkit.Receive(t, mute.rounds)
 	cancel()
-	wantStatus(t, <-gone, codes.Canceled)
+	wantStatus(t, testkit.Receive(t, gone), codes.Canceled)
 	mute.leave()
 	node = c.node(t, hello(d, "north", "a", 8), sums(units(60, 0)))
 	r, err := student.askHolding(testkit.Within(t), first)

@@ -247,7 +247,7 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	if !r.GetRun().GetClosed() || r.GetRun().GetState() != conclavev1.RunState_RUN_STATE_DONE {
 		t.Errorf("closed by force it is %v", r.GetRun())
 	}
-	wantStatus(t, <-asked, codes.Unavailable, "given up")
+	wantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
 	stop()
 	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
 	wantStatus(t, err, codes.FailedPrecondition, "closed")
@@ -306,7 +306,7 @@ func TestCancel(t *testing.T) {
 	testkit.Eventually(t, "a round", func() bool { return c.server.datasets["small"].open.Load() == 1 })
 	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "b"})
 	testkit.Must(t, err)
-	wantStatus(t, <-asked, codes.Unavailable, "given up")
+	wantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || end.GetReason() != `by "lab"` {
 		t.Errorf("the worker heard %v", end)
 	}

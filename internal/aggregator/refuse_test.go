@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 		t.Run("hello twice", func(t *testing.T) {
 			n := c.node(t, hello(d, "north", "a", 4), silent)
 			mustSend(t, n.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello(d, "north", "a", 4)}})
-			<-n.ended
+			testkit.Receive(t, n.ended)
 			wantStatus(t, n.err, codes.InvalidArgument, "second hello")
 		})
 	})
@@ -115,7 +115,7 @@ func TestRefusals(t *testing.T) {
 		d := c.dataset()
 		first := c.node(t, hello(d, "north", "a", 8), silent)
 		second := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-		<-first.ended
+		testkit.Receive(t, first.ended)
 		wantStatus(t, first.err, codes.Aborted, "newer stream")
 		spec, _ := student.open(t, d, nil)
 		if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 || len(second.rounds) != 1 {

@@ -270,13 +270,13 @@ func TestRounds(t *testing.T) {
 			t.Error("the round went out without a quorum")
 		}
 		south := c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
-		testkit.Must(t, <-done)
+		testkit.Must(t, testkit.Receive(t, done))
 		south.leave()
 		testkit.Eventually(t, "the south leaving", func() bool { return c.server.datasets[d].liveTeachers() == 2 })
 		progress, done = ask(1)
 		waits(progress, 2)
 		c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
-		testkit.Must(t, <-done)
+		testkit.Must(t, testkit.Receive(t, done))
 	})
 
 	t.Run("a node that dies in a round may answer when it is back", func(t *testing.T) {
@@ -292,10 +292,10 @@ func TestRounds(t *testing.T) {
 			}
 			done <- err
 		}()
-		<-south.rounds
+		testkit.Receive(t, south.rounds)
 		south.leave()
 		c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
-		testkit.Must(t, <-done)
+		testkit.Must(t, testkit.Receive(t, done))
 	})
 
 	t.Run("the deadline ends a round that has its quorum", func(t *testing.T) {
@@ -395,9 +395,9 @@ func TestRounds(t *testing.T) {
 			_, err := student.ask(ctx, voteRound(spec.Name, 0, 2), nil)
 			gone <- err
 		}()
-		<-node.rounds
+		testkit.Receive(t, node.rounds)
 		cancel()
-		wantStatus(t, <-gone, codes.Canceled)
+		wantStatus(t, testkit.Receive(t, gone), codes.Canceled)
 		// The same round joins the open one, another one replaces it.
 		e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
 		testkit.Eventually(t, "nobody waiting", e.idle)
@@ -406,12 +406,12 @@ func TestRounds(t *testing.T) {
 			_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 3), nil)
 			replaced <- err
 		}()
-		<-e.done
+		testkit.Receive(t, e.done)
 		if e.err == nil {
 			t.Error("the abandoned round was released")
 		}
 		close(answer)
-		testkit.Must(t, <-replaced)
+		testkit.Must(t, testkit.Receive(t, replaced))
 		if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Queries != 3 {
 			t.Errorf("the ledger has %v", entries)
 		}

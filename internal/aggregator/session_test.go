@@ -82,14 +82,14 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 
 	began := time.Now()
 	c.revoke(t, certs.RoleNode, "north")
-	<-north.ended
+	testkit.Receive(t, north.ended)
 	t.Logf("an idle node is out after %v", time.Since(began))
 	wantStatus(t, north.err, codes.Unauthenticated, "certificate", "revoked", "privilege-withdrawn")
 	testkit.Eventually(t, "its teachers to be gone", func() bool { return scrape(t, address)[live] == 4 })
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
 
 	c.revoke(t, certs.RoleStudent, "student")
-	wantStatus(t, <-waits, codes.Unauthenticated, "revoked")
+	wantStatus(t, testkit.Receive(t, waits), codes.Unauthenticated, "revoked")
 	if _, err = watch.Recv(); err == nil {
 		_, err = watch.Recv()
 	}
@@ -149,10 +149,10 @@ func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 	c.revoke(t, certs.RoleNode, "north")
 	time.Sleep(120 * time.Millisecond) // longer than the guard goes without a look
 	close(go1)
-	if r := <-released; r.GetTeachers() != 4 {
+	if r := testkit.Receive(t, released); r.GetTeachers() != 4 {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
-	<-north.ended
+	testkit.Receive(t, north.ended)
 	wantStatus(t, north.err, codes.Unauthenticated, "revoked")
 }
 
@@ -180,10 +180,10 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 		})
 		result <- err
 	}()
-	<-answered
+	testkit.Receive(t, answered)
 	c.revoke(t, certs.RoleNode, "north")
-	wantStatus(t, <-result, codes.Unavailable, "asked again", "north/a", "revoked")
-	<-north.ended
+	wantStatus(t, testkit.Receive(t, result), codes.Unavailable, "asked again", "north/a", "revoked")
+	testkit.Receive(t, north.ended)
 	close(hold)
 	r := student.mustAsk(t, voteRound(spec.Name, 0, 2))
 	if r.GetTeachers() != 4 {
@@ -248,7 +248,7 @@ func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	d := c.dataset()
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, 3*time.Second))
 	north := c.node(t, hello(d, "brief", "a", 4), silent)
-	<-north.ended
+	testkit.Receive(t, north.ended)
 	wantStatus(t, north.err, codes.Unauthenticated, "expired", "dial again with a new one")
 	files := certs.IssuedFiles(c.certs, certs.RoleNode, "brief")
 	testkit.Must(t, os.Remove(files.Cert))

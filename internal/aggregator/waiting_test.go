@@ -155,7 +155,7 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 		}
 		released <- r
 	}()
-	<-asked
+	testkit.Receive(t, asked)
 	for p := range said {
 		if p.GetWaitingForQuorum() && slices.Equal(p.GetWaitingFor(), []string{"north/a waits for approval at site north"}) && p.GetTeachersAnswered() == 4 {
 			break
@@ -163,13 +163,14 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	}
 	mustSend(t, north.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: "another"}}})
 	mustSend(t, north.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: spec.Name}}})
-	r := <-released
+	r := testkit.Receive(t, released)
 	if r.GetTeachers() != 8 {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
 	stored, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
 	testkit.Must(t, err)
-	for _, terms := range []*conclavev1.RoundTerms{<-north.terms, <-north.terms, <-south.terms} {
+	for _, terms := range []*conclavev1.RoundTerms{testkit.Receive(t, north.terms), testkit.Receive(t, north.terms),
+		testkit.Receive(t, south.terms)} {
 		if string(terms.GetSpec()) != string(stored) || string(terms.GetQuestion()) != string(r.GetQuestionSha256()) || terms.GetPurpose() != "labels" || len(terms.GetCharges()) != 1 {
 			t.Errorf("terms %v", terms)
 		}
@@ -226,7 +227,7 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
 	for _, n := range []*testNode{north, south} {
-		if w := <-n.withdrawn; !w.GetOver() || w.GetRun() != spec.Name {
+		if w := testkit.Receive(t, n.withdrawn); !w.GetOver() || w.GetRun() != spec.Name {
 			t.Errorf("a node heard %v", w)
 		}
 	}

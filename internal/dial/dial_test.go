@@ -88,7 +88,7 @@ func (a aggregators) serve(name, host, address string) (at string, stop func()) 
 	go func() { served <- server.Serve(listener) }()
 	return listener.Addr().String(), func() {
 		server.Stop()
-		<-served
+		testkit.Receive(a.t, served)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestTheOneThatListensAnswers(t *testing.T) {
 		stop()
 		_, stop = a.serve("first", "127.0.0.1", first)
 		ask(t, conn)
-		testkit.Must(t, conn.Probe(t.Context()))
+		testkit.Must(t, conn.Probe(testkit.Within(t)))
 		stop()
 		_, stop = a.serve("second", "127.0.0.2", second)
 		ask(t, conn)
@@ -164,14 +164,15 @@ func TestEachAddressMustProveItsOwnName(t *testing.T) {
 		if good != (err == nil) {
 			t.Errorf("%s: %v", list, err)
 		}
-		if err := conn.Probe(t.Context()); strings.Contains(list, wrong) != errors.Is(err, certs.ErrWrongHost) {
+		if err := conn.Probe(testkit.Within(t)); strings.Contains(list, wrong) != errors.Is(err, certs.ErrWrongHost) {
 			t.Errorf("probe %s: %v", list, err)
 		}
 	}
 	// A name that is set holds for all.
 	ask(t, a.connect(wrong, "127.0.0.1"))
 	conn := a.connect(first, "127.0.0.9")
-	if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); status.Code(err) != codes.Unavailable {
+	if _, err := healthpb.NewHealthClient(conn).Check(testkit.Within(t),
+		&healthpb.HealthCheckRequest{}); status.Code(err) != codes.Unavailable {
 		t.Errorf("a certificate of another name: %v", err)
 	}
 }
@@ -203,7 +204,7 @@ func TestPauses(t *testing.T) {
 // A wait lasts as long as its pause, and ends with the context.
 func TestWait(t *testing.T) {
 	started := time.Now()
-	Wait(t.Context(), 50*time.Millisecond)
+	Wait(testkit.Within(t), 50*time.Millisecond)
 	if took := time.Since(started); took < 50*time.Millisecond {
 		t.Errorf("waited %v", took)
 	}

@@ -67,11 +67,11 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 	if took := time.Since(began); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "revoked") || took > 5*time.Second {
 		t.Errorf("after %v: %v", took, err)
 	}
-	_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	_, err = healthpb.NewHealthClient(conn).Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("dialled again: %v", err)
 	}
-	if err := conn.Probe(t.Context()); !errors.Is(err, certs.ErrRevoked) {
+	if err := conn.Probe(testkit.Within(t)); !errors.Is(err, certs.ErrRevoked) {
 		t.Errorf("probe: %v", err)
 	}
 	a.reissue("first", "127.0.0.1", time.Hour)

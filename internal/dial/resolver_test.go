@@ -118,7 +118,7 @@ func TestTheDNSIsAway(t *testing.T) {
 	stop()
 	before := z.asked()
 	for z.asked() == before { // until the break is noticed and the name was asked for in vain
-		_, _ = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		_, _ = healthpb.NewHealthClient(conn).Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
 		time.Sleep(10 * time.Millisecond)
 	}
 	_, stop = a.serve("one", theName, net.JoinHostPort("127.0.0.2", port))
@@ -177,7 +177,7 @@ func TestWhatIsLookedUp(t *testing.T) {
 			cc := &told{states: make(chan []string, 2)}
 			r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
 			testkit.Must(t, err)
-			got := <-cc.states
+			got := testkit.Receive(t, cc.states)
 			r.Close()
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
@@ -198,7 +198,7 @@ func TestAddressesAreToldOnce(t *testing.T) {
 	cc := &told{states: make(chan []string, 9)}
 	r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
 	testkit.Must(t, err)
-	<-cc.states
+	testkit.Receive(t, cc.states)
 	began := time.Now()
 	z.set(nil, "10.0.0.2", "10.0.0.1") // another order is nothing new
 	for z.asked() < 3 {
@@ -210,7 +210,7 @@ func TestAddressesAreToldOnce(t *testing.T) {
 	}
 	r.Close()
 	if len(cc.states) > 0 {
-		t.Errorf("told again: %v", <-cc.states)
+		t.Errorf("told again: %v", testkit.Receive(t, cc.states))
 	}
 	if z.asked() > 3 {
 		t.Errorf("%d lookups", z.asked())

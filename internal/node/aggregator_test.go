@@ -49,7 +49,7 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 	go func() { served <- server.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		testkit.Must(t, errors.Join(<-served, server.Close()))
+		testkit.Must(t, errors.Join(testkit.Receive(t, served), server.Close()))
 	})
 	return server.Addr().String(), folder
 }

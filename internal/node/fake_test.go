@@ -65,7 +65,7 @@ func (f *fakeAggregator) serve(address string) string {
 	go func() { served <- server.Serve(listener) }()
 	f.t.Cleanup(func() {
 		server.Stop()
-		if err := <-served; err != nil {
+		if err := testkit.Receive(f.t, served); err != nil {
 			f.t.Errorf("the server ended with %v", err)
 		}
 	})

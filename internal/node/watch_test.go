@@ -187,7 +187,7 @@ func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 	j := f.next()
 	j.ask(discriminatorRound("r", 0, nil))
 	j.ask(discriminatorRound("r", 1, nil)) // waits at the node, and is not begun
-	<-reached
+	testkit.Receive(t, reached)
 	cancel()
 	close(gate)
 	if m := j.reply(); m.GetSum() == nil {
@@ -197,7 +197,7 @@ func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 		t.Errorf("after its answer the node ends the stream with %v", err)
 	}
 	j.leave <- nil
-	testkit.Must(t, <-ended)
+	testkit.Must(t, testkit.Receive(t, ended))
 }
 
 // A stream on which nothing moves does not hold a node up that is told to stop.
@@ -218,7 +218,7 @@ func TestANodeThatIsToldToStopWaitsNoLongerThanItMay(t *testing.T) {
 	go func() { ended <- n.Run(ctx) }()
 	j := f.next()
 	j.ask(discriminatorRound("r", 0, nil))
-	<-reached
+	testkit.Receive(t, reached)
 	began := time.Now()
 	cancel()
 	close(gate) // it answers, and this aggregator never ends the stream

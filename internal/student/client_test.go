@@ -31,7 +31,7 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 			}}
 			client := connected(t, s)
 			client.met = true // asks for no certificate check in between
-			got, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"})
+			got, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
 			if err != nil || got.Aggregator != "r" || s.count() != 4 {
 				t.Errorf("got %v, error %v after %d calls; want the answer of the fourth", got, err, s.count())
 			}
@@ -52,7 +52,7 @@ func TestFailuresThatDoNotPassEnd(t *testing.T) {
 			c.Patience = 200 * time.Millisecond
 			client := newClient(t, c)
 			client.met = true
-			_, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"})
+			_, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
 			if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "the reason") || s.count() < 2 {
 				t.Errorf("error %v after %d calls; want ErrFailed with the reason after some", err, s.count())
 			}
@@ -74,7 +74,7 @@ func TestLastingRefusalsEndAtOnce(t *testing.T) {
 			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 				return nil, status.Error(code, "the reason and the mend")
 			}}
-			_, err := connected(t, s).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"})
+			_, err := connected(t, s).OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), "the reason and the mend") {
 				t.Errorf("error %v; want %v with the aggregator's reason", err, want)
 			}
@@ -95,7 +95,8 @@ func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
 		}
 		return &conclavev1.OpenRunResponse{Aggregator: "agg"}, nil
 	}}
-	if _, err := connected(t, s).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"}); err != nil || s.count() != 3 {
+	if _, err := connected(t, s).OpenRun(testkit.Within(t),
+		&conclavev1.RunSpec{Name: "r"}); err != nil || s.count() != 3 {
 		t.Errorf("%v after %d calls", err, s.count())
 	}
 	s = &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) { return nil, ended }}
@@ -103,7 +104,8 @@ func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
 	dir := filepath.Dir(c.TLS.CA)
 	c.Aggregator, _ = serve(t, dir, "127.0.0.1:0", s)
 	c.Patience = 300 * time.Millisecond
-	if _, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{Name: "r"}); !errors.Is(err, ErrRefused) || !errors.Is(err, ErrCertificate) || s.count() < 2 {
+	if _, err := newClient(t, c).OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"}); !errors.Is(err,
+		ErrRefused) || !errors.Is(err, ErrCertificate) || s.count() < 2 {
 		t.Errorf("%v after %d calls; want ErrRefused and ErrCertificate after some", err, s.count())
 	}
 }
@@ -121,7 +123,7 @@ func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 	c := studentConfig(newAuthority(t), free(t))
 	c.Patience = 200 * time.Millisecond
 	start := time.Now()
-	_, err := newClient(t, c).OpenRun(t.Context(), &conclavev1.RunSpec{})
+	_, err := newClient(t, c).OpenRun(testkit.Within(t), &conclavev1.RunSpec{})
 	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), c.Aggregator) {
 		t.Errorf("error %v; want ErrUnreachable that names %s", err, c.Aggregator)
 	}
@@ -140,12 +142,12 @@ func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 	c := studentConfig(dir, address)
 	c.Patience = 100 * time.Millisecond
 	client := newClient(t, c)
-	_, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{})
+	_, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{})
 	testkit.Must(t, err)
 	stop()
 	back := time.AfterFunc(4*c.Patience, func() { serve(t, dir, address, s) })
 	defer back.Stop()
-	got, err := client.OpenRun(t.Context(), &conclavev1.RunSpec{})
+	got, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{})
 	if err != nil || got.Rounds != 1 {
 		t.Errorf("got %v, error %v after the aggregator came back", got, err)
 	}
@@ -172,7 +174,7 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 			return err
 		}
 		defer client.Close()
-		_, err = client.OpenRun(t.Context(), &conclavev1.RunSpec{})
+		_, err = client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{})
 		return err
 	}
 	stranger := studentConfig(other, address)
@@ -223,7 +225,7 @@ func TestALedgerThatBreaksOffIsReadAnewFromItsStart(t *testing.T) {
 		}
 		return nil
 	}}
-	lines, err := connected(t, s).Ledger(t.Context(), "r")
+	lines, err := connected(t, s).Ledger(testkit.Within(t), "r")
 	if err != nil {
 		t.Fatal(err)
 	}

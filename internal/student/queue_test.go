@@ -133,7 +133,7 @@ func serveQueue(t *testing.T, s *queueService) *Queue {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		testkit.Must(t, <-served)
+		testkit.Must(t, testkit.Receive(t, served))
 	})
 	return newClient(t, studentConfig(dir, listener.Addr().String())).Queue()
 }
@@ -177,7 +177,7 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	testkit.Must(t, err)
 	testkit.Must(t,
 		held.Finish(testkit.Within(t), conclavev1.RunState_RUN_STATE_DONE, "", []*conclavev1.RunResult{{Name: "x"}}))
-	if err := <-s.over; status.Code(err) != codes.Canceled && !errors.Is(err, io.EOF) {
+	if err := testkit.Receive(t, s.over); status.Code(err) != codes.Canceled && !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ended with %v", err)
 	}
 	s.mu.Lock()
@@ -213,7 +213,7 @@ func TestGivingBackEndsTheRequests(t *testing.T) {
 	if !held.GiveBack() {
 		t.Error("the aggregator was not told")
 	}
-	if err := <-s.over; !errors.Is(err, io.EOF) {
+	if err := testkit.Receive(t, s.over); !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ended with %v, want the end of its requests", err)
 	}
 	if !held.GiveBack() { // once more does nothing
@@ -235,7 +235,7 @@ func TestGivingBackToNobody(t *testing.T) {
 	}
 	held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
 	testkit.Must(t, err)
-	<-broken
+	testkit.Receive(t, broken)
 	start := time.Now()
 	if held.GiveBack() {
 		t.Error("the run was given back to an aggregator that is away")

@@ -88,7 +88,7 @@ func serve(t *testing.T, dir, address string, s *service) (string, func()) {
 	}()
 	stop := sync.OnceFunc(func() {
 		server.Stop()
-		<-done
+		testkit.Receive(t, done)
 	})
 	t.Cleanup(stop)
 	return listener.Addr().String(), stop

@@ -37,19 +37,21 @@ func TestSpansOfAStudent(t *testing.T) {
 	c := studentConfig(dir, address)
 	c.Traces = tracing.Config{Endpoint: collector.Serve(t, ""), Insecure: true}
 	client := newClient(t, c)
-	_, err := client.Ask(t.Context(), question(10), nil)
+	_, err := client.Ask(testkit.Within(t), question(10), nil)
 	testkit.Must(t, err)
-	if _, err := client.Ask(t.Context(), question(10), nil); err == nil {
+	if _, err := client.Ask(testkit.Within(t), question(10), nil); err == nil {
 		t.Error("a refused round was answered")
 	}
-	_, err = client.Ask(t.Context(), &conclavev1.Round{Run: "r", Number: 7, Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{}}}, nil)
+	_, err = client.Ask(testkit.Within(t),
+		&conclavev1.Round{Run: "r", Number: 7, Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{}}}, nil)
 	testkit.Must(t, err)
 	client.tracer.Close()
 	spans := collector.Spans()
 	if len(spans) != 2 || spans[0].GetName() != "ask" || spans[0].GetStatus().GetMessage() != "" || spans[1].GetStatus().GetMessage() != "budget" {
 		t.Fatalf("spans %v", spans)
 	}
-	first, again, refused, fit := <-told, <-told, <-told, <-told
+	first, again, refused, fit := testkit.Receive(t, told), testkit.Receive(t, told), testkit.Receive(t, told),
+		testkit.Receive(t, told)
 	if first == "" || first != again || refused == "" || refused == first || fit != "" {
 		t.Errorf("the aggregator was told %q, %q, %q and of a fit %q", first, again, refused, fit)
 	}

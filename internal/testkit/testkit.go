@@ -47,7 +47,7 @@ func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
 
 // Receive waits for a value on c or for c's close, and ends the test if neither comes
 // within Patience. Only the goroutine of the test may call it.
-func Receive[T any](t testing.TB, what string, c <-chan T) T {
+func Receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(Patience)
 	defer timer.Stop()
@@ -55,7 +55,7 @@ func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-timer.C:
-		t.Fatalf("waited %v for %s", Patience, what)
+		t.Fatalf("nothing came within %v", Patience)
 		panic("unreachable")
 	}
 }

@@ -93,18 +93,18 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 	go func() { served <- serving.Serve(listener) }()
 	t.Cleanup(func() {
 		serving.Stop()
-		testkit.Must(t, <-served)
+		testkit.Must(t, testkit.Receive(t, served))
 	})
 	config := student.DefaultConfig()
 	config.Aggregator, config.Dataset, config.TLS = listener.Addr().String(), "d", certs.IssuedFiles(dir, certs.RoleStudent, "lab")
 	client, err := student.Dial(config, zap.NewNop())
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, client.Close()) })
-	held, err := client.Queue().Claim(t.Context(), &conclavev1.Worker{Dataset: "d", Name: "w"})
+	held, err := client.Queue().Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
 	testkit.Must(t, err)
 	c := new(cluster)
 	said := c.journal()
-	testkit.Must(t, (&slot{config: config, name: "w"}).settle(t.Context(), held, c.log, nil,
+	testkit.Must(t, (&slot{config: config, name: "w"}).settle(testkit.Within(t), held, c.log, nil,
 		fmt.Errorf("ask: %w: the run waits in the queue", student.ErrRefused)))
 	if n := service.finished.Load(); n != 0 {
 		t.Errorf("the run was ended %d times", n)

@@ -66,14 +66,14 @@ func newCluster(t *testing.T) *cluster {
 	a.TLS.Revoked = certs.RevokedFile(folder)
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: hex.EncodeToString(sum[:]), Unit: "record", Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5}}}
-	server, err := aggregator.New(t.Context(), a, aggregator.Options{})
+	server, err := aggregator.New(testkit.Within(t), a, aggregator.Options{})
 	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		testkit.Must(t, errors.Join(<-served, server.Close()))
+		testkit.Must(t, errors.Join(testkit.Receive(t, served), server.Close()))
 	})
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Queue, c.Worker, c.Out = server.Addr().String(), "d", true, "w", filepath.Join(dir, "out")
@@ -94,7 +94,7 @@ func (c *cluster) submit(name string, change func(string) string) {
 	testkit.Must(c.t, os.WriteFile(filepath.Join(folder, "run.yaml"), []byte(text), 0o644))
 	s, job, err := run.NewSubmission(filepath.Join(folder, "run.yaml"))
 	testkit.Must(c.t, err)
-	_, err = c.queue.Submit(c.t.Context(), &conclavev1.SubmitRunRequest{
+	_, err = c.queue.Submit(testkit.Within(c.t), &conclavev1.SubmitRunRequest{
 		Spec: job.Plan.RunSpec(job.Spec, job.Schema, "d", false), RunYaml: []byte(change(string(s.RunFile))), SchemaYaml: s.Schema,
 	})
 	testkit.Must(c.t, err)
@@ -105,7 +105,7 @@ func same(text string) string { return text }
 func (c *cluster) await(name string, holds func(*conclavev1.RunStatus) bool) *conclavev1.RunStatus {
 	c.t.Helper()
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		r, err := c.queue.Show(c.t.Context(), name)
+		r, err := c.queue.Show(testkit.Within(c.t), name)
 		testkit.Must(c.t, err)
 		if holds(r.GetRun()) {
 			return r.GetRun()
@@ -127,7 +127,7 @@ func (c *cluster) work(config student.Config) (stop func() error, ended <-chan e
 	go func() {
 		done <- Work(ctx, config, c.log, func(*run.Result) { c.t.Error("a run was done, without teachers") })
 	}()
-	return func() error { cancel(); return <-done }, done
+	return func() error { cancel(); return testkit.Receive(c.t, done) }, done
 }
 
 // What was tampered with fails by name, and the worker goes on with the next run, which it
@@ -161,7 +161,7 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	// Cancelled while a worker waits for teachers with it: the worker is free again.
 	stop, _ = c.work(c.config)
 	c.await("waits-for-teachers", in(conclavev1.RunState_RUN_STATE_RUNNING))
-	if _, err := c.queue.Cancel(t.Context(), "waits-for-teachers", false); err != nil {
+	if _, err := c.queue.Cancel(testkit.Within(t), "waits-for-teachers", false); err != nil {
 		t.Fatal(err)
 	}
 	c.submit("next", same)
@@ -207,12 +207,12 @@ func TestAWorkerThatCannotWriteEnds(t *testing.T) {
 	}
 	bad := c.config
 	bad.Out = filepath.Join(c.config.Out, "a")
-	if err := Work(t.Context(), bad, zap.NewNop(), nil); err == nil || !strings.HasPrefix(err.Error(), "out: ") {
+	if err := Work(testkit.Within(t), bad, zap.NewNop(), nil); err == nil || !strings.HasPrefix(err.Error(), "out: ") {
 		t.Errorf("into a file: %v", err)
 	}
 	bad = c.config
 	bad.Dataset = "none"
-	if err := Work(t.Context(), bad, zap.NewNop(), nil); !errors.Is(err, student.ErrRefused) {
+	if err := Work(testkit.Within(t), bad, zap.NewNop(), nil); !errors.Is(err, student.ErrRefused) {
 		t.Errorf("on no dataset: %v", err)
 	}
 }

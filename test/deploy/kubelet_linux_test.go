@@ -276,7 +276,7 @@ func (x *instance) signal(s syscall.Signal, last bool) {
 
 func (x *instance) stopNow() {
 	x.signal(syscall.SIGKILL, true)
-	<-x.done
+	testkit.Receive(x.m.t, x.done)
 	if x.m.t.Failed() {
 		said := x.log()
 		x.m.t.Logf("%s (%d restarts, exit code %d) said at last:\n%s", x.name, x.restarts, x.code,

@@ -50,7 +50,7 @@ func audit(t *testing.T, endpoints ...string) (a *auditor, finish func(releases 
 			}
 		}
 	}()
-	stop := func() { cancel(); <-done }
+	stop := func() { cancel(); testkit.Receive(t, done) }
 	t.Cleanup(stop)
 	return a, func(releases int) {
 		t.Helper()

@@ -77,7 +77,7 @@ func (p *process) kill() {
 	if !p.ended() {
 		_ = p.cmd.Process.Kill()
 	}
-	<-p.done
+	testkit.Receive(p.t, p.done)
 }
 
 // signal sends a signal to a process that runs.

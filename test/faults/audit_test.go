@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -66,7 +67,7 @@ func newAuditor(ctx context.Context, c *cluster) *auditor {
 			pause(ctx, 100*time.Millisecond)
 		}
 	}()
-	c.t.Cleanup(func() { cancel(); <-done })
+	c.t.Cleanup(func() { cancel(); testkit.Receive(c.t, done) })
 	return a
 }
 

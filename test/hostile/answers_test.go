@@ -229,9 +229,9 @@ func TestAnswersToAnOldAttempt(t *testing.T) {
 	before := w.rejections(t)
 	first, gone := s.asking(t, 0)
 	old := m.next(t)
-	<-s.honest.rounds
+	testkit.Receive(t, s.honest.rounds)
 	first()
-	<-gone
+	testkit.Receive(t, gone)
 	other := s.q.round(s.spec.GetName(), 0)
 	other.GetVote().QueryClasses[0] = 1
 	over := make(chan outcome, 1)
@@ -276,7 +276,7 @@ func TestAnswersToAnotherDataset(t *testing.T) {
 	})
 	over, overThere := s.ask(t, 0), elsewhere.ask(t, 0)
 	seen := spy.next(t)
-	<-m.rounds
+	testkit.Receive(t, m.rounds)
 	m.say(good(seen))
 	testkit.Eventually(t, "an answer to another dataset", func() bool {
 		return w.rejections(t)["foreign"]-before["foreign"] == 2
@@ -370,7 +370,7 @@ func TestRefusalsThatReachAStudent(t *testing.T) {
 	over := s.ask(t, 0)
 	m.say(refusalOf(m.next(t), "first\nlevel=error \x00\x1b[31m"+strings.Repeat("é", 1<<20)))
 	s.honest.say(refusalOf(s.honest.next(t), "no"))
-	o := <-over
+	o := testkit.Receive(t, over)
 	text := status.Convert(o.err).Message()
 	if status.Code(o.err) != codes.FailedPrecondition || !strings.Contains(text, "mallory/m refused: firstlevel=error [31m") {
 		t.Errorf("the student is told %.300q", text)

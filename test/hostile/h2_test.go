@@ -63,7 +63,7 @@ func (w *world) h2(t testing.TB, role certs.Role, name string, settings ...byte)
 	go c.read()
 	t.Cleanup(func() {
 		c.Close()
-		<-c.ended
+		testkit.Receive(t, c.ended)
 	})
 	return c
 }

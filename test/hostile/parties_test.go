@@ -23,6 +23,7 @@ type asked struct {
 
 // party is a node written by hand.
 type party struct {
+	t        testing.TB
 	stream   conclavev1.TeacherService_WorkClient
 	cancel   context.CancelFunc
 	welcomed chan struct{}
@@ -47,7 +48,8 @@ func work(t testing.TB, conn *grpc.ClientConn) *party {
 		cancel()
 		t.Fatal(err)
 	}
-	p := &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000), ended: make(chan struct{})}
+	p := &party{t: t, stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000),
+		ended: make(chan struct{})}
 	go p.read()
 	t.Cleanup(p.leave)
 	return p
@@ -55,7 +57,7 @@ func work(t testing.TB, conn *grpc.ClientConn) *party {
 
 func (p *party) leave() {
 	p.cancel()
-	<-p.ended
+	testkit.Receive(p.t, p.ended)
 }
 
 func (p *party) read() {

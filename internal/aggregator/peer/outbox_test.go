@@ -70,7 +70,7 @@ func TestUnreadWithdrawals(t *testing.T) {
 		}
 		n.Withdraw(Round{"r", k, k + 1}, Encoded{2})
 	}
-	testkit.Receive(t, "the node to be dropped", n.Dropped())
+	testkit.Receive(t, n.Dropped())
 	n.Detach()
 	close(s.ended)
 	streams.Wait()
@@ -86,10 +86,10 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 		n.Attach(s, new(sync.WaitGroup), func(err error) { broken <- err })
 		r := Round{"r", 0, 1}
 		Ask([]*Node{n}, r, []Encoded{{1}})
-		testkit.Receive(t, "the round to be on its way", s.sending)
+		testkit.Receive(t, s.sending)
 		if over {
 			n.Withdraw(r, Encoded{2})
-			testkit.Receive(t, "the node to be dropped", n.Dropped())
+			testkit.Receive(t, n.Dropped())
 			if !errors.Is(n.DropReason(), ErrStalled) {
 				t.Errorf("dropped for %v", n.DropReason())
 			}
@@ -101,7 +101,7 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 			}
 		}
 		close(s.ended)
-		if err := testkit.Receive(t, "the stream to break", broken); err == nil {
+		if err := testkit.Receive(t, broken); err == nil {
 			t.Error("sent")
 		}
 		if n.outbox.stall != nil || n.outbox.busy {
@@ -137,7 +137,7 @@ func TestUnreadRoundsAreNotHeld(t *testing.T) {
 		Ask([]*Node{n}, r, []Encoded{{1}})
 		want := fault.Foreign
 		if k == 0 {
-			testkit.Receive(t, "the first round to be on its way", s.sending)
+			testkit.Receive(t, s.sending)
 			want = ""
 		}
 		if kind := n.Answer(r); kind != want {
@@ -158,7 +158,7 @@ func TestUnreadRoundsAreNotHeld(t *testing.T) {
 		}
 	}
 	n.outbox.mu.Unlock()
-	testkit.Receive(t, "the node to be dropped", n.Dropped())
+	testkit.Receive(t, n.Dropped())
 	n.Detach()
 	close(s.ended)
 	streams.Wait()

@@ -480,7 +480,7 @@ func TestRefusalsHaveNames(t *testing.T) {
 			conn := testkit.Value(net.Dial("tcp", address))
 			tc.say(conn)
 			conn.(*net.TCPConn).CloseWrite()
-			err := <-got
+			err := testkit.Receive(t, got)
 			conn.Close()
 			if reason := Refusal(err); err == nil || reason != tc.want {
 				t.Errorf("%v is %q, want %q", err, reason, tc.want)

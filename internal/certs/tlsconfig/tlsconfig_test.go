@@ -58,7 +58,7 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 		}
 		conn.Close()
 	}
-	return state, <-done, err
+	return state, testkit.Receive(t, done), err
 }
 
 func TestMutualTLS(t *testing.T) {

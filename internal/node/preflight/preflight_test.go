@@ -268,7 +268,7 @@ func (p *place) startAggregator() {
 	go func() { served <- server.Serve(ctx) }()
 	p.t.Cleanup(func() {
 		cancel()
-		testkit.Must(p.t, errors.Join(<-served, server.Close()))
+		testkit.Must(p.t, errors.Join(testkit.Receive(p.t, served), server.Close()))
 	})
 	p.address = server.Addr().String()
 }
@@ -335,7 +335,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	p.address = l.Addr().String()
 	found(t, p.check(Options{}), Problem, "tls", "")
 	testkit.Must(t, l.Close())
-	<-done
+	testkit.Receive(t, done)
 	p.address = leader
 
 	// The port of the node's own listener is taken, by itself perhaps.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/local"
-	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -177,7 +177,7 @@ func verify(out string, notPrivate bool, epsilon float64) error {
 		}
 		return err
 	}
-	certificate, err := report.ReadCertificate(path)
+	certificate, err := certificate.Read(path)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func verify(out string, notPrivate bool, epsilon float64) error {
 	if err != nil {
 		return err
 	}
-	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); err != nil {
+	if err := certificate.Verify(bytes.NewReader(ledger)); err != nil {
 		return err
 	}
 	if certificate.EpsilonSpent > epsilon*(1+1e-9) {

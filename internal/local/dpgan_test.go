@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 )
 
@@ -76,7 +76,7 @@ func peopleFolder(t *testing.T) string {
 
 // checkDPGAN checks ledger and certificate of a run of so many steps against each other,
 // and returns both.
-func checkDPGAN(t *testing.T, result *run.Result, steps int, rate float64) ([]byte, report.Certificate) {
+func checkDPGAN(t *testing.T, result *run.Result, steps int, rate float64) ([]byte, certificate.Certificate) {
 	t.Helper()
 	raw, err := os.ReadFile(result.Outputs["ledger"])
 	if err != nil {
@@ -99,11 +99,11 @@ func checkDPGAN(t *testing.T, result *run.Result, steps int, rate float64) ([]by
 	if len(total.Events) != 2 || total.Events[1].Kind != privacy.SubsampledGaussian || total.Events[1].Count != int64(steps) || total.Events[1].Rate != rate {
 		t.Fatalf("events %v", total.Events)
 	}
-	c, err := report.ReadCertificate(result.Outputs["certificate"])
+	c, err := certificate.Read(result.Outputs["certificate"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	claim, err := privacy.Account(total.Events, 1e-5)
@@ -242,7 +242,7 @@ func TestDPGANWithoutRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, c := checkDPGAN(t, result, 6, 0.25); c.Votes != report.VotesCoin {
+	if _, c := checkDPGAN(t, result, 6, 0.25); c.Votes != certificate.VotesCoin {
 		t.Errorf("the certificate says votes %q", c.Votes)
 	}
 }

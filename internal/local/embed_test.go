@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 )
 
@@ -73,11 +73,11 @@ func checkEmbedded(t *testing.T, result *run.Result, pipeline string, rounds int
 	if bytes.Count(raw, []byte(`"purpose":"embedding"`)) != 1 || bytes.Contains(raw, []byte(`"purpose":"class-share"`)) || total.Events[0].Kind != privacy.Gaussian {
 		t.Errorf("the ledger is\n%s", raw)
 	}
-	c, err := report.ReadCertificate(result.Outputs["certificate"])
+	c, err := certificate.Read(result.Outputs["certificate"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	claim, err := privacy.Account(total.Events, 1e-5)
@@ -228,7 +228,7 @@ func TestEmbeddingsWithoutRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkEmbedded(t, result, "embed", 0)
-	if c, err := report.ReadCertificate(result.Outputs["certificate"]); err != nil || c.Votes != report.VotesCoin {
+	if c, err := certificate.Read(result.Outputs["certificate"]); err != nil || c.Votes != certificate.VotesCoin {
 		t.Errorf("the certificate says votes %q, %v", c.Votes, err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -97,14 +97,14 @@ func checkGPATE(t *testing.T, result *run.Result, epsilon float64, each int64, k
 	if n := bytes.Count(raw, []byte(`"purpose":"gradients"`)); n != 5 || bytes.Count(raw, []byte(`"kind":"`+string(kind)+`"`)) != 5 {
 		t.Errorf("%d releases of gradients in %s", n, raw)
 	}
-	certificate, err := report.ReadCertificate(result.Outputs["certificate"])
+	certificate, err := certificate.Read(result.Outputs["certificate"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if certificate.Pipeline != "gpate" {
 		t.Errorf("a certificate of %q", certificate.Pipeline)
 	}
-	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(raw)); err != nil {
+	if err := certificate.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	return raw

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
@@ -25,17 +25,17 @@ var runWithRoom = strings.Replace(smallRun, "privacy: {epsilon: 1, delta: 1e-5}"
 	"pgb: {rounds: 5, candidates: 200}\nweighting: {mlp: {hidden: 4, steps: 3, rate: 0.2}}\n"
 
 // verifiedFiles reads certificate and ledger of a result, and checks one against the other.
-func verifiedFiles(t *testing.T, result *run.Result) (report.Certificate, ledger.Verification) {
+func verifiedFiles(t *testing.T, result *run.Result) (certificate.Certificate, ledger.Verification) {
 	t.Helper()
 	raw, err := os.ReadFile(result.Outputs["ledger"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := report.ReadCertificate(result.Outputs["certificate"])
+	c, err := certificate.Read(result.Outputs["certificate"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))

@@ -19,9 +19,9 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/node"
-	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -178,11 +178,11 @@ func TestAnInterruptedRunGoesOnAndChargesNoRoundTwice(t *testing.T) {
 	if got := verified.Runs["small"]; got.Releases != 9 || !got.Closed {
 		t.Errorf("the ledger has %d releases, closed %v; want 9, true", got.Releases, got.Closed)
 	}
-	certificate, err := report.ReadCertificate(result.Outputs["certificate"])
+	certificate, err := certificate.Read(result.Outputs["certificate"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(raw)); err != nil {
+	if err := certificate.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	checkBeginsWith(t, raw, before)

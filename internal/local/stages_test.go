@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
-	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run"
 )
 
@@ -46,11 +46,11 @@ func published(t *testing.T, result *run.Result) map[string]int {
 	if got := verified.Runs["small"]; !got.Closed || got.Claim.Epsilon > 1 || got.Claim.Epsilon < 0.5 {
 		t.Errorf("the ledger has %+v", got)
 	}
-	certificate, err := report.ReadCertificate(result.Outputs["certificate"])
+	certificate, err := certificate.Read(result.Outputs["certificate"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(raw)); err != nil {
+	if err := certificate.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	if result.Rows != 100 || result.EpsilonSpent > 1 || certificate.EpsilonSpent != result.EpsilonSpent {

@@ -49,12 +49,14 @@ func newAgreement(rounds []Round, pipeline string) *agreement {
 			drawn = append(drawn, r)
 		}
 	}
-	a.Counts = fmt.Sprintf("In %s, %s of %s were answered.", several(len(rounds), "round"), grouped(answered), several(asked, "question"))
+	a.Counts = fmt.Sprintf("In %s, %s of %s were answered.", several(len(rounds), "round"), grouped(answered),
+		several(asked, "question"))
 	switch {
 	case answered == asked && asked == 1:
 		a.Counts = fmt.Sprintf("In %s, the one question was answered.", several(len(rounds), "round"))
 	case answered == asked:
-		a.Counts = fmt.Sprintf("In %s, all %s were answered.", several(len(rounds), "round"), several(asked, "question"))
+		a.Counts = fmt.Sprintf("In %s, all %s were answered.", several(len(rounds), "round"),
+			several(asked, "question"))
 	}
 	a.Counts = joined(begun, a.Counts, later)
 	if len(drawn) > 0 {
@@ -81,9 +83,12 @@ func embeddings(rounds []Round) (says string, others []Round) {
 	case len(others) == len(rounds):
 		return "", others
 	case len(others) == 0:
-		return fmt.Sprintf("One question was asked: for the sum of the features of all records, %s, which were released with noise.", several(numbers, "number")), nil
+		return fmt.Sprintf(
+			"One question was asked: for the sum of the features of all records, %s, which were released with noise.",
+			several(numbers, "number")), nil
 	}
-	return fmt.Sprintf("The generator began at a noisy sum of the features of all records, %s for epsilon %s.", several(numbers, "number"), figure(spent)), others
+	return fmt.Sprintf("The generator began at a noisy sum of the features of all records, %s for epsilon %s.",
+		several(numbers, "number"), figure(spent)), others
 }
 
 func (a *agreement) draw(rounds []Round) {
@@ -111,7 +116,8 @@ func (a *agreement) draw(rounds []Round) {
 	band := func(upper, lower func(*Shares) float64) string {
 		var back strings.Builder
 		for k := len(rounds) - 1; k >= 0; k-- {
-			fmt.Fprintf(&back, "L%.1f %.1fH%.1f", a.Left+float64(k+1)*step, y(lower(rounds[k].Shares)), a.Left+float64(k)*step)
+			fmt.Fprintf(&back, "L%.1f %.1fH%.1f", a.Left+float64(k+1)*step, y(lower(rounds[k].Shares)),
+				a.Left+float64(k)*step)
 		}
 		return steps(upper) + back.String() + "Z"
 	}
@@ -128,6 +134,8 @@ func (a *agreement) draw(rounds []Round) {
 	a.FirstRound, a.LastRound = fmt.Sprintf("round %d", rounds[0].Round), fmt.Sprintf("round %d", last.Round)
 	a.Noise = percent(noise)
 	a.Drawn = true
-	a.Summary = fmt.Sprintf("Released shares of teachers that called a row real, over %s; in the last, the middle half of the rows lay between %s and %s.",
+	a.Summary = fmt.Sprintf(
+		"Released shares of teachers that called a row real, over %s; in the last, the middle half of the rows lay "+
+			"between %s and %s.",
 		several(len(rounds), "round"), percent(last.Shares.P25), percent(last.Shares.P75))
 }

@@ -122,13 +122,14 @@ func TestPagesInABrowser(t *testing.T) {
 	full := fullPage(t)
 	full.Points = longPanels()
 	full.Images = append(full.Images, ImageSheet{Name: "a large sheet", PNG: picture(t, 2000, 300)})
-	_, c, rounds := example(t)
+	c, rounds := example(t)
 	plain := Page{Certificate: c, Rounds: rounds[:1], Correlations: NewCorrelations(clinic(t, 100, 1, 0))}
 	for _, p := range []struct {
 		name    string
 		page    Page
 		schemes []string
-	}{{"full", full, []string{"light", "dark"}}, {"wide", widePage(t, 100), []string{"light"}}, {"stages", stagesPage(t), []string{"light", "dark"}}, {"plain", plain, []string{"dark"}}} {
+	}{{"full", full, []string{"light", "dark"}}, {"wide", widePage(t, 100), []string{"light"}},
+		{"stages", stagesPage(t), []string{"light", "dark"}}, {"plain", plain, []string{"dark"}}} {
 		path := filepath.Join(t.TempDir(), p.name+".html")
 		if err := os.WriteFile(path, []byte(write(t, p.page)), 0o644); err != nil {
 			t.Fatal(err)
@@ -176,7 +177,8 @@ func look(t *testing.T, ctx context.Context, path, media, scheme string, width i
 			t.Fatal(err)
 		}
 		name := strings.ReplaceAll(strings.TrimPrefix(t.Name(), "TestPagesInABrowser/"), "/", "-") + ".png"
-		if err := errors.Join(os.MkdirAll(*screenshots, 0o755), os.WriteFile(filepath.Join(*screenshots, name), picture, 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(*screenshots, 0o755),
+			os.WriteFile(filepath.Join(*screenshots, name), picture, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,7 +201,8 @@ func TestTheBrowserTestSeesFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(append(faults, heard.take()...), "\n")
-	for _, want := range []string{"wider than the window", "contrast", "cut off", "no name", "heading", "no alternative", "console", "exception", "request: file://"} {
+	for _, want := range []string{"wider than the window", "contrast", "cut off", "no name", "heading",
+		"no alternative", "console", "exception", "request: file://"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q was not found; what was found:\n%s", want, all)
 		}

@@ -60,6 +60,7 @@ func newBudgetChart(rounds []Round, epsilon float64) *budgetChart {
 		c.Ticks = append(c.Ticks, tick{Y: y(e), Text: figure(e)})
 	}
 	c.FirstRound, c.LastRound = fmt.Sprintf("round %d", rounds[0].Round), fmt.Sprintf("round %d", last.Round)
-	c.Summary = fmt.Sprintf("Spent epsilon over %d rounds, rising to %.4g of %s.", len(rounds), last.EpsilonSpent, figure(epsilon))
+	c.Summary = fmt.Sprintf("Spent epsilon over %d rounds, rising to %.4g of %s.", len(rounds), last.EpsilonSpent,
+		figure(epsilon))
 	return c
 }

@@ -79,7 +79,8 @@ func (c *card) drawHistogram(highest float64) {
 		if c.Real {
 			full += " synthetic, " + percent(b.Real) + " real"
 		}
-		c.Rects = append(c.Rects, rect{X: x + 0.5, Y: y(b.Synthetic), W: math.Max(1, step-1), H: c.Bottom - y(b.Synthetic), Full: full})
+		c.Rects = append(c.Rects, rect{X: x + 0.5, Y: y(b.Synthetic), W: math.Max(1, step-1),
+			H: c.Bottom - y(b.Synthetic), Full: full})
 		fmt.Fprintf(&outline, "V%.1fH%.1f", y(b.Real), x+step)
 	}
 	if c.Real {

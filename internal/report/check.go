@@ -25,8 +25,10 @@ func (p Page) checkFigures() error {
 			}
 		}
 	}
-	if w := p.Weights; w != nil && !(w.EffectiveSampleSize > 0 && finite(w.EffectiveSampleSize) && finite(w.Largest) && w.Zero >= 0) {
-		return fmt.Errorf("weights: an effective sample size of %v, a largest of %v, %d of 0", w.EffectiveSampleSize, w.Largest, w.Zero)
+	if w := p.Weights; w != nil && !(w.EffectiveSampleSize > 0 && finite(w.EffectiveSampleSize) && finite(w.Largest) &&
+		w.Zero >= 0) {
+		return fmt.Errorf("weights: an effective sample size of %v, a largest of %v, %d of 0", w.EffectiveSampleSize,
+			w.Largest, w.Zero)
 	}
 	if err := p.Correlations.check(); err != nil {
 		return err

@@ -32,7 +32,8 @@ func TestColumns(t *testing.T) {
 	if c := byName["year"]; len(c.Bars) != 9 || c.Bars[0].Label != "1995" || c.Bars[8].Label != "2003" {
 		t.Errorf("year has bars %+v", c.Bars)
 	}
-	if c := byName["country"]; len(c.Bars) != shownCategory+1 || c.Bars[shownCategory].Label != "4 others" || c.Bars[0].Label != "a" {
+	if c := byName["country"]; len(c.Bars) != shownCategory+1 || c.Bars[shownCategory].Label != "4 others" ||
+		c.Bars[0].Label != "a" {
 		t.Errorf("country has bars %+v", c.Bars)
 	}
 	if c := byName["creatinine"]; c.Missing < 0.1 || c.Missing > 0.25 || c.Mean < 1 || c.Mean > 1.5 {
@@ -44,7 +45,7 @@ func TestColumnsOfOddTables(t *testing.T) {
 	full := clinic(t, 10, 1, 0)
 	schema := full.Schema()
 	empty := partition.NewTable(schema)
-	_, c, _ := example(t)
+	c, _ := example(t)
 	nothing := math.NaN()
 	constant := partition.NewTable(schema)
 	for range 3 {

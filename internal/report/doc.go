@@ -1,9 +1,4 @@
-// Package report writes what travels with a synthetic table: the release
-// certificate, and a page that explains it to people.
-//
-// The certificate (NewCertificate, ReadCertificate, Certificate.WriteFile) is
-// a small JSON file that states what was guaranteed. VerifyAgainstLedger
-// recomputes it from the ledger; nothing in it has to be believed.
+// Package report writes the page that explains a synthetic table to people.
 //
 // The page (WriteHTML) is one self-contained HTML file without scripts and
 // without anything from the network: what was guaranteed in words and figures,
@@ -13,8 +8,8 @@
 // programs. Each part is computed first (newBudgetChart, findings, newHeatMaps and
 // so on), and drawn by the templates.
 //
-// The certificate never holds a figure computed from real rows without noise.
-// The page may, when a real test table was given; it then says NOT PRIVATE at
-// its head and at each such figure, and has to stay where the real rows are.
+// The page may hold figures computed from real rows without noise, when a real test
+// table was given; it then says NOT PRIVATE at its head and at each such figure, and has
+// to stay where the real rows are.
 // This package does not decide what may be shown: it shows what it is given.
 package report

@@ -16,30 +16,38 @@ func some(v float64) *float64 { return &v }
 // to Markdown.
 func evaluation() *evaluate.Evaluation {
 	shape := func(name string, score float64) evaluate.ColumnQuality {
-		return evaluate.ColumnQuality{Shape: evaluate.Shape{Column: name, Measure: evaluate.KSComplement, Score: &score, MissingSimilarity: 1}}
+		return evaluate.ColumnQuality{Shape: evaluate.Shape{Column: name, Measure: evaluate.KSComplement,
+			Score: &score, MissingSimilarity: 1}}
 	}
 	pair := func(a, b string, score, real, synthetic float64) evaluate.PairTrend {
-		return evaluate.PairTrend{Columns: [2]string{a, b}, Measure: "CorrelationSimilarity", Score: &score, Real: &real, Synthetic: &synthetic}
+		return evaluate.PairTrend{Columns: [2]string{a, b}, Measure: "CorrelationSimilarity", Score: &score,
+			Real: &real, Synthetic: &synthetic}
 	}
 	return &evaluate.Evaluation{
 		Rows: evaluate.Rows{Synthetic: 6000, Test: 1575, Train: 6299},
 		Utility: []evaluate.ModelUtility{
 			{Model: "logistic regression", B: &evaluate.Ranking{AUROC: 0.7654, AveragePrecision: 0.5432},
-				C: &evaluate.Ranking{AUROC: 0.81, AveragePrecision: 0.6}, CoinFlips: &evaluate.Ranking{AUROC: 0.4567, AveragePrecision: 0.3}},
-			{Model: "trees <b>", A: &evaluate.Ranking{AUROC: 0.8912, AveragePrecision: 0.7}, B: &evaluate.Ranking{AUROC: 0.7123, AveragePrecision: 0.5}},
+				C:         &evaluate.Ranking{AUROC: 0.81, AveragePrecision: 0.6},
+				CoinFlips: &evaluate.Ranking{AUROC: 0.4567, AveragePrecision: 0.3}},
+			{Model: "trees <b>", A: &evaluate.Ranking{AUROC: 0.8912, AveragePrecision: 0.7},
+				B: &evaluate.Ranking{AUROC: 0.7123, AveragePrecision: 0.5}},
 		},
 		RankingAgreement: some(0.833), ImportanceAgreement: some(0.642),
 		Columns: []evaluate.ColumnQuality{shape("age", 0.93), shape("creatinine", 0.47)},
 		Pairs: []evaluate.PairTrend{
-			pair("age", "creatinine", 0.9, 0.31, 0.11), pair("age", "year", 0.99, -0.02, -0.04), pair("creatinine", "year", 0.7, 0.25, -0.35),
+			pair("age", "creatinine", 0.9, 0.31, 0.11), pair("age", "year", 0.99, -0.02, -0.04),
+			pair("creatinine", "year", 0.7, 0.25, -0.35),
 			{Columns: [2]string{"ward", "label"}, Measure: "ContingencySimilarity", Score: some(0.88)},
 		},
-		Marginals:  []evaluate.Marginal{{Ways: 2, Sets: 15, Mean: 0.12, Worst: 0.31, Widest: []string{"ward|<i>", "country"}}},
+		Marginals: []evaluate.Marginal{{Ways: 2, Sets: 15, Mean: 0.12, Worst: 0.31,
+			Widest: []string{"ward|<i>", "country"}}},
 		Propensity: &evaluate.Propensity{PMSE: 0.0213, Ratio: 6.4, RatioOfEqual: 2},
 		Regression: []evaluate.Regression{{Column: "creatinine", RMSEReal: some(0.41), RMSESynthetic: 0.52}},
-		Images:     &evaluate.ImageQuality{AccuracySynthetic: 0.71, AccuracyReal: 0.97, ScoreReal: 9.1, ScoreSynthetic: 6.2, FrechetDistance: 31.5},
-		Closeness:  &evaluate.Closeness{CopiesTrain: 0.001, CopiesTest: 0.002, DistanceTrain: 0.11, DistanceTest: 0.12, CloserToTrain: 0.502, MembershipAUROC: 0.497},
-		Notes:      []string{"Two models were <left> out."},
+		Images: &evaluate.ImageQuality{AccuracySynthetic: 0.71, AccuracyReal: 0.97, ScoreReal: 9.1,
+			ScoreSynthetic: 6.2, FrechetDistance: 31.5},
+		Closeness: &evaluate.Closeness{CopiesTrain: 0.001, CopiesTest: 0.002, DistanceTrain: 0.11, DistanceTest: 0.12,
+			CloserToTrain: 0.502, MembershipAUROC: 0.497},
+		Notes: []string{"Two models were <left> out."},
 	}
 }
 

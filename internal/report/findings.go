@@ -28,7 +28,8 @@ func findings(e *evaluate.Evaluation) []finding {
 }
 
 // meanAUROC averages a setting over the models that know it and B.
-func meanAUROC(models []evaluate.ModelUtility, of func(evaluate.ModelUtility) *evaluate.Ranking) (mean, meanB float64, n int) {
+func meanAUROC(models []evaluate.ModelUtility, of func(evaluate.ModelUtility) *evaluate.Ranking) (mean, meanB float64,
+	n int) {
 	for _, m := range models {
 		if r := of(m); r != nil && m.B != nil {
 			mean, meanB, n = mean+r.AUROC, meanB+m.B.AUROC, n+1
@@ -43,16 +44,21 @@ func useful(e *evaluate.Evaluation) *finding {
 		return nil
 	}
 	f := &finding{Name: "Useful for prediction", Value: score(b)}
-	f.Says = fmt.Sprintf("The AUROC that %s reached on real rows after training on the synthetic ones; 0.5 is guessing, 1 is perfect.", averaged(n))
+	f.Says = fmt.Sprintf(
+		"The AUROC that %s reached on real rows after training on the synthetic ones; 0.5 is guessing, 1 is perfect.",
+		averaged(n))
 	if a, sameB, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.A }); n > 0 {
 		f.Says += fmt.Sprintf(" Trained on real rows, the same models reached %s.", score(a))
 		if a > 0.55 && sameB > 0.5 {
-			f.Says += fmt.Sprintf(" So the synthetic rows keep %s of what real rows add to guessing.", percent((sameB-0.5)/(a-0.5)))
+			f.Says += fmt.Sprintf(" So the synthetic rows keep %s of what real rows add to guessing.",
+				percent((sameB-0.5)/(a-0.5)))
 		} else if a > 0.55 {
 			f.Says += " So the synthetic rows are no better than guessing."
 		}
 	}
-	if coin, _, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.CoinFlips }); n > 0 {
+	if coin, _, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking {
+		return m.CoinFlips
+	}); n > 0 {
 		f.Says += fmt.Sprintf(" Rows of coin flips give %s.", score(coin))
 	}
 	return f
@@ -90,7 +96,9 @@ func weighing(w *evaluate.Weights, rows int) *finding {
 	if w == nil {
 		return nil
 	}
-	says := fmt.Sprintf("Each row has an importance weight. The %s rows are worth %s of equal weight (%s of them): an average over them is about as exact as one over so many. ",
+	says := fmt.Sprintf(
+		"Each row has an importance weight. The %s rows are worth %s of equal weight (%s of them): an average over "+
+			"them is about as exact as one over so many. ",
 		grouped(rows), figure(w.EffectiveSampleSize), percent(w.EffectiveSampleSize/float64(max(1, rows))))
 	says += fmt.Sprintf("The largest weight is %s times the mean", figure(w.Largest))
 	if w.Zero > 0 {
@@ -105,7 +113,8 @@ func alike(e *evaluate.Evaluation) *finding {
 	for _, c := range e.Columns {
 		list.add(c.Score, c.Column)
 	}
-	return list.finding("Single columns", "How much a column is distributed like the real one, on average; 100% is the same.")
+	return list.finding("Single columns",
+		"How much a column is distributed like the real one, on average; 100% is the same.")
 }
 
 func together(e *evaluate.Evaluation) *finding {
@@ -113,7 +122,8 @@ func together(e *evaluate.Evaluation) *finding {
 	for _, p := range e.Pairs {
 		list.add(p.Score, p.Columns[0], p.Columns[1])
 	}
-	return list.finding("Pairs of columns", "How much two columns go together as in the real rows, on average over pairs; 100% is the same.")
+	return list.finding("Pairs of columns",
+		"How much two columns go together as in the real rows, on average over pairs; 100% is the same.")
 }
 
 // similarities are the mean and the worst of scores, of which some are not known.
@@ -152,7 +162,10 @@ func told(e *evaluate.Evaluation) *finding {
 		return nil
 	}
 	return &finding{"Told apart", figure(e.Propensity.Ratio),
-		fmt.Sprintf("The pMSE ratio: how well a model tells synthetic from real rows. About %s is ideal, what further rows of the same source would have; the larger, the easier they are to tell apart. Where many rows are compared, small differences already make it large.", figure(e.Propensity.RatioOfEqual))}
+		fmt.Sprintf(
+			"The pMSE ratio: how well a model tells synthetic from real rows. About %s is ideal, what further rows "+
+				"of the same source would have; the larger, the easier they are to tell apart. Where many rows are "+
+				"compared, small differences already make it large.", figure(e.Propensity.RatioOfEqual))}
 }
 
 // nearGuessing is how far a figure may be from 0.5 before the page asks for a
@@ -179,11 +192,15 @@ func remembered(e *evaluate.Evaluation) *finding {
 	f.Says = "The synthetic rows are no closer to the rows of the training than to rows that took no part in it."
 	if c.TestInTrain >= 0.5 {
 		f.Value = "cannot be told"
-		f.Says = fmt.Sprintf("Of the test rows %s equal a row of the training. Synthetic rows that were remembered are then as close to both, and would not show.", percent(c.TestInTrain))
+		f.Says = fmt.Sprintf(
+			"Of the test rows %s equal a row of the training. Synthetic rows that were remembered are then as close "+
+				"to both, and would not show.", percent(c.TestInTrain))
 	}
-	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing || c.CopiesTrain-c.CopiesTest > chanceCopies(e) {
+	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing ||
+		c.CopiesTrain-c.CopiesTest > chanceCopies(e) {
 		f.Value = "look closer"
-		f.Says = "Synthetic rows are closer to the rows of the training than to rows that took no part in it. See the figures on closeness below."
+		f.Says = "Synthetic rows are closer to the rows of the training than to rows that took no part in it. See " +
+			"the figures on closeness below."
 	}
 	f.Says += " This is a test of the software, with these rows; the guarantee holds for any rows and any attack."
 	return f

@@ -30,7 +30,8 @@ func TestFindings(t *testing.T) {
 	e := evaluation()
 	list := findings(e)
 	// The means are over the models that know both settings.
-	says(t, list, "Useful for prediction", "0.739", "2 models on average", "reached 0.891", "keep 54%", "coin flips give 0.457")
+	says(t, list, "Useful for prediction", "0.739", "2 models on average", "reached 0.891", "keep 54%",
+		"coin flips give 0.457")
 	says(t, list, "Single columns", "70%", "creatinine, with 47%")
 	says(t, list, "Pairs of columns", "87%", "creatinine with year, with 70%")
 	says(t, list, "Told apart", "6.4", "About 2 is ideal")
@@ -70,7 +71,8 @@ func TestUtilityTable(t *testing.T) {
 		t.Errorf("the first row is %+v", row)
 	}
 	plain := table.plain()
-	if got := strings.Join(plain.Rows[0], "; "); got != "logistic regression; –; 0.765 (0.543); 0.810 (0.600); 0.457 (0.300)" {
+	if got := strings.Join(plain.Rows[0],
+		"; "); got != "logistic regression; –; 0.765 (0.543); 0.810 (0.600); 0.457 (0.300)" {
 		t.Errorf("the first row reads %s", got)
 	}
 	if newUtilityTable(&evaluate.Evaluation{}) != nil {
@@ -81,7 +83,8 @@ func TestUtilityTable(t *testing.T) {
 // A bad classifier may rank worse than guessing, down to 0.
 func TestUtilityTableStaysInItsStrip(t *testing.T) {
 	for _, auroc := range []float64{0, 0.05, 0.5, 1} {
-		table := newUtilityTable(&evaluate.Evaluation{Utility: []evaluate.ModelUtility{{Model: "m", B: &evaluate.Ranking{AUROC: auroc}}}})
+		table := newUtilityTable(&evaluate.Evaluation{
+			Utility: []evaluate.ModelUtility{{Model: "m", B: &evaluate.Ranking{AUROC: auroc}}}})
 		if at := table.Rows[0].AtB; at < 4 || at > stripWidth-4 {
 			t.Errorf("an AUROC of %v stands at %v", auroc, at)
 		}

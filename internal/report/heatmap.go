@@ -67,7 +67,9 @@ func newHeatMaps(alone *Correlations, e *evaluate.Evaluation) *heatMaps {
 		if real != nil {
 			why = "the largest differences"
 		}
-		h.LeftOut = fmt.Sprintf("The table has %d such columns. So that the picture can be read, it shows the %d with %s.", n, len(columns), why)
+		h.LeftOut = fmt.Sprintf(
+			"The table has %d such columns. So that the picture can be read, it shows the %d with %s.", n,
+			len(columns), why)
 	}
 	draw := func(title string, c *Correlations, isReal bool) {
 		h.Maps = append(h.Maps, newHeatMap(title, c.keep(columns), isReal, h.Wide))
@@ -105,7 +107,8 @@ func newHeatMap(title string, c *Correlations, real, wide bool) heatMap {
 	strongest, pair := -1.0, ""
 	for i := 1; i < n; i++ {
 		top := float64(i-1) * side
-		m.Rows = append(m.Rows, heatLabel{X: room - 6, Y: top + side/2 + 4, Text: shorten(c.Columns[i], longest), Full: c.Columns[i]})
+		m.Rows = append(m.Rows, heatLabel{X: room - 6, Y: top + side/2 + 4, Text: shorten(c.Columns[i], longest),
+			Full: c.Columns[i]})
 		for j := range i {
 			x := room + float64(j)*side
 			v := c.Values[i][j]
@@ -135,7 +138,8 @@ func newHeatMap(title string, c *Correlations, real, wide bool) heatMap {
 	}
 	for j := range n - 1 {
 		m.Under = append(m.Under, heatLabel{
-			X: room + (float64(j)+0.5)*side + 3, Y: side*float64(n-1) + 12, Text: shorten(c.Columns[j], longest), Full: c.Columns[j],
+			X: room + (float64(j)+0.5)*side + 3, Y: side*float64(n-1) + 12, Text: shorten(c.Columns[j], longest),
+			Full: c.Columns[j],
 		})
 	}
 	m.Summary = fmt.Sprintf("Correlations of %d columns, %s.", n, strings.ToLower(title))

@@ -60,11 +60,13 @@ func TestHeatMaps(t *testing.T) {
 		if m.Title != want.title || m.Real != want.real || len(m.Cells) != 3 {
 			t.Errorf("map %d is %q, real %v, with %d cells", k, m.Title, m.Real, len(m.Cells))
 		}
-		if last := m.Cells[2]; last.Text != strings.Replace(want.text, "0.", ".", 1) || last.Full != "creatinine and year: "+want.text {
+		if last := m.Cells[2]; last.Text != strings.Replace(want.text, "0.", ".", 1) ||
+			last.Full != "creatinine and year: "+want.text {
 			t.Errorf("%s: the last cell is %+v", m.Title, last)
 		}
 	}
-	if alone := newHeatMaps(NewCorrelations(clinic(t, 100, 1, 0)), nil); len(alone.Maps) != 1 || alone.NotPrivate || alone.Maps[0].Real {
+	if alone := newHeatMaps(NewCorrelations(clinic(t, 100, 1, 0)), nil); len(alone.Maps) != 1 || alone.NotPrivate ||
+		alone.Maps[0].Real {
 		t.Errorf("without real rows: %+v", alone)
 	}
 	one := &Correlations{Columns: []string{"a"}, Values: [][]float64{{}}}
@@ -99,14 +101,16 @@ func TestHeatMapsChoose(t *testing.T) {
 // A pair of a column with itself, or a column that stands in few pairs, is no
 // reason to fail.
 func TestHeatMapsOfOddPairs(t *testing.T) {
-	_, c, _ := example(t)
+	c, _ := example(t)
 	v := 0.5
 	e := &evaluate.Evaluation{Pairs: []evaluate.PairTrend{
-		{Columns: [2]string{"a", "a"}, Real: &v, Synthetic: &v}, {Columns: [2]string{"c", "b"}, Real: &v, Synthetic: &v},
+		{Columns: [2]string{"a", "a"}, Real: &v, Synthetic: &v},
+		{Columns: [2]string{"c", "b"}, Real: &v, Synthetic: &v},
 		{Columns: [2]string{"b", "a"}, Real: &v, Synthetic: &v}, {Columns: [2]string{"d", "e"}, Real: &v},
 	}}
 	page := html.UnescapeString(write(t, Page{Certificate: c, Evaluation: e}))
-	if !strings.Contains(page, "a and b: +0.50") || !strings.Contains(page, "c and b: +0.50") || !strings.Contains(page, "a and c: not known") {
+	if !strings.Contains(page, "a and b: +0.50") || !strings.Contains(page, "c and b: +0.50") ||
+		!strings.Contains(page, "a and c: not known") {
 		t.Error("the pairs are not those given")
 	}
 }

@@ -33,13 +33,15 @@ func newSheets(images []ImageSheet) ([]sheet, error) {
 	var sheets []sheet
 	for _, image := range images {
 		if len(image.PNG) > MaxSheetBytes {
-			return nil, fmt.Errorf("image sheet %q has %d bytes, more than %d: show fewer images", image.Name, len(image.PNG), MaxSheetBytes)
+			return nil, fmt.Errorf("image sheet %q has %d bytes, more than %d: show fewer images", image.Name,
+				len(image.PNG), MaxSheetBytes)
 		}
 		size, err := png.DecodeConfig(bytes.NewReader(image.PNG))
 		if err != nil {
 			return nil, fmt.Errorf("image sheet %q is no PNG: %w", image.Name, err)
 		}
-		s := sheet{Name: image.Name, Real: image.Real, Width: size.Width, Height: size.Height, Summary: "Synthetic images: " + image.Name}
+		s := sheet{Name: image.Name, Real: image.Real, Width: size.Width, Height: size.Height,
+			Summary: "Synthetic images: " + image.Name}
 		if image.Real {
 			s.Summary = "Real images: " + image.Name
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
@@ -12,12 +13,12 @@ import (
 type File struct {
 	Format int `json:"format"` // 1
 	// Privacy says NOT PRIVATE when something here was computed from real rows.
-	Privacy     string               `json:"privacy"`
-	Title       string               `json:"title"`
-	Certificate Certificate          `json:"certificate"`
-	Rounds      []Round              `json:"rounds"`
-	Weights     *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
-	Evaluation  *evaluate.Evaluation `json:"evaluation,omitempty"`
+	Privacy     string                  `json:"privacy"`
+	Title       string                  `json:"title"`
+	Certificate certificate.Certificate `json:"certificate"`
+	Rounds      []Round                 `json:"rounds"`
+	Weights     *evaluate.Weights       `json:"weights,omitempty"` // of the synthetic rows
+	Evaluation  *evaluate.Evaluation    `json:"evaluation,omitempty"`
 	// Points names the pictures of rows in report.html; the points are there alone.
 	Points         []Panel  `json:"points,omitempty"`
 	Notes          []string `json:"notes,omitempty"`
@@ -41,7 +42,8 @@ func WriteJSON(w io.Writer, p Page) error {
 	}
 	f := File{
 		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
-		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config, ElapsedSeconds: p.Elapsed.Seconds(),
+		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config,
+		ElapsedSeconds: p.Elapsed.Seconds(),
 	}
 	if f.Evaluation != nil {
 		f.Privacy = evaluate.NotPrivate
@@ -50,7 +52,7 @@ func WriteJSON(w io.Writer, p Page) error {
 		f.Rounds = []Round{}
 	}
 	if f.Certificate.Mechanisms == nil {
-		f.Certificate.Mechanisms = []Mechanism{}
+		f.Certificate.Mechanisms = []certificate.Mechanism{}
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -70,7 +72,8 @@ func ReadJSON(raw []byte) (File, error) {
 	if f.Format != fileFormat {
 		return File{}, fmt.Errorf("not a report: format %d is not known to this version", f.Format)
 	}
-	if _, err := (Page{Certificate: f.Certificate, Rounds: f.Rounds, Weights: f.Weights, Evaluation: f.Evaluation}).prepared(); err != nil {
+	if _, err := (Page{Certificate: f.Certificate, Rounds: f.Rounds, Weights: f.Weights,
+		Evaluation: f.Evaluation}).prepared(); err != nil {
 		return File{}, fmt.Errorf("not a report: %w", err)
 	}
 	return f, nil

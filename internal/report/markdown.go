@@ -42,15 +42,22 @@ func (m *markdown) head(p Page) {
 		m.line("> **This is a baseline, not a release.** %s", words.Baseline)
 	}
 	if words.Dependent {
-		m.line("> **The stated epsilon is data-dependent.** It is private information itself and may not be published as it stands.")
+		m.line(
+			"> **The stated epsilon is data-dependent.** It is private information itself and may not be published " +
+				"as it stands.")
 	}
 	if p.NotPrivate() {
-		m.line("> **NOT PRIVATE: keep this file at the site.** Some figures here were computed from real rows without noise; each one is marked. The synthetic data, the model and the certificate are not affected.")
+		m.line(
+			"> **NOT PRIVATE: keep this file at the site.** Some figures here were computed from real rows without " +
+				"noise; each one is marked. The synthetic data, the model and the certificate are not affected.")
 	} else {
-		m.line("> **This file may travel with the synthetic rows.** Nothing in it was computed from real rows but through the guarantee below.")
+		m.line(
+			"> **This file may travel with the synthetic rows.** Nothing in it was computed from real rows but " +
+				"through the guarantee below.")
 	}
 	c := p.Certificate
-	m.line("%s synthetic rows, made by the pipeline %s %s %s teachers.", grouped(c.Rows), escape(c.Pipeline), words.Source, grouped(c.Teachers))
+	m.line("%s synthetic rows, made by the pipeline %s %s %s teachers.", grouped(c.Rows), escape(c.Pipeline),
+		words.Source, grouped(c.Teachers))
 	if w := weighing(p.Weights, c.Rows); w != nil {
 		m.findings([]finding{*w})
 	}
@@ -66,7 +73,9 @@ func (m *markdown) guarantee(p Page) {
 		{"protected unit", c.Unit, "neighbours: " + words.Neighbours},
 	}})
 	m.line("%s", escape(words.Meaning))
-	m.line("**%s** is the best chance anybody has of telling whether %s was used or not, after an even guess; guessing alone gives 50%%.", words.Guess, escape(words.One))
+	m.line(
+		"**%s** is the best chance anybody has of telling whether %s was used or not, after an even guess; guessing "+
+			"alone gives 50%%.", words.Guess, escape(words.One))
 	m.line("%s", escape(words.Whom))
 }
 
@@ -165,7 +174,8 @@ func (m *markdown) points(p Page) {
 	for _, panel := range s.Panels {
 		names = append(names, escape(panel.Name))
 	}
-	m.line("Pictures of rows by %s and %s are in report.html%s: %s.", escape(s.X), escape(s.Y), mark, strings.Join(names, "; "))
+	m.line("Pictures of rows by %s and %s are in report.html%s: %s.", escape(s.X), escape(s.Y), mark,
+		strings.Join(names, "; "))
 }
 
 func (m *markdown) checks(p Page) {

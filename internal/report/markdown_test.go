@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
@@ -46,7 +47,8 @@ func TestMarkdownShowsTheFacts(t *testing.T) {
 	for _, want := range []string{
 		`# Clinic &lt;script&gt;alert("x")&lt;/script&gt;: privacy report`, "NOT PRIVATE: keep this file at the site",
 		"ε = 1", "**73.1%**", "416 of 449 questions were answered", "## Quality **NOT PRIVATE**", "**0.739**",
-		"| trees &lt;b&gt; | 0.891 (0.700) | 0.712 (0.500) | – | – |", `ward\|&lt;i&gt;`, "Two models were &lt;left&gt; out.",
+		"| trees &lt;b&gt; | 0.891 (0.700) | 0.712 (0.500) | – | – |", `ward\|&lt;i&gt;`,
+		"Two models were &lt;left&gt; out.",
 		"## Columns of the synthetic rows **NOT PRIVATE**", p.Certificate.LedgerHead, "confident-gnmax(answered=31",
 		"    teachers: 200 # <img src=x>", "\n        # indented\n", "\n    ```\n",
 	} {
@@ -62,7 +64,7 @@ func TestMarkdownShowsTheFacts(t *testing.T) {
 }
 
 func TestMarkdownWithoutRealRows(t *testing.T) {
-	_, c, rounds := example(t)
+	c, rounds := example(t)
 	synthetic := clinic(t, 50, 1, 0)
 	columns, err := Columns(synthetic.Schema(), synthetic, nil)
 	if err != nil {
@@ -72,7 +74,7 @@ func TestMarkdownWithoutRealRows(t *testing.T) {
 	if strings.Contains(text, "NOT PRIVATE") || !strings.Contains(text, "may travel with the synthetic rows") {
 		t.Error("a text without real rows is marked")
 	}
-	c.Votes = VotesCoin
+	c.Votes = certificate.VotesCoin
 	if text := markdownOf(t, Page{Certificate: c}); !strings.Contains(text, "baseline, not a release") {
 		t.Error("a coin-flip run is not called one")
 	}
@@ -94,7 +96,8 @@ func TestJSONSaysWhatItIs(t *testing.T) {
 	if f.Privacy != evaluate.NotPrivate || f.Evaluation.Privacy != evaluate.NotPrivate {
 		t.Errorf("privacy %q, of the evaluation %q", f.Privacy, f.Evaluation.Privacy)
 	}
-	if diff := cmp.Diff(p.Rounds, f.Rounds) + cmp.Diff(p.Certificate, f.Certificate) + cmp.Diff(p.Config, f.Config); diff != "" {
+	if diff := cmp.Diff(p.Rounds, f.Rounds) + cmp.Diff(p.Certificate, f.Certificate) + cmp.Diff(p.Config,
+		f.Config); diff != "" {
 		t.Errorf("what was read is not what was written (-written +read):\n%s", diff)
 	}
 	if f.ElapsedSeconds != 41 || f.Evaluation.Propensity.Ratio != 6.4 {
@@ -109,7 +112,8 @@ func TestJSONSaysWhatItIs(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &fields); err != nil {
 		t.Fatal(err)
 	}
-	if fields["privacy"] != ReleasesOnly || fields["evaluation"] != nil || strings.Contains(out.String(), "NOT PRIVATE") {
+	if fields["privacy"] != ReleasesOnly || fields["evaluation"] != nil ||
+		strings.Contains(out.String(), "NOT PRIVATE") {
 		t.Errorf("without an evaluation: %s", out.String())
 	}
 	for _, bad := range []string{"", "[]", "{}", `{"format": 2}`} {

@@ -34,14 +34,17 @@ func marginals(e *evaluate.Evaluation) *table {
 	if len(e.Marginals) == 0 {
 		return nil
 	}
-	t := &table{Name: "Marginals", Words: 2, Head: []string{"Columns taken together", "the worst set", "sets", "mean distance", "worst"},
-		Says: "How far the joint distribution of some columns is from the real one (total variation distance): 0 is the same, 1 is nothing in common. It grows with the number of columns even where the rows are good."}
+	t := &table{Name: "Marginals", Words: 2, Head: []string{"Columns taken together", "the worst set", "sets",
+		"mean distance", "worst"},
+		Says: "How far the joint distribution of some columns is from the real one (total variation distance): 0 is " +
+			"the same, 1 is nothing in common. It grows with the number of columns even where the rows are good."}
 	for _, m := range e.Marginals {
 		names := make([]string, len(m.Widest))
 		for i, n := range m.Widest {
 			names[i] = shorten(n, longestName)
 		}
-		t.Rows = append(t.Rows, []string{fmt.Sprint(m.Ways), strings.Join(names, ", "), grouped(m.Sets), score(m.Mean), score(m.Worst)})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(m.Ways), strings.Join(names, ", "), grouped(m.Sets), score(m.Mean),
+			score(m.Worst)})
 	}
 	return t
 }
@@ -55,18 +58,25 @@ func propensity(e *evaluate.Evaluation) *table {
 		most = fmt.Sprintf(" (the most it can be with these numbers of rows is %s)", figure(share*(1-share)))
 	}
 	return &table{Name: "Told apart from real rows", Words: 1, Head: []string{"", "figure"},
-		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0" + most + " and a ratio near that of further rows of the same source. Bad is a large ratio: something about the rows gives them away, and with many rows little is enough.",
-		Rows: [][]string{{"pMSE", figure(e.Propensity.PMSE)}, {"pMSE ratio", figure(e.Propensity.Ratio)}, {"ratio of further rows of the same source", figure(e.Propensity.RatioOfEqual)}}}
+		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0" + most +
+			" and a ratio near that of further rows of the same source. Bad is a large ratio: something about the " +
+			"rows gives them away, and with many rows little is enough.",
+		Rows: [][]string{{"pMSE", figure(e.Propensity.PMSE)}, {"pMSE ratio", figure(e.Propensity.Ratio)},
+			{"ratio of further rows of the same source", figure(e.Propensity.RatioOfEqual)}}}
 }
 
 func regression(e *evaluate.Evaluation) *table {
 	if len(e.Regression) == 0 {
 		return nil
 	}
-	t := &table{Name: "Predicting a number", Words: 1, Head: []string{"Column predicted", "error, trained on synthetic", "error, trained on real", "squared difference of coefficients"},
-		Says: "The root mean squared error of a linear regression on real test rows. Good is an error near the one of training on real rows, and coefficients that hardly differ."}
+	t := &table{Name: "Predicting a number", Words: 1,
+		Head: []string{"Column predicted", "error, trained on synthetic", "error, trained on real",
+			"squared difference of coefficients"},
+		Says: "The root mean squared error of a linear regression on real test rows. Good is an error near the one " +
+			"of training on real rows, and coefficients that hardly differ."}
 	for _, r := range e.Regression {
-		t.Rows = append(t.Rows, []string{shorten(r.Column, longestName), figure(r.RMSESynthetic), maybe(r.RMSEReal), maybe(r.BetaMSE)})
+		t.Rows = append(t.Rows, []string{shorten(r.Column, longestName), figure(r.RMSESynthetic), maybe(r.RMSEReal),
+			maybe(r.BetaMSE)})
 	}
 	return t
 }
@@ -77,7 +87,9 @@ func closeness(e *evaluate.Evaluation) *table {
 		return nil
 	}
 	return &table{Name: "Closeness to single real rows", Words: 1, Head: []string{"", "training rows", "test rows"},
-		Says: "Test rows took no part in the training. Good: both columns alike, and the last two lines near 0.5. Bad: more copies of training rows, shorter distances to them, or a figure well above 0.5, which says that rows were remembered.",
+		Says: "Test rows took no part in the training. Good: both columns alike, and the last two lines near 0.5. " +
+			"Bad: more copies of training rows, shorter distances to them, or a figure well above 0.5, which says " +
+			"that rows were remembered.",
 		Rows: [][]string{
 			{"Synthetic rows that equal a row of these", percent(c.CopiesTrain), percent(c.CopiesTest)},
 			{"Median distance to the closest of these", figure(c.DistanceTrain), figure(c.DistanceTest)},
@@ -92,7 +104,8 @@ func imageQuality(e *evaluate.Evaluation) *table {
 		return nil
 	}
 	t := &table{Name: "Images", Words: 1, Head: []string{"", "synthetic", "real"},
-		Says: "Measured by a classifier trained on real images. Good are an accuracy and a score near those of real images, and a Fréchet distance near 0. These are not the figures of the Inception network.",
+		Says: "Measured by a classifier trained on real images. Good are an accuracy and a score near those of real " +
+			"images, and a Fréchet distance near 0. These are not the figures of the Inception network.",
 		Rows: [][]string{
 			{"Accuracy on real images after training on these", score(i.AccuracySynthetic), score(i.AccuracyReal)},
 			{"Classifier score", figure(i.ScoreSynthetic), figure(i.ScoreReal)},

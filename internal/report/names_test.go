@@ -19,12 +19,15 @@ func wideTable(t *testing.T, columns, rows int) *partition.Table {
 		if j%5 == 4 {
 			categories := make([]string, 50)
 			for k := range categories {
-				categories[k] = fmt.Sprintf("%q", fmt.Sprintf("value %d of a list that is long <script>alert(%d)</script>", k, j))
+				categories[k] = fmt.Sprintf("%q",
+					fmt.Sprintf("value %d of a list that is long <script>alert(%d)</script>", k, j))
 			}
-			fmt.Fprintf(&text, "  - {name: \"category %d\", kind: categorical, categories: [%s]}\n", j, strings.Join(categories, ", "))
+			fmt.Fprintf(&text, "  - {name: \"category %d\", kind: categorical, categories: [%s]}\n", j,
+				strings.Join(categories, ", "))
 			continue
 		}
-		fmt.Fprintf(&text, "  - {name: \"measured_quantity_%03d_%s\", kind: continuous, lower: -100, upper: 100}\n", j, strings.Repeat("x", j%40))
+		fmt.Fprintf(&text, "  - {name: \"measured_quantity_%03d_%s\", kind: continuous, lower: -100, upper: 100}\n", j,
+			strings.Repeat("x", j%40))
 	}
 	schema, err := partition.ParseSchema([]byte(text.String()))
 	if err != nil {
@@ -50,19 +53,21 @@ func wideTable(t *testing.T, columns, rows int) *partition.Table {
 // widePage compares a table with itself, in every pair.
 func widePage(t *testing.T, columns int) Page {
 	t.Helper()
-	_, c, rounds := example(t)
+	c, rounds := example(t)
 	table := wideTable(t, columns, 400)
 	summaries, err := Columns(table.Schema(), table, table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Page{Title: strings.Repeat("AVeryLongName", 12), Certificate: c, Rounds: rounds, Columns: summaries, Correlations: NewCorrelations(table)}
+	p := Page{Title: strings.Repeat("AVeryLongName", 12), Certificate: c, Rounds: rounds, Columns: summaries,
+		Correlations: NewCorrelations(table)}
 	e := evaluation()
 	for i, row := range p.Correlations.Values {
 		for j, v := range row {
 			real := v / 2
 			e.Pairs = append(e.Pairs, evaluate.PairTrend{
-				Columns: [2]string{p.Correlations.Columns[j], p.Correlations.Columns[i]}, Real: &real, Synthetic: &v, Score: some(0.9),
+				Columns: [2]string{p.Correlations.Columns[j], p.Correlations.Columns[i]}, Real: &real, Synthetic: &v,
+				Score: some(0.9),
 			})
 		}
 	}
@@ -77,7 +82,10 @@ func TestAWidePageStaysSmall(t *testing.T) {
 	if len(page) > 3<<20 {
 		t.Errorf("the page of 100 columns has %d bytes, more than 3 MiB", len(page))
 	}
-	for _, want := range []string{"40 others", "such columns. So that the picture can be read, it shows the 30 with the largest differences", "value 1 of…"} {
+	for _, want := range []string{
+		"40 others", "value 1 of…",
+		"such columns. So that the picture can be read, it shows the 30 with the largest differences",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -92,7 +100,7 @@ func TestAWidePageStaysSmall(t *testing.T) {
 
 // Names of any sort stay text, in every place that shows them.
 func TestNamesStayText(t *testing.T) {
-	_, c, rounds := example(t)
+	c, rounds := example(t)
 	name := `"><script>alert('1')</script>` + "`|*" + strings.Repeat("long", 60)
 	c.Run, c.Unit = name, name
 	e := evaluation()
@@ -101,8 +109,10 @@ func TestNamesStayText(t *testing.T) {
 	e.Pairs[0].Columns, e.Pairs[1].Columns = [2]string{name, name + "2"}, [2]string{name, "year"}
 	*e.Columns[0].Score, *e.Pairs[0].Score = 0, 0
 	p := Page{
-		Certificate: c, Rounds: rounds, Evaluation: e, Config: name, Notes: []string{name}, Images: []ImageSheet{{Name: name, PNG: picture(t, 8, 8)}},
-		Columns:      []ColumnSummary{{Name: name, Doc: name, Bars: []Bar{{Label: name, Synthetic: 1}}, Horizontal: true}},
+		Certificate: c, Rounds: rounds, Evaluation: e, Config: name, Notes: []string{name},
+		Images: []ImageSheet{{Name: name, PNG: picture(t, 8, 8)}},
+		Columns: []ColumnSummary{{Name: name, Doc: name, Bars: []Bar{{Label: name, Synthetic: 1}},
+			Horizontal: true}},
 		Correlations: &Correlations{Columns: []string{name, "b"}, Values: [][]float64{{}, {0.1}}},
 	}
 	page := write(t, p)

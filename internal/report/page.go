@@ -10,6 +10,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
@@ -17,7 +18,7 @@ import (
 // Certificate is required: a part that is not given is left out.
 type Page struct {
 	Title       string // the run's name when empty
-	Certificate Certificate
+	Certificate certificate.Certificate
 	Rounds      []Round
 	Columns     []ColumnSummary
 	// Correlations are those of the synthetic table, and of no other.

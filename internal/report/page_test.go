@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
 func fullPage(t *testing.T) Page {
 	t.Helper()
-	_, c, rounds := example(t)
+	c, rounds := example(t)
 	synthetic, real := clinic(t, 800, 1, 0.1), clinic(t, 500, 2, 0)
 	columns, err := Columns(synthetic.Schema(), synthetic, real)
 	if err != nil {
@@ -25,7 +26,8 @@ func fullPage(t *testing.T) Page {
 	return Page{
 		Title: `Clinic <script>alert("x")</script>`, Certificate: c, Columns: columns, Rounds: rounds,
 		Correlations: NewCorrelations(synthetic), Evaluation: evaluation(),
-		Images: []ImageSheet{{Name: "drawn <b>", PNG: picture(t, 64, 32)}, {Name: "scanned", PNG: picture(t, 64, 32), Real: true}},
+		Images: []ImageSheet{{Name: "drawn <b>", PNG: picture(t, 64, 32)},
+			{Name: "scanned", PNG: picture(t, 64, 32), Real: true}},
 		Config: "name: clinic\nteachers: 200 # <img src=x>\n",
 		Notes:  []string{"Paid for <i>in full</i>"}, Elapsed: 41 * time.Second,
 	}
@@ -65,11 +67,13 @@ func checkMarkup(t *testing.T, page string) {
 		}
 		for _, a := range element.Attr {
 			name := strings.ToLower(a.Name.Local)
-			inside := name == "href" && strings.HasPrefix(a.Value, "#") || name == "src" && strings.HasPrefix(a.Value, "data:image/png;base64,")
+			inside := name == "href" && strings.HasPrefix(a.Value, "#") ||
+				name == "src" && strings.HasPrefix(a.Value, "data:image/png;base64,")
 			if (name == "src" || name == "href") && !inside || strings.HasPrefix(name, "on") {
 				t.Errorf("<%s> has %s=%q", element.Name.Local, name, a.Value)
 			}
-			if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") || strings.Contains(a.Value, "ZgotmplZ") {
+			if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") ||
+				strings.Contains(a.Value, "ZgotmplZ") {
 				t.Errorf("<%s> has %s=%q", element.Name.Local, name, a.Value)
 			}
 		}
@@ -90,7 +94,8 @@ func TestPageShowsEverything(t *testing.T) {
 		p.Certificate.LedgerHead, p.Certificate.SchemaSHA256, "confident-gnmax", "sigma1 = 200",
 		"creatinine", "mg/dl", "4 others", "41s", "200 teachers", "6,000 synthetic rows",
 		"Paid for &lt;i&gt;in full&lt;/i&gt;", "&lt;img src=x&gt;", "Clinic &lt;script&gt;",
-		"trees &lt;b&gt;", "intensive &amp; &lt;critical&gt; care", "round 7", "prefers-color-scheme: dark", "@media print",
+		"trees &lt;b&gt;", "intensive &amp; &lt;critical&gt; care", "round 7", "prefers-color-scheme: dark",
+		"@media print",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -126,7 +131,8 @@ func TestRealFiguresAreMarked(t *testing.T) {
 	}
 	p.Columns, p.Evaluation, p.Images = columns, nil, p.Images[:1]
 	page := write(t, p)
-	if strings.Contains(page, "NOT PRIVATE") || strings.Contains(page, `class="outline"`) || strings.Contains(page, `class="mark"`) {
+	if strings.Contains(page, "NOT PRIVATE") || strings.Contains(page, `class="outline"`) ||
+		strings.Contains(page, `class="mark"`) {
 		t.Error("a page without real rows is marked or shows some")
 	}
 	if !strings.Contains(page, "may travel with the synthetic rows") {
@@ -135,12 +141,13 @@ func TestRealFiguresAreMarked(t *testing.T) {
 }
 
 func TestPageOfACertificateAlone(t *testing.T) {
-	_, c, _ := example(t)
+	c, _ := example(t)
 	page := write(t, Page{Certificate: c})
 	if !strings.Contains(page, "<h1>"+run+"</h1>") {
 		t.Error("the run's name is not the title")
 	}
-	for _, absent := range []string{"<figure", "img-src", "How far the teachers", "Quality in short", "Is the data useful", "Column by column", "Configuration", "Notes", "Time taken", "baseline, not a release"} {
+	for _, absent := range []string{"<figure", "img-src", "How far the teachers", "Quality in short",
+		"Is the data useful", "Column by column", "Configuration", "Notes", "Time taken", "baseline, not a release"} {
 		if strings.Contains(page, absent) {
 			t.Errorf("the page holds %q", absent)
 		}
@@ -148,35 +155,47 @@ func TestPageOfACertificateAlone(t *testing.T) {
 }
 
 func TestPageWarns(t *testing.T) {
-	_, c, _ := example(t)
-	c.Votes = VotesCoin
-	if page := write(t, Page{Certificate: c}); !strings.Contains(page, "baseline, not a release") || strings.Contains(page, "from the votes of") {
+	c, _ := example(t)
+	c.Votes = certificate.VotesCoin
+	if page := write(t, Page{Certificate: c}); !strings.Contains(page, "baseline, not a release") ||
+		strings.Contains(page, "from the votes of") {
 		t.Error("a coin-flip run is not called one")
 	}
-	c.Votes, c.Guarantee = "", DataDependent
+	c.Votes, c.Guarantee = "", certificate.DataDependent
 	if page := write(t, Page{Certificate: c}); !strings.Contains(page, "epsilon is data-dependent") {
 		t.Error("a data-dependent epsilon is not called one")
 	}
 }
 
 func TestWriteHTMLRefuses(t *testing.T) {
-	_, c, _ := example(t)
+	c, _ := example(t)
 	for _, bad := range []struct {
 		name string
 		page Page
 		says string
 	}{
 		{"no certificate", Page{}, "certificate"},
-		{"a round without a number", Page{Certificate: c, Rounds: []Round{{Round: 3, EpsilonSpent: math.NaN()}}}, "round 3"},
-		{"more answers than questions", Page{Certificate: c, Rounds: []Round{{Round: 3, Queries: 1, Answered: 2}}}, "2 of 1 queries"},
-		{"shares out of order", Page{Certificate: c, Rounds: []Round{{Round: 3, Shares: &Shares{P10: 1}}}}, "round 3: the shares"},
-		{"noise that is no number", Page{Certificate: c, Rounds: []Round{{Round: 3, Shares: &Shares{Noise: math.NaN()}}}}, "round 3: the noise"},
-		{"an infinite utility", Page{Certificate: c, Evaluation: &evaluate.Evaluation{Propensity: &evaluate.Propensity{Ratio: math.Inf(1)}}}, "evaluation"},
-		{"a correlation above 1", Page{Certificate: c, Correlations: &Correlations{Columns: []string{"a", "b"}, Values: [][]float64{{}, {1.5}}}}, "correlations: 1.5"},
-		{"a lopsided correlation", Page{Certificate: c, Correlations: &Correlations{Columns: []string{"a"}}}, "correlations: 0 rows"},
-		{"an image that is none", Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: []byte("GIF89a")}}}, `"scan" is no PNG`},
-		{"an image that is too large", Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: make([]byte, MaxSheetBytes+1)}}}, "show fewer"},
-		{"a negative bar", Page{Certificate: c, Columns: []ColumnSummary{{Name: "age", Bars: []Bar{{Synthetic: -1}}}}}, "column age"},
+		{"a round without a number", Page{Certificate: c, Rounds: []Round{{Round: 3, EpsilonSpent: math.NaN()}}},
+			"round 3"},
+		{"more answers than questions", Page{Certificate: c, Rounds: []Round{{Round: 3, Queries: 1, Answered: 2}}},
+			"2 of 1 queries"},
+		{"shares out of order", Page{Certificate: c, Rounds: []Round{{Round: 3, Shares: &Shares{P10: 1}}}},
+			"round 3: the shares"},
+		{"noise that is no number", Page{Certificate: c,
+			Rounds: []Round{{Round: 3, Shares: &Shares{Noise: math.NaN()}}}}, "round 3: the noise"},
+		{"an infinite utility", Page{Certificate: c,
+			Evaluation: &evaluate.Evaluation{Propensity: &evaluate.Propensity{Ratio: math.Inf(1)}}}, "evaluation"},
+		{"a correlation above 1", Page{Certificate: c, Correlations: &Correlations{Columns: []string{"a", "b"},
+			Values: [][]float64{{}, {1.5}}}}, "correlations: 1.5"},
+		{"a lopsided correlation", Page{Certificate: c, Correlations: &Correlations{Columns: []string{"a"}}},
+			"correlations: 0 rows"},
+		{"an image that is none", Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: []byte("GIF89a")}}},
+			`"scan" is no PNG`},
+		{"an image that is too large",
+			Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: make([]byte, MaxSheetBytes+1)}}},
+			"show fewer"},
+		{"a negative bar", Page{Certificate: c, Columns: []ColumnSummary{{Name: "age", Bars: []Bar{{Synthetic: -1}}}}},
+			"column age"},
 	} {
 		var out bytes.Buffer
 		if err := WriteHTML(&out, bad.page); err == nil || !strings.Contains(err.Error(), bad.says) || out.Len() > 0 {
@@ -212,7 +231,8 @@ func TestGuess(t *testing.T) {
 	for _, c := range []struct {
 		epsilon, delta float64
 		want           string
-	}{{1e-12, 1e-12, "50.0%"}, {1, 1e-5, "73.1%"}, {math.Log(3), 1e-9, "75.0%"}, {1e-12, 0.5, "75.0%"}, {3, 1e-5, "95.3%"}, {800, 1e-5, "> 99.9%"}} {
+	}{{1e-12, 1e-12, "50.0%"}, {1, 1e-5, "73.1%"}, {math.Log(3), 1e-9, "75.0%"}, {1e-12, 0.5, "75.0%"},
+		{3, 1e-5, "95.3%"}, {800, 1e-5, "> 99.9%"}} {
 		if got := guess(bestChance(c.epsilon, c.delta)); got != c.want {
 			t.Errorf("guess(%v, %v) = %s, want %s", c.epsilon, c.delta, got, c.want)
 		}

@@ -70,10 +70,12 @@ func (p Page) checkPoints() error {
 	for _, panel := range p.Points {
 		n := len(panel.X)
 		if n == 0 || n > MaxPoints || len(panel.Y) != n || panel.Weights != nil && len(panel.Weights) != n {
-			return fmt.Errorf("panel %q: %d and %d numbers, %d weights; want 1 to %d of each", panel.Name, n, len(panel.Y), len(panel.Weights), MaxPoints)
+			return fmt.Errorf("panel %q: %d and %d numbers, %d weights; want 1 to %d of each", panel.Name, n,
+				len(panel.Y), len(panel.Weights), MaxPoints)
 		}
 		if panel.Columns != p.Points[0].Columns {
-			return fmt.Errorf("panel %q is of the columns %q, panel %q of %q", panel.Name, panel.Columns, p.Points[0].Name, p.Points[0].Columns)
+			return fmt.Errorf("panel %q is of the columns %q, panel %q of %q", panel.Name, panel.Columns,
+				p.Points[0].Name, p.Points[0].Columns)
 		}
 		for i := range n {
 			if !finite(panel.X[i]) || !finite(panel.Y[i]) {

@@ -104,8 +104,9 @@ func (a axis) at(v float64) float64 {
 
 func newScatterPanel(p Panel, x, y axis) scatterPanel {
 	s := scatterPanel{
-		Name: p.Name, Real: p.Real, Width: scatterSide, Height: scatterSide + 2*scatterText, Top: scatterText, Inner: scatterSide - 1,
-		X: x.label("→"), Y: y.label("↑"),
+		Name: p.Name, Real: p.Real, Width: scatterSide, Height: scatterSide + 2*scatterText, Top: scatterText,
+		Inner: scatterSide - 1,
+		X:     x.label("→"), Y: y.label("↑"),
 	}
 	const room = scatterSide - 2*scatterMargin
 	paths := map[int]*strings.Builder{}
@@ -119,17 +120,21 @@ func newScatterPanel(p Panel, x, y axis) scatterPanel {
 			path = &strings.Builder{}
 			paths[sizes[i]] = path
 		}
-		fmt.Fprintf(path, "M%.1f %.1fh0", scatterMargin+room*x.at(p.X[i]), scatterText+scatterMargin+room*(1-y.at(p.Y[i])))
+		fmt.Fprintf(path, "M%.1f %.1fh0", scatterMargin+room*x.at(p.X[i]),
+			scatterText+scatterMargin+room*(1-y.at(p.Y[i])))
 	}
 	for _, size := range slices.Sorted(maps.Keys(paths)) {
-		s.Dots = append(s.Dots, dots{Size: fmt.Sprintf("%.1f", dotSize*float64(size)/dotSteps), D: paths[size].String()})
+		s.Dots = append(s.Dots, dots{Size: fmt.Sprintf("%.1f", dotSize*float64(size)/dotSteps),
+			D: paths[size].String()})
 	}
 	kind := "synthetic"
 	if p.Real {
 		kind = "real"
 	}
-	s.Summary = fmt.Sprintf("%s: %s %s, by %s and %s", p.Name, grouped(len(p.X)), kind+" rows", p.Columns[0], p.Columns[1])
-	s.Says = fmt.Sprintf("Each dot is a row. %s, from left to right: %s to %s. %s, upwards: %s to %s.", p.Columns[0], x.from, x.to, p.Columns[1], y.from, y.to)
+	s.Summary = fmt.Sprintf("%s: %s %s, by %s and %s", p.Name, grouped(len(p.X)), kind+" rows", p.Columns[0],
+		p.Columns[1])
+	s.Says = fmt.Sprintf("Each dot is a row. %s, from left to right: %s to %s. %s, upwards: %s to %s.", p.Columns[0],
+		x.from, x.to, p.Columns[1], y.from, y.to)
 	if p.Weights != nil {
 		s.Says += " The area of a dot follows the row's weight."
 	}

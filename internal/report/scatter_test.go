@@ -56,7 +56,7 @@ func corners() [][2]float64 { return [][2]float64{{-5, -5}, {5, -5}, {-5, 5}, {5
 
 // stagesPage has a panel of each kind.
 func stagesPage(t *testing.T) Page {
-	_, c, rounds := example(t)
+	c, rounds := example(t)
 	return Page{Certificate: c, Rounds: rounds, Points: []Panel{
 		panel(t, "real test rows", square(t, corners(), nil), true),
 		panel(t, "last generator", square(t, corners()[:2], nil), false),
@@ -67,8 +67,10 @@ func stagesPage(t *testing.T) Page {
 
 // longPanels have long names, of columns and of themselves, and long figures.
 func longPanels() (list []Panel) {
-	for _, name := range []string{"real test rows", "last generator", "after pgb and drs", "weighted (logreg-debiased)"} {
-		p := Panel{Name: name, Columns: [2]string{"a column of which the name is very long", "another_one_that_is_as_long_as_that"}, Real: name == "real test rows"}
+	for _, name := range []string{"real test rows", "last generator", "after pgb and drs",
+		"weighted (logreg-debiased)"} {
+		p := Panel{Name: name, Columns: [2]string{"a column of which the name is very long",
+			"another_one_that_is_as_long_as_that"}, Real: name == "real test rows"}
 		for i := range 1000 {
 			p.X, p.Y = append(p.X, -1.234e-5*float64(i+1)), append(p.Y, -1.234e-5*float64(i*i+1))
 		}
@@ -84,7 +86,8 @@ func TestScatterOnThePage(t *testing.T) {
 		`<h2>Rows before and after the stages <span class="badge private">NOT PRIVATE</span></h2>`,
 		`<h3>real test rows <span class="badge private">NOT PRIVATE</span></h3>`,
 		`<h3>last generator</h3>`, `<h3>after &lt;pgb&gt;</h3>`,
-		`role="img" aria-label="last generator: 2 synthetic rows, by left &amp; right and up"><desc>Each dot is a row. left &amp; right, from left to right: -5 to 5. up, upwards: -5 to 5.</desc>`,
+		`role="img" aria-label="last generator: 2 synthetic rows, by left &amp; right and up">` +
+			`<desc>Each dot is a row. left &amp; right, from left to right: -5 to 5. up, upwards: -5 to 5.</desc>`,
 		`aria-label="real test rows: 5 real rows, by left &amp; right and up"`,
 		"The area of a dot follows the row&#39;s weight.</desc>",
 		`<path class="points" stroke-width="3.2" d="M160.0 180.0h0"/>`, // the middle, after boosting
@@ -111,7 +114,8 @@ func TestScatterOnThePage(t *testing.T) {
 	}
 	p := stagesPage(t)
 	p.Points = p.Points[1:]
-	if page := write(t, p); strings.Contains(page, "NOT PRIVATE") || !strings.Contains(page, "may travel") || !strings.Contains(page, "<h3>last generator</h3>") {
+	if page := write(t, p); strings.Contains(page, "NOT PRIVATE") || !strings.Contains(page, "may travel") ||
+		!strings.Contains(page, "<h3>last generator</h3>") {
 		t.Error("panels without real rows are marked, or not there")
 	}
 	p.Points = nil
@@ -123,7 +127,9 @@ func TestScatterOnThePage(t *testing.T) {
 func TestScatterInMarkdownAndJSON(t *testing.T) {
 	p := stagesPage(t)
 	text := markdownOf(t, p)
-	if want := `Pictures of rows by left &amp; right and up are in report.html (with real rows: **NOT PRIVATE**): real test rows; last generator; after &lt;pgb&gt;; weighted (dp-mlp).`; !strings.Contains(text, want) {
+	want := `Pictures of rows by left &amp; right and up are in report.html (with real rows: **NOT PRIVATE**): ` +
+		`real test rows; last generator; after &lt;pgb&gt;; weighted (dp-mlp).`
+	if !strings.Contains(text, want) {
 		t.Errorf("the text lacks %q", want)
 	}
 	var out bytes.Buffer
@@ -136,7 +142,8 @@ func TestScatterInMarkdownAndJSON(t *testing.T) {
 	}
 	for i, got := range f.Points {
 		// No point of real rows, nor how many there are.
-		if want := p.Points[i]; got.Name != want.Name || got.Columns != want.Columns || got.Real != want.Real || got.X != nil || got.Y != nil || got.Weights != nil {
+		if want := p.Points[i]; got.Name != want.Name || got.Columns != want.Columns || got.Real != want.Real ||
+			got.X != nil || got.Y != nil || got.Weights != nil {
 			t.Errorf("panel %d is %+v", i, got)
 		}
 	}
@@ -156,7 +163,8 @@ func TestWhatAPanelTakes(t *testing.T) {
 	}
 	many[7][1] = math.NaN()
 	p := panel(t, "many", square(t, many, nil), false)
-	if again := panel(t, "many", square(t, many, nil), false); len(p.X) != MaxPoints || !slices.Equal(p.X, again.X) || !slices.Equal(p.Y, again.Y) {
+	if again := panel(t, "many", square(t, many, nil), false); len(p.X) != MaxPoints || !slices.Equal(p.X, again.X) ||
+		!slices.Equal(p.Y, again.Y) {
 		t.Errorf("%d points, or others the next time", len(p.X))
 	}
 	// The mean of 2,000 of 6,000 even numbers in [-5, 5] has a deviation of 0.053; the seed is fixed.
@@ -168,12 +176,15 @@ func TestWhatAPanelTakes(t *testing.T) {
 		t.Errorf("the mean of the chosen rows is %v, of all 0", mean)
 	}
 	empty := square(t, [][2]float64{{1, math.NaN()}, {2, 3}}, []float64{1.5, 0.5})
-	if p := panel(t, "one", empty, true); !slices.Equal(p.X, []float64{2}) || !slices.Equal(p.Y, []float64{3}) || !slices.Equal(p.Weights, []float64{0.5}) || !p.Real {
+	if p := panel(t, "one", empty, true); !slices.Equal(p.X, []float64{2}) || !slices.Equal(p.Y, []float64{3}) ||
+		!slices.Equal(p.Weights, []float64{0.5}) || !p.Real {
 		t.Errorf("of two rows, one with an empty cell, there is %+v", p)
 	}
 	for name, schema := range map[string]string{
-		"one column of numbers": "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, kind: binary}\n",
-		"a unit":                "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, kind: text, role: unit}\n",
+		"one column of numbers": "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, " +
+			"kind: binary}\n",
+		"a unit": "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, " +
+			"kind: text, role: unit}\n",
 	} {
 		s, err := partition.ParseSchema([]byte(schema))
 		if err != nil {
@@ -208,7 +219,8 @@ func TestAreasFollowWeights(t *testing.T) {
 		}
 		for i, size := range dotSizes(weights, len(weights)) {
 			want := math.Min(largestDot, math.Sqrt(weights[i]/mean)) * dotSteps
-			if (weights[i] == 0) != (size == 0) || weights[i] > 0 && math.Abs(float64(size)-math.Max(1, want)) > 0.5001 {
+			if (weights[i] == 0) != (size == 0) ||
+				weights[i] > 0 && math.Abs(float64(size)-math.Max(1, want)) > 0.5001 {
 				t.Fatalf("weight %v of mean %v has size %d, want %v", weights[i], mean, size, want)
 			}
 		}
@@ -219,14 +231,16 @@ func TestAreasFollowWeights(t *testing.T) {
 func TestPointsStandInTheirSquare(t *testing.T) {
 	place := regexp.MustCompile(`M(-?[\d.]+) (-?[\d.]+)h0`)
 	rapid.Check(t, func(t *rapid.T) {
-		draw := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1, 1), rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64)), 20, 20)
+		draw := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1, 1),
+			rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64)), 20, 20)
 		p := Panel{Name: "p", Columns: [2]string{"x", "y"}, X: draw.Draw(t, "x"), Y: draw.Draw(t, "y")}
 		points := 0
 		for _, d := range newScatter([]Panel{p}).Panels[0].Dots {
 			for _, m := range place.FindAllStringSubmatch(d.D, -1) {
 				points++
 				for k, low := range []float64{scatterMargin, scatterText + scatterMargin} {
-					if v, err := strconv.ParseFloat(m[k+1], 64); err != nil || v < low || v > low+scatterSide-2*scatterMargin {
+					if v, err := strconv.ParseFloat(m[k+1], 64); err != nil || v < low ||
+						v > low+scatterSide-2*scatterMargin {
 						t.Fatalf("a point at %s", m[0])
 					}
 				}

@@ -32,7 +32,8 @@ func ContactSheet(x *partition.Images, classes, perClass int) ([]byte, error) {
 		return nil, fmt.Errorf("contact sheet: images of %d channels; only 1 and 3 can be drawn", c)
 	}
 	w, h := x.Shape.Width+sheetGap, x.Shape.Height+sheetGap
-	if perClass > maxSheetPixels/w || classes > maxSheetPixels/h || perClass*w+sheetGap > maxSheetPixels/(classes*h+sheetGap) {
+	if perClass > maxSheetPixels/w || classes > maxSheetPixels/h ||
+		perClass*w+sheetGap > maxSheetPixels/(classes*h+sheetGap) {
 		return nil, ErrSheetTooLarge
 	}
 	size := image.Rect(0, 0, perClass*w+sheetGap, classes*h+sheetGap)

@@ -36,7 +36,8 @@ func TestContactSheet(t *testing.T) {
 		x, y int
 		want color.RGBA
 	}{
-		{0, 0, white}, {2, 2, color.RGBA{60, 70, 80, 255}}, {3, 2, color.RGBA{90, 100, 110, 255}}, // class 0, the second image
+		// class 0, the second image
+		{0, 0, white}, {2, 2, color.RGBA{60, 70, 80, 255}}, {3, 2, color.RGBA{90, 100, 110, 255}},
 		{2, 5, color.RGBA{0, 10, 20, 255}}, {6, 5, color.RGBA{120, 130, 140, 255}}, // class 1, the first and the third
 		{6, 2, white},
 	} {
@@ -48,7 +49,8 @@ func TestContactSheet(t *testing.T) {
 
 func TestContactSheetRefuses(t *testing.T) {
 	one := func(channels, class int) *partition.Images {
-		return &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: channels}, Classes: []int{class}, Pixels: make([]byte, channels)}
+		return &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: channels},
+			Classes: []int{class}, Pixels: make([]byte, channels)}
 	}
 	for name, call := range map[string]func() ([]byte, error){
 		"none":       func() ([]byte, error) { return ContactSheet(&partition.Images{}, 2, 2) },
@@ -67,7 +69,8 @@ func TestContactSheetRefuses(t *testing.T) {
 }
 
 func TestContactSheetsTooLarge(t *testing.T) {
-	x := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{0}, Pixels: []byte{1}}
+	x := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{0},
+		Pixels: []byte{1}}
 	for _, c := range [][2]int{{1 << 14, 1 << 12}, {1, math.MaxInt / 2}, {math.MaxInt / 2, 1}} {
 		if _, err := ContactSheet(x, c[0], c[1]); !errors.Is(err, ErrSheetTooLarge) {
 			t.Errorf("%d classes of %d: %v", c[0], c[1], err)
@@ -78,7 +81,8 @@ func TestContactSheetsTooLarge(t *testing.T) {
 // Every image is drawn, a class from a line of its own; a class without images
 // takes none.
 func TestFullSheet(t *testing.T) {
-	x := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{3, 0, 3, 3, 0}, Pixels: []byte{30, 1, 31, 32, 2}}
+	x := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{3, 0, 3, 3, 0},
+		Pixels: []byte{30, 1, 31, 32, 2}}
 	raw, err := FullSheet(x, 4, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +94,8 @@ func TestFullSheet(t *testing.T) {
 	if b := sheet.Bounds(); b.Dx() != 8 || b.Dy() != 11 {
 		t.Fatalf("sheet of %v", b)
 	}
-	for at, want := range map[image.Point]uint8{{X: 2, Y: 2}: 1, {X: 5, Y: 2}: 2, {X: 2, Y: 5}: 30, {X: 5, Y: 5}: 31, {X: 2, Y: 8}: 32, {X: 5, Y: 8}: 255} {
+	for at, want := range map[image.Point]uint8{{X: 2, Y: 2}: 1, {X: 5, Y: 2}: 2, {X: 2, Y: 5}: 30, {X: 5, Y: 5}: 31,
+		{X: 2, Y: 8}: 32, {X: 5, Y: 8}: 255} {
 		if got := color.GrayModel.Convert(sheet.At(at.X, at.Y)).(color.Gray).Y; got != want {
 			t.Errorf("pixel %v is %d, want %d", at, got, want)
 		}
@@ -105,14 +110,20 @@ func TestFullSheet(t *testing.T) {
 
 // The figures of images stand in all three reports, coin flips where they are known.
 func TestFindingsOfImages(t *testing.T) {
-	e := &evaluate.Evaluation{Rows: evaluate.Rows{Synthetic: 9, Test: 9}, Images: &evaluate.ImageQuality{AccuracySynthetic: 0.71, AccuracyReal: 0.97, ScoreReal: 9.1, ScoreSynthetic: 6.2, FrechetDistance: 31.5}}
+	e := &evaluate.Evaluation{Rows: evaluate.Rows{Synthetic: 9, Test: 9},
+		Images: &evaluate.ImageQuality{AccuracySynthetic: 0.71, AccuracyReal: 0.97, ScoreReal: 9.1,
+			ScoreSynthetic: 6.2, FrechetDistance: 31.5}}
 	said := func() string { return fmt.Sprint(findings(e), measurements(e)) }
-	if text := said(); !strings.Contains(text, "0.710") || !strings.Contains(text, "half of the real test images, it reached 0.970") || strings.Contains(text, "oin flips") {
+	if text := said(); !strings.Contains(text, "0.710") ||
+		!strings.Contains(text, "half of the real test images, it reached 0.970") ||
+		strings.Contains(text, "oin flips") {
 		t.Error(text)
 	}
 	e.Rows.Train = 9
 	e.Images.AccuracyCoinFlips, e.Images.ScoreCoinFlips, e.Images.FrechetCoinFlips = some(0.12), some(1.5), some(99)
-	if text := said(); !strings.Contains(text, "images of the training, it reached 0.970. Images of coin flips give 0.120") || !strings.Contains(text, "31.5  99") {
+	if text := said(); !strings.Contains(text,
+		"images of the training, it reached 0.970. Images of coin flips give 0.120") ||
+		!strings.Contains(text, "31.5  99") {
 		t.Error(text)
 	}
 }

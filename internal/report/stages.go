@@ -28,9 +28,13 @@ func stages(rounds []Round, pipeline string) (says string, training []Round) {
 			list = append(list, fmt.Sprintf(format, args...))
 		}
 	}
-	add(selections, "After the training %s of one of the stored discriminators %s made, at random, those that tell synthetic from real rows better being more likely.",
+	add(selections,
+		"After the training %s of one of the stored discriminators %s made, at random, those that tell synthetic "+
+			"from real rows better being more likely.",
 		several(selections, "selection"), was(selections))
-	add(samples, "A network that rows are weighted by learned from %s over samples of the records, each of %s with noise.", several(samples, "sum"), several(weights, "number"))
+	add(samples,
+		"A network that rows are weighted by learned from %s over samples of the records, each of %s with noise.",
+		several(samples, "sum"), several(weights, "number"))
 	// Of pure noise on coefficients the ledger counts one answer, whatever their number.
 	if of := ""; fits > 0 {
 		if coefficients > 1 {

@@ -16,9 +16,11 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 	const (
 		trained  = "In 1 round, all 64 questions were answered."
 		selected = "After the training 2 selections of one of the stored discriminators were made"
-		network  = "A network that rows are weighted by learned from 1 sum over samples of the records, each of 31 numbers with noise."
-		fifteen  = "The coefficients of the regression that rows are weighted by, 15 numbers in all, were released with noise."
-		some     = "The coefficients of the regression that rows are weighted by were released with noise."
+		network  = "A network that rows are weighted by learned from 1 sum over samples of the records, each of 31 " +
+			"numbers with noise."
+		fifteen = "The coefficients of the regression that rows are weighted by, 15 numbers in all, were released " +
+			"with noise."
+		some = "The coefficients of the regression that rows are weighted by were released with noise."
 	)
 	for name, c := range map[string]struct {
 		rounds   []Round
@@ -27,11 +29,16 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 		says     []string
 		not      []string
 	}{
-		"no stage":         {[]Round{votes}, "pategan", "How far the teachers agreed", []string{trained}, []string{"After", "weighted"}},
-		"all":              {[]Round{start, votes, selection, selection, sum, gaussian}, "pategan", "How far the teachers agreed", []string{"epsilon 0.5", trained, selected, network, fifteen}, nil},
-		"pure noise":       {[]Round{votes, pure}, "pategan", "How far the teachers agreed", []string{trained, some}, []string{"numbers in all"}},
-		"of embed":         {[]Round{start, sum, gaussian}, "embed", "What was asked", []string{"One question was asked", network, fifteen}, []string{"were answered"}},
-		"dpgan's training": {[]Round{sum}, "dpgan", "How far the teachers agreed", []string{"In 1 round, all 31 questions were answered."}, []string{"A network"}},
+		"no stage": {[]Round{votes}, "pategan", "How far the teachers agreed", []string{trained},
+			[]string{"After", "weighted"}},
+		"all": {[]Round{start, votes, selection, selection, sum, gaussian}, "pategan",
+			"How far the teachers agreed", []string{"epsilon 0.5", trained, selected, network, fifteen}, nil},
+		"pure noise": {[]Round{votes, pure}, "pategan", "How far the teachers agreed", []string{trained, some},
+			[]string{"numbers in all"}},
+		"of embed": {[]Round{start, sum, gaussian}, "embed", "What was asked",
+			[]string{"One question was asked", network, fifteen}, []string{"were answered"}},
+		"dpgan's training": {[]Round{sum}, "dpgan", "How far the teachers agreed",
+			[]string{"In 1 round, all 31 questions were answered."}, []string{"A network"}},
 	} {
 		a := newAgreement(c.rounds, c.pipeline)
 		if a.Title != c.title {

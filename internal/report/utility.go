@@ -54,16 +54,19 @@ func newUtilityTable(e *evaluate.Evaluation) *utilityTable {
 		return place(r.AUROC)
 	}
 	for _, m := range e.Utility {
-		t.Rows = append(t.Rows, utilityRow{ModelUtility: m, AtA: at(m.A), AtB: at(m.B), AtC: at(m.C), AtCoin: at(m.CoinFlips)})
+		t.Rows = append(t.Rows, utilityRow{ModelUtility: m, AtA: at(m.A), AtB: at(m.B), AtC: at(m.C),
+			AtCoin: at(m.CoinFlips)})
 	}
 	t.Low, t.Guess = fmt.Sprintf("%.1f", lowest), place(0.5)
 	if v := e.RankingAgreement; v != nil {
 		t.Agreements = append(t.Agreements, finding{"Ranking agreement of models (SRA)", score(*v),
-			"The share of pairs of models that synthetic rows alone (C) put in the same order as real rows alone (A). With 1, the best model can be chosen on the synthetic rows; 0.5 is chance."})
+			"The share of pairs of models that synthetic rows alone (C) put in the same order as real rows alone " +
+				"(A). With 1, the best model can be chosen on the synthetic rows; 0.5 is chance."})
 	}
 	if v := e.ImportanceAgreement; v != nil {
 		t.Agreements = append(t.Agreements, finding{"Agreement on what matters", score(*v),
-			"The share of pairs of columns that matter for the label in the same order in synthetic and in real rows. 1 is ideal; 0.5 is chance."})
+			"The share of pairs of columns that matter for the label in the same order in synthetic and in real " +
+				"rows. 1 is ideal; 0.5 is chance."})
 	}
 	return t
 }
@@ -78,7 +81,8 @@ func (t *utilityTable) settings() []finding {
 		{t.A, "A", "Trained on real rows and tested on real rows: the ceiling."},
 		{t.B, "B", "Trained on synthetic rows and tested on real rows: what the synthetic rows are worth."},
 		{t.C, "C", "Trained on synthetic rows and tested on synthetic rows: what somebody sees who has no real rows."},
-		{t.Coin, coinFlips, "As B, with rows of the same run in which coins voted in place of teachers: what comes of learning nothing."},
+		{t.Coin, coinFlips, "As B, with rows of the same run in which coins voted in place of teachers: " +
+			"what comes of learning nothing."},
 	} {
 		if s.known {
 			list = append(list, finding{Name: s.name, Says: s.says})

@@ -59,7 +59,8 @@ func TestColumnsAndCorrelationsUseWeights(t *testing.T) {
 	}
 	for k := range want {
 		g, w := got[k], want[k]
-		if math.Abs(g.Missing-w.Missing) > 1e-12 || len(g.Bars) != len(w.Bars) || !g.Horizontal && math.Abs(g.Mean-w.Mean) > 1e-9 {
+		if math.Abs(g.Missing-w.Missing) > 1e-12 || len(g.Bars) != len(w.Bars) ||
+			!g.Horizontal && math.Abs(g.Mean-w.Mean) > 1e-9 {
 			t.Errorf("%s: %+v with weights, %+v repeated", w.Name, g, w)
 			continue
 		}
@@ -76,8 +77,9 @@ func TestColumnsAndCorrelationsUseWeights(t *testing.T) {
 }
 
 func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
-	_, certificate, rounds := example(t)
-	page := Page{Certificate: certificate, Rounds: rounds, Weights: &evaluate.Weights{EffectiveSampleSize: 1234.5, Largest: 8.25, Zero: 17}}
+	c, rounds := example(t)
+	page := Page{Certificate: c, Rounds: rounds, Weights: &evaluate.Weights{EffectiveSampleSize: 1234.5, Largest: 8.25,
+		Zero: 17}}
 	var html, markdown, text bytes.Buffer
 	if err := WriteHTML(&html, page); err != nil {
 		t.Fatal(err)
@@ -100,7 +102,8 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 		}
 	}
 	f, err := ReadJSON(text.Bytes())
-	if err != nil || f.Weights == nil || *f.Weights != *page.Weights || !strings.Contains(text.String(), `"effective_sample_size": 1234.5`) {
+	if err != nil || f.Weights == nil || *f.Weights != *page.Weights ||
+		!strings.Contains(text.String(), `"effective_sample_size": 1234.5`) {
 		t.Errorf("json: %+v, %v", f.Weights, err)
 	}
 
@@ -116,7 +119,8 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got struct{ Weights *evaluate.Weights }
-	if err := json.Unmarshal(text.Bytes(), &got); err != nil || got.Weights == nil || got.Weights.EffectiveSampleSize != 20 {
+	if err := json.Unmarshal(text.Bytes(), &got); err != nil || got.Weights == nil ||
+		got.Weights.EffectiveSampleSize != 20 {
 		t.Errorf("the evaluation's: %v, %v", got.Weights, err)
 	}
 	page.Weights = &evaluate.Weights{EffectiveSampleSize: math.NaN()}

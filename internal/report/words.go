@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -29,12 +30,13 @@ type words struct {
 // explain puts the guarantee into words. The figures are those of the budget,
 // not of what was spent: where the number of answers depends on the votes, it
 // is the budget that is guaranteed and the spending that stays below it.
-func explain(c Certificate) words {
+func explain(c certificate.Certificate) words {
 	w := words{
-		One:          "one record",
-		Whom:         "Every record in the training data is protected for itself. Somebody who has several records there is protected less: the protection weakens with each further record.",
-		Coin:         c.Votes == VotesCoin,
-		Dependent:    c.Guarantee == DataDependent,
+		One: "one record",
+		Whom: "Every record in the training data is protected for itself. Somebody who has several records " +
+			"there is protected less: the protection weakens with each further record.",
+		Coin:         c.Votes == certificate.VotesCoin,
+		Dependent:    c.Guarantee == certificate.DataDependent,
 		SharePercent: percent(c.EpsilonSpent / c.Epsilon),
 	}
 	if c.Unit != partition.UnitRecord {
@@ -42,7 +44,9 @@ func explain(c Certificate) words {
 		w.Whom = fmt.Sprintf("All records that share one value of %q are protected together, as one unit.", c.Unit)
 	}
 	if len(c.Earlier) > 0 {
-		w.Whom += fmt.Sprintf(" The figures speak of %s too, from which this run went on: epsilon is the budget that all runs on these records share, and what was spent is that of these.", strings.Join(c.Earlier, ", "))
+		w.Whom += fmt.Sprintf(
+			" The figures speak of %s too, from which this run went on: epsilon is the budget that all runs on "+
+				"these records share, and what was spent is that of these.", strings.Join(c.Earlier, ", "))
 	}
 	change := "left out or added"
 	if strings.Contains(c.Neighbouring, "replace") {
@@ -51,7 +55,10 @@ func explain(c Certificate) words {
 			change = "left out, added or replaced"
 		}
 	}
-	w.Meaning = fmt.Sprintf("If %s had been %s, then everything that can be seen in the released files or computed from them would have been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s (%s), at most, is exempt.",
+	w.Meaning = fmt.Sprintf(
+		"If %s had been %s, then everything that can be seen in the released files or computed from them would have "+
+			"been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s "+
+			"(%s), at most, is exempt.",
 		w.One, change, factor(c.Epsilon), figure(c.Delta), odds(c.Delta))
 	chance := bestChance(c.Epsilon, c.Delta)
 	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
@@ -98,7 +105,8 @@ func purpose(kind privacy.Kind) string {
 	case privacy.SubsampledGaussian:
 		return "sums over random samples of the units, with noise"
 	case privacy.Exponential:
-		return "one of several discriminators, selected at random: those that tell synthetic from real rows better are more likely"
+		return "one of several discriminators, selected at random: those that tell synthetic from real rows better " +
+			"are more likely"
 	default:
 		return ""
 	}

@@ -13,10 +13,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -146,7 +146,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if job.Schema.SHA256 != finished.certificate.SchemaSHA256 {
 		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
 	}
-	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.certificate.Votes == report.VotesCoin}
+	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.certificate.Votes == certificate.VotesCoin}
 	// What the run was stays as it was; the rest may have changed.
 	now := first
 	now.PGB, now.DRS, now.Weighting, now.Release, now.Evaluate = spec.PGB, spec.DRS, spec.Weighting, spec.Release, spec.Evaluate

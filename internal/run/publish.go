@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/report"
@@ -108,19 +109,19 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 	if err := writeFile(out["ledger"], func(b *bytes.Buffer) error { _, err := b.Write(ledgerFile); return err }); err != nil {
 		return nil, err
 	}
-	facts := report.Facts{
+	facts := certificate.Facts{
 		Run: paid.run, Earlier: paid.earlier, SchemaSHA256: schema.SHA256, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
 		Neighbouring: verified.Neighbouring, Unit: s.Privacy.Unit, Rows: synthetic.Len(), Teachers: s.Teachers, TeachersLeast: trained.Notes().TeachersLeast,
 		Created: time.Now(), Software: version.Software,
 	}
 	if o.Coin {
-		facts.Votes = report.VotesCoin
+		facts.Votes = certificate.VotesCoin
 	}
-	certificate, err := report.NewCertificate(facts, verified)
+	certificate, err := certificate.New(facts, verified)
 	if err != nil {
 		return nil, err
 	}
-	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledgerFile)); err != nil && !errors.Is(err, ledger.ErrUnclosed) {
+	if err := certificate.Verify(bytes.NewReader(ledgerFile)); err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		return nil, fmt.Errorf("the certificate does not verify: %w", err)
 	}
 	total := verified.Runs[paid.run]

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -44,7 +45,7 @@ type ReportResult struct {
 
 // finished is what a finished run left in its folder, verified as far as it can be.
 type finished struct {
-	certificate report.Certificate
+	certificate certificate.Certificate
 	rounds      []report.Round
 	synthetic   *partition.Table
 	earlier     report.File // the report of the run, empty where there is none
@@ -88,7 +89,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	c := f.certificate
 	result := &ReportResult{
 		Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, EpsilonSpent: c.EpsilonSpent, Rows: c.Rows,
-		StatedNotProven: report.Stated, NotPrivate: page.NotPrivate(), Utility: utilityOf(page.Evaluation),
+		StatedNotProven: certificate.Stated, NotPrivate: page.NotPrivate(), Utility: utilityOf(page.Evaluation),
 		Outputs: map[string]string{"report": out["report"], "report_md": out["report_md"], "report_json": out["report_json"]},
 	}
 	return result, nil
@@ -96,7 +97,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 
 func readFinished(dir string) (*finished, error) {
 	files := outputsOf(dir, nil)
-	certificate, err := report.ReadCertificate(files["certificate"])
+	certificate, err := certificate.Read(files["certificate"])
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, compared := os.Stat(filepath.Join(dir, notPrivateFile)); compared == nil {
 			return nil, fmt.Errorf("%s holds a comparison, NOT PRIVATE (release.private: false), that has no certificate and that nothing may follow; name the output folder of a private run with --from", dir)
@@ -110,7 +111,7 @@ func readFinished(dir string) (*finished, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger: %w; put ledger.jsonl beside certificate.json", err)
 	}
-	if err := report.VerifyAgainstLedger(certificate, bytes.NewReader(ledger)); err != nil {
+	if err := certificate.Verify(bytes.NewReader(ledger)); err != nil {
 		return nil, fmt.Errorf("%s does not verify against %s: %w", files["certificate"], files["ledger"], err)
 	}
 	schemaPath := filepath.Join(files["model"], "schema.yaml")
@@ -144,7 +145,7 @@ func ledgerLines(ledger []byte) [][]byte {
 
 // readEarlier reads what only the run's own report knows: its configuration, its
 // time, how the answers were spread. A folder without one will do.
-func readEarlier(path string, c report.Certificate) (report.File, error) {
+func readEarlier(path string, c certificate.Certificate) (report.File, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return report.File{}, nil

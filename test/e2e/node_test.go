@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
-	"github.com/conclave-dp/conclave/internal/report"
 )
 
 // teachersState is what a node keeps of a run.
@@ -80,7 +80,7 @@ func TestNodeKilledWithQuorumLeft(t *testing.T) {
 	if r.TeachersLeast != siteTeachers {
 		t.Errorf("the student says that at least %d teachers took part in each round, want %d", r.TeachersLeast, siteTeachers)
 	}
-	certificate, err := report.ReadCertificate(r.Outputs["certificate"])
+	certificate, err := certificate.Read(r.Outputs["certificate"])
 	if err != nil || certificate.Teachers != allTeachers || certificate.TeachersLeast != siteTeachers {
 		t.Errorf("the certificate says %d teachers, at least %d (%v), want %d and %d", certificate.Teachers, certificate.TeachersLeast, err, allTeachers, siteTeachers)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
@@ -59,7 +59,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	north = start(t, "teacher north", binary("teacher"), "--config", file)
 	north.awaitLog("round refused", func(l logLine) bool { return strings.Contains(l.Text, "own limit on dataset "+dataset) })
 	r := finish(t, student, out, j)
-	certificate, err := report.ReadCertificate(r.Outputs["certificate"])
+	certificate, err := certificate.Read(r.Outputs["certificate"])
 	if err != nil || certificate.TeachersLeast != siteTeachers || !(certificate.EpsilonSpent > limit) {
 		t.Errorf("the certificate says that at least %d teachers took part, for epsilon %v (%v)", certificate.TeachersLeast, certificate.EpsilonSpent, err)
 	}

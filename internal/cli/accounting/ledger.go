@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/report"
 )
 
 func ledgerCommand() *cobra.Command {
@@ -41,7 +41,7 @@ func verifyCommand() *cobra.Command {
 	return c
 }
 
-func verify(path, certificate, format string) error {
+func verify(path, certificatePath, format string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
@@ -50,19 +50,19 @@ func verify(path, certificate, format string) error {
 	// A certificate says where the ledger of its run ends, so that nothing can be
 	// missing from it. Without one an open run may be a ledger that was cut off.
 	open := errors.Is(err, ledger.ErrUnclosed)
-	if err != nil && !(open && certificate != "") {
+	if err != nil && !(open && certificatePath != "") {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	var stated, earlier []string
-	if certificate != "" {
-		c, err := report.ReadCertificate(certificate)
+	if certificatePath != "" {
+		c, err := certificate.Read(certificatePath)
 		if err != nil {
 			return err
 		}
-		if err := report.VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
-			return fmt.Errorf("%s: %w", certificate, err)
+		if err := c.Verify(bytes.NewReader(raw)); err != nil {
+			return fmt.Errorf("%s: %w", certificatePath, err)
 		}
-		stated, earlier = report.Stated, c.Earlier
+		stated, earlier = certificate.Stated, c.Earlier
 	}
 	if format == "json" {
 		return printVerification(v, stated)
@@ -86,8 +86,8 @@ func verify(path, certificate, format string) error {
 			name, r.Claim.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Claim.Accountant,
 			r.Releases, r.Answered, r.Queries, state)
 	}
-	if certificate != "" {
-		fmt.Printf("%s agrees with it\n", certificate)
+	if certificatePath != "" {
+		fmt.Printf("%s agrees with it\n", certificatePath)
 		if len(earlier) > 0 {
 			fmt.Printf("it covers run %s too, and claims what the filter says: "+
 				"runs that were chosen by what others had answered cost that, not less\n", strings.Join(earlier, ", "))

@@ -1,4 +1,4 @@
-package report
+package certificate
 
 import (
 	"bytes"
@@ -15,12 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestNewCertificateSaysWhatTheLedgerSays(t *testing.T) {
-	raw, c, rounds := example(t)
+func TestNewSaysWhatTheLedgerSays(t *testing.T) {
+	raw, c, last := example(t)
 	want := []Mechanism{
 		{Kind: privacy.Laplace, Parameters: map[string]float64{"epsilon": 0.05}, Count: 1},
 		{Kind: privacy.GNMax, Parameters: map[string]float64{"sigma": 112}, Count: 6 * 64},
-		{Kind: privacy.ConfidentGNMax, Parameters: map[string]float64{"threshold": 0, "sigma1": 200, "sigma2": 120, "answered": 31}, Count: 64},
+		{Kind: privacy.ConfidentGNMax, Parameters: map[string]float64{"threshold": 0, "sigma1": 200, "sigma2": 120,
+			"answered": 31}, Count: 64},
 	}
 	if diff := cmp.Diff(want, c.Mechanisms); diff != "" {
 		t.Errorf("mechanisms (-want +got):\n%s", diff)
@@ -30,8 +31,9 @@ func TestNewCertificateSaysWhatTheLedgerSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The smallest proof of all, so never above the running figure of the entries.
-	claim, last := verified.Runs[run].Claim, rounds[len(rounds)-1].EpsilonSpent
-	if c.Epsilon != 1 || c.Delta != 1e-5 || c.EpsilonSpent != claim.Epsilon || c.Accountant != claim.Accountant || c.EpsilonSpent > last {
+	claim := verified.Runs[run].Claim
+	if c.Epsilon != 1 || c.Delta != 1e-5 || c.EpsilonSpent != claim.Epsilon || c.Accountant != claim.Accountant ||
+		c.EpsilonSpent > last {
 		t.Errorf("epsilon %v, delta %v, spent %v by %s; want 1, 1e-5, %v by %s, at most %v", c.Epsilon, c.Delta,
 			c.EpsilonSpent, c.Accountant, claim.Epsilon, claim.Accountant, last)
 	}
@@ -50,9 +52,11 @@ func TestMechanismsHaveTheirParameters(t *testing.T) {
 		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.5, Count: 4},
 	})
 	want := []Mechanism{
-		{Kind: privacy.SubsampledGaussian, Parameters: map[string]float64{"rate": 0.05, "noise_multiplier": 1.5}, Count: 7},
+		{Kind: privacy.SubsampledGaussian, Parameters: map[string]float64{"rate": 0.05, "noise_multiplier": 1.5},
+			Count: 7},
 		{Kind: privacy.Gaussian, Parameters: map[string]float64{"sigma": 2, "sensitivity": 1}, Count: 1},
-		{Kind: privacy.SubsampledGaussian, Parameters: map[string]float64{"rate": 1, "noise_multiplier": 1.5}, Count: 1},
+		{Kind: privacy.SubsampledGaussian, Parameters: map[string]float64{"rate": 1, "noise_multiplier": 1.5},
+			Count: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("mechanisms (-want +got):\n%s", diff)
@@ -63,9 +67,12 @@ func TestMechanismsHaveTheirParameters(t *testing.T) {
 	// No field of an event is left out: the fields of JSON are the parameters, but for the
 	// counts.
 	for _, e := range []privacy.Event{
-		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.5, Count: 3}, {Kind: privacy.Gaussian, Sigma: 2, Sensitivity: 1, Count: 1},
-		{Kind: privacy.Laplace, Epsilon: 1, Count: 1}, {Kind: privacy.GNMax, Sigma: 3, Count: 1}, {Kind: privacy.LNMax, Lambda: 3, Count: 1},
-		{Kind: privacy.ConfidentGNMax, Threshold: 5, Sigma1: 3, Sigma2: 4, Asked: 9, Answered: 4}, {Kind: privacy.Exponential, Epsilon: 1, Count: 2},
+		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.5, Count: 3},
+		{Kind: privacy.Gaussian, Sigma: 2, Sensitivity: 1, Count: 1},
+		{Kind: privacy.Laplace, Epsilon: 1, Count: 1}, {Kind: privacy.GNMax, Sigma: 3, Count: 1},
+		{Kind: privacy.LNMax, Lambda: 3, Count: 1},
+		{Kind: privacy.ConfidentGNMax, Threshold: 5, Sigma1: 3, Sigma2: 4, Asked: 9, Answered: 4},
+		{Kind: privacy.Exponential, Epsilon: 1, Count: 2},
 	} {
 		raw, err := json.Marshal(e)
 		if err != nil {
@@ -90,22 +97,22 @@ func TestMechanismsHaveTheirParameters(t *testing.T) {
 	}
 }
 
-func TestNewCertificateRefuses(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	open := ledger.Verification{Runs: map[string]ledger.RunTotal{run: {}}}
-	if _, err := NewCertificate(facts(), open); !errors.Is(err, ErrOpenRun) {
+	if _, err := New(facts(), open); !errors.Is(err, ErrOpenRun) {
 		t.Errorf("an open run gave %v", err)
 	}
-	if _, err := NewCertificate(facts(), ledger.Verification{}); !errors.Is(err, ErrUnknownRun) {
+	if _, err := New(facts(), ledger.Verification{}); !errors.Is(err, ErrUnknownRun) {
 		t.Errorf("an unknown run gave %v", err)
 	}
 	closed := ledger.Verification{Head: sha, Runs: map[string]ledger.RunTotal{
 		run: {Closed: true, Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}}
 	f := facts()
 	f.Pipeline = ""
-	if _, err := NewCertificate(f, closed); !errors.Is(err, ErrCertificate) || !strings.Contains(err.Error(), "pipeline") {
+	if _, err := New(f, closed); !errors.Is(err, ErrCertificate) || !strings.Contains(err.Error(), "pipeline") {
 		t.Errorf("a missing pipeline gave %v", err)
 	}
-	if c, err := NewCertificate(facts(), closed); err != nil || c.EpsilonSpent != 0 || len(c.Mechanisms) != 0 {
+	if c, err := New(facts(), closed); err != nil || c.EpsilonSpent != 0 || len(c.Mechanisms) != 0 {
 		t.Errorf("a run that released nothing gave %+v, %v", c, err)
 	}
 }
@@ -119,7 +126,7 @@ func TestCertificateRoundTrip(t *testing.T) {
 		if err := c.WriteFile(path); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadCertificate(path)
+		got, err := Read(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +148,7 @@ func TestCertificateRoundTrip(t *testing.T) {
 	if err := c.WriteFile(filepath.Join(dir, "missing", "c.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing folder gave %v", err)
 	}
-	if _, err := ReadCertificate(filepath.Join(dir, "nothing.json")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Read(filepath.Join(dir, "nothing.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file gave %v", err)
 	}
 }
@@ -162,7 +169,7 @@ func TestWriteFileKeepsTheOldOneOnFailure(t *testing.T) {
 	}
 }
 
-func TestParseCertificateRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	good := validText(t)
 	swap := func(old, new string) string {
 		if !strings.Contains(good, old) {
@@ -212,10 +219,10 @@ func TestParseCertificateRefuses(t *testing.T) {
 		{"count zero", swap(`"count": 1`, `"count": 0`), "count 0"},
 		{"votes", swap(`"teachers": 200`, `"votes": "dice"`), "votes"},
 		{"spent more", swap(`"epsilon": 1,`, `"epsilon": 0.5,`), "more was spent"},
-		{"huge", good + strings.Repeat(" ", maxCertificateBytes), "larger than"},
+		{"huge", good + strings.Repeat(" ", maxBytes), "larger than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ParseCertificate([]byte(c.text))
+			_, err := Parse([]byte(c.text))
 			if !errors.Is(err, ErrCertificate) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v; want an error saying %q", err, c.says)
 			}
@@ -240,20 +247,20 @@ func validText(t testing.TB) string {
 }
 
 // Whatever is read must be valid, and writing it must give it back.
-func FuzzParseCertificate(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add([]byte(validText(f)))
 	f.Add([]byte(`{"run":"a","epsilon":1e400}`))
 	f.Add([]byte(`{"mechanisms":[{"parameters":null}]}`))
 	path := filepath.Join(f.TempDir(), "c.json")
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		c, err := ParseCertificate(raw)
+		c, err := Parse(raw)
 		if err != nil {
 			return
 		}
 		if err := c.WriteFile(path); err != nil {
 			t.Fatalf("read but not written: %v", err)
 		}
-		if _, err := ReadCertificate(path); err != nil {
+		if _, err := Read(path); err != nil {
 			t.Fatalf("written but not read: %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package report
+package certificate
 
 import (
 	"bytes"
@@ -10,18 +10,18 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-func TestVerifyAgainstLedger(t *testing.T) {
+func TestVerify(t *testing.T) {
 	raw, c, _ := example(t)
-	if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Fatalf("a right certificate: %v", err)
 	}
 	c.EpsilonSpent *= 1 + 1e-12
-	if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Errorf("rounding of the last digits: %v", err)
 	}
 	// The order of the mechanisms says nothing.
 	c.Mechanisms[0], c.Mechanisms[1] = c.Mechanisms[1], c.Mechanisms[0]
-	if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Errorf("another order of mechanisms: %v", err)
 	}
 }
@@ -44,7 +44,9 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 		{"fewer answers", func(c *Certificate) { c.Mechanisms[2].Parameters["answered"] = 30 }, ErrMechanisms},
 		{"another kind", func(c *Certificate) { c.Mechanisms[0].Kind = privacy.Exponential }, ErrMechanisms},
 		{"a mechanism missing", func(c *Certificate) { c.Mechanisms = c.Mechanisms[1:] }, ErrMechanisms},
-		{"a mechanism twice", func(c *Certificate) { c.Mechanisms = append(c.Mechanisms, c.Mechanisms[0]) }, ErrMechanisms},
+		{"a mechanism twice", func(c *Certificate) {
+			c.Mechanisms = append(c.Mechanisms, c.Mechanisms[0])
+		}, ErrMechanisms},
 		{"another unit", func(c *Certificate) { c.Unit = "patient" }, ErrScope},
 		{"another neighbouring", func(c *Certificate) { c.Neighbouring = "replace-one-unit" }, ErrScope},
 		{"another accountant", func(c *Certificate) { c.Accountant = "pure" }, ErrAccountant},
@@ -55,7 +57,7 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			raw, certificate, _ := example(t)
 			c.alter(&certificate)
-			if err := VerifyAgainstLedger(certificate, bytes.NewReader(raw)); !errors.Is(err, c.is) {
+			if err := certificate.Verify(bytes.NewReader(raw)); !errors.Is(err, c.is) {
 				t.Errorf("%v; want %v", err, c.is)
 			}
 		})
@@ -71,28 +73,30 @@ func TestVerifyFindsAlteredLedgers(t *testing.T) {
 
 	var broken *ledger.LineError
 	for name, raw := range map[string][]byte{
-		"empty":           nil,
-		"flipped":         flipped,
-		"entry removed":   join(append(append([][]byte{}, lines[:4]...), lines[5:]...)...),
-		"entries swapped": join(append(append([][]byte{}, lines[:3]...), append([][]byte{lines[4], lines[3]}, lines[5:]...)...)...),
-		"last byte lost":  raw[:len(raw)-1],
+		"empty":         nil,
+		"flipped":       flipped,
+		"entry removed": join(append(append([][]byte{}, lines[:4]...), lines[5:]...)...),
+		"entries swapped": join(append(append([][]byte{}, lines[:3]...),
+			append([][]byte{lines[4], lines[3]}, lines[5:]...)...)...),
+		"last byte lost": raw[:len(raw)-1],
 	} {
-		if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); !errors.As(err, &broken) {
+		if err := c.Verify(bytes.NewReader(raw)); !errors.As(err, &broken) {
 			t.Errorf("%s: %v; want a *ledger.LineError", name, err)
 		}
 	}
 	// Hashes and budgets hold, but no aggregator wrote it.
 	charged, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 112, Count: 64}})
 	charged[0].Answered = 63
-	unwritten := writeLedger(t, append(append(opening(run, 1), charged...), ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})...)
-	if err := VerifyAgainstLedger(c, bytes.NewReader(unwritten)); !errors.As(err, &broken) || broken.Line != 3 {
+	unwritten := writeLedger(t, append(append(opening(run, 1), charged...),
+		ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})...)
+	if err := c.Verify(bytes.NewReader(unwritten)); !errors.As(err, &broken) || broken.Line != 3 {
 		t.Errorf("an answer that was paid for is missing: %v", err)
 	}
-	if err := VerifyAgainstLedger(c, bytes.NewReader(join(lines[:len(lines)-1]...))); !errors.Is(err, ErrOpenRun) {
+	if err := c.Verify(bytes.NewReader(join(lines[:len(lines)-1]...))); !errors.Is(err, ErrOpenRun) {
 		t.Errorf("the end cut off: %v; want %v", err, ErrOpenRun)
 	}
 	failing := errors.New("disk gone")
-	if err := VerifyAgainstLedger(c, errorReader{failing}); !errors.Is(err, failing) {
+	if err := c.Verify(errorReader{failing}); !errors.Is(err, failing) {
 		t.Errorf("an unreadable ledger: %v", err)
 	}
 }
@@ -112,7 +116,7 @@ func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewCertificate(facts(), verified)
+	c, err := New(facts(), verified)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +127,7 @@ func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 	if !bytes.HasPrefix(long, short) {
 		t.Fatal("the longer ledger does not continue the shorter one")
 	}
-	if err := VerifyAgainstLedger(c, bytes.NewReader(long)); err != nil {
+	if err := c.Verify(bytes.NewReader(long)); err != nil {
 		t.Errorf("a ledger that went on: %v", err)
 	}
 	var release ledger.Entry
@@ -133,7 +137,7 @@ func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 		}
 	}
 	c.LedgerHead = release.Hash
-	if err := VerifyAgainstLedger(c, bytes.NewReader(long)); !errors.Is(err, ErrHead) {
+	if err := c.Verify(bytes.NewReader(long)); !errors.Is(err, ErrHead) {
 		t.Errorf("a head from before the end of the run: %v; want %v", err, ErrHead)
 	}
 }

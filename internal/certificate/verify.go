@@ -1,4 +1,4 @@
-package report
+package certificate
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// What VerifyAgainstLedger may find wrong with a certificate. A ledger that is
+// What Verify may find wrong with a certificate. A ledger that is
 // itself broken is reported by ledger.VerifyStrict's own errors.
 var (
 	ErrUnknownRun = errors.New("the ledger does not know the certificate's run")
@@ -36,13 +36,13 @@ var Stated = []string{"schema_sha256", "pipeline", "rows", "teachers", "teachers
 // spentTolerance is relative: two machines may round the last digits otherwise.
 const spentTolerance = 1e-9
 
-// VerifyAgainstLedger recomputes everything a certificate takes from the
+// Verify recomputes everything a certificate takes from the
 // ledger: all hashes of the ledger, the head, the run's budget, unit,
 // mechanisms and spent epsilon. A ledger that went on after the certificate,
 // with other runs on the same dataset, still verifies it. The first thing that
 // does not hold is returned, as one of the errors above or one of
 // ledger.VerifyStrict. The fields in Stated are only checked for what they may be.
-func VerifyAgainstLedger(c Certificate, lines io.Reader) error {
+func (c Certificate) Verify(lines io.Reader) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package report
+package certificate
 
 import (
 	"encoding/hex"
@@ -85,10 +85,10 @@ type Facts struct {
 	Software      string // name and version
 }
 
-// NewCertificate puts the facts of a run and its verified ledger together. It
+// New puts the facts of a run and its verified ledger together. It
 // fails when the ledger does not know the run or has not closed it, and when a
 // fact is missing or impossible.
-func NewCertificate(f Facts, ledger ledger.Verification) (Certificate, error) {
+func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 	total, err := covered(ledger, f.Run, f.Earlier)
 	if err != nil {
 		return Certificate{}, fmt.Errorf("certificate: %w", err)
@@ -194,7 +194,8 @@ func (c Certificate) Validate() error {
 		return fail("epsilon_spent is %v: it must be finite and not negative", c.EpsilonSpent)
 	}
 	if c.EpsilonSpent > c.Epsilon {
-		return fmt.Errorf("%w: %w: epsilon_spent %v, epsilon %v", ErrCertificate, ErrOverspent, c.EpsilonSpent, c.Epsilon)
+		return fmt.Errorf("%w: %w: epsilon_spent %v, epsilon %v", ErrCertificate, ErrOverspent, c.EpsilonSpent,
+			c.Epsilon)
 	}
 	if c.Accountant == "" && len(c.Mechanisms) > 0 {
 		return fail("accountant is missing")
@@ -203,11 +204,13 @@ func (c Certificate) Validate() error {
 		return fail("%d rows by %d teachers: a run has at least 1 of each", c.Rows, c.Teachers)
 	}
 	if c.TeachersLeast < 0 || c.TeachersLeast >= c.Teachers {
-		return fail("teachers_least is %d of %d teachers: it must be absent, or at least 1 and fewer", c.TeachersLeast, c.Teachers)
+		return fail("teachers_least is %d of %d teachers: it must be absent, or at least 1 and fewer", c.TeachersLeast,
+			c.Teachers)
 	}
 	for i, m := range c.Mechanisms {
 		if m.Kind == "" || m.Parameters == nil || m.Count <= 0 {
-			return fail("mechanism %d of kind %q has count %d: kind, parameters and count must be given", i+1, m.Kind, m.Count)
+			return fail("mechanism %d of kind %q has count %d: kind, parameters and count must be given", i+1, m.Kind,
+				m.Count)
 		}
 		for name, value := range m.Parameters {
 			if math.IsNaN(value) || math.IsInf(value, 0) {

@@ -1,4 +1,4 @@
-package report
+package certificate
 
 import (
 	"bytes"
@@ -20,7 +20,8 @@ func stagedLedger(t *testing.T) []byte {
 	second, spent := releases(t, run+".pgb", []privacy.Event{{Kind: privacy.GNMax, Sigma: 200, Count: 8}})
 	entries = append(entries, opening(run+".pgb", 2)[1])
 	entries = append(entries, second...)
-	return writeLedger(t, append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run + ".pgb", EpsilonSpent: spent})...)
+	return writeLedger(t, append(entries,
+		ledger.Entry{Type: ledger.EntryClose, Run: run + ".pgb", EpsilonSpent: spent})...)
 }
 
 // A certificate of stages speaks of what they went on from too: of both runs' events, and of
@@ -33,26 +34,28 @@ func TestACertificateCoversEarlierRuns(t *testing.T) {
 	}
 	f := facts()
 	f.Run, f.Earlier = run+".pgb", []string{run}
-	c, err := NewCertificate(f, verified)
+	c, err := New(f, verified)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// mu squared of a query is 2/sigma squared.
-	both, err := privacy.FilterGDP.Epsilon([]privacy.Event{{Kind: privacy.Gaussian, Sigma: 1 / math.Sqrt(64*2e-4+8*2./200/200), Sensitivity: 1, Count: 1}}, 1e-5)
+	both, err := privacy.FilterGDP.Epsilon(
+		[]privacy.Event{{Kind: privacy.Gaussian, Sigma: 1 / math.Sqrt(64*2e-4+8*2./200/200), Sensitivity: 1,
+			Count: 1}}, 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if math.Abs(c.EpsilonSpent-both) > 1e-9 || c.Epsilon != 10 || c.Accountant != "gdp" || len(c.Mechanisms) != 2 {
 		t.Errorf("certificate %+v; both runs cost %v of 10", c, both)
 	}
-	if err := VerifyAgainstLedger(c, bytes.NewReader(raw)); err != nil {
+	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	canonical, err := c.canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ParseCertificate(canonical); err != nil || !slices.Equal(again.Earlier, c.Earlier) {
+	if again, err := Parse(canonical); err != nil || !slices.Equal(again.Earlier, c.Earlier) {
 		t.Errorf("read again: %v, %v", again.Earlier, err)
 	}
 	for name, alter := range map[string]struct {
@@ -71,7 +74,7 @@ func TestACertificateCoversEarlierRuns(t *testing.T) {
 		altered := c
 		altered.Mechanisms = slices.Clone(c.Mechanisms)
 		alter.change(&altered)
-		if err := VerifyAgainstLedger(altered, bytes.NewReader(raw)); !errors.Is(err, alter.want) {
+		if err := altered.Verify(bytes.NewReader(raw)); !errors.Is(err, alter.want) {
 			t.Errorf("%s: %v; want %v", name, err, alter.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package report
+package certificate
 
 import (
 	"bytes"
@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/google/renameio/v2"
 )
 
-// maxCertificateBytes bounds what is read: certificates are a few kilobytes.
-const maxCertificateBytes = 1 << 20
+// maxBytes bounds what is read: certificates are a few kilobytes.
+const maxBytes = 1 << 20
 
 // canonical is the one text of a certificate, as WriteFile writes it.
 func (c Certificate) canonical() ([]byte, error) {
@@ -35,36 +36,36 @@ func (c Certificate) WriteFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := replaceFile(path, raw); err != nil {
+	if err := renameio.WriteFile(path, raw, 0o644, renameio.WithStaticPermissions(0o644)); err != nil {
 		return fmt.Errorf("write certificate: %w", err)
 	}
 	return nil
 }
 
-// ReadCertificate reads a certificate file. It accepts the text that WriteFile
+// Read reads a certificate file. It accepts the text that WriteFile
 // writes and no other: JSON readers disagree about keys that are repeated or
 // spelled with other capitals, so that one file could show two epsilons.
-func ReadCertificate(path string) (Certificate, error) {
+func Read(path string) (Certificate, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Certificate{}, fmt.Errorf("read certificate: %w", err)
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxCertificateBytes+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
 		return Certificate{}, fmt.Errorf("read certificate: %w", err)
 	}
-	c, err := ParseCertificate(raw)
+	c, err := Parse(raw)
 	if err != nil {
 		return Certificate{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
 }
 
-// ParseCertificate is ReadCertificate for bytes.
-func ParseCertificate(raw []byte) (Certificate, error) {
-	if len(raw) > maxCertificateBytes {
-		return Certificate{}, fmt.Errorf("%w: larger than %d bytes", ErrCertificate, maxCertificateBytes)
+// Parse is Read for bytes.
+func Parse(raw []byte) (Certificate, error) {
+	if len(raw) > maxBytes {
+		return Certificate{}, fmt.Errorf("%w: larger than %d bytes", ErrCertificate, maxBytes)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
@@ -83,7 +84,9 @@ func ParseCertificate(raw []byte) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("%w: %w", ErrCertificate, err)
 	}
 	if line := differingLine(raw, canonical); line > 0 {
-		return Certificate{}, fmt.Errorf("%w: line %d is not as it was written: every key stands there once, spelled and ordered as in ARCHITECTURE.md, without further white space; ask for the file again", ErrCertificate, line)
+		return Certificate{}, fmt.Errorf(
+			"%w: line %d is not as it was written: every key stands there once, spelled and ordered as in "+
+				"ARCHITECTURE.md, without further white space; ask for the file again", ErrCertificate, line)
 	}
 	return c, nil
 }
@@ -99,31 +102,4 @@ func differingLine(a, b []byte) int {
 		same++
 	}
 	return 1 + bytes.Count(a[:same], []byte("\n"))
-}
-
-// replaceFile writes beside path and renames.
-func replaceFile(path string, raw []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".certificate-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(raw); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -1,0 +1,128 @@
+package certificate
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+const (
+	sha   = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	run   = "flchain-eps1"
+	scope = "add-or-remove-one-unit"
+)
+
+// writeLedger seals entries one to another and gives the file.
+func writeLedger(t *testing.T, entries ...ledger.Entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	var previous *ledger.Entry
+	for i := range entries {
+		e := entries[i]
+		e.Time = ledger.FormatTime(time.Date(2026, 3, 1, 12, 0, i, 0, time.UTC))
+		e.Dataset = "flchain"
+		if err := e.Seal(previous); err != nil {
+			t.Fatal(err)
+		}
+		line, err := e.Canonical()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(append(line, '\n'))
+		previous = &e
+	}
+	return out.Bytes()
+}
+
+func opening(name string, epsilon float64) []ledger.Entry {
+	return []ledger.Entry{
+		{Type: ledger.EntryOpen, Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord, Neighbouring: scope},
+		{Type: ledger.EntryRun, Run: name, Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}},
+	}
+}
+
+// releases charges one list of events per round.
+func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries []ledger.Entry, spent float64) {
+	t.Helper()
+	var all []privacy.Event
+	for i, events := range perRound {
+		all = append(all, events...)
+		claim, err := privacy.Running(all, 1e-5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		round := uint64(i)
+		spent = claim.Epsilon
+		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round, Purpose: "labels",
+			Events: events, EpsilonSpent: spent, ReleaseSHA256: sha}
+		for _, event := range events {
+			e.Queries += event.Count + event.Asked
+			e.Answered += event.Count + event.Answered
+			if event.Kind == privacy.Laplace {
+				e.Purpose = "class-share"
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, spent
+}
+
+// example is a finished run: a class share, GNMax and Confident-GNMax rounds. It
+// is made once, and each test gets a copy of its own. Last is what the ledger's last round
+// says was spent.
+func example(t *testing.T) (raw []byte, c Certificate, last float64) {
+	t.Helper()
+	made.Do(func() { made.ledger, made.certificate, made.last = makeExample(t) })
+	c = made.certificate
+	c.Mechanisms = slices.Clone(c.Mechanisms)
+	for i := range c.Mechanisms {
+		c.Mechanisms[i].Parameters = maps.Clone(c.Mechanisms[i].Parameters)
+	}
+	return slices.Clone(made.ledger), c, made.last
+}
+
+var made struct {
+	sync.Once
+	ledger      []byte
+	certificate Certificate
+	last        float64
+}
+
+func makeExample(t *testing.T) (raw []byte, c Certificate, last float64) {
+	t.Helper()
+	perRound := [][]privacy.Event{{{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1}}}
+	for range 6 {
+		perRound = append(perRound, []privacy.Event{{Kind: privacy.GNMax, Sigma: 112, Count: 64}})
+	}
+	perRound = append(perRound,
+		[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 0, Sigma1: 200, Sigma2: 120, Asked: 64, Answered: 31}})
+	charged, spent := releases(t, run, perRound...)
+	entries := append(opening(run, 1), charged...)
+	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})
+	raw = writeLedger(t, entries...)
+	verified, err := ledger.Verify(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err = New(facts(), verified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw, c, spent
+}
+
+func facts() Facts {
+	return Facts{
+		Run: run, SchemaSHA256: strings.Repeat("ab", 32), Pipeline: "pategan", Guarantee: DataIndependent,
+		Neighbouring: scope, Unit: partition.UnitRecord, Rows: 6000, Teachers: 200,
+		Created: time.Date(2026, 3, 1, 12, 5, 0, 0, time.UTC), Software: "conclave 0.1.0",
+	}
+}

@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -23,7 +24,6 @@ type asked struct {
 
 // party is a node written by hand.
 type party struct {
-	t        testing.TB
 	stream   conclavev1.TeacherService_WorkClient
 	cancel   context.CancelFunc
 	welcomed chan struct{}
@@ -48,7 +48,7 @@ func work(t testing.TB, conn *grpc.ClientConn) *party {
 		cancel()
 		t.Fatal(err)
 	}
-	p := &party{t: t, stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000),
+	p := &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000),
 		ended: make(chan struct{})}
 	go p.read()
 	t.Cleanup(p.leave)
@@ -57,7 +57,11 @@ func work(t testing.TB, conn *grpc.ClientConn) *party {
 
 func (p *party) leave() {
 	p.cancel()
-	testkit.Receive(p.t, p.ended)
+	select {
+	case <-p.ended:
+	case <-time.After(testkit.Patience): // some belong to no test
+		panic(fmt.Sprintf("the stream goes on %v after it was ended", testkit.Patience))
+	}
 }
 
 func (p *party) read() {

@@ -20,12 +20,12 @@ const MaxRelease = 1 << 20
 
 // Charge is a release and what it costs.
 type Charge struct {
-	Run     string
-	Round   uint64
-	Purpose string // "labels", "class-share", ...
-	// Events are the mechanisms used, as they are to stand in the ledger.
-	Events            []privacy.Event
-	Queries, Answered int64
+	Run   string
+	Round uint64
+	// Use is what the release uses of the run's plan, which prices it.
+	Use privacy.Use
+	// Entries is the length of the vector that is released, 0 for none.
+	Entries int
 	// Release is what is stored and handed out: at most MaxRelease bytes, and
 	// at most what CheckRoom was asked for. The ledger entry holds its SHA-256.
 	Release []byte
@@ -97,13 +97,15 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 		if l.run.Closed {
 			return false, fmt.Errorf("%s round %d: %w: %q", op, c.Round, ErrRunClosed, c.Run)
 		}
-		epsilonSpent, err := l.admit(c.Events)
+		events, epsilonSpent, err := l.admit(c.Use)
 		if err != nil {
 			return false, fmt.Errorf("%s round %d: %w", op, c.Round, err)
 		}
 		next := s.newEntry(lead, ledger.EntryRelease, l.run.Dataset)
-		next.Run, next.Round, next.Purpose = c.Run, &c.Round, c.Purpose
-		next.Events, next.Queries, next.Answered = c.Events, c.Queries, c.Answered
+		next.Run, next.Round = c.Run, &c.Round
+		next.Planned, next.Kind = &c.Use.Planned, l.run.Plan[c.Use.Planned].Kind
+		next.Events, next.Queries, next.Answered = events, c.Use.Queries, c.Use.Answered
+		next.Entries = int64(c.Entries)
 		next.EpsilonSpent, next.ReleaseSHA256 = epsilonSpent, hex.EncodeToString(sum[:])
 		puts, err := s.appendEntry(&l.dataset, next)
 		if err != nil {
@@ -136,19 +138,20 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	return release, entry, nil
 }
 
-// admit asks both budgets and adds the events to both totals. It returns the
-// run's running figure.
-func (l *loaded) admit(events []privacy.Event) (float64, error) {
+// admit asks both budgets and adds the events of a use to both totals. It returns the
+// events and the run's running figure.
+func (l *loaded) admit(use privacy.Use) ([]privacy.Event, float64, error) {
 	ofRun, ofDataset := l.purses()
-	ofRun, err := ofRun.Admit(events)
+	ofRun, events, err := ofRun.Use(use)
 	if err != nil {
-		return 0, fmt.Errorf("budget of run %q: %w", l.run.Name, err)
+		return nil, 0, fmt.Errorf("budget of run %q: %w", l.run.Name, err)
 	}
 	if ofDataset, err = ofDataset.Admit(events); err != nil {
-		return 0, fmt.Errorf("budget of dataset %q: %w", l.dataset.Name, err)
+		return nil, 0, fmt.Errorf("budget of dataset %q: %w", l.dataset.Name, err)
 	}
-	l.run.Spent, l.dataset.Spent = ofRun.Spent, ofDataset.Spent
-	return ofRun.EpsilonSpent()
+	l.run.Used, l.run.Spent, l.dataset.Spent = ofRun.Used, ofRun.Spent, ofDataset.Spent
+	epsilon, err := ofRun.EpsilonSpent()
+	return events, epsilon, err
 }
 
 // Release returns the stored release of a round with the ledger entry that paid

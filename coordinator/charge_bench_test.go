@@ -11,7 +11,7 @@ import (
 func BenchmarkCharge(b *testing.B) {
 	c := newCluster(b)
 	charge := testCharge("first", 0, string(make([]byte, 4096)))
-	charge.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 1e5, Count: 64}}
+	charge.Use = votes(1e5, 64)
 	for b.Loop() {
 		if _, _, err := c.store.Charge(b.Context(), c.lead, charge); err != nil {
 			b.Fatal(err)
@@ -25,7 +25,7 @@ func BenchmarkCharge(b *testing.B) {
 func BenchmarkOpenDataset(b *testing.B) {
 	c := newCluster(b)
 	charge := testCharge("first", 0, "answer")
-	charge.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 1e5, Count: 64}}
+	charge.Use = votes(1e5, 64)
 	for charge.Round = range 1000 {
 		if _, _, err := c.store.Charge(b.Context(), c.lead, charge); err != nil {
 			b.Fatal(err)
@@ -45,12 +45,12 @@ func BenchmarkChargePlanned(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			s, lead, _ := plannedStore(b, byPLD)
 			r := plannedRun("one")
-			sigma, err := privacy.SampledSigma(byPLD, 0.02, 1e6, plan[:1])
+			sigma, err := privacy.SampledSigma(byPLD, 0.02, 1e6, plan[:1].Events())
 			if err != nil {
 				b.Fatal(err)
 			}
-			sample := privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.02, NoiseMultiplier: sigma, Count: 1}
-			r.Plan = []privacy.Event{plan[0], sample.Times(1e6)}
+			sample := privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.02, NoiseMultiplier: sigma}
+			r.Plan = privacy.Plan{plan[0], {Kind: "discriminator", Mechanism: sample, Count: 1e6}}
 			if _, err := s.OpenRun(b.Context(), lead, r); err != nil {
 				b.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func BenchmarkChargePlanned(b *testing.B) {
 				}
 				charge.Round++
 				charge.Forget = max(charge.Round, 1) - 1
-				charge.Purpose, charge.Events, charge.Queries, charge.Answered = "discriminator", []privacy.Event{sample}, 9, 9
+				charge.Use = privacy.Use{Planned: 1, Queries: 1, Answered: 1}
 			}
 		})
 	}

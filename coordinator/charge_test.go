@@ -28,7 +28,7 @@ func TestChargeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256([]byte("answer"))
-	claim, err := privacy.Account(testCharge("first", 0, "").Events, 1e-5)
+	claim, err := privacy.Account(costOf(testCharge("first", 0, "")), 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestChargeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, spent := range [][]privacy.Event{run.Spent, dataset.Spent} {
-		if diff := cmp.Diff(testCharge("", 0, "").Events, spent); diff != "" {
+		if diff := cmp.Diff(costOf(testCharge("", 0, "")), spent); diff != "" {
 			t.Errorf("spent:\n%s", diff)
 		}
 	}
@@ -149,11 +149,11 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 		}
 	}
 	charge := testCharge("first", 0, "answer")
-	charge.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 1, Count: 4}}
+	charge.Use = votes(1, 4)
 	refused(charge, testRun("first").Budget)
 
 	// Releases that each run may make, until all runs pass the dataset's budget.
-	charge.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 6, Count: 1}}
+	charge.Use = votes(6, 1)
 	// They are all opened while there is room for each of them.
 	for i := range 30 {
 		if _, err := c.store.OpenRun(ctx, c.lead, testRun(fmt.Sprintf("run-%d", i))); err != nil {
@@ -166,7 +166,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := dataset.Admit(charge.Events); err != nil {
+		if _, err := dataset.Admit(costOf(charge)); err != nil {
 			refused(charge, testDataset.Budget)
 			before := everything(t, c.store)
 			var over *privacy.OverBudgetError
@@ -218,10 +218,12 @@ func TestChargeRefuses(t *testing.T) {
 		{"bad name", change(func(c *Charge) { c.Run = "a/b" }), ErrBadName},
 		{"empty release", change(func(c *Charge) { c.Release = nil }), nil},
 		{"too large", change(func(c *Charge) { c.Release = make([]byte, MaxRelease+1) }), ErrTooLarge},
-		{"free", change(func(c *Charge) { c.Events = nil }), nil},
-		{"no noise", change(func(c *Charge) { c.Events[0].Sigma = 0 }), nil},
-		{"no purpose", change(func(c *Charge) { c.Purpose = "" }), nil},
-		{"more answers than queries", change(func(c *Charge) { c.Answered = 5 }), nil},
+		{"free", change(func(c *Charge) { c.Use.Queries, c.Use.Answered = 0, 0 }), nil},
+		{"given back", change(func(c *Charge) { c.Use.Queries, c.Use.Answered = -4, -4 }), nil},
+		{"beyond the plan", change(func(c *Charge) { c.Use.Planned = len(testSigmas) }), privacy.ErrOverBudget},
+		{"before the plan", change(func(c *Charge) { c.Use.Planned = -1 }), privacy.ErrOverBudget},
+		{"a negative length", change(func(c *Charge) { c.Entries = -1 }), nil},
+		{"more answers than queries", change(func(c *Charge) { c.Use.Answered = 5 }), nil},
 	} {
 		_, _, err := c.store.Charge(ctx, c.lead, tc.charge)
 		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
@@ -344,12 +346,12 @@ func TestLateCommit(t *testing.T) {
 func TestConflictIsDecidedAnew(t *testing.T) {
 	c := newCluster(t)
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
-	big := []privacy.Event{{Kind: privacy.GNMax, Sigma: 6, Count: 1}}
+	big := votes(6, 1)
 	var once atomic.Bool
 	c.store.client.KV = &faultyKV{c.store.client.KV, func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
 		if once.CompareAndSwap(false, true) {
 			charge := testCharge("first", 0, "other")
-			charge.Events = big
+			charge.Use = big
 			if _, _, err := other.Charge(testkit.Within(t), c.lead, charge); err != nil {
 				t.Error(err)
 			}
@@ -357,7 +359,7 @@ func TestConflictIsDecidedAnew(t *testing.T) {
 		return commit()
 	}}
 	charge := testCharge("first", 1, "mine")
-	charge.Events = big
+	charge.Use = big
 	// Each fits the run's budget alone, both together do not.
 	_, _, err := c.store.Charge(testkit.Within(t), c.lead, charge)
 	if !errors.Is(err, privacy.ErrOverBudget) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,17 +68,31 @@ var testDataset = Dataset{
 }
 
 func testRun(name string) Run {
-	return Run{Name: name, Dataset: "flchain", Spec: []byte("spec of " + name), Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}
+	return Run{Name: name, Dataset: "flchain", Spec: []byte("spec of " + name), Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, Plan: testPlan()}
 }
+
+// testSigmas are the noises of votes that a test's run may ask for, as often as its budget
+// admits.
+var testSigmas = []float64{200, 1e5, 20, 12, 9, 6, 1, .1}
+
+func testPlan() (plan privacy.Plan) {
+	for _, sigma := range testSigmas {
+		plan = append(plan, privacy.Planned{Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: sigma}})
+	}
+	return plan
+}
+
+// votes uses the entry of testPlan with this noise.
+func votes(sigma float64, queries int64) privacy.Use {
+	return privacy.Use{Planned: slices.Index(testSigmas, sigma), Queries: queries, Answered: queries}
+}
+
+// costOf is what a charge of a test's run costs.
+func costOf(c Charge) []privacy.Event { return testPlan()[c.Use.Planned].Worst(c.Use.Queries) }
 
 // testCharge costs little: some hundred fit the run's budget.
 func testCharge(run string, round uint64, release string) Charge {
-	return Charge{
-		Run: run, Round: round, Purpose: "labels",
-		Events:  []privacy.Event{{Kind: privacy.GNMax, Sigma: 200, Count: 4}},
-		Queries: 4, Answered: 4,
-		Release: []byte(release),
-	}
+	return Charge{Run: run, Round: round, Use: votes(200, 4), Release: []byte(release)}
 }
 
 // cluster is an etcd with a store that leads, a dataset and a run "first".

@@ -214,7 +214,8 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 		}
 		if run.Dataset != record.Name || run.Budget != total.Budget || run.Closed != total.Closed ||
 			!slices.Equal(run.Plan, total.Plan) || math.Abs(run.PlanEpsilon-planned) > 1e-9*planned ||
-			run.Releases != uint64(total.Releases) || !slices.Equal(run.Spent, total.Events) {
+			run.Releases != uint64(total.Releases) || !slices.Equal(run.Used, total.Used) ||
+			!slices.Equal(run.Spent, total.Events) {
 			return damaged(fmt.Errorf("it does not agree with the record of run %q", name))
 		}
 	}

@@ -171,6 +171,7 @@ func TestRuns(t *testing.T) {
 	want := testRun("first")
 	want.Closed, want.Head, want.Releases = true, head, 1
 	want.Spent, want.EpsilonSpent = entry.Events, entry.EpsilonSpent
+	want.Used = append([]int64{4}, make([]int64, len(testSigmas)-1)...)
 	entries, v := ledgerOf(t, c.store)
 	want.Opened = entries[1].Time
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -99,7 +99,7 @@ func TestForgetAtMostWhatCameBefore(t *testing.T) {
 	// A refused charge forgets nothing, and a later one that asks for less does not
 	// bring anything back.
 	charge = testCharge("first", 1, "answer 1")
-	charge.Forget, charge.Events = 1, []privacy.Event{{Kind: privacy.GNMax, Sigma: 1, Count: 4}}
+	charge.Forget, charge.Use = 1, votes(1, 4)
 	if _, _, err := c.store.Charge(ctx, c.lead, charge); !errors.Is(err, privacy.ErrOverBudget) {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 		{"the second is not known any more", func() error { return nil }, "second", 1, 2},
 		{"a charge that was refused", func() error {
 			costly := testCharge("second", 1, "answer")
-			costly.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: .1, Count: 9}}
+			costly.Use = votes(.1, 9)
 			if _, _, err := store.Charge(testkit.Within(t), c.lead, costly); !errors.Is(err, privacy.ErrOverBudget) {
 				t.Errorf("error %v", err)
 			}

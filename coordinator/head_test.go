@@ -139,7 +139,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	t.Run("the budget was used up", func(t *testing.T) {
 		c, other := begin(t)
 		costly := testCharge("first", 1, "answer")
-		costly.Events = []privacy.Event{{Kind: privacy.GNMax, Sigma: 12, Count: 4}}
+		costly.Use = votes(12, 4)
 		if _, _, err := other.Charge(testkit.Within(t), c.lead, costly); err != nil {
 			t.Fatal(err)
 		}

@@ -16,9 +16,8 @@ import (
 
 // OpenRun registers a run with an entry in the ledger, and says whether it was
 // there before with the same dataset, budget and spec. The error matches
-// ErrRunExists when one of them differs, and ErrNoDataset. A run whose budget has
-// filter pld needs a plan, and no other may have one; the error matches
-// [privacy.ErrPlan] where plan and dataset do not suit each other, and
+// ErrRunExists when one of them differs, and ErrNoDataset. The error matches
+// [privacy.ErrPlan] where the plan suits neither its filter nor the dataset, and
 // [privacy.ErrOverBudget] where the run could not be finished. A run of the queue is
 // opened by the worker that holds it, with its claim and the budget that it was submitted
 // with; the error matches ErrQueue or ErrRunExists otherwise.
@@ -114,25 +113,20 @@ func (r Run) differs(stored Run) string {
 		return "dataset"
 	case r.Budget != stored.Budget:
 		return "budget"
-	case !slices.Equal(r.Plan, stored.Plan):
-		return "plan"
 	case !bytes.Equal(r.Spec, stored.Spec):
 		return "spec"
+	case !slices.Equal(r.Plan, stored.Plan):
+		return "plan"
 	}
 	return ""
 }
 
-// checkPlan returns the claim of the run's plan, 0 where it needs none.
+// checkPlan returns the claim of the run's plan where its filter is pld, else 0.
 func (r Run) checkPlan() (float64, error) {
-	switch planned := r.Budget.Filter == privacy.FilterPLD; {
-	case !planned && len(r.Plan) > 0:
-		return 0, fmt.Errorf("%w: a plan needs a budget with filter pld; set that filter or leave the plan out", privacy.ErrPlan)
-	case !planned:
-		return 0, nil
-	case len(r.Plan) == 0:
-		return 0, fmt.Errorf("%w: a budget with filter pld needs a plan of everything that the run will release; give one, or take another filter", privacy.ErrPlan)
+	if r.Budget.Filter != privacy.FilterPLD {
+		return 0, r.Plan.Validate()
 	}
-	claim, err := privacy.Plan(r.Plan).Check(r.Budget)
+	claim, err := r.Plan.Check(r.Budget)
 	return claim.Epsilon, err
 }
 
@@ -145,10 +139,10 @@ func (d datasetRecord) makesRoom(r Run) error {
 	if d.Head.Seq > 1 {
 		runs = 1
 	}
-	if _, err := privacy.CheckDatasetPlan(d.Budget, d.Spent, runs, r.Plan); err != nil {
+	if _, err := privacy.CheckDatasetPlan(d.Budget, d.Spent, runs, r.Budget.Filter, r.Plan); err != nil {
 		return err
 	}
-	if len(r.Plan) > 0 {
+	if r.Budget.Filter == privacy.FilterPLD {
 		return nil
 	}
 	if err := d.Budget.Room(d.Spent, r.Budget); err != nil {

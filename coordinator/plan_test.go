@@ -14,9 +14,9 @@ import (
 
 var (
 	byPLD = privacy.Budget{Epsilon: 1, Delta: 1e-5, Filter: privacy.FilterPLD}
-	plan  = []privacy.Event{
-		{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1},
-		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 2, Count: 6},
+	plan  = privacy.Plan{
+		{Kind: "class-counts", Count: 1, Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05}},
+		{Kind: "discriminator", Count: 6, Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 2}},
 	}
 )
 
@@ -28,10 +28,9 @@ func plannedRun(name string) Run {
 
 // sampleCharge is the round's release of a planned run, the class shares first.
 func sampleCharge(run string, round uint64) Charge {
-	c := Charge{Run: run, Round: round, Purpose: "discriminator", Events: []privacy.Event{plan[1]}, Queries: 9, Answered: 9, Release: fmt.Append(nil, "answer ", round)}
-	c.Events[0].Count = 1
+	c := Charge{Run: run, Round: round, Use: privacy.Use{Planned: 1, Queries: 1, Answered: 1}, Entries: 9, Release: fmt.Append(nil, "answer ", round)}
 	if round == 0 {
-		c.Purpose, c.Events, c.Queries, c.Answered = "class-share", plan[:1], 1, 1
+		c.Use.Planned, c.Entries = 0, 2
 	}
 	return c
 }
@@ -64,7 +63,7 @@ func TestPlannedRun(t *testing.T) {
 			t.Errorf("with another plan: %v", err)
 		}
 		outside := sampleCharge("one", 0)
-		outside.Events = []privacy.Event{{Kind: privacy.Laplace, Epsilon: 0.04, Count: 1}}
+		outside.Use.Queries, outside.Use.Answered = 2, 2
 		for round := range uint64(7) {
 			if _, _, err := s.Charge(ctx, lead, outside); !errors.Is(err, privacy.ErrOverBudget) {
 				t.Errorf("round %d, outside the plan: %v", round, err)
@@ -89,14 +88,14 @@ func TestPlannedRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		ofRun, ofDataset, err := purses(s, "one")
-		if err != nil || !cmp.Equal(ofRun.Spent, plan) || !cmp.Equal(ofDataset.Spent, plan) {
+		if err != nil || !cmp.Equal(ofRun.Spent, plan.Events()) || !cmp.Equal(ofDataset.Spent, plan.Events()) || !cmp.Equal(ofRun.Used, []int64{1, 6}) {
 			t.Errorf("purses %+v, %+v, %v", ofRun, ofDataset, err)
 		}
 		run, err := s.Run(ctx, "one")
 		if err != nil {
 			t.Fatal(err)
 		}
-		claim, err := privacy.Account(plan, 1e-5)
+		claim, err := privacy.Account(plan.Events(), 1e-5)
 		if err != nil || run.PlanEpsilon != claim.Epsilon || run.EpsilonSpent != claim.Epsilon {
 			t.Errorf("run %+v; the plan's claim is %v, %v", run, claim.Epsilon, err)
 		}
@@ -114,15 +113,18 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 		change        func(*Run)
 		want          error
 	}{
-		{"no plan", "needs a plan", byPLD, func(r *Run) { r.Plan = nil }, privacy.ErrPlan},
-		{"a plan without the filter", "filter pld", byPLD, func(r *Run) { r.Budget.Filter = "" }, privacy.ErrPlan},
-		{"no plan on a dataset by pld", "run with a plan", byPLD, func(r *Run) { r.Budget.Filter, r.Plan = "", nil }, privacy.ErrPlan},
+		{"no plan", "0 entries", byPLD, func(r *Run) { r.Plan = nil }, nil},
+		{"no plan by another filter", "0 entries", privacy.Budget{Epsilon: 3, Delta: 1e-5}, func(r *Run) { r.Budget.Filter, r.Plan = "", nil }, nil},
+		{"a run by another filter on a dataset by pld", "takes a run with filter pld", byPLD, func(r *Run) { r.Budget.Filter = "" }, privacy.ErrPlan},
+		{"an open count", "is not known beforehand", byPLD, func(r *Run) {
+			r.Plan = privacy.Plan{plan[0], {Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 900}}}
+		}, privacy.ErrPlan},
 		{"over its budget", "the whole plan", byPLD, func(r *Run) { r.Budget = few }, privacy.ErrOverBudget},
 		{"over the dataset's", "the whole plan", few, func(r *Run) {}, privacy.ErrOverBudget},
 		{"samples on a dataset by gdp", "filter is gdp: rdp suits samples, pld a dataset of one run", privacy.Budget{Epsilon: 1, Delta: 1e-5}, func(r *Run) {}, privacy.ErrOverBudget},
 		{"an event that cannot be planned", "confident-gnmax", byPLD, func(r *Run) {
-			r.Plan = []privacy.Event{{Kind: privacy.ConfidentGNMax, Sigma1: 300, Sigma2: 200, Asked: 3, Answered: 3}}
-		}, nil},
+			r.Plan = privacy.Plan{{Kind: "votes", Count: 3, Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 300, Sigma2: 200}}}
+		}, privacy.ErrPlan},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, lead, _ := plannedStore(t, tc.dataset)
@@ -178,10 +180,12 @@ func TestAuditFindsAnotherPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := good
-	more.Plan = []privacy.Event{plan[0], plan[1].Times(1000)}
-	cheaper := good
+	more.Plan = privacy.Plan{plan[0], plan[1]}
+	more.Plan[1].Count = 1000
+	cheaper, used := good, good
 	cheaper.PlanEpsilon /= 2
-	for _, bad := range []Run{more, cheaper} {
+	used.Used = []int64{0, 1}
+	for _, bad := range []Run{more, cheaper, used} {
 		value, err := encode(bad)
 		if err != nil {
 			t.Fatal(err)

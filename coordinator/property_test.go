@@ -109,7 +109,7 @@ func runHistory(t *testing.T, rt *rapid.T, s *Store) {
 		default:
 			k := key{run, rapid.Uint64Range(0, 3).Draw(rt, "round")}
 			charge := testCharge(k.run, k.round, fmt.Sprintf("answer %d", step))
-			charge.Events[0].Sigma = rapid.SampledFrom([]float64{9, 20}).Draw(rt, "sigma")
+			charge.Use = votes(rapid.SampledFrom([]float64{9, 20}).Draw(rt, "sigma"), 4)
 			release, entry, err := s.Charge(ctx, l, charge)
 			switch {
 			case err == nil:

@@ -92,7 +92,7 @@ func (r Room) Unopened(queued []Submission) (waiting []privacy.Purse) {
 func (r Room) Reserved(waiting ...privacy.Purse) (privacy.Reservation, error) {
 	purses := slices.Clone(waiting)
 	for _, open := range r.Open {
-		purses = append(purses, privacy.Purse{Budget: open.Budget, Plan: open.Plan, Spent: open.Spent})
+		purses = append(purses, privacy.Purse{Budget: open.Budget, Plan: open.Plan, Used: open.Used, Spent: open.Spent})
 	}
 	return privacy.Reserve(r.Spent, purses)
 }

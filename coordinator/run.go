@@ -17,9 +17,8 @@ type Run struct {
 	// Spec is the serialized spec, compared byte by byte.
 	Spec   []byte         `json:"spec"`
 	Budget privacy.Budget `json:"budget"`
-	// Plan is all that the run may release, where the budget's filter is pld; see
-	// [privacy.Plan].
-	Plan []privacy.Event `json:"plan,omitempty"`
+	// Plan is all that the run may ask, and what each costs.
+	Plan privacy.Plan `json:"plan"`
 	// By is who opened it first.
 	By string `json:"by,omitempty"`
 	// Claim is shown by the worker that opens a run of the queue. It is not stored.
@@ -27,7 +26,8 @@ type Run struct {
 
 	// What follows is filled in by the store.
 
-	// PlanEpsilon is the claim of the whole plan at the run's delta.
+	// PlanEpsilon is the claim of the whole plan at the run's delta, where the budget's
+	// filter is pld.
 	PlanEpsilon float64 `json:"plan_epsilon,omitempty"`
 	// Opened is when, as in the ledger; empty of runs of earlier versions.
 	Opened string `json:"opened,omitempty"`
@@ -38,6 +38,8 @@ type Run struct {
 	Releases uint64 `json:"releases,omitempty"`
 	// Forgotten says that the stored releases of all rounds below it were dropped.
 	Forgotten uint64 `json:"forgotten,omitempty"`
+	// Used counts the uses of each entry of the plan; nil before the first release.
+	Used []int64 `json:"used,omitempty"`
 	// Spent holds the run's events, merged; EpsilonSpent is their claim at the
 	// run's delta.
 	Spent        []privacy.Event `json:"spent,omitempty"`
@@ -61,7 +63,7 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 
 func (l *loaded) purses() (ofRun, ofDataset privacy.Purse) {
 	r := l.run
-	return privacy.Purse{Budget: r.Budget, Plan: r.Plan, PlanEpsilon: r.PlanEpsilon, Spent: r.Spent},
+	return privacy.Purse{Budget: r.Budget, Plan: r.Plan, PlanEpsilon: r.PlanEpsilon, Used: r.Used, Spent: r.Spent},
 		privacy.DatasetPurse(l.dataset.Budget, l.dataset.Spent, r.Plan)
 }
 

@@ -51,8 +51,8 @@ type Submission struct {
 	Spec []byte `json:"spec"`
 	// Budget and Plan are those that the run will be opened with. The plan may be another
 	// one then; the budget may not.
-	Budget privacy.Budget  `json:"budget"`
-	Plan   []privacy.Event `json:"plan,omitempty"`
+	Budget privacy.Budget `json:"budget"`
+	Plan   privacy.Plan   `json:"plan"`
 	// By is who submitted it.
 	By string `json:"by"`
 	// RunFile is the SHA-256 of the run.yaml, in hex.

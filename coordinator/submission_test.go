@@ -18,7 +18,7 @@ import (
 func testSubmission(name string) Submission {
 	return Submission{
 		Name: name, Dataset: "flchain", Pipeline: "embed", Spec: []byte("spec of " + name),
-		Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, By: "lab", RunFile: "hash of " + name,
+		Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, Plan: testPlan(), By: "lab", RunFile: "hash of " + name,
 	}
 }
 

@@ -24,7 +24,7 @@ func TestLeaderAndSpent(t *testing.T) {
 	if err != nil || purse.Budget != testDataset.Budget {
 		t.Fatalf("%+v, %v", purse, err)
 	}
-	want, err := privacy.Account(testCharge("first", 0, "").Events, testDataset.Budget.Delta)
+	want, err := privacy.Account(costOf(testCharge("first", 0, "")), testDataset.Budget.Delta)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ const (
 	training = 64
 	features = 16
 	classes  = 2
-	purpose  = "labels"
+	kind     = "votes"
 	dataset  = "bench"
 	schema   = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 )
@@ -62,7 +62,7 @@ func spec(run string, teachers int) *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: run, Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema, Epsilon: 50, Delta: 1e-5,
 		Unit: "record", Guarantee: "data-independent", Teachers: uint32(teachers), Quorum: 0.9, DeadlineSeconds: 60,
-		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 4000, WholeHistogram: true},
+		Plan: []*conclavev1.Planned{{Kind: kind, Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 4000}, Variant: "histogram"}},
 	}
 }
 

@@ -25,7 +25,7 @@ func TestRoundsForAnEpsilonThatDependsOnVotes(t *testing.T) {
 			counts, release.Labels = append(counts, 0, 2000), append(release.Labels, 1)
 		}
 		v.see(counts, release)
-		raw, err := json.Marshal(ledger.Entry{Purpose: "gradients",
+		raw, err := json.Marshal(ledger.Entry{Kind: "gradient-votes",
 			Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: queries}}})
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pate"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -48,7 +49,7 @@ func (v *votes) roundsFor(epsilon float64, path string) (rounds int, spent float
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
 			return 0, 0, err
 		}
-		if e.Purpose == "gradients" && at < len(v.rounds) {
+		if e.Kind == runspec.GradientVotes && at < len(v.rounds) {
 			v.rounds[at].Event = e.Events[0]
 			at++
 		}

@@ -90,7 +90,7 @@ func dryRun(path string, o dryRunFlags) error {
 
 func showDryRun(r *dryrun.Report) error {
 	t := r.Terms
-	fmt.Printf("run %s: pipeline %s, epsilon %g at delta %g, %s\n", r.Run, t.Pipeline, t.Epsilon, t.Delta, t.Mechanism)
+	fmt.Printf("run %s: pipeline %s, epsilon %g at delta %g, %s\n", r.Run, t.Pipeline, t.Epsilon, t.Delta, t.Noise())
 	fmt.Printf("\nwhat the node says of itself, once for each connection (%d bytes):\n", r.HelloBytes)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for _, h := range r.Hello {

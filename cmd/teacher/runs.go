@@ -84,8 +84,8 @@ func showStatus(s *sitepolicy.Status) {
 	for _, r := range s.Runs {
 		t := r.Terms
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\t%d\t%.4g\t%s\n",
-			r.Run, r.SpecSHA256[:12], stateText(r), t.Pipeline, strings.Join(t.Stages, ","),
-			t.Epsilon, t.Delta, t.Mechanism, r.Charges, r.EpsilonCharged, r.Seen)
+			r.Run, r.SpecSHA256[:12], stateText(r), t.Pipeline, strings.Join(t.Stages(), ","),
+			t.Epsilon, t.Delta, t.Noise(), r.Charges, r.EpsilonCharged, r.Seen)
 	}
 	_ = w.Flush()
 	for _, r := range s.Runs {
@@ -133,7 +133,7 @@ func decideCommand(config *string, what, short string) *cobra.Command {
 		}
 		t := run.Terms
 		fmt.Printf("run %s (spec %s) is %s: pipeline %s, epsilon %g at delta %g, %s\n",
-			run.Run, run.SpecSHA256[:12], stateText(*run), t.Pipeline, t.Epsilon, t.Delta, t.Mechanism)
+			run.Run, run.SpecSHA256[:12], stateText(*run), t.Pipeline, t.Epsilon, t.Delta, t.Noise())
 		if run.Reason != "" {
 			fmt.Println("the policy refuses it all the same:", run.Reason)
 		}

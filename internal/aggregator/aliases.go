@@ -67,9 +67,9 @@ func (m repeatedMetric) Inc() { m.rounds.Repeated() }
 // charged counts a release. The time of a fit is kept back: the number of its passes depends
 // on the records.
 func (m *serverMetrics) charged(e *execution, entry ledger.Entry) {
-	m.Rounds.Released(e.dataset.record.Name, entry.Purpose)
+	m.Rounds.Released(e.dataset.record.Name, entry.Kind)
 	if _, passes := e.question.(gatherer); !passes {
-		m.Rounds.Took(entry.Purpose, time.Since(e.began))
+		m.Rounds.Took(entry.Kind, time.Since(e.began))
 	}
 }
 

@@ -111,11 +111,8 @@ func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, lead *c
 		return fmt.Errorf("round %d: %w", e.key.number, err)
 	}
 	ofRun, ofDataset := seen.Purses()
-	worst := e.question.worst()
-	if err := checkSelections(e.question, e.spec, ofRun.Spent); err != nil {
-		return err
-	}
-	if _, err := ofRun.Admit(worst); err != nil {
+	_, worst, err := ofRun.Use(e.worst())
+	if err != nil {
 		return overBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.number, e.key.run)
 	}
 	ofDataset.Spent = slices.Clone(ofDataset.Spent)

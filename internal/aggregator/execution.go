@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -65,6 +66,7 @@ type inquiry struct {
 	digest   [32]byte
 	forget   uint64
 	spec     *runSpec
+	planned  int // the entry of the plan that pays
 	dataset  *dataset
 	question question
 	parts    []encoded
@@ -114,7 +116,8 @@ type outcome struct {
 func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q question, parts []encoded) *execution {
 	return &execution{
 		inquiry: inquiry{
-			key: p.key, attempt: attempt, digest: p.digest, forget: p.forget, spec: spec, dataset: d, question: q,
+			key: p.key, attempt: attempt, digest: p.digest, forget: p.forget, spec: spec, planned: int(p.round.GetPlanned()),
+			dataset: d, question: q,
 			parts: parts, terms: p.terms, began: time.Now(),
 		},
 		woken:     make(chan struct{}, 1),
@@ -133,6 +136,14 @@ func newExecution(p *payload, attempt uint64, spec *runSpec, d *dataset, q quest
 // sent is the round as nodes get it.
 func (q *inquiry) sent() peer.Round {
 	return peer.Round{Run: q.key.run, Number: q.key.number, Attempt: q.attempt}
+}
+
+// kind is what the plan calls the question.
+func (q *inquiry) kind() string { return q.spec.plan[q.planned].Kind }
+
+// worst is the most that the run's plan is used by the round.
+func (q *inquiry) worst() privacy.Use {
+	return privacy.Use{Planned: q.planned, Queries: q.question.queries(), Answered: q.question.queries()}
 }
 
 func (e *execution) wake() {

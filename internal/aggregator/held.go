@@ -65,11 +65,15 @@ func (s *Server) collectAgain(ctx context.Context, r *run, p *payload, release *
 	if scores == nil || r.closed || r.scores(p.key.number) != nil {
 		return nil, nil
 	}
-	q, err := newScoreSum(scores, p.key.number, r.spec, s.options.AllowCoin)
+	planned, err := r.spec.pays(questionKind(p.round), p.round.GetPlanned())
 	if err != nil {
 		return nil, err
 	}
-	if p.terms, err = s.terms(ctx, r, p, q); err != nil {
+	q, err := newScoreSum(scores, p.key.number, planned, r.spec, s.options.AllowCoin)
+	if err != nil {
+		return nil, err
+	}
+	if p.terms, err = s.terms(ctx, r, p); err != nil {
 		return nil, err
 	}
 	attempt := s.attempts.Add(1)

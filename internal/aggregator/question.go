@@ -5,14 +5,12 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/gnmax"
-	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // question is what a round asks of the nodes.
 type question interface {
-	// purpose is what the ledger calls the release.
-	purpose() string
 	// length is the number of counts that are added up over the nodes.
 	length() int
 	// read checks one node's answer and returns its counts.
@@ -22,43 +20,65 @@ type question interface {
 	fits(teachers uint32) error
 	// largest is the most bytes that the stored release can have.
 	largest() int
-	// worst is the most that the release can cost.
-	worst() []privacy.Event
-	// answer draws the release from the summed counts and writes it to r.
-	answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error)
-}
-
-// cost is what a release really costs.
-type cost struct {
-	events            []privacy.Event
-	queries, answered int64
+	// queries is how often the mechanism of the plan's entry is used.
+	queries() int64
+	// answer draws the release from the summed counts, writes it to r, and returns how many
+	// queries it answered.
+	answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (answered int64, err error)
 }
 
 // parseQuestion checks what a round asks against its run.
 func parseQuestion(p *payload, r *run, allowCoin bool) (question, error) {
 	spec := r.spec
+	planned, err := spec.pays(questionKind(p.round), p.round.GetPlanned())
+	if err != nil {
+		return nil, err
+	}
 	switch q := p.round.GetQuestion().(type) {
 	case *conclavev1.Round_Vote:
-		return newVoteQuestion(q.Vote, spec, allowCoin)
+		return newVoteQuestion(q.Vote, planned, spec, allowCoin)
 	case *conclavev1.Round_Selection:
 		held := r.scores(q.Selection.GetScoresRound())
 		if held == nil {
 			return nil, errNotHeld(p.key.run, q.Selection.GetScoresRound())
 		}
-		s, err := newSelection(q.Selection, len(held.sums), held.bound, spec)
+		s, err := newSelection(q.Selection, len(held.sums), held.bound, planned, spec)
 		if err != nil {
 			return nil, err
 		}
 		return &heldSelection{s, held}, nil
 	case *conclavev1.Round_Fit:
-		return newFit(q.Fit, spec, allowCoin)
+		return newFit(q.Fit, planned, spec, allowCoin)
 	case *conclavev1.Round_Sum:
 		if scores := q.Sum.GetScores(); scores != nil {
-			return newScoreSum(scores, p.key.number, spec, allowCoin)
+			return newScoreSum(scores, p.key.number, planned, spec, allowCoin)
 		}
-		return newSumQuestion(q.Sum, spec, allowCoin)
+		return newSumQuestion(q.Sum, planned, spec, allowCoin)
 	}
 	return nil, invalidf("round %d of run %q asks nothing; set vote, sum, selection or fit", p.key.number, p.key.run)
+}
+
+// questionKind is what a plan calls the question of a round, empty for none that is known.
+func questionKind(r *conclavev1.Round) string {
+	switch {
+	case r.GetVote().GetGradient() != nil:
+		return runspec.GradientVotes
+	case r.GetVote() != nil:
+		return runspec.Votes
+	case r.GetSelection() != nil, r.GetSum().GetScores() != nil:
+		return runspec.Scores
+	case r.GetFit() != nil, r.GetSum().GetLogistic() != nil:
+		return runspec.Fit
+	case r.GetSum().GetGradients() != nil:
+		return runspec.GradientSums
+	case r.GetSum().GetDiscriminator() != nil:
+		return runspec.Discriminator
+	case r.GetSum().GetEmbedding() != nil:
+		return runspec.Embedding
+	case r.GetSum().GetClassCounts() != nil:
+		return runspec.ClassCounts
+	}
+	return ""
 }
 
 // matrixShape checks a [rows, columns] tensor of finite values and returns its

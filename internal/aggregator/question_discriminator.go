@@ -32,38 +32,34 @@ const (
 type discriminatorSum struct {
 	entries int
 	bound   int64
-	rate    gnmax.Rate
 	sum     *gnmax.GaussianSum
 }
 
-func newDiscriminatorSum(q *conclavev1.DiscriminatorSum, spec *runSpec, allowCoin bool) (*discriminatorSum, error) {
-	if spec.samples == nil && spec.weighing == nil {
-		return nil, refusedf("run %q was opened for something else; open a run with a Gaussian sum of samples to ask for gradients of a discriminator", spec.pb.GetName())
+func newDiscriminatorSum(q *conclavev1.DiscriminatorSum, planned privacy.Planned, spec *runSpec, allowCoin bool) (*discriminatorSum, error) {
+	if planned.Mechanism.Kind != privacy.SubsampledGaussian {
+		return nil, invalidf("run %q: %w", spec.pb.GetName(), otherMechanism(planned, privacy.SubsampledGaussian))
 	}
-	of := spec.sampledAt(q.GetRate())
 	n := len(q.GetWeights()) / 4
 	switch {
 	case q.GetNothing() && !(allowCoin && spec.pb.GetCoinVotes()):
 		return nil, refusedf("sums of nothing are the baseline of local runs that were opened with coin_votes; leave out discriminator.nothing")
-	case of == nil:
-		return nil, refusedf("the round samples at rate %v, which run %q does not; its rates were fixed when it was opened", q.GetRate(), spec.pb.GetName())
+	case q.GetRate() != planned.Mechanism.Rate:
+		return nil, refusedf("the round samples at rate %v, and the plan of run %q pays for rate %v; ask at that rate", q.GetRate(), spec.pb.GetName(), planned.Mechanism.Rate)
 	case n == 0 || n > maxWeights || 4*n != len(q.GetWeights()):
 		return nil, invalidf("discriminator.weights holds %d bytes; send 4 for each of 1 to %d weights", len(q.GetWeights()), maxWeights)
 	case firstNotFinite(q.GetWeights()) >= 0:
 		return nil, invalidf("discriminator.weights: weight %d is not finite: the discriminator has diverged; lower its learning rate", firstNotFinite(q.GetWeights()))
-	case q.GetBound() < minGradientBound || q.GetBound() > maxGradientBound:
-		return nil, invalidf("the fixed-point bound of gradients is %d; use %d to %d", q.GetBound(), minGradientBound, maxGradientBound)
+	case q.GetBound() < minBound || q.GetBound() > maxBound:
+		return nil, invalidf("the fixed-point bound of gradients is %d; use %d to %d", q.GetBound(), minBound, maxBound)
 	case !(q.GetClip() > 0) || math.IsInf(q.GetClip(), 0):
 		return nil, invalidf("gradients are clipped at %v; use a number above 0", q.GetClip())
 	}
-	sum, err := gnmax.NewGaussianSum(int64(q.GetBound()), of.multiplier)
+	sum, err := gaussianSum(planned, int64(q.GetBound()))
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", spec.pb.GetName(), err)
 	}
-	return &discriminatorSum{entries: n, bound: int64(q.GetBound()), rate: of.rate, sum: sum}, nil
+	return &discriminatorSum{entries: n, bound: int64(q.GetBound()), sum: sum}, nil
 }
-
-func (q *discriminatorSum) purpose() string { return "discriminator" }
 
 func (q *discriminatorSum) length() int { return q.entries }
 
@@ -87,7 +83,7 @@ func sumOfUnits(answer *conclavev1.WorkRequest, length int, limit int64) ([]int6
 	return values, nil
 }
 
-func (q *discriminatorSum) worst() []privacy.Event { return q.sum.SampledCost(q.rate, 1) }
+func (q *discriminatorSum) queries() int64 { return 1 }
 
 // limit bounds what a node sends for an entry, and a released one on both sides, where
 // holding it costs nothing.
@@ -95,6 +91,6 @@ func (q *discriminatorSum) limit() int64 { return maxUnits * q.bound }
 
 func (q *discriminatorSum) largest() int { return releaseFrame + q.entries*signedBytes(q.limit()) }
 
-func (q *discriminatorSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
-	return noisySum(src, q.sum, counts, q.bound, q.limit(), q.worst(), r)
+func (q *discriminatorSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
+	return noisySum(src, q.sum, counts, q.bound, q.limit(), r)
 }

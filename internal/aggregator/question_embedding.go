@@ -27,33 +27,31 @@ type embeddingSum struct {
 	sum     *gnmax.GaussianSum
 }
 
-func newEmbeddingSum(q *conclavev1.EmbeddingSum, spec *runSpec, allowCoin bool) (*embeddingSum, error) {
+func newEmbeddingSum(q *conclavev1.EmbeddingSum, planned privacy.Planned, spec *runSpec, allowCoin bool) (*embeddingSum, error) {
 	parts := q.GetEmbedding().GetParts()
 	switch {
-	case spec.embedding == 0:
-		return nil, refusedf("run %q was opened without embedding_sigma, so it has no noise for embeddings; open a run with it", spec.pb.GetName())
+	case planned.Mechanism.Kind != privacy.Gaussian:
+		return nil, invalidf("run %q: %w", spec.pb.GetName(), otherMechanism(planned, privacy.Gaussian))
 	case q.GetNothing() && !(allowCoin && spec.pb.GetCoinVotes()):
 		return nil, refusedf("sums of nothing are the baseline of local runs that were opened with coin_votes; leave out embedding.nothing")
 	case q.GetEntries() == 0 || q.GetEntries() > maxHistogram:
 		return nil, invalidf("an embedding of %d entries; ask for 1 to %d", q.GetEntries(), maxHistogram)
 	case len(parts) == 0 || len(parts) > maxParts:
 		return nil, invalidf("an embedding of %d parts; use 1 to %d", len(parts), maxParts)
-	case q.GetBound() < minGradientBound || q.GetBound() > maxGradientBound:
-		return nil, invalidf("the fixed-point bound of embeddings is %d; use %d to %d", q.GetBound(), minGradientBound, maxGradientBound)
+	case q.GetBound() < minBound || q.GetBound() > maxBound:
+		return nil, invalidf("the fixed-point bound of embeddings is %d; use %d to %d", q.GetBound(), minBound, maxBound)
 	}
 	for i, p := range parts {
 		if !(p.GetWeight() > 0) || math.IsInf(p.GetWeight(), 0) {
 			return nil, invalidf("part %d of the embedding has weight %v; use a number above 0", i+1, p.GetWeight())
 		}
 	}
-	sum, err := gnmax.NewGaussianSum(int64(q.GetBound()), spec.embedding)
+	sum, err := gaussianSum(planned, int64(q.GetBound()))
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", spec.pb.GetName(), err)
 	}
 	return &embeddingSum{entries: int(q.GetEntries()), bound: int64(q.GetBound()), sum: sum}, nil
 }
-
-func (q *embeddingSum) purpose() string { return "embedding" }
 
 func (q *embeddingSum) length() int { return q.entries }
 
@@ -63,13 +61,13 @@ func (q *embeddingSum) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, 
 	return sumOfUnits(answer, q.entries, q.limit())
 }
 
-func (q *embeddingSum) worst() []privacy.Event { return q.sum.Cost(1) }
+func (q *embeddingSum) queries() int64 { return 1 }
 
 // limit is that of what maxUnits units can make.
 func (q *embeddingSum) limit() int64 { return maxUnits * q.bound }
 
 func (q *embeddingSum) largest() int { return releaseFrame + q.entries*signedBytes(q.limit()) }
 
-func (q *embeddingSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
-	return noisySum(src, q.sum, counts, q.bound, q.limit(), q.worst(), r)
+func (q *embeddingSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
+	return noisySum(src, q.sum, counts, q.bound, q.limit(), r)
 }

@@ -34,15 +34,12 @@ const maxFitWidth = 400
 type fit struct {
 	pb    *conclavev1.Fit
 	want  *ratio.Wanted
-	noise *fitNoise
+	noise privacy.Planned
 	sum   *gnmax.GaussianSum
 	gamma *gnmax.NormGamma
 }
 
-func newFit(q *conclavev1.Fit, spec *runSpec, allowCoin bool) (*fit, error) {
-	if spec.fit == nil {
-		return nil, refusedf("run %q was opened without the noise of a fit, so it cannot pay for one; open a run with it", spec.pb.GetName())
-	}
+func newFit(q *conclavev1.Fit, planned privacy.Planned, spec *runSpec, allowCoin bool) (*fit, error) {
 	if q.GetNothing() && !(allowCoin && spec.pb.GetCoinVotes()) {
 		return nil, refusedf("a fit of nothing is the baseline of local runs that were opened with coin_votes; leave out fit.nothing")
 	}
@@ -66,14 +63,16 @@ func newFit(q *conclavev1.Fit, spec *runSpec, allowCoin bool) (*fit, error) {
 	if err != nil {
 		return nil, invalidf("%w", err)
 	}
-	f := &fit{pb: q, want: want, noise: spec.fit}
-	switch f.noise.kind {
-	case conclavev1.FitNoise_KIND_GAUSSIAN:
-		f.sum, err = gnmax.NewGaussianSum(want.L2, f.noise.sigma)
-	case conclavev1.FitNoise_KIND_NORM_GAMMA:
-		f.gamma, err = gnmax.NewNormGamma(f.noise.epsilon, want.L2, width)
+	f := &fit{pb: q, want: want, noise: planned}
+	switch m := planned.Mechanism; {
+	case m.Kind == privacy.Gaussian:
+		f.sum, err = gaussianSum(planned, want.L2)
+	case m.Kind == privacy.Laplace && planned.Variant == privacy.NormGamma:
+		f.gamma, err = gnmax.NewNormGamma(m.Epsilon, want.L2, width)
+	case m.Kind == privacy.Laplace:
+		err = checkLaplace(want.L1, m.Epsilon)
 	default:
-		err = checkLaplace(want.L1, f.noise.epsilon)
+		return nil, invalidf("run %q: %w", spec.pb.GetName(), otherMechanism(planned, privacy.Gaussian, privacy.Laplace))
 	}
 	if errors.Is(err, gnmax.ErrDimension) {
 		return nil, invalidf("%w", err)
@@ -83,8 +82,6 @@ func newFit(q *conclavev1.Fit, spec *runSpec, allowCoin bool) (*fit, error) {
 	}
 	return f, nil
 }
-
-func (q *fit) purpose() string { return "weights" }
 
 func (q *fit) length() int { return q.want.Problem.Width }
 
@@ -96,27 +93,25 @@ func (q *fit) fits(uint32) error { return nil }
 
 func (q *fit) largest() int { return releaseFrame + q.length()*signedBytes(math.MaxInt64/2) }
 
-func (q *fit) worst() []privacy.Event { return []privacy.Event{q.noise.cost()} }
+func (q *fit) queries() int64 { return 1 }
 
 // answer adds noise to the coefficients, which come in steps of the lattice.
-func (q *fit) answer(src *gnmax.Source, steps []int64, r *conclavev1.Release) (cost, error) {
+func (q *fit) answer(src *gnmax.Source, steps []int64, r *conclavev1.Release) (int64, error) {
 	var noisy []int64
 	var err error
-	answers := int64(1) // of pure noise; those of a Gaussian vector are its entries
 	switch {
 	case q.sum != nil:
 		noisy, err = q.sum.Release(src, steps)
-		answers = int64(len(steps))
 	case q.gamma != nil:
 		noisy, err = q.gamma.Release(src, steps)
 	default:
-		noisy, err = gnmax.LaplaceCounts(src, steps, q.want.L1, q.noise.epsilon)
+		noisy, err = gnmax.LaplaceCounts(src, steps, q.want.L1, q.noise.Mechanism.Epsilon)
 	}
 	if err != nil {
-		return cost{}, fmt.Errorf("draw the noise of the fit: %w", err)
+		return 0, fmt.Errorf("draw the noise of the fit: %w", err)
 	}
 	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: 1}}
-	return cost{events: q.worst(), queries: answers, answered: answers}, nil
+	return 1, nil
 }
 
 // leastPasses is how many passes a fit takes at least, which is more than most need.
@@ -165,27 +160,26 @@ type logisticSum struct {
 	want *ratio.Wanted
 }
 
-func (q *logisticSum) purpose() string { return "" }
 func (q *logisticSum) length() int {
 	return q.want.Problem.Width + ratio.Triangle(q.want.Problem.Width)
 }
-func (q *logisticSum) fits(uint32) error      { return nil }
-func (q *logisticSum) largest() int           { return 0 }
-func (q *logisticSum) worst() []privacy.Event { return nil }
+func (q *logisticSum) fits(uint32) error { return nil }
+func (q *logisticSum) largest() int      { return 0 }
+func (q *logisticSum) queries() int64    { return 0 }
 
 func (q *logisticSum) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
 	return sumOfUnits(answer, q.length(), ratio.MostUnits*q.want.Steps.Bound)
 }
 
 // answer is never asked for: such sums are not released.
-func (q *logisticSum) answer(*gnmax.Source, []int64, *conclavev1.Release) (cost, error) {
-	return cost{}, errors.New("sums of an iterate are not released")
+func (q *logisticSum) answer(*gnmax.Source, []int64, *conclavev1.Release) (int64, error) {
+	return 0, errors.New("sums of an iterate are not released")
 }
 
 // pass asks all nodes once more in the course of an execution, and returns the sums. The
 // student is told how the first one stands: their number is nobody's business.
 func (s *Server) pass(e *execution, told bool, q question, sum *conclavev1.LogisticSum) ([]int64, error) {
-	round := &conclavev1.Round{Run: e.key.run, Number: e.key.number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
+	round := &conclavev1.Round{Run: e.key.run, Number: e.key.number, Planned: uint32(e.planned), Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
 		Statistic: &conclavev1.SumQuestion_Logistic{Logistic: sum},
 	}}}
 	p, err := newPayload(round)

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// minGradientBound keeps rounding small beside what is sent, maxGradientBound
-	// the noise within what can be drawn.
-	minGradientBound = 1 << 8
-	maxGradientBound = 1 << 20
+	// minBound keeps rounding small beside what is sent, maxBound the noise within what
+	// can be drawn.
+	minBound = 1 << 8
+	maxBound = 1 << 20
 )
 
 // gradientSum asks every node for the sum of its teachers' clipped gradients at
@@ -33,9 +33,9 @@ type gradientSum struct {
 	sum      *gnmax.GaussianSum
 }
 
-func newGradientSum(q *conclavev1.GradientSum, spec *runSpec, allowCoin bool) (*gradientSum, error) {
-	if spec.multiplier == 0 || spec.samples != nil {
-		return nil, refusedf("run %q was opened for something else; open a run with a Gaussian sum of all units to ask for sums of gradients", spec.pb.GetName())
+func newGradientSum(q *conclavev1.GradientSum, planned privacy.Planned, spec *runSpec, allowCoin bool) (*gradientSum, error) {
+	if planned.Mechanism.Kind != privacy.Gaussian {
+		return nil, invalidf("run %q: %w", spec.pb.GetName(), otherMechanism(planned, privacy.Gaussian))
 	}
 	records, features, err := checkBatch(q, spec, allowCoin)
 	if err != nil {
@@ -58,18 +58,16 @@ func newGradientSum(q *conclavev1.GradientSum, spec *runSpec, allowCoin bool) (*
 	switch {
 	case s.entries > maxHistogram:
 		return nil, invalidf("gradients of %d records in %d numbers are more than %d; ask about fewer records in a round, or project them", records, each, maxHistogram)
-	case q.GetBound() < minGradientBound || q.GetBound() > maxGradientBound:
-		return nil, invalidf("the fixed-point bound of gradients is %d; use %d to %d", q.GetBound(), minGradientBound, maxGradientBound)
+	case q.GetBound() < minBound || q.GetBound() > maxBound:
+		return nil, invalidf("the fixed-point bound of gradients is %d; use %d to %d", q.GetBound(), minBound, maxBound)
 	case !(q.GetClip() >= 0) || math.IsInf(q.GetClip(), 0):
 		return nil, invalidf("gradients are clipped at %v; use a number above 0, or 0 to make all of them alike in length", q.GetClip())
 	}
-	if s.sum, err = gnmax.NewGaussianSum(2*s.bound, spec.multiplier); err != nil {
+	if s.sum, err = gaussianSum(planned, 2*s.bound); err != nil {
 		return nil, fmt.Errorf("run %q: %w", spec.pb.GetName(), err)
 	}
 	return s, nil
 }
-
-func (q *gradientSum) purpose() string { return "gradients" }
 
 func (q *gradientSum) length() int { return q.entries }
 
@@ -96,7 +94,7 @@ func (q *gradientSum) read(answer *conclavev1.WorkRequest, teachers uint32) ([]i
 	return values, nil
 }
 
-func (q *gradientSum) worst() []privacy.Event { return q.sum.Cost(1) }
+func (q *gradientSum) queries() int64 { return 1 }
 
 // limit bounds a released entry on both sides: beyond 64 standard deviations of
 // noise no draw will ever be, and holding it there would cost nothing.
@@ -106,21 +104,21 @@ func (q *gradientSum) limit() int64 {
 
 func (q *gradientSum) largest() int { return releaseFrame + q.entries*signedBytes(q.limit()) }
 
-func (q *gradientSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
-	return noisySum(src, q.sum, counts, q.bound, q.limit(), q.worst(), r)
+func (q *gradientSum) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
+	return noisySum(src, q.sum, counts, q.bound, q.limit(), r)
 }
 
 // noisySum releases a sum in a fixed-point unit with noise on each entry, held within a limit
 // on both sides, which works on what is private already. One release pays for the whole
-// vector; its entries are what is answered.
-func noisySum(src *gnmax.Source, sum *gnmax.GaussianSum, counts []int64, unit, limit int64, events []privacy.Event, r *conclavev1.Release) (cost, error) {
+// vector.
+func noisySum(src *gnmax.Source, sum *gnmax.GaussianSum, counts []int64, unit, limit int64, r *conclavev1.Release) (int64, error) {
 	noisy, err := sum.Release(src, counts)
 	if err != nil {
-		return cost{}, fmt.Errorf("draw a noisy sum of gradients: %w", err)
+		return 0, fmt.Errorf("draw a noisy sum: %w", err)
 	}
 	for i, v := range noisy {
 		noisy[i] = min(max(v, -limit), limit)
 	}
 	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: uint64(unit)}}
-	return cost{events: events, queries: int64(len(noisy)), answered: int64(len(noisy))}, nil
+	return 1, nil
 }

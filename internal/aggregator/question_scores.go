@@ -31,15 +31,15 @@ type scoreSum struct {
 	complements bool
 }
 
-func newScoreSum(q *conclavev1.ScoreSum, number uint64, spec *runSpec, allowCoin bool) (*scoreSum, error) {
+func newScoreSum(q *conclavev1.ScoreSum, number uint64, planned privacy.Planned, spec *runSpec, allowCoin bool) (*scoreSum, error) {
 	n := len(q.GetDiscriminators())
 	switch {
 	case q.GetNothing() && !(allowCoin && spec.pb.GetCoinVotes()):
 		return nil, refusedf("sums of nothing are the baseline of local runs that were opened with coin_votes; leave out scores.nothing")
 	case n == 0 || n > maxScored:
 		return nil, invalidf("the scores of %d discriminators; ask for 1 to %d", n, maxScored)
-	case q.GetBound() < minGradientBound || q.GetBound() > maxGradientBound:
-		return nil, invalidf("the fixed-point bound of scores is %d; use %d to %d", q.GetBound(), minGradientBound, maxGradientBound)
+	case q.GetBound() < minBound || q.GetBound() > maxBound:
+		return nil, invalidf("the fixed-point bound of scores is %d; use %d to %d", q.GetBound(), minBound, maxBound)
 	case q.GetSelection().GetScoresRound() != number:
 		return nil, invalidf("round %d sums scores and selects by those of round %d; name its own", number, q.GetSelection().GetScoresRound())
 	}
@@ -56,7 +56,7 @@ func newScoreSum(q *conclavev1.ScoreSum, number uint64, spec *runSpec, allowCoin
 	if q.GetComplements() {
 		among = 2 * n
 	}
-	s, err := newSelection(q.GetSelection(), among, int64(q.GetBound()), spec)
+	s, err := newSelection(q.GetSelection(), among, int64(q.GetBound()), planned, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func newScoreSum(q *conclavev1.ScoreSum, number uint64, spec *runSpec, allowCoin
 
 func (q *scoreSum) length() int { return q.discriminators }
 
-func (q *scoreSum) answer(src *gnmax.Source, sums []int64, r *conclavev1.Release) (cost, error) {
+func (q *scoreSum) answer(src *gnmax.Source, sums []int64, r *conclavev1.Release) (int64, error) {
 	return q.selection.answer(src, q.all(sums), r)
 }
 
@@ -93,11 +93,10 @@ type selection struct {
 	mechanism *gnmax.ExponentialMechanism
 }
 
-func newSelection(q *conclavev1.Selection, n int, bound int64, spec *runSpec) (*selection, error) {
-	epsilon := spec.pb.GetSelections().GetEpsilon()
+func newSelection(q *conclavev1.Selection, n int, bound int64, planned privacy.Planned, spec *runSpec) (*selection, error) {
 	switch {
-	case epsilon == 0:
-		return nil, refusedf("run %q was opened without selections, so it cannot pay for one; open a run with them", spec.pb.GetName())
+	case planned.Mechanism.Kind != privacy.Exponential:
+		return nil, invalidf("run %q: %w", spec.pb.GetName(), otherMechanism(planned, privacy.Exponential))
 	case len(q.GetExpected()) != n:
 		return nil, invalidf("a selection among %d discriminators says of %d what they give generated records", n, len(q.GetExpected()))
 	case q.GetRecords() == 0 || q.GetRecords() > maxUnits:
@@ -108,7 +107,7 @@ func newSelection(q *conclavev1.Selection, n int, bound int64, spec *runSpec) (*
 			return nil, invalidf("generated records score %d with discriminator %d, outside -%d to %d: scores must be probabilities", e, i+1, bound, bound)
 		}
 	}
-	mechanism, err := gnmax.NewExponential(epsilon, bound)
+	mechanism, err := gnmax.NewExponential(planned.Mechanism.Epsilon, bound)
 	if err != nil {
 		return nil, fmt.Errorf("run %q: selections: %w", spec.pb.GetName(), err)
 	}
@@ -116,8 +115,6 @@ func newSelection(q *conclavev1.Selection, n int, bound int64, spec *runSpec) (*
 		bound: bound, records: float64(q.GetRecords()), expected: q.GetExpected(), teachers: spec.pb.GetTeachers(), mechanism: mechanism,
 	}, nil
 }
-
-func (q *selection) purpose() string { return "selection" }
 
 func (q *selection) length() int { return len(q.expected) }
 
@@ -129,11 +126,11 @@ func (q *selection) fits(uint32) error { return nil }
 
 func (q *selection) largest() int { return releaseFrame + 16 }
 
-func (q *selection) worst() []privacy.Event { return q.mechanism.Cost(1) }
+func (q *selection) queries() int64 { return 1 }
 
 // answer selects. Where not all teachers took part, their share of the records is that of
 // the teachers: both are public.
-func (q *selection) answer(src *gnmax.Source, sums []int64, r *conclavev1.Release) (cost, error) {
+func (q *selection) answer(src *gnmax.Source, sums []int64, r *conclavev1.Release) (int64, error) {
 	records := q.records * float64(r.GetTeachers()) / float64(q.teachers)
 	scores := make([]int64, len(sums))
 	for j, s := range sums {
@@ -141,10 +138,10 @@ func (q *selection) answer(src *gnmax.Source, sums []int64, r *conclavev1.Releas
 	}
 	winner, err := q.mechanism.Select(src, scores)
 	if err != nil {
-		return cost{}, fmt.Errorf("select a discriminator: %w", err)
+		return 0, fmt.Errorf("select a discriminator: %w", err)
 	}
 	r.Answer = &conclavev1.Release_Selected{Selected: &conclavev1.Selected{Index: uint32(winner)}}
-	return cost{events: q.worst(), queries: 1, answered: 1}, nil
+	return 1, nil
 }
 
 // heldSelection selects by sums that are held, and asks no node.

@@ -30,16 +30,16 @@ type classCounts struct {
 	epsilon float64
 }
 
-func newSumQuestion(q *conclavev1.SumQuestion, spec *runSpec, allowCoin bool) (question, error) {
+func newSumQuestion(q *conclavev1.SumQuestion, planned privacy.Planned, spec *runSpec, allowCoin bool) (question, error) {
 	switch statistic := q.GetStatistic().(type) {
 	case *conclavev1.SumQuestion_ClassCounts:
-		return newClassCounts(statistic.ClassCounts, spec)
+		return newClassCounts(statistic.ClassCounts, planned, spec)
 	case *conclavev1.SumQuestion_Gradients:
-		return newGradientSum(statistic.Gradients, spec, allowCoin)
+		return newGradientSum(statistic.Gradients, planned, spec, allowCoin)
 	case *conclavev1.SumQuestion_Discriminator:
-		return newDiscriminatorSum(statistic.Discriminator, spec, allowCoin)
+		return newDiscriminatorSum(statistic.Discriminator, planned, spec, allowCoin)
 	case *conclavev1.SumQuestion_Embedding:
-		return newEmbeddingSum(statistic.Embedding, spec, allowCoin)
+		return newEmbeddingSum(statistic.Embedding, planned, spec, allowCoin)
 	}
 	return nil, invalidf("the sum question asks nothing; set class_counts, gradients, discriminator, embedding or scores")
 }
@@ -59,19 +59,19 @@ func sumOf(answer *conclavev1.WorkRequest, length int) ([]int64, error) {
 	return sum.GetValues(), nil
 }
 
-func newClassCounts(c *conclavev1.ClassCounts, spec *runSpec) (*classCounts, error) {
+func newClassCounts(c *conclavev1.ClassCounts, planned privacy.Planned, spec *runSpec) (*classCounts, error) {
 	if c.GetClasses() == 0 || c.GetClasses() > maxClasses {
 		return nil, invalidf("class_counts.classes is %d; it must be 1 to %d", c.GetClasses(), maxClasses)
 	}
 	if c.GetScale() == 0 || c.GetScale() > maxSumScale {
 		return nil, invalidf("class_counts.scale is %d; it must be 1 to %d", c.GetScale(), uint64(maxSumScale))
 	}
-	epsilon := spec.pb.GetClassShareEpsilon()
-	if epsilon == 0 {
-		return nil, refusedf("run %q was opened without class_share_epsilon, so it cannot pay for class counts", spec.pb.GetName())
+	if planned.Mechanism.Kind != privacy.Laplace {
+		return nil, invalidf("run %q: %w", spec.pb.GetName(), otherMechanism(planned, privacy.Laplace))
 	}
+	epsilon := planned.Mechanism.Epsilon
 	if err := checkLaplace(int64(c.GetScale()), epsilon); err != nil {
-		return nil, fmt.Errorf("class counts of run %q at scale %d: %w; lower the scale, or open a run with a larger class_share_epsilon",
+		return nil, fmt.Errorf("class counts of run %q at scale %d: %w; lower the scale, or open a run with a larger epsilon for them",
 			spec.pb.GetName(), c.GetScale(), err)
 	}
 	return &classCounts{classes: int(c.GetClasses()), scale: c.GetScale(), epsilon: epsilon}, nil
@@ -83,8 +83,6 @@ func checkLaplace(unit int64, epsilon float64) error {
 	_, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, unit, epsilon)
 	return err
 }
-
-func (q *classCounts) purpose() string { return "class-share" }
 
 func (q *classCounts) length() int { return q.classes }
 
@@ -103,15 +101,13 @@ func (q *classCounts) read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, e
 	return values, nil
 }
 
-func (q *classCounts) worst() []privacy.Event {
-	return []privacy.Event{{Kind: privacy.Laplace, Epsilon: q.epsilon, Count: 1}}
-}
+func (q *classCounts) queries() int64 { return 1 }
 
-func (q *classCounts) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
+func (q *classCounts) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
 	noisy, err := gnmax.LaplaceCounts(src, counts, int64(q.scale), q.epsilon)
 	if err != nil {
-		return cost{}, fmt.Errorf("draw noisy class counts: %w", err)
+		return 0, fmt.Errorf("draw noisy class counts: %w", err)
 	}
 	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: q.scale}}
-	return cost{events: q.worst(), queries: 1, answered: 1}, nil
+	return 1, nil
 }

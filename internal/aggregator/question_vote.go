@@ -25,21 +25,21 @@ const (
 // or a record and a direction of its gradient: each of these is a vote of its own
 // and is charged as one.
 type voteQuestion struct {
-	purposed         string
-	queries, classes int
-	mechanism        gnmax.Mechanism
-	whole            bool
+	asked, classes int
+	mechanism      gnmax.Mechanism
+	whole          bool
 }
 
-func newVoteQuestion(q *conclavev1.VoteQuestion, spec *runSpec, allowCoin bool) (*voteQuestion, error) {
-	if spec.mechanism == nil {
-		return nil, refusedf("run %q was opened for sums of gradients; open a run with gnmax, confident-gnmax or lnmax to ask for votes", spec.pb.GetName())
+func newVoteQuestion(q *conclavev1.VoteQuestion, planned privacy.Planned, spec *runSpec, allowCoin bool) (*voteQuestion, error) {
+	mechanism, err := voteMechanism(planned)
+	if err != nil {
+		return nil, invalidf("run %q: %w", spec.pb.GetName(), err)
 	}
 	records, features, err := checkBatch(q, spec, allowCoin)
 	if err != nil {
 		return nil, err
 	}
-	v := &voteQuestion{purposed: "labels", queries: records, classes: int(q.GetAnswerClasses()), mechanism: spec.mechanism, whole: spec.pb.GetMechanism().GetWholeHistogram()}
+	v := &voteQuestion{asked: records, classes: int(q.GetAnswerClasses()), mechanism: mechanism, whole: planned.Variant == privacy.Histogram}
 	if v.classes < 2 || v.classes > maxAnswerClasses {
 		return nil, invalidf("answer_classes is %d; it must be 2 to %d", v.classes, maxAnswerClasses)
 	}
@@ -56,29 +56,27 @@ func newVoteQuestion(q *conclavev1.VoteQuestion, spec *runSpec, allowCoin bool) 
 		if !gradient && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN {
 			return nil, invalidf("the round asks for votes on gradients and teacher.vote is %v; use gradient", q.GetTeacher().GetVote())
 		}
-		v.purposed, v.queries = "gradients", records*int(q.GetGradient().GetDirections())
+		v.asked = records * int(q.GetGradient().GetDirections())
 	case gradient:
 		return nil, invalidf("teacher.vote is gradient and the round names no projection; set gradient")
 	case v.classes != 2 && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN:
 		return nil, invalidf("answer_classes is %d; relative, calibrated and plain votes choose between 2", v.classes)
 	}
 	switch {
-	case v.queries > maxQueries:
-		return nil, invalidf("a round asks %d queries; ask 1 to %d", v.queries, maxQueries)
-	case v.queries*v.classes > maxHistogram:
-		return nil, invalidf("%d queries x %d classes are more than %d counts; ask fewer queries in a round", v.queries, v.classes, maxHistogram)
+	case v.asked > maxQueries:
+		return nil, invalidf("a round asks %d queries; ask 1 to %d", v.asked, maxQueries)
+	case v.asked*v.classes > maxHistogram:
+		return nil, invalidf("%d queries x %d classes are more than %d counts; ask fewer queries in a round", v.asked, v.classes, maxHistogram)
 	}
 	return v, nil
 }
 
-func (q *voteQuestion) purpose() string { return q.purposed }
-
-func (q *voteQuestion) length() int { return q.queries * q.classes }
+func (q *voteQuestion) length() int { return q.asked * q.classes }
 
 func (q *voteQuestion) fits(teachers uint32) error {
-	if bytes := int(teachers) * voteRowBytes(q.queries, q.classes); bytes > maxAnswerBytes {
+	if bytes := int(teachers) * voteRowBytes(q.asked, q.classes); bytes > maxAnswerBytes {
 		return fmt.Errorf("the votes of %d teachers on %d queries take %d bytes, more than a message holds (%d); ask fewer queries in a round",
-			teachers, q.queries, bytes, maxAnswerBytes)
+			teachers, q.asked, bytes, maxAnswerBytes)
 	}
 	return nil
 }
@@ -91,30 +89,30 @@ func (q *voteQuestion) read(answer *conclavev1.WorkRequest, teachers uint32) ([]
 	if votes.GetTeachers() != teachers {
 		return nil, fmt.Errorf("votes of %d teachers from a node that has %d", votes.GetTeachers(), teachers)
 	}
-	if int(votes.GetQueries()) != q.queries {
-		return nil, fmt.Errorf("votes on %d queries where %d were asked", votes.GetQueries(), q.queries)
+	if int(votes.GetQueries()) != q.asked {
+		return nil, fmt.Errorf("votes on %d queries where %d were asked", votes.GetQueries(), q.asked)
 	}
-	return tallyVotes(votes.GetPacked(), int(teachers), q.queries, q.classes)
+	return tallyVotes(votes.GetPacked(), int(teachers), q.asked, q.classes)
 }
 
 // reuse takes back what read returned, which nobody may use any more.
 func (q *voteQuestion) reuse(counts []int64) { tallies.Put(&counts) }
 
-func (q *voteQuestion) worst() []privacy.Event { return q.mechanism.Worst(int64(q.queries)) }
+func (q *voteQuestion) queries() int64 { return int64(q.asked) }
 
-func (q *voteQuestion) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (cost, error) {
+func (q *voteQuestion) answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
 	out := &conclavev1.NoisyVotes{
 		Classes: uint32(q.classes),
-		Labels:  make([]int32, q.queries),
+		Labels:  make([]int32, q.asked),
 	}
 	if q.whole {
-		out.Histogram = make([]int64, q.queries*q.classes)
+		out.Histogram = make([]int64, q.asked*q.classes)
 	}
 	answered := int64(0)
-	for i := range q.queries {
+	for i := range q.asked {
 		a, err := q.mechanism.Answer(src, counts[i*q.classes:(i+1)*q.classes])
 		if err != nil {
-			return cost{}, fmt.Errorf("draw the answer to query %d: %w", i, err)
+			return 0, fmt.Errorf("draw the answer to query %d: %w", i, err)
 		}
 		out.Labels[i] = -1
 		if !a.Answered {
@@ -129,6 +127,5 @@ func (q *voteQuestion) answer(src *gnmax.Source, counts []int64, r *conclavev1.R
 		}
 	}
 	r.Answer = &conclavev1.Release_Votes{Votes: out}
-	asked := int64(q.queries)
-	return cost{events: q.mechanism.Cost(asked, answered), queries: asked, answered: answered}, nil
+	return answered, nil
 }

@@ -45,13 +45,13 @@ func (s *Server) launch(e *execution) error {
 			s.log.Warn("round ended without a release", zap.String("run", e.key.run),
 				zap.Uint64("round", e.key.number), zap.Error(err))
 			s.metrics.ended.WithLabelValues(reason(err)).Inc()
-			s.auditRefusal(e.asker, err, auditlog.Entry{Dataset: e.dataset.record.Name, Run: e.key.run, Round: &e.key.number, Purpose: e.question.purpose()})
+			s.auditRefusal(e.asker, err, auditlog.Entry{Dataset: e.dataset.record.Name, Run: e.key.run, Round: &e.key.number, Purpose: e.kind()})
 		}
 		e.spans.end(release, err)
 		e.finish(release, err)
 		if c := e.charged; c != nil { // the student goes on meanwhile
 			s.log.Info("released", zap.String("run", e.key.run), zap.Uint64("round", e.key.number),
-				zap.String("purpose", c.entry.Purpose), zap.Uint32("teachers", release.Teachers),
+				zap.String("purpose", c.entry.Kind), zap.Uint32("teachers", release.Teachers),
 				zap.Any("events", c.entry.Events), zap.Float64("epsilon_spent", c.entry.EpsilonSpent),
 				zap.Uint64("ledger_seq", c.entry.Seq), zap.Duration("took", c.took))
 		}
@@ -111,8 +111,9 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	if distort := s.options.distort; distort != nil {
 		q = distort(q)
 	}
-	cost, err := q.answer(gnmax.NewSource(), e.counts, release)
-	if err != nil {
+	use := e.worst()
+	var err error
+	if use.Answered, err = q.answer(gnmax.NewSource(), e.counts, release); err != nil {
 		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)
 	}
 	raw, err := marshalStable(release)
@@ -132,14 +133,12 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	defer cancel()
 	defer e.dataset.spent.charges.Add(1) // also where nobody knows whether it was charged
 	stored, entry, err := s.store.Charge(ctx, s.lead, coordinator.Charge{
-		Run:      e.key.run,
-		Round:    e.key.number,
-		Purpose:  e.question.purpose(),
-		Events:   cost.events,
-		Queries:  cost.queries,
-		Answered: cost.answered,
-		Release:  raw,
-		Forget:   e.forget,
+		Run:     e.key.run,
+		Round:   e.key.number,
+		Use:     use,
+		Entries: len(release.GetSum().GetValues()),
+		Release: raw,
+		Forget:  e.forget,
 	})
 	if err != nil {
 		if s.leading.Err() != nil {
@@ -160,7 +159,7 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	// not, it is the last.
 	_ = s.audit(e.asker, auditlog.Entry{
 		Event: auditlog.Released, Dataset: e.dataset.record.Name, Run: e.key.run, Round: &e.key.number, Teachers: release.Teachers,
-		Purpose: entry.Purpose, Events: entry.Events, EpsilonSpent: entry.EpsilonSpent, LedgerSeq: entry.Seq, LedgerHash: entry.Hash,
+		Purpose: entry.Kind, Events: entry.Events, EpsilonSpent: entry.EpsilonSpent, LedgerSeq: entry.Seq, LedgerHash: entry.Hash,
 	})
 	complete(release, entry)
 	return release, nil

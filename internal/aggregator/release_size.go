@@ -30,9 +30,9 @@ func signedBytes(bound int64) int {
 }
 
 func (q *voteQuestion) largest() int {
-	size := releaseFrame + q.queries*signedBytes(int64(q.classes-1))
+	size := releaseFrame + q.asked*signedBytes(int64(q.classes-1))
 	if q.whole {
-		size += q.queries * q.classes * signedBytes(maxNoisyVotes)
+		size += q.asked * q.classes * signedBytes(maxNoisyVotes)
 	}
 	return size
 }

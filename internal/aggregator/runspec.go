@@ -10,14 +10,13 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 const (
 	maxTeachers        = 1 << 20
 	maxDeadlineSeconds = 24 * 3600
-	// maxPlanned bounds the sums of a plan; each is an entry of the ledger.
-	maxPlanned = 1_000_000
 )
 
 // namePattern holds for every name that becomes part of an etcd key or a log
@@ -35,19 +34,8 @@ func checkName(what, name string) error {
 type runSpec struct {
 	pb     *conclavev1.RunSpec
 	budget privacy.Budget
-	// mechanism decides votes; nil in a run that asks for sums of gradients.
-	mechanism gnmax.Mechanism
-	// multiplier is the noise multiplier of such sums, 0 in a run of votes; embedding that
-	// of sums of embeddings, 0 in a run that asks for none.
-	multiplier, embedding float64
-	// samples are the sums over samples that the run's mechanism answers, weighing those
-	// that train a network to weight rows by; nil of runs without.
-	samples, weighing *sampled
-	// plan is all that a run with sums over samples may release, nil of others, which ask
-	// until their budget is used.
-	plan []privacy.Event
-	// fit is the noise of fitted coefficients, nil of a run without.
-	fit *fitNoise
+	// plan is all that the run may ask, and what each costs.
+	plan privacy.Plan
 	// quorum is the number of teachers without which a round does not count.
 	quorum uint32
 	// deadline is how long a round waits for the rest once it has a quorum.
@@ -72,7 +60,7 @@ func newRunSpec(pb *conclavev1.RunSpec) (*runSpec, error) {
 	if err := checkName("run", pb.GetName()); err != nil {
 		return nil, err
 	}
-	budget, err := privacy.NewBudget(pb.GetEpsilon(), pb.GetDelta())
+	budget, err := runspec.Budget(pb)
 	if err != nil {
 		return nil, invalidf("run %q: %w", pb.GetName(), err)
 	}
@@ -92,47 +80,76 @@ func newRunSpec(pb *conclavev1.RunSpec) (*runSpec, error) {
 	if d := pb.GetDeadlineSeconds(); !(d > 0 && d <= maxDeadlineSeconds) {
 		return nil, invalidf("run %q: deadline_seconds %v must be above 0 and at most %d", pb.GetName(), d, maxDeadlineSeconds)
 	}
-	if e := pb.GetClassShareEpsilon(); !(e >= 0) || math.IsInf(e, 0) {
-		return nil, invalidf("run %q: class_share_epsilon %v must be a number of at least 0 (0: no class counts)", pb.GetName(), e)
+	plan, err := runspec.Plan(pb)
+	if err != nil {
+		return nil, invalidf("run %q: %w", pb.GetName(), err)
 	}
-	if e := pb.GetEmbeddingSigma(); e != 0 {
-		if _, err := gnmax.NewGaussianSum(minGradientBound, e); err != nil {
-			return nil, invalidf("run %q: embedding_sigma: %w", pb.GetName(), err)
+	for i, p := range plan {
+		if err := drawable(p); err != nil {
+			return nil, invalidf("run %q: plan, entry %d: %w", pb.GetName(), i, err)
 		}
 	}
-	spec := &runSpec{
-		pb:        pb,
-		budget:    budget,
-		embedding: pb.GetEmbeddingSigma(),
-		quorum:    quorumOf(pb.GetQuorum(), pb.GetTeachers()),
-		deadline:  time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
+	if budget.Filter == privacy.FilterPLD && !plan.Fixed() {
+		return nil, invalidf("run %q: filter pld prices the whole plan beforehand, and the plan does not say how much of it will be asked: give each entry a count, and use no confident-gnmax", pb.GetName())
 	}
-	if err := spec.mechanisms(); err != nil {
-		return nil, invalidf("run %q: %w", pb.GetName(), err)
-	}
-	if err := spec.planned(); err != nil {
-		return nil, invalidf("run %q: %w", pb.GetName(), err)
-	}
-	return spec, nil
+	return &runSpec{
+		pb:       pb,
+		budget:   budget,
+		plan:     plan,
+		quorum:   quorumOf(pb.GetQuorum(), pb.GetTeachers()),
+		deadline: time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
+	}, nil
 }
 
-// mechanisms reads what answers the run's questions. A run of stages alone, of what an
-// earlier run made, has no mechanism of its own.
-func (s *runSpec) mechanisms() (err error) {
-	if err := s.stages(); err != nil {
-		return err
+// drawable refuses an entry of a plan whose noise cannot be drawn, whatever the fixed-point
+// unit: found out at a release, it would be too late.
+func drawable(p privacy.Planned) error {
+	var err error
+	switch m := p.Mechanism; m.Kind {
+	case privacy.GNMax, privacy.ConfidentGNMax, privacy.LNMax:
+		_, err = voteMechanism(p)
+	case privacy.Gaussian:
+		err = drawableSum(p)
+	case privacy.SubsampledGaussian:
+		if p.Count == 0 {
+			return fmt.Errorf("sums over samples are accounted by plans alone, for without one they would count as all records; give %s a count", p.Kind)
+		}
+		if err = drawableSum(p); err == nil {
+			_, err = gnmax.NewRate(m.Rate)
+		}
+	case privacy.Laplace:
+		err = checkLaplace(1, m.Epsilon)
+	case privacy.Exponential:
+		_, err = gnmax.NewExponential(m.Epsilon, minBound)
 	}
-	m := s.pb.GetMechanism()
-	switch {
-	case m == nil && s.staged():
-		return nil
-	case m.GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM:
-		s.multiplier = m.GetSigma()
-		s.samples, err = newSampled(m.GetSigma(), m.GetRate(), "rounds", s.pb.GetRounds())
-		return err
-	}
-	s.mechanism, err = newMechanism(m)
 	return err
+}
+
+// drawableSum refuses noise that is too large for the coarsest fixed-point unit and too
+// small for the finest.
+func drawableSum(p privacy.Planned) error {
+	_, coarse := gaussianSum(p, minBound)
+	if coarse == nil {
+		return nil
+	}
+	if _, fine := gaussianSum(p, 2*maxBound); fine == nil {
+		return nil
+	}
+	return coarse
+}
+
+// pays returns the entry of the plan that a round of a kind names.
+func (s *runSpec) pays(kind string, planned uint32) (privacy.Planned, error) {
+	if uint64(planned) >= uint64(len(s.plan)) {
+		return privacy.Planned{}, refusedf("run %q has a plan of %d entries, and the round names entry %d; open a run whose plan has what is asked",
+			s.pb.GetName(), len(s.plan), planned)
+	}
+	p := s.plan[planned]
+	if p.Kind != kind {
+		return privacy.Planned{}, refusedf("entry %d of the plan of run %q pays for %s, and the round asks for %s; open a run whose plan has it",
+			planned, s.pb.GetName(), p.Kind, kind)
+	}
+	return p, nil
 }
 
 // quorumOf rounds a share of the teachers up. The tiny slack keeps products
@@ -140,17 +157,4 @@ func (s *runSpec) mechanisms() (err error) {
 func quorumOf(share float64, teachers uint32) uint32 {
 	need := math.Ceil(share*float64(teachers) - 1e-9)
 	return uint32(min(max(need, 1), float64(teachers)))
-}
-
-func newMechanism(m *conclavev1.Mechanism) (gnmax.Mechanism, error) {
-	whole := m.GetWholeHistogram()
-	switch m.GetKind() {
-	case conclavev1.Mechanism_KIND_LNMAX:
-		return gnmax.NewLNMax(m.GetLambda(), whole)
-	case conclavev1.Mechanism_KIND_GNMAX:
-		return gnmax.NewGNMax(m.GetSigma(), whole)
-	case conclavev1.Mechanism_KIND_CONFIDENT_GNMAX:
-		return gnmax.NewConfident(m.GetThreshold(), m.GetSigmaThreshold(), m.GetSigma(), whole)
-	}
-	return nil, fmt.Errorf("mechanism %v is unknown; use lnmax, gnmax, confident-gnmax or a Gaussian sum", m.GetKind())
 }

@@ -36,7 +36,7 @@ func (s *Server) trace(ctx context.Context, e *execution) {
 	e.spans.tracer = s.tracer
 	// Of the request only what it says of spans: the round may outlive it.
 	ctx = tracing.Incoming(context.WithoutCancel(ctx))
-	e.spans.within, e.spans.whole = s.tracer.Begin(ctx, "round", tracing.About(e.dataset.record.Name, e.key.run, e.key.number, e.question.purpose())...)
+	e.spans.within, e.spans.whole = s.tracer.Begin(ctx, "round", tracing.About(e.dataset.record.Name, e.key.run, e.key.number, e.kind())...)
 	e.spans.enter("dispatch")
 }
 

@@ -3,7 +3,6 @@ package aggregator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -112,13 +111,6 @@ func (s *Server) checkRun(spec *runSpec, d coordinator.Dataset) error {
 	case spec.budget.Delta >= d.Budget.Delta && spec.budget.Epsilon > d.Budget.Epsilon:
 		return refusedf("run %q wants epsilon %v, dataset %q has a budget of %v in all; lower the run's epsilon",
 			name, spec.budget.Epsilon, d.Name, d.Budget.Epsilon)
-	}
-	// Here and not where stored specs are read, so that a run of an earlier
-	// version can still be closed.
-	if epsilon := spec.pb.GetClassShareEpsilon(); epsilon > 0 {
-		if err := checkLaplace(1, epsilon); err != nil {
-			return fmt.Errorf("run %q: class_share_epsilon: %w; raise it", name, err)
-		}
 	}
 	return nil
 }
@@ -303,7 +295,7 @@ func (s *Server) start(ctx context.Context, r *run, record coordinator.Run, p *p
 	if err != nil {
 		return nil, err
 	}
-	if p.terms, err = s.terms(ctx, r, p, q); err != nil {
+	if p.terms, err = s.terms(ctx, r, p); err != nil {
 		return nil, err
 	}
 	attempt := s.attempts.Add(1)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 const (
@@ -22,11 +22,10 @@ const (
 
 // scenario is a case: what a run asks, at what price, and the two worlds.
 type scenario struct {
-	name      string
-	kind      privacy.Kind
-	mechanism *conclavev1.Mechanism
-	// classEpsilon is the price of the class counts.
-	classEpsilon    float64
+	name string
+	kind privacy.Kind
+	// planned pays for all questions.
+	planned         privacy.Planned
 	rounds, queries int
 	// votes is the histogram of every query in world 0. In world 1 one vote has
 	// moved from class 0 to class 1.
@@ -103,12 +102,23 @@ func scenarios(names []string, b privacy.Budget) ([]*scenario, error) {
 
 func (s *scenario) asked() int64 { return int64(s.rounds * s.queries) }
 
+// votedOn has the mechanism answer votes.
+func (s *scenario) votedOn(mechanism privacy.Event, whole bool) {
+	s.planned = privacy.Planned{Kind: runspec.Votes, Count: s.asked(), Mechanism: mechanism}
+	if whole {
+		s.planned.Variant = privacy.Histogram
+	}
+}
+
+// counts is whether units are counted in place of votes.
+func (s *scenario) counts() bool { return s.planned.Kind == runspec.ClassCounts }
+
 func (s *scenario) gnmax(b privacy.Budget, whole bool) error {
 	sigma, err := privacy.GNMaxSigma(b, s.asked(), nil)
 	if err != nil {
 		return err
 	}
-	s.mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: sigma, WholeHistogram: whole}
+	s.votedOn(privacy.Event{Kind: privacy.GNMax, Sigma: sigma}, whole)
 	s.statistic = perQuery(s.queries, whole, gaussianRatio(s.votes, sigma))
 	return nil
 }
@@ -127,9 +137,7 @@ func (s *scenario) confident(b privacy.Budget) error {
 	margin := math.Ceil(sigma1)
 	s.votes = [2]int64{int64(margin) + 10, 0}
 	threshold := float64(s.votes[0]) - margin
-	s.mechanism = &conclavev1.Mechanism{
-		Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Threshold: threshold, SigmaThreshold: sigma1, Sigma: sigma2, WholeHistogram: true,
-	}
+	s.votedOn(privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: threshold, Sigma1: sigma1, Sigma2: sigma2}, true)
 	s.statistic = perQuery(s.queries, true, confidentRatio(s.votes, threshold, sigma1, sigma2))
 	return nil
 }
@@ -139,16 +147,14 @@ func (s *scenario) lnmax(b privacy.Budget, whole bool) error {
 	if err != nil {
 		return err
 	}
-	s.mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: lambda, WholeHistogram: whole}
+	s.votedOn(privacy.Event{Kind: privacy.LNMax, Lambda: lambda}, whole)
 	s.statistic = perQuery(s.queries, whole, laplaceRatio(s.votes, lambda))
 	return nil
 }
 
-// classCounts asks once, as students do. The mechanism of the votes stands in
-// the spec because one has to; nothing is voted on.
+// classCounts asks once, as students do.
 func (s *scenario) classCounts(b privacy.Budget) error {
-	s.mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 100}
-	s.classEpsilon = b.Epsilon
+	s.planned = privacy.Planned{Kind: runspec.ClassCounts, Count: 1, Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: b.Epsilon}}
 	s.rounds, s.queries, s.units = 1, 1, units
 	s.statistic = countRatio(units[0]*countScale, countScale, b.Epsilon)
 	return nil

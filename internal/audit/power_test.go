@@ -13,14 +13,16 @@ import (
 // share of the noise it is charged for, on the votes of both worlds.
 func (s *scenario) simulated(t *testing.T, src *gnmax.Source, runs int, share float64) (trials [2][]float64) {
 	t.Helper()
-	m := s.mechanism
-	mechanism, err := gnmax.NewGNMax(share*m.GetSigma(), m.GetWholeHistogram())
-	var answers gnmax.Mechanism = mechanism
+	m, whole := s.planned.Mechanism, s.planned.Variant == privacy.Histogram
+	var answers gnmax.Mechanism
+	var err error
 	switch s.kind {
+	case privacy.GNMax:
+		answers, err = gnmax.NewGNMax(share*m.Sigma, whole)
 	case privacy.ConfidentGNMax:
-		answers, err = gnmax.NewConfident(m.GetThreshold(), share*m.GetSigmaThreshold(), share*m.GetSigma(), true)
+		answers, err = gnmax.NewConfident(m.Threshold, share*m.Sigma1, share*m.Sigma2, true)
 	case privacy.LNMax:
-		answers, err = gnmax.NewLNMax(m.GetLambda()/share, m.GetWholeHistogram())
+		answers, err = gnmax.NewLNMax(m.Lambda/share, whole)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +48,7 @@ func (s *scenario) answered(t *testing.T, src *gnmax.Source, m gnmax.Mechanism, 
 	t.Helper()
 	if s.kind == privacy.Laplace {
 		counts := []int64{(s.units[0] - world) * countScale, s.units[1] * countScale}
-		noisy, err := gnmax.LaplaceCounts(src, counts, countScale, s.classEpsilon/share)
+		noisy, err := gnmax.LaplaceCounts(src, counts, countScale, s.planned.Mechanism.Epsilon/share)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +61,7 @@ func (s *scenario) answered(t *testing.T, src *gnmax.Source, m gnmax.Mechanism, 
 			t.Fatal(err)
 		}
 		votes.Labels = append(votes.Labels, int32(a.Winner))
-		if s.mechanism.GetWholeHistogram() {
+		if s.planned.Variant == privacy.Histogram {
 			if !a.Answered {
 				a.Noisy = []int64{0, 0}
 			}
@@ -111,18 +113,4 @@ func TestPower(t *testing.T) {
 }
 
 // events is what a run of the case should be charged.
-func (s *scenario) events() []privacy.Event {
-	m, e := s.mechanism, privacy.Event{Kind: s.kind, Count: s.asked()}
-	switch s.kind {
-	case privacy.GNMax:
-		e.Sigma = m.GetSigma()
-	case privacy.LNMax:
-		e.Lambda = m.GetLambda()
-	case privacy.Laplace:
-		e.Epsilon = s.classEpsilon
-	case privacy.ConfidentGNMax:
-		e.Count, e.Asked, e.Answered = 0, s.asked(), s.asked()
-		e.Threshold, e.Sigma1, e.Sigma2 = m.GetThreshold(), m.GetSigmaThreshold(), m.GetSigma()
-	}
-	return []privacy.Event{e}
-}
+func (s *scenario) events() []privacy.Event { return s.planned.Worst(s.planned.Count) }

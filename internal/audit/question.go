@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -18,7 +20,7 @@ func (s *scenario) spec(name, dataset string, epsilon, delta float64) *conclavev
 		Name: name, Dataset: dataset, Pipeline: "audit", SchemaSha256: schemaSHA256,
 		Epsilon: epsilon, Delta: delta, Unit: unit, Guarantee: "data-independent",
 		Teachers: s.teachers(), Quorum: 1, DeadlineSeconds: 60,
-		ClassShareEpsilon: s.classEpsilon, Mechanism: s.mechanism,
+		Plan: runspec.Of(privacy.Plan{s.planned}),
 	}
 }
 
@@ -26,7 +28,7 @@ func (s *scenario) spec(name, dataset string, epsilon, delta float64) *conclavev
 // are fixed.
 func (s *scenario) round(run string, number uint64) *conclavev1.Round {
 	r := &conclavev1.Round{Run: run, Number: number}
-	if s.classEpsilon > 0 {
+	if s.counts() {
 		r.Question = &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
 			ClassCounts: &conclavev1.ClassCounts{Classes: uint32(len(s.units)), Scale: countScale},
 		}}}

@@ -45,8 +45,17 @@ func writeLedger(t *testing.T, entries ...ledger.Entry) []byte {
 func opening(name string, epsilon float64) []ledger.Entry {
 	return []ledger.Entry{
 		{Type: ledger.EntryOpen, Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord, Neighbouring: scope},
-		{Type: ledger.EntryRun, Run: name, Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}},
+		{Type: ledger.EntryRun, Run: name, Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, Plan: anyPlan},
 	}
+}
+
+// anyPlan has every mechanism that these tests charge for, as often as the budget admits.
+var anyPlan = privacy.Plan{
+	{Kind: "class-counts", Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05}},
+	{Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 112}},
+	{Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 100}},
+	{Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 200}},
+	{Kind: "votes", Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 200, Sigma2: 120}},
 }
 
 // releases charges one list of events per round.
@@ -61,14 +70,15 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 		}
 		round := uint64(i)
 		spent = claim.Epsilon
-		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round, Purpose: "labels",
-			Events: events, EpsilonSpent: spent, ReleaseSHA256: sha}
+		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round, Events: events, EpsilonSpent: spent, ReleaseSHA256: sha}
 		for _, event := range events {
 			e.Queries += event.Count + event.Asked
 			e.Answered += event.Count + event.Answered
-			if event.Kind == privacy.Laplace {
-				e.Purpose = "class-share"
+			at := slices.IndexFunc(anyPlan, func(p privacy.Planned) bool { return p.Mechanism.Times(1) == event.Times(1) })
+			if at < 0 {
+				t.Fatalf("no entry of the plan pays for %v", event)
 			}
+			e.Planned, e.Kind = &at, anyPlan[at].Kind
 		}
 		entries = append(entries, e)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Kind asks for the sum of the classes of all privacy units.
-var Kind = question.Kind{Name: "class counts", Read: question.Typed(read)}
+var Kind = question.Kind{Name: "class-counts", Read: question.Typed(read)}
 
 // maxScale is the largest fixed-point unit of class counts.
 const maxScale = 1 << 32

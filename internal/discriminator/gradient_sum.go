@@ -14,7 +14,7 @@ import (
 
 // GradientSum asks for the sum of the gradients of a discriminator's loss over a sample of
 // the privacy units.
-var GradientSum = question.Kind{Name: "discriminator sum", Read: question.Typed(readGradientSum)}
+var GradientSum = question.Kind{Name: "discriminator", Read: question.Typed(readGradientSum)}
 
 // The fixed-point units that aggregators take.
 const (

@@ -13,7 +13,7 @@ import (
 )
 
 // Sum asks for the sum of the vectors of all records, by class.
-var Sum = question.Kind{Name: "embedding sum", Read: question.Typed(readSum)}
+var Sum = question.Kind{Name: "embedding", Read: question.Typed(readSum)}
 
 // The fixed-point units that aggregators take.
 const (

@@ -33,26 +33,33 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 // type, then [Entry.Seal] it to the entry before.
 //
 //	open     dataset, budget, unit, neighbouring
-//	run      dataset, run, budget, and plan exactly where the budget's filter is pld
-//	release  dataset, run, round, purpose, events, queries, answered, epsilon_spent, release_sha256
+//	run      dataset, run, budget, plan
+//	release  dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
 //	close    dataset, run, epsilon_spent
 //
 // Time and fence belong to all of them.
 type Entry struct {
-	Seq          uint64          `json:"seq"`  // from 1, without gaps
-	Time         string          `json:"time"` // see FormatTime
-	Type         string          `json:"type"`
-	Dataset      string          `json:"dataset"`
-	Run          string          `json:"run,omitempty"`
-	Round        *uint64         `json:"round,omitempty"`
-	Purpose      string          `json:"purpose,omitempty"` // of a release: "labels", "class-share", ...
+	Seq     uint64  `json:"seq"`  // from 1, without gaps
+	Time    string  `json:"time"` // see FormatTime
+	Type    string  `json:"type"`
+	Dataset string  `json:"dataset"`
+	Run     string  `json:"run,omitempty"`
+	Round   *uint64 `json:"round,omitempty"`
+	// Planned is the place, from 0, of the entry of the run's plan that paid for a release,
+	// and Kind that entry's kind of question.
+	Planned      *int            `json:"planned,omitempty"`
+	Kind         string          `json:"kind,omitempty"`
 	Budget       *privacy.Budget `json:"budget,omitempty"`
-	Plan         []privacy.Event `json:"plan,omitempty"`         // of a run whose budget has filter pld; see Plan
+	Plan         privacy.Plan    `json:"plan,omitempty"`         // all that a run may ask, and what each costs
 	Unit         string          `json:"unit,omitempty"`         // "record" or the column of the privacy unit
 	Neighbouring string          `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
 	Events       []privacy.Event `json:"events,omitempty"`
-	Queries      int64           `json:"queries,omitempty"`
-	Answered     int64           `json:"answered,omitempty"`
+	// Queries is how often a release used the entry's mechanism, and Answered how many of
+	// the queries it answered.
+	Queries  int64 `json:"queries,omitempty"`
+	Answered int64 `json:"answered,omitempty"`
+	// Entries is the length of the vector that a release holds, 0 of votes and selections.
+	Entries int64 `json:"entries,omitempty"`
 	// EpsilonSpent is the running figure of the run after this entry, at the
 	// run's delta; see [Running].
 	EpsilonSpent  float64 `json:"epsilon_spent"`
@@ -127,7 +134,7 @@ func parseEntry(line []byte) (Entry, error) {
 // validate checks that fields fit the type, without looking at other entries.
 func (e Entry) validate() error {
 	for _, f := range []struct{ name, value string }{
-		{"dataset", e.Dataset}, {"run", e.Run}, {"purpose", e.Purpose},
+		{"dataset", e.Dataset}, {"run", e.Run}, {"kind", e.Kind},
 		{"unit", e.Unit}, {"neighbouring", e.Neighbouring},
 	} {
 		if !utf8.ValidString(f.value) {
@@ -149,7 +156,7 @@ func (e Entry) validate() error {
 		set  bool
 	}{
 		{"dataset", e.Dataset != ""}, {"run", e.Run != ""}, {"round", e.Round != nil},
-		{"purpose", e.Purpose != ""}, {"budget", e.Budget != nil}, {"unit", e.Unit != ""},
+		{"planned", e.Planned != nil}, {"kind", e.Kind != ""}, {"budget", e.Budget != nil}, {"unit", e.Unit != ""},
 		{"neighbouring", e.Neighbouring != ""}, {"events", len(e.Events) > 0},
 		{"release_sha256", e.ReleaseSHA256 != ""},
 	} {
@@ -179,8 +186,8 @@ func (e Entry) validate() error {
 	if e.Type == EntryRelease {
 		return e.validateRelease()
 	}
-	if e.Queries != 0 || e.Answered != 0 {
-		return privacy.FieldErrorf("queries", "and answered belong to releases only")
+	if e.Queries != 0 || e.Answered != 0 || e.Entries != 0 {
+		return privacy.FieldErrorf("queries", "answered and entries belong to releases only")
 	}
 	if e.Type != EntryClose && e.EpsilonSpent != 0 {
 		return privacy.FieldErrorf("epsilon_spent", "must be 0 in an entry of type %s", e.Type)
@@ -193,26 +200,26 @@ func (e Entry) validate() error {
 var entryFields = map[string]map[string]bool{
 	EntryOpen:    {"dataset": true, "budget": true, "unit": true, "neighbouring": true},
 	EntryRun:     {"dataset": true, "run": true, "budget": true},
-	EntryRelease: {"dataset": true, "run": true, "round": true, "purpose": true, "events": true, "release_sha256": true},
+	EntryRelease: {"dataset": true, "run": true, "round": true, "planned": true, "kind": true, "events": true, "release_sha256": true},
 	EntryClose:   {"dataset": true, "run": true},
 }
 
 func (e Entry) validatePlan() error {
-	needed := e.Type == EntryRun && e.Budget.Filter == privacy.FilterPLD
-	switch {
-	case len(e.Plan) > 0 && e.Type != EntryRun:
-		return privacy.FieldErrorf("plan", "does not belong to an entry of type %s", e.Type)
-	case len(e.Plan) > 0 && !needed:
-		return privacy.FieldErrorf("plan", "belongs to a budget with filter %s; set that filter or leave the plan out", privacy.FilterPLD)
-	case needed:
-		return privacy.Plan(e.Plan).Validate()
+	if e.Type != EntryRun {
+		if len(e.Plan) > 0 {
+			return privacy.FieldErrorf("plan", "does not belong to an entry of type %s", e.Type)
+		}
+		return nil
 	}
-	return nil
+	return e.Plan.Validate()
 }
 
 func (e Entry) validateRelease() error {
 	if e.Queries < 0 || e.Answered < 0 || e.Answered > e.Queries {
 		return privacy.FieldErrorf("answered", "is %d of %d queries; it must be between 0 and queries", e.Answered, e.Queries)
+	}
+	if e.Entries < 0 {
+		return privacy.FieldErrorf("entries", "is %d; it must not be negative", e.Entries)
 	}
 	if sum, err := hex.DecodeString(e.ReleaseSHA256); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != e.ReleaseSHA256 {
 		return privacy.FieldErrorf("release_sha256", "is not a SHA-256 in lower-case hex")

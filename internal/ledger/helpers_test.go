@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -24,8 +26,50 @@ func mustAccount(t *testing.T, events []privacy.Event, delta float64) privacy.Cl
 	return claim
 }
 
+// planned is a plan of events with their counts.
+func planned(events ...privacy.Event) (plan privacy.Plan) {
+	kinds := map[privacy.Kind]string{
+		privacy.Laplace: "class-counts", privacy.SubsampledGaussian: "discriminator", privacy.GNMax: "votes",
+		privacy.Exponential: "scores", privacy.Gaussian: "embedding", privacy.ConfidentGNMax: "votes",
+	}
+	for _, e := range events {
+		p := privacy.Planned{Kind: kinds[e.Kind], Mechanism: e, Count: e.Count + e.Asked}
+		p.Mechanism.Count, p.Mechanism.Asked, p.Mechanism.Answered = 0, 0, 0
+		plan = append(plan, p)
+	}
+	return plan
+}
+
 func sampled(rate, sigma float64, count int64) privacy.Event {
 	return privacy.Event{Kind: privacy.SubsampledGaussian, Rate: rate, NoiseMultiplier: sigma, Count: count}
+}
+
+// unlimited is a plan that has all mechanisms of these tests, as often as the budget admits.
+func unlimited() privacy.Plan {
+	of := func(kind, stage string, e privacy.Event) privacy.Planned {
+		e = e.Times(1)
+		e.Count, e.Asked, e.Answered = 0, 0, 0
+		return privacy.Planned{Kind: kind, Stage: stage, Mechanism: e}
+	}
+	return privacy.Plan{
+		of("class-counts", "", shares), of("votes", "", labels), of("votes", "", confident), of("votes", "", lnmax),
+		of("gradient-sums", "", summed), of("embedding", "", embedded), of("discriminator", "", sampled(0.02, 20, 1)),
+		of("scores", "selections", selected), of("fit", "fit", fitted), of("fit", "fit", pureFit), of("fit", "fit", dear),
+	}
+}
+
+// paidBy is the entry of a plan with the mechanism of an event, the first one where none has.
+func paidBy(plan privacy.Plan, e privacy.Event) int {
+	return max(0, slices.IndexFunc(plan, func(p privacy.Planned) bool { return p.Mechanism.Times(1) == e.Times(1) }))
+}
+
+// releaseOf is a release of an event, at the expense of the plan's entry with its mechanism.
+func releaseOf(plan privacy.Plan, round uint64, e privacy.Event) Entry {
+	at := paidBy(plan, e)
+	return Entry{
+		Type: EntryRelease, Round: &round, Planned: &at, Kind: plan[at].Kind, Events: []privacy.Event{e},
+		Queries: e.Count + e.Asked, Answered: e.Count + e.Answered, ReleaseSHA256: strings.Repeat("0a", 32),
+	}
 }
 
 // planFor fills the budget with the class shares and samples.
@@ -35,5 +79,5 @@ func planFor(t testing.TB, b privacy.Budget, releases int64) privacy.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return privacy.Plan{shares, sampled(0.02, sigma, releases)}
+	return planned(shares, sampled(0.02, sigma, releases))
 }

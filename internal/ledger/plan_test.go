@@ -13,9 +13,9 @@ import (
 
 func (w *writer) openPlanned(run string, budget privacy.Budget, plan privacy.Plan) {
 	w.t.Helper()
-	w.deltas[run] = budget.Delta
-	if claim, err := privacy.Account(plan, budget.Delta); err == nil {
-		w.plans[run] = claim.Epsilon
+	w.deltas[run], w.plans[run] = budget.Delta, plan
+	if claim, err := privacy.Account(plan.Events(), budget.Delta); err == nil && budget.Filter == privacy.FilterPLD {
+		w.claims[run] = claim.Epsilon
 	}
 	w.add(Entry{Type: EntryRun, Run: run, Budget: &budget, Plan: plan})
 }
@@ -26,7 +26,7 @@ func plannedLedger(t testing.TB, dataset, run privacy.Budget, plan privacy.Plan,
 	w.openPlanned("one", run, plan)
 	w.release("one", 0, shares)
 	for i := range releases {
-		w.release("one", uint64(i+1), plan[1].Times(1))
+		w.release("one", uint64(i+1), plan[1].Worst(1)[0])
 	}
 	w.close("one")
 	return w
@@ -62,7 +62,7 @@ func TestVerifyAPlannedRun(t *testing.T) {
 	}
 	line := plannedLedger(t, byPLD, byPLD, plan, 1).entries[1]
 	raw, err := line.Canonical()
-	if err != nil || !bytes.Contains(raw, []byte(`"filter":"pld"},"plan":[{"kind":"laplace","epsilon":0.05,"count":1},{"kind":"subsampled-gaussian"`)) {
+	if err != nil || !bytes.Contains(raw, []byte(`"filter":"pld"},"plan":[{"kind":"class-counts","mechanism":{"kind":"laplace","epsilon":0.05},"count":1},{"kind":"discriminator","mechanism":{"kind":"subsampled-gaussian"`)) {
 		t.Errorf("entry %s, %v", raw, err)
 	}
 }
@@ -85,28 +85,21 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 		{"past the dataset's budget", "budget of dataset", privacy.Budget{Epsilon: 0.9, Delta: 1e-5, Filter: privacy.FilterPLD}, false, one},
 		{"past the dataset's budget at its delta", "budget of dataset", privacy.Budget{Epsilon: 1, Delta: 1e-7, Filter: privacy.FilterPLD}, false, one},
 		{"a second run", "has one run", byPLD, false, func(w *writer) { one(w); w.openPlanned("two", byPLD, plan) }},
-		{"a run without a plan on such a dataset", "takes a run with a plan", byPLD, false, func(w *writer) { w.open("one", privacy.Budget{Epsilon: 0.5, Delta: 1e-5}) }},
+		{"a run without a plan on such a dataset", "takes a run with filter pld", byPLD, false, func(w *writer) { w.open("one", privacy.Budget{Epsilon: 0.5, Delta: 1e-5}) }},
 		{"more than the plan", "the plan is used up", byPLD, false, func(w *writer) {
 			one(w)
 			w.release("one", 0, shares)
 			w.release("one", 1, shares)
 		}},
-		{"other noise", "has no", byPLD, false, func(w *writer) { one(w); w.release("one", 0, sampled(0.02, 50, 1)) }},
+		{"other noise", "do not cost", byPLD, false, func(w *writer) { one(w); w.release("one", 0, sampled(0.02, 50, 1)) }},
 		{"epsilon without the plan's claim", "epsilon_spent", byPLD, false, func(w *writer) {
 			one(w)
-			w.plans["one"] = 0
-			w.release("one", 0, plan[1])
+			w.claims["one"] = 0
+			w.release("one", 0, plan[1].Worst(1)[0])
 		}},
 		{"a plan that cannot end", "filter is gdp", privacy.Budget{Epsilon: 1, Delta: 1e-5}, true, one},
-		{"a plan that cannot end, as it is used", `budget of dataset "flchain"`, privacy.Budget{Epsilon: 1, Delta: 1e-5}, false, func(w *writer) { one(w); w.release("one", 0, plan[1]) }},
-		{"a sample under another purpose", "does not belong", byPLD, true, func(w *writer) {
-			one(w)
-			round := uint64(0)
-			w.spent["one"] = []privacy.Event{plan[1].Times(1)}
-			w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "gradients", Events: w.spent["one"],
-				Queries: 1, Answered: 1, EpsilonSpent: w.epsilon("one"), ReleaseSHA256: strings.Repeat("0a", 32)})
-		}},
-		{"two samples in a release", "holds one sum", byPLD, true, func(w *writer) { one(w); w.release("one", 0, plan[1].Times(2)) }},
+		{"a plan that cannot end, as it is used", `budget of dataset "flchain"`, privacy.Budget{Epsilon: 1, Delta: 1e-5}, false, func(w *writer) { one(w); w.release("one", 0, plan[1].Worst(1)[0]) }},
+		{"more samples in a release than the plan has", "the plan is used up", byPLD, false, func(w *writer) { one(w); w.release("one", 0, plan[1].Worst(31)[0]) }},
 	} {
 		w := newWriter(t, c.dataset)
 		c.write(w)
@@ -122,17 +115,20 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 }
 
 func TestSealRefusesMisplacedPlans(t *testing.T) {
-	plan := privacy.Plan{shares, sampled(0.02, 20, 3)}
+	plan := planned(shares, sampled(0.02, 20, 3))
 	gdp := privacy.Budget{Epsilon: 1, Delta: 1e-5}
-	round := uint64(0)
+	release := releaseOf(plan, 0, shares)
+	release.Run, release.Plan = "one", plan
+	twice := slices.Clone(plan)
+	twice[0].Mechanism.Count = 2
 	for _, e := range []Entry{
 		{Type: EntryRun, Run: "one", Budget: &byPLD},
-		{Type: EntryRun, Run: "one", Budget: &gdp, Plan: plan},
-		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: privacy.Plan{shares, shares}},
-		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: privacy.Plan{confident}},
+		{Type: EntryRun, Run: "one", Budget: &gdp},
+		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: twice},
+		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: privacy.Plan{{Kind: "votes"}}},
 		{Type: EntryOpen, Budget: &byPLD, Unit: "record", Neighbouring: "x", Plan: plan},
 		{Type: EntryClose, Run: "one", Plan: plan},
-		{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: plan, Plan: plan, ReleaseSHA256: strings.Repeat("0a", 32)},
+		release,
 	} {
 		e.Time, e.Dataset = FormatTime(time.Unix(0, 0)), "flchain"
 		if err := e.Seal(nil); err == nil {
@@ -154,9 +150,9 @@ func TestSealRefusesMisplacedPlans(t *testing.T) {
 		case `"count":2`:
 			changed[1].Count = 2
 		case `"rate":0.01`:
-			changed[1].Rate = 0.01
+			changed[1].Mechanism.Rate = 0.01
 		default:
-			changed[1].NoiseMultiplier = 21
+			changed[1].Mechanism.NoiseMultiplier = 21
 		}
 		forged.openPlanned("one", byPLD, changed)
 		for _, e := range w.entries[2:] {

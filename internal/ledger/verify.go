@@ -31,8 +31,9 @@ type Verification struct {
 // RunTotal is what a ledger says of one run.
 type RunTotal struct {
 	Budget            privacy.Budget
-	Plan              []privacy.Event // of a run whose budget has filter pld
-	PlanClaim         *privacy.Claim  // of the whole plan, at the run's delta; nil without one
+	Plan              privacy.Plan
+	PlanClaim         *privacy.Claim  // of the whole plan, at the run's delta; nil where the filter is not pld
+	Used              []int64         // uses of each entry of the plan
 	Events            []privacy.Event // merged
 	Claim             privacy.Claim   // at the run's delta
 	Closed            bool

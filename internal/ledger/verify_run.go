@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -14,14 +15,14 @@ func (a *verifier) openRun(e Entry) error {
 		return fmt.Errorf("run %q has a budget of epsilon %v, its dataset one of %v in all; an aggregator does not open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
 	}
 	run := RunTotal{Budget: *e.Budget, Plan: e.Plan}
-	if len(e.Plan) > 0 {
-		claim, err := privacy.Plan(e.Plan).Check(run.Budget)
+	if run.Budget.Filter == privacy.FilterPLD {
+		claim, err := run.Plan.Check(run.Budget)
 		if err != nil {
 			return fmt.Errorf("budget of run %q: %w", e.Run, err)
 		}
 		run.PlanClaim = &claim
 	}
-	claim, err := privacy.CheckDatasetPlan(b, a.result.Events, len(a.result.Runs), e.Plan)
+	claim, err := privacy.CheckDatasetPlan(b, a.result.Events, len(a.result.Runs), run.Budget.Filter, run.Plan)
 	// What does not fit a filter for adaptive lists is refused release by release.
 	if err != nil && (a.strict || b.Filter == privacy.FilterPLD) {
 		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
@@ -33,7 +34,7 @@ func (a *verifier) openRun(e Entry) error {
 }
 
 func (r RunTotal) purse() privacy.Purse {
-	p := privacy.Purse{Budget: r.Budget, Plan: r.Plan, Spent: r.Events}
+	p := privacy.Purse{Budget: r.Budget, Plan: r.Plan, Used: r.Used, Spent: r.Events}
 	if r.PlanClaim != nil {
 		p.PlanEpsilon = r.PlanClaim.Epsilon
 	}
@@ -45,20 +46,22 @@ func (a *verifier) release(run *RunTotal, e Entry) error {
 		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)
 	}
 	a.rounds[e.Run][*e.Round] = true
-	if a.strict {
-		if err := e.releasedAsWritten(run.Releases); err != nil {
-			return err
-		}
+	if a.strict && *e.Round != uint64(run.Releases) {
+		return fmt.Errorf("round %d of run %q follows %d rounds; they count from 0 without gaps", *e.Round, e.Run, run.Releases)
 	}
-	ofRun, err := run.purse().Admit(e.Events)
+	ofRun, cost, err := run.purse().Use(privacy.Use{Planned: *e.Planned, Queries: e.Queries, Answered: e.Answered})
 	if err != nil {
 		return fmt.Errorf("budget of run %q: %w", e.Run, err)
+	}
+	if planned := run.Plan[*e.Planned]; e.Kind != planned.Kind || !slices.Equal(e.Events, cost) {
+		return fmt.Errorf("round %d of run %q has events for %s that %d of %d answers by entry %d of the run's plan, for %s, do not cost",
+			*e.Round, e.Run, e.Kind, e.Answered, e.Queries, *e.Planned, planned.Kind)
 	}
 	ofDataset, err := privacy.DatasetPurse(a.result.Budget, a.result.Events, run.Plan).Admit(e.Events)
 	if err != nil {
 		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
 	}
-	run.Events, a.result.Events = ofRun.Spent, ofDataset.Spent
+	run.Used, run.Events, a.result.Events = ofRun.Used, ofRun.Spent, ofDataset.Spent
 	run.Releases++
 	run.Queries += e.Queries
 	run.Answered += e.Answered

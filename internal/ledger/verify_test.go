@@ -20,11 +20,12 @@ type writer struct {
 	entries []Entry
 	spent   map[string][]privacy.Event
 	deltas  map[string]float64
-	plans   map[string]float64 // claims of plans
+	plans   map[string]privacy.Plan
+	claims  map[string]float64 // of plans
 }
 
 func newWriter(t testing.TB, budget privacy.Budget) *writer {
-	w := &writer{t: t, spent: map[string][]privacy.Event{}, deltas: map[string]float64{}, plans: map[string]float64{}}
+	w := &writer{t: t, spent: map[string][]privacy.Event{}, deltas: map[string]float64{}, plans: map[string]privacy.Plan{}, claims: map[string]float64{}}
 	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"})
 	return w
 }
@@ -51,25 +52,25 @@ func (w *writer) add(e Entry) {
 
 func (w *writer) open(run string, budget privacy.Budget) {
 	w.t.Helper()
-	w.deltas[run] = budget.Delta
-	w.add(Entry{Type: EntryRun, Run: run, Budget: &budget})
+	w.deltas[run], w.plans[run] = budget.Delta, unlimited()
+	w.add(Entry{Type: EntryRun, Run: run, Budget: &budget, Plan: unlimited()})
 }
 
-func (w *writer) release(run string, round uint64, events ...privacy.Event) {
+// release pays by the entry of the run's plan with the mechanism of the event.
+func (w *writer) release(run string, round uint64, event privacy.Event) {
 	w.t.Helper()
-	w.spent[run] = privacy.Merge(append(w.spent[run], events...))
-	e := Entry{Type: EntryRelease, Run: run, Round: &round, Purpose: "labels", Events: events,
-		EpsilonSpent: w.epsilon(run), ReleaseSHA256: strings.Repeat("0a", 32)}
-	for _, event := range events {
-		e.Queries += event.Count + event.Asked
-		e.Answered += event.Count + event.Answered
-		switch event.Kind {
-		case privacy.Laplace:
-			e.Purpose = "class-share"
-		case privacy.SubsampledGaussian:
-			e.Purpose = "discriminator"
-		}
+	plan := w.plans[run]
+	if plan == nil {
+		plan = unlimited() // the run was not opened
 	}
+	w.pay(run, releaseOf(plan, round, event))
+}
+
+// pay adds a release with what the run has spent after it.
+func (w *writer) pay(run string, e Entry) {
+	w.t.Helper()
+	w.spent[run] = privacy.Merge(append(w.spent[run], e.Events...))
+	e.Run, e.EpsilonSpent = run, w.epsilon(run)
 	w.add(e)
 }
 
@@ -80,7 +81,7 @@ func (w *writer) close(run string) {
 
 func (w *writer) epsilon(run string) float64 {
 	w.t.Helper()
-	p := privacy.Purse{Budget: privacy.Budget{Delta: w.deltas[run]}, PlanEpsilon: w.plans[run], Spent: w.spent[run]}
+	p := privacy.Purse{Budget: privacy.Budget{Delta: w.deltas[run]}, PlanEpsilon: w.claims[run], Spent: w.spent[run]}
 	epsilon, err := p.EpsilonSpent()
 	if err != nil {
 		w.t.Fatal(err)
@@ -107,6 +108,9 @@ var (
 	confident = privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32, Answered: 30}
 	shares    = privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1}
 	labels    = privacy.Event{Kind: privacy.GNMax, Sigma: 150, Count: 32}
+	dear      = privacy.Event{Kind: privacy.Laplace, Epsilon: 1.9, Count: 1}
+	lnmax     = privacy.Event{Kind: privacy.LNMax, Lambda: 1e-3, Count: 32}
+	summed    = privacy.Event{Kind: privacy.Gaussian, Sigma: 20, Sensitivity: 1, Count: 1}
 )
 
 // goodLedger has two runs, interleaved and closed.
@@ -266,7 +270,7 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 			w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "x"})
 		}},
 		{"a foreign dataset", "belongs to dataset", 2, func(w *writer) {
-			w.add(Entry{Type: EntryRun, Dataset: "adult", Run: "one", Budget: &budget})
+			w.add(Entry{Type: EntryRun, Dataset: "adult", Run: "one", Budget: &budget, Plan: unlimited()})
 		}},
 		{"charged before it was opened", "never opened", 2, func(w *writer) {
 			w.deltas["one"] = 1e-5
@@ -298,19 +302,19 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 		}},
 		{"past the run's budget", `budget of run "one"`, 3, func(w *writer) {
 			w.open("one", budget)
-			w.release("one", 0, privacy.Event{Kind: privacy.GNMax, Sigma: 10, Count: 32})
+			w.release("one", 0, labels.Times(1<<20))
 		}},
 		{"past the dataset's budget", `budget of dataset "flchain"`, 5, func(w *writer) {
 			w.open("one", privacy.Budget{Epsilon: 2, Delta: 1e-5})
-			w.release("one", 0, privacy.Event{Kind: privacy.Laplace, Epsilon: 1.9, Count: 1})
+			w.release("one", 0, dear)
 			w.open("two", privacy.Budget{Epsilon: 2, Delta: 1e-5})
-			w.release("two", 0, privacy.Event{Kind: privacy.Laplace, Epsilon: 1.9, Count: 1})
+			w.release("two", 0, dear)
 		}},
 		{"epsilon spent too low", "epsilon_spent", 3, func(w *writer) {
 			w.open("one", budget)
-			round := uint64(0)
-			w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: []privacy.Event{labels},
-				EpsilonSpent: 0.1, ReleaseSHA256: strings.Repeat("0a", 32)})
+			e := releaseOf(unlimited(), 0, labels)
+			e.Run, e.EpsilonSpent = "one", 0.1
+			w.add(e)
 		}},
 		{"epsilon spent wrong at the end", "epsilon_spent", 4, func(w *writer) {
 			w.open("one", budget)
@@ -347,10 +351,9 @@ func TestVerifyASumsLedger(t *testing.T) {
 	w.release("one", 0, shares)
 	for round := range uint64(3) {
 		round++
-		sum := []privacy.Event{{Kind: privacy.Gaussian, Sigma: 20, Sensitivity: 1, Count: 1}}
-		w.spent["one"] = append(w.spent["one"], sum...)
-		w.add(Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "gradients", Events: sum, Queries: 640, Answered: 640,
-			EpsilonSpent: w.epsilon("one"), ReleaseSHA256: strings.Repeat("0a", 32)})
+		e := releaseOf(unlimited(), round, summed)
+		e.Entries = 640
+		w.pay("one", e)
 	}
 	w.close("one")
 	for name, check := range map[string]func([]byte) (Verification, error){"verify": verify, "audit": verifyStrict} {
@@ -359,7 +362,7 @@ func TestVerifyASumsLedger(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		run := v.Runs["one"]
-		if !run.Closed || run.Releases != 4 || run.Queries != 1+3*640 || run.Answered != 1+3*640 {
+		if !run.Closed || run.Releases != 4 || run.Queries != 4 || run.Answered != 4 {
 			t.Errorf("%s: run %+v", name, run)
 		}
 		closeTo(t, name, run.Claim.Epsilon, mustAccount(t, w.spent["one"], 1e-5).Epsilon, 1e-12)
@@ -380,75 +383,83 @@ func TestVerifyASumsLedger(t *testing.T) {
 	}
 }
 
-// Ledgers whose hashes and budgets are all right, but that no aggregator writes.
-func TestAuditFindsWhatNoAggregatorWrites(t *testing.T) {
-	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
-	lnmax := privacy.Event{Kind: privacy.LNMax, Lambda: 1e-3, Count: 32}
-	// entry is the second release of the run, after its class counts.
-	entry := func(change func(e *Entry)) func(w *writer) {
-		return func(w *writer) {
+// Releases that their run's plan does not pay for, with hashes that fit and figures that are
+// those of their events.
+func TestVerifyHoldsReleasesToThePlan(t *testing.T) {
+	budget := privacy.Budget{Epsilon: 2, Delta: 1e-5}
+	at := func(e *Entry, place int) { e.Planned, e.Kind = &place, unlimited()[place].Kind }
+	confidentPlace, shares2 := 2, shares.Times(2)
+	for _, c := range []struct {
+		name, message string // no message: nothing is wrong
+		event         privacy.Event
+		change        func(e *Entry)
+	}{
+		{"votes", "", labels, nil},
+		{"lnmax", "", lnmax, nil},
+		{"confident", "", confident, nil},
+		{"none answered", "", confident, func(e *Entry) { e.Answered, e.Events[0].Answered = 0, 0 }},
+		{"a sum", "", summed, func(e *Entry) { e.Entries = 1 << 17 }},
+		{"an embedding", "", embedded, func(e *Entry) { e.Entries = 300 }},
+		{"a selection", "", selected, nil},
+		{"coefficients", "", fitted, func(e *Entry) { e.Entries = 12 }},
+		{"pure coefficients", "", pureFit, func(e *Entry) { e.Entries = 12 }},
+		{"a sample", "", sampled(0.02, 20, 1), nil},
+		{"counts twice in one release", "", shares2, nil},
+		{"an answer missing", "do not cost", labels, func(e *Entry) { e.Queries = 31; e.Answered = 31 }},
+		{"an answer too many", "do not cost", confident, func(e *Entry) { e.Answered = 31 }},
+		{"an answer missing alone", "answers all of them", labels, func(e *Entry) { e.Answered = 31 }},
+		{"an unpaid query", "do not cost", labels, func(e *Entry) { e.Queries, e.Answered = 33, 33 }},
+		{"no query", "of which there is one at least", labels, func(e *Entry) { e.Queries, e.Answered = 0, 0 }},
+		{"another kind's name", "do not cost", labels, func(e *Entry) { e.Kind = "gradient-votes" }},
+		{"another entry", "do not cost", labels, func(e *Entry) { at(e, 3) }},
+		{"confident votes as votes", "do not cost", confident, func(e *Entry) { at(e, 1) }},
+		{"votes as confident ones", "do not cost", labels, func(e *Entry) { at(e, confidentPlace) }},
+		{"votes as class counts", "do not cost", labels, func(e *Entry) { at(e, 0) }},
+		{"class counts as votes", "do not cost", shares, func(e *Entry) { at(e, 1) }},
+		{"a sum as an embedding", "do not cost", summed, func(e *Entry) { at(e, 5) }},
+		{"an entry that the plan has not", "no such entry", labels, func(e *Entry) { place := 11; e.Planned = &place }},
+		{"a negative place", "no such entry", labels, func(e *Entry) { place := -1; e.Planned = &place }},
+		{"less noise", "do not cost", labels, func(e *Entry) { e.Events[0].Sigma = 149 }},
+		{"more noise", "do not cost", labels, func(e *Entry) { e.Events[0].Sigma = 151 }},
+		{"two events", "do not cost", labels, func(e *Entry) { e.Events = append(e.Events, summed) }},
+		{"a sum twice", "do not cost", summed, func(e *Entry) { e.Events[0].Count = 2 }},
+		{"as many sums as numbers", "do not cost", summed, func(e *Entry) { e.Events[0].Count, e.Entries = 32, 32 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
+			w.open("one", budget)
 			w.release("one", 0, shares)
-			round := uint64(1)
-			e := Entry{Type: EntryRelease, Run: "one", Round: &round, Purpose: "labels", Events: []privacy.Event{labels},
-				Queries: 32, Answered: 32, ReleaseSHA256: strings.Repeat("0a", 32)}
-			change(&e)
-			w.spent["one"] = append(w.spent["one"], e.Events...)
-			e.EpsilonSpent = w.epsilon("one")
-			w.add(e)
-		}
-	}
-	sum := privacy.Event{Kind: privacy.Gaussian, Sigma: 60, Sensitivity: 1, Count: 1}
-	gradients := func(change func(e *Entry)) func(w *writer) {
-		return entry(func(e *Entry) {
-			e.Purpose, e.Events = "gradients", []privacy.Event{sum}
-			change(e)
+			e := releaseOf(unlimited(), 1, c.event)
+			if c.change != nil {
+				c.change(&e)
+			}
+			w.pay("one", e)
+			w.close("one")
+			for check, of := range map[string]func([]byte) (Verification, error){"verify": verify, "strict": verifyStrict} {
+				_, err := of(w.bytes())
+				var line *LineError
+				if c.message == "" && err != nil || c.message != "" &&
+					(!errors.As(err, &line) || line.Line != 4 || !strings.Contains(err.Error(), c.message)) {
+					t.Errorf("%s: error is %v, want %q in line 4", check, err, c.message)
+				}
+			}
 		})
 	}
+}
+
+// Ledgers whose hashes, budgets and plans are all right, but that no aggregator writes.
+func TestStrictFindsWhatNoAggregatorWrites(t *testing.T) {
+	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	for _, c := range []struct {
 		name, message string // no message: nothing is wrong
 		line          int
 		write         func(w *writer)
 	}{
-		{"as it is written", "", 0, entry(func(*Entry) {})},
-		{"lnmax", "", 0, entry(func(e *Entry) { e.Events = []privacy.Event{lnmax} })},
-		{"confident", "", 0, entry(func(e *Entry) { e.Events, e.Answered = []privacy.Event{confident}, 30 })},
-		{"none answered", "", 0, entry(func(e *Entry) {
-			e.Events, e.Answered = []privacy.Event{{Kind: privacy.ConfidentGNMax, Sigma1: 300, Sigma2: 200, Asked: 32}}, 0
-		})},
+		{"as it is written", "", 0, func(w *writer) { w.release("one", 0, shares); w.release("one", 1, labels) }},
 		{"a run that may spend more than its dataset", "an aggregator does not open such a run", 3, func(w *writer) { w.open("big", privacy.Budget{Epsilon: 4, Delta: 1e-5}); w.close("big") }},
-		{"a round skipped", "round 2 of run \"one\" follows 1 rounds", 4, entry(func(e *Entry) { *e.Round = 2 })},
+		{"a round skipped", "round 2 of run \"one\" follows 1 rounds", 4, func(w *writer) { w.release("one", 0, shares); w.release("one", 2, labels) }},
 		{"a first round that is not 0", "round 1 of run \"one\" follows 0 rounds", 3, func(w *writer) { w.release("one", 1, shares) }},
-		{"a huge round", "follows 1 rounds", 4, entry(func(e *Entry) { *e.Round = 1<<64 - 1 })},
-		{"an answer missing", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Answered = 31 })},
-		{"an answer missing of lnmax", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Events, e.Answered = []privacy.Event{lnmax}, 31 })},
-		{"an answer too many", "31 of 32 queries answered", 4, entry(func(e *Entry) { e.Events, e.Answered = []privacy.Event{confident}, 31 })},
-		{"an unpaid query", "33 of 33 queries answered", 4, entry(func(e *Entry) { e.Queries, e.Answered = 33, 33 })},
-		{"no query", "0 of 0 queries answered", 4, entry(func(e *Entry) { e.Queries, e.Answered = 0, 0 })},
-		{"counts that overflow", "queries answered", 4, entry(func(e *Entry) {
-			huge := privacy.Event{Kind: privacy.GNMax, Sigma: 1e12, Count: 1<<63 - 1}
-			e.Events = []privacy.Event{huge, huge, {Kind: privacy.GNMax, Sigma: 1e12, Count: 34}}
-		})},
-		{"an unknown purpose", `purpose is "fun"`, 4, entry(func(e *Entry) { e.Purpose = "fun" })},
-		{"votes as class counts", "gnmax event does not belong", 4, entry(func(e *Entry) { e.Purpose = "class-share" })},
-		{"class counts as votes", "laplace event does not belong", 4, entry(func(e *Entry) {
-			e.Events, e.Queries, e.Answered = []privacy.Event{shares}, 1, 1
-		})},
-		{"votes on gradients", "", 0, gradients(func(e *Entry) { e.Events = []privacy.Event{labels} })},
-		{"confident votes on gradients", "", 0, gradients(func(e *Entry) { e.Events, e.Answered = []privacy.Event{confident}, 30 })},
-		{"a vote on gradients too many", "33 of 33 queries", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []privacy.Event{labels}, 33, 33 })},
-		{"a sum", "", 0, gradients(func(*Entry) {})},
-		{"a sum of one number", "", 0, gradients(func(e *Entry) { e.Queries, e.Answered = 1, 1 })},
-		{"a sum of many", "", 0, gradients(func(e *Entry) { e.Queries, e.Answered = 1<<17, 1<<17 })},
-		{"a sum of nothing", "0 of 0 entries of 1 noisy sums", 4, gradients(func(e *Entry) { e.Queries, e.Answered = 0, 0 })},
-		{"a number missing", "31 of 32 entries of 1 noisy sums", 4, gradients(func(e *Entry) { e.Answered = 31 })},
-		{"two sums", "32 of 32 entries of 2 noisy sums", 4, gradients(func(e *Entry) { e.Events[0].Count = 2 })},
-		{"as many sums as numbers", "32 of 32 entries of 32 noisy sums", 4, gradients(func(e *Entry) { e.Events[0].Count = 32 })},
-		{"a sum twice", "in 2 events", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []privacy.Event{sum, sum}, 2, 2 })},
-		{"votes and a sum", "in 2 events", 4, gradients(func(e *Entry) { e.Events, e.Queries, e.Answered = []privacy.Event{labels, sum}, 33, 33 })},
-		{"a sum as labels", "gaussian event does not belong", 4, entry(func(e *Entry) { e.Events = []privacy.Event{sum} })},
-		{"class counts as gradients", "laplace event does not belong", 4, gradients(func(e *Entry) {
-			e.Events, e.Queries, e.Answered = []privacy.Event{shares}, 1, 1
-		})},
+		{"a huge round", "follows 1 rounds", 4, func(w *writer) { w.release("one", 0, shares); w.release("one", 1<<64-1, labels) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
@@ -491,9 +502,8 @@ func TestSeal(t *testing.T) {
 		t.Errorf("canonical form is\n%s\nwant\n%s", line, want)
 	}
 
-	round := uint64(0)
-	release := Entry{Type: EntryRelease, Time: first.Time, Dataset: "d", Run: "r", Round: &round, Purpose: "labels",
-		Events: []privacy.Event{labels}, Queries: 32, Answered: 32, EpsilonSpent: 0.1, ReleaseSHA256: strings.Repeat("ab", 32)}
+	release := releaseOf(unlimited(), 0, labels)
+	release.Time, release.Dataset, release.Run, release.EpsilonSpent = first.Time, "d", "r", 0.1
 	good := release
 	if err := good.Seal(&first); err != nil {
 		t.Fatal(err)
@@ -505,7 +515,9 @@ func TestSeal(t *testing.T) {
 		"no dataset":            func(e *Entry) { e.Dataset = "" },
 		"no run":                func(e *Entry) { e.Run = "" },
 		"no round":              func(e *Entry) { e.Round = nil },
-		"no purpose":            func(e *Entry) { e.Purpose = "" },
+		"no kind":               func(e *Entry) { e.Kind = "" },
+		"no entry of the plan":  func(e *Entry) { e.Planned = nil },
+		"a negative length":     func(e *Entry) { e.Entries = -1 },
 		"no events":             func(e *Entry) { e.Events = nil },
 		"a budget":              func(e *Entry) { e.Budget = &privacy.Budget{Epsilon: 1, Delta: 1e-5} },
 		"a unit":                func(e *Entry) { e.Unit = "record" },

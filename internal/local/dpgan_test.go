@@ -93,7 +93,7 @@ func checkDPGAN(t *testing.T, result *run.Result, steps int, rate float64) ([]by
 	if result.Pipeline != "dpgan" || result.Rounds != 1+steps || total.Releases != 1+steps || !total.Closed || total.Budget.Filter != privacy.FilterPLD {
 		t.Errorf("result %+v, ledger %+v; want %d releases", result, total, 1+steps)
 	}
-	if n := bytes.Count(raw, []byte(`"purpose":"discriminator"`)); n != steps {
+	if n := bytes.Count(raw, []byte(`"planned":1,"kind":"discriminator"`)); n != steps {
 		t.Errorf("%d steps in the ledger", n)
 	}
 	if len(total.Events) != 2 || total.Events[1].Kind != privacy.SubsampledGaussian || total.Events[1].Count != int64(steps) || total.Events[1].Rate != rate {

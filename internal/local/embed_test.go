@@ -70,7 +70,7 @@ func checkEmbedded(t *testing.T, result *run.Result, pipeline string, rounds int
 	if result.Pipeline != pipeline || result.Rounds != 1+rounds || total.Releases != 1+rounds || !total.Closed {
 		t.Errorf("result %+v, ledger %+v; want %d releases", result, total, 1+rounds)
 	}
-	if bytes.Count(raw, []byte(`"purpose":"embedding"`)) != 1 || bytes.Contains(raw, []byte(`"purpose":"class-share"`)) || total.Events[0].Kind != privacy.Gaussian {
+	if bytes.Count(raw, []byte(`"planned":0,"kind":"embedding"`)) != 1 || bytes.Contains(raw, []byte(`"kind":"class-counts"`)) || total.Events[0].Kind != privacy.Gaussian {
 		t.Errorf("the ledger is\n%s", raw)
 	}
 	c, err := certificate.Read(result.Outputs["certificate"])
@@ -256,7 +256,7 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 				t.Fatalf("the interrupted run ended with %v", err)
 			}
 			before := stored(t, out)
-			if n := len(before); n != 3 || before[2].Purpose != "embedding" {
+			if n := len(before); n != 3 || before[2].Kind != "embedding" {
 				t.Fatalf("a ledger of %d entries", n)
 			}
 			if err := os.CopyFS(lost, os.DirFS(out)); err != nil {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func stagedRun(pipeline, lines string) string {
 }
 
 // published checks that a run has a certificate that its ledger bears out, within the budget
-// of run and dataset, and returns the purposes of its releases with their numbers.
+// of run and dataset, and returns the kinds of its releases with their numbers.
 func published(t *testing.T, result *run.Result) map[string]int {
 	t.Helper()
 	raw, err := os.ReadFile(result.Outputs["ledger"])
@@ -56,16 +57,16 @@ func published(t *testing.T, result *run.Result) map[string]int {
 	if result.Rows != 100 || result.EpsilonSpent > 1 || certificate.EpsilonSpent != result.EpsilonSpent {
 		t.Errorf("%d rows for epsilon %v, the certificate says %v", result.Rows, result.EpsilonSpent, certificate.EpsilonSpent)
 	}
-	return purposesOf(t, raw)
+	return kindsOf(t, raw)
 }
 
-func purposesOf(t *testing.T, ledger []byte) map[string]int {
+func kindsOf(t *testing.T, ledger []byte) map[string]int {
 	t.Helper()
-	purposes := map[string]int{}
-	for _, purpose := range []string{"class-share", "embedding", "labels", "discriminator", "selection", "weights"} {
-		purposes[purpose] = strings.Count(string(ledger), `"purpose":"`+purpose+`"`)
+	kinds := map[string]int{}
+	for _, kind := range []string{"class-counts", "embedding", "votes", "discriminator", "scores", "fit"} {
+		kinds[kind] = len(regexp.MustCompile(`"planned":[0-9]+,"kind":"`+kind+`"`).FindAll(ledger, -1))
 	}
-	return purposes
+	return kinds
 }
 
 // weightsIn reads the column weight of a table of rows; nil without one.
@@ -103,30 +104,30 @@ func weightsIn(t *testing.T, path string) (weights []float64, rows int) {
 func TestStagesEndToEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		text     string
-		purposes map[string]int
+		kinds    map[string]int
 		weighted bool
 	}{
 		"pategan, pgb, drs": {
 			stagedRun("pategan", "post: [pgb, drs]\npgb: {rounds: 20, candidates: 2000}\n"),
-			map[string]int{"class-share": 1, "labels": 8, "selection": 20}, false,
+			map[string]int{"class-counts": 1, "votes": 8, "scores": 20}, false,
 		},
 		"dpgan, pgb": {
 			stagedRun("dpgan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000, complements: false}\n"),
-			map[string]int{"class-share": 1, "discriminator": 12, "selection": 20}, false,
+			map[string]int{"class-counts": 1, "discriminator": 12, "scores": 20}, false,
 		},
 		"embed, logreg-debiased": {
-			stagedRun("embed", "weights: logreg-debiased\n"), map[string]int{"embedding": 1, "weights": 1}, true,
+			stagedRun("embed", "weights: logreg-debiased\n"), map[string]int{"embedding": 1, "fit": 1}, true,
 		},
 		"pategan, dp-mlp": {
 			stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"),
-			map[string]int{"class-share": 1, "labels": 8, "discriminator": 15}, true,
+			map[string]int{"class-counts": 1, "votes": 8, "discriminator": 15}, true,
 		},
 		"pategan, drs, laplace, resampled": {
 			stagedRun("pategan", "post: [drs]\nweights: logreg-noised\nweighting: {noise: laplace, use: resample, pool: 3}\n"),
-			map[string]int{"class-share": 1, "labels": 8, "weights": 1}, false,
+			map[string]int{"class-counts": 1, "votes": 8, "fit": 1}, false,
 		},
 		"pategan, discriminator": {
-			stagedRun("pategan", "weights: discriminator\nweighting: {bound: 2}\n"), map[string]int{"class-share": 1, "labels": 8}, true,
+			stagedRun("pategan", "weights: discriminator\nweighting: {bound: 2}\n"), map[string]int{"class-counts": 1, "votes": 8}, true,
 		},
 	} {
 		for _, coin := range []bool{false, true} {
@@ -143,9 +144,9 @@ func TestStagesEndToEnd(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for purpose, n := range published(t, result) {
-					if n != c.purposes[purpose] {
-						t.Errorf("coin %v: %d releases of %s, want %d", coin, n, purpose, c.purposes[purpose])
+				for kind, n := range published(t, result) {
+					if n != c.kinds[kind] {
+						t.Errorf("coin %v: %d releases of %s, want %d", coin, n, kind, c.kinds[kind])
 					}
 				}
 				weights, rows := weightsIn(t, result.Outputs["synthetic"])
@@ -182,10 +183,10 @@ func TestAnInterruptedStageGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, of string
 		at       int
-		purpose  string
+		kind     string
 		total    int
 	}{
-		"selections": {stagedRun("pategan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000}\n"), "selection", 7, "selection", 20},
+		"selections": {stagedRun("pategan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000}\n"), "selection", 7, "scores", 20},
 		"dp-mlp":     {stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"), "weighting step", 6, "discriminator", 15},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,18 +196,18 @@ func TestAnInterruptedStageGoesOn(t *testing.T) {
 			before := stored(t, out)
 			released := 0
 			for _, e := range before {
-				if e.Type == ledger.EntryRelease && e.Purpose == c.purpose {
+				if e.Type == ledger.EntryRelease && e.Kind == c.kind {
 					released++
 				}
 			}
 			if released < c.at || released > c.at+2 {
-				t.Fatalf("%d of %s were released", released, c.purpose)
+				t.Fatalf("%d of %s were released", released, c.kind)
 			}
 			result, err := Run(t.Context(), spec, Options{Out: out})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := published(t, result); got[c.purpose] != c.total || got["labels"] != 8 {
+			if got := published(t, result); got[c.kind] != c.total || got["votes"] != 8 {
 				t.Errorf("releases %v", got)
 			}
 			ledger, err := os.ReadFile(result.Outputs["ledger"])
@@ -295,7 +296,7 @@ func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := published(t, result); got["selection"] != 10 || got["weights"] != 1 {
+	if got := published(t, result); got["scores"] != 10 || got["fit"] != 1 {
 		t.Errorf("releases %v", got)
 	}
 	raw, err := os.ReadFile(result.Outputs["synthetic"])

@@ -86,7 +86,7 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 			Name: name, Dataset: "d", Pipeline: "pategan", SchemaSha256: table.Schema().SHA256, Epsilon: 1e5, Delta: 1e-5,
 			Unit: "record", Guarantee: "data-independent", Teachers: northTeachers + southTeachers, Quorum: 1, DeadlineSeconds: 30,
 			CoinVotes: name == "coin",
-			Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 40, WholeHistogram: true},
+			Plan:      []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram"}},
 		})
 		testkit.Must(t, err)
 		for number, queries := range []int{7, 32} { // with and without padding

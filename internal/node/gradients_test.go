@@ -45,10 +45,10 @@ func TestThreeTeachersByHand(t *testing.T) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	open := func(name string, m *conclavev1.Mechanism) {
+	open := func(name string, planned *conclavev1.Planned) {
 		_, err := client.OpenRun(ctx, &conclavev1.RunSpec{
 			Name: name, Dataset: "d", Pipeline: "gpate", SchemaSha256: schema.SHA256, Epsilon: 4e5, Delta: 1e-5,
-			Unit: "record", Guarantee: "data-independent", Teachers: 3, Quorum: 1, DeadlineSeconds: 30, Mechanism: m,
+			Unit: "record", Guarantee: "data-independent", Teachers: 3, Quorum: 1, DeadlineSeconds: 30, Plan: []*conclavev1.Planned{planned},
 		})
 		testkit.Must(t, err)
 	}
@@ -70,7 +70,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 	if p.Project(direction, direction, 1); math.Abs(float64(direction[0])-1.4923) > 1e-4 {
 		t.Fatalf("direction %v; the example is computed for another", direction[0])
 	}
-	open("votes", &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 40, WholeHistogram: true})
+	open("votes", &conclavev1.Planned{Kind: "gradient-votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram"})
 	release, err := client.Ask(ctx, &conclavev1.Round{Run: "votes", Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
 		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0}, Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0},
 		AnswerClasses: 4, Gradient: &conclavev1.Projection{Directions: 1, Seed: seed, Clip: 0.1},
@@ -89,7 +89,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 	// Made equally long, the vectors are (0.702599, 0.711586) twice and (-0.711425,
 	// -0.702784); they add up to 0.693773 and 0.720388. The noise has a standard
 	// deviation of 2 x 0.002; seven of them are passed with a chance below 1e-11.
-	open("sum", &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: 0.002})
+	open("sum", &conclavev1.Planned{Kind: "gradient-sums", Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 0.002, Sensitivity: 1}})
 	release, err = client.Ask(ctx, &conclavev1.Round{Run: "sum", Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
 		Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
 			Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0}, Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0}, Bound: 1 << 16,

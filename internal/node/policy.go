@@ -102,12 +102,17 @@ func roundTerms(t task) sitepolicy.Terms {
 		return sitepolicy.Terms{Run: t.run, Round: t.round}
 	}
 	terms := sitepolicy.Terms{
-		Run: t.run, Round: t.round, Spec: SpecTerms(spec), SpecSHA256: sha256Hex(t.terms.GetSpec()), Question: hex.EncodeToString(t.terms.GetQuestion()),
-		Kind: KindOf(t.question.round), Purpose: t.terms.GetPurpose(),
+		Run: t.run, Round: t.round, SpecSHA256: sha256Hex(t.terms.GetSpec()), Question: hex.EncodeToString(t.terms.GetQuestion()),
+		Kind: KindOf(t.question.round),
 	}
-	for _, e := range t.terms.GetCharges() {
-		terms.Charges = append(terms.Charges, eventOf(e))
+	if terms.Spec, err = SpecTerms(spec); err != nil {
+		return sitepolicy.Terms{Run: t.run, Round: t.round}
 	}
+	planned, charges, err := priced(terms.Spec.Plan, t.question.round)
+	if err != nil {
+		return sitepolicy.Terms{Run: t.run, Round: t.round}
+	}
+	terms.Stage, terms.Charges = planned.Stage, charges
 	return terms
 }
 

@@ -32,12 +32,17 @@ func writePolicy(t testing.TB, c Config, policy string) {
 
 const lenient = "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [pategan], approval: automatic}]"
 
+// fitted adds a fit to a run's plan.
+func fitted(s *conclavev1.RunSpec) {
+	s.Plan = append(s.Plan, &conclavev1.Planned{Kind: "fit", Stage: "fit", Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.9}, Count: 1})
+}
+
 // termsFor are those of a round of votes whose answers cost one GNMax query of sigma each.
 func termsFor(t testing.TB, n *Node, r *conclavev1.Round, sigma float64, change func(*conclavev1.RunSpec)) *conclavev1.RoundTerms {
 	t.Helper()
 	spec := &conclavev1.RunSpec{
 		Name: r.Run, Dataset: "d", Pipeline: "pategan", SchemaSha256: n.site.Schema.SHA256, Epsilon: 3, Delta: 1e-5, Unit: "record",
-		Guarantee: "data-independent", Teachers: 100, Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: sigma},
+		Guarantee: "data-independent", Teachers: 100, Plan: []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: sigma}}},
 	}
 	if change != nil {
 		change(spec)
@@ -46,9 +51,7 @@ func termsFor(t testing.TB, n *Node, r *conclavev1.Round, sigma float64, change 
 	testkit.Must(t, err)
 	question := make([]byte, 32)
 	question[0] = byte(r.Number)
-	return &conclavev1.RoundTerms{Spec: raw, Question: question, Purpose: "labels", Charges: []*conclavev1.PrivacyEvent{
-		{Kind: "gnmax", Sigma: sigma, Count: int64(len(r.GetVote().GetQueryClasses()))},
-	}}
+	return &conclavev1.RoundTerms{Spec: raw, Question: question}
 }
 
 // askUnder asks a node a round under terms.
@@ -86,8 +89,13 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	refused(askUnder(t, n, r, &conclavev1.RoundTerms{Spec: []byte{0xff}}), "policy of site north, terms: ")
 	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Name = "q" })), "policy of site north, terms: ")
 	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Pipeline = "embed" })), `"embed" is not allowed`)
-	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Fit = &conclavev1.FitNoise{} })), `"fit" is not allowed`)
-	refused(askUnder(t, n, countRound("r", 0, 2, 1), termsFor(t, n, r, 1e-3, nil)), "the site's own limit on dataset d would be passed")
+	refused(askUnder(t, n, r, termsFor(t, n, r, 50, fitted)), `"fit" is not allowed`)
+	// A round of another kind than the entry that it names, and one that no entry is there for.
+	counts := countRound("r", 0, 2, 1)
+	refused(askUnder(t, n, counts, termsFor(t, n, r, 50, nil)), "policy of site north, terms: ")
+	counts.Planned = 1
+	refused(askUnder(t, n, counts, termsFor(t, n, r, 50, nil)), "policy of site north, terms: ")
+	refused(askUnder(t, n, r, termsFor(t, n, r, 1e-3, nil)), "the site's own limit on dataset d would be passed")
 	if exists(c, "run-r.safetensors") {
 		t.Error("teachers learned from a round that was refused")
 	}
@@ -152,18 +160,18 @@ func TestAFitIsChargedOnce(t *testing.T) {
 	policy := strings.Replace(lenient, "approval", "stages: [fit], approval", 1)
 	n := start(t, policed(t, smallConfig(t, 4), policy), questiontest.SmallTable(t, 80, 1))
 	r := logisticRound("r", 1, 1)
-	terms := termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Fit = &conclavev1.FitNoise{Epsilon: 0.1} })
-	terms.Charges = []*conclavev1.PrivacyEvent{{Kind: "laplace", Epsilon: 0.9, Count: 1}}
+	terms := termsFor(t, n, r, 50, fitted)
 	for pass := range 3 {
 		r := logisticRound("r", 1, float64(pass))
-		terms.Spec = termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Fit = &conclavev1.FitNoise{Epsilon: 0.1} }).Spec
+		r.Planned = 1
+		terms.Spec = termsFor(t, n, r, 50, fitted).Spec
 		if m := askUnder(t, n, r, terms); m.GetSum() == nil {
 			t.Fatalf("pass %d: %v", pass, m)
 		}
 	}
 	status, err := n.guard.Status()
 	testkit.Must(t, err)
-	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 || status.Runs[0].Terms.Stages[0] != "fit" {
+	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 || status.Runs[0].Terms.Stages()[0] != "fit" {
 		t.Errorf("status %+v", status)
 	}
 }

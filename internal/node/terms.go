@@ -3,12 +3,12 @@ package node
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"strings"
+	"errors"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -23,47 +23,34 @@ func sha256Hex(raw []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SpecTerms are a run's terms as a site's policy takes them.
-func SpecTerms(s *conclavev1.RunSpec) sitepolicy.Spec {
-	terms := sitepolicy.Spec{
+// SpecTerms are a run's terms as a site's policy takes them; the error says that its plan
+// has no price.
+func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
+	plan, err := runspec.Plan(s)
+	return sitepolicy.Spec{
 		Dataset: s.GetDataset(), SchemaSHA256: s.GetSchemaSha256(), Unit: s.GetUnit(), Pipeline: s.GetPipeline(),
-		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(),
-		Mechanism: mechanismText(s.GetMechanism()),
-	}
-	if s.GetSelections() != nil {
-		terms.Stages = append(terms.Stages, "selections")
-	}
-	if s.GetFit() != nil {
-		terms.Stages = append(terms.Stages, "fit")
-	}
-	if s.GetSampled() != nil {
-		terms.Stages = append(terms.Stages, "sampled")
-	}
-	return terms
+		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(), Plan: plan,
+	}, err
 }
 
-// mechanismText is a mechanism for people: its kind and the numbers that it has.
-func mechanismText(m *conclavev1.Mechanism) string {
-	if m == nil {
-		return ""
+// priced returns the entry of the plan that a round names, and the most that its answers
+// cost. Of sums of scores that is all selections of the entry: no node hears of the later
+// ones. The error says that the entry pays for something else, or that the plan does not
+// bound the price.
+func priced(plan privacy.Plan, r *conclavev1.Round) (privacy.Planned, []privacy.Event, error) {
+	at, uses := int(r.GetPlanned()), int64(1)
+	if at >= len(plan) || plan[at].Kind != string(KindOf(r)) {
+		return privacy.Planned{}, nil, errors.New("the run's plan does not pay for what the round asks")
 	}
-	text := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(m.GetKind().String(), "KIND_"), "_", "-"))
-	for _, number := range []struct {
-		name  string
-		value float64
-	}{{"lambda", m.GetLambda()}, {"sigma", m.GetSigma()}, {"sigma_threshold", m.GetSigmaThreshold()}, {"threshold", m.GetThreshold()}, {"rate", m.GetRate()}} {
-		if number.value != 0 {
-			text += fmt.Sprintf(" %s %.6g", number.name, number.value)
+	switch planned := plan[at]; {
+	case r.GetVote() != nil:
+		uses = int64(len(r.GetVote().GetQueryClasses()))
+		if g := r.GetVote().GetGradient(); g != nil {
+			uses *= int64(g.GetDirections())
 		}
+	case planned.Kind == runspec.Scores:
+		uses = planned.Count
 	}
-	return text
-}
-
-// eventOf reads an event of the wire. Whether it is one is for who uses it to check.
-func eventOf(e *conclavev1.PrivacyEvent) privacy.Event {
-	return privacy.Event{
-		Kind: privacy.Kind(e.GetKind()), Sigma: e.GetSigma(), Sensitivity: e.GetSensitivity(), Rate: e.GetRate(), NoiseMultiplier: e.GetNoiseMultiplier(),
-		Threshold: e.GetThreshold(), Sigma1: e.GetSigma1(), Sigma2: e.GetSigma2(), Lambda: e.GetLambda(), Epsilon: e.GetEpsilon(),
-		Count: e.GetCount(), Asked: e.GetAsked(), Answered: e.GetAnswered(),
-	}
+	cost, err := plan.Admit(nil, privacy.Use{Planned: at, Queries: uses, Answered: uses})
+	return plan[at], cost, err
 }

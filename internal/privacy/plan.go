@@ -3,54 +3,174 @@ package privacy
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 )
 
-// Plan is everything that a run may release, merged: kinds, parameters and the most
-// of each. It stands in the entry that opens the run, before the first release, and
-// is what [FilterPLD] can be asked about.
+// Planned is one line of a run's plan: a kind of question, and the mechanism that answers
+// it. It is data: the ledger's run entry holds it, and everybody who needs a price asks
+// [Planned.Cost].
+type Planned struct {
+	// Kind is the kind of question.
+	Kind string `json:"kind"`
+	// Stage is the stage after training that asks it; empty for the training itself.
+	Stage string `json:"stage,omitempty"`
+	// Mechanism is one use of the mechanism, without its counts.
+	Mechanism Event `json:"mechanism"`
+	// Count is the most uses: queries of votes, sums, selections or fits. 0 leaves it to
+	// the budget.
+	Count int64 `json:"count,omitempty"`
+	// Variant is how the noise is drawn or released, where one price covers several ways.
+	Variant string `json:"variant,omitempty"`
+}
+
+// The variants of mechanisms.
+const (
+	// Histogram releases all noisy counts of a vote in place of the winner.
+	Histogram = "histogram"
+	// NormGamma is noise of a norm-Gamma vector in place of Laplace noise.
+	NormGamma = "norm-gamma"
+)
+
+// variants are those that a kind of mechanism can have, besides none.
+var variants = map[Kind]string{GNMax: Histogram, ConfidentGNMax: Histogram, LNMax: Histogram, Laplace: NormGamma}
+
+// label holds for the names of kinds of questions and of stages.
+var label = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// maxCount bounds the uses of a plan's entry. Each release is an entry of the ledger, and
+// a round has at most 65,536 queries.
+const maxCount = 1_000_000 << 16
+
+// Validate refuses an entry whose price would not be known, with a [*FieldError].
+func (p Planned) Validate() error {
+	if !label.MatchString(p.Kind) {
+		return FieldErrorf("kind", "is %q; use 1 to 32 small letters, digits or dashes", p.Kind)
+	}
+	if p.Stage != "" && !label.MatchString(p.Stage) {
+		return FieldErrorf("stage", "is %q; use at most 32 small letters, digits or dashes", p.Stage)
+	}
+	if m := p.Mechanism; m.Count != 0 || m.Asked != 0 || m.Answered != 0 {
+		return FieldErrorf("mechanism", "has counts of its own; set count of the plan's entry")
+	}
+	if err := p.Mechanism.Times(1).Validate(); err != nil {
+		return err
+	}
+	if p.Count < 0 || p.Count > maxCount {
+		return FieldErrorf("count", "is %d; use 0 (as many as the budget admits) to %d", p.Count, maxCount)
+	}
+	if p.Variant != "" && p.Variant != variants[p.Mechanism.Kind] {
+		return FieldErrorf("variant", "%q does not belong to %s", p.Variant, p.Mechanism.Kind)
+	}
+	return nil
+}
+
+// Fixed says that the cost of the whole entry is known beforehand. What a confident query
+// costs depends on its answer, of which a plan could count the worst only.
+func (p Planned) Fixed() bool { return p.Count > 0 && p.Mechanism.Kind != ConfidentGNMax }
+
+// Cost is what a number of uses cost, so many of them answered, as the ledger has it; nil
+// for none. It is the one place where a plan becomes events.
+func (p Planned) Cost(uses, answered int64) []Event {
+	if uses == 0 {
+		return nil
+	}
+	e := p.Mechanism.Times(uses)
+	if e.Kind == ConfidentGNMax {
+		e.Answered = answered
+	}
+	return []Event{e}
+}
+
+// Worst is the most that a number of uses can cost.
+func (p Planned) Worst(uses int64) []Event { return p.Cost(uses, uses) }
+
+// String is the entry in words, such as "40 x votes: gnmax sigma 38.2 histogram".
+func (p Planned) String() string {
+	var text strings.Builder
+	if p.Count != 1 {
+		if p.Count > 0 {
+			fmt.Fprintf(&text, "%d x ", p.Count)
+		} else {
+			text.WriteString("any number of ")
+		}
+	}
+	fmt.Fprintf(&text, "%s: %s", p.Kind, p.Mechanism.Kind)
+	m := p.Mechanism
+	for _, number := range []struct {
+		name  string
+		value float64
+	}{
+		{"rate", m.Rate}, {"sigma", m.Sigma}, {"noise multiplier", m.NoiseMultiplier}, {"threshold", m.Threshold},
+		{"sigma1", m.Sigma1}, {"sigma2", m.Sigma2}, {"lambda", m.Lambda}, {"epsilon", m.Epsilon},
+	} {
+		if number.value != 0 {
+			fmt.Fprintf(&text, " %s %.6g", number.name, number.value)
+		}
+	}
+	if p.Variant != "" {
+		text.WriteString(" " + p.Variant)
+	}
+	return text.String()
+}
+
+// text is the entry as it stands in a ledger.
+func (p Planned) text() string {
+	raw, err := json.Marshal(p)
+	if err != nil { // noise that is no number
+		return p.Kind
+	}
+	return string(raw)
+}
+
+// Plan is all that a run may ask and what each costs. It stands in the entry that opens the
+// run, before the first release. A round names the entry that pays for it by its place.
 //
-// Why that is private: each mechanism is dominated by a pair of distributions, so
+// With [FilterPLD] the whole plan is priced before the first release. Why that is private:
+// each mechanism is dominated by a pair of distributions, so
 // its output can be computed from one draw of that pair (Blackwell). All draws of
 // the plan can be made beforehand, independently of each other. The run, in
 // whatever order and however adaptively it asks, and whenever it stops, is
 // post-processing of them (Zhu, Dong, Wang 2022, Theorem 10). So what is within the
 // plan is (epsilon, delta)-DP as soon as the whole plan is. Parameters that are
 // chosen in the light of answers have no draw made beforehand: hence the plan.
-type Plan []Event
+type Plan []Planned
 
-// planned are the kinds that a plan may have. What a confident query costs depends
-// on its answer, of which a plan could count the worst only.
-var planned = []Kind{Laplace, Gaussian, SubsampledGaussian, GNMax, Exponential, LNMax}
-
-// maxPlan bounds the different events of a plan; pld takes no more.
+// maxPlan bounds the entries of a plan; pld takes no more different events.
 const maxPlan = maxPairs
 
-// Validate refuses a plan that is empty, holds an event that cannot be planned, or
-// the same mechanism twice, with a [*FieldError].
+// Validate refuses a plan that is empty or has an entry without a price.
 func (p Plan) Validate() error {
 	if len(p) == 0 || len(p) > maxPlan {
-		return FieldErrorf("plan", "has %d events; name all that the run may release, each mechanism with its count, %d at most", len(p), maxPlan)
+		return FieldErrorf("plan", "has %d entries; name all that the run may ask, 1 to %d kinds of questions", len(p), maxPlan)
 	}
-	seen := make(map[Event]bool, len(p))
-	for i, e := range p {
-		if err := e.Validate(); err != nil {
-			return fmt.Errorf("plan, event %d: %w", i+1, err)
+	for i, planned := range p {
+		if err := planned.Validate(); err != nil {
+			return fmt.Errorf("plan, entry %d: %w", i, err)
 		}
-		if !slices.Contains(planned, e.Kind) {
-			return FieldErrorf("plan", "has a %s event; a plan can have %v", e.Kind, planned)
-		}
-		if seen[e.parameters()] {
-			return FieldErrorf("plan", "has %s twice; add up the counts of equal mechanisms", e.parameters().text())
-		}
-		seen[e.parameters()] = true
 	}
 	return nil
 }
 
+// Fixed says that the cost of the whole plan is known beforehand.
+func (p Plan) Fixed() bool {
+	return len(p) > 0 && !slices.ContainsFunc(p, func(e Planned) bool { return !e.Fixed() })
+}
+
+// Events are all uses of the entries that have a count, at their worst, merged. Of a plan
+// that is [Plan.Fixed] this is everything the run may release.
+func (p Plan) Events() []Event {
+	var events []Event
+	for _, planned := range p {
+		events = append(events, planned.Worst(planned.Count)...)
+	}
+	return Merge(events)
+}
+
 // Check returns the claim of the whole plan at the budget's delta, by all
 // accountants, or an [*OverBudgetError] where it passes the budget's epsilon. It
-// takes some tenths of a second: ask once, before the first release.
+// takes some tenths of a second: ask once, before the first release. The plan must be fixed.
 func (p Plan) Check(b Budget) (Claim, error) {
 	if err := b.Validate(); err != nil {
 		return Claim{}, fmt.Errorf("budget: %w", err)
@@ -58,7 +178,13 @@ func (p Plan) Check(b Budget) (Claim, error) {
 	if err := p.Validate(); err != nil {
 		return Claim{}, err
 	}
-	claim, err := Account(p, b.Delta)
+	for i, planned := range p {
+		if !planned.Fixed() {
+			return Claim{}, fmt.Errorf("%w: what entry %d costs is not known beforehand: %s; give it a count, and another mechanism than confident-gnmax, or take another filter than pld",
+				ErrPlan, i, planned.text())
+		}
+	}
+	claim, err := Account(p.Events(), b.Delta)
 	if err != nil {
 		return Claim{}, fmt.Errorf("plan: %w", err)
 	}
@@ -68,42 +194,58 @@ func (p Plan) Check(b Budget) (Claim, error) {
 	return claim, nil
 }
 
-// Covers answers whether the events are within the plan: nothing but its mechanisms,
-// with its parameters, and of none more than it has. The error is a [*PlanError]
-// where they are not.
-func (p Plan) Covers(events []Event) error {
-	left := make(map[Event]int64, len(p))
-	counts := make(map[Event]int64, len(p))
-	for _, e := range p {
-		counts[e.parameters()] = e.Count
-		left[e.parameters()] = e.Count
+// Use is what a release uses of a plan.
+type Use struct {
+	// Planned is the place of the entry that pays.
+	Planned int
+	// Queries is how often its mechanism is used, Answered how many of them it answered.
+	Queries, Answered int64
+}
+
+// Admit answers whether an entry has so many uses left after those that were made before
+// (one number for each entry, or none), and what they cost. The error is a [*PlanError]
+// where it has not.
+func (p Plan) Admit(used []int64, next Use) ([]Event, error) {
+	if next.Planned < 0 || next.Planned >= len(p) {
+		return nil, &PlanError{Asked: next.Queries}
 	}
-	for i, e := range events {
-		if err := e.Validate(); err != nil { // a negative count would give back
-			return fmt.Errorf("event %d: %w", i+1, err)
-		}
-		n, known := left[e.parameters()]
-		if !known || e.Count > n {
-			return &PlanError{Event: e.parameters(), Planned: counts[e.parameters()], Used: counts[e.parameters()] - n, Asked: e.Count}
-		}
-		left[e.parameters()] = n - e.Count
+	if next.Queries < 1 || next.Answered < 0 || next.Answered > next.Queries {
+		return nil, FieldErrorf("answered", "is %d of %d queries; it must be between 0 and queries, of which there is one at least", next.Answered, next.Queries)
 	}
-	return nil
+	planned, before := p[next.Planned], int64(0)
+	if next.Planned < len(used) {
+		before = used[next.Planned]
+	}
+	if planned.Count > 0 && (before > planned.Count || next.Queries > planned.Count-before) {
+		return nil, &PlanError{Planned: planned, Used: before, Asked: next.Queries}
+	}
+	if planned.Mechanism.Kind != ConfidentGNMax && next.Answered != next.Queries {
+		return nil, FieldErrorf("answered", "is %d of %d queries; %s answers all of them", next.Answered, next.Queries, planned.Mechanism.Kind)
+	}
+	return planned.Cost(next.Queries, next.Answered), nil
+}
+
+// add counts a use.
+func (p Plan) add(used []int64, next Use) []int64 {
+	all := make([]int64, len(p))
+	copy(all, used)
+	all[next.Planned] += next.Queries
+	return all
 }
 
 // PlanError is a refusal of what a run's plan does not hold. It matches
 // [ErrOverBudget]: what was asked is not released and not charged.
 type PlanError struct {
-	Event                Event // without its counts
-	Planned, Used, Asked int64 // how often; Planned is 0 for what is not in the plan
+	Planned     Planned // the entry; without a kind where the plan has none at the place
+	Used, Asked int64
 }
 
 func (e *PlanError) Error() string {
-	if e.Planned == 0 {
-		return fmt.Sprintf("over budget: the run's plan has no %s; it was fixed when the run was opened: ask what it has, or open a run with another plan", e.Event.text())
+	if e.Planned.Kind == "" {
+		return "over budget: the run's plan has no such entry; it was fixed when the run was opened: ask what it has, or open a run with another plan"
 	}
 	return fmt.Sprintf("over budget: the run's plan has %d of %s, %d of them are used and %d more were asked; the plan is used up: end the run",
-		e.Planned, e.Event.text(), e.Used, e.Asked)
+		e.Planned.Count, e.Planned.text(), e.Used, e.Asked)
 }
 
 // Is makes errors.Is(err, ErrOverBudget) true.

@@ -29,21 +29,41 @@ func planFor(t testing.TB, b Budget, releases int64) Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Plan{shares, sampled(0.02, sigma, releases)}
+	return planned(shares, sampled(0.02, sigma, releases))
+}
+
+// planned is a plan of events with their counts.
+func planned(events ...Event) (plan Plan) {
+	for _, e := range events {
+		plan = append(plan, Planned{Kind: "some", Mechanism: e.parameters(), Count: e.Count + e.Asked})
+	}
+	return plan
 }
 
 func TestPlanValidate(t *testing.T) {
+	with := func(change func(p *Planned)) Plan {
+		plan := planned(shares, labels)
+		change(&plan[1])
+		return plan
+	}
 	for _, c := range []struct {
 		message string
 		plan    Plan
 	}{
-		{"0 events", nil},
-		{"257 events", make(Plan, 257)},
-		{"confident-gnmax", Plan{confident}},
-		{"twice", Plan{labels, shares, labels}},
-		{"count is -1", Plan{labels, shares.Times(-1)}},
-		{"noise_multiplier is 0", Plan{sampled(0.1, 0, 5)}},
-		{"noise_multiplier is NaN", Plan{sampled(0.1, math.NaN(), 5)}},
+		{"0 entries", nil},
+		{"257 entries", make(Plan, 257)},
+		{`kind is ""`, with(func(p *Planned) { p.Kind = "" })},
+		{`kind is "Votes"`, with(func(p *Planned) { p.Kind = "Votes" })},
+		{"stage is", with(func(p *Planned) { p.Stage = "a stage" })},
+		{"count is -1", with(func(p *Planned) { p.Count = -1 })},
+		{"count is 65536000001", with(func(p *Planned) { p.Count = 65_536_000_001 })},
+		{"counts of its own", with(func(p *Planned) { p.Mechanism.Count = 1 })},
+		{"counts of its own", with(func(p *Planned) { p.Mechanism.Answered = 1 })},
+		{"is unknown", with(func(p *Planned) { p.Mechanism.Kind = "magic" })},
+		{`variant "histogram" does not belong to laplace`, with(func(p *Planned) { p.Mechanism, p.Variant = shares.parameters(), Histogram })},
+		{`variant "norm-gamma" does not belong to gnmax`, with(func(p *Planned) { p.Variant = NormGamma })},
+		{"noise_multiplier is 0", planned(sampled(0.1, 0, 5))},
+		{"noise_multiplier is NaN", planned(sampled(0.1, math.NaN(), 5))},
 	} {
 		if err := c.plan.Validate(); err == nil || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%v: %v, want %q", c.plan, err, c.message)
@@ -52,10 +72,44 @@ func TestPlanValidate(t *testing.T) {
 			t.Errorf("%v was checked", c.plan)
 		}
 	}
-	all := Plan{labels, shares, sampled(0.1, 1, 1), {Kind: Gaussian, Sigma: 1, Sensitivity: 1, Count: 1},
-		{Kind: Exponential, Epsilon: 1, Count: 1}, {Kind: LNMax, Lambda: 1, Count: 1}}
-	if err := all.Validate(); err != nil {
+	all := planned(labels, shares, sampled(0.1, 1, 1), Event{Kind: Gaussian, Sigma: 1, Sensitivity: 1, Count: 1},
+		Event{Kind: Exponential, Epsilon: 1, Count: 1}, Event{Kind: LNMax, Lambda: 1, Count: 1}, labels)
+	if err := all.Validate(); err != nil || !all.Fixed() {
 		t.Error(err)
+	}
+	// What is not known beforehand cannot be priced, and is a plan for other filters.
+	for _, open := range []Plan{planned(shares, confident), with(func(p *Planned) { p.Count = 0 })} {
+		if err := open.Validate(); err != nil || open.Fixed() {
+			t.Errorf("%v: %v", open, err)
+		}
+		if _, err := open.Check(Budget{Epsilon: 1e9, Delta: 0.1}); !errors.Is(err, ErrPlan) {
+			t.Errorf("%v was priced: %v", open, err)
+		}
+	}
+}
+
+// Entries of the same mechanism cost what they cost together.
+func TestPlanEvents(t *testing.T) {
+	want := Merge([]Event{labels, shares, labels})
+	if got := planned(labels, shares, labels).Events(); !slices.Equal(got, want) {
+		t.Errorf("events %v, want %v", got, want)
+	}
+	if got := (Plan{{Kind: "some", Mechanism: labels.parameters()}}).Events(); len(got) != 0 {
+		t.Errorf("an open count costs %v", got)
+	}
+	for _, c := range []struct {
+		p              Planned
+		uses, answered int64
+		want           []Event
+	}{
+		{planned(labels)[0], 0, 0, nil},
+		{planned(labels)[0], 7, 7, []Event{labels.Times(7)}},
+		{planned(confident)[0], 32, 30, []Event{confident}},
+		{planned(confident)[0], 32, 0, []Event{{Kind: ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32}}},
+	} {
+		if got := c.p.Cost(c.uses, c.answered); !slices.Equal(got, c.want) {
+			t.Errorf("%v, %d uses: %v, want %v", c.p, c.uses, got, c.want)
+		}
 	}
 }
 
@@ -76,38 +130,47 @@ func TestPlanCheck(t *testing.T) {
 	}
 }
 
-func TestPlanCovers(t *testing.T) {
-	plan := Plan{shares, sampled(0.02, 2, 10)}
-	for _, events := range [][]Event{nil, {shares}, {sampled(0.02, 2, 10), shares}, {sampled(0.02, 2, 4), shares, sampled(0.02, 2, 6)}} {
-		if err := plan.Covers(events); err != nil {
-			t.Errorf("%v: %v", events, err)
+func TestPlanAdmit(t *testing.T) {
+	plan := append(planned(shares, sampled(0.02, 2, 10)), Planned{Kind: "votes", Mechanism: confident.parameters()})
+	for _, c := range []struct {
+		used []int64
+		next Use
+		want Event
+	}{
+		{nil, Use{0, 1, 1}, shares},
+		{[]int64{1}, Use{1, 10, 10}, sampled(0.02, 2, 10)},
+		{[]int64{0, 4, 0}, Use{1, 6, 6}, sampled(0.02, 2, 6)},
+		{[]int64{1, 10, 1 << 40}, Use{2, 32, 30}, confident},
+	} {
+		if got, err := plan.Admit(c.used, c.next); err != nil || !slices.Equal(got, []Event{c.want}) {
+			t.Errorf("%v after %v: %v, %v", c.next, c.used, got, err)
 		}
 	}
 	for _, c := range []struct {
 		message string
-		events  []Event
+		used    []int64
+		next    Use
 	}{
-		{"has 1 of", []Event{shares, shares}},
-		{"has 10 of", []Event{sampled(0.02, 2, 11)}},
-		{"8 of them are used and 3 more", []Event{sampled(0.02, 2, 8), sampled(0.02, 2, 3)}},
-		{"has no", []Event{sampled(0.02, 2.0000001, 1)}},
-		{"has no", []Event{sampled(0.01, 2, 1)}},
-		{"has no", []Event{labels}},
-		{"has no", []Event{confident}},
+		{"has 1 of", []int64{1, 0, 0}, Use{0, 1, 1}},
+		{"has 1 of", nil, Use{0, 2, 2}},
+		{"has 10 of", nil, Use{1, 11, 11}},
+		{"8 of them are used and 3 more", []int64{0, 8, 0}, Use{1, 3, 3}},
+		{"is used up", []int64{0, math.MaxInt64, 0}, Use{1, 1, 1}},
+		{"is used up", []int64{0, 5, 0}, Use{1, math.MaxInt64, 0}},
+		{"no such entry", nil, Use{3, 1, 1}},
+		{"no such entry", nil, Use{-1, 1, 1}},
 	} {
-		err := plan.Covers(c.events)
+		_, err := plan.Admit(c.used, c.next)
 		var outside *PlanError
 		if !errors.Is(err, ErrOverBudget) || !errors.As(err, &outside) || !strings.Contains(err.Error(), c.message) {
-			t.Errorf("%v: %v, want %q", c.events, err, c.message)
+			t.Errorf("%v after %v: %v, want %q", c.next, c.used, err, c.message)
 		}
 	}
-	huge := []Event{sampled(0.02, 2, math.MaxInt64), sampled(0.02, 2, math.MaxInt64)}
-	if err := plan.Covers(huge); !errors.Is(err, ErrOverBudget) {
-		t.Errorf("counts that overflow: %v", err)
-	}
 	// A negative count would give back what was used.
-	if err := plan.Covers([]Event{sampled(0.02, 2, -5), sampled(0.02, 2, 12)}); err == nil || errors.Is(err, ErrOverBudget) {
-		t.Errorf("a negative count: %v", err)
+	for _, next := range []Use{{1, -5, -5}, {1, 0, 0}, {1, 5, 6}, {1, 5, 4}, {2, 5, -1}} {
+		if _, err := plan.Admit(nil, next); err == nil || errors.Is(err, ErrOverBudget) {
+			t.Errorf("%v: %v", next, err)
+		}
 	}
 }
 
@@ -117,11 +180,11 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		plan := Plan{
-			{Kind: Laplace, Epsilon: rapid.Float64Range(0.01, 0.5).Draw(t, "laplace"), Count: 2},
+		plan := planned(
+			Event{Kind: Laplace, Epsilon: rapid.Float64Range(0.01, 0.5).Draw(t, "laplace"), Count: 2},
 			sampled(rapid.Float64Range(0.01, 0.5).Draw(t, "rate"), rapid.Float64Range(1, 6).Draw(t, "sigma"), rapid.Int64Range(1, 60).Draw(t, "count")),
-			{Kind: GNMax, Sigma: rapid.Float64Range(20, 90).Draw(t, "gnmax"), Count: 5},
-		}
+			Event{Kind: GNMax, Sigma: rapid.Float64Range(20, 90).Draw(t, "gnmax"), Count: 5},
+		)
 		budget := Budget{Epsilon: 1e6, Delta: 1e-5, Filter: FilterPLD}
 		claim, err := plan.Check(budget)
 		if err != nil {
@@ -129,9 +192,9 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 		}
 		p := Purse{Budget: budget, Plan: plan, PlanEpsilon: claim.Epsilon}
 		for range rapid.IntRange(1, 8).Draw(t, "questions") {
-			next := plan[rapid.IntRange(0, 2).Draw(t, "which")]
-			next.Count = rapid.Int64Range(1, next.Count+1).Draw(t, "times")
-			after, err := p.Admit([]Event{next})
+			which := rapid.IntRange(0, 2).Draw(t, "which")
+			times := rapid.Int64Range(1, plan[which].Count+1).Draw(t, "times")
+			after, _, err := p.Use(Use{which, times, times})
 			if errors.Is(err, ErrOverBudget) {
 				continue
 			}
@@ -150,7 +213,7 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 			t.Fatalf("a part costs %v, %v; the plan %v", part.Epsilon, err, claim.Epsilon)
 		}
 		for _, e := range p.Spent {
-			if !slices.ContainsFunc(plan, func(x Event) bool { return x.parameters() == e.parameters() && e.Count <= x.Count }) {
+			if !slices.ContainsFunc(plan, func(x Planned) bool { return x.Mechanism == e.parameters() && e.Count <= x.Count }) {
 				t.Fatalf("%v is not within the plan", e)
 			}
 		}
@@ -159,10 +222,15 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 
 func TestPurse(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
-	if _, err := (Purse{Budget: b}).Admit([]Event{shares}); err == nil {
-		t.Error("a budget by pld was spent without a plan")
+	for _, b := range []Budget{b, {Epsilon: 1, Delta: 1e-5}} {
+		if _, _, err := (Purse{Budget: b}).Use(Use{0, 1, 1}); !errors.Is(err, ErrOverBudget) {
+			t.Errorf("%v was spent without a plan: %v", b, err)
+		}
 	}
-	if _, err := (Purse{}).Admit([]Event{shares}); err == nil {
+	if _, err := (Purse{Budget: b}).Admit([]Event{shares}); !errors.Is(err, ErrOverBudget) {
+		t.Errorf("a budget by pld was spent without a plan: %v", err)
+	}
+	if _, _, err := (Purse{Plan: planned(shares)}).Use(Use{0, 1, 1}); err == nil {
 		t.Error("no budget at all was spent")
 	}
 	plan := planFor(t, b, 300)
@@ -171,14 +239,14 @@ func TestPurse(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Purse{Budget: b, Plan: plan, PlanEpsilon: claim.Epsilon}
-	first, err := p.Admit([]Event{shares})
-	if err != nil {
-		t.Fatal(err)
+	first, cost, err := p.Use(Use{0, 1, 1})
+	if err != nil || !slices.Equal(cost, []Event{shares}) || !slices.Equal(first.Used, []int64{1, 0}) || p.Used != nil {
+		t.Fatal(first.Used, cost, err)
 	}
 	if spent, err := first.EpsilonSpent(); err != nil || spent != mustRunning(t, []Event{shares}, b.Delta) || len(p.Spent) != 0 {
 		t.Errorf("after the class shares: %v, %v; before: %v", spent, err, p.Spent)
 	}
-	last, err := first.Admit([]Event{plan[1]})
+	last, _, err := first.Use(Use{1, 300, 300})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +254,21 @@ func TestPurse(t *testing.T) {
 	if spent, err := last.EpsilonSpent(); err != nil || spent != claim.Epsilon {
 		t.Errorf("at the end: %v, %v; want %v", spent, err, claim.Epsilon)
 	}
-	if _, err := last.Admit([]Event{sampled(0.02, plan[1].NoiseMultiplier, 1)}); !errors.Is(err, ErrOverBudget) {
+	if _, _, err := last.Use(Use{1, 1, 1}); !errors.Is(err, ErrOverBudget) {
 		t.Errorf("past the end: %v", err)
+	}
+	// A count bounds the uses of a run with another filter, too; and its budget does.
+	gdp := Purse{Budget: Budget{Epsilon: 1, Delta: 1e-5}, Plan: append(planned(shares), Planned{Kind: "votes", Mechanism: labels.parameters()})}
+	after, _, err := gdp.Use(Use{0, 1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := after.Use(Use{0, 1, 1}); !errors.Is(err, ErrOverBudget) || !strings.Contains(err.Error(), "used up") {
+		t.Errorf("a second use of one: %v", err)
+	}
+	var over *OverBudgetError
+	if _, _, err := after.Use(Use{1, 1 << 20, 1 << 20}); !errors.As(err, &over) {
+		t.Errorf("a million votes: %v", err)
 	}
 }
 
@@ -195,13 +276,13 @@ func TestCheckDatasetPlan(t *testing.T) {
 	byPLD := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
 	plan := planFor(t, byPLD, 400)
 	byGDP, byRDP := Budget{Epsilon: 1, Delta: 1e-5}, Budget{Epsilon: 1.2, Delta: 1e-5, Filter: FilterRDP}
-	if claim, err := CheckDatasetPlan(byPLD, nil, 0, plan); err != nil || claim == nil || claim.Epsilon > 1 {
+	if claim, err := CheckDatasetPlan(byPLD, nil, 0, FilterPLD, plan); err != nil || claim == nil || claim.Epsilon > 1 {
 		t.Errorf("the only run: %v, %v", claim, err)
 	}
-	if claim, err := CheckDatasetPlan(byRDP, nil, 3, plan); err != nil || claim != nil {
+	if claim, err := CheckDatasetPlan(byRDP, nil, 3, FilterPLD, plan); err != nil || claim != nil {
 		t.Errorf("a dataset with room by rdp: %v, %v", claim, err)
 	}
-	if _, err := CheckDatasetPlan(byGDP, nil, 3, nil); err != nil {
+	if _, err := CheckDatasetPlan(byGDP, nil, 3, "", plan); err != nil {
 		t.Errorf("no plan by gdp: %v", err)
 	}
 	less := byPLD
@@ -212,15 +293,15 @@ func TestCheckDatasetPlan(t *testing.T) {
 		b             Budget
 		spent         []Event
 		runs          int
-		plan          Plan
+		filter        Filter
 	}{
-		{"a second run", "has one run", ErrPlan, byPLD, nil, 1, plan},
-		{"no plan", "takes a run with a plan", ErrPlan, byPLD, nil, 0, nil},
-		{"over the dataset's budget", "over budget", ErrOverBudget, less, nil, 0, plan},
-		{"as if unsampled", "filter is gdp: rdp suits samples, pld", ErrOverBudget, byGDP, nil, 0, plan},
-		{"on top of what is spent", "filter is rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}}, 1, plan},
+		{"a second run", "has one run", ErrPlan, byPLD, nil, 1, FilterPLD},
+		{"no plan", "takes a run with filter pld", ErrPlan, byPLD, nil, 0, FilterGDP},
+		{"over the dataset's budget", "over budget", ErrOverBudget, less, nil, 0, FilterPLD},
+		{"as if unsampled", "filter is gdp: rdp suits samples, pld", ErrOverBudget, byGDP, nil, 0, FilterPLD},
+		{"on top of what is spent", "filter is rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}}, 1, FilterPLD},
 	} {
-		if claim, err := CheckDatasetPlan(c.b, c.spent, c.runs, c.plan); !errors.Is(err, c.err) || claim != nil || !strings.Contains(err.Error(), c.message) {
+		if claim, err := CheckDatasetPlan(c.b, c.spent, c.runs, c.filter, plan); !errors.Is(err, c.err) || claim != nil || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v, %v", c.name, claim, err)
 		}
 	}
@@ -232,7 +313,7 @@ func TestPLDFilter(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
-	plan := planFor(t, b, 200)
+	plan := planFor(t, b, 200).Events()
 	if _, err := b.Admit(plan[:1], plan[1:]); err != nil {
 		t.Errorf("a calibrated list: %v", err)
 	}

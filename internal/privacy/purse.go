@@ -9,19 +9,20 @@ import (
 
 // Purse is what a run or a dataset may spend and what it has spent. Charges,
 // the check before a question is asked, and the verification of ledgers all ask
-// [Purse.Admit], so that they cannot disagree.
+// [Purse.Use] of runs and [Purse.Admit] of datasets, so that they cannot disagree.
 type Purse struct {
 	Budget Budget
-	// Plan is that of the run, or of the only run of a dataset, where the budget's
-	// filter is FilterPLD, and was checked against the budget. Others have none.
+	// Plan is that of the run; of a dataset whose budget has FilterPLD, that of its only run.
 	Plan Plan
-	// PlanEpsilon is the claim of the plan, 0 without one.
+	// PlanEpsilon is the claim of the whole plan where the budget has FilterPLD, else 0.
 	PlanEpsilon float64
-	Spent       []Event // merged
+	// Used counts the uses of each entry of a run's plan; nil for none.
+	Used  []int64
+	Spent []Event // merged
 }
 
-// DatasetPurse is the purse of a dataset, from which a run with the plan (nil where it
-// has none) is charged. A dataset with filter pld has one run, whose plan is its own.
+// DatasetPurse is the purse of a dataset, from which a run with the plan is charged. A
+// dataset with filter pld has one run, whose plan is its own.
 func DatasetPurse(b Budget, spent []Event, plan Plan) Purse {
 	p := Purse{Budget: b, Spent: spent}
 	if b.Filter == FilterPLD {
@@ -30,28 +31,28 @@ func DatasetPurse(b Budget, spent []Event, plan Plan) Purse {
 	return p
 }
 
-// CheckDatasetPlan answers whether a run with the plan (empty where it has none) may
+// CheckDatasetPlan answers whether a run with this filter and plan may
 // be opened on a dataset that has had so many runs and has spent so much. With filter
-// pld the dataset's first run is its only one and needs a plan, whose claim at the
-// dataset's delta is returned: a second run's plan could depend on the first one's
-// answers. With another filter all of a plan must fit on top of what is spent.
-// Errors match [ErrPlan], ErrOverBudget or both.
-func CheckDatasetPlan(b Budget, spent []Event, runs int, plan Plan) (*Claim, error) {
+// pld the dataset's first run is its only one and needs filter pld too; the claim of its
+// plan at the dataset's delta is returned: a second run's plan could depend on the first
+// one's answers. With another filter all of a plan with filter pld must fit on top of what
+// is spent. Errors match [ErrPlan], ErrOverBudget or both.
+func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Plan) (*Claim, error) {
 	switch {
 	case b.Filter == FilterPLD && runs > 0:
 		return nil, fmt.Errorf("%w: a dataset with filter pld has one run, and it was opened; open the run on a dataset with filter rdp or gdp", ErrPlan)
-	case b.Filter == FilterPLD && len(plan) == 0:
-		return nil, fmt.Errorf("%w: a dataset with filter pld takes a run with a plan and a budget with filter pld; give it them, or use a dataset with filter gdp or rdp", ErrPlan)
+	case b.Filter == FilterPLD && filter != FilterPLD:
+		return nil, fmt.Errorf("%w: a dataset with filter pld takes a run with filter pld, whose whole plan is priced before; give the run that filter, or use a dataset with filter gdp or rdp", ErrPlan)
 	case b.Filter == FilterPLD:
 		claim, err := plan.Check(b)
 		if err != nil {
 			return nil, err
 		}
 		return &claim, nil
-	case len(plan) == 0:
+	case filter != FilterPLD:
 		return nil, nil
 	}
-	if _, err := b.admit(spent, plan); err != nil {
+	if _, err := b.admit(spent, plan.Events()); err != nil {
 		return nil, fmt.Errorf("%w: the whole plan must fit on top of what is spent, and the dataset's filter is %s: rdp suits samples, pld a dataset of one run; lower the run's epsilon, or open a dataset with room for the plan by its own filter: %w",
 			ErrPlan, cmp.Or(b.Filter, FilterGDP), err)
 	}
@@ -62,14 +63,27 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, plan Plan) (*Claim, err
 // having none.
 var ErrPlan = errors.New("the plan does not suit the dataset")
 
-// errNoPlan is met only by who forgot the rule of entries.
-var errNoPlan = errors.New("a budget with filter pld needs a plan, which is fixed before the first release")
-
-// Admit answers, before anything is asked, whether next may be charged too, and
-// returns the purse as it is then. With a plan it is asked whether the plan covers
-// everything, which takes no time and is enough since the whole plan is within the
-// budget; otherwise the budget's filter. The error matches ErrOverBudget where it
+// Use answers, before anything is asked, whether a run may use an entry of its plan so
+// often, and returns the purse as it is then and what the use costs. With [FilterPLD] the
+// whole plan is within the budget, so that it is enough that the entry has the uses left;
+// otherwise the budget's filter is asked too. The error matches ErrOverBudget where the use
 // does not fit.
+func (p Purse) Use(next Use) (Purse, []Event, error) {
+	cost, err := p.Plan.Admit(p.Used, next)
+	if err != nil {
+		return Purse{}, nil, err
+	}
+	used := p.Plan.add(p.Used, next)
+	if p, err = p.Admit(cost); err != nil {
+		return Purse{}, nil, err
+	}
+	p.Used = used
+	return p, cost, nil
+}
+
+// Admit answers whether next may be charged too, and returns the purse as it is then. With
+// [FilterPLD] the purse of a run admits what [Purse.Use] found within the plan, and the plan
+// was checked against the budget. The error matches ErrOverBudget where next does not fit.
 func (p Purse) Admit(next []Event) (Purse, error) {
 	if err := p.Budget.Validate(); err != nil {
 		return Purse{}, err
@@ -82,15 +96,32 @@ func (p Purse) Admit(next []Event) (Purse, error) {
 		p.Spent = spent
 		return p, nil
 	}
-	if len(p.Plan) == 0 {
-		return Purse{}, errNoPlan
-	}
 	all := slices.Concat(p.Spent, next)
-	if err := p.Plan.Covers(all); err != nil {
+	if err := covers(p.Plan.Events(), all); err != nil {
 		return Purse{}, err
 	}
 	p.Spent = Merge(all)
 	return p, nil
+}
+
+// covers answers whether events are within those of a whole plan: nothing but its
+// mechanisms, with its parameters, and of none more than it has.
+func covers(plan, events []Event) error {
+	left := make(map[Event]int64, len(plan))
+	for _, e := range plan {
+		left[e.parameters()] = e.Count
+	}
+	for i, e := range events {
+		if err := e.Validate(); err != nil { // a negative count would give back
+			return fmt.Errorf("event %d: %w", i+1, err)
+		}
+		n, known := left[e.parameters()]
+		if !known || e.Count > n {
+			return fmt.Errorf("%w: the plan, which was fixed when the run was opened, does not hold %s that often", ErrOverBudget, e.text())
+		}
+		left[e.parameters()] = n - e.Count
+	}
+	return nil
 }
 
 // EpsilonSpent is the running figure that ledger entries carry: that of [Running],

@@ -11,7 +11,7 @@ import (
 // something will have cost, at most. It informs and orders; what is charged is decided by
 // [Purse.Admit] alone.
 type Reservation struct {
-	// A run without a plan counts as one release that takes all of its budget: as Gaussian,
+	// A run with another filter than pld counts as one release that takes all of its budget: as Gaussian,
 	// or as pure DP; see [Budget.Room].
 	gaussian, pure []Event
 	runs           int
@@ -30,8 +30,9 @@ func Reserve(spent []Event, runs []Purse) (Reservation, error) {
 		if err := p.Budget.Validate(); err != nil {
 			return Reservation{}, fmt.Errorf("budget: %w", err)
 		}
-		if len(p.Plan) > 0 {
-			r.gaussian, r.pure = append(r.gaussian, p.Plan...), append(r.pure, p.Plan...)
+		if p.Budget.Filter == FilterPLD {
+			whole := p.Plan.Events()
+			r.gaussian, r.pure = append(r.gaussian, whole...), append(r.pure, whole...)
 			continue
 		}
 		r.gaussian = append(r.gaussian, p.Budget.whole())
@@ -73,7 +74,7 @@ func without(all, part []Event) []Event {
 func (b Budget) RoomBeside(r Reservation, run Budget, plan Plan) error {
 	var err error
 	for _, taken := range [][]Event{r.gaussian, r.pure} {
-		if _, err = CheckDatasetPlan(b, taken, r.runs, plan); err == nil && len(plan) == 0 {
+		if _, err = CheckDatasetPlan(b, taken, r.runs, run.Filter, plan); err == nil && run.Filter != FilterPLD {
 			err = b.Room(taken, run)
 		}
 		if err == nil || !errors.Is(err, ErrOverBudget) {

@@ -62,7 +62,7 @@ func TestNothingIsLeft(t *testing.T) {
 // With filter pld there is one run.
 func TestPLDIsAllOrNothing(t *testing.T) {
 	b := Budget{Epsilon: 3, Delta: 1e-5, Filter: FilterPLD}
-	plan := Plan{{Kind: SubsampledGaussian, NoiseMultiplier: 2, Rate: 0.1, Count: 10}}
+	plan := planned(sampled(0.1, 2, 10))
 	none, err := Reserve(nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -28,15 +28,15 @@ type agreement struct {
 // distribution.
 const within80 = 1.2815515655446004
 
-// newAgreement gives nil when there are no rounds. The pipeline is the certificate's.
-func newAgreement(rounds []Round, pipeline string) *agreement {
+// newAgreement gives nil when there are no rounds.
+func newAgreement(rounds []Round) *agreement {
 	if len(rounds) == 0 {
 		return nil
 	}
 	a := &agreement{Width: 560, Height: 240, Left: 52, Right: 548, Top: 12, Bottom: 206}
 	var asked, answered int64
 	var drawn []Round
-	later, rounds := stages(rounds, pipeline)
+	later, rounds := stages(rounds)
 	begun, rounds := embeddings(rounds)
 	if len(rounds) == 0 {
 		a.Title, a.Counts = "What was asked", joined(begun, later)
@@ -73,8 +73,8 @@ func embeddings(rounds []Round) (says string, others []Round) {
 	var numbers int64
 	var spent float64
 	for _, r := range rounds {
-		if r.Purpose == "embedding" {
-			numbers, spent = numbers+r.Queries, r.EpsilonSpent
+		if r.Kind == "embedding" {
+			numbers, spent = numbers+r.Entries, r.EpsilonSpent
 		} else {
 			others = append(others, r)
 		}

@@ -80,7 +80,7 @@ func (m *markdown) guarantee(p Page) {
 }
 
 func (m *markdown) rounds(p Page) {
-	a := newAgreement(p.Rounds, p.Certificate.Pipeline)
+	a := newAgreement(p.Rounds)
 	if a == nil {
 		return
 	}

@@ -38,8 +38,11 @@ type Page struct {
 // Round is what one release cost, and what was released.
 type Round struct {
 	Round uint64 `json:"round"`
-	// Purpose is what the ledger calls the release; empty in reports of earlier versions.
-	Purpose      string  `json:"purpose,omitempty"`
+	// Kind is the kind of question, Stage the stage after training that asked it, Entries
+	// the length of the vector that was released, as the ledger has them.
+	Kind         string  `json:"kind,omitempty"`
+	Stage        string  `json:"stage,omitempty"`
+	Entries      int64   `json:"entries,omitempty"`
 	EpsilonSpent float64 `json:"epsilon_spent"` // of the run so far
 	Queries      int64   `json:"queries"`
 	Answered     int64   `json:"answered"`
@@ -137,7 +140,7 @@ func WriteHTML(w io.Writer, p Page) error {
 		Words:     explain(p.Certificate),
 		Weighing:  weighing(p.Weights, p.Certificate.Rows),
 		Budget:    newBudgetChart(p.Rounds, p.Certificate.Epsilon),
-		Agreement: newAgreement(p.Rounds, p.Certificate.Pipeline),
+		Agreement: newAgreement(p.Rounds),
 		Findings:  findings(p.Evaluation),
 		Utility:   newUtilityTable(p.Evaluation),
 		Maps:      newHeatMaps(p.Correlations, p.Evaluation),

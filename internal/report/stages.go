@@ -6,18 +6,17 @@ import (
 )
 
 // stages says what was asked after the training, and returns the rounds of the training.
-func stages(rounds []Round, pipeline string) (says string, training []Round) {
+func stages(rounds []Round) (says string, training []Round) {
 	var selections, samples, fits int
 	var coefficients, weights int64
 	for _, r := range rounds {
 		switch {
-		case r.Purpose == "selection":
+		case r.Stage == "selections":
 			selections++
-		case r.Purpose == "weights":
-			fits, coefficients = fits+1, max(coefficients, r.Queries)
-		case r.Purpose == "discriminator" && pipeline != "dpgan":
-			// The steps of dpgan's own discriminator are its training.
-			samples, weights = samples+1, max(weights, r.Queries)
+		case r.Stage == "fit":
+			fits, coefficients = fits+1, max(coefficients, r.Entries)
+		case r.Stage == "sampled":
+			samples, weights = samples+1, max(weights, r.Entries)
 		default:
 			training = append(training, r)
 		}
@@ -35,13 +34,9 @@ func stages(rounds []Round, pipeline string) (says string, training []Round) {
 	add(samples,
 		"A network that rows are weighted by learned from %s over samples of the records, each of %s with noise.",
 		several(samples, "sum"), several(weights, "number"))
-	// Of pure noise on coefficients the ledger counts one answer, whatever their number.
-	if of := ""; fits > 0 {
-		if coefficients > 1 {
-			of = fmt.Sprintf(", %s in all,", several(coefficients, "number"))
-		}
-		add(fits, "The coefficients of the regression that rows are weighted by%s were released with noise.", of)
-	}
+	add(fits,
+		"The coefficients of the regression that rows are weighted by, %s in all, were released with noise.",
+		several(coefficients, "number"))
 	return strings.Join(list, " "), training
 }
 

@@ -7,12 +7,13 @@ import (
 
 // What was asked after the training is told apart from it.
 func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
-	start := Round{Purpose: "embedding", Queries: 20, Answered: 20, EpsilonSpent: 0.5}
-	votes := Round{Round: 1, Purpose: "labels", Queries: 64, Answered: 64}
-	sum := Round{Round: 2, Purpose: "discriminator", Queries: 31, Answered: 31}
-	selection := Round{Round: 3, Purpose: "selection", Queries: 1, Answered: 1}
-	gaussian := Round{Round: 4, Purpose: "weights", Queries: 15, Answered: 15}
-	pure := Round{Round: 4, Purpose: "weights", Queries: 1, Answered: 1}
+	start := Round{Kind: "embedding", Entries: 20, Queries: 1, Answered: 1, EpsilonSpent: 0.5}
+	votes := Round{Round: 1, Kind: "votes", Queries: 64, Answered: 64}
+	step := Round{Round: 2, Kind: "discriminator", Entries: 31, Queries: 1, Answered: 1}
+	sum := step
+	sum.Stage = "sampled"
+	selection := Round{Round: 3, Kind: "scores", Stage: "selections", Queries: 1, Answered: 1}
+	fit := Round{Round: 4, Kind: "fit", Stage: "fit", Entries: 15, Queries: 1, Answered: 1}
 	const (
 		trained  = "In 1 round, all 64 questions were answered."
 		selected = "After the training 2 selections of one of the stored discriminators were made"
@@ -20,27 +21,22 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 			"numbers with noise."
 		fifteen = "The coefficients of the regression that rows are weighted by, 15 numbers in all, were released " +
 			"with noise."
-		some = "The coefficients of the regression that rows are weighted by were released with noise."
 	)
 	for name, c := range map[string]struct {
-		rounds   []Round
-		pipeline string
-		title    string
-		says     []string
-		not      []string
+		rounds []Round
+		title  string
+		says   []string
+		not    []string
 	}{
-		"no stage": {[]Round{votes}, "pategan", "How far the teachers agreed", []string{trained},
-			[]string{"After", "weighted"}},
-		"all": {[]Round{start, votes, selection, selection, sum, gaussian}, "pategan",
-			"How far the teachers agreed", []string{"epsilon 0.5", trained, selected, network, fifteen}, nil},
-		"pure noise": {[]Round{votes, pure}, "pategan", "How far the teachers agreed", []string{trained, some},
-			[]string{"numbers in all"}},
-		"of embed": {[]Round{start, sum, gaussian}, "embed", "What was asked",
+		"no stage": {[]Round{votes}, "How far the teachers agreed", []string{trained}, []string{"After", "weighted"}},
+		"all": {[]Round{start, votes, selection, selection, sum, fit}, "How far the teachers agreed",
+			[]string{"epsilon 0.5", trained, selected, network, fifteen}, nil},
+		"of embed": {[]Round{start, sum, fit}, "What was asked",
 			[]string{"One question was asked", network, fifteen}, []string{"were answered"}},
-		"dpgan's training": {[]Round{sum}, "dpgan", "How far the teachers agreed",
-			[]string{"In 1 round, all 31 questions were answered."}, []string{"A network"}},
+		"dpgan's training": {[]Round{step, step}, "How far the teachers agreed",
+			[]string{"In 2 rounds, all 2 questions were answered."}, []string{"A network"}},
 	} {
-		a := newAgreement(c.rounds, c.pipeline)
+		a := newAgreement(c.rounds)
 		if a.Title != c.title {
 			t.Errorf("%s: title %q", name, a.Title)
 		}

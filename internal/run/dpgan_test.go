@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -68,24 +69,21 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if p.Rounds != o.Steps || p.PerRound != net.Parameters() || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != o.ClassEpsilon {
 					t.Errorf("plan %+v", p)
 				}
-				if m := p.Mechanism; m.Rate != o.Rate || !p.sums() || !p.sampled() || p.Filter() != privacy.FilterPLD || p.releases(p.Queries) != int64(p.Rounds) {
+				if m := p.Training.Mechanism; m.Rate != o.Rate || !p.sums() || !p.sampled() || p.Filter() != privacy.FilterPLD || p.releases(p.Queries) != int64(p.Rounds) {
 					t.Errorf("mechanism %v, filter %q", m, p.Filter())
 				}
 				spec := p.RunSpec(s, c.schema, "d", false)
-				if spec.Rounds != uint64(p.Rounds) || spec.Pipeline != "dpgan" || spec.Mechanism.Rate != o.Rate || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
+				told := spec.Plan[len(spec.Plan)-1]
+				if told.Kind != runspec.Discriminator || told.Count != uint64(p.Rounds) || spec.Filter != "pld" || spec.Pipeline != "dpgan" || told.Mechanism.Rate != o.Rate || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
 					t.Errorf("the aggregator is told %v", spec)
 				}
 				budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5, Filter: privacy.FilterPLD}
-				all, err := p.cost(p.releases(p.Queries))
-				if err != nil {
-					t.Fatal(err)
-				}
-				plan := privacy.Plan(append(p.first(), all...))
+				plan := p.Planned()
 				if _, err := plan.Check(budget); err != nil {
 					t.Errorf("the plan does not fit: %v", err)
 				}
 				if o.Rate == 1 || p.Rounds == 1 { // quick to account
-					plan[1].NoiseMultiplier *= 0.997
+					plan[1].Mechanism.NoiseMultiplier *= 0.997
 					if _, err := plan.Check(budget); !errors.Is(err, privacy.ErrOverBudget) {
 						t.Errorf("less noise fits as well: %v", err)
 					}

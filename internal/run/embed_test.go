@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -64,7 +65,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 			if p.Rounds != 0 || p.Queries != 0 || p.Classes != c.classes || p.ClassShareEpsilon != 0 || p.Embedding.Entries != q.Entries || p.sampled() || p.Filter() != "" {
 				t.Errorf("%s: plan %+v", name, p)
 			}
-			budget, sum := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, p.first()
+			budget, sum := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, p.Planned().Events()
 			claim, err := budget.Admit(nil, sum)
 			if err != nil || claim.Epsilon > epsilon || claim.Epsilon < 0.999*epsilon || len(sum) != 1 || sum[0].Count != 1 {
 				t.Errorf("%s, epsilon %v: %v costs %v, %v", name, epsilon, sum, claim.Epsilon, err)
@@ -74,7 +75,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Errorf("%s, epsilon %v: less noise fits as well: %v", name, epsilon, err)
 			}
 			spec := p.RunSpec(s, schema, "d", false)
-			if spec.EmbeddingSigma != p.Embedding.Sigma || spec.ClassShareEpsilon != 0 || spec.Rounds != 0 || spec.Pipeline != "embed" || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
+			if len(spec.Plan) != 1 || spec.Plan[0].Kind != runspec.Embedding || spec.Plan[0].Count != 1 || spec.Plan[0].Mechanism.Sigma != p.Embedding.Sigma || spec.Filter != "" || spec.Pipeline != "embed" || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
 				t.Errorf("%s: the aggregator is told %v", name, spec)
 			}
 		}
@@ -114,27 +115,23 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 					t.Fatalf("plan %+v", p)
 				}
 				budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: p.Filter()}
-				alone, err := privacy.Account(p.first(), budget.Delta)
+				alone, err := privacy.Account(p.first().Events(), budget.Delta)
 				if err != nil || alone.Epsilon > share*budget.Epsilon || alone.Epsilon < 0.999*share*budget.Epsilon {
 					t.Errorf("by itself the start costs %v of %v, %v", alone.Epsilon, share*budget.Epsilon, err)
 				}
-				rest, err := p.cost(p.releases(p.Queries))
-				if err != nil {
-					t.Fatal(err)
-				}
-				all := append(p.first(), rest...)
+				all := p.Planned().Events()
 				if p.sampled() {
-					if _, err := privacy.Plan(all).Check(budget); err != nil {
+					if _, err := p.Planned().Check(budget); err != nil {
 						t.Errorf("the plan does not fit: %v", err)
 					}
-				} else if _, err := budget.Admit(p.first(), rest); err != nil {
+				} else if _, err := budget.Admit(p.first().Events(), p.Planned()[1:].Events()); err != nil {
 					t.Errorf("the plan does not fit: %v", err)
 				}
 				claim, err := privacy.Account(all, budget.Delta)
 				if err != nil || claim.Epsilon > budget.Epsilon || claim.Epsilon < 0.97*budget.Epsilon {
 					t.Errorf("all of it costs %v of %v, %v", claim.Epsilon, budget.Epsilon, err)
 				}
-				if told := p.RunSpec(s, schema, "d", false); told.EmbeddingSigma != p.Embedding.Sigma || told.ClassShareEpsilon != 0 {
+				if told := p.RunSpec(s, schema, "d", false); told.Plan[0].Kind != runspec.Embedding || told.Plan[0].Mechanism.Sigma != p.Embedding.Sigma {
 					t.Errorf("the aggregator is told %v", told)
 				}
 				// Without a share the class counts are asked, as before.
@@ -230,7 +227,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Embedding.Entries || f.Events[0] != p.first()[0] || (len(f.Events) > 1) != (c.after != "") {
+			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Embedding.Entries || f.Events[0] != p.first().Events()[0] || (len(f.Events) > 1) != (c.after != "") {
 				t.Errorf("forecast %+v of plan %+v", f, p)
 			}
 			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon || !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) {

@@ -35,10 +35,10 @@ func (p *Plan) checkFeasible(o priced, budget privacy.Budget) error {
 		}
 	}
 	round := min(p.Queries, p.PerRound)
-	first, err := p.cost(p.releases(round))
-	if err != nil {
+	if err := p.drawable(); err != nil {
 		return fmt.Errorf("noise for %d %s: %w; %s", p.Queries, o.what, err, mend)
 	}
+	first := p.Training.Worst(p.releases(round))
 	if _, err := budget.Admit(nil, append(first, p.others()...)); errors.Is(err, privacy.ErrOverBudget) {
 		return fmt.Errorf("%s: %v is too dear for one round of %d queries: %w; %s%s",
 			o.noiseField, o.noise, round, err, mend, o.hint)

@@ -6,8 +6,9 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 const (
@@ -20,8 +21,9 @@ const (
 
 // checkFit refuses a fit that could not be asked, or have its noise drawn, when the training
 // is paid for.
-func (s *Spec) checkFit(fit *conclavev1.FitNoise, schema *partition.Schema) error {
-	if fit == nil {
+func (s *Spec) checkFit(stages Stages, schema *partition.Schema) error {
+	fit, ok := stages.of(runspec.Coefficients)
+	if !ok {
 		return nil
 	}
 	width, rows := iw.Width(partition.NewEncoder(schema), classesOf(schema), s.Weighting.Squares), s.Release.Rows
@@ -39,14 +41,14 @@ func (s *Spec) checkFit(fit *conclavev1.FitNoise, schema *partition.Schema) erro
 	// ratio.LatticeFor.
 	l2 := math.Ceil((1<<15+1)*math.Sqrt(float64(width))) + 1
 	var err error
-	switch fit.Kind {
-	case conclavev1.FitNoise_KIND_GAUSSIAN:
-		_, err = gnmax.NewGaussianSum(int64(l2), fit.Sigma)
-	case conclavev1.FitNoise_KIND_NORM_GAMMA:
-		_, err = gnmax.NewNormGamma(fit.Epsilon, int64(l2), width)
+	switch m := fit.Mechanism; {
+	case m.Kind == privacy.Gaussian:
+		_, err = gnmax.NewGaussianSum(int64(l2), m.Sigma)
+	case fit.Variant == privacy.NormGamma:
+		_, err = gnmax.NewNormGamma(m.Epsilon, int64(l2), width)
 	default:
 		l1 := int64(l2 * math.Ceil(math.Sqrt(float64(width))))
-		_, err = gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, l1, fit.Epsilon)
+		_, err = gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, l1, m.Epsilon)
 	}
 	if err != nil {
 		return fmt.Errorf("weighting: %s noise on %d coefficients for a share of %v: %w; raise weighting.share, or use other noise", s.Weighting.Noise, width, s.Weighting.Share, err)

@@ -110,20 +110,17 @@ func (f *Forecast) addAnswers(p *Plan, budget privacy.Budget) ([]privacy.Event, 
 	if p.Rounds == 0 {
 		return nil, nil // round 0 is all that is asked
 	}
-	one, err := p.cost(1)
-	if err != nil {
-		return nil, err
-	}
 	admitted := p.releases(p.Queries) // a plan is admitted as a whole
 	if !p.sampled() {
-		if admitted, err = budget.Admits(p.others(), one[0]); err != nil {
+		var err error
+		if admitted, err = budget.Admits(p.others(), p.Training.Worst(1)[0]); err != nil {
 			return nil, err
 		}
 	}
 	if f.Admitted = admitted; p.sums() {
 		f.Admitted *= int64(p.PerRound)
 	}
-	return p.cost(min(p.releases(p.Queries), admitted))
+	return p.Training.Worst(min(p.releases(p.Queries), admitted)), nil
 }
 
 func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node, l largest) {

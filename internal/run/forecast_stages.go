@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -24,12 +25,12 @@ func (s *Spec) stageMessages(schema *partition.Schema, p *Plan) (leaving, arrivi
 	add := func(answer Message, asked, content string) {
 		leaving, arriving = append(leaving, answer), append(arriving, Message{Name: asked, Content: content})
 	}
-	if q := p.Stages; q != nil && q.Selections != nil {
+	if q, ok := p.Stages.of(runspec.Selections); ok {
 		n := s.PATEGAN.Student.Keep
 		if s.Pipeline == "dpgan" {
 			n = s.DPGAN.Student.Keep
 		}
-		add(Message{"score sums", fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored discriminator gives them; the aggregator keeps it in memory, and releases %d selections", n, q.Selections.Count),
+		add(Message{"score sums", fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored discriminator gives them; the aggregator keeps it in memory, and releases %d selections", n, q.Count),
 			1, sum(n, maxRecords*scoreBound)},
 			"discriminators", fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", n))
 	}
@@ -40,10 +41,10 @@ func (s *Spec) stageMessages(schema *partition.Schema, p *Plan) (leaving, arrivi
 			mostPasses, sum(numbers, ratio.MostUnits*ratio.FinestBound)},
 			"coefficients", fmt.Sprintf("%d numbers, as often: the coefficients so far, WITHOUT NOISE; they come of all sites' records", width))
 	}
-	if q := p.Stages; q != nil && q.Sampled != nil {
+	if q, ok := p.Stages.of(runspec.Sampled); ok {
 		n := iw.Parameters(e, p.Classes, s.Weighting.MLP.Hidden)
 		add(Message{"weighting sums", fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy units, of clipped gradients; the aggregator sees it, and releases the sum over all nodes with noise only", n),
-			int(q.Sampled.Count), sum(n, maxRecords*discriminatorBound)},
+			int(q.Count), sum(n, maxRecords*discriminatorBound)},
 			"network", fmt.Sprintf("the %d weights of the network that rows are weighted by, in each step; they follow from releases", n))
 	}
 	return leaving, arriving

@@ -88,8 +88,8 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if p.Rounds != o.Rounds || p.PerRound != o.Records*o.Directions || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != 0.05 {
 					t.Errorf("plan %+v of %d rounds of %d records in %d directions", p, o.Rounds, o.Records, o.Directions)
 				}
-				if p.Mechanism.WholeHistogram != (o.Answers == gpate.Histogram) || p.sums() != (o.Answers == gpate.Sum) {
-					t.Errorf("mechanism %v", p.Mechanism)
+				if (p.Training.Variant == privacy.Histogram) != (o.Answers == gpate.Histogram) || p.sums() != (o.Answers == gpate.Sum) {
+					t.Errorf("mechanism %v", p.Training)
 				}
 				each := c.each
 				if each == 0 {
@@ -99,12 +99,9 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 					t.Errorf("%d releases in %d rounds, want %d each", got, p.Rounds, each)
 				}
 				budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}
-				spent := p.first()
+				spent := p.first().Events()
 				for range p.Rounds { // as the ledger charges it
-					round, err := p.cost(each)
-					if err != nil {
-						t.Fatal(err)
-					}
+					round := p.Training.Worst(each)
 					if round[0].Kind != c.kind || round[0].Count+round[0].Asked != each {
 						t.Fatalf("a round costs %+v", round)
 					}
@@ -117,12 +114,8 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 					}
 					spent = privacy.Merge(append(spent, round...))
 				}
-				one, err := p.cost(1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if p.Mechanism.Sigma > privacy.MinSigma || p.sums() {
-					if _, err := budget.Admit(spent, one); !errors.Is(err, privacy.ErrOverBudget) {
+				if p.noise() > privacy.MinSigma || p.sums() {
+					if _, err := budget.Admit(spent, p.Training.Worst(1)); !errors.Is(err, privacy.ErrOverBudget) {
 						t.Errorf("one release more was admitted (%v); the plan has too much noise", err)
 					}
 				}
@@ -134,25 +127,25 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 // What is set by hand is what is planned.
 func TestTheGPATEPlanFollowsTheSpec(t *testing.T) {
 	schema := parsed(t, wideText)
-	plan := func(change func(*Spec)) *conclavev1.Mechanism {
+	plan := func(change func(*Spec)) privacy.Planned {
 		t.Helper()
 		p, err := NewPlan(gpateSpec(change), schema)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.Mechanism
+		return p.Training
 	}
-	if m := plan(func(s *Spec) { s.GPATE.Noise = 7.5 }); m.Kind != conclavev1.Mechanism_KIND_GAUSSIAN_SUM || m.Sigma != 7.5 || m.WholeHistogram {
+	if m := plan(func(s *Spec) { s.GPATE.Noise = 7.5 }); m.Mechanism.Kind != privacy.Gaussian || m.Mechanism.Sigma != 7.5 || m.Variant != "" {
 		t.Errorf("sums by hand: %v", m)
 	}
-	if m := plan(func(s *Spec) { votesOnGradients(gpate.Histogram, "gnmax")(s); s.GPATE.Noise = 90 }); m.Kind != conclavev1.Mechanism_KIND_GNMAX || m.Sigma != 90 || !m.WholeHistogram {
+	if m := plan(func(s *Spec) { votesOnGradients(gpate.Histogram, "gnmax")(s); s.GPATE.Noise = 90 }); m.Mechanism.Kind != privacy.GNMax || m.Mechanism.Sigma != 90 || m.Variant != privacy.Histogram {
 		t.Errorf("counts by hand: %v", m)
 	}
 	m := plan(func(s *Spec) {
 		votesOnGradients(gpate.Winner, "confident-gnmax")(s)
 		s.GPATE.Noise, s.GPATE.Threshold, s.GPATE.ThresholdNoise = 80, 0.75, 2
 	})
-	if m.Kind != conclavev1.Mechanism_KIND_CONFIDENT_GNMAX || m.Sigma != 80 || m.SigmaThreshold != 160 || m.Threshold != 300 || m.WholeHistogram {
+	if m.Mechanism != (privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: 80, Sigma1: 160, Threshold: 300}) || m.Variant != "" {
 		t.Errorf("confident winners by hand: %v", m)
 	}
 }
@@ -205,8 +198,11 @@ func TestTheGPATEPlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	}
 	want := &conclavev1.RunSpec{
 		Name: "g1", Dataset: "data", Pipeline: "gpate", SchemaSha256: schema.SHA256, Epsilon: 1, Delta: 1e-5, Unit: "record",
-		Guarantee: "data-independent", Teachers: 400, Quorum: 0.8, DeadlineSeconds: 77, ClassShareEpsilon: 0.05,
-		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: p.Mechanism.Sigma},
+		Guarantee: "data-independent", Teachers: 400, Quorum: 0.8, DeadlineSeconds: 77,
+		Plan: []*conclavev1.Planned{
+			{Kind: "class-counts", Count: 1, Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.05}},
+			{Kind: "gradient-sums", Count: uint64(p.Rounds), Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: p.multiplier(), Sensitivity: 1}},
+		},
 	}
 	if got := p.RunSpec(s, schema, "data", false); !proto.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)

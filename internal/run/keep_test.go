@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // steps is a student of which only the number of its rounds is asked.
@@ -19,7 +19,10 @@ func (s *steps) Rounds() int { return s.done }
 // keeperOf is a keeper that counts what it saves.
 func keeperOf(rate float64, last int) (k *keeper, learner *steps, saves *int) {
 	learner, saves = &steps{}, new(int)
-	plan := &Plan{Rounds: last, Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Rate: rate}}
+	plan := &Plan{Rounds: last, Training: privacy.Planned{Mechanism: privacy.Event{Kind: privacy.Gaussian}}}
+	if rate > 0 {
+		plan.Training.Mechanism = privacy.Event{Kind: privacy.SubsampledGaussian, Rate: rate}
+	}
 	return &keeper{save: func() error { *saves++; return nil }, learner: learner, ask: &oracle{}, plan: plan, last: last}, learner, saves
 }
 

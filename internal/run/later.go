@@ -224,7 +224,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 func (l *Later) Coin() bool { return l.coin }
 
 // Free is whether the stages cost nothing, and no cluster is needed.
-func (l *Later) Free() bool { return !l.Plan.Stages.any() }
+func (l *Later) Free() bool { return len(l.Plan.Stages) == 0 }
 
 // Execute asks for what the stages need and writes their files to o.Out. Free ones ask
 // nothing, and o.Client may be nil.
@@ -365,6 +365,6 @@ func (l *Later) restore(ctx context.Context) (trainer, error) {
 // runSpec is the stages' run as the aggregator registers it.
 func (l *Later) runSpec(dataset string) *conclavev1.RunSpec {
 	spec := l.Plan.RunSpec(l.Spec, l.Schema, dataset, l.coin)
-	spec.Mechanism, spec.ClassShareEpsilon, spec.EmbeddingSigma = nil, 0, 0
+	spec.Filter = string(privacy.FilterPLD) // all of it is known
 	return spec
 }

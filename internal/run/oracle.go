@@ -8,6 +8,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -36,9 +38,18 @@ type oracle struct {
 	waiting func(*conclavev1.Progress)
 }
 
+// ask asks a round of a kind, at the expense of the plan's entry for the kind and stage.
+func (o *oracle) ask(ctx context.Context, kind, stage string, r *conclavev1.Round) (*conclavev1.Release, error) {
+	var err error
+	if r.Planned, err = o.plan.pays(kind, stage); err != nil {
+		return nil, err
+	}
+	return o.client.AskAndForget(ctx, r, o.forget, o.waiting)
+}
+
 // Votes asks a round of votes.
 func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
-	release, err := o.client.Ask(ctx, voteRound(o.run, round, o.teacher, q), o.waiting)
+	release, err := o.ask(ctx, runspec.Votes, "", voteRound(o.run, round, o.teacher, q))
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +65,14 @@ func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuesti
 // teachers: half the difference of two noisy counts over n. Of a winner, half
 // the distance of what it can be.
 func (p *Plan) shareNoise(n float64) float64 {
-	m := p.Mechanism
+	m := p.Training.Mechanism
 	switch {
-	case !m.WholeHistogram:
+	case p.Training.Variant != privacy.Histogram:
 		return 0.5
-	case m.Kind == conclavev1.Mechanism_KIND_LNMAX:
+	case m.Kind == privacy.LNMax:
 		return 1 / (m.Lambda * n) // a count's noise has variance 2/lambda^2
+	case m.Kind == privacy.ConfidentGNMax:
+		return m.Sigma2 / (math.Sqrt2 * n)
 	}
 	return m.Sigma / (math.Sqrt2 * n)
 }
@@ -100,12 +113,12 @@ func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 
 // ClassCounts asks for the number of privacy units of each class.
 func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) (*pipeline.CountAnswer, error) {
-	release, err := o.client.Ask(ctx, &conclavev1.Round{
+	release, err := o.ask(ctx, runspec.ClassCounts, "", &conclavev1.Round{
 		Run: o.run, Number: round,
 		Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
 			ClassCounts: &conclavev1.ClassCounts{Classes: uint32(classes), Scale: countScale},
 		}}},
-	}, o.waiting)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -73,9 +74,9 @@ type discriminatorOracle struct {
 
 // Discriminator asks a round.
 func (o *discriminatorOracle) Discriminator(ctx context.Context, round uint64, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
-	release, err := o.client.AskAndForget(ctx, o.asker.round(o.run, round, q), o.forget, o.waiting)
+	release, err := o.ask(ctx, runspec.Discriminator, "", o.asker.round(o.run, round, q))
 	if err != nil {
 		return nil, err
 	}
-	return o.asker.read(release, len(q.Weights), o.plan.Mechanism.Sigma, o.teachers)
+	return o.asker.read(release, len(q.Weights), o.plan.multiplier(), o.teachers)
 }

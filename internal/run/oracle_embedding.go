@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/embedding"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -55,7 +56,7 @@ type embeddingOracle struct{ *oracle }
 func (o *embeddingOracle) Embedding(ctx context.Context, round uint64, q *embed.Question) (*embed.Answer, error) {
 	planned := o.plan.Embedding
 	bound := planned.bound()
-	release, err := o.client.Ask(ctx, embeddingRound(o.run, round, q, bound, o.coin), o.waiting)
+	release, err := o.ask(ctx, runspec.Embedding, "", embeddingRound(o.run, round, q, bound, o.coin))
 	if err != nil {
 		return nil, err
 	}

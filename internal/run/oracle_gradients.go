@@ -93,11 +93,11 @@ type gradientOracle struct {
 
 // Gradients asks a round.
 func (o *gradientOracle) Gradients(ctx context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer, error) {
-	release, err := o.client.Ask(ctx, o.asker.round(o.run, round, o.teacher, q), o.waiting)
+	release, err := o.ask(ctx, o.plan.Training.Kind, "", o.asker.round(o.run, round, o.teacher, q))
 	if err != nil {
 		return nil, err
 	}
-	return o.asker.read(release, len(q.Classes)*o.asker.directions, o.plan.Mechanism.Sigma)
+	return o.asker.read(release, len(q.Classes)*o.asker.directions, o.plan.noise())
 }
 
 // votesOfNode is the largest answer to a round of votes.

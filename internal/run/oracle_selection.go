@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -70,12 +71,12 @@ func (o *selector) Select(ctx context.Context, t int, expected []float64) (int, 
 		r = scoreRound(o.run, number, o.scored, s, len(expected) > len(o.scored), o.coin)
 		o.scores = r
 	}
-	release, err := o.client.Ask(ctx, r, o.waiting)
+	release, err := o.ask(ctx, runspec.Scores, runspec.Selections, r)
 	if t > 0 && errors.Is(err, student.ErrNotHeld) {
 		if _, err := o.client.AskAndHold(ctx, o.scores, o.waiting); err != nil {
 			return 0, err
 		}
-		release, err = o.client.Ask(ctx, r, o.waiting)
+		release, err = o.ask(ctx, runspec.Scores, runspec.Selections, r)
 	}
 	if err != nil {
 		return 0, err

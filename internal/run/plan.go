@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -16,8 +17,8 @@ type Plan struct {
 	// Queries is the number of queries, in Rounds rounds of PerRound each but for the
 	// last one, which may have fewer.
 	Queries, Rounds, PerRound int
-	// Mechanism answers them.
-	Mechanism *conclavev1.Mechanism
+	// Training pays for them: the kind of question and the mechanism that answers.
+	Training privacy.Planned
 	// ClassShareEpsilon is the price of the class shares that a run begins with; 0 of one
 	// that begins with an embedding.
 	ClassShareEpsilon float64
@@ -26,8 +27,8 @@ type Plan struct {
 	Embedding *Embedding
 	// Classes is the number of classes of the label, 1 without one.
 	Classes int
-	// Stages is what is asked after training; nil for nothing.
-	Stages *Stages
+	// Stages pay for what is asked after training.
+	Stages Stages
 }
 
 // NewPlan chooses the number of queries and the least noise that the budget
@@ -42,14 +43,14 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkFit(stages.Fit, schema); err != nil {
+	if err := s.checkFit(stages, schema); err != nil {
 		return nil, err
 	}
-	if stages.planned() {
+	if stages.fixed() {
 		budget.Filter = privacy.FilterPLD
 	}
 	p, err := s.work().plan(schema, budget, stages)
-	if err != nil || !stages.any() {
+	if err != nil || len(stages) == 0 {
 		return p, err
 	}
 	return p, p.checkStages(budget)
@@ -60,10 +61,7 @@ func (p *Plan) checkStages(budget privacy.Budget) error {
 	budget.Filter = p.Filter()
 	var own []privacy.Event
 	if p.Queries > 0 {
-		var err error
-		if own, err = p.cost(p.releases(p.Queries)); err != nil {
-			return err
-		}
+		own = p.Training.Worst(p.releases(p.Queries))
 	}
 	if _, err := budget.Admit(own, p.others()); errors.Is(err, privacy.ErrOverBudget) {
 		return fmt.Errorf("the training with the noise that was set, and the stages after it, do not fit the budget together: %w; leave the noise to be chosen", err)
@@ -76,23 +74,26 @@ func (p *Plan) checkStages(budget privacy.Budget) error {
 func classesOf(schema *partition.Schema) int { return max(1, len(schema.Classes())) }
 
 // sums is whether rounds are answered with one noisy sum each.
-func (p *Plan) sums() bool { return p.Mechanism.GetKind() == conclavev1.Mechanism_KIND_GAUSSIAN_SUM }
+func (p *Plan) sums() bool {
+	kind := p.Training.Mechanism.Kind
+	return kind == privacy.Gaussian || kind == privacy.SubsampledGaussian
+}
 
 // sampled is whether sums are over samples of the privacy units. All of them are planned,
 // and the whole plan is what the budget is charged for.
-func (p *Plan) sampled() bool { return p.sums() && p.Mechanism.GetRate() > 0 }
+func (p *Plan) sampled() bool { return p.Training.Mechanism.Kind == privacy.SubsampledGaussian }
 
 // Filter is the rule by which the budget of a run of the plan, and of a dataset that
 // nothing else is asked of, admits its rounds.
 func (p *Plan) Filter() privacy.Filter {
-	if p.sampled() || p.Stages.planned() {
+	if p.sampled() || p.Stages.fixed() {
 		return privacy.FilterPLD
 	}
 	return ""
 }
 
-// releases is what so many queries, asked in rounds, are charged as: votes one by one,
-// sums by the round.
+// releases is how often the training's mechanism is used for so many queries, asked in
+// rounds: once for each vote, and once for the sum of a round.
 func (p *Plan) releases(queries int) int64 {
 	if p.sums() {
 		return int64((queries + p.PerRound - 1) / p.PerRound)
@@ -100,45 +101,41 @@ func (p *Plan) releases(queries int) int64 {
 	return int64(queries)
 }
 
-// cost is the most that a number of releases can cost.
-func (p *Plan) cost(releases int64) ([]privacy.Event, error) {
+// multiplier is the noise multiplier of the training's sums.
+func (p *Plan) multiplier() float64 {
 	if p.sampled() {
-		sum, err := gnmax.NewGaussianSum(discriminatorBound, p.Mechanism.Sigma)
-		if err != nil {
-			return nil, err
-		}
-		rate, err := gnmax.NewRate(p.Mechanism.Rate)
-		if err != nil {
-			return nil, err
-		}
-		return sum.SampledCost(rate, releases), nil
+		return p.Training.Mechanism.NoiseMultiplier
 	}
-	if p.sums() {
-		sum, err := gnmax.NewGaussianSum(2*gradientBound, p.Mechanism.Sigma)
-		if err != nil {
-			return nil, err
-		}
-		return sum.Cost(releases), nil
-	}
-	mechanism, err := p.mechanism()
-	if err != nil {
-		return nil, err
-	}
-	return mechanism.Worst(releases), nil
+	return p.Training.Mechanism.Sigma
 }
 
-// mechanism is what the aggregator makes of the plan's for votes.
-func (p *Plan) mechanism() (gnmax.Mechanism, error) {
-	m := p.Mechanism
-	switch m.Kind {
-	case conclavev1.Mechanism_KIND_LNMAX:
-		return gnmax.NewLNMax(m.Lambda, m.WholeHistogram)
-	case conclavev1.Mechanism_KIND_GNMAX:
-		return gnmax.NewGNMax(m.Sigma, m.WholeHistogram)
-	case conclavev1.Mechanism_KIND_CONFIDENT_GNMAX:
-		return gnmax.NewConfident(m.Threshold, m.SigmaThreshold, m.Sigma, m.WholeHistogram)
+// noise is that of each count of a vote, or the noise multiplier of sums.
+func (p *Plan) noise() float64 {
+	if p.Training.Mechanism.Kind == privacy.ConfidentGNMax {
+		return p.Training.Mechanism.Sigma2
 	}
-	return nil, fmt.Errorf("mechanism %v is not known; use gnmax, lnmax or confident-gnmax", m.Kind)
+	return p.multiplier()
+}
+
+// drawable refuses noise of the training that cannot be drawn.
+func (p *Plan) drawable() (err error) {
+	switch m := p.Training.Mechanism; m.Kind {
+	case privacy.SubsampledGaussian:
+		if _, err = gnmax.NewGaussianSum(discriminatorBound, m.NoiseMultiplier); err == nil {
+			_, err = gnmax.NewRate(m.Rate)
+		}
+	case privacy.Gaussian:
+		_, err = gnmax.NewGaussianSum(2*gradientBound, m.Sigma)
+	case privacy.LNMax:
+		_, err = gnmax.NewLNMax(m.Lambda, false)
+	case privacy.GNMax:
+		_, err = gnmax.NewGNMax(m.Sigma, false)
+	case privacy.ConfidentGNMax:
+		_, err = gnmax.NewConfident(m.Threshold, m.Sigma1, m.Sigma2, false)
+	default:
+		return fmt.Errorf("mechanism %q is not known; use gnmax, lnmax or confident-gnmax", m.Kind)
+	}
+	return err
 }
 
 // Embedding is a sum of features of all records.
@@ -148,16 +145,45 @@ type Embedding struct {
 	Entries int
 }
 
-// first is what round 0 costs: the class shares or the embedding.
-func (p *Plan) first() []privacy.Event {
-	if p.Embedding != nil {
-		return []privacy.Event{{Kind: privacy.Gaussian, Sigma: p.Embedding.Sigma, Sensitivity: 1, Count: 1}}
+// first is what pays for round 0: the class shares or the embedding; the stages of a
+// finished run have no such round.
+func (p *Plan) first() privacy.Plan {
+	switch {
+	case p.Embedding != nil:
+		return privacy.Plan{{
+			Kind: runspec.Embedding, Count: 1, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: p.Embedding.Sigma, Sensitivity: 1},
+		}}
+	case p.ClassShareEpsilon > 0:
+		return privacy.Plan{{
+			Kind: runspec.ClassCounts, Count: 1, Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon},
+		}}
 	}
-	return []privacy.Event{{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon, Count: 1}}
+	return nil
+}
+
+// Planned is the plan as data: all that the run may ask and what each costs.
+func (p *Plan) Planned() privacy.Plan {
+	all := p.first()
+	if p.Queries > 0 {
+		training := p.Training
+		training.Count = p.releases(p.Queries)
+		all = append(all, training)
+	}
+	return append(all, p.Stages...)
+}
+
+// pays returns the entry of the plan that pays for a kind of question of a stage.
+func (p *Plan) pays(kind, stage string) (uint32, error) {
+	for i, planned := range p.Planned() {
+		if planned.Kind == kind && planned.Stage == stage {
+			return uint32(i), nil
+		}
+	}
+	return 0, fmt.Errorf("the plan of the run pays for no %s", kind)
 }
 
 // others is what a run may ask besides its own questions: round 0 and the stages.
-func (p *Plan) others() []privacy.Event { return append(p.first(), p.Stages.cost()...) }
+func (p *Plan) others() []privacy.Event { return append(p.first().Events(), p.Stages.cost()...) }
 
 // gaussianNoise is Gaussian noise for the votes of the plan, of the size that was set or,
 // where that is 0, the least that the budget admits. Field names the option.
@@ -175,35 +201,20 @@ func (p *Plan) gaussianNoise(noise float64, budget privacy.Budget, field string)
 // on the threshold test. Sigma that was chosen for GNMax is raised, so that the queries
 // cost the same when every one passes: one costs 1/s1^2 + 2/s2^2 with s1 = ratio s2, as a
 // GNMax query of noise s2/sqrt(1 + 1/(2 ratio^2)) does.
-func confident(sigma float64, chosen bool, ratio, threshold float64) *conclavev1.Mechanism {
+func confident(sigma float64, chosen bool, ratio, threshold float64) privacy.Event {
 	if chosen {
 		sigma *= math.Sqrt(1+1/(2*ratio*ratio)) * (1 + 1e-9)
 	}
-	return &conclavev1.Mechanism{
-		Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: sigma, SigmaThreshold: sigma * ratio, Threshold: threshold,
-	}
+	return privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: sigma, Sigma1: sigma * ratio, Threshold: threshold}
 }
 
 // RunSpec is the plan as the aggregator registers it.
 func (p *Plan) RunSpec(s *Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
 	quorum, deadline := s.work().quorum()
-	rounds := 0
-	if p.sampled() {
-		rounds = p.Rounds
-	}
-	spec := &conclavev1.RunSpec{
+	return &conclavev1.RunSpec{
 		Name: s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
-		Teachers: uint32(s.Teachers), Mechanism: p.Mechanism,
-		Quorum: quorum, DeadlineSeconds: deadline,
-		ClassShareEpsilon: p.ClassShareEpsilon, CoinVotes: coin, Rounds: uint64(rounds),
+		Teachers: uint32(s.Teachers), Quorum: quorum, DeadlineSeconds: deadline, CoinVotes: coin,
+		Filter: string(p.Filter()), Plan: runspec.Of(p.Planned()),
 	}
-	if p.Embedding != nil {
-		spec.EmbeddingSigma = p.Embedding.Sigma
-	}
-	if p.Stages.planned() && !p.sampled() && p.Queries > 0 {
-		spec.Queries = uint64(p.releases(p.Queries))
-	}
-	p.Stages.register(spec)
-	return spec
 }

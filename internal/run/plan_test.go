@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -16,11 +17,10 @@ import (
 // charged is what the ledger will hold when all of a plan's labels are answered.
 func charged(t *testing.T, p *Plan, labels int64) []privacy.Event {
 	t.Helper()
-	m, err := p.mechanism()
-	if err != nil {
+	if err := p.drawable(); err != nil {
 		t.Fatal(err)
 	}
-	return append(m.Worst(labels), p.first()...)
+	return append(p.Training.Worst(labels), p.first().Events()...)
 }
 
 func tinySchema(t *testing.T) *partition.Schema {
@@ -77,7 +77,7 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 		return p
 	}
 	p := plan(func(s *Spec) { s.PATEGAN.Labels, s.PATEGAN.Queries = 130, 64 })
-	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || !p.Mechanism.WholeHistogram {
+	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || p.Training.Variant != privacy.Histogram {
 		t.Errorf("plan %+v; want 130 labels in 3 rounds, 2 classes, 0.02 for the class shares, whole histograms", p)
 	}
 	p = plan(func(s *Spec) {})
@@ -85,17 +85,17 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 		t.Errorf("%d labels, want %d, chosen from epsilon and teachers", p.Queries, want)
 	}
 	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Release = 77, "winner" })
-	if p.Mechanism.Sigma != 77 || p.Mechanism.WholeHistogram {
-		t.Errorf("mechanism %v; want sigma 77 by hand and winners only", p.Mechanism)
+	if p.Training.Mechanism.Sigma != 77 || p.Training.Variant != "" {
+		t.Errorf("mechanism %v; want sigma 77 by hand and winners only", p.Training)
 	}
 	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Mechanism = 0.01, pategan.LNMax })
-	if p.Mechanism.Lambda != 0.01 {
-		t.Errorf("mechanism %v; want lambda 0.01 by hand", p.Mechanism)
+	if p.Training.Mechanism.Lambda != 0.01 {
+		t.Errorf("mechanism %v; want lambda 0.01 by hand", p.Training)
 	}
 	p = plan(func(s *Spec) {
 		s.PATEGAN.Noise, s.PATEGAN.Mechanism, s.PATEGAN.Threshold, s.PATEGAN.ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
 	})
-	if m := p.Mechanism; m.Sigma != 50 || m.SigmaThreshold != 100 || math.Abs(m.Threshold-140) > 1e-9 {
+	if m := p.Training.Mechanism; m.Sigma2 != 50 || m.Sigma1 != 100 || math.Abs(m.Threshold-140) > 1e-9 {
 		t.Errorf("mechanism %v; want sigma 50, threshold noise 100, threshold 140 of 200", m)
 	}
 }
@@ -111,8 +111,13 @@ func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	got := p.RunSpec(&s, schema, "data", true)
 	if got.Name != "r1" || got.Dataset != "data" || got.Pipeline != "pategan" || got.SchemaSha256 != schema.SHA256 ||
 		got.Epsilon != 1 || got.Delta != 1e-5 || got.Unit != "patient" || got.Guarantee != "data-independent" ||
-		got.Teachers != 1000 || got.Quorum != 0.9 || got.DeadlineSeconds != 30 || got.ClassShareEpsilon != 0.02 || !got.CoinVotes {
+		got.Teachers != 1000 || got.Quorum != 0.9 || got.DeadlineSeconds != 30 || !got.CoinVotes || got.Filter != "" {
 		t.Errorf("spec %v", got)
+	}
+	plan, err := runspec.Plan(got)
+	if err != nil || len(plan) != 2 || plan[0].Kind != runspec.ClassCounts || plan[0].Mechanism.Epsilon != 0.02 ||
+		plan[1].Kind != runspec.Votes || plan[1].Count != int64(p.Queries) || plan[1].Mechanism != p.Training.Mechanism {
+		t.Errorf("plan %v, %v", plan, err)
 	}
 }
 
@@ -151,16 +156,16 @@ func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
 // The noise on a share is what half the difference of two noisy counts has.
 func TestShareNoise(t *testing.T) {
 	for _, c := range []struct {
-		mechanism *conclavev1.Mechanism
-		want      float64
+		planned privacy.Planned
+		want    float64
 	}{
-		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 50, WholeHistogram: true}, 50 / math.Sqrt2 / 100},
-		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: 50, SigmaThreshold: 9, WholeHistogram: true}, 50 / math.Sqrt2 / 100},
-		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 0.1, WholeHistogram: true}, 0.1},
-		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 50}, 0.5},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}, Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: 50, Sigma1: 9}, Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}, Variant: privacy.Histogram}, 0.1},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}}, 0.5},
 	} {
-		if got := (&Plan{Mechanism: c.mechanism}).shareNoise(100); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%v: noise %v, want %v", c.mechanism, got, c.want)
+		if got := (&Plan{Training: c.planned}).shareNoise(100); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v: noise %v, want %v", c.planned, got, c.want)
 		}
 	}
 }

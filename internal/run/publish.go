@@ -131,7 +131,7 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 		Teachers: s.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out, Earlier: paid.earlier, Notes: made.notes,
 	}
 	page := report.Page{
-		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, trained.shares()),
+		Certificate: certificate, Config: s.Text, Rounds: roundsOf(releases, total.Plan, trained.shares()),
 		Elapsed: time.Since(o.Started).Round(time.Second), Notes: made.notes,
 		Points: panels(made.before, snapshot{s.released(), synthetic}, real.test),
 	}

@@ -2,9 +2,9 @@ package run
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -18,6 +18,8 @@ type Question struct {
 	// only, and Complete is false.
 	Round    *conclavev1.Round
 	Complete bool
+	// Stage is the stage of the run that asks it, empty for the training.
+	Stage string
 	// Charges is the most that one costs, and Charged how often that is charged: a fit
 	// asks many times and is charged once.
 	Charges []privacy.Event
@@ -37,7 +39,7 @@ func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpe
 	}
 	e := partition.NewEncoder(schema)
 	first := Question{
-		Complete: true, Charges: p.first(), Charged: 1,
+		Complete: true, Charges: p.first().Events(), Charged: 1,
 		Round: sumRound(s.Name, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
 			ClassCounts: &conclavev1.ClassCounts{Classes: uint32(p.Classes), Scale: countScale},
 		}}),
@@ -47,10 +49,7 @@ func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpe
 	}
 	questions := []Question{first}
 	if p.Rounds > 0 {
-		one, err := p.cost(p.releases(min(p.PerRound, p.Queries)))
-		if err != nil {
-			return nil, nil, err
-		}
+		one := p.Training.Worst(p.releases(min(p.PerRound, p.Queries)))
 		questions = append(questions, Question{
 			Complete: true, Charges: one, Charged: p.Rounds, Round: s.work().largest(p, e, node.Teachers).round,
 		})
@@ -71,30 +70,20 @@ func sumRound(run string, q *conclavev1.SumQuestion) *conclavev1.Round {
 	return &conclavev1.Round{Run: run, Question: &conclavev1.Round_Sum{Sum: q}}
 }
 
-// stageQuestions are those after training, in the order of the forecast.
+// stageQuestions are those after training, in the order of the forecast. The selections
+// by one sum of scores are charged when it is asked.
 func (p *Plan) stageQuestions(run string) (questions []Question) {
-	q := p.Stages
-	if q == nil {
-		return nil
+	sums := map[string]*conclavev1.SumQuestion{
+		runspec.Selections:   {Statistic: &conclavev1.SumQuestion_Scores{Scores: &conclavev1.ScoreSum{}}},
+		runspec.Coefficients: {Statistic: &conclavev1.SumQuestion_Logistic{Logistic: &conclavev1.LogisticSum{}}},
+		runspec.Sampled:      {Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{}}},
 	}
-	// Of each stage alone, so that its part of the cost is told from the others'.
-	add := func(alone Stages, sum *conclavev1.SumQuestion, times int) {
-		events := slices.Clone(alone.cost())
-		for i := range events {
-			if times > 1 {
-				events[i] = events[i].Times(1)
-			}
+	for _, planned := range p.Stages {
+		q := Question{Round: sumRound(run, sums[planned.Stage]), Stage: planned.Stage, Charges: planned.Worst(1), Charged: int(planned.Count)}
+		if planned.Kind == runspec.Scores {
+			q.Charges, q.Charged = planned.Worst(planned.Count), 1
 		}
-		questions = append(questions, Question{Round: sumRound(run, sum), Charges: events, Charged: times})
-	}
-	if q.Selections != nil {
-		add(Stages{Selections: q.Selections}, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: &conclavev1.ScoreSum{}}}, 1)
-	}
-	if q.Fit != nil {
-		add(Stages{Fit: q.Fit}, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Logistic{Logistic: &conclavev1.LogisticSum{}}}, 1)
-	}
-	if q.Sampled != nil {
-		add(Stages{Sampled: q.Sampled}, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{}}}, int(q.Sampled.Count))
+		questions = append(questions, q)
 	}
 	return questions
 }

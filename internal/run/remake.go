@@ -135,7 +135,8 @@ func readFinished(dir string) (*finished, error) {
 	if f.earlier, err = readEarlier(files["report_json"], certificate); err != nil {
 		return nil, err
 	}
-	f.rounds = roundsOf(releasesOf(ledgerLines(ledger), certificate.Run), earlierShares(f.earlier))
+	lines := ledgerLines(ledger)
+	f.rounds = roundsOf(releasesOf(lines, certificate.Run), planOf(lines, certificate.Run), earlierShares(f.earlier))
 	return f, nil
 }
 

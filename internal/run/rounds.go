@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 )
 
@@ -22,13 +23,25 @@ func releasesOf(lines [][]byte, run string) []ledger.Entry {
 	return releases
 }
 
-// roundsOf tells the report the budget after each of a run's releases, and how
+// planOf picks a run's plan from the lines of its ledger, which was verified.
+func planOf(lines [][]byte, run string) privacy.Plan {
+	for _, line := range lines {
+		var e ledger.Entry
+		if json.Unmarshal(line, &e) == nil && e.Run == run && e.Type == ledger.EntryRun {
+			return e.Plan
+		}
+	}
+	return nil
+}
+
+// roundsOf tells the report the budget after each of a run's releases, which follow the
+// run's plan in a verified ledger, and how
 // the answers of those rounds are spread of which that is known.
-func roundsOf(releases []ledger.Entry, shares map[uint64]*report.Shares) []report.Round {
+func roundsOf(releases []ledger.Entry, plan privacy.Plan, shares map[uint64]*report.Shares) []report.Round {
 	var rounds []report.Round
 	for _, e := range releases {
 		rounds = append(rounds, report.Round{
-			Round: *e.Round, Purpose: e.Purpose, EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered, Shares: shares[*e.Round],
+			Round: *e.Round, Kind: e.Kind, Stage: plan[*e.Planned].Stage, Entries: e.Entries, EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered, Shares: shares[*e.Round],
 		})
 	}
 	return rounds

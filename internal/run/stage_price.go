@@ -6,21 +6,30 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// Stages is what a run asks after training, and at what price.
-type Stages struct {
-	// Selections are those of boosting, Fit is the noise of coefficients, Sampled are the
-	// sums that train a network; nil for none.
-	Selections *conclavev1.Selections
-	Fit        *conclavev1.FitNoise
-	Sampled    *conclavev1.SampledSums
+// Stages pay for what a run asks after training, in the order in which it is asked.
+type Stages privacy.Plan
+
+// of returns the entry of a stage; ok is false for none.
+func (p Stages) of(stage string) (planned privacy.Planned, ok bool) {
+	for _, planned := range p {
+		if planned.Stage == stage {
+			return planned, true
+		}
+	}
+	return privacy.Planned{}, false
+}
+
+// has is whether a stage is paid for.
+func (p Stages) has(stage string) bool {
+	_, ok := p.of(stage)
+	return ok
 }
 
 // prices are those of the spec's stages: each costs its share of epsilon by itself.
-func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
-	p := &Stages{}
+func (s *Spec) prices(budget privacy.Budget) (p Stages, err error) {
 	alone := func(share float64) privacy.Budget {
 		return privacy.Budget{Epsilon: share * budget.Epsilon, Delta: budget.Delta}
 	}
@@ -38,7 +47,7 @@ func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
 		if _, err := gnmax.NewExponential(one.Epsilon, scoreBound); err != nil {
 			return nil, fmt.Errorf("%s for %d selections: %w; a larger share or epsilon needs less noise, as do fewer pgb.rounds", of("pgb.share", s.PGB.Share), s.PGB.Rounds, err)
 		}
-		p.Selections = &conclavev1.Selections{Epsilon: one.Epsilon, Count: uint64(s.PGB.Rounds)}
+		p = append(p, privacy.Planned{Kind: runspec.Scores, Stage: runspec.Selections, Count: one.Count, Mechanism: privacy.Event{Kind: privacy.Exponential, Epsilon: one.Epsilon}})
 	}
 	w := s.Weighting
 	switch {
@@ -47,18 +56,16 @@ func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", of("weighting.share", w.Share), err)
 		}
-		p.Fit = &conclavev1.FitNoise{Kind: conclavev1.FitNoise_KIND_GAUSSIAN, Sigma: sigma}
+		p = append(p, privacy.Planned{Kind: runspec.Fit, Stage: runspec.Coefficients, Count: 1, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1}})
 	case s.fits():
-		p.Fit = &conclavev1.FitNoise{Kind: conclavev1.FitNoise_KIND_LAPLACE, Epsilon: w.Share * budget.Epsilon}
+		fit := privacy.Planned{Kind: runspec.Fit, Stage: runspec.Coefficients, Count: 1, Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: w.Share * budget.Epsilon}}
 		if w.Noise == "norm-gamma" {
-			p.Fit.Kind = conclavev1.FitNoise_KIND_NORM_GAMMA
+			fit.Variant = privacy.NormGamma
 		}
+		p = append(p, fit)
 	case s.Weights == weightsMLP:
 		if w.MLP.Rate*float64(w.MLP.Steps) <= budget.Delta {
 			return nil, fmt.Errorf("weighting.mlp.rate: %v over %d steps takes a unit with a probability below privacy.delta %v, which would be all of its protection; raise rate or steps", w.MLP.Rate, w.MLP.Steps, budget.Delta)
-		}
-		if s.Pipeline == "dpgan" && s.DPGAN.Rate == w.MLP.Rate {
-			return nil, fmt.Errorf("weighting.mlp.rate: %v is dpgan.rate too, and the sums of the two are told apart by their rates; set one of them to a little more or less", w.MLP.Rate)
 		}
 		b := alone(w.Share)
 		b.Filter = privacy.FilterPLD
@@ -69,7 +76,10 @@ func (s *Spec) prices(budget privacy.Budget) (*Stages, error) {
 		if most := float64(mostSigma) / discriminatorBound; sigma > most {
 			return nil, fmt.Errorf("weighting.mlp: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is drawn; lower steps, or raise weighting.share", w.MLP.Steps, w.MLP.Rate, sigma, most)
 		}
-		p.Sampled = &conclavev1.SampledSums{Sigma: sigma, Rate: w.MLP.Rate, Count: uint64(w.MLP.Steps)}
+		p = append(p, privacy.Planned{
+			Kind: runspec.Discriminator, Stage: runspec.Sampled, Count: int64(w.MLP.Steps),
+			Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, Rate: w.MLP.Rate, NoiseMultiplier: sigma},
+		})
 	}
 	return p, nil
 }
@@ -90,38 +100,11 @@ func (s *Spec) stageShares() (pure, others float64) {
 }
 
 // cost is all that the stages may cost.
-func (p *Stages) cost() (events []privacy.Event) {
-	if p == nil {
-		return nil
-	}
-	if q := p.Selections; q != nil {
-		events = append(events, privacy.Event{Kind: privacy.Exponential, Epsilon: q.Epsilon, Count: int64(q.Count)})
-	}
-	switch f := p.Fit; {
-	case f == nil:
-	case f.Kind == conclavev1.FitNoise_KIND_GAUSSIAN:
-		events = append(events, privacy.Event{Kind: privacy.Gaussian, Sigma: f.Sigma, Sensitivity: 1, Count: 1})
-	default:
-		events = append(events, privacy.Event{Kind: privacy.Laplace, Epsilon: f.Epsilon, Count: 1})
-	}
-	if w := p.Sampled; w != nil {
-		events = append(events, privacy.Event{Kind: privacy.SubsampledGaussian, Rate: w.Rate, NoiseMultiplier: w.Sigma, Count: int64(w.Count)})
-	}
-	return events
-}
+func (p Stages) cost() []privacy.Event { return privacy.Plan(p).Events() }
 
-// any is whether there is a stage that is paid for.
-func (p *Stages) any() bool { return len(p.cost()) > 0 }
-
-// planned is whether the run is to have a plan, for its stages: sums over samples need one,
-// and pure DP composes badly with Gaussian noise by other rules.
-func (p *Stages) planned() bool {
-	return p != nil && (p.Sampled != nil || p.Fit != nil && p.Fit.Kind != conclavev1.FitNoise_KIND_GAUSSIAN)
-}
-
-// register adds the stages to a run's spec.
-func (p *Stages) register(spec *conclavev1.RunSpec) {
-	if p != nil {
-		spec.Selections, spec.Fit, spec.Sampled = p.Selections, p.Fit, p.Sampled
-	}
+// fixed is whether the whole plan of the run is to be priced beforehand, for its stages: sums
+// over samples need that, and pure DP composes badly with Gaussian noise by other rules.
+func (p Stages) fixed() bool {
+	fit, _ := p.of(runspec.Coefficients)
+	return p.has(runspec.Sampled) || fit.Mechanism.Kind == privacy.Laplace
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -210,9 +211,7 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 			}
 			var own []privacy.Event
 			if p.Queries > 0 {
-				if own, err = p.cost(p.releases(p.Queries)); err != nil {
-					t.Fatal(err)
-				}
+				own = p.Training.Worst(p.releases(p.Queries))
 			}
 			if _, err := budget.Admit(own, p.others()); err != nil {
 				t.Errorf("%s, epsilon %v: %v", name, epsilon, err)
@@ -223,11 +222,12 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 			}
 			// The aggregator is told the same.
 			spec := p.RunSpec(&s, schema, "d", false)
-			if planned := p.Filter() == privacy.FilterPLD; planned && spec.Rounds == 0 && spec.Queries == 0 && p.Queries > 0 {
-				t.Errorf("%s: a plan without the number of its questions", name)
+			told, err := runspec.Plan(spec)
+			if err != nil || !slices.Equal(told, p.Planned()) || spec.Filter != string(p.Filter()) {
+				t.Errorf("%s: the plan %v is registered as %v, %v", name, p.Planned(), told, err)
 			}
-			if got := len((&Stages{spec.Selections, spec.Fit, spec.Sampled}).cost()); got != len(p.Stages.cost()) {
-				t.Errorf("%s: %d stages are registered, %d planned", name, got, len(p.Stages.cost()))
+			if got := privacy.Merge(append(own, p.others()...)); len(got) != len(told.Events()) {
+				t.Errorf("%s: the plan costs %v, its parts %v", name, told.Events(), got)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.PATEGAN.Noise = alone.Mechanism.Sigma
+	s.PATEGAN.Noise = alone.Training.Mechanism.Sigma
 	if _, err := NewPlan(&s, schema); err != nil {
 		t.Fatalf("without stages: %v", err)
 	}
@@ -390,8 +390,8 @@ func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
 			}
 			continue // finer than is drawn
 		}
-		if stages.Selections.Epsilon < r.Epsilon0 {
-			t.Errorf("%+v: a selection has epsilon %v", r, stages.Selections.Epsilon)
+		if selections, ok := stages.of(runspec.Selections); !ok || selections.Mechanism.Epsilon < r.Epsilon0 {
+			t.Errorf("%+v: a selection has epsilon %v", r, selections.Mechanism.Epsilon)
 		}
 	}
 }

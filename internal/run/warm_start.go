@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -60,10 +61,10 @@ func (p *Plan) noRoom(s *Spec, schema *partition.Schema, field string, share flo
 		field, share = "warm_start.embed", s.warmShare(schema)
 	}
 	parts := []string{fmt.Sprintf("%s: %v", field, share)}
-	if p.Stages != nil && p.Stages.Selections != nil {
+	if p.Stages.has(runspec.Selections) {
 		parts = append(parts, fmt.Sprintf("pgb.share: %v", s.PGB.Share))
 	}
-	if p.Stages != nil && (p.Stages.Fit != nil || p.Stages.Sampled != nil) {
+	if p.Stages.has(runspec.Coefficients) || p.Stages.has(runspec.Sampled) {
 		parts = append(parts, fmt.Sprintf("weighting.share: %v", s.Weighting.Share))
 	}
 	leave, lower := "leaves", "it"

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -170,7 +171,8 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 		w.notes = append(w.notes, "NOT PRIVATE: weights are of a network trained on the real rows of evaluate.train.")
 		oracle = newExactGradients(net.Spec(), w.real.train)
 	} else {
-		oracle = &weighingOracle{oracle: w.ask, asker: w.Job.weighing(net.Spec(), w.ask.coin), learned: notes, first: uint64(len(notes.Receipts)), sigma: w.Plan.Stages.Sampled.Sigma}
+		sampled, _ := w.Plan.Stages.of(runspec.Sampled)
+		oracle = &weighingOracle{oracle: w.ask, asker: w.Job.weighing(net.Spec(), w.ask.coin), learned: notes, first: uint64(len(notes.Receipts)), sigma: sampled.Mechanism.NoiseMultiplier}
 	}
 	status := Status{Of: "weighting step", Rounds: m.Steps, Epsilon: w.Spec.Privacy.Epsilon, EpsilonSpent: notes.Spent}
 	w.watch(status)

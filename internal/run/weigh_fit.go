@@ -7,7 +7,9 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -68,13 +70,13 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 
 // noise is the kind of noise and its price: the multiplier of Gaussian noise, else epsilon.
 func (w *weigher) noise() (ratio.NoiseKind, float64) {
-	switch f := w.Plan.Stages.Fit; f.Kind {
-	case conclavev1.FitNoise_KIND_GAUSSIAN:
-		return ratio.Gaussian, f.Sigma
-	case conclavev1.FitNoise_KIND_NORM_GAMMA:
-		return ratio.NormGamma, f.Epsilon
+	switch f, _ := w.Plan.Stages.of(runspec.Coefficients); {
+	case f.Mechanism.Kind == privacy.Gaussian:
+		return ratio.Gaussian, f.Mechanism.Sigma
+	case f.Variant == privacy.NormGamma:
+		return ratio.NormGamma, f.Mechanism.Epsilon
 	default:
-		return ratio.Laplace, f.Epsilon
+		return ratio.Laplace, f.Mechanism.Epsilon
 	}
 }
 
@@ -140,7 +142,7 @@ func fitRound(run string, number uint64, f *fitted, nothing bool) *conclavev1.Ro
 func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 	notes := w.trained.Notes()
 	round := fitRound(w.ask.run, uint64(len(notes.Receipts)), f, w.ask.coin)
-	release, err := w.ask.client.Ask(ctx, round, w.ask.waiting)
+	release, err := w.ask.ask(ctx, runspec.Fit, runspec.Coefficients, round)
 	if errors.Is(err, student.ErrRefused) {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err) // as it would be again
 	}

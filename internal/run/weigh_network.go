@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -31,7 +32,7 @@ type weighingOracle struct {
 
 // Gradient asks a step.
 func (o *weighingOracle) Gradient(ctx context.Context, step int, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
-	release, err := o.client.Ask(ctx, o.asker.round(o.run, o.first+uint64(step), q), o.waiting)
+	release, err := o.ask(ctx, runspec.Discriminator, runspec.Sampled, o.asker.round(o.run, o.first+uint64(step), q))
 	if err != nil {
 		return nil, err
 	}

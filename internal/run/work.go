@@ -14,7 +14,7 @@ import (
 // it learns.
 type work interface {
 	// plan chooses what the run leaves to be chosen, within the budget.
-	plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error)
+	plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error)
 	// quorum is the share of the teachers without which a round does not count, and for
 	// how many seconds it waits for the rest.
 	quorum() (share, deadline float64)

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -31,7 +32,7 @@ func (w *dpganWork) teacherSpec(*partition.Schema, int, bool) *conclavev1.Teache
 
 // plan prices a sum for each step of the discriminator. All steps are planned before the
 // first, and the budget is charged by the privacy loss of the whole plan.
-func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
+func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
 	e, classes := partition.NewEncoder(schema), classesOf(schema)
 	o := w.chosen(e)
 	if err := o.CheckFor(e, classes); err != nil {
@@ -42,14 +43,14 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget, stages
 	if err := w.s.warm(p, schema, budget); err != nil {
 		return nil, err
 	}
-	p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: o.Noise, Rate: o.Rate}
+	p.Training = privacy.Planned{Kind: runspec.Discriminator, Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, NoiseMultiplier: o.Noise, Rate: o.Rate}}
 	budget.Filter = privacy.FilterPLD
 	if o.Rate*float64(p.Rounds) <= budget.Delta {
 		return nil, fmt.Errorf("dpgan.rate: %v over %d steps takes a unit with a probability below privacy.delta %v, which would be all of its protection; raise rate or steps", o.Rate, p.Rounds, budget.Delta)
 	}
 	var err error
 	if o.Noise == 0 {
-		p.Mechanism.Sigma, err = p.sampledNoise(budget)
+		p.Training.Mechanism.NoiseMultiplier, err = p.sampledNoise(budget)
 	}
 	first, share := "dpgan.class_epsilon", o.ClassEpsilon
 	if p.Embedding != nil {
@@ -61,20 +62,16 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget, stages
 	if err != nil {
 		return nil, fmt.Errorf("plan %d steps at rate %v: %w", p.Rounds, o.Rate, err)
 	}
-	if most := float64(mostSigma) / discriminatorBound; p.Mechanism.Sigma > most {
+	if most := float64(mostSigma) / discriminatorBound; p.multiplier() > most {
 		return nil, fmt.Errorf("dpgan: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is drawn; lower %s (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise privacy.epsilon",
-			p.Rounds, o.Rate, p.Mechanism.Sigma, most, first, share, budget.Epsilon)
+			p.Rounds, o.Rate, p.multiplier(), most, first, share, budget.Epsilon)
 	}
 	if err := p.checkFeasible(priced{
 		shareField: "dpgan.class_epsilon", share: o.ClassEpsilon, noiseField: "dpgan.noise", noise: o.Noise, what: "steps",
 	}, budget); err != nil || o.Noise == 0 {
 		return p, err
 	}
-	all, err := p.cost(p.releases(p.Queries))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := privacy.Plan(append(p.others(), all...)).Check(budget); err != nil {
+	if _, err := p.Planned().Check(budget); err != nil {
 		return nil, fmt.Errorf("dpgan.noise: %v is too little for %d steps at rate %v: %w; raise it, or set it to 0 to have it chosen", o.Noise, p.Rounds, o.Rate, err)
 	}
 	return p, nil
@@ -84,7 +81,7 @@ func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget, stages
 // units are in every sum and the default filter of datasets wants hardly more, it is what that
 // one wants, so that the run fits a dataset of the same budget.
 func (p *Plan) sampledNoise(budget privacy.Budget) (float64, error) {
-	rate, rounds := p.Mechanism.Rate, int64(p.Rounds)
+	rate, rounds := p.Training.Mechanism.Rate, int64(p.Rounds)
 	least, err := privacy.SampledSigma(budget, rate, rounds, p.others())
 	if err != nil || rate < 1 {
 		return least, err

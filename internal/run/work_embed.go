@@ -28,7 +28,7 @@ func (w *embedWork) optionsOf(schema *partition.Schema) any {
 func (w *embedWork) teacherSpec(*partition.Schema, int, bool) *conclavev1.TeacherSpec { return nil }
 
 // plan spends the budget on one sum.
-func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
+func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
 	o := w.s.Embed
 	p := &Plan{Stages: stages, Classes: classesOf(schema)}
 	sigma := o.Noise
@@ -49,7 +49,6 @@ func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget, stages
 	} else if err != nil {
 		return nil, err
 	}
-	p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: sigma}
 	return p, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -34,7 +35,7 @@ func (w *gpateWork) optionsOf(schema *partition.Schema) any {
 
 // plan prices every record x direction x round: as a vote each, or a sum for each round,
 // whose sensitivity covers all of its records and directions.
-func (w *gpateWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
+func (w *gpateWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
 	o, err := w.options(partition.NewEncoder(schema))
 	if err != nil {
 		return nil, err
@@ -49,22 +50,24 @@ func (w *gpateWork) plan(schema *partition.Schema, budget privacy.Budget, stages
 	}
 	switch {
 	case o.Answers == gpate.Sum:
-		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: o.Noise}
+		p.Training = privacy.Planned{Kind: runspec.GradientSums, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise, Sensitivity: 1}}
 		if o.Noise == 0 {
-			p.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.others())
+			p.Training.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.others())
 		}
 	case o.Mechanism == "gnmax":
-		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX}
-		p.Mechanism.Sigma, err = p.gaussianNoise(o.Noise, budget, "gpate.noise")
+		p.Training = privacy.Planned{Kind: runspec.GradientVotes, Mechanism: privacy.Event{Kind: privacy.GNMax}}
+		p.Training.Mechanism.Sigma, err = p.gaussianNoise(o.Noise, budget, "gpate.noise")
 	default:
 		var sigma float64
 		sigma, err = p.gaussianNoise(o.Noise, budget, "gpate.noise")
-		p.Mechanism = confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(w.s.Teachers))
+		p.Training = privacy.Planned{Kind: runspec.GradientVotes, Mechanism: confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(w.s.Teachers))}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plan %d rounds of %d records in %d directions: %w", p.Rounds, o.Records, o.Directions, err)
 	}
-	p.Mechanism.WholeHistogram = o.Answers == gpate.Histogram
+	if o.Answers == gpate.Histogram {
+		p.Training.Variant = privacy.Histogram
+	}
 	return p, p.checkFeasible(priced{
 		shareField: "gpate.class_epsilon", share: o.ClassEpsilon, noiseField: "gpate.noise", noise: o.Noise, what: "gradients",
 	}, budget)

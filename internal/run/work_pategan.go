@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -23,7 +24,7 @@ func (w *pateganWork) quorum() (share, deadline float64) {
 
 func (w *pateganWork) optionsOf(*partition.Schema) any { return w.s.PATEGAN }
 
-func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stages *Stages) (*Plan, error) {
+func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
 	s, o := w.s, w.s.PATEGAN
 	p := &Plan{Stages: stages, Queries: o.Labels, PerRound: o.Queries, ClassShareEpsilon: o.ClassShare * s.Privacy.Epsilon, Classes: classesOf(schema)}
 	if err := s.warm(p, schema, budget); err != nil {
@@ -36,17 +37,17 @@ func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stag
 	var err error
 	switch o.Mechanism {
 	case pategan.LNMax:
-		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: o.Noise}
+		p.Training.Mechanism = privacy.Event{Kind: privacy.LNMax, Lambda: o.Noise}
 		if o.Noise == 0 {
-			p.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Queries), p.others())
+			p.Training.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Queries), p.others())
 		}
 	case pategan.GNMax:
-		p.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX}
-		p.Mechanism.Sigma, err = p.gaussianNoise(o.Noise, budget, "pategan.noise")
+		p.Training.Mechanism = privacy.Event{Kind: privacy.GNMax}
+		p.Training.Mechanism.Sigma, err = p.gaussianNoise(o.Noise, budget, "pategan.noise")
 	case pategan.ConfidentGNMax:
 		var sigma float64
 		sigma, err = p.gaussianNoise(o.Noise, budget, "pategan.noise")
-		p.Mechanism = confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(s.Teachers))
+		p.Training.Mechanism = confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(s.Teachers))
 	}
 	if errors.Is(err, privacy.ErrOverBudget) {
 		return nil, p.noRoom(s, schema, "pategan.class_share", o.ClassShare, fmt.Sprintf("%d labels", p.Queries))
@@ -54,7 +55,10 @@ func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stag
 	if err != nil {
 		return nil, fmt.Errorf("plan %d labels: %w", p.Queries, err)
 	}
-	p.Mechanism.WholeHistogram = o.Release == "histogram"
+	p.Training.Kind = runspec.Votes
+	if o.Release == "histogram" {
+		p.Training.Variant = privacy.Histogram
+	}
 	return p, p.checkFeasible(priced{
 		shareField: "pategan.class_share", share: o.ClassShare, noiseField: "pategan.noise", noise: o.Noise,
 		hint: " (sigma grows with the noise, lambda of lnmax falls)", what: "labels",

@@ -32,7 +32,7 @@ const (
 //	run      run, spec, terms
 //	approve  run, spec, by
 //	deny     run, spec, by
-//	charge   run, spec, round, question, purpose, events, epsilon_spent
+//	charge   run, spec, round, question, kind, events, epsilon_spent
 //
 // Time belongs to all of them.
 type Entry struct {
@@ -51,7 +51,7 @@ type Entry struct {
 	By       string          `json:"by,omitempty"`
 	Round    *uint64         `json:"round,omitempty"`
 	Question string          `json:"question,omitempty"` // SHA-256 in hex
-	Purpose  string          `json:"purpose,omitempty"`
+	Kind     Kind            `json:"kind,omitempty"`
 	Events   []privacy.Event `json:"events,omitempty"`
 	// EpsilonSpent is what everything charged so far comes to, at the limit's delta, by
 	// the accountants that are formulas.
@@ -144,7 +144,7 @@ func (e Entry) validate() error {
 			return fmt.Errorf("%s of an entry of type %s", f.name, e.Type)
 		}
 	}
-	for _, word := range []string{e.Dataset, e.Site, e.Node, e.Run, e.By, e.Purpose} {
+	for _, word := range []string{e.Dataset, e.Site, e.Node, e.Run, e.By, string(e.Kind)} {
 		if !utf8.ValidString(word) || len(word) > maxWord {
 			return errors.New("a word is none")
 		}
@@ -152,7 +152,7 @@ func (e Entry) validate() error {
 	switch {
 	case e.Spec != "" && !isSHA256(e.Spec), e.Question != "" && !isSHA256(e.Question):
 		return errors.New("a digest is none")
-	case e.Type != EntryCharge && (e.EpsilonSpent != 0 || e.Purpose != ""):
+	case e.Type != EntryCharge && (e.EpsilonSpent != 0 || e.Kind != ""):
 		return fmt.Errorf("the price of a round in an entry of type %s", e.Type)
 	case !(e.EpsilonSpent >= 0) || math.IsInf(e.EpsilonSpent, 0):
 		return fmt.Errorf("epsilon_spent is %v", e.EpsilonSpent)

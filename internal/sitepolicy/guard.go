@@ -125,7 +125,7 @@ func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
 			paid = &Entry{Type: EntryCharge, Seq: seq, Hash: b.hashes[seq-1], EpsilonSpent: spent}
 		default:
 			entries = append(entries, Entry{
-				Type: EntryCharge, Run: t.Run, Spec: t.SpecSHA256, Round: &t.Round, Question: t.Question, Purpose: t.Purpose,
+				Type: EntryCharge, Run: t.Run, Spec: t.SpecSHA256, Round: &t.Round, Question: t.Question, Kind: t.Kind,
 				Events: privacy.Merge(t.Charges), EpsilonSpent: spent,
 			})
 		}

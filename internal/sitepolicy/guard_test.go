@@ -72,9 +72,13 @@ func TestRulesRefuseByName(t *testing.T) {
 		"other dataset":    {RuleDataset, allowed, func(r *Terms) { r.Spec.Dataset = "e" }, "another dataset", false},
 		"absent dataset":   {RuleDataset, all(strings.Replace(allowing, "name: d", "name: e", 1)), nil, "nothing is allowed", false},
 		"pipeline":         {RulePipeline, allowed, func(r *Terms) { r.Spec.Pipeline = "gpate" }, `"gpate" is not allowed`, false},
-		"stage":            {RuleStages, allowed, func(r *Terms) { r.Spec.Stages = []string{"selections", "fit"} }, `"fit" is not allowed`, false},
-		"question":         {RuleQuestion, allowed, func(r *Terms) { r.Kind = GradientSum }, "a round of gradient sum belongs neither", false},
-		"a stage's":        {RuleQuestion, allowed, func(r *Terms) { r.Kind = ScoreSum }, "a round of score sum", false},
+		"stage": {RuleStages, allowed, func(r *Terms) {
+			r.Spec.Plan = planOf(Votes, ScoreSum, Fit)
+			r.Spec.Plan[1].Stage, r.Spec.Plan[2].Stage = "selections", "fit"
+		}, `"fit" is not allowed`, false},
+		"question":         {RuleQuestion, allowed, func(r *Terms) { r.Kind, r.Spec.Plan = GradientSum, planOf(GradientSum) }, "a round of gradient-sums belongs neither", false},
+		"a stage's":        {RuleQuestion, allowed, func(r *Terms) { r.Kind, r.Spec.Plan = ScoreSum, planOf(ScoreSum) }, "a round of scores", false},
+		"not planned":      {RuleQuestion, allowed, func(r *Terms) { r.Kind = EmbeddingSum; r.Spec.Plan = planOf(Votes) }, "a round of embedding", false},
 		"an embed's votes": {RuleQuestion, allowed, func(r *Terms) { r.Spec.Pipeline = "embed" }, "a round of votes", false},
 		"few rows":         {RuleRows, all(allowing, facts(99, 50)), nil, "too few records here", false},
 		"few per teacher":  {RulePerHead, all(allowing, facts(1000, 4)), nil, "too few records of a teacher", false},

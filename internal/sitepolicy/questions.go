@@ -3,6 +3,8 @@ package sitepolicy
 import (
 	"maps"
 	"slices"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // Kind is what a round asks of a node.
@@ -10,13 +12,13 @@ type Kind string
 
 // The kinds of questions.
 const (
-	ClassCounts      Kind = "class counts"
-	EmbeddingSum     Kind = "embedding sum"
+	ClassCounts      Kind = "class-counts"
+	EmbeddingSum     Kind = "embedding"
 	Votes            Kind = "votes"
-	GradientVotes    Kind = "gradient votes"
-	GradientSum      Kind = "gradient sum"
-	DiscriminatorSum Kind = "discriminator sum"
-	ScoreSum         Kind = "score sum"
+	GradientVotes    Kind = "gradient-votes"
+	GradientSum      Kind = "gradient-sums"
+	DiscriminatorSum Kind = "discriminator"
+	ScoreSum         Kind = "scores"
 	Fit              Kind = "fit"
 )
 
@@ -29,8 +31,7 @@ var pipelines = map[string][]Kind{
 	"embed":   {EmbeddingSum},
 }
 
-// stages say what is asked after training; the names are those of the fields of a
-// run's spec that pay for them.
+// stages say what is asked after training; the names are those of a run's plan.
 var stages = map[string]Kind{
 	"selections": ScoreSum,
 	"fit":        Fit,
@@ -43,10 +44,14 @@ func Pipelines() []string { return slices.Sorted(maps.Keys(pipelines)) }
 // Stages returns the names of all stages.
 func Stages() []string { return slices.Sorted(maps.Keys(stages)) }
 
-// asks is whether a run of these terms asks questions of a kind.
-func (s Spec) asks(k Kind) bool {
-	if slices.Contains(pipelines[s.Pipeline], k) {
-		return true
+// asks is whether a run of these terms asks questions of a kind, in its training or, where
+// stage is not empty, in a stage after it.
+func (s Spec) asks(k Kind, stage string) bool {
+	if !slices.ContainsFunc(s.Plan, func(p privacy.Planned) bool { return p.Kind == string(k) && p.Stage == stage }) {
+		return false
 	}
-	return slices.ContainsFunc(s.Stages, func(stage string) bool { return stages[stage] == k })
+	if stage == "" {
+		return slices.Contains(pipelines[s.Pipeline], k)
+	}
+	return stages[stage] == k
 }

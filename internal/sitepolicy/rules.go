@@ -17,7 +17,7 @@ func (d *Dataset) permits(s Spec) *Refusal {
 	if !slices.Contains(d.Pipelines, s.Pipeline) {
 		return &Refusal{Rule: RulePipeline, Public: fmt.Sprintf("%q is not allowed on dataset %s", s.Pipeline, d.Name)}
 	}
-	for _, stage := range s.Stages {
+	for _, stage := range s.Stages() {
 		if !slices.Contains(d.Stages, stage) {
 			return &Refusal{Rule: RuleStages, Public: fmt.Sprintf("%q is not allowed on dataset %s", stage, d.Name)}
 		}
@@ -31,7 +31,7 @@ func (d *Dataset) allows(t Terms, f Facts) *Refusal {
 	if refusal := d.permits(t.Spec); refusal != nil {
 		return refusal
 	}
-	if !t.Spec.asks(t.Kind) {
+	if !t.Spec.asks(t.Kind, t.Stage) {
 		return &Refusal{Rule: RuleQuestion, Public: fmt.Sprintf("a round of %s belongs neither to pipeline %q nor to a stage of the run", t.Kind, t.Spec.Pipeline)}
 	}
 	return d.enough(f)

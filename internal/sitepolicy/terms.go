@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -20,10 +22,27 @@ type Spec struct {
 	Delta        float64 `json:"delta"`
 	Guarantee    string  `json:"guarantee"`
 	Teachers     uint32  `json:"teachers"`
-	// Mechanism is the noise, in words.
-	Mechanism string `json:"mechanism,omitempty"`
-	// Stages are what may be asked after training.
-	Stages []string `json:"stages,omitempty"`
+	// Plan is all that the run may ask, and what each costs.
+	Plan privacy.Plan `json:"plan,omitempty"`
+}
+
+// Stages are those that the plan pays for.
+func (s Spec) Stages() (names []string) {
+	for _, p := range s.Plan {
+		if p.Stage != "" && !slices.Contains(names, p.Stage) {
+			names = append(names, p.Stage)
+		}
+	}
+	return names
+}
+
+// Noise is the plan in words: of each entry its kind, its mechanism and how often.
+func (s Spec) Noise() string {
+	texts := make([]string, len(s.Plan))
+	for i, p := range s.Plan {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, "; ")
 }
 
 // Terms are those under which a round is asked.
@@ -34,9 +53,11 @@ type Terms struct {
 	// SpecSHA256 is of the bytes of the spec, Question of what the student asked; in hex.
 	// The same question of a run is charged once.
 	SpecSHA256, Question string
-	Kind                 Kind
-	Purpose              string
-	// Charges is the most that the answers may cost.
+	// Kind is what is asked, Stage the stage of the run that asks it, by the entry of the
+	// plan that pays; empty for the training.
+	Kind  Kind
+	Stage string
+	// Charges is the most that the answers may cost, by the plan.
 	Charges []privacy.Event
 }
 
@@ -51,8 +72,8 @@ func (t Terms) validate() error {
 		return errors.New("a digest is none")
 	case len(t.Charges) == 0:
 		return errors.New("they name no price")
-	case len(t.Purpose) > maxWord || !utf8.ValidString(t.Purpose):
-		return errors.New("the purpose is no word")
+	case len(t.Kind) > maxWord || !utf8.ValidString(string(t.Kind)):
+		return errors.New("the kind of the question is no word")
 	}
 	for i, e := range t.Charges {
 		if err := e.Validate(); err != nil {
@@ -66,10 +87,13 @@ func (t Terms) validate() error {
 const maxWord = 256
 
 func (s Spec) validate() error {
-	for _, word := range append([]string{s.Dataset, s.SchemaSHA256, s.Unit, s.Pipeline, s.Guarantee, s.Mechanism}, s.Stages...) {
+	for _, word := range []string{s.Dataset, s.SchemaSHA256, s.Unit, s.Pipeline, s.Guarantee} {
 		if len(word) > maxWord || !utf8.ValidString(word) {
 			return errors.New("a word of the run's spec is none")
 		}
+	}
+	if err := s.Plan.Validate(); err != nil {
+		return err
 	}
 	_, err := privacy.NewBudget(s.Epsilon, s.Delta)
 	return err

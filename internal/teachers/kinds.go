@@ -15,9 +15,9 @@ var (
 	// Votes asks every teacher whether generated records are real.
 	Votes = question.Kind{Name: "votes", Read: question.Typed(readVotes)}
 	// GradientVotes asks every teacher in which bins its gradients at generated records are.
-	GradientVotes = question.Kind{Name: "gradient votes", Read: question.Typed(readGradientVotes)}
+	GradientVotes = question.Kind{Name: "gradient-votes", Read: question.Typed(readGradientVotes)}
 	// GradientSum asks for the sum of the teachers' gradients at generated records.
-	GradientSum = question.Kind{Name: "gradient sum", Read: question.Typed(readGradientSum)}
+	GradientSum = question.Kind{Name: "gradient-sums", Read: question.Typed(readGradientSum)}
 )
 
 // answerClasses: a vote is 0, fake, or 1, real.

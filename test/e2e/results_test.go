@@ -148,16 +148,16 @@ func checkLedger(t *testing.T, path, run string, rounds int) {
 			entry += " " + e.Run
 		}
 		if e.Round != nil {
-			entry += " " + e.Purpose
+			entry += " " + e.Kind
 			if want := uint64(len(got) - 2); *e.Round != want {
 				t.Errorf("ledger entry %d is of round %d, want %d", e.Seq, *e.Round, want)
 			}
 		}
 		got = append(got, entry)
 	}
-	want := []string{"open", "run " + run, "release " + run + " class-share"}
+	want := []string{"open", "run " + run, "release " + run + " class-counts"}
 	for range rounds - 1 {
-		want = append(want, "release "+run+" labels")
+		want = append(want, "release "+run+" votes")
 	}
 	want = append(want, "close "+run)
 	if diff := cmp.Diff(want, got); diff != "" {

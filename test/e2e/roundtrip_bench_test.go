@@ -130,7 +130,7 @@ func benchCluster(b *testing.B) *student.Client {
 	_, err := client.OpenRun(b.Context(), &conclavev1.RunSpec{
 		Name: "bench", Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema.SHA256, Epsilon: 100, Delta: 1e-5,
 		Unit: "record", Guarantee: "data-independent", Teachers: benchTeachers, Quorum: 1, DeadlineSeconds: 60,
-		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 1000, WholeHistogram: true},
+		Plan: []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 1000}, Variant: "histogram"}},
 	})
 	check(b, err)
 	return client

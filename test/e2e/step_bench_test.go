@@ -194,7 +194,7 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64, q *pipeli
 
 // timeNoise is what the noise of a step takes.
 func (s *stepStudent) timeNoise(b *testing.B) time.Duration {
-	m, err := gnmax.NewGaussianSum(int64(s.round.GetSum().GetDiscriminator().Bound), s.job.Plan.Mechanism.Sigma)
+	m, err := gnmax.NewGaussianSum(int64(s.round.GetSum().GetDiscriminator().Bound), s.job.Plan.Training.Mechanism.NoiseMultiplier)
 	check(b, err)
 	sum := make([]int64, s.job.Plan.PerRound)
 	begun := time.Now()

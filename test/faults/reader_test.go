@@ -90,8 +90,7 @@ func (r reading) spec() *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: r.Run, Dataset: r.Dataset, Pipeline: "pategan", SchemaSha256: r.Schema, Epsilon: 10, Delta: 1e-5,
 		Unit: "record", Guarantee: "data-independent", Teachers: uint32(r.Teachers), Quorum: r.Quorum, DeadlineSeconds: 1.5,
-		ClassShareEpsilon: 0.1,
-		Mechanism:         &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 20, WholeHistogram: true},
+		Plan: []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20}, Variant: "histogram"}},
 	}
 }
 

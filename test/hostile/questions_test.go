@@ -18,9 +18,30 @@ func specOf(dataset string) *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: "run-" + dataset, Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema, Epsilon: 10, Delta: 1e-5,
 		Unit: "record", Guarantee: "data-independent", Teachers: honestTeachers + hostileTeachers, Quorum: 0.5, DeadlineSeconds: 0.05,
-		ClassShareEpsilon: 0.1,
-		Mechanism:         &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 20, WholeHistogram: true},
+		Plan: []*conclavev1.Planned{
+			paysCounts:        {Kind: "class-counts", Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.1}},
+			paysVotes:         {Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20}, Variant: "histogram"},
+			paysGradientVotes: {Kind: "gradient-votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20}, Variant: "histogram"},
+			paysGradients:     {Kind: "gradient-sums", Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 4, Sensitivity: 1}},
+			paysEmbedding:     {Kind: "embedding", Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 4, Sensitivity: 1}},
+			paysScores:        {Kind: "scores", Stage: "selections", Mechanism: &conclavev1.PrivacyEvent{Kind: "exponential", Epsilon: 0.5}, Count: 3},
+		},
 	}
+}
+
+// What pays for a question, in a run's plan.
+const (
+	paysCounts = iota
+	paysVotes
+	paysGradientVotes
+	paysGradients
+	paysEmbedding
+	paysScores
+)
+
+// alone gives a run a plan of one entry, which is priced beforehand.
+func alone(s *conclavev1.RunSpec, p *conclavev1.Planned) {
+	s.Filter, s.Plan = "pld", []*conclavev1.Planned{p}
 }
 
 func tensor(rows, columns int) *conclavev1.Tensor {
@@ -37,8 +58,8 @@ func voteOf(records int) *conclavev1.VoteQuestion {
 	}
 }
 
-func sumRound(run string, number uint64, q *conclavev1.SumQuestion) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: q}}
+func sumRound(run string, number uint64, planned uint32, q *conclavev1.SumQuestion) *conclavev1.Round {
+	return &conclavev1.Round{Run: run, Number: number, Planned: planned, Question: &conclavev1.Round_Sum{Sum: q}}
 }
 
 // same answers every round with the same values.
@@ -62,7 +83,7 @@ func alternating(_, query int) int { return query % 2 }
 func votes() question {
 	return question{
 		round: func(run string, number uint64) *conclavev1.Round {
-			return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: voteOf(5)}}
+			return &conclavev1.Round{Run: run, Number: number, Planned: paysVotes, Question: &conclavev1.Round_Vote{Vote: voteOf(5)}}
 		},
 		honest: func(a asked) *conclavev1.WorkRequest { return votesOf(a, honestTeachers, 5, 2, alternating) },
 		counts: histogram(5, 2, honestTeachers, alternating),
@@ -77,7 +98,7 @@ func bins() question {
 			v := voteOf(3)
 			v.Teacher.Vote, v.AnswerClasses = conclavev1.TeacherSpec_VOTE_GRADIENT, 3
 			v.Gradient = &conclavev1.Projection{Directions: 2, Seed: 3, Clip: 1}
-			return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: v}}
+			return &conclavev1.Round{Run: run, Number: number, Planned: paysGradientVotes, Question: &conclavev1.Round_Vote{Vote: v}}
 		},
 		honest: func(a asked) *conclavev1.WorkRequest { return votesOf(a, honestTeachers, 6, 3, bin) },
 		counts: histogram(6, 3, honestTeachers, bin),
@@ -89,25 +110,20 @@ const fixed = 1 << 16 // the fixed-point bound of sums
 func classCounts() question {
 	return question{
 		round: func(run string, number uint64) *conclavev1.Round {
-			return sumRound(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
+			return sumRound(run, number, paysCounts, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
 				ClassCounts: &conclavev1.ClassCounts{Classes: 2, Scale: 10}}})
 		},
 		honest: same(300, 200), counts: []int64{300, 200},
 	}
 }
 
-func gaussian(s *conclavev1.RunSpec) {
-	s.Pipeline, s.ClassShareEpsilon = "gpate", 0
-	s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: 4}
-}
-
 func gradients() question {
 	return question{
-		open: gaussian,
+		open: func(s *conclavev1.RunSpec) { s.Pipeline = "gpate" },
 		round: func(run string, number uint64) *conclavev1.Round {
 			v := voteOf(1)
 			v.Teacher.Vote = conclavev1.TeacherSpec_VOTE_GRADIENT
-			return sumRound(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
+			return sumRound(run, number, paysGradients, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
 				Teacher: v.Teacher, Training: v.Training, TrainingClasses: v.TrainingClasses, Queries: v.Queries, QueryClasses: v.QueryClasses, Bound: fixed,
 			}}})
 		},
@@ -119,11 +135,11 @@ func discriminator() question {
 	return question{
 		planned: true,
 		open: func(s *conclavev1.RunSpec) {
-			gaussian(s)
-			s.Pipeline, s.Rounds, s.Mechanism.Rate = "dpgan", 3, 0.25
+			s.Pipeline = "dpgan"
+			alone(s, &conclavev1.Planned{Kind: "discriminator", Mechanism: &conclavev1.PrivacyEvent{Kind: "subsampled-gaussian", NoiseMultiplier: 4, Rate: 0.25}, Count: 3})
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
-			return sumRound(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{
+			return sumRound(run, number, 0, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{
 				Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2, ByClass: conclavev1.Discriminator_CLASSES_EACH},
 				Weights:       make([]byte, 12), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 1, Bound: fixed,
 			}}})
@@ -135,11 +151,10 @@ func discriminator() question {
 func embedding() question {
 	return question{
 		open: func(s *conclavev1.RunSpec) {
-			gaussian(s)
-			s.Pipeline, s.EmbeddingSigma = "embed", 4
+			s.Pipeline = "embed"
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
-			return sumRound(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{
+			return sumRound(run, number, paysEmbedding, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{
 				Embedding: &conclavev1.Embedding{Classes: 2, Parts: []*conclavev1.Embedding_Part{{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 1}}},
 				Entries:   3, Bound: fixed,
 			}}})
@@ -151,7 +166,7 @@ func embedding() question {
 func scores() question {
 	return question{
 		open: func(s *conclavev1.RunSpec) {
-			s.ClassShareEpsilon, s.Epsilon, s.Selections = 0, 100, &conclavev1.Selections{Epsilon: 0.5, Count: 3}
+			s.Epsilon = 100
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
 			q := &conclavev1.ScoreSum{Bound: 1 << 10, Selection: &conclavev1.Selection{ScoresRound: number, Records: 80, Expected: []int64{0, 0}}}
@@ -160,7 +175,7 @@ func scores() question {
 					Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2}, Weights: make([]byte, 12),
 				})
 			}
-			return sumRound(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: q}})
+			return sumRound(run, number, paysScores, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: q}})
 		},
 		honest: same(5, -5),
 	}
@@ -171,8 +186,8 @@ func logistic() question {
 	return question{
 		planned: true,
 		open: func(s *conclavev1.RunSpec) {
-			s.ClassShareEpsilon, s.Mechanism, s.Epsilon = 0, nil, 20
-			s.Fit = &conclavev1.FitNoise{Kind: conclavev1.FitNoise_KIND_GAUSSIAN, Sigma: 8}
+			s.Epsilon = 20
+			alone(s, &conclavev1.Planned{Kind: "fit", Stage: "fit", Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 8, Sensitivity: 1}, Count: 1})
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
 			synthetic := tensor(4, 2)

@@ -314,8 +314,8 @@ func TestHostileQuestions(t *testing.T) {
 		"2^32-1 answers to choose of":  {one(func(r *conclavev1.Round) { r.GetVote().AnswerClasses = math.MaxUint32 }), codes.InvalidArgument, "answer_classes"},
 		"2^32-1 classes":               {one(func(r *conclavev1.Round) { r.GetVote().Teacher.Classes = math.MaxUint32 }), codes.InvalidArgument, "classes"},
 		"a class that there is not":    {one(func(r *conclavev1.Round) { r.GetVote().QueryClasses[1] = 9 }), codes.InvalidArgument, "out of range"},
-		"2^32-1 class counts":          {one(func(r *conclavev1.Round) { *r = *sumRound(run, 0, countsOfClasses(math.MaxUint32)) }), codes.InvalidArgument, "classes"},
-		"an embedding of 2^32-1":       {one(func(r *conclavev1.Round) { *r = *sumRound(run, 0, embeddingOf(math.MaxUint32)) }), codes.FailedPrecondition, "embedding"},
+		"2^32-1 class counts":          {one(func(r *conclavev1.Round) { *r = *sumRound(run, 0, paysCounts, countsOfClasses(math.MaxUint32)) }), codes.InvalidArgument, "classes"},
+		"an embedding of 2^32-1":       {one(func(r *conclavev1.Round) { *r = *sumRound(run, 0, paysEmbedding, embeddingOf(math.MaxUint32)) }), codes.InvalidArgument, "embedding"},
 		"coin flips in place of votes": {one(func(r *conclavev1.Round) { r.GetVote().Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN }), codes.FailedPrecondition, "coin"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestCodes(t *testing.T) {
 		{coordinator.ErrForgotten, codes.FailedPrecondition},
 		{&coordinator.ForgottenError{Run: "r", Round: 3}, codes.FailedPrecondition},
 		{privacy.ErrPlan, codes.FailedPrecondition},
-		{&privacy.PlanError{Event: privacy.Event{Kind: privacy.Laplace, Epsilon: 1}}, codes.ResourceExhausted},
+		{&privacy.PlanError{Planned: privacy.Planned{Kind: "votes"}, Asked: 1}, codes.ResourceExhausted},
 		{coordinator.ErrForeignManifest, codes.FailedPrecondition},
 		{&coordinator.ManifestMismatchError{Node: "a", Field: "schema"}, codes.FailedPrecondition},
 		{&coordinator.MismatchError{Dataset: "d", Field: "schema"}, codes.FailedPrecondition},

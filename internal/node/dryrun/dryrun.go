@@ -109,8 +109,12 @@ func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
 	hello := site.Hello()
 	sized := proto.Clone(hello).(*conclavev1.Hello)
 	sized.Manifest = cmp.Or(hello.GetManifest(), strings.Repeat("0", 64))
+	terms, err := node.SpecTerms(spec)
+	if err != nil {
+		return nil, err
+	}
 	r := &Report{
-		Run: s.Name, Terms: node.SpecTerms(spec), Hello: fieldsOf(hello), NeverLeaving: neverLeaving,
+		Run: s.Name, Terms: terms, Hello: fieldsOf(hello), NeverLeaving: neverLeaving,
 		HelloBytes: proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: sized}}),
 	}
 	guard, err := guardOf(c, site)
@@ -141,7 +145,7 @@ func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
 		if guard != nil {
 			terms := sitepolicy.Terms{
 				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: sha256Hex(raw), Question: sha256Hex([]byte(strconv.Itoa(i))),
-				Kind: out.Kind, Charges: q.Charges,
+				Kind: out.Kind, Stage: q.Stage, Charges: q.Charges,
 			}
 			if err := out.foresee(guard, terms, all, r); err != nil {
 				return nil, err

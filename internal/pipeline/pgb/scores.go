@@ -10,7 +10,7 @@ import (
 )
 
 // ScoreSum asks for the sums over all privacy units of what several discriminators give them.
-var ScoreSum = question.Kind{Name: "score sum", Read: question.Typed(readScoreSum)}
+var ScoreSum = question.Kind{Name: "scores", Read: question.Typed(readScoreSum)}
 
 const (
 	// maxScored bounds the discriminators of a question for scores.

@@ -482,7 +482,9 @@ type Round struct {
 	//	*Round_Sum
 	//	*Round_Selection
 	//	*Round_Fit
-	Question      isRound_Question `protobuf_oneof:"question"`
+	Question isRound_Question `protobuf_oneof:"question"`
+	// planned is the entry of the run's plan that pays for the round.
+	Planned       uint32 `protobuf:"varint,7,opt,name=planned,proto3" json:"planned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -572,6 +574,13 @@ func (x *Round) GetFit() *Fit {
 		}
 	}
 	return nil
+}
+
+func (x *Round) GetPlanned() uint32 {
+	if x != nil {
+		return x.Planned
+	}
+	return 0
 }
 
 type isRound_Question interface {
@@ -2489,14 +2498,15 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\x17conclave/v1/round.proto\x12\vconclave.v1\"2\n" +
 	"\x06Tensor\x12\x14\n" +
 	"\x05shape\x18\x01 \x03(\rR\x05shape\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\xfa\x01\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\x94\x02\n" +
 	"\x05Round\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12/\n" +
 	"\x04vote\x18\x03 \x01(\v2\x19.conclave.v1.VoteQuestionH\x00R\x04vote\x12,\n" +
 	"\x03sum\x18\x04 \x01(\v2\x18.conclave.v1.SumQuestionH\x00R\x03sum\x126\n" +
 	"\tselection\x18\x05 \x01(\v2\x16.conclave.v1.SelectionH\x00R\tselection\x12$\n" +
-	"\x03fit\x18\x06 \x01(\v2\x10.conclave.v1.FitH\x00R\x03fitB\n" +
+	"\x03fit\x18\x06 \x01(\v2\x10.conclave.v1.FitH\x00R\x03fit\x12\x18\n" +
+	"\aplanned\x18\a \x01(\rR\aplannedB\n" +
 	"\n" +
 	"\bquestion\"\xce\x02\n" +
 	"\fVoteQuestion\x122\n" +

@@ -21,116 +21,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type FitNoise_Kind int32
-
-const (
-	FitNoise_KIND_UNSPECIFIED FitNoise_Kind = 0
-	// Each coefficient's own, for the L1 norm by which a unit moves them.
-	FitNoise_KIND_LAPLACE FitNoise_Kind = 1
-	// Of a density that falls with the L2 norm of the noise, exponentially.
-	FitNoise_KIND_NORM_GAMMA FitNoise_Kind = 2
-	// Each coefficient's own, for the L2 norm.
-	FitNoise_KIND_GAUSSIAN FitNoise_Kind = 3
-)
-
-// Enum value maps for FitNoise_Kind.
-var (
-	FitNoise_Kind_name = map[int32]string{
-		0: "KIND_UNSPECIFIED",
-		1: "KIND_LAPLACE",
-		2: "KIND_NORM_GAMMA",
-		3: "KIND_GAUSSIAN",
-	}
-	FitNoise_Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED": 0,
-		"KIND_LAPLACE":     1,
-		"KIND_NORM_GAMMA":  2,
-		"KIND_GAUSSIAN":    3,
-	}
-)
-
-func (x FitNoise_Kind) Enum() *FitNoise_Kind {
-	p := new(FitNoise_Kind)
-	*p = x
-	return p
-}
-
-func (x FitNoise_Kind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (FitNoise_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_student_proto_enumTypes[0].Descriptor()
-}
-
-func (FitNoise_Kind) Type() protoreflect.EnumType {
-	return &file_conclave_v1_student_proto_enumTypes[0]
-}
-
-func (x FitNoise_Kind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use FitNoise_Kind.Descriptor instead.
-func (FitNoise_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2, 0}
-}
-
-type Mechanism_Kind int32
-
-const (
-	Mechanism_KIND_UNSPECIFIED     Mechanism_Kind = 0
-	Mechanism_KIND_LNMAX           Mechanism_Kind = 1
-	Mechanism_KIND_GNMAX           Mechanism_Kind = 2
-	Mechanism_KIND_CONFIDENT_GNMAX Mechanism_Kind = 3
-	Mechanism_KIND_GAUSSIAN_SUM    Mechanism_Kind = 4
-)
-
-// Enum value maps for Mechanism_Kind.
-var (
-	Mechanism_Kind_name = map[int32]string{
-		0: "KIND_UNSPECIFIED",
-		1: "KIND_LNMAX",
-		2: "KIND_GNMAX",
-		3: "KIND_CONFIDENT_GNMAX",
-		4: "KIND_GAUSSIAN_SUM",
-	}
-	Mechanism_Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED":     0,
-		"KIND_LNMAX":           1,
-		"KIND_GNMAX":           2,
-		"KIND_CONFIDENT_GNMAX": 3,
-		"KIND_GAUSSIAN_SUM":    4,
-	}
-)
-
-func (x Mechanism_Kind) Enum() *Mechanism_Kind {
-	p := new(Mechanism_Kind)
-	*p = x
-	return p
-}
-
-func (x Mechanism_Kind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Mechanism_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_student_proto_enumTypes[1].Descriptor()
-}
-
-func (Mechanism_Kind) Type() protoreflect.EnumType {
-	return &file_conclave_v1_student_proto_enumTypes[1]
-}
-
-func (x Mechanism_Kind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Mechanism_Kind.Descriptor instead.
-func (Mechanism_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4, 0}
-}
-
 // RunSpec is what a run may ask and at what price.
 type RunSpec struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -144,36 +34,21 @@ type RunSpec struct {
 	Unit      string  `protobuf:"bytes,7,opt,name=unit,proto3" json:"unit,omitempty"`
 	Guarantee string  `protobuf:"bytes,8,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
 	// teachers is the number of teachers the run counts on, over all nodes.
-	Teachers  uint32     `protobuf:"varint,9,opt,name=teachers,proto3" json:"teachers,omitempty"`
-	Mechanism *Mechanism `protobuf:"bytes,10,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
+	Teachers uint32 `protobuf:"varint,9,opt,name=teachers,proto3" json:"teachers,omitempty"`
 	// quorum is the share of the teachers without which a round does not count.
 	Quorum float64 `protobuf:"fixed64,11,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// deadline_seconds is how long a round waits for the rest once it has a
 	// quorum.
 	DeadlineSeconds float64 `protobuf:"fixed64,12,opt,name=deadline_seconds,json=deadlineSeconds,proto3" json:"deadline_seconds,omitempty"`
-	// class_share_epsilon is the price of the Laplace query for class shares.
-	ClassShareEpsilon float64 `protobuf:"fixed64,13,opt,name=class_share_epsilon,json=classShareEpsilon,proto3" json:"class_share_epsilon,omitempty"`
 	// coin_votes marks the baseline with coin flips in place of votes.
-	// Coin flips of a discriminator are sums of nothing, with all of their noise.
+	// Coin flips of a sum are sums of nothing, with all of their noise.
 	CoinVotes bool `protobuf:"varint,14,opt,name=coin_votes,json=coinVotes,proto3" json:"coin_votes,omitempty"`
-	// rounds is the number of sums of a run whose plan is fixed: its budget is
-	// charged by the privacy loss distribution of the whole plan. 0 for a run that
-	// asks until its budget is used.
-	Rounds uint64 `protobuf:"varint,15,opt,name=rounds,proto3" json:"rounds,omitempty"`
-	// embedding_sigma is the noise multiplier of sums of embeddings: the noise of
-	// each entry over the L2 norm of what one privacy unit adds. 0 for a run that
-	// asks for none. A run with a plan has one of them.
-	EmbeddingSigma float64 `protobuf:"fixed64,16,opt,name=embedding_sigma,json=embeddingSigma,proto3" json:"embedding_sigma,omitempty"`
-	// selections are those of discriminators, by the exponential mechanism; absent in a
-	// run without.
-	Selections *Selections `protobuf:"bytes,17,opt,name=selections,proto3" json:"selections,omitempty"`
-	// fit is the noise of the coefficients of a Fit; absent in a run without.
-	Fit *FitNoise `protobuf:"bytes,18,opt,name=fit,proto3" json:"fit,omitempty"`
-	// sampled are the sums over samples that train a network to weight rows by; absent in
-	// a run without. Its plan counts them besides those of its mechanism.
-	Sampled *SampledSums `protobuf:"bytes,19,opt,name=sampled,proto3" json:"sampled,omitempty"`
-	// queries is the number of votes of a run that has a plan for such sums; 0 else.
-	Queries       uint64 `protobuf:"varint,20,opt,name=queries,proto3" json:"queries,omitempty"`
+	// filter is the rule by which the run's budget admits its releases: empty for
+	// the default, or pld, which prices the whole plan before the first release. It
+	// needs a plan whose entries all have a count and a cost that is known beforehand.
+	Filter string `protobuf:"bytes,20,opt,name=filter,proto3" json:"filter,omitempty"`
+	// plan lists all that the run may ask. A round names the entry that pays for it.
+	Plan          []*Planned `protobuf:"bytes,21,rep,name=plan,proto3" json:"plan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,13 +146,6 @@ func (x *RunSpec) GetTeachers() uint32 {
 	return 0
 }
 
-func (x *RunSpec) GetMechanism() *Mechanism {
-	if x != nil {
-		return x.Mechanism
-	}
-	return nil
-}
-
 func (x *RunSpec) GetQuorum() float64 {
 	if x != nil {
 		return x.Quorum
@@ -292,13 +160,6 @@ func (x *RunSpec) GetDeadlineSeconds() float64 {
 	return 0
 }
 
-func (x *RunSpec) GetClassShareEpsilon() float64 {
-	if x != nil {
-		return x.ClassShareEpsilon
-	}
-	return 0
-}
-
 func (x *RunSpec) GetCoinVotes() bool {
 	if x != nil {
 		return x.CoinVotes
@@ -306,71 +167,54 @@ func (x *RunSpec) GetCoinVotes() bool {
 	return false
 }
 
-func (x *RunSpec) GetRounds() uint64 {
+func (x *RunSpec) GetFilter() string {
 	if x != nil {
-		return x.Rounds
+		return x.Filter
 	}
-	return 0
+	return ""
 }
 
-func (x *RunSpec) GetEmbeddingSigma() float64 {
+func (x *RunSpec) GetPlan() []*Planned {
 	if x != nil {
-		return x.EmbeddingSigma
-	}
-	return 0
-}
-
-func (x *RunSpec) GetSelections() *Selections {
-	if x != nil {
-		return x.Selections
+		return x.Plan
 	}
 	return nil
 }
 
-func (x *RunSpec) GetFit() *FitNoise {
-	if x != nil {
-		return x.Fit
-	}
-	return nil
-}
-
-func (x *RunSpec) GetSampled() *SampledSums {
-	if x != nil {
-		return x.Sampled
-	}
-	return nil
-}
-
-func (x *RunSpec) GetQueries() uint64 {
-	if x != nil {
-		return x.Queries
-	}
-	return 0
-}
-
-// Selections is what selections cost, and how many there are at most.
-type Selections struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epsilon       float64                `protobuf:"fixed64,1,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
-	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+// Planned is one line of a run's plan: a kind of question and what answers to it cost.
+type Planned struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// kind is the kind of question.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// stage is the stage after training that asks it; empty for the training itself.
+	Stage string `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
+	// mechanism is a single use of the mechanism that answers, without its counts.
+	Mechanism *PrivacyEvent `protobuf:"bytes,3,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
+	// count is the most uses: queries of votes, sums, selections or fits. 0 for as many
+	// as the budget admits.
+	Count uint64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// variant says how the noise is drawn or released where one price covers several
+	// ways: histogram (of votes: all noisy counts in place of the winner) or norm-gamma
+	// (of coefficients: in place of Laplace noise).
+	Variant       string `protobuf:"bytes,5,opt,name=variant,proto3" json:"variant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Selections) Reset() {
-	*x = Selections{}
+func (x *Planned) Reset() {
+	*x = Planned{}
 	mi := &file_conclave_v1_student_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Selections) String() string {
+func (x *Planned) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Selections) ProtoMessage() {}
+func (*Planned) ProtoMessage() {}
 
-func (x *Selections) ProtoReflect() protoreflect.Message {
+func (x *Planned) ProtoReflect() protoreflect.Message {
 	mi := &file_conclave_v1_student_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -382,251 +226,44 @@ func (x *Selections) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Selections.ProtoReflect.Descriptor instead.
-func (*Selections) Descriptor() ([]byte, []int) {
+// Deprecated: Use Planned.ProtoReflect.Descriptor instead.
+func (*Planned) Descriptor() ([]byte, []int) {
 	return file_conclave_v1_student_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Selections) GetEpsilon() float64 {
+func (x *Planned) GetKind() string {
 	if x != nil {
-		return x.Epsilon
+		return x.Kind
 	}
-	return 0
+	return ""
 }
 
-func (x *Selections) GetCount() uint64 {
+func (x *Planned) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *Planned) GetMechanism() *PrivacyEvent {
+	if x != nil {
+		return x.Mechanism
+	}
+	return nil
+}
+
+func (x *Planned) GetCount() uint64 {
 	if x != nil {
 		return x.Count
 	}
 	return 0
 }
 
-// FitNoise is the noise of fitted coefficients.
-type FitNoise struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Kind  FitNoise_Kind          `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.FitNoise_Kind" json:"kind,omitempty"`
-	// epsilon is the price, but of Gaussian noise.
-	Epsilon float64 `protobuf:"fixed64,2,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
-	// sigma is the noise multiplier of Gaussian noise, over the L2 norm.
-	Sigma         float64 `protobuf:"fixed64,3,opt,name=sigma,proto3" json:"sigma,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FitNoise) Reset() {
-	*x = FitNoise{}
-	mi := &file_conclave_v1_student_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FitNoise) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FitNoise) ProtoMessage() {}
-
-func (x *FitNoise) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[2]
+func (x *Planned) GetVariant() string {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Variant
 	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FitNoise.ProtoReflect.Descriptor instead.
-func (*FitNoise) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *FitNoise) GetKind() FitNoise_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return FitNoise_KIND_UNSPECIFIED
-}
-
-func (x *FitNoise) GetEpsilon() float64 {
-	if x != nil {
-		return x.Epsilon
-	}
-	return 0
-}
-
-func (x *FitNoise) GetSigma() float64 {
-	if x != nil {
-		return x.Sigma
-	}
-	return 0
-}
-
-// SampledSums are noisy sums over Poisson samples.
-type SampledSums struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sigma         float64                `protobuf:"fixed64,1,opt,name=sigma,proto3" json:"sigma,omitempty"`
-	Rate          float64                `protobuf:"fixed64,2,opt,name=rate,proto3" json:"rate,omitempty"`
-	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SampledSums) Reset() {
-	*x = SampledSums{}
-	mi := &file_conclave_v1_student_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SampledSums) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SampledSums) ProtoMessage() {}
-
-func (x *SampledSums) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SampledSums.ProtoReflect.Descriptor instead.
-func (*SampledSums) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *SampledSums) GetSigma() float64 {
-	if x != nil {
-		return x.Sigma
-	}
-	return 0
-}
-
-func (x *SampledSums) GetRate() float64 {
-	if x != nil {
-		return x.Rate
-	}
-	return 0
-}
-
-func (x *SampledSums) GetCount() uint64 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-// Mechanism turns vote histograms, or sums of gradients, into releases.
-type Mechanism struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Kind  Mechanism_Kind         `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.Mechanism_Kind" json:"kind,omitempty"`
-	// lambda is the inverse scale of LNMax.
-	Lambda float64 `protobuf:"fixed64,2,opt,name=lambda,proto3" json:"lambda,omitempty"`
-	// sigma is the noise of each count (GNMax), or of the released counts
-	// (Confident-GNMax, sigma2 of the paper). Of a Gaussian sum the noise
-	// multiplier: the noise of each entry over the L2 norm by which one privacy
-	// unit can move the sum.
-	Sigma float64 `protobuf:"fixed64,3,opt,name=sigma,proto3" json:"sigma,omitempty"`
-	// sigma_threshold is the noise of the threshold test (sigma1 of the paper).
-	SigmaThreshold float64 `protobuf:"fixed64,4,opt,name=sigma_threshold,json=sigmaThreshold,proto3" json:"sigma_threshold,omitempty"`
-	// threshold is a number of votes.
-	Threshold float64 `protobuf:"fixed64,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	// whole_histogram releases all noisy counts instead of the winner; the
-	// data-independent cost is the same.
-	WholeHistogram bool `protobuf:"varint,6,opt,name=whole_histogram,json=wholeHistogram,proto3" json:"whole_histogram,omitempty"`
-	// rate is the probability of a privacy unit to be in the sample of a sum, for
-	// discriminators only; 0 where all units are in every sum.
-	Rate          float64 `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Mechanism) Reset() {
-	*x = Mechanism{}
-	mi := &file_conclave_v1_student_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Mechanism) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Mechanism) ProtoMessage() {}
-
-func (x *Mechanism) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Mechanism.ProtoReflect.Descriptor instead.
-func (*Mechanism) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Mechanism) GetKind() Mechanism_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return Mechanism_KIND_UNSPECIFIED
-}
-
-func (x *Mechanism) GetLambda() float64 {
-	if x != nil {
-		return x.Lambda
-	}
-	return 0
-}
-
-func (x *Mechanism) GetSigma() float64 {
-	if x != nil {
-		return x.Sigma
-	}
-	return 0
-}
-
-func (x *Mechanism) GetSigmaThreshold() float64 {
-	if x != nil {
-		return x.SigmaThreshold
-	}
-	return 0
-}
-
-func (x *Mechanism) GetThreshold() float64 {
-	if x != nil {
-		return x.Threshold
-	}
-	return 0
-}
-
-func (x *Mechanism) GetWholeHistogram() bool {
-	if x != nil {
-		return x.WholeHistogram
-	}
-	return false
-}
-
-func (x *Mechanism) GetRate() float64 {
-	if x != nil {
-		return x.Rate
-	}
-	return 0
+	return ""
 }
 
 type OpenRunRequest struct {
@@ -638,7 +275,7 @@ type OpenRunRequest struct {
 
 func (x *OpenRunRequest) Reset() {
 	*x = OpenRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[5]
+	mi := &file_conclave_v1_student_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +287,7 @@ func (x *OpenRunRequest) String() string {
 func (*OpenRunRequest) ProtoMessage() {}
 
 func (x *OpenRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[5]
+	mi := &file_conclave_v1_student_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +300,7 @@ func (x *OpenRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRunRequest.ProtoReflect.Descriptor instead.
 func (*OpenRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OpenRunRequest) GetSpec() *RunSpec {
@@ -690,7 +327,7 @@ type OpenRunResponse struct {
 
 func (x *OpenRunResponse) Reset() {
 	*x = OpenRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +339,7 @@ func (x *OpenRunResponse) String() string {
 func (*OpenRunResponse) ProtoMessage() {}
 
 func (x *OpenRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +352,7 @@ func (x *OpenRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRunResponse.ProtoReflect.Descriptor instead.
 func (*OpenRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *OpenRunResponse) GetAggregator() string {
@@ -768,7 +405,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +417,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +430,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AskRequest) GetPart() *RoundPart {
@@ -830,7 +467,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +479,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +492,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AskResponse) GetMessage() isAskResponse_Message {
@@ -916,7 +553,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +565,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +578,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Progress) GetTeachersNeeded() uint32 {
@@ -988,7 +625,7 @@ type CloseRunRequest struct {
 
 func (x *CloseRunRequest) Reset() {
 	*x = CloseRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +637,7 @@ func (x *CloseRunRequest) String() string {
 func (*CloseRunRequest) ProtoMessage() {}
 
 func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +650,7 @@ func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CloseRunRequest) GetRun() string {
@@ -1032,7 +669,7 @@ type CloseRunResponse struct {
 
 func (x *CloseRunResponse) Reset() {
 	*x = CloseRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[11]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +681,7 @@ func (x *CloseRunResponse) String() string {
 func (*CloseRunResponse) ProtoMessage() {}
 
 func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[11]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +694,7 @@ func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CloseRunResponse) GetLedgerHead() string {
@@ -1078,7 +715,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[12]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +727,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[12]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +740,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReadLedgerRequest) GetRun() string {
@@ -1123,7 +760,7 @@ type ReadLedgerResponse struct {
 
 func (x *ReadLedgerResponse) Reset() {
 	*x = ReadLedgerResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[13]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +772,7 @@ func (x *ReadLedgerResponse) String() string {
 func (*ReadLedgerResponse) ProtoMessage() {}
 
 func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[13]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +785,7 @@ func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerResponse.ProtoReflect.Descriptor instead.
 func (*ReadLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadLedgerResponse) GetEntry() []byte {
@@ -1162,7 +799,7 @@ var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xaf\x05\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\x9a\x03\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -1172,55 +809,19 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x05delta\x18\x06 \x01(\x01R\x05delta\x12\x12\n" +
 	"\x04unit\x18\a \x01(\tR\x04unit\x12\x1c\n" +
 	"\tguarantee\x18\b \x01(\tR\tguarantee\x12\x1a\n" +
-	"\bteachers\x18\t \x01(\rR\bteachers\x124\n" +
-	"\tmechanism\x18\n" +
-	" \x01(\v2\x16.conclave.v1.MechanismR\tmechanism\x12\x16\n" +
+	"\bteachers\x18\t \x01(\rR\bteachers\x12\x16\n" +
 	"\x06quorum\x18\v \x01(\x01R\x06quorum\x12)\n" +
-	"\x10deadline_seconds\x18\f \x01(\x01R\x0fdeadlineSeconds\x12.\n" +
-	"\x13class_share_epsilon\x18\r \x01(\x01R\x11classShareEpsilon\x12\x1d\n" +
+	"\x10deadline_seconds\x18\f \x01(\x01R\x0fdeadlineSeconds\x12\x1d\n" +
 	"\n" +
 	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\x12\x16\n" +
-	"\x06rounds\x18\x0f \x01(\x04R\x06rounds\x12'\n" +
-	"\x0fembedding_sigma\x18\x10 \x01(\x01R\x0eembeddingSigma\x127\n" +
-	"\n" +
-	"selections\x18\x11 \x01(\v2\x17.conclave.v1.SelectionsR\n" +
-	"selections\x12'\n" +
-	"\x03fit\x18\x12 \x01(\v2\x15.conclave.v1.FitNoiseR\x03fit\x122\n" +
-	"\asampled\x18\x13 \x01(\v2\x18.conclave.v1.SampledSumsR\asampled\x12\x18\n" +
-	"\aqueries\x18\x14 \x01(\x04R\aqueries\"<\n" +
-	"\n" +
-	"Selections\x12\x18\n" +
-	"\aepsilon\x18\x01 \x01(\x01R\aepsilon\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xc2\x01\n" +
-	"\bFitNoise\x12.\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x1a.conclave.v1.FitNoise.KindR\x04kind\x12\x18\n" +
-	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +
-	"\x05sigma\x18\x03 \x01(\x01R\x05sigma\"V\n" +
-	"\x04Kind\x12\x14\n" +
-	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
-	"\fKIND_LAPLACE\x10\x01\x12\x13\n" +
-	"\x0fKIND_NORM_GAMMA\x10\x02\x12\x11\n" +
-	"\rKIND_GAUSSIAN\x10\x03\"M\n" +
-	"\vSampledSums\x12\x14\n" +
-	"\x05sigma\x18\x01 \x01(\x01R\x05sigma\x12\x12\n" +
-	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\xdd\x02\n" +
-	"\tMechanism\x12/\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x1b.conclave.v1.Mechanism.KindR\x04kind\x12\x16\n" +
-	"\x06lambda\x18\x02 \x01(\x01R\x06lambda\x12\x14\n" +
-	"\x05sigma\x18\x03 \x01(\x01R\x05sigma\x12'\n" +
-	"\x0fsigma_threshold\x18\x04 \x01(\x01R\x0esigmaThreshold\x12\x1c\n" +
-	"\tthreshold\x18\x05 \x01(\x01R\tthreshold\x12'\n" +
-	"\x0fwhole_histogram\x18\x06 \x01(\bR\x0ewholeHistogram\x12\x12\n" +
-	"\x04rate\x18\a \x01(\x01R\x04rate\"m\n" +
-	"\x04Kind\x12\x14\n" +
-	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
-	"\n" +
-	"KIND_LNMAX\x10\x01\x12\x0e\n" +
-	"\n" +
-	"KIND_GNMAX\x10\x02\x12\x18\n" +
-	"\x14KIND_CONFIDENT_GNMAX\x10\x03\x12\x15\n" +
-	"\x11KIND_GAUSSIAN_SUM\x10\x04\":\n" +
+	"\x06filter\x18\x14 \x01(\tR\x06filter\x12(\n" +
+	"\x04plan\x18\x15 \x03(\v2\x14.conclave.v1.PlannedR\x04plan\"\x9c\x01\n" +
+	"\aPlanned\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\tR\x05stage\x127\n" +
+	"\tmechanism\x18\x03 \x01(\v2\x19.conclave.v1.PrivacyEventR\tmechanism\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x18\n" +
+	"\avariant\x18\x05 \x01(\tR\avariant\":\n" +
 	"\x0eOpenRunRequest\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.conclave.v1.RunSpecR\x04spec\"\xab\x01\n" +
 	"\x0fOpenRunResponse\x12\x1e\n" +
@@ -1275,52 +876,43 @@ func file_conclave_v1_student_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_student_proto_rawDescData
 }
 
-var file_conclave_v1_student_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_conclave_v1_student_proto_goTypes = []any{
-	(FitNoise_Kind)(0),         // 0: conclave.v1.FitNoise.Kind
-	(Mechanism_Kind)(0),        // 1: conclave.v1.Mechanism.Kind
-	(*RunSpec)(nil),            // 2: conclave.v1.RunSpec
-	(*Selections)(nil),         // 3: conclave.v1.Selections
-	(*FitNoise)(nil),           // 4: conclave.v1.FitNoise
-	(*SampledSums)(nil),        // 5: conclave.v1.SampledSums
-	(*Mechanism)(nil),          // 6: conclave.v1.Mechanism
-	(*OpenRunRequest)(nil),     // 7: conclave.v1.OpenRunRequest
-	(*OpenRunResponse)(nil),    // 8: conclave.v1.OpenRunResponse
-	(*AskRequest)(nil),         // 9: conclave.v1.AskRequest
-	(*AskResponse)(nil),        // 10: conclave.v1.AskResponse
-	(*Progress)(nil),           // 11: conclave.v1.Progress
-	(*CloseRunRequest)(nil),    // 12: conclave.v1.CloseRunRequest
-	(*CloseRunResponse)(nil),   // 13: conclave.v1.CloseRunResponse
-	(*ReadLedgerRequest)(nil),  // 14: conclave.v1.ReadLedgerRequest
-	(*ReadLedgerResponse)(nil), // 15: conclave.v1.ReadLedgerResponse
-	(*RoundPart)(nil),          // 16: conclave.v1.RoundPart
-	(*Release)(nil),            // 17: conclave.v1.Release
+	(*RunSpec)(nil),            // 0: conclave.v1.RunSpec
+	(*Planned)(nil),            // 1: conclave.v1.Planned
+	(*OpenRunRequest)(nil),     // 2: conclave.v1.OpenRunRequest
+	(*OpenRunResponse)(nil),    // 3: conclave.v1.OpenRunResponse
+	(*AskRequest)(nil),         // 4: conclave.v1.AskRequest
+	(*AskResponse)(nil),        // 5: conclave.v1.AskResponse
+	(*Progress)(nil),           // 6: conclave.v1.Progress
+	(*CloseRunRequest)(nil),    // 7: conclave.v1.CloseRunRequest
+	(*CloseRunResponse)(nil),   // 8: conclave.v1.CloseRunResponse
+	(*ReadLedgerRequest)(nil),  // 9: conclave.v1.ReadLedgerRequest
+	(*ReadLedgerResponse)(nil), // 10: conclave.v1.ReadLedgerResponse
+	(*PrivacyEvent)(nil),       // 11: conclave.v1.PrivacyEvent
+	(*RoundPart)(nil),          // 12: conclave.v1.RoundPart
+	(*Release)(nil),            // 13: conclave.v1.Release
 }
 var file_conclave_v1_student_proto_depIdxs = []int32{
-	6,  // 0: conclave.v1.RunSpec.mechanism:type_name -> conclave.v1.Mechanism
-	3,  // 1: conclave.v1.RunSpec.selections:type_name -> conclave.v1.Selections
-	4,  // 2: conclave.v1.RunSpec.fit:type_name -> conclave.v1.FitNoise
-	5,  // 3: conclave.v1.RunSpec.sampled:type_name -> conclave.v1.SampledSums
-	0,  // 4: conclave.v1.FitNoise.kind:type_name -> conclave.v1.FitNoise.Kind
-	1,  // 5: conclave.v1.Mechanism.kind:type_name -> conclave.v1.Mechanism.Kind
-	2,  // 6: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
-	16, // 7: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
-	11, // 8: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
-	17, // 9: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
-	7,  // 10: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
-	9,  // 11: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
-	12, // 12: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
-	14, // 13: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
-	8,  // 14: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
-	10, // 15: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
-	13, // 16: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
-	15, // 17: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	1,  // 0: conclave.v1.RunSpec.plan:type_name -> conclave.v1.Planned
+	11, // 1: conclave.v1.Planned.mechanism:type_name -> conclave.v1.PrivacyEvent
+	0,  // 2: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
+	12, // 3: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
+	6,  // 4: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
+	13, // 5: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
+	2,  // 6: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
+	4,  // 7: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
+	7,  // 8: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
+	9,  // 9: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
+	3,  // 10: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
+	5,  // 11: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
+	8,  // 12: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
+	10, // 13: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
+	10, // [10:14] is the sub-list for method output_type
+	6,  // [6:10] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_student_proto_init() }
@@ -1330,7 +922,7 @@ func file_conclave_v1_student_proto_init() {
 	}
 	file_conclave_v1_round_proto_init()
 	file_conclave_v1_teacher_proto_init()
-	file_conclave_v1_student_proto_msgTypes[8].OneofWrappers = []any{
+	file_conclave_v1_student_proto_msgTypes[5].OneofWrappers = []any{
 		(*AskResponse_Progress)(nil),
 		(*AskResponse_Release)(nil),
 	}
@@ -1339,14 +931,13 @@ func file_conclave_v1_student_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_student_proto_rawDesc), len(file_conclave_v1_student_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   14,
+			NumEnums:      0,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_conclave_v1_student_proto_goTypes,
 		DependencyIndexes: file_conclave_v1_student_proto_depIdxs,
-		EnumInfos:         file_conclave_v1_student_proto_enumTypes,
 		MessageInfos:      file_conclave_v1_student_proto_msgTypes,
 	}.Build()
 	File_conclave_v1_student_proto = out.File

@@ -724,7 +724,8 @@ func (x *RoundPart) GetData() []byte {
 	return nil
 }
 
-// RoundTerms is under what terms a round is asked, as the aggregator holds them.
+// RoundTerms is under what terms a round is asked, as the aggregator holds them. What
+// the answers cost follows from the spec's plan and the round.
 type RoundTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// spec is the RunSpec of the run, serialized, in the one form that the aggregator
@@ -733,11 +734,6 @@ type RoundTerms struct {
 	// question is the SHA-256 of what the student asked, as it is stored with the
 	// release. All passes of a fit have that of the fit, and cost nothing more.
 	Question []byte `protobuf:"bytes,2,opt,name=question,proto3" json:"question,omitempty"`
-	// purpose is what the ledger calls the release.
-	Purpose string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
-	// charges is the most that the answers to this round may cost, further selections
-	// by the same sums included, of which no node hears.
-	Charges []*PrivacyEvent `protobuf:"bytes,4,rep,name=charges,proto3" json:"charges,omitempty"`
 	// ledger is an entry of the dataset's ledger from before the round, mostly the last.
 	Ledger        *LedgerMark `protobuf:"bytes,5,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -784,20 +780,6 @@ func (x *RoundTerms) GetSpec() []byte {
 func (x *RoundTerms) GetQuestion() []byte {
 	if x != nil {
 		return x.Question
-	}
-	return nil
-}
-
-func (x *RoundTerms) GetPurpose() string {
-	if x != nil {
-		return x.Purpose
-	}
-	return ""
-}
-
-func (x *RoundTerms) GetCharges() []*PrivacyEvent {
-	if x != nil {
-		return x.Charges
 	}
 	return nil
 }
@@ -1336,13 +1318,11 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\x04 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04data\x18\x05 \x01(\fR\x04data\"\xbc\x01\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"m\n" +
 	"\n" +
 	"RoundTerms\x12\x12\n" +
 	"\x04spec\x18\x01 \x01(\fR\x04spec\x12\x1a\n" +
-	"\bquestion\x18\x02 \x01(\fR\bquestion\x12\x18\n" +
-	"\apurpose\x18\x03 \x01(\tR\apurpose\x123\n" +
-	"\acharges\x18\x04 \x03(\v2\x19.conclave.v1.PrivacyEventR\acharges\x12/\n" +
+	"\bquestion\x18\x02 \x01(\fR\bquestion\x12/\n" +
 	"\x06ledger\x18\x05 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"\xe1\x02\n" +
 	"\fPrivacyEvent\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
@@ -1428,18 +1408,17 @@ var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	8,  // 9: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
 	6,  // 10: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerMark
 	6,  // 11: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerMark
-	9,  // 12: conclave.v1.RoundTerms.charges:type_name -> conclave.v1.PrivacyEvent
-	6,  // 13: conclave.v1.RoundTerms.ledger:type_name -> conclave.v1.LedgerMark
-	6,  // 14: conclave.v1.Withdraw.ledger:type_name -> conclave.v1.LedgerMark
-	2,  // 15: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	0,  // 16: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
-	3,  // 17: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	1,  // 18: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
-	17, // [17:19] is the sub-list for method output_type
-	15, // [15:17] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	6,  // 12: conclave.v1.RoundTerms.ledger:type_name -> conclave.v1.LedgerMark
+	6,  // 13: conclave.v1.Withdraw.ledger:type_name -> conclave.v1.LedgerMark
+	2,  // 14: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	0,  // 15: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
+	3,  // 16: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	1,  // 17: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
+	16, // [16:18] is the sub-list for method output_type
+	14, // [14:16] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }

@@ -29,8 +29,11 @@ type question interface {
 
 // parseQuestion checks what a round asks against its run.
 func parseQuestion(p *payload, r *run, allowCoin bool) (question, error) {
-	spec := r.spec
-	planned, err := spec.pays(questionKind(p.round), p.round.GetPlanned())
+	spec, kind := r.spec, questionKind(p.round)
+	if kind == "" {
+		return nil, asksNothing(p.key)
+	}
+	planned, err := spec.pays(kind, p.round.GetPlanned())
 	if err != nil {
 		return nil, err
 	}
@@ -50,15 +53,29 @@ func parseQuestion(p *payload, r *run, allowCoin bool) (question, error) {
 	case *conclavev1.Round_Fit:
 		return newFit(q.Fit, planned, spec, allowCoin)
 	case *conclavev1.Round_Sum:
-		if scores := q.Sum.GetScores(); scores != nil {
-			return newScoreSum(scores, p.key.number, planned, spec, allowCoin)
+		switch statistic := q.Sum.GetStatistic().(type) {
+		case *conclavev1.SumQuestion_ClassCounts:
+			return newClassCounts(statistic.ClassCounts, planned, spec)
+		case *conclavev1.SumQuestion_Gradients:
+			return newGradientSum(statistic.Gradients, planned, spec, allowCoin)
+		case *conclavev1.SumQuestion_Discriminator:
+			return newDiscriminatorSum(statistic.Discriminator, planned, spec, allowCoin)
+		case *conclavev1.SumQuestion_Embedding:
+			return newEmbeddingSum(statistic.Embedding, planned, spec, allowCoin)
+		case *conclavev1.SumQuestion_Scores:
+			return newScoreSum(statistic.Scores, p.key.number, planned, spec, allowCoin)
 		}
-		return newSumQuestion(q.Sum, planned, spec, allowCoin)
 	}
-	return nil, invalidf("round %d of run %q asks nothing; set vote, sum, selection or fit", p.key.number, p.key.run)
+	return nil, asksNothing(p.key)
 }
 
-// questionKind is what a plan calls the question of a round, empty for none that is known.
+func asksNothing(key roundKey) error {
+	return invalidf("round %d of run %q asks nothing; set vote, selection, fit, or sum with class_counts, gradients, "+
+		"discriminator, embedding or scores", key.number, key.run)
+}
+
+// questionKind is what a plan calls the question of a round, empty for none that a student
+// may ask: the passes of a fit are the aggregator's own.
 func questionKind(r *conclavev1.Round) string {
 	switch {
 	case r.GetVote().GetGradient() != nil:
@@ -67,7 +84,7 @@ func questionKind(r *conclavev1.Round) string {
 		return runspec.Votes
 	case r.GetSelection() != nil, r.GetSum().GetScores() != nil:
 		return runspec.Scores
-	case r.GetFit() != nil, r.GetSum().GetLogistic() != nil:
+	case r.GetFit() != nil:
 		return runspec.Fit
 	case r.GetSum().GetGradients() != nil:
 		return runspec.GradientSums

@@ -30,20 +30,6 @@ type classCounts struct {
 	epsilon float64
 }
 
-func newSumQuestion(q *conclavev1.SumQuestion, planned privacy.Planned, spec *runSpec, allowCoin bool) (question, error) {
-	switch statistic := q.GetStatistic().(type) {
-	case *conclavev1.SumQuestion_ClassCounts:
-		return newClassCounts(statistic.ClassCounts, planned, spec)
-	case *conclavev1.SumQuestion_Gradients:
-		return newGradientSum(statistic.Gradients, planned, spec, allowCoin)
-	case *conclavev1.SumQuestion_Discriminator:
-		return newDiscriminatorSum(statistic.Discriminator, planned, spec, allowCoin)
-	case *conclavev1.SumQuestion_Embedding:
-		return newEmbeddingSum(statistic.Embedding, planned, spec, allowCoin)
-	}
-	return nil, invalidf("the sum question asks nothing; set class_counts, gradients, discriminator, embedding or scores")
-}
-
 // sumOf returns the entries of a node's answer, of the length that was asked.
 func sumOf(answer *conclavev1.WorkRequest, length int) ([]int64, error) {
 	sum := answer.GetSum()

@@ -116,6 +116,9 @@ func (s *Server) charge(e *execution) (*conclavev1.Release, error) {
 	if use.Answered, err = q.answer(gnmax.NewSource(), e.counts, release); err != nil {
 		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)
 	}
+	if undercharge := s.options.undercharge; undercharge != nil {
+		use = undercharge(use)
+	}
 	raw, err := marshalStable(release)
 	if err != nil {
 		return nil, fmt.Errorf("round %d of run %q: %w", e.key.number, e.key.run, err)

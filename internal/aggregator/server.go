@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/monitor"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -45,9 +46,11 @@ type Options struct {
 	AllowCoin bool
 	// Hooks are for tests and measurements; no program sets them.
 	Hooks Hooks
-	// distort is for tests of the audit, which has to find what it does to the
-	// noise of a release. No program can set it: it is set in a test file alone.
-	distort func(question) question
+	// distort and undercharge are for tests of the audit, which has to find what they do to
+	// the noise of a release and to its charge. No program can set them: they are set in a
+	// test file alone.
+	distort     func(question) question
+	undercharge func(privacy.Use) privacy.Use
 	// grace is certificateGrace for tests; 0 is that.
 	grace time.Duration
 }

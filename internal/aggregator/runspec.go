@@ -118,7 +118,9 @@ func drawable(p privacy.Planned) error {
 			_, err = gnmax.NewRate(m.Rate)
 		}
 	case privacy.Laplace:
-		err = checkLaplace(1, m.Epsilon)
+		if err = checkLaplace(1, m.Epsilon); err != nil {
+			err = fmt.Errorf("epsilon %v of %s: %w; raise it", m.Epsilon, p.Kind, err)
+		}
 	case privacy.Exponential:
 		_, err = gnmax.NewExponential(m.Epsilon, minBound)
 	}

@@ -20,7 +20,7 @@ func (s *scenario) spec(name, dataset string, epsilon, delta float64) *conclavev
 		Name: name, Dataset: dataset, Pipeline: "audit", SchemaSha256: schemaSHA256,
 		Epsilon: epsilon, Delta: delta, Unit: unit, Guarantee: "data-independent",
 		Teachers: s.teachers(), Quorum: 1, DeadlineSeconds: 60,
-		Plan: runspec.Of(privacy.Plan{s.planned}),
+		Plan: runspec.Of(privacy.Plan{s.planned, s.cheap()}),
 	}
 }
 

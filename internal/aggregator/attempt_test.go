@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -30,7 +31,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			d := c.dataset()
 			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
 				s.Epsilon = 90
-				s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 40, WholeHistogram: true}
+				trains(histograms(planned(runspec.Votes, lnMax(40), 0)))(s)
 			})
 			node := c.node(t, hello(d, "north", "a", 8), silent)
 			first := voteRound(spec.Name, 0, 1)

@@ -24,21 +24,10 @@ var full = flag.Bool("audit.full", false, "audit all cases with all faults (abou
 type faulty struct {
 	gnmax.Mechanism
 	answer func(src *gnmax.Source, counts []int64) (gnmax.Answer, error)
-	cost   func(asked, answered int64) []privacy.Event
 }
 
 func (f faulty) Answer(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
-	if f.answer == nil {
-		return f.Mechanism.Answer(src, counts)
-	}
 	return f.answer(src, counts)
-}
-
-func (f faulty) Cost(asked, answered int64) []privacy.Event {
-	if f.cost == nil {
-		return f.Mechanism.Cost(asked, answered)
-	}
-	return f.cost(asked, answered)
 }
 
 // decide answers from counts as they are.
@@ -98,21 +87,16 @@ func sharedNoise(m gnmax.Mechanism) gnmax.Mechanism {
 	}}
 }
 
-// nextToFree has the noise that was promised and an entry in the ledger for a
-// million times as much. (No entry at all is refused by the ledger.)
-func nextToFree(m gnmax.Mechanism) gnmax.Mechanism {
-	return faulty{Mechanism: m, cost: func(asked, answered int64) []privacy.Event {
-		events := m.Cost(asked, answered)
-		for i := range events {
-			events[i].Sigma *= 1e6
-		}
-		return events
-	}}
+// nextToFree charges the entry beside that of the question, which costs next to nothing. (No
+// use of an entry at all is refused by the ledger.)
+func nextToFree(u privacy.Use) privacy.Use {
+	u.Planned++
+	return u
 }
 
 // oneCharged pays for the first query of a round alone.
-func oneCharged(m gnmax.Mechanism) gnmax.Mechanism {
-	return faulty{Mechanism: m, cost: func(int64, int64) []privacy.Event { return m.Cost(1, 1) }}
+func oneCharged(u privacy.Use) privacy.Use {
+	return privacy.Use{Planned: u.Planned, Queries: 1, Answered: 1}
 }
 
 // Each fault is one that a release could have in good faith or bad. The audit
@@ -131,13 +115,13 @@ func TestAuditFindsFaults(t *testing.T) {
 		{"no noise", votes(withoutNoise), []string{"gnmax-histogram", "gnmax-winner", "confident-gnmax", "lnmax-winner", "lnmax-histogram"}, 150},
 		{"no noise on class counts", aggregator.WithExactCounts(aggregator.Options{}), []string{"class-counts"}, 150},
 		{"one draw for both counts", votes(sharedNoise), []string{"gnmax-winner", "gnmax-histogram"}, 150},
-		{"charged next to nothing", votes(nextToFree), []string{"gnmax-histogram"}, 400},
+		{"charged next to nothing", aggregator.WithUse(aggregator.Options{}, nextToFree), []string{"gnmax-histogram"}, 400},
 	}
 	if *full {
 		tests = append(tests,
 			test{"noise of 60%", votes(lessNoise(0.6)), []string{"gnmax-histogram", "lnmax-histogram"}, 1000},
 			test{"noise of 50%", votes(lessNoise(0.5)), []string{"confident-gnmax"}, 1000},
-			test{"one query of four charged", votes(oneCharged), []string{"gnmax-histogram"}, 1000})
+			test{"one query of four charged", aggregator.WithUse(aggregator.Options{}, oneCharged), []string{"gnmax-histogram"}, 1000})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -168,9 +152,10 @@ func TestAuditFindsFaults(t *testing.T) {
 	}
 }
 
-// Nothing that is shipped sets the field by which the faults above come in, and
-// it has no name outside the package.
-func TestDistortIsForTestsAlone(t *testing.T) {
+// Nothing that is shipped sets the fields by which the faults above come in, and they have
+// no name outside the package.
+func TestFaultsAreForTestsAlone(t *testing.T) {
+	faults := []string{"distort", "undercharge"}
 	fset := token.NewFileSet()
 	entries, err := os.ReadDir(".")
 	if err != nil {
@@ -189,22 +174,25 @@ func TestDistortIsForTestsAlone(t *testing.T) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.Ident:
-				if n.Name == "distort" {
-					uses[name]++
+				if slices.Contains(faults, n.Name) {
+					uses[name+" "+n.Name]++
 				}
 			case *ast.AssignStmt:
 				for _, left := range n.Lhs {
-					if s, ok := left.(*ast.SelectorExpr); ok && s.Sel.Name == "distort" {
-						t.Errorf("%s sets distort", fset.Position(n.Pos()))
+					if s, ok := left.(*ast.SelectorExpr); ok && slices.Contains(faults, s.Sel.Name) {
+						t.Errorf("%s sets %s", fset.Position(n.Pos()), s.Sel.Name)
 					}
 				}
 			}
 			return true
 		})
 	}
-	// The field itself; read, compared and called in charge. A literal that sets
-	// it would be one more.
-	if want := map[string]int{"server.go": 1, "release.go": 4}; fmt.Sprint(uses) != fmt.Sprint(want) {
-		t.Errorf("distort is named in %v, want %v", uses, want)
+	// Each field itself; read, compared and called in charge. A literal that sets one would
+	// be one more.
+	want := map[string]int{
+		"server.go distort": 1, "release.go distort": 4, "server.go undercharge": 1, "release.go undercharge": 4,
+	}
+	if fmt.Sprint(uses) != fmt.Sprint(want) {
+		t.Errorf("the faults are named in %v, want %v", uses, want)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -26,7 +28,7 @@ func BenchmarkRound(b *testing.B) {
 		}}}}
 	})
 	spec, _ := student.open(b, d, func(s *conclavev1.RunSpec) {
-		s.Teachers, s.Mechanism.Sigma, s.Epsilon = 1000, 1000, 100
+		s.Teachers, s.Plan[0].Mechanism.Sigma, s.Epsilon = 1000, 1000, 100
 	})
 	number := uint64(0)
 	for b.Loop() {
@@ -56,7 +58,7 @@ func BenchmarkNodes(b *testing.B) {
 			pb.Teachers = uint32(n)
 			spec, err := newRunSpec(pb)
 			testkit.Must(b, err)
-			q := &voteQuestion{queries: 64, classes: 2, mechanism: spec.mechanism}
+			q := &voteQuestion{asked: 64, classes: 2}
 			answer := votes(1, alternating)(voteRound("r", 0, 64))[0]
 			for b.Loop() {
 				e := newExecution(&payload{key: roundKey{"r", 0}}, 1, spec, d, q, []encoded{{1}})
@@ -83,17 +85,15 @@ func BenchmarkNodes(b *testing.B) {
 
 // BenchmarkAnswer is the noise of a round: 64 queries, two counts each.
 func BenchmarkAnswer(b *testing.B) {
-	for name, mechanism := range map[string]*conclavev1.Mechanism{
-		"lnmax":     {Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 0.01, WholeHistogram: true},
-		"gnmax":     {Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 40, WholeHistogram: true},
-		"confident": {Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: 40, SigmaThreshold: 50, Threshold: 300},
+	for name, p := range map[string]privacy.Planned{
+		"lnmax":     histograms(planned(runspec.Votes, lnMax(0.01), 0)),
+		"gnmax":     histograms(planned(runspec.Votes, gnMax(40), 0)),
+		"confident": planned(runspec.Votes, confidentMax(300, 50, 40), 0),
 	} {
 		b.Run(name, func(b *testing.B) {
-			pb := goodSpec()
-			pb.Mechanism = mechanism
-			spec, err := newRunSpec(pb)
+			mechanism, err := voteMechanism(p)
 			testkit.Must(b, err)
-			q := &voteQuestion{queries: 64, classes: 2, mechanism: spec.mechanism, whole: mechanism.GetWholeHistogram()}
+			q := &voteQuestion{asked: 64, classes: 2, mechanism: mechanism, whole: p.Variant == privacy.Histogram}
 			counts, err := tallyVotes(packVotes(1000, 64, 2, alternating), 1000, 64, 2)
 			testkit.Must(b, err)
 			for b.Loop() {

@@ -24,6 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -158,6 +159,91 @@ func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1
 	response, err := s.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 	testkit.Must(t, err)
 	return spec, response
+}
+
+// planned is an entry of a plan: so many uses of a mechanism, 0 for as many as the budget
+// admits.
+func planned(kind string, mechanism privacy.Event, count int64) privacy.Planned {
+	return privacy.Planned{Kind: kind, Mechanism: mechanism, Count: count}
+}
+
+// histograms is an entry that releases all counts of a vote.
+func histograms(p privacy.Planned) privacy.Planned {
+	p.Variant = privacy.Histogram
+	return p
+}
+
+func gnMax(sigma float64) privacy.Event  { return privacy.Event{Kind: privacy.GNMax, Sigma: sigma} }
+func lnMax(lambda float64) privacy.Event { return privacy.Event{Kind: privacy.LNMax, Lambda: lambda} }
+func laplace(epsilon float64) privacy.Event {
+	return privacy.Event{Kind: privacy.Laplace, Epsilon: epsilon}
+}
+
+func confidentMax(threshold, sigma1, sigma2 float64) privacy.Event {
+	return privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: threshold, Sigma1: sigma1, Sigma2: sigma2}
+}
+
+func gaussian(multiplier float64) privacy.Event {
+	return privacy.Event{Kind: privacy.Gaussian, Sigma: multiplier, Sensitivity: 1}
+}
+
+func subsampled(multiplier, rate float64) privacy.Event {
+	return privacy.Event{Kind: privacy.SubsampledGaussian, NoiseMultiplier: multiplier, Rate: rate}
+}
+
+func exponential(epsilon float64) privacy.Event {
+	return privacy.Event{Kind: privacy.Exponential, Epsilon: epsilon}
+}
+
+// times are the events that so many uses of a mechanism cost.
+func times(n int64, mechanism privacy.Event) []privacy.Event {
+	return []privacy.Event{mechanism.Times(n)}
+}
+
+// asks gives a run a plan. The constructors of rounds name its first entry, that for class
+// counts the second; see paid.
+func asks(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
+	return func(s *conclavev1.RunSpec) { s.Plan = runspec.Of(plan) }
+}
+
+// trains gives a run another first entry of its plan.
+func trains(p privacy.Planned) func(*conclavev1.RunSpec) {
+	return func(s *conclavev1.RunSpec) { s.Plan[0] = runspec.Of(privacy.Plan{p})[0] }
+}
+
+// also adds entries to a run's plan.
+func also(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
+	return func(s *conclavev1.RunSpec) { s.Plan = append(s.Plan, runspec.Of(plan)...) }
+}
+
+// shares gives the class counts of a run another price.
+func shares(epsilon float64) func(*conclavev1.RunSpec) {
+	return func(s *conclavev1.RunSpec) { s.Plan[1].Mechanism.Epsilon = epsilon }
+}
+
+// wholly has the whole plan priced before the first release.
+func wholly(s *conclavev1.RunSpec) { s.Filter = string(privacy.FilterPLD) }
+
+// both applies changes one after the other.
+func both(changes ...func(*conclavev1.RunSpec)) func(*conclavev1.RunSpec) {
+	return func(s *conclavev1.RunSpec) {
+		for _, change := range changes {
+			change(s)
+		}
+	}
+}
+
+// paid has a round name the first entry of a plan that is for its kind of question in a
+// stage; the first entry of all where there is none.
+func paid(spec *conclavev1.RunSpec, stage string, r *conclavev1.Round) *conclavev1.Round {
+	r.Planned = 0
+	for i, p := range spec.GetPlan() {
+		if p.GetKind() == questionKind(r) && p.GetStage() == stage {
+			r.Planned = uint32(i)
+			break
+		}
+	}
+	return r
 }
 
 func voteRound(run string, number uint64, queries int) *conclavev1.Round {

@@ -23,7 +23,7 @@ func testExecution(t *testing.T) *execution {
 	t.Helper()
 	spec, err := newRunSpec(goodSpec()) // 8 teachers, a quorum of 4, 5 s
 	testkit.Must(t, err)
-	q := &voteQuestion{queries: 2, classes: 2, mechanism: spec.mechanism}
+	q := &voteQuestion{asked: 2, classes: 2}
 	return newExecution(&payload{key: roundKey{"r", 0}}, 1, spec, nil, q, []encoded{{1}})
 }
 
@@ -166,7 +166,7 @@ func TestStep(t *testing.T) {
 	t.Run("answers that do not fit a message", func(t *testing.T) {
 		e := testExecution(t)
 		e.spec.pb.Teachers = maxTeachers
-		e.question.(*voteQuestion).queries = maxQueries
+		e.question.(*voteQuestion).asked = maxQueries
 		_, err := e.step([]*peer.Node{liveNode("north", 1000)}, now)
 		wantStatus(t, fault.Status(err), codes.InvalidArgument, "north/a", "fewer queries")
 	})

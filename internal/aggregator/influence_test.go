@@ -86,7 +86,7 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 	counted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSizes(t)
-		q := &voteQuestion{purposed: "labels", queries: s.queries, classes: s.classes}
+		q := &voteQuestion{asked: s.queries, classes: s.classes}
 		spec := &runSpec{pb: &conclavev1.RunSpec{Name: "r", Teachers: 1000}, quorum: 1000}
 		e := newExecution(&payload{key: roundKey{"r", 3}}, 7, spec, nil, q, nil)
 		join := func(site string) *peer.Node {

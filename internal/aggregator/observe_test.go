@@ -159,8 +159,8 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 		`conclave_connected_nodes{dataset="` + d + `"}`:                        2,
 		`conclave_connected_teachers{dataset="` + d + `"}`:                     8,
 		`conclave_open_rounds{dataset="` + d + `"}`:                            0,
-		`conclave_rounds_released_total{dataset="` + d + `",purpose="labels"}`: 3,
-		`conclave_round_duration_seconds_count{purpose="labels"}`:              3,
+		`conclave_rounds_released_total{dataset="` + d + `",purpose="votes"}`:  3,
+		`conclave_round_duration_seconds_count{purpose="votes"}`:               3,
 		"conclave_rounds_repeated_total":                                       1,
 		`conclave_rounds_refused_total{reason="not_allowed"}`:                  1,
 		`conclave_messages_rejected_total{kind="malformed"}`:                   3,
@@ -208,7 +208,7 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	asker := fingerprint(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))
 	for i, e := range of(entries, auditlog.Released) {
 		if e.Role != "aggregator" || e.Name != "agg" || e.Peer != "student/student" || e.Certificate != asker || e.Dataset != d ||
-			e.Run != spec.Name || e.Round == nil || *e.Round != uint64(i) || e.Purpose != "labels" || e.Teachers != 4 || e.Events == nil ||
+			e.Run != spec.Name || e.Round == nil || *e.Round != uint64(i) || e.Purpose != "votes" || e.Teachers != 4 || e.Events == nil ||
 			e.LedgerHash != released[i].GetLedgerHash() || e.LedgerSeq != released[i].GetLedgerSeq() || e.EpsilonSpent != released[i].GetEpsilonSpent() {
 			t.Errorf("release %d: %+v", i, e)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -15,19 +16,10 @@ func TestRoundsKeepToThePlan(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	student := c.student(t)
-	spec := goodSpec()
-	spec.Dataset, spec.Name = d, "planned"
-	raw, err := marshalStable(spec)
-	testkit.Must(t, err)
-	_, err = c.server.store.OpenRun(testkit.Within(t), c.server.lead, coordinator.Run{
-		Name: spec.Name, Dataset: d, Spec: raw,
-		Budget: privacy.Budget{Epsilon: spec.Epsilon, Delta: spec.Delta, Filter: privacy.FilterPLD},
-		Plan:   []privacy.Event{{Kind: privacy.GNMax, Sigma: spec.Mechanism.Sigma, Count: 5}},
-	})
-	testkit.Must(t, err)
+	spec, _ := student.open(t, d, both(wholly, trains(planned(runspec.Votes, gnMax(20), 5))))
 	n := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 	student.mustAsk(t, voteRound(spec.Name, 0, 3))
-	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 1, 3), nil)
+	_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 1, 3), nil)
 	wantStatus(t, err, codes.ResourceExhausted, "the run's plan has 5", "3 of them are used and 3 more", spec.Name)
 	if asked := len(n.rounds); asked != 1 {
 		t.Errorf("the node saw %d rounds", asked)
@@ -45,8 +37,7 @@ func TestForgottenRoundsAreRefused(t *testing.T) {
 		student.mustAsk(t, voteRound(spec.Name, round, 2))
 	}
 	_, _, err := c.server.store.Charge(testkit.Within(t), c.server.lead, coordinator.Charge{
-		Run: spec.Name, Round: 2, Purpose: "labels", Queries: 1, Answered: 1, Release: []byte("x"), Forget: 1,
-		Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 1e4, Count: 1}},
+		Run: spec.Name, Round: 2, Use: privacy.Use{Queries: 1, Answered: 1}, Release: []byte("x"), Forget: 1,
 	})
 	testkit.Must(t, err)
 	forgotten := func() {

@@ -19,15 +19,16 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// samplesOf opens a run for sums over samples, so many.
-func samplesOf(multiplier, rate float64, rounds uint64) func(*conclavev1.RunSpec) {
+// samplesOf opens a run for class counts and so many sums over samples.
+func samplesOf(multiplier, rate float64, rounds int64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
-		s.Pipeline, s.Rounds = "dpgan", rounds
-		s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: multiplier, Rate: rate}
+		s.Pipeline = "dpgan"
+		both(wholly, trains(planned(runspec.Discriminator, subsampled(multiplier, rate), rounds)))(s)
 	}
 }
 
@@ -82,7 +83,7 @@ func (s *testStudent) askForgetting(ctx context.Context, round *conclavev1.Round
 }
 
 // planOf is the plan of a run as its entry in a ledger has it.
-func planOf(t *testing.T, lines, run string) []privacy.Event {
+func planOf(t *testing.T, lines, run string) privacy.Plan {
 	t.Helper()
 	for line := range strings.Lines(lines) {
 		var e ledger.Entry
@@ -164,26 +165,24 @@ func TestDiscriminatorSums(t *testing.T) {
 		wantStatus(t, err, codes.ResourceExhausted, spec.Name, "1 of them are used and 1 more")
 
 		entries := student.ledger(t, spec.Name)
-		sample := privacy.Event{Kind: privacy.SubsampledGaussian, Rate: rate, NoiseMultiplier: multiplier, Count: 1}
-		laplace := privacy.Event{Kind: privacy.Laplace, Epsilon: 0.1, Count: 1}
 		if len(entries) != 1+rounds {
 			t.Fatalf("%d releases in the ledger", len(entries))
 		}
 		for i, e := range entries {
-			want, purpose, numbers := sample, "discriminator", int64(weights)
+			want, kind, place, numbers := subsampled(multiplier, rate), runspec.Discriminator, 0, int64(weights)
 			if i == 0 {
-				want, purpose, numbers = laplace, "class-share", 1
+				want, kind, place, numbers = laplace(0.1), runspec.ClassCounts, 1, 2
 			}
-			if diff := cmp.Diff([]privacy.Event{want}, e.Events); diff != "" || e.Purpose != purpose || e.Queries != numbers || e.Answered != numbers {
-				t.Errorf("purpose %q, %d of %d queries %s", e.Purpose, e.Answered, e.Queries, diff)
+			if diff := cmp.Diff(times(1, want), e.Events); diff != "" || e.Kind != kind || *e.Planned != place || e.Queries != 1 || e.Answered != 1 || e.Entries != numbers {
+				t.Errorf("entry %d of the plan, for %q, %d of %d queries, %d entries %s", *e.Planned, e.Kind, e.Answered, e.Queries, e.Entries, diff)
 			}
 		}
-		sample.Count = rounds
 		lines := student.lines(t, spec.Name)
-		if diff := cmp.Diff([]privacy.Event{laplace, sample}, planOf(t, lines, spec.Name)); diff != "" {
+		plan := privacy.Plan{planned(runspec.Discriminator, subsampled(multiplier, rate), rounds), planned(runspec.ClassCounts, laplace(0.1), 1)}
+		if diff := cmp.Diff(plan, planOf(t, lines, spec.Name)); diff != "" {
 			t.Errorf("the plan: %s", diff)
 		}
-		claim, err := privacy.Account([]privacy.Event{laplace, sample}, 1e-5)
+		claim, err := privacy.Account(plan.Events(), 1e-5)
 		testkit.Must(t, err)
 		if last := entries[rounds].EpsilonSpent; !(last >= claim.Epsilon*(1-1e-9) && last <= 10) {
 			t.Errorf("epsilon %v is spent at the end, the claim is %v", last, claim.Epsilon)
@@ -192,7 +191,7 @@ func TestDiscriminatorSums(t *testing.T) {
 		testkit.Must(t, err)
 		verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 		testkit.Must(t, err)
-		if got := verified.Runs[spec.Name]; got.Releases != 1+rounds || got.Queries != 1+rounds*weights || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
+		if got := verified.Runs[spec.Name]; got.Releases != 1+rounds || got.Queries != 1+rounds || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 			t.Errorf("the ledger has %+v", got)
 		}
 	}
@@ -275,7 +274,7 @@ func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
 		want   string
 		code   codes.Code
 	}{
-		"another rate":    {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0.2 }, "samples at rate 0.2, which run \"" + spec.Name + "\" does not", codes.FailedPrecondition},
+		"another rate":    {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0.2 }, "samples at rate 0.2, and the plan of run \"" + spec.Name + "\" pays for rate 0.25", codes.FailedPrecondition},
 		"rate 1":          {func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }, "samples at rate 1", codes.FailedPrecondition},
 		"no rate":         {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }, "samples at rate 0", codes.FailedPrecondition},
 		"rate NaN":        {func(q *conclavev1.DiscriminatorSum) { q.Rate = nan }, "samples at rate NaN", codes.FailedPrecondition},
@@ -309,21 +308,28 @@ func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
 			t.Errorf("charged %v", entries)
 		}
 	}
-	const something = "was opened for"
-	refused(spec.Name, gradientRound(spec.Name, 0, goodGradients(2)), codes.FailedPrecondition, something)
-	refused(spec.Name, voteRound(spec.Name, 0, 2), codes.FailedPrecondition, something)
-	refused(spec.Name, binRound(spec.Name, 0, goodBins(2)), codes.FailedPrecondition, something)
+	const something = "pays for discriminator, and the round asks for "
+	refused(spec.Name, gradientRound(spec.Name, 0, goodGradients(2)), codes.FailedPrecondition, something+"gradient-sums")
+	refused(spec.Name, voteRound(spec.Name, 0, 2), codes.FailedPrecondition, something+"votes")
+	refused(spec.Name, binRound(spec.Name, 0, goodBins(2)), codes.FailedPrecondition, something+"gradient-votes")
 
-	for name, change := range map[string]func(*conclavev1.RunSpec){"votes": nil, "sums": sumsOf(2)} {
+	for name, change := range map[string]func(*conclavev1.RunSpec){"votes": nil, "gradient-sums": sumsOf(2)} {
 		d := c.dataset()
 		other, _ := student.open(t, d, change)
 		n := c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
-		refused(other.Name, discriminatorRound(other.Name, 0, 6, nil), codes.FailedPrecondition, something, other.Name)
-		refused(other.Name, discriminatorRound(other.Name, 0, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }), codes.FailedPrecondition, something)
+		const asked = ", and the round asks for discriminator"
+		refused(other.Name, discriminatorRound(other.Name, 0, 6, nil), codes.FailedPrecondition, "pays for "+name+asked, other.Name)
+		refused(other.Name, discriminatorRound(other.Name, 0, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }), codes.FailedPrecondition, "pays for "+name+asked)
 		if len(n.rounds) != 0 {
 			t.Errorf("the node of a run of %s saw %d rounds", name, len(n.rounds))
 		}
 	}
+
+	// A sum that all records are in has another price.
+	d = c.dataset()
+	all, _ := student.open(t, d, trains(planned(runspec.Discriminator, gaussian(2), 2)))
+	c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
+	refused(all.Name, discriminatorRound(all.Name, 0, 6, nil), codes.InvalidArgument, all.Name, "the plan answers discriminator by gaussian; use one of [subsampled-gaussian]")
 
 	// Nothing is asked for by the baseline, in a run that says so, where that is allowed.
 	d = c.dataset()
@@ -355,13 +361,16 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { samplesOf(1, 1, 3)(s); s.Epsilon = 1 }), codes.ResourceExhausted, "the whole plan")
 	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 9 }), codes.ResourceExhausted, "the whole plan")
 	// The class counts are part of it.
-	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { samplesOf(100, 0.01, 1)(s); s.Epsilon, s.ClassShareEpsilon = 1, 2 }), codes.ResourceExhausted, "the whole plan")
+	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { samplesOf(100, 0.01, 1)(s); s.Epsilon = 1; shares(2)(s) }), codes.ResourceExhausted, "the whole plan")
 	// A dataset with the filter gdp counts samples as if everybody took part.
 	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }), codes.ResourceExhausted, d)
 	testkit.Must(t, open(d, samplesOf(2, 0.25, 5)))
 	// One with pld counts them for what they are, and has one run.
 	p := c.planned()
-	wantStatus(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Mechanism.Sigma, s.Epsilon, s.Delta = 0.5, 1000, 1e-6 }), codes.ResourceExhausted, p)
+	wantStatus(t, open(p, func(s *conclavev1.RunSpec) {
+		many(s)
+		s.Plan[0].Mechanism.NoiseMultiplier, s.Epsilon, s.Delta = 0.5, 1000, 1e-6
+	}), codes.ResourceExhausted, p)
 	wantStatus(t, open(p, func(s *conclavev1.RunSpec) {}), codes.FailedPrecondition, "plan")
 	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }))
 	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 })) // the same again
@@ -371,15 +380,17 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 		change func(*conclavev1.RunSpec)
 		want   string
 	}{
-		"no rounds":        {samplesOf(2, 0.25, 0), "rounds is 0"},
-		"many rounds":      {samplesOf(2, 0.25, maxPlanned+1), "rounds is 1000001"},
-		"rate above 1":     {samplesOf(2, 1.5, 2), "sampling rate is 1.5"},
-		"negative rate":    {samplesOf(2, -0.5, 2), "sampling rate is -0.5"},
-		"rate NaN":         {samplesOf(2, math.NaN(), 2), "sampling rate is NaN"},
-		"no noise":         {samplesOf(0, 0.5, 2), "noise multiplier is 0"},
-		"noise of NaN":     {samplesOf(math.NaN(), 0.5, 2), "noise multiplier is NaN"},
-		"rounds of a vote": {func(s *conclavev1.RunSpec) { s.Rounds = 3 }, "only runs of sampled sums have a plan"},
-		"rounds of a sum":  {func(s *conclavev1.RunSpec) { sumsOf(2)(s); s.Rounds = 3 }, "only runs of sampled sums have a plan"},
+		"no rounds":      {samplesOf(2, 0.25, 0), "give discriminator a count"},
+		"many rounds":    {samplesOf(2, 0.25, 1_000_000<<16+1), "count is 65536000001"},
+		"rate above 1":   {samplesOf(2, 1.5, 2), "rate is 1.5"},
+		"negative rate":  {samplesOf(2, -0.5, 2), "rate is -0.5"},
+		"rate NaN":       {samplesOf(2, math.NaN(), 2), "rate is NaN"},
+		"no noise":       {samplesOf(0, 0.5, 2), "noise_multiplier is 0"},
+		"noise of NaN":   {samplesOf(math.NaN(), 0.5, 2), "noise_multiplier is NaN"},
+		"a vote":         {wholly, "filter pld prices the whole plan beforehand"},
+		"an open sum":    {both(wholly, sumsOf(2)), "give each entry a count"},
+		"an open vote":   {both(samplesOf(2, 0.25, 2), also(planned(runspec.Votes, gnMax(20), 0))), "give each entry a count"},
+		"confident vote": {both(samplesOf(2, 0.25, 2), also(planned(runspec.Votes, confidentMax(5, 30, 20), 2))), "use no confident-gnmax"},
 	} {
 		if err := open("d39", c.change); err == nil {
 			t.Errorf("%s: opened", name)
@@ -461,7 +472,7 @@ func TestForgettingReleases(t *testing.T) {
 
 // The largest release, of any bound, is within what is set aside for it.
 func TestNoDiscriminatorReleaseIsLargerThanItsBound(t *testing.T) {
-	for _, bound := range []int64{minGradientBound, 1 << 16, maxGradientBound} {
+	for _, bound := range []int64{minBound, 1 << 16, maxBound} {
 		for _, entries := range []int{1, maxWeights} {
 			q := &discriminatorSum{entries: entries, bound: bound}
 			r := largestRelease()
@@ -504,14 +515,15 @@ func FuzzDiscriminator(f *testing.F) {
 		}
 		d, ok := q.(*discriminatorSum)
 		if !ok {
-			if q.purpose() != "class-share" {
-				t.Fatalf("a run of samples takes a question for %s", q.purpose())
+			if _, counts := q.(*classCounts); !counts || round.GetPlanned() != 1 {
+				t.Fatalf("a run of samples takes a question %+v for entry %d", q, round.GetPlanned())
 			}
 			return
 		}
 		asked := round.GetSum().GetDiscriminator()
-		if 4*q.length() != len(asked.GetWeights()) || asked.GetNothing() || q.largest() > coordinator.MaxRelease || !cmp.Equal(q.worst(), spec.plan[1:], ignoreCounts) {
-			t.Fatalf("a question for %d numbers, %d bytes, at %v", q.length(), q.largest(), q.worst())
+		if 4*q.length() != len(asked.GetWeights()) || asked.GetNothing() || q.largest() > coordinator.MaxRelease ||
+			q.queries() != 1 || round.GetPlanned() != 0 || asked.GetRate() != 0.25 {
+			t.Fatalf("a question for %d numbers, %d bytes, %d uses of entry %d", q.length(), q.largest(), q.queries(), round.GetPlanned())
 		}
 		counts, err := q.read(reply, 3)
 		if err != nil {
@@ -523,32 +535,20 @@ func FuzzDiscriminator(f *testing.F) {
 			}
 		}
 		r := new(conclavev1.Release)
-		cost, err := q.answer(gnmax.NewSource(), counts, r)
-		if err != nil || len(r.GetSum().GetValues()) != q.length() || !cmp.Equal(cost.events, q.worst()) {
-			t.Fatalf("released %v for %v, %v", r, cost, err)
+		answered, err := q.answer(gnmax.NewSource(), counts, r)
+		if err != nil || len(r.GetSum().GetValues()) != q.length() || answered != 1 {
+			t.Fatalf("released %v for %d answers, %v", r, answered, err)
 		}
 	})
 }
-
-// ignoreCounts compares events by their parameters.
-var ignoreCounts = cmp.Comparer(func(a, b privacy.Event) bool {
-	a.Count, b.Count = 0, 0
-	return a == b
-})
 
 // Noise is drawn also where nobody was drawn anywhere: sums of zeros are released with all
 // of it. The mean square of 20,000 numbers of unit variance is within 6 standard deviations
 // of 1 but for a chance of 2e-9.
 func TestSumsOfNobodyHaveNoise(t *testing.T) {
 	const weights, multiplier, bound = 20000, 1.5, 1 << 12
-	spec, err := newRunSpec(&conclavev1.RunSpec{
-		Name: "r", Epsilon: 100, Delta: 1e-5, Guarantee: "data-independent", Teachers: 1, Quorum: 1, DeadlineSeconds: 1, Rounds: 3,
-		Mechanism: &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: multiplier, Rate: 0.25},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := newDiscriminatorSum(&conclavev1.DiscriminatorSum{Weights: make([]byte, 4*weights), Rate: 0.25, Clip: 1, Bound: bound}, spec, false)
+	spec := mustSpec(t, samplesOf(multiplier, 0.25, 3))
+	q, err := newDiscriminatorSum(&conclavev1.DiscriminatorSum{Weights: make([]byte, 4*weights), Rate: 0.25, Clip: 1, Bound: bound}, spec.plan[0], spec, false)
 	if err != nil {
 		t.Fatal(err)
 	}

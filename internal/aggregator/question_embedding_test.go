@@ -15,15 +15,21 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+// embedding is an entry of a plan for embeddings, as many as the budget admits.
+func embedding(sigma float64) privacy.Planned {
+	return planned(runspec.Embedding, gaussian(sigma), 0)
+}
+
 // embeddingOf opens a run that may ask for embeddings with this noise.
 func embeddingOf(sigma float64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
-		s.Pipeline, s.ClassShareEpsilon, s.EmbeddingSigma = "embed", 0, sigma
-		s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: sigma}
+		s.Pipeline = "embed"
+		asks(embedding(sigma))(s)
 	}
 }
 
@@ -51,12 +57,9 @@ func TestEmbeddingSums(t *testing.T) {
 	student := c.student(t)
 	const entries, sigma, bound = 12000, 3.5, 1 << 12
 	for name, change := range map[string]func(*conclavev1.RunSpec){
-		"sums":  embeddingOf(sigma),
-		"votes": func(s *conclavev1.RunSpec) { s.ClassShareEpsilon, s.EmbeddingSigma = 0, sigma },
-		"sums of gradients": func(s *conclavev1.RunSpec) {
-			sumsOf(2)(s)
-			s.EmbeddingSigma = sigma
-		},
+		"sums":              embeddingOf(sigma),
+		"votes":             also(embedding(sigma)),
+		"sums of gradients": both(sumsOf(2), also(embedding(sigma))),
 	} {
 		private = nil
 		d := c.dataset()
@@ -71,7 +74,7 @@ func TestEmbeddingSums(t *testing.T) {
 		c.node(t, hello(d, "north", "a", 5), sums(north))
 		n := c.node(t, hello(d, "south", "a", 3), sums(south))
 		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
-		round := embeddingRound(spec.Name, 0, entries, func(q *conclavev1.EmbeddingSum) { q.Bound = bound })
+		round := paid(spec, "", embeddingRound(spec.Name, 0, entries, func(q *conclavev1.EmbeddingSum) { q.Bound = bound }))
 		r := student.mustAsk(t, round)
 		if r.GetSum().GetScale() != bound || r.GetTeachers() != 8 || len(r.GetSum().GetValues()) != entries {
 			t.Fatalf("%s: a release of %d numbers at scale %d by %d teachers", name, len(r.GetSum().GetValues()), r.GetSum().GetScale(), r.GetTeachers())
@@ -100,8 +103,8 @@ func TestEmbeddingSums(t *testing.T) {
 			t.Errorf("%s: a node saw %d rounds, %d sums were drawn from", name, len(n.rounds), len(private))
 		}
 		got := student.ledger(t, spec.Name)
-		want := []privacy.Event{{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1, Count: 1}}
-		if len(got) != 1 || !cmp.Equal(got[0].Events, want) || got[0].Purpose != "embedding" || got[0].Queries != entries || got[0].Answered != entries {
+		if len(got) != 1 || !cmp.Equal(got[0].Events, times(1, gaussian(sigma))) || got[0].Kind != runspec.Embedding ||
+			*got[0].Planned != int(round.Planned) || got[0].Queries != 1 || got[0].Answered != 1 || got[0].Entries != entries {
 			t.Fatalf("%s: the ledger has %+v", name, got)
 		}
 		_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
@@ -118,21 +121,20 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 	student := c.student(t)
 	const sigma, multiplier = 4., 2.
 	d := c.planned()
-	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-		samplesOf(multiplier, 0.25, 2)(s)
-		s.ClassShareEpsilon, s.EmbeddingSigma = 0, sigma
-	})
+	plan := privacy.Plan{planned(runspec.Discriminator, subsampled(multiplier, 0.25), 2), planned(runspec.Embedding, gaussian(sigma), 1)}
+	spec, _ := student.open(t, d, both(wholly, asks(plan...)))
+	of := func(number uint64) *conclavev1.Round {
+		return paid(spec, "", embeddingRound(spec.Name, number, 6, nil))
+	}
 	n := c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
-	embedding := privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1, Count: 1}
-	samples := privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.25, NoiseMultiplier: multiplier, Count: 2}
-	if diff := cmp.Diff([]privacy.Event{embedding, samples}, planOf(t, student.lines(t, spec.Name), spec.Name)); diff != "" {
+	if diff := cmp.Diff(plan, planOf(t, student.lines(t, spec.Name), spec.Name)); diff != "" {
 		t.Errorf("the plan: %s", diff)
 	}
-	student.mustAsk(t, embeddingRound(spec.Name, 0, 6, nil))
-	_, err := student.ask(testkit.Within(t), embeddingRound(spec.Name, 1, 6, nil), nil)
+	student.mustAsk(t, of(0))
+	_, err := student.ask(testkit.Within(t), of(1), nil)
 	wantStatus(t, err, codes.ResourceExhausted, spec.Name, "1 of them are used and 1 more")
 	_, err = student.ask(testkit.Within(t), countRound(spec.Name, 1, 2, 1<<16), nil)
-	wantStatus(t, err, codes.FailedPrecondition, "class_share_epsilon")
+	wantStatus(t, err, codes.FailedPrecondition, "entry 1 of the plan of run", "pays for embedding, and the round asks for class-counts")
 	if len(n.rounds) != 1 {
 		t.Errorf("the node saw %d rounds", len(n.rounds))
 	}
@@ -143,7 +145,7 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 	testkit.Must(t, err)
 	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
-	claim, err := privacy.Account([]privacy.Event{embedding, samples}, 1e-5)
+	claim, err := privacy.Account(plan.Events(), 1e-5)
 	testkit.Must(t, err)
 	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 		t.Errorf("the ledger has %+v, want epsilon %v", got, claim.Epsilon)
@@ -151,8 +153,8 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 	// The embedding is part of what has to fit when the run is opened.
 	over := goodSpec()
 	over.Dataset, over.Name = c.planned(), "over"
-	samplesOf(100, 0.01, 1)(over)
-	over.Epsilon, over.ClassShareEpsilon, over.EmbeddingSigma = 1, 0, 2
+	both(wholly, asks(planned(runspec.Discriminator, subsampled(100, 0.01), 1), planned(runspec.Embedding, gaussian(2), 1)))(over)
+	over.Epsilon = 1
 	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: over})
 	wantStatus(t, err, codes.ResourceExhausted, "the whole plan")
 }
@@ -271,12 +273,15 @@ func TestEmbeddingQuestionsAreRefused(t *testing.T) {
 	nothing := func(q *conclavev1.EmbeddingSum) { q.Nothing = true }
 	refused(run, n, embeddingRound(run, 0, 6, nothing), codes.FailedPrecondition, "leave out embedding.nothing")
 	// Votes that a run of sums has no noise for stay refused beside the embedding.
-	refused(run, n, voteRound(run, 0, 2), codes.FailedPrecondition, "was opened for")
+	refused(run, n, voteRound(run, 0, 2), codes.FailedPrecondition, "pays for embedding, and the round asks for votes")
 
 	for _, change := range []func(*conclavev1.RunSpec){nil, sumsOf(2), samplesOf(2, 0.25, 2)} {
 		other, n := opened(change)
-		refused(other, n, embeddingRound(other, 0, 6, nil), codes.FailedPrecondition, other, "opened without embedding_sigma", "open a run with it")
+		refused(other, n, embeddingRound(other, 0, 6, nil), codes.FailedPrecondition, other, "and the round asks for embedding; open a run whose plan has it")
 	}
+	// Noise on a sample has another price.
+	sample, n := opened(both(wholly, asks(planned(runspec.Embedding, subsampled(2, 0.25), 1))))
+	refused(sample, n, embeddingRound(sample, 0, 6, nil), codes.InvalidArgument, sample, "the plan answers embedding by subsampled-gaussian")
 	over, n := opened(func(s *conclavev1.RunSpec) { embeddingOf(2)(s); s.Epsilon = 1 })
 	refused(over, n, embeddingRound(over, 0, 6, nil), codes.ResourceExhausted, over)
 	// Noise that can be drawn for a coarser sum only.
@@ -329,20 +334,20 @@ func TestEmbeddingNoiseIsCheckedWhenTheRunIsOpened(t *testing.T) {
 			if change != nil {
 				change(spec)
 			}
-			spec.EmbeddingSigma = sigma
-			if _, err := newRunSpec(spec); err == nil || !strings.Contains(err.Error(), "embedding_sigma") || !strings.Contains(err.Error(), spec.Name) {
+			also(planned(runspec.Embedding, gaussian(sigma), 1))(spec)
+			if _, err := newRunSpec(spec); err == nil || !strings.Contains(err.Error(), "plan, entry 2: gaussian") || !strings.Contains(err.Error(), spec.Name) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	if s := mustSpec(t, embeddingOf(3)); s.embedding != 3 || s.plan != nil {
+	if s := mustSpec(t, embeddingOf(3)); !cmp.Equal(s.plan, privacy.Plan{embedding(3)}) || s.budget.Filter != "" {
 		t.Errorf("read as %+v", s)
 	}
 }
 
 // The largest release, of any bound, is within what is set aside for it.
 func TestNoEmbeddingReleaseIsLargerThanItsBound(t *testing.T) {
-	for _, bound := range []int64{minGradientBound, 1 << 16, maxGradientBound} {
+	for _, bound := range []int64{minBound, 1 << 16, maxBound} {
 		for _, entries := range []int{1, maxHistogram} {
 			q := &embeddingSum{entries: entries, bound: bound}
 			r := largestRelease()
@@ -359,7 +364,7 @@ func TestNoEmbeddingReleaseIsLargerThanItsBound(t *testing.T) {
 func TestEmbeddingsOfNobodyHaveNoise(t *testing.T) {
 	const entries, sigma, bound = 20000, 1.5, 1 << 12
 	q, err := newEmbeddingSum(embeddingRound("r", 0, entries, func(q *conclavev1.EmbeddingSum) { q.Bound = bound }).GetSum().GetEmbedding(),
-		mustSpec(t, embeddingOf(sigma)), false)
+		embedding(sigma), mustSpec(t, embeddingOf(sigma)), false)
 	testkit.Must(t, err)
 	r := new(conclavev1.Release)
 	if _, err := q.answer(gnmax.NewSource(), make([]int64, entries), r); err != nil {
@@ -409,9 +414,9 @@ func FuzzEmbedding(f *testing.F) {
 			return
 		}
 		asked := round.GetSum().GetEmbedding()
-		want := []privacy.Event{{Kind: privacy.Gaussian, Sigma: 1.5, Sensitivity: 1, Count: 1}}
-		if q.length() != int(asked.GetEntries()) || q.length() < 1 || asked.GetNothing() || q.largest() > coordinator.MaxRelease || !cmp.Equal(q.worst(), want) {
-			t.Fatalf("a question for %d numbers, %d bytes, at %v", q.length(), q.largest(), q.worst())
+		if q.length() != int(asked.GetEntries()) || q.length() < 1 || asked.GetNothing() || q.largest() > coordinator.MaxRelease ||
+			q.queries() != 1 || round.GetPlanned() != 0 {
+			t.Fatalf("a question for %d numbers, %d bytes, %d uses of entry %d", q.length(), q.largest(), q.queries(), round.GetPlanned())
 		}
 		counts, err := q.read(reply, 3)
 		if err != nil {
@@ -423,9 +428,9 @@ func FuzzEmbedding(f *testing.F) {
 			}
 		}
 		r := new(conclavev1.Release)
-		cost, err := q.answer(gnmax.NewSource(), counts, r)
-		if err != nil || len(r.GetSum().GetValues()) != q.length() || !cmp.Equal(cost.events, want) {
-			t.Fatalf("released %v for %v, %v", r, cost, err)
+		answered, err := q.answer(gnmax.NewSource(), counts, r)
+		if err != nil || len(r.GetSum().GetValues()) != q.length() || answered != 1 {
+			t.Fatalf("released %v for %d answers, %v", r, answered, err)
 		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -29,15 +30,21 @@ const (
 	fitClip  = 2
 )
 
-// fitOf opens a run that may fit with such noise: sigma of Gaussian noise, epsilon of other.
-func fitOf(kind conclavev1.FitNoise_Kind, cost float64) func(*conclavev1.RunSpec) {
+// fitOf opens a run that may fit with such noise: Gaussian as often as its budget admits,
+// pure once, by a plan that is priced as a whole.
+func fitOf(noise privacy.Event) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
-		s.ClassShareEpsilon, s.Mechanism, s.Epsilon = 0, nil, 20
-		s.Fit = &conclavev1.FitNoise{Kind: kind, Epsilon: cost}
-		if kind == conclavev1.FitNoise_KIND_GAUSSIAN {
-			s.Fit = &conclavev1.FitNoise{Kind: kind, Sigma: cost}
+		s.Epsilon = 20
+		asks(planned(runspec.Fit, noise, 0))(s)
+		if noise.Kind == privacy.Laplace {
+			both(wholly, asks(planned(runspec.Fit, noise, 1)))(s)
 		}
 	}
+}
+
+// gammaOf is fitOf with norm-Gamma noise.
+func gammaOf(epsilon float64) func(*conclavev1.RunSpec) {
+	return both(fitOf(laplace(epsilon)), func(s *conclavev1.RunSpec) { s.Plan[0].Variant = privacy.NormGamma })
 }
 
 // records are as many vectors of features, the same for the same seed, about a place.
@@ -145,19 +152,17 @@ func TestFits(t *testing.T) {
 	student := c.student(t)
 	here, there := records(2, 25, 0.4), records(3, 20, 0.4)
 	for _, noise := range []struct {
-		kind  conclavev1.FitNoise_Kind
-		cost  float64
+		kind  string
+		open  func(*conclavev1.RunSpec)
 		event privacy.Event
-		// queries is what the ledger counts.
-		queries int64
 	}{
-		{conclavev1.FitNoise_KIND_GAUSSIAN, 3, privacy.Event{Kind: privacy.Gaussian, Sigma: 3, Sensitivity: 1, Count: 1}, fitWidth},
-		{conclavev1.FitNoise_KIND_LAPLACE, 5, privacy.Event{Kind: privacy.Laplace, Epsilon: 5, Count: 1}, 1},
-		{conclavev1.FitNoise_KIND_NORM_GAMMA, 5, privacy.Event{Kind: privacy.Laplace, Epsilon: 5, Count: 1}, 1},
+		{"Gaussian", fitOf(gaussian(3)), gaussian(3)},
+		{"Laplace", fitOf(laplace(5)), laplace(5)},
+		{"norm-Gamma", gammaOf(5), laplace(5)},
 	} {
 		private = nil
 		d := c.dataset()
-		spec, _ := student.open(t, d, fitOf(noise.kind, noise.cost))
+		spec, _ := student.open(t, d, noise.open)
 		north := c.node(t, hello(d, "north", "a", 5), fitting(here, nil))
 		south := c.node(t, hello(d, "south", "a", 3), fitting(there, nil))
 		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
@@ -199,12 +204,12 @@ func TestFits(t *testing.T) {
 			t.Errorf("%v: asked again it has another release", noise.kind)
 		}
 		entries := student.ledger(t, spec.Name)
-		if len(entries) != 1 || !cmp.Equal(entries[0].Events, []privacy.Event{noise.event}) || entries[0].Purpose != "weights" ||
-			entries[0].Queries != noise.queries || entries[0].Answered != noise.queries {
+		if len(entries) != 1 || !cmp.Equal(entries[0].Events, times(1, noise.event)) || entries[0].Kind != runspec.Fit ||
+			entries[0].Queries != 1 || entries[0].Answered != 1 || entries[0].Entries != fitWidth {
 			t.Fatalf("%v: the ledger has %+v", noise.kind, entries)
 		}
-		if pure := noise.kind != conclavev1.FitNoise_KIND_GAUSSIAN; pure {
-			if plan := planOf(t, student.lines(t, spec.Name), spec.Name); !cmp.Equal(plan, []privacy.Event{noise.event}) {
+		if pure := noise.event.Kind == privacy.Laplace; pure {
+			if plan := planOf(t, student.lines(t, spec.Name), spec.Name); len(plan) != 1 || !cmp.Equal(plan.Events(), times(1, noise.event)) {
 				t.Errorf("%v: the plan is %v", noise.kind, plan)
 			}
 			// The plan has one fit, and another is refused before a node is asked.
@@ -267,7 +272,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		private = nil
 		d := c.dataset()
 		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-			fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1)(s)
+			fitOf(gaussian(1))(s)
 			s.DeadlineSeconds = 0.2
 		})
 		c.node(t, hello(d, "north", "a", 5), fitting(here, nil))
@@ -284,7 +289,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 	t.Run("leaving", func(t *testing.T) {
 		private = nil
 		d := c.dataset()
-		spec, _ := student.open(t, d, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1))
+		spec, _ := student.open(t, d, fitOf(gaussian(1)))
 		c.node(t, hello(d, "north", "a", 5), fitting(here, nil))
 		var south atomic.Pointer[testNode]
 		south.Store(c.node(t, hello(d, "south", "a", 3), fitting(there, fail(2, func(*conclavev1.Round) []*conclavev1.WorkRequest {
@@ -301,7 +306,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 	t.Run("joining", func(t *testing.T) {
 		private = nil
 		d := c.dataset()
-		spec, _ := student.open(t, d, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1))
+		spec, _ := student.open(t, d, fitOf(gaussian(1)))
 		joined := make(chan struct{})
 		c.node(t, hello(d, "north", "a", 5), fitting(here, func(pass int, _ *conclavev1.Round) ([]*conclavev1.WorkRequest, bool) {
 			if pass == 2 {
@@ -322,7 +327,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 	})
 	t.Run("all refusing", func(t *testing.T) {
 		d := c.dataset()
-		spec, _ := student.open(t, d, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1))
+		spec, _ := student.open(t, d, fitOf(gaussian(1)))
 		c.node(t, hello(d, "north", "a", 8), fitting(here, fail(2, refusal)))
 		_, err := student.ask(testkit.Within(t), fitRound(spec.Name, 0, nil), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "north/a", "refused: no", spec.Name)
@@ -340,7 +345,7 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 	here := records(6, 30, 0.5)
 	for _, closing := range []bool{true, false} {
 		d := c.dataset()
-		spec, _ := student.open(t, d, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1))
+		spec, _ := student.open(t, d, fitOf(gaussian(1)))
 		second := make(chan struct{}, 1)
 		n := c.node(t, hello(d, "north", "a", 8), fitting(here, func(pass int, _ *conclavev1.Round) ([]*conclavev1.WorkRequest, bool) {
 			if pass == 2 {
@@ -357,8 +362,13 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 			asked <- err
 		}()
 		testkit.Receive(t, second)
+		r := c.server.runs.get(spec.Name)
+		testkit.Must(t, r.lock(t.Context()))
+		fitting := r.openExecution()
+		r.unlock()
 		cancel()
 		wantStatus(t, testkit.Receive(t, asked), codes.Canceled)
+		testkit.Eventually(t, "a fit that nobody waits for", fitting.idle)
 		if !closing { // other coefficients are asked for in its place
 			student.mustAsk(t, fitRound(spec.Name, 0, func(q *conclavev1.Fit) { q.Lambda = 0.2 }))
 			continue
@@ -461,7 +471,7 @@ func TestFitQuestionsAreRefused(t *testing.T) {
 			t.Fatalf("the node saw %d rounds, charged was %v", len(n.rounds), entries)
 		}
 	}
-	run, n := opened(fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1))
+	run, n := opened(fitOf(gaussian(1)))
 	for _, bad := range badFits() {
 		refused(run, n, fitRound(run, 0, bad.change), codes.InvalidArgument, bad.want)
 	}
@@ -471,23 +481,23 @@ func TestFitQuestionsAreRefused(t *testing.T) {
 	iterate := &conclavev1.Round{Run: run, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
 		Statistic: &conclavev1.SumQuestion_Logistic{Logistic: &conclavev1.LogisticSum{Coefficients: make([]float64, 3), Bound: 1 << 16}},
 	}}}
-	refused(run, n, iterate, codes.InvalidArgument, "the sum question asks nothing")
+	refused(run, n, iterate, codes.InvalidArgument, "asks nothing")
 
 	for _, change := range []func(*conclavev1.RunSpec){nil, sumsOf(2), samplesOf(2, 0.25, 2), selectionsOf(1, 1)} {
 		other, n := opened(change)
-		refused(other, n, fitRound(other, 0, nil), codes.FailedPrecondition, other, "opened without the noise of a fit")
+		refused(other, n, fitRound(other, 0, nil), codes.FailedPrecondition, other, "and the round asks for fit; open a run whose plan has it")
 	}
 	over, n2 := opened(func(s *conclavev1.RunSpec) {
-		fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1)(s)
-		s.Epsilon, s.Mechanism = 1, &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 100}
+		fitOf(gaussian(1))(s)
+		s.Epsilon = 1
 	})
 	refused(over, n2, fitRound(over, 0, nil), codes.ResourceExhausted, over)
 	// What there is no noise for is found before a node is asked.
-	wide, n3 := opened(fitOf(conclavev1.FitNoise_KIND_NORM_GAMMA, 1))
+	wide, n3 := opened(gammaOf(1))
 	refused(wide, n3, fitRound(wide, 0, func(q *conclavev1.Fit) { q.Synthetic, q.Features.Clip = tensor(1, 200), 100 }), codes.InvalidArgument, "gaussian")
 
 	// Nothing is asked for by the baseline, in a run that says so.
-	coin, _ := opened(func(s *conclavev1.RunSpec) { fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 1)(s); s.CoinVotes = true })
+	coin, _ := opened(func(s *conclavev1.RunSpec) { fitOf(gaussian(1))(s); s.CoinVotes = true })
 	student.mustAsk(t, fitRound(coin, 0, nothing))
 	if entries := student.ledger(t, coin); len(entries) != 1 {
 		t.Errorf("the baseline was charged %v", entries)
@@ -510,8 +520,7 @@ func TestNoFitIsLargerThanItsBound(t *testing.T) {
 // is taken is charged by the run's noise and can be answered.
 func FuzzFit(f *testing.F) {
 	specs := []*runSpec{
-		mustSpec(f, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 2)), mustSpec(f, fitOf(conclavev1.FitNoise_KIND_LAPLACE, 2)),
-		mustSpec(f, fitOf(conclavev1.FitNoise_KIND_NORM_GAMMA, 2)),
+		mustSpec(f, fitOf(gaussian(2))), mustSpec(f, fitOf(laplace(2))), mustSpec(f, gammaOf(2)),
 	}
 	add := func(r *conclavev1.Round) {
 		raw, err := proto.Marshal(r)
@@ -539,9 +548,9 @@ func FuzzFit(f *testing.F) {
 				return
 			}
 			r := new(conclavev1.Release)
-			cost, err := q.answer(gnmax.NewSource(), make([]int64, q.length()), r)
-			if err != nil || len(r.GetSum().GetValues()) != q.length() || !cmp.Equal(cost.events, []privacy.Event{spec.fit.cost()}) {
-				t.Fatalf("released %v for %v, %v", r, cost, err)
+			answered, err := q.answer(gnmax.NewSource(), make([]int64, q.length()), r)
+			if err != nil || len(r.GetSum().GetValues()) != q.length() || answered != 1 || q.queries() != 1 || round.GetPlanned() != 0 {
+				t.Fatalf("released %v for %d answers, %v", r, answered, err)
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -22,8 +23,13 @@ import (
 func sumsOf(multiplier float64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
 		s.Pipeline = "gpate"
-		s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GAUSSIAN_SUM, Sigma: multiplier}
+		trains(planned(runspec.GradientSums, gaussian(multiplier), 0))(s)
 	}
+}
+
+// binsBy opens a run for votes on gradients that a mechanism answers.
+func binsBy(mechanism privacy.Event) func(*conclavev1.RunSpec) {
+	return trains(histograms(planned(runspec.GradientVotes, mechanism, 0)))
 }
 
 // goodGradients asks for the sum of gradients of three numbers at some records.
@@ -103,10 +109,10 @@ func TestGradientSums(t *testing.T) {
 	if len(entries) != 3 {
 		t.Fatalf("%d releases in the ledger", len(entries))
 	}
-	want := []privacy.Event{{Kind: privacy.Gaussian, Sigma: multiplier, Sensitivity: 1, Count: 1}}
 	for _, e := range entries {
-		if diff := cmp.Diff(want, e.Events); diff != "" || e.Purpose != "gradients" || e.Queries != 3*records || e.Answered != 3*records {
-			t.Errorf("purpose %q, %d of %d queries %s", e.Purpose, e.Answered, e.Queries, diff)
+		if diff := cmp.Diff(times(1, gaussian(multiplier)), e.Events); diff != "" || e.Kind != runspec.GradientSums ||
+			e.Queries != 1 || e.Answered != 1 || e.Entries != 3*records {
+			t.Errorf("kind %q, %d of %d queries, %d entries %s", e.Kind, e.Answered, e.Queries, e.Entries, diff)
 		}
 	}
 }
@@ -134,7 +140,7 @@ func TestGradientSumsHaveTheirLength(t *testing.T) {
 		q := goodGradients(5)
 		c.change(q)
 		got, err := parse(t, roundKey{"r", 1}, gradientRound("r", 1, q), spec, false)
-		if err != nil || got.length() != c.want || got.purpose() != "gradients" || got.fits(1<<20) != nil {
+		if err != nil || got.length() != c.want || got.queries() != 1 || got.fits(1<<20) != nil {
 			t.Errorf("%s: %+v, %v; want %d numbers", name, got, err, c.want)
 		}
 	}
@@ -203,7 +209,7 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 		wantStatus(t, err, codes.FailedPrecondition, "north/bad", "votes where a sum was asked")
 
 		d = c.dataset()
-		spec, _ = student.open(t, d, nil)
+		spec, _ = student.open(t, d, binsBy(gnMax(20)))
 		c.node(t, hello(d, "south", "bad", 8), sums(make([]int64, 4)))
 		_, err = student.ask(testkit.Within(t), binRound(spec.Name, 0, goodBins(2)), nil)
 		wantStatus(t, err, codes.FailedPrecondition, "south/bad", "a sum where votes were asked")
@@ -228,7 +234,7 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 func TestHonestSumsAreTaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		teachers := rapid.IntRange(1, 30).Draw(t, "teachers")
-		bound := rapid.Int64Range(minGradientBound, maxGradientBound).Draw(t, "bound")
+		bound := rapid.Int64Range(minBound, maxBound).Draw(t, "bound")
 		q := &gradientSum{entries: rapid.IntRange(1, 20).Draw(t, "entries"), bound: bound}
 		sum := make([]int64, q.entries)
 		alike := rapid.Bool().Draw(t, "alike")
@@ -255,7 +261,8 @@ func TestHonestSumsAreTaken(t *testing.T) {
 }
 
 func TestGradientQuestionsAreRefused(t *testing.T) {
-	votes, sums := mustSpec(t, func(*conclavev1.RunSpec) {}), mustSpec(t, sumsOf(1.5))
+	votes := mustSpec(t, both(binsBy(gnMax(20)), also(histograms(planned(runspec.Votes, gnMax(20), 0)))))
+	sums := mustSpec(t, sumsOf(1.5))
 	nan, inf := math.NaN(), math.Inf(1)
 	cosines := func(t *conclavev1.TeacherSpec, n uint32) {
 		t.Features, t.Cosines = conclavev1.TeacherSpec_FEATURES_COSINES, n
@@ -278,7 +285,7 @@ func TestGradientQuestionsAreRefused(t *testing.T) {
 		code  codes.Code
 	}{
 		// Sums.
-		"a sum in a run of votes": {sum(func(*conclavev1.GradientSum) {}), votes, `run "r" was opened for something else`, codes.FailedPrecondition},
+		"a sum in a run of votes": {sum(func(*conclavev1.GradientSum) {}), votes, `entry 0 of the plan of run "r" pays for gradient-votes, and the round asks for gradient-sums`, codes.FailedPrecondition},
 		"no teacher":              {sum(func(q *conclavev1.GradientSum) { q.Teacher = nil }), sums, "teacher.model", codes.InvalidArgument},
 		"another vote": {sum(func(q *conclavev1.GradientSum) { q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_RELATIVE }), sums,
 			"asks for gradients and teacher.vote is VOTE_RELATIVE", codes.InvalidArgument},
@@ -309,18 +316,20 @@ func TestGradientQuestionsAreRefused(t *testing.T) {
 		}), sums, "projected to 3 directions; use 0 to 2", codes.InvalidArgument},
 		"too many numbers":  {sum(func(q *conclavev1.GradientSum) { q.Queries, q.QueryClasses = wide(43_691) }), sums, "more than 131072", codes.InvalidArgument},
 		"no bound":          {sum(func(q *conclavev1.GradientSum) { q.Bound = 0 }), sums, "bound of gradients is 0; use 256 to 1048576", codes.InvalidArgument},
-		"a small bound":     {sum(func(q *conclavev1.GradientSum) { q.Bound = minGradientBound - 1 }), sums, "is 255", codes.InvalidArgument},
-		"a large bound":     {sum(func(q *conclavev1.GradientSum) { q.Bound = maxGradientBound + 1 }), sums, "is 1048577", codes.InvalidArgument},
+		"a small bound":     {sum(func(q *conclavev1.GradientSum) { q.Bound = minBound - 1 }), sums, "is 255", codes.InvalidArgument},
+		"a large bound":     {sum(func(q *conclavev1.GradientSum) { q.Bound = maxBound + 1 }), sums, "is 1048577", codes.InvalidArgument},
 		"the largest bound": {sum(func(q *conclavev1.GradientSum) { q.Bound = math.MaxUint64 }), sums, "is 18446744073709551615", codes.InvalidArgument},
 		"a clip below 0":    {sum(func(q *conclavev1.GradientSum) { q.Clip = -1e-9 }), sums, "clipped at -1e-09", codes.InvalidArgument},
 		"a clip of NaN":     {sum(func(q *conclavev1.GradientSum) { q.Clip = nan }), sums, "clipped at NaN", codes.InvalidArgument},
 		"an infinite clip":  {sum(func(q *conclavev1.GradientSum) { q.Clip = inf }), sums, "clipped at +Inf", codes.InvalidArgument},
-		"too wide a noise":  {sum(func(q *conclavev1.GradientSum) { q.Bound = maxGradientBound }), mustSpec(t, sumsOf(1<<10)), `run "r": gaussian sum`, codes.InvalidArgument},
+		"too wide a noise":  {sum(func(q *conclavev1.GradientSum) { q.Bound = maxBound }), mustSpec(t, sumsOf(1<<10)), `run "r": gaussian sum`, codes.InvalidArgument},
 		"votes in such a run": {&conclavev1.Round{Run: "r", Number: 1, Question: &conclavev1.Round_Vote{Vote: goodVote(5)}}, sums,
-			`run "r" was opened for sums of gradients`, codes.FailedPrecondition},
+			`run "r" pays for gradient-sums, and the round asks for votes`, codes.FailedPrecondition},
+		"sums by samples": {sum(func(*conclavev1.GradientSum) {}), mustSpec(t, trains(planned(runspec.GradientSums, subsampled(2, 0.5), 3))),
+			"the plan answers gradient-sums by subsampled-gaussian; use one of [gaussian]", codes.InvalidArgument},
 
 		// Votes.
-		"bins in a run of sums": {bins(func(*conclavev1.VoteQuestion) {}), sums, `run "r" was opened for sums of gradients`, codes.FailedPrecondition},
+		"bins in a run of sums": {bins(func(*conclavev1.VoteQuestion) {}), sums, `run "r" pays for gradient-sums, and the round asks for gradient-votes`, codes.FailedPrecondition},
 		"votes without bins": {bins(func(q *conclavev1.VoteQuestion) { q.Gradient, q.AnswerClasses = nil, 2 }), votes,
 			"teacher.vote is gradient and the round names no projection", codes.InvalidArgument},
 		"real or fake on gradients": {bins(func(q *conclavev1.VoteQuestion) { q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_PLAIN }), votes,
@@ -350,7 +359,7 @@ func TestGradientQuestionsAreRefused(t *testing.T) {
 		}), votes, "choose between 2", codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(t, roundKey{"r", 1}, c.round, c.spec, false)
+			_, err := parse(t, roundKey{"r", 1}, paid(c.spec.pb, "", c.round), c.spec, false)
 			if err == nil || !strings.Contains(err.Error(), c.want) || codeOf(err) != c.code {
 				t.Errorf("got %v (%v), want %v with %q", err, codeOf(err), c.code, c.want)
 			}
@@ -360,7 +369,7 @@ func TestGradientQuestionsAreRefused(t *testing.T) {
 		"a sum": sum(func(q *conclavev1.GradientSum) { q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN }),
 		"bins":  bins(func(q *conclavev1.VoteQuestion) { q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN }),
 	} {
-		of := func(s *conclavev1.RunSpec) { s.CoinVotes = true }
+		of := func(s *conclavev1.RunSpec) { binsBy(gnMax(20))(s); s.CoinVotes = true }
 		if name == "a sum" {
 			of = func(s *conclavev1.RunSpec) { sumsOf(1)(s); s.CoinVotes = true }
 		}
@@ -378,7 +387,7 @@ func TestRunsOfSumsAreChecked(t *testing.T) {
 	for _, multiplier := range []float64{0, -1, math.NaN(), math.Inf(1), 1e-9, 1e9} {
 		pb := goodSpec()
 		sumsOf(multiplier)(pb)
-		if _, err := newRunSpec(pb); err == nil || codeOf(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "gaussian sum") {
+		if _, err := newRunSpec(pb); err == nil || codeOf(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "plan, entry 0: gaussian") {
 			t.Errorf("noise multiplier %v: %v", multiplier, err)
 		}
 	}
@@ -386,7 +395,7 @@ func TestRunsOfSumsAreChecked(t *testing.T) {
 	sumsOf(1.5)(pb)
 	raw, err := proto.Marshal(pb)
 	testkit.Must(t, err)
-	if spec, err := parseRunSpec(raw); err != nil || spec.mechanism != nil || spec.multiplier != 1.5 {
+	if spec, err := parseRunSpec(raw); err != nil || spec.plan[0] != planned(runspec.GradientSums, gaussian(1.5), 0) {
 		t.Errorf("a stored run of sums is read as %+v, %v", spec, err)
 	}
 }
@@ -396,19 +405,19 @@ func TestVotesOnGradientsAreChargedOneByOne(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	for _, m := range []struct {
-		mechanism *conclavev1.Mechanism
-		cost      func(asked, answered int64) []privacy.Event
+		planned privacy.Planned
+		cost    func(asked, answered int64) []privacy.Event
 	}{
-		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 30, WholeHistogram: true}, func(asked, _ int64) []privacy.Event {
+		{histograms(planned(runspec.GradientVotes, gnMax(30), 0)), func(asked, _ int64) []privacy.Event {
 			return []privacy.Event{{Kind: privacy.GNMax, Sigma: 30, Count: asked}}
 		}},
-		{&conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: 25, SigmaThreshold: 40, Threshold: 35}, func(asked, answered int64) []privacy.Event {
+		{planned(runspec.GradientVotes, confidentMax(35, 40, 25), 0), func(asked, answered int64) []privacy.Event {
 			return []privacy.Event{{Kind: privacy.ConfidentGNMax, Sigma1: 40, Sigma2: 25, Threshold: 35, Asked: asked, Answered: answered}}
 		}},
 	} {
-		t.Run(m.mechanism.GetKind().String(), func(t *testing.T) {
+		t.Run(string(m.planned.Mechanism.Kind), func(t *testing.T) {
 			d := c.dataset()
-			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Mechanism, s.Teachers, s.Epsilon = m.mechanism, 60, 50 })
+			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { trains(m.planned)(s); s.Teachers, s.Epsilon = 60, 50 })
 			c.node(t, hello(d, "north", "a", 60), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 				queries := len(r.GetVote().GetQueryClasses()) * int(r.GetVote().GetGradient().GetDirections())
 				return []*conclavev1.WorkRequest{addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
@@ -423,7 +432,7 @@ func TestVotesOnGradientsAreChargedOneByOne(t *testing.T) {
 				if len(v.GetLabels()) != queries || v.GetClasses() != 10 {
 					t.Fatalf("%d labels of %d classes for %d queries", len(v.GetLabels()), v.GetClasses(), queries)
 				}
-				if want := map[bool]int{true: 10 * queries}[m.mechanism.GetWholeHistogram()]; len(v.GetHistogram()) != want {
+				if want := map[bool]int{true: 10 * queries}[m.planned.Variant == privacy.Histogram]; len(v.GetHistogram()) != want {
 					t.Errorf("a histogram of %d counts, want %d", len(v.GetHistogram()), want)
 				}
 				for _, label := range v.GetLabels() {
@@ -435,8 +444,8 @@ func TestVotesOnGradientsAreChargedOneByOne(t *testing.T) {
 				if diff := cmp.Diff(m.cost(int64(queries), answered), entry.Events); diff != "" {
 					t.Error(diff)
 				}
-				if entry.Purpose != "gradients" || entry.Queries != int64(queries) || entry.Answered != answered {
-					t.Errorf("purpose %q, %d of %d queries, want %d of %d", entry.Purpose, entry.Answered, entry.Queries, answered, queries)
+				if entry.Kind != runspec.GradientVotes || entry.Entries != 0 || entry.Queries != int64(queries) || entry.Answered != answered {
+					t.Errorf("kind %q, %d of %d queries, want %d of %d", entry.Kind, entry.Answered, entry.Queries, answered, queries)
 				}
 			}
 		})
@@ -450,7 +459,7 @@ func TestVotesOnGradientsBeyondTheBudgetAreRefused(t *testing.T) {
 	d := c.dataset()
 	// A query costs 2/30²: 40 of them are 0.3-GDP, an epsilon of 1.2; 3 directions of as
 	// many records are 0.52-GDP, an epsilon of 2.2.
-	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Mechanism.Sigma, s.Epsilon = 30, 1.5 })
+	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { binsBy(gnMax(30))(s); s.Epsilon = 1.5 })
 	node := c.node(t, hello(d, "north", "a", 8), silent)
 	q := goodBins(40)
 	q.Gradient.Directions = 3
@@ -475,14 +484,14 @@ func TestNoSumIsLargerThanItsBound(t *testing.T) {
 		bound      uint64
 		multiplier float64
 	}{
-		{maxHistogram, maxTeachers, maxGradientBound, 256}, {maxHistogram, maxTeachers, maxGradientBound, 0.01},
-		{maxHistogram, 1, minGradientBound, 1}, {1, 4000, 1 << 16, 3},
+		{maxHistogram, maxTeachers, maxBound, 256}, {maxHistogram, maxTeachers, maxBound, 0.01},
+		{maxHistogram, 1, minBound, 1}, {1, 4000, 1 << 16, 3},
 		{1000, 2048, 1 << 16, 0.01}, // just above the numbers of four bytes
 	} {
 		spec := mustSpec(t, func(s *conclavev1.RunSpec) { sumsOf(shape.multiplier)(s); s.Teachers = shape.teachers })
 		q := goodGradients(1)
 		q.Bound = shape.bound
-		g, err := newGradientSum(q, spec, false)
+		g, err := newGradientSum(q, spec.plan[0], spec, false)
 		testkit.Must(t, err)
 		g.entries = shape.entries
 		for _, v := range []int64{g.limit(), -g.limit()} {
@@ -504,7 +513,7 @@ func TestNoSumIsLargerThanItsBound(t *testing.T) {
 // input may panic, a question that is taken has bounds that can be kept, and an answer
 // that is taken is one that so many teachers can make.
 func FuzzGradients(f *testing.F) {
-	votes, sums := mustSpec(f, func(*conclavev1.RunSpec) {}), mustSpec(f, sumsOf(1.5))
+	votes, sums := mustSpec(f, binsBy(gnMax(20))), mustSpec(f, sumsOf(1.5))
 	raw := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
 		testkit.Must(f, err)

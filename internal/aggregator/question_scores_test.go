@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -26,10 +27,10 @@ import (
 const unitOf = 1 << 12
 
 // selectionsOf opens a run that may select.
-func selectionsOf(epsilon float64, count uint64) func(*conclavev1.RunSpec) {
+func selectionsOf(epsilon float64, count int64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
-		s.ClassShareEpsilon, s.Epsilon = 0, 100
-		s.Selections = &conclavev1.Selections{Epsilon: epsilon, Count: count}
+		s.Epsilon = 100
+		asks(planned(runspec.Scores, exponential(epsilon), count))(s)
 	}
 }
 
@@ -126,12 +127,11 @@ func TestSelections(t *testing.T) {
 		t.Errorf("nodes saw %d and %d rounds, %d sums were shown", len(north.rounds), len(south.rounds), private)
 	}
 	entries := student.ledger(t, spec.Name)
-	want := []privacy.Event{{Kind: privacy.Exponential, Epsilon: 6, Count: 1}}
 	if len(entries) != 4 {
 		t.Fatalf("%d releases in the ledger", len(entries))
 	}
 	for _, e := range entries {
-		if !cmp.Equal(e.Events, want) || e.Purpose != "selection" || e.Queries != 1 || e.Answered != 1 {
+		if !cmp.Equal(e.Events, times(1, exponential(6))) || e.Kind != runspec.Scores || e.Queries != 1 || e.Answered != 1 || e.Entries != 0 {
 			t.Errorf("the ledger has %+v", e)
 		}
 	}
@@ -243,7 +243,8 @@ func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 	}
 	check(counts)
 
-	q, err := newScoreSum(scoreRound("r", 0, expected, nil).GetSum().GetScores(), 0, mustSpec(t, selectionsOf(epsilon, 1)), false)
+	alike := mustSpec(t, selectionsOf(epsilon, 1))
+	q, err := newScoreSum(scoreRound("r", 0, expected, nil).GetSum().GetScores(), 0, alike.plan[0], alike, false)
 	testkit.Must(t, err)
 	clear(counts)
 	src := gnmax.NewSource()
@@ -320,7 +321,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	testkit.Must(t, err)
 	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
-	claim, err := privacy.Account([]privacy.Event{{Kind: privacy.Exponential, Epsilon: 6, Count: 3}}, 1e-5)
+	claim, err := privacy.Account(times(3, exponential(6)), 1e-5)
 	testkit.Must(t, err)
 	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 		t.Errorf("the ledger has %+v, want epsilon %v", got, claim.Epsilon)
@@ -440,7 +441,7 @@ func TestScoreQuestionsAreRefused(t *testing.T) {
 
 	for _, change := range []func(*conclavev1.RunSpec){nil, sumsOf(2), samplesOf(2, 0.25, 2)} {
 		other, n := opened(change)
-		refused(other, n, scoreRound(other, 0, units(0, 0), nil), codes.FailedPrecondition, other, "opened without selections")
+		refused(other, n, scoreRound(other, 0, units(0, 0), nil), codes.FailedPrecondition, other, "and the round asks for scores; open a run whose plan has it")
 	}
 	over, n2 := opened(func(s *conclavev1.RunSpec) { selectionsOf(5, 1)(s); s.Epsilon = 1 })
 	refused(over, n2, scoreRound(over, 0, units(0, 0), nil), codes.ResourceExhausted, over)
@@ -518,18 +519,17 @@ func FuzzScores(f *testing.F) {
 		if !ok {
 			return
 		}
-		want := []privacy.Event{{Kind: privacy.Exponential, Epsilon: 1.5, Count: 1}}
-		if q.length() != len(round.GetSum().GetScores().GetDiscriminators()) || !cmp.Equal(q.worst(), want) {
-			t.Fatalf("a question for %d sums at %v", q.length(), q.worst())
+		if q.length() != len(round.GetSum().GetScores().GetDiscriminators()) || q.queries() != 1 || round.GetPlanned() != 0 {
+			t.Fatalf("a question for %d sums, %d uses of entry %d", q.length(), q.queries(), round.GetPlanned())
 		}
 		counts, err := q.read(reply, 3)
 		if err != nil {
 			return
 		}
 		r := &conclavev1.Release{Teachers: 3}
-		cost, err := q.answer(gnmax.NewSource(), counts, r)
-		if err != nil || int(r.GetSelected().GetIndex()) >= len(s.expected) || !cmp.Equal(cost.events, want) {
-			t.Fatalf("released %v for %v, %v", r, cost, err)
+		answered, err := q.answer(gnmax.NewSource(), counts, r)
+		if err != nil || int(r.GetSelected().GetIndex()) >= len(s.expected) || answered != 1 {
+			t.Fatalf("released %v for %d answers, %v", r, answered, err)
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -40,16 +42,18 @@ func goodVote(queries int) *conclavev1.VoteQuestion {
 }
 
 func countRound(run string, number uint64, classes uint32, scale uint64) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
+	return &conclavev1.Round{Run: run, Number: number, Planned: 1, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
 		Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: classes, Scale: scale}}}}}
 }
 
+// goodSpec is a run of votes, as many as its budget admits, and of class counts once.
 func goodSpec() *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: "r", Dataset: "d", Pipeline: "pategan", SchemaSha256: testSchema, Epsilon: 10, Delta: 1e-5,
 		Unit: "record", Guarantee: "data-independent", Teachers: 8, Quorum: 0.5, DeadlineSeconds: 5,
-		ClassShareEpsilon: 0.1,
-		Mechanism:         &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 20, WholeHistogram: true},
+		Plan: runspec.Of(privacy.Plan{
+			histograms(planned(runspec.Votes, gnMax(20), 0)), planned(runspec.ClassCounts, laplace(0.1), 1),
+		}),
 	}
 }
 
@@ -115,7 +119,7 @@ func TestParseQuestionRefuses(t *testing.T) {
 		"class ids missing":  {vote(func(q *conclavev1.VoteQuestion) { q.QueryClasses = q.QueryClasses[1:] }), "4 class ids for 5", codes.InvalidArgument},
 		"class out of range": {vote(func(q *conclavev1.VoteQuestion) { q.TrainingClasses[2] = 2 }), "class 2 of row 2", codes.InvalidArgument},
 		"no statistic": {&conclavev1.Round{Run: "r", Number: 1, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{}}},
-			"class_counts", codes.InvalidArgument},
+			"asks nothing; set vote, selection, fit, or sum with class_counts", codes.InvalidArgument},
 		"counts of nothing": {sum(0, 1), "classes", codes.InvalidArgument},
 		"no scale":          {sum(2, 0), "scale", codes.InvalidArgument},
 		"absurd scale":      {sum(2, 1<<33), "scale", codes.InvalidArgument},
@@ -141,14 +145,14 @@ func TestParseQuestionRefuses(t *testing.T) {
 		}
 	})
 	t.Run("class counts without a price", func(t *testing.T) {
-		pb := goodSpec()
-		pb.ClassShareEpsilon = 0
-		free, err := newRunSpec(pb)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parse(t, roundKey{"r", 1}, sum(2, 1), free, false); codeOf(err) != codes.FailedPrecondition {
-			t.Errorf("got %v", err)
+		free := mustSpec(t, asks(planned(runspec.Votes, gnMax(20), 0)))
+		for entry, want := range []string{"pays for votes, and the round asks for class-counts", "has a plan of 1 entries"} {
+			r := sum(2, 1)
+			r.Planned = uint32(entry)
+			_, err := parse(t, roundKey{"r", 1}, r, free, false)
+			if codeOf(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v", err)
+			}
 		}
 	})
 }
@@ -188,9 +192,11 @@ func TestRunSpecRefuses(t *testing.T) {
 		"quorum NaN":        {func(s *conclavev1.RunSpec) { s.Quorum = math.NaN() }, "quorum"},
 		"no deadline":       {func(s *conclavev1.RunSpec) { s.DeadlineSeconds = 0 }, "deadline_seconds"},
 		"endless deadline":  {func(s *conclavev1.RunSpec) { s.DeadlineSeconds = math.Inf(1) }, "deadline_seconds"},
-		"negative share":    {func(s *conclavev1.RunSpec) { s.ClassShareEpsilon = -1 }, "class_share_epsilon"},
-		"no mechanism":      {func(s *conclavev1.RunSpec) { s.Mechanism = nil }, "mechanism"},
-		"no noise":          {func(s *conclavev1.RunSpec) { s.Mechanism.Sigma = 0 }, "sigma"},
+		"negative share":    {shares(-1), "plan, entry 1: laplace event: epsilon is -1"},
+		"no plan":           {asks(), "plan has 0 entries"},
+		"no mechanism":      {func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism = nil }, "plan, entry 0: kind"},
+		"no noise":          {func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism.Sigma = 0 }, "plan, entry 0: gnmax event: sigma is 0"},
+		"unknown filter":    {func(s *conclavev1.RunSpec) { s.Filter = "zcdp" }, "filter"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pb := goodSpec()

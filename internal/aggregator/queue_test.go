@@ -20,6 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -451,11 +452,12 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	run := w.claimed()
 	raw, err := proto.Marshal(run.GetSpec())
 	testkit.Must(t, err)
-	_, err = c.server.store.OpenRun(t.Context(), c.server.lead, coordinator.Run{Name: "a", Dataset: "small", Spec: raw, Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim()})
+	plan, err := runspec.Plan(run.GetSpec())
+	testkit.Must(t, err)
+	_, err = c.server.store.OpenRun(t.Context(), c.server.lead, coordinator.Run{Name: "a", Dataset: "small", Spec: raw, Plan: plan, Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim()})
 	testkit.Must(t, err)
 	for round := range uint64(2) {
-		_, _, err = c.server.store.Charge(t.Context(), c.server.lead, coordinator.Charge{Run: "a", Round: round, Purpose: "labels", Forget: round, Queries: 1, Answered: 1,
-			Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 50, Count: 1}}, Release: []byte("x")})
+		_, _, err = c.server.store.Charge(t.Context(), c.server.lead, coordinator.Charge{Run: "a", Round: round, Use: privacy.Use{Queries: 1, Answered: 1}, Forget: round, Release: []byte("x")})
 		testkit.Must(t, err)
 	}
 	testkit.Must(t, w.stream.CloseSend())

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -217,7 +218,11 @@ func TestRefusals(t *testing.T) {
 			code   codes.Code
 			want   string
 		}{
-			"another spec":   {func(s *conclavev1.RunSpec) { s.Mechanism.Sigma = 21 }, codes.AlreadyExists, "another spec"},
+			"another spec":   {func(s *conclavev1.RunSpec) { s.Pipeline = "gpate" }, codes.AlreadyExists, "another spec"},
+			"another plan":   {func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism.Sigma = 21 }, codes.AlreadyExists, "another spec"},
+			"a longer plan":  {also(planned(runspec.Votes, gnMax(20), 1)), codes.AlreadyExists, "another spec"},
+			"a count":        {func(s *conclavev1.RunSpec) { s.Plan[0].Count = 3 }, codes.AlreadyExists, "another spec"},
+			"another filter": {func(s *conclavev1.RunSpec) { s.Filter, s.Plan[0].Count = "rdp", 3 }, codes.AlreadyExists, "another budget"},
 			"dataset":        {func(s *conclavev1.RunSpec) { s.Dataset = "elsewhere" }, codes.FailedPrecondition, "elsewhere"},
 			"schema":         {func(s *conclavev1.RunSpec) { s.SchemaSha256 = "00" }, codes.FailedPrecondition, "schema"},
 			"unit":           {func(s *conclavev1.RunSpec) { s.Unit = "patient" }, codes.FailedPrecondition, "patient"},

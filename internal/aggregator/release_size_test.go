@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -15,7 +16,7 @@ import (
 // Laplace noise of this scale makes counts of six bytes on average, so that the
 // size of the largest round depends on the noise and what is under it.
 func wideNoise(s *conclavev1.RunSpec) {
-	s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: math.Exp2(-34.7), WholeHistogram: true}
+	trains(histograms(planned(runspec.Votes, lnMax(math.Exp2(-34.7)), 0)))(s)
 }
 
 // The largest round with the widest noise is answered, whatever its noise, and
@@ -62,7 +63,7 @@ func TestRoundsWithoutRoomAreRefusedBeforeNodesAreAsked(t *testing.T) {
 func TestNoReleaseIsLargerThanItsBound(t *testing.T) {
 	for _, shape := range []struct{ queries, classes int }{{maxQueries, 2}, {maxHistogram / 256, 256}, {maxHistogram / 65, 65}, {1, 2}} {
 		for _, whole := range []bool{true, false} {
-			q := &voteQuestion{queries: shape.queries, classes: shape.classes, whole: whole}
+			q := &voteQuestion{asked: shape.queries, classes: shape.classes, whole: whole}
 			out := &conclavev1.NoisyVotes{Classes: uint32(shape.classes)}
 			for range shape.queries {
 				out.Labels = append(out.Labels, int32(shape.classes-1))
@@ -127,16 +128,14 @@ func TestNoiseThatCannotBeDrawnIsRefusedAtOnce(t *testing.T) {
 		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 		return err
 	}
-	wantStatus(t, open(func(s *conclavev1.RunSpec) { s.ClassShareEpsilon = 1e-12 }), codes.InvalidArgument, "class_share_epsilon", "raise it")
-	wantStatus(t, open(func(s *conclavev1.RunSpec) {
-		s.Mechanism = &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 1e-13}
-	}), codes.InvalidArgument, "lambda")
-	wantStatus(t, open(func(s *conclavev1.RunSpec) { s.Mechanism.Sigma = 1e12 }), codes.InvalidArgument, "sigma")
+	wantStatus(t, open(shares(1e-12)), codes.InvalidArgument, "plan, entry 1", "epsilon 1e-12 of class-counts", "raise it")
+	wantStatus(t, open(trains(planned(runspec.Votes, lnMax(1e-13), 0))), codes.InvalidArgument, "plan, entry 0", "lambda")
+	wantStatus(t, open(trains(planned(runspec.Votes, gnMax(1e12), 0))), codes.InvalidArgument, "plan, entry 0", "sigma")
 
-	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.ClassShareEpsilon = 2e-7 })
+	spec, _ := student.open(t, d, shares(2e-7))
 	node := c.node(t, hello(d, "north", "a", 8), silent)
 	_, err := student.ask(testkit.Within(t), countRound(spec.Name, 0, 2, 1<<16), nil)
-	wantStatus(t, err, codes.InvalidArgument, "scale", "class_share_epsilon")
+	wantStatus(t, err, codes.InvalidArgument, "at scale 65536", "lower the scale", "larger epsilon")
 	if len(node.rounds) != 0 || len(student.ledger(t, spec.Name)) != 0 {
 		t.Errorf("the node saw %d rounds, %d releases were charged", len(node.rounds), len(student.ledger(t, spec.Name)))
 	}

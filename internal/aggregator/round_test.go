@@ -17,6 +17,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -74,23 +75,23 @@ func TestRounds(t *testing.T) {
 
 	t.Run("every mechanism costs exactly what its queries cost", func(t *testing.T) {
 		for _, m := range []struct {
-			name      string
-			mechanism *conclavev1.Mechanism
-			epsilon   func(asked, answered int64) float64
+			name    string
+			planned privacy.Planned
+			epsilon func(asked, answered int64) float64
 		}{
-			{"lnmax", &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_LNMAX, Lambda: 0.01, WholeHistogram: true},
+			{"lnmax", histograms(planned(runspec.Votes, lnMax(0.01), 0)),
 				// A changed vote moves two counts by one each.
 				func(asked, _ int64) float64 { return pureEpsilon(0.01, 2*asked, 1e-5) }},
-			{"gnmax", &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_GNMAX, Sigma: 30},
+			{"gnmax", planned(runspec.Votes, gnMax(30), 0),
 				func(asked, _ int64) float64 { return gaussianEpsilon(math.Sqrt(float64(asked)*2/(30*30)), 1e-5) }},
-			{"confident", &conclavev1.Mechanism{Kind: conclavev1.Mechanism_KIND_CONFIDENT_GNMAX, Sigma: 20, SigmaThreshold: 25, Threshold: 40, WholeHistogram: true},
+			{"confident", histograms(planned(runspec.Votes, confidentMax(40, 25, 20), 0)),
 				func(asked, answered int64) float64 {
 					return gaussianEpsilon(math.Sqrt(float64(asked)/(25*25)+float64(answered)*2/(20*20)), 1e-5)
 				}},
 		} {
 			t.Run(m.name, func(t *testing.T) {
 				d := c.dataset()
-				spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Mechanism, s.Teachers = m.mechanism, 60 })
+				spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { trains(m.planned)(s); s.Teachers = 60 })
 				// Two nodes; queries with an even number have all votes for one
 				// class, the others are split.
 				split := func(t, q int) int { return t % 2 * (q % 2) }
@@ -102,7 +103,7 @@ func TestRounds(t *testing.T) {
 				for number, queries := range []int{3, 4, 1, 2} {
 					r := student.mustAsk(t, voteRound(spec.Name, uint64(number), queries))
 					asked += int64(queries)
-					checkVotes(t, r, queries, m.mechanism.GetWholeHistogram())
+					checkVotes(t, r, queries, m.planned.Variant == privacy.Histogram)
 					for _, label := range r.GetVotes().GetLabels() {
 						if label >= 0 {
 							answered++
@@ -225,7 +226,7 @@ func TestRounds(t *testing.T) {
 		d := c.dataset()
 		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
 		strong := func(name string) func(*conclavev1.RunSpec) {
-			return func(s *conclavev1.RunSpec) { s.Name, s.Epsilon, s.Mechanism.Sigma = name, 99, 1.5 }
+			return func(s *conclavev1.RunSpec) { s.Name, s.Epsilon, s.Plan[0].Mechanism.Sigma = name, 99, 1.5 }
 		}
 		first, _ := student.open(t, d, strong("first-"+d))
 		second, _ := student.open(t, d, strong("second-"+d))
@@ -320,7 +321,7 @@ func TestRounds(t *testing.T) {
 
 	t.Run("class counts", func(t *testing.T) {
 		d := c.dataset()
-		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.ClassShareEpsilon = 5 })
+		spec, _ := student.open(t, d, shares(5))
 		counts := func(values ...int64) answerFunc {
 			return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 				return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: r.GetRun(), Round: r.GetNumber(), Values: values}}}}
@@ -340,10 +341,9 @@ func TestRounds(t *testing.T) {
 		if r.GetSum().GetScale() != 1000 || r.GetEpsilonSpent() > 5 || r.GetEpsilonSpent() < 5-1e-4 {
 			t.Errorf("scale %d, epsilon %v", r.GetSum().GetScale(), r.GetEpsilonSpent())
 		}
-		want := []privacy.Event{{Kind: privacy.Laplace, Epsilon: 5, Count: 1}}
-		entries := student.ledger(t, spec.Name)
-		if diff := cmp.Diff(want, entries[0].Events); diff != "" || entries[0].Purpose != "class-share" {
-			t.Errorf("purpose %q %s", entries[0].Purpose, diff)
+		e := student.ledger(t, spec.Name)[0]
+		if diff := cmp.Diff(times(1, laplace(5)), e.Events); diff != "" || e.Kind != runspec.ClassCounts || *e.Planned != 1 || e.Entries != 2 {
+			t.Errorf("entry %d of the plan, for %q, %d entries %s", *e.Planned, e.Kind, e.Entries, diff)
 		}
 	})
 

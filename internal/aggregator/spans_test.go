@@ -47,7 +47,7 @@ func TestSpansOfRounds(t *testing.T) {
 		t.Fatal("a refused round was released")
 	}
 
-	fit, _ := student.open(t, fitted, fitOf(conclavev1.FitNoise_KIND_GAUSSIAN, 2))
+	fit, _ := student.open(t, fitted, both(fitOf(gaussian(2)), wholly, func(s *conclavev1.RunSpec) { s.Plan[0].Count = 1 }))
 	c.node(t, hello(fitted, "north", "a", 8), fitting(records(2, 40, 0.3), nil))
 	student.mustAsk(t, fitRound(fit.Name, 0, nil))
 

@@ -38,8 +38,7 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 			defer cancel()
 			_, _, err = c.server.store.Charge(ctx, c.server.lead, coordinator.Charge{
-				Run: spec.Name, Round: round, Purpose: "labels", Queries: 4, Answered: 4,
-				Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 20, Count: 4}}, Release: raw,
+				Run: spec.Name, Round: round, Use: privacy.Use{Queries: 4, Answered: 4}, Release: raw,
 			})
 			if err != nil {
 				t.Error(err)

@@ -101,12 +101,12 @@ func FuzzVotes(f *testing.F) {
 		if proto.Unmarshal(raw, &votes) != nil || classes < 2 || teachers == 0 || queries == 0 {
 			return
 		}
-		q := &voteQuestion{queries: int(queries), classes: int(classes)}
+		q := &voteQuestion{asked: int(queries), classes: int(classes)}
 		counts, err := q.read(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &votes}}, uint32(teachers))
 		if err != nil {
 			return
 		}
-		for i := range q.queries {
+		for i := range q.asked {
 			total := int64(0)
 			for _, c := range counts[i*q.classes : (i+1)*q.classes] {
 				if c < 0 {
@@ -118,7 +118,7 @@ func FuzzVotes(f *testing.F) {
 				t.Fatalf("query %d has %d votes of %d teachers", i, total, teachers)
 			}
 		}
-		again := packVotes(int(teachers), q.queries, q.classes, unpackVotes(votes.GetPacked(), q.queries, q.classes))
+		again := packVotes(int(teachers), q.asked, q.classes, unpackVotes(votes.GetPacked(), q.asked, q.classes))
 		if diff := cmp.Diff(again, votes.GetPacked()); diff != "" {
 			t.Fatalf("accepted votes have a second packed form: %s", diff)
 		}

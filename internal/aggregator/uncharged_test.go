@@ -3,28 +3,33 @@ package aggregator
 import (
 	"testing"
 
-	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// uncharged is a mechanism whose answers cost nothing.
-type uncharged struct{ gnmax.Mechanism }
-
-func (uncharged) Cost(int64, int64) []privacy.Event { return nil }
-
-// A release without a charge is not made, whatever a mechanism says: the ledger
-// has no entry for it.
+// A release without a charge is not made, whatever is said of what it uses: the ledger has
+// no entry for it.
 func TestNothingIsReleasedUncharged(t *testing.T) {
-	c := newCluster(t, WithMechanism(Options{}, func(m gnmax.Mechanism) gnmax.Mechanism { return uncharged{m} }))
-	dataset := c.dataset()
-	s := c.student(t)
-	spec, _ := s.open(t, dataset, nil)
-	c.node(t, hello(dataset, "north", "n", 8), votes(8, alternating))
-	if r, err := s.ask(testkit.Within(t), voteRound(spec.GetName(), 0, 5), nil); err == nil {
-		t.Errorf("released %v", r)
-	}
-	if entries := s.ledger(t, spec.GetName()); len(entries) != 0 {
-		t.Errorf("the ledger holds %d releases", len(entries))
+	for name, undercharge := range map[string]func(privacy.Use) privacy.Use{
+		"nothing":         func(u privacy.Use) privacy.Use { return privacy.Use{Planned: u.Planned} },
+		"less than that":  func(u privacy.Use) privacy.Use { return privacy.Use{Queries: -u.Queries, Answered: -u.Answered} },
+		"of no entry":     func(u privacy.Use) privacy.Use { u.Planned = 2; return u },
+		"of entry -1":     func(u privacy.Use) privacy.Use { u.Planned = -1; return u },
+		"not answered":    func(u privacy.Use) privacy.Use { u.Answered = 0; return u },
+		"more than asked": func(u privacy.Use) privacy.Use { u.Answered++; return u },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, WithUse(Options{}, undercharge))
+			dataset := c.dataset()
+			s := c.student(t)
+			spec, _ := s.open(t, dataset, nil)
+			c.node(t, hello(dataset, "north", "n", 8), votes(8, alternating))
+			if r, err := s.ask(testkit.Within(t), voteRound(spec.GetName(), 0, 5), nil); err == nil {
+				t.Errorf("released %v", r)
+			}
+			if entries := s.ledger(t, spec.GetName()); len(entries) != 0 {
+				t.Errorf("the ledger holds %d releases", len(entries))
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -171,44 +173,49 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	testkit.Must(t, err)
 	for _, terms := range []*conclavev1.RoundTerms{testkit.Receive(t, north.terms), testkit.Receive(t, north.terms),
 		testkit.Receive(t, south.terms)} {
-		if string(terms.GetSpec()) != string(stored) || string(terms.GetQuestion()) != string(r.GetQuestionSha256()) || terms.GetPurpose() != "labels" || len(terms.GetCharges()) != 1 {
+		if string(terms.GetSpec()) != string(stored) || string(terms.GetQuestion()) != string(r.GetQuestionSha256()) {
 			t.Errorf("terms %v", terms)
 		}
 	}
 }
 
-// What nodes are told that an answer may cost is what the round is charged at most; for
-// sums of scores it is all selections that the run may have, of which it has no more.
-func TestTermsSayTheMostThatIsCharged(t *testing.T) {
-	pb := goodSpec()
-	pb.Selections = &conclavev1.Selections{Epsilon: 0.25, Count: 3}
-	spec, err := newRunSpec(pb)
-	testkit.Must(t, err)
-	p := &payload{key: roundKey{pb.Name, 0}}
-	terms, err := termsOf(spec, p, &voteQuestion{purposed: "labels", queries: 5, classes: 2, mechanism: spec.mechanism}, coordinator.Mark{Seq: 7, Hash: testSchema})
+// What nodes are told that an answer may cost is what the ledger then charges: they read the
+// plan from the terms, and what pays from the round.
+func TestTermsSayWhatIsCharged(t *testing.T) {
+	c := newCluster(t, Options{})
+	student := c.student(t)
+	d := c.dataset()
+	plan := privacy.Plan{
+		planned(runspec.Votes, gnMax(30), 7), planned(runspec.Votes, confidentMax(4, 30, 25), 0), planned(runspec.Scores, exponential(0.25), 3),
+	}
+	spec, _ := student.open(t, d, asks(plan...))
+	n := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		if r.GetVote() == nil {
+			return sums(units(0, 0))(r)
+		}
+		return votes(8, alternating)(r)
+	})
+	rounds := []*conclavev1.Round{voteRound(spec.Name, 0, 5), voteRound(spec.Name, 1, 6), paid(spec, "", scoreRound(spec.Name, 2, units(0, 0), nil))}
+	rounds[1].Planned = 1
+	for i, round := range rounds {
+		student.mustAsk(t, round)
+		asked, terms := <-n.rounds, <-n.terms
+		told := new(conclavev1.RunSpec)
+		testkit.Must(t, proto.Unmarshal(terms.GetSpec(), told))
+		read, err := runspec.Plan(told)
+		testkit.Must(t, err)
+		if diff := cmp.Diff(plan, read); diff != "" || asked.GetPlanned() != uint32(i) {
+			t.Errorf("round %d names entry %d of the plan; nodes read %s", i, asked.GetPlanned(), diff)
+		}
+		entry := student.ledger(t, spec.Name)[i]
+		if diff := cmp.Diff(read[asked.GetPlanned()].Cost(entry.Queries, entry.Answered), entry.Events); diff != "" || *entry.Planned != i {
+			t.Errorf("round %d: charged by entry %d %s", i, *entry.Planned, diff)
+		}
+	}
+	terms, err := termsOf(mustSpec(t, asks(plan...)), &payload{key: roundKey{"r", 0}}, coordinator.Mark{Seq: 7, Hash: testSchema})
 	testkit.Must(t, err)
 	if m := terms.GetLedger(); m.GetSeq() != 7 || hex.EncodeToString(m.GetHash()) != testSchema {
 		t.Errorf("ledger %v", m)
-	}
-	if c := terms.GetCharges(); len(c) != 1 || c[0].GetKind() != string(spec.mechanism.Worst(5)[0].Kind) || c[0].GetCount()+c[0].GetAsked() != 5 {
-		t.Errorf("charges %v", c)
-	}
-	q := &conclavev1.Selection{ScoresRound: 0, Records: 100, Expected: []int64{0, 0}}
-	selection, err := newSelection(q, 2, minGradientBound, spec)
-	testkit.Must(t, err)
-	if terms, err = termsOf(spec, p, &scoreSum{selection: selection, discriminators: 2}, coordinator.Mark{}); err != nil {
-		t.Fatal(err)
-	}
-	if c := terms.GetCharges(); len(c) != 1 || c[0].GetKind() != "exponential" || c[0].GetCount() != 3 || c[0].GetEpsilon() != 0.25 {
-		t.Errorf("charges %v", c)
-	}
-	for used := range int64(4) {
-		err := checkSelections(selection, spec, []privacy.Event{{Kind: privacy.Exponential, Epsilon: 0.25, Count: used}})
-		if used < 3 && err != nil {
-			t.Errorf("%d of 3 selections: %v", used, err)
-		} else if used == 3 {
-			wantStatus(t, fault.Status(err), codes.ResourceExhausted, "has had them")
-		}
 	}
 }
 

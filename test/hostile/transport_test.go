@@ -347,6 +347,7 @@ func TestHostileQuestions(t *testing.T) {
 
 func gradientDirections(r *conclavev1.Round) {
 	v := r.GetVote()
+	r.Planned = paysGradientVotes
 	v.Teacher.Vote, v.AnswerClasses = conclavev1.TeacherSpec_VOTE_GRADIENT, 4
 	v.Gradient = &conclavev1.Projection{Directions: math.MaxUint32, Clip: 1}
 }

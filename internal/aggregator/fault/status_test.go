@@ -47,6 +47,7 @@ func TestCodes(t *testing.T) {
 		{&coordinator.ForgottenError{Run: "r", Round: 3}, codes.FailedPrecondition},
 		{privacy.ErrPlan, codes.FailedPrecondition},
 		{&privacy.PlanError{Planned: privacy.Planned{Kind: "votes"}, Asked: 1}, codes.ResourceExhausted},
+		{&privacy.PlanError{Asked: 1}, codes.ResourceExhausted},
 		{coordinator.ErrForeignManifest, codes.FailedPrecondition},
 		{&coordinator.ManifestMismatchError{Node: "a", Field: "schema"}, codes.FailedPrecondition},
 		{&coordinator.MismatchError{Dataset: "d", Field: "schema"}, codes.FailedPrecondition},

@@ -412,7 +412,7 @@ func TestVerifyHoldsReleasesToThePlan(t *testing.T) {
 		{"no query", "of which there is one at least", labels, func(e *Entry) { e.Queries, e.Answered = 0, 0 }},
 		{"another kind's name", "do not cost", labels, func(e *Entry) { e.Kind = "gradient-votes" }},
 		{"another entry", "do not cost", labels, func(e *Entry) { at(e, 3) }},
-		{"confident votes as votes", "do not cost", confident, func(e *Entry) { at(e, 1) }},
+		{"confident votes as votes", "answers all of them", confident, func(e *Entry) { at(e, 1) }},
 		{"votes as confident ones", "do not cost", labels, func(e *Entry) { at(e, confidentPlace) }},
 		{"votes as class counts", "do not cost", labels, func(e *Entry) { at(e, 0) }},
 		{"class counts as votes", "do not cost", shares, func(e *Entry) { at(e, 1) }},

@@ -54,13 +54,17 @@ func (a *assembly) add(p *conclavev1.RoundPart) (*received, error) {
 func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 	switch {
 	case !runRule.MatchString(p.Run):
-		return nil, fmt.Errorf("the run's name has %d bytes and is none; a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit", len(p.Run))
+		return nil, fmt.Errorf("the run's name has %d bytes and is none; "+
+			"a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit",
+			len(p.Run))
 	case p.Run != a.run || p.Round != a.round || p.Part != a.next || p.Parts != a.parts || p.Part >= p.Parts:
-		return nil, fmt.Errorf("part %d of %d of round %d of run %q came out of order; ask the round again from its first part", p.Part, p.Parts, p.Round, p.Run)
+		return nil, fmt.Errorf("part %d of %d of round %d of run %q came out of order; "+
+			"ask the round again from its first part", p.Part, p.Parts, p.Round, p.Run)
 	case len(p.Data) == 0:
 		return nil, fmt.Errorf("part %d of round %d of run %q is empty; ask the round again", p.Part, p.Round, p.Run)
 	case len(a.data)+len(p.Data) > maxRoundBytes:
-		return nil, fmt.Errorf("round %d of run %q has more than %d bytes; ask fewer records in a round", p.Round, p.Run, maxRoundBytes)
+		return nil, fmt.Errorf("round %d of run %q has more than %d bytes; ask fewer records in a round",
+			p.Round, p.Run, maxRoundBytes)
 	}
 	a.data = append(a.data, p.Data...)
 	a.next++
@@ -72,10 +76,12 @@ func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 	err := proto.Unmarshal(raw, q.round)
 	a.data = nil
 	if err != nil {
-		return nil, fmt.Errorf("round %d of run %q cannot be parsed: %w; install matching versions of node, aggregator and student", p.Round, p.Run, err)
+		return nil, fmt.Errorf("round %d of run %q cannot be parsed: %w; "+
+			"install matching versions of node, aggregator and student", p.Round, p.Run, err)
 	}
 	if q.round.Run != p.Run || q.round.Number != p.Round {
-		return nil, fmt.Errorf("the parts of round %d of run %q hold another round; ask the round again", p.Round, p.Run)
+		return nil, fmt.Errorf("the parts of round %d of run %q hold another round; ask the round again",
+			p.Round, p.Run)
 	}
 	return q, nil
 }

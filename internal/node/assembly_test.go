@@ -43,27 +43,38 @@ func TestWrongPartsAreRefused(t *testing.T) {
 		change func([]*conclavev1.RoundPart) []*conclavev1.RoundPart
 	}{
 		"first missing": {"out of order", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return p[1:] }},
-		"one missing":   {"out of order", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return append(p[:1], p[2:]...) }},
-		"one twice":     {"out of order", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return append(p[:2], p[1:]...) }},
-		"other run":     {"out of order", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[1].Run = "s"; return p }},
-		"other round":   {"out of order", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[1].Round = 4; return p }},
-		"other total":   {"out of order", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[1].Parts++; return p }},
-		"no parts":      {"out of order", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[0].Parts = 0; return p[:1] }},
-		"empty part":    {"is empty", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[1].Data = nil; return p }},
+		"one missing": {"out of order",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return append(p[:1], p[2:]...) }},
+		"one twice": {"out of order",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return append(p[:2], p[1:]...) }},
+		"other run": {"out of order",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[1].Run = "s"; return p }},
+		"other round": {"out of order",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[1].Round = 4; return p }},
+		"other total": {"out of order",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[1].Parts++; return p }},
+		"no parts": {"out of order",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[0].Parts = 0; return p[:1] }},
+		"empty part": {"is empty",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { p[1].Data = nil; return p }},
 		"nonsense": {"cannot be parsed", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart {
 			p[0].Data, p[0].Parts = []byte{0xff}, 1
 			return p[:1]
 		}},
-		"another inside": {"hold another round", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "s", 3) }},
-		"number inside":  {"hold another round", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "r", 4) }},
+		"another inside": {"hold another round",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "s", 3) }},
+		"number inside": {"hold another round",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "r", 4) }},
 		"too large": {"more than", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart {
 			p[0].Data = make([]byte, maxRoundBytes)
 			return p
 		}},
-		"no name":     {"name", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "", 3) }},
-		"a path":      {"name", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "../../r", 3) }},
+		"no name": {"name", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "", 3) }},
+		"a path": {"name",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "../../r", 3) }},
 		"hidden file": {"name", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "..", 3) }},
-		"line end":    {"name", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "r\n", 3) }},
+		"line end": {"name",
+			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "r\n", 3) }},
 		"very long name": {"name", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart {
 			return renamed(p, strings.Repeat("r", 1<<20), 3)
 		}},

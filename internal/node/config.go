@@ -82,7 +82,10 @@ type Config struct {
 
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
-	return Config{Node: "0", Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100, State: "state", Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig()}
+	return Config{
+		Node: "0", Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100, State: "state",
+		Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig(),
+	}
 }
 
 // LoadConfig reads a node's YAML file over the defaults and the environment
@@ -104,7 +107,10 @@ func ReadConfig(path string) (Config, error) {
 	if err := config.Load(path, &c); err != nil {
 		return Config{}, err
 	}
-	for _, p := range []*string{&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.AuditLog, &c.Policy, &c.Traces.CA} {
+	for _, p := range []*string{
+		&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked,
+		&c.AuditLog, &c.Policy, &c.Traces.CA,
+	} {
 		*p = config.Resolve(path, *p)
 	}
 	return c, nil
@@ -138,11 +144,13 @@ func (c Config) validateSite() error {
 	}
 	need(c.Schema != "", "schema: missing; give the path of the public schema.yaml")
 	errs = append(errs, c.checkSource())
-	need(0 <= c.Share[0] && c.Share[0] < c.Share[1] && c.Share[1] <= 1, "share: [%v, %v] is not a part of [0, 1]", c.Share[0], c.Share[1])
+	need(0 <= c.Share[0] && c.Share[0] < c.Share[1] && c.Share[1] <= 1,
+		"share: [%v, %v] is not a part of [0, 1]", c.Share[0], c.Share[1])
 	need(c.Unit != "", "unit: empty; use record or the name of the unit column")
 	need(c.Teachers >= 1 && c.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", c.Teachers, maxTeachers)
 	need(c.State != "", "state: missing; give a folder that lives as long as the dataset")
-	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
+	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
+		"tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
 	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
 	if err := c.HTTP.Validate(); err != nil {

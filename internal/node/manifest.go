@@ -36,23 +36,30 @@ func checkManifest(path string, m *partition.Manifest) (stored bool, err error) 
 	return true, nil
 }
 
-// keepManifest stores the manifest when the aggregator has welcomed the node
+// keptManifest is the manifest of a node's partitions, and where it is stored.
+type keptManifest struct {
+	*partition.Manifest
+	path string
+	// stored is set once the file is known to be there.
+	stored bool
+}
+
+// keep stores the manifest when the aggregator has welcomed the node
 // for the first time. Before that a wrong site, data set or certificate can be
 // mended in the same folder: the aggregator refuses it, and it binds nobody.
 // When the process dies in between, the aggregator knows the fingerprint, which
 // was made with the key that is stored already, and refuses another.
-func (n *Node) keepManifest() error {
-	if n.kept {
+func (m *keptManifest) keep() error {
+	if m.stored {
 		return nil
 	}
-	path := manifestPath(n.cfg.State)
-	stored, err := checkManifest(path, n.manifest)
+	stored, err := checkManifest(m.path, m.Manifest)
 	if err == nil && !stored {
-		err = n.manifest.Save(path)
+		err = m.Save(m.path)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errManifest, err)
 	}
-	n.kept = true
+	m.stored = true
 	return nil
 }

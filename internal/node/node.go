@@ -1,21 +1,13 @@
 package node
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"go.uber.org/zap"
 
-	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/question"
-	"github.com/conclave-dp/conclave/internal/sitepolicy"
-	"github.com/conclave-dp/conclave/internal/tracing"
-	"github.com/conclave-dp/conclave/partition"
 )
 
-// Node answers the questions about one process's part of a site's records. It answers one aggregator at a
-// time: its methods are not safe for use by several goroutines.
+// Node answers the questions about one process's part of a site's records. It answers one
+// aggregator at a time: its methods are not safe for use by several goroutines.
 type Node struct {
 	cfg Config
 	log *zap.Logger
@@ -23,28 +15,17 @@ type Node struct {
 	kinds question.Registry
 	site  *question.Site
 	// manifest says which partitions the teachers were trained on.
-	manifest *partition.Manifest
-	// kept is set once the manifest is known to be stored.
-	kept bool
+	manifest keptManifest
 	// ledger is what the node was told of the dataset's ledger.
-	ledger *ledgerMark
+	ledger *ledgerHead
+	// policy stands before all answers.
+	policy *gate
+	// watch is for the site's operator.
+	watch *watch
+	// peer is the aggregator at the other end of the stream.
+	peer peerRecord
 	// worked says that something was answered on the stream.
 	worked bool
-
-	// watched, trail and level are for the site's operator; peer and its certificate are
-	// the aggregator at the other end of the stream.
-	watched               *watched
-	trail                 *auditlog.Log
-	tracer                *tracing.Tracer
-	level                 *zap.AtomicLevel
-	monitor               atomic.Pointer[monitor.Server]
-	peer, peerCertificate string
-
-	// guard stands before all answers, nil without a policy; waiting holds the runs that
-	// wait for the site, with the round that was asked.
-	guard     *sitepolicy.Guard
-	waitingMu sync.Mutex
-	waiting   map[string]waitingRun
 }
 
 // New reads the site's records, assigns them to partitions and checks these

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,17 +32,32 @@ func (c Config) GuardOptions(schemaSHA256 string) sitepolicy.Options {
 	}
 }
 
-// guarded sets what stands before the node's answers; nothing does without a policy.
-func (n *Node) guarded() {
-	n.waiting = map[string]waitingRun{}
-	if n.cfg.Policy == "" {
-		return
+// gate is a site's policy before its node's answers. Without a policy its guard is nil, and
+// everything passes.
+type gate struct {
+	guard *sitepolicy.Guard
+	// figure is the number of runs that wait.
+	figure prometheus.Gauge
+
+	mu      sync.Mutex
+	waiting map[string]waitingRun
+}
+
+// newGate makes the gate of a node of the configuration.
+func newGate(c Config, s *question.Site, metrics *prometheus.Registry) *gate {
+	g := &gate{waiting: map[string]waitingRun{}}
+	if c.Policy == "" {
+		return g
 	}
-	o := n.cfg.GuardOptions(n.site.Schema.SHA256)
-	o.Facts = n.facts()
-	n.guard = sitepolicy.New(o)
-	n.watched.waiting = prometheus.NewGauge(prometheus.GaugeOpts{Name: "conclave_node_waiting_runs", Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used."})
-	n.watched.registry.MustRegister(n.watched.waiting, policyFigures{n.guard})
+	o := c.GuardOptions(s.Schema.SHA256)
+	o.Facts = facts(s)
+	g.guard = sitepolicy.New(o)
+	g.figure = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "conclave_node_waiting_runs",
+		Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used.",
+	})
+	metrics.MustRegister(g.figure, policyFigures{g.guard})
+	return g
 }
 
 // policyFigures shows what a site's policy allows and what was charged: both from one look
@@ -49,8 +65,11 @@ func (n *Node) guarded() {
 type policyFigures struct{ guard *sitepolicy.Guard }
 
 var (
-	policyLimitDesc = prometheus.NewDesc("conclave_node_policy_epsilon_limit", "The limit of the site's policy for this node, 0 while it cannot be read.", nil, nil)
-	policySpentDesc = prometheus.NewDesc("conclave_node_policy_epsilon_spent", "What the node's records have been charged with, at the limit's delta, as its filter counts: nothing is left at the limit.", nil, nil)
+	policyLimitDesc = prometheus.NewDesc("conclave_node_policy_epsilon_limit",
+		"The limit of the site's policy for this node, 0 while it cannot be read.", nil, nil)
+	policySpentDesc = prometheus.NewDesc("conclave_node_policy_epsilon_spent",
+		"What the node's records have been charged with, at the limit's delta, as its filter counts: "+
+			"nothing is left at the limit.", nil, nil)
 )
 
 func (policyFigures) Describe(ch chan<- *prometheus.Desc) {
@@ -65,12 +84,12 @@ func (p policyFigures) Collect(ch chan<- prometheus.Metric) {
 }
 
 // facts counts the privacy units, of all teachers and of the one with the fewest.
-func (n *Node) facts() sitepolicy.Facts {
-	each := make([]int, n.cfg.Teachers)
-	for _, records := range n.site.Units {
+func facts(s *question.Site) sitepolicy.Facts {
+	each := make([]int, s.Teachers)
+	for _, records := range s.Units {
 		each[records[0].Teacher]++
 	}
-	f := sitepolicy.Facts{Units: len(n.site.Units), LeastUnits: len(n.site.Units)}
+	f := sitepolicy.Facts{Units: len(s.Units), LeastUnits: len(s.Units)}
 	for _, units := range each {
 		f.LeastUnits = min(f.LeastUnits, units)
 	}
@@ -78,20 +97,20 @@ func (n *Node) facts() sitepolicy.Facts {
 }
 
 // permit asks the site's policy whether a round may be worked on.
-func (n *Node) permit(t task) error {
-	if n.guard == nil {
+func (g *gate) permit(t task) error {
+	if g.guard == nil {
 		return nil
 	}
-	return n.guard.Ask(roundTerms(t))
+	return g.guard.Ask(roundTerms(t))
 }
 
 // charge charges the answer to a round before it leaves. It returns the entry that paid,
 // of an earlier answer its number and hash alone; nil without a policy.
-func (n *Node) charge(t task) (*sitepolicy.Entry, error) {
-	if n.guard == nil {
+func (g *gate) charge(t task) (*sitepolicy.Entry, error) {
+	if g.guard == nil {
 		return nil, nil
 	}
-	return n.guard.Charge(roundTerms(t))
+	return g.guard.Charge(roundTerms(t))
 }
 
 // roundTerms are a round's terms as the site's policy takes them; none, which are refused,
@@ -117,16 +136,16 @@ func roundTerms(t task) sitepolicy.Terms {
 }
 
 // refusal is what leaves the site of an error, and whether it may pass.
-func (n *Node) refusal(t task, err error) *conclavev1.Refusal {
+func (g *gate) refusal(t task, err error) *conclavev1.Refusal {
 	out := &conclavev1.Refusal{Run: t.run, Round: t.round, Reason: err.Error()}
 	var byPolicy *sitepolicy.Refusal
 	if errors.As(err, &byPolicy) {
 		out.Reason, out.Waiting = byPolicy.Leaving(), byPolicy.Waiting
 		if out.Waiting {
-			n.waitingMu.Lock()
-			defer n.waitingMu.Unlock()
-			n.waiting[t.run] = waitingRun{roundTerms(t), byPolicy.Error()}
-			n.showWaiting()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.waiting[t.run] = waitingRun{roundTerms(t), byPolicy.Error()}
+			g.show()
 		}
 		return out
 	}
@@ -146,50 +165,52 @@ type waitingRun struct {
 
 // decided returns messages for the runs that waited and need not any more, since somebody
 // approved or denied them, or mended what was broken. The aggregator asks again.
-func (n *Node) decided() (ready []*conclavev1.WorkRequest) {
-	n.waitingMu.Lock()
-	defer n.waitingMu.Unlock()
-	for run, waits := range n.waiting {
+func (g *gate) decided(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for run, waits := range g.waiting {
 		var refusal *sitepolicy.Refusal
-		if err := n.guard.Ask(waits.terms); errors.As(err, &refusal) && refusal.Waiting {
+		if err := g.guard.Ask(waits.terms); errors.As(err, &refusal) && refusal.Waiting {
 			if reason := refusal.Error(); reason != waits.reason {
-				n.waiting[run] = waitingRun{waits.terms, reason}
-				n.log.Warn("round waits for this site for another reason", zap.String("run", run), zap.Error(refusal))
+				g.waiting[run] = waitingRun{waits.terms, reason}
+				log.Warn("round waits for this site for another reason", zap.String("run", run), zap.Error(refusal))
 			}
 			continue
 		}
-		delete(n.waiting, run)
-		n.log.Info("run need not wait any more", zap.String("run", run))
-		ready = append(ready, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: run}}})
+		delete(g.waiting, run)
+		log.Info("run need not wait any more", zap.String("run", run))
+		ready = append(ready, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{
+			Ready: &conclavev1.Ready{Run: run},
+		}})
 	}
 	if len(ready) > 0 {
-		n.showWaiting()
+		g.show()
 	}
 	return ready
 }
 
-// forgetWaiting drops a run that has ended: nobody needs to decide about it.
-func (n *Node) forgetWaiting(run string) {
-	n.waitingMu.Lock()
-	defer n.waitingMu.Unlock()
-	if _, waits := n.waiting[run]; waits {
-		delete(n.waiting, run)
-		n.showWaiting()
+// forget drops a run that has ended: nobody needs to decide about it.
+func (g *gate) forget(run string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, waits := g.waiting[run]; waits {
+		delete(g.waiting, run)
+		g.show()
 	}
 }
 
-// showWaiting is called with waitingMu held.
-func (n *Node) showWaiting() { n.watched.waiting.Set(float64(len(n.waiting))) }
+// show is called with mu held.
+func (g *gate) show() { g.figure.Set(float64(len(g.waiting))) }
 
-// looksAgain ticks while something may wait; it is nil, and never does, without a policy.
-func (n *Node) looksAgain() (tick <-chan time.Time, stop func()) {
-	n.waitingMu.Lock()
-	defer n.waitingMu.Unlock()
-	n.waiting = map[string]waitingRun{} // the aggregator asks a new stream anew
-	if n.guard == nil {
+// ticks ticks while something may wait; it is nil, and never does, without a policy.
+func (g *gate) ticks() (tick <-chan time.Time, stop func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting = map[string]waitingRun{} // the aggregator asks a new stream anew
+	if g.guard == nil {
 		return nil, func() {}
 	}
-	n.showWaiting()
+	g.show()
 	ticker := time.NewTicker(siteEvery)
 	return ticker.C, ticker.Stop
 }

@@ -104,7 +104,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	if first.GetVotes() == nil {
 		t.Fatalf("not answered: %v", first)
 	}
-	status, err := n.guard.Status()
+	status, err := n.policy.guard.Status()
 	testkit.Must(t, err)
 	spent := status.EpsilonSpent
 	// After a restart the same answer costs nothing, and the ledger is as it was.
@@ -112,7 +112,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	if again := askUnder(t, n, r, terms); !proto.Equal(again.GetVotes(), first.GetVotes()) {
 		t.Errorf("another answer: %v", again)
 	}
-	if status, err = n.guard.Status(); err != nil || status.EpsilonSpent != spent || len(status.Runs) != 4 {
+	if status, err = n.policy.guard.Status(); err != nil || status.EpsilonSpent != spent || len(status.Runs) != 4 {
 		t.Errorf("status %+v, %v; %v was spent before, by one of four runs", status, err, spent)
 	}
 	// A question that is malformed is not charged.
@@ -121,7 +121,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	if m := askUnder(t, n, wrong, termsFor(t, n, wrong, 50, nil)); m.GetRefusal() == nil || m.GetRefusal().Waiting {
 		t.Errorf("reply %v", m)
 	}
-	if status, err = n.guard.Status(); err != nil || status.EpsilonSpent != spent {
+	if status, err = n.policy.guard.Status(); err != nil || status.EpsilonSpent != spent {
 		t.Errorf("%v was spent, now %v (%v)", spent, status.EpsilonSpent, err)
 	}
 	// Rounds are answered as long as the limit holds, and not one more.
@@ -132,7 +132,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 			break
 		}
 	}
-	if status, err = n.guard.Status(); err != nil || number < 3 || status.EpsilonSpent > 1 || status.EpsilonLeft > 0.5 {
+	if status, err = n.policy.guard.Status(); err != nil || number < 3 || status.EpsilonSpent > 1 || status.EpsilonLeft > 0.5 {
 		t.Errorf("after round %d: %+v (%v)", number, status, err)
 	}
 }
@@ -144,7 +144,7 @@ func TestTooFewRecordsStayUncounted(t *testing.T) {
 		"min_rows_per_teacher: too few records of a teacher here": strings.Replace(lenient, "approval", "min_rows_per_teacher: 60, approval", 1),
 	} {
 		n := start(t, policed(t, smallConfig(t, 4), policy), questiontest.SmallTable(t, 80, 1))
-		if f := n.facts(); f.Units != 80 || f.LeastUnits >= 60 || f.LeastUnits < 1 {
+		if f := facts(n.site); f.Units != 80 || f.LeastUnits >= 60 || f.LeastUnits < 1 {
 			t.Fatalf("facts %+v", f)
 		}
 		r := voteRound("r", 1)
@@ -169,7 +169,7 @@ func TestAFitIsChargedOnce(t *testing.T) {
 			t.Fatalf("pass %d: %v", pass, m)
 		}
 	}
-	status, err := n.guard.Status()
+	status, err := n.policy.guard.Status()
 	testkit.Must(t, err)
 	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 || status.Runs[0].Terms.Stages()[0] != "fit" {
 		t.Errorf("status %+v", status)

@@ -17,7 +17,8 @@ import (
 func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkRequest, err error) {
 	dir, err := os.MkdirTemp("", "rehearsal-") // mode 0700
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the rehearsal: %w; set TMPDIR to one that this process may write to", err)
+		return nil, fmt.Errorf("make a folder for the rehearsal: %w; "+
+			"set TMPDIR to one that this process may write to", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cfg := s.cfg

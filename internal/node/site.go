@@ -25,7 +25,7 @@ type Site struct {
 	assignment *partition.Assignment
 	manifest   *partition.Manifest
 	// ledger is what earlier starts were told of the dataset's ledger.
-	ledger *ledgerMark
+	ledger *ledgerHead
 	kinds  question.Registry
 }
 
@@ -59,7 +59,7 @@ func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site
 	if err != nil {
 		return nil, err
 	}
-	if s.ledger, err = loadMark(markPath(cfg.State)); err != nil {
+	if s.ledger, err = loadLedgerHead(ledgerHeadPath(cfg.State)); err != nil {
 		return nil, err
 	}
 	switch _, err := os.Stat(s.keyPath()); {
@@ -73,7 +73,8 @@ func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
 	case stored != nil:
-		return nil, fmt.Errorf("%s is missing, which belongs to %s; restore it from a backup, for a new key gives every unit another teacher",
+		return nil, fmt.Errorf("%s is missing, which belongs to %s; "+
+			"restore it from a backup, for a new key gives every unit another teacher",
 			s.keyPath(), s.manifestPath())
 	default:
 		if err := s.tryDivide(); err != nil {
@@ -115,7 +116,8 @@ func (s *Site) divide() (err error) {
 	if s.assignment, err = partition.Assign(s.key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
 		return fmt.Errorf("%s: %w", s.cfg.source(), err)
 	}
-	s.manifest, err = partition.BuildManifest(s.key, s.cfg.Dataset, s.cfg.Site, s.cfg.Node, s.table, s.assignment, s.cfg.Unit)
+	c := s.cfg
+	s.manifest, err = partition.BuildManifest(s.key, c.Dataset, c.Site, c.Node, s.table, s.assignment, c.Unit)
 	return err
 }
 
@@ -145,12 +147,13 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	}
 	cfg := s.cfg
 	cfg.Aggregator = aggregator
-	n := &Node{
-		cfg: cfg, log: log, kinds: s.kinds, manifest: s.manifest, ledger: s.ledger, watched: newWatched(),
-		site: question.NewSite(s.public(), s.table, s.assignment, cfg.Unit, cfg.State),
-	}
-	n.guarded()
-	return n, nil
+	metrics := newMetrics()
+	site := question.NewSite(s.public(), s.table, s.assignment, cfg.Unit, cfg.State)
+	return &Node{
+		cfg: cfg, log: log, kinds: s.kinds, site: site, ledger: s.ledger,
+		manifest: keptManifest{Manifest: s.manifest, path: s.manifestPath()},
+		policy:   newGate(cfg, site, metrics.registry), watch: &watch{metrics: metrics},
+	}, nil
 }
 
 // public is what questions are checked against.

@@ -22,7 +22,8 @@ func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
 		if err != nil {
 			return f, false, err
 		}
-		if m, err = partition.BuildManifest(key, s.cfg.Dataset, s.cfg.Site, s.cfg.Node, s.table, a, s.cfg.Unit); err != nil {
+		c := s.cfg
+		if m, err = partition.BuildManifest(key, c.Dataset, c.Site, c.Node, s.table, a, c.Unit); err != nil {
 			return f, false, err
 		}
 	}
@@ -39,7 +40,7 @@ func (s *Site) Hello() *conclavev1.Hello {
 	return helloOf(s.cfg, s.table.Schema(), s.manifest, s.ledger)
 }
 
-func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *ledgerMark) *conclavev1.Hello {
+func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *ledgerHead) *conclavev1.Hello {
 	h := &conclavev1.Hello{
 		Protocol: protocol, Dataset: c.Dataset, Site: c.Site, Node: c.Node,
 		Teachers: uint32(c.Teachers), SchemaSha256: schema.SHA256, Unit: c.Unit,

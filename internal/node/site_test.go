@@ -56,7 +56,8 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 	stored, err := partition.LoadManifest(filepath.Join(c.State, "manifest.json"))
 	testkit.Must(t, err)
 	if stored.Fingerprint != first.manifest.Fingerprint || stored.Partitions != 4 {
-		t.Errorf("the manifest of %d partitions has fingerprint %s, the node %s", stored.Partitions, stored.Fingerprint, first.manifest.Fingerprint)
+		t.Errorf("the manifest of %d partitions has fingerprint %s, the node %s",
+			stored.Partitions, stored.Fingerprint, first.manifest.Fingerprint)
 	}
 	if again := start(t, c, table); again.manifest.Fingerprint != first.manifest.Fingerprint {
 		t.Error("a second start has another fingerprint")

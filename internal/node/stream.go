@@ -27,11 +27,16 @@ var ErrRefused = errors.New("the aggregator refused this node")
 // When ctx ends in the middle of a round, the round is answered first if that takes no
 // longer than Config.Drain.
 func (n *Node) Run(ctx context.Context) (err error) {
-	closeAll, err := n.watch(ctx)
+	closeAll, err := n.watch.open(ctx, n.cfg, n.ready, n.log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
+	if g := n.policy.guard; g != nil {
+		if err := g.Check(); err != nil {
+			n.log.Error("no round is answered until this is mended", zap.Error(err))
+		}
+	}
 	target, err := dial.Parse(n.cfg.Aggregator, n.cfg.ServerName)
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
@@ -80,14 +85,16 @@ func (n *Node) Run(ctx context.Context) (err error) {
 // soon as the file is there. A node that begins with one that ended gives up, and so does
 // one whose own was revoked.
 func (n *Node) awaitsRenewal(probed error) bool {
-	return n.watched.welcomed.Load() && (errors.Is(probed, certs.ErrExpired) || errors.Is(probed, certs.ErrRevoked))
+	return n.watch.metrics.welcomed.Load() &&
+		(errors.Is(probed, certs.ErrExpired) || errors.Is(probed, certs.ErrRevoked))
 }
 
 // refused tells lasting refusals from troubles that pass. Unauthenticated is a stream whose
 // certificate ended: whether the one on disk now is better shows when it is dialled with.
 func refused(err error) bool {
 	switch status.Code(err) {
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unimplemented, codes.AlreadyExists, codes.NotFound, codes.Aborted:
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unimplemented,
+		codes.AlreadyExists, codes.NotFound, codes.Aborted:
 		return true
 	}
 	return false

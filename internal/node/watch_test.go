@@ -150,7 +150,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 
 // Passes of a fit are one line and one round, however many there are.
 func TestPassesOfAFitAreNotCounted(t *testing.T) {
-	w := newWatched()
+	w := newMetrics()
 	fit := asking{run: "r", round: 3, purpose: "fit", passes: true}
 	for i, first := range []bool{true, false, false} {
 		if w.count(fit, time.Second) != first {
@@ -246,7 +246,7 @@ func TestAnAnswerThatCannotBeWrittenDownStays(t *testing.T) {
 	j.votes(voteRound("r", 0))
 	testkit.Must(t, os.Rename(c.AuditLog, c.AuditLog+".1"))
 	testkit.Must(t, os.Symlink("/dev/full", c.AuditLog))
-	if err := n.trail.Reopen(); !errors.Is(err, auditlog.ErrLost) {
+	if err := n.watch.auditLog.Reopen(); !errors.Is(err, auditlog.ErrLost) {
 		t.Fatal(err)
 	}
 	j.ask(voteRound("r", 1))
@@ -256,7 +256,7 @@ func TestAnAnswerThatCannotBeWrittenDownStays(t *testing.T) {
 	}
 	awaitReady(t, n, http.StatusServiceUnavailable)
 	testkit.Must(t, os.Remove(c.AuditLog))
-	testkit.Must(t, n.trail.Reopen())
+	testkit.Must(t, n.watch.auditLog.Reopen())
 	j.votes(voteRound("r", 1))
 	awaitReady(t, n, 200)
 }

@@ -2,18 +2,12 @@ package node
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/sitepolicy"
-	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -36,7 +30,7 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 		n.left(err)
 	}()
 	others.Go(func() { n.bound(ctx, told, cancel) })
-	others.Go(func() { n.keepMark(ctx) })
+	others.Go(func() { n.ledger.keep(ctx, n.log) })
 	stream, err := client.Work(ctx)
 	if err != nil {
 		return err
@@ -45,7 +39,7 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 	in, out := newInbox(), make(chan *conclavev1.WorkRequest, 1)
 	ended := make(chan error, 1)
 	out <- n.hello()
-	again, stop := n.looksAgain()
+	again, stop := n.policy.ticks()
 	defer stop()
 	others.Go(func() { send(ctx, stream, out) })
 	others.Go(func() { ended <- n.receive(ctx, stream, in) })
@@ -53,7 +47,7 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 		select {
 		case <-in.filled:
 		case <-again:
-			for _, m := range n.decided() {
+			for _, m := range n.policy.decided(n.log) {
 				select {
 				case out <- m:
 				case err := <-ended:
@@ -91,7 +85,7 @@ func (n *Node) bound(ctx, told context.Context, cancel func()) {
 		return
 	}
 	defer cancel()
-	if !n.watched.connected.Load() {
+	if !n.watch.metrics.connected.Load() {
 		return
 	}
 	patience := time.NewTimer(n.cfg.Drain)
@@ -104,7 +98,7 @@ func (n *Node) bound(ctx, told context.Context, cancel func()) {
 
 // left notes that the stream is over.
 func (n *Node) left(why error) {
-	if !n.watched.connected.Swap(false) {
+	if !n.watch.metrics.connected.Swap(false) {
 		return
 	}
 	e := auditlog.Entry{Event: auditlog.Left}
@@ -134,130 +128,8 @@ func send(ctx context.Context, stream workStream, out <-chan *conclavev1.WorkReq
 	}
 }
 
-// receive puts what comes down the stream into the inbox until the stream ends,
-// and returns why it did.
-func (n *Node) receive(ctx context.Context, stream workStream, in *inbox) error {
-	var parts assembly
-	for {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return status.Error(codes.Unavailable, "the aggregator closed the stream")
-		}
-		if err != nil {
-			return err
-		}
-		if err := n.dispatch(ctx, m, &parts, in); err != nil {
-			return err
-		}
-	}
-}
-
-// dispatch puts one message to its use.
-func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *assembly, in *inbox) error {
-	switch {
-	case m.GetWelcome() != nil:
-		if err := n.keepManifest(); err != nil {
-			return err
-		}
-		if err := n.ledger.check(m.GetWelcome().GetLedger()); err != nil {
-			return err
-		}
-		n.ledger.told(m.GetWelcome().GetLedger())
-		n.writeMark()
-		n.watched.connected.Store(true)
-		n.watched.welcomed.Store(true)
-		n.watched.joined.Inc()
-		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
-		n.log.Info("joined", zap.String("aggregator", m.GetWelcome().Aggregator), zap.Int("teachers", n.cfg.Teachers))
-	case m.GetPart() != nil:
-		p := m.GetPart()
-		if p.Part == 0 {
-			parts.terms = m.GetTerms()
-			n.ledger.told(parts.terms.GetLedger())
-		}
-		q, err := parts.add(p)
-		if q == nil && err == nil {
-			return nil
-		}
-		return in.put(ctx, task{run: p.Run, round: p.Round, attempt: m.Attempt, question: q, terms: parts.terms, refusal: err})
-	case m.GetWithdraw() != nil:
-		w := m.GetWithdraw()
-		if w.Over {
-			n.ledger.told(w.Ledger)
-			n.forgetWaiting(w.Run)
-			n.log.Info("run is over", zap.String("run", w.Run))
-			return nil
-		}
-		in.withdraw(w.Run, w.Round)
-		n.watched.withdrawn.Inc()
-		n.log.Info("round went on without this node", zap.String("run", w.Run), zap.Uint64("round", w.Round))
-	default:
-		n.log.Warn("the aggregator sent a message that this node does not know; update the node")
-	}
-	return nil
-}
-
-// reply answers a task, or refuses it with the reason.
-func (n *Node) reply(t task) *conclavev1.WorkRequest {
-	err := t.refusal
-	if err == nil {
-		err = n.ledger.kept()
-	}
-	if err == nil {
-		err = n.permit(t)
-	}
-	if err == nil {
-		start, purpose := time.Now(), string(KindOf(t.question.round))
-		var span *tracing.Span
-		passes := n.kinds[purpose].Passes
-		if !passes { // how many passes it takes depends on all sites' records
-			_, span = n.tracer.Begin(context.Background(), "answer", tracing.About(n.cfg.Dataset, t.run, t.round, purpose)...)
-		}
-		var answer *conclavev1.WorkRequest
-		var charged *sitepolicy.Entry
-		if answer, err = n.answer(t.question); err == nil {
-			charged, err = n.charge(t)
-		}
-		if err == nil {
-			err = n.note(asking{t.run, t.round, purpose, passes}, time.Since(start), charged)
-		}
-		if err != nil {
-			span.End("refused")
-		} else {
-			span.End("")
-			n.log.Debug("answered", zap.String("run", t.run), zap.Uint64("round", t.round), zap.Duration("took", time.Since(start)))
-			answer.Attempt = t.attempt
-			return answer
-		}
-	}
-	refusal := n.refusal(t, err)
-	if about := []zap.Field{zap.String("run", t.run), zap.Uint64("round", t.round), zap.Error(err)}; refusal.Waiting {
-		n.log.Warn("round waits for this site", about...)
-	} else {
-		n.log.Error("round refused", about...)
-		n.watched.refused.Inc()
-	}
-	_ = n.audit(auditlog.Entry{Event: auditlog.Refused, Run: t.run, Round: &t.round, Reason: refusal.Reason})
-	return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Refusal{Refusal: refusal}}
-}
-
-// note counts an answer and writes it down before it leaves; an answer that cannot be
-// written down does not leave. Passes after the first are not written: their
-// number depends on all sites' records.
-func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) error {
-	if first := n.watched.count(a, took); !first && a.passes && n.trail.Check() == nil {
-		return nil
-	}
-	e := auditlog.Entry{Event: auditlog.Answered, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers)}
-	if charged != nil { // in the site's own ledger
-		e.Events, e.EpsilonSpent, e.LedgerSeq, e.LedgerHash = charged.Events, charged.EpsilonSpent, charged.Seq, charged.Hash
-	}
-	if n.audit(e) != nil {
-		return errAudit
-	}
-	return nil
-}
-
 func (n *Node) hello() *conclavev1.WorkRequest {
-	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(n.cfg, n.site.Schema, n.manifest, n.ledger)}}
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{
+		Hello: helloOf(n.cfg, n.site.Schema, n.manifest.Manifest, n.ledger),
+	}}
 }

@@ -91,7 +91,7 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 	await := func(seq uint64) {
 		t.Helper()
 		testkit.Eventually(t, fmt.Sprintf("that entry %d is stored", seq), func() bool {
-			m, err := loadMark(markPath(c.State))
+			m, err := loadLedgerHead(ledgerHeadPath(c.State))
 			testkit.Must(t, err)
 			return m.head.Seq == seq
 		})
@@ -107,7 +107,7 @@ func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
 	n := start(t, c, questiontest.SmallTable(t, 40, 1))
-	n.ledger.path = markPath(filepath.Join(c.State, "gone"))
+	n.ledger.path = ledgerHeadPath(filepath.Join(c.State, "gone"))
 	_, log := run(t, n)
 	f.setLedger(mark(3, 3))
 	j := f.next()
@@ -156,7 +156,7 @@ func TestADamagedMarkIsRefused(t *testing.T) {
 	c := f.config(2)
 	testkit.Must(t, os.MkdirAll(c.State, 0o700))
 	for _, text := range []string{"", "{}\n", `{"seq":5,"hash":"x"}`, `{"seq":5,"hash":"` + strings.Repeat("0", 64) + `"}}`} {
-		testkit.Must(t, os.WriteFile(markPath(c.State), []byte(text), 0o600))
+		testkit.Must(t, os.WriteFile(ledgerHeadPath(c.State), []byte(text), 0o600))
 		if _, err := NewSite(c, questiontest.SmallTable(t, 40, 1), kinds.All); err == nil || !strings.Contains(err.Error(), "dataset-ledger.head") || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -1,0 +1,86 @@
+package node
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/conclave-dp/conclave/internal/monitor"
+)
+
+// metrics are what an operator of the site can see of a node. Their times tell roughly how
+// many records there are, so that they are for the site alone. A round counts once, however
+// often it is asked: how many passes a fit takes depends on all sites' records.
+type metrics struct {
+	registry  *prometheus.Registry
+	answered  *prometheus.CounterVec
+	refused   prometheus.Counter
+	withdrawn prometheus.Counter
+	joined    prometheus.Counter
+	duration  *prometheus.HistogramVec
+
+	connected atomic.Bool // welcomed, and the stream lives
+	welcomed  atomic.Bool // once, since the start
+	last      asking      // answered last
+}
+
+// asking is what a round asks, as far as it may be counted.
+type asking struct {
+	run     string
+	round   uint64
+	purpose string
+	// passes is set where how often it is asked depends on all sites' records.
+	passes bool
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: monitor.NewRegistry(),
+		answered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "conclave_node_answered_total", Help: "Rounds answered, each once.",
+		}, []string{"purpose"}),
+		refused:   counter("conclave_node_refused_total", "Rounds that this node refused."),
+		withdrawn: counter("conclave_node_withdrawn_total", "Rounds that went on without this node."),
+		joined:    counter("conclave_node_joins_total", "Times the aggregator welcomed this node."),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "conclave_node_training_seconds", Help: "Training and answering a round. For the site alone.",
+			Buckets: []float64{.001, .01, .1, 1, 10, 100, 1000},
+		}, []string{"purpose"}),
+	}
+	m.registry.MustRegister(m.answered, m.refused, m.withdrawn, m.joined, m.duration,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "conclave_node_connected_state", Help: "1 while the aggregator has welcomed this node.",
+		}, func() float64 {
+			if m.connected.Load() {
+				return 1
+			}
+			return 0
+		}))
+	return m
+}
+
+// welcome notes that the aggregator welcomed the node.
+func (m *metrics) welcome() {
+	m.connected.Store(true)
+	m.welcomed.Store(true)
+	m.joined.Inc()
+}
+
+// count counts an answer, where it is not the one before asked again; it says whether it
+// was counted.
+func (m *metrics) count(a asking, took time.Duration) bool {
+	if a == m.last {
+		return false
+	}
+	m.last = a
+	m.answered.WithLabelValues(a.purpose).Inc()
+	if !a.passes {
+		m.duration.WithLabelValues(a.purpose).Observe(took.Seconds())
+	}
+	return true
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}

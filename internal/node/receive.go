@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// receive puts what comes down the stream into the inbox until the stream ends,
+// and returns why it did.
+func (n *Node) receive(ctx context.Context, stream workStream, in *inbox) error {
+	var parts assembly
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return status.Error(codes.Unavailable, "the aggregator closed the stream")
+		}
+		if err != nil {
+			return err
+		}
+		if err := n.dispatch(ctx, m, &parts, in); err != nil {
+			return err
+		}
+	}
+}
+
+// dispatch puts one message to its use.
+func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *assembly, in *inbox) error {
+	switch {
+	case m.GetWelcome() != nil:
+		if err := n.manifest.keep(); err != nil {
+			return err
+		}
+		welcome := m.GetWelcome()
+		if err := n.ledger.check(welcome.GetLedger()); err != nil {
+			return err
+		}
+		n.ledger.told(welcome.GetLedger())
+		n.ledger.save(n.log)
+		n.watch.metrics.welcome()
+		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
+		n.log.Info("joined", zap.String("aggregator", welcome.GetAggregator()), zap.Int("teachers", n.cfg.Teachers))
+	case m.GetPart() != nil:
+		p := m.GetPart()
+		if p.Part == 0 {
+			parts.terms = m.GetTerms()
+			n.ledger.told(parts.terms.GetLedger())
+		}
+		q, err := parts.add(p)
+		if q == nil && err == nil {
+			return nil
+		}
+		return in.put(ctx, task{
+			run: p.Run, round: p.Round, attempt: m.Attempt, question: q, terms: parts.terms, refusal: err,
+		})
+	case m.GetWithdraw() != nil:
+		w := m.GetWithdraw()
+		if w.Over {
+			n.ledger.told(w.Ledger)
+			n.policy.forget(w.Run)
+			n.log.Info("run is over", zap.String("run", w.Run))
+			return nil
+		}
+		in.withdraw(w.Run, w.Round)
+		n.watch.metrics.withdrawn.Inc()
+		n.log.Info("round went on without this node", zap.String("run", w.Run), zap.Uint64("round", w.Round))
+	default:
+		n.log.Warn("the aggregator sent a message that this node does not know; update the node")
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/tracing"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// reply answers a task, or refuses it with the reason.
+func (n *Node) reply(t task) *conclavev1.WorkRequest {
+	err := t.refusal
+	if err == nil {
+		err = n.ledger.kept()
+	}
+	if err == nil {
+		err = n.policy.permit(t)
+	}
+	if err == nil {
+		start, purpose := time.Now(), string(KindOf(t.question.round))
+		var span *tracing.Span
+		passes := n.kinds[purpose].Passes
+		if !passes { // how many passes it takes depends on all sites' records
+			about := tracing.About(n.cfg.Dataset, t.run, t.round, purpose)
+			_, span = n.watch.tracer.Begin(context.Background(), "answer", about...)
+		}
+		var answer *conclavev1.WorkRequest
+		var charged *sitepolicy.Entry
+		if answer, err = n.answer(t.question); err == nil {
+			charged, err = n.policy.charge(t)
+		}
+		if err == nil {
+			err = n.note(asking{t.run, t.round, purpose, passes}, time.Since(start), charged)
+		}
+		if err != nil {
+			span.End("refused")
+		} else {
+			span.End("")
+			n.log.Debug("answered",
+				zap.String("run", t.run), zap.Uint64("round", t.round), zap.Duration("took", time.Since(start)))
+			answer.Attempt = t.attempt
+			return answer
+		}
+	}
+	refusal := n.policy.refusal(t, err)
+	if about := []zap.Field{zap.String("run", t.run), zap.Uint64("round", t.round), zap.Error(err)}; refusal.Waiting {
+		n.log.Warn("round waits for this site", about...)
+	} else {
+		n.log.Error("round refused", about...)
+		n.watch.metrics.refused.Inc()
+	}
+	_ = n.audit(auditlog.Entry{Event: auditlog.Refused, Run: t.run, Round: &t.round, Reason: refusal.Reason})
+	return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Refusal{Refusal: refusal}}
+}
+
+// note counts an answer and writes it down before it leaves; an answer that cannot be
+// written down does not leave. Passes after the first are not written: their
+// number depends on all sites' records.
+func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) error {
+	if first := n.watch.metrics.count(a, took); !first && a.passes && n.watch.auditLog.Check() == nil {
+		return nil
+	}
+	e := auditlog.Entry{
+		Event: auditlog.Answered, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers),
+	}
+	if charged != nil { // in the site's own ledger
+		e.Events, e.EpsilonSpent = charged.Events, charged.EpsilonSpent
+		e.LedgerSeq, e.LedgerHash = charged.Seq, charged.Hash
+	}
+	if n.audit(e) != nil {
+		return errAudit
+	}
+	return nil
+}
+
+// answer computes the node's answer to a question.
+func (n *Node) answer(q *received) (*conclavev1.WorkRequest, error) {
+	checked, err := check(n.kinds, n.site.Public, q.round)
+	if err != nil {
+		return nil, err
+	}
+	r := question.Round{Run: q.round.Run, Number: q.round.Number, Digest: q.digest}
+	switch {
+	case checked.Votes != nil:
+		packed, err := checked.Votes(n.site, r)
+		if err != nil {
+			return nil, err
+		}
+		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+			Run: r.Run, Round: r.Number, Packed: packed,
+			Teachers: uint32(n.site.Teachers), Queries: uint32(checked.Shape.Votes.Queries),
+		}}}, nil
+	case checked.Sum != nil:
+		values, err := checked.Sum(n.site, r)
+		if err != nil {
+			return nil, err
+		}
+		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
+			Run: r.Run, Round: r.Number, Values: values,
+		}}}, nil
+	}
+	return nil, question.ErrUnknown // it is the aggregator's to answer
+}

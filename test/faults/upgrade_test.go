@@ -25,7 +25,7 @@ const nextSoftware = "conclave 99.1.0"
 // members, standbys, the leader, nodes, and its own student. Old and new serve side by side
 // meanwhile, and rounds are released after each step.
 func TestUpgradeOneByOne(t *testing.T) {
-	next := variant(t, "next", "version/version.go", version.Software, nextSoftware, "aggregator", "teacher", "student", "conclave")
+	next := variant(t, "next", "internal/version/version.go", version.Software, nextSoftware, "aggregator", "teacher", "student", "conclave")
 	c := newCluster(t, 4, "10s", false) // the default
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -316,6 +316,8 @@ func TestHostileQuestions(t *testing.T) {
 		"a class that there is not":    {one(func(r *conclavev1.Round) { r.GetVote().QueryClasses[1] = 9 }), codes.InvalidArgument, "out of range"},
 		"2^32-1 class counts":          {one(func(r *conclavev1.Round) { *r = *sumRound(run, 0, paysCounts, countsOfClasses(math.MaxUint32)) }), codes.InvalidArgument, "classes"},
 		"an embedding of 2^32-1":       {one(func(r *conclavev1.Round) { *r = *sumRound(run, 0, paysEmbedding, embeddingOf(math.MaxUint32)) }), codes.InvalidArgument, "embedding"},
+		"paid by what there is not":    {one(func(r *conclavev1.Round) { r.Planned = math.MaxUint32 }), codes.FailedPrecondition, "names entry 4294967295"},
+		"paid by another kind":         {one(func(r *conclavev1.Round) { r.Planned = paysScores }), codes.FailedPrecondition, "pays for scores"},
 		"coin flips in place of votes": {one(func(r *conclavev1.Round) { r.GetVote().Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN }), codes.FailedPrecondition, "coin"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -350,6 +352,7 @@ func gradientDirections(r *conclavev1.Round) {
 	r.Planned = paysGradientVotes
 	v.Teacher.Vote, v.AnswerClasses = conclavev1.TeacherSpec_VOTE_GRADIENT, 4
 	v.Gradient = &conclavev1.Projection{Directions: math.MaxUint32, Clip: 1}
+	r.Planned = paysGradientVotes
 }
 
 func countsOfClasses(n uint32) *conclavev1.SumQuestion {

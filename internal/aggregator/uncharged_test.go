@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -10,7 +11,10 @@ import (
 // A release without a charge is not made, whatever is said of what it uses: the ledger has
 // no entry for it.
 func TestNothingIsReleasedUncharged(t *testing.T) {
-	for name, undercharge := range map[string]func(privacy.Use) privacy.Use{
+	var undercharge atomic.Pointer[func(privacy.Use) privacy.Use]
+	c := newCluster(t, WithUse(Options{}, func(u privacy.Use) privacy.Use { return (*undercharge.Load())(u) }))
+	s := c.student(t)
+	for name, use := range map[string]func(privacy.Use) privacy.Use{
 		"nothing":         func(u privacy.Use) privacy.Use { return privacy.Use{Planned: u.Planned} },
 		"less than that":  func(u privacy.Use) privacy.Use { return privacy.Use{Queries: -u.Queries, Answered: -u.Answered} },
 		"of no entry":     func(u privacy.Use) privacy.Use { u.Planned = 2; return u },
@@ -19,9 +23,8 @@ func TestNothingIsReleasedUncharged(t *testing.T) {
 		"more than asked": func(u privacy.Use) privacy.Use { u.Answered++; return u },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, WithUse(Options{}, undercharge))
+			undercharge.Store(&use)
 			dataset := c.dataset()
-			s := c.student(t)
 			spec, _ := s.open(t, dataset, nil)
 			c.node(t, hello(dataset, "north", "n", 8), votes(8, alternating))
 			if r, err := s.ask(testkit.Within(t), voteRound(spec.GetName(), 0, 5), nil); err == nil {

@@ -44,7 +44,8 @@ func writeLedger(t *testing.T, entries ...ledger.Entry) []byte {
 
 func opening(name string, epsilon float64) []ledger.Entry {
 	return []ledger.Entry{
-		{Type: ledger.EntryOpen, Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord, Neighbouring: scope},
+		{Type: ledger.EntryOpen, Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord,
+			Neighbouring: scope},
 		{Type: ledger.EntryRun, Run: name, Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, Plan: anyPlan},
 	}
 }
@@ -70,11 +71,14 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 		}
 		round := uint64(i)
 		spent = claim.Epsilon
-		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round, Events: events, EpsilonSpent: spent, ReleaseSHA256: sha}
+		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round, Events: events, EpsilonSpent: spent,
+			ReleaseSHA256: sha}
 		for _, event := range events {
 			e.Queries += event.Count + event.Asked
 			e.Answered += event.Count + event.Answered
-			at := slices.IndexFunc(anyPlan, func(p privacy.Planned) bool { return p.Mechanism.Times(1) == event.Times(1) })
+			at := slices.IndexFunc(anyPlan, func(p privacy.Planned) bool {
+				return p.Mechanism.Times(1) == event.Times(1)
+			})
 			if at < 0 {
 				t.Fatalf("no entry of the plan pays for %v", event)
 			}
@@ -113,7 +117,8 @@ func makeExample(t *testing.T) (raw []byte, c Certificate, last float64) {
 		perRound = append(perRound, []privacy.Event{{Kind: privacy.GNMax, Sigma: 112, Count: 64}})
 	}
 	perRound = append(perRound,
-		[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 0, Sigma1: 200, Sigma2: 120, Asked: 64, Answered: 31}})
+		[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 0, Sigma1: 200, Sigma2: 120, Asked: 64,
+			Answered: 31}})
 	charged, spent := releases(t, run, perRound...)
 	entries := append(opening(run, 1), charged...)
 	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})

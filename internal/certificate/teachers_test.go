@@ -21,7 +21,8 @@ func TestTheLeastNumberOfTeachersIsStated(t *testing.T) {
 		f.TeachersLeast = least
 		c, err := New(f, verified)
 		if err != nil || c.Teachers != 200 || c.TeachersLeast != want {
-			t.Errorf("%d of 200: certificate says %d of %d (%v), want %d", least, c.TeachersLeast, c.Teachers, err, want)
+			t.Errorf("%d of 200: certificate says %d of %d (%v), want %d", least, c.TeachersLeast, c.Teachers, err,
+				want)
 		}
 	}
 	for _, least := range []int{-1, 201} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/run"
 )
 
@@ -77,8 +78,8 @@ dpgan:
 	return out, string(text[0]), file
 }
 
-// picture is a panel of a report: its points, and the sizes they are drawn in.
-type picture struct{ points, sizes int }
+// drawing is a panel of a report: its points, and the sizes they are drawn in.
+type drawing struct{ points, sizes int }
 
 var (
 	panels = regexp.MustCompile(`(?s)<figure class="card">.*?<h3>(.*?)( <span class="badge private">NOT PRIVATE</span>)?</h3>(.*?)</figure>`)
@@ -87,7 +88,7 @@ var (
 )
 
 // pictures are the panels of a page, a marked one with a star.
-func pictures(page string) (names []string, list []picture) {
+func pictures(page string) (names []string, list []drawing) {
 	_, section, _ := strings.Cut(page, `<section id="rows">`)
 	section, _, _ = strings.Cut(section, "</section>")
 	for _, m := range panels.FindAllStringSubmatch(section, -1) {
@@ -96,7 +97,7 @@ func pictures(page string) (names []string, list []picture) {
 			name += "*"
 		}
 		names = append(names, name)
-		list = append(list, picture{len(dot.FindAllString(m[3], -1)), len(sizes.FindAllString(m[3], -1))})
+		list = append(list, drawing{len(dot.FindAllString(m[3], -1)), len(sizes.FindAllString(m[3], -1))})
 	}
 	return names, list
 }
@@ -126,7 +127,7 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 			for i, p := range list {
 				want, real := 600, names[i] == "real test rows*"
 				if real {
-					want = report.MaxPoints
+					want = picture.MaxPoints
 				}
 				if last := i == len(list)-1; p.points != want || (p.sizes > 1) != (last && c.weighted) {
 					t.Errorf("%s: %d points in %d sizes, want %d points", names[i], p.points, p.sizes, want)

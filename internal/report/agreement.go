@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // agreement is the picture of how the teachers' released answers are spread,
@@ -49,14 +51,14 @@ func newAgreement(rounds []Round) *agreement {
 			drawn = append(drawn, r)
 		}
 	}
-	a.Counts = fmt.Sprintf("In %s, %s of %s were answered.", several(len(rounds), "round"), grouped(answered),
-		several(asked, "question"))
+	a.Counts = fmt.Sprintf("In %s, %s of %s were answered.", text.Several(len(rounds), "round"), text.Grouped(answered),
+		text.Several(asked, "question"))
 	switch {
 	case answered == asked && asked == 1:
-		a.Counts = fmt.Sprintf("In %s, the one question was answered.", several(len(rounds), "round"))
+		a.Counts = fmt.Sprintf("In %s, the one question was answered.", text.Several(len(rounds), "round"))
 	case answered == asked:
-		a.Counts = fmt.Sprintf("In %s, all %s were answered.", several(len(rounds), "round"),
-			several(asked, "question"))
+		a.Counts = fmt.Sprintf("In %s, all %s were answered.", text.Several(len(rounds), "round"),
+			text.Several(asked, "question"))
 	}
 	a.Counts = joined(begun, a.Counts, later)
 	if len(drawn) > 0 {
@@ -85,10 +87,10 @@ func embeddings(rounds []Round) (says string, others []Round) {
 	case len(others) == 0:
 		return fmt.Sprintf(
 			"One question was asked: for the sum of the features of all records, %s, which were released with noise.",
-			several(numbers, "number")), nil
+			text.Several(numbers, "number")), nil
 	}
 	return fmt.Sprintf("The generator began at a noisy sum of the features of all records, %s for epsilon %s.",
-		several(numbers, "number"), figure(spent)), others
+		text.Several(numbers, "number"), text.Figure(spent)), others
 }
 
 func (a *agreement) draw(rounds []Round) {
@@ -128,14 +130,14 @@ func (a *agreement) draw(rounds []Round) {
 	a.NoiseHigh = steps(func(s *Shares) float64 { return 0.5 + within80*s.Noise })
 	for k := range 5 {
 		share := float64(k) / 4
-		a.Ticks = append(a.Ticks, tick{Y: y(share), Text: percent(share)})
+		a.Ticks = append(a.Ticks, tick{Y: y(share), Text: text.Percent(share)})
 	}
 	last := rounds[len(rounds)-1]
 	a.FirstRound, a.LastRound = fmt.Sprintf("round %d", rounds[0].Round), fmt.Sprintf("round %d", last.Round)
-	a.Noise = percent(noise)
+	a.Noise = text.Percent(noise)
 	a.Drawn = true
 	a.Summary = fmt.Sprintf(
 		"Released shares of teachers that called a row real, over %s; in the last, the middle half of the rows lay "+
 			"between %s and %s.",
-		several(len(rounds), "round"), percent(last.Shares.P25), percent(last.Shares.P75))
+		text.Several(len(rounds), "round"), text.Percent(last.Shares.P25), text.Percent(last.Shares.P75))
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/conclave-dp/conclave/internal/report/picture"
 )
 
 var screenshots = flag.String("screenshots", "", "folder for pictures of the pages, as the browser test sees them")
@@ -121,9 +123,9 @@ func TestPagesInABrowser(t *testing.T) {
 	ctx := browser(t)
 	full := fullPage(t)
 	full.Points = longPanels()
-	full.Images = append(full.Images, ImageSheet{Name: "a large sheet", PNG: picture(t, 2000, 300)})
+	full.Images = append(full.Images, picture.Sheet{Name: "a large sheet", PNG: squares(t, 2000, 300)})
 	c, rounds := example(t)
-	plain := Page{Certificate: c, Rounds: rounds[:1], Correlations: NewCorrelations(clinic(t, 100, 1, 0))}
+	plain := Page{Certificate: c, Rounds: rounds[:1], Correlations: picture.NewCorrelations(clinic(t, 100, 1, 0))}
 	for _, p := range []struct {
 		name    string
 		page    Page

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // Pictures are drawn on a fixed grid of units, and scale with the page.
@@ -51,16 +53,16 @@ func newBudgetChart(rounds []Round, epsilon float64) *budgetChart {
 	c.Line = line.String()
 	c.Area = c.Line + fmt.Sprintf("V%.1fZ", c.Bottom)
 	c.LimitY = y(epsilon)
-	c.Limit = "budget ε = " + figure(epsilon)
+	c.Limit = "budget ε = " + text.Figure(epsilon)
 	c.LastX, c.LastY = x, y(last.EpsilonSpent)
 	c.Last = fmt.Sprintf("%.4g spent", last.EpsilonSpent)
 	c.LastBelow = c.LastY-c.LimitY < 18
 	for k := range 5 { // quarters of the budget
 		e := highest * float64(k) / 4
-		c.Ticks = append(c.Ticks, tick{Y: y(e), Text: figure(e)})
+		c.Ticks = append(c.Ticks, tick{Y: y(e), Text: text.Figure(e)})
 	}
 	c.FirstRound, c.LastRound = fmt.Sprintf("round %d", rounds[0].Round), fmt.Sprintf("round %d", last.Round)
 	c.Summary = fmt.Sprintf("Spent epsilon over %d rounds, rising to %.4g of %s.", len(rounds), last.EpsilonSpent,
-		figure(epsilon))
+		text.Figure(epsilon))
 	return c
 }

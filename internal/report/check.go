@@ -3,12 +3,15 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // checkFigures refuses what could not be drawn or written.
 func (p Page) checkFigures() error {
 	for _, r := range p.Rounds {
-		if !finite(r.EpsilonSpent) || r.EpsilonSpent < 0 {
+		if !text.Finite(r.EpsilonSpent) || r.EpsilonSpent < 0 {
 			return fmt.Errorf("round %d: epsilon spent is %v", r.Round, r.EpsilonSpent)
 		}
 		if r.Answered < 0 || r.Queries < r.Answered {
@@ -19,21 +22,20 @@ func (p Page) checkFigures() error {
 		}
 	}
 	for _, c := range p.Columns {
-		for _, b := range c.Bars {
-			if !finite(b.Synthetic) || !finite(b.Real) || b.Synthetic < 0 || b.Real < 0 {
-				return fmt.Errorf("column %s: a bar is not a share", c.Name)
-			}
+		if err := c.Check(); err != nil {
+			return err
 		}
 	}
-	if w := p.Weights; w != nil && !(w.EffectiveSampleSize > 0 && finite(w.EffectiveSampleSize) && finite(w.Largest) &&
+	if w := p.Weights; w != nil && !(w.EffectiveSampleSize > 0 && text.Finite(w.EffectiveSampleSize) &&
+		text.Finite(w.Largest) &&
 		w.Zero >= 0) {
 		return fmt.Errorf("weights: an effective sample size of %v, a largest of %v, %d of 0", w.EffectiveSampleSize,
 			w.Largest, w.Zero)
 	}
-	if err := p.Correlations.check(); err != nil {
+	if err := p.Correlations.Check(); err != nil {
 		return err
 	}
-	if err := p.checkPoints(); err != nil {
+	if err := picture.CheckPanels(p.Points); err != nil {
 		return err
 	}
 	// JSON has no word for infinity or for what is not a number.

@@ -4,12 +4,13 @@ import (
 	"math"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 )
 
 func TestColumns(t *testing.T) {
 	synthetic, real := clinic(t, 800, 1, 0.1), clinic(t, 500, 2, 0)
-	columns, err := Columns(synthetic.Schema(), synthetic, real)
+	columns, err := picture.Columns(synthetic.Schema(), synthetic, real)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +26,14 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%s: shares add up to %v and %v, score %v", c.Name, s, r, c.Score)
 		}
 	}
-	byName := map[string]ColumnSummary{}
+	byName := map[string]picture.Column{}
 	for _, c := range columns {
 		byName[c.Name] = c
 	}
 	if c := byName["year"]; len(c.Bars) != 9 || c.Bars[0].Label != "1995" || c.Bars[8].Label != "2003" {
 		t.Errorf("year has bars %+v", c.Bars)
 	}
-	if c := byName["country"]; len(c.Bars) != shownCategory+1 || c.Bars[shownCategory].Label != "4 others" ||
+	if c := byName["country"]; len(c.Bars) != 11 || c.Bars[10].Label != "4 others" ||
 		c.Bars[0].Label != "a" {
 		t.Errorf("country has bars %+v", c.Bars)
 	}
@@ -57,14 +58,14 @@ func TestColumnsOfOddTables(t *testing.T) {
 		"no synthetic rows": {empty, full}, "no real rows": {full, empty}, "constant": {constant, constant},
 		"constant against full": {constant, full}, "one row": {clinic(t, 1, 3, 0), nil},
 	} {
-		columns, err := Columns(schema, tables[0], tables[1])
+		columns, err := picture.Columns(schema, tables[0], tables[1])
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		write(t, Page{Certificate: c, Columns: columns})
 	}
-	columns, err := Columns(schema, constant, constant)
+	columns, err := picture.Columns(schema, constant, constant)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestColumnsOfOddTables(t *testing.T) {
 	if creatinine := columns[1]; len(creatinine.Bars) != 0 || creatinine.Missing != 1 || creatinine.Real {
 		t.Errorf("an empty column is %+v", creatinine)
 	}
-	if _, err := Columns(schema, nil, nil); err == nil {
+	if _, err := picture.Columns(schema, nil, nil); err == nil {
 		t.Error("no synthetic table was accepted")
 	}
 }

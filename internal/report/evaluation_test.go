@@ -51,8 +51,8 @@ func evaluation() *evaluate.Evaluation {
 	}
 }
 
-// picture is a PNG file of squares.
-func picture(t *testing.T, width, height int) []byte {
+// squares is a PNG file of squares.
+func squares(t *testing.T, width, height int) []byte {
 	t.Helper()
 	canvas := image.NewGray(image.Rect(0, 0, width, height))
 	for x := range width {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // finding is a figure with its name and what it says, in plain words.
@@ -43,15 +44,15 @@ func useful(e *evaluate.Evaluation) *finding {
 	if n == 0 {
 		return nil
 	}
-	f := &finding{Name: "Useful for prediction", Value: score(b)}
+	f := &finding{Name: "Useful for prediction", Value: text.Score(b)}
 	f.Says = fmt.Sprintf(
 		"The AUROC that %s reached on real rows after training on the synthetic ones; 0.5 is guessing, 1 is perfect.",
 		averaged(n))
 	if a, sameB, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.A }); n > 0 {
-		f.Says += fmt.Sprintf(" Trained on real rows, the same models reached %s.", score(a))
+		f.Says += fmt.Sprintf(" Trained on real rows, the same models reached %s.", text.Score(a))
 		if a > 0.55 && sameB > 0.5 {
 			f.Says += fmt.Sprintf(" So the synthetic rows keep %s of what real rows add to guessing.",
-				percent((sameB-0.5)/(a-0.5)))
+				text.Percent((sameB-0.5)/(a-0.5)))
 		} else if a > 0.55 {
 			f.Says += " So the synthetic rows are no better than guessing."
 		}
@@ -59,7 +60,7 @@ func useful(e *evaluate.Evaluation) *finding {
 	if coin, _, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking {
 		return m.CoinFlips
 	}); n > 0 {
-		f.Says += fmt.Sprintf(" Rows of coin flips give %s.", score(coin))
+		f.Says += fmt.Sprintf(" Rows of coin flips give %s.", text.Score(coin))
 	}
 	return f
 }
@@ -70,15 +71,15 @@ func recognized(e *evaluate.Evaluation) *finding {
 	if i == nil {
 		return nil
 	}
-	f := &finding{Name: "Useful for recognition", Value: score(i.AccuracySynthetic)}
+	f := &finding{Name: "Useful for recognition", Value: text.Score(i.AccuracySynthetic)}
 	f.Says = "The accuracy on real images of a small convolutional network that was trained on the synthetic ones."
 	if e.Rows.Train > 0 {
-		f.Says += fmt.Sprintf(" Trained on the real images of the training, it reached %s.", score(i.AccuracyReal))
+		f.Says += fmt.Sprintf(" Trained on the real images of the training, it reached %s.", text.Score(i.AccuracyReal))
 	} else {
-		f.Says += fmt.Sprintf(" Trained on half of the real test images, it reached %s.", score(i.AccuracyReal))
+		f.Says += fmt.Sprintf(" Trained on half of the real test images, it reached %s.", text.Score(i.AccuracyReal))
 	}
 	if i.AccuracyCoinFlips != nil {
-		f.Says += fmt.Sprintf(" Images of coin flips give %s.", score(*i.AccuracyCoinFlips))
+		f.Says += fmt.Sprintf(" Images of coin flips give %s.", text.Score(*i.AccuracyCoinFlips))
 	}
 	return f
 }
@@ -99,12 +100,13 @@ func weighing(w *evaluate.Weights, rows int) *finding {
 	says := fmt.Sprintf(
 		"Each row has an importance weight. The %s rows are worth %s of equal weight (%s of them): an average over "+
 			"them is about as exact as one over so many. ",
-		grouped(rows), figure(w.EffectiveSampleSize), percent(w.EffectiveSampleSize/float64(max(1, rows))))
-	says += fmt.Sprintf("The largest weight is %s times the mean", figure(w.Largest))
+		text.Grouped(rows), text.Figure(w.EffectiveSampleSize),
+		text.Percent(w.EffectiveSampleSize/float64(max(1, rows))))
+	says += fmt.Sprintf("The largest weight is %s times the mean", text.Figure(w.Largest))
 	if w.Zero > 0 {
-		says += fmt.Sprintf(", and %s rows have the weight 0", grouped(w.Zero))
+		says += fmt.Sprintf(", and %s rows have the weight 0", text.Grouped(w.Zero))
 	}
-	return &finding{Name: "Effective sample size", Value: figure(w.EffectiveSampleSize),
+	return &finding{Name: "Effective sample size", Value: text.Figure(w.EffectiveSampleSize),
 		Says: says + ". A small share means that few rows decide. Figures of this page use the weights."}
 }
 
@@ -150,22 +152,22 @@ func (s *similarities) finding(name, says string) *finding {
 	if s.n > 1 {
 		names := make([]string, len(s.of))
 		for i, column := range s.of {
-			names[i] = shorten(column, longestName)
+			names[i] = text.Shorten(column, longestName)
 		}
-		says += fmt.Sprintf(" The least alike is %s, with %s.", strings.Join(names, " with "), percent(s.worst))
+		says += fmt.Sprintf(" The least alike is %s, with %s.", strings.Join(names, " with "), text.Percent(s.worst))
 	}
-	return &finding{Name: name, Value: percent(s.sum / float64(s.n)), Says: says}
+	return &finding{Name: name, Value: text.Percent(s.sum / float64(s.n)), Says: says}
 }
 
 func told(e *evaluate.Evaluation) *finding {
 	if e.Propensity == nil {
 		return nil
 	}
-	return &finding{"Told apart", figure(e.Propensity.Ratio),
+	return &finding{"Told apart", text.Figure(e.Propensity.Ratio),
 		fmt.Sprintf(
 			"The pMSE ratio: how well a model tells synthetic from real rows. About %s is ideal, what further rows "+
 				"of the same source would have; the larger, the easier they are to tell apart. Where many rows are "+
-				"compared, small differences already make it large.", figure(e.Propensity.RatioOfEqual))}
+				"compared, small differences already make it large.", text.Figure(e.Propensity.RatioOfEqual))}
 }
 
 // nearGuessing is how far a figure may be from 0.5 before the page asks for a
@@ -194,7 +196,7 @@ func remembered(e *evaluate.Evaluation) *finding {
 		f.Value = "cannot be told"
 		f.Says = fmt.Sprintf(
 			"Of the test rows %s equal a row of the training. Synthetic rows that were remembered are then as close "+
-				"to both, and would not show.", percent(c.TestInTrain))
+				"to both, and would not show.", text.Percent(c.TestInTrain))
 	}
 	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing ||
 		c.CopiesTrain-c.CopiesTest > chanceCopies(e) {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -99,5 +100,25 @@ func TestPropensitySaysTheMostThatItCanBe(t *testing.T) {
 		if says := propensity(e).Says; !strings.Contains(says, most) {
 			t.Errorf("with a ratio of equal rows of %v it says %q", ratio, says)
 		}
+	}
+}
+
+// The figures of images stand in all three reports, coin flips where they are known.
+func TestFindingsOfImages(t *testing.T) {
+	e := &evaluate.Evaluation{Rows: evaluate.Rows{Synthetic: 9, Test: 9},
+		Images: &evaluate.ImageQuality{AccuracySynthetic: 0.71, AccuracyReal: 0.97, ScoreReal: 9.1,
+			ScoreSynthetic: 6.2, FrechetDistance: 31.5}}
+	said := func() string { return fmt.Sprint(findings(e), measurements(e)) }
+	if text := said(); !strings.Contains(text, "0.710") ||
+		!strings.Contains(text, "half of the real test images, it reached 0.970") ||
+		strings.Contains(text, "oin flips") {
+		t.Error(text)
+	}
+	e.Rows.Train = 9
+	e.Images.AccuracyCoinFlips, e.Images.ScoreCoinFlips, e.Images.FrechetCoinFlips = some(0.12), some(1.5), some(99)
+	if text := said(); !strings.Contains(text,
+		"images of the training, it reached 0.970. Images of coin flips give 0.120") ||
+		!strings.Contains(text, "31.5  99") {
+		t.Error(text)
 	}
 }

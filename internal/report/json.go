@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 )
 
 // File is a report.json.
@@ -20,10 +21,10 @@ type File struct {
 	Weights     *evaluate.Weights       `json:"weights,omitempty"` // of the synthetic rows
 	Evaluation  *evaluate.Evaluation    `json:"evaluation,omitempty"`
 	// Points names the pictures of rows in report.html; the points are there alone.
-	Points         []Panel  `json:"points,omitempty"`
-	Notes          []string `json:"notes,omitempty"`
-	Config         string   `json:"config,omitempty"`
-	ElapsedSeconds float64  `json:"elapsed_seconds,omitempty"`
+	Points         []picture.Panel `json:"points,omitempty"`
+	Notes          []string        `json:"notes,omitempty"`
+	Config         string          `json:"config,omitempty"`
+	ElapsedSeconds float64         `json:"elapsed_seconds,omitempty"`
 }
 
 // fileFormat is the only one so far.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // WriteMarkdown writes a short version of the page as plain Markdown, with the
@@ -56,8 +59,8 @@ func (m *markdown) head(p Page) {
 				"through the guarantee below.")
 	}
 	c := p.Certificate
-	m.line("%s synthetic rows, made by the pipeline %s %s %s teachers.", grouped(c.Rows), escape(c.Pipeline),
-		words.Source, grouped(c.Teachers))
+	m.line("%s synthetic rows, made by the pipeline %s %s %s teachers.", text.Grouped(c.Rows), escape(c.Pipeline),
+		words.Source, text.Grouped(c.Teachers))
 	if w := weighing(p.Weights, c.Rows); w != nil {
 		m.findings([]finding{*w})
 	}
@@ -67,8 +70,8 @@ func (m *markdown) guarantee(p Page) {
 	c, words := p.Certificate, explain(p.Certificate)
 	m.line("## What was guaranteed")
 	m.table(table{Words: 1, Head: []string{"", "figure", ""}, Rows: [][]string{
-		{"guarantee", "ε = " + figure(c.Epsilon), words.Strength + " protection"},
-		{"remainder", "δ = " + figure(c.Delta), c.Guarantee},
+		{"guarantee", "ε = " + text.Figure(c.Epsilon), words.Strength + " protection"},
+		{"remainder", "δ = " + text.Figure(c.Delta), c.Guarantee},
 		{"spent", fmt.Sprintf("%.4g", c.EpsilonSpent), words.SharePercent + " of the budget"},
 		{"protected unit", c.Unit, "neighbours: " + words.Neighbours},
 	}})
@@ -97,7 +100,7 @@ func (m *markdown) quality(p Page) {
 	}
 	e := p.Evaluation
 	m.line("## Quality%s", privateMark)
-	m.line("Compared with %s real test rows, without noise.", grouped(e.Rows.Test))
+	m.line("Compared with %s real test rows, without noise.", text.Grouped(e.Rows.Test))
 	m.findings(findings(e))
 	for _, n := range e.Notes {
 		m.line("%s", escape(n))
@@ -142,12 +145,12 @@ func (m *markdown) columns(p Page) {
 	}
 	for _, c := range p.Columns {
 		mean := "–"
-		if !c.Horizontal && finite(c.Mean) && len(c.Bars) > 0 {
-			mean = figure(c.Mean)
+		if !c.Horizontal && text.Finite(c.Mean) && len(c.Bars) > 0 {
+			mean = text.Figure(c.Mean)
 		}
-		row := []string{shorten(c.Name, longestName), string(c.Kind), mean, percent(c.Missing)}
+		row := []string{text.Shorten(c.Name, longestName), string(c.Kind), mean, text.Percent(c.Missing)}
 		if c.Real {
-			row = append(row, percent(c.MissingReal), percent(c.Score))
+			row = append(row, text.Percent(c.MissingReal), text.Percent(c.Score))
 		} else if real {
 			row = append(row, "–", "–")
 		}
@@ -162,7 +165,7 @@ func (m *markdown) columns(p Page) {
 }
 
 func (m *markdown) points(p Page) {
-	s := newScatter(p.Points)
+	s := picture.NewScatter(p.Points)
 	if s == nil {
 		return
 	}

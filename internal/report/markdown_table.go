@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // table writes a table; figures stand at the right.
@@ -50,7 +51,7 @@ func (t *utilityTable) plain() table {
 				row = append(row, "–")
 				continue
 			}
-			row = append(row, fmt.Sprintf("%s (%s)", score(ranking.AUROC), score(ranking.AveragePrecision)))
+			row = append(row, fmt.Sprintf("%s (%s)", text.Score(ranking.AUROC), text.Score(ranking.AveragePrecision)))
 		}
 		p.Rows = append(p.Rows, row)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 )
 
 func markdownOf(t *testing.T, p Page) string {
@@ -66,7 +67,7 @@ func TestMarkdownShowsTheFacts(t *testing.T) {
 func TestMarkdownWithoutRealRows(t *testing.T) {
 	c, rounds := example(t)
 	synthetic := clinic(t, 50, 1, 0)
-	columns, err := Columns(synthetic.Schema(), synthetic, nil)
+	columns, err := picture.Columns(synthetic.Schema(), synthetic, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // table is a plain table, the same in HTML and in Markdown.
@@ -41,10 +42,11 @@ func marginals(e *evaluate.Evaluation) *table {
 	for _, m := range e.Marginals {
 		names := make([]string, len(m.Widest))
 		for i, n := range m.Widest {
-			names[i] = shorten(n, longestName)
+			names[i] = text.Shorten(n, longestName)
 		}
-		t.Rows = append(t.Rows, []string{fmt.Sprint(m.Ways), strings.Join(names, ", "), grouped(m.Sets), score(m.Mean),
-			score(m.Worst)})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(m.Ways), strings.Join(names, ", "), text.Grouped(m.Sets),
+			text.Score(m.Mean),
+			text.Score(m.Worst)})
 	}
 	return t
 }
@@ -55,14 +57,14 @@ func propensity(e *evaluate.Evaluation) *table {
 	}
 	most := ""
 	if share := 1 - 1/e.Propensity.RatioOfEqual; share > 0 && share < 1 { // of synthetic rows
-		most = fmt.Sprintf(" (the most it can be with these numbers of rows is %s)", figure(share*(1-share)))
+		most = fmt.Sprintf(" (the most it can be with these numbers of rows is %s)", text.Figure(share*(1-share)))
 	}
 	return &table{Name: "Told apart from real rows", Words: 1, Head: []string{"", "figure"},
 		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0" + most +
 			" and a ratio near that of further rows of the same source. Bad is a large ratio: something about the " +
 			"rows gives them away, and with many rows little is enough.",
-		Rows: [][]string{{"pMSE", figure(e.Propensity.PMSE)}, {"pMSE ratio", figure(e.Propensity.Ratio)},
-			{"ratio of further rows of the same source", figure(e.Propensity.RatioOfEqual)}}}
+		Rows: [][]string{{"pMSE", text.Figure(e.Propensity.PMSE)}, {"pMSE ratio", text.Figure(e.Propensity.Ratio)},
+			{"ratio of further rows of the same source", text.Figure(e.Propensity.RatioOfEqual)}}}
 }
 
 func regression(e *evaluate.Evaluation) *table {
@@ -75,7 +77,8 @@ func regression(e *evaluate.Evaluation) *table {
 		Says: "The root mean squared error of a linear regression on real test rows. Good is an error near the one " +
 			"of training on real rows, and coefficients that hardly differ."}
 	for _, r := range e.Regression {
-		t.Rows = append(t.Rows, []string{shorten(r.Column, longestName), figure(r.RMSESynthetic), maybe(r.RMSEReal),
+		t.Rows = append(t.Rows, []string{text.Shorten(r.Column, longestName), text.Figure(r.RMSESynthetic),
+			maybe(r.RMSEReal),
 			maybe(r.BetaMSE)})
 	}
 	return t
@@ -91,10 +94,10 @@ func closeness(e *evaluate.Evaluation) *table {
 			"Bad: more copies of training rows, shorter distances to them, or a figure well above 0.5, which says " +
 			"that rows were remembered.",
 		Rows: [][]string{
-			{"Synthetic rows that equal a row of these", percent(c.CopiesTrain), percent(c.CopiesTest)},
-			{"Median distance to the closest of these", figure(c.DistanceTrain), figure(c.DistanceTest)},
-			{"Share of synthetic rows that are closer to training rows", score(c.CloserToTrain), ""},
-			{"AUROC of telling training from test rows (membership)", score(c.MembershipAUROC), ""},
+			{"Synthetic rows that equal a row of these", text.Percent(c.CopiesTrain), text.Percent(c.CopiesTest)},
+			{"Median distance to the closest of these", text.Figure(c.DistanceTrain), text.Figure(c.DistanceTest)},
+			{"Share of synthetic rows that are closer to training rows", text.Score(c.CloserToTrain), ""},
+			{"AUROC of telling training from test rows (membership)", text.Score(c.MembershipAUROC), ""},
 		}}
 }
 
@@ -107,13 +110,14 @@ func imageQuality(e *evaluate.Evaluation) *table {
 		Says: "Measured by a classifier trained on real images. Good are an accuracy and a score near those of real " +
 			"images, and a Fréchet distance near 0. These are not the figures of the Inception network.",
 		Rows: [][]string{
-			{"Accuracy on real images after training on these", score(i.AccuracySynthetic), score(i.AccuracyReal)},
-			{"Classifier score", figure(i.ScoreSynthetic), figure(i.ScoreReal)},
-			{"Fréchet distance to real images", figure(i.FrechetDistance), ""},
+			{"Accuracy on real images after training on these", text.Score(i.AccuracySynthetic),
+				text.Score(i.AccuracyReal)},
+			{"Classifier score", text.Figure(i.ScoreSynthetic), text.Figure(i.ScoreReal)},
+			{"Fréchet distance to real images", text.Figure(i.FrechetDistance), ""},
 		}}
 	if i.AccuracyCoinFlips != nil {
 		t.Head = append(t.Head, "coin flips")
-		t.Rows[0] = append(t.Rows[0], score(*i.AccuracyCoinFlips))
+		t.Rows[0] = append(t.Rows[0], text.Score(*i.AccuracyCoinFlips))
 		t.Rows[1] = append(t.Rows[1], maybe(i.ScoreCoinFlips))
 		t.Rows[2] = append(t.Rows[2], maybe(i.FrechetCoinFlips))
 	}
@@ -124,5 +128,5 @@ func maybe(v *float64) string {
 	if v == nil {
 		return "–"
 	}
-	return figure(*v)
+	return text.Figure(*v)
 }

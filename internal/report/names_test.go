@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -55,12 +56,12 @@ func widePage(t *testing.T, columns int) Page {
 	t.Helper()
 	c, rounds := example(t)
 	table := wideTable(t, columns, 400)
-	summaries, err := Columns(table.Schema(), table, table)
+	summaries, err := picture.Columns(table.Schema(), table, table)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := Page{Title: strings.Repeat("AVeryLongName", 12), Certificate: c, Rounds: rounds, Columns: summaries,
-		Correlations: NewCorrelations(table)}
+		Correlations: picture.NewCorrelations(table)}
 	e := evaluation()
 	for i, row := range p.Correlations.Values {
 		for j, v := range row {
@@ -110,10 +111,10 @@ func TestNamesStayText(t *testing.T) {
 	*e.Columns[0].Score, *e.Pairs[0].Score = 0, 0
 	p := Page{
 		Certificate: c, Rounds: rounds, Evaluation: e, Config: name, Notes: []string{name},
-		Images: []ImageSheet{{Name: name, PNG: picture(t, 8, 8)}},
-		Columns: []ColumnSummary{{Name: name, Doc: name, Bars: []Bar{{Label: name, Synthetic: 1}},
+		Images: []picture.Sheet{{Name: name, PNG: squares(t, 8, 8)}},
+		Columns: []picture.Column{{Name: name, Doc: name, Bars: []picture.Bar{{Label: name, Synthetic: 1}},
 			Horizontal: true}},
-		Correlations: &Correlations{Columns: []string{name, "b"}, Values: [][]float64{{}, {0.1}}},
+		Correlations: &picture.Correlations{Columns: []string{name, "b"}, Values: [][]float64{{}, {0.1}}},
 	}
 	page := write(t, p)
 	if strings.Contains(page, "<script") {

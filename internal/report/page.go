@@ -12,6 +12,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // Page is everything that a report shows, as HTML, Markdown or JSON. Only
@@ -20,16 +22,16 @@ type Page struct {
 	Title       string // the run's name when empty
 	Certificate certificate.Certificate
 	Rounds      []Round
-	Columns     []ColumnSummary
+	Columns     []picture.Column
 	// Correlations are those of the synthetic table, and of no other.
-	Correlations *Correlations
+	Correlations *picture.Correlations
 	// Weights are those of the synthetic rows; the evaluation's where they are not given.
 	Weights *evaluate.Weights
 	// Evaluation is what was measured beside real rows: NOT PRIVATE.
 	Evaluation *evaluate.Evaluation
-	Images     []ImageSheet
+	Images     []picture.Sheet
 	// Points are rows before and after the stages that follow training, on the same axes.
-	Points  []Panel
+	Points  []picture.Panel
 	Config  string // the run's configuration, as text
 	Notes   []string
 	Elapsed time.Duration
@@ -97,11 +99,11 @@ var templateFiles embed.FS
 var pageStyle string
 
 var pageTemplate = template.Must(template.New("page.tmpl").Funcs(template.FuncMap{
-	"figure":      figure,
-	"percent":     percent,
-	"score":       score,
-	"correlation": correlation,
-	"grouped":     func(n int) string { return grouped(n) },
+	"figure":      text.Figure,
+	"percent":     text.Percent,
+	"score":       text.Score,
+	"correlation": text.Correlation,
+	"grouped":     func(n int) string { return text.Grouped(n) },
 	"known":       func(v float64) bool { return !math.IsNaN(v) },
 	"purpose":     purpose,
 }).ParseFS(templateFiles, "templates/*.tmpl"))
@@ -117,11 +119,11 @@ type view struct {
 	Agreement *agreement
 	Findings  []finding
 	Utility   *utilityTable
-	Cards     []card
-	Maps      *heatMaps
-	Scatter   *scatter
+	Cards     []picture.Card
+	Maps      *picture.HeatMaps
+	Scatter   *picture.Scatter
 	Tables    []table
-	Sheets    []sheet
+	Sheets    []picture.DrawnSheet
 	Taken     string
 }
 
@@ -143,11 +145,11 @@ func WriteHTML(w io.Writer, p Page) error {
 		Agreement: newAgreement(p.Rounds),
 		Findings:  findings(p.Evaluation),
 		Utility:   newUtilityTable(p.Evaluation),
-		Maps:      newHeatMaps(p.Correlations, p.Evaluation),
-		Scatter:   newScatter(p.Points),
+		Maps:      picture.NewHeatMaps(p.Correlations, p.Evaluation),
+		Scatter:   picture.NewScatter(p.Points),
 		Tables:    measurements(p.Evaluation),
 	}
-	if v.Sheets, err = newSheets(p.Images); err != nil {
+	if v.Sheets, err = picture.NewSheets(p.Images); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	if len(v.Sheets) > 0 {
@@ -157,7 +159,7 @@ func WriteHTML(w io.Writer, p Page) error {
 		v.Taken = p.Elapsed.String()
 	}
 	for _, c := range p.Columns {
-		v.Cards = append(v.Cards, newCard(c))
+		v.Cards = append(v.Cards, picture.NewCard(c))
 	}
 	var page bytes.Buffer
 	if err := pageTemplate.Execute(&page, v); err != nil {

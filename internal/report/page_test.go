@@ -13,21 +13,22 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 )
 
 func fullPage(t *testing.T) Page {
 	t.Helper()
 	c, rounds := example(t)
 	synthetic, real := clinic(t, 800, 1, 0.1), clinic(t, 500, 2, 0)
-	columns, err := Columns(synthetic.Schema(), synthetic, real)
+	columns, err := picture.Columns(synthetic.Schema(), synthetic, real)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Page{
 		Title: `Clinic <script>alert("x")</script>`, Certificate: c, Columns: columns, Rounds: rounds,
-		Correlations: NewCorrelations(synthetic), Evaluation: evaluation(),
-		Images: []ImageSheet{{Name: "drawn <b>", PNG: picture(t, 64, 32)},
-			{Name: "scanned", PNG: picture(t, 64, 32), Real: true}},
+		Correlations: picture.NewCorrelations(synthetic), Evaluation: evaluation(),
+		Images: []picture.Sheet{{Name: "drawn <b>", PNG: squares(t, 64, 32)},
+			{Name: "scanned", PNG: squares(t, 64, 32), Real: true}},
 		Config: "name: clinic\nteachers: 200 # <img src=x>\n",
 		Notes:  []string{"Paid for <i>in full</i>"}, Elapsed: 41 * time.Second,
 	}
@@ -125,7 +126,7 @@ func TestRealFiguresAreMarked(t *testing.T) {
 		t.Errorf("with a real image alone NOT PRIVATE stands %d times, want 2", n)
 	}
 	synthetic := clinic(t, 300, 1, 0)
-	columns, err := Columns(synthetic.Schema(), synthetic, nil)
+	columns, err := picture.Columns(synthetic.Schema(), synthetic, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,16 +186,17 @@ func TestWriteHTMLRefuses(t *testing.T) {
 			Rounds: []Round{{Round: 3, Shares: &Shares{Noise: math.NaN()}}}}, "round 3: the noise"},
 		{"an infinite utility", Page{Certificate: c,
 			Evaluation: &evaluate.Evaluation{Propensity: &evaluate.Propensity{Ratio: math.Inf(1)}}}, "evaluation"},
-		{"a correlation above 1", Page{Certificate: c, Correlations: &Correlations{Columns: []string{"a", "b"},
+		{"a correlation above 1", Page{Certificate: c, Correlations: &picture.Correlations{Columns: []string{"a", "b"},
 			Values: [][]float64{{}, {1.5}}}}, "correlations: 1.5"},
-		{"a lopsided correlation", Page{Certificate: c, Correlations: &Correlations{Columns: []string{"a"}}},
+		{"a lopsided correlation", Page{Certificate: c, Correlations: &picture.Correlations{Columns: []string{"a"}}},
 			"correlations: 0 rows"},
-		{"an image that is none", Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: []byte("GIF89a")}}},
+		{"an image that is none", Page{Certificate: c, Images: []picture.Sheet{{Name: "scan", PNG: []byte("GIF89a")}}},
 			`"scan" is no PNG`},
 		{"an image that is too large",
-			Page{Certificate: c, Images: []ImageSheet{{Name: "scan", PNG: make([]byte, MaxSheetBytes+1)}}},
+			Page{Certificate: c, Images: []picture.Sheet{{Name: "scan", PNG: make([]byte, picture.MaxSheetBytes+1)}}},
 			"show fewer"},
-		{"a negative bar", Page{Certificate: c, Columns: []ColumnSummary{{Name: "age", Bars: []Bar{{Synthetic: -1}}}}},
+		{"a negative bar", Page{Certificate: c,
+			Columns: []picture.Column{{Name: "age", Bars: []picture.Bar{{Synthetic: -1}}}}},
 			"column age"},
 	} {
 		var out bytes.Buffer

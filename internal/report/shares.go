@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // Shares say how the answers of one round are spread: what share of the teachers
@@ -50,12 +52,12 @@ func (s *Shares) check() error {
 	}
 	last := math.Inf(-1)
 	for _, v := range []float64{s.P10, s.P25, s.P50, s.P75, s.P90} {
-		if !finite(v) || v < last {
+		if !text.Finite(v) || v < last {
 			return fmt.Errorf("the shares are no quantiles in rising order: %+v", *s)
 		}
 		last = v
 	}
-	if !finite(s.Noise) || s.Noise < 0 {
+	if !text.Finite(s.Noise) || s.Noise < 0 {
 		return fmt.Errorf("the noise of the shares is %v", s.Noise)
 	}
 	return nil

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // stages says what was asked after the training, and returns the rounds of the training.
@@ -30,13 +32,13 @@ func stages(rounds []Round) (says string, training []Round) {
 	add(selections,
 		"After the training %s of one of the stored discriminators %s made, at random, those that tell synthetic "+
 			"from real rows better being more likely.",
-		several(selections, "selection"), was(selections))
+		text.Several(selections, "selection"), was(selections))
 	add(samples,
 		"A network that rows are weighted by learned from %s over samples of the records, each of %s with noise.",
-		several(samples, "sum"), several(weights, "number"))
+		text.Several(samples, "sum"), text.Several(weights, "number"))
 	add(fits,
 		"The coefficients of the regression that rows are weighted by, %s in all, were released with noise.",
-		several(coefficients, "number"))
+		text.Several(coefficients, "number"))
 	return strings.Join(list, " "), training
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // utilityTable shows every classifier in the settings of the PATE-GAN paper.
@@ -59,12 +60,12 @@ func newUtilityTable(e *evaluate.Evaluation) *utilityTable {
 	}
 	t.Low, t.Guess = fmt.Sprintf("%.1f", lowest), place(0.5)
 	if v := e.RankingAgreement; v != nil {
-		t.Agreements = append(t.Agreements, finding{"Ranking agreement of models (SRA)", score(*v),
+		t.Agreements = append(t.Agreements, finding{"Ranking agreement of models (SRA)", text.Score(*v),
 			"The share of pairs of models that synthetic rows alone (C) put in the same order as real rows alone " +
 				"(A). With 1, the best model can be chosen on the synthetic rows; 0.5 is chance."})
 	}
 	if v := e.ImportanceAgreement; v != nil {
-		t.Agreements = append(t.Agreements, finding{"Agreement on what matters", score(*v),
+		t.Agreements = append(t.Agreements, finding{"Agreement on what matters", text.Score(*v),
 			"The share of pairs of columns that matter for the label in the same order in synthetic and in real " +
 				"rows. 1 is ideal; 0.5 is chance."})
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -49,11 +51,11 @@ func weightedRows(t *testing.T) (weighted, repeated *partition.Table) {
 
 func TestColumnsAndCorrelationsUseWeights(t *testing.T) {
 	weighted, repeated := weightedRows(t)
-	got, err := Columns(weighted.Schema(), weighted, nil)
+	got, err := picture.Columns(weighted.Schema(), weighted, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Columns(repeated.Schema(), repeated, nil)
+	want, err := picture.Columns(repeated.Schema(), repeated, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func TestColumnsAndCorrelationsUseWeights(t *testing.T) {
 			}
 		}
 	}
-	a, b := NewCorrelations(weighted), NewCorrelations(repeated)
+	a, b := picture.NewCorrelations(weighted), picture.NewCorrelations(repeated)
 	if len(a.Columns) != 2 || math.Abs(a.Values[1][0]-b.Values[1][0]) > 1e-9 {
 		t.Errorf("correlations %v with weights, %v repeated", a, b)
 	}
@@ -80,18 +82,19 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 	c, rounds := example(t)
 	page := Page{Certificate: c, Rounds: rounds, Weights: &evaluate.Weights{EffectiveSampleSize: 1234.5, Largest: 8.25,
 		Zero: 17}}
-	var html, markdown, text bytes.Buffer
+	var html, markdown, object bytes.Buffer
 	if err := WriteHTML(&html, page); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteMarkdown(&markdown, page); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteJSON(&text, page); err != nil {
+	if err := WriteJSON(&object, page); err != nil {
 		t.Fatal(err)
 	}
 	for name, file := range map[string]string{"html": html.String(), "markdown": markdown.String()} {
-		for _, words := range []string{"Effective sample size", figure(1234.5), "worth", "17 rows have the weight 0"} {
+		for _, words := range []string{"Effective sample size", text.Figure(1234.5), "worth",
+			"17 rows have the weight 0"} {
 			if !strings.Contains(file, words) {
 				t.Errorf("%s: %q is missing", name, words)
 			}
@@ -101,25 +104,25 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 			t.Errorf("%s: marked NOT PRIVATE", name)
 		}
 	}
-	f, err := ReadJSON(text.Bytes())
+	f, err := ReadJSON(object.Bytes())
 	if err != nil || f.Weights == nil || *f.Weights != *page.Weights ||
-		!strings.Contains(text.String(), `"effective_sample_size": 1234.5`) {
+		!strings.Contains(object.String(), `"effective_sample_size": 1234.5`) {
 		t.Errorf("json: %+v, %v", f.Weights, err)
 	}
 
 	// The evaluation's where the page has none of its own, and nothing without weights.
 	page.Evaluation, page.Weights = evaluation(), nil
-	text.Reset()
-	if err := WriteJSON(&text, page); err != nil || strings.Contains(text.String(), "effective_sample_size") {
+	object.Reset()
+	if err := WriteJSON(&object, page); err != nil || strings.Contains(object.String(), "effective_sample_size") {
 		t.Errorf("without weights: %v", err)
 	}
 	page.Evaluation.Weights = &evaluate.Weights{EffectiveSampleSize: 20, Largest: 2}
-	text.Reset()
-	if err := WriteJSON(&text, page); err != nil {
+	object.Reset()
+	if err := WriteJSON(&object, page); err != nil {
 		t.Fatal(err)
 	}
 	var got struct{ Weights *evaluate.Weights }
-	if err := json.Unmarshal(text.Bytes(), &got); err != nil || got.Weights == nil ||
+	if err := json.Unmarshal(object.Bytes(), &got); err != nil || got.Weights == nil ||
 		got.Weights.EffectiveSampleSize != 20 {
 		t.Errorf("the evaluation's: %v, %v", got.Weights, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -37,7 +38,7 @@ func explain(c certificate.Certificate) words {
 			"there is protected less: the protection weakens with each further record.",
 		Coin:         c.Votes == certificate.VotesCoin,
 		Dependent:    c.Guarantee == certificate.DataDependent,
-		SharePercent: percent(c.EpsilonSpent / c.Epsilon),
+		SharePercent: text.Percent(c.EpsilonSpent / c.Epsilon),
 	}
 	if c.Unit != partition.UnitRecord {
 		w.One = fmt.Sprintf("all records of one %s", c.Unit)
@@ -59,7 +60,7 @@ func explain(c certificate.Certificate) words {
 		"If %s had been %s, then everything that can be seen in the released files or computed from them would have "+
 			"been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s "+
 			"(%s), at most, is exempt.",
-		w.One, change, factor(c.Epsilon), figure(c.Delta), odds(c.Delta))
+		w.One, change, factor(c.Epsilon), text.Figure(c.Delta), odds(c.Delta))
 	chance := bestChance(c.Epsilon, c.Delta)
 	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
 	w.Remainder = odds(c.Delta)
@@ -117,15 +118,15 @@ func odds(p float64) string {
 	if 1/p > 1e15 {
 		return fmt.Sprintf("1 in %.0e", 1/p)
 	}
-	return "1 in " + grouped(int64(math.Round(1/p)))
+	return "1 in " + text.Grouped(int64(math.Round(1/p)))
 }
 
 // factor is e^epsilon.
 func factor(epsilon float64) string {
 	if epsilon > 14 {
-		return fmt.Sprintf("e^%s", figure(epsilon))
+		return fmt.Sprintf("e^%s", text.Figure(epsilon))
 	}
-	return figure(math.Exp(epsilon))
+	return text.Figure(math.Exp(epsilon))
 }
 
 // guessWidth is the width of the picture of the best chance.

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/images"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -94,8 +95,8 @@ const samplesPerClass = 10
 // class where images are large. Of one sample each it may be too large for that.
 func samplesOf(x *partition.Images, schema *partition.Schema) ([]byte, error) {
 	for n := samplesPerClass; ; n /= 2 {
-		sheet, err := report.ContactSheet(x, len(schema.Classes()), n)
-		tooLarge := errors.Is(err, report.ErrSheetTooLarge) || err == nil && len(sheet) > report.MaxSheetBytes
+		sheet, err := picture.ContactSheet(x, len(schema.Classes()), n)
+		tooLarge := errors.Is(err, picture.ErrSheetTooLarge) || err == nil && len(sheet) > picture.MaxSheetBytes
 		if !tooLarge || n == 1 {
 			return sheet, err
 		}
@@ -128,13 +129,13 @@ func addSheet(page *report.Page, name string, x *partition.Images, schema *parti
 	if err != nil {
 		return err
 	}
-	if len(sheet) > report.MaxSheetBytes {
+	if len(sheet) > picture.MaxSheetBytes {
 		if note := "The images are too large to be shown on this page."; !slices.Contains(page.Notes, note) {
 			page.Notes = append(page.Notes, note)
 		}
 		return nil
 	}
-	page.Images = append(page.Images, report.ImageSheet{Name: name, PNG: sheet, Real: real})
+	page.Images = append(page.Images, picture.Sheet{Name: name, PNG: sheet, Real: real})
 	return nil
 }
 

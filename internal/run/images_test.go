@@ -25,6 +25,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -360,7 +361,7 @@ func TestLargeImages(t *testing.T) {
 	}
 	x, schema := noise(10, 12)
 	sheet, err := samplesOf(x, schema)
-	if err != nil || len(sheet) > report.MaxSheetBytes {
+	if err != nil || len(sheet) > picture.MaxSheetBytes {
 		t.Errorf("%d bytes, %v", len(sheet), err)
 	}
 	x, schema = noise(1, 110)

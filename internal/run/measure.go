@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -40,10 +41,10 @@ func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table
 		return fillImages(ctx, page, synthetic, real.images)
 	}
 	var err error
-	if page.Columns, err = report.Columns(synthetic.Schema(), synthetic, real.test); err != nil {
+	if page.Columns, err = picture.Columns(synthetic.Schema(), synthetic, real.test); err != nil {
 		return err
 	}
-	page.Correlations = report.NewCorrelations(synthetic)
+	page.Correlations = picture.NewCorrelations(synthetic)
 	if real.test == nil {
 		return nil
 	}

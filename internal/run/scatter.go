@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -32,7 +32,7 @@ func (p *post) before(unweighted *partition.Table) ([]snapshot, error) {
 	if p.model.Schema.Image != nil {
 		return nil, nil
 	}
-	n := min(s.Release.Rows, report.MaxPoints)
+	n := min(s.Release.Rows, picture.MaxPoints)
 	table, err := p.model.Sample(n, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 	if err != nil {
 		return nil, err
@@ -74,18 +74,18 @@ func (s *Spec) released() string {
 
 // panels are the report's pictures of rows: real test rows where there are any, which are
 // NOT PRIVATE, the rows before, and the release. Without stages there is none.
-func panels(before []snapshot, released snapshot, test *partition.Table) []report.Panel {
+func panels(before []snapshot, released snapshot, test *partition.Table) []picture.Panel {
 	if len(before) == 0 {
 		return nil
 	}
-	var list []report.Panel
+	var list []picture.Panel
 	if test != nil {
-		if p := report.NewPanel(realTest, test, true); p != nil {
+		if p := picture.NewPanel(realTest, test, true); p != nil {
 			list = append(list, *p)
 		}
 	}
 	for _, s := range append(before, released) {
-		if p := report.NewPanel(s.name, s.rows, false); p != nil {
+		if p := picture.NewPanel(s.name, s.rows, false); p != nil {
 			list = append(list, *p)
 		}
 	}
@@ -94,7 +94,7 @@ func panels(before []snapshot, released snapshot, test *partition.Table) []repor
 
 // panels are the pictures of rows of the earlier report, where it had any, as far as they can
 // be had again: rows between two stages are kept nowhere.
-func (f *finished) panels(dir string, test *partition.Table) ([]report.Panel, error) {
+func (f *finished) panels(dir string, test *partition.Table) ([]picture.Panel, error) {
 	earlier := f.earlier.Points
 	if len(earlier) == 0 {
 		return nil, nil
@@ -106,7 +106,7 @@ func (f *finished) panels(dir string, test *partition.Table) ([]report.Panel, er
 	if err != nil {
 		return nil, err
 	}
-	table, err := model.Sample(min(f.synthetic.Len(), report.MaxPoints), pipeline.AnyClass, rand.New(rand.NewPCG(0, 0xda7a)))
+	table, err := model.Sample(min(f.synthetic.Len(), picture.MaxPoints), pipeline.AnyClass, rand.New(rand.NewPCG(0, 0xda7a)))
 	if err != nil {
 		return nil, err
 	}

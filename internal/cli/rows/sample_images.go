@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -55,8 +55,8 @@ func encodeSample(t *partition.Table, kind sampleKind, name string) ([][]byte, e
 		images, labels, err := partition.EncodeIDX(x, strings.HasSuffix(strings.ToLower(name), ".gz"))
 		return [][]byte{images, labels}, err
 	}
-	sheet, err := report.FullSheet(x, len(t.Schema().Classes()), min(sheetLine, x.Len()))
-	if errors.Is(err, report.ErrSheetTooLarge) {
+	sheet, err := picture.FullSheet(x, len(t.Schema().Classes()), min(sheetLine, x.Len()))
+	if errors.Is(err, picture.ErrSheetTooLarge) {
 		return nil, fmt.Errorf("--out %s: %d images are too many for one picture; "+
 			"ask for fewer --rows, or write .csv or idx", name, x.Len())
 	}

@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"cmp"
@@ -75,7 +75,8 @@ func pearson(a, b, weights []float64) float64 {
 	return math.Max(-1, math.Min(1, product/math.Sqrt(squareA*squareB)))
 }
 
-func (c *Correlations) check() error {
+// Check refuses values that are no correlations.
+func (c *Correlations) Check() error {
 	if c == nil {
 		return nil
 	}

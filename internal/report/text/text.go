@@ -1,4 +1,5 @@
-package report
+// Package text writes figures and names for people: short, and alike in all parts of a report.
+package text
 
 import (
 	"fmt"
@@ -7,8 +8,8 @@ import (
 	"strings"
 )
 
-// figure writes a number with three significant digits, whole numbers in full.
-func figure(v float64) string {
+// Figure writes a number with three significant digits, whole numbers in full.
+func Figure(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e7 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
@@ -18,8 +19,8 @@ func figure(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// percent writes a share; what is above zero never reads as zero.
-func percent(share float64) string {
+// Percent writes a share; what is above zero never reads as zero.
+func Percent(share float64) string {
 	switch p := 100 * share; {
 	case p > 0 && p < 0.1:
 		return "< 0.1%"
@@ -30,9 +31,9 @@ func percent(share float64) string {
 	}
 }
 
-// shorten cuts a text to at most n characters, in its middle: names that begin
+// Shorten cuts a text to at most n characters, in its middle: names that begin
 // alike often differ at their end.
-func shorten(text string, n int) string {
+func Shorten(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
 		return text
@@ -41,8 +42,8 @@ func shorten(text string, n int) string {
 	return strings.TrimSpace(string(runes[:n-1-tail])) + "…" + strings.TrimSpace(string(runes[len(runes)-tail:]))
 }
 
-// grouped writes a whole number with a comma between thousands.
-func grouped[N int | int64](n N) string {
+// Grouped writes a whole number with a comma between thousands.
+func Grouped[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
 	if strings.HasPrefix(digits, "-") {
@@ -54,21 +55,22 @@ func grouped[N int | int64](n N) string {
 	return sign + digits
 }
 
-// several counts things: "1 round", "17 rounds".
-func several[N int | int64](n N, thing string) string {
+// Several counts things: "1 round", "17 rounds".
+func Several[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return grouped(n) + " " + thing + "s"
+	return Grouped(n) + " " + thing + "s"
 }
 
-// score writes a figure between 0 and 1.
-func score(v float64) string { return fmt.Sprintf("%.3f", v) }
+// Score writes a figure between 0 and 1.
+func Score(v float64) string { return fmt.Sprintf("%.3f", v) }
 
-// correlation writes a figure between -1 and 1, with a minus sign of the width
+// Correlation writes a figure between -1 and 1, with a minus sign of the width
 // of a digit.
-func correlation(v float64) string {
+func Correlation(v float64) string {
 	return strings.Replace(fmt.Sprintf("%+.2f", v), "-", "−", 1)
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// Finite tells numbers from infinity and from what is none.
+func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"fmt"
@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// heatMaps are the pictures of how columns go together.
-type heatMaps struct {
+// HeatMaps are the pictures of how columns go together.
+type HeatMaps struct {
 	Maps       []heatMap
 	Wide       bool   // one below the other
 	LeftOut    string // sentence about columns that are not drawn
@@ -48,9 +49,9 @@ const (
 	deepest       = 0.75 // opacity of a correlation of 1, which text can be read on
 )
 
-// newHeatMaps draws real, synthetic and difference where the evaluation has
+// NewHeatMaps draws real, synthetic and difference where the evaluation has
 // correlations, else the synthetic table's alone; nil when there is no pair.
-func newHeatMaps(alone *Correlations, e *evaluate.Evaluation) *heatMaps {
+func NewHeatMaps(alone *Correlations, e *evaluate.Evaluation) *HeatMaps {
 	real, synthetic := pairCorrelations(e)
 	by := alone
 	if real != nil {
@@ -59,7 +60,7 @@ func newHeatMaps(alone *Correlations, e *evaluate.Evaluation) *heatMaps {
 	if by == nil || len(by.Columns) < 2 {
 		return nil
 	}
-	h := &heatMaps{NotPrivate: real != nil}
+	h := &HeatMaps{NotPrivate: real != nil}
 	columns := by.strongest(mapColumns)
 	h.Wide = len(columns) > narrowColumns
 	if n := len(by.Columns); n > len(columns) {
@@ -107,7 +108,7 @@ func newHeatMap(title string, c *Correlations, real, wide bool) heatMap {
 	strongest, pair := -1.0, ""
 	for i := 1; i < n; i++ {
 		top := float64(i-1) * side
-		m.Rows = append(m.Rows, heatLabel{X: room - 6, Y: top + side/2 + 4, Text: shorten(c.Columns[i], longest),
+		m.Rows = append(m.Rows, heatLabel{X: room - 6, Y: top + side/2 + 4, Text: text.Shorten(c.Columns[i], longest),
 			Full: c.Columns[i]})
 		for j := range i {
 			x := room + float64(j)*side
@@ -125,9 +126,9 @@ func newHeatMap(title string, c *Correlations, real, wide bool) heatMap {
 					cell.Sign = "minus"
 				}
 				cell.Opacity = strings.TrimPrefix(fmt.Sprintf("%.2f", deepest*math.Min(1, math.Abs(v))), "0")
-				cell.Full += correlation(v)
+				cell.Full += text.Correlation(v)
 				if side >= 30 {
-					cell.Text = strings.Replace(correlation(v), "0.", ".", 1)
+					cell.Text = strings.Replace(text.Correlation(v), "0.", ".", 1)
 				}
 				if math.Abs(v) > strongest {
 					strongest, pair = math.Abs(v), cell.Full
@@ -138,7 +139,7 @@ func newHeatMap(title string, c *Correlations, real, wide bool) heatMap {
 	}
 	for j := range n - 1 {
 		m.Under = append(m.Under, heatLabel{
-			X: room + (float64(j)+0.5)*side + 3, Y: side*float64(n-1) + 12, Text: shorten(c.Columns[j], longest),
+			X: room + (float64(j)+0.5)*side + 3, Y: side*float64(n-1) + 12, Text: text.Shorten(c.Columns[j], longest),
 			Full: c.Columns[j],
 		})
 	}

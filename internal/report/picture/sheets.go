@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"bytes"
@@ -8,16 +8,16 @@ import (
 	"image/png"
 )
 
-// ImageSheet is a contact sheet of images, in one PNG file that becomes part of
+// Sheet is a contact sheet of images, in one PNG file that becomes part of
 // the page. With Real it shows real images: NOT PRIVATE.
-type ImageSheet struct {
+type Sheet struct {
 	Name string
 	PNG  []byte
 	Real bool
 }
 
-// sheet is an ImageSheet as the page shows it.
-type sheet struct {
+// DrawnSheet is a Sheet as the page shows it.
+type DrawnSheet struct {
 	Name          string
 	Real          bool
 	Source        template.URL
@@ -29,8 +29,9 @@ type sheet struct {
 // enough to be sent by mail.
 const MaxSheetBytes = 4 << 20
 
-func newSheets(images []ImageSheet) ([]sheet, error) {
-	var sheets []sheet
+// NewSheets makes contact sheets part of a page. It fails for one that is too large or no PNG.
+func NewSheets(images []Sheet) ([]DrawnSheet, error) {
+	var sheets []DrawnSheet
 	for _, image := range images {
 		if len(image.PNG) > MaxSheetBytes {
 			return nil, fmt.Errorf("image sheet %q has %d bytes, more than %d: show fewer images", image.Name,
@@ -40,7 +41,7 @@ func newSheets(images []ImageSheet) ([]sheet, error) {
 		if err != nil {
 			return nil, fmt.Errorf("image sheet %q is no PNG: %w", image.Name, err)
 		}
-		s := sheet{Name: image.Name, Real: image.Real, Width: size.Width, Height: size.Height,
+		s := DrawnSheet{Name: image.Name, Real: image.Real, Width: size.Width, Height: size.Height,
 			Summary: "Synthetic images: " + image.Name}
 		if image.Real {
 			s.Summary = "Real images: " + image.Name

@@ -1,14 +1,16 @@
-package report
+package picture
 
 import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// card is the picture of one column.
-type card struct {
-	ColumnSummary
+// Card is the picture of one column.
+type Card struct {
+	Column
 	Width, Height float64
 	Bottom        float64
 	Rects         []rect
@@ -38,10 +40,11 @@ const (
 	smallestShare = 1e-12
 )
 
-func newCard(column ColumnSummary) card {
-	c := card{ColumnSummary: column, Width: cardWidth}
+// NewCard draws a column.
+func NewCard(column Column) Card {
+	c := Card{Column: column, Width: cardWidth}
 	if column.Real {
-		c.Badge = percent(column.Score)
+		c.Badge = text.Percent(column.Score)
 	}
 	c.Low, c.High = column.ends()
 	highest := smallestShare
@@ -65,7 +68,7 @@ func newCard(column ColumnSummary) card {
 
 // drawHistogram stands bars on an axis and lays the real one over them as a
 // line.
-func (c *card) drawHistogram(highest float64) {
+func (c *Card) drawHistogram(highest float64) {
 	const top = 6
 	c.Bottom = top + plotHeight
 	c.Height = c.Bottom + 18
@@ -75,9 +78,9 @@ func (c *card) drawHistogram(highest float64) {
 	fmt.Fprintf(&outline, "M0 %.1f", c.Bottom)
 	for k, b := range c.Bars {
 		x := float64(k) * step
-		full := b.Label + ": " + percent(b.Synthetic)
+		full := b.Label + ": " + text.Percent(b.Synthetic)
 		if c.Real {
-			full += " synthetic, " + percent(b.Real) + " real"
+			full += " synthetic, " + text.Percent(b.Real) + " real"
 		}
 		c.Rects = append(c.Rects, rect{X: x + 0.5, Y: y(b.Synthetic), W: math.Max(1, step-1),
 			H: c.Bottom - y(b.Synthetic), Full: full})
@@ -91,19 +94,19 @@ func (c *card) drawHistogram(highest float64) {
 // drawRows lays one bar per category, with its name at the left and the share
 // at the right; the real share is a mark on the bar. Categories that were added up
 // have no bar.
-func (c *card) drawRows(highest float64) {
+func (c *Card) drawRows(highest float64) {
 	c.Height = float64(len(c.Bars)*rowHeight + 2)
 	room := float64(cardWidth - labelWidth - valueWidth)
 	for k, b := range c.Bars {
 		top := float64(k * rowHeight)
-		full := b.Label + ": " + percent(b.Synthetic)
+		full := b.Label + ": " + text.Percent(b.Synthetic)
 		if c.Real {
-			full += " synthetic, " + percent(b.Real) + " real"
+			full += " synthetic, " + text.Percent(b.Real) + " real"
 		}
 		c.Rects = append(c.Rects, rect{
 			X: labelWidth, Y: top + 4, W: b.Synthetic / highest * room, H: rowHeight - 8,
-			Label: shorten(b.Label, longestLabel), LabelY: top + rowHeight/2 + 4,
-			Full: full, Value: percent(b.Synthetic), NoBar: b.Rest, RealX: labelWidth + b.Real/highest*room,
+			Label: text.Shorten(b.Label, longestLabel), LabelY: top + rowHeight/2 + 4,
+			Full: full, Value: text.Percent(b.Synthetic), NoBar: b.Rest, RealX: labelWidth + b.Real/highest*room,
 		})
 	}
 }

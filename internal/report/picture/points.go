@@ -1,10 +1,11 @@
-package report
+package picture
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
 
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -65,25 +66,25 @@ func numbers(s *partition.Schema) (places []int) {
 	return places
 }
 
-// checkPoints refuses panels that cannot be drawn beside each other.
-func (p Page) checkPoints() error {
-	for _, panel := range p.Points {
+// CheckPanels refuses panels that cannot be drawn beside each other.
+func CheckPanels(panels []Panel) error {
+	for _, panel := range panels {
 		n := len(panel.X)
 		if n == 0 || n > MaxPoints || len(panel.Y) != n || panel.Weights != nil && len(panel.Weights) != n {
 			return fmt.Errorf("panel %q: %d and %d numbers, %d weights; want 1 to %d of each", panel.Name, n,
 				len(panel.Y), len(panel.Weights), MaxPoints)
 		}
-		if panel.Columns != p.Points[0].Columns {
+		if panel.Columns != panels[0].Columns {
 			return fmt.Errorf("panel %q is of the columns %q, panel %q of %q", panel.Name, panel.Columns,
-				p.Points[0].Name, p.Points[0].Columns)
+				panels[0].Name, panels[0].Columns)
 		}
 		for i := range n {
-			if !finite(panel.X[i]) || !finite(panel.Y[i]) {
+			if !text.Finite(panel.X[i]) || !text.Finite(panel.Y[i]) {
 				return fmt.Errorf("panel %q: point %d is not finite", panel.Name, i)
 			}
 		}
 		for i, w := range panel.Weights {
-			if !finite(w) || w < 0 {
+			if !text.Finite(w) || w < 0 {
 				return fmt.Errorf("panel %q: point %d has the weight %v", panel.Name, i, w)
 			}
 		}

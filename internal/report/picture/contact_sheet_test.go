@@ -1,17 +1,14 @@
-package report
+package picture
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"image"
 	"image/color"
 	"image/png"
 	"math"
-	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -105,25 +102,5 @@ func TestFullSheet(t *testing.T) {
 		if _, err := FullSheet(x, 4, 2); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-	}
-}
-
-// The figures of images stand in all three reports, coin flips where they are known.
-func TestFindingsOfImages(t *testing.T) {
-	e := &evaluate.Evaluation{Rows: evaluate.Rows{Synthetic: 9, Test: 9},
-		Images: &evaluate.ImageQuality{AccuracySynthetic: 0.71, AccuracyReal: 0.97, ScoreReal: 9.1,
-			ScoreSynthetic: 6.2, FrechetDistance: 31.5}}
-	said := func() string { return fmt.Sprint(findings(e), measurements(e)) }
-	if text := said(); !strings.Contains(text, "0.710") ||
-		!strings.Contains(text, "half of the real test images, it reached 0.970") ||
-		strings.Contains(text, "oin flips") {
-		t.Error(text)
-	}
-	e.Rows.Train = 9
-	e.Images.AccuracyCoinFlips, e.Images.ScoreCoinFlips, e.Images.FrechetCoinFlips = some(0.12), some(1.5), some(99)
-	if text := said(); !strings.Contains(text,
-		"images of the training, it reached 0.970. Images of coin flips give 0.120") ||
-		!strings.Contains(text, "31.5  99") {
-		t.Error(text)
 	}
 }

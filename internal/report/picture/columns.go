@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -16,10 +17,10 @@ const (
 	trimmedPerTail = 0.005 // share of the values that may lie beyond each end of a histogram
 )
 
-// ColumnSummary is what the page shows of one column: its distribution in the
+// Column is what the page shows of one column: its distribution in the
 // synthetic rows and, when Real is true, in the real test rows beside it. The
 // real part is computed without noise: NOT PRIVATE.
-type ColumnSummary struct {
+type Column struct {
 	Name string
 	Kind partition.ColumnKind
 	Doc  string
@@ -47,7 +48,7 @@ type Bar struct {
 
 // Columns summarizes every column that holds data. real may be nil; what is
 // computed from it is marked. Weights of the synthetic rows count. A table without rows gives columns without bars.
-func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]ColumnSummary, error) {
+func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]Column, error) {
 	if synthetic == nil {
 		return nil, fmt.Errorf("columns: there is no synthetic table")
 	}
@@ -64,13 +65,13 @@ func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]Colu
 			scores[s.Column] = s
 		}
 	}
-	var list []ColumnSummary
+	var list []Column
 	for j := range schema.Columns {
 		column := &schema.Columns[j]
 		if column.Role != partition.RoleNone || column.Kind == partition.Text {
 			continue
 		}
-		summary := ColumnSummary{Name: column.Name, Kind: column.Kind, Doc: column.Doc, Nullable: column.Nullable}
+		summary := Column{Name: column.Name, Kind: column.Kind, Doc: column.Doc, Nullable: column.Nullable}
 		var s, r []cell
 		s, summary.Missing = cells(synthetic, j)
 		if shape, ok := scores[column.Name]; ok && shape.Score != nil {
@@ -168,7 +169,7 @@ func categoryBars(column *partition.Column, synthetic, real []cell) []Bar {
 // addHistogram fills Bars over the range where nearly all values lie. A column
 // with long tails would otherwise be one bar; what lies beyond an end is
 // counted in the bar at that end.
-func (c *ColumnSummary) addHistogram(synthetic, real []cell) {
+func (c *Column) addHistogram(synthetic, real []cell) {
 	if len(synthetic) == 0 {
 		return
 	}
@@ -199,9 +200,9 @@ func (c *ColumnSummary) addHistogram(synthetic, real []cell) {
 		if c.Kind == partition.Integer {
 			from, to = from+0.5, to-0.5
 		}
-		c.Bars[k].Label = figure(from)
+		c.Bars[k].Label = text.Figure(from)
 		if from != to {
-			c.Bars[k].Label += " to " + figure(to)
+			c.Bars[k].Label += " to " + text.Figure(to)
 		}
 	}
 	for _, v := range synthetic {
@@ -229,7 +230,7 @@ func trimmedRange(values []cell) (low, high float64) {
 }
 
 // ends labels the two ends of the histogram's axis.
-func (c ColumnSummary) ends() (low, high string) {
+func (c Column) ends() (low, high string) {
 	if len(c.Bars) == 0 {
 		return "", ""
 	}
@@ -237,7 +238,7 @@ func (c ColumnSummary) ends() (low, high string) {
 	if c.Kind == partition.Integer {
 		from, to = from+0.5, to-0.5
 	}
-	low, high = figure(from), figure(to)
+	low, high = text.Figure(from), text.Figure(to)
 	if c.cutLow {
 		low = "≤ " + low
 	}
@@ -245,4 +246,14 @@ func (c ColumnSummary) ends() (low, high string) {
 		high = "≥ " + high
 	}
 	return low, high
+}
+
+// Check refuses bars that are no shares.
+func (c Column) Check() error {
+	for _, b := range c.Bars {
+		if !text.Finite(b.Synthetic) || !text.Finite(b.Real) || b.Synthetic < 0 || b.Real < 0 {
+			return fmt.Errorf("column %s: a bar is not a share", c.Name)
+		}
+	}
+	return nil
 }

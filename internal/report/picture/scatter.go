@@ -1,4 +1,4 @@
-package report
+package picture
 
 import (
 	"fmt"
@@ -6,10 +6,12 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// scatter is the picture of rows before and after the stages of a run.
-type scatter struct {
+// Scatter is the picture of rows before and after the stages of a run.
+type Scatter struct {
 	X, Y       string // the columns
 	Panels     []scatterPanel
 	NotPrivate bool
@@ -45,12 +47,12 @@ const (
 	dotSteps      = 8   // sizes up to dotSize; files with a size for each point are large
 )
 
-// newScatter draws panels on the same axes; nil when there is none.
-func newScatter(panels []Panel) *scatter {
+// NewScatter draws panels on the same axes; nil when there is none.
+func NewScatter(panels []Panel) *Scatter {
 	if len(panels) == 0 {
 		return nil
 	}
-	s := &scatter{X: panels[0].Columns[0], Y: panels[0].Columns[1], Most: MaxPoints}
+	s := &Scatter{X: panels[0].Columns[0], Y: panels[0].Columns[1], Most: MaxPoints}
 	var xs, ys []float64
 	for _, p := range panels {
 		xs, ys = append(xs, p.X...), append(ys, p.Y...)
@@ -77,7 +79,7 @@ func newAxis(name string, values []float64) axis {
 	}
 	a := axis{name: name}
 	a.low, a.high = trimmedRange(list)
-	a.from, a.to = figure(a.low), figure(a.high)
+	a.from, a.to = text.Figure(a.low), text.Figure(a.high)
 	if slices.Min(values) < a.low {
 		a.from = "≤ " + a.from
 	}
@@ -90,7 +92,7 @@ func newAxis(name string, values []float64) axis {
 // label says what the axis is, in one line.
 func (a axis) label(arrow string) string {
 	ends := fmt.Sprintf(" %s %s to %s", arrow, a.from, a.to)
-	return shorten(a.name, max(6, labelLetters-len([]rune(ends)))) + ends
+	return text.Shorten(a.name, max(6, labelLetters-len([]rune(ends)))) + ends
 }
 
 // at is where a value stands, from 0 to 1.
@@ -131,7 +133,7 @@ func newScatterPanel(p Panel, x, y axis) scatterPanel {
 	if p.Real {
 		kind = "real"
 	}
-	s.Summary = fmt.Sprintf("%s: %s %s, by %s and %s", p.Name, grouped(len(p.X)), kind+" rows", p.Columns[0],
+	s.Summary = fmt.Sprintf("%s: %s %s, by %s and %s", p.Name, text.Grouped(len(p.X)), kind+" rows", p.Columns[0],
 		p.Columns[1])
 	s.Says = fmt.Sprintf("Each dot is a row. %s, from left to right: %s to %s. %s, upwards: %s to %s.", p.Columns[0],
 		x.from, x.to, p.Columns[1], y.from, y.to)

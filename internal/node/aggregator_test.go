@@ -41,7 +41,9 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 	c := aggregator.DefaultConfig()
 	c.Name, c.Listen, c.TLS = "a", "127.0.0.1:0", certs.IssuedFiles(folder, certs.RoleAggregator, "a")
 	c.Etcd.Embedded, c.Etcd.Dir = true, filepath.Join(dir, "etcd")
-	c.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: schemaSHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1e6, Delta: 1e-5}}}
+	c.Datasets = []aggregator.DatasetConfig{{
+		Name: "d", SchemaSHA256: schemaSHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1e6, Delta: 1e-5},
+	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	server, err := aggregator.New(ctx, c, aggregator.Options{AllowCoin: true})
 	testkit.Must(t, err)
@@ -83,17 +85,21 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 		"plain": conclavev1.TeacherSpec_VOTE_PLAIN, "coin": conclavev1.TeacherSpec_VOTE_COIN,
 	} {
 		_, err := client.OpenRun(ctx, &conclavev1.RunSpec{
-			Name: name, Dataset: "d", Pipeline: "pategan", SchemaSha256: table.Schema().SHA256, Epsilon: 1e5, Delta: 1e-5,
-			Unit: "record", Guarantee: "data-independent", Teachers: northTeachers + southTeachers, Quorum: 1, DeadlineSeconds: 30,
+			Name: name, Dataset: "d", Pipeline: "pategan", SchemaSha256: table.Schema().SHA256,
+			Epsilon: 1e5, Delta: 1e-5, Unit: "record", Guarantee: "data-independent",
+			Teachers: northTeachers + southTeachers, Quorum: 1, DeadlineSeconds: 30,
 			CoinVotes: name == "coin",
-			Plan:      []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram"}},
+			Plan: []*conclavev1.Planned{{
+				Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram",
+			}},
 		})
 		testkit.Must(t, err)
 		for number, queries := range []int{7, 32} { // with and without padding
 			r := voteRound(name, uint64(number))
 			q := r.GetVote()
 			q.Teacher.Vote = vote
-			q.Queries, q.QueryClasses = teacherstest.Generated(queries, questiontest.SmallFeatures, rand.New(rand.NewPCG(uint64(queries), 5)))
+			rng := rand.New(rand.NewPCG(uint64(queries), 5))
+			q.Queries, q.QueryClasses = teacherstest.Generated(queries, questiontest.SmallFeatures, rng)
 			release, err := client.Ask(ctx, r, nil)
 			testkit.Must(t, err)
 			want := make([]int64, 2*queries)
@@ -107,11 +113,13 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 			}
 			for i, count := range release.GetVotes().Histogram {
 				if count != want[i] {
-					t.Errorf("%s, %d queries: %d votes for class %d of query %d were counted, %d cast", name, queries, count, i%2, i/2, want[i])
+					t.Errorf("%s, %d queries: %d votes for class %d of query %d were counted, %d cast",
+						name, queries, count, i%2, i/2, want[i])
 				}
 			}
 			if len(release.GetVotes().Histogram) != len(want) || release.Teachers != northTeachers+southTeachers {
-				t.Errorf("%s: a release of %d counts from %d teachers", name, len(release.GetVotes().Histogram), release.Teachers)
+				t.Errorf("%s: a release of %d counts from %d teachers",
+					name, len(release.GetVotes().Histogram), release.Teachers)
 			}
 		}
 	}

@@ -29,7 +29,8 @@ func wideTable(b *testing.B, rows, features int, rng *rand.Rand) *partition.Tabl
 	for i := range features {
 		schema += fmt.Sprintf("  - {name: x%d, kind: continuous, lower: 0, upper: 1}\n", i)
 	}
-	table := partition.NewTable(questiontest.Schema(b, schema+"  - {name: y, kind: binary}\nlabel: y\n", partition.UnitRecord))
+	table := partition.NewTable(questiontest.Schema(b, schema+"  - {name: y, kind: binary}\nlabel: y\n",
+		partition.UnitRecord))
 	cells := make([]float64, features+1)
 	for range rows {
 		for i := range features {

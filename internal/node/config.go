@@ -83,8 +83,8 @@ type Config struct {
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
 	return Config{
-		Node: "0", Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100, State: "state",
-		Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig(),
+		Node: "0", Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100,
+		State: "state", Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig(),
 	}
 }
 

@@ -41,7 +41,8 @@ func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 	} {
 		c := smallConfig(t, 4)
 		spoil(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one about %q", err, want)
 		}
 	}
@@ -61,13 +62,16 @@ audit_log: audit.jsonl
 `), 0o600))
 	c, err := LoadConfig(path)
 	testkit.Must(t, err)
-	if c.Schema != filepath.Join(dir, "schema.yaml") || c.Data != "/data/table.csv" || c.State != filepath.Join(dir, "state") || c.TLS.Key != filepath.Join(dir, "certs", "n.key") {
+	if c.Schema != filepath.Join(dir, "schema.yaml") || c.Data != "/data/table.csv" ||
+		c.State != filepath.Join(dir, "state") || c.TLS.Key != filepath.Join(dir, "certs", "n.key") {
 		t.Errorf("paths %s, %s, %s, %s", c.Schema, c.Data, c.State, c.TLS.Key)
 	}
-	if c.HTTP.Listen != "127.0.0.1:9090" || c.AuditLog != filepath.Join(dir, "audit.jsonl") || c.Drain != 10*time.Second {
+	if c.HTTP.Listen != "127.0.0.1:9090" || c.AuditLog != filepath.Join(dir, "audit.jsonl") ||
+		c.Drain != 10*time.Second {
 		t.Errorf("http %+v, audit log %s, drain %v", c.HTTP, c.AuditLog, c.Drain)
 	}
-	if d := DefaultConfig(); c.Teachers != d.Teachers || c.Reconnect != d.Reconnect || c.Node != d.Node || c.Unit != d.Unit {
+	if d := DefaultConfig(); c.Teachers != d.Teachers || c.Reconnect != d.Reconnect || c.Node != d.Node ||
+		c.Unit != d.Unit {
 		t.Errorf("%+v does not keep the defaults", c)
 	}
 	testkit.Must(t, os.WriteFile(path, []byte("aggregator: host:7443\nteecher: 3\n"), 0o600))
@@ -75,7 +79,8 @@ audit_log: audit.jsonl
 		t.Errorf("an unknown field: error %v", err)
 	}
 	testkit.Must(t, os.WriteFile(path, []byte("aggregator: host:7443\n"), 0o600))
-	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "dataset") {
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path) ||
+		!strings.Contains(err.Error(), "dataset") {
 		t.Errorf("a missing field: error %v", err)
 	}
 }

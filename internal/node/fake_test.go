@@ -126,6 +126,11 @@ func (j *join) send(m *conclavev1.WorkResponse) {
 	testkit.Must(j.t, j.stream.Send(m))
 }
 
+func (j *join) withdraw(w *conclavev1.Withdraw) {
+	j.t.Helper()
+	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: w}})
+}
+
 // ask sends a round in small parts.
 func (j *join) ask(r *conclavev1.Round) {
 	j.t.Helper()

@@ -81,7 +81,9 @@ func FuzzWork(f *testing.F) {
 		}
 		round := new(conclavev1.Round)
 		if proto.Unmarshal(raw, round) == nil && len(raw) > 0 {
-			for _, a := range []*conclavev1.TeacherSpec{round.GetVote().GetTeacher(), round.GetSum().GetGradients().GetTeacher()} {
+			for _, a := range []*conclavev1.TeacherSpec{
+				round.GetVote().GetTeacher(), round.GetSum().GetGradients().GetTeacher(),
+			} {
 				if a.GetSteps() > 100 && a.GetSteps() <= 10_000 {
 					return // answered, but slowly
 				}

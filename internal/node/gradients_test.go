@@ -28,7 +28,8 @@ import (
 // and -0.1, and no bias. Its step at a record x is w sigmoid(-w x): at 0.5 and 0.25
 // 0.04875026 and 0.04937500 for the first two, -0.05124974 and -0.05062500 for the third.
 func TestThreeTeachersByHand(t *testing.T) {
-	schema := questiontest.Schema(t, "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n", partition.UnitRecord)
+	schema := questiontest.Schema(t, "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n",
+		partition.UnitRecord)
 	address, folder := startAggregator(t, schema.SHA256)
 	for i, x := range []float64{0.9, 0.8, 0.1} {
 		table := partition.NewTable(schema)
@@ -48,13 +49,15 @@ func TestThreeTeachersByHand(t *testing.T) {
 	open := func(name string, planned *conclavev1.Planned) {
 		_, err := client.OpenRun(ctx, &conclavev1.RunSpec{
 			Name: name, Dataset: "d", Pipeline: "gpate", SchemaSha256: schema.SHA256, Epsilon: 4e5, Delta: 1e-5,
-			Unit: "record", Guarantee: "data-independent", Teachers: 3, Quorum: 1, DeadlineSeconds: 30, Plan: []*conclavev1.Planned{planned},
+			Unit: "record", Guarantee: "data-independent", Teachers: 3, Quorum: 1, DeadlineSeconds: 30,
+			Plan: []*conclavev1.Planned{planned},
 		})
 		testkit.Must(t, err)
 	}
 	teacher := &conclavev1.TeacherSpec{
-		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_GRADIENT, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
-		Classes: 1, Steps: 1, Batch: 8, LearningRate: 0.1,
+		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_GRADIENT,
+		Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
+		Classes:  1, Steps: 1, Batch: 8, LearningRate: 0.1,
 	}
 	column := func(x ...float32) *conclavev1.Tensor {
 		return &conclavev1.Tensor{Shape: []uint32{uint32(len(x)), 1}, Data: safetensors.Bytes(x)}
@@ -70,11 +73,13 @@ func TestThreeTeachersByHand(t *testing.T) {
 	if p.Project(direction, direction, 1); math.Abs(float64(direction[0])-1.4923) > 1e-4 {
 		t.Fatalf("direction %v; the example is computed for another", direction[0])
 	}
-	open("votes", &conclavev1.Planned{Kind: "gradient-votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram"})
-	release, err := client.Ask(ctx, &conclavev1.Round{Run: "votes", Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0}, Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0},
+	open("votes", &conclavev1.Planned{Kind: "gradient-votes",
+		Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram"})
+	release, err := client.Ask(ctx, vote("votes", 0, &conclavev1.VoteQuestion{
+		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
+		Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0},
 		AnswerClasses: 4, Gradient: &conclavev1.Projection{Directions: 1, Seed: seed, Clip: 0.1},
-	}}}, nil)
+	}), nil)
 	testkit.Must(t, err)
 	if got, want := release.GetVotes().Histogram, []int64{1, 0, 0, 2, 1, 0, 0, 2}; !slices.Equal(got, want) {
 		t.Errorf("histogram %v, want %v", got, want)
@@ -89,12 +94,14 @@ func TestThreeTeachersByHand(t *testing.T) {
 	// Made equally long, the vectors are (0.702599, 0.711586) twice and (-0.711425,
 	// -0.702784); they add up to 0.693773 and 0.720388. The noise has a standard
 	// deviation of 2 x 0.002; seven of them are passed with a chance below 1e-11.
-	open("sum", &conclavev1.Planned{Kind: "gradient-sums", Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 0.002, Sensitivity: 1}})
-	release, err = client.Ask(ctx, &conclavev1.Round{Run: "sum", Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
+	open("sum", &conclavev1.Planned{Kind: "gradient-sums",
+		Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 0.002, Sensitivity: 1}})
+	release, err = client.Ask(ctx, sum("sum", 0, &conclavev1.SumQuestion{
 		Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
-			Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0}, Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0}, Bound: 1 << 16,
+			Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
+			Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0}, Bound: 1 << 16,
 		}},
-	}}}, nil)
+	}), nil)
 	testkit.Must(t, err)
 	for i, want := range []float64{0.693773, 0.720388} {
 		if got := float64(release.GetSum().Values[i]) / (1 << 16); math.Abs(got-want) > 7*0.004 {

@@ -70,7 +70,8 @@ func TestANodeOfImages(t *testing.T) {
 	if n.site.Features != 4 || n.site.Classes != 3 || rows != site.table.Len() || rows < 70 || rows > 130 {
 		t.Errorf("%d features, %d classes, %d records of 200", n.site.Features, n.site.Classes, rows)
 	}
-	if again, err := New(c, kinds.All, zap.NewNop()); err != nil || again.manifest.Fingerprint != n.manifest.Fingerprint {
+	if again, err := New(c, kinds.All, zap.NewNop()); err != nil ||
+		again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Errorf("a second start: %v", err)
 	}
 	c.Share = [2]float64{0.5, 1}

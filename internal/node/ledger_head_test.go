@@ -97,7 +97,7 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 		})
 	}
 	await(3)
-	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: "r", Over: true, Ledger: mark(7, 7)}}})
+	j.withdraw(&conclavev1.Withdraw{Run: "r", Over: true, Ledger: mark(7, 7)})
 	await(7)
 }
 
@@ -140,7 +140,8 @@ func TestANodeLeavesALedgerThatWentBack(t *testing.T) {
 			f.next()
 			select {
 			case err := <-ended:
-				if !errors.Is(err, errWentBack) || !strings.Contains(err.Error(), "entry 5") || !strings.Contains(err.Error(), "restore a newer backup") {
+				if !errors.Is(err, errWentBack) || !strings.Contains(err.Error(), "entry 5") ||
+					!strings.Contains(err.Error(), "restore a newer backup") {
 					t.Errorf("Run ended with %v", err)
 				}
 			case <-time.After(testkit.Patience):
@@ -155,9 +156,11 @@ func TestADamagedMarkIsRefused(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
 	testkit.Must(t, os.MkdirAll(c.State, 0o700))
-	for _, text := range []string{"", "{}\n", `{"seq":5,"hash":"x"}`, `{"seq":5,"hash":"` + strings.Repeat("0", 64) + `"}}`} {
+	for _, text := range []string{"", "{}\n", `{"seq":5,"hash":"x"}`,
+		`{"seq":5,"hash":"` + strings.Repeat("0", 64) + `"}}`} {
 		testkit.Must(t, os.WriteFile(ledgerHeadPath(c.State), []byte(text), 0o600))
-		if _, err := NewSite(c, questiontest.SmallTable(t, 40, 1), kinds.All); err == nil || !strings.Contains(err.Error(), "dataset-ledger.head") || !strings.Contains(err.Error(), "backup") {
+		if _, err := NewSite(c, questiontest.SmallTable(t, 40, 1), kinds.All); err == nil ||
+			!strings.Contains(err.Error(), "dataset-ledger.head") || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

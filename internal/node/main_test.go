@@ -69,7 +69,8 @@ func cut(r *conclavev1.Round, raw []byte, size int) []*conclavev1.RoundPart {
 	var parts []*conclavev1.RoundPart
 	for i := range total {
 		parts = append(parts, &conclavev1.RoundPart{
-			Run: r.Run, Round: r.Number, Part: uint32(i), Parts: uint32(total), Data: raw[i*size : min((i+1)*size, len(raw))],
+			Run: r.Run, Round: r.Number, Part: uint32(i), Parts: uint32(total),
+			Data: raw[i*size : min((i+1)*size, len(raw))],
 		})
 	}
 	return parts

@@ -68,7 +68,8 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	testkit.Must(t, stop())
 	moved := good
 	moved.Site = "south"
-	if _, err := NewSite(moved, table, kinds.All); !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "its site differs") {
+	if _, err := NewSite(moved, table, kinds.All); !errors.Is(err, partition.ErrManifestChanged) ||
+		!strings.Contains(err.Error(), "its site differs") {
 		t.Errorf("another site after the welcome: %v", err)
 	}
 	start(t, good, table)

@@ -121,8 +121,8 @@ func roundTerms(t task) sitepolicy.Terms {
 		return sitepolicy.Terms{Run: t.run, Round: t.round}
 	}
 	terms := sitepolicy.Terms{
-		Run: t.run, Round: t.round, SpecSHA256: sha256Hex(t.terms.GetSpec()), Question: hex.EncodeToString(t.terms.GetQuestion()),
-		Kind: KindOf(t.question.round),
+		Run: t.run, Round: t.round, SpecSHA256: sha256Hex(t.terms.GetSpec()),
+		Question: hex.EncodeToString(t.terms.GetQuestion()), Kind: KindOf(t.question.round),
 	}
 	if terms.Spec, err = SpecTerms(spec); err != nil {
 		return sitepolicy.Terms{Run: t.run, Round: t.round}

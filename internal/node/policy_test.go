@@ -34,15 +34,20 @@ const lenient = "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [pateg
 
 // fitted adds a fit to a run's plan.
 func fitted(s *conclavev1.RunSpec) {
-	s.Plan = append(s.Plan, &conclavev1.Planned{Kind: "fit", Stage: "fit", Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.9}, Count: 1})
+	s.Plan = append(s.Plan, &conclavev1.Planned{Kind: "fit", Stage: "fit",
+		Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.9}, Count: 1})
 }
 
 // termsFor are those of a round of votes whose answers cost one GNMax query of sigma each.
-func termsFor(t testing.TB, n *Node, r *conclavev1.Round, sigma float64, change func(*conclavev1.RunSpec)) *conclavev1.RoundTerms {
+func termsFor(
+	t testing.TB, n *Node, r *conclavev1.Round, sigma float64, change func(*conclavev1.RunSpec),
+) *conclavev1.RoundTerms {
 	t.Helper()
 	spec := &conclavev1.RunSpec{
-		Name: r.Run, Dataset: "d", Pipeline: "pategan", SchemaSha256: n.site.Schema.SHA256, Epsilon: 3, Delta: 1e-5, Unit: "record",
-		Guarantee: "data-independent", Teachers: 100, Plan: []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: sigma}}},
+		Name: r.Run, Dataset: "d", Pipeline: "pategan", SchemaSha256: n.site.Schema.SHA256,
+		Epsilon: 3, Delta: 1e-5, Unit: "record",
+		Guarantee: "data-independent", Teachers: 100, Plan: []*conclavev1.Planned{{Kind: "votes",
+			Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: sigma}}},
 	}
 	if change != nil {
 		change(spec)
@@ -81,14 +86,17 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	refused := func(m *conclavev1.WorkRequest, want string) {
 		t.Helper()
 		reason := m.GetRefusal().GetReason()
-		if !strings.Contains(reason, want) || strings.Contains(reason, c.Policy) || strings.Contains(reason, c.State) || strings.Contains(reason, "80") {
+		if !strings.Contains(reason, want) || strings.Contains(reason, c.Policy) ||
+			strings.Contains(reason, c.State) || strings.Contains(reason, "80") {
 			t.Fatalf("the reply is %v; want a refusal about %q without the site's own numbers and files", m, want)
 		}
 	}
 	refused(askUnder(t, n, r, nil), "policy of site north, terms: ")
 	refused(askUnder(t, n, r, &conclavev1.RoundTerms{Spec: []byte{0xff}}), "policy of site north, terms: ")
-	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Name = "q" })), "policy of site north, terms: ")
-	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Pipeline = "embed" })), `"embed" is not allowed`)
+	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Name = "q" })),
+		"policy of site north, terms: ")
+	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Pipeline = "embed" })),
+		`"embed" is not allowed`)
 	refused(askUnder(t, n, r, termsFor(t, n, r, 50, fitted)), `"fit" is not allowed`)
 	// A round of another kind than the entry that it names, and one that no entry is there for.
 	counts := countRound("r", 0, 2, 1)
@@ -127,12 +135,14 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	// Rounds are answered as long as the limit holds, and not one more.
 	number := uint64(2)
 	for ; number < 1000; number++ {
-		if m := askUnder(t, n, voteRound("r", number), termsFor(t, n, voteRound("r", number), 50, nil)); m.GetVotes() == nil {
+		if m := askUnder(t, n, voteRound("r", number),
+			termsFor(t, n, voteRound("r", number), 50, nil)); m.GetVotes() == nil {
 			refused(m, "epsilon: the site's own limit")
 			break
 		}
 	}
-	if status, err = n.policy.guard.Status(); err != nil || number < 3 || status.EpsilonSpent > 1 || status.EpsilonLeft > 0.5 {
+	if status, err = n.policy.guard.Status(); err != nil || number < 3 || status.EpsilonSpent > 1 ||
+		status.EpsilonLeft > 0.5 {
 		t.Errorf("after round %d: %+v (%v)", number, status, err)
 	}
 }
@@ -140,9 +150,10 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 // With few records the refusal that leaves does not say how few.
 func TestTooFewRecordsStayUncounted(t *testing.T) {
 	for rule, policy := range map[string]string{
-		"min_rows: too few records here":                          strings.Replace(lenient, "approval", "min_rows: 81, approval", 1),
-		"min_rows_per_teacher: too few records of a teacher here": strings.Replace(lenient, "approval", "min_rows_per_teacher: 60, approval", 1),
+		"min_rows: too few records here":                          "min_rows: 81, approval",
+		"min_rows_per_teacher: too few records of a teacher here": "min_rows_per_teacher: 60, approval",
 	} {
+		policy = strings.Replace(lenient, "approval", policy, 1)
 		n := start(t, policed(t, smallConfig(t, 4), policy), questiontest.SmallTable(t, 80, 1))
 		if f := facts(n.site); f.Units != 80 || f.LeastUnits >= 60 || f.LeastUnits < 1 {
 			t.Fatalf("facts %+v", f)
@@ -188,7 +199,8 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	ask := func(attempt uint64) {
 		t.Helper()
 		for _, p := range partsOf(t, r, 1<<20) {
-			j.send(&conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: p}, Terms: terms})
+			j.send(&conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: p},
+				Terms: terms})
 		}
 	}
 	ready := func(want string) {
@@ -199,10 +211,12 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	}
 	ask(1)
 	m := j.reply()
-	if !m.GetRefusal().GetWaiting() || m.GetRefusal().GetReason() != "waits for approval at site north" || m.Attempt != 1 {
+	if !m.GetRefusal().GetWaiting() || m.GetRefusal().GetReason() != "waits for approval at site north" ||
+		m.Attempt != 1 {
 		t.Fatalf("reply %v", m)
 	}
-	if _, metrics := get(t, n, "/metrics"); !strings.Contains(metrics, "\nconclave_node_waiting_runs 1\n") || !strings.Contains(metrics, "\nconclave_node_policy_epsilon_limit 1\n") ||
+	if _, metrics := get(t, n, "/metrics"); !strings.Contains(metrics, "\nconclave_node_waiting_runs 1\n") ||
+		!strings.Contains(metrics, "\nconclave_node_policy_epsilon_limit 1\n") ||
 		!strings.Contains(metrics, "\nconclave_node_refused_total 0\n") {
 		t.Error("the metrics do not say that a run waits")
 	}
@@ -218,16 +232,19 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	writePolicy(t, c, "datasets: [")
 	awaitReady(t, n, 503)
 	ask(3)
-	if m := j.reply(); !m.GetRefusal().GetWaiting() || !strings.Contains(m.GetRefusal().GetReason(), "policy of site north, policy: ") {
+	if m := j.reply(); !m.GetRefusal().GetWaiting() ||
+		!strings.Contains(m.GetRefusal().GetReason(), "policy of site north, policy: ") {
 		t.Fatalf("reply %v", m)
 	}
 	// The log says what it waits for now.
-	for broken, want := range map[string]string{"datasets: 5": "sequence is expected", "nothing: here": "unknown field"} {
+	for broken, want := range map[string]string{"datasets: 5": "sequence is expected",
+		"nothing: here": "unknown field"} {
 		writePolicy(t, c, broken)
 		said := func() bool {
-			return slices.ContainsFunc(log.FilterMessage("round waits for this site for another reason").All(), func(l observer.LoggedEntry) bool {
-				return strings.Contains(fmt.Sprint(l.ContextMap()["error"]), want)
-			})
+			return slices.ContainsFunc(log.FilterMessage("round waits for this site for another reason").All(),
+				func(l observer.LoggedEntry) bool {
+					return strings.Contains(fmt.Sprint(l.ContextMap()["error"]), want)
+				})
 		}
 		for deadline := time.Now().Add(time.Minute); !said(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -244,7 +261,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	if m := j.reply(); !m.GetRefusal().GetWaiting() {
 		t.Fatalf("reply %v", m)
 	}
-	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: "r", Over: true}}})
+	j.withdraw(&conclavev1.Withdraw{Run: "r", Over: true})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, metrics := get(t, n, "/metrics"); strings.Contains(metrics, "\nconclave_node_waiting_runs 0\n") {
 			break

@@ -21,7 +21,8 @@ func TestCheckingASiteLeavesNoTrace(t *testing.T) {
 	if _, err := NewSite(c, questiontest.SmallTable(t, 80, 1), kinds.All); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewSite(c, questiontest.SmallTable(t, 3, 1), kinds.All); !errors.Is(err, partition.ErrTooManyPartitions) {
+	_, err := NewSite(c, questiontest.SmallTable(t, 3, 1), kinds.All)
+	if !errors.Is(err, partition.ErrTooManyPartitions) {
 		t.Errorf("4 teachers on 3 records: %v", err)
 	}
 	if _, err := os.Stat(c.State); !errors.Is(err, os.ErrNotExist) {
@@ -76,7 +77,8 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 		changed := c
 		table := change(&changed)
 		_, err := NewSite(changed, table, kinds.All)
-		if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "its "+name+" differs") || !strings.Contains(err.Error(), "manifest.json") {
+		if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "its "+name+" differs") ||
+			!strings.Contains(err.Error(), "manifest.json") {
 			t.Errorf("another %s: error %v", name, err)
 		}
 	}
@@ -89,7 +91,8 @@ func TestALostKeyIsNotReplaced(t *testing.T) {
 	table, c := questiontest.SmallTable(t, 80, 1), smallConfig(t, 4)
 	start(t, c, table)
 	testkit.Must(t, os.Remove(filepath.Join(c.State, "partition.key")))
-	if _, err := NewSite(c, table, kinds.All); err == nil || !strings.Contains(err.Error(), "partition.key is missing") || !strings.Contains(err.Error(), "restore") {
+	if _, err := NewSite(c, table, kinds.All); err == nil ||
+		!strings.Contains(err.Error(), "partition.key is missing") || !strings.Contains(err.Error(), "restore") {
 		t.Errorf("error %v, want one that says to restore the key", err)
 	}
 	if exists(c, "partition.key") {

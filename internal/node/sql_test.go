@@ -24,7 +24,8 @@ func TestTheSampleWithAQueryLoads(t *testing.T) {
 	path := filepath.Join("..", "..", "examples", "cluster", "teacher-sql.yaml")
 	c, err := LoadConfig(path)
 	testkit.Must(t, err)
-	if c.Data != "" || c.SQL.DSNFile != filepath.Join(filepath.Dir(path), "secrets", "dsn") || !strings.HasPrefix(c.SQL.Query, "select ") || c.SQL.Timeout != DefaultConfig().SQL.Timeout {
+	if c.Data != "" || c.SQL.DSNFile != filepath.Join(filepath.Dir(path), "secrets", "dsn") ||
+		!strings.HasPrefix(c.SQL.Query, "select ") || c.SQL.Timeout != DefaultConfig().SQL.Timeout {
 		t.Errorf("data %q, sql %+v", c.Data, c.SQL)
 	}
 	schema, err := partition.LoadSchema(c.Schema)
@@ -44,7 +45,8 @@ func TestTheSampleWithAQueryLoads(t *testing.T) {
 func TestTheConnectionStringIsNoField(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "teacher.yaml")
 	testkit.Must(t, os.WriteFile(path, []byte("sql: {dsn: 'postgres://u:hush@db/d', query: table visits}\n"), 0o600))
-	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "dsn") || strings.Contains(err.Error(), "hush") {
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "dsn") ||
+		strings.Contains(err.Error(), "hush") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -55,7 +57,9 @@ func TestValidateTakesOneSource(t *testing.T) {
 	testkit.Must(t, good.validateSite())
 	for want, spoil := range map[string]func(*Config){
 		"data: sql is given too": func(c *Config) { c.SQL.Query = "table visits" },
-		"data: missing; give the path of the site's CSV, Parquet or idx file, or a query in sql": func(c *Config) { c.Data = "" },
+		"data: missing; give the path of the site's CSV, Parquet or idx file, or a query in sql": func(c *Config) {
+			c.Data = ""
+		},
 		"sql.dsn_file: missing": func(c *Config) { c.Data, c.SQL.Query = "", "table visits" },
 		"sql.query: missing":    func(c *Config) { c.Data, c.SQL.DSNFile = "", "dsn" },
 		"sql.timeout: 0s": func(c *Config) {

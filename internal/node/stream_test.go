@@ -94,7 +94,8 @@ func TestTheNodeWaitsForTheAggregator(t *testing.T) {
 
 func TestLastingRefusalsEndTheNode(t *testing.T) {
 	f := newFakeAggregator(t)
-	for _, code := range []codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unimplemented, codes.NotFound, codes.Aborted} {
+	for _, code := range []codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied,
+		codes.Unimplemented, codes.NotFound, codes.Aborted} {
 		f.setRefusal(status.Error(code, "not like this"))
 		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 		err := start(t, f.config(2), questiontest.SmallTable(t, 40, 1)).Run(ctx)
@@ -169,7 +170,7 @@ func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 	j := f.next()
 	j.ask(voteRound("r", 1))
 	j.ask(voteRound("r", 2))
-	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: "r", Round: 2}}})
+	j.withdraw(&conclavev1.Withdraw{Run: "r", Round: 2})
 	j.ask(voteRound("r", 3))
 	var answered []uint64
 	for range 2 {

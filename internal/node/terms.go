@@ -29,7 +29,8 @@ func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 	plan, err := runspec.Plan(s)
 	return sitepolicy.Spec{
 		Dataset: s.GetDataset(), SchemaSHA256: s.GetSchemaSha256(), Unit: s.GetUnit(), Pipeline: s.GetPipeline(),
-		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(), Plan: plan,
+		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(),
+		Plan: plan,
 	}, err
 }
 

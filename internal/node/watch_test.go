@@ -94,7 +94,8 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 	}
 	_, metrics := get(t, n, "/metrics")
 	for _, want := range []string{
-		"conclave_node_connected_state 1", "conclave_node_joins_total 1", "conclave_node_refused_total 1", "conclave_node_withdrawn_total 0",
+		"conclave_node_connected_state 1", "conclave_node_joins_total 1", "conclave_node_refused_total 1",
+		"conclave_node_withdrawn_total 0",
 		`conclave_node_answered_total{purpose="votes"} 2`, `conclave_node_training_seconds_count{purpose="votes"} 2`,
 	} {
 		if !strings.Contains(metrics, "\n"+want+"\n") {

@@ -68,11 +68,14 @@ type Report struct {
 func seenBy(k sitepolicy.Kind) string {
 	switch k {
 	case sitepolicy.ScoreSum:
-		return "the aggregator alone, which keeps the sum over all nodes in memory; the student sees what is selected by it"
+		return "the aggregator alone, which keeps the sum over all nodes in memory; " +
+			"the student sees what is selected by it"
 	case sitepolicy.Fit:
-		return "the aggregator alone; but the coefficients that it makes of all nodes' sums go to all nodes without noise, pass by pass. The student sees the last ones with noise"
+		return "the aggregator alone; but the coefficients that it makes of all nodes' sums go to all nodes without noise, " +
+			"pass by pass. The student sees the last ones with noise"
 	}
-	return "the aggregator alone, which adds it to the other nodes' and noise to the sum; the student sees the noisy sum"
+	return "the aggregator alone, which adds it to the other nodes' and noise to the sum; " +
+		"the student sees the noisy sum"
 }
 
 // neverLeaving names what does not leave, whatever is asked.
@@ -95,7 +98,8 @@ func Spec(c node.Config, pipeline string, epsilon, delta float64) (*run.Spec, er
 // New foresees a run at a node whose records were read.
 func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
 	schema := site.Schema()
-	spec, questions, err := run.Questions(s, schema, run.Node{Dataset: c.Dataset, Site: c.Site, Node: c.Node, Teachers: c.Teachers})
+	spec, questions, err := run.Questions(s, schema,
+		run.Node{Dataset: c.Dataset, Site: c.Site, Node: c.Node, Teachers: c.Teachers})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +108,8 @@ func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
 		return nil, err
 	}
 	if own.SHA256 != schema.SHA256 {
-		return nil, fmt.Errorf("the run's schema is %s, this node's %s; use the same file everywhere", own.SHA256, schema.SHA256)
+		return nil, fmt.Errorf("the run's schema is %s, this node's %s; use the same file everywhere",
+			own.SHA256, schema.SHA256)
 	}
 	hello := site.Hello()
 	sized := proto.Clone(hello).(*conclavev1.Hello)
@@ -132,8 +137,10 @@ func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
 	}
 	for i, q := range questions {
 		out := Question{
-			Kind: node.KindOf(q.Round), Message: messageOf(q.Round), Content: q.Answer.Content, Times: q.Answer.Times, Bytes: q.Answer.Bytes,
-			WithoutNoise: true, SeenBy: seenBy(node.KindOf(q.Round)), Charges: q.Charges, Charged: q.Charged, Verdict: "no policy", Fits: q.Charged,
+			Kind: node.KindOf(q.Round), Message: messageOf(q.Round), Content: q.Answer.Content,
+			Times: q.Answer.Times, Bytes: q.Answer.Bytes,
+			WithoutNoise: true, SeenBy: seenBy(node.KindOf(q.Round)), Charges: q.Charges,
+			Charged: q.Charged, Verdict: "no policy", Fits: q.Charged,
 		}
 		if q.Complete {
 			out.round = q.Round
@@ -144,8 +151,9 @@ func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
 		}
 		if guard != nil {
 			terms := sitepolicy.Terms{
-				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: sha256Hex(raw), Question: sha256Hex([]byte(strconv.Itoa(i))),
-				Kind: out.Kind, Stage: q.Stage, Charges: q.Charges,
+				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: sha256Hex(raw),
+				Question: sha256Hex([]byte(strconv.Itoa(i))),
+				Kind:     out.Kind, Stage: q.Stage, Charges: q.Charges,
 			}
 			if err := out.foresee(guard, terms, all, r); err != nil {
 				return nil, err
@@ -214,8 +222,11 @@ func fieldsOf(h *conclavev1.Hello) []Field {
 		{"teachers", strconv.Itoa(int(h.GetTeachers())), "from the configuration; not the number of records"},
 		{"schema_sha256", h.GetSchemaSha256(), "of the public schema file"},
 		{"unit", h.GetUnit(), "from the configuration"},
-		{"manifest", cmp.Or(h.GetManifest(), "64 hexadecimal digits, made at the first start"), "keyed fingerprint of the partitions, by the node's own key; nothing can be read from it"},
-		{"ledger", markText(h.GetLedger()), "the newest entry of the dataset's ledger that the aggregator told of: one that was set back is found by it"},
+		{"manifest", cmp.Or(h.GetManifest(), "64 hexadecimal digits, made at the first start"),
+			"keyed fingerprint of the partitions, by the node's own key; nothing can be read from it"},
+		{"ledger", markText(h.GetLedger()),
+			"the newest entry of the dataset's ledger that the aggregator told of: " +
+				"one that was set back is found by it"},
 	}
 }
 

@@ -29,7 +29,8 @@ func siteOf(t testing.TB, policy string) (node.Config, *node.Site) {
 	testkit.Must(t, os.CopyFS(dir, flchain.Files))
 	c := node.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Site, c.Teachers = "127.0.0.1:1", "flchain", "north", 50
-	c.Schema, c.Data, c.State = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "train.csv.gz"), filepath.Join(dir, "state")
+	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "train.csv.gz")
+	c.State = filepath.Join(dir, "state")
 	c.TLS = certs.Files{CA: "ca.crt", Cert: "n.crt", Key: "n.key"}
 	if policy != "" {
 		c.Policy = filepath.Join(dir, "policy.yaml")
@@ -59,10 +60,12 @@ func TestWhatWouldLeave(t *testing.T) {
 		spec  func(*run.Spec)
 		kinds []sitepolicy.Kind
 	}{
-		"pategan": {func(s *run.Spec) { s.WarmStart.Embed = 0 }, []sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.Votes}},
-		"gpate":   {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.GradientSum}},
-		"dpgan":   {func(s *run.Spec) { s.DPGAN.Steps = 50 }, []sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.DiscriminatorSum}},
-		"embed":   {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.EmbeddingSum}},
+		"pategan": {func(s *run.Spec) { s.WarmStart.Embed = 0 },
+			[]sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.Votes}},
+		"gpate": {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.GradientSum}},
+		"dpgan": {func(s *run.Spec) { s.DPGAN.Steps = 50 },
+			[]sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.DiscriminatorSum}},
+		"embed": {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.EmbeddingSum}},
 		"stages": {func(s *run.Spec) {
 			s.Pipeline, s.Post, s.Weights, s.PGB.Rounds = "pategan", []string{"pgb"}, "logreg-debiased", 20
 		},
@@ -84,7 +87,8 @@ func TestWhatWouldLeave(t *testing.T) {
 			}
 			var all []privacy.Event
 			for _, q := range r.Questions {
-				if q.Bytes < 1 || q.Times < 1 || q.Charged < 1 || len(q.Charges) == 0 || !q.WithoutNoise || q.SeenBy == "" || q.Content == "" || q.Verdict != "no policy" || !(q.EpsilonAll > 0) {
+				if q.Bytes < 1 || q.Times < 1 || q.Charged < 1 || len(q.Charges) == 0 || !q.WithoutNoise ||
+					q.SeenBy == "" || q.Content == "" || q.Verdict != "no policy" || !(q.EpsilonAll > 0) {
 					t.Errorf("%+v", q)
 				}
 				all = append(all, timed(q.Charges, q.Charged)...)
@@ -113,13 +117,16 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 		epsilon          float64
 		says, last       string
 	}{
-		"all of it":   {policy, "pategan", 0.9, "allows all of it", "allowed"},
-		"by hand":     {strings.Replace(policy, "automatic", "by-hand", 1), "pategan", 0.9, "once somebody at the site approves", "approves the run"},
-		"a part":      {policy, "pategan", 3, "refuses it from the first round on", "own limit"},
-		"pipeline":    {policy, "gpate", 0.9, "refuses it from the first round on", `"gpate" is not allowed`},
-		"rows":        {strings.Replace(policy, "approval", "min_rows: 100000, approval", 1), "embed", 0.9, "refuses it", "too few records here"},
-		"bad policy":  {"datasets: []", "embed", 0.9, "refuses it", "until it is mended"},
-		"more rounds": {strings.Replace(policy, "epsilon: 1", "epsilon: 2.4", 1), "pategan", 3, "refuses a part of it", "times of"},
+		"all of it": {policy, "pategan", 0.9, "allows all of it", "allowed"},
+		"by hand": {strings.Replace(policy, "automatic", "by-hand", 1), "pategan", 0.9,
+			"once somebody at the site approves", "approves the run"},
+		"a part":   {policy, "pategan", 3, "refuses it from the first round on", "own limit"},
+		"pipeline": {policy, "gpate", 0.9, "refuses it from the first round on", `"gpate" is not allowed`},
+		"rows": {strings.Replace(policy, "approval", "min_rows: 100000, approval", 1), "embed", 0.9,
+			"refuses it", "too few records here"},
+		"bad policy": {"datasets: []", "embed", 0.9, "refuses it", "until it is mended"},
+		"more rounds": {strings.Replace(policy, "epsilon: 1", "epsilon: 2.4", 1), "pategan", 3,
+			"refuses a part of it", "times of"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, site := siteOf(t, c.policy)
@@ -127,8 +134,10 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 			testkit.Must(t, err)
 			r, err := New(config, site, s)
 			testkit.Must(t, err)
-			if last := r.Questions[len(r.Questions)-1]; !strings.Contains(r.Policy, c.says) || !strings.Contains(last.Verdict, c.last) {
-				t.Errorf("it says %q and of the last question %q; want %q and %q", r.Policy, last.Verdict, c.says, c.last)
+			if last := r.Questions[len(r.Questions)-1]; !strings.Contains(r.Policy, c.says) ||
+				!strings.Contains(last.Verdict, c.last) {
+				t.Errorf("it says %q and of the last question %q; want %q and %q",
+					r.Policy, last.Verdict, c.says, c.last)
 			}
 			if _, err := os.Stat(config.State); err == nil {
 				t.Error("a dry run made the state folder")

@@ -41,13 +41,15 @@ func (c *checker) checkCertificates() {
 	chain := certificatesOf(certPEM)
 	if len(chain) == 0 {
 		c.trusted = false
-		c.add("certificate", Problem, "name the certificate that was issued for this site", "%s holds no certificate", f.Cert)
+		c.add("certificate", Problem, "name the certificate that was issued for this site", "%s holds no certificate",
+			f.Cert)
 		return
 	}
 	if keyErr == nil {
 		if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
 			c.trusted = false
-			c.add("certificate", Problem, "use the two files that were issued together", "%s with %s: %v", f.Cert, f.Key, err)
+			c.add("certificate", Problem, "use the two files that were issued together", "%s with %s: %v", f.Cert,
+				f.Key, err)
 		}
 	}
 	c.checkIdentity(chain[0])
@@ -61,7 +63,8 @@ func (c *checker) checkCertificates() {
 	}
 	// At a time when it is valid: dates were checked.
 	at := chain[0].NotBefore.Add(time.Second)
-	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		c.trusted = false
 		c.add("certificate", Problem, "use files of one authority", "%s against %s: %v", f.Cert, f.CA, err)
 	}
@@ -90,7 +93,8 @@ func (c *checker) checkRevoked(f certs.Files) {
 func (c *checker) checkSecretMode(path string) {
 	at, err := os.Stat(path)
 	if err == nil && runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
-		c.add("database", Problem, "chmod 600 "+path, "%s has mode %04o: others may read the password in it", path, at.Mode().Perm())
+		c.add("database", Problem, "chmod 600 "+path, "%s has mode %04o: others may read the password in it", path,
+			at.Mode().Perm())
 	}
 }
 
@@ -149,9 +153,11 @@ func (c *checker) checkIdentity(cert *x509.Certificate) {
 		c.trusted = false
 		c.add("certificate", Problem, "issue it with `conclave certs`", "it names no role and no site")
 	case role != string(certs.RoleNode):
-		c.add("certificate", Problem, "use the one issued with --role node", "it is for %s %s, and this is a node", role, who)
+		c.add("certificate", Problem, "use the one issued with --role node", "it is for %s %s, and this is a node",
+			role, who)
 	case who != c.config.Site:
-		c.add("certificate", Problem, "set site to "+who+", or use the certificate of "+c.config.Site, "it is for site %s, the configuration says site %s", who, c.config.Site)
+		c.add("certificate", Problem, "set site to "+who+", or use the certificate of "+c.config.Site,
+			"it is for site %s, the configuration says site %s", who, c.config.Site)
 	default:
 		c.ok("certificate", "for node %s, until %s", who, cert.NotAfter.Format(time.RFC3339))
 	}
@@ -165,8 +171,10 @@ func (c *checker) checkDates(path string, cert *x509.Certificate, mend string) {
 		c.add("expiry", Problem, mend, "%s ended on %s", path, cert.NotAfter.Format(time.RFC3339))
 	case now.Before(cert.NotBefore):
 		c.trusted = false
-		c.add("clock", Problem, "set this machine's clock", "%s begins on %s, which is %v from now", path, cert.NotBefore.Format(time.RFC3339), cert.NotBefore.Sub(now).Round(time.Second))
+		c.add("clock", Problem, "set this machine's clock", "%s begins on %s, which is %v from now", path,
+			cert.NotBefore.Format(time.RFC3339), cert.NotBefore.Sub(now).Round(time.Second))
 	case cert.NotAfter.Sub(now) < soon:
-		c.add("expiry", Warning, mend, "%s ends on %s, in %v", path, cert.NotAfter.Format(time.RFC3339), cert.NotAfter.Sub(now).Round(time.Hour))
+		c.add("expiry", Warning, mend, "%s ends on %s, in %v", path, cert.NotAfter.Format(time.RFC3339),
+			cert.NotAfter.Sub(now).Round(time.Hour))
 	}
 }

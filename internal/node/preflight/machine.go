@@ -25,7 +25,8 @@ func (c *checker) checkMachine() {
 		if free, err := freeBytes(existing(c.config.State)); err != nil {
 			c.skip("disk", err.Error())
 		} else if free < leastDisk {
-			c.add("disk", Warning, "make room: without it nothing can be charged or kept, and nothing is answered", "%d MiB are free in %s", free>>20, existing(c.config.State))
+			c.add("disk", Warning, "make room: without it nothing can be charged or kept, and nothing is answered",
+				"%d MiB are free in %s", free>>20, existing(c.config.State))
 		} else {
 			c.ok("disk", "%d MiB are free in %s", free>>20, existing(c.config.State))
 		}
@@ -33,14 +34,16 @@ func (c *checker) checkMachine() {
 	if files, err := openFiles(); err != nil {
 		c.skip("open files", err.Error())
 	} else if files < leastFiles {
-		c.add("open files", Warning, "raise the limit, such as with ulimit -n 1024", "this process may have %d open", files)
+		c.add("open files", Warning, "raise the limit, such as with ulimit -n 1024", "this process may have %d open",
+			files)
 	} else {
 		c.ok("open files", "%d may be open", files)
 	}
 	c.checkAuditLog()
 	if listen := c.config.HTTP.Listen; listen != "" {
 		if l, err := net.Listen("tcp", listen); err != nil {
-			c.add("http port", Problem, "stop who has it (this node, where it runs already), or set http.listen to another", "%v", err)
+			c.add("http port", Problem, "stop who has it (this node, where it runs already), or set http.listen to another",
+				"%v", err)
 		} else {
 			_ = l.Close()
 			c.ok("http port", "%s is free", listen)
@@ -57,7 +60,8 @@ func (c *checker) checkAuditLog() {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if dir := existing(filepath.Dir(path)); !writable(dir) {
-			c.add("audit log", Problem, "let this process write there: without it no round is answered", "%s cannot be made in %s", path, dir)
+			c.add("audit log", Problem, "let this process write there: without it no round is answered",
+				"%s cannot be made in %s", path, dir)
 			return
 		}
 	default:
@@ -80,7 +84,8 @@ func (c *checker) estimate(rows int) {
 	case !ok:
 		c.skip("memory", "this system does not say how much is free")
 	case need > free:
-		c.add("memory", Warning, "give the machine more, or divide the site's records among several nodes", "the records take about %d MiB in memory, and %d MiB are free", need>>20, free>>20)
+		c.add("memory", Warning, "give the machine more, or divide the site's records among several nodes",
+			"the records take about %d MiB in memory, and %d MiB are free", need>>20, free>>20)
 	default:
 		c.ok("memory", "the records take about %d MiB, teachers' weights besides; %d MiB are free", need>>20, free>>20)
 	}

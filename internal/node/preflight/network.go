@@ -46,7 +46,9 @@ func (c *checker) checkNetwork(ctx context.Context) {
 	}
 	switch {
 	case open == 0:
-		c.add("aggregator", Problem, "start the aggregator, correct the addresses, or open the way out in the firewall; nothing has to come in", "nobody listens at %s", target)
+		c.add("aggregator", Problem, "start the aggregator, correct the addresses, "+
+			"or open the way out in the firewall; nothing has to come in",
+			"nobody listens at %s", target)
 		return
 	case answered == 0:
 		return // said before
@@ -106,8 +108,10 @@ func (c *checker) checkAddress(ctx context.Context, address string) (reached, tr
 // handshakeFailed tells clocks that differ from the rest.
 func (c *checker) handshakeFailed(conn *tls.Conn, err error) {
 	if errors.Is(err, certs.ErrExpired) {
-		for _, cert := range conn.ConnectionState().PeerCertificates[:min(1, len(conn.ConnectionState().PeerCertificates))] {
-			c.checkDates("the aggregator's certificate", cert, "tell the aggregator's operator, or set this machine's clock")
+		chain := conn.ConnectionState().PeerCertificates
+		for _, cert := range chain[:min(1, len(chain))] {
+			c.checkDates("the aggregator's certificate", cert,
+				"tell the aggregator's operator, or set this machine's clock")
 		}
 	}
 	c.fail("tls", err)
@@ -122,13 +126,16 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 	defer conn.Close()
 	within, cancel := context.WithTimeout(ctx, 2*step)
 	defer cancel()
-	health, err := healthpb.NewHealthClient(conn).Check(within, &healthpb.HealthCheckRequest{Service: conclavev1.TeacherService_ServiceDesc.ServiceName})
+	health, err := healthpb.NewHealthClient(conn).Check(within,
+		&healthpb.HealthCheckRequest{Service: conclavev1.TeacherService_ServiceDesc.ServiceName})
 	switch {
 	case err != nil:
-		c.add("leader", Problem, "ask the aggregator's operator", "nobody says who leads: %s", status.Convert(err).Message())
+		c.add("leader", Problem, "ask the aggregator's operator", "nobody says who leads: %s",
+			status.Convert(err).Message())
 		return
 	case health.GetStatus() != healthpb.HealthCheckResponse_SERVING:
-		c.add("leader", Warning, "wait, or ask the aggregator's operator", "the aggregator says %v: it stops, or another one leads soon", health.GetStatus())
+		c.add("leader", Warning, "wait, or ask the aggregator's operator",
+			"the aggregator says %v: it stops, or another one leads soon", health.GetStatus())
 		return
 	}
 	c.ok("leader", "an aggregator leads and answers nodes")
@@ -136,10 +143,12 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 		c.skip("dataset", "the records cannot be used, so that nothing can be compared")
 		return
 	}
-	answer, err := conclavev1.NewTeacherServiceClient(conn).Check(within, &conclavev1.CheckRequest{Hello: c.site.Hello()})
+	answer, err := conclavev1.NewTeacherServiceClient(conn).Check(within,
+		&conclavev1.CheckRequest{Hello: c.site.Hello()})
 	switch {
 	case status.Code(err) == codes.Unimplemented:
-		c.skip("dataset", "the aggregator is of an earlier version, which tells only nodes that join: dataset, schema, unit, budget, manifest and protocol are not compared")
+		c.skip("dataset", "the aggregator is of an earlier version, which tells only nodes that join: "+
+			"dataset, schema, unit, budget, manifest and protocol are not compared")
 	case status.Code(err) == codes.Unavailable || status.Code(err) == codes.DeadlineExceeded:
 		c.add("dataset", Warning, "check again", "the aggregator did not answer: %s", status.Convert(err).Message())
 	case err != nil:
@@ -149,7 +158,9 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 		if answer.GetKnown() {
 			joined = "this node has joined before, with the same partitions"
 		}
-		c.ok("dataset", "%s at aggregator %s has this schema and unit, and a budget of epsilon %g at delta %g; %s; %d teachers are connected",
-			c.config.Dataset, answer.GetAggregator(), answer.GetEpsilon(), answer.GetDelta(), joined, answer.GetTeachersLive())
+		c.ok("dataset", "%s at aggregator %s has this schema and unit, and a budget of epsilon %g at delta %g; "+
+			"%s; %d teachers are connected",
+			c.config.Dataset, answer.GetAggregator(), answer.GetEpsilon(), answer.GetDelta(),
+			joined, answer.GetTeachersLive())
 	}
 }

@@ -60,7 +60,8 @@ func (c *checker) readConfig() bool {
 	if err := config.Validate(); err != nil {
 		c.fail("config", err)
 	} else {
-		c.ok("config", "%s: node %s/%s on dataset %s, %d teachers", c.o.Config, config.Site, config.Node, config.Dataset, config.Teachers)
+		c.ok("config", "%s: node %s/%s on dataset %s, %d teachers", c.o.Config, config.Site, config.Node,
+			config.Dataset, config.Teachers)
 	}
 	return true
 }
@@ -107,7 +108,8 @@ func (c *checker) readData() {
 			c.fail("data", problem)
 		}
 		if len(problems) == mostRows {
-			c.add("data", Problem, "mend these and check again", "more than %d problems; the rest is not shown", mostRows)
+			c.add("data", Problem, "mend these and check again", "more than %d problems; the rest is not shown",
+				mostRows)
 		}
 		return
 	}
@@ -127,8 +129,10 @@ func (c *checker) readData() {
 		how = "in a division like the one that the first start makes"
 	}
 	if facts.LeastUnits == 0 {
-		c.add("teachers and state", Warning, "use fewer teachers before the node joins for the first time", "%d privacy units for %d teachers; some have none, %s", facts.Units, c.config.Teachers, how)
+		c.add("teachers and state", Warning, "use fewer teachers before the node joins for the first time",
+			"%d privacy units for %d teachers; some have none, %s", facts.Units, c.config.Teachers, how)
 		return
 	}
-	c.ok("teachers and state", "%d privacy units for %d teachers, %d at least for each, %s", facts.Units, c.config.Teachers, facts.LeastUnits, how)
+	c.ok("teachers and state", "%d privacy units for %d teachers, %d at least for each, %s", facts.Units,
+		c.config.Teachers, facts.LeastUnits, how)
 }

@@ -47,7 +47,8 @@ func newPlace(t testing.TB) *place {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	p := &place{t: t, dir: dir, rows: 80, address: "127.0.0.1:1"}
 	testkit.Must(t, authority.Create(p.path("certs")))
-	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleAggregator, "a", []string{"127.0.0.1"}, 100*24*time.Hour))
+	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleAggregator, "a", []string{"127.0.0.1"},
+		100*24*time.Hour))
 	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleNode, "north", nil, 100*24*time.Hour))
 	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleNode, "short", nil, time.Hour))
 	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleStudent, "north", nil, 100*24*time.Hour))
@@ -56,7 +57,8 @@ func newPlace(t testing.TB) *place {
 	p.write("schema.yaml", schemaText)
 	p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], min_rows: 50}]\n")
 	p.fields = map[string]string{
-		"dataset": "d", "site": "north", "schema": "schema.yaml", "data": "data.csv", "teachers": "4", "policy": "policy.yaml", "audit_log": "audit.jsonl",
+		"dataset": "d", "site": "north", "schema": "schema.yaml", "data": "data.csv", "teachers": "4",
+		"policy": "policy.yaml", "audit_log": "audit.jsonl",
 		"tls": "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key}",
 	}
 	return p
@@ -125,7 +127,8 @@ func TestANodeThatIsReady(t *testing.T) {
 	if !r.OK {
 		t.Errorf("problems: %+v", r.Checks)
 	}
-	for _, name := range []string{"config", "schema", "unit", "data", "teachers and state", "state folder", "policy", "site ledger", "certificate", "key", "audit log"} {
+	for _, name := range []string{"config", "schema", "unit", "data", "teachers and state", "state folder", "policy",
+		"site ledger", "certificate", "key", "audit log"} {
 		found(t, r, OK, name, "")
 	}
 	found(t, r, OK, "teachers and state", "80 privacy units for 4 teachers")
@@ -143,27 +146,38 @@ func TestProblemsAreNamed(t *testing.T) {
 		check  string
 		says   string
 	}{
-		"no file":           {func(p *place) { p.write("teacher.yaml", "") }, "", "", ""},
-		"unknown field":     {func(p *place) { p.fields["teecher"] = "3" }, Problem, "config", `unknown field "teecher"`},
-		"two bad fields":    {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem, "config", "teachers: 0 is not between"},
-		"the other of them": {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem, "config", `node: "A/B" is not a name`},
-		"no schema":         {func(p *place) { p.fields["schema"] = "none.yaml" }, Problem, "schema", "none.yaml"},
-		"unit":              {func(p *place) { p.fields["unit"] = "person" }, Problem, "unit", "person"},
-		"no data":           {func(p *place) { p.fields["data"] = "none.csv" }, Problem, "data", "cannot read the table"},
-		"a bad row":         {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem, "data", "row 2"},
-		"another bad row":   {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem, "data", "row 3"},
-		"teachers":          {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state", "more partitions than privacy units"},
-		"few rows":          {func(p *place) { p.rows = 49 }, Problem, "minimum rows", "49 privacy units, the policy wants 50"},
+		"no file": {func(p *place) { p.write("teacher.yaml", "") }, "", "", ""},
+		"unknown field": {func(p *place) { p.fields["teecher"] = "3" }, Problem, "config",
+			`unknown field "teecher"`},
+		"two bad fields": {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem,
+			"config", "teachers: 0 is not between"},
+		"the other of them": {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem,
+			"config", `node: "A/B" is not a name`},
+		"no schema": {func(p *place) { p.fields["schema"] = "none.yaml" }, Problem, "schema", "none.yaml"},
+		"unit":      {func(p *place) { p.fields["unit"] = "person" }, Problem, "unit", "person"},
+		"no data": {func(p *place) { p.fields["data"] = "none.csv" }, Problem, "data",
+			"cannot read the table"},
+		"a bad row": {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem,
+			"data", "row 2"},
+		"another bad row": {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem,
+			"data", "row 3"},
+		"teachers": {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state",
+			"more partitions than privacy units"},
+		"few rows": {func(p *place) { p.rows = 49 }, Problem, "minimum rows",
+			"49 privacy units, the policy wants 50"},
 		"few rows of one": {func(p *place) {
 			p.rows = 49
-			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], min_rows: 50, min_rows_per_teacher: 30}]\n")
+			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
+				"min_rows: 50, min_rows_per_teacher: 30}]\n")
 		}, Problem, "minimum rows", "the policy wants 30"},
 		"no list": {func(p *place) {
-			p.fields["tls"] = "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key, revoked: none.crl}"
+			p.fields["tls"] = "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key, " +
+				"revoked: none.crl}"
 		}, Problem, "revoked", "none.crl"},
 		"no list to be read": {func(p *place) {
 			p.write("bad.crl", "xx")
-			p.fields["tls"] = "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key, revoked: bad.crl}"
+			p.fields["tls"] = "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key, " +
+				"revoked: bad.crl}"
 		}, Problem, "revoked", "bad.crl"},
 		"a password for all": {func(p *place) {
 			p.write("dsn", "postgres://u:p@127.0.0.1:1/d?sslmode=disable")
@@ -171,29 +185,45 @@ func TestProblemsAreNamed(t *testing.T) {
 			delete(p.fields, "data")
 			p.fields["sql"] = "{dsn_file: dsn, query: SELECT x FROM t ORDER BY x}"
 		}, Problem, "database", "mode 0644"},
-		"no policy":       {func(p *place) { delete(p.fields, "policy") }, Warning, "policy", "none"},
-		"a bad policy":    {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy", "datasets[0].epsilon"},
-		"another of it":   {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy", "datasets[0].pipelines"},
-		"other dataset":   {func(p *place) { p.fields["dataset"] = "e" }, Problem, "policy", "does not name dataset e"},
-		"a ledger's head": {func(p *place) { p.mkdir("state", 0o700); p.write("state/site-ledger-d.head", "{}") }, Problem, "site ledger", "does not name an entry"},
-		"state readable":  {func(p *place) { p.mkdir("state", 0o755) }, Problem, "state folder", "mode 0755"},
-		"state a file":    {func(p *place) { p.write("state", "") }, Problem, "state folder", "is a file"},
+		"no policy": {func(p *place) { delete(p.fields, "policy") }, Warning, "policy", "none"},
+		"a bad policy": {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy",
+			"datasets[0].epsilon"},
+		"another of it": {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy",
+			"datasets[0].pipelines"},
+		"other dataset": {func(p *place) { p.fields["dataset"] = "e" }, Problem, "policy", "does not name dataset e"},
+		"a ledger's head": {func(p *place) { p.mkdir("state", 0o700); p.write("state/site-ledger-d.head", "{}") },
+			Problem, "site ledger", "does not name an entry"},
+		"state readable": {func(p *place) { p.mkdir("state", 0o755) }, Problem, "state folder", "mode 0755"},
+		"state a file":   {func(p *place) { p.write("state", "") }, Problem, "state folder", "is a file"},
 		"key readable": {func(p *place) { testkit.Must(p.t, os.Chmod(p.path("certs/node-north.key"), 0o644)) },
 			Problem, "key", "mode 0644"},
-		"no certificate":     {func(p *place) { p.tls("certs", "node-none", "node-north") }, Problem, "certificate", "node-none.crt"},
-		"another's key":      {func(p *place) { p.tls("certs", "node-north", "node-short") }, Problem, "certificate", "node-short.key"},
-		"another site":       {func(p *place) { p.tls("certs", "node-short", "node-short") }, Problem, "certificate", "for site short"},
-		"ends soon":          {func(p *place) { p.tls("certs", "node-short", "node-short"); p.fields["site"] = "short" }, Warning, "expiry", "node-short.crt ends on"},
-		"a student's":        {func(p *place) { p.tls("certs", "student-north", "student-north") }, Problem, "certificate", "for student north"},
-		"foreign authority":  {func(p *place) { p.tls("foreign", "node-north", "node-north") }, Problem, "certificate", "against"},
-		"no authority":       {func(p *place) { p.write("certs/ca.crt", "nothing") }, Problem, "authority", "holds no certificate"},
-		"audit log a folder": {func(p *place) { p.mkdir("audit.jsonl", 0o700) }, Problem, "audit log", "is a directory"},
+		"no certificate": {func(p *place) { p.tls("certs", "node-none", "node-north") }, Problem, "certificate",
+			"node-none.crt"},
+		"another's key": {func(p *place) { p.tls("certs", "node-north", "node-short") }, Problem, "certificate",
+			"node-short.key"},
+		"another site": {func(p *place) { p.tls("certs", "node-short", "node-short") }, Problem, "certificate",
+			"for site short"},
+		"ends soon": {func(p *place) {
+			p.tls("certs", "node-short", "node-short")
+			p.fields["site"] = "short"
+		}, Warning, "expiry", "node-short.crt ends on"},
+		"a student's": {func(p *place) { p.tls("certs", "student-north", "student-north") }, Problem,
+			"certificate", "for student north"},
+		"foreign authority": {func(p *place) { p.tls("foreign", "node-north", "node-north") }, Problem,
+			"certificate", "against"},
+		"no authority": {func(p *place) { p.write("certs/ca.crt", "nothing") }, Problem, "authority",
+			"holds no certificate"},
+		"audit log a folder": {func(p *place) { p.mkdir("audit.jsonl", 0o700) }, Problem, "audit log",
+			"is a directory"},
 		"lost partition key": {func(p *place) {
 			p.started()
 			testkit.Must(p.t,
 				os.Remove(p.path("state/partition.key")))
 		}, Problem, "teachers and state", "partition.key is missing"},
-		"other data":          {func(p *place) { p.started(); p.write("data.csv", "x,y\n"+strings.Repeat("0.5,no\n", 90)) }, Problem, "teachers and state", "manifest"},
+		"other data": {func(p *place) {
+			p.started()
+			p.write("data.csv", "x,y\n"+strings.Repeat("0.5,no\n", 90))
+		}, Problem, "teachers and state", "manifest"},
 		"a clock in the past": {nil, Problem, "clock", "begins on"},
 		"a clock beyond":      {nil, Problem, "expiry", "ended on"},
 	} {
@@ -260,7 +290,8 @@ func (p *place) startAggregator() {
 	c := aggregator.DefaultConfig()
 	c.Name, c.Listen, c.TLS = "a", "127.0.0.1:0", certs.IssuedFiles(p.path("certs"), certs.RoleAggregator, "a")
 	c.Etcd.Embedded, c.Etcd.Dir, c.Drain = true, p.path("etcd"), 0
-	c.Datasets = []aggregator.DatasetConfig{{Name: "d", Schema: p.path("schema.yaml"), Unit: "record", Budget: privacy.Budget{Epsilon: 3, Delta: 1e-5}}}
+	c.Datasets = []aggregator.DatasetConfig{{Name: "d", Schema: p.path("schema.yaml"), Unit: "record",
+		Budget: privacy.Budget{Epsilon: 3, Delta: 1e-5}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	server, err := aggregator.New(ctx, c, aggregator.Options{})
 	testkit.Must(p.t, err)

@@ -21,7 +21,8 @@ func (c *checker) checkState() {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if parent := existing(dir); !writable(parent) {
-			c.add("state folder", Problem, "make it, and let this process write to it", "%s is not there, and cannot be made in %s", dir, parent)
+			c.add("state folder", Problem, "make it, and let this process write to it",
+				"%s is not there, and cannot be made in %s", dir, parent)
 			return
 		}
 		c.ok("state folder", "%s is made at the first start: this node has never joined from here", dir)
@@ -37,13 +38,15 @@ func (c *checker) checkState() {
 		}
 		if runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
 			good = false
-			c.add("state folder", Problem, "chmod 700 "+dir, "%s has mode %04o: others may read the partition key and the teachers", dir, at.Mode().Perm())
+			c.add("state folder", Problem, "chmod 700 "+dir,
+				"%s has mode %04o: others may read the partition key and the teachers", dir, at.Mode().Perm())
 		}
 		for _, name := range []string{"partition.key", "manifest.json"} {
 			file, err := os.Stat(filepath.Join(dir, name))
 			if err == nil && runtime.GOOS != "windows" && file.Mode().Perm()&0o077 != 0 {
 				good = false
-				c.add("state folder", Problem, "chmod 600 "+filepath.Join(dir, name), "%s has mode %04o; it is for this process alone", name, file.Mode().Perm())
+				c.add("state folder", Problem, "chmod 600 "+filepath.Join(dir, name),
+					"%s has mode %04o; it is for this process alone", name, file.Mode().Perm())
 			}
 		}
 		if good {
@@ -78,7 +81,8 @@ func writable(dir string) bool {
 
 func (c *checker) checkPolicy() {
 	if c.config.Policy == "" {
-		c.add("policy", Warning, "set policy to a file to have a limit of the site's own", "none: whatever the aggregator's budget allows is answered")
+		c.add("policy", Warning, "set policy to a file to have a limit of the site's own",
+			"none: whatever the aggregator's budget allows is answered")
 		return
 	}
 	policy, err := sitepolicy.Read(c.config.Policy)
@@ -88,7 +92,8 @@ func (c *checker) checkPolicy() {
 	}
 	d := policy.Dataset(c.config.Dataset)
 	if d == nil {
-		c.add("policy", Problem, "name the dataset in it, with what is allowed", "%s does not name dataset %s: nothing would be answered", c.config.Policy, c.config.Dataset)
+		c.add("policy", Problem, "name the dataset in it, with what is allowed",
+			"%s does not name dataset %s: nothing would be answered", c.config.Policy, c.config.Dataset)
 		return
 	}
 	if c.schema == nil {
@@ -108,7 +113,8 @@ func (c *checker) checkPolicy() {
 		c.skip("minimum rows", "the records could not be counted")
 	}
 	for _, r := range d.TooFew(o.Facts) {
-		c.add("minimum rows", Problem, "add records, lower teachers before the node joins, or change the rule", "%s: %s", r.Rule, r.Private)
+		c.add("minimum rows", Problem, "add records, lower teachers before the node joins, or change the rule",
+			"%s: %s", r.Rule, r.Private)
 	}
 	o.Facts = sitepolicy.Facts{Units: d.MinRows, LeastUnits: d.MinRowsPerTeacher} // they are named
 	status, err := sitepolicy.New(o).Status()
@@ -123,13 +129,18 @@ func (c *checker) checkPolicy() {
 	}
 	switch {
 	case status.EpsilonLeft <= 0:
-		c.add("site ledger", Warning, "raise the policy's epsilon, if the site agrees to more", "epsilon %.4g of %g is spent, as filter %s counts, and nothing is left", status.EpsilonCounted, d.Epsilon, d.Filter)
+		c.add("site ledger", Warning, "raise the policy's epsilon, if the site agrees to more",
+			"epsilon %.4g of %g is spent, as filter %s counts, and nothing is left",
+			status.EpsilonCounted, d.Epsilon, d.Filter)
 	default:
-		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, as filter %s counts, with room for a run of epsilon %.4g", status.Entries, status.EpsilonCounted, d.Epsilon, d.Delta, d.Filter, status.EpsilonLeft)
+		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, "+
+			"as filter %s counts, with room for a run of epsilon %.4g",
+			status.Entries, status.EpsilonCounted, d.Epsilon, d.Delta, d.Filter, status.EpsilonLeft)
 	}
 	for _, run := range status.Runs {
 		if run.State == sitepolicy.StateWaiting {
-			c.add("approvals", Warning, "teacher approve --config "+c.o.Config+" "+run.Run+", or teacher deny", "run %s waits for an approval", run.Run)
+			c.add("approvals", Warning, "teacher approve --config "+c.o.Config+" "+run.Run+", or teacher deny",
+				"run %s waits for an approval", run.Run)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 // admit asks both budgets and adds the events of a use to both totals. It returns the
 // events and the run's running figure.
 func (l *loaded) admit(use privacy.Use) ([]privacy.Event, float64, error) {
-	ofRun, ofDataset := l.purses()
+	ofRun, ofDataset := l.spending()
 	ofRun, events, err := ofRun.Use(use)
 	if err != nil {
 		return nil, 0, fmt.Errorf("budget of run %q: %w", l.run.Name, err)

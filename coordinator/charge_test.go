@@ -56,7 +56,7 @@ func TestChargeOnce(t *testing.T) {
 		t.Errorf("round 1: found %v, %v", found, err)
 	}
 
-	run, dataset, err := purses(c.store, "first")
+	run, dataset, err := spending(c.store, "first")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 	}
 	for i := range 30 {
 		charge.Run = fmt.Sprintf("run-%d", i)
-		_, dataset, err := purses(c.store, charge.Run)
+		_, dataset, err := spending(c.store, charge.Run)
 		if err != nil {
 			t.Fatal(err)
 		}

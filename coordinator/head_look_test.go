@@ -30,7 +30,7 @@ func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) se
 	if err != nil {
 		t.Fatal(err)
 	}
-	ofRun, ofDataset := now.Purses()
+	ofRun, ofDataset := now.Spending()
 	order := func(a, b privacy.Event) int { return cmp.Compare(a.Sigma, b.Sigma) }
 	return seen{standing.Run, slices.SortedFunc(slices.Values(ofRun.Spent), order), slices.SortedFunc(slices.Values(ofDataset.Spent), order), standing.Found}
 }

@@ -98,7 +98,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 			testCharge("second", 2, "answer")); err != nil || entry.Seq != 8 {
 			t.Fatalf("entry %d, %v", entry.Seq, err)
 		}
-		_, dataset, err := purses(c.store, "first")
+		_, dataset, err := spending(c.store, "first")
 		if err != nil || len(dataset.Spent) != 1 || dataset.Spent[0].Count != 5*4 {
 			t.Errorf("the dataset has spent %v, %v", dataset.Spent, err)
 		}

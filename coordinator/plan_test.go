@@ -87,9 +87,9 @@ func TestPlannedRun(t *testing.T) {
 		if _, err := s.CloseRun(ctx, lead, "one"); err != nil {
 			t.Fatal(err)
 		}
-		ofRun, ofDataset, err := purses(s, "one")
+		ofRun, ofDataset, err := spending(s, "one")
 		if err != nil || !cmp.Equal(ofRun.Spent, plan.Events()) || !cmp.Equal(ofDataset.Spent, plan.Events()) || !cmp.Equal(ofRun.Used, []int64{1, 6}) {
-			t.Errorf("purses %+v, %+v, %v", ofRun, ofDataset, err)
+			t.Errorf("spending %+v, %+v, %v", ofRun, ofDataset, err)
 		}
 		run, err := s.Run(ctx, "one")
 		if err != nil {

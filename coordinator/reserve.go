@@ -73,15 +73,17 @@ func (s *Store) Room(ctx context.Context, dataset string) (Room, error) {
 	}, nil
 }
 
-// Purse is that of a run that was submitted and not opened.
-func (q Submission) Purse() privacy.Purse { return privacy.Purse{Budget: q.Budget, Plan: q.Plan} }
+// Spending is that of a run that was submitted and not opened.
+func (q Submission) Spending() privacy.Spending {
+	return privacy.Spending{Budget: q.Budget, Plan: q.Plan}
+}
 
 // Unopened drops the runs that were opened by the time that the room was read: they are open
 // or spent there. Look at the queue before the room, so that each run is in one of the two.
-func (r Room) Unopened(queued []Submission) (waiting []privacy.Purse) {
+func (r Room) Unopened(queued []Submission) (waiting []privacy.Spending) {
 	for _, q := range queued {
 		if !r.opened[q.Name] {
-			waiting = append(waiting, q.Purse())
+			waiting = append(waiting, q.Spending())
 		}
 	}
 	return waiting
@@ -89,17 +91,18 @@ func (r Room) Unopened(queued []Submission) (waiting []privacy.Purse) {
 
 // Reserved is what the dataset's releases and its open runs take of the budget, together
 // with runs that were not opened yet.
-func (r Room) Reserved(waiting ...privacy.Purse) (privacy.Reservation, error) {
-	purses := slices.Clone(waiting)
+func (r Room) Reserved(waiting ...privacy.Spending) (privacy.Reservation, error) {
+	spending := slices.Clone(waiting)
 	for _, open := range r.Open {
-		purses = append(purses, privacy.Purse{Budget: open.Budget, Plan: open.Plan, Used: open.Used, Spent: open.Spent})
+		spending = append(spending,
+			privacy.Spending{Budget: open.Budget, Plan: open.Plan, Used: open.Used, Spent: open.Spent})
 	}
-	return privacy.Reserve(r.Spent, purses)
+	return privacy.Reserve(r.Spent, spending)
 }
 
 // Holds answers whether the run could be opened now, by the rule of OpenRun: on top of what
 // is spent, whatever other runs may still spend.
-func (r Room) Holds(q privacy.Purse) error {
+func (r Room) Holds(q privacy.Spending) error {
 	record := datasetRecord{Dataset: Dataset{Budget: r.Budget}, Spent: r.Spent}
 	if len(r.opened) > 0 {
 		record.Head.Seq = 2

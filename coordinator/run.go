@@ -61,10 +61,10 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 	return decode[Run](kvs[0])
 }
 
-func (l *loaded) purses() (ofRun, ofDataset privacy.Purse) {
+func (l *loaded) spending() (ofRun, ofDataset privacy.Spending) {
 	r := l.run
-	return privacy.Purse{Budget: r.Budget, Plan: r.Plan, PlanEpsilon: r.PlanEpsilon, Used: r.Used, Spent: r.Spent},
-		privacy.DatasetPurse(l.dataset.Budget, l.dataset.Spent, r.Plan)
+	return privacy.Spending{Budget: r.Budget, Plan: r.Plan, PlanEpsilon: r.PlanEpsilon, Used: r.Used, Spent: r.Spent},
+		privacy.DatasetSpending(l.dataset.Budget, l.dataset.Spent, r.Plan)
 }
 
 // loaded is a run, its dataset and perhaps more, read at one revision.

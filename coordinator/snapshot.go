@@ -35,9 +35,9 @@ func (s *Store) Snapshot(ctx context.Context, lead *Leadership, run string) (*Sn
 	return &Snapshot{*l}, nil
 }
 
-// Purses returns what the run and its dataset may spend and what they have. Charge
+// Spending returns what the run and its dataset may spend and what they have. Charge
 // admits what both of them admit.
-func (n *Snapshot) Purses() (ofRun, ofDataset privacy.Purse) { return n.loaded.purses() }
+func (n *Snapshot) Spending() (ofRun, ofDataset privacy.Spending) { return n.loaded.spending() }
 
 // CheckRoom says whether a release of so many bytes can be charged to the run:
 // the error matches ErrTooLarge when it cannot. Ask before the noise of a

@@ -11,13 +11,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// purses are those of a run as etcd has it.
-func purses(s *Store, run string) (ofRun, ofDataset privacy.Purse, err error) {
+// spending is that of a run and of its dataset, as etcd has them.
+func spending(s *Store, run string) (ofRun, ofDataset privacy.Spending, err error) {
 	n, err := s.Snapshot(context.Background(), nil, run)
 	if err != nil {
-		return privacy.Purse{}, privacy.Purse{}, err
+		return privacy.Spending{}, privacy.Spending{}, err
 	}
-	ofRun, ofDataset = n.Purses()
+	ofRun, ofDataset = n.Spending()
 	return ofRun, ofDataset, nil
 }
 

@@ -168,7 +168,7 @@ func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Three runs of epsilon 1 may spend something: first, a and c.
-	three, err := Room{Budget: room.Budget}.Reserved(queued[0].Purse(), queued[1].Purse(), queued[2].Purse())
+	three, err := Room{Budget: room.Budget}.Reserved(queued[0].Spending(), queued[1].Spending(), queued[2].Spending())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestRoomCountsOpenRuns(t *testing.T) {
 	}
 	big := testSubmission("big")
 	big.Budget.Epsilon = 2.95
-	if err := room.Holds(big.Purse()); err != nil {
+	if err := room.Holds(big.Spending()); err != nil {
 		t.Errorf("it fits what was spent: %v", err)
 	}
 	reserved, err := room.Reserved()
@@ -356,7 +356,7 @@ func TestRoomCountsOpenRuns(t *testing.T) {
 		t.Errorf("beside what a closed run spent: %v", err)
 	}
 	big.Budget.Epsilon = 3.1
-	if err := room.Holds(big.Purse()); !errors.Is(err, privacy.ErrOverBudget) {
+	if err := room.Holds(big.Spending()); !errors.Is(err, privacy.ErrOverBudget) {
 		t.Errorf("more than the dataset's budget: %v", err)
 	}
 	if _, err := c.store.Room(ctx, "none"); !errors.Is(err, ErrNoDataset) {

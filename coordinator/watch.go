@@ -22,21 +22,21 @@ func (s *Store) Leader(ctx context.Context) (name string, err error) {
 }
 
 // Spent returns what the runs of a dataset have spent together and may spend, as its
-// ledger says. The purse admits nothing where the budget's filter is pld: for that it
+// ledger says. It admits nothing where the budget's filter is pld: for that it
 // needs the plan of the run.
-func (s *Store) Spent(ctx context.Context, dataset string) (privacy.Purse, error) {
+func (s *Store) Spent(ctx context.Context, dataset string) (privacy.Spending, error) {
 	if err := checkName("dataset", dataset); err != nil {
-		return privacy.Purse{}, err
+		return privacy.Spending{}, err
 	}
 	kvs, _, err := s.read(ctx, "read what was spent", s.datasetKey(dataset))
 	if err != nil {
-		return privacy.Purse{}, err
+		return privacy.Spending{}, err
 	}
 	if kvs[0] == nil {
-		return privacy.Purse{}, fmt.Errorf("read what was spent: %w: %q", ErrNoDataset, dataset)
+		return privacy.Spending{}, fmt.Errorf("read what was spent: %w: %q", ErrNoDataset, dataset)
 	}
 	record, err := decode[datasetRecord](kvs[0])
-	return privacy.DatasetPurse(record.Budget, record.Spent, nil), err
+	return privacy.DatasetSpending(record.Budget, record.Spent, nil), err
 }
 
 // observed times requests.

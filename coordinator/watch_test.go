@@ -20,15 +20,15 @@ func TestLeaderAndSpent(t *testing.T) {
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
 		t.Fatal(err)
 	}
-	purse, err := c.store.Spent(ctx, testDataset.Name)
-	if err != nil || purse.Budget != testDataset.Budget {
-		t.Fatalf("%+v, %v", purse, err)
+	spending, err := c.store.Spent(ctx, testDataset.Name)
+	if err != nil || spending.Budget != testDataset.Budget {
+		t.Fatalf("%+v, %v", spending, err)
 	}
 	want, err := privacy.Account(costOf(testCharge("first", 0, "")), testDataset.Budget.Delta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := purse.EpsilonSpent(); err != nil || got != want.Epsilon {
+	if got, err := spending.EpsilonSpent(); err != nil || got != want.Epsilon {
 		t.Errorf("epsilon %v, %v; want %v", got, err, want.Epsilon)
 	}
 	if _, err := c.store.Spent(ctx, "other"); !errors.Is(err, ErrNoDataset) {

@@ -110,7 +110,7 @@ func (d *dataset) reserve(ctx context.Context, store *coordinator.Store, lead *c
 	if err := seen.CheckRoom(e.question.largest()); err != nil {
 		return fmt.Errorf("round %d: %w", e.key.number, err)
 	}
-	ofRun, ofDataset := seen.Purses()
+	ofRun, ofDataset := seen.Spending()
 	_, worst, err := ofRun.Use(e.worst())
 	if err != nil {
 		return overBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.number, e.key.run)

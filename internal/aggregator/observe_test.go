@@ -149,9 +149,9 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 		CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	wantStatus(t, err, codes.PermissionDenied)
 
-	purse, err := c.server.store.Spent(testkit.Within(t), d)
+	spending, err := c.server.store.Spent(testkit.Within(t), d)
 	testkit.Must(t, err)
-	spent, err := purse.EpsilonSpent()
+	spent, err := spending.EpsilonSpent()
 	testkit.Must(t, err)
 	metrics := scrape(t, address)
 	for name, want := range map[string]float64{

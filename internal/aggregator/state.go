@@ -117,11 +117,11 @@ func (s *Server) spent(d *dataset) (epsilon float64, ok bool) {
 	ctx, cancel := context.WithTimeout(s.leading, readyTimeout)
 	defer cancel()
 	epsilon, err := d.spent.Epsilon(d.spent.charges.Load(), func() (float64, error) {
-		purse, err := s.store.Spent(ctx, d.record.Name)
+		spending, err := s.store.Spent(ctx, d.record.Name)
 		if err != nil {
 			return 0, err
 		}
-		return purse.EpsilonSpent()
+		return spending.EpsilonSpent()
 	})
 	if err != nil {
 		s.log.Warn("what a dataset has spent is missing in the metrics", zap.String("dataset", d.record.Name), zap.Error(err))

@@ -201,7 +201,7 @@ func (a *verifier) meaning(e Entry) error {
 	} else {
 		run.Closed = true
 	}
-	spent, err := run.purse().EpsilonSpent()
+	spent, err := run.spending().EpsilonSpent()
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ func (a *verifier) openRun(e Entry) error {
 	return nil
 }
 
-func (r RunTotal) purse() privacy.Purse {
-	p := privacy.Purse{Budget: r.Budget, Plan: r.Plan, Used: r.Used, Spent: r.Events}
+func (r RunTotal) spending() privacy.Spending {
+	p := privacy.Spending{Budget: r.Budget, Plan: r.Plan, Used: r.Used, Spent: r.Events}
 	if r.PlanClaim != nil {
 		p.PlanEpsilon = r.PlanClaim.Epsilon
 	}
@@ -49,7 +49,7 @@ func (a *verifier) release(run *RunTotal, e Entry) error {
 	if a.strict && *e.Round != uint64(run.Releases) {
 		return fmt.Errorf("round %d of run %q follows %d rounds; they count from 0 without gaps", *e.Round, e.Run, run.Releases)
 	}
-	ofRun, cost, err := run.purse().Use(privacy.Use{Planned: *e.Planned, Queries: e.Queries, Answered: e.Answered})
+	ofRun, cost, err := run.spending().Use(privacy.Use{Planned: *e.Planned, Queries: e.Queries, Answered: e.Answered})
 	if err != nil {
 		return fmt.Errorf("budget of run %q: %w", e.Run, err)
 	}
@@ -57,7 +57,7 @@ func (a *verifier) release(run *RunTotal, e Entry) error {
 		return fmt.Errorf("round %d of run %q has events for %s that %d of %d answers by entry %d of the run's plan, for %s, do not cost",
 			*e.Round, e.Run, e.Kind, e.Answered, e.Queries, *e.Planned, planned.Kind)
 	}
-	ofDataset, err := privacy.DatasetPurse(a.result.Budget, a.result.Events, run.Plan).Admit(e.Events)
+	ofDataset, err := privacy.DatasetSpending(a.result.Budget, a.result.Events, run.Plan).Admit(e.Events)
 	if err != nil {
 		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
 	}

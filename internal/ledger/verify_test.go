@@ -81,7 +81,7 @@ func (w *writer) close(run string) {
 
 func (w *writer) epsilon(run string) float64 {
 	w.t.Helper()
-	p := privacy.Purse{Budget: privacy.Budget{Delta: w.deltas[run]}, PlanEpsilon: w.claims[run], Spent: w.spent[run]}
+	p := privacy.Spending{Budget: privacy.Budget{Delta: w.deltas[run]}, PlanEpsilon: w.claims[run], Spent: w.spent[run]}
 	epsilon, err := p.EpsilonSpent()
 	if err != nil {
 		w.t.Fatal(err)

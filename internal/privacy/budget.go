@@ -77,7 +77,7 @@ func (b Budget) Room(spent []Event, run Budget) error {
 // Admit is a filter in the sense of Rogers, Roth, Ullman and Vadhan (2016):
 // everything it lets through, however each question depends on the answers
 // before it, is together (Epsilon, Delta)-DP. [Filter] says by which rule, and that
-// [FilterPLD] promises it for what a [Plan] fixed before; see [Purse] for runs.
+// [FilterPLD] promises it for what a [Plan] fixed before; see [Spending] for runs.
 func (b Budget) Admit(spent, next []Event) (Claim, error) {
 	if err := b.Validate(); err != nil {
 		return Claim{}, fmt.Errorf("budget: %w", err)

@@ -36,7 +36,7 @@
 //
 // A run may fix all that it will ever release before its first question. Such a
 // [Plan] is a list whose cost [Account] may tell, whatever the answers are: the
-// filter [FilterPLD] checks the plan once and then only counts. [Purse] is the
+// filter [FilterPLD] checks the plan once and then only counts. [Spending] is the
 // one rule that charges, checks beforehand and verification share.
 //
 // # What it does not promise

@@ -143,7 +143,8 @@ const maxPlan = maxPairs
 // Validate refuses a plan that is empty or has an entry without a price.
 func (p Plan) Validate() error {
 	if len(p) == 0 || len(p) > maxPlan {
-		return FieldErrorf("plan", "has %d entries; name all that the run may ask, 1 to %d kinds of questions", len(p), maxPlan)
+		return FieldErrorf("plan", "has %d entries; name all that the run may ask, 1 to %d kinds of questions", len(p),
+			maxPlan)
 	}
 	for i, planned := range p {
 		if err := planned.Validate(); err != nil {
@@ -180,7 +181,8 @@ func (p Plan) Check(b Budget) (Claim, error) {
 	}
 	for i, planned := range p {
 		if !planned.Fixed() {
-			return Claim{}, fmt.Errorf("%w: what entry %d costs is not known beforehand: %s; give it a count, and another mechanism than confident-gnmax, or take another filter than pld",
+			return Claim{}, fmt.Errorf("%w: what entry %d costs is not known beforehand: %s; give it a count, and "+
+				"another mechanism than confident-gnmax, or take another filter than pld",
 				ErrPlan, i, planned.text())
 		}
 	}
@@ -210,7 +212,9 @@ func (p Plan) Admit(used []int64, next Use) ([]Event, error) {
 		return nil, &PlanError{Asked: next.Queries}
 	}
 	if next.Queries < 1 || next.Answered < 0 || next.Answered > next.Queries {
-		return nil, FieldErrorf("answered", "is %d of %d queries; it must be between 0 and queries, of which there is one at least", next.Answered, next.Queries)
+		return nil, FieldErrorf("answered",
+			"is %d of %d queries; it must be between 0 and queries, of which there is one at least", next.Answered,
+			next.Queries)
 	}
 	planned, before := p[next.Planned], int64(0)
 	if next.Planned < len(used) {
@@ -220,7 +224,8 @@ func (p Plan) Admit(used []int64, next Use) ([]Event, error) {
 		return nil, &PlanError{Planned: planned, Used: before, Asked: next.Queries}
 	}
 	if planned.Mechanism.Kind != ConfidentGNMax && next.Answered != next.Queries {
-		return nil, FieldErrorf("answered", "is %d of %d queries; %s answers all of them", next.Answered, next.Queries, planned.Mechanism.Kind)
+		return nil, FieldErrorf("answered", "is %d of %d queries; %s answers all of them", next.Answered, next.Queries,
+			planned.Mechanism.Kind)
 	}
 	return planned.Cost(next.Queries, next.Answered), nil
 }
@@ -242,9 +247,11 @@ type PlanError struct {
 
 func (e *PlanError) Error() string {
 	if e.Planned.Kind == "" {
-		return "over budget: the run's plan has no such entry; it was fixed when the run was opened: ask what it has, or open a run with another plan"
+		return "over budget: the run's plan has no such entry; it was fixed when the run was opened: ask what it " +
+			"has, or open a run with another plan"
 	}
-	return fmt.Sprintf("over budget: the run's plan has %d of %s, %d of them are used and %d more were asked; the plan is used up: end the run",
+	return fmt.Sprintf("over budget: the run's plan has %d of %s, %d of them are used and %d more were asked; the "+
+		"plan is used up: end the run",
 		e.Planned.Count, e.Planned.text(), e.Used, e.Asked)
 }
 

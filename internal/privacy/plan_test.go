@@ -60,7 +60,9 @@ func TestPlanValidate(t *testing.T) {
 		{"counts of its own", with(func(p *Planned) { p.Mechanism.Count = 1 })},
 		{"counts of its own", with(func(p *Planned) { p.Mechanism.Answered = 1 })},
 		{"is unknown", with(func(p *Planned) { p.Mechanism.Kind = "magic" })},
-		{`variant "histogram" does not belong to laplace`, with(func(p *Planned) { p.Mechanism, p.Variant = shares.parameters(), Histogram })},
+		{`variant "histogram" does not belong to laplace`, with(func(p *Planned) {
+			p.Mechanism, p.Variant = shares.parameters(), Histogram
+		})},
 		{`variant "norm-gamma" does not belong to gnmax`, with(func(p *Planned) { p.Variant = NormGamma })},
 		{"noise_multiplier is 0", planned(sampled(0.1, 0, 5))},
 		{"noise_multiplier is NaN", planned(sampled(0.1, math.NaN(), 5))},
@@ -105,7 +107,8 @@ func TestPlanEvents(t *testing.T) {
 		{planned(labels)[0], 0, 0, nil},
 		{planned(labels)[0], 7, 7, []Event{labels.Times(7)}},
 		{planned(confident)[0], 32, 30, []Event{confident}},
-		{planned(confident)[0], 32, 0, []Event{{Kind: ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32}}},
+		{planned(confident)[0], 32, 0,
+			[]Event{{Kind: ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32}}},
 	} {
 		if got := c.p.Cost(c.uses, c.answered); !slices.Equal(got, c.want) {
 			t.Errorf("%v, %d uses: %v, want %v", c.p, c.uses, got, c.want)
@@ -182,7 +185,8 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := planned(
 			Event{Kind: Laplace, Epsilon: rapid.Float64Range(0.01, 0.5).Draw(t, "laplace"), Count: 2},
-			sampled(rapid.Float64Range(0.01, 0.5).Draw(t, "rate"), rapid.Float64Range(1, 6).Draw(t, "sigma"), rapid.Int64Range(1, 60).Draw(t, "count")),
+			sampled(rapid.Float64Range(0.01, 0.5).Draw(t, "rate"), rapid.Float64Range(1, 6).Draw(t, "sigma"),
+				rapid.Int64Range(1, 60).Draw(t, "count")),
 			Event{Kind: GNMax, Sigma: rapid.Float64Range(20, 90).Draw(t, "gnmax"), Count: 5},
 		)
 		budget := Budget{Epsilon: 1e6, Delta: 1e-5, Filter: FilterPLD}
@@ -190,7 +194,7 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := Purse{Budget: budget, Plan: plan, PlanEpsilon: claim.Epsilon}
+		p := Spending{Budget: budget, Plan: plan, PlanEpsilon: claim.Epsilon}
 		for range rapid.IntRange(1, 8).Draw(t, "questions") {
 			which := rapid.IntRange(0, 2).Draw(t, "which")
 			times := rapid.Int64Range(1, plan[which].Count+1).Draw(t, "times")
@@ -213,24 +217,26 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 			t.Fatalf("a part costs %v, %v; the plan %v", part.Epsilon, err, claim.Epsilon)
 		}
 		for _, e := range p.Spent {
-			if !slices.ContainsFunc(plan, func(x Planned) bool { return x.Mechanism == e.parameters() && e.Count <= x.Count }) {
+			if !slices.ContainsFunc(plan, func(x Planned) bool {
+				return x.Mechanism == e.parameters() && e.Count <= x.Count
+			}) {
 				t.Fatalf("%v is not within the plan", e)
 			}
 		}
 	})
 }
 
-func TestPurse(t *testing.T) {
+func TestSpending(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
 	for _, b := range []Budget{b, {Epsilon: 1, Delta: 1e-5}} {
-		if _, _, err := (Purse{Budget: b}).Use(Use{0, 1, 1}); !errors.Is(err, ErrOverBudget) {
+		if _, _, err := (Spending{Budget: b}).Use(Use{0, 1, 1}); !errors.Is(err, ErrOverBudget) {
 			t.Errorf("%v was spent without a plan: %v", b, err)
 		}
 	}
-	if _, err := (Purse{Budget: b}).Admit([]Event{shares}); !errors.Is(err, ErrOverBudget) {
+	if _, err := (Spending{Budget: b}).Admit([]Event{shares}); !errors.Is(err, ErrOverBudget) {
 		t.Errorf("a budget by pld was spent without a plan: %v", err)
 	}
-	if _, _, err := (Purse{Plan: planned(shares)}).Use(Use{0, 1, 1}); err == nil {
+	if _, _, err := (Spending{Plan: planned(shares)}).Use(Use{0, 1, 1}); err == nil {
 		t.Error("no budget at all was spent")
 	}
 	plan := planFor(t, b, 300)
@@ -238,12 +244,13 @@ func TestPurse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Purse{Budget: b, Plan: plan, PlanEpsilon: claim.Epsilon}
+	p := Spending{Budget: b, Plan: plan, PlanEpsilon: claim.Epsilon}
 	first, cost, err := p.Use(Use{0, 1, 1})
 	if err != nil || !slices.Equal(cost, []Event{shares}) || !slices.Equal(first.Used, []int64{1, 0}) || p.Used != nil {
 		t.Fatal(first.Used, cost, err)
 	}
-	if spent, err := first.EpsilonSpent(); err != nil || spent != mustRunning(t, []Event{shares}, b.Delta) || len(p.Spent) != 0 {
+	if spent, err := first.EpsilonSpent(); err != nil || spent != mustRunning(t, []Event{shares}, b.Delta) ||
+		len(p.Spent) != 0 {
 		t.Errorf("after the class shares: %v, %v; before: %v", spent, err, p.Spent)
 	}
 	last, _, err := first.Use(Use{1, 300, 300})
@@ -258,12 +265,14 @@ func TestPurse(t *testing.T) {
 		t.Errorf("past the end: %v", err)
 	}
 	// A count bounds the uses of a run with another filter, too; and its budget does.
-	gdp := Purse{Budget: Budget{Epsilon: 1, Delta: 1e-5}, Plan: append(planned(shares), Planned{Kind: "votes", Mechanism: labels.parameters()})}
+	gdp := Spending{Budget: Budget{Epsilon: 1, Delta: 1e-5},
+		Plan: append(planned(shares), Planned{Kind: "votes", Mechanism: labels.parameters()})}
 	after, _, err := gdp.Use(Use{0, 1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := after.Use(Use{0, 1, 1}); !errors.Is(err, ErrOverBudget) || !strings.Contains(err.Error(), "used up") {
+	if _, _, err := after.Use(Use{0, 1, 1}); !errors.Is(err, ErrOverBudget) ||
+		!strings.Contains(err.Error(), "used up") {
 		t.Errorf("a second use of one: %v", err)
 	}
 	var over *OverBudgetError
@@ -299,9 +308,11 @@ func TestCheckDatasetPlan(t *testing.T) {
 		{"no plan", "takes a run with filter pld", ErrPlan, byPLD, nil, 0, FilterGDP},
 		{"over the dataset's budget", "over budget", ErrOverBudget, less, nil, 0, FilterPLD},
 		{"as if unsampled", "filter is gdp: rdp suits samples, pld", ErrOverBudget, byGDP, nil, 0, FilterPLD},
-		{"on top of what is spent", "filter is rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}}, 1, FilterPLD},
+		{"on top of what is spent", "filter is rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}},
+			1, FilterPLD},
 	} {
-		if claim, err := CheckDatasetPlan(c.b, c.spent, c.runs, c.filter, plan); !errors.Is(err, c.err) || claim != nil || !strings.Contains(err.Error(), c.message) {
+		if claim, err := CheckDatasetPlan(c.b, c.spent, c.runs, c.filter, plan); !errors.Is(err, c.err) ||
+			claim != nil || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v, %v", c.name, claim, err)
 		}
 	}
@@ -327,7 +338,8 @@ func TestPLDFilter(t *testing.T) {
 		claim := mustAccount(t, Merge(append(plan[:2:2], plan[1])), b.Delta)
 		closeTo(t, "needed", over.Needed, claim.Epsilon, 1e-12)
 	}
-	if epsilon, err := FilterPLD.Epsilon(plan, b.Delta); err != nil || epsilon != mustAccount(t, plan, b.Delta).Epsilon {
+	if epsilon, err := FilterPLD.Epsilon(plan, b.Delta); err != nil ||
+		epsilon != mustAccount(t, plan, b.Delta).Epsilon {
 		t.Errorf("the filter's epsilon: %v, %v", epsilon, err)
 	}
 	if err := b.Room(plan[:1], Budget{Epsilon: 0.9, Delta: 1e-5}); err != nil {
@@ -353,7 +365,8 @@ func TestPLDCalibration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []Event{{Kind: GNMax, Sigma: gnmax, Count: 1000}, {Kind: Gaussian, Sigma: gauss, Sensitivity: 1, Count: 1000}, {Kind: LNMax, Lambda: lambda, Count: 100}} {
+	for _, e := range []Event{{Kind: GNMax, Sigma: gnmax, Count: 1000},
+		{Kind: Gaussian, Sigma: gauss, Sensitivity: 1, Count: 1000}, {Kind: LNMax, Lambda: lambda, Count: 100}} {
 		claim := mustAccount(t, append(other[:1:1], e), b.Delta)
 		if claim.Epsilon > 1 || claim.Epsilon < 1-1e-4 {
 			t.Errorf("%v costs %v", e, claim.Epsilon)
@@ -397,7 +410,8 @@ func TestSampledSigma(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeTo(t, "sigma at rate 1", sigma, exact, 1e-7)
-	if _, err := SampledSigma(b, 0.1, 5, []Event{{Kind: Laplace, Epsilon: 1.5, Count: 1}}); !errors.Is(err, ErrOverBudget) {
+	if _, err := SampledSigma(b, 0.1, 5, []Event{{Kind: Laplace, Epsilon: 1.5, Count: 1}}); !errors.Is(err,
+		ErrOverBudget) {
 		t.Errorf("no room: %v", err)
 	}
 	for _, bad := range []func() (float64, error){
@@ -425,7 +439,8 @@ func mustRunning(t testing.TB, events []Event, delta float64) float64 {
 // The joint account of a plan of unlike events is above that of each, below their sum, and
 // does not depend on their order.
 func TestPlansOfUnlikeEventsCompose(t *testing.T) {
-	plan := []Event{sampled(0.02, 2, 300), sampled(0.1, 6, 200), {Kind: Exponential, Epsilon: 0.02, Count: 400}, {Kind: Laplace, Epsilon: 0.1, Count: 1}}
+	plan := []Event{sampled(0.02, 2, 300), sampled(0.1, 6, 200), {Kind: Exponential, Epsilon: 0.02, Count: 400},
+		{Kind: Laplace, Epsilon: 0.1, Count: 1}}
 	const delta = 1e-5
 	claim := func(events ...Event) float64 {
 		t.Helper()
@@ -456,7 +471,7 @@ func TestPlansOfUnlikeEventsCompose(t *testing.T) {
 }
 
 func BenchmarkRunningOfSamples(b *testing.B) {
-	p := Purse{Budget: byPLD, Spent: []Event{shares, sampled(0.02, 5.3, 1)}}
+	p := Spending{Budget: byPLD, Spent: []Event{shares, sampled(0.02, 5.3, 1)}}
 	for b.Loop() {
 		p.Spent[1].Count++
 		if _, err := p.EpsilonSpent(); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Reservation is what the releases of a dataset and the runs that may still release
 // something will have cost, at most. It informs and orders; what is charged is decided by
-// [Purse.Admit] alone.
+// [Spending.Admit] alone.
 type Reservation struct {
 	// A run with another filter than pld counts as one release that takes all of its budget: as Gaussian,
 	// or as pure DP; see [Budget.Room].
@@ -20,7 +20,7 @@ type Reservation struct {
 // Reserve adds what runs may spend in all to what a dataset's releases cost. spent holds the
 // events of the whole dataset, those of the runs among them; a run that has spent a part
 // counts with the whole of its budget in the place of that part.
-func Reserve(spent []Event, runs []Purse) (Reservation, error) {
+func Reserve(spent []Event, runs []Spending) (Reservation, error) {
 	r := Reservation{gaussian: slices.Clone(spent), runs: len(runs)}
 	for _, p := range runs {
 		r.gaussian = without(r.gaussian, p.Spent)

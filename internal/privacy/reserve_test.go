@@ -16,7 +16,7 @@ func gaussianOf(sigma float64, count int64) []Event {
 func TestWhatIsLeftBesideRunsByHand(t *testing.T) {
 	b := Budget{Epsilon: 5, Delta: 1e-5}
 	mu := func(epsilon float64) float64 { return gdpMu(epsilon, 1e-5) }
-	open := []Purse{
+	open := []Spending{
 		{Budget: Budget{Epsilon: 2, Delta: 1e-5}, Spent: gaussianOf(4, 1)},
 		{Budget: Budget{Epsilon: 1, Delta: 1e-5}},
 	}
@@ -41,7 +41,7 @@ func TestWhatIsLeftBesideRunsByHand(t *testing.T) {
 
 func TestNothingIsLeft(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5}
-	r, err := Reserve(nil, []Purse{{Budget: b}})
+	r, err := Reserve(nil, []Spending{{Budget: b}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := b.RoomBeside(r, Budget{Epsilon: 0.5, Delta: 1e-5}, nil); !errors.Is(err, ErrOverBudget) {
 		t.Errorf("room beside it: %v", err)
 	}
-	if _, err := Reserve(nil, []Purse{{}}); err == nil {
+	if _, err := Reserve(nil, []Spending{{}}); err == nil {
 		t.Error("a run without a budget was reserved for")
 	}
 	if _, err := b.Left(r, 2); err == nil {
@@ -73,7 +73,7 @@ func TestPLDIsAllOrNothing(t *testing.T) {
 	if left, err := b.Left(none, 1e-5); err != nil || left != 3 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	one, err := Reserve(nil, []Purse{{Budget: b, Plan: plan}})
+	one, err := Reserve(nil, []Spending{{Budget: b, Plan: plan}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestLeftIsTheBorder(t *testing.T) {
 			Epsilon: rapid.Float64Range(0.5, 20).Draw(t, "epsilon"), Delta: 1e-5,
 			Filter: rapid.SampledFrom([]Filter{FilterGDP, FilterRDP}).Draw(t, "filter"),
 		}
-		var runs []Purse
+		var runs []Spending
 		var spent []Event
 		for range rapid.IntRange(0, 3).Draw(t, "runs") {
 			own := Budget{Epsilon: rapid.Float64Range(0.05, 5).Draw(t, "own"), Delta: 1e-5}
@@ -105,7 +105,7 @@ func TestLeftIsTheBorder(t *testing.T) {
 			if b.RoomBeside(now, own, nil) != nil {
 				continue
 			}
-			runs, spent = append(runs, Purse{Budget: own, Spent: part}), Merge(append(spent, part...))
+			runs, spent = append(runs, Spending{Budget: own, Spent: part}), Merge(append(spent, part...))
 		}
 		r, err := Reserve(spent, runs)
 		if err != nil {

@@ -148,12 +148,12 @@ func (a *auditor) read(ctx context.Context, store *coordinator.Store, dataset st
 	if len(s.lines) == 0 {
 		return nil
 	}
-	purse, err := store.Spent(ctx, dataset)
+	spending, err := store.Spent(ctx, dataset)
 	if err != nil {
 		return err
 	}
-	if spent, err := purse.EpsilonSpent(); err != nil || spent > purse.Budget.Epsilon {
-		a.c.told.blame("dataset %s has spent epsilon %v of %v (%v)", dataset, spent, purse.Budget.Epsilon, err)
+	if spent, err := spending.EpsilonSpent(); err != nil || spent > spending.Budget.Epsilon {
+		a.c.told.blame("dataset %s has spent epsilon %v of %v (%v)", dataset, spent, spending.Budget.Epsilon, err)
 	}
 	return nil
 }

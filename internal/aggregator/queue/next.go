@@ -138,7 +138,7 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 	if err != nil {
 		return passed, err
 	}
-	if err := room.Holds(s.Purse()); err != nil {
+	if err := room.Holds(s.Spending()); err != nil {
 		end := coordinator.End{State: coordinator.Failed, Reason: err.Error()}
 		if isOverBudget(err) {
 			end.State, end.Reason = coordinator.OutOfBudget, fmt.Sprintf("nothing was spent: %v", err)

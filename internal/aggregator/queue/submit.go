@@ -81,7 +81,7 @@ func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit b
 	if err != nil {
 		return false, err
 	}
-	if err := room.Holds(s.Purse()); err != nil {
+	if err := room.Holds(s.Spending()); err != nil {
 		return false, fault.OverBudget(err, "run %q does not fit what dataset %q has left", s.Name, s.Dataset)
 	}
 	waiting := room.Unopened(queued)

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Purse is what a run or a dataset may spend and what it has spent. Charges,
+// Spending is what a run or a dataset may spend and what it has spent. Charges,
 // the check before a question is asked, and the verification of ledgers all ask
-// [Purse.Use] of runs and [Purse.Admit] of datasets, so that they cannot disagree.
-type Purse struct {
+// [Spending.Use] of runs and [Spending.Admit] of datasets, so that they cannot disagree.
+type Spending struct {
 	Budget Budget
 	// Plan is that of the run; of a dataset whose budget has FilterPLD, that of its only run.
 	Plan Plan
@@ -21,10 +21,10 @@ type Purse struct {
 	Spent []Event // merged
 }
 
-// DatasetPurse is the purse of a dataset, from which a run with the plan is charged. A
+// DatasetSpending returns the spending of a dataset, from which a run with the plan is charged. A
 // dataset with filter pld has one run, whose plan is its own.
-func DatasetPurse(b Budget, spent []Event, plan Plan) Purse {
-	p := Purse{Budget: b, Spent: spent}
+func DatasetSpending(b Budget, spent []Event, plan Plan) Spending {
+	p := Spending{Budget: b, Spent: spent}
 	if b.Filter == FilterPLD {
 		p.Plan = plan
 	}
@@ -40,9 +40,11 @@ func DatasetPurse(b Budget, spent []Event, plan Plan) Purse {
 func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Plan) (*Claim, error) {
 	switch {
 	case b.Filter == FilterPLD && runs > 0:
-		return nil, fmt.Errorf("%w: a dataset with filter pld has one run, and it was opened; open the run on a dataset with filter rdp or gdp", ErrPlan)
+		return nil, fmt.Errorf("%w: a dataset with filter pld has one run, and it was opened; open the run on a "+
+			"dataset with filter rdp or gdp", ErrPlan)
 	case b.Filter == FilterPLD && filter != FilterPLD:
-		return nil, fmt.Errorf("%w: a dataset with filter pld takes a run with filter pld, whose whole plan is priced before; give the run that filter, or use a dataset with filter gdp or rdp", ErrPlan)
+		return nil, fmt.Errorf("%w: a dataset with filter pld takes a run with filter pld, whose whole plan is "+
+			"priced before; give the run that filter, or use a dataset with filter gdp or rdp", ErrPlan)
 	case b.Filter == FilterPLD:
 		claim, err := plan.Check(b)
 		if err != nil {
@@ -53,7 +55,9 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Pla
 		return nil, nil
 	}
 	if _, err := b.admit(spent, plan.Events()); err != nil {
-		return nil, fmt.Errorf("%w: the whole plan must fit on top of what is spent, and the dataset's filter is %s: rdp suits samples, pld a dataset of one run; lower the run's epsilon, or open a dataset with room for the plan by its own filter: %w",
+		return nil, fmt.Errorf("%w: the whole plan must fit on top of what is spent, and the dataset's filter is %s: "+
+			"rdp suits samples, pld a dataset of one run; lower the run's epsilon, or open a dataset with room for "+
+			"the plan by its own filter: %w",
 			ErrPlan, cmp.Or(b.Filter, FilterGDP), err)
 	}
 	return nil, nil
@@ -64,41 +68,41 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Pla
 var ErrPlan = errors.New("the plan does not suit the dataset")
 
 // Use answers, before anything is asked, whether a run may use an entry of its plan so
-// often, and returns the purse as it is then and what the use costs. With [FilterPLD] the
+// often, and returns the spending as it is then and what the use costs. With [FilterPLD] the
 // whole plan is within the budget, so that it is enough that the entry has the uses left;
 // otherwise the budget's filter is asked too. The error matches ErrOverBudget where the use
 // does not fit.
-func (p Purse) Use(next Use) (Purse, []Event, error) {
+func (p Spending) Use(next Use) (Spending, []Event, error) {
 	cost, err := p.Plan.Admit(p.Used, next)
 	if err != nil {
-		return Purse{}, nil, err
+		return Spending{}, nil, err
 	}
 	used := p.Plan.add(p.Used, next)
 	if p, err = p.Admit(cost); err != nil {
-		return Purse{}, nil, err
+		return Spending{}, nil, err
 	}
 	p.Used = used
 	return p, cost, nil
 }
 
-// Admit answers whether next may be charged too, and returns the purse as it is then. With
-// [FilterPLD] the purse of a run admits what [Purse.Use] found within the plan, and the plan
+// Admit answers whether next may be charged too, and returns the spending as it is then. With
+// [FilterPLD] the spending of a run admits what [Spending.Use] found within the plan, and the plan
 // was checked against the budget. The error matches ErrOverBudget where next does not fit.
-func (p Purse) Admit(next []Event) (Purse, error) {
+func (p Spending) Admit(next []Event) (Spending, error) {
 	if err := p.Budget.Validate(); err != nil {
-		return Purse{}, err
+		return Spending{}, err
 	}
 	if p.Budget.Filter != FilterPLD {
 		spent, err := p.Budget.admit(p.Spent, next)
 		if err != nil {
-			return Purse{}, err
+			return Spending{}, err
 		}
 		p.Spent = spent
 		return p, nil
 	}
 	all := slices.Concat(p.Spent, next)
 	if err := covers(p.Plan.Events(), all); err != nil {
-		return Purse{}, err
+		return Spending{}, err
 	}
 	p.Spent = Merge(all)
 	return p, nil
@@ -117,7 +121,8 @@ func covers(plan, events []Event) error {
 		}
 		n, known := left[e.parameters()]
 		if !known || e.Count > n {
-			return fmt.Errorf("%w: the plan, which was fixed when the run was opened, does not hold %s that often", ErrOverBudget, e.text())
+			return fmt.Errorf("%w: the plan, which was fixed when the run was opened, does not hold %s that often",
+				ErrOverBudget, e.text())
 		}
 		left[e.parameters()] = n - e.Count
 	}
@@ -126,7 +131,7 @@ func covers(plan, events []Event) error {
 
 // EpsilonSpent is the running figure that ledger entries carry: that of [Running],
 // or the claim of the plan where that is smaller. Both hold.
-func (p Purse) EpsilonSpent() (float64, error) {
+func (p Spending) EpsilonSpent() (float64, error) {
 	claim, err := Running(p.Spent, p.Budget.Delta)
 	if p.PlanEpsilon > 0 && (err != nil || p.PlanEpsilon < claim.Epsilon) {
 		return p.PlanEpsilon, nil

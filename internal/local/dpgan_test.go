@@ -265,8 +265,8 @@ func TestAnInterruptedDPGANRunGoesOn(t *testing.T) {
 		t.Fatalf("%d releases after four steps and the class shares", released)
 	}
 	for name, c := range map[string]struct{ old, new, want string }{
-		"other steps":   {"steps: 6", "steps: 7", "another plan"},
-		"another rate":  {"rate: 0.3", "rate: 0.31", "another plan"},
+		"other steps":   {"steps: 6", "steps: 7", "another spec"},
+		"another rate":  {"rate: 0.3", "rate: 0.31", "another spec"},
 		"other student": {"batch: 20", "batch: 21", "checkpoint"},
 	} {
 		if _, err := Run(t.Context(), load(t, dir, strings.Replace(text, c.old, c.new, 1)), Options{Out: out}); err == nil || !strings.Contains(err.Error(), c.want) {

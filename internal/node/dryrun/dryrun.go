@@ -71,8 +71,8 @@ func seenBy(k sitepolicy.Kind) string {
 		return "the aggregator alone, which keeps the sum over all nodes in memory; " +
 			"the student sees what is selected by it"
 	case sitepolicy.Fit:
-		return "the aggregator alone; but the coefficients that it makes of all nodes' sums go to all nodes without noise, " +
-			"pass by pass. The student sees the last ones with noise"
+		return "the aggregator alone; but the coefficients that it makes of all nodes' sums go to all nodes " +
+			"without noise, pass by pass. The student sees the last ones with noise"
 	}
 	return "the aggregator alone, which adds it to the other nodes' and noise to the sum; " +
 		"the student sees the noisy sum"

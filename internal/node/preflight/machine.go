@@ -42,8 +42,8 @@ func (c *checker) checkMachine() {
 	c.checkAuditLog()
 	if listen := c.config.HTTP.Listen; listen != "" {
 		if l, err := net.Listen("tcp", listen); err != nil {
-			c.add("http port", Problem, "stop who has it (this node, where it runs already), or set http.listen to another",
-				"%v", err)
+			c.add("http port", Problem,
+				"stop who has it (this node, where it runs already), or set http.listen to another", "%v", err)
 		} else {
 			_ = l.Close()
 			c.ok("http port", "%s is free", listen)

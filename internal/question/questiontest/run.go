@@ -16,43 +16,6 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Cases are the questions that a kind is run on. Those of maps have names for people.
-type Cases struct {
-	// Units makes the records of those of so many privacy units that belong; nil for
-	// SmallUnits.
-	Units func(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table
-	// Good are answered, none of them as the first by name is.
-	Good map[string]proto.Message
-	// Zeros and Coins are baselines, whose answers do not depend on records; those of Zeros
-	// are all zero.
-	Zeros, Coins map[string]proto.Message
-	// Bad are refused.
-	Bad map[string]Bad
-	// Adversaries are asked Bounds with and without them.
-	Adversaries []Adversary
-	Bounds      []proto.Message
-	// Moved is told how far each adversary moved each answer, in steps; nil for none.
-	Moved func(t testing.TB, a Adversary, params proto.Message, distance float64)
-	// PerNode are how many of an answer's last entries are rounded once at each node, and
-	// not for each unit by itself; nil for none.
-	PerNode func(v *question.Vector) int
-	// Slow says that a question takes too long to be answered many times; nil for none.
-	Slow func(params proto.Message) bool
-}
-
-// Bad is a question that no node answers, and a part of the reason.
-type Bad struct {
-	Params proto.Message
-	Want   string
-}
-
-// Adversary is a privacy unit of so many records, given by their cells.
-type Adversary struct {
-	Name    string
-	Records int
-	Record  func(i int) []float64
-}
-
 // The sites of the suite have so many units and teachers.
 const (
 	units    = 60

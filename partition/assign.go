@@ -28,11 +28,13 @@ func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error)
 		return nil, fmt.Errorf("assign partitions: %w", err)
 	}
 	if unit != UnitRecord && !t.hasUnits() {
-		return nil, fmt.Errorf("assign partitions: a row has no %q; read the table without ignoring its unit column", unit)
+		return nil, fmt.Errorf("assign partitions: a row has no %q; read the table without ignoring its unit column",
+			unit)
 	}
 	digests := unitDigests(key, t, unit)
 	if tooFew(digests, partitions) {
-		return nil, fmt.Errorf("assign partitions: %w: %d partitions asked for; use fewer teachers at this node or give it more data",
+		return nil, fmt.Errorf("assign partitions: %w: %d partitions asked for;"+
+			" use fewer teachers at this node or give it more data",
 			ErrTooManyPartitions, partitions)
 	}
 	a := &Assignment{Partitions: partitions, Of: make([]int, t.rows)}

@@ -1,4 +1,4 @@
-package partition
+package partition_test
 
 import (
 	"bytes"
@@ -13,16 +13,19 @@ import (
 	"pgregory.net/rapid"
 
 	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // content is a row as text, equal for equal records.
-func content(t *Table, row int) string {
+func content(t *partition.Table, row int) string {
 	return fmt.Sprint(t.Cells(row), t.Unit(row))
 }
 
 // placement counts records by content and partition: the table seen as a
 // multiset, in which equal records are not told apart.
-func placement(t *Table, a *Assignment) map[string]int {
+func placement(t *partition.Table, a *partition.Assignment) map[string]int {
 	out := make(map[string]int)
 	for row, p := range a.Of {
 		out[fmt.Sprint(content(t, row), " in ", p)]++
@@ -30,36 +33,37 @@ func placement(t *Table, a *Assignment) map[string]int {
 	return out
 }
 
-func drawKey(t *rapid.T) Key {
-	var key Key
+func drawKey(t *rapid.T) partition.Key {
+	var key partition.Key
 	copy(key[:], rapid.SliceOfN(rapid.Byte(), len(key), len(key)).Draw(t, "key"))
 	return key
 }
 
 // assignAll is Assign without the lower bound on the number of units, which is
 // the one thing that does depend on other records.
-func assignAll(t *rapid.T, key Key, table *Table, partitions int, unit string) *Assignment {
-	a, err := Assign(key, table, partitions, unit)
-	if err != nil && !errors.Is(err, ErrTooManyPartitions) {
+func assignAll(t *rapid.T, key partition.Key, table *partition.Table, partitions int,
+	unit string) *partition.Assignment {
+	a, err := partition.Assign(key, table, partitions, unit)
+	if err != nil && !errors.Is(err, partition.ErrTooManyPartitions) {
 		t.Fatal(err)
 	}
 	return a
 }
 
-func drawUnit(t *rapid.T, s *Schema) string {
+func drawUnit(t *rapid.T, s *partition.Schema) string {
 	if s.UnitColumn() >= 0 && rapid.Bool().Draw(t, "by unit column") {
 		return "who"
 	}
-	return UnitRecord
+	return partition.UnitRecord
 }
 
 // Partitions are disjoint and cover the table, assigning again gives the same,
 // and a unit has one partition.
 func TestPartitionsAreDisjointStableAndCover(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawSchema(t)
+		s := partitiontest.DrawSchema(t)
 		unit := drawUnit(t, s)
-		table := drawTable(t, s, 1, 30)
+		table := partitiontest.DrawTable(t, s, 1, 30)
 		key := drawKey(t)
 		partitions := rapid.IntRange(1, 8).Draw(t, "partitions")
 		a := assignAll(t, key, table, partitions, unit)
@@ -77,7 +81,7 @@ func TestPartitionsAreDisjointStableAndCover(t *testing.T) {
 		if diff := cmp.Diff(a, assignAll(t, key, table, partitions, unit)); diff != "" {
 			t.Fatalf("assigning again (-first +second):\n%s", diff)
 		}
-		if unit != UnitRecord {
+		if unit != partition.UnitRecord {
 			home := make(map[string]int)
 			for row, p := range a.Of {
 				if first, seen := home[table.Unit(row)]; seen && first != p {
@@ -87,33 +91,26 @@ func TestPartitionsAreDisjointStableAndCover(t *testing.T) {
 			}
 		}
 		// The order of the rows does not matter.
-		order := rapid.Permutation(indexes(table.Len())).Draw(t, "order")
+		order := rapid.Permutation(partitiontest.Indexes(table.Len())).Draw(t, "order")
 		shuffled := table.Subset(order)
-		if diff := cmp.Diff(placement(table, a), placement(shuffled, assignAll(t, key, shuffled, partitions, unit))); diff != "" {
+		if diff := cmp.Diff(placement(table, a), placement(shuffled,
+			assignAll(t, key, shuffled, partitions, unit))); diff != "" {
 			t.Fatalf("in another order (-first +second):\n%s", diff)
 		}
 	})
-}
-
-func indexes(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
 }
 
 // Adding one record, also one equal to others, moves no other record; and
 // read backwards, neither does removing one.
 func TestOtherRecordsDoNotMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawSchema(t)
+		s := partitiontest.DrawSchema(t)
 		unit := drawUnit(t, s)
-		larger := drawTable(t, s, 2, 30)
+		larger := partitiontest.DrawTable(t, s, 2, 30)
 		key := drawKey(t)
 		partitions := rapid.IntRange(1, 8).Draw(t, "partitions")
 		gone := rapid.IntRange(0, larger.Len()-1).Draw(t, "removed row")
-		smaller := larger.Subset(slices.Delete(indexes(larger.Len()), gone, gone+1))
+		smaller := larger.Subset(slices.Delete(partitiontest.Indexes(larger.Len()), gone, gone+1))
 		with, without := assignAll(t, key, larger, partitions, unit), assignAll(t, key, smaller, partitions, unit)
 		if with == nil || without == nil {
 			return
@@ -135,14 +132,14 @@ func TestOtherRecordsDoNotMove(t *testing.T) {
 
 // Equal records are units of their own and spread over the partitions.
 func TestEqualRecordsSpread(t *testing.T) {
-	s := mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
-	table := NewTable(s)
+	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n")
+	table := partition.NewTable(s)
 	for range 4000 {
 		if err := table.Append([]float64{1}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a, err := Assign(Key{7}, table, 4, UnitRecord)
+	a, err := partition.Assign(partition.Key{7}, table, 4, partition.UnitRecord)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,19 +153,20 @@ func TestEqualRecordsSpread(t *testing.T) {
 
 // The parsed value counts, not its spelling.
 func TestSpellingDoesNotMove(t *testing.T) {
-	s := mustSchema(t, "columns:\n  - {name: id, kind: integer, lower: 0, upper: 99, role: unit}\n  - {name: a, kind: continuous, lower: -5, upper: 5, nullable: true}\n")
-	var want *Assignment
+	s := partitiontest.Schema(t, "columns:\n  - {name: id, kind: integer, lower: 0, upper: 99, role: unit}\n  - {name:"+
+		" a, kind: continuous, lower: -5, upper: 5, nullable: true}\n")
+	var want *partition.Assignment
 	for _, text := range []string{"id,a\n1,0\n2,1\n3,\n", "a,id\n-0.0,01\n1.00,2.0\n,3e0\n"} {
-		table, err := DecodeCSV(s, strings.NewReader(text), "t.csv", ReadOptions{})
+		table, err := tabular.DecodeCSV(s, strings.NewReader(text), "t.csv", tabular.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, unit := range []string{UnitRecord, "id"} {
-			a, err := Assign(Key{7}, table, 3, unit)
+		for _, unit := range []string{partition.UnitRecord, "id"} {
+			a, err := partition.Assign(partition.Key{7}, table, 3, unit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if unit == UnitRecord {
+			if unit == partition.UnitRecord {
 				if want == nil {
 					want = a
 				}
@@ -185,19 +183,20 @@ func TestSpellingDoesNotMove(t *testing.T) {
 
 // Another key gives other partitions.
 func TestKeyDecides(t *testing.T) {
-	s := clinic(t)
-	table := NewTable(s)
+	s := partitiontest.Clinic(t)
+	table := partition.NewTable(s)
 	for i := range 200 {
-		if err := table.Append([]float64{math.NaN(), 0, float64(i % 100), math.NaN(), 3, math.NaN(), math.NaN(), 1}, fmt.Sprint("p", i)); err != nil {
+		if err := table.Append([]float64{math.NaN(), 0, float64(i % 100), math.NaN(), 3, math.NaN(), math.NaN(), 1},
+			fmt.Sprint("p", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, unit := range []string{UnitRecord, "patient"} {
-		a, err := Assign(Key{1}, table, 10, unit)
+	for _, unit := range []string{partition.UnitRecord, "patient"} {
+		a, err := partition.Assign(partition.Key{1}, table, 10, unit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Assign(Key{2}, table, 10, unit)
+		b, err := partition.Assign(partition.Key{2}, table, 10, unit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,8 +213,8 @@ func TestKeyDecides(t *testing.T) {
 }
 
 func TestAssignRefuses(t *testing.T) {
-	s := clinic(t)
-	table, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	s := partitiontest.Clinic(t)
+	table, err := tabular.ReadCSV(s, partitiontest.File("clinic", "visits.csv"), tabular.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,28 +223,31 @@ func TestAssignRefuses(t *testing.T) {
 		unit, want string
 		tooMany    bool
 	}{
-		{0, UnitRecord, "at least 1", false},
-		{-3, UnitRecord, "at least 1", false},
-		{7, UnitRecord, "fewer teachers", true},
+		{0, partition.UnitRecord, "at least 1", false},
+		{-3, partition.UnitRecord, "at least 1", false},
+		{7, partition.UnitRecord, "fewer teachers", true},
 		{5, "patient", "fewer teachers", true},
 		{2, "ward", `unit column is "patient"`, false},
 		{2, "", `unit column is "patient"`, false},
 	} {
-		_, err := Assign(Key{1}, table, tc.partitions, tc.unit)
-		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, ErrTooManyPartitions) != tc.tooMany {
+		_, err := partition.Assign(partition.Key{1}, table, tc.partitions, tc.unit)
+		if err == nil || !strings.Contains(err.Error(), tc.want) ||
+			errors.Is(err, partition.ErrTooManyPartitions) != tc.tooMany {
 			t.Errorf("%d partitions by %q: error %v, want one with %q", tc.partitions, tc.unit, err, tc.want)
 		}
 	}
-	for unit, partitions := range map[string]int{UnitRecord: 6, "patient": 4} { // as many as there are
-		if _, err := Assign(Key{1}, table, partitions, unit); err != nil {
+	for unit, partitions := range map[string]int{partition.UnitRecord: 6, "patient": 4} { // as many as there are
+		if _, err := partition.Assign(partition.Key{1}, table, partitions, unit); err != nil {
 			t.Errorf("%d partitions by %q: %v", partitions, unit, err)
 		}
 	}
-	plain := NewTable(mustSchema(t, "columns:\n  - {name: a, kind: binary}\n"))
-	if _, err := Assign(Key{1}, plain, 1, "a"); err == nil || !strings.Contains(err.Error(), "no column of role unit") {
+	plain := partition.NewTable(partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n"))
+	if _, err := partition.Assign(partition.Key{1}, plain, 1, "a"); err == nil ||
+		!strings.Contains(err.Error(), "no column of role unit") {
 		t.Errorf("a schema without unit: %v", err)
 	}
-	if _, err := Assign(Key{1}, plain, 1, UnitRecord); !errors.Is(err, ErrTooManyPartitions) {
+	if _, err := partition.Assign(partition.Key{1}, plain, 1, partition.UnitRecord); !errors.Is(err,
+		partition.ErrTooManyPartitions) {
 		t.Errorf("an empty table: %v", err)
 	}
 }
@@ -254,10 +256,10 @@ func TestAssignRefuses(t *testing.T) {
 // record moves no other between shares.
 func TestSharesProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawSchema(t)
-		table := drawTable(t, s, 1, 30)
+		s := partitiontest.DrawSchema(t)
+		table := partitiontest.DrawTable(t, s, 1, 30)
 		var file bytes.Buffer
-		if err := WriteCSV(&file, table); err != nil {
+		if err := tabular.WriteCSV(&file, table); err != nil {
 			t.Fatal(err)
 		}
 		cut := rapid.Float64Range(0.01, 0.99).Draw(t, "cut")
@@ -267,7 +269,8 @@ func TestSharesProperty(t *testing.T) {
 		}
 		units := make(map[string]float64)
 		for _, share := range [][2]float64{{0, cut}, {cut, 1}} {
-			part, err := DecodeCSV(s, bytes.NewReader(file.Bytes()), "t.csv", ReadOptions{From: share[0], To: share[1]})
+			part, err := tabular.DecodeCSV(s, bytes.NewReader(file.Bytes()), "t.csv",
+				tabular.Options{From: share[0], To: share[1]})
 			if err != nil {
 				if strings.Contains(err.Error(), "no row belongs") {
 					continue
@@ -289,8 +292,8 @@ func TestSharesProperty(t *testing.T) {
 				t.Fatalf("%d copies of a record are lost (or too many, if negative): %s", n, record)
 			}
 		}
-		positions := sharePositions(table)
-		smaller := sharePositions(table.Subset(indexes(table.Len() - 1)))
+		positions := partition.SharePositions(table)
+		smaller := partition.SharePositions(table.Subset(partitiontest.Indexes(table.Len() - 1)))
 		if diff := cmp.Diff(positions[:len(smaller)], smaller); diff != "" {
 			t.Fatalf("the last record moves others (-with +without):\n%s", diff)
 		}
@@ -298,14 +301,14 @@ func TestSharesProperty(t *testing.T) {
 }
 
 func TestSharesOfFlchain(t *testing.T) {
-	s, err := LoadSchema(needShared(t, "flchain", "schema.yaml"))
+	s, err := partition.LoadSchema(partitiontest.Shared(t, "flchain", "schema.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := needShared(t, "flchain", "train.csv.gz")
+	path := partitiontest.Shared(t, "flchain", "train.csv.gz")
 	sum := 0
 	for _, share := range [][2]float64{{0, 0.5}, {0.5, 1}} {
-		part, err := ReadCSV(s, path, ReadOptions{From: share[0], To: share[1]})
+		part, err := tabular.ReadCSV(s, path, tabular.Options{From: share[0], To: share[1]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,17 +325,17 @@ func TestSharesOfFlchain(t *testing.T) {
 // The share of a record says nothing of its partition: within one share the
 // partitions are as even as in the whole file.
 func TestSharesAndPartitionsAreIndependent(t *testing.T) {
-	s := mustSchema(t, "columns:\n  - {name: a, kind: integer, lower: 0, upper: 100000}\n")
+	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: integer, lower: 0, upper: 100000}\n")
 	var text strings.Builder
 	text.WriteString("a\n")
 	for i := range 8000 {
 		fmt.Fprintln(&text, i)
 	}
-	half, err := DecodeCSV(s, strings.NewReader(text.String()), "t.csv", ReadOptions{To: 0.5})
+	half, err := tabular.DecodeCSV(s, strings.NewReader(text.String()), "t.csv", tabular.Options{To: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Assign(Key{9}, half, 4, UnitRecord)
+	a, err := partition.Assign(partition.Key{9}, half, 4, partition.UnitRecord)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +347,7 @@ func TestSharesAndPartitionsAreIndependent(t *testing.T) {
 }
 
 // sizes are the numbers of rows of all partitions.
-func sizes(a *Assignment) []int {
+func sizes(a *partition.Assignment) []int {
 	n := make([]int, a.Partitions)
 	for _, p := range a.Of {
 		n[p]++

@@ -61,9 +61,9 @@ func (c *Column) Describe() string {
 
 // CellText is a cell as it is written to CSV: the empty string for NaN, the
 // category, a whole number, or the shortest decimal that reads back the same.
-func (c *Column) CellText(cell float64) string { return string(c.appendCell(nil, cell)) }
+func (c *Column) CellText(cell float64) string { return string(c.AppendCell(nil, cell)) }
 
-func (c *Column) appendCell(b []byte, cell float64) []byte {
+func (c *Column) AppendCell(b []byte, cell float64) []byte {
 	switch {
 	case math.IsNaN(cell):
 		return b
@@ -75,54 +75,57 @@ func (c *Column) appendCell(b []byte, cell float64) []byte {
 	case c.Kind == Integer || c.Kind == Binary:
 		return strconv.AppendInt(b, int64(cell), 10)
 	default:
-		return appendNumber(b, cell)
+		return AppendNumber(b, cell)
 	}
 }
 
-func formatNumber(v float64) string { return string(appendNumber(nil, v)) }
+func formatNumber(v float64) string { return string(AppendNumber(nil, v)) }
 
-// appendNumber writes the shortest decimal, with an exponent only where the
+// AppendNumber writes the shortest decimal, with an exponent only where the
 // plain form would be long.
-func appendNumber(b []byte, v float64) []byte {
+func AppendNumber(b []byte, v float64) []byte {
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
 		return strconv.AppendFloat(b, v, 'e', -1, 64)
 	}
 	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
-// cellFault is what is wrong with a cell and the mend, without its value.
-type cellFault struct{ problem, mend string }
+// CellFault is what is wrong with a cell and the fix, without its value.
+type CellFault struct{ Problem, Fix string }
 
-const mendCell = "correct the cell"
+const fixCell = "correct the cell"
 
-// parseCell reads a cell's text, moving numbers into clip where there is one.
+// ParseCell reads a cell's text, moving numbers into clip where there is one.
 // It is not for text columns, which have no cell value.
-func (c *Column) parseCell(text string) (float64, *cellFault) {
+func (c *Column) ParseCell(text string) (float64, *CellFault) {
 	if text == "" {
 		if c.Nullable {
 			return math.NaN(), nil
 		}
-		return 0, &cellFault{"the cell is empty", "fill it, or set nullable: true in the schema"}
+		return 0, &CellFault{"the cell is empty", "fill it, or set nullable: true in the schema"}
 	}
 	if c.Kind == Categorical {
 		i, ok := c.index[text]
 		if !ok {
-			return 0, &cellFault{"the cell is not one of the schema's categories", "correct its spelling (case and spaces count) or add the category to the schema"}
+			return 0, &CellFault{"the cell is not one of the schema's categories",
+				"correct its spelling (case and spaces count) or add the category to the schema"}
 		}
 		return float64(i), nil
 	}
-	v, fault := parseNumber(text)
+	v, fault := ParseNumber(text)
 	if fault != nil {
-		return 0, &cellFault{fault.problem + ", expected " + c.expected(), fault.mend}
+		return 0, &CellFault{fault.Problem + ", expected " + c.expected(), fault.Fix}
 	}
 	if (c.Kind == Integer || c.Kind == Binary) && v != math.Trunc(v) {
-		return 0, &cellFault{"not a whole number, expected " + c.expected(), mendCell + " or the column's kind in the schema"}
+		return 0, &CellFault{"not a whole number, expected " + c.expected(),
+			fixCell + " or the column's kind in the schema"}
 	}
 	if c.Clip != nil {
 		return min(max(v, c.Clip[0]), c.Clip[1]), nil
 	}
 	if v < c.Lower || v > c.Upper {
-		return 0, &cellFault{"outside the bounds, expected " + c.expected(), mendCell + ", or give the column clip: [lo, hi] to move such values to the edge"}
+		return 0, &CellFault{"outside the bounds, expected " + c.expected(),
+			fixCell + ", or give the column clip: [lo, hi] to move such values to the edge"}
 	}
 	return v, nil
 }
@@ -142,9 +145,9 @@ func (c *Column) expected() string {
 	return fmt.Sprintf("%s from %s to %s", what, formatNumber(c.Lower), formatNumber(c.Upper))
 }
 
-// parseNumber reads a plain decimal number. The words nan and inf, and the
+// ParseNumber reads a plain decimal number. The words nan and inf, and the
 // hexadecimal and underscored forms Go knows, are not numbers in a table.
-func parseNumber(text string) (float64, *cellFault) {
+func ParseNumber(text string) (float64, *CellFault) {
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; {
 		case b >= '0' && b <= '9', b == '.', b == '-', b == '+', b == 'e', b == 'E':
@@ -159,31 +162,32 @@ func parseNumber(text string) (float64, *cellFault) {
 	return v + 0, nil // + 0 makes -0 the 0 it is equal to
 }
 
-func notNumber(text string) *cellFault {
+func notNumber(text string) *CellFault {
 	switch strings.ToLower(strings.Trim(strings.TrimSpace(text), "+-")) {
 	case "nan", "na", "n/a", "null", "none", "?":
-		return &cellFault{"not a number but a word for a missing value", "leave the cell empty and set nullable: true in the schema"}
+		return &CellFault{"not a number but a word for a missing value",
+			"leave the cell empty and set nullable: true in the schema"}
 	case "inf", "infinity":
-		return &cellFault{"not a finite number", mendCell}
+		return &CellFault{"not a finite number", fixCell}
 	}
 	if strings.TrimSpace(text) != text {
-		return &cellFault{"not a number (there are spaces around the cell)", "remove the spaces"}
+		return &CellFault{"not a number (there are spaces around the cell)", "remove the spaces"}
 	}
-	return &cellFault{"not a finite decimal number", mendCell + " or the column's kind in the schema"}
+	return &CellFault{"not a finite decimal number", fixCell + " or the column's kind in the schema"}
 }
 
-// parseUnit checks the text of a unit column and gives its one form, so that
+// ParseUnit checks the text of a unit column and gives its one form, so that
 // the identifiers 7 and 7.0 of an integer column are the same unit.
-func (c *Column) parseUnit(text string) (string, *cellFault) {
+func (c *Column) ParseUnit(text string) (string, *CellFault) {
 	if text == "" {
-		return "", &cellFault{"the privacy unit's identifier is empty", "fill it: every record must belong to a unit"}
+		return "", &CellFault{"the privacy unit's identifier is empty", "fill it: every record must belong to a unit"}
 	}
 	if c.Kind == Text {
 		// The cells of a row share their memory. A CSV reader makes \r\n in quotes \n, and
 		// a unit is the same whatever the source.
 		return strings.Clone(strings.ReplaceAll(text, "\r\n", "\n")), nil
 	}
-	cell, fault := c.parseCell(text)
+	cell, fault := c.ParseCell(text)
 	if fault != nil {
 		return "", fault
 	}
@@ -205,25 +209,38 @@ func (c *Column) MadeUpUnit(i int) string {
 }
 
 // checkCell tells whether a parsed cell can stand in the column.
-func (c *Column) checkCell(cell float64) *cellFault {
+func (c *Column) checkCell(cell float64) *CellFault {
 	if c.Kind == Text || c.Role == RoleUnit {
 		if !math.IsNaN(cell) {
-			return &cellFault{"a unit column has no cell value", "use NaN and give the unit's text"}
+			return &CellFault{"a unit column has no cell value", "use NaN and give the unit's text"}
 		}
 		return nil
 	}
 	if math.IsNaN(cell) {
 		if !c.Nullable {
-			return &cellFault{"the cell is empty", "only a nullable column may hold NaN"}
+			return &CellFault{"the cell is empty", "only a nullable column may hold NaN"}
 		}
 		return nil
 	}
 	lo, hi := c.Range()
 	if cell < lo || cell > hi {
-		return &cellFault{"the cell is outside the column's range", "use Encoder.Decode or Column.Range"}
+		return &CellFault{"the cell is outside the column's range", "use Encoder.Decode or Column.Range"}
 	}
 	if c.Kind != Continuous && cell != math.Trunc(cell) {
-		return &cellFault{"the cell is not a whole number", "round it first"}
+		return &CellFault{"the cell is not a whole number", "round it first"}
 	}
 	return nil
+}
+
+// ClassCount is the number of values of a binary or categorical column, 0 of
+// others.
+func (c *Column) ClassCount() int {
+	switch c.Kind {
+	case Binary:
+		return 2
+	case Categorical:
+		return len(c.Categories)
+	default:
+		return 0
+	}
 }

@@ -102,8 +102,19 @@ func cellBits(cell float64) uint64 {
 // file, and two sites must agree on them.
 var shareKey = Key(sha256.Sum256([]byte("conclave shares of a file, public key 1")))
 
-// sharePositions gives each row the place of its unit in [0,1).
-func sharePositions(t *Table) []float64 {
+// RecordPositions gives each record the place in [0,1) that a table of the same cells gives
+// it; see [SharePositions]. The cells are read before those of the next record are asked for.
+func RecordPositions(records int, cells func(row int) []float64) []float64 {
+	return positions(digestRecords(shareKey, records, func(h *hasher, row int) {
+		for _, cell := range cells(row) {
+			h.number(cellBits(cell))
+		}
+	}))
+}
+
+// SharePositions gives each row the place of its unit in [0,1): a row is in the share [a, b)
+// where its place is.
+func SharePositions(t *Table) []float64 {
 	unit := UnitRecord
 	if t.schema.unit >= 0 && t.hasUnits() {
 		unit = t.schema.Columns[t.schema.unit].Name

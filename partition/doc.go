@@ -1,14 +1,16 @@
-// Package partition turns a site's table into what teachers train on: it
-// reads the public schema and the private CSV, Parquet or idx file, encodes rows as numbers, and
-// decides once and for all which partition every privacy unit belongs to.
+// Package partition has the public schema of a site's table, the table itself, and the
+// decision which partition every privacy unit belongs to, once and for all.
+//
+// Packages below it read tables from files (tabular, idx, parquet) and databases
+// (postgres), and turn rows into what teachers train on (encode).
 //
 // # How to start
 //
 //	schema, err := partition.LoadSchema("flchain/schema.yaml")
-//	table, err := partition.Read(schema, "flchain/train.csv.gz", partition.ReadOptions{})
+//	table, err := tabular.Read(schema, "flchain/train.csv.gz", tabular.Options{})
 //	key, err := partition.LoadOrCreateKey("partition.key")
 //	assigned, err := partition.Assign(key, table, 200, "record")
-//	encoder := partition.NewEncoder(schema)
+//	encoder := encode.New(schema)
 //	encoded := encoder.Encode(table)            // rows x encoder.Width() numbers, and a class per row
 //	teacher := assigned.Of[17]                  // the teacher of row 17
 //
@@ -47,29 +49,8 @@
 // instead of (v - lo) / (hi - lo), and decoded by the inverse. The transform
 // is monotone and depends on public bounds only, so it costs nothing.
 //
-// # Encoding
-//
-// Every column but the label and the unit becomes one or more features in
-// [0,1]; a numeric label (regression) is a feature as well. A number is one
-// feature, a binary column one, a categorical column one per category. A
-// nullable number or binary column has one more feature, 1 for an empty cell;
-// its value is then set to one half. A nullable categorical column has one
-// more category for empty cells. Decoding puts numbers back into their range,
-// rounds integers, and drops the decimals that a float32 feature cannot carry,
-// so that a value of few decimals comes back as it was.
-//
-// # Sources
-//
-// Builder makes a table of rows from any source, whose cells are texts as CSV has
-// them, under the same rules. So the same rows give the same table whatever they were
-// read from. Digests are of parsed values, not of texts.
-//
-// # Images
-//
 // A schema of format idx is one of images: a column for each pixel, an integer
-// from 0 to 255, and a label. Read makes an ordinary table of such a file and
-// of the labels beside it, so that nothing that works on tables has to know of
-// images. Images.Table and Table.Images go from one to the other.
+// from 0 to 255, and a label.
 //
 // # Partitions
 //

@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ var ErrManifestChanged = errors.New("the partition manifest changed")
 var ErrTooManyPartitions = errors.New("more partitions than privacy units")
 
 // InputError is what is wrong with a schema, a table, a key or a manifest
-// file. It says where and how to mend it, and never holds a cell's value.
+// file. It says where and how to fix it, and never holds a cell's value.
 type InputError struct {
 	File   string // as the caller named it; empty when it has no name
 	Line   int    // 1-based line of the file, 0 when unknown
@@ -22,11 +23,11 @@ type InputError struct {
 	Column string // a column of the schema, empty when it is about no column
 
 	Problem string // what is wrong
-	Mend    string // what to do
+	Fix     string // what to do
 	Err     error  // the cause, may be nil
 }
 
-// Error gives one line: place, problem, cause and mend.
+// Error gives one line: place, problem, cause and fix.
 func (e *InputError) Error() string {
 	var place []string
 	if e.File != "" {
@@ -51,11 +52,20 @@ func (e *InputError) Error() string {
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
-	if e.Mend != "" {
-		text += "; " + e.Mend
+	if e.Fix != "" {
+		text += "; " + e.Fix
 	}
 	return text
 }
 
 // Unwrap gives the cause, for errors.Is with fs.ErrNotExist and the like.
 func (e *InputError) Unwrap() error { return e.Err }
+
+// WithoutPath drops the path of a file error, which InputError names itself.
+func WithoutPath(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}

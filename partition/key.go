@@ -47,34 +47,35 @@ func LoadOrCreateKey(path string) (Key, error) {
 		return Key{}, err
 	}
 	if err := createKey(path, key); err != nil && !errors.Is(err, fs.ErrExist) {
-		return Key{}, &InputError{File: path, Problem: "cannot create the partition key", Mend: "make its folder and let this process write to it", Err: withoutPath(err)}
+		return Key{}, &InputError{File: path, Problem: "cannot create the partition key",
+			Fix: "make its folder and let this process write to it", Err: WithoutPath(err)}
 	}
 	return loadKey(path)
 }
 
 func loadKey(path string) (Key, error) {
-	problem := func(text, mend string, err error) (Key, error) {
-		return Key{}, &InputError{File: path, Problem: text, Mend: mend, Err: err}
+	problem := func(text, fix string, err error) (Key, error) {
+		return Key{}, &InputError{File: path, Problem: text, Fix: fix, Err: err}
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return problem("cannot read the partition key", "check path and permissions", withoutPath(err))
+		return problem("cannot read the partition key", "check path and permissions", WithoutPath(err))
 	}
 	if runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o007 != 0 {
 		return problem("everybody can read the partition key", "take the right away with chmod 600", nil)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return problem("cannot read the partition key", "check path and permissions", withoutPath(err))
+		return problem("cannot read the partition key", "check path and permissions", WithoutPath(err))
 	}
 	var key Key
-	const mend = "restore the file from a backup; a new key gives every unit another partition"
+	const fix = "restore the file from a backup; a new key gives every unit another partition"
 	text := bytes.TrimSpace(raw)
 	if len(text) != hex.EncodedLen(len(key)) {
-		return problem("not a partition key, which is 64 hexadecimal digits", mend, nil)
+		return problem("not a partition key, which is 64 hexadecimal digits", fix, nil)
 	}
 	if _, err := hex.Decode(key[:], text); err != nil {
-		return problem("not a partition key, which is 64 hexadecimal digits", mend, nil)
+		return problem("not a partition key, which is 64 hexadecimal digits", fix, nil)
 	}
 	if key == (Key{}) {
 		return problem("a partition key of zeros protects nothing", "remove the file to get a new key", nil)

@@ -61,7 +61,8 @@ func BuildManifest(key Key, dataset, site, node string, t *Table, a *Assignment,
 		}
 		first, seen := home[units[row]]
 		if seen && first != p {
-			return nil, fmt.Errorf("build the partition manifest: the unit of row %d is in two partitions; make the assignment with Assign and unit %q", row+1, unit)
+			return nil, fmt.Errorf("build the partition manifest: the unit of row %d is in two partitions;"+
+				" make the assignment with Assign and unit %q", row+1, unit)
 		}
 		if !seen {
 			home[units[row]] = p
@@ -112,12 +113,14 @@ func (m *Manifest) CheckAgainst(stored *Manifest) error {
 	for _, part := range []struct {
 		name string
 		same bool
-		mend string
+		fix  string
 	}{
-		{"data set", m.Dataset == stored.Dataset, "start the node for the data set it was made for, or give it a folder of its own"},
+		{"data set", m.Dataset == stored.Dataset, "start the node for the data set it was made for," +
+			" or give it a folder of its own"},
 		{"site", m.Site == stored.Site, "start the node with its first site name"},
 		{"node", m.Node == stored.Node, "start the node with its first name"},
-		{"schema", m.SchemaSHA256 == stored.SchemaSHA256, "restore the schema file; a changed schema is another data set"},
+		{"schema", m.SchemaSHA256 == stored.SchemaSHA256, "restore the schema file;" +
+			" a changed schema is another data set"},
 		{"privacy unit", m.Unit == stored.Unit, "use the unit of the first run"},
 		{"partition count", m.Partitions == stored.Partitions, "use the number of teachers of the first run"},
 		{"key", m.KeyID == stored.KeyID, "restore the partition key file"},
@@ -125,7 +128,8 @@ func (m *Manifest) CheckAgainst(stored *Manifest) error {
 		{"partition map", m.Fingerprint == stored.Fingerprint, "restore the manifest file from a backup"},
 	} {
 		if !part.same {
-			return fmt.Errorf("%w: its %s differs from the one stored for this node; %s", ErrManifestChanged, part.name, part.mend)
+			return fmt.Errorf("%w: its %s differs from the one stored for this node; %s",
+				ErrManifestChanged, part.name, part.fix)
 		}
 	}
 	return nil
@@ -156,10 +160,11 @@ func (m *Manifest) Save(path string) error {
 // LoadManifest reads what Save wrote. Errors are *InputError; a file that is
 // not there is fs.ErrNotExist.
 func LoadManifest(path string) (*Manifest, error) {
-	const mend = "restore the file from a backup"
+	const fix = "restore the file from a backup"
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the partition manifest", Mend: mend, Err: withoutPath(err)}
+		return nil, &InputError{File: path, Problem: "cannot read the partition manifest",
+			Fix: fix, Err: WithoutPath(err)}
 	}
 	m := new(Manifest)
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -171,13 +176,14 @@ func LoadManifest(path string) (*Manifest, error) {
 		}
 	}
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "not a partition manifest", Mend: mend, Err: err}
+		return nil, &InputError{File: path, Problem: "not a partition manifest", Fix: fix, Err: err}
 	}
 	if m.Version != manifestVersion {
-		return nil, &InputError{File: path, Problem: fmt.Sprintf("a manifest of version %d, expected %d", m.Version, manifestVersion), Mend: "use the release that wrote it"}
+		return nil, &InputError{File: path, Problem: fmt.Sprintf("a manifest of version %d, expected %d",
+			m.Version, manifestVersion), Fix: "use the release that wrote it"}
 	}
 	if m.Partitions < 1 || len(m.Units) != m.Partitions || len(m.Rows) != m.Partitions || m.Fingerprint == "" {
-		return nil, &InputError{File: path, Problem: "an incomplete partition manifest", Mend: mend}
+		return nil, &InputError{File: path, Problem: "an incomplete partition manifest", Fix: fix}
 	}
 	return m, nil
 }

@@ -1,4 +1,4 @@
-package partition
+package partition_test
 
 import (
 	"encoding/json"
@@ -7,29 +7,36 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-func clinicManifest(t testing.TB, key Key, table *Table, partitions int, unit string) *Manifest {
+func clinicManifest(t testing.TB, key partition.Key, table *partition.Table, partitions int,
+	unit string) *partition.Manifest {
 	t.Helper()
-	a, err := Assign(key, table, partitions, unit)
+	a, err := partition.Assign(key, table, partitions, unit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := BuildManifest(key, "visits", "hospital", "node-1", table, a, unit)
+	m, err := partition.BuildManifest(key, "visits", "hospital", "node-1", table, a, unit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func clinicTable(t testing.TB) *Table {
+func clinicTable(t testing.TB) *partition.Table {
 	t.Helper()
-	table, err := ReadCSV(clinic(t), "testdata/clinic/visits.csv", ReadOptions{})
+	table, err := tabular.ReadCSV(partitiontest.Clinic(t), partitiontest.File("clinic", "visits.csv"),
+		tabular.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +45,8 @@ func clinicTable(t testing.TB) *Table {
 
 func TestManifestCounts(t *testing.T) {
 	table := clinicTable(t)
-	for unit, units := range map[string]int{UnitRecord: 6, "patient": 4} {
-		m := clinicManifest(t, Key{1}, table, 3, unit)
+	for unit, units := range map[string]int{partition.UnitRecord: 6, "patient": 4} {
+		m := clinicManifest(t, partition.Key{1}, table, 3, unit)
 		sum := func(counts []int) (n int) {
 			for _, c := range counts {
 				n += c
@@ -52,17 +59,32 @@ func TestManifestCounts(t *testing.T) {
 	}
 }
 
+// copied is a table of another schema with the same rows, but for what change changes.
+func copied(s *partition.Schema, t *partition.Table, change func(row int, cells []float64)) *partition.Table {
+	out := partition.NewTable(s)
+	for row := range t.Len() {
+		cells := slices.Clone(t.Cells(row))
+		change(row, cells)
+		out.Push(cells, t.Unit(row))
+	}
+	return out
+}
+
 // Order of rows does not matter; any other change shows, and is named.
 func TestManifestCheck(t *testing.T) {
 	table := clinicTable(t)
-	key := Key{1}
+	key := partition.Key{1}
 	stored := clinicManifest(t, key, table, 3, "patient")
-	if err := clinicManifest(t, key, table.Subset([]int{5, 3, 1, 0, 2, 4}), 3, "patient").CheckAgainst(stored); err != nil {
+	if err := clinicManifest(t, key, table.Subset([]int{5, 3, 1, 0, 2, 4}),
+		3, "patient").CheckAgainst(stored); err != nil {
 		t.Errorf("the same rows in another order: %v", err)
 	}
-	changed := clinicTable(t)
-	changed.cells[3*8+2]++ // the age of one visit
-	moved, err := Assign(key, table, 3, "patient")
+	changed := copied(table.Schema(), table, func(row int, cells []float64) {
+		if row == 3 {
+			cells[2]++ // the age of one visit
+		}
+	})
+	moved, err := partition.Assign(key, table, 3, "patient")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,38 +93,37 @@ func TestManifestCheck(t *testing.T) {
 			moved.Of[row] = (moved.Of[row] + 1) % 3
 		}
 	}
-	movedManifest, err := BuildManifest(key, "visits", "hospital", "node-1", table, moved, "patient")
+	movedManifest, err := partition.BuildManifest(key, "visits", "hospital", "node-1", table, moved, "patient")
 	if err != nil {
 		t.Fatal(err)
 	}
-	otherSchema := clinicTable(t)
-	schema := *otherSchema.schema
+	schema := *table.Schema()
 	schema.SHA256 = strings.Repeat("0", 64)
-	otherSchema.schema = &schema
-	named := func(dataset, site, node string) *Manifest {
-		a, err := Assign(key, table, 3, "patient")
+	otherSchema := copied(&schema, table, func(int, []float64) {})
+	named := func(dataset, site, node string) *partition.Manifest {
+		a, err := partition.Assign(key, table, 3, "patient")
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := BuildManifest(key, dataset, site, node, table, a, "patient")
+		m, err := partition.BuildManifest(key, dataset, site, node, table, a, "patient")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
-	for part, m := range map[string]*Manifest{
+	for part, m := range map[string]*partition.Manifest{
 		"data set":        named("other", "hospital", "node-1"),
 		"site":            named("visits", "other", "node-1"),
 		"node":            named("visits", "hospital", "node-2"),
 		"schema":          clinicManifest(t, key, otherSchema, 3, "patient"),
-		"privacy unit":    clinicManifest(t, key, table, 3, UnitRecord),
+		"privacy unit":    clinicManifest(t, key, table, 3, partition.UnitRecord),
 		"partition count": clinicManifest(t, key, table, 2, "patient"),
-		"key":             clinicManifest(t, Key{2}, table, 3, "patient"),
+		"key":             clinicManifest(t, partition.Key{2}, table, 3, "patient"),
 		"data":            clinicManifest(t, key, changed, 3, "patient"),
 		"partition map":   movedManifest,
 	} {
 		err := m.CheckAgainst(stored)
-		if !errors.Is(err, ErrManifestChanged) || !strings.Contains(fmt.Sprint(err), "its "+part+" differs") {
+		if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(fmt.Sprint(err), "its "+part+" differs") {
 			t.Errorf("%s: error %v", part, err)
 		}
 		if m.Fingerprint == stored.Fingerprint {
@@ -118,26 +139,26 @@ func TestManifestCheck(t *testing.T) {
 func TestBuildManifestRefuses(t *testing.T) {
 	table := clinicTable(t)
 	for name, tc := range map[string]struct {
-		a    *Assignment
+		a    *partition.Assignment
 		unit string
 	}{
-		"other table":      {&Assignment{Partitions: 2, Of: []int{0, 1}}, UnitRecord},
-		"no partitions":    {&Assignment{Of: make([]int, 6)}, UnitRecord},
-		"beyond":           {&Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, 2}}, UnitRecord},
-		"negative":         {&Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, -1}}, UnitRecord},
-		"unit in two":      {&Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, 0}}, "patient"},
-		"not a unit colum": {&Assignment{Partitions: 2, Of: make([]int, 6)}, "ward"},
+		"other table":      {&partition.Assignment{Partitions: 2, Of: []int{0, 1}}, partition.UnitRecord},
+		"no partitions":    {&partition.Assignment{Of: make([]int, 6)}, partition.UnitRecord},
+		"beyond":           {&partition.Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, 2}}, partition.UnitRecord},
+		"negative":         {&partition.Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, -1}}, partition.UnitRecord},
+		"unit in two":      {&partition.Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, 0}}, "patient"},
+		"not a unit colum": {&partition.Assignment{Partitions: 2, Of: make([]int, 6)}, "ward"},
 	} {
-		if _, err := BuildManifest(Key{1}, "d", "s", "n", table, tc.a, tc.unit); err == nil {
+		if _, err := partition.BuildManifest(partition.Key{1}, "d", "s", "n", table, tc.a, tc.unit); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
 }
 
 func TestManifestFile(t *testing.T) {
-	m := clinicManifest(t, Key{1}, clinicTable(t), 3, "patient")
+	m := clinicManifest(t, partition.Key{1}, clinicTable(t), 3, "patient")
 	path := filepath.Join(t.TempDir(), "manifest.json")
-	if _, err := LoadManifest(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := partition.LoadManifest(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	for range 2 { // also over an older one
@@ -149,7 +170,7 @@ func TestManifestFile(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	got, err := LoadManifest(path)
+	got, err := partition.LoadManifest(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +196,8 @@ func TestManifestFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var input *InputError
-		if _, err := LoadManifest(path); !errors.As(err, &input) || input.File != path || input.Mend == "" {
+		var input *partition.InputError
+		if _, err := partition.LoadManifest(path); !errors.As(err, &input) || input.File != path || input.Fix == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -185,12 +206,12 @@ func TestManifestFile(t *testing.T) {
 func TestKeyFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "partition.key")
-	key, err := LoadOrCreateKey(path)
+	key, err := partition.LoadOrCreateKey(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := LoadOrCreateKey(path)
-	if err != nil || again != key || key == (Key{}) {
+	again, err := partition.LoadOrCreateKey(path)
+	if err != nil || again != key || key == (partition.Key{}) {
 		t.Errorf("the second time: same %v, %v", again == key, err)
 	}
 	info, err := os.Stat(path)
@@ -201,20 +222,22 @@ func TestKeyFile(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Errorf("%d files are left, %v", len(left), err)
 	}
-	if other, err := LoadOrCreateKey(filepath.Join(dir, "other.key")); err != nil || other == key {
+	if other, err := partition.LoadOrCreateKey(filepath.Join(dir, "other.key")); err != nil || other == key {
 		t.Errorf("another file has the same key, %v", err)
 	}
-	var input *InputError
-	if _, err := LoadOrCreateKey(filepath.Join(dir, "no", "folder.key")); !errors.As(err, &input) || !errors.Is(err, fs.ErrNotExist) {
+	var input *partition.InputError
+	if _, err := partition.LoadOrCreateKey(filepath.Join(dir, "no", "folder.key")); !errors.As(err, &input) ||
+		!errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
 	for name, text := range map[string]string{
-		"empty": "", "short": "00ff\n", "long": strings.Repeat("a", 66), "not hex": strings.Repeat("g", 64), "zeros": strings.Repeat("0", 64),
+		"empty": "", "short": "00ff\n", "long": strings.Repeat("a", 66), "not hex": strings.Repeat("g", 64),
+		"zeros": strings.Repeat("0", 64),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := LoadOrCreateKey(path)
+		_, err := partition.LoadOrCreateKey(path)
 		if !errors.As(err, &input) || text != "" && strings.Contains(err.Error(), strings.TrimSpace(text)) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -225,7 +248,7 @@ func TestKeyFile(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadOrCreateKey(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := partition.LoadOrCreateKey(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that everybody can read: %v", err)
 	}
 }
@@ -233,11 +256,11 @@ func TestKeyFile(t *testing.T) {
 // Processes that start at once end up with one key.
 func TestKeyFileRace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "partition.key")
-	keys := make([]Key, 16)
+	keys := make([]partition.Key, 16)
 	errs := make([]error, len(keys))
 	var wait sync.WaitGroup
 	for i := range keys {
-		wait.Go(func() { keys[i], errs[i] = LoadOrCreateKey(path) })
+		wait.Go(func() { keys[i], errs[i] = partition.LoadOrCreateKey(path) })
 	}
 	wait.Wait()
 	for i := range keys {
@@ -249,12 +272,13 @@ func TestKeyFileRace(t *testing.T) {
 
 // A key does not show itself in prints, logs or JSON.
 func TestKeyIsNotPrinted(t *testing.T) {
-	key := Key{0xab, 0xcd, 0xef}
+	key := partition.Key{0xab, 0xcd, 0xef}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%X", "%q", "%d"} {
 		if got := fmt.Sprintf(verb, key); got != "partition key (secret)" {
 			t.Errorf("%s prints %q", verb, got)
 		}
-		if got := fmt.Sprintf(verb, struct{ K Key }{key}); strings.Contains(strings.ToLower(got), "abcd") || strings.Contains(got, "171") {
+		if got := fmt.Sprintf(verb, struct{ K partition.Key }{key}); strings.Contains(strings.ToLower(got), "abcd") ||
+			strings.Contains(got, "171") {
 			t.Errorf("%s in a struct prints %q", verb, got)
 		}
 	}

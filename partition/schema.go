@@ -91,23 +91,27 @@ type Image struct {
 	Channels int `yaml:"channels"`
 }
 
+// Size returns the number of bytes of an image.
+func (i Image) Size() int { return i.Height * i.Width * i.Channels }
+
 // maxSchemaBytes bounds what is read of a schema file; the largest real one
 // known has 618 columns in 40 KB.
 const maxSchemaBytes = 16 << 20
 
 // LoadSchema reads and checks a schema file. Errors are *InputError.
 func LoadSchema(path string) (*Schema, error) {
-	const mend = "check the path of the schema"
+	const fix = "check the path of the schema"
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the schema", Mend: mend, Err: withoutPath(err)}
+		return nil, &InputError{File: path, Problem: "cannot read the schema", Fix: fix, Err: WithoutPath(err)}
 	}
 	if info.Size() > maxSchemaBytes {
-		return nil, &InputError{File: path, Problem: fmt.Sprintf("a schema of more than %d MiB", maxSchemaBytes>>20), Mend: mend}
+		return nil, &InputError{File: path, Problem: fmt.Sprintf("a schema of more than %d MiB",
+			maxSchemaBytes>>20), Fix: fix}
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the schema", Mend: mend, Err: withoutPath(err)}
+		return nil, &InputError{File: path, Problem: "cannot read the schema", Fix: fix, Err: WithoutPath(err)}
 	}
 	return parseSchema(raw, path)
 }
@@ -165,10 +169,17 @@ func (s *Schema) CheckUnit(unit string) error {
 	case unit == UnitRecord:
 		return nil
 	case s.unit < 0:
-		return fmt.Errorf("privacy unit %q: the schema has no column of role unit; use %q or give that column role: unit", unit, UnitRecord)
+		return fmt.Errorf("privacy unit %q: the schema has no column of role unit;"+
+			" use %q or give that column role: unit", unit, UnitRecord)
 	case unit != s.Columns[s.unit].Name:
-		return fmt.Errorf("privacy unit %q: the schema's unit column is %q; use that name or %q", unit, s.Columns[s.unit].Name, UnitRecord)
+		return fmt.Errorf("privacy unit %q: the schema's unit column is %q; use that name or %q",
+			unit, s.Columns[s.unit].Name, UnitRecord)
 	default:
 		return nil
 	}
+}
+
+// HasClasses tells whether the label is a class, which is no feature.
+func (s *Schema) HasClasses() bool {
+	return s.LabelColumn() >= 0 && s.Columns[s.LabelColumn()].ClassCount() > 0
 }

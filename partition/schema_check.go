@@ -10,14 +10,14 @@ import (
 const (
 	// maxColumns bounds what `repeat` can ask for: 256 x 256 pixels.
 	maxColumns = 1 << 16
-	// maxExact is the largest whole number up to which float64 holds all.
-	maxExact = 1 << 53
+	// MaxExact is the largest whole number up to which float64 holds all.
+	MaxExact = 1 << 53
 )
 
 // schemaProblem is a finding with the YAML path it is about.
 type schemaProblem struct {
-	path, column  string
-	problem, mend string
+	path, column string
+	problem, fix string
 }
 
 // buildSchema checks what YAML cannot and resolves label, roles and repeats.
@@ -25,7 +25,7 @@ func buildSchema(f *schemaFile) (*Schema, *schemaProblem) {
 	s := &Schema{Name: f.Name, Task: f.Task, Label: f.Label, Format: f.Format, Image: f.Image,
 		Files: f.Files, Notes: f.Notes, positive: -1, label: -1, site: -1, unit: -1}
 	if len(f.Columns) == 0 {
-		return nil, &schemaProblem{path: "$.columns", problem: "there are no columns", mend: "list them under columns:"}
+		return nil, &schemaProblem{path: "$.columns", problem: "there are no columns", fix: "list them under columns:"}
 	}
 	seen := make(map[string]bool)
 	for i := range f.Columns {
@@ -49,13 +49,15 @@ func buildSchema(f *schemaFile) (*Schema, *schemaProblem) {
 		s.Columns = slices.Grow(s.Columns, len(copies))
 		for _, c := range copies {
 			if seen[c.Name] {
-				return nil, &schemaProblem{path: path, column: c.Name, problem: "this column is listed twice", mend: "remove or rename one"}
+				return nil, &schemaProblem{path: path, column: c.Name, problem: "this column is listed twice",
+					fix: "remove or rename one"}
 			}
 			seen[c.Name] = true
 			s.Columns = append(s.Columns, c)
 		}
 	}
-	for _, check := range []func(*schemaFile) *schemaProblem{s.resolveRoles, s.resolveLabel, s.resolveTask, s.resolveFormat} {
+	for _, check := range []func(*schemaFile) *schemaProblem{s.resolveRoles, s.resolveLabel, s.resolveTask,
+		s.resolveFormat} {
 		if bad := check(f); bad != nil {
 			return nil, bad
 		}
@@ -66,13 +68,15 @@ func buildSchema(f *schemaFile) (*Schema, *schemaProblem) {
 func buildColumn(in *columnFile) (Column, *schemaProblem) {
 	c := Column{Name: in.Name, Kind: ColumnKind(in.Kind), Nullable: in.Nullable, Role: Role(in.Role), Doc: in.Doc}
 	if in.Name == "" {
-		return c, &schemaProblem{problem: "a column has no name", mend: "give it name:"}
+		return c, &schemaProblem{problem: "a column has no name", fix: "give it name:"}
 	}
 	if strings.ContainsAny(in.Name, "\r\n") || strings.TrimSpace(in.Name) != in.Name {
-		return c, &schemaProblem{path: "name", problem: "a column's name has a line break or spaces around it", mend: "rename it"}
+		return c, &schemaProblem{path: "name", problem: "a column's name has a line break or spaces around it",
+			fix: "rename it"}
 	}
 	if c.Role != RoleNone && c.Role != RoleSite && c.Role != RoleUnit {
-		return c, &schemaProblem{path: "role", problem: fmt.Sprintf("unknown role %q", in.Role), mend: "use site or unit, or leave it out"}
+		return c, &schemaProblem{path: "role", problem: fmt.Sprintf("unknown role %q", in.Role),
+			fix: "use site or unit, or leave it out"}
 	}
 	if c.Role == RoleUnit && (in.Kind == "" || c.Kind == Categorical && in.Categories == nil) {
 		c.Kind = Text
@@ -86,13 +90,16 @@ func buildColumn(in *columnFile) (Column, *schemaProblem) {
 		return c, buildCategorical(&c, in)
 	case Text:
 		if c.Role != RoleUnit {
-			return c, &schemaProblem{path: "kind", problem: "only a column of role unit can be text", mend: "use categorical and list the categories"}
+			return c, &schemaProblem{path: "kind", problem: "only a column of role unit can be text",
+				fix: "use categorical and list the categories"}
 		}
 		return c, buildText(in)
 	case "":
-		return c, &schemaProblem{problem: "the column has no kind", mend: "use continuous, integer, categorical or binary"}
+		return c, &schemaProblem{problem: "the column has no kind",
+			fix: "use continuous, integer, categorical or binary"}
 	default:
-		return c, &schemaProblem{path: "kind", problem: fmt.Sprintf("unknown kind %q", in.Kind), mend: "use continuous, integer, categorical or binary"}
+		return c, &schemaProblem{path: "kind", problem: fmt.Sprintf("unknown kind %q", in.Kind),
+			fix: "use continuous, integer, categorical or binary"}
 	}
 }
 
@@ -101,23 +108,27 @@ func buildNumber(c *Column, in *columnFile) *schemaProblem {
 		return misplaced("categories", c.Kind)
 	}
 	if in.Lower == nil || in.Upper == nil {
-		return &schemaProblem{problem: "a number needs public bounds", mend: "give lower: and upper:, from knowledge of the field and not from the rows"}
+		return &schemaProblem{problem: "a number needs public bounds",
+			fix: "give lower: and upper:, from knowledge of the field and not from the rows"}
 	}
 	c.Lower, c.Upper = *in.Lower+0, *in.Upper+0
 	if !finite(c.Lower) || !finite(c.Upper) || !finite(c.Upper-c.Lower) || c.Lower >= c.Upper {
-		return &schemaProblem{path: "lower", problem: "lower must be less than upper, both finite", mend: "correct the bounds"}
+		return &schemaProblem{path: "lower", problem: "lower must be less than upper, both finite",
+			fix: "correct the bounds"}
 	}
 	if in.Clip != nil {
 		if len(in.Clip) != 2 || !(in.Clip[0] < in.Clip[1]) || in.Clip[0] < c.Lower || in.Clip[1] > c.Upper {
-			return &schemaProblem{path: "clip", problem: "clip must be [lo, hi] with lo less than hi, inside lower and upper", mend: "correct the range"}
+			return &schemaProblem{path: "clip", problem: "clip must be [lo, hi] with lo less than hi," +
+				" inside lower and upper", fix: "correct the range"}
 		}
 		c.Clip = &[2]float64{in.Clip[0] + 0, in.Clip[1] + 0}
 	}
 	lo, hi := c.Range()
 	if c.Kind == Integer {
 		for _, edge := range []float64{c.Lower, c.Upper, lo, hi} {
-			if edge != math.Trunc(edge) || math.Abs(edge) > maxExact {
-				return &schemaProblem{path: "lower", problem: "the bounds and clip of an integer must be whole numbers up to 2^53", mend: "round them outward"}
+			if edge != math.Trunc(edge) || math.Abs(edge) > MaxExact {
+				return &schemaProblem{path: "lower", problem: "the bounds and clip of an integer must be whole" +
+					" numbers up to 2^53", fix: "round them outward"}
 			}
 		}
 	}
@@ -127,10 +138,12 @@ func buildNumber(c *Column, in *columnFile) *schemaProblem {
 	case Linear:
 	case Log:
 		if lo < 0 {
-			return &schemaProblem{path: "scale", problem: "scale: log needs a range without negative numbers", mend: "raise lower or clip to 0, or use scale: linear"}
+			return &schemaProblem{path: "scale", problem: "scale: log needs a range without negative numbers",
+				fix: "raise lower or clip to 0, or use scale: linear"}
 		}
 	default:
-		return &schemaProblem{path: "scale", problem: fmt.Sprintf("unknown scale %q", in.Scale), mend: "use linear or log"}
+		return &schemaProblem{path: "scale", problem: fmt.Sprintf("unknown scale %q", in.Scale),
+			fix: "use linear or log"}
 	}
 	return nil
 }
@@ -146,7 +159,8 @@ func buildBinary(c *Column, in *columnFile) *schemaProblem {
 		return misplaced("scale", c.Kind)
 	}
 	if in.Lower != nil && *in.Lower != 0 || in.Upper != nil && *in.Upper != 1 {
-		return &schemaProblem{path: "lower", problem: "a binary column holds 0 and 1", mend: "use lower: 0 and upper: 1, or kind: integer"}
+		return &schemaProblem{path: "lower", problem: "a binary column holds 0 and 1",
+			fix: "use lower: 0 and upper: 1, or kind: integer"}
 	}
 	c.Lower, c.Upper = 0, 1
 	return nil
@@ -157,25 +171,30 @@ func buildCategorical(c *Column, in *columnFile) *schemaProblem {
 		return bad
 	}
 	if len(in.Categories) == 0 {
-		return &schemaProblem{problem: "a categorical column needs its categories", mend: "list all values it may take under categories:, from public knowledge"}
+		return &schemaProblem{problem: "a categorical column needs its categories",
+			fix: "list all values it may take under categories:, from public knowledge"}
 	}
 	c.index = make(map[string]int, len(in.Categories))
 	for i, category := range in.Categories {
 		path := fmt.Sprintf("categories[%d]", i)
 		if category.text == "" {
-			return &schemaProblem{path: path, problem: "a category is empty", mend: "write it in quotes, or use nullable: true for empty cells"}
+			return &schemaProblem{path: path, problem: "a category is empty",
+				fix: "write it in quotes, or use nullable: true for empty cells"}
 		}
 		if strings.ContainsAny(category.text, "\r\n") {
-			return &schemaProblem{path: path, problem: "a category has a line break", mend: "rename it in schema and data"}
+			return &schemaProblem{path: path, problem: "a category has a line break",
+				fix: "rename it in schema and data"}
 		}
 		if _, twice := c.index[category.text]; twice {
-			return &schemaProblem{path: path, problem: fmt.Sprintf("category %q is listed twice", category.text), mend: "remove one"}
+			return &schemaProblem{path: path, problem: fmt.Sprintf("category %q is listed twice", category.text),
+				fix: "remove one"}
 		}
 		c.index[category.text] = i
 		c.Categories = append(c.Categories, category.text)
 	}
 	if in.Names != nil && len(in.Names) != len(in.Categories) {
-		return &schemaProblem{path: "names", problem: "names must have one entry per category", mend: "complete the list or remove it"}
+		return &schemaProblem{path: "names", problem: "names must have one entry per category",
+			fix: "complete the list or remove it"}
 	}
 	for _, name := range in.Names {
 		c.Names = append(c.Names, name.text)
@@ -205,23 +224,25 @@ func noNumberFields(in *columnFile, kind ColumnKind) *schemaProblem {
 }
 
 func misplaced(field string, kind ColumnKind) *schemaProblem {
-	return &schemaProblem{path: field, problem: fmt.Sprintf("%s does not belong to kind %s", field, kind), mend: "remove it or correct the kind"}
+	return &schemaProblem{path: field, problem: fmt.Sprintf("%s does not belong to kind %s", field, kind),
+		fix: "remove it or correct the kind"}
 }
 
 // repeatColumn writes out `repeat: n` as n columns; have is how many there are.
 func repeatColumn(in *columnFile, c Column, have int) ([]Column, *schemaProblem) {
 	if in.Repeat == nil {
 		if have >= maxColumns {
-			return nil, &schemaProblem{problem: fmt.Sprintf("more than %d columns", maxColumns), mend: "use fewer"}
+			return nil, &schemaProblem{problem: fmt.Sprintf("more than %d columns", maxColumns), fix: "use fewer"}
 		}
 		return []Column{c}, nil
 	}
 	n := *in.Repeat
 	if n < 1 || n > maxColumns-have {
-		return nil, &schemaProblem{problem: fmt.Sprintf("repeat must be from 1 to %d, all columns together", maxColumns), mend: "correct the number"}
+		return nil, &schemaProblem{problem: fmt.Sprintf("repeat must be from 1 to %d, all columns together",
+			maxColumns), fix: "correct the number"}
 	}
 	if c.Role != RoleNone {
-		return nil, &schemaProblem{problem: "a column with a role cannot repeat", mend: "remove repeat"}
+		return nil, &schemaProblem{problem: "a column with a role cannot repeat", fix: "remove repeat"}
 	}
 	copies := make([]Column, n)
 	for i := range copies {
@@ -239,24 +260,29 @@ func (s *Schema) resolveRoles(*schemaFile) *schemaProblem {
 		case RoleSite:
 			at = &s.site
 			if c.Kind != Categorical {
-				return &schemaProblem{column: c.Name, problem: "the column of role site must be categorical", mend: "list the sites under categories:"}
+				return &schemaProblem{column: c.Name, problem: "the column of role site must be categorical",
+					fix: "list the sites under categories:"}
 			}
 		case RoleUnit:
 			at = &s.unit
 			if c.Name == UnitRecord {
-				return &schemaProblem{column: c.Name, problem: "a unit column cannot be called record, which means that every row is a unit", mend: "rename it"}
+				return &schemaProblem{column: c.Name, problem: "a unit column cannot be called record," +
+					" which means that every row is a unit", fix: "rename it"}
 			}
 			if c.Clip != nil {
-				return &schemaProblem{column: c.Name, problem: "a unit column cannot have clip, which would join units", mend: "remove clip"}
+				return &schemaProblem{column: c.Name, problem: "a unit column cannot have clip, which would join units",
+					fix: "remove clip"}
 			}
 		default:
 			continue
 		}
 		if *at >= 0 {
-			return &schemaProblem{column: c.Name, problem: fmt.Sprintf("a second column of role %s", c.Role), mend: "keep one"}
+			return &schemaProblem{column: c.Name, problem: fmt.Sprintf("a second column of role %s", c.Role),
+				fix: "keep one"}
 		}
 		if c.Nullable {
-			return &schemaProblem{column: c.Name, problem: fmt.Sprintf("a column of role %s cannot be nullable", c.Role), mend: "remove nullable"}
+			return &schemaProblem{column: c.Name, problem: fmt.Sprintf("a column of role %s cannot be nullable",
+				c.Role), fix: "remove nullable"}
 		}
 		*at = i
 	}
@@ -266,17 +292,20 @@ func (s *Schema) resolveRoles(*schemaFile) *schemaProblem {
 func (s *Schema) resolveLabel(f *schemaFile) *schemaProblem {
 	if s.Label == "" {
 		if f.Positive.set {
-			return &schemaProblem{path: "$.positive", problem: "positive is given but no label", mend: "name the label's column under label:"}
+			return &schemaProblem{path: "$.positive", problem: "positive is given but no label",
+				fix: "name the label's column under label:"}
 		}
 		return nil
 	}
 	s.label = s.ColumnIndex(s.Label)
 	if s.label < 0 {
-		return &schemaProblem{path: "$.label", problem: fmt.Sprintf("the label %q is not one of the columns", s.Label), mend: "use the name of a column"}
+		return &schemaProblem{path: "$.label", problem: fmt.Sprintf("the label %q is not one of the columns", s.Label),
+			fix: "use the name of a column"}
 	}
 	c := &s.Columns[s.label]
 	if c.Nullable || c.Role != RoleNone {
-		return &schemaProblem{path: "$.label", column: c.Name, problem: "the label cannot be nullable or have a role", mend: "remove nullable or role, or choose another label"}
+		return &schemaProblem{path: "$.label", column: c.Name, problem: "the label cannot be nullable or have a role",
+			fix: "remove nullable or role, or choose another label"}
 	}
 	classes := s.Classes()
 	if len(classes) == 2 {
@@ -290,7 +319,8 @@ func (s *Schema) resolveLabel(f *schemaFile) *schemaProblem {
 			}
 		}
 		if s.positive < 0 {
-			return &schemaProblem{path: "$.positive", problem: "positive is not a value of the label", mend: "use one of its categories, 0 or 1 for a binary label"}
+			return &schemaProblem{path: "$.positive", problem: "positive is not a value of the label",
+				fix: "use one of its categories, 0 or 1 for a binary label"}
 		}
 	}
 	return nil
@@ -313,7 +343,8 @@ func (s *Schema) resolveTask(*schemaFile) *schemaProblem {
 	case s.Task == "":
 		s.Task = fits
 	case s.Task != fits && !(s.Task == "multiclass" && fits == "binary"):
-		return &schemaProblem{path: "$.task", problem: fmt.Sprintf("task %q does not fit the label, which makes it %q", s.Task, fits), mend: "correct task or the label's kind"}
+		return &schemaProblem{path: "$.task", problem: fmt.Sprintf("task %q does not fit the label, which makes it %q",
+			s.Task, fits), fix: "correct task or the label's kind"}
 	}
 	return nil
 }
@@ -326,25 +357,30 @@ func (s *Schema) resolveFormat(f *schemaFile) *schemaProblem {
 		}
 	}
 	if features == 0 {
-		return &schemaProblem{path: "$.columns", problem: "there is no column beside label and unit", mend: "list the data's columns"}
+		return &schemaProblem{path: "$.columns", problem: "there is no column beside label and unit",
+			fix: "list the data's columns"}
 	}
 	switch s.Format {
 	case "", "csv":
 		s.Format = "csv"
 		if s.Image != nil {
-			return &schemaProblem{path: "$.image", problem: "image belongs to format idx", mend: "add format: idx or remove image"}
+			return &schemaProblem{path: "$.image", problem: "image belongs to format idx",
+				fix: "add format: idx or remove image"}
 		}
 	case "idx":
 		if s.Image == nil {
-			return &schemaProblem{path: "$.format", problem: "format idx needs the images' shape", mend: "add image: {height, width, channels}"}
+			return &schemaProblem{path: "$.format", problem: "format idx needs the images' shape",
+				fix: "add image: {height, width, channels}"}
 		}
 		h, w, n := s.Image.Height, s.Image.Width, s.Image.Channels
 		if h < 1 || w < 1 || n < 1 || h > maxColumns || w > maxColumns || n > 4 || h*w*n != features {
-			return &schemaProblem{path: "$.image", problem: "height x width x channels is not the number of pixel columns", mend: "correct image or repeat"}
+			return &schemaProblem{path: "$.image",
+				problem: "height x width x channels is not the number of pixel columns", fix: "correct image or repeat"}
 		}
 		return s.checkImages()
 	default:
-		return &schemaProblem{path: "$.format", problem: fmt.Sprintf("unknown format %q", s.Format), mend: "use csv or idx"}
+		return &schemaProblem{path: "$.format", problem: fmt.Sprintf("unknown format %q", s.Format),
+			fix: "use csv or idx"}
 	}
 	return nil
 }
@@ -352,19 +388,25 @@ func (s *Schema) resolveFormat(f *schemaFile) *schemaProblem {
 // checkImages refuses columns that idx files of unsigned bytes cannot hold.
 func (s *Schema) checkImages() *schemaProblem {
 	if n := len(s.Classes()); n == 0 || n > maxIDXClasses {
-		return &schemaProblem{path: "$.label", problem: fmt.Sprintf("images need a label of 1 to %d classes", maxIDXClasses), mend: "name a categorical or binary column under label:"}
+		return &schemaProblem{path: "$.label", problem: fmt.Sprintf("images need a label of 1 to %d classes",
+			maxIDXClasses), fix: "name a categorical or binary column under label:"}
 	}
 	for i := range s.Columns {
 		c := &s.Columns[i]
 		switch {
 		case i == s.label:
 		case c.Role != RoleNone:
-			return &schemaProblem{column: c.Name, problem: fmt.Sprintf("images have no column of role %s", c.Role), mend: "remove it; every image is a record of its own"}
+			return &schemaProblem{column: c.Name, problem: fmt.Sprintf("images have no column of role %s", c.Role),
+				fix: "remove it; every image is a record of its own"}
 		case c.Kind != Integer || c.Lower != 0 || c.Upper != 255 || c.Clip != nil || c.Nullable:
-			return &schemaProblem{column: c.Name, problem: "a pixel of an image is a whole number from 0 to 255", mend: "use kind: integer, lower: 0, upper: 255, without clip and nullable"}
+			return &schemaProblem{column: c.Name, problem: "a pixel of an image is a whole number from 0 to 255",
+				fix: "use kind: integer, lower: 0, upper: 255, without clip and nullable"}
 		}
 	}
 	return nil
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// maxIDXClasses is how many classes a byte can tell apart.
+const maxIDXClasses = 256

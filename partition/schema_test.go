@@ -1,4 +1,4 @@
-package partition
+package partition_test
 
 import (
 	"crypto/sha256"
@@ -11,42 +11,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-const sharedData = "../../shared/data"
-
-// needShared gives the path of a file of the shared data sets, which are not
-// part of the repository.
-func needShared(t testing.TB, parts ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{sharedData}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the shared data sets are not beside the project: %v", err)
-	}
-	return path
-}
-
-func mustSchema(t testing.TB, text string) *Schema {
-	t.Helper()
-	s, err := ParseSchema([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func clinic(t testing.TB) *Schema {
-	t.Helper()
-	s, err := LoadSchema("testdata/clinic/schema.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestLoadSchema(t *testing.T) {
-	s := clinic(t)
-	raw, err := os.ReadFile("testdata/clinic/schema.yaml")
+	s := partitiontest.Clinic(t)
+	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +35,8 @@ func TestLoadSchema(t *testing.T) {
 		t.Errorf("head of the schema: %q %q %q %q", s.Name, s.Task, s.Label, s.Format)
 	}
 	if s.UnitColumn() != 0 || s.SiteColumn() != 1 || s.LabelColumn() != 7 || s.Positive() != 1 {
-		t.Errorf("unit %d, site %d, label %d, positive %d", s.UnitColumn(), s.SiteColumn(), s.LabelColumn(), s.Positive())
+		t.Errorf("unit %d, site %d, label %d, positive %d", s.UnitColumn(), s.SiteColumn(), s.LabelColumn(),
+			s.Positive())
 	}
 	if diff := cmp.Diff([]string{"0", "1"}, s.Classes()); diff != "" {
 		t.Errorf("classes: %s", diff)
@@ -83,7 +58,7 @@ func TestLoadSchema(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("descriptions (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]File{"train": {Path: "visits.csv", Rows: 6}}, s.Files); diff != "" {
+	if diff := cmp.Diff(map[string]partition.File{"train": {Path: "visits.csv", Rows: 6}}, s.Files); diff != "" {
 		t.Errorf("files: %s", diff)
 	}
 }
@@ -92,13 +67,13 @@ func TestLoadSchema(t *testing.T) {
 // of any program does.
 func TestSchemaWithAByteOrderMark(t *testing.T) {
 	const text = "columns:\n  - {name: age, kind: integer, lower: 0, upper: 9}\n"
-	s := mustSchema(t, "\ufeff"+text)
+	s := partitiontest.Schema(t, "\ufeff"+text)
 	sum := sha256.Sum256([]byte("\ufeff" + text))
 	if s.SHA256 != hex.EncodeToString(sum[:]) || string(s.Raw()) != "\ufeff"+text || s.Columns[0].Name != "age" {
 		t.Errorf("schema is %+v", s)
 	}
-	_, err := ParseSchema([]byte("\ufeff" + strings.Replace(text, "upper", "uper", 1)))
-	var at *InputError
+	_, err := partition.ParseSchema([]byte("\ufeff" + strings.Replace(text, "upper", "uper", 1)))
+	var at *partition.InputError
 	if !errors.As(err, &at) || at.Line != 2 || !strings.Contains(err.Error(), `unknown field "uper"`) {
 		t.Errorf("error is %v", err)
 	}
@@ -115,13 +90,16 @@ func TestLabelsAndClasses(t *testing.T) {
 		{"left out", "{name: y, kind: binary}", "name: x", nil, -1, "none"},
 		{"binary", "{name: y, kind: binary}", "label: y", []string{"0", "1"}, 1, "binary"},
 		{"binary turned", "{name: y, kind: binary}", "label: y\npositive: 0", []string{"0", "1"}, 0, "binary"},
-		{"two categories", "{name: y, kind: categorical, categories: [a, b]}", "label: y", []string{"a", "b"}, 1, "binary"},
-		{"three", "{name: y, kind: categorical, categories: [a, b, c]}", "label: y", []string{"a", "b", "c"}, -1, "multiclass"},
-		{"three with positive", "{name: y, kind: categorical, categories: [a, 2.50, c]}", "label: y\npositive: 2.50", []string{"a", "2.50", "c"}, 1, "multiclass"},
+		{"two categories", "{name: y, kind: categorical, categories: [a, b]}", "label: y",
+			[]string{"a", "b"}, 1, "binary"},
+		{"three", "{name: y, kind: categorical, categories: [a, b, c]}", "label: y",
+			[]string{"a", "b", "c"}, -1, "multiclass"},
+		{"three with positive", "{name: y, kind: categorical, categories: [a, 2.50, c]}", "label: y\npositive: 2.50",
+			[]string{"a", "2.50", "c"}, 1, "multiclass"},
 		{"number", "{name: y, kind: integer, lower: 0, upper: 9}", "label: y", nil, -1, "regression"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := mustSchema(t, tc.head+"\ncolumns:\n  - {name: x, kind: binary}\n  - "+tc.label+"\n")
+			s := partitiontest.Schema(t, tc.head+"\ncolumns:\n  - {name: x, kind: binary}\n  - "+tc.label+"\n")
 			if diff := cmp.Diff(tc.classes, s.Classes()); diff != "" {
 				t.Errorf("classes: %s", diff)
 			}
@@ -134,7 +112,8 @@ func TestLabelsAndClasses(t *testing.T) {
 
 // Categories are the words of the file however YAML would read them.
 func TestCategoriesAreText(t *testing.T) {
-	s := mustSchema(t, "columns:\n  - {name: c, kind: categorical, categories: [1, 2.50, true, 0x1F, \"x\", No, 1e3, 'a b']}\n")
+	s := partitiontest.Schema(t, "columns:\n  - {name: c, kind: categorical, categories: [1, 2.50, true, 0x1F,"+
+		" \"x\", No, 1e3, 'a b']}\n")
 	want := []string{"1", "2.50", "true", "0x1F", "x", "No", "1e3", "a b"}
 	if diff := cmp.Diff(want, s.Columns[0].Categories); diff != "" {
 		t.Errorf("categories (-want +got):\n%s", diff)
@@ -142,18 +121,21 @@ func TestCategoriesAreText(t *testing.T) {
 }
 
 func TestRepeat(t *testing.T) {
-	s := mustSchema(t, "label: y\nformat: idx\nimage: {height: 2, width: 3, channels: 1}\ncolumns:\n"+
-		"  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 6}\n  - {name: y, kind: categorical, categories: [0, 1], names: [shoe, hat]}\n")
+	s := partitiontest.Schema(t, "label: y\nformat: idx\nimage: {height: 2, width: 3, channels: 1}\ncolumns:\n"+
+		"  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 6}\n  - {name: y, kind: categorical,"+
+		" categories: [0, 1], names: [shoe, hat]}\n")
 	if len(s.Columns) != 7 || s.Columns[0].Name != "pixel_0" || s.Columns[5].Name != "pixel_5" {
 		t.Errorf("columns are not written out: %d", len(s.Columns))
 	}
-	if NewEncoder(s).Width() != 6 {
-		t.Errorf("width %d, want 6", NewEncoder(s).Width())
+	if encode.New(s).Width() != 6 {
+		t.Errorf("width %d, want 6", encode.New(s).Width())
 	}
 	if got := s.Columns[6].Describe(); got != "shoe, hat" {
 		t.Errorf("described as %q", got)
 	}
-	table, err := DecodeCSV(s, strings.NewReader("y,pixel_0,pixel_1,pixel_2,pixel_3,pixel_4,pixel_5\n1,0,1,2,3,4,255\n"), "x.csv", ReadOptions{})
+	table, err := tabular.DecodeCSV(s,
+		strings.NewReader("y,pixel_0,pixel_1,pixel_2,pixel_3,pixel_4,pixel_5\n1,0,1,2,3,4,255\n"),
+		"x.csv", tabular.Options{})
 	if err != nil || table.Label(0) != 1 || table.Cells(0)[5] != 255 {
 		t.Errorf("reading CSV with an image schema: %v", err)
 	}
@@ -175,14 +157,18 @@ func TestBadSchemas(t *testing.T) {
 		{"two documents", ok + "---\n" + ok, 0, "", "more than one YAML document"},
 		{"binary data", "\xff\xfe\x00", 0, "", "UTF-8"},
 		{"unknown field", "nmae: x\n" + ok, 1, "", `unknown field "nmae"`},
-		{"unknown column field", ok + "  - name: b\n    kind: binary\n    lowwer: 0\n", 5, "", `unknown field "lowwer"`},
+		{"unknown column field", ok + "  - name: b\n    kind: binary\n    lowwer: 0\n",
+			5, "", `unknown field "lowwer"`},
 		{"unknown file field", "files:\n  train: {pth: a.csv}\n" + ok, 2, "", `unknown field "pth"`},
 		{"field twice", ok + "  - name: b\n    kind: binary\n    kind: integer\n", 5, "", "already defined"},
-		{"word for a number", ok + "  - name: b\n    kind: integer\n    lower: low\n    upper: 3\n", 5, "", `"lower" must be a number`},
-		{"word for a flag", ok + "  - name: b\n    kind: binary\n    nullable: maybe\n", 5, "", `"nullable" must be true or false`},
+		{"word for a number", ok + "  - name: b\n    kind: integer\n    lower: low\n    upper: 3\n",
+			5, "", `"lower" must be a number`},
+		{"word for a flag", ok + "  - name: b\n    kind: binary\n    nullable: maybe\n",
+			5, "", `"nullable" must be true or false`},
 		{"word for a count", "files:\n  train: {rows: many}\n" + ok, 2, "", `"rows" must be a whole number`},
 		{"bounds of text", ok + "  - {name: b, role: unit, upper: 3}\n", 3, "b", "upper does not belong"},
-		{"categories of text", ok + "  - {name: b, kind: text, role: unit, categories: [x]}\n", 3, "b", "categories does not belong"},
+		{"categories of text", ok + "  - {name: b, kind: text, role: unit, categories: [x]}\n", 3, "b",
+			"categories does not belong"},
 		{"scale of binary", ok + "  - {name: b, kind: binary, scale: log}\n", 3, "b", "scale does not belong"},
 		{"no columns", "name: x\n", 0, "", "no columns"},
 		{"no name", "columns:\n  - {kind: binary}\n", 2, "", "no name"},
@@ -192,7 +178,8 @@ func TestBadSchemas(t *testing.T) {
 		{"unknown role", ok + "  - {name: b, kind: binary, role: patient}\n", 3, "b", `unknown role "patient"`},
 		{"text without role", ok + "  - {name: b, kind: text}\n", 3, "b", "role unit"},
 		{"column twice", ok + ok[len("columns:\n"):], 3, "a", "listed twice"},
-		{"column twice by repeat", "columns:\n  - {name: a_1, kind: binary}\n  - {name: a, kind: binary, repeat: 2}\n", 3, "a_1", "listed twice"},
+		{"column twice by repeat", "columns:\n  - {name: a_1, kind: binary}\n  - {name: a, kind: binary, repeat: 2}\n",
+			3, "a_1", "listed twice"},
 		{"no bounds", ok + "  - {name: b, kind: continuous, lower: 0}\n", 3, "b", "needs public bounds"},
 		{"bounds turned", ok + "  - {name: b, kind: continuous, lower: 1, upper: 0}\n", 3, "b", "lower must be less"},
 		{"bounds equal", ok + "  - {name: b, kind: continuous, lower: 1, upper: 1}\n", 3, "b", "lower must be less"},
@@ -201,53 +188,81 @@ func TestBadSchemas(t *testing.T) {
 		{"range infinite", ok + "  - {name: b, kind: continuous, lower: -1.7e308, upper: 1.7e308}\n", 3, "b", "finite"},
 		{"integer with fraction", ok + "  - {name: b, kind: integer, lower: 0.5, upper: 3}\n", 3, "b", "whole numbers"},
 		{"integer too large", ok + "  - {name: b, kind: integer, lower: 0, upper: 1e17}\n", 3, "b", "2^53"},
-		{"clip of one", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [1]}\n", 3, "b", "clip must be"},
-		{"clip turned", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [2, 1]}\n", 3, "b", "clip must be"},
-		{"clip outside", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [1, 4]}\n", 3, "b", "inside lower and upper"},
-		{"clip nan", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [.nan, 4]}\n", 3, "b", "clip must be"},
+		{"clip of one", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [1]}\n", 3, "b",
+			"clip must be"},
+		{"clip turned", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [2, 1]}\n",
+			3, "b", "clip must be"},
+		{"clip outside", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [1, 4]}\n",
+			3, "b", "inside lower and upper"},
+		{"clip nan", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [.nan, 4]}\n",
+			3, "b", "clip must be"},
 		{"clip of binary", ok + "  - {name: b, kind: binary, clip: [0, 1]}\n", 3, "b", "clip does not belong"},
-		{"log of negative", ok + "  - {name: b, kind: continuous, lower: -1, upper: 3, scale: log}\n", 3, "b", "negative"},
-		{"unknown scale", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, scale: sqrt}\n", 3, "b", `unknown scale "sqrt"`},
-		{"scale of category", ok + "  - {name: b, kind: categorical, categories: [x], scale: log}\n", 3, "b", "scale does not belong"},
-		{"categories of number", ok + "  - {name: b, kind: integer, lower: 0, upper: 1, categories: [0, 1]}\n", 3, "b", "categories does not belong"},
+		{"log of negative", ok + "  - {name: b, kind: continuous, lower: -1, upper: 3, scale: log}\n", 3, "b",
+			"negative"},
+		{"unknown scale", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, scale: sqrt}\n",
+			3, "b", `unknown scale "sqrt"`},
+		{"scale of category", ok + "  - {name: b, kind: categorical, categories: [x], scale: log}\n", 3, "b",
+			"scale does not belong"},
+		{"categories of number", ok + "  - {name: b, kind: integer, lower: 0, upper: 1, categories: [0, 1]}\n",
+			3, "b", "categories does not belong"},
 		{"binary 1 and 2", ok + "  - {name: b, kind: binary, lower: 1, upper: 2}\n", 3, "b", "0 and 1"},
 		{"no categories", ok + "  - {name: b, kind: categorical}\n", 3, "b", "needs its categories"},
-		{"bounds of category", ok + "  - {name: b, kind: categorical, categories: [x], lower: 0}\n", 3, "b", "lower does not belong"},
-		{"category twice", ok + "  - name: b\n    kind: categorical\n    categories:\n      - x\n      - x\n", 7, "b", `"x" is listed twice`},
+		{"bounds of category", ok + "  - {name: b, kind: categorical, categories: [x], lower: 0}\n",
+			3, "b", "lower does not belong"},
+		{"category twice", ok + "  - name: b\n    kind: categorical\n    categories:\n      - x\n      - x\n",
+			7, "b", `"x" is listed twice`},
 		{"category empty", ok + "  - {name: b, kind: categorical, categories: ['']}\n", 3, "b", "category is empty"},
-		{"category null", ok + "  - {name: b, kind: categorical, categories: [x, null]}\n", 3, "b", "a category is empty"},
+		{"category null", ok + "  - {name: b, kind: categorical, categories: [x, null]}\n", 3, "b",
+			"a category is empty"},
 		{"category list", ok + "  - {name: b, kind: categorical, categories: [x, [y]]}\n", 0, "", "a word or a number"},
-		{"category line break", ok + "  - {name: b, kind: categorical, categories: [\"x\\ny\"]}\n", 3, "b", "line break"},
-		{"names too few", ok + "  - {name: b, kind: categorical, categories: [x, y], names: [z]}\n", 3, "b", "one entry per category"},
+		{"category line break", ok + "  - {name: b, kind: categorical, categories: [\"x\\ny\"]}\n",
+			3, "b", "line break"},
+		{"names too few", ok + "  - {name: b, kind: categorical, categories: [x, y], names: [z]}\n",
+			3, "b", "one entry per category"},
 		{"repeat 0", ok + "  - {name: b, kind: binary, repeat: 0}\n", 3, "b", "repeat must be"},
 		{"repeat huge", ok + "  - {name: b, kind: binary, repeat: 1000000000}\n", 3, "b", "repeat must be"},
 		{"repeat with role", ok + "  - {name: b, role: unit, repeat: 2}\n", 3, "b", "cannot repeat"},
-		{"two sites", ok + "  - {name: b, kind: categorical, categories: [x], role: site}\n  - {name: c, kind: categorical, categories: [x], role: site}\n", 0, "c", "second column of role site"},
-		{"site a number", ok + "  - {name: b, kind: integer, lower: 0, upper: 3, role: site}\n", 0, "b", "must be categorical"},
-		{"nullable site", ok + "  - {name: b, kind: categorical, categories: [x], role: site, nullable: true}\n", 0, "b", "cannot be nullable"},
+		{"two sites", ok + "  - {name: b, kind: categorical, categories: [x], role: site}\n  - {name: c, kind:" +
+			" categorical, categories: [x], role: site}\n", 0, "c", "second column of role site"},
+		{"site a number", ok + "  - {name: b, kind: integer, lower: 0, upper: 3, role: site}\n", 0, "b",
+			"must be categorical"},
+		{"nullable site", ok + "  - {name: b, kind: categorical, categories: [x], role: site, nullable: true}\n",
+			0, "b", "cannot be nullable"},
 		{"nullable unit", ok + "  - {name: b, role: unit, nullable: true}\n", 0, "b", "cannot be nullable"},
-		{"clipped unit", ok + "  - {name: b, kind: integer, lower: 0, upper: 9, clip: [1, 2], role: unit}\n", 0, "b", "join units"},
+		{"clipped unit", ok + "  - {name: b, kind: integer, lower: 0, upper: 9, clip: [1, 2], role: unit}\n",
+			0, "b", "join units"},
 		{"unit called record", ok + "  - {name: record, role: unit}\n", 0, "record", "cannot be called record"},
 		{"label not a column", "label: z\n" + ok, 1, "", "not one of the columns"},
-		{"label nullable", "label: b\n" + ok + "  - {name: b, kind: binary, nullable: true}\n", 1, "b", "cannot be nullable"},
+		{"label nullable", "label: b\n" + ok + "  - {name: b, kind: binary, nullable: true}\n", 1, "b",
+			"cannot be nullable"},
 		{"label is unit", "label: b\n" + ok + "  - {name: b, role: unit}\n", 1, "b", "have a role"},
 		{"positive without label", "positive: 1\n" + ok, 1, "", "no label"},
-		{"positive unknown", "label: b\npositive: 2\n" + ok + "  - {name: b, kind: binary}\n", 2, "", "not a value of the label"},
-		{"task does not fit", "label: b\ntask: regression\n" + ok + "  - {name: b, kind: binary}\n", 2, "", `task "regression" does not fit`},
+		{"positive unknown", "label: b\npositive: 2\n" + ok + "  - {name: b, kind: binary}\n", 2, "",
+			"not a value of the label"},
+		{"task does not fit", "label: b\ntask: regression\n" + ok + "  - {name: b, kind: binary}\n",
+			2, "", `task "regression" does not fit`},
 		{"task unknown", "task: ranking\n" + ok, 1, "", `task "ranking" does not fit`},
 		{"only the label", "label: a\n" + ok, 0, "", "no column beside"},
 		{"unknown format", "format: parquet\n" + ok, 1, "", `unknown format "parquet"`},
 		{"image of a table", "image: {height: 1, width: 1, channels: 1}\n" + ok, 1, "", "format idx"},
 		{"idx without image", "format: idx\n" + ok, 1, "", "images' shape"},
-		{"pixels beyond a byte", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels: 1}\ncolumns:\n  - {name: p, kind: integer, lower: 0, upper: 256}\n  - {name: y, kind: binary}\n", 0, "p", "whole number from 0 to 255"},
-		{"pixels with clip", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels: 1}\ncolumns:\n  - {name: p, kind: integer, lower: 0, upper: 255, clip: [0, 9]}\n  - {name: y, kind: binary}\n", 0, "p", "whole number from 0 to 255"},
-		{"images of people", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels: 1}\ncolumns:\n  - {name: p, kind: integer, lower: 0, upper: 255}\n  - {name: y, kind: binary}\n  - {name: who, role: unit}\n", 0, "who", "no column of role unit"},
-		{"images without label", "format: idx\nimage: {height: 1, width: 1, channels: 1}\n" + ok, 0, "", "label of 1 to 256 classes"},
-		{"idx of other shape", "format: idx\nimage: {height: 2, width: 1, channels: 1}\n" + ok, 2, "", "number of pixel columns"},
+		{"pixels beyond a byte", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels:" +
+			" 1}\ncolumns:\n  - {name: p, kind: integer, lower: 0, upper: 256}\n  - {name: y, kind: binary}\n",
+			0, "p", "whole number from 0 to 255"},
+		{"pixels with clip", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels: 1}\ncolumns:\n  - {name:" +
+			" p, kind: integer, lower: 0, upper: 255, clip: [0, 9]}\n  - {name: y, kind: binary}\n",
+			0, "p", "whole number from 0 to 255"},
+		{"images of people", "label: y\nformat: idx\nimage: {height: 1, width: 1, channels: 1}\ncolumns:\n  - {name:" +
+			" p, kind: integer, lower: 0, upper: 255}\n  - {name: y, kind: binary}\n  - {name: who, role: unit}\n",
+			0, "who", "no column of role unit"},
+		{"images without label", "format: idx\nimage: {height: 1, width: 1, channels: 1}\n" + ok, 0, "",
+			"label of 1 to 256 classes"},
+		{"idx of other shape", "format: idx\nimage: {height: 2, width: 1, channels: 1}\n" + ok, 2, "",
+			"number of pixel columns"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := parseSchema([]byte(tc.text), "s.yaml")
-			var input *InputError
+			_, err := partition.ParseNamed([]byte(tc.text), "s.yaml")
+			var input *partition.InputError
 			if !errors.As(err, &input) {
 				t.Fatalf("error %v (%T), want an *InputError", err, err)
 			}
@@ -258,33 +273,36 @@ func TestBadSchemas(t *testing.T) {
 			if tc.line != 0 && input.Line != tc.line || input.Column != tc.column {
 				t.Errorf("line %d column %q, want %d %q: %s", input.Line, input.Column, tc.line, tc.column, message)
 			}
-			if input.Mend == "" || strings.Contains(message, "\n") {
-				t.Errorf("error without mend or of several lines: %q", message)
+			if input.Fix == "" || strings.Contains(message, "\n") {
+				t.Errorf("error without fix or of several lines: %q", message)
 			}
 		})
 	}
 }
 
 func TestLoadSchemaFiles(t *testing.T) {
-	if _, err := LoadSchema(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none.yaml") {
+	if _, err := partition.LoadSchema(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "none.yaml") {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, err := LoadSchema(t.TempDir()); err == nil || !strings.Contains(err.Error(), "cannot read the schema") {
+	if _, err := partition.LoadSchema(t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "cannot read the schema") {
 		t.Errorf("a folder: %v", err)
 	}
 }
 
 func TestSharedSchemas(t *testing.T) {
-	needShared(t)
-	paths, err := filepath.Glob(filepath.Join(sharedData, "*", "schema.yaml"))
+	partitiontest.Shared(t)
+	paths, err := filepath.Glob(filepath.Join(partitiontest.Folder(), "..", "..", "shared", "data", "*", "schema.yaml"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no schemas: %v", err)
 	}
-	columns := map[string]int{"adult": 15, "mnist": 785, "fashion_mnist": 785, "flchain": 9, "isolet": 618, "census1940": 8, "heart_disease": 12}
+	columns := map[string]int{"adult": 15, "mnist": 785, "fashion_mnist": 785, "flchain": 9, "isolet": 618,
+		"census1940": 8, "heart_disease": 12}
 	for _, path := range paths {
 		name := filepath.Base(filepath.Dir(path))
 		t.Run(name, func(t *testing.T) {
-			s, err := LoadSchema(path)
+			s, err := partition.LoadSchema(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -302,7 +320,7 @@ func TestSharedSchemas(t *testing.T) {
 }
 
 func FuzzParseSchema(f *testing.F) {
-	raw, err := os.ReadFile("testdata/clinic/schema.yaml")
+	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -311,19 +329,19 @@ func FuzzParseSchema(f *testing.F) {
 	f.Add("a: &a [*a]\ncolumns: *a\n")
 	f.Add("columns:\n  - {name: a, kind: integer, lower: 0x1, upper: 1e3, clip: [1, 2], scale: log}\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ParseSchema([]byte(text))
+		s, err := partition.ParseSchema([]byte(text))
 		if err != nil {
-			var input *InputError
+			var input *partition.InputError
 			if !errors.As(err, &input) {
 				t.Fatalf("an error of another type: %v", err)
 			}
 			return
 		}
-		again, err := ParseSchema(s.Raw())
+		again, err := partition.ParseSchema(s.Raw())
 		if err != nil || again.SHA256 != s.SHA256 || len(again.Columns) != len(s.Columns) {
 			t.Fatalf("the raw schema does not load again: %v", err)
 		}
-		e := NewEncoder(s)
+		e := encode.New(s)
 		if len(e.Names()) != e.Width() {
 			t.Fatalf("%d names for %d features", len(e.Names()), e.Width())
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"reflect"
 	"strings"
 	"unicode/utf8"
@@ -70,26 +69,27 @@ func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
 	// error of that text and not the end of the process.
 	defer func() {
 		if r := recover(); r != nil {
-			file, err = nil, &InputError{File: name, Problem: "not valid YAML", Mend: "compare it with a schema that works"}
+			file, err = nil, &InputError{File: name, Problem: "not valid YAML",
+				Fix: "compare it with a schema that works"}
 		}
 	}()
 	file = new(schemaFile)
 	decoder := yaml.NewDecoder(bytes.NewReader(raw), yaml.DisallowUnknownField())
 	if err := decoder.Decode(file); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, &InputError{File: name, Problem: "the schema is empty", Mend: "list the columns under columns:"}
+			return nil, &InputError{File: name, Problem: "the schema is empty", Fix: "list the columns under columns:"}
 		}
 		return nil, yamlError(err, name)
 	}
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, &InputError{File: name, Problem: "more than one YAML document", Mend: "keep one schema per file"}
+		return nil, &InputError{File: name, Problem: "more than one YAML document", Fix: "keep one schema per file"}
 	}
 	return file, nil
 }
 
 // yamlError turns the library's several errors into ours, with the line.
 func yamlError(err error, name string) error {
-	out := &InputError{File: name, Problem: "not a valid schema", Mend: "correct the YAML of that line"}
+	out := &InputError{File: name, Problem: "not a valid schema", Fix: "correct the YAML of that line"}
 	var located yaml.Error
 	if !errors.As(err, &located) {
 		out.Err = err
@@ -104,17 +104,18 @@ func yamlError(err error, name string) error {
 	case errors.As(err, &unknown) && unknown.Token != nil:
 		field := unknown.Token.Value
 		out.Problem = fmt.Sprintf("unknown field %q", field)
-		out.Mend = "correct its name or remove it; a schema knows " + fieldNames(schemaFile{}) + ", a column " + fieldNames(columnFile{})
+		out.Fix = "correct its name or remove it; a schema knows " + fieldNames(schemaFile{}) + ", a column " +
+			fieldNames(columnFile{})
 	case errors.As(err, &wrongType):
 		out.Problem = fmt.Sprintf("%s must be %s", keyBefore(wrongType.Token), yamlType(wrongType.DstType))
-		out.Mend = "correct that line"
+		out.Fix = "correct that line"
 	default:
 		out.Err = errors.New(strings.TrimSpace(located.GetMessage()))
 	}
 	return out
 }
 
-// fieldNames lists the YAML fields of a struct for an error's mend.
+// fieldNames lists the YAML fields of a struct for an error's fix.
 func fieldNames(of any) string {
 	t := reflect.TypeOf(of)
 	names := make([]string, t.NumField())
@@ -161,7 +162,8 @@ const byteOrderMark = "\xef\xbb\xbf"
 // parseSchema decodes and checks a schema; name is for errors.
 func parseSchema(raw []byte, name string) (*Schema, error) {
 	if len(raw) > maxSchemaBytes || !utf8.Valid(raw) {
-		return nil, &InputError{File: name, Problem: "not a text file in UTF-8 of reasonable size", Mend: "save the schema as UTF-8"}
+		return nil, &InputError{File: name, Problem: "not a text file in UTF-8 of reasonable size",
+			Fix: "save the schema as UTF-8"}
 	}
 	// A byte order mark is no part of the YAML, but of the file and its digest.
 	text := bytes.TrimPrefix(raw, []byte(byteOrderMark))
@@ -171,7 +173,8 @@ func parseSchema(raw []byte, name string) (*Schema, error) {
 	}
 	s, bad := buildSchema(file)
 	if bad != nil {
-		return nil, &InputError{File: name, Line: lineOf(text, bad.path), Column: bad.column, Problem: bad.problem, Mend: bad.mend}
+		return nil, &InputError{File: name, Line: lineOf(text, bad.path), Column: bad.column, Problem: bad.problem,
+			Fix: bad.fix}
 	}
 	sum := sha256.Sum256(raw)
 	s.SHA256 = hex.EncodeToString(sum[:])
@@ -198,13 +201,4 @@ func lineOf(raw []byte, path string) int {
 		path = path[:strings.LastIndexAny(path, ".[")]
 	}
 	return 0
-}
-
-// withoutPath drops the path of a file error, which InputError names itself.
-func withoutPath(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		return pathErr.Err
-	}
-	return err
 }

@@ -4,7 +4,7 @@ import "fmt"
 
 // Shards divides a table among the nodes of a site: all rows of a privacy unit (the unit
 // column's text where the schema has one, else each record) go to one of n tables, in
-// their order. Shard i has the rows of the share [i/n, (i+1)/n), see ReadOptions. A unit
+// their order. Shard i has the rows of the share [i/n, (i+1)/n), see Options. A unit
 // that is added or removed moves no other, so that it changes one shard and one partition
 // of it.
 //
@@ -15,7 +15,7 @@ func (t *Table) Shards(n int) ([]*Table, error) {
 		return nil, fmt.Errorf("divide the table: %d shards; ask for 1 or more", n)
 	}
 	rows := make([][]int, n)
-	for row, at := range sharePositions(t) {
+	for row, at := range SharePositions(t) {
 		shard := min(int(at*float64(n)), n-1)
 		rows[shard] = append(rows[shard], row)
 	}

@@ -1,4 +1,4 @@
-package partition
+package partition_test
 
 import (
 	"bytes"
@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 const visitsSchema = `columns:
@@ -28,9 +31,9 @@ func visits(t *rapid.T, persons int) string {
 	return b.String()
 }
 
-func lines(t *rapid.T, table *Table) []string {
+func lines(t *rapid.T, table *partition.Table) []string {
 	var b bytes.Buffer
-	if err := WriteCSV(&b, table); err != nil {
+	if err := tabular.WriteCSV(&b, table); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")[1:]
@@ -39,21 +42,21 @@ func lines(t *rapid.T, table *Table) []string {
 // Shards have every row once, no person twice, are the shares that a configuration can
 // name, and a person who is added changes one of them.
 func TestShards(t *testing.T) {
-	schema, err := ParseSchema([]byte(visitsSchema))
+	schema, err := partition.ParseSchema([]byte(visitsSchema))
 	if err != nil {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "shards")
 		text := visits(t, 60)
-		read := func(text string, o ReadOptions) *Table {
-			table, err := DecodeCSV(schema, strings.NewReader(text), "visits", o)
+		read := func(text string, o tabular.Options) *partition.Table {
+			table, err := tabular.DecodeCSV(schema, strings.NewReader(text), "visits", o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return table
 		}
-		whole := read(text, ReadOptions{})
+		whole := read(text, tabular.Options{})
 		shards, err := whole.Shards(n)
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +71,7 @@ func TestShards(t *testing.T) {
 				}
 				of[shard.Unit(row)] = i
 			}
-			share := ReadOptions{From: float64(i) / float64(n), To: float64(i+1) / float64(n)}
+			share := tabular.Options{From: float64(i) / float64(n), To: float64(i+1) / float64(n)}
 			if diff := cmp.Diff(lines(t, read(text, share)), lines(t, shard)); diff != "" {
 				t.Fatalf("shard %d of %d is not the share %v: %s", i, n, share, diff)
 			}
@@ -79,7 +82,7 @@ func TestShards(t *testing.T) {
 		if diff := cmp.Diff(want, all); diff != "" {
 			t.Fatal(diff)
 		}
-		more, err := read(text+"somebody,7\nsomebody,8\n", ReadOptions{}).Shards(n)
+		more, err := read(text+"somebody,7\nsomebody,8\n", tabular.Options{}).Shards(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,11 +99,11 @@ func TestShards(t *testing.T) {
 }
 
 func TestShardsThatCannotBe(t *testing.T) {
-	schema, err := ParseSchema([]byte(visitsSchema))
+	schema, err := partition.ParseSchema([]byte(visitsSchema))
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := DecodeCSV(schema, strings.NewReader("person,x\na,1\na,2\n"), "visits", ReadOptions{})
+	table, err := tabular.DecodeCSV(schema, strings.NewReader("person,x\na,1\na,2\n"), "visits", tabular.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

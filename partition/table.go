@@ -1,6 +1,9 @@
 package partition
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Table holds the parsed rows of one schema: a float64 per column and row, and
 // the privacy unit's text. A cell is the number itself, the index of its
@@ -40,7 +43,7 @@ func (t *Table) Unit(row int) string {
 	return t.units[row]
 }
 
-// Extra gives the values of a column that was read by ReadOptions.Extra, one
+// Extra gives the values of a column that was read by Options.Extra, one
 // per row, or nil when the file did not have it.
 func (t *Table) Extra(name string) []float64 {
 	for _, e := range t.extra {
@@ -64,7 +67,7 @@ func (t *Table) Append(cells []float64, unit string) error {
 	}
 	for i := range columns {
 		if fault := columns[i].checkCell(cells[i]); fault != nil {
-			return &InputError{Row: t.rows + 1, Column: columns[i].Name, Problem: fault.problem, Mend: fault.mend}
+			return &InputError{Row: t.rows + 1, Column: columns[i].Name, Problem: fault.Problem, Fix: fault.Fix}
 		}
 	}
 	if unit != "" {
@@ -72,18 +75,29 @@ func (t *Table) Append(cells []float64, unit string) error {
 			return fmt.Errorf("append a row: it has a unit but the schema has no column of role unit")
 		}
 		c := &columns[t.schema.unit]
-		text, fault := c.parseUnit(unit)
+		text, fault := c.ParseUnit(unit)
 		if fault != nil {
-			return &InputError{Row: t.rows + 1, Column: c.Name, Problem: fault.problem, Mend: fault.mend}
+			return &InputError{Row: t.rows + 1, Column: c.Name, Problem: fault.Problem, Fix: fault.Fix}
 		}
 		unit = text
 	}
-	t.push(cells, unit)
+	t.Push(cells, unit)
 	return nil
 }
 
-// push adds a row that is known to be good.
-func (t *Table) push(cells []float64, unit string) {
+// WithExtra is a table of the same rows with these columns of numbers beside the schema's,
+// one number for each row, in place of any that it had.
+func (t *Table) WithExtra(extra ...ExtraColumn) *Table {
+	out := *t
+	out.extra = extra
+	return &out
+}
+
+// Grow makes room for so many more rows.
+func (t *Table) Grow(rows int) { t.cells = slices.Grow(t.cells, rows*len(t.schema.Columns)) }
+
+// Push adds a row that is known to be good: what reads rows has checked each cell.
+func (t *Table) Push(cells []float64, unit string) {
 	for _, cell := range cells {
 		t.cells = append(t.cells, cell+0) // no -0: equal cells must hash equally
 	}
@@ -118,8 +132,14 @@ func (t *Table) Subset(rows []int) *Table {
 
 // Label gives the class index of a row, or 0 when the schema has no classes.
 func (t *Table) Label(row int) int {
-	if !t.schema.hasClasses() {
+	if !t.schema.HasClasses() {
 		return 0
 	}
 	return int(t.Cells(row)[t.schema.label])
+}
+
+// ExtraColumn is a column of numbers beside the schema's, such as weights.
+type ExtraColumn struct {
+	Name   string
+	Values []float64 // one per row, finite
 }

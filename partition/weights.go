@@ -3,7 +3,6 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 )
@@ -24,7 +23,8 @@ const meanTolerance = 1e-9
 // for data.
 func (s *Schema) AcceptsWeights() error {
 	if s.ColumnIndex(WeightColumn) >= 0 {
-		return fmt.Errorf("weights of rows stand in a column %q: %w; rename it in schema and data, or do without weights", WeightColumn, ErrWeightColumn)
+		return fmt.Errorf("weights of rows stand in a column %q: %w; rename it in schema and data,"+
+			" or do without weights", WeightColumn, ErrWeightColumn)
 	}
 	return nil
 }
@@ -51,35 +51,29 @@ func MeanOne(weights []float64) ([]float64, error) {
 	return out, nil
 }
 
-// WriteWeightedCSV is WriteCSV with a last column WeightColumn, whose numbers have
-// as many digits as bring them back exactly; nil writes no such column. The weights
-// must have a mean of 1 (see MeanOne), one for each row, none negative. It fails
-// with ErrWeightColumn for a schema that has such a column itself, and writes
-// nothing then.
-func WriteWeightedCSV(w io.Writer, t *Table, weights []float64) error {
-	if weights == nil {
-		return WriteCSV(w, t)
-	}
+// CheckWeights fails unless the weights have a mean of 1 (see MeanOne), are one for each row
+// and none negative, and the schema has no column of their name (ErrWeightColumn).
+func (t *Table) CheckWeights(weights []float64) error {
 	if err := t.schema.AcceptsWeights(); err != nil {
-		return fmt.Errorf("write table: %w", err)
+		return err
 	}
 	if len(weights) != t.rows {
-		return fmt.Errorf("write table: %d weights for %d rows: give one each", len(weights), t.rows)
+		return fmt.Errorf("%d weights for %d rows: give one each", len(weights), t.rows)
 	}
 	if fault := weightFault(weights); fault != nil {
-		return fmt.Errorf("write table: %w", fault)
+		return fault
 	}
 	mean := 0.0
 	for i, v := range weights {
 		mean += (v - mean) / float64(i+1)
 	}
 	if !(math.Abs(mean-1) <= meanTolerance) {
-		return fmt.Errorf("write table: the mean of the weights is %v, not 1; scale them with MeanOne", mean)
+		return fmt.Errorf("the mean of the weights is %v, not 1; scale them with MeanOne", mean)
 	}
-	return WriteCSV(w, t, ExtraColumn{Name: WeightColumn, Values: weights})
+	return nil
 }
 
-// Weights are those of the rows, read by ReadOptions.Weights or given by WithWeights:
+// Weights are those of the rows, read by Options.Weights or given by WithWeights:
 // one each, not negative. They are nil where the file had none.
 func (t *Table) Weights() []float64 {
 	if t.schema.ColumnIndex(WeightColumn) >= 0 {
@@ -123,25 +117,6 @@ func weightFault(weights []float64) error {
 	}
 	if !some {
 		return errors.New("no row has a weight above 0: give one of them a weight at least")
-	}
-	return nil
-}
-
-// checkWeights refuses weights that were read and cannot be meant. A weight is of a
-// synthetic row, but its value is not repeated here either.
-func (b *Builder) checkWeights() *InputError {
-	weights := b.table.Weights()
-	some := weights == nil
-	for i, w := range weights {
-		if w < 0 {
-			b.row = i + 1
-			return b.fail(WeightColumn, "the weight is negative", "give every row a weight of at least 0")
-		}
-		some = some || w > 0
-	}
-	if !some {
-		b.row = 0
-		return b.fail(WeightColumn, "all weights are 0", "give one row a weight above 0 at least, or remove the column")
 	}
 	return nil
 }

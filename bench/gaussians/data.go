@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // schema is that of the points. Its bounds are public.
@@ -21,12 +22,12 @@ const (
 	spread       = 0.05
 )
 
-func encoder() (*partition.Encoder, error) {
+func encoder() (*encode.Encoder, error) {
 	s, err := partition.ParseSchema([]byte(schema))
 	if err != nil {
 		return nil, err
 	}
-	return partition.NewEncoder(s), nil
+	return encode.New(s), nil
 }
 
 // centre is that of a mode's row or column: -4, -2, 0, 2 or 4.

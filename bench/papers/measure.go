@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Options say how a table is run.
@@ -110,7 +111,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 	}
 	read := func(split string) (string, *partition.Table, error) {
 		path := filepath.Join(folder, schema.Files[split].Path)
-		table, err := partition.Read(schema, path, partition.ReadOptions{})
+		table, err := tabular.Read(schema, path, tabular.Options{})
 		return path, table, err
 	}
 	path, train, err := read(s.Train)
@@ -179,7 +180,7 @@ func (t Table) generate(ctx context.Context, s Set, folder, path string, schema 
 	if _, err := local.Run(ctx, spec, local.Options{Out: out, Coin: coin}); err != nil {
 		return nil, err
 	}
-	return partition.Read(schema, filepath.Join(out, "synthetic.csv"), partition.ReadOptions{IgnoreUnit: true})
+	return tabular.Read(schema, filepath.Join(out, "synthetic.csv"), tabular.Options{IgnoreUnit: true})
 }
 
 // average is that of all twelve classifiers.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func TestTablesAreComplete(t *testing.T) {
@@ -60,7 +61,7 @@ func TestAverageOfRealRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(split string) *partition.Table {
-		table, err := partition.ReadCSV(schema, filepath.Join(dir, schema.Files[split].Path), partition.ReadOptions{})
+		table, err := tabular.ReadCSV(schema, filepath.Join(dir, schema.Files[split].Path), tabular.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

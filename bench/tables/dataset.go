@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // table is one of rows or images.
@@ -79,7 +80,7 @@ func open(g group, dir, scratch string) (*dataset, error) {
 			file = split + ".csv.gz"
 		}
 		path := filepath.Join(folder, file)
-		rows, err := partition.Read(schema, path, partition.ReadOptions{})
+		rows, err := tabular.Read(schema, path, tabular.Options{})
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %v", split, err) // a schema without its rows is no missing set
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // attempt is a case of a group with a seed, as it is or without what the sites know.
@@ -62,7 +63,7 @@ func (a *attempt) run(ctx context.Context, change func(*run.Spec), o local.Optio
 	if a.notPrivate {
 		name = result.Outputs["not_private"]
 	}
-	rows, err := partition.Read(a.data.train.Schema(), name, partition.ReadOptions{IgnoreUnit: true, Weights: true})
+	rows, err := tabular.Read(a.data.train.Schema(), name, tabular.Options{IgnoreUnit: true, Weights: true})
 	return rows, result, err
 }
 

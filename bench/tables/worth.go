@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/evaluate/images"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 // yardsticks are the classifiers whose mean AUROC is the figure of a table.
@@ -68,11 +69,11 @@ func yardsticksOf(ctx context.Context, d *dataset, rows *table) ([]float64, erro
 }
 
 func accuracyOf(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
-	synthetic, err := rows.Images()
+	synthetic, err := idx.FromTable(rows)
 	if err != nil {
 		return nil, err
 	}
-	test, err := d.test.Images()
+	test, err := idx.FromTable(d.test)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 var long = flag.Bool("long", false, "run the demo, too")
@@ -63,7 +65,7 @@ func TestScripts(t *testing.T) {
 			"rechain": rechain,
 			"fields":  fields,
 			"lines":   lines,
-			"idx":     idx,
+			"idx":     writeIDX,
 
 			"imagemodel": imageModel,
 		},
@@ -227,10 +229,10 @@ func lines(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// idx writes 24 images of 2 x 2 pixels, dark ones of class 0 and bright ones of
+// writeIDX writes 24 images of 2 x 2 pixels, dark ones of class 0 and bright ones of
 // class 1: idx IMAGES LABELS.
-func idx(ts *testscript.TestScript, _ bool, args []string) {
-	x := &partition.Images{Shape: partition.Image{Height: 2, Width: 2, Channels: 1}}
+func writeIDX(ts *testscript.TestScript, _ bool, args []string) {
+	x := &idx.Images{Shape: partition.Image{Height: 2, Width: 2, Channels: 1}}
 	for i := range 24 {
 		x.Classes = append(x.Classes, i%2)
 		for p := range 4 {
@@ -243,7 +245,7 @@ func idx(ts *testscript.TestScript, _ bool, args []string) {
 	labels, err := os.Create(ts.MkAbs(args[1]))
 	ts.Check(err)
 	defer labels.Close()
-	ts.Check(partition.WriteIDX(images, labels, x))
+	ts.Check(idx.Write(images, labels, x))
 }
 
 // imageModel writes the model folder of an untrained generator of images of 2 x 2
@@ -258,7 +260,7 @@ columns:
 `))
 	ts.Check(err)
 	spec := pipeline.GeneratorSpec{Noise: 2, Hidden: 4, Layers: 1, Classes: 2}
-	g, err := pipeline.NewGenerator(partition.NewEncoder(schema), spec, rand.New(rand.NewPCG(1, 1)))
+	g, err := pipeline.NewGenerator(encode.New(schema), spec, rand.New(rand.NewPCG(1, 1)))
 	ts.Check(err)
 	m, err := pipeline.NewModel(schema, g, []float64{0.5, 0.5})
 	ts.Check(err)

@@ -3,12 +3,12 @@ package embedding
 import (
 	"math"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // column is one column's features and the cells that they fall into.
 type column struct {
-	kind partition.HeadKind
+	kind encode.HeadKind
 	// at is the first feature, width their number, flag that of the empty flag or -1.
 	at, width, flag int
 	// cells is the number of cells; of a nullable number or binary the last is for empty.
@@ -27,31 +27,31 @@ type place struct {
 
 // columnsOf lays out the cells of all columns of e. A choice of two without an empty
 // cell is one signed number, -1 or 1: beside the count it tells both, with half the noise.
-func columnsOf(e *partition.Encoder, bins int) []column {
+func columnsOf(e *encode.Encoder, bins int) []column {
 	var all []column
 	for _, h := range e.Heads() {
 		c := column{kind: h.Kind, at: h.Offset, width: h.Width, flag: -1, cells: h.Width}
 		switch h.Kind {
-		case partition.HeadMissing:
+		case encode.HeadMissing:
 			last := &all[len(all)-1]
 			last.flag = h.Offset
 			last.cells++
-			if last.kind == partition.HeadBinary {
+			if last.kind == encode.HeadBinary {
 				last.cells++
 			}
 			last.signed = false
 			continue
-		case partition.HeadNumber:
+		case encode.HeadNumber:
 			c.knots = e.Values(h.Column, bins)
 			if len(c.knots) < 2 {
 				c.knots = knotsOf(bins)
 			}
 			c.cells = len(c.knots)
-		case partition.HeadCategory:
+		case encode.HeadCategory:
 			if c.signed = h.Width == 2; c.signed {
 				c.cells = 1
 			}
-		case partition.HeadBinary:
+		case encode.HeadBinary:
 			c.signed = true // until an empty flag follows
 		}
 		all = append(all, c)
@@ -97,7 +97,7 @@ func knotsOf(bins int) []float32 {
 func end(parts, level int) float32 { return float32(math.Pow(4, -float64(level)) / float64(parts)) }
 
 // near says that a slope needs the two cells of a record's place only.
-func (c *column) near() bool { return c.kind == partition.HeadNumber && c.flag < 0 }
+func (c *column) near() bool { return c.kind == encode.HeadNumber && c.flag < 0 }
 
 // empty says that a record's cell is empty by its flag.
 func (c *column) empty(row []float32) bool { return c.flag >= 0 && row[c.flag] >= 0.5 }
@@ -113,7 +113,7 @@ func (c *column) place(row []float32) place {
 // filled is place as if the cell were not empty.
 func (c *column) filled(row []float32) place {
 	switch {
-	case c.kind == partition.HeadNumber:
+	case c.kind == encode.HeadNumber:
 		k, t := c.between(row[c.at])
 		return place{a: int32(k), b: int32(k + 1), shareA: 1 - t, shareB: t}
 	case c.signed:
@@ -122,7 +122,7 @@ func (c *column) filled(row []float32) place {
 			sign = 1
 		}
 		return place{b: -1, shareA: sign}
-	case c.kind == partition.HeadBinary:
+	case c.kind == encode.HeadBinary:
 		// Of a generated empty cell this is the probability of 1.
 		t := unit(row[c.at])
 		if c.empty(row) {
@@ -138,7 +138,7 @@ func (c *column) filled(row []float32) place {
 
 // second says which of two choices a signed column holds.
 func (c *column) second(row []float32) bool {
-	if c.kind == partition.HeadBinary {
+	if c.kind == encode.HeadBinary {
 		return row[c.at] >= 0.5
 	}
 	return row[c.at+1] > row[c.at]
@@ -202,7 +202,7 @@ func places(dst []place, columns []column, x []float32, n int) []place {
 // the record's place.
 func (c *column) slope(dx, row, w []float32, at place, scale float32) {
 	switch {
-	case c.kind == partition.HeadCategory:
+	case c.kind == encode.HeadCategory:
 		if c.signed {
 			dx[c.at] -= scale * w[0]
 			dx[c.at+1] += scale * w[0]
@@ -227,7 +227,7 @@ func (c *column) slope(dx, row, w []float32, at place, scale float32) {
 			return
 		}
 	}
-	if c.kind == partition.HeadBinary {
+	if c.kind == encode.HeadBinary {
 		dx[c.at] += scale * (w[1] - w[0])
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // doubles is the part of pairs of columns: the cells of a pair are the table of the cells
@@ -25,7 +25,7 @@ type pair struct{ a, b, first int }
 // maxPaired bounds the columns of which pairs are chosen: all pairs are listed for it.
 const maxPaired = 1 << 11
 
-func newDoubles(p Part, e *partition.Encoder, room int) (block, error) {
+func newDoubles(p Part, e *encode.Encoder, room int) (block, error) {
 	d := &doubles{columns: columnsOf(e, p.Bins), width: e.Width()}
 	m := len(d.columns)
 	if m < 2 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Features makes the vectors. It is safe for use by several goroutines at once.
@@ -39,7 +39,7 @@ type pass interface {
 
 // New lays out the vectors of records of e. Classes are those that sums are kept apart by,
 // 1 where there are none.
-func New(e *partition.Encoder, classes int, parts []Part) (*Features, error) {
+func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 	if e.Width() < 1 {
 		return nil, errors.New("embedding: records of no features; the schema needs a column beside its label")
 	}
@@ -77,7 +77,7 @@ func New(e *partition.Encoder, classes int, parts []Part) (*Features, error) {
 }
 
 // lay makes the block of a checked part, of at most room numbers; nil for one without any.
-func (p Part) lay(e *partition.Encoder, room int) (block, error) {
+func (p Part) lay(e *encode.Encoder, room int) (block, error) {
 	switch p.Kind {
 	case Ones:
 		return ones(p.Weight), nil

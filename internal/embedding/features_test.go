@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/embedding"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const mixed = `name: mixed
@@ -24,13 +25,13 @@ columns:
   - {name: y, kind: categorical, categories: [p, q, r]}
 `
 
-func encoder(t testing.TB, text string) *partition.Encoder {
+func encoder(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return partition.NewEncoder(s)
+	return encode.New(s)
 }
 
 // everything is a part of each kind.
@@ -43,15 +44,15 @@ var everything = []embedding.Part{
 }
 
 // randomRecord is one that an encoder can make: corners of numbers are likely.
-func randomRecord(e *partition.Encoder, rng *rand.Rand) []float32 {
+func randomRecord(e *encode.Encoder, rng *rand.Rand) []float32 {
 	x := make([]float32, e.Width())
 	for _, h := range e.Heads() {
 		switch h.Kind {
-		case partition.HeadCategory:
+		case encode.HeadCategory:
 			x[h.Offset+rng.IntN(h.Width)] = 1
-		case partition.HeadBinary:
+		case encode.HeadBinary:
 			x[h.Offset] = float32(rng.IntN(2))
-		case partition.HeadMissing:
+		case encode.HeadMissing:
 			if rng.IntN(3) == 0 {
 				x[h.Offset], x[h.Offset-1] = 1, 0.5
 			}
@@ -158,9 +159,9 @@ func TestSlope(t *testing.T) {
 		heads := e.Heads()
 		for i, h := range heads {
 			o := h.Offset
-			empty := i+1 < len(heads) && heads[i+1].Kind == partition.HeadMissing && x[o+1] == 1
+			empty := i+1 < len(heads) && heads[i+1].Kind == encode.HeadMissing && x[o+1] == 1
 			switch {
-			case h.Kind == partition.HeadCategory:
+			case h.Kind == encode.HeadCategory:
 				first := with(func(x []float32) { clear(x[o : o+h.Width]); x[o] = 1 })
 				for k := range h.Width {
 					this := with(func(x []float32) { clear(x[o : o+h.Width]); x[o+k] = 1 })
@@ -168,10 +169,10 @@ func TestSlope(t *testing.T) {
 				}
 			case empty:
 				same("empty", float64(dx[o]), 0)
-			case h.Kind == partition.HeadBinary:
+			case h.Kind == encode.HeadBinary:
 				same("binary", float64(dx[o]), with(func(x []float32) { x[o] = 1 })-with(func(x []float32) { x[o] = 0 }))
-			case h.Kind == partition.HeadMissing:
-				if heads[i-1].Kind == partition.HeadBinary && x[o] == 1 {
+			case h.Kind == encode.HeadMissing:
+				if heads[i-1].Kind == encode.HeadBinary && x[o] == 1 {
 					continue // a mean of the two, below
 				}
 				same("flag", float64(dx[o]), with(func(x []float32) { x[o] = 1 })-with(func(x []float32) { x[o] = 0 }))
@@ -325,7 +326,7 @@ func TestPairsOfTooManyColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := embedding.New(partition.NewEncoder(s), 1, []embedding.Part{{Kind: embedding.Pairs, Weight: 1, Bins: 2, Count: 1}}); err == nil || !strings.Contains(err.Error(), "leave pairs out") {
+	if _, err := embedding.New(encode.New(s), 1, []embedding.Part{{Kind: embedding.Pairs, Weight: 1, Bins: 2, Count: 1}}); err == nil || !strings.Contains(err.Error(), "leave pairs out") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -338,7 +339,7 @@ func TestChoicesOfOneValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := partition.NewEncoder(s)
+	e := encode.New(s)
 	f, err := embedding.New(e, 1, []embedding.Part{
 		{Kind: embedding.Ones, Weight: 1}, {Kind: embedding.Columns, Weight: 1, Bins: 4}, {Kind: embedding.Pairs, Weight: 1, Bins: 3}, {Kind: embedding.Fourier, Weight: 1, Count: 9, Spread: 1},
 	})

@@ -3,7 +3,7 @@ package embedding
 import (
 	"math"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // singles is the part of single columns.
@@ -15,7 +15,7 @@ type singles struct {
 	scale   float32
 }
 
-func newSingles(p Part, e *partition.Encoder, room int) (block, error) {
+func newSingles(p Part, e *encode.Encoder, room int) (block, error) {
 	s := &singles{columns: columnsOf(e, p.Bins), width: e.Width()}
 	for _, c := range s.columns {
 		s.first = append(s.first, s.cells)

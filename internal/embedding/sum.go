@@ -8,7 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/question"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -84,7 +84,7 @@ func described(p *question.Public, d *conclavev1.Embedding) (*Features, error) {
 			Spread: part.GetSpread(), Seed: part.GetSeed(),
 		})
 	}
-	features, err := New(partition.NewEncoder(p.Schema), p.Classes, parts)
+	features, err := New(encode.New(p.Schema), p.Classes, parts)
 	if err != nil {
 		return nil, err
 	}

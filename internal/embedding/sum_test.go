@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -31,7 +32,7 @@ label: y
 
 // sumOf asks for all kinds of features of records of an encoder.
 func sumOf(
-	e *partition.Encoder, classes int, bound uint64, change func(q *conclavev1.EmbeddingSum),
+	e *encode.Encoder, classes int, bound uint64, change func(q *conclavev1.EmbeddingSum),
 ) *conclavev1.EmbeddingSum {
 	q := &conclavev1.EmbeddingSum{Bound: bound, Embedding: &conclavev1.Embedding{
 		Classes: uint32(classes), Parts: []*conclavev1.Embedding_Part{
@@ -54,7 +55,7 @@ func sumOf(
 }
 
 // featuresOf are the features of a description, nil of one that cannot be.
-func featuresOf(e *partition.Encoder, d *conclavev1.Embedding) *Features {
+func featuresOf(e *encode.Encoder, d *conclavev1.Embedding) *Features {
 	kinds := []Kind{"", Ones, Columns, Pairs, Fourier}
 	var parts []Part
 	for _, p := range d.Parts {
@@ -105,8 +106,8 @@ func mixedUnits(t testing.TB, unit string, units int, belongs func(unit int) boo
 }
 
 // mixedEncoder is that of mixedSchema.
-func mixedEncoder(t testing.TB) *partition.Encoder {
-	return partition.NewEncoder(questiontest.Schema(t, mixedSchema, partition.UnitRecord))
+func mixedEncoder(t testing.TB) *encode.Encoder {
+	return encode.New(questiontest.Schema(t, mixedSchema, partition.UnitRecord))
 }
 
 // mixedSites divides units among so many sites.
@@ -243,7 +244,7 @@ func FuzzSum(f *testing.F) { questiontest.Fuzz(f, Sum, cases(f)) }
 
 // sumByHand is the sum in float64, in steps, by the features of one record at a time.
 func sumByHand(s *question.Site, q *conclavev1.EmbeddingSum) (sum []float64, records int) {
-	f := featuresOf(partition.NewEncoder(s.Schema), q.Embedding)
+	f := featuresOf(encode.New(s.Schema), q.Embedding)
 	sum = make([]float64, q.Entries)
 	for _, unit := range s.Units {
 		for _, r := range unit {
@@ -320,7 +321,7 @@ func TestSumsOfImages(t *testing.T) {
 	all, rows := questiontest.Images(t, 2, 2, 1, 60), questiontest.Rows(60)
 	part := func(rows []int) *question.Site { return questiontest.Site(t, all.Subset(rows), 2) }
 	one, two := []*question.Site{part(rows)}, []*question.Site{part(rows[:25]), part(rows[25:])}
-	e := partition.NewEncoder(one[0].Schema)
+	e := encode.New(one[0].Schema)
 	q := sumOf(e, 2, 1<<16, nil)
 	want := checkByHand(t, one, q)
 	if got := questiontest.AddUp(t, two, Sum, q); !slices.Equal(got, want) {
@@ -342,7 +343,7 @@ func TestSumsWithoutALabel(t *testing.T) {
 		questiontest.Append(t, table, "", []float64{float64(i) / 49})
 	}
 	s := questiontest.Site(t, table, 2)
-	got := checkByHand(t, []*question.Site{s}, sumOf(partition.NewEncoder(s.Schema), 1, 1<<12, nil))
+	got := checkByHand(t, []*question.Site{s}, sumOf(encode.New(s.Schema), 1, 1<<12, nil))
 	if math.Abs(float64(got[0])-50*0.3/math.Sqrt(0.09+1+1)*(1<<12)) > 50 {
 		t.Errorf("the count is %d steps", got[0]) // a table of one column has no pairs
 	}
@@ -370,7 +371,7 @@ func TestAnyFeaturesMoveASumByAtMostTheBound(t *testing.T) {
 		}
 		bound := rapid.Uint64Range(minBound, maxBound).Draw(rt, "bound")
 		weight := rapid.OneOf(rapid.Float64Range(1e-6, 1e6), rapid.SampledFrom([]float64{1, 1e-6, 1e6, 1. / 3}))
-		q := sumOf(partition.NewEncoder(s.Schema), 3, bound, func(q *conclavev1.EmbeddingSum) {
+		q := sumOf(encode.New(s.Schema), 3, bound, func(q *conclavev1.EmbeddingSum) {
 			for _, p := range q.Embedding.Parts {
 				p.Weight = weight.Draw(rt, "weight")
 			}

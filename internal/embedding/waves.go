@@ -6,7 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
 )
 
@@ -26,7 +26,7 @@ type waves struct {
 // wave's parts no longer fit.
 const maxArgument = 1e6
 
-func newWaves(p Part, e *partition.Encoder, room int) (block, error) {
+func newWaves(p Part, e *encode.Encoder, room int) (block, error) {
 	if 2*p.Count > room {
 		return nil, errRoom(2*p.Count, room)
 	}
@@ -50,9 +50,9 @@ func newWaves(p Part, e *partition.Encoder, room int) (block, error) {
 	for _, c := range f.columns {
 		step := float32(1)
 		switch c.kind {
-		case partition.HeadNumber:
+		case encode.HeadNumber:
 			continue
-		case partition.HeadBinary:
+		case encode.HeadBinary:
 			step = 2
 		}
 		for i := c.at * f.m; i < (c.at+c.width)*f.m; i++ {
@@ -90,9 +90,9 @@ func (f *wavesPass) take(x []float32, n int) {
 			switch {
 			case c.empty(row):
 				to[c.flag] = 1
-			case c.kind == partition.HeadCategory:
+			case c.kind == encode.HeadCategory:
 				to[c.at+c.chosen(row)] = 1
-			case c.kind == partition.HeadNumber:
+			case c.kind == encode.HeadNumber:
 				to[c.at], _ = c.spread(row[c.at])
 			default:
 				to[c.at] = 2*unit(row[c.at]) - 1
@@ -145,9 +145,9 @@ func (f *wavesPass) slope(dx []float32, weights func(i int) []float32) {
 	for j := range f.columns {
 		c := &f.columns[j]
 		switch c.kind {
-		case partition.HeadCategory:
+		case encode.HeadCategory:
 			f.slopeOfCategory(c, dx)
-		case partition.HeadBinary:
+		case encode.HeadBinary:
 			f.slopeOfBinary(c, dx)
 		default:
 			for i := range n {
@@ -215,7 +215,7 @@ func (f *wavesPass) slopeOfFlag(c *column, dx []float32) {
 			sign = -1
 		}
 		value := 2*unit(row[c.at]) - 1
-		if c.kind == partition.HeadNumber {
+		if c.kind == encode.HeadNumber {
 			value, _ = c.spread(row[c.at])
 		}
 		var sum float32

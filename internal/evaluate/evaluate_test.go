@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // quick are models that take no time.
@@ -218,12 +219,12 @@ func TestEvaluateRefuses(t *testing.T) {
 		}
 		// As any column of numbers, which nobody has looked at.
 		var text strings.Builder
-		if err := partition.WriteCSV(&text, rows,
+		if err := tabular.WriteCSV(&text, rows,
 			partition.ExtraColumn{Name: partition.WeightColumn, Values: weights}); err != nil {
 			t.Fatal(err)
 		}
-		table, err := partition.DecodeCSV(rows.Schema(), strings.NewReader(text.String()), "rows",
-			partition.ReadOptions{Extra: []string{partition.WeightColumn}})
+		table, err := tabular.DecodeCSV(rows.Schema(), strings.NewReader(text.String()), "rows",
+			tabular.Options{Extra: []string{partition.WeightColumn}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +266,7 @@ func BenchmarkEvaluate(b *testing.B) {
 				b.Skipf("the data set is not here: %v", err)
 			}
 			read := func(file string) *partition.Table {
-				table, err := partition.ReadCSV(schema, filepath.Join(dir, file), partition.ReadOptions{})
+				table, err := tabular.ReadCSV(schema, filepath.Join(dir, file), tabular.Options{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Of the synthetic rows of setting C, this share is kept to test on.
@@ -35,7 +35,7 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 		e.note("The schema names no label with a positive class, so that no classifier can be trained.")
 		return nil
 	}
-	encoder := partition.NewEncoder(schema)
+	encoder := encode.New(schema)
 	s := settings{synthetic: label(encoder, in.Synthetic), test: label(encoder, in.Test)}
 	if _, _, err := measure.CountClasses(s.test.Positive); err != nil {
 		e.note("The test rows hold one class only, so that nothing can be ranked.")

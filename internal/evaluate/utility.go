@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Utility is how well one classifier, trained on one table, ranks the rows of
@@ -54,7 +55,7 @@ func TrainTest(ctx context.Context, train, test *partition.Table, models ...clas
 	if err := sameColumns(schema, test.Schema()); err != nil {
 		return nil, fmt.Errorf("train and test: %w", err)
 	}
-	encoder := partition.NewEncoder(schema)
+	encoder := encode.New(schema)
 	learn, exam := label(encoder, train), label(encoder, test)
 	// Said here, because a model or a measure could not say which table it is.
 	for _, side := range []struct {
@@ -111,7 +112,7 @@ func trainTest(model classify.Classifier, learn, exam classify.Rows) (Ranking, e
 const leastWeight = 1e-100
 
 // label turns a table into rows that classifiers take, with its weights if it has any.
-func label(encoder *partition.Encoder, t *partition.Table) classify.Rows {
+func label(encoder *encode.Encoder, t *partition.Table) classify.Rows {
 	x := encoder.Encode(t)
 	r := classify.Rows{
 		X:        classify.Matrix{Rows: x.Len(), Cols: x.Width, Data: make([]float64, len(x.Features))},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 const tinySchema = `name: tiny
@@ -56,7 +57,7 @@ func shared(t testing.TB, name string) (train, test *partition.Table) {
 		t.Fatal(err)
 	}
 	read := func(file string) *partition.Table {
-		table, err := partition.ReadCSV(schema, filepath.Join(dir, file), partition.ReadOptions{})
+		table, err := tabular.ReadCSV(schema, filepath.Join(dir, file), tabular.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

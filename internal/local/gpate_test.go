@@ -16,6 +16,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 const gpateTable = `name: small
@@ -55,7 +57,7 @@ gpate: {rounds: 5, records: 8, teacher: {steps: 2, training: 16, hidden: 8, cosi
 func squares(t *testing.T, dir string, side int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	x := &partition.Images{Shape: partition.Image{Height: side, Width: side, Channels: 1}}
+	x := &idx.Images{Shape: partition.Image{Height: side, Width: side, Channels: 1}}
 	for i := range 240 {
 		for p := range side * side {
 			v := rng.IntN(80)
@@ -66,7 +68,7 @@ func squares(t *testing.T, dir string, side int) {
 		}
 		x.Classes = append(x.Classes, i%2)
 	}
-	images, labels, err := partition.EncodeIDX(x, false)
+	images, labels, err := idx.Encode(x, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +147,7 @@ func TestGPATEFromNodesToACertificate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.each = 8 * int64(partition.NewEncoder(schema).Width())
+				c.each = 8 * int64(encode.New(schema).Width())
 			}
 			result, err := Run(t.Context(), spec, Options{Out: filepath.Join(dir, "out")})
 			if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // runWithRoom leaves some of its dataset's budget to stages.
@@ -92,7 +93,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := partition.Read(schema, weighted.Outputs["synthetic"], partition.ReadOptions{Weights: true})
+	table, err := tabular.Read(schema, weighted.Outputs["synthetic"], tabular.Options{Weights: true})
 	if err != nil || len(table.Weights()) != 100 {
 		t.Errorf("%d weights, %v", len(table.Weights()), err)
 	}

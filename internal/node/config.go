@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/tracing"
-	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Config is the configuration of a node. Relative paths in a file are relative
@@ -172,6 +172,6 @@ const maxTeachers = 1 << 16
 const maxDrain = 10 * time.Minute
 
 // readOptions says which rows of the file belong to the node.
-func (c Config) readOptions() partition.ReadOptions {
-	return partition.ReadOptions{Site: c.Site, From: c.Share[0], To: c.Share[1]}
+func (c Config) readOptions() tabular.Options {
+	return tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1]}
 }

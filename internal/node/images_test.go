@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 const imageSchema = `label: y
@@ -26,14 +27,14 @@ columns:
 func imageConfig(t *testing.T, teachers, images int) Config {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 5))
-	x := &partition.Images{Shape: partition.Image{Height: 2, Width: 2, Channels: 1}}
+	x := &idx.Images{Shape: partition.Image{Height: 2, Width: 2, Channels: 1}}
 	for range images {
 		for range 4 {
 			x.Pixels = append(x.Pixels, byte(rng.IntN(256)))
 		}
 		x.Classes = append(x.Classes, rng.IntN(3))
 	}
-	a, b, err := partition.EncodeIDX(x, true)
+	a, b, err := idx.Encode(x, true)
 	testkit.Must(t, err)
 	c := smallConfig(t, teachers)
 	dir := t.TempDir()

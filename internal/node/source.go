@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // checkSource reports what is wrong with where the rows come from.
@@ -34,5 +35,5 @@ func (c Config) ReadTable(schema *partition.Schema) (*partition.Table, error) {
 	if c.SQL.Set() {
 		return postgres.Read(context.Background(), schema, c.SQL, c.readOptions()) // ends by sql.timeout
 	}
-	return partition.Read(schema, c.Data, c.readOptions())
+	return tabular.Read(schema, c.Data, c.readOptions())
 }

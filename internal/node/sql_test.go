@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // The sample of a node that asks a database is one that loads, and says what the
@@ -80,7 +81,7 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	server.Exec(t, "create table records (x double precision, b boolean, c text, y text)")
 	dir := t.TempDir()
 	var csv bytes.Buffer
-	testkit.Must(t, partition.WriteCSV(&csv, questiontest.SmallTable(t, 200, 1)))
+	testkit.Must(t, tabular.WriteCSV(&csv, questiontest.SmallTable(t, 200, 1)))
 	c := smallConfig(t, 8)
 	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "records.csv")
 	testkit.Must(t, os.WriteFile(c.Schema, []byte(questiontest.SmallSchema), 0o600))

@@ -6,10 +6,10 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/output"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// EmptyNumber is what partition.Encoder writes into the number of an empty
+// EmptyNumber is what encode.Encoder writes into the number of an empty
 // cell.
 const EmptyNumber = 0.5
 
@@ -31,13 +31,13 @@ type Generator struct {
 
 // NewGenerator builds an untrained generator for the features of e. Its
 // outputs start spread over the public ranges.
-func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Generator, error) {
+func NewGenerator(e *encode.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Generator, error) {
 	if err := spec.Check(e); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 	g := &Generator{spec: spec, width: e.Width()}
 	for _, h := range e.Heads() {
-		if h.Kind == partition.HeadMissing {
+		if h.Kind == encode.HeadMissing {
 			g.empties = append(g.empties, [2]int{h.Offset, h.Offset - 1})
 		}
 	}
@@ -55,7 +55,7 @@ func NewGenerator(e *partition.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Ge
 }
 
 // heads are what makes features of e of a network's outputs.
-func heads(e *partition.Encoder) []output.Head {
+func heads(e *encode.Encoder) []output.Head {
 	if image := e.Image(); image != nil {
 		// One head for all pixels takes a fraction of the time of many.
 		return []output.Head{{Kind: output.SigmoidHead, Width: image.Size()}}
@@ -64,9 +64,9 @@ func heads(e *partition.Encoder) []output.Head {
 	for _, h := range e.Heads() {
 		kind := output.SigmoidHead
 		switch h.Kind {
-		case partition.HeadBinary, partition.HeadMissing:
+		case encode.HeadBinary, encode.HeadMissing:
 			kind = output.BernoulliHead
-		case partition.HeadCategory:
+		case encode.HeadCategory:
 			kind = output.CategoricalHead
 		}
 		all = append(all, output.Head{Kind: kind, Offset: h.Offset, Width: h.Width})

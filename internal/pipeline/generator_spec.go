@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/nn"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // The kinds of generators. The empty kind is dense.
@@ -47,7 +47,7 @@ const (
 )
 
 // Check tells whether a generator of this shape can make the features of e.
-func (s GeneratorSpec) Check(e *partition.Encoder) error {
+func (s GeneratorSpec) Check(e *encode.Encoder) error {
 	for _, f := range []struct {
 		name        string
 		value, most int
@@ -84,7 +84,7 @@ func (s GeneratorSpec) Check(e *partition.Encoder) error {
 }
 
 // layers are those of the network of a checked generator.
-func (s GeneratorSpec) layers(e *partition.Encoder) []nn.Spec {
+func (s GeneratorSpec) layers(e *encode.Encoder) []nn.Spec {
 	if s.Kind == KindConvolution {
 		return s.grid(*e.Image()).layers(s.Noise)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // What Check accepts can be built, what it refuses is refused by NewGenerator too.
@@ -42,7 +43,7 @@ func TestGeneratorSpecCheck(t *testing.T) {
 		{mnist, GeneratorSpec{Noise: 0, Hidden: 1, Layers: 1, Classes: 1}, "noise 0"},
 		{mnist, GeneratorSpec{Noise: 1, Hidden: 1, Layers: 1, Classes: 1 << 20}, "classes 1048576 is too large"},
 	} {
-		e := partition.NewEncoder(c.schema)
+		e := encode.New(c.schema)
 		err := c.spec.Check(e)
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%+v for %s: error is %v, want %q", c.spec, c.schema.Name, err, c.says)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 // imageModel is an untrained model of grey images.
@@ -22,7 +24,7 @@ columns:
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGenerator(partition.NewEncoder(s), GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 4}, rand.New(rand.NewPCG(1, 1)))
+	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 4}, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func TestAModelOfImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := table.Images()
+	x, err := idx.FromTable(table)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // testLearner is a learner of a small table, with a moving average or without.
@@ -24,7 +25,7 @@ func testLearner(t *testing.T, hidden int, average bool) *Learner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGenerator(partition.NewEncoder(s), GeneratorSpec{Noise: 3, Hidden: hidden, Layers: 1, Classes: 2}, rand.New(rand.NewPCG(1, 1)))
+	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 3, Hidden: hidden, Layers: 1, Classes: 2}, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const testSchema = `
@@ -47,7 +48,7 @@ columns:
 
 func modelOf(t testing.TB, s *partition.Schema, spec GeneratorSpec, shares ...float64) *Model {
 	t.Helper()
-	g, err := NewGenerator(partition.NewEncoder(s), spec, rand.New(rand.NewPCG(1, 1)))
+	g, err := NewGenerator(encode.New(s), spec, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

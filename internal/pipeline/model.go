@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // MaxRows bounds the rows drawn at once, which are held in memory.
@@ -37,7 +38,7 @@ type Model struct {
 	// Shares holds the share of each class; they add up to 1.
 	Shares []float64
 
-	encoder *partition.Encoder
+	encoder *encode.Encoder
 }
 
 // ModelFiles are the files of the model folder dir.
@@ -57,7 +58,7 @@ type modelJSON struct {
 
 // NewModel puts a model together.
 func NewModel(schema *partition.Schema, g *Generator, shares []float64) (*Model, error) {
-	m := &Model{Schema: schema, Generator: g, Shares: shares, encoder: partition.NewEncoder(schema)}
+	m := &Model{Schema: schema, Generator: g, Shares: shares, encoder: encode.New(schema)}
 	var sum float64
 	for _, s := range shares {
 		if !(s >= 0) {
@@ -167,7 +168,7 @@ func LoadModel(dir string) (*Model, error) {
 	if schema.SHA256 != j.SchemaSHA256 {
 		return nil, changed(dir, schemaFile)
 	}
-	e := partition.NewEncoder(schema)
+	e := encode.New(schema)
 	if err := j.Generator.Check(e); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, modelFile), err)
 	}

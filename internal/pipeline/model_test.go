@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func csvOf(t *testing.T, m *Model, rows, class int, seed uint64) string {
@@ -24,7 +24,7 @@ func csvOf(t *testing.T, m *Model, rows, class int, seed uint64) string {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := partition.WriteCSV(&b, table); err != nil {
+	if err := tabular.WriteCSV(&b, table); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -122,7 +122,7 @@ func TestSampledRowsFitTheSchema(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if table, err := partition.ReadCSV(m.Schema, path, partition.ReadOptions{}); err != nil || table.Len() != rows {
+	if table, err := tabular.ReadCSV(m.Schema, path, tabular.Options{}); err != nil || table.Len() != rows {
 		t.Fatalf("the rows cannot be read again: %v", err)
 	}
 	// 5 standard deviations of a binomial share: a false failure in 1.7 million.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // stepping is a start that takes steps of its own size.
@@ -41,7 +42,7 @@ func TestBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	g, err := NewGenerator(partition.NewEncoder(s), GeneratorSpec{Noise: 2, Hidden: 2, Layers: 1, Classes: 2}, rng)
+	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 2, Hidden: 2, Layers: 1, Classes: 2}, rng)
 	if err != nil {
 		t.Fatal(err)
 	}

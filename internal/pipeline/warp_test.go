@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func draws(rng *rand.Rand, n int) []float32 {
@@ -69,7 +71,7 @@ func TestWarpByHand(t *testing.T) {
 // of what they make, and are saved with their warp.
 func TestGeneratorsWithAWarp(t *testing.T) {
 	schema := imageSchema(t, 8, 8, 1)
-	e := partition.NewEncoder(schema)
+	e := encode.New(schema)
 	spec := GeneratorSpec{Kind: KindDense, Noise: 3, Hidden: 6, Layers: 1, Classes: 2, Warp: 2}
 	g, err := NewGenerator(e, spec, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
@@ -132,7 +134,7 @@ func TestGeneratorsWithAWarp(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := partition.WriteCSV(&b, table); err != nil {
+		if err := tabular.WriteCSV(&b, table); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()
@@ -143,11 +145,11 @@ func TestGeneratorsWithAWarp(t *testing.T) {
 }
 
 func TestWarpIsChecked(t *testing.T) {
-	image := partition.NewEncoder(imageSchema(t, 8, 8, 1))
-	table := partition.NewEncoder(mustParse(t))
+	image := encode.New(imageSchema(t, 8, 8, 1))
+	table := encode.New(mustParse(t))
 	spec := GeneratorSpec{Noise: 3, Hidden: 6, Layers: 1, Classes: 2}
 	for _, c := range []struct {
-		e    *partition.Encoder
+		e    *encode.Encoder
 		warp float64
 		ok   bool
 	}{{image, 0, true}, {image, 1, true}, {image, 10, true}, {image, -1, false}, {image, 11, false}, {image, math.NaN(), false}, {table, 0, true}, {table, 1, false}} {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Public is what a question's parameters are checked against: everybody may know it.
@@ -26,7 +27,7 @@ type Public struct {
 
 // NewPublic describes a node of so many teachers whose records have this schema.
 func NewPublic(schema *partition.Schema, teachers int, seed uint64) *Public {
-	encoder := partition.NewEncoder(schema)
+	encoder := encode.New(schema)
 	return &Public{
 		Schema: schema, Features: encoder.Width(), Numbers: encoder.Numbers(), Classes: max(1, len(schema.Classes())),
 		Teachers: teachers, Seed: seed, memory: map[reflect.Type]any{},

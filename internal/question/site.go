@@ -6,6 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Site is what the answer to a question may see of a node. It is not safe for use by several
@@ -29,7 +30,7 @@ type Place struct{ Teacher, Class, At int }
 // NewSite encodes the records of a table and sorts them by teacher and class, and by privacy
 // unit.
 func NewSite(p *Public, table *partition.Table, teachers *partition.Assignment, unit, state string) *Site {
-	encoded := partition.NewEncoder(p.Schema).Encode(table)
+	encoded := encode.New(p.Schema).Encode(table)
 	s := &Site{Public: p, Examples: make([]ensemble.Examples, p.Teachers), State: state}
 	for t := range s.Examples {
 		s.Examples[t].ByClass = make([][]float32, p.Classes)

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // notPrivateFile holds rows that are made or weighted by real ones. It is not named as a
@@ -23,7 +24,7 @@ func (j *Job) compare(ctx context.Context, model *pipeline.Model, trained traine
 	if err := model.Save(out["model"]); err != nil {
 		return nil, err
 	}
-	if err := writeFile(out["not_private"], func(b *bytes.Buffer) error { return partition.WriteWeightedCSV(b, synthetic, made.weights) }); err != nil {
+	if err := writeFile(out["not_private"], func(b *bytes.Buffer) error { return tabular.WriteWeightedCSV(b, synthetic, made.weights) }); err != nil {
 		return nil, err
 	}
 	var page report.Page

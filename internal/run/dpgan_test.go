@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -60,7 +61,7 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e := partition.NewEncoder(c.schema)
+				e := encode.New(c.schema)
 				o := s.DPGAN.ChosenFor(e)
 				net, err := discriminator.New(o.Spec(e, 2), rand.New(rand.NewPCG(0, 0)))
 				if err != nil {
@@ -132,7 +133,7 @@ func TestForecastOfDPGAN(t *testing.T) {
 				t.Errorf("events %v, claim %v, %v", f.Events, claim, err)
 			}
 			// A million units at a node, of the largest gradients, in the last round.
-			e := partition.NewEncoder(c.schema)
+			e := encode.New(c.schema)
 			w := &dpganWork{s}
 			o := w.chosen(e)
 			a := w.asker(o, e, 2, false)
@@ -221,7 +222,7 @@ func TestIdentityNamesTheOptionsOfDPGAN(t *testing.T) {
 		t.Error("the baseline has the identity of the run")
 	}
 	for name, change := range map[string]func(*Spec){
-		"what is chosen":             func(s *Spec) { s.DPGAN = s.DPGAN.ChosenFor(partition.NewEncoder(schema)) },
+		"what is chosen":             func(s *Spec) { s.DPGAN = s.DPGAN.ChosenFor(encode.New(schema)) },
 		"a batch of the same rate":   func(s *Spec) { s.DPGAN.Rate, s.DPGAN.Batch, s.DPGAN.Units = 0, 20, 200 },
 		"an option of another":       func(s *Spec) { s.GPATE.Records++ },
 		"the rows that are released": func(s *Spec) { s.Release.Rows++ },
@@ -284,7 +285,7 @@ func TestDiscriminatorReleases(t *testing.T) {
 // What a round asks for is what the options say.
 func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 	ask := func(text string, change func(*Spec)) *discriminatorAsker {
-		w, e := &dpganWork{dpganSpec(change)}, partition.NewEncoder(parsed(t, text))
+		w, e := &dpganWork{dpganSpec(change)}, encode.New(parsed(t, text))
 		return w.asker(w.chosen(e), e, 2, false)
 	}
 	const dense, convolution = conclavev1.Discriminator_KIND_DENSE, conclavev1.Discriminator_KIND_CONVOLUTION

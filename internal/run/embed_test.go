@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -57,7 +57,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, epsilon %v: %v", name, epsilon, err)
 			}
-			e := partition.NewEncoder(schema)
+			e := encode.New(schema)
 			q, err := s.Embed.ChosenFor(e, c.classes, p.Embedding.Sigma).Question(e, c.classes)
 			if err != nil {
 				t.Fatal(err)
@@ -245,7 +245,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 				t.Errorf("leaving %v, want %v", names, want)
 			}
 			// A million units at a node, of the largest features.
-			e := partition.NewEncoder(schema)
+			e := encode.New(schema)
 			sum := slices.Repeat([]int64{-1_000_000 * p.Embedding.bound()}, p.Embedding.Entries)
 			answer := proto.Size(&conclavev1.WorkRequest{Attempt: 3, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: c.spec.Name, Values: sum}}})
 			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Embedding.Entries || !strings.Contains(m.Content, fmt.Sprint(p.Embedding.Entries)) {
@@ -292,7 +292,7 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 				t.Errorf("%s: %s does not change the identity", pipeline, name)
 			}
 		}
-		if of(spec(func(s *Spec) { s.Embed = s.Embed.ChosenFor(partition.NewEncoder(schema), 2, 0) })) != want {
+		if of(spec(func(s *Spec) { s.Embed = s.Embed.ChosenFor(encode.New(schema), 2, 0) })) != want {
 			t.Errorf("%s: what is chosen changes the identity", pipeline)
 		}
 		if pipeline == "embed" {
@@ -313,7 +313,7 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 
 // The round that nodes are sent says what the options do.
 func TestEmbeddingRounds(t *testing.T) {
-	e := partition.NewEncoder(parsed(t, wideText))
+	e := encode.New(parsed(t, wideText))
 	o := embedSpec(func(s *Spec) {
 		s.Embed.Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
 	}).Embed.ChosenFor(e, 2, 0)

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -118,7 +119,7 @@ func Prepare(s *Spec) (*Job, error) {
 
 // Round is the largest round that the job asks, with nobody's records, for nodes to check.
 func (j *Job) Round() *conclavev1.Round {
-	return j.Spec.work().largest(j.Plan, partition.NewEncoder(j.Schema), j.Spec.Teachers).round
+	return j.Spec.work().largest(j.Plan, encode.New(j.Schema), j.Spec.Teachers).round
 }
 
 // ErrStopped says that the caller's context ended before the run did.
@@ -224,7 +225,7 @@ func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained traine
 // train lets the pipeline learn until its questions are asked or the budget is used.
 func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (trainer, *oracle, error) {
 	s, schema, plan := j.Spec, j.Schema, j.Plan
-	learner, err := s.work().student(partition.NewEncoder(schema), plan)
+	learner, err := s.work().student(encode.New(schema), plan)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -237,12 +238,12 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 				return // that one round takes no time worth a line
 			}
 			if plan.Rounds == 0 {
-				waiting.Of, waiting.Rounds = "step", s.Embed.ChosenFor(partition.NewEncoder(schema), plan.Classes, 0).Fit.Steps
+				waiting.Of, waiting.Rounds = "step", s.Embed.ChosenFor(encode.New(schema), plan.Classes, 0).Fit.Steps
 			}
 			o.Watch(waiting.waitingFor(p))
 		},
 	}
-	start, err := s.start(plan, partition.NewEncoder(schema), ask, func(done, steps int) {
+	start, err := s.start(plan, encode.New(schema), ask, func(done, steps int) {
 		status.EpsilonSpent = learner.Notes().Spent
 		if plan.Rounds == 0 { // all that there is to see
 			status.Round, status.Rounds, status.Of = done, steps, "step"
@@ -320,7 +321,7 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 func (s *Spec) identity(schema *partition.Schema, coin bool) string {
 	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema))
 	if share := s.warmShare(schema); share > 0 {
-		text += fmt.Sprintf(" %v %+v", share, s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema), 0))
+		text += fmt.Sprintf(" %v %+v", share, s.Embed.ChosenFor(encode.New(schema), classesOf(schema), 0))
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const (
@@ -26,7 +27,7 @@ func (s *Spec) checkFit(stages Stages, schema *partition.Schema) error {
 	if !ok {
 		return nil
 	}
-	width, rows := iw.Width(partition.NewEncoder(schema), classesOf(schema), s.Weighting.Squares), s.Release.Rows
+	width, rows := iw.Width(encode.New(schema), classesOf(schema), s.Weighting.Squares), s.Release.Rows
 	if s.Weighting.Use == useResample {
 		rows = min(maxCandidates, rows*s.Weighting.Pool)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -94,7 +95,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	if f.FilterEpsilon, err = budget.Filter.Epsilon(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}
-	l := s.work().largest(p, partition.NewEncoder(schema), node.Teachers)
+	l := s.work().largest(p, encode.New(schema), node.Teachers)
 	if l.answersAClass > 0 && len(all) > 0 {
 		if f.Unanimous, err = pate.TeachersToSurvive(all[0], l.answersAClass, survival); err != nil {
 			return nil, err
@@ -133,7 +134,7 @@ func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node 
 	first := Message{"class counts", fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases their sum with noise only", p.Classes),
 		1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})}
 	if p.Embedding != nil {
-		e := (&embedWork{s}).largest(p, partition.NewEncoder(schema), node.Teachers)
+		e := (&embedWork{s}).largest(p, encode.New(schema), node.Teachers)
 		first = Message{e.answerName, e.answerContent, 1, proto.Size(e.answer)}
 		f.Arriving = []Message{{"first round", e.roundContent, 1, proto.Size(e.round)}}
 	}

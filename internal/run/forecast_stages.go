@@ -11,12 +11,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // stageMessages are what a node sends, and is sent, after the training.
 func (s *Spec) stageMessages(schema *partition.Schema, p *Plan) (leaving, arriving []Message) {
-	e := partition.NewEncoder(schema)
+	e := encode.New(schema)
 	sum := func(numbers int, largest int64) int {
 		return proto.Size(&conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
 			Run: s.Name, Round: math.MaxUint32, Values: slices.Repeat([]int64{largest}, numbers),

@@ -17,6 +17,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/idx"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -84,7 +86,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o := s.GPATE.ChosenFor(partition.NewEncoder(schema))
+				o := s.GPATE.ChosenFor(encode.New(schema))
 				if p.Rounds != o.Rounds || p.PerRound != o.Records*o.Directions || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != 0.05 {
 					t.Errorf("plan %+v of %d rounds of %d records in %d directions", p, o.Rounds, o.Records, o.Directions)
 				}
@@ -286,7 +288,7 @@ func TestForecastOfGPATE(t *testing.T) {
 			if (f.Unanimous > 0) != (c.message == "votes") {
 				t.Errorf("%d teachers must agree", f.Unanimous)
 			}
-			e := partition.NewEncoder(c.schema)
+			e := encode.New(c.schema)
 			o := s.GPATE.ChosenFor(e)
 			answer := &conclavev1.WorkRequest{Attempt: 3}
 			if c.message == "votes" { // four bits for ten bins
@@ -416,7 +418,7 @@ func TestIdentityNamesThePipelineAndItsOptions(t *testing.T) {
 			t.Errorf("%s does not change the identity", name)
 		}
 	}
-	if gpateSpec(func(s *Spec) { s.GPATE = s.GPATE.ChosenFor(partition.NewEncoder(schema)) }).identity(schema, false) != want {
+	if gpateSpec(func(s *Spec) { s.GPATE = s.GPATE.ChosenFor(encode.New(schema)) }).identity(schema, false) != want {
 		t.Error("what is chosen changes the identity where it is written out")
 	}
 	if gpateSpec(func(s *Spec) { s.PATEGAN.Queries++ }).identity(schema, false) != want {
@@ -465,8 +467,8 @@ func TestGPATESpecsThatCannotWork(t *testing.T) {
 				text += "pipeline: gpate\n"
 			}
 			files := map[string]string{"schema.yaml": c.schema, "run.yaml": text}
-			x := &partition.Images{Shape: partition.Image{Height: 8, Width: 8, Channels: 1}, Pixels: make([]byte, 640), Classes: make([]int, 10)}
-			images, labels, err := partition.EncodeIDX(x, false)
+			x := &idx.Images{Shape: partition.Image{Height: 8, Width: 8, Channels: 1}, Pixels: make([]byte, 640), Classes: make([]int, 10)}
+			images, labels, err := idx.Encode(x, false)
 			if err != nil {
 				t.Fatal(err)
 			}

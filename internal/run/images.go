@@ -12,6 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // checkImages refuses what cannot be had of images, before anything is spent.
@@ -32,7 +34,7 @@ func (s *Spec) checkImages(schema *partition.Schema) error {
 // realImages are what the report compares with; nil where none are named. Of
 // real images: NOT PRIVATE.
 type realImages struct {
-	test, train, coinFlips *partition.Images
+	test, train, coinFlips *idx.Images
 }
 
 // loadRealImages is loadReal for images, and refuses too few of them.
@@ -44,13 +46,13 @@ func loadRealImages(e Evaluate, schema *partition.Schema) (realImages, error) {
 	var r realImages
 	for _, f := range []struct {
 		path  string
-		into  **partition.Images
+		into  **idx.Images
 		least int
 	}{{e.Test, &r.test, least}, {e.Train, &r.train, 2}, {e.CoinFlips, &r.coinFlips, 2}} {
 		if f.path == "" {
 			continue
 		}
-		x, err := partition.ReadImages(schema, f.path, partition.ReadOptions{})
+		x, err := tabular.ReadImages(schema, f.path, tabular.Options{})
 		if err != nil {
 			return r, fmt.Errorf("images for the report: %w", err)
 		}
@@ -65,11 +67,11 @@ func loadRealImages(e Evaluate, schema *partition.Schema) (realImages, error) {
 // writeImages writes synthetic images in the format that real ones come in, and
 // a picture of some.
 func writeImages(out map[string]string, synthetic *partition.Table) error {
-	x, err := synthetic.Images()
+	x, err := idx.FromTable(synthetic)
 	if err != nil {
 		return err
 	}
-	images, labels, err := partition.EncodeIDX(x, true)
+	images, labels, err := idx.Encode(x, true)
 	if err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ const samplesPerClass = 10
 
 // samplesOf draws a contact sheet that a report can take, of fewer samples of a
 // class where images are large. Of one sample each it may be too large for that.
-func samplesOf(x *partition.Images, schema *partition.Schema) ([]byte, error) {
+func samplesOf(x *idx.Images, schema *partition.Schema) ([]byte, error) {
 	for n := samplesPerClass; ; n /= 2 {
 		sheet, err := picture.ContactSheet(x, len(schema.Classes()), n)
 		tooLarge := errors.Is(err, picture.ErrSheetTooLarge) || err == nil && len(sheet) > picture.MaxSheetBytes
@@ -105,7 +107,7 @@ func samplesOf(x *partition.Images, schema *partition.Schema) ([]byte, error) {
 
 // fillImages is fillPage for images: pixels have no histograms worth a look.
 func fillImages(ctx context.Context, page *report.Page, synthetic *partition.Table, real realImages) error {
-	x, err := synthetic.Images()
+	x, err := idx.FromTable(synthetic)
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func fillImages(ctx context.Context, page *report.Page, synthetic *partition.Tab
 	return nil
 }
 
-func addSheet(page *report.Page, name string, x *partition.Images, schema *partition.Schema, real bool) error {
+func addSheet(page *report.Page, name string, x *idx.Images, schema *partition.Schema, real bool) error {
 	sheet, err := samplesOf(x, schema)
 	if err != nil {
 		return err

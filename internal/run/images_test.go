@@ -28,6 +28,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 const imageSchema = `name: bars
@@ -40,9 +42,9 @@ columns:
 `
 
 // bars are images whose bright half is their class.
-func bars(n int) *partition.Images {
+func bars(n int) *idx.Images {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
-	x := &partition.Images{Shape: partition.Image{Height: 4, Width: 4, Channels: 1}}
+	x := &idx.Images{Shape: partition.Image{Height: 4, Width: 4, Channels: 1}}
 	for i := range n {
 		for p := range 16 {
 			v := rng.IntN(100)
@@ -76,11 +78,11 @@ pategan: {labels: 32, queries: 16, student: {generator_steps: 3}}
 embed: {fit: {steps: 50}}
 ` + more)}
 	for name, n := range map[string]int{"train-images-idx3-ubyte.gz": 300, "test-images.idx": 50} {
-		labels, err := partition.LabelsPath(name)
+		labels, err := idx.LabelsPath(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if files[name], files[labels], err = partition.EncodeIDX(bars(n), strings.HasSuffix(name, ".gz")); err != nil {
+		if files[name], files[labels], err = idx.Encode(bars(n), strings.HasSuffix(name, ".gz")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,11 +196,11 @@ func TestARunOfImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images, err := partition.ReadImages(schema, result.Outputs["images"], partition.ReadOptions{})
+	images, err := tabular.ReadImages(schema, result.Outputs["images"], tabular.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := partition.ReadImages(schema, result.Outputs["synthetic"], partition.ReadOptions{})
+	table, err := tabular.ReadImages(schema, result.Outputs["synthetic"], tabular.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +298,7 @@ func TestImagesThatCannotWork(t *testing.T) {
 		t.Errorf("two channels: %v", err)
 	}
 	few := filepath.Join(dir, "few-images")
-	a, b, err := partition.EncodeIDX(bars(3), false)
+	a, b, err := idx.Encode(bars(3), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,14 +345,14 @@ func TestLargeImages(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	rng := rand.New(rand.NewPCG(2, 2))
-	noise := func(each, classes int) (*partition.Images, *partition.Schema) {
+	noise := func(each, classes int) (*idx.Images, *partition.Schema) {
 		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 120, width: 120, channels: 3", "repeat: 16", "repeat: 43200",
 			"[left, right]", "[a"+numbered(classes)+"]").Replace(imageSchema)
 		schema, err := partition.ParseSchema([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := &partition.Images{Shape: *schema.Image}
+		x := &idx.Images{Shape: *schema.Image}
 		for i := range each * classes {
 			x.Classes = append(x.Classes, i%classes)
 			for range x.Shape.Size() {

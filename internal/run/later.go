@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -339,7 +340,7 @@ func (t *laterTrainer) Pairs() ([]pipeline.Pair, error) {
 
 // restore reads the student of the finished run from its checkpoint.
 func (l *Later) restore(ctx context.Context) (trainer, error) {
-	s, plan, e := l.First.Spec, l.First.Plan, partition.NewEncoder(l.Schema)
+	s, plan, e := l.First.Spec, l.First.Plan, encode.New(l.Schema)
 	learner, err := s.work().student(e, plan)
 	if err != nil {
 		return nil, err

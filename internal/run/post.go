@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // paired is a student that keeps generators with their discriminators.
@@ -310,7 +311,7 @@ func records(set int, learned *pipeline.Learned) (int, error) {
 
 // realScores are the mean probabilities that the discriminators give real rows. NOT PRIVATE.
 func (p *post) realScores(table *partition.Table) []float64 {
-	e := partition.NewEncoder(table.Schema()).Encode(table)
+	e := encode.New(table.Schema()).Encode(table)
 	means := make([]float64, len(p.pairs))
 	for j, row := range p.scores(rows{x: e.Features, classes: e.Classes}) {
 		for _, v := range row {

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/version"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // realTables are what the report compares with, and by which classifiers. Tables
@@ -38,15 +39,15 @@ func loadReal(e Evaluate, schema *partition.Schema) (realTables, error) {
 	for _, f := range []struct {
 		path    string
 		into    **partition.Table
-		options partition.ReadOptions
+		options tabular.Options
 	}{
-		{e.Test, &r.test, partition.ReadOptions{}}, {e.Train, &r.train, partition.ReadOptions{}},
-		{e.CoinFlips, &r.coinFlips, partition.ReadOptions{IgnoreUnit: true, Weights: true}},
+		{e.Test, &r.test, tabular.Options{}}, {e.Train, &r.train, tabular.Options{}},
+		{e.CoinFlips, &r.coinFlips, tabular.Options{IgnoreUnit: true, Weights: true}},
 	} {
 		if f.path == "" {
 			continue
 		}
-		t, err := partition.Read(schema, f.path, f.options)
+		t, err := tabular.Read(schema, f.path, f.options)
 		if err != nil {
 			return r, fmt.Errorf("rows for the report: %w", err)
 		}
@@ -88,7 +89,7 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 	if err := model.Save(out["model"]); err != nil {
 		return nil, err
 	}
-	if err := writeFile(out["synthetic"], func(b *bytes.Buffer) error { return partition.WriteWeightedCSV(b, synthetic, made.weights) }); err != nil {
+	if err := writeFile(out["synthetic"], func(b *bytes.Buffer) error { return tabular.WriteWeightedCSV(b, synthetic, made.weights) }); err != nil {
 		return nil, err
 	}
 	if schema.Image != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -37,7 +38,7 @@ func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpe
 	if err != nil {
 		return nil, nil, err
 	}
-	e := partition.NewEncoder(schema)
+	e := encode.New(schema)
 	first := Question{
 		Complete: true, Charges: p.first().Events(), Charged: 1,
 		Round: sumRound(s.Name, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{

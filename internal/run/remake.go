@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // ReportOptions say what a report is made from, and where it is put.
@@ -123,7 +124,7 @@ func readFinished(dir string) (*finished, error) {
 		return nil, fmt.Errorf("%s is not the schema of the run: its SHA-256 is %s, the certificate says %s; copy the model folder again, do not edit it",
 			schemaPath, schema.SHA256, certificate.SchemaSHA256)
 	}
-	synthetic, err := partition.Read(schema, files["synthetic"], partition.ReadOptions{Weights: true})
+	synthetic, err := tabular.Read(schema, files["synthetic"], tabular.Options{Weights: true})
 	if err != nil {
 		return nil, fmt.Errorf("the synthetic rows: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // The stages after training.
@@ -131,7 +132,7 @@ func (s *Spec) checkStages(schema *partition.Schema) error {
 	refuse := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{s.Path}, args...)...))
 	}
-	e, classes := partition.NewEncoder(schema), classesOf(schema)
+	e, classes := encode.New(schema), classesOf(schema)
 	if schema.Image != nil && s.boosts() && !s.PGB.Private {
 		refuse("pgb.private: false is for tables, whose real rows it takes; leave it out")
 	}

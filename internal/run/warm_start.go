@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // WarmStart buys the generator of a GAN a start.
@@ -92,7 +93,7 @@ func (s *Spec) warm(p *Plan, schema *partition.Schema, budget privacy.Budget) er
 
 // start is what a run of the plan begins with in place of the class shares; nil for none.
 // Watch is told how far the generator is fitted.
-func (s *Spec) start(p *Plan, e *partition.Encoder, ask *oracle, watch func(done, steps int)) (pipeline.Start, error) {
+func (s *Spec) start(p *Plan, e *encode.Encoder, ask *oracle, watch func(done, steps int)) (pipeline.Start, error) {
 	if p.Embedding == nil {
 		return nil, nil
 	}

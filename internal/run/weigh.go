@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/runspec"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // uneven is the share of the rows below which an effective size is warned of.
@@ -35,7 +35,7 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 		return &made{table: table, unweighted: table}, err
 	}
 	// As they are released: whole numbers are whole, empty cells empty.
-	encoded := partition.NewEncoder(j.Schema).Encode(table)
+	encoded := encode.New(j.Schema).Encode(table)
 	r.x, r.classes = encoded.Features, encoded.Classes
 	w := &weigher{Job: j, rows: r, trained: trained, ask: ask, watch: o.Watch, width: encoded.Width}
 	logs, err := w.logs(ctx)
@@ -156,7 +156,7 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := partition.NewEncoder(w.Schema)
+	e := encode.New(w.Schema)
 	options := iw.NetworkOptions{Hidden: m.Hidden, Rate: m.Rate, Steps: m.Steps, Clip: m.Clip, StepSize: m.StepSize, Records: float64(n)}
 	exact := w.Spec.Weights == weightsExactMLP
 	if exact {

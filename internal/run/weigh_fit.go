@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -82,7 +82,7 @@ func (w *weigher) noise() (ratio.NoiseKind, float64) {
 
 // fitted makes what is public of the fit.
 func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error) {
-	o, e := w.Spec.Weighting, partition.NewEncoder(w.Schema)
+	o, e := w.Spec.Weighting, encode.New(w.Schema)
 	features, spec, err := iw.NewFeatures(e, w.rows.x, w.rows.classes, w.Plan.Classes, iw.FeatureOptions{Squares: o.Squares, Clip: o.Clip})
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (w *weigher) exactly(ctx context.Context, f *fitted) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	real := partition.NewEncoder(w.Schema).Encode(w.real.train)
+	real := encode.New(w.Schema).Encode(w.real.train)
 	vectors := iw.Vectors(features, real.Features, real.Classes)
 	p, width := f.want.Problem, f.want.Problem.Width
 	p.Records, p.Rounding, p.Tolerance = float64(real.Len()), 0, 0

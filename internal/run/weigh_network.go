@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -47,12 +48,12 @@ func (o *weighingOracle) Gradient(ctx context.Context, step int, q *pipeline.Dis
 // exactGradients answers with the gradients of real rows, without noise. NOT PRIVATE.
 type exactGradients struct {
 	net  *discriminator.Discriminator
-	rows *partition.Encoded
+	rows *encode.Encoded
 	err  error
 }
 
 func newExactGradients(spec discriminator.Spec, real *partition.Table) *exactGradients {
-	g := &exactGradients{rows: partition.NewEncoder(real.Schema()).Encode(real)}
+	g := &exactGradients{rows: encode.New(real.Schema()).Encode(real)}
 	g.net, g.err = discriminator.New(spec, rand.New(rand.NewPCG(0, 0)))
 	return g
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -20,14 +21,14 @@ type work interface {
 	quorum() (share, deadline float64)
 	// largest is the largest round that a node is sent, and the largest answer of a node
 	// with so many teachers, with words for both.
-	largest(p *Plan, e *partition.Encoder, teachers int) largest
+	largest(p *Plan, e *encode.Encoder, teachers int) largest
 	// teacherSpec is how the run's teachers learn and answer.
 	teacherSpec(schema *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec
 	// optionsOf are the pipeline's options, with all that is left to be chosen: what is
 	// chosen may be another in another version.
 	optionsOf(schema *partition.Schema) any
 	// student makes an untrained one.
-	student(e *partition.Encoder, p *Plan) (trainer, error)
+	student(e *encode.Encoder, p *Plan) (trainer, error)
 }
 
 // trainer is a pipeline's student.

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -21,10 +22,10 @@ type dpganWork struct{ s *Spec }
 
 func (w *dpganWork) quorum() (share, deadline float64) { return w.s.DPGAN.Quorum, w.s.DPGAN.Deadline }
 
-func (w *dpganWork) chosen(e *partition.Encoder) dpgan.Options { return w.s.DPGAN.ChosenFor(e) }
+func (w *dpganWork) chosen(e *encode.Encoder) dpgan.Options { return w.s.DPGAN.ChosenFor(e) }
 
 func (w *dpganWork) optionsOf(schema *partition.Schema) any {
-	return w.chosen(partition.NewEncoder(schema))
+	return w.chosen(encode.New(schema))
 }
 
 // teacherSpec: teachers have no models in DPGAN.
@@ -33,7 +34,7 @@ func (w *dpganWork) teacherSpec(*partition.Schema, int, bool) *conclavev1.Teache
 // plan prices a sum for each step of the discriminator. All steps are planned before the
 // first, and the budget is charged by the privacy loss of the whole plan.
 func (w *dpganWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
-	e, classes := partition.NewEncoder(schema), classesOf(schema)
+	e, classes := encode.New(schema), classesOf(schema)
 	o := w.chosen(e)
 	if err := o.CheckFor(e, classes); err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ const mostSigma = 1 << 29
 const discriminatorBound = 1 << 16
 
 // asker makes the rounds of a run of these options.
-func (w *dpganWork) asker(o dpgan.Options, e *partition.Encoder, classes int, coin bool) *discriminatorAsker {
+func (w *dpganWork) asker(o dpgan.Options, e *encode.Encoder, classes int, coin bool) *discriminatorAsker {
 	spec := o.Spec(e, classes)
 	loss := conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN
 	if o.Discriminator.Loss == dpgan.Logistic {
@@ -110,7 +111,7 @@ func (w *dpganWork) asker(o dpgan.Options, e *partition.Encoder, classes int, co
 	return &discriminatorAsker{spec: described(spec), loss: loss, rate: o.Rate, clip: o.Clip, features: spec.Features, nothing: coin}
 }
 
-func (w *dpganWork) largest(p *Plan, e *partition.Encoder, _ int) largest {
+func (w *dpganWork) largest(p *Plan, e *encode.Encoder, _ int) largest {
 	o := w.chosen(e)
 	a := w.asker(o, e, p.Classes, false)
 	q := &pipeline.DiscriminatorQuestion{Weights: make([]float32, p.PerRound)}
@@ -129,7 +130,7 @@ func (w *dpganWork) largest(p *Plan, e *partition.Encoder, _ int) largest {
 	}
 }
 
-func (w *dpganWork) student(e *partition.Encoder, p *Plan) (trainer, error) {
+func (w *dpganWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
 	t, err := dpgan.New(w.s.DPGAN, e, p.Classes, w.s.Seed)
 	return &dpganTrainer{t, w, e, p}, err
 }
@@ -138,7 +139,7 @@ func (w *dpganWork) student(e *partition.Encoder, p *Plan) (trainer, error) {
 type dpganTrainer struct {
 	*dpgan.Trainer
 	w *dpganWork
-	e *partition.Encoder
+	e *encode.Encoder
 	p *Plan
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -21,7 +22,7 @@ type embedWork struct{ s *Spec }
 func (w *embedWork) quorum() (share, deadline float64) { return w.s.Embed.Quorum, w.s.Embed.Deadline }
 
 func (w *embedWork) optionsOf(schema *partition.Schema) any {
-	return w.s.Embed.ChosenFor(partition.NewEncoder(schema), classesOf(schema), 0)
+	return w.s.Embed.ChosenFor(encode.New(schema), classesOf(schema), 0)
 }
 
 // teacherSpec: teachers have no models.
@@ -54,7 +55,7 @@ func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget, stages
 
 // beginWith has a run begin with an embedding of this noise.
 func (p *Plan) beginWith(o embed.Options, schema *partition.Schema, sigma float64) error {
-	e := partition.NewEncoder(schema)
+	e := encode.New(schema)
 	o = o.ChosenFor(e, p.Classes, sigma)
 	if err := o.CheckFor(e, p.Classes); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (p *Plan) beginWith(o embed.Options, schema *partition.Schema, sigma float6
 	return nil
 }
 
-func (w *embedWork) largest(p *Plan, e *partition.Encoder, _ int) largest {
+func (w *embedWork) largest(p *Plan, e *encode.Encoder, _ int) largest {
 	q, err := w.s.Embed.ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
 	if err != nil {
 		q = &embed.Question{} // the plan was made of the same options
@@ -91,7 +92,7 @@ func embeddingContent(e *Embedding) string {
 	return fmt.Sprintf("%d numbers: the sum of public features over the site's privacy units; the aggregator sees it, and releases the sum over all nodes with noise only", e.Entries)
 }
 
-func (w *embedWork) student(e *partition.Encoder, p *Plan) (trainer, error) {
+func (w *embedWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
 	t, err := embed.New(w.s.Embed, e, p.Classes, w.s.Seed)
 	return &embedTrainer{t}, err
 }

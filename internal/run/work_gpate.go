@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -22,21 +23,21 @@ type gpateWork struct{ s *Spec }
 func (w *gpateWork) quorum() (share, deadline float64) { return w.s.GPATE.Quorum, w.s.GPATE.Deadline }
 
 // options are the spec's with all that is left to be chosen.
-func (w *gpateWork) options(e *partition.Encoder) (gpate.Options, error) {
+func (w *gpateWork) options(e *encode.Encoder) (gpate.Options, error) {
 	o := w.chosen(e)
 	return o, o.CheckFor(e)
 }
 
-func (w *gpateWork) chosen(e *partition.Encoder) gpate.Options { return w.s.GPATE.ChosenFor(e) }
+func (w *gpateWork) chosen(e *encode.Encoder) gpate.Options { return w.s.GPATE.ChosenFor(e) }
 
 func (w *gpateWork) optionsOf(schema *partition.Schema) any {
-	return w.chosen(partition.NewEncoder(schema))
+	return w.chosen(encode.New(schema))
 }
 
 // plan prices every record x direction x round: as a vote each, or a sum for each round,
 // whose sensitivity covers all of its records and directions.
 func (w *gpateWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
-	o, err := w.options(partition.NewEncoder(schema))
+	o, err := w.options(encode.New(schema))
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ const gradientBound = 1 << 16
 
 // teacherSpec is how the run's teachers learn and answer.
 func (w *gpateWork) teacherSpec(schema *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec {
-	e := partition.NewEncoder(schema)
+	e := encode.New(schema)
 	o := w.chosen(e)
 	return w.teachers(o.Teacher, o.Seen(e), classes, coin)
 }
@@ -115,13 +116,13 @@ func (w *gpateWork) teachers(o gpate.Teacher, seen, classes int, coin bool) *con
 }
 
 // asker makes the rounds of a run of these options.
-func (w *gpateWork) asker(o gpate.Options, e *partition.Encoder) gradientAsker {
+func (w *gpateWork) asker(o gpate.Options, e *encode.Encoder) gradientAsker {
 	return gradientAsker{
 		sums: o.Answers == gpate.Sum, seen: o.Seen(e), directions: o.Directions, bins: o.Bins, clip: o.Clip, norm: o.Norm,
 	}
 }
 
-func (w *gpateWork) largest(p *Plan, e *partition.Encoder, teachers int) largest {
+func (w *gpateWork) largest(p *Plan, e *encode.Encoder, teachers int) largest {
 	width := e.Width()
 	o := w.chosen(e)
 	class := []int{p.Classes - 1} // the one that takes the most bytes
@@ -147,7 +148,7 @@ func (w *gpateWork) largest(p *Plan, e *partition.Encoder, teachers int) largest
 	return l
 }
 
-func (w *gpateWork) student(e *partition.Encoder, p *Plan) (trainer, error) {
+func (w *gpateWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
 	o, err := w.options(e)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -91,7 +92,7 @@ func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *
 	return t
 }
 
-func (w *pateganWork) largest(p *Plan, e *partition.Encoder, teachers int) largest {
+func (w *pateganWork) largest(p *Plan, e *encode.Encoder, teachers int) largest {
 	width := e.Width()
 	queries, training := min(p.Queries, p.PerRound), w.s.PATEGAN.Teacher.Training
 	class := []int{p.Classes - 1} // the one that takes the most bytes
@@ -107,7 +108,7 @@ func (w *pateganWork) largest(p *Plan, e *partition.Encoder, teachers int) large
 	}
 }
 
-func (w *pateganWork) student(e *partition.Encoder, p *Plan) (trainer, error) {
+func (w *pateganWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
 	t, err := pategan.New(w.s.PATEGAN, e, p.Classes, w.s.Seed)
 	return &pateganTrainer{t, w.s, p}, err
 }

@@ -123,14 +123,17 @@ func TestHostileClaims(t *testing.T) {
 	const huge = 1<<31 - 1
 	number := format.SchemaElement{Type: thrift.New(format.Int32), RepetitionType: thrift.New(format.Required)}
 	maybe := format.SchemaElement{Type: thrift.New(format.Int32), RepetitionType: thrift.New(format.Optional)}
-	text := format.SchemaElement{Type: thrift.New(format.ByteArray), RepetitionType: thrift.New(format.Required), LogicalType: format.LogicalType{Value: new(format.StringType)}}
+	text := format.SchemaElement{Type: thrift.New(format.ByteArray), RepetitionType: thrift.New(format.Required),
+		LogicalType: format.LogicalType{Value: new(format.StringType)}}
 	data := func(values, stored, size int32) format.PageHeader {
 		return format.PageHeader{Type: format.DataPage, CompressedPageSize: stored, UncompressedPageSize: size,
-			DataPageHeader: thrift.New(format.DataPageHeader{NumValues: values, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE})}
+			DataPageHeader: thrift.New(format.DataPageHeader{NumValues: values, DefinitionLevelEncoding: format.RLE,
+				RepetitionLevelEncoding: format.RLE})}
 	}
 	data2 := func(values, nulls, rows, levels, stored, size int32) format.PageHeader {
 		return format.PageHeader{Type: format.DataPageV2, CompressedPageSize: stored, UncompressedPageSize: size,
-			DataPageHeaderV2: thrift.New(format.DataPageHeaderV2{NumValues: values, NumNulls: nulls, NumRows: rows, DefinitionLevelsByteLength: levels})}
+			DataPageHeaderV2: thrift.New(format.DataPageHeaderV2{NumValues: values, NumNulls: nulls, NumRows: rows,
+				DefinitionLevelsByteLength: levels})}
 	}
 	dictionary := func(values, stored, size int32) format.PageHeader {
 		return format.PageHeader{Type: format.DictionaryPage, CompressedPageSize: stored, UncompressedPageSize: size,
@@ -143,8 +146,9 @@ func TestHostileClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{
-		"a list of 2^31 items":         file([]byte(Magic), []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07}),
-		"a list of 2^62 items":         file([]byte(Magic), []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f}),
+		"a list of 2^31 items": file([]byte(Magic), []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07}),
+		"a list of 2^62 items": file([]byte(Magic), []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0xff, 0xff, 0x3f}),
 		"a text of 2^31 bytes":         file([]byte(Magic), []byte{0x48, 0xff, 0xff, 0xff, 0xff, 0x07}),
 		"a map of 2^31 items":          file([]byte(Magic), []byte{0xfb, 0xff, 0xff, 0xff, 0xff, 0x07, 0x88}),
 		"structs in structs":           file([]byte(Magic), bytes.Repeat([]byte{0x1c}, 1<<20)),
@@ -156,30 +160,46 @@ func TestHostileClaims(t *testing.T) {
 		"a page of 2^31 bytes":         made(t, number, format.Gzip, 1, header(t, data(1, 4, huge), "1234")),
 		"a page of 2^31 stored bytes":  made(t, number, format.Gzip, 1, header(t, data(1, huge, 4), "1234")),
 		"a page of less than no bytes": made(t, number, format.Gzip, 1, header(t, data(1, -1, 4), "1234")),
-		"a page of 2^31 values":        made(t, maybe, format.Uncompressed, huge, header(t, data(huge, 9, 9), "\x05\x00\x00\x00\xfe\xff\xff\xff\x0f\x00")),
-		"fewer values than rows":       made(t, number, format.Uncompressed, 1000, header(t, data(1000, 4, 4), "1234")),
-		"no values":                    made(t, number, format.Uncompressed, 1000, header(t, data(1000, 0, 0), "")),
-		"texts beyond their page":      made(t, text, format.Uncompressed, 2, header(t, data(2, 8, 8), "\xff\xff\xff\x7f\x04\x00\x00\x00")),
-		"fewer texts than rows":        made(t, text, format.Uncompressed, 1000, header(t, data(1000, 5, 5), "\x01\x00\x00\x00a")),
-		"snappy of 2^32 bytes":         made(t, number, format.Snappy, 1, header(t, data(1, 6, 4), "\xff\xff\xff\xff\x0f\x00")),
-		"snappy of version 2":          made(t, number, format.Snappy, 1, header(t, data2(1, 0, 1, 0, 6, 4), "\xff\xff\xff\xff\x0f\x00")),
-		"levels beyond their page":     made(t, maybe, format.Uncompressed, 1, header(t, data2(1, 0, 1, huge, 4, 4), "1234")),
-		"more nulls than values":       made(t, maybe, format.Uncompressed, 1, header(t, data2(1, 2, 1, 1, 4, 4), "1234")),
-		"nulls that are none":          made(t, maybe, format.Uncompressed, 2, header(t, data2(2, 2, 2, 2, 2, 2), "\x04\x01")),
-		"more values than rows":        made(t, maybe, format.Uncompressed, 1, header(t, data2(9, 0, 1, 1, 4, 4), "1234")),
-		"a dictionary of 2^31 numbers": made(t, number, format.Uncompressed, 1, header(t, dictionary(huge, 4, 4), "1234")),
-		"a dictionary of 2^31 texts":   made(t, text, format.Uncompressed, 1, header(t, dictionary(huge, 4, 4), "1234")),
-		"dictionaries without end":     made(t, number, format.Uncompressed, 1, bytes.Repeat(header(t, dictionary(1, 4, 4), "1234"), 1000)),
-		"a header without a page":      made(t, number, format.Uncompressed, 1, header(t, format.PageHeader{Type: format.DataPage}, "")),
-		"a page of no type":            made(t, number, format.Uncompressed, 1, header(t, format.PageHeader{Type: 77}, "")),
-		"a column of no type":          made(t, format.SchemaElement{Type: thrift.New(format.Type(77))}, format.Uncompressed, 1, header(t, data(1, 4, 4), "1234")),
-		"decimals of no length":        made(t, format.SchemaElement{Type: thrift.New(format.FixedLenByteArray), LogicalType: format.LogicalType{Value: new(format.DecimalType)}}, format.Uncompressed, 1, header(t, data(1, 4, 4), "1234")),
+		"a page of 2^31 values": made(t, maybe, format.Uncompressed,
+			huge, header(t, data(huge, 9, 9), "\x05\x00\x00\x00\xfe\xff\xff\xff\x0f\x00")),
+		"fewer values than rows": made(t, number, format.Uncompressed, 1000, header(t, data(1000, 4, 4), "1234")),
+		"no values":              made(t, number, format.Uncompressed, 1000, header(t, data(1000, 0, 0), "")),
+		"texts beyond their page": made(t, text, format.Uncompressed,
+			2, header(t, data(2, 8, 8), "\xff\xff\xff\x7f\x04\x00\x00\x00")),
+		"fewer texts than rows": made(t, text, format.Uncompressed,
+			1000, header(t, data(1000, 5, 5), "\x01\x00\x00\x00a")),
+		"snappy of 2^32 bytes": made(t, number, format.Snappy, 1,
+			header(t, data(1, 6, 4), "\xff\xff\xff\xff\x0f\x00")),
+		"snappy of version 2": made(t, number, format.Snappy, 1,
+			header(t, data2(1, 0, 1, 0, 6, 4), "\xff\xff\xff\xff\x0f\x00")),
+		"levels beyond their page": made(t, maybe, format.Uncompressed,
+			1, header(t, data2(1, 0, 1, huge, 4, 4), "1234")),
+		"more nulls than values": made(t, maybe, format.Uncompressed,
+			1, header(t, data2(1, 2, 1, 1, 4, 4), "1234")),
+		"nulls that are none": made(t, maybe, format.Uncompressed,
+			2, header(t, data2(2, 2, 2, 2, 2, 2), "\x04\x01")),
+		"more values than rows": made(t, maybe, format.Uncompressed,
+			1, header(t, data2(9, 0, 1, 1, 4, 4), "1234")),
+		"a dictionary of 2^31 numbers": made(t, number, format.Uncompressed,
+			1, header(t, dictionary(huge, 4, 4), "1234")),
+		"a dictionary of 2^31 texts": made(t, text, format.Uncompressed, 1, header(t, dictionary(huge, 4, 4), "1234")),
+		"dictionaries without end": made(t, number, format.Uncompressed,
+			1, bytes.Repeat(header(t, dictionary(1, 4, 4), "1234"), 1000)),
+		"a header without a page": made(t, number, format.Uncompressed, 1,
+			header(t, format.PageHeader{Type: format.DataPage}, "")),
+		"a page of no type": made(t, number, format.Uncompressed, 1, header(t, format.PageHeader{Type: 77}, "")),
+		"a column of no type": made(t, format.SchemaElement{Type: thrift.New(format.Type(77))}, format.Uncompressed,
+			1, header(t, data(1, 4, 4), "1234")),
+		"decimals of no length": made(t, format.SchemaElement{Type: thrift.New(format.FixedLenByteArray),
+			LogicalType: format.LogicalType{Value: new(format.DecimalType)}}, format.Uncompressed, 1, header(t,
+			data(1, 4, 4), "1234")),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, rows, err := readAll(b, 10)
 		runtime.ReadMemStats(&after)
-		if made := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) || made > 8<<20 {
+		if made := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrDamaged) && !errors.Is(err,
+			ErrUnsupported) || made > 8<<20 {
 			t.Errorf("%s: %d rows, %v, %d bytes made", name, len(rows), err, made)
 		}
 	}
@@ -198,7 +218,8 @@ func TestWhatTheDiskSaysStays(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if _, err := Open(broken{bytes.NewReader(b), 0}, int64(len(b))); !errors.Is(err, errBroken) || errors.Is(err, ErrDamaged) {
+	if _, err := Open(broken{bytes.NewReader(b), 0}, int64(len(b))); !errors.Is(err, errBroken) ||
+		errors.Is(err, ErrDamaged) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -271,7 +292,8 @@ func TestDamageWithoutChecksums(t *testing.T) {
 		for at := 0; at < len(whole); at += 3 {
 			b := bytes.Clone(whole)
 			b[at] ^= 1 << (at % 8)
-			if _, got, err := readAll(b, -1); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) || err == nil && len(got) != len(want) {
+			if _, got, err := readAll(b, -1); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err,
+				ErrUnsupported) || err == nil && len(got) != len(want) {
 				t.Fatalf("file %d, a bit of byte %d flipped: %d rows, %v", i, at, len(got), err)
 			}
 		}

@@ -29,10 +29,11 @@ var (
 )
 
 var sorts = map[string]sort{
-	"bool": {pq.Leaf(pq.BooleanType), Truth, []encoding.Encoding{&pq.Plain, &pq.RLE}, func(t *rapid.T) (pq.Value, string) {
-		n := rapid.IntRange(0, 1).Draw(t, "bool")
-		return pq.BooleanValue(n == 1), strconv.Itoa(n)
-	}},
+	"bool": {pq.Leaf(pq.BooleanType), Truth, []encoding.Encoding{&pq.Plain, &pq.RLE},
+		func(t *rapid.T) (pq.Value, string) {
+			n := rapid.IntRange(0, 1).Draw(t, "bool")
+			return pq.BooleanValue(n == 1), strconv.Itoa(n)
+		}},
 	"int32": {pq.Int(32), Whole, ofNumbers, func(t *rapid.T) (pq.Value, string) {
 		n := rapid.OneOf(rapid.Int32(), rapid.Int32Range(-3, 3)).Draw(t, "int32")
 		return pq.Int32Value(n), fmt.Sprint(n)
@@ -66,7 +67,8 @@ var sorts = map[string]sort{
 		return pq.DoubleValue(v), strconv.FormatFloat(v, 'g', -1, 64)
 	}},
 	"text": {pq.String(), Text, ofTexts, func(t *rapid.T) (pq.Value, string) {
-		text := rapid.OneOf(rapid.StringN(0, 20, -1), rapid.SampledFrom([]string{"", "north", "northern", "south"})).Draw(t, "text")
+		text := rapid.OneOf(rapid.StringN(0, 20, -1), rapid.SampledFrom([]string{"", "north", "northern",
+			"south"})).Draw(t, "text")
 		return pq.ByteArrayValue([]byte(text)), text
 	}},
 }
@@ -83,7 +85,8 @@ func drawFile(t *rapid.T) (file []byte, kinds []Kind, rows [][]string) {
 	var optional []bool
 	for i := range rapid.IntRange(1, 4).Draw(t, "columns") {
 		of := sorts[rapid.SampledFrom(names).Draw(t, "sort")]
-		node := pq.Compressed(pq.Encoded(of.typ, rapid.SampledFrom(of.encodings).Draw(t, "encoding")), rapid.SampledFrom(codecs).Draw(t, "codec"))
+		node := pq.Compressed(pq.Encoded(of.typ, rapid.SampledFrom(of.encodings).Draw(t, "encoding")),
+			rapid.SampledFrom(codecs).Draw(t, "codec"))
 		optional = append(optional, rapid.Bool().Draw(t, "optional"))
 		if optional[i] {
 			node = pq.Optional(node)
@@ -94,7 +97,8 @@ func drawFile(t *rapid.T) (file []byte, kinds []Kind, rows [][]string) {
 	}
 	var b bytes.Buffer
 	w := pq.NewWriter(&b, pq.NewSchema("rows", group), pq.DataPageVersion(rapid.IntRange(1, 2).Draw(t, "version")),
-		pq.PageBufferSize(rapid.SampledFrom([]int{1, 64, 4096}).Draw(t, "page")), pq.MaxRowsPerRowGroup(rapid.Int64Range(1, 200).Draw(t, "group")),
+		pq.PageBufferSize(rapid.SampledFrom([]int{1, 64, 4096}).Draw(t, "page")),
+		pq.MaxRowsPerRowGroup(rapid.Int64Range(1, 200).Draw(t, "group")),
 		pq.DataPageStatistics(rapid.Bool().Draw(t, "statistics")))
 	n := rapid.SampledFrom([]int{1, 2, 7, 40, 700}).Draw(t, "rows")
 	repeat := rapid.IntRange(0, 3).Draw(t, "repeat")

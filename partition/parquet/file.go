@@ -57,7 +57,8 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		if err := checkDepth(meta.Schema); err != nil {
 			return err
 		}
-		f.file, err = pq.OpenFile(r, size, &pq.FileConfig{SkipPageIndex: true, SkipBloomFilters: true, ReadBufferSize: 32 << 10})
+		f.file, err = pq.OpenFile(r, size, &pq.FileConfig{SkipPageIndex: true, SkipBloomFilters: true,
+			ReadBufferSize: 32 << 10})
 		if err != nil {
 			return decodeError(err)
 		}
@@ -169,7 +170,8 @@ func (f *File) checkChunk(c *Column, chunk *format.ColumnChunk, rows int64) erro
 		return damaged("it is another column than in the schema")
 	case meta.NumValues != rows:
 		return damaged("it has not a value for each row")
-	case meta.TotalCompressedSize < 0 || start < int64(len(Magic)) || start > f.end || meta.TotalCompressedSize > f.end-start:
+	case meta.TotalCompressedSize < 0 || start < int64(len(Magic)) || start > f.end ||
+		meta.TotalCompressedSize > f.end-start:
 		return damaged("it lies outside the file")
 	}
 	switch meta.Codec {

@@ -83,7 +83,8 @@ func (c *Column) page(h *format.PageHeader, left int64) (*page, error) {
 	switch {
 	case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
 		// Texts have their lengths before them, other values a byte at least.
-		if n := int64(h.DictionaryPageHeader.V.NumValues); n < 0 || n*int64(max(c.width, 1)) > size || c.width == 0 && 4*n > size {
+		if n := int64(h.DictionaryPageHeader.V.NumValues); n < 0 || n*int64(max(c.width, 1)) > size ||
+			c.width == 0 && 4*n > size {
 			return nil, damaged("a dictionary has not the values that it says")
 		}
 		return nil, nil
@@ -93,7 +94,8 @@ func (c *Column) page(h *format.PageHeader, left int64) (*page, error) {
 	case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
 		v := &h.DataPageHeaderV2.V
 		marks := int64(v.RepetitionLevelsByteLength) + int64(v.DefinitionLevelsByteLength)
-		if v.RepetitionLevelsByteLength < 0 || v.DefinitionLevelsByteLength < 0 || marks > min(size, int64(h.CompressedPageSize)) || v.NumRows != v.NumValues {
+		if v.RepetitionLevelsByteLength < 0 || v.DefinitionLevelsByteLength < 0 ||
+			marks > min(size, int64(h.CompressedPageSize)) || v.NumRows != v.NumValues {
 			return nil, damaged("a page has not a value for each row")
 		}
 		p = &page{int(v.NumValues), int(v.NumNulls), v.Encoding == format.Plain, size - marks}

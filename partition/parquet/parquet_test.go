@@ -55,7 +55,8 @@ func write(t testing.TB, node pq.Node, values ...pq.Value) []byte {
 
 func TestTextsOfTypes(t *testing.T) {
 	at := time.Date(2024, 2, 29, 13, 4, 5, 0, time.UTC)
-	uuid := pq.FixedLenByteArrayValue([]byte{0xf8, 0x1d, 0x4f, 0xae, 0x7d, 0xec, 0x11, 0xd0, 0xa7, 0x65, 0, 0xa0, 0xc9, 0x1e, 0x6b, 0xf6})
+	uuid := pq.FixedLenByteArrayValue([]byte{0xf8, 0x1d, 0x4f, 0xae, 0x7d, 0xec, 0x11, 0xd0, 0xa7, 0x65, 0, 0xa0,
+		0xc9, 0x1e, 0x6b, 0xf6})
 	for _, c := range []struct {
 		node  pq.Node
 		value pq.Value
@@ -71,8 +72,10 @@ func TestTextsOfTypes(t *testing.T) {
 		{pq.Decimal(2, 9, pq.Int32Type), pq.Int32Value(-5), Number, "-0.05"},
 		{pq.Decimal(0, 9, pq.Int32Type), pq.Int32Value(-5), Whole, "-5"},
 		{pq.Decimal(3, 18, pq.Int64Type), pq.Int64Value(math.MinInt64), Number, "-9223372036854775.808"},
-		{pq.Decimal(1, 20, pq.FixedLenByteArrayType(9)), pq.FixedLenByteArrayValue([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf6}), Number, "-1.0"},
-		{pq.Decimal(20, 40, pq.ByteArrayType), pq.ByteArrayValue([]byte{0x01, 0, 0, 0, 0, 0, 0, 0, 0}), Number, "0.18446744073709551616"},
+		{pq.Decimal(1, 20, pq.FixedLenByteArrayType(9)),
+			pq.FixedLenByteArrayValue([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf6}), Number, "-1.0"},
+		{pq.Decimal(20, 40, pq.ByteArrayType), pq.ByteArrayValue([]byte{0x01, 0, 0, 0, 0, 0, 0, 0, 0}), Number,
+			"0.18446744073709551616"},
 		{pq.Decimal(0, 40, pq.ByteArrayType), pq.ByteArrayValue([]byte{0x80}), Whole, "-128"},
 		{pq.Date(), pq.Int32Value(19782), Time, "2024-02-29"},
 		{pq.Date(), pq.Int32Value(-1), Time, "1969-12-31"},
@@ -122,7 +125,8 @@ func TestOtherFormsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, _, err := readAll(b.Bytes(), -1)
-		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), `row group 1, column "x": `) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), `row group 1, column "x": `) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 			continue
 		}
@@ -134,12 +138,14 @@ func TestOtherFormsAreRefused(t *testing.T) {
 	}
 	for _, codec := range []compress.Codec{&pq.Brotli, &pq.Lz4Raw} {
 		b := write(t, pq.Compressed(pq.Int(32), codec), pq.Int32Value(1))
-		if _, _, err := readAll(b, -1); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "none of snappy, gzip and zstd") {
+		if _, _, err := readAll(b, -1); !errors.Is(err, ErrUnsupported) ||
+			!strings.Contains(err.Error(), "none of snappy, gzip and zstd") {
 			t.Errorf("%v: %v", codec, err)
 		}
 	}
 	sealed := bytes.Replace(small(t), []byte(Magic), []byte(magicEncrypted), 1)
-	if _, _, err := readAll(sealed, -1); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "encrypted") {
+	if _, _, err := readAll(sealed, -1); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "encrypted") {
 		t.Errorf("an encrypted file: %v", err)
 	}
 }

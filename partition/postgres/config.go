@@ -38,12 +38,14 @@ func (c Config) Validate() error {
 	var errs []error
 	switch {
 	case c.DSNFile == "" && c.DSNEnv == "":
-		errs = append(errs, errors.New("sql.dsn_file: missing; give the path of a file with the connection string, or the name of an environment variable in sql.dsn_env"))
+		errs = append(errs, errors.New("sql.dsn_file: missing; give the path of a file with the connection string,"+
+			" or the name of an environment variable in sql.dsn_env"))
 	case c.DSNFile != "" && c.DSNEnv != "":
 		errs = append(errs, errors.New("sql.dsn_file: sql.dsn_env is given too; keep one of them"))
 	case strings.ContainsAny(c.DSNEnv, "= \x00"):
 		// Not repeated: it may be the connection string itself.
-		errs = append(errs, errors.New("sql.dsn_env: not the name of an environment variable; put the connection string into a variable and give its name"))
+		errs = append(errs, errors.New("sql.dsn_env: not the name of an environment variable;"+
+			" put the connection string into a variable and give its name"))
 	}
 	if strings.TrimSpace(c.Query) == "" {
 		errs = append(errs, errors.New("sql.query: missing; give the SELECT for the site's rows"))
@@ -65,7 +67,8 @@ func (c Config) dsn() (string, error) {
 	if c.DSNEnv != "" {
 		dsn, there := os.LookupEnv(c.DSNEnv)
 		if !there || strings.TrimSpace(dsn) == "" {
-			return "", fmt.Errorf("the environment variable %s of sql.dsn_env is not set; set it to the connection string", c.DSNEnv)
+			return "", fmt.Errorf("the environment variable %s of sql.dsn_env is not set;"+
+				" set it to the connection string", c.DSNEnv)
 		}
 		return strings.TrimSpace(dsn), nil
 	}
@@ -80,7 +83,8 @@ func (c Config) dsn() (string, error) {
 	}
 	dsn := strings.TrimSpace(strings.TrimPrefix(string(raw), "\ufeff"))
 	if dsn == "" || len(raw) > maxDSN || strings.ContainsAny(dsn, "\r\n\x00") {
-		return "", fmt.Errorf("%s: not a connection string; write one line such as postgres://user:password@host/database?sslmode=verify-full", c.DSNFile)
+		return "", fmt.Errorf("%s: not a connection string;"+
+			" write one line such as postgres://user:password@host/database?sslmode=verify-full", c.DSNFile)
 	}
 	return dsn, nil
 }

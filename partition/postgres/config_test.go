@@ -23,7 +23,8 @@ func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 	} {
 		c := good
 		spoil(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("error %v, want one about %q", err, want)
 		}
 	}
@@ -52,7 +53,8 @@ func TestDSN(t *testing.T) {
 		"nowhere: no such file":                   {DSNFile: filepath.Join(dir, "nowhere")},
 		"dsn: not a connection string; write one": write("host=db\npassword=hush\n" + strings.Repeat("x", maxDSN)),
 	} {
-		if _, err := c.dsn(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+		if _, err := c.dsn(); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("error %v, want one about %q", err, want)
 		}
 	}

@@ -5,7 +5,7 @@
 //
 //	c := postgres.DefaultConfig()
 //	c.DSNFile, c.Query = "dsn", "select age, sex, died from visits"
-//	table, err := postgres.Read(ctx, schema, c, partition.ReadOptions{})
+//	table, err := postgres.Read(ctx, schema, c, tabular.Options{})
 //
 // The cells come as the texts that PostgreSQL writes and go through the same rules as those
 // of a CSV file, so that the same rows give the same table, partitions and manifest. A server may

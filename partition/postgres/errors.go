@@ -84,8 +84,9 @@ func prepareError(query string, err error) error {
 // queryError words why a query ended. Its rows may be in what the server says.
 func queryError(doing string, err error) error {
 	e := &Error{
-		Problem: "cannot " + doing + ": the connection was lost or the time was up", Mend: "try again, with a longer sql.timeout where that is it",
-		cause: contextError(err),
+		Problem: "cannot " + doing + ": the connection was lost or the time was up",
+		Mend:    "try again, with a longer sql.timeout where that is it",
+		cause:   contextError(err),
 	}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
@@ -105,7 +106,8 @@ const (
 func words(code, otherwise string) (problem, mend string) {
 	switch code {
 	case "28P01", "28000":
-		return "the server refused user or password, or the way of connecting", "correct the connection string, or the server's pg_hba.conf"
+		return "the server refused user or password, or the way of connecting", "correct the connection string," +
+			" or the server's pg_hba.conf"
 	case "3D000":
 		return "there is no such database", "correct the connection string"
 	case "53300", "57P03":
@@ -122,7 +124,8 @@ func words(code, otherwise string) (problem, mend string) {
 		return "the server was stopped, or ended the connection", "try again later"
 	}
 	if len(code) == 5 && code[:2] == "22" {
-		return "the query cannot compute a value of some row", "run it by hand, where the server's words are no risk, and correct it"
+		return "the query cannot compute a value of some row", "run it by hand, where the server's words are no risk," +
+			" and correct it"
 	}
 	return otherwise, "run the query by hand, where the server's words are no risk"
 }

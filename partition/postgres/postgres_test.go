@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,7 +42,8 @@ columns:
 
 const visitsTable = `create type ward as enum ('north', 'south, upper');
 create domain clinic_id as text; create domain clinic_flag as smallint;
-create table visits (patient text, age smallint, dose double precision, ratio real, cost numeric, grade int, ward ward, died boolean)`
+create table visits (patient text, age smallint, dose double precision, ratio real, cost numeric,
+	grade int, ward ward, died boolean)`
 
 func TestPostgreSQL(t *testing.T) {
 	server := pgserver.Start(t)
@@ -55,10 +57,13 @@ func TestPostgreSQL(t *testing.T) {
 	testkit.Must(t, err)
 	t.Run("drawn rows", func(t *testing.T) {
 		for _, query := range []string{
-			"select * from visits", "select died, ward, grade, cost, ratio, dose, age, patient from visits order by random()", "table visits",
-			"select patient::clinic_id, age::text, dose::text::varchar, ratio, cost::text, grade::char(1), ward::text, died::int::clinic_flag as died from visits;",
+			"select * from visits", "select died, ward, grade, cost, ratio, dose, age," +
+				" patient from visits order by random()", "table visits",
+			"select patient::clinic_id, age::text, dose::text::varchar, ratio, cost::text, grade::char(1)," +
+				" ward::text," +
+				" died::int::clinic_flag as died from visits;",
 		} {
-			for _, o := range []partition.ReadOptions{{}, {Site: "north"}, {From: 0.25, To: 0.75}} {
+			for _, o := range []tabular.Options{{}, {Site: "north"}, {From: 0.25, To: 0.75}} {
 				same(t, s, file, Config{DSNEnv: "TEST_DSN", Query: query, Timeout: time.Minute}, o, "patient")
 			}
 		}
@@ -72,8 +77,10 @@ func TestPostgreSQL(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(200*time.Millisecond, cancel)
 		begun := time.Now()
-		_, err := Read(ctx, s, Config{DSNEnv: "TEST_DSN", Query: "select visits.* from visits, pg_sleep(60)", Timeout: time.Minute}, partition.ReadOptions{})
-		if took := time.Since(begun); !errors.Is(err, context.Canceled) || took < 150*time.Millisecond || took > 30*time.Second {
+		_, err := Read(ctx, s, Config{DSNEnv: "TEST_DSN", Query: "select visits.* from visits, pg_sleep(60)",
+			Timeout: time.Minute}, tabular.Options{})
+		if took := time.Since(begun); !errors.Is(err, context.Canceled) || took < 150*time.Millisecond ||
+			took > 30*time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
@@ -93,7 +100,8 @@ func drawVisits(t *testing.T) string {
 		if rng.IntN(4) == 0 {
 			grade = ""
 		}
-		line := fmt.Sprintf("\"p, \"\"%d\"\"\nünit\",%d,%s,%v,%d.%02d,%s,%s,%d\n", rng.IntN(60), rng.IntN(121), dose, rng.Float32(), rng.IntN(2000), rng.IntN(100), grade,
+		line := fmt.Sprintf("\"p, \"\"%d\"\"\nünit\",%d,%s,%v,%d.%02d,%s,%s,%d\n",
+			rng.IntN(60), rng.IntN(121), dose, rng.Float32(), rng.IntN(2000), rng.IntN(100), grade,
 			[]string{"north", `"south, upper"`}[rng.IntN(2)], rng.IntN(2))
 		b.WriteString(line)
 		if i%10 == 0 {
@@ -106,9 +114,9 @@ func drawVisits(t *testing.T) string {
 }
 
 // same compares a query's table, partitions and manifest with those of a file.
-func same(t *testing.T, s *partition.Schema, file string, c Config, o partition.ReadOptions, unit string) {
+func same(t *testing.T, s *partition.Schema, file string, c Config, o tabular.Options, unit string) {
 	t.Helper()
-	csv, err := partition.Read(s, file, o)
+	csv, err := tabular.Read(s, file, o)
 	testkit.Must(t, err)
 	sql, err := Read(context.Background(), s, c, o)
 	testkit.Must(t, err)
@@ -153,7 +161,7 @@ func sameExample(t *testing.T, server *pgserver.Server) {
 	s, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
 	testkit.Must(t, err)
 	file := filepath.Join(dir, "train.csv.gz")
-	table, err := partition.Read(s, file, partition.ReadOptions{})
+	table, err := tabular.Read(s, file, tabular.Options{})
 	testkit.Must(t, err)
 	var columns []string
 	for i, c := range s.Columns {
@@ -164,52 +172,80 @@ func sameExample(t *testing.T, server *pgserver.Server) {
 	}
 	server.Exec(t, "create table flchain ("+strings.Join(columns, ", ")+")")
 	var rows bytes.Buffer
-	testkit.Must(t, partition.WriteCSV(&rows, table))
+	testkit.Must(t, tabular.WriteCSV(&rows, table))
 	server.CopyCSV(t, "flchain", &rows)
-	same(t, s, file, Config{DSNEnv: "TEST_DSN", Query: "select * from flchain", Timeout: time.Minute}, partition.ReadOptions{}, partition.UnitRecord)
+	same(t, s, file, Config{DSNEnv: "TEST_DSN", Query: "select * from flchain", Timeout: time.Minute},
+		tabular.Options{}, partition.UnitRecord)
 }
 
 // refused checks what every error says, and that it holds no password and no cell.
 func refused(t *testing.T, server *pgserver.Server, s *partition.Schema) {
-	server.Exec(t, `create table bad as select * from visits; update bad set age = 77 where ctid = (select min(ctid) from bad);
+	server.Exec(t, `create table bad as select * from visits;
+		update bad set age = 77 where ctid = (select min(ctid) from bad);
 		create table secrets as select 'the-diagnosis' as word; create user reader password 'x'`)
 	reader := strings.Replace(server.DSN, "tester:"+pgserver.Password, "reader:x", 1)
 	all := "patient, age, dose, ratio, cost, grade, ward, died"
 	for _, c := range []struct{ name, dsn, query, want string }{
-		{"a wrong password", strings.Replace(server.DSN, pgserver.Password, pgserver.Password+"-wrong", 1), "table visits", "refused user or password, or the way of connecting (SQLSTATE 28P01)"},
-		{"no such database", strings.Replace(server.DSN, "/postgres?", "/other?", 1), "table visits", "no such database (SQLSTATE 3D000)"},
-		{"no server", strings.Replace(server.DSN, fmt.Sprint(server.Port), "1", 1), "table visits", "no connection to 127.0.0.1, port 1"},
-		{"no connection string", "postgres://tester:" + pgserver.Password + "@127.0.0.1:x/", "table visits", "the connection string is not one that PostgreSQL takes"},
-		{"bad TLS files", server.DSN + "&sslrootcert=/nowhere&sslmode=verify-full", "table visits", "the connection string is not one"},
-		{"no right to read", reader, "table visits", "may not read what the query names (SQLSTATE 42501); grant it SELECT"},
+		{"a wrong password", strings.Replace(server.DSN, pgserver.Password, pgserver.Password+"-wrong", 1),
+			"table visits", "refused user or password, or the way of connecting (SQLSTATE 28P01)"},
+		{"no such database", strings.Replace(server.DSN, "/postgres?", "/other?", 1), "table visits",
+			"no such database (SQLSTATE 3D000)"},
+		{"no server", strings.Replace(server.DSN, fmt.Sprint(server.Port), "1", 1), "table visits",
+			"no connection to 127.0.0.1, port 1"},
+		{"no connection string", "postgres://tester:" + pgserver.Password + "@127.0.0.1:x/", "table visits",
+			"the connection string is not one that PostgreSQL takes"},
+		{"bad TLS files", server.DSN + "&sslrootcert=/nowhere&sslmode=verify-full", "table visits",
+			"the connection string is not one"},
+		{"no right to read", reader, "table visits",
+			"may not read what the query names (SQLSTATE 42501); grant it SELECT"},
 		{"a syntax error", "", "select from from visits", "sql.query, character 13: syntax error"},
 		{"an unknown table", "", "select * from visit", `sql.query, character 15: relation "visit" does not exist`},
 		{"two statements", "", "table visits; delete from visits", "cannot insert multiple commands"},
 		{"a parameter", "", "select * from visits where age = $1", "it has parameters"},
 		{"no columns", "", "commit", "it gives no columns"},
-		{"a write", "", "with x as (delete from visits returning *) select * from x", "the query would write, and its transaction can only read (SQLSTATE 25006)"},
-		{"an escape from reading", "", "select " + all + " from visits where set_config('transaction_read_only', 'off', true) = 'off'", "cannot read the rows (SQLSTATE 25001)"},
+		{"a write", "", "with x as (delete from visits returning *) select * from x",
+			"the query would write, and its transaction can only read (SQLSTATE 25006)"},
+		{"an escape from reading", "", "select " + all + " from visits where set_config('transaction_read_only'," +
+			" 'off', true) = 'off'", "cannot read the rows (SQLSTATE 25001)"},
 		{"too slow", "", "select " + all + " from visits, pg_sleep(60)", "longer than sql.timeout"},
-		{"a value of a row", "", "select " + strings.Replace(all, "age", "word::int as age", 1) + " from visits, secrets", "cannot compute a value of some row (SQLSTATE 22P02)"},
-		{"a raised value", "", "select " + strings.Replace(all, "age", "xmlparse(document word)::text::int as age", 1) + " from visits, secrets", "SQLSTATE"},
-		{"a missing column", "", "select patient, age from visits", `column "dose": the column is missing from the query; add it to the query`},
-		{"a column too many", "", "select *, 1 as more from visits", `column "more": the column is not in the schema; remove it from the query`},
+		{"a value of a row", "", "select " + strings.Replace(all, "age", "word::int as age",
+			1) + " from visits, secrets", "cannot compute a value of some row (SQLSTATE 22P02)"},
+		{"a raised value", "", "select " + strings.Replace(all, "age", "xmlparse(document word)::text::int as age",
+			1) + " from visits, secrets", "SQLSTATE"},
+		{"a missing column", "", "select patient, age from visits",
+			`column "dose": the column is missing from the query; add it to the query`},
+		{"a column too many", "", "select *, 1 as more from visits",
+			`column "more": the column is not in the schema; remove it from the query`},
 		{"a column twice", "", "select *, age from visits", `column "age": the column is in the query twice`},
 		{"none of the columns", "", "select 1 as x", "none of the schema's columns"},
-		{"a text that is no number", "", "select " + strings.Replace(all, "age", "word as age", 1) + " from visits, secrets", `row 1, column "age": not a finite decimal number`},
-		{"a date", "", "select " + strings.Replace(all, "age", "current_date as age", 1) + " from visits", `column "age": the query has dates or times there, the schema numbers; cast it`},
-		{"a fraction for a category", "", "select " + strings.Replace(all, "grade", "1.5 as grade", 1) + " from visits", `column "grade": the query has numbers with a fraction there, the schema categories`},
-		{"an array", "", "select " + strings.Replace(all, "age", "array[4711] as age", 1) + " from visits", `column "age": the query has values of the type integer[] there, the schema numbers; cast it`},
-		{"an array of enums", "", "select " + strings.Replace(all, "ward", "array[ward] as ward", 1) + " from visits", `column "ward": the query has values of the type ward[] there, the schema categories`},
-		{"a row", "", "select " + strings.Replace(all, "patient", "visits as patient", 1) + " from visits", `column "patient": the query has values of the type visits there, the schema identifiers`},
-		{"json", "", "select " + strings.Replace(all, "patient", "to_jsonb(patient) as patient", 1) + " from visits", `column "patient": the query has values of the type jsonb there`},
-		{"money", "", "select " + strings.Replace(all, "cost", "cost::money as cost", 1) + " from visits", `column "cost": the query has values of the type money there`},
-		{"an interval", "", "select " + strings.Replace(all, "cost", "now() - now() as cost", 1) + " from visits", `column "cost": the query has values of the type interval there`},
-		{"a null", "", "select " + strings.Replace(all, "age", "null::int as age", 1) + " from visits", `row 1, column "age": the cell is empty; fill it, or set nullable`},
-		{"NaN", "", "select " + strings.Replace(all, "dose", "'NaN'::float8 as dose", 1) + " from visits", `row 1, column "dose": not a number but a word for a missing value`},
-		{"infinity", "", "select " + strings.Replace(all, "dose", "'-Infinity'::numeric as dose", 1) + " from visits", `row 1, column "dose": not a finite number`},
-		{"a number out of bounds", "", "select " + strings.Replace(all, "age", "age + 4711 as age", 1) + " from bad", `row 1, column "age": outside the bounds`},
-		{"an unknown category", "", "select " + strings.Replace(all, "ward", "word as ward", 1) + " from visits, secrets", `row 1, column "ward": the cell is not one of the schema's categories`},
+		{"a text that is no number", "", "select " + strings.Replace(all, "age", "word as age",
+			1) + " from visits, secrets", `row 1, column "age": not a finite decimal number`},
+		{"a date", "", "select " + strings.Replace(all, "age", "current_date as age", 1) + " from visits",
+			`column "age": the query has dates or times there, the schema numbers; cast it`},
+		{"a fraction for a category", "", "select " + strings.Replace(all, "grade", "1.5 as grade", 1) + " from visits",
+			`column "grade": the query has numbers with a fraction there, the schema categories`},
+		{"an array", "", "select " + strings.Replace(all, "age", "array[4711] as age", 1) + " from visits",
+			`column "age": the query has values of the type integer[] there, the schema numbers; cast it`},
+		{"an array of enums", "", "select " + strings.Replace(all, "ward", "array[ward] as ward", 1) + " from visits",
+			`column "ward": the query has values of the type ward[] there, the schema categories`},
+		{"a row", "", "select " + strings.Replace(all, "patient", "visits as patient", 1) + " from visits",
+			`column "patient": the query has values of the type visits there, the schema identifiers`},
+		{"json", "", "select " + strings.Replace(all, "patient", "to_jsonb(patient) as patient", 1) + " from visits",
+			`column "patient": the query has values of the type jsonb there`},
+		{"money", "", "select " + strings.Replace(all, "cost", "cost::money as cost", 1) + " from visits",
+			`column "cost": the query has values of the type money there`},
+		{"an interval", "", "select " + strings.Replace(all, "cost", "now() - now() as cost", 1) + " from visits",
+			`column "cost": the query has values of the type interval there`},
+		{"a null", "", "select " + strings.Replace(all, "age", "null::int as age", 1) + " from visits",
+			`row 1, column "age": the cell is empty; fill it, or set nullable`},
+		{"NaN", "", "select " + strings.Replace(all, "dose", "'NaN'::float8 as dose", 1) + " from visits",
+			`row 1, column "dose": not a number but a word for a missing value`},
+		{"infinity", "", "select " + strings.Replace(all, "dose", "'-Infinity'::numeric as dose", 1) + " from visits",
+			`row 1, column "dose": not a finite number`},
+		{"a number out of bounds", "", "select " + strings.Replace(all, "age", "age + 4711 as age", 1) + " from bad",
+			`row 1, column "age": outside the bounds`},
+		{"an unknown category", "", "select " + strings.Replace(all, "ward", "word as ward",
+			1) + " from visits, secrets", `row 1, column "ward": the cell is not one of the schema's categories`},
 		{"no row", "", "select * from visits where false", "sql: the query gives no row; check the query"},
 	} {
 		dsn := c.dsn
@@ -218,7 +254,8 @@ func refused(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 		}
 		path := filepath.Join(t.TempDir(), "dsn")
 		testkit.Must(t, os.WriteFile(path, []byte(dsn+"\n"), 0o600))
-		_, err := Read(context.Background(), s, Config{DSNFile: path, Query: c.query, Timeout: 2 * time.Second}, partition.ReadOptions{})
+		_, err := Read(context.Background(), s, Config{DSNFile: path, Query: c.query, Timeout: 2 * time.Second},
+			tabular.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 			continue
@@ -231,7 +268,8 @@ func refused(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 			}
 		}
 	}
-	left, err := Read(context.Background(), s, Config{DSNEnv: "TEST_DSN", Query: "table visits", Timeout: time.Minute}, partition.ReadOptions{})
+	left, err := Read(context.Background(), s, Config{DSNEnv: "TEST_DSN", Query: "table visits", Timeout: time.Minute},
+		tabular.Options{})
 	if err != nil || left.Len() != 440 {
 		t.Errorf("the table is not what it was: %v", err)
 	}
@@ -250,7 +288,8 @@ func times(t *testing.T) {
 		"uuid 'F81D4FAE-7dec-11d0-a765-00a0c91e6bf6'":      "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
 		"18446744073709551615::numeric::text":              "18446744073709551615",
 	} {
-		table, err := Read(context.Background(), s, Config{DSNEnv: "TEST_DSN", Query: "select " + text + " as at, true as x", Timeout: time.Minute}, partition.ReadOptions{})
+		table, err := Read(context.Background(), s, Config{DSNEnv: "TEST_DSN",
+			Query: "select " + text + " as at, true as x", Timeout: time.Minute}, tabular.Options{})
 		if err != nil || table.Unit(0) != want {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -267,16 +306,19 @@ func encryption(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 		{plain + "?sslmode=verify-full&sslrootcert=" + server.CA, ""},
 		{plain + "?sslmode=verify-full", "its certificate is not trusted; give sslrootcert"},
 		{other + "?sslmode=verify-full&sslrootcert=" + server.CA, "its certificate is not trusted"},
-		{strings.Replace(plain, "127.0.0.1", "192.0.2.1", 1), "leaves it to the server whether the connection is encrypted; write sslmode=verify-full"},
+		{strings.Replace(plain, "127.0.0.1", "192.0.2.1", 1),
+			"leaves it to the server whether the connection is encrypted; write sslmode=verify-full"},
 		{strings.Replace(plain, "127.0.0.1", "db.invalid", 1) + "?sslmode=prefer", "leaves it to the server"},
 		{strings.Replace(plain, "127.0.0.1", "no-host.invalid", 1) + "?sslmode=disable", "there is no such host"},
 	} {
 		t.Setenv("SOME_DSN", c.dsn)
-		table, err := Read(context.Background(), s, Config{DSNEnv: "SOME_DSN", Query: "table visits", Timeout: 10 * time.Second}, partition.ReadOptions{})
+		table, err := Read(context.Background(), s, Config{DSNEnv: "SOME_DSN", Query: "table visits",
+			Timeout: 10 * time.Second}, tabular.Options{})
 		if c.want == "" && (err != nil || table.Len() != 440) {
 			t.Errorf("%s: %v", c.dsn, err)
 		}
-		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), pgserver.Password)) {
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), pgserver.Password)) {
 			t.Errorf("%s: error %v, want %q", c.dsn, err, c.want)
 		}
 	}
@@ -288,16 +330,20 @@ func lost(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 	testkit.Must(t, err)
 	go cut(listener, fmt.Sprintf("127.0.0.1:%d", server.Port), 200_000)
 	defer listener.Close()
-	t.Setenv("CUT_DSN", strings.Replace(server.DSN, fmt.Sprint(server.Port), fmt.Sprint(listener.Addr().(*net.TCPAddr).Port), 1))
+	t.Setenv("CUT_DSN", strings.Replace(server.DSN, fmt.Sprint(server.Port),
+		fmt.Sprint(listener.Addr().(*net.TCPAddr).Port), 1))
 	const query = "select visits.* from visits, generate_series(1, 1000)"
-	table, err := Read(context.Background(), s, Config{DSNEnv: "CUT_DSN", Query: query, Timeout: time.Minute}, partition.ReadOptions{})
-	if err == nil || table != nil || !strings.Contains(err.Error(), "sql: cannot read the rows: the connection was lost") {
+	table, err := Read(context.Background(), s, Config{DSNEnv: "CUT_DSN", Query: query, Timeout: time.Minute},
+		tabular.Options{})
+	if err == nil || table != nil || !strings.Contains(err.Error(),
+		"sql: cannot read the rows: the connection was lost") {
 		t.Errorf("a connection that is cut: %v", err)
 	}
 	time.AfterFunc(300*time.Millisecond, func() {
 		server.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'conclave'")
 	})
-	table, err = Read(context.Background(), s, Config{DSNEnv: "TEST_DSN", Query: "select visits.* from visits, pg_sleep(10)", Timeout: time.Minute}, partition.ReadOptions{})
+	table, err = Read(context.Background(), s, Config{DSNEnv: "TEST_DSN",
+		Query: "select visits.* from visits, pg_sleep(10)", Timeout: time.Minute}, tabular.Options{})
 	if err == nil || table != nil || !strings.Contains(err.Error(), "ended the connection (SQLSTATE 57P01)") {
 		t.Errorf("a connection that the server ends: %v", err)
 	}
@@ -339,7 +385,8 @@ func TestSortedPutsEmptyCellsFirst(t *testing.T) {
 	for _, row := range cells(sorted(table)) {
 		got = append(got, fmt.Sprint(row[1], " ", row[2]))
 	}
-	if diff := cmp.Diff([]string{"1 NaN", "1 -1", "1 0.5", "2 NaN", "2 -1", "2 0.5", "3 NaN", "3 -1", "3 0.5"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"1 NaN", "1 -1", "1 0.5", "2 NaN", "2 -1", "2 0.5", "3 NaN", "3 -1", "3 0.5"},
+		got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // sourceName names the source in errors, where a file has its path.
@@ -21,7 +22,7 @@ const sourceName = "sql"
 
 // Read asks the query and makes a table of its rows, those of the options' site and
 // share. Errors about rows and columns are *partition.InputError.
-func Read(ctx context.Context, s *partition.Schema, c Config, o partition.ReadOptions) (*partition.Table, error) {
+func Read(ctx context.Context, s *partition.Schema, c Config, o tabular.Options) (*partition.Table, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -51,7 +52,8 @@ func Read(ctx context.Context, s *partition.Schema, c Config, o partition.ReadOp
 func connect(ctx context.Context, dsn string, timeout time.Duration) (*pgconn.PgConn, error) {
 	config, err := pgconn.ParseConfig(dsn)
 	if err != nil { // whose text may hold the password
-		return nil, errors.New("sql: the connection string is not one that PostgreSQL takes, or names a certificate that cannot be read; compare it with postgres://user:password@host/database?sslmode=verify-full")
+		return nil, errors.New("sql: the connection string is not one that PostgreSQL takes, or names a certificate" +
+			" that cannot be read; compare it with postgres://user:password@host/database?sslmode=verify-full")
 	}
 	if err := checkEncryption(config); err != nil {
 		return nil, err
@@ -76,7 +78,8 @@ func connect(ctx context.Context, dsn string, timeout time.Duration) (*pgconn.Pg
 func checkEncryption(config *pgconn.Config) error {
 	encrypted, open := false, false
 	note := func(host string, with *tls.Config) {
-		if ip := net.ParseIP(host); strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback() {
+		if ip := net.ParseIP(host); strings.HasPrefix(host, "/") || host == "localhost" ||
+			ip != nil && ip.IsLoopback() {
 			return
 		}
 		encrypted, open = encrypted || with != nil, open || with == nil
@@ -86,16 +89,19 @@ func checkEncryption(config *pgconn.Config) error {
 		note(f.Host, f.TLSConfig)
 	}
 	if encrypted && open {
-		return errors.New("sql: the connection string leaves it to the server whether the connection is encrypted; write sslmode=verify-full, or sslmode=disable on a network that is encrypted itself")
+		return errors.New("sql: the connection string leaves it to the server whether the connection is encrypted;" +
+			" write sslmode=verify-full, or sslmode=disable on a network that is encrypted itself")
 	}
 	return nil
 }
 
 // read asks in a transaction that sees one state of the database and can only read it.
-func read(ctx context.Context, conn *pgconn.PgConn, s *partition.Schema, c Config, o partition.ReadOptions) (*partition.Table, error) {
+func read(ctx context.Context, conn *pgconn.PgConn, s *partition.Schema, c Config,
+	o tabular.Options) (*partition.Table, error) {
 	begin := fmt.Sprintf("begin isolation level repeatable read, read only; set local statement_timeout = %d; "+
 		// Floats as the fewest digits that bring them back, times in one form wherever the server stands.
-		"set local extra_float_digits = 3; set local datestyle = 'ISO, YMD'; set local timezone = 'UTC'", c.Timeout.Milliseconds())
+		"set local extra_float_digits = 3; set local datestyle = 'ISO, YMD'; set local timezone = 'UTC'",
+		c.Timeout.Milliseconds())
 	if _, err := conn.Exec(ctx, begin).ReadAll(); err != nil {
 		return nil, queryError("begin a transaction that reads", err)
 	}
@@ -113,7 +119,7 @@ func read(ctx context.Context, conn *pgconn.PgConn, s *partition.Schema, c Confi
 	if err != nil {
 		return nil, err
 	}
-	builder, err := partition.NewBuilder(s, sourceName, partition.FromSQL, columns, o)
+	builder, err := tabular.NewBuilder(s, sourceName, tabular.FromSQL, columns, o)
 	if err != nil {
 		return nil, err
 	}

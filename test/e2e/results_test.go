@@ -15,6 +15,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // result is the object that a student prints, as ARCHITECTURE.md lists its fields.
@@ -102,7 +103,7 @@ func checkFiles(t *testing.T, out string, r result) {
 		t.Fatal(err)
 	}
 	// Reading checks bounds, categories and the order of the columns.
-	table, err := partition.ReadCSV(schema, filepath.Join(out, "synthetic.csv"), partition.ReadOptions{})
+	table, err := tabular.ReadCSV(schema, filepath.Join(out, "synthetic.csv"), tabular.Options{})
 	if err != nil {
 		t.Errorf("the synthetic table: %v", err)
 	} else if table.Len() != r.Rows {

@@ -23,6 +23,8 @@ import (
 	jobs "github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/idx"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -141,7 +143,7 @@ dpgan: {steps: 10000, batch: %d, units: %d, discriminator: {kind: dense, hidden:
 	}}, zap.New(core), configs...)
 	_, err = s.client.OpenRun(b.Context(), s.job.Plan.RunSpec(spec, s.job.Schema, dataset, false))
 	check(b, err)
-	s.Trainer, err = dpgan.New(spec.DPGAN, partition.NewEncoder(s.job.Schema), s.job.Plan.Classes, 1)
+	s.Trainer, err = dpgan.New(spec.DPGAN, encode.New(s.job.Schema), s.job.Plan.Classes, 1)
 	check(b, err)
 	return s
 }
@@ -214,14 +216,14 @@ columns:
   - {name: y, kind: categorical, categories: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]}
 `), 0o600))
 	rng := rand.New(rand.NewPCG(5, uint64(len(site))))
-	x := &partition.Images{Shape: partition.Image{Height: 28, Width: 28, Channels: 1}}
+	x := &idx.Images{Shape: partition.Image{Height: 28, Width: 28, Channels: 1}}
 	for i := range n {
 		for range 28 * 28 {
 			x.Pixels = append(x.Pixels, byte(rng.Uint32()))
 		}
 		x.Classes = append(x.Classes, i%10)
 	}
-	images, labels, err := partition.EncodeIDX(x, false)
+	images, labels, err := idx.Encode(x, false)
 	check(b, err)
 	check(b, os.WriteFile(filepath.Join(dir, site+"-images-idx3-ubyte"), images, 0o600))
 	check(b, os.WriteFile(filepath.Join(dir, site+"-labels-idx1-ubyte"), labels, 0o600))

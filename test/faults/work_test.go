@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // kind is a sort of run. pipeline is the part of its run.yaml that says what it does.
@@ -128,7 +128,7 @@ func (c *cluster) student(k kind, name, who string) *process {
 	command, environment := []string{filepath.Join(c.bin, "student"), "--config", file}, []string(nil)
 	if k.readers {
 		raw, err := json.Marshal(reading{
-			Run: name, Dataset: k.dataset, Schema: c.schema.SHA256, Teachers: c.teachers(k.dataset), Features: partition.NewEncoder(c.schema).Width(),
+			Run: name, Dataset: k.dataset, Schema: c.schema.SHA256, Teachers: c.teachers(k.dataset), Features: encode.New(c.schema).Width(),
 			Rounds: 12, Queries: 16, Quorum: 0.5, Log: c.path("read-" + name + "-" + who + ".txt"),
 		})
 		if err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/images"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // evaluateFlags are the files of an evaluation.
@@ -91,22 +93,22 @@ func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (
 		return e.measureImages(ctx, schema)
 	}
 	in := evaluate.Input{Models: e.models}
-	synthetic := partition.ReadOptions{IgnoreUnit: true, Weights: true}
+	synthetic := tabular.Options{IgnoreUnit: true, Weights: true}
 	for _, file := range []struct {
 		path    string
 		into    **partition.Table
-		options partition.ReadOptions
+		options tabular.Options
 	}{
-		{e.real, &in.Test, partition.ReadOptions{}},
+		{e.real, &in.Test, tabular.Options{}},
 		{e.synthetic, &in.Synthetic, synthetic},
-		{e.train, &in.Train, partition.ReadOptions{}},
+		{e.train, &in.Train, tabular.Options{}},
 		{e.coin, &in.CoinFlips, synthetic},
 	} {
 		if file.path == "" {
 			continue
 		}
 		var err error
-		if *file.into, err = partition.Read(schema, file.path, file.options); err != nil {
+		if *file.into, err = tabular.Read(schema, file.path, file.options); err != nil {
 			return nil, err
 		}
 	}
@@ -118,23 +120,23 @@ func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Sch
 		return nil, errors.New("--models are for tables, and the schema is of images; leave it out")
 	}
 	in := images.Input{Classes: len(schema.Classes())}
-	read := func(path string) (*partition.Images, error) {
+	read := func(path string) (*idx.Images, error) {
 		if images, labels, two := strings.Cut(path, ","); two {
-			return partition.ReadIDX(schema, images, labels)
+			return idx.Read(schema, images, labels)
 		}
 		if path != e.synthetic {
-			return partition.ReadImages(schema, path, partition.ReadOptions{})
+			return tabular.ReadImages(schema, path, tabular.Options{})
 		}
-		t, err := partition.Read(schema, path, partition.ReadOptions{Weights: true}) // which CSV may have
+		t, err := tabular.Read(schema, path, tabular.Options{Weights: true}) // which CSV may have
 		if err != nil {
 			return nil, err
 		}
 		in.Weight = t.Weights()
-		return t.Images()
+		return idx.FromTable(t)
 	}
 	for _, file := range []struct {
 		path string
-		into **partition.Images
+		into **idx.Images
 	}{{e.real, &in.Test}, {e.synthetic, &in.Synthetic}, {e.train, &in.Train}, {e.coin, &in.CoinFlips}} {
 		if file.path == "" {
 			continue

@@ -10,7 +10,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // sampleFlags say what to draw, and where to.
@@ -79,7 +80,7 @@ func sample(o sampleFlags) error {
 		return err
 	}
 	if o.out == "-" {
-		return partition.WriteCSV(os.Stdout, table)
+		return tabular.WriteCSV(os.Stdout, table)
 	}
 	files, err := encodeSample(table, kind, o.out)
 	if err != nil {
@@ -125,7 +126,7 @@ func (o *sampleFlags) files(model *pipeline.Model) (kind sampleKind, paths []str
 	if kind, err = kindOfSample(o.out); err != nil || kind != sampleIDX {
 		return kind, paths, err
 	}
-	labels, err := partition.LabelsPath(o.out)
+	labels, err := idx.LabelsPath(o.out)
 	if err != nil {
 		return 0, nil, err
 	}

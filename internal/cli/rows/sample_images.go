@@ -9,6 +9,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // sampleKind is what a sample is written as.
@@ -44,15 +46,15 @@ const sheetLine = 20
 func encodeSample(t *partition.Table, kind sampleKind, name string) ([][]byte, error) {
 	if kind == sampleCSV {
 		var b bytes.Buffer
-		err := partition.WriteCSV(&b, t)
+		err := tabular.WriteCSV(&b, t)
 		return [][]byte{b.Bytes()}, err
 	}
-	x, err := t.Images()
+	x, err := idx.FromTable(t)
 	if err != nil {
 		return nil, err
 	}
 	if kind == sampleIDX {
-		images, labels, err := partition.EncodeIDX(x, strings.HasSuffix(strings.ToLower(name), ".gz"))
+		images, labels, err := idx.Encode(x, strings.HasSuffix(strings.ToLower(name), ".gz"))
 		return [][]byte{images, labels}, err
 	}
 	sheet, err := picture.FullSheet(x, len(t.Schema().Classes()), min(sheetLine, x.Len()))

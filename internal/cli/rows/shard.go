@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // maxShards is far above the nodes of a site.
@@ -55,7 +56,7 @@ func shard(ctx context.Context, o shardFlags) error {
 	if err != nil {
 		return err
 	}
-	table, err := partition.Read(schema, o.data, partition.ReadOptions{})
+	table, err := tabular.Read(schema, o.data, tabular.Options{})
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func writeShard(path string, t *partition.Table) (err error) {
 		}
 	}()
 	zipped := gzip.NewWriter(f)
-	if err := partition.WriteCSV(zipped, t); err != nil {
+	if err := tabular.WriteCSV(zipped, t); err != nil {
 		return err
 	}
 	if err := zipped.Close(); err != nil {

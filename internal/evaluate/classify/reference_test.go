@@ -14,6 +14,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 var long = flag.Bool("long", false, "rank the models on large data sets, too")
@@ -166,11 +168,11 @@ func shared(tb testing.TB, name string) (train, test Rows) {
 		tb.Fatal(err)
 	}
 	read := func(file string) Rows {
-		table, err := partition.ReadCSV(schema, filepath.Join(dir, file), partition.ReadOptions{})
+		table, err := tabular.ReadCSV(schema, filepath.Join(dir, file), tabular.Options{})
 		if err != nil {
 			tb.Fatal(err)
 		}
-		x := partition.NewEncoder(schema).Encode(table)
+		x := encode.New(schema).Encode(table)
 		r := Rows{X: Matrix{Rows: x.Len(), Cols: x.Width}}
 		for _, v := range x.Features {
 			r.X.Data = append(r.X.Data, float64(v))

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/optimizer"
 	"github.com/conclave-dp/conclave/internal/nn/output"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 // The classifier of images: two convolutions that halve the image, a layer of
@@ -54,7 +55,7 @@ func newClassifier(shape partition.Image, classes int, rng *rand.Rand) (*classif
 }
 
 // fit fits a classifier. The same images give the same one.
-func fit(ctx context.Context, x *partition.Images, classes int) (*classifier, error) {
+func fit(ctx context.Context, x *idx.Images, classes int) (*classifier, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x13a9e))
 	c, err := newClassifier(x.Shape, classes, rng)
 	if err != nil {
@@ -92,7 +93,7 @@ func fit(ctx context.Context, x *partition.Images, classes int) (*classifier, er
 }
 
 // pixels appends images in the range -1 to 1.
-func (c *classifier) pixels(to []float32, x *partition.Images, rows []int) []float32 {
+func (c *classifier) pixels(to []float32, x *idx.Images, rows []int) []float32 {
 	for _, i := range rows {
 		for _, p := range x.Image(i) {
 			to = append(to, float32(p)/127.5-1)
@@ -103,7 +104,7 @@ func (c *classifier) pixels(to []float32, x *partition.Images, rows []int) []flo
 
 // look gives the features, shape [images, features], and the class
 // probabilities, shape [images, classes], of all images.
-func (c *classifier) look(ctx context.Context, x *partition.Images) (features, probabilities *mat.Dense, err error) {
+func (c *classifier) look(ctx context.Context, x *idx.Images) (features, probabilities *mat.Dense, err error) {
 	if x.Shape != c.shape {
 		return nil, nil, fmt.Errorf("images of %d x %d x %d for a classifier of %d x %d x %d",
 			x.Shape.Height, x.Shape.Width, x.Shape.Channels, c.shape.Height, c.shape.Width, c.shape.Channels)

@@ -11,16 +11,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conclave-dp/conclave/partition"
-
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 // strokes are images of 8 x 8 pixels with a bright row (class 0) or column (class
 // 1), with noise; unlabelled ones have random classes.
-func strokes(seed uint64, n int, noise float64, unlabelled bool) *partition.Images {
+func strokes(seed uint64, n int, noise float64, unlabelled bool) *idx.Images {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	x := &partition.Images{Shape: partition.Image{Height: 8, Width: 8, Channels: 1}}
+	x := &idx.Images{Shape: partition.Image{Height: 8, Width: 8, Channels: 1}}
 	for i := range n {
 		class, at := i%2, rng.IntN(8)
 		for r := range 8 {
@@ -41,7 +41,7 @@ func strokes(seed uint64, n int, noise float64, unlabelled bool) *partition.Imag
 }
 
 // quality is Evaluate for the figures alone. train may be nil.
-func quality(ctx context.Context, synthetic, test, train *partition.Images, classes int) (
+func quality(ctx context.Context, synthetic, test, train *idx.Images, classes int) (
 	*evaluate.ImageQuality, error) {
 	e, err := Evaluate(ctx, Input{Synthetic: synthetic, Test: test, Train: train, Classes: classes})
 	if err != nil {
@@ -94,11 +94,11 @@ func TestImagesWithoutTrainingImages(t *testing.T) {
 
 func TestImagesRefuse(t *testing.T) {
 	some := strokes(1, 20, 20, false)
-	small := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Pixels: []byte{1, 2},
+	small := &idx.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Pixels: []byte{1, 2},
 		Classes: []int{0, 1}}
 	for _, c := range []struct {
 		name, says             string
-		synthetic, test, train *partition.Images
+		synthetic, test, train *idx.Images
 	}{
 		{"no synthetic", "two synthetic images", nil, some, nil},
 		{"no test", "two test images", some, nil, nil},
@@ -131,9 +131,9 @@ func BenchmarkImages(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	read := func(name string) *partition.Images {
+	read := func(name string) *idx.Images {
 		f := schema.Files[name]
-		x, err := partition.ReadIDX(schema, filepath.Join(dir, f.Images), filepath.Join(dir, f.Labels))
+		x, err := idx.Read(schema, filepath.Join(dir, f.Images), filepath.Join(dir, f.Labels))
 		if err != nil {
 			b.Fatal(err)
 		}

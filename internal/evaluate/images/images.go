@@ -10,16 +10,16 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 // Input is what an evaluation of images compares.
 type Input struct {
 	// Synthetic are the images in question, Test real ones that they were not made from.
-	Synthetic, Test *partition.Images
+	Synthetic, Test *idx.Images
 	// Train are the real images they were made from, CoinFlips images of the same
 	// run with its votes replaced by chance. Both may be nil.
-	Train, CoinFlips *partition.Images
+	Train, CoinFlips *idx.Images
 	// Weight are the weights of the synthetic images, nil for 1 each. The classifiers take
 	// none: as many images are drawn in proportion to them, always the same ones.
 	Weight []float64
@@ -70,14 +70,14 @@ func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 
 // Accuracy is the first of these figures alone: how many of the test images a
 // classifier trained on others recognizes.
-func Accuracy(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
+func Accuracy(ctx context.Context, train, test *idx.Images, classes int) (float64, error) {
 	if err := (Input{Synthetic: train, Test: test, Train: test}).check(); err != nil {
 		return 0, fmt.Errorf("images: %w", err)
 	}
 	return accuracyOf(ctx, train, test, classes)
 }
 
-func accuracyOf(ctx context.Context, train, test *partition.Images, classes int) (float64, error) {
+func accuracyOf(ctx context.Context, train, test *idx.Images, classes int) (float64, error) {
 	student, err := fit(ctx, train, classes)
 	if err != nil {
 		return 0, err
@@ -92,7 +92,7 @@ func accuracyOf(ctx context.Context, train, test *partition.Images, classes int)
 func (in Input) check() error {
 	for _, side := range []struct {
 		name   string
-		x      *partition.Images
+		x      *idx.Images
 		needed bool
 	}{{"test", in.Test, true}, {"synthetic", in.Synthetic, true}, {"training", in.Train, false},
 		{"coin-flip", in.CoinFlips, false}} {
@@ -148,14 +148,14 @@ func (in Input) compare(ctx context.Context) (*evaluate.ImageQuality, error) {
 // against are the real test images that others are compared with, as a classifier
 // trained on real images sees them.
 type against struct {
-	test     *partition.Images
+	test     *idx.Images
 	features *mat.Dense
 	judge    *classifier
 }
 
 // of trains a classifier on images for its accuracy on the real ones, and lets the
 // judge look at them.
-func (a against) of(ctx context.Context, x *partition.Images) (right, score, distance float64, err error) {
+func (a against) of(ctx context.Context, x *idx.Images) (right, score, distance float64, err error) {
 	if right, err = accuracyOf(ctx, x, a.test, a.judge.classes); err != nil {
 		return 0, 0, 0, err
 	}
@@ -171,7 +171,7 @@ func (a against) of(ctx context.Context, x *partition.Images) (right, score, dis
 }
 
 // halves splits images at random, always in the same way.
-func halves(x *partition.Images) (a, b *partition.Images) {
+func halves(x *idx.Images) (a, b *idx.Images) {
 	order := rand.New(rand.NewPCG(seed, 0x4a1f)).Perm(x.Len())
 	return x.Subset(order[:len(order)/2]), x.Subset(order[len(order)/2:])
 }

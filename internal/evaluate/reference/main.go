@@ -21,6 +21,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 //go:embed *.py
@@ -128,11 +130,11 @@ func dump(from, to string) error {
 		return err
 	}
 	for _, part := range []string{"train", "test"} {
-		table, err := partition.ReadCSV(schema, filepath.Join(from, part+".csv.gz"), partition.ReadOptions{})
+		table, err := tabular.ReadCSV(schema, filepath.Join(from, part+".csv.gz"), tabular.Options{})
 		if err != nil {
 			return err
 		}
-		rows := partition.NewEncoder(schema).Encode(table)
+		rows := encode.New(schema).Encode(table)
 		labels := make([]float32, rows.Len())
 		for i, c := range rows.Classes {
 			if c == schema.Positive() {

@@ -9,7 +9,7 @@
 //	posterior, err := weighted.NewNormal(mean, sd).UpdateLogistic(x, ill, scaled)
 //
 // The weights are those of the last column of a file of synthetic rows, read by
-// partition.ReadOptions.Weights; nil stands for 1 each. All that is computed here
+// tabular.Options.Weights; nil stands for 1 each. All that is computed here
 // comes of released rows and costs no budget.
 //
 // # What the unit of the weights means

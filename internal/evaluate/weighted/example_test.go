@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Synthetic rows with a column weight: a mean, a regression, and what to believe of its
@@ -15,7 +16,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rows, err := partition.ReadCSV(schema, "testdata/synthetic.csv", partition.ReadOptions{Weights: true})
+	rows, err := tabular.ReadCSV(schema, "testdata/synthetic.csv", tabular.Options{Weights: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const (
@@ -78,7 +78,7 @@ func (c *checker) checkAuditLog() {
 // estimate compares what the records take with what is free.
 func (c *checker) estimate(rows int) {
 	// Twice: as they are, and as teachers see them.
-	need := uint64(rows) * uint64(partition.NewEncoder(c.schema).Width()) * 4 * 2
+	need := uint64(rows) * uint64(encode.New(c.schema).Width()) * 4 * 2
 	free, ok := availableMemory()
 	switch {
 	case !ok:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Options say what is checked.
@@ -101,8 +102,8 @@ func (c *checker) readData() {
 		problems := []error{err}
 		var input *partition.InputError
 		if errors.As(err, &input) && input.Line > 1 && c.schema.Image == nil { // a row of CSV
-			o := partition.ReadOptions{Site: c.config.Site, From: c.config.Share[0], To: c.config.Share[1]}
-			problems = partition.CSVProblems(c.schema, c.config.Data, o, mostRows)
+			o := tabular.Options{Site: c.config.Site, From: c.config.Share[0], To: c.config.Share[1]}
+			problems = tabular.CSVProblems(c.schema, c.config.Data, o, mostRows)
 		}
 		for _, problem := range problems {
 			c.fail("data", problem)

@@ -69,8 +69,8 @@ func (r *Report) each(name string, status Status, err error) {
 // split parts an error's words into what is wrong and, behind a semicolon, what to do.
 func split(err error) (detail, mend string) {
 	var input *partition.InputError
-	if errors.As(err, &input) && input.Mend != "" {
-		return strings.TrimSuffix(err.Error(), "; "+input.Mend), input.Mend
+	if errors.As(err, &input) && input.Fix != "" {
+		return strings.TrimSuffix(err.Error(), "; "+input.Fix), input.Fix
 	}
 	text := err.Error()
 	if at := strings.LastIndex(text, "; "); at >= 0 {

@@ -6,12 +6,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // ChosenFor returns the options with everything that is left to be chosen filled in for
 // the records of an encoder, of images or of tables.
-func (o Options) ChosenFor(e *partition.Encoder) Options {
+func (o Options) ChosenFor(e *encode.Encoder) Options {
 	images := e.Image() != nil
 	if o.Batch > 0 && o.Units >= o.Batch {
 		o.Rate, o.Batch, o.Units = float64(o.Batch)/float64(o.Units), 0, 0
@@ -59,7 +59,7 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 }
 
 // Spec is the discriminator of chosen options.
-func (o Options) Spec(e *partition.Encoder, classes int) discriminator.Spec {
+func (o Options) Spec(e *encode.Encoder, classes int) discriminator.Spec {
 	d := o.Discriminator
 	s := discriminator.Spec{
 		Features: e.Width(), Numbers: e.Numbers(), Classes: classes, Kind: d.Kind, Hidden: d.Hidden, Layers: d.Layers,
@@ -84,10 +84,10 @@ func (o Options) generator(classes int) pipeline.GeneratorSpec {
 }
 
 // choices is the number of columns that are no numbers, flags of empty cells among them.
-func choices(e *partition.Encoder) int {
+func choices(e *encode.Encoder) int {
 	n := 0
 	for _, h := range e.Heads() {
-		if h.Kind != partition.HeadNumber {
+		if h.Kind != encode.HeadNumber {
 			n++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const tableSchema = `
@@ -26,19 +27,19 @@ columns:
   - {name: label, kind: binary}
 `
 
-func mustEncoder(t testing.TB, text string) *partition.Encoder {
+func mustEncoder(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return partition.NewEncoder(s)
+	return encode.New(s)
 }
 
-func tableEncoder(t testing.TB) *partition.Encoder { return mustEncoder(t, tableSchema) }
+func tableEncoder(t testing.TB) *encode.Encoder { return mustEncoder(t, tableSchema) }
 
 // imageEncoder is that of images of two classes.
-func imageEncoder(t testing.TB) *partition.Encoder {
+func imageEncoder(t testing.TB) *encode.Encoder {
 	t.Helper()
 	return mustEncoder(t, `
 name: images
@@ -114,7 +115,7 @@ func imageOptions() Options {
 	return o
 }
 
-func mustNew(t testing.TB, o Options, e *partition.Encoder, seed uint64) *Trainer {
+func mustNew(t testing.TB, o Options, e *encode.Encoder, seed uint64) *Trainer {
 	t.Helper()
 	tr, err := New(o, e, 2, seed)
 	if err != nil {
@@ -126,7 +127,7 @@ func mustNew(t testing.TB, o Options, e *partition.Encoder, seed uint64) *Traine
 // pool answers for gradients with the records of all sites in one place: what the cluster
 // computes, in floating point.
 type pool struct {
-	encoder *partition.Encoder
+	encoder *encode.Encoder
 	options Options // chosen
 	noise   float64 // the standard deviation of a number over the clip norm
 	nothing bool    // leaves out all records
@@ -140,7 +141,7 @@ type pool struct {
 }
 
 // newPool makes 600 records, a third of them of class 1, which record draws.
-func newPool(t testing.TB, o Options, e *partition.Encoder, record func(*rand.Rand, int) []float32) *pool {
+func newPool(t testing.TB, o Options, e *encode.Encoder, record func(*rand.Rand, int) []float32) *pool {
 	t.Helper()
 	p := &pool{encoder: e, options: o.ChosenFor(e), seed: 5}
 	rng := rand.New(rand.NewPCG(6, 6))

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Every rule of Validate, by the name of its field; what is wrong beside it is named too.
@@ -134,7 +134,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
 	table, images := tableEncoder(t), imageEncoder(t)
 	for name, c := range map[string]struct {
-		e      *partition.Encoder
+		e      *encode.Encoder
 		o      Options
 		change func(o *Options)
 		want   string // nothing: it works
@@ -183,7 +183,7 @@ func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
 
 // What is chosen stays when it is chosen again, and what was set stays what it is.
 func TestChoicesStay(t *testing.T) {
-	for name, e := range map[string]*partition.Encoder{"table": tableEncoder(t), "images": imageEncoder(t)} {
+	for name, e := range map[string]*encode.Encoder{"table": tableEncoder(t), "images": imageEncoder(t)} {
 		o := DefaultOptions().ChosenFor(e)
 		if again := o.ChosenFor(e); again != o {
 			t.Errorf("%s: chosen\n%+v, again\n%+v", name, o, again)

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/embedding"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // startOptions are those of a short fit.
@@ -52,7 +52,7 @@ func (h *held) Hold(l *pipeline.Learner, rng *rand.Rand) {
 type embedded struct {
 	*pool
 	t       *testing.T
-	e       *partition.Encoder
+	e       *encode.Encoder
 	x       []float32
 	classes []int
 	asked   int

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/tilt"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // firstStepRound is the number of the round of the first step; round 0 asks for the class
@@ -61,7 +61,7 @@ type memory struct {
 
 // New returns an untrained student. The seed makes training repeatable and protects
 // nothing.
-func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer, error) {
+func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 type variant struct {
 	o      Options
-	e      *partition.Encoder
+	e      *encode.Encoder
 	record func(*rand.Rand, int) []float32
 }
 

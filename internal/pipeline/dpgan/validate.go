@@ -7,7 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // maxSteps bounds a run: each step is a round trip and an entry of the ledger.
@@ -66,7 +66,7 @@ func (o Options) Validate() error {
 
 // CheckFor reports what cannot work for records of an encoder; o has been
 // [Options.ChosenFor].
-func (o Options) CheckFor(e *partition.Encoder, classes int) error {
+func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	if err := o.Validate(); err != nil {
 		return err // what was chosen for one field may not go with another
 	}

@@ -4,13 +4,13 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // ChosenFor returns the options with everything that is left to be chosen filled in for
 // the records of an encoder, of images or of tables, and a noise multiplier, 0 where it is not
 // known. It depends on nothing that is not public.
-func (o Options) ChosenFor(e *partition.Encoder, classes int, sigma float64) Options {
+func (o Options) ChosenFor(e *encode.Encoder, classes int, sigma float64) Options {
 	images := e.Image() != nil
 	f, t, s := &o.Features, &o.Fit, &o.Student
 	set := *f

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const (
@@ -46,13 +47,13 @@ columns:
 `
 )
 
-func encoderOf(t testing.TB, text string) *partition.Encoder {
+func encoderOf(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return partition.NewEncoder(s)
+	return encode.New(s)
 }
 
 // smallOptions are set by hand, so that tests do not depend on the defaults, and keep a
@@ -74,7 +75,7 @@ func imageOptions() embed.Options {
 
 // pool answers for embeddings with all records in one place, in floating point.
 type pool struct {
-	e       *partition.Encoder
+	e       *encode.Encoder
 	x       []float32
 	classes []int
 	noise   float64 // the noise multiplier
@@ -86,7 +87,7 @@ type pool struct {
 }
 
 // newPool makes n records of so many classes.
-func newPool(e *partition.Encoder, n, classes int, record func(rng *rand.Rand, class int) []float32) *pool {
+func newPool(e *encode.Encoder, n, classes int, record func(rng *rand.Rand, class int) []float32) *pool {
 	p := &pool{e: e, seed: 5, noise: 1}
 	rng := rand.New(rand.NewPCG(6, 6))
 	for i := range n {

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/embedding"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // featureSeed draws waves and pairs. It is public, and the same in all runs.
@@ -43,7 +43,7 @@ const mostNumbers = embedding.MaxSize / 2
 
 // fit chooses bins, waves and pairs so that a release has room for them: fewer, where columns
 // or classes are many. What was set by hand stays.
-func (o *Options) fit(e *partition.Encoder, classes int, set Features) {
+func (o *Options) fit(e *encode.Encoder, classes int, set Features) {
 	f, room := &o.Features, mostNumbers/max(1, classes)
 	images := e.Image() != nil
 	if f.Waves == 0 {
@@ -81,7 +81,7 @@ func (o *Options) fit(e *partition.Encoder, classes int, set Features) {
 }
 
 // numbers is how many a part has, more than have room anywhere where it cannot be made.
-func numbers(e *partition.Encoder, p embedding.Part) int {
+func numbers(e *encode.Encoder, p embedding.Part) int {
 	p.Weight = 1
 	f, err := embedding.New(e, 1, []embedding.Part{p})
 	if err != nil {
@@ -91,7 +91,7 @@ func numbers(e *partition.Encoder, p embedding.Part) int {
 }
 
 // question is what chosen options ask, with the features.
-func (o Options) question(e *partition.Encoder, classes int) (*Question, *embedding.Features, error) {
+func (o Options) question(e *encode.Encoder, classes int) (*Question, *embedding.Features, error) {
 	parts := o.parts()
 	f, err := embedding.New(e, classes, parts)
 	if err != nil {
@@ -101,7 +101,7 @@ func (o Options) question(e *partition.Encoder, classes int) (*Question, *embedd
 }
 
 // Question is what chosen options ask.
-func (o Options) Question(e *partition.Encoder, classes int) (*Question, error) {
+func (o Options) Question(e *encode.Encoder, classes int) (*Question, error) {
 	q, _, err := o.question(e, classes)
 	return q, err
 }

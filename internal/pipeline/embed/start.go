@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Start is the release that a generator is fitted to: of `pipeline: embed` all there is,
@@ -33,7 +33,7 @@ type Start struct {
 
 // NewStart prepares the question, which is answered with noise of multiplier sigma. Watch is
 // told how many steps were taken, of how many.
-func NewStart(opts Options, e *partition.Encoder, classes int, sigma float64, oracle Oracle, watch func(done, steps int)) (*Start, error) {
+func NewStart(opts Options, e *encode.Encoder, classes int, sigma float64, oracle Oracle, watch func(done, steps int)) (*Start, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Trainer is the state of a student of `pipeline: embed`: a generator that only has a
@@ -21,7 +21,7 @@ type Trainer struct {
 
 // New returns an untrained student. The seed makes training repeatable and protects
 // nothing.
-func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer, error) {
+func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Validate reports every option that cannot work.
@@ -46,7 +46,7 @@ func (o Options) Validate() error {
 
 // CheckFor reports what cannot work for records of an encoder; o has been
 // [Options.ChosenFor].
-func (o Options) CheckFor(e *partition.Encoder, classes int) error {
+func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	if err := o.Validate(); err != nil {
 		return err // what was chosen for one field may not go with another
 	}

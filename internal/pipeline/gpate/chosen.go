@@ -2,12 +2,12 @@ package gpate
 
 import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // ChosenFor returns the options with everything that is left to be chosen filled in for
 // the records of an encoder, of images or of tables.
-func (o Options) ChosenFor(e *partition.Encoder) Options {
+func (o Options) ChosenFor(e *encode.Encoder) Options {
 	images := e.Image() != nil
 	pipeline.Choose(&o.Teacher.Model, "", images, "logistic", "energy")
 	pipeline.Choose(&o.Teacher.Hidden, 0, images, 16, 64)
@@ -45,7 +45,7 @@ func (o Options) ChosenFor(e *partition.Encoder) Options {
 
 // Seen is the length of a gradient: the number of features that teachers see, but for
 // the squares of standard ones.
-func (o Options) Seen(e *partition.Encoder) int {
+func (o Options) Seen(e *encode.Encoder) int {
 	if image := e.Image(); image != nil && o.Teacher.Features == "cosines" {
 		return o.Teacher.Cosines * o.Teacher.Cosines * image.Channels
 	}

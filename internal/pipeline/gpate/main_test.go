@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
 )
 
@@ -28,19 +29,19 @@ columns:
   - {name: label, kind: binary}
 `
 
-func mustEncoder(t testing.TB, text string) *partition.Encoder {
+func mustEncoder(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return partition.NewEncoder(s)
+	return encode.New(s)
 }
 
-func tableEncoder(t testing.TB) *partition.Encoder { return mustEncoder(t, tableSchema) }
+func tableEncoder(t testing.TB) *encode.Encoder { return mustEncoder(t, tableSchema) }
 
 // imageEncoder is that of images of two classes.
-func imageEncoder(t testing.TB, height, width, channels int) *partition.Encoder {
+func imageEncoder(t testing.TB, height, width, channels int) *encode.Encoder {
 	t.Helper()
 	return mustEncoder(t, fmt.Sprintf(`
 name: images
@@ -79,7 +80,7 @@ func imageOptions() Options {
 	return o
 }
 
-func mustNew(t testing.TB, o Options, e *partition.Encoder, seed uint64) *Trainer {
+func mustNew(t testing.TB, o Options, e *encode.Encoder, seed uint64) *Trainer {
 	t.Helper()
 	tr, err := New(o, e, 2, seed)
 	if err != nil {
@@ -90,7 +91,7 @@ func mustNew(t testing.TB, o Options, e *partition.Encoder, seed uint64) *Traine
 
 // crowd answers for gradients with real teachers on made-up records.
 type crowd struct {
-	encoder  *partition.Encoder
+	encoder  *encode.Encoder
 	options  Options // chosen
 	teachers int
 	// noise is the standard deviation of the noise of a number, relative to a vector of
@@ -109,7 +110,7 @@ type crowd struct {
 type recordFunc func(rng *rand.Rand, class int) []float32
 
 // newCrowd makes teachers of 8 records each, which record draws.
-func newCrowd(t testing.TB, o Options, e *partition.Encoder, teachers int, record recordFunc) *crowd {
+func newCrowd(t testing.TB, o Options, e *encode.Encoder, teachers int, record recordFunc) *crowd {
 	t.Helper()
 	o = o.ChosenFor(e)
 	c := &crowd{encoder: e, options: o, teachers: teachers, rng: rand.New(rand.NewPCG(5, 5))}

@@ -8,11 +8,11 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // asked is a trainer with the question of its first round.
-func asked(t testing.TB, o Options, e *partition.Encoder) (*Trainer, *pipeline.GradientQuestion) {
+func asked(t testing.TB, o Options, e *encode.Encoder) (*Trainer, *pipeline.GradientQuestion) {
 	t.Helper()
 	tr := mustNew(t, o, e, 1)
 	return tr, tr.ask()
@@ -38,7 +38,7 @@ func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 	cosines := imageOptions()
 	for name, c := range map[string]struct {
 		o Options
-		e *partition.Encoder
+		e *encode.Encoder
 	}{"plain": {plain, tableEncoder(t)}, "standard": {standard, tableEncoder(t)}, "cosines": {cosines, imageEncoder(t, 8, 8, 1)}} {
 		tr, q := asked(t, c.o, c.e)
 		for tr.done = range c.o.Rounds + 2 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // The defaults work for tables and images, with all kinds of answers.
@@ -14,7 +14,7 @@ func TestDefaultOptionsAreValid(t *testing.T) {
 	if err := DefaultOptions().Validate(); err != nil {
 		t.Fatal(err)
 	}
-	for name, e := range map[string]*partition.Encoder{"a table": tableEncoder(t), "MNIST": imageEncoder(t, 28, 28, 1), "color": imageEncoder(t, 32, 32, 3)} {
+	for name, e := range map[string]*encode.Encoder{"a table": tableEncoder(t), "MNIST": imageEncoder(t, 28, 28, 1), "color": imageEncoder(t, 32, 32, 3)} {
 		for _, answers := range []Answers{Sum, Histogram, Winner} {
 			o := DefaultOptions()
 			o.Answers = answers
@@ -53,7 +53,7 @@ func TestChosenLeavesWhatIsSet(t *testing.T) {
 // Gradients have as many numbers as teachers see, and that many are asked for in sums.
 func TestSeen(t *testing.T) {
 	for _, c := range []struct {
-		e        *partition.Encoder
+		e        *encode.Encoder
 		features string
 		cosines  int
 		want     int
@@ -137,7 +137,7 @@ func TestCheckForNamesTheField(t *testing.T) {
 	table, images, odd := tableEncoder(t), imageEncoder(t, 8, 8, 1), imageEncoder(t, 7, 9, 1)
 	large := imageEncoder(t, 120, 120, 3)
 	for name, c := range map[string]struct {
-		e      *partition.Encoder
+		e      *encode.Encoder
 		change func(*Options)
 		want   string // nothing: it works
 	}{

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/embedding"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // startOptions are those of a short fit.
@@ -52,7 +52,7 @@ func (h *held) Hold(l *pipeline.Learner, rng *rand.Rand) {
 type embedded struct {
 	*crowd
 	t       *testing.T
-	e       *partition.Encoder
+	e       *encode.Encoder
 	x       []float32
 	classes []int
 	asked   int
@@ -99,7 +99,7 @@ func (o *embedded) begins(tr *Trainer) *held {
 }
 
 // newEmbedded is a crowd whose answers depend on their question alone.
-func newEmbedded(t *testing.T, o Options, e *partition.Encoder, record recordFunc) *embedded {
+func newEmbedded(t *testing.T, o Options, e *encode.Encoder, record recordFunc) *embedded {
 	c := newCrowd(t, o, e, 10, record)
 	c.models = freshModels(t, c)
 	all := &embedded{crowd: c, t: t, e: e}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/tilt"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
 )
 
@@ -49,7 +49,7 @@ type Trainer struct {
 
 // New returns an untrained student. The seed makes training repeatable and protects
 // nothing.
-func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer, error) {
+func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}

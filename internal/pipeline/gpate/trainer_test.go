@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // The student learns from every kind of answer where the records of a table lie, and
@@ -104,7 +104,7 @@ func TestLearnsImages(t *testing.T) {
 func TestRounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		o      Options
-		e      *partition.Encoder
+		e      *encode.Encoder
 		record int
 	}{"a table": {smallOptions(), tableEncoder(t), 7}, "images": {imageOptions(), imageEncoder(t, 8, 8, 1), 64}} {
 		oracle := newCrowd(t, c.o, c.e, 10, map[int]recordFunc{7: tableRecord, 64: imageRecord}[c.record])
@@ -157,7 +157,7 @@ func TestRounds(t *testing.T) {
 // variants are students of all kinds.
 func variants(t *testing.T) map[string]struct {
 	o      Options
-	e      *partition.Encoder
+	e      *encode.Encoder
 	record recordFunc
 } {
 	t.Helper()
@@ -167,7 +167,7 @@ func variants(t *testing.T) map[string]struct {
 	}
 	type variant = struct {
 		o      Options
-		e      *partition.Encoder
+		e      *encode.Encoder
 		record recordFunc
 	}
 	table, images := tableEncoder(t), imageEncoder(t, 8, 8, 1)

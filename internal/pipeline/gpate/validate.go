@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
 )
 
@@ -54,7 +54,7 @@ func (o Options) Validate() error {
 
 // CheckFor reports what cannot work for records of an encoder; o has been
 // [Options.Chosen].
-func (o Options) CheckFor(e *partition.Encoder) error {
+func (o Options) CheckFor(e *encode.Encoder) error {
 	if err := o.Validate(); err != nil {
 		return err // what was chosen for one field may not go with another
 	}

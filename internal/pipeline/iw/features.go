@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/conclave-dp/conclave/internal/ratio"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // FeatureOptions say what the regression sees of a record.
@@ -19,7 +19,7 @@ type FeatureOptions struct {
 }
 
 // Width is the number of features of records of an encoder.
-func Width(e *partition.Encoder, classCount int, squares bool) int {
+func Width(e *encode.Encoder, classCount int, squares bool) int {
 	width := 1 + e.Width()
 	if classCount > 1 {
 		width += classCount
@@ -37,7 +37,7 @@ const least = 0.02
 // NewFeatures makes features in units of synthetic rows x, shape [len(classes), width]:
 // numbers have mean 0 and deviation 1 there, choices and classes mean 0 and steps of 1. They
 // are public, as the rows are.
-func NewFeatures(e *partition.Encoder, x []float32, classes []int, classCount int, o FeatureOptions) (*ratio.Features, ratio.Spec, error) {
+func NewFeatures(e *encode.Encoder, x []float32, classes []int, classCount int, o FeatureOptions) (*ratio.Features, ratio.Spec, error) {
 	w, n := e.Width(), len(classes)
 	if n == 0 || len(x) != n*w {
 		return nil, ratio.Spec{}, fmt.Errorf("iw: %d numbers for %d rows of %d features", len(x), n, w)

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const schemaText = `columns:
@@ -31,13 +32,13 @@ const squareText = `columns:
   - {name: z, kind: continuous, lower: 0, upper: 1}
 `
 
-func encoderOf(t testing.TB, text string) *partition.Encoder {
+func encoderOf(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return partition.NewEncoder(s)
+	return encode.New(s)
 }
 
 // tableRows are encoded rows of schemaText.

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/optimizer"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // NetworkOptions shape a network and its training.
@@ -43,18 +43,18 @@ type Network struct {
 }
 
 // Parameters is the number of weights of a network.
-func Parameters(e *partition.Encoder, classCount, hidden int) int {
+func Parameters(e *encode.Encoder, classCount, hidden int) int {
 	return specOf(e, classCount, hidden).Parameters()
 }
 
-func specOf(e *partition.Encoder, classCount, hidden int) discriminator.Spec {
+func specOf(e *encode.Encoder, classCount, hidden int) discriminator.Spec {
 	return discriminator.Spec{
 		Features: e.Width(), Numbers: e.Numbers(), Classes: classCount, Kind: discriminator.Dense, Hidden: hidden, Layers: min(1, hidden), Standard: true,
 	}
 }
 
 // NewNetwork makes an untrained one for synthetic rows x, shape [len(classes), width].
-func NewNetwork(e *partition.Encoder, x []float32, classes []int, classCount int, o NetworkOptions, seed uint64) (*Network, error) {
+func NewNetwork(e *encode.Encoder, x []float32, classes []int, classCount int, o NetworkOptions, seed uint64) (*Network, error) {
 	n := &Network{options: o, x: x, classes: classes, width: e.Width(), rng: rand.New(rand.NewPCG(seed, 0x19))}
 	var err error
 	if n.net, err = discriminator.New(specOf(e, classCount, o.Hidden), n.rng); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const testSchema = `
@@ -25,13 +26,13 @@ columns:
   - {name: label, kind: binary}
 `
 
-func testEncoder(t testing.TB) *partition.Encoder {
+func testEncoder(t testing.TB) *encode.Encoder {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(testSchema))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return partition.NewEncoder(s)
+	return encode.New(s)
 }
 
 // smallOptions keep a test short; the race detector makes training some thirty

@@ -1,6 +1,6 @@
 package pategan
 
-import "github.com/conclave-dp/conclave/partition"
+import "github.com/conclave-dp/conclave/partition/encode"
 
 // spread replaces columns of every second query by uniform ones, so that the
 // round also learns what is true where the generator does not go.
@@ -13,11 +13,11 @@ func (t *Trainer) spread(queries []float32) {
 		}
 		t.mover.Uniform(row)
 		for k, h := range t.heads {
-			if h.Kind == partition.HeadMissing {
+			if h.Kind == encode.HeadMissing {
 				continue // goes with its number
 			}
 			hi := h.Offset + h.Width
-			if k+1 < len(t.heads) && t.heads[k+1].Kind == partition.HeadMissing {
+			if k+1 < len(t.heads) && t.heads[k+1].Kind == encode.HeadMissing {
 				hi++
 			}
 			if t.rng.IntN(2) == 0 {

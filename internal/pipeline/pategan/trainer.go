@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/tilt"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // firstVoteRound is the number of the first round of votes; round 0 asks for
@@ -33,7 +33,7 @@ type Trainer struct {
 	rng     *rand.Rand
 
 	mover   *tilt.Mover
-	heads   []partition.Head
+	heads   []encode.Head
 	numbers []int // the features that are numbers
 
 	// rounds holds the newest labelled rounds of the done ones.
@@ -50,7 +50,7 @@ type Trainer struct {
 
 // New returns an untrained student. The seed makes training repeatable and
 // protects nothing.
-func New(opts Options, e *partition.Encoder, classes int, seed uint64) (*Trainer, error) {
+func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}

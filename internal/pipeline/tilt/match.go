@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
 )
 
@@ -23,7 +23,7 @@ type features struct {
 	width, count int
 	w            []float32 // [count, width]
 	b            []float32
-	heads        []partition.Head
+	heads        []encode.Head
 	// touching lists, for each head, the features that change with it.
 	touching [][]int
 	// Scratch of a call, shape [records, count] each.
@@ -33,7 +33,7 @@ type features struct {
 // lengthScales are the features' scales in units of a column's spread.
 var lengthScales = [...]float64{0.3, 1, 3}
 
-func newFeatures(rng *rand.Rand, count int, x []float32, width int, heads []partition.Head) *features {
+func newFeatures(rng *rand.Rand, count int, x []float32, width int, heads []encode.Head) *features {
 	f := &features{width: width, count: count, w: make([]float32, count*width), b: make([]float32, count), heads: heads}
 	spread := spreads(x, width)
 	for k := range count {
@@ -48,9 +48,9 @@ func newFeatures(rng *rand.Rand, count int, x []float32, width int, heads []part
 	for h, head := range heads {
 		lo, hi := head.Offset, head.Offset+head.Width
 		switch head.Kind {
-		case partition.HeadNumber:
+		case encode.HeadNumber:
 			continue // its gradient is the derivative
-		case partition.HeadMissing:
+		case encode.HeadMissing:
 			lo-- // empties the number before it
 		}
 		for k := range count {
@@ -193,19 +193,19 @@ func eachChunk(n int, do func(lo, hi int)) {
 func (f *features) choices(grad, x, numbers, arg, by []float32) {
 	for h, head := range f.heads {
 		lo, hi := head.Offset, head.Offset+head.Width
-		if head.Kind != partition.HeadNumber {
+		if head.Kind != encode.HeadNumber {
 			clear(grad[lo:hi])
 		}
 		for _, k := range f.touching[h] {
 			w := f.w[k*f.width : (k+1)*f.width]
 			switch head.Kind {
-			case partition.HeadBinary:
+			case encode.HeadBinary:
 				zero := arg[k] - w[lo]*x[lo]
 				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]) - projection.Cosine(zero))
-			case partition.HeadMissing:
+			case encode.HeadMissing:
 				zero := arg[k] - w[lo]*x[lo] - w[lo-1]*x[lo-1]
 				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) - projection.Cosine(zero+w[lo-1]*numbers[lo-1]))
-			case partition.HeadCategory:
+			case encode.HeadCategory:
 				zero := arg[k]
 				for j := lo; j < hi; j++ {
 					zero -= w[j] * x[j]

@@ -6,14 +6,14 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Mover moves a generator of tables.
 type Mover struct {
 	*pipeline.Learner
 	classes, steps int
-	heads          []partition.Head
+	heads          []encode.Head
 	rng            *rand.Rand
 	// Hold, where it is not nil, is called after every step.
 	Hold func(*pipeline.Learner, *rand.Rand)
@@ -28,7 +28,7 @@ type Options struct {
 
 // New makes the untrained generator uniform over the public ranges, so that the
 // first round asks everywhere. It needs no data.
-func New(g *pipeline.Generator, e *partition.Encoder, classes int, o Options, rng *rand.Rand) *Mover {
+func New(g *pipeline.Generator, e *encode.Encoder, classes int, o Options, rng *rand.Rand) *Mover {
 	m := &Mover{Learner: pipeline.NewLearner(g, o.Rate), classes: classes, steps: o.Steps, heads: e.Heads(), rng: rng}
 	m.begin()
 	m.KeepAverage(o.Average)
@@ -135,14 +135,14 @@ func (m *Mover) begin() {
 func (m *Mover) Uniform(row []float32) {
 	for _, h := range m.heads {
 		switch h.Kind {
-		case partition.HeadNumber:
+		case encode.HeadNumber:
 			row[h.Offset] = m.rng.Float32()
-		case partition.HeadBinary, partition.HeadMissing:
+		case encode.HeadBinary, encode.HeadMissing:
 			row[h.Offset] = float32(m.rng.IntN(2))
-			if h.Kind == partition.HeadMissing && row[h.Offset] == 1 {
+			if h.Kind == encode.HeadMissing && row[h.Offset] == 1 {
 				row[h.Offset-1] = pipeline.EmptyNumber
 			}
-		case partition.HeadCategory:
+		case encode.HeadCategory:
 			clear(row[h.Offset : h.Offset+h.Width])
 			row[h.Offset+m.rng.IntN(h.Width)] = 1
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const testSchema = `
@@ -21,13 +22,13 @@ columns:
   - {name: label, kind: binary}
 `
 
-func testEncoder(t testing.TB) *partition.Encoder {
+func testEncoder(t testing.TB) *encode.Encoder {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(testSchema))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return partition.NewEncoder(s)
+	return encode.New(s)
 }
 
 func testMover(t testing.TB, o Options) *Mover {

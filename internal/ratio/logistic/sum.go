@@ -11,7 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/ratio"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -84,7 +84,7 @@ func features(p *question.Public, d *conclavev1.RatioFeatures) (*ratio.Features,
 	}
 	return ratio.New(ratio.Spec{
 		Mean: d.Mean, Scale: d.Scale, Classes: p.Classes, Squares: d.Squares, Clip: d.Clip,
-		Indicators: partition.NewEncoder(p.Schema).Indicators(),
+		Indicators: encode.New(p.Schema).Indicators(),
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"image/draw"
 	"image/png"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 // sheetGap is the space between images of a contact sheet, in pixels.
@@ -24,7 +24,7 @@ var ErrSheetTooLarge = errors.New("the contact sheet would be too large; draw fe
 // ContactSheet draws the first images of every class, one class a row, as a PNG on
 // white. Images are grey or have three channels. It fails for none, for a class
 // that is not one of classes, for other channels, and with ErrSheetTooLarge.
-func ContactSheet(x *partition.Images, classes, perClass int) ([]byte, error) {
+func ContactSheet(x *idx.Images, classes, perClass int) ([]byte, error) {
 	if x == nil || x.Len() == 0 || classes < 1 || perClass < 1 {
 		return nil, errors.New("contact sheet: there are no images to draw")
 	}
@@ -71,7 +71,7 @@ func ContactSheet(x *partition.Images, classes, perClass int) ([]byte, error) {
 
 // FullSheet draws all images as a PNG, so many in a line: one class after the
 // other, each from a line of its own. It fails as ContactSheet does.
-func FullSheet(x *partition.Images, classes, perLine int) ([]byte, error) {
+func FullSheet(x *idx.Images, classes, perLine int) ([]byte, error) {
 	if x == nil || x.Len() == 0 || classes < 1 || perLine < 1 {
 		return ContactSheet(nil, classes, perLine)
 	}
@@ -88,7 +88,7 @@ func FullSheet(x *partition.Images, classes, perLine int) ([]byte, error) {
 		lines += (n + perLine - 1) / perLine
 	}
 	// A line is what ContactSheet takes for a class.
-	byLine := &partition.Images{Shape: x.Shape, Pixels: x.Pixels, Classes: make([]int, x.Len())}
+	byLine := &idx.Images{Shape: x.Shape, Pixels: x.Pixels, Classes: make([]int, x.Len())}
 	clear(count)
 	for i, class := range x.Classes {
 		byLine.Classes[i] = first[class] + count[class]/perLine

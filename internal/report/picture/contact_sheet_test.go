@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 func TestContactSheet(t *testing.T) {
-	x := &partition.Images{Shape: partition.Image{Height: 1, Width: 2, Channels: 3}, Classes: []int{1, 0, 1, 1}}
+	x := &idx.Images{Shape: partition.Image{Height: 1, Width: 2, Channels: 3}, Classes: []int{1, 0, 1, 1}}
 	for i := range 4 * 6 {
 		x.Pixels = append(x.Pixels, byte(10*i))
 	}
@@ -45,12 +46,12 @@ func TestContactSheet(t *testing.T) {
 }
 
 func TestContactSheetRefuses(t *testing.T) {
-	one := func(channels, class int) *partition.Images {
-		return &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: channels},
+	one := func(channels, class int) *idx.Images {
+		return &idx.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: channels},
 			Classes: []int{class}, Pixels: make([]byte, channels)}
 	}
 	for name, call := range map[string]func() ([]byte, error){
-		"none":       func() ([]byte, error) { return ContactSheet(&partition.Images{}, 2, 2) },
+		"none":       func() ([]byte, error) { return ContactSheet(&idx.Images{}, 2, 2) },
 		"nil":        func() ([]byte, error) { return ContactSheet(nil, 2, 2) },
 		"no columns": func() ([]byte, error) { return ContactSheet(one(1, 0), 2, 0) },
 		"channels":   func() ([]byte, error) { return ContactSheet(one(2, 0), 2, 2) },
@@ -66,7 +67,7 @@ func TestContactSheetRefuses(t *testing.T) {
 }
 
 func TestContactSheetsTooLarge(t *testing.T) {
-	x := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{0},
+	x := &idx.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{0},
 		Pixels: []byte{1}}
 	for _, c := range [][2]int{{1 << 14, 1 << 12}, {1, math.MaxInt / 2}, {math.MaxInt / 2, 1}} {
 		if _, err := ContactSheet(x, c[0], c[1]); !errors.Is(err, ErrSheetTooLarge) {
@@ -78,7 +79,7 @@ func TestContactSheetsTooLarge(t *testing.T) {
 // Every image is drawn, a class from a line of its own; a class without images
 // takes none.
 func TestFullSheet(t *testing.T) {
-	x := &partition.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{3, 0, 3, 3, 0},
+	x := &idx.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{3, 0, 3, 3, 0},
 		Pixels: []byte{30, 1, 31, 32, 2}}
 	raw, err := FullSheet(x, 4, 2)
 	if err != nil {
@@ -98,7 +99,7 @@ func TestFullSheet(t *testing.T) {
 		}
 	}
 	x.Classes[0] = 4
-	for name, x := range map[string]*partition.Images{"class": x, "nil": nil, "none": {}} {
+	for name, x := range map[string]*idx.Images{"class": x, "nil": nil, "none": {}} {
 		if _, err := FullSheet(x, 4, 2); err == nil {
 			t.Errorf("%s: accepted", name)
 		}

@@ -1,8 +1,20 @@
-package partition
+// Package encode turns rows of a table into numbers that models train on, and back.
+//
+// Every column but the label and the unit becomes one or more features in
+// [0,1]; a numeric label (regression) is a feature as well. A number is one
+// feature, a binary column one, a categorical column one per category. A
+// nullable number or binary column has one more feature, 1 for an empty cell;
+// its value is then set to one half. A nullable categorical column has one
+// more category for empty cells. Decoding puts numbers back into their range,
+// rounds integers, and drops the decimals that a float32 feature cannot carry,
+// so that a value of few decimals comes back as it was.
+package encode
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/conclave-dp/conclave/partition"
 )
 
 // HeadKind says how the features of a head are to be made by a generator.
@@ -31,15 +43,15 @@ const emptyValue = 0.5
 // Encoder turns cells into features and back. It is safe for use by several
 // goroutines at once.
 type Encoder struct {
-	schema *Schema
+	schema *partition.Schema
 	heads  []Head
 	scales []scaler // by column, of numbers only
 	width  int
 }
 
-// NewEncoder lays out the features of a schema: every column in order but the
+// New lays out the features of a schema: every column in order but the
 // unit and a label that has classes.
-func NewEncoder(s *Schema) *Encoder {
+func New(s *partition.Schema) *Encoder {
 	e := &Encoder{schema: s, scales: make([]scaler, len(s.Columns))}
 	add := func(column int, kind HeadKind, width int) {
 		e.heads = append(e.heads, Head{Column: column, Kind: kind, Offset: e.width, Width: width})
@@ -47,18 +59,18 @@ func NewEncoder(s *Schema) *Encoder {
 	}
 	for i := range s.Columns {
 		c := &s.Columns[i]
-		if i == s.unit || i == s.label && s.hasClasses() {
+		if i == s.UnitColumn() || i == s.LabelColumn() && s.HasClasses() {
 			continue
 		}
 		switch c.Kind {
-		case Categorical:
+		case partition.Categorical:
 			width := len(c.Categories)
 			if c.Nullable {
 				width++
 			}
 			add(i, HeadCategory, width)
 			continue
-		case Binary:
+		case partition.Binary:
 			add(i, HeadBinary, 1)
 		default:
 			e.scales[i] = newScaler(c)
@@ -79,7 +91,7 @@ func (e *Encoder) Heads() []Head { return append([]Head(nil), e.heads...) }
 
 // Image is the shape of the images that the features are the pixels of, each one
 // number: row by row, the channels of a pixel together. It is nil for tables.
-func (e *Encoder) Image() *Image {
+func (e *Encoder) Image() *partition.Image {
 	if e.schema.Image == nil {
 		return nil
 	}
@@ -150,9 +162,9 @@ func (x *Encoded) Row(i int) []float32 {
 }
 
 // Encode encodes all rows of a table of the encoder's schema.
-func (e *Encoder) Encode(t *Table) *Encoded {
-	x := &Encoded{Width: e.width, Features: make([]float32, t.rows*e.width), Classes: make([]int, t.rows)}
-	for row := range t.rows {
+func (e *Encoder) Encode(t *partition.Table) *Encoded {
+	x := &Encoded{Width: e.width, Features: make([]float32, t.Len()*e.width), Classes: make([]int, t.Len())}
+	for row := range t.Len() {
 		cells := t.Cells(row)
 		out := x.Row(row)
 		for _, h := range e.heads {
@@ -196,26 +208,28 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 		return nil, fmt.Errorf("decode a row: %d features, expected %d", len(features), e.width)
 	}
 	for i, f := range features {
-		if !finite(float64(f)) {
-			return nil, fmt.Errorf("decode a row: feature %d (%s) is not a finite number; the model that made it has diverged", i, e.Names()[i])
+		if f64 := float64(f); math.IsNaN(f64) || math.IsInf(f64, 0) {
+			return nil, fmt.Errorf("decode a row: feature %d (%s) is not a finite number;"+
+				" the model that made it has diverged", i, e.Names()[i])
 		}
 	}
 	s := e.schema
 	cells := make([]float64, len(s.Columns))
-	if s.unit >= 0 {
-		cells[s.unit] = nan
+	if s.UnitColumn() >= 0 {
+		cells[s.UnitColumn()] = math.NaN()
 		if unit != "" {
-			if _, fault := s.Columns[s.unit].parseUnit(unit); fault != nil {
-				return nil, fmt.Errorf("decode a row: unit column %q: %s", s.Columns[s.unit].Name, fault.problem)
+			if _, fault := s.Columns[s.UnitColumn()].ParseUnit(unit); fault != nil {
+				return nil, fmt.Errorf("decode a row: unit column %q: %s",
+					s.Columns[s.UnitColumn()].Name, fault.Problem)
 			}
 		}
 	}
 	switch {
-	case s.hasClasses():
-		if class < 0 || class >= s.Columns[s.label].classCount() {
+	case s.HasClasses():
+		if class < 0 || class >= s.Columns[s.LabelColumn()].ClassCount() {
 			return nil, fmt.Errorf("decode a row: there is no class %d", class)
 		}
-		cells[s.label] = float64(class)
+		cells[s.LabelColumn()] = float64(class)
 	case class != 0:
 		return nil, fmt.Errorf("decode a row: class %d, but the schema has no classes", class)
 	}
@@ -231,7 +245,7 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 			}
 		case HeadMissing:
 			if f[0] >= 0.5 {
-				cells[h.Column] = nan
+				cells[h.Column] = math.NaN()
 			}
 		case HeadCategory:
 			best := 0
@@ -242,27 +256,9 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 			}
 			cells[h.Column] = float64(best)
 			if best == len(s.Columns[h.Column].Categories) {
-				cells[h.Column] = nan
+				cells[h.Column] = math.NaN()
 			}
 		}
 	}
 	return cells, nil
-}
-
-// hasClasses tells whether the label is a class, which is no feature.
-func (s *Schema) hasClasses() bool {
-	return s.label >= 0 && s.Columns[s.label].classCount() > 0
-}
-
-// classCount is the number of values of a binary or categorical column, 0 of
-// others.
-func (c *Column) classCount() int {
-	switch c.Kind {
-	case Binary:
-		return 2
-	case Categorical:
-		return len(c.Categories)
-	default:
-		return 0
-	}
 }

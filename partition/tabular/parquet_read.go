@@ -1,4 +1,4 @@
-package partition
+package tabular
 
 import (
 	"errors"
@@ -6,30 +6,34 @@ import (
 	"io"
 	"os"
 
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/parquet"
 )
 
 // ReadParquet reads a Parquet file. It must have every column of the schema, in any
 // order. A null is an empty cell; a number is the same as its decimal digits in CSV,
 // of a 32-bit float the fewest that bring it back. Errors are *InputError.
-func ReadParquet(s *Schema, path string, o ReadOptions) (*Table, error) {
+func ReadParquet(s *partition.Schema, path string, o Options) (*partition.Table, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the table", Mend: "check path and permissions", Err: withoutPath(err)}
+		return nil, &partition.InputError{File: path, Problem: "cannot read the table",
+			Fix: "check path and permissions", Err: partition.WithoutPath(err)}
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the table", Mend: "check path and permissions", Err: withoutPath(err)}
+		return nil, &partition.InputError{File: path, Problem: "cannot read the table",
+			Fix: "check path and permissions", Err: partition.WithoutPath(err)}
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &InputError{File: path, Problem: "a Parquet file is read from its end, and this is no regular file", Mend: "copy it to a disk"}
+		return nil, &partition.InputError{File: path, Problem: "a Parquet file is read from its end," +
+			" and this is no regular file", Fix: "copy it to a disk"}
 	}
 	return DecodeParquet(s, f, info.Size(), path, o)
 }
 
 // DecodeParquet is ReadParquet from size bytes of a reader; name is for errors.
-func DecodeParquet(s *Schema, r io.ReaderAt, size int64, name string, o ReadOptions) (*Table, error) {
+func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, o Options) (*partition.Table, error) {
 	file, err := parquet.Open(r, size)
 	if err != nil {
 		return nil, parquetError(name, err)
@@ -46,7 +50,8 @@ func DecodeParquet(s *Schema, r io.ReaderAt, size int64, name string, o ReadOpti
 		return nil, err
 	}
 	if file.Len() > int64(b.most) {
-		return nil, &InputError{File: name, Problem: fmt.Sprintf("a table of more than %d rows", b.most), Mend: "divide it among several nodes"}
+		return nil, &partition.InputError{File: name, Problem: fmt.Sprintf("a table of more than %d rows", b.most),
+			Fix: "divide it among several nodes"}
 	}
 	for cells, err := range file.Rows(func(column int) bool { return b.target[column] != toNowhere }) {
 		if err != nil {
@@ -59,17 +64,19 @@ func DecodeParquet(s *Schema, r io.ReaderAt, size int64, name string, o ReadOpti
 	return b.Table()
 }
 
-func parquetError(name string, err error) *InputError {
-	e := &InputError{File: name, Problem: "cannot read the table", Mend: "check that it is a file that can be read", Err: withoutPath(err)}
+func parquetError(name string, err error) *partition.InputError {
+	e := &partition.InputError{File: name, Problem: "cannot read the table",
+		Fix: "check that it is a file that can be read", Err: partition.WithoutPath(err)}
 	var place *parquet.PlaceError
 	if errors.As(err, &place) {
-		e.Problem, e.Column, e.Err = fmt.Sprintf("cannot read row group %d", place.Group), place.Column, withoutPath(place.Err)
+		e.Problem, e.Column, e.Err = fmt.Sprintf("cannot read row group %d",
+			place.Group), place.Column, partition.WithoutPath(place.Err)
 	}
 	switch {
 	case errors.Is(err, parquet.ErrDamaged):
-		e.Mend = "copy or write the file again"
+		e.Fix = "copy or write the file again"
 	case errors.Is(err, parquet.ErrUnsupported):
-		e.Mend = "write it with flat columns, snappy, gzip or zstd, and without encryption"
+		e.Fix = "write it with flat columns, snappy, gzip or zstd, and without encryption"
 	}
 	return e
 }

@@ -1,4 +1,4 @@
-package partition
+package tabular
 
 import (
 	"bytes"
@@ -14,28 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
-
-// rowsOf lists a table's cells and units for comparison.
-func rowsOf(t *Table) (cells [][]float64, units []string) {
-	for row := range t.Len() {
-		cells = append(cells, t.Cells(row))
-		units = append(units, t.Unit(row))
-	}
-	return cells, units
-}
-
-func sameTables(t testing.TB, want, got *Table) {
-	t.Helper()
-	wantCells, wantUnits := rowsOf(want)
-	gotCells, gotUnits := rowsOf(got)
-	if diff := cmp.Diff(wantCells, gotCells, cmpopts.EquateNaNs()); diff != "" {
-		t.Errorf("cells (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(wantUnits, gotUnits); diff != "" {
-		t.Errorf("units (-want +got):\n%s", diff)
-	}
-}
 
 func zipped(t testing.TB, text string) []byte {
 	t.Helper()
@@ -51,13 +33,13 @@ func zipped(t testing.TB, text string) []byte {
 }
 
 func TestReadCSV(t *testing.T) {
-	s := clinic(t)
-	table, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	s := partitiontest.Clinic(t)
+	table, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := math.NaN()
-	cells, units := rowsOf(table)
+	cells, units := partitiontest.Rows(table)
 	want := [][]float64{
 		{e, 0, 0, e, 0, 0, e, 0},
 		{e, 0, 120, 9.5, 100, 2, 1, 1},
@@ -79,12 +61,12 @@ func TestReadCSV(t *testing.T) {
 
 // Every spelling of a file gives the same table.
 func TestSameTableFromOtherSpellings(t *testing.T) {
-	s := clinic(t)
-	raw, err := os.ReadFile("testdata/clinic/visits.csv")
+	s := partitiontest.Clinic(t)
+	raw, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	want, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,14 +85,15 @@ func TestSameTableFromOtherSpellings(t *testing.T) {
 		"blank lines":            []byte(strings.Replace(text, "\n", "\n\n", 3) + "\n\n"),
 		"other order and digits": []byte(turned),
 		"zipped in two members":  append(zipped(t, text[:80]), zipped(t, text[80:])...),
-		"clipped beyond bounds":  []byte(strings.Replace(strings.Replace(text, ",100,", ",1e9,", 1), "p1,north,0,,0,", "p1,north,0,,-50,", 1)),
+		"clipped beyond bounds": []byte(strings.Replace(strings.Replace(text, ",100,", ",1e9,", 1), "p1,north,0,,0,",
+			"p1,north,0,,-50,", 1)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := DecodeCSV(s, bytes.NewReader(file), name, ReadOptions{})
+			got, err := DecodeCSV(s, bytes.NewReader(file), name, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			sameTables(t, want, got)
+			partitiontest.SameTables(t, want, got)
 		})
 	}
 }
@@ -125,10 +108,10 @@ columns:
   - {name: marker, kind: continuous, lower: 0, upper: 1000, clip: [0, 100]}
 `
 
-// Every bad table is one error with place and mend, and without the value.
+// Every bad table is one error with place and fix, and without the value.
 // The bad values hold 7731 or "zebra", which no message may show.
 func TestBadTables(t *testing.T) {
-	s := mustSchema(t, badSchema)
+	s := partitiontest.Schema(t, badSchema)
 	const header = "who,ward,age,dose,smoker,marker\n"
 	const good = "1,north,50,1.5,1,3\n"
 	for _, tc := range []struct {
@@ -143,10 +126,14 @@ func TestBadTables(t *testing.T) {
 		{"header only", header, 0, 0, "", "no row"},
 		{"header only, crlf", "who,ward,age,dose,smoker,marker\r\n\r\n", 0, 0, "", "no row"},
 		{"no header", "7731,north,50,1.5,1,3\n" + good, 0, 1, "", "none of the schema's column names"},
-		{"unknown column", "who,ward,age,dose,smoker,marker,height\n1,north,50,1.5,1,3,180\n", 0, 1, "height", "not in the schema"},
-		{"unknown column, maybe a record", "age,zebra7731,zebra,zebra2,zebra3\n1,2,3,4,5\n", 0, 1, "", "column 2 of the header"},
-		{"a comma too many", "who,ward,age,dose,smoker,marker,\n1,north,50,1.5,1,3,\n", 0, 1, "", "column 7 of the header has no name; give it"},
-		{"blank name", "who,ward, ,age,dose,smoker,marker\n1,north,,50,1.5,1,3\n", 0, 1, "", "column 3 of the header has no name; give it"},
+		{"unknown column", "who,ward,age,dose,smoker,marker,height\n1,north,50,1.5,1,3,180\n", 0, 1, "height",
+			"not in the schema"},
+		{"unknown column, maybe a record", "age,zebra7731,zebra,zebra2,zebra3\n1,2,3,4,5\n", 0, 1, "",
+			"column 2 of the header"},
+		{"a comma too many", "who,ward,age,dose,smoker,marker,\n1,north,50,1.5,1,3,\n", 0, 1, "",
+			"column 7 of the header has no name; give it"},
+		{"blank name", "who,ward, ,age,dose,smoker,marker\n1,north,,50,1.5,1,3\n", 0, 1, "",
+			"column 3 of the header has no name; give it"},
 		{"wrong case", "who,ward,Age,dose,smoker,marker\n" + good, 0, 1, "Age", "not in the schema"},
 		{"missing column", "who,ward,age,dose,marker\n1,north,50,1.5,3\n", 0, 1, "smoker", "missing"},
 		{"missing unit", "ward,age,dose,smoker,marker\nnorth,50,1.5,1,3\n", 0, 1, "who", "missing"},
@@ -182,21 +169,24 @@ func TestBadTables(t *testing.T) {
 		{"too many cells", header + good + "2,north,50,1,1,3,7731\n", 2, 3, "", "6 cells"},
 		{"quote in a cell", header + "2,nor\"th7731,50,1,1,3\n", 1, 2, "", "broken quotes"},
 		{"quote left open", header + good + "2,\"zebra,50,1,1,3\n", 2, 3, "", "broken quotes"},
-		{"line after quoted break", "who,ward,age,dose,smoker,\"marker\"\n1,north,50,1,1,\"3\"\n\n2,north,7731,1,1,3\n", 2, 4, "age", "outside the bounds"},
+		{"line after quoted break", "who,ward,age,dose,smoker,\"marker\"\n1,north,50,1,1,\"3\"\n\n2,north,7731,1,1,3\n",
+			2, 4, "age", "outside the bounds"},
 		{"not a text", "\x00\x01\x02zebra\n", 0, 1, "", "none of the schema's column names"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := DecodeCSV(s, strings.NewReader(tc.text), "t.csv", ReadOptions{})
-			var input *InputError
+			_, err := DecodeCSV(s, strings.NewReader(tc.text), "t.csv", Options{})
+			var input *partition.InputError
 			if !errors.As(err, &input) {
 				t.Fatalf("error %v (%T), want an *InputError", err, err)
 			}
 			message := err.Error()
-			if !strings.HasPrefix(message, "t.csv") || !strings.Contains(message, tc.want) || input.Mend == "" || strings.Contains(message, "\n") {
-				t.Errorf("error %q, want one line for t.csv with %q and a mend", message, tc.want)
+			if !strings.HasPrefix(message, "t.csv") || !strings.Contains(message, tc.want) || input.Fix == "" ||
+				strings.Contains(message, "\n") {
+				t.Errorf("error %q, want one line for t.csv with %q and a fix", message, tc.want)
 			}
 			if input.Row != tc.row || input.Line != tc.line || input.Column != tc.column {
-				t.Errorf("row %d line %d column %q, want %d %d %q: %s", input.Row, input.Line, input.Column, tc.row, tc.line, tc.column, message)
+				t.Errorf("row %d line %d column %q, want %d %d %q: %s", input.Row, input.Line, input.Column, tc.row,
+					tc.line, tc.column, message)
 			}
 			for _, secret := range []string{"7731", "zebra"} {
 				if strings.Contains(message, secret) {
@@ -208,9 +198,11 @@ func TestBadTables(t *testing.T) {
 }
 
 func TestErrorForm(t *testing.T) {
-	s := mustSchema(t, badSchema)
-	_, err := DecodeCSV(s, strings.NewReader("who,ward,age,dose,smoker,marker\n1,north,121,1,1,3\n"), "visits.csv", ReadOptions{})
-	const want = `visits.csv, row 1 (line 2), column "age": outside the bounds, expected a whole number from 0 to 120; ` +
+	s := partitiontest.Schema(t, badSchema)
+	_, err := DecodeCSV(s, strings.NewReader("who,ward,age,dose,smoker,marker\n1,north,121,1,1,3\n"),
+		"visits.csv", Options{})
+	const want = `visits.csv, row 1 (line 2), column "age": outside the bounds, ` +
+		`expected a whole number from 0 to 120; ` +
 		`correct the cell, or give the column clip: [lo, hi] to move such values to the edge`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -218,8 +210,8 @@ func TestErrorForm(t *testing.T) {
 }
 
 func TestBrokenGzip(t *testing.T) {
-	s := clinic(t)
-	raw, err := os.ReadFile("testdata/clinic/visits.csv")
+	s := partitiontest.Clinic(t)
+	raw, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,9 +230,10 @@ func TestBrokenGzip(t *testing.T) {
 		"wrong method":        append([]byte{0x1f, 0x8b, 1}, whole[3:]...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := DecodeCSV(s, bytes.NewReader(file), "t.csv.gz", ReadOptions{})
-			var input *InputError
-			if !errors.As(err, &input) || !strings.Contains(err.Error(), "broken gzip data") || input.Mend != mendGzip {
+			_, err := DecodeCSV(s, bytes.NewReader(file), "t.csv.gz", Options{})
+			var input *partition.InputError
+			if !errors.As(err, &input) || !strings.Contains(err.Error(), "broken gzip data") ||
+				input.Fix != partition.FixGzip {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -259,12 +252,14 @@ func (r *failingReader) Read(p []byte) (int, error) {
 }
 
 func TestUnreadableTables(t *testing.T) {
-	s := clinic(t)
-	if _, err := ReadCSV(s, "testdata/none.csv", ReadOptions{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "testdata/none.csv: cannot read the table") {
+	s := partitiontest.Clinic(t)
+	if _, err := ReadCSV(s, "testdata/none.csv", Options{}); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "testdata/none.csv: cannot read the table") {
 		t.Errorf("missing file: %v", err)
 	}
-	var input *InputError
-	if _, err := ReadCSV(s, "testdata", ReadOptions{}); !errors.As(err, &input) || input.File != "testdata" || input.Mend == "" {
+	var input *partition.InputError
+	dir := t.TempDir()
+	if _, err := ReadCSV(s, dir, Options{}); !errors.As(err, &input) || input.File != dir || input.Fix == "" {
 		t.Errorf("a folder: %v", err)
 	}
 	closed := filepath.Join(t.TempDir(), "closed.csv")
@@ -272,13 +267,14 @@ func TestUnreadableTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Geteuid() != 0 { // root may read everything
-		if _, err := ReadCSV(s, closed, ReadOptions{}); !errors.Is(err, fs.ErrPermission) {
+		if _, err := ReadCSV(s, closed, Options{}); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("no permission: %v", err)
 		}
 	}
-	plain := mustSchema(t, "columns:\n  - {name: a, kind: categorical, categories: [a]}\n  - {name: b, kind: categorical, categories: [b]}\n")
+	plain := partitiontest.Schema(t, "columns:\n  - {name: a, kind: categorical, categories: [a]}\n  - {name:"+
+		" b, kind: categorical, categories: [b]}\n")
 	for _, after := range []int{0, 1 << 15} {
-		_, err := DecodeCSV(plain, &failingReader{after}, "t.csv", ReadOptions{})
+		_, err := DecodeCSV(plain, &failingReader{after}, "t.csv", Options{})
 		if !errors.As(err, &input) || !strings.Contains(err.Error(), "disk on fire") {
 			t.Errorf("failure after %d bytes: %v", after, err)
 		}
@@ -286,32 +282,34 @@ func TestUnreadableTables(t *testing.T) {
 }
 
 func TestSites(t *testing.T) {
-	s := clinic(t)
-	north, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{Site: "north"})
+	s := partitiontest.Clinic(t)
+	north, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{Site: "north"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, units := rowsOf(north)
+	_, units := partitiontest.Rows(north)
 	if diff := cmp.Diff([]string{"p1", "p1", "p3"}, units); diff != "" {
 		t.Errorf("rows of north: %s", diff)
 	}
-	if _, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{Site: "west"}); err == nil || !strings.Contains(err.Error(), "use one of: north, south") {
+	if _, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{Site: "west"}); err == nil ||
+		!strings.Contains(err.Error(), "use one of: north, south") {
 		t.Errorf("unknown site: %v", err)
 	}
 	const none = "patient,ward,age,dose,marker,grade,smoker,outcome\np1,north,0,,0,1,,0\n"
-	if _, err := DecodeCSV(s, strings.NewReader(none), "t.csv", ReadOptions{Site: "south"}); err == nil || !strings.Contains(err.Error(), "no row belongs") {
+	if _, err := DecodeCSV(s, strings.NewReader(none), "t.csv", Options{Site: "south"}); err == nil ||
+		!strings.Contains(err.Error(), "no row belongs") {
 		t.Errorf("site without rows: %v", err)
 	}
-	plain := mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
-	all, err := DecodeCSV(plain, strings.NewReader("a\n1\n0\n"), "t.csv", ReadOptions{Site: "anything"})
+	plain := partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n")
+	all, err := DecodeCSV(plain, strings.NewReader("a\n1\n0\n"), "t.csv", Options{Site: "anything"})
 	if err != nil || all.Len() != 2 {
 		t.Errorf("a schema without sites: %v", err)
 	}
 }
 
 func TestReadOptionErrors(t *testing.T) {
-	s := clinic(t)
-	for name, o := range map[string]ReadOptions{
+	s := partitiontest.Clinic(t)
+	for name, o := range map[string]Options{
 		"turned":      {From: 0.5, To: 0.2},
 		"empty":       {From: 0.5, To: 0.5},
 		"negative":    {From: -0.1, To: 0.2},
@@ -320,7 +318,7 @@ func TestReadOptionErrors(t *testing.T) {
 		"extra known": {Extra: []string{"age"}},
 		"extra twice": {Extra: []string{"w", "w"}},
 	} {
-		if _, err := ReadCSV(s, "testdata/clinic/visits.csv", o); err == nil {
+		if _, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), o); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -328,35 +326,37 @@ func TestReadOptionErrors(t *testing.T) {
 
 // A release with weights and without units reads back.
 func TestExtraColumnsAndNoUnits(t *testing.T) {
-	s := clinic(t)
-	table, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	s := partitiontest.Clinic(t)
+	table, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	weights := []float64{1, 0.5, 2, 1e-9, 3e22, 0}
-	free := NewTable(s)
+	free := partition.NewTable(s)
 	for row := range table.Len() {
 		if err := free.Append(table.Cells(row), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var b bytes.Buffer
-	if err := WriteCSV(&b, free, ExtraColumn{"weight", weights}); err != nil {
+	if err := WriteCSV(&b, free, partition.ExtraColumn{Name: "weight", Values: weights}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(b.String(), "patient,ward,age,dose,marker,grade,smoker,outcome,weight\n,north,0,,0,1,,0,1\n") {
+	if !strings.HasPrefix(b.String(),
+		"patient,ward,age,dose,marker,grade,smoker,outcome,weight\n,north,0,,0,1,,0,1\n") {
 		t.Errorf("written as\n%s", b.String())
 	}
 	text := b.String()
-	if _, err := DecodeCSV(s, strings.NewReader(text), "t.csv", ReadOptions{IgnoreUnit: true}); err == nil || !strings.Contains(err.Error(), `"weight"`) {
+	if _, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{IgnoreUnit: true}); err == nil ||
+		!strings.Contains(err.Error(), `"weight"`) {
 		t.Errorf("an undeclared extra column: %v", err)
 	}
-	o := ReadOptions{IgnoreUnit: true, Extra: []string{"other", "weight"}}
+	o := Options{IgnoreUnit: true, Extra: []string{"other", "weight"}}
 	got, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameTables(t, free, got)
+	partitiontest.SameTables(t, free, got)
 	if diff := cmp.Diff(weights, got.Extra("weight")); diff != "" || got.Extra("other") != nil {
 		t.Errorf("weights: %s, other: %v", diff, got.Extra("other"))
 	}
@@ -365,7 +365,8 @@ func TestExtraColumnsAndNoUnits(t *testing.T) {
 	}
 	for _, cell := range []string{"", "NaN", "-inf", " 1", "one"} {
 		_, err := DecodeCSV(s, strings.NewReader(strings.Replace(text, ",0,1\n", ",0,"+cell+"\n", 1)), "t.csv", o)
-		if err == nil || !strings.Contains(err.Error(), `column "weight"`) || !strings.Contains(err.Error(), "give every row a finite number") || strings.Contains(err.Error(), "schema") {
+		if err == nil || !strings.Contains(err.Error(), `column "weight"`) || !strings.Contains(err.Error(),
+			"give every row a finite number") || strings.Contains(err.Error(), "schema") {
 			t.Errorf("weight %q: %v", cell, err)
 		}
 	}
@@ -382,28 +383,29 @@ func TestExtraColumnsAndNoUnits(t *testing.T) {
 	if first.Len()+second.Len() != 6 {
 		t.Errorf("shares of records without units: %d and %d of 6", first.Len(), second.Len())
 	}
-	var input *InputError
+	var input *partition.InputError
 	_, err = DecodeCSV(s, strings.NewReader(strings.Replace(text, ",1e-09\n", ",x\n", 1)), "t.csv", o)
 	if !errors.As(err, &input) || input.Column != "weight" || input.Row != 4 {
 		t.Errorf("a bad weight: %v", err)
 	}
-	if _, err := Assign(Key{1}, free, 1, "patient"); err == nil || !strings.Contains(err.Error(), "patient") {
+	if _, err := partition.Assign(partition.Key{1}, free, 1, "patient"); err == nil ||
+		!strings.Contains(err.Error(), "patient") {
 		t.Errorf("assigning rows without units: %v", err)
 	}
 }
 
 func TestWriteCSVRefuses(t *testing.T) {
-	s := mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
-	table := NewTable(s)
+	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n")
+	table := partition.NewTable(s)
 	if err := table.Append([]float64{1}, ""); err != nil {
 		t.Fatal(err)
 	}
-	for name, extra := range map[string]ExtraColumn{
-		"schema's name": {"a", []float64{1}},
-		"no name":       {"", []float64{1}},
-		"too short":     {"w", nil},
-		"nan":           {"w", []float64{math.NaN()}},
-		"inf":           {"w", []float64{math.Inf(1)}},
+	for name, extra := range map[string]partition.ExtraColumn{
+		"schema's name": {Name: "a", Values: []float64{1}},
+		"no name":       {Name: "", Values: []float64{1}},
+		"too short":     {Name: "w", Values: nil},
+		"nan":           {Name: "w", Values: []float64{math.NaN()}},
+		"inf":           {Name: "w", Values: []float64{math.Inf(1)}},
 	} {
 		var b bytes.Buffer
 		if err := WriteCSV(&b, table, extra); err == nil || b.Len() > 0 {
@@ -413,72 +415,35 @@ func TestWriteCSVRefuses(t *testing.T) {
 }
 
 func TestNumbersAreWrittenShort(t *testing.T) {
-	c := &Column{Kind: Continuous}
+	c := &partition.Column{Kind: partition.Continuous}
 	for v, want := range map[float64]string{
-		0.1: "0.1", 1e6: "1000000", 5.70: "5.7", 1e-7: "1e-07", 0.000001: "0.000001", 1e21: "1e+21", 0: "0", -2.5: "-2.5", 1.0 / 3: "0.3333333333333333",
+		0.1: "0.1", 1e6: "1000000", 5.70: "5.7", 1e-7: "1e-07", 0.000001: "0.000001", 1e21: "1e+21",
+		0: "0", -2.5: "-2.5", 1.0 / 3: "0.3333333333333333",
 	} {
 		if got := c.CellText(v); got != want {
 			t.Errorf("%v is written %q, want %q", v, got, want)
 		}
 	}
-	if got := (&Column{Kind: Integer}).CellText(2e9); got != "2000000000" {
+	if got := (&partition.Column{Kind: partition.Integer}).CellText(2e9); got != "2000000000" {
 		t.Errorf("an integer is written %q", got)
-	}
-}
-
-func TestAppendRefuses(t *testing.T) {
-	s := clinic(t)
-	e := math.NaN()
-	good := []float64{e, 0, 50, e, 3, e, e, 1}
-	if err := NewTable(s).Append(good, "p1"); err != nil {
-		t.Fatal(err)
-	}
-	with := func(i int, v float64) []float64 {
-		cells := append([]float64(nil), good...)
-		cells[i] = v
-		return cells
-	}
-	for name, cells := range map[string][]float64{
-		"too few":             good[:7],
-		"cell of the unit":    with(0, 1),
-		"empty site":          with(1, e),
-		"category beyond":     with(1, 2),
-		"category fraction":   with(1, 0.5),
-		"integer fraction":    with(2, 1.5),
-		"above":               with(2, 121),
-		"infinite":            with(3, math.Inf(1)),
-		"beyond clip":         with(4, 101),
-		"negative category":   with(5, -1),
-		"binary two":          with(6, 2),
-		"empty label":         with(7, e),
-		"empty, not nullable": with(4, e),
-	} {
-		table := NewTable(s)
-		if err := table.Append(cells, "p1"); err == nil || table.Len() != 0 {
-			t.Errorf("%s: error %v, %d rows", name, err, table.Len())
-		}
-	}
-	plain := NewTable(mustSchema(t, "columns:\n  - {name: a, kind: binary}\n"))
-	if err := plain.Append([]float64{1}, "p1"); err == nil {
-		t.Errorf("a unit without a unit column is accepted")
 	}
 }
 
 // What WriteCSV writes, ReadCSV reads: cell by cell, for any schema and text.
 func TestWriteReadProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawSchema(t)
-		table := drawTable(t, s, 1, 20)
+		s := partitiontest.DrawSchema(t)
+		table := partitiontest.DrawTable(t, s, 1, 20)
 		var b bytes.Buffer
 		if err := WriteCSV(&b, table); err != nil {
 			t.Fatal(err)
 		}
-		got, err := DecodeCSV(s, bytes.NewReader(b.Bytes()), "t.csv", ReadOptions{})
+		got, err := DecodeCSV(s, bytes.NewReader(b.Bytes()), "t.csv", Options{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, b.String())
 		}
-		wantCells, wantUnits := rowsOf(table)
-		gotCells, gotUnits := rowsOf(got)
+		wantCells, wantUnits := partitiontest.Rows(table)
+		gotCells, gotUnits := partitiontest.Rows(got)
 		if diff := cmp.Diff(wantCells, gotCells, cmpopts.EquateNaNs()); diff != "" {
 			t.Fatalf("cells (-want +got):\n%s\n%s", diff, b.String())
 		}
@@ -498,17 +463,18 @@ func TestSharedTables(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads all shared tables")
 	}
-	needShared(t)
-	for _, name := range []string{"adult", "banknote", "boston_housing", "breast_cancer_wisconsin", "census1940", "cervical_cancer", "credit",
+	partitiontest.Shared(t)
+	for _, name := range []string{"adult", "banknote", "boston_housing", "breast_cancer_wisconsin", "census1940",
+		"cervical_cancer", "credit",
 		"diabetes130", "epileptic_seizure", "flchain", "heart_disease", "iris", "isolet", "titanic"} {
 		t.Run(name, func(t *testing.T) {
-			s, err := LoadSchema(needShared(t, name, "schema.yaml"))
+			s, err := partition.LoadSchema(partitiontest.Shared(t, name, "schema.yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, split := range []string{"train", "test"} {
 				file := s.Files[split]
-				table, err := ReadCSV(s, needShared(t, name, file.Path), ReadOptions{})
+				table, err := ReadCSV(s, partitiontest.Shared(t, name, file.Path), Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -521,13 +487,13 @@ func TestSharedTables(t *testing.T) {
 }
 
 func FuzzDecodeCSV(f *testing.F) {
-	s := mustSchema(f, badSchema)
-	raw, err := os.ReadFile("testdata/clinic/schema.yaml")
+	s := partitiontest.Schema(f, badSchema)
+	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
 	if err != nil {
 		f.Fatal(err)
 	}
-	other := mustSchema(f, string(raw))
-	visits, err := os.ReadFile("testdata/clinic/visits.csv")
+	other := partitiontest.Schema(f, string(raw))
+	visits, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -538,17 +504,17 @@ func FuzzDecodeCSV(f *testing.F) {
 	f.Add([]byte("who,ward,age,dose,smoker,marker,weight\n1,north,50,1.5,,3,-1\n"))
 	f.Add(zipped(f, string(visits)))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, s := range []*Schema{s, other} {
-			table, err := DecodeCSV(s, bytes.NewReader(text), "t.csv", ReadOptions{Weights: true})
+		for _, s := range []*partition.Schema{s, other} {
+			table, err := DecodeCSV(s, bytes.NewReader(text), "t.csv", Options{Weights: true})
 			if err != nil {
-				var input *InputError
+				var input *partition.InputError
 				if !errors.As(err, &input) {
 					t.Fatalf("an error of another type: %v", err)
 				}
 				continue
 			}
 			// Whatever is read satisfies the schema, and reads back the same.
-			copied := NewTable(s)
+			copied := partition.NewTable(s)
 			for row := range table.Len() {
 				if err := copied.Append(table.Cells(row), table.Unit(row)); err != nil {
 					t.Fatalf("a row that was read is refused: %v", err)
@@ -556,7 +522,7 @@ func FuzzDecodeCSV(f *testing.F) {
 			}
 			weights := table.Weights()
 			if weights != nil {
-				if weights, err = MeanOne(weights); err != nil {
+				if weights, err = partition.MeanOne(weights); err != nil {
 					t.Fatalf("weights that were read are refused: %v", err)
 				}
 			}
@@ -564,11 +530,11 @@ func FuzzDecodeCSV(f *testing.F) {
 			if err := WriteWeightedCSV(&b, copied, weights); err != nil {
 				t.Fatal(err)
 			}
-			again, err := DecodeCSV(s, &b, "again.csv", ReadOptions{Weights: true})
+			again, err := DecodeCSV(s, &b, "again.csv", Options{Weights: true})
 			if err != nil {
 				t.Fatalf("does not read back: %v", err)
 			}
-			sameTables(t, table, again)
+			partitiontest.SameTables(t, table, again)
 			if diff := cmp.Diff(weights, again.Weights()); diff != "" {
 				t.Fatalf("weights read back: %s", diff)
 			}

@@ -1,6 +1,10 @@
-package partition
+package tabular
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/partition"
+)
 
 // CellKind is what a source says of the cells of a column.
 type CellKind int
@@ -27,19 +31,22 @@ type SourceColumn struct {
 
 // Source words errors about a source.
 type Source struct {
-	place, thing     string
-	sure             bool // names are surely names, and not a record
-	empty, mendEmpty string
-	mendKind         string
+	place, thing    string
+	sure            bool // names are surely names, and not a record
+	empty, fixEmpty string
+	fixKind         string
 }
 
 // The sources of tables.
 var (
-	FromCSV     = Source{place: "header", thing: "file", empty: "there is a header but no row", mendEmpty: "check that the whole file was copied"}
-	FromParquet = Source{place: "file", thing: "file", sure: true, empty: "there is no row", mendEmpty: "check that it is the right file",
-		mendKind: "write it as the schema has it, as a number, a boolean or text"}
-	FromSQL = Source{place: "query", thing: "query", sure: true, empty: "the query gives no row", mendEmpty: "check the query and what its user may see",
-		mendKind: "cast it in the query to what the schema has, as in: c::text as c"}
+	FromCSV = Source{place: "header", thing: "file", empty: "there is a header but no row",
+		fixEmpty: "check that the whole file was copied"}
+	FromParquet = Source{place: "file", thing: "file", sure: true, empty: "there is no row",
+		fixEmpty: "check that it is the right file",
+		fixKind:  "write it as the schema has it, as a number, a boolean or text"}
+	FromSQL = Source{place: "query", thing: "query", sure: true, empty: "the query gives no row",
+		fixEmpty: "check the query and what its user may see",
+		fixKind:  "cast it in the query to what the schema has, as in: c::text as c"}
 )
 
 // namedColumns are those of a source that says nothing but their names.
@@ -53,7 +60,7 @@ func namedColumns(names []string) []SourceColumn {
 
 // checkKinds refuses a column whose cells cannot be those of the schema's column, before
 // any row is read.
-func (b *Builder) checkKinds(header []SourceColumn) *InputError {
+func (b *Builder) checkKinds(header []SourceColumn) *partition.InputError {
 	for i := range header {
 		at := b.target[i]
 		if at == toNowhere {
@@ -61,25 +68,26 @@ func (b *Builder) checkKinds(header []SourceColumn) *InputError {
 		}
 		want, fits := "numbers", numeric(header[i].Kind)
 		if at < len(b.schema.Columns) {
-			want, fits = b.schema.Columns[at].takes(header[i].Kind)
+			want, fits = takes(&b.schema.Columns[at], header[i].Kind)
 		}
 		if !fits {
-			return b.fail(header[i].Name, fmt.Sprintf("the %s has %s there, the schema %s", b.source.thing, header[i].words(), want), b.source.mendKind)
+			return b.fail(header[i].Name, fmt.Sprintf("the %s has %s there, the schema %s",
+				b.source.thing, header[i].words(), want), b.source.fixKind)
 		}
 	}
 	return nil
 }
 
-// takes tells whether cells of a kind can be of the column, and what it wants. A category or
+// takes tells whether cells of a kind can be of a column, and what it wants. A category or
 // an identifier is its text, and a number with a fraction has several: 1.5, 1.50.
-func (c *Column) takes(k CellKind) (want string, fits bool) {
+func takes(c *partition.Column, k CellKind) (want string, fits bool) {
 	textual := k == Unsaid || k == Texts || k == WholeNumbers || k == Times || k == Nulls
 	switch c.Kind {
-	case Categorical:
+	case partition.Categorical:
 		return "categories", textual
-	case Text:
+	case partition.Text:
 		return "identifiers", textual
-	case Binary:
+	case partition.Binary:
 		return "0 or 1", numeric(k)
 	default:
 		return "numbers", numeric(k)

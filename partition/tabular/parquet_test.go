@@ -1,4 +1,4 @@
-package partition
+package tabular
 
 import (
 	"bytes"
@@ -15,6 +15,10 @@ import (
 	writer "github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // parquetColumn is how a test writes a column: its node, and a cell's value, of an
@@ -42,19 +46,28 @@ func parseInt(text string) int64 {
 
 // The ways in which programs write columns.
 var (
-	asDouble  = parquetColumn{writer.Leaf(writer.DoubleType), func(s string) writer.Value { return writer.DoubleValue(parseFloat(s)) }}
-	asFloat   = parquetColumn{writer.Leaf(writer.FloatType), func(s string) writer.Value { return writer.FloatValue(float32(parseFloat(s))) }}
-	asInt64   = parquetColumn{writer.Leaf(writer.Int64Type), func(s string) writer.Value { return writer.Int64Value(parseInt(s)) }}
-	asInt32   = parquetColumn{writer.Int(32), func(s string) writer.Value { return writer.Int32Value(int32(parseInt(s))) }}
-	asBool    = parquetColumn{writer.Leaf(writer.BooleanType), func(s string) writer.Value { return writer.BooleanValue(s == "1") }}
+	asDouble = parquetColumn{writer.Leaf(writer.DoubleType),
+		func(s string) writer.Value { return writer.DoubleValue(parseFloat(s)) }}
+	asFloat = parquetColumn{writer.Leaf(writer.FloatType),
+		func(s string) writer.Value { return writer.FloatValue(float32(parseFloat(s))) }}
+	asInt64 = parquetColumn{writer.Leaf(writer.Int64Type),
+		func(s string) writer.Value { return writer.Int64Value(parseInt(s)) }}
+	asInt32 = parquetColumn{writer.Int(32), func(s string) writer.Value {
+		return writer.Int32Value(int32(parseInt(s)))
+	}}
+	asBool = parquetColumn{writer.Leaf(writer.BooleanType),
+		func(s string) writer.Value { return writer.BooleanValue(s == "1") }}
 	asText    = parquetColumn{writer.String(), func(s string) writer.Value { return writer.ByteArrayValue([]byte(s)) }}
-	asDecimal = parquetColumn{writer.Decimal(2, 18, writer.Int64Type), func(s string) writer.Value { return writer.Int64Value(100 * parseInt(s)) }}
-	asList    = parquetColumn{writer.List(writer.Int(32)), func(s string) writer.Value { return writer.Int32Value(int32(parseInt(s))) }}
-	asDate    = parquetColumn{writer.Date(), func(s string) writer.Value { return writer.Int32Value(int32(parseInt(s))) }}
+	asDecimal = parquetColumn{writer.Decimal(2, 18, writer.Int64Type),
+		func(s string) writer.Value { return writer.Int64Value(100 * parseInt(s)) }}
+	asList = parquetColumn{writer.List(writer.Int(32)),
+		func(s string) writer.Value { return writer.Int32Value(int32(parseInt(s))) }}
+	asDate = parquetColumn{writer.Date(), func(s string) writer.Value { return writer.Int32Value(int32(parseInt(s))) }}
 )
 
 // writeParquet writes rows of texts; a row's column is missing where it is in no column.
-func writeParquet(t testing.TB, columns map[string]parquetColumn, header []string, rows [][]string, options ...writer.WriterOption) []byte {
+func writeParquet(t testing.TB, columns map[string]parquetColumn, header []string, rows [][]string,
+	options ...writer.WriterOption) []byte {
 	t.Helper()
 	group := writer.Group{}
 	for name, c := range columns {
@@ -85,7 +98,7 @@ func writeParquet(t testing.TB, columns map[string]parquetColumn, header []strin
 	return b.Bytes()
 }
 
-func decodeParquet(s *Schema, b []byte, o ReadOptions) (*Table, error) {
+func decodeParquet(s *partition.Schema, b []byte, o Options) (*partition.Table, error) {
 	return DecodeParquet(s, bytes.NewReader(b), int64(len(b)), "t.parquet", o)
 }
 
@@ -93,30 +106,30 @@ func decodeParquet(s *Schema, b []byte, o ReadOptions) (*Table, error) {
 // whichever types hold them.
 func TestParquetIsTheSameAsCSV(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		s := drawSchema(t)
-		table := drawTable(t, s, 1, 30)
+		s := partitiontest.DrawSchema(t)
+		table := partitiontest.DrawTable(t, s, 1, 30)
 		columns := map[string]parquetColumn{}
 		for i := range s.Columns {
 			c := &s.Columns[i]
 			ways := []parquetColumn{asInt32, asInt64, asDouble, asDecimal, asText}
 			switch c.Kind {
-			case Continuous:
+			case partition.Continuous:
 				ways = []parquetColumn{asDouble, asText}
-			case Binary:
+			case partition.Binary:
 				ways = append(ways, asBool, asFloat)
-			case Categorical, Text:
+			case partition.Categorical, partition.Text:
 				ways = []parquetColumn{asText}
 			}
 			columns[c.Name] = rapid.SampledFrom(ways).Draw(t, "type of "+c.Name)
 		}
-		header, rows := texts(table)
+		header, rows := partitiontest.Texts(table)
 		var csv bytes.Buffer
 		if err := WriteCSV(&csv, table); err != nil {
 			t.Fatal(err)
 		}
-		o := ReadOptions{From: 0.3, To: 1}
+		o := Options{From: 0.3, To: 1}
 		if rapid.Bool().Draw(t, "all") {
-			o = ReadOptions{}
+			o = Options{}
 		}
 		want, wantErr := DecodeCSV(s, &csv, "t.csv", o)
 		got, err := decodeParquet(s, writeParquet(tb, columns, header, rows, writer.MaxRowsPerRowGroup(7)), o)
@@ -126,31 +139,32 @@ func TestParquetIsTheSameAsCSV(tb *testing.T) {
 		if err != nil {
 			return // no row is in the share
 		}
-		sameTables(tb, want, got)
+		partitiontest.SameTables(tb, want, got)
 		sameManifests(t, want, got)
 	})
 }
 
 // The example that the demo runs on, with the types that programs give its columns.
 func TestTheExampleAsParquet(t *testing.T) {
-	dir := filepath.Join("..", "examples", "flchain")
-	s, err := LoadSchema(filepath.Join(dir, "schema.yaml"))
+	dir := filepath.Join("..", "..", "examples", "flchain")
+	s, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Read(s, filepath.Join(dir, "train.csv.gz"), ReadOptions{})
+	want, err := Read(s, filepath.Join(dir, "train.csv.gz"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, rows := texts(want)
+	header, rows := partitiontest.Texts(want)
 	columns := map[string]parquetColumn{}
 	for i := range s.Columns {
-		as := map[ColumnKind]parquetColumn{Continuous: asDouble, Integer: asInt64, Binary: asBool, Categorical: asText}[s.Columns[i].Kind]
+		as := map[partition.ColumnKind]parquetColumn{partition.Continuous: asDouble, partition.Integer: asInt64,
+			partition.Binary: asBool, partition.Categorical: asText}[s.Columns[i].Kind]
 		as.node = writer.Compressed(as.node, []compress.Codec{&writer.Snappy, &writer.Gzip, &writer.Zstd}[i%3])
 		columns[s.Columns[i].Name] = as
 	}
 	raw := writeParquet(t, columns, header, rows, writer.MaxRowsPerRowGroup(1000))
-	for _, o := range []ReadOptions{{}, {From: 0.5, To: 1}} {
+	for _, o := range []Options{{}, {From: 0.5, To: 1}} {
 		want, err := Read(s, filepath.Join(dir, "train.csv.gz"), o)
 		if err != nil {
 			t.Fatal(err)
@@ -159,8 +173,8 @@ func TestTheExampleAsParquet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameTables(t, want, got)
-		a, b := manifestOf(t, want, UnitRecord), manifestOf(t, got, UnitRecord)
+		partitiontest.SameTables(t, want, got)
+		a, b := manifestOf(t, want, partition.UnitRecord), manifestOf(t, got, partition.UnitRecord)
 		if diff := cmp.Diff(a, b); diff != "" {
 			t.Error(diff)
 		}
@@ -170,12 +184,14 @@ func TestTheExampleAsParquet(t *testing.T) {
 // The visits of the test data as other programs may write them; a 32-bit float is the
 // decimal number that it was.
 func TestReadParquetByContentAndName(t *testing.T) {
-	s := clinic(t)
-	want := clinicTable(t)
-	header, rows := texts(want)
+	s := partitiontest.Clinic(t)
+	want := testkit.Value(ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{}))
+	header, rows := partitiontest.Texts(want)
 	columns := map[string]parquetColumn{}
 	for i := range s.Columns {
-		columns[s.Columns[i].Name] = map[ColumnKind]parquetColumn{Continuous: asFloat, Integer: asInt64, Binary: asBool, Categorical: asText, Text: asText}[s.Columns[i].Kind]
+		columns[s.Columns[i].Name] = map[partition.ColumnKind]parquetColumn{partition.Continuous: asFloat,
+			partition.Integer: asInt64, partition.Binary: asBool, partition.Categorical: asText,
+			partition.Text: asText}[s.Columns[i].Kind]
 	}
 	raw := writeParquet(t, columns, header, rows, writer.DataPageVersion(1))
 	dir := t.TempDir()
@@ -184,64 +200,67 @@ func TestReadParquetByContentAndName(t *testing.T) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Read(s, path, ReadOptions{})
+		got, err := Read(s, path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameTables(t, want, got)
+		partitiontest.SameTables(t, want, got)
 	}
 	text := filepath.Join(dir, "text.parquet")
 	if err := os.WriteFile(text, []byte("a,b\n1,2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(s, text, ReadOptions{}); err == nil || !strings.Contains(err.Error(), "text.parquet: cannot read the table: the Parquet file is damaged") {
+	if _, err := Read(s, text, Options{}); err == nil || !strings.Contains(err.Error(),
+		"text.parquet: cannot read the table: the Parquet file is damaged") {
 		t.Errorf("a CSV file by the name of a Parquet file: %v", err)
 	}
 	// A column of that name makes no CSV file one of Parquet.
-	par := mustSchema(t, "columns: [{name: PAR1, kind: binary}]")
+	par := partitiontest.Schema(t, "columns: [{name: PAR1, kind: binary}]")
 	path := filepath.Join(dir, "par.csv")
 	if err := os.WriteFile(path, []byte("PAR1\n1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if table, err := Read(par, path, ReadOptions{}); err != nil || table.Len() != 1 {
+	if table, err := Read(par, path, Options{}); err != nil || table.Len() != 1 {
 		t.Errorf("a CSV file that begins like Parquet: %v", err)
 	}
 }
 
 func TestParquetImagesAndWeights(t *testing.T) {
-	s := mustSchema(t, imageSchema)
+	s := partitiontest.Schema(t, partitiontest.ImageSchema)
 	x := someImages(1)
 	table, err := x.Table(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, rows := texts(table)
+	header, rows := partitiontest.Texts(table)
 	columns := map[string]parquetColumn{}
 	for i := range s.Columns {
 		columns[s.Columns[i].Name] = asInt32
 	}
-	columns[s.Columns[s.label].Name] = asText
+	columns[s.Columns[s.LabelColumn()].Name] = asText
 	path := filepath.Join(t.TempDir(), "images.parquet")
 	if err := os.WriteFile(path, writeParquet(t, columns, header, rows), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ReadImages(s, path, ReadOptions{}); err != nil || cmp.Diff(x, got) != "" {
+	if got, err := ReadImages(s, path, Options{}); err != nil || cmp.Diff(x, got) != "" {
 		t.Errorf("images: %v", err)
 	}
-	s = mustSchema(t, "columns: [{name: x, kind: binary}]")
-	raw := writeParquet(t, map[string]parquetColumn{"x": asBool, "weight": asDouble}, []string{"x", "weight"}, [][]string{{"1", "0.5"}, {"0", "1.5"}})
-	weighted, err := decodeParquet(s, raw, ReadOptions{Weights: true})
+	s = partitiontest.Schema(t, "columns: [{name: x, kind: binary}]")
+	raw := writeParquet(t, map[string]parquetColumn{"x": asBool, "weight": asDouble}, []string{"x", "weight"},
+		[][]string{{"1", "0.5"}, {"0", "1.5"}})
+	weighted, err := decodeParquet(s, raw, Options{Weights: true})
 	if err != nil || cmp.Diff([]float64{0.5, 1.5}, weighted.Weights()) != "" {
 		t.Errorf("weights: %v", err)
 	}
-	if _, err := decodeParquet(s, raw, ReadOptions{}); err == nil || !strings.Contains(err.Error(), `column "weight": the schema has no such column`) {
+	if _, err := decodeParquet(s, raw, Options{}); err == nil ||
+		!strings.Contains(err.Error(), `column "weight": the schema has no such column`) {
 		t.Errorf("weights that are not expected: %v", err)
 	}
 }
 
 // One bad file for each rule, with what is said of it; no error holds a value.
 func TestParquetErrors(t *testing.T) {
-	s := mustSchema(t, `columns:
+	s := partitiontest.Schema(t, `columns:
   - {name: who, role: unit}
   - {name: age, kind: integer, lower: 0, upper: 120}
   - {name: dose, kind: continuous, lower: 0, upper: 10, nullable: true}
@@ -266,7 +285,8 @@ func TestParquetErrors(t *testing.T) {
 		{`column "who": the file has numbers with a fraction there, the schema identifiers`, "who", asDouble, "0.4711"},
 		{`column "ill": the file has a list or another nested column there, the schema 0 or 1`, "ill", asList, ""},
 		{`row 2, column "ill": not a finite decimal number, expected 0 or 1`, "ill", asText, "x4711"},
-		{`row 2, column "age": outside the bounds, expected a whole number from 0 to 120; correct the cell`, "age", asInt32, "4711"},
+		{`row 2, column "age": outside the bounds, expected a whole number from 0 to 120; correct the cell`, "age",
+			asInt32, "4711"},
 		{`row 2, column "age": not a whole number`, "age", asDouble, "47.11"},
 		{`row 2, column "age": not a number but a word for a missing value`, "age", asDouble, "nan"},
 		{`row 2, column "dose": not a finite number`, "dose", asFloat, "-inf"},
@@ -300,8 +320,8 @@ func TestParquetErrors(t *testing.T) {
 		if c.column == "who" && c.cell == "null" {
 			first = one
 		}
-		_, err := decodeParquet(s, writeParquet(t, columns, header, [][]string{first, row}), ReadOptions{})
-		var input *InputError
+		_, err := decodeParquet(s, writeParquet(t, columns, header, [][]string{first, row}), Options{})
+		var input *partition.InputError
 		if !errors.As(err, &input) || !strings.HasPrefix(err.Error(), "t.parquet, "+c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
@@ -309,30 +329,36 @@ func TestParquetErrors(t *testing.T) {
 			t.Errorf("the error holds a value: %v", err)
 		}
 	}
-	none := mustSchema(t, "columns: [{name: z, kind: binary}]")
+	none := partitiontest.Schema(t, "columns: [{name: z, kind: binary}]")
 	whole := writeParquet(t, good(), header, [][]string{one, one}, writer.DataPageStatistics(false))
 	for want, b := range map[string][]byte{
 		"t.parquet: there is none of the schema's columns; name the columns": whole,
 		"t.parquet: cannot read the table: the Parquet file is damaged":      whole[:len(whole)-9],
-		"t.parquet: there is no row; check":                                  writeParquet(t, map[string]parquetColumn{"z": asBool}, []string{"z"}, nil),
+		"t.parquet: there is no row; check": writeParquet(t,
+			map[string]parquetColumn{"z": asBool}, []string{"z"}, nil),
 	} {
-		if _, err := decodeParquet(none, b, ReadOptions{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := decodeParquet(none, b, Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	torn := bytes.Clone(whole)
 	torn[bytes.Index(torn, []byte("north"))] ^= 1
-	if _, err := decodeParquet(s, torn, ReadOptions{}); err == nil || !strings.Contains(err.Error(), `t.parquet, column "ward": cannot read row group 1: the Parquet file is damaged`) || !strings.Contains(err.Error(), "copy or write the file again") {
+	if _, err := decodeParquet(s, torn, Options{}); err == nil ||
+		!strings.Contains(err.Error(),
+			`t.parquet, column "ward": cannot read row group 1: the Parquet file is damaged`) ||
+		!strings.Contains(err.Error(), "copy or write the file again") {
 		t.Errorf("a damaged page: %v", err)
 	}
-	if _, err := ReadParquet(s, filepath.Join(t.TempDir(), "nowhere.parquet"), ReadOptions{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadParquet(s, filepath.Join(t.TempDir(), "nowhere.parquet"), Options{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 }
 
 // Whole numbers of all 64 bits, and units by number, are what their digits are in CSV.
 func TestParquetWholeNumbers(t *testing.T) {
-	s := mustSchema(t, "columns: [{name: who, role: unit}, {name: n, kind: continuous, lower: -1.0e+20, upper: 1.0e+20}, {name: c, kind: categorical, categories: ['7', '18446744073709551615']}]")
+	s := partitiontest.Schema(t, "columns: [{name: who, role: unit}, {name: n, kind: continuous, lower: -1.0e+20,"+
+		" upper: 1.0e+20}, {name: c, kind: categorical, categories: ['7', '18446744073709551615']}]")
 	unsigned := parquetColumn{writer.Uint(64), func(s string) writer.Value {
 		v, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
@@ -341,8 +367,10 @@ func TestParquetWholeNumbers(t *testing.T) {
 		return writer.Int64Value(int64(v))
 	}}
 	header := []string{"who", "n", "c"}
-	rows := [][]string{{"18446744073709551615", "9007199254740993", "7"}, {"1", fmt.Sprint(math.MinInt64), "18446744073709551615"}}
-	got, err := decodeParquet(s, writeParquet(t, map[string]parquetColumn{"who": unsigned, "n": asInt64, "c": unsigned}, header, rows), ReadOptions{})
+	rows := [][]string{{"18446744073709551615", "9007199254740993", "7"},
+		{"1", fmt.Sprint(math.MinInt64), "18446744073709551615"}}
+	got, err := decodeParquet(s, writeParquet(t, map[string]parquetColumn{"who": unsigned, "n": asInt64, "c": unsigned},
+		header, rows), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,9 +378,9 @@ func TestParquetWholeNumbers(t *testing.T) {
 	for _, row := range rows {
 		text += strings.Join(row, ",") + "\n"
 	}
-	want, err := DecodeCSV(s, strings.NewReader(text), "t.csv", ReadOptions{})
+	want, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameTables(t, want, got)
+	partitiontest.SameTables(t, want, got)
 }

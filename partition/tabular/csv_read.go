@@ -1,8 +1,6 @@
-package partition
+package tabular
 
 import (
-	"bufio"
-	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"encoding/csv"
@@ -12,10 +10,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/conclave-dp/conclave/partition"
 )
 
-// ReadOptions choose the rows of a file. The zero value takes them all.
-type ReadOptions struct {
+// Options choose the rows of a file. The zero value takes them all.
+type Options struct {
 	// Site keeps only the rows whose column of role site says so. It has no
 	// effect when the schema has no such column.
 	Site string
@@ -40,26 +40,28 @@ type ReadOptions struct {
 // ReadCSV reads a CSV file, gzipped or not (told by its content). The header
 // must have every column of the schema, in any order; of images that is each
 // pixel and the label. Errors are *InputError.
-func ReadCSV(s *Schema, path string, o ReadOptions) (*Table, error) {
+func ReadCSV(s *partition.Schema, path string, o Options) (*partition.Table, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the table", Mend: "check path and permissions", Err: withoutPath(err)}
+		return nil, &partition.InputError{File: path, Problem: "cannot read the table",
+			Fix: "check path and permissions", Err: partition.WithoutPath(err)}
 	}
 	defer f.Close()
 	return DecodeCSV(s, f, path, o)
 }
 
 // DecodeCSV is ReadCSV from a reader; name is for errors.
-func DecodeCSV(s *Schema, r io.Reader, name string, o ReadOptions) (*Table, error) {
+func DecodeCSV(s *partition.Schema, r io.Reader, name string, o Options) (*partition.Table, error) {
 	if err := o.check(s); err != nil {
-		return nil, &InputError{File: name, Problem: err.Error()}
+		return nil, &partition.InputError{File: name, Problem: err.Error()}
 	}
-	plain, err := openPlain(r, name)
+	plain, err := partition.OpenPlain(r, name)
 	if err != nil {
 		return nil, err
 	}
 	if start, _ := plain.Peek(4); len(start) == 4 && start[0] == 0 && start[1] == 0 && start[2] == 8 {
-		return nil, &InputError{File: name, Problem: "an idx file of images or labels where rows of text were expected", Mend: "use the schema of these images, or name a CSV file"}
+		return nil, &partition.InputError{File: name, Problem: "an idx file of images or labels where rows of" +
+			" text were expected", Fix: "use the schema of these images, or name a CSV file"}
 	}
 	d := &csvDecoder{name: name, csv: csv.NewReader(plain)}
 	d.csv.ReuseRecord = true
@@ -73,16 +75,17 @@ func DecodeCSV(s *Schema, r io.Reader, name string, o ReadOptions) (*Table, erro
 }
 
 // check refuses options that cannot be meant.
-func (o *ReadOptions) check(s *Schema) error {
+func (o *Options) check(s *partition.Schema) error {
 	if o.From != 0 || o.To != 0 {
 		if !(o.From >= 0 && o.From < o.To && o.To <= 1) { // false for NaN, too
 			return errors.New("a share must lie in [0,1] and not be empty; correct the share")
 		}
 	}
-	if o.Site != "" && s.site >= 0 {
-		c := &s.Columns[s.site]
-		if _, known := c.index[o.Site]; !known {
-			return fmt.Errorf("site %q is not a category of column %q; use one of: %s", o.Site, c.Name, strings.Join(c.Categories, ", "))
+	if o.Site != "" && s.SiteColumn() >= 0 {
+		c := &s.Columns[s.SiteColumn()]
+		if !slices.Contains(c.Categories, o.Site) {
+			return fmt.Errorf("site %q is not a category of column %q; use one of: %s",
+				o.Site, c.Name, strings.Join(c.Categories, ", "))
 		}
 	}
 	for i, name := range o.Extra {
@@ -93,29 +96,6 @@ func (o *ReadOptions) check(s *Schema) error {
 	return nil
 }
 
-// openPlain undoes gzip and drops a byte order mark.
-func openPlain(r io.Reader, name string) (*bufio.Reader, error) {
-	buffered := bufio.NewReaderSize(r, 1<<16)
-	start, err := buffered.Peek(2)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, &InputError{File: name, Problem: "cannot read the table", Mend: "check that it is a file that can be read", Err: withoutPath(err)}
-	}
-	if bytes.Equal(start, []byte{0x1f, 0x8b}) {
-		unzipped, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, &InputError{File: name, Problem: "broken gzip data at the start", Mend: mendGzip, Err: err}
-		}
-		buffered = bufio.NewReaderSize(unzipped, 1<<16)
-	}
-	// What is wrong further in shows when the rows are read.
-	if mark, _ := buffered.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		_, _ = buffered.Discard(len(mark))
-	}
-	return buffered, nil
-}
-
-const mendGzip = "copy or compress the file again"
-
 type csvDecoder struct {
 	name string
 	csv  *csv.Reader
@@ -123,22 +103,23 @@ type csvDecoder struct {
 }
 
 // header reads the first line.
-func (d *csvDecoder) header(s *Schema, o ReadOptions) *InputError {
+func (d *csvDecoder) header(s *partition.Schema, o Options) *partition.InputError {
 	header, err := d.csv.Read()
 	if errors.Is(err, io.EOF) {
-		return &InputError{File: d.name, Problem: "the file is empty", Mend: "it needs a header line with the schema's column names, and rows"}
+		return &partition.InputError{File: d.name, Problem: "the file is empty",
+			Fix: "it needs a header line with the schema's column names, and rows"}
 	}
 	if err != nil {
 		return d.readError(err)
 	}
-	var bad *InputError
+	var bad *partition.InputError
 	if d.rows, bad = newBuilder(s, d.name, FromCSV, namedColumns(header), o); bad != nil {
 		bad.Line = 1
 	}
 	return bad
 }
 
-func (d *csvDecoder) read() *InputError {
+func (d *csvDecoder) read() *partition.InputError {
 	for {
 		record, err := d.csv.Read()
 		if errors.Is(err, io.EOF) {
@@ -156,10 +137,10 @@ func (d *csvDecoder) read() *InputError {
 }
 
 // readError words what the CSV and gzip readers found. Their own messages hold
-// no cell, but they say nothing of the mend.
-func (d *csvDecoder) readError(err error) *InputError {
-	fail := func(problem, mend string) *InputError {
-		e := &InputError{File: d.name, Problem: problem, Mend: mend}
+// no cell, but they say nothing of the fix.
+func (d *csvDecoder) readError(err error) *partition.InputError {
+	fail := func(problem, fix string) *partition.InputError {
+		e := &partition.InputError{File: d.name, Problem: problem, Fix: fix}
 		if d.rows != nil {
 			e.Row = d.rows.row
 		}
@@ -169,20 +150,22 @@ func (d *csvDecoder) readError(err error) *InputError {
 	var corrupt flate.CorruptInputError
 	switch {
 	case errors.As(err, &parse) && errors.Is(err, csv.ErrFieldCount):
-		e := fail(fmt.Sprintf("the row has not the %d cells of the header", len(d.rows.target)), "complete or quote the row's cells")
+		e := fail(fmt.Sprintf("the row has not the %d cells of the header", len(d.rows.target)),
+			"complete or quote the row's cells")
 		e.Line = parse.StartLine
 		return e
 	case errors.As(err, &parse):
 		e := fail("broken quotes", `put a cell with quotes, commas or line breaks in "..." and double the quotes in it`)
 		e.Line = parse.StartLine
 		return e
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
-		e := fail("broken gzip data", mendGzip)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader),
+		errors.As(err, &corrupt):
+		e := fail("broken gzip data", partition.FixGzip)
 		e.Err = err
 		return e
 	default:
 		e := fail("cannot read the table", "check that it is a file that can be read")
-		e.Err = withoutPath(err)
+		e.Err = partition.WithoutPath(err)
 		return e
 	}
 }

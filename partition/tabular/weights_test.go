@@ -1,4 +1,4 @@
-package partition
+package tabular
 
 import (
 	"bytes"
@@ -9,13 +9,16 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const pair = "columns:\n  - {name: a, kind: integer, lower: 0, upper: 9}\n  - {name: b, kind: binary}\n"
 
-func pairs(t testing.TB, rows int) *Table {
+func pairs(t testing.TB, rows int) *partition.Table {
 	t.Helper()
-	table := NewTable(mustSchema(t, pair))
+	table := partition.NewTable(partitiontest.Schema(t, pair))
 	for i := range rows {
 		if err := table.Append([]float64{float64(i % 10), float64(i % 2)}, ""); err != nil {
 			t.Fatal(err)
@@ -27,8 +30,9 @@ func pairs(t testing.TB, rows int) *Table {
 func TestWeightsReadBackToTheBit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		given := rapid.SliceOfN(rapid.Float64Range(0, math.MaxFloat64), 1, 20).Draw(r, "weights")
-		given[rapid.IntRange(0, len(given)-1).Draw(r, "at")] = rapid.SampledFrom([]float64{1, 5e-324, 1e-3, math.MaxFloat64}).Draw(r, "one")
-		weights, err := MeanOne(given)
+		given[rapid.IntRange(0, len(given)-1).Draw(r, "at")] = rapid.SampledFrom([]float64{1, 5e-324,
+			1e-3, math.MaxFloat64}).Draw(r, "one")
+		weights, err := partition.MeanOne(given)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -37,7 +41,7 @@ func TestWeightsReadBackToTheBit(t *testing.T) {
 		if err := WriteWeightedCSV(&b, table, weights); err != nil {
 			r.Fatal(err)
 		}
-		back, err := DecodeCSV(table.Schema(), &b, "t.csv", ReadOptions{Weights: true})
+		back, err := DecodeCSV(table.Schema(), &b, "t.csv", Options{Weights: true})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -58,10 +62,10 @@ func TestWeightsReadBackToTheBit(t *testing.T) {
 func TestNoWeightsAreNil(t *testing.T) {
 	table := pairs(t, 2)
 	var b bytes.Buffer
-	if err := WriteWeightedCSV(&b, table, nil); err != nil || strings.Contains(b.String(), WeightColumn) {
+	if err := WriteWeightedCSV(&b, table, nil); err != nil || strings.Contains(b.String(), partition.WeightColumn) {
 		t.Fatalf("%v: %s", err, b.String())
 	}
-	back, err := DecodeCSV(table.Schema(), &b, "t.csv", ReadOptions{Weights: true})
+	back, err := DecodeCSV(table.Schema(), &b, "t.csv", Options{Weights: true})
 	if err != nil || back.Weights() != nil {
 		t.Errorf("weights %v, error %v", back.Weights(), err)
 	}
@@ -80,13 +84,14 @@ func TestWeightsThatAreNotWritten(t *testing.T) {
 		"mean":     {[]float64{1, 1.5}, "MeanOne"},
 	} {
 		var b bytes.Buffer
-		if err := WriteWeightedCSV(&b, pairs(t, 2), c.weights); err == nil || !strings.Contains(err.Error(), c.says) || b.Len() > 0 {
+		if err := WriteWeightedCSV(&b, pairs(t, 2), c.weights); err == nil || !strings.Contains(err.Error(), c.says) ||
+			b.Len() > 0 {
 			t.Errorf("%s: error %v, %d bytes written", name, err, b.Len())
 		}
 		if _, err := pairs(t, 2).WithWeights(c.weights); err == nil && name != "mean" {
 			t.Errorf("%s: given to a table", name)
 		}
-		if _, err := MeanOne(c.weights); err == nil && name != "too few" && name != "mean" {
+		if _, err := partition.MeanOne(c.weights); err == nil && name != "too few" && name != "mean" {
 			t.Errorf("%s: scaled", name)
 		}
 	}
@@ -94,39 +99,40 @@ func TestWeightsThatAreNotWritten(t *testing.T) {
 
 // A patient's weight is data: it is read as such, and weights are refused.
 func TestSchemaWithAColumnWeight(t *testing.T) {
-	s := mustSchema(t, "columns:\n  - {name: weight, kind: continuous, lower: 0, upper: 200}\n")
-	table, err := DecodeCSV(s, strings.NewReader("weight\n70\n0\n"), "t.csv", ReadOptions{Weights: true})
+	s := partitiontest.Schema(t, "columns:\n  - {name: weight, kind: continuous, lower: 0, upper: 200}\n")
+	table, err := DecodeCSV(s, strings.NewReader("weight\n70\n0\n"), "t.csv", Options{Weights: true})
 	if err != nil || table.Weights() != nil || table.Cells(0)[0] != 70 {
 		t.Fatalf("%v, %v", table, err)
 	}
 	var b bytes.Buffer
 	err = WriteWeightedCSV(&b, table, []float64{1, 1})
-	if !errors.Is(err, ErrWeightColumn) || !strings.Contains(err.Error(), `"weight"`) || b.Len() > 0 {
+	if !errors.Is(err, partition.ErrWeightColumn) || !strings.Contains(err.Error(), `"weight"`) || b.Len() > 0 {
 		t.Errorf("error %v, %d bytes written", err, b.Len())
 	}
-	if _, err := table.WithWeights([]float64{1, 1}); !errors.Is(err, ErrWeightColumn) {
+	if _, err := table.WithWeights([]float64{1, 1}); !errors.Is(err, partition.ErrWeightColumn) {
 		t.Errorf("given weights: %v", err)
 	}
-	if err := s.AcceptsWeights(); !errors.Is(err, ErrWeightColumn) {
+	if err := s.AcceptsWeights(); !errors.Is(err, partition.ErrWeightColumn) {
 		t.Errorf("accepts weights: %v", err)
 	}
 }
 
 func TestWeightsThatAreNotRead(t *testing.T) {
-	s := mustSchema(t, pair)
+	s := partitiontest.Schema(t, pair)
 	for name, c := range map[string]struct {
 		text, says string
-		o          ReadOptions
+		o          Options
 	}{
-		"not asked for": {"a,b,weight\n1,0,1\n", "importance weights", ReadOptions{}},
-		"negative":      {"a,b,weight\n1,0,1\n1,0,-0.5\n", `row 2, column "weight": the weight is negative`, ReadOptions{Weights: true}},
-		"all zero":      {"a,b,weight\n1,0,0\n", `column "weight": all weights are 0`, ReadOptions{Weights: true}},
-		"empty":         {"a,b,weight\n1,0,\n", `row 1 (line 2), column "weight"`, ReadOptions{Weights: true}},
-		"no number":     {"a,b,weight\n1,0,NaN\n", `column "weight"`, ReadOptions{Weights: true}},
-		"twice":         {"a,b,weight,weight\n1,0,1,1\n", "twice", ReadOptions{Weights: true}},
+		"not asked for": {"a,b,weight\n1,0,1\n", "importance weights", Options{}},
+		"negative": {"a,b,weight\n1,0,1\n1,0,-0.5\n", `row 2, column "weight": the weight is negative`,
+			Options{Weights: true}},
+		"all zero":  {"a,b,weight\n1,0,0\n", `column "weight": all weights are 0`, Options{Weights: true}},
+		"empty":     {"a,b,weight\n1,0,\n", `row 1 (line 2), column "weight"`, Options{Weights: true}},
+		"no number": {"a,b,weight\n1,0,NaN\n", `column "weight"`, Options{Weights: true}},
+		"twice":     {"a,b,weight,weight\n1,0,1,1\n", "twice", Options{Weights: true}},
 	} {
 		_, err := DecodeCSV(s, strings.NewReader(c.text), "t.csv", c.o)
-		var input *InputError
+		var input *partition.InputError
 		if !errors.As(err, &input) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,27 +1,30 @@
-package partition
+package tabular
 
 import (
 	"encoding/csv"
 	"errors"
 	"io"
 	"os"
+
+	"github.com/conclave-dp/conclave/partition"
 )
 
 // CSVProblems reads a file as [ReadCSV] does and goes on after what is wrong with a row,
-// for who wants to mend all of it at once. It returns at most so many *InputErrors; what
+// for who wants to fix all of it at once. It returns at most so many *InputErrors; what
 // follows broken quotes, or a broken header, cannot be told.
-func CSVProblems(s *Schema, path string, o ReadOptions, most int) []error {
+func CSVProblems(s *partition.Schema, path string, o Options, most int) []error {
 	f, err := os.Open(path)
 	if err != nil {
-		return []error{&InputError{File: path, Problem: "cannot read the table", Mend: "check path and permissions", Err: withoutPath(err)}}
+		return []error{&partition.InputError{File: path, Problem: "cannot read the table",
+			Fix: "check path and permissions", Err: partition.WithoutPath(err)}}
 	}
 	defer f.Close()
-	plain, err := openPlain(f, path)
+	plain, err := partition.OpenPlain(f, path)
 	if err != nil {
 		return []error{err}
 	}
 	if err := o.check(s); err != nil {
-		return []error{&InputError{File: path, Problem: err.Error()}}
+		return []error{&partition.InputError{File: path, Problem: err.Error()}}
 	}
 	d := &csvDecoder{name: path, csv: csv.NewReader(plain)}
 	d.csv.ReuseRecord = true
@@ -44,7 +47,7 @@ func CSVProblems(s *Schema, path string, o ReadOptions, most int) []error {
 		}
 		for i, text := range record {
 			if fault := d.rows.set(i, text); fault != nil {
-				bad := d.rows.fail(d.rows.columnName(i), fault.problem, fault.mend)
+				bad := d.rows.fail(d.rows.columnName(i), fault.Problem, fault.Fix)
 				bad.Line, _ = d.csv.FieldPos(i)
 				problems = append(problems, bad)
 			}

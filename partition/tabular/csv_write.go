@@ -1,34 +1,31 @@
-package partition
+package tabular
 
 import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// ExtraColumn is a column of numbers beside the schema's, such as weights.
-type ExtraColumn struct {
-	Name   string
-	Values []float64 // one per row, finite
-}
+	"github.com/conclave-dp/conclave/partition"
+)
 
 // WriteCSV writes a header and the rows: the schema's columns in order, then
 // the extra ones. What ReadCSV read comes back cell by cell. It checks the
 // extra columns before it writes anything.
-func WriteCSV(w io.Writer, t *Table, extra ...ExtraColumn) error {
-	s := t.schema
+func WriteCSV(w io.Writer, t *partition.Table, extra ...partition.ExtraColumn) error {
+	s := t.Schema()
 	for _, e := range extra {
 		if e.Name == "" || strings.ContainsAny(e.Name, "\r\n") || s.ColumnIndex(e.Name) >= 0 {
 			return fmt.Errorf("write table: extra column %q: choose a name that the schema does not have", e.Name)
 		}
-		if len(e.Values) != t.rows {
-			return fmt.Errorf("write table: extra column %q has %d values for %d rows", e.Name, len(e.Values), t.rows)
+		if len(e.Values) != t.Len() {
+			return fmt.Errorf("write table: extra column %q has %d values for %d rows", e.Name, len(e.Values), t.Len())
 		}
 		for row, v := range e.Values {
-			if !finite(v) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return fmt.Errorf("write table: extra column %q, row %d: not a finite number", e.Name, row+1)
 			}
 		}
@@ -44,20 +41,20 @@ func WriteCSV(w io.Writer, t *Table, extra ...ExtraColumn) error {
 	if _, err := out.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("write table: %w", err)
 	}
-	for row := range t.rows {
+	for row := range t.Len() {
 		line = line[:0]
 		cells := t.Cells(row)
 		for i := range s.Columns {
 			cell = cell[:0]
-			if i == s.unit {
+			if i == s.UnitColumn() {
 				cell = append(cell, t.Unit(row)...)
 			} else {
-				cell = s.Columns[i].appendCell(cell, cells[i])
+				cell = s.Columns[i].AppendCell(cell, cells[i])
 			}
 			line = appendField(line, i, cell)
 		}
 		for _, e := range extra {
-			line = appendField(line, len(s.Columns), appendNumber(cell[:0], e.Values[row]))
+			line = appendField(line, len(s.Columns), partition.AppendNumber(cell[:0], e.Values[row]))
 		}
 		if len(line) == 0 {
 			line = append(line, `""`...) // a lone empty cell; an empty line would be no row

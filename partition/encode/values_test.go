@@ -1,10 +1,11 @@
-package partition_test
+package encode_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Values are where the encoder puts the whole numbers of a column.
@@ -18,7 +19,7 @@ columns:
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := partition.NewEncoder(s)
+	e := encode.New(s)
 	if got := e.Values(0, 5); !slices.Equal(got, []float32{0, 0.25, 0.5, 0.75, 1}) {
 		t.Errorf("values %v of 2 to 6", got)
 	}

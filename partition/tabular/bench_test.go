@@ -1,23 +1,27 @@
-package partition
+package tabular
 
 import (
 	"bytes"
 	"os"
 	"testing"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 func benchmarkRead(b *testing.B, name string) {
-	s, err := LoadSchema(needShared(b, name, "schema.yaml"))
+	s, err := partition.LoadSchema(partitiontest.Shared(b, name, "schema.yaml"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	raw, err := os.ReadFile(needShared(b, name, "train.csv.gz"))
+	raw, err := os.ReadFile(partitiontest.Shared(b, name, "train.csv.gz"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := DecodeCSV(s, bytes.NewReader(raw), "train.csv.gz", ReadOptions{}); err != nil {
+		if _, err := DecodeCSV(s, bytes.NewReader(raw), "train.csv.gz", Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -26,13 +30,13 @@ func benchmarkRead(b *testing.B, name string) {
 func BenchmarkReadFlchain(b *testing.B) { benchmarkRead(b, "flchain") } // 6,299 x 9
 func BenchmarkReadCredit(b *testing.B)  { benchmarkRead(b, "credit") }  // 60,295 x 30
 
-func creditTable(b *testing.B) *Table {
+func creditTable(b *testing.B) *partition.Table {
 	b.Helper()
-	s, err := LoadSchema(needShared(b, "credit", "schema.yaml"))
+	s, err := partition.LoadSchema(partitiontest.Shared(b, "credit", "schema.yaml"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	t, err := ReadCSV(s, needShared(b, "credit", "train.csv.gz"), ReadOptions{})
+	t, err := ReadCSV(s, partitiontest.Shared(b, "credit", "train.csv.gz"), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -41,7 +45,7 @@ func creditTable(b *testing.B) *Table {
 
 func BenchmarkEncodeCredit(b *testing.B) {
 	t := creditTable(b)
-	e := NewEncoder(t.Schema())
+	e := encode.New(t.Schema())
 	for b.Loop() {
 		e.Encode(t)
 	}
@@ -49,7 +53,7 @@ func BenchmarkEncodeCredit(b *testing.B) {
 
 func BenchmarkDecodeCredit(b *testing.B) {
 	t := creditTable(b)
-	e := NewEncoder(t.Schema())
+	e := encode.New(t.Schema())
 	x := e.Encode(t)
 	for b.Loop() {
 		for row := range x.Len() {
@@ -63,7 +67,7 @@ func BenchmarkDecodeCredit(b *testing.B) {
 func BenchmarkAssignCredit(b *testing.B) {
 	t := creditTable(b)
 	for b.Loop() {
-		if _, err := Assign(Key{1}, t, 1000, UnitRecord); err != nil {
+		if _, err := partition.Assign(partition.Key{1}, t, 1000, partition.UnitRecord); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -81,12 +85,12 @@ func BenchmarkWriteCredit(b *testing.B) {
 }
 
 func BenchmarkLoadSchemaIsolet(b *testing.B) { // 618 columns
-	raw, err := os.ReadFile(needShared(b, "isolet", "schema.yaml"))
+	raw, err := os.ReadFile(partitiontest.Shared(b, "isolet", "schema.yaml"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := ParseSchema(raw); err != nil {
+		if _, err := partition.ParseSchema(raw); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package partition
+package encode
 
 import (
 	"math"
@@ -8,11 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func TestEncodeByHand(t *testing.T) {
-	s := clinic(t)
-	e := NewEncoder(s)
+	s := partitiontest.Clinic(t)
+	e := New(s)
 	wantHeads := []Head{
 		{Column: 1, Kind: HeadCategory, Offset: 0, Width: 2},
 		{Column: 2, Kind: HeadNumber, Offset: 2, Width: 1},
@@ -29,11 +34,12 @@ func TestEncodeByHand(t *testing.T) {
 	if diff := cmp.Diff([]int{2, 3, 5}, e.Numbers()); diff != "" {
 		t.Errorf("numbers (-want +got):\n%s", diff)
 	}
-	wantNames := []string{"ward=north", "ward=south", "age", "dose", "dose=", "marker", "grade=1", "grade=2", "grade=b,c", "grade=", "smoker", "smoker="}
+	wantNames := []string{"ward=north", "ward=south", "age", "dose", "dose=", "marker", "grade=1", "grade=2",
+		"grade=b,c", "grade=", "smoker", "smoker="}
 	if diff := cmp.Diff(wantNames, e.Names()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	table, err := ReadCSV(s, "testdata/clinic/visits.csv", ReadOptions{})
+	table, err := tabular.ReadCSV(s, partitiontest.File("clinic", "visits.csv"), tabular.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,31 +73,34 @@ func TestEncodeByHand(t *testing.T) {
 
 // A numeric label is a feature, and there are no classes.
 func TestEncodeRegression(t *testing.T) {
-	s := mustSchema(t, "label: y\ncolumns:\n  - {name: a, kind: binary}\n  - {name: y, kind: continuous, lower: 0, upper: 50}\n")
-	table := NewTable(s)
+	s := partitiontest.Schema(t, "label: y\ncolumns:\n  - {name: a, kind: binary}\n  - {name: y, kind: continuous,"+
+		" lower: 0, upper: 50}\n")
+	table := partition.NewTable(s)
 	if err := table.Append([]float64{1, 12.5}, ""); err != nil {
 		t.Fatal(err)
 	}
-	x := NewEncoder(s).Encode(table)
+	x := New(s).Encode(table)
 	if diff := cmp.Diff(&Encoded{Width: 2, Features: []float32{1, 0.25}, Classes: []int{0}}, x); diff != "" {
 		t.Errorf("encoded (-want +got):\n%s", diff)
 	}
-	if _, err := NewEncoder(s).Decode(x.Row(0), 1, ""); err == nil {
+	if _, err := New(s).Decode(x.Row(0), 1, ""); err == nil {
 		t.Errorf("class 1 of a regression is accepted")
 	}
 }
 
 // What a generator gives is brought into the schema.
 func TestDecodeAnyFeatures(t *testing.T) {
-	e := NewEncoder(clinic(t))
+	e := New(partitiontest.Clinic(t))
 	nan := math.NaN()
 	for _, tc := range []struct {
 		name     string
 		features []float32
 		want     []float64
 	}{
-		{"beyond the range", []float32{0.1, 0.2, 7, -3, 0, 1e30, 0, 0, 0.1, 0, 9, 0}, []float64{nan, 1, 120, -1, 100, 2, 1, 1}},
-		{"ties and thresholds", []float32{0.5, 0.5, 0.4999, 0.5, 0.4999, 0, 0, 0, 0, 0, 0.5, 0.4999}, []float64{nan, 0, 60, 4.25, 0, 0, 1, 1}},
+		{"beyond the range", []float32{0.1, 0.2, 7, -3, 0, 1e30, 0, 0, 0.1, 0, 9, 0},
+			[]float64{nan, 1, 120, -1, 100, 2, 1, 1}},
+		{"ties and thresholds", []float32{0.5, 0.5, 0.4999, 0.5, 0.4999, 0, 0, 0, 0, 0, 0.5, 0.4999},
+			[]float64{nan, 0, 60, 4.25, 0, 0, 1, 1}},
 		{"empty", []float32{0, 1, 0, 0, 0.5, 0, 0.3, 0.2, 0.1, 0.4, 1, 0.5}, []float64{nan, 1, 0, nan, 0, nan, nan, 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -107,7 +116,7 @@ func TestDecodeAnyFeatures(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	e := NewEncoder(clinic(t))
+	e := New(partitiontest.Clinic(t))
 	with := func(i int, v float64) []float32 {
 		f := make([]float32, e.Width())
 		f[i] = float32(v)
@@ -130,7 +139,8 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", tc.name, err, tc.want)
 		}
 	}
-	numbered := NewEncoder(mustSchema(t, "columns:\n  - {name: id, kind: integer, lower: 1, upper: 9, role: unit}\n  - {name: a, kind: binary}\n"))
+	numbered := New(partitiontest.Schema(t, "columns:\n  - {name: id, kind: integer, lower: 1, upper: 9, role:"+
+		" unit}\n  - {name: a, kind: binary}\n"))
 	if _, err := numbered.Decode([]float32{1}, 0, "9.0"); err != nil {
 		t.Errorf("a good unit: %v", err)
 	}
@@ -143,9 +153,9 @@ func TestDecodeRefuses(t *testing.T) {
 // and integers exactly, continuous ones within what float32 can carry.
 func TestEncodeDecodeProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawSchema(t)
-		table := drawTable(t, s, 0, 10)
-		e := NewEncoder(s)
+		s := partitiontest.DrawSchema(t)
+		table := partitiontest.DrawTable(t, s, 0, 10)
+		e := New(s)
 		x := e.Encode(table)
 		if x.Len() != table.Len() || len(x.Features) != x.Len()*e.Width() {
 			t.Fatalf("shape: %d rows, %d features", x.Len(), len(x.Features))
@@ -155,19 +165,19 @@ func TestEncodeDecodeProperty(t *testing.T) {
 				t.Fatalf("a feature outside [0,1]: %v", f)
 			}
 		}
-		back := NewTable(s)
+		back := partition.NewTable(s)
 		for row := range table.Len() {
 			cells, err := e.Decode(x.Row(row), x.Classes[row], table.Unit(row))
 			if err != nil {
 				t.Fatal(err)
 			}
 			// Append checks that the row satisfies the schema.
-			appendRow(t, back, cells, table.Unit(row))
+			partitiontest.AppendRow(t, back, cells, table.Unit(row))
 			for i := range s.Columns {
 				c := &s.Columns[i]
 				want, got := table.Cells(row)[i], cells[i]
 				tolerance := 0.0
-				if c.Kind == Continuous {
+				if c.Kind == partition.Continuous {
 					sc := newScaler(c)
 					tolerance = sc.span * 0x1p-20
 					if sc.log {
@@ -184,7 +194,7 @@ func TestEncodeDecodeProperty(t *testing.T) {
 		for row, again := range encodeDecode(t, e, back) {
 			for i := range again {
 				a, b := back.Cells(row)[i], again[i]
-				if s.Columns[i].Kind != Continuous && a != b && !(math.IsNaN(a) && math.IsNaN(b)) {
+				if s.Columns[i].Kind != partition.Continuous && a != b && !(math.IsNaN(a) && math.IsNaN(b)) {
 					t.Fatalf("column %d changes on the second turn", i)
 				}
 			}
@@ -192,7 +202,7 @@ func TestEncodeDecodeProperty(t *testing.T) {
 	})
 }
 
-func encodeDecode(t *rapid.T, e *Encoder, table *Table) (rows [][]float64) {
+func encodeDecode(t *rapid.T, e *Encoder, table *partition.Table) (rows [][]float64) {
 	x := e.Encode(table)
 	for row := range x.Len() {
 		cells, err := e.Decode(x.Row(row), x.Classes[row], table.Unit(row))
@@ -209,10 +219,10 @@ func TestDecimalsComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		span := rapid.SampledFrom([]float64{0.5, 1, 12, 30, 600, 99999}).Draw(t, "span")
 		log := rapid.Bool().Draw(t, "log")
-		c := &Column{Kind: Continuous, Lower: 0, Upper: span, Scale: Linear}
+		c := &partition.Column{Kind: partition.Continuous, Lower: 0, Upper: span, Scale: partition.Linear}
 		slope := span
 		if log {
-			c.Scale = Log
+			c.Scale = partition.Log
 			slope = math.Log1p(span) * (1 + span) // the steepest
 		}
 		digits := max(0, int(math.Floor(-math.Log10(slope*0x1p-24)-1e-9)))
@@ -226,13 +236,13 @@ func TestDecimalsComeBack(t *testing.T) {
 }
 
 func TestScaleIsMonotoneAndKeepsEdges(t *testing.T) {
-	for _, c := range []Column{
-		{Kind: Continuous, Lower: 0, Upper: 1e-3, Scale: Linear},
-		{Kind: Continuous, Lower: -1e300, Upper: 5e307, Scale: Linear},
-		{Kind: Continuous, Lower: 0.1234567, Upper: 0.7654321, Scale: Linear},
-		{Kind: Continuous, Lower: 3, Upper: 1e6, Scale: Log},
-		{Kind: Integer, Lower: 0, Upper: 99999, Scale: Log},
-		{Kind: Integer, Lower: -5, Upper: 2000000, Scale: Linear},
+	for _, c := range []partition.Column{
+		{Kind: partition.Continuous, Lower: 0, Upper: 1e-3, Scale: partition.Linear},
+		{Kind: partition.Continuous, Lower: -1e300, Upper: 5e307, Scale: partition.Linear},
+		{Kind: partition.Continuous, Lower: 0.1234567, Upper: 0.7654321, Scale: partition.Linear},
+		{Kind: partition.Continuous, Lower: 3, Upper: 1e6, Scale: partition.Log},
+		{Kind: partition.Integer, Lower: 0, Upper: 99999, Scale: partition.Log},
+		{Kind: partition.Integer, Lower: -5, Upper: 2000000, Scale: partition.Linear},
 	} {
 		s := newScaler(&c)
 		previous := math.Inf(-1)
@@ -246,7 +256,7 @@ func TestScaleIsMonotoneAndKeepsEdges(t *testing.T) {
 		if s.encode(c.Lower) != 0 || s.encode(c.Upper) != 1 {
 			t.Errorf("%+v: edges are encoded as %v and %v", c, s.encode(c.Lower), s.encode(c.Upper))
 		}
-		if c.Kind == Integer {
+		if c.Kind == partition.Integer {
 			for _, v := range []float64{c.Lower, c.Lower + 1, 7, 4711, c.Upper - 1, c.Upper} {
 				if got := s.decode(float64(float32(s.encode(v)))); got != v {
 					t.Errorf("%+v: %v comes back as %v", c, v, got)
@@ -261,15 +271,15 @@ func TestScaleIsMonotoneAndKeepsEdges(t *testing.T) {
 func TestSharedRoundTrip(t *testing.T) {
 	for _, name := range []string{"flchain", "adult", "heart_disease", "titanic", "diabetes130"} {
 		t.Run(name, func(t *testing.T) {
-			s, err := LoadSchema(needShared(t, name, "schema.yaml"))
+			s, err := partition.LoadSchema(partitiontest.Shared(t, name, "schema.yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			table, err := ReadCSV(s, needShared(t, name, "test.csv.gz"), ReadOptions{})
+			table, err := tabular.ReadCSV(s, partitiontest.Shared(t, name, "test.csv.gz"), tabular.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := NewEncoder(s)
+			e := New(s)
 			x := e.Encode(table)
 			for row := range x.Len() {
 				cells, err := e.Decode(x.Row(row), x.Classes[row], "")
@@ -288,33 +298,6 @@ func TestSharedRoundTrip(t *testing.T) {
 	}
 }
 
-// A made-up identifier is one that the column's own reader takes.
-func TestMadeUpUnits(t *testing.T) {
-	for name, column := range map[string]string{
-		"text":        "{name: u, role: unit}",
-		"integer":     "{name: u, role: unit, kind: integer, lower: 100000, upper: 100004}",
-		"continuous":  "{name: u, role: unit, kind: continuous, lower: -1, upper: 1}",
-		"categorical": "{name: u, role: unit, kind: categorical, categories: [a, b]}",
-	} {
-		s, err := ParseSchema([]byte("name: x\ncolumns:\n  - {name: a, kind: binary}\n  - " + column + "\n"))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		c := &s.Columns[s.UnitColumn()]
-		seen := map[string]bool{}
-		for i := range 9 {
-			text := c.MadeUpUnit(i)
-			if _, fault := c.parseUnit(text); fault != nil {
-				t.Errorf("%s: %q: %s", name, text, fault.problem)
-			}
-			seen[text] = true
-		}
-		if want := map[string]int{"text": 9, "integer": 5, "continuous": 9, "categorical": 2}[name]; len(seen) != want {
-			t.Errorf("%s: %d identifiers, want %d", name, len(seen), want)
-		}
-	}
-}
-
 // Features of images are their pixels in the order of the columns, wherever the
 // label stands.
 func TestEncoderImage(t *testing.T) {
@@ -324,13 +307,14 @@ func TestEncoderImage(t *testing.T) {
 		pixel = "  - {name: p, kind: integer, lower: 0, upper: 255, repeat: 12}\n"
 	)
 	for name, columns := range map[string]string{
-		"label first":  label + pixel,
-		"label last":   pixel + label,
-		"label within": strings.Replace(pixel, "12", "5", 1) + label + "  - {name: q, kind: integer, lower: 0, upper: 255, repeat: 7}\n",
+		"label first": label + pixel,
+		"label last":  pixel + label,
+		"label within": strings.Replace(pixel, "12", "5", 1) + label + "  - {name: q, kind: integer, lower:" +
+			" 0, upper: 255, repeat: 7}\n",
 	} {
-		s := mustSchema(t, head+columns)
-		e := NewEncoder(s)
-		if diff := cmp.Diff(&Image{Height: 2, Width: 3, Channels: 2}, e.Image()); diff != "" {
+		s := partitiontest.Schema(t, head+columns)
+		e := New(s)
+		if diff := cmp.Diff(&partition.Image{Height: 2, Width: 3, Channels: 2}, e.Image()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		last := -1
@@ -346,7 +330,7 @@ func TestEncoderImage(t *testing.T) {
 		}
 	}
 	table := strings.Replace(head, "format: idx\nimage: {height: 2, width: 3, channels: 2}\n", "", 1) + label + pixel
-	if image := NewEncoder(mustSchema(t, table)).Image(); image != nil {
+	if image := New(partitiontest.Schema(t, table)).Image(); image != nil {
 		t.Errorf("a table has images of shape %+v", *image)
 	}
 }

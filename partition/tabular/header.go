@@ -1,12 +1,14 @@
-package partition
+package tabular
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/conclave-dp/conclave/partition"
 )
 
 // match finds the schema's columns among the source's.
-func (b *Builder) match(header []SourceColumn) *InputError {
+func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	names := make(map[string]int, len(b.schema.Columns)+len(b.options.Extra))
 	for i := range b.schema.Columns {
 		names[b.schema.Columns[i].Name] = i
@@ -33,7 +35,7 @@ func (b *Builder) match(header []SourceColumn) *InputError {
 		taken[at] = i
 		known++
 		b.target[i] = at
-		if at == b.schema.unit && b.options.IgnoreUnit {
+		if at == b.schema.UnitColumn() && b.options.IgnoreUnit {
 			b.target[i] = toNowhere
 		}
 	}
@@ -48,14 +50,15 @@ func (b *Builder) match(header []SourceColumn) *InputError {
 		return b.unknownColumn(header, unknown, known)
 	}
 	for i := range b.schema.Columns {
-		if _, there := taken[i]; !there && !(i == b.schema.unit && b.options.IgnoreUnit) {
-			return b.fail(b.schema.Columns[i].Name, "the column is missing from the "+b.source.place, "add it to the "+b.source.thing+" or remove it from the schema")
+		if _, there := taken[i]; !there && !(i == b.schema.UnitColumn() && b.options.IgnoreUnit) {
+			return b.fail(b.schema.Columns[i].Name, "the column is missing from the "+b.source.place,
+				"add it to the "+b.source.thing+" or remove it from the schema")
 		}
 	}
 	for i, name := range b.options.Extra {
 		if at, there := taken[len(b.schema.Columns)+i]; there {
-			b.target[at] = len(b.schema.Columns) + len(b.table.extra)
-			b.table.extra = append(b.table.extra, ExtraColumn{Name: name})
+			b.target[at] = len(b.schema.Columns) + len(b.extra)
+			b.extra = append(b.extra, partition.ExtraColumn{Name: name})
 		}
 	}
 	return b.checkKinds(header)
@@ -63,15 +66,18 @@ func (b *Builder) match(header []SourceColumn) *InputError {
 
 // unknownColumn names the column only if the line is surely a header: most of
 // its cells are the schema's names. Otherwise the cell could be a value.
-func (b *Builder) unknownColumn(header []SourceColumn, at, known int) *InputError {
-	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place), "remove it from the "+b.source.thing+" or add it to the schema")
+func (b *Builder) unknownColumn(header []SourceColumn, at, known int) *partition.InputError {
+	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place),
+		"remove it from the "+b.source.thing+" or add it to the schema")
 	switch {
 	case 2*known < len(header) && !b.source.sure:
 	case strings.TrimSpace(header[at].Name) == "":
-		e.Problem, e.Mend = fmt.Sprintf("column %d of the %s has no name", at+1, b.source.place), "give it its name in the schema, or remove the column (a comma too many makes one)"
-	case header[at].Name == WeightColumn:
-		e.Column, e.Problem = WeightColumn, "the schema has no such column, but synthetic rows have their importance weights in one; here rows without weights were expected"
-		e.Mend = "name the file where synthetic rows are asked for, or remove the column and with it the weights"
+		e.Problem, e.Fix = fmt.Sprintf("column %d of the %s has no name",
+			at+1, b.source.place), "give it its name in the schema, or remove the column (a comma too many makes one)"
+	case header[at].Name == partition.WeightColumn:
+		e.Column, e.Problem = partition.WeightColumn, "the schema has no such column,"+
+			" but synthetic rows have their importance weights in one; here rows without weights were expected"
+		e.Fix = "name the file where synthetic rows are asked for, or remove the column and with it the weights"
 	default:
 		e.Column, e.Problem = header[at].Name, "the column is not in the schema"
 	}

@@ -1,6 +1,10 @@
-package partition
+package encode
 
-import "math"
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/partition"
+)
 
 // scaler maps the public range of a number to [0,1] and back.
 type scaler struct {
@@ -10,8 +14,8 @@ type scaler struct {
 	start, span float64 // of the range after the transform
 }
 
-func newScaler(c *Column) scaler {
-	s := scaler{log: c.Scale == Log, whole: c.Kind == Integer}
+func newScaler(c *partition.Column) scaler {
+	s := scaler{log: c.Scale == partition.Log, whole: c.Kind == partition.Integer}
 	s.lo, s.hi = c.Range()
 	s.start, s.span = s.lo, s.hi-s.lo
 	if s.log {
@@ -59,7 +63,7 @@ func dropDecimals(v, step float64) float64 {
 		// Dividing by a whole power of ten is correctly rounded, so the result
 		// is the float64 nearest to the decimal and prints as it.
 		unit := math.Pow10(int(-power))
-		if scaled := v * unit; math.Abs(scaled) < maxExact {
+		if scaled := v * unit; math.Abs(scaled) < partition.MaxExact {
 			return math.Round(scaled) / unit
 		}
 		return v

@@ -1,4 +1,4 @@
-package partition
+package tabular
 
 import (
 	"bytes"
@@ -10,18 +10,22 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // imageFolder puts images and their labels into a folder, under the names of
 // MNIST, and gives the path of the images.
-func imageFolder(t *testing.T, x *Images, name string) string {
+func imageFolder(t *testing.T, x *idx.Images, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	labels, err := LabelsPath(path)
+	labels, err := idx.LabelsPath(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b, err := EncodeIDX(x, strings.HasSuffix(name, ".gz"))
+	a, b, err := idx.Encode(x, strings.HasSuffix(name, ".gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,9 +38,9 @@ func imageFolder(t *testing.T, x *Images, name string) string {
 }
 
 // manyImages are of few pixel values, so that some of them are equal.
-func manyImages(n int) *Images {
+func manyImages(n int) *idx.Images {
 	rng := rand.New(rand.NewPCG(1, 1))
-	x := &Images{Shape: Image{2, 3, 1}}
+	x := &idx.Images{Shape: partition.Image{Height: 2, Width: 3, Channels: 1}}
 	for range n {
 		for range 6 {
 			x.Pixels = append(x.Pixels, byte(255*rng.IntN(2)))
@@ -54,13 +58,14 @@ func TestLabelsPath(t *testing.T) {
 		"images":                           "labels",
 		"images-of-images-idx3-idx3":       "images-of-labels-idx3-idx1",
 	} {
-		if got, err := LabelsPath(images); err != nil || got != want {
+		if got, err := idx.LabelsPath(images); err != nil || got != want {
 			t.Errorf("%s: %s (%v), want %s", images, got, err, want)
 		}
 	}
 	for _, path := range []string{"", "train-idx3-ubyte", "images/train", "Images"} {
-		var input *InputError
-		if _, err := LabelsPath(path); !errors.As(err, &input) || input.File != path || !strings.Contains(err.Error(), `no "images"`) {
+		var input *partition.InputError
+		if _, err := idx.LabelsPath(path); !errors.As(err, &input) || input.File != path ||
+			!strings.Contains(err.Error(), `no "images"`) {
 			t.Errorf("%q: error %v", path, err)
 		}
 	}
@@ -69,13 +74,13 @@ func TestLabelsPath(t *testing.T) {
 // A table of images, the images of that table, and a CSV file of it are one.
 func TestImagesAndTablesAreTheSame(t *testing.T) {
 	for _, labelFirst := range []bool{false, true} {
-		text := imageSchema
+		text := partitiontest.ImageSchema
 		if labelFirst {
-			lines := strings.SplitAfter(imageSchema, "\n")
+			lines := strings.SplitAfter(partitiontest.ImageSchema, "\n")
 			text = strings.Join(append(lines[:4:4], lines[5], lines[4]), "")
 		}
-		s, x := mustSchema(t, text), someImages(1)
-		table, err := Read(s, imageFolder(t, x, "train-images-idx3-ubyte.gz"), ReadOptions{})
+		s, x := partitiontest.Schema(t, text), someImages(1)
+		table, err := Read(s, imageFolder(t, x, "train-images-idx3-ubyte.gz"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,11 +88,11 @@ func TestImagesAndTablesAreTheSame(t *testing.T) {
 			t.Errorf("label first %v: a table of %d rows", labelFirst, table.Len())
 		}
 		for row := range table.Len() { // what is read keeps the rules of what is appended
-			if err := NewTable(s).Append(table.Cells(row), ""); err != nil {
+			if err := partition.NewTable(s).Append(table.Cells(row), ""); err != nil {
 				t.Error(err)
 			}
 		}
-		back, err := table.Images()
+		back, err := idx.FromTable(table)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,14 +107,12 @@ func TestImagesAndTablesAreTheSame(t *testing.T) {
 		if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Read(s, path, ReadOptions{})
+		again, err := Read(s, path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(table.cells, again.cells); diff != "" {
-			t.Error(diff)
-		}
-		if got, err := ReadImages(s, path, ReadOptions{}); err != nil || cmp.Diff(x, got) != "" {
+		partitiontest.SameTables(t, table, again)
+		if got, err := ReadImages(s, path, Options{}); err != nil || cmp.Diff(x, got) != "" {
 			t.Errorf("images of a CSV file: %+v (%v)", got, err)
 		}
 	}
@@ -118,7 +121,7 @@ func TestImagesAndTablesAreTheSame(t *testing.T) {
 // Shares of images are those of the same rows in a table, equal rows included,
 // and so are their partitions.
 func TestSharesOfImagesAreThoseOfTheTable(t *testing.T) {
-	s, x := mustSchema(t, imageSchema), manyImages(500)
+	s, x := partitiontest.Schema(t, partitiontest.ImageSchema), manyImages(500)
 	path := imageFolder(t, x, "images")
 	whole, err := x.Table(s)
 	if err != nil {
@@ -126,7 +129,7 @@ func TestSharesOfImagesAreThoseOfTheTable(t *testing.T) {
 	}
 	total := 0
 	for _, share := range [][2]float64{{0, 0.3}, {0.3, 0.5}, {0.5, 1}} {
-		o := ReadOptions{Site: "any", From: share[0], To: share[1]}
+		o := Options{Site: "any", From: share[0], To: share[1]}
 		want, err := selectRows(whole, "t", o)
 		if err != nil {
 			t.Fatal(err)
@@ -135,14 +138,13 @@ func TestSharesOfImagesAreThoseOfTheTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want.cells, got.cells); diff != "" {
-			t.Errorf("share %v: %s", share, diff)
-		}
-		a, err := Assign(shareKey, got, 3, UnitRecord)
+		partitiontest.SameTables(t, want, got)
+		a, err := partition.Assign(partition.Key{1}, got, 3, partition.UnitRecord)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := BuildManifest(shareKey, "d", "s", "0", got, a, UnitRecord); err != nil {
+		if _, err := partition.BuildManifest(partition.Key{1}, "d", "s", "0",
+			got, a, partition.UnitRecord); err != nil {
 			t.Error(err)
 		}
 		total += got.Len()
@@ -150,19 +152,20 @@ func TestSharesOfImagesAreThoseOfTheTable(t *testing.T) {
 	if total != x.Len() {
 		t.Errorf("the shares have %d images of %d", total, x.Len())
 	}
-	if all, err := Read(s, path, ReadOptions{To: 1}); err != nil || all.Len() != 500 {
+	if all, err := Read(s, path, Options{To: 1}); err != nil || all.Len() != 500 {
 		t.Errorf("all: %v", err)
 	}
-	if _, err := Read(s, path, ReadOptions{From: 0.5, To: 0.50001}); err == nil || !strings.Contains(err.Error(), "no image belongs") {
+	if _, err := Read(s, path, Options{From: 0.5, To: 0.50001}); err == nil ||
+		!strings.Contains(err.Error(), "no image belongs") {
 		t.Errorf("an empty share: %v", err)
 	}
-	if _, err := Read(s, path, ReadOptions{From: 0.7, To: 0.5}); err == nil || !strings.Contains(err.Error(), "share") {
+	if _, err := Read(s, path, Options{From: 0.7, To: 0.5}); err == nil || !strings.Contains(err.Error(), "share") {
 		t.Errorf("a wrong share: %v", err)
 	}
 }
 
 func TestReadRefuses(t *testing.T) {
-	s := mustSchema(t, imageSchema)
+	s := partitiontest.Schema(t, partitiontest.ImageSchema)
 	good := imageFolder(t, someImages(1), "train-images-idx3-ubyte")
 	alone := filepath.Join(t.TempDir(), "t10k-images-idx3-ubyte.gz")
 	raw, err := os.ReadFile(good)
@@ -184,63 +187,69 @@ func TestReadRefuses(t *testing.T) {
 		nameless:                                `no "images" in the file's name`,
 		filepath.Join(t.TempDir(), "no-images"): "no-images: cannot read the images",
 		short:                                   `column "p_1": the column is missing`,
-		imageFolder(t, &Images{Shape: Image{2, 3, 1}}, "images"): "no image in it",
+		imageFolder(t, &idx.Images{Shape: partition.Image{Height: 2, Width: 3, Channels: 1}},
+			"images"): "no image in it",
 	} {
-		var input *InputError
-		if _, err := Read(s, path, ReadOptions{}); !errors.As(err, &input) || !strings.Contains(err.Error(), want) {
+		var input *partition.InputError
+		if _, err := Read(s, path, Options{}); !errors.As(err, &input) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", path, err, want)
 		}
-		if _, err := ReadImages(s, path, ReadOptions{}); !errors.As(err, &input) {
+		if _, err := ReadImages(s, path, Options{}); !errors.As(err, &input) {
 			t.Errorf("images of %s: error %v", path, err)
 		}
 	}
-	table := mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
-	if _, err := ReadImages(table, good, ReadOptions{}); err == nil || !strings.Contains(err.Error(), "not idx") {
+	table := partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n")
+	if _, err := ReadImages(table, good, Options{}); err == nil || !strings.Contains(err.Error(), "not idx") {
 		t.Errorf("images with a schema of a table: %v", err)
 	}
-	if _, err := Read(table, good, ReadOptions{}); err == nil {
+	if _, err := Read(table, good, Options{}); err == nil {
 		t.Error("idx read as CSV")
 	}
 }
 
 func TestConversionsRefuse(t *testing.T) {
-	s, table := mustSchema(t, imageSchema), mustSchema(t, "columns:\n  - {name: a, kind: binary}\n")
-	if _, err := NewTable(table).Images(); err == nil || !strings.Contains(err.Error(), "format idx") {
+	s, table := partitiontest.Schema(t, partitiontest.ImageSchema), partitiontest.Schema(t,
+		"columns:\n  - {name: a, kind: binary}\n")
+	if _, err := idx.FromTable(partition.NewTable(table)); err == nil || !strings.Contains(err.Error(), "format idx") {
 		t.Errorf("images of a table: %v", err)
 	}
 	for name, c := range map[string]struct {
-		s    *Schema
-		x    *Images
+		s    *partition.Schema
+		x    *idx.Images
 		says string
 	}{
-		"table":        {table, someImages(1), "format idx"},
-		"colour":       {s, someImages(3), "schema's shape"},
-		"missing":      {s, &Images{Shape: Image{2, 3, 1}, Classes: []int{0}}, "schema's shape"},
-		"class":        {s, &Images{Shape: Image{2, 3, 1}, Pixels: make([]byte, 6), Classes: []int{2}}, "no such class"},
-		"class before": {s, &Images{Shape: Image{2, 3, 1}, Pixels: make([]byte, 6), Classes: []int{-1}}, "no such class"},
+		"table":  {table, someImages(1), "format idx"},
+		"colour": {s, someImages(3), "schema's shape"},
+		"missing": {s, &idx.Images{Shape: partition.Image{Height: 2, Width: 3, Channels: 1}, Classes: []int{0}},
+			"schema's shape"},
+		"class": {s, &idx.Images{Shape: partition.Image{Height: 2, Width: 3, Channels: 1},
+			Pixels: make([]byte, 6), Classes: []int{2}}, "no such class"},
+		"class before": {s, &idx.Images{Shape: partition.Image{Height: 2, Width: 3, Channels: 1},
+			Pixels: make([]byte, 6), Classes: []int{-1}}, "no such class"},
 	} {
 		if _, err := c.x.Table(c.s); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v, want %q", name, err, c.says)
 		}
 	}
 	for _, zip := range []bool{false, true} {
-		if _, _, err := EncodeIDX(&Images{Shape: Image{1, 1, 1}, Pixels: []byte{1}, Classes: []int{256}}, zip); err == nil {
+		if _, _, err := idx.Encode(&idx.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1},
+			Pixels: []byte{1}, Classes: []int{256}}, zip); err == nil {
 			t.Error("class 256 was written")
 		}
 	}
 }
 
 func TestReadsMNISTAsATable(t *testing.T) {
-	s, err := LoadSchema(needShared(t, "mnist", "schema.yaml"))
+	s, err := partition.LoadSchema(partitiontest.Shared(t, "mnist", "schema.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := needShared(t, "mnist", s.Files["test"].Images)
-	table, err := Read(s, path, ReadOptions{})
+	path := partitiontest.Shared(t, "mnist", s.Files["test"].Images)
+	table, err := Read(s, path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	half, err := Read(s, path, ReadOptions{To: 0.5})
+	half, err := Read(s, path, Options{To: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,11 +261,11 @@ func TestReadsMNISTAsATable(t *testing.T) {
 // Bytes from outside give images that make a table, or an error.
 func FuzzImagesTable(f *testing.F) {
 	var images, labels bytes.Buffer
-	if err := WriteIDX(&images, &labels, someImages(1)); err != nil {
+	if err := idx.Write(&images, &labels, someImages(1)); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(images.Bytes(), labels.Bytes())
-	s := mustSchema(f, imageSchema)
+	s := partitiontest.Schema(f, partitiontest.ImageSchema)
 	f.Fuzz(func(t *testing.T, images, labels []byte) {
 		dir := t.TempDir()
 		for name, raw := range map[string][]byte{"images": images, "labels": labels} {
@@ -264,15 +273,15 @@ func FuzzImagesTable(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		table, err := Read(s, filepath.Join(dir, "images"), ReadOptions{})
+		table, err := Read(s, filepath.Join(dir, "images"), Options{})
 		if err != nil {
 			return
 		}
-		x, err := table.Images()
+		x, err := idx.FromTable(table)
 		if err != nil || x.Len() != table.Len() {
 			t.Fatalf("%d rows, %v", table.Len(), err)
 		}
-		a, b, err := EncodeIDX(x, false)
+		a, b, err := idx.Encode(x, false)
 		if err != nil || !bytes.HasSuffix(a, x.Pixels) || len(b) != 8+x.Len() {
 			t.Errorf("written again: %v", err)
 		}
@@ -281,7 +290,7 @@ func FuzzImagesTable(f *testing.F) {
 
 // An idx file under the schema of a table is called what it is.
 func TestAnIDXFileIsNoTable(t *testing.T) {
-	s, err := ParseSchema([]byte("columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n"))
+	s, err := partition.ParseSchema([]byte("columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +298,15 @@ func TestAnIDXFileIsNoTable(t *testing.T) {
 	if err := os.WriteFile(path, []byte{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 7}, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(s, path, ReadOptions{}); err == nil || !strings.Contains(err.Error(), "an idx file of images") {
+	if _, err := Read(s, path, Options{}); err == nil || !strings.Contains(err.Error(), "an idx file of images") {
 		t.Errorf("got %v", err)
 	}
+}
+
+func someImages(channels int) *idx.Images {
+	x := &idx.Images{Shape: partition.Image{Height: 2, Width: 3, Channels: channels}, Classes: []int{1, 0, 1, 1}}
+	for i := range 4 * x.Shape.Size() {
+		x.Pixels = append(x.Pixels, byte(i*7))
+	}
+	return x
 }

@@ -1,4 +1,5 @@
-package partition
+// Package partitiontest has schemas, tables and files for tests of packages that read tables.
+package partitiontest
 
 import (
 	"fmt"
@@ -6,10 +7,12 @@ import (
 	"strings"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/partition"
 )
 
-// drawSchema makes a schema of every sort of column, through its YAML.
-func drawSchema(t *rapid.T) *Schema {
+// DrawSchema makes a schema of every sort of column, through its YAML.
+func DrawSchema(t *rapid.T) *partition.Schema {
 	var b strings.Builder
 	label := rapid.SampledFrom([]string{"none", "binary", "categorical", "number"}).Draw(t, "label")
 	if label != "none" {
@@ -27,7 +30,7 @@ func drawSchema(t *rapid.T) *Schema {
 	if label != "none" {
 		drawColumn(t, &b, "y", label, false)
 	}
-	s, err := ParseSchema([]byte(b.String()))
+	s, err := partition.ParseSchema([]byte(b.String()))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b.String())
 	}
@@ -40,7 +43,8 @@ func drawColumn(t *rapid.T, b *strings.Builder, name, kind string, nullable bool
 	case "binary":
 		b.WriteString("    kind: binary\n")
 	case "categorical":
-		words := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "1", "1.0", "nan", "x y", " x", "x ", `q"r`, "c,d", "é", "#z"}), 1, 6, rapid.ID[string]).Draw(t, "categories")
+		words := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "1", "1.0", "nan", "x y", " x", "x ",
+			`q"r`, "c,d", "é", "#z"}), 1, 6, rapid.ID[string]).Draw(t, "categories")
 		fmt.Fprintf(b, "    kind: categorical\n    categories: [")
 		for _, w := range words {
 			fmt.Fprintf(b, "%q, ", w)
@@ -60,31 +64,31 @@ func drawColumn(t *rapid.T, b *strings.Builder, name, kind string, nullable bool
 	}
 }
 
-// drawTable fills a table with from to most rows, some of them equal.
-func drawTable(t *rapid.T, s *Schema, from, most int) *Table {
-	table := NewTable(s)
+// DrawTable fills a table with from to most rows, some of them equal.
+func DrawTable(t *rapid.T, s *partition.Schema, from, most int) *partition.Table {
+	table := partition.NewTable(s)
 	for n := rapid.IntRange(from, most).Draw(t, "rows"); n > 0; n-- {
 		if table.Len() > 0 && rapid.IntRange(0, 3).Draw(t, "repeat") == 0 {
 			row := rapid.IntRange(0, table.Len()-1).Draw(t, "of row")
-			appendRow(t, table, table.Cells(row), table.Unit(row))
+			AppendRow(t, table, table.Cells(row), table.Unit(row))
 			continue
 		}
 		cells, unit := drawRow(t, s)
-		appendRow(t, table, cells, unit)
+		AppendRow(t, table, cells, unit)
 	}
 	return table
 }
 
-func appendRow(t *rapid.T, table *Table, cells []float64, unit string) {
+func AppendRow(t *rapid.T, table *partition.Table, cells []float64, unit string) {
 	if err := table.Append(cells, unit); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func drawRow(t *rapid.T, s *Schema) (cells []float64, unit string) {
+func drawRow(t *rapid.T, s *partition.Schema) (cells []float64, unit string) {
 	for i := range s.Columns {
 		c := &s.Columns[i]
-		if c.Role == RoleUnit {
+		if c.Role == partition.RoleUnit {
 			unit = rapid.SampledFrom([]string{"p1", "p2", "p3", "p 4", "p,5", "p6", "p7", "p8", "p9"}).Draw(t, "unit")
 			cells = append(cells, math.NaN())
 			continue
@@ -94,7 +98,7 @@ func drawRow(t *rapid.T, s *Schema) (cells []float64, unit string) {
 			continue
 		}
 		lo, hi := c.Range()
-		if c.Kind == Continuous {
+		if c.Kind == partition.Continuous {
 			cells = append(cells, rapid.Float64Range(lo, hi).Draw(t, c.Name))
 		} else {
 			cells = append(cells, float64(rapid.IntRange(int(lo), int(hi)).Draw(t, c.Name)))

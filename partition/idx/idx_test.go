@@ -1,4 +1,4 @@
-package partition
+package idx
 
 import (
 	"bytes"
@@ -9,18 +9,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-const imageSchema = `label: y
-format: idx
-image: {height: 2, width: 3, channels: 1}
-columns:
-  - {name: p, kind: integer, lower: 0, upper: 255, repeat: 6}
-  - {name: y, kind: categorical, categories: [cat, dog]}
-`
-
 func someImages(channels int) *Images {
-	x := &Images{Shape: Image{2, 3, channels}, Classes: []int{1, 0, 1, 1}}
+	x := &Images{Shape: partition.Image{Height: 2, Width: 3, Channels: channels}, Classes: []int{1, 0, 1, 1}}
 	for i := range 4 * x.Shape.Size() {
 		x.Pixels = append(x.Pixels, byte(i*7))
 	}
@@ -31,7 +26,7 @@ func someImages(channels int) *Images {
 func idxFiles(t *testing.T, x *Images, zip bool) (images, labels string) {
 	t.Helper()
 	var a, b bytes.Buffer
-	if err := WriteIDX(&a, &b, x); err != nil {
+	if err := Write(&a, &b, x); err != nil {
 		t.Fatal(err)
 	}
 	images, labels = filepath.Join(t.TempDir(), "images"), filepath.Join(t.TempDir(), "labels")
@@ -53,13 +48,13 @@ func idxFiles(t *testing.T, x *Images, zip bool) (images, labels string) {
 func TestIDXRoundTrip(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		for _, zip := range []bool{false, true} {
-			text := imageSchema
+			text := partitiontest.ImageSchema
 			if channels == 3 {
 				text = strings.NewReplacer("channels: 1", "channels: 3", "repeat: 6", "repeat: 18").Replace(text)
 			}
 			want := someImages(channels)
 			images, labels := idxFiles(t, want, zip)
-			got, err := ReadIDX(mustSchema(t, text), images, labels)
+			got, err := Read(partitiontest.Schema(t, text), images, labels)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,13 +68,14 @@ func TestIDXRoundTrip(t *testing.T) {
 func TestImagesSubset(t *testing.T) {
 	x := someImages(1)
 	s := x.Subset([]int{3, 1})
-	if s.Len() != 2 || !bytes.Equal(s.Image(0), x.Image(3)) || !bytes.Equal(s.Image(1), x.Image(1)) || s.Classes[1] != 0 {
+	if s.Len() != 2 || !bytes.Equal(s.Image(0), x.Image(3)) || !bytes.Equal(s.Image(1), x.Image(1)) ||
+		s.Classes[1] != 0 {
 		t.Errorf("subset %+v", s)
 	}
 }
 
 func TestReadIDXRefuses(t *testing.T) {
-	schema := mustSchema(t, imageSchema)
+	schema := partitiontest.Schema(t, partitiontest.ImageSchema)
 	change := func(at int, to byte) func(raw []byte) []byte {
 		return func(raw []byte) []byte { raw[at] = to; return raw }
 	}
@@ -111,26 +107,28 @@ func TestReadIDXRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := ReadIDX(schema, images, labels); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := Read(schema, images, labels); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.says)
 		}
 	}
 	images, labels := idxFiles(t, someImages(1), false)
-	if _, err := ReadIDX(schema, filepath.Join(images, "none"), labels); err == nil || !strings.Contains(err.Error(), "check path") {
+	if _, err := Read(schema, filepath.Join(images, "none"), labels); err == nil ||
+		!strings.Contains(err.Error(), "check path") {
 		t.Errorf("a missing file: %v", err)
 	}
 }
 
 func TestReadsMNIST(t *testing.T) {
-	dir := filepath.Join("..", "..", "shared", "data", "mnist")
+	dir := filepath.Join("..", "..", "..", "shared", "data", "mnist")
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("the data set is not here: %v", err)
 	}
-	schema, err := LoadSchema(filepath.Join(dir, "schema.yaml"))
+	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := ReadIDX(schema, filepath.Join(dir, schema.Files["test"].Images), filepath.Join(dir, schema.Files["test"].Labels))
+	x, err := Read(schema, filepath.Join(dir, schema.Files["test"].Images),
+		filepath.Join(dir, schema.Files["test"].Labels))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,13 +139,14 @@ func TestReadsMNIST(t *testing.T) {
 
 func FuzzDecodeIDX(f *testing.F) {
 	var images, labels bytes.Buffer
-	if err := WriteIDX(&images, &labels, someImages(1)); err != nil {
+	if err := Write(&images, &labels, someImages(1)); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(images.Bytes())
 	f.Add(labels.Bytes())
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if pixels, err := decodeImages(bytes.NewReader(raw), "f", Image{2, 3, 1}); err == nil && len(pixels) != len(raw)-16 {
+		if pixels, err := decodeImages(bytes.NewReader(raw), "f",
+			partition.Image{Height: 2, Width: 3, Channels: 1}); err == nil && len(pixels) != len(raw)-16 {
 			t.Errorf("%d pixels of %d bytes", len(pixels), len(raw))
 		}
 		if classes, err := decodeLabels(bytes.NewReader(raw), "f", 2); err == nil && len(classes) != len(raw)-8 {

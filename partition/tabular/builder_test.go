@@ -1,4 +1,4 @@
-package partition
+package tabular
 
 import (
 	"bytes"
@@ -8,34 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// texts are a table's cells as CSV has them.
-func texts(t *Table) (header []string, rows [][]string) {
-	s := t.Schema()
-	for i := range s.Columns {
-		header = append(header, s.Columns[i].Name)
-	}
-	for row := range t.Len() {
-		var line []string
-		for i := range s.Columns {
-			if i == s.unit {
-				line = append(line, t.Unit(row))
-			} else {
-				line = append(line, s.Columns[i].CellText(t.Cells(row)[i]))
-			}
-		}
-		rows = append(rows, line)
-	}
-	return header, rows
-}
-
-func manifestOf(t rapid.TB, table *Table, unit string) *Manifest {
-	a, err := Assign(Key{1}, table, 1, unit)
+func manifestOf(t rapid.TB, table *partition.Table, unit string) *partition.Manifest {
+	a, err := partition.Assign(partition.Key{1}, table, 1, unit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := BuildManifest(Key{1}, "d", "s", "n", table, a, unit)
+	m, err := partition.BuildManifest(partition.Key{1}, "d", "s", "n", table, a, unit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +26,10 @@ func manifestOf(t rapid.TB, table *Table, unit string) *Manifest {
 }
 
 // sameManifests compares the manifests of two tables under every unit.
-func sameManifests(t rapid.TB, want, got *Table) {
-	units := []string{UnitRecord}
-	if s := want.Schema(); s.unit >= 0 {
-		units = append(units, s.Columns[s.unit].Name)
+func sameManifests(t rapid.TB, want, got *partition.Table) {
+	units := []string{partition.UnitRecord}
+	if s := want.Schema(); s.UnitColumn() >= 0 {
+		units = append(units, s.Columns[s.UnitColumn()].Name)
 	}
 	for _, unit := range units {
 		if diff := cmp.Diff(manifestOf(t, want, unit), manifestOf(t, got, unit)); diff != "" {
@@ -59,20 +42,20 @@ func sameManifests(t rapid.TB, want, got *Table) {
 // same manifest, and in the same order of rows the same table.
 func TestABuildersTableIsThatOfCSV(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		s := drawSchema(t)
-		table := drawTable(t, s, 1, 20)
+		s := partitiontest.DrawSchema(t)
+		table := partitiontest.DrawTable(t, s, 1, 20)
 		var csv bytes.Buffer
 		if err := WriteCSV(&csv, table); err != nil {
 			t.Fatal(err)
 		}
-		want, err := DecodeCSV(s, &csv, "t.csv", ReadOptions{})
+		want, err := DecodeCSV(s, &csv, "t.csv", Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		header, rows := texts(table)
-		turned := rapid.Permutation(indexes(len(header))).Draw(t, "columns")
-		build := func(order []int) *Table {
-			b, err := NewBuilder(s, "t", FromSQL, namedColumns(pick(header, turned)), ReadOptions{})
+		header, rows := partitiontest.Texts(table)
+		turned := rapid.Permutation(partitiontest.Indexes(len(header))).Draw(t, "columns")
+		build := func(order []int) *partition.Table {
+			b, err := NewBuilder(s, "t", FromSQL, namedColumns(pick(header, turned)), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,10 +70,10 @@ func TestABuildersTableIsThatOfCSV(tb *testing.T) {
 			}
 			return got
 		}
-		got := build(indexes(len(rows)))
-		sameTables(tb, want, got)
+		got := build(partitiontest.Indexes(len(rows)))
+		partitiontest.SameTables(tb, want, got)
 		sameManifests(t, want, got)
-		sameManifests(t, want, build(rapid.Permutation(indexes(len(rows))).Draw(t, "rows")))
+		sameManifests(t, want, build(rapid.Permutation(partitiontest.Indexes(len(rows))).Draw(t, "rows")))
 	})
 }
 
@@ -103,7 +86,7 @@ func pick(of []string, order []int) (out []string) {
 
 // What a source says of a column's cells is refused where no such cell can be the schema's.
 func TestKindsOfCellsThatCannotBe(t *testing.T) {
-	s := mustSchema(t, `columns:
+	s := partitiontest.Schema(t, `columns:
   - {name: who, role: unit}
   - {name: dose, kind: continuous, lower: 0, upper: 10}
   - {name: ward, kind: categorical, categories: [north, south]}
@@ -120,7 +103,7 @@ func TestKindsOfCellsThatCannotBe(t *testing.T) {
 		for kind := Unsaid; kind <= Unreadable; kind++ {
 			columns := namedColumns([]string{"who", "dose", "ward", "ill"})
 			columns[i].Kind, columns[i].What = kind, "a list"
-			_, err := NewBuilder(s, "t", FromSQL, columns, ReadOptions{})
+			_, err := NewBuilder(s, "t", FromSQL, columns, Options{})
 			name := columns[i].Name
 			if slices.Contains(fit[name], kind) != (err == nil) {
 				t.Errorf("%s, cells of kind %d: %v", name, kind, err)
@@ -134,8 +117,8 @@ func TestKindsOfCellsThatCannotBe(t *testing.T) {
 
 // A table that would not fit is refused when it gets there.
 func TestTableTooLarge(t *testing.T) {
-	s := mustSchema(t, "columns: [{name: x, kind: binary}]")
-	b, err := NewBuilder(s, "t", FromSQL, []SourceColumn{{Name: "x", Kind: TruthValues}}, ReadOptions{})
+	s := partitiontest.Schema(t, "columns: [{name: x, kind: binary}]")
+	b, err := NewBuilder(s, "t", FromSQL, []SourceColumn{{Name: "x", Kind: TruthValues}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,12 +142,12 @@ func TestTableTooLarge(t *testing.T) {
 
 // A CSV reader makes a line break of an identifier one byte, and so does every source.
 func TestUnitsHaveOneLineBreak(t *testing.T) {
-	s := mustSchema(t, "columns: [{name: who, role: unit}, {name: x, kind: binary}]")
-	want, err := DecodeCSV(s, strings.NewReader("who,x\n\"a\r\nb\",1\n"), "t.csv", ReadOptions{})
+	s := partitiontest.Schema(t, "columns: [{name: who, role: unit}, {name: x, kind: binary}]")
+	want, err := DecodeCSV(s, strings.NewReader("who,x\n\"a\r\nb\",1\n"), "t.csv", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := NewBuilder(s, "t", FromSQL, namedColumns([]string{"who", "x"}), ReadOptions{})
+	b, err := NewBuilder(s, "t", FromSQL, namedColumns([]string{"who", "x"}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +158,7 @@ func TestUnitsHaveOneLineBreak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameTables(t, want, got)
+	partitiontest.SameTables(t, want, got)
 	if got.Unit(0) != "a\nb" {
 		t.Errorf("unit %q", got.Unit(0))
 	}

@@ -1,0 +1,3 @@
+package partition
+
+var ParseNamed = parseSchema

@@ -1,0 +1,68 @@
+package partitiontest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Shared gives the path of a file of the shared data sets, which are not
+// part of the repository.
+func Shared(t testing.TB, parts ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{Folder(), "..", "..", "shared", "data"}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("the shared data sets are not beside the project: %v", err)
+	}
+	return path
+}
+
+// Schema parses a schema.
+func Schema(t testing.TB, text string) *partition.Schema {
+	t.Helper()
+	s, err := partition.ParseSchema([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Clinic is the schema of the visits in testdata/clinic.
+func Clinic(t testing.TB) *partition.Schema {
+	t.Helper()
+	s, err := partition.LoadSchema(File("clinic", "schema.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Folder is that of package partition: beside go.mod, which is above a test's own folder.
+func Folder() string {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return filepath.Join(dir, "partition")
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	panic("the tests of tables run in a folder of the module")
+}
+
+// File is the path of a file of the package's testdata.
+func File(parts ...string) string {
+	return filepath.Join(append([]string{Folder(), "testdata"}, parts...)...)
+}
+
+// ImageSchema is the text of a schema of small images.
+const ImageSchema = `label: y
+format: idx
+image: {height: 2, width: 3, channels: 1}
+columns:
+  - {name: p, kind: integer, lower: 0, upper: 255, repeat: 6}
+  - {name: y, kind: categorical, categories: [cat, dog]}
+`

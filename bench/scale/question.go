@@ -62,7 +62,8 @@ func spec(run string, teachers int) *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: run, Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema, Epsilon: 50, Delta: 1e-5,
 		Unit: "record", Guarantee: "data-independent", Teachers: uint32(teachers), Quorum: 0.9, DeadlineSeconds: 60,
-		Plan: []*conclavev1.Planned{{Kind: kind, Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 4000}, Variant: "histogram"}},
+		Plan: []*conclavev1.Planned{{Kind: kind, Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 4000},
+			Variant: "histogram"}},
 	}
 }
 

@@ -9,16 +9,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 // lookEvery is how often the certificate files, and the certificates of idle peers, are
 // looked at.
 const lookEvery = time.Second
 
-// certificates are the server's own files.
-type certificates struct{ guard *tlsconfig.Credentials }
+// resignTimeout bounds giving leadership back; the lease ends it anyway.
+const resignTimeout = 3 * time.Second
 
 // certificateGrace is for how long a leader may be able to let nobody in before it gives the
 // lead away: a renewal, or a file that is being replaced, moves no lead.
@@ -29,7 +30,7 @@ var (
 	// files and is for the operator.
 	errGivenAway = fmt.Errorf("%w: the aggregator gave it away, because it can let nobody in", ErrLeadershipLost)
 	// errWithdrawn ends an attempt to lead of a server that may not.
-	errWithdrawn = errors.New("the certificate files are not in order any more")
+	errWithdrawn = errors.New("the certificate files are no longer in order")
 )
 
 // acceptance is whether the server can let anybody in, as one goroutine has seen it.
@@ -53,7 +54,7 @@ func (s *Server) watchCertificates() {
 		s.port.FlushRefusals(false)
 		select {
 		case <-tick.C:
-		case <-s.closing:
+		case <-s.closing.begun:
 			return
 		}
 	}
@@ -61,24 +62,25 @@ func (s *Server) watchCertificates() {
 
 // lookAtFiles brings a up to date, and writes down what changed.
 func (s *Server) lookAtFiles(a *acceptance) {
-	reason := s.standings.guard.Reload()
+	reason := s.credentials.Reload()
 	before := a.reason
 	a.reason = reason
 	switch {
 	case reason == nil && before == nil:
 	case reason == nil:
 		s.log.Info("certificate files are in order again")
-		_ = s.audit(caller{}, auditlog.Entry{Event: auditlog.Accepting}) // lost lines are in the log
+		_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.Accepting}) // lost lines are in the log
 	case before == nil || before.Error() != reason.Error():
 		if before == nil {
 			a.since = time.Now()
 		}
 		text := "nobody new is let in"
 		if s.phase.Load() < leads {
-			text = "nobody would be let in; this aggregator does not stand for the lead until its certificate files are in order"
+			text = "nobody would be let in; this aggregator does not stand for the lead until its certificate files " +
+				"are in order"
 		}
 		s.log.Error(text, zap.String("reason", reason.Error()))
-		_ = s.audit(caller{}, auditlog.Entry{Event: auditlog.NotAccepting, Reason: reason.Error()})
+		_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.NotAccepting, Reason: reason.Error()})
 	}
 }
 
@@ -92,20 +94,21 @@ func (s *Server) grace() time.Duration {
 // giveAway ends the lead of a server that can let nobody in, so that a standby takes over. An
 // embedded etcd has no standby: whoever is connected is served on.
 func (s *Server) giveAway(reason error) {
-	if !s.leads() || s.embedded != nil || s.leading.Err() != nil { // embedded is set before it leads
+	if !s.leads() || s.embedded != nil || s.life.Leading().Err() != nil { // embedded is set before it leads
 		return
 	}
-	s.log.Error("the lead is given away, because nobody can be let in", zap.Duration("for", s.grace()), zap.String("reason", reason.Error()))
-	_ = s.audit(caller{}, auditlog.Entry{Event: auditlog.GaveAway, Reason: reason.Error()})
+	s.log.Error("the lead is given away, because nobody can be let in", zap.Duration("for", s.grace()),
+		zap.String("reason", reason.Error()))
+	_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.GaveAway, Reason: reason.Error()})
 	s.outOfOrder = reason
-	s.endLeading(errGivenAway)
+	s.life.EndLeading(errGivenAway)
 }
 
 // lost is the error of Serve for why leadership ended.
 func (s *Server) lost() error {
-	cause := context.Cause(s.leading)
+	cause := context.Cause(s.life.Leading())
 	switch {
-	case errors.Is(cause, errStopping):
+	case errors.Is(cause, fault.ErrStopping):
 		return nil
 	case errors.Is(cause, errGivenAway):
 		return fmt.Errorf("%w: %w", cause, s.outOfOrder)
@@ -131,7 +134,7 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 		withdraw(nil)
 		<-watched
 		switch {
-		case err == nil && s.standings.guard.Reload() == nil:
+		case err == nil && s.credentials.Reload() == nil:
 			return lead, nil
 		case err == nil:
 			s.log.Warn("led for a moment with certificate files that are not in order; the lead is given back")
@@ -147,7 +150,7 @@ func (s *Server) awaitOrder(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		reason := s.standings.guard.Reload()
+		reason := s.credentials.Reload()
 		if reason == nil {
 			return nil
 		}
@@ -166,7 +169,7 @@ func (s *Server) awaitDisorder(ctx context.Context, withdraw context.CancelCause
 	for {
 		select {
 		case <-tick.C:
-			if s.standings.guard.Reload() != nil {
+			if s.credentials.Reload() != nil {
 				withdraw(errWithdrawn)
 				return
 			}

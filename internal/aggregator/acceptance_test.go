@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
@@ -146,8 +147,8 @@ func (p *pair) serves(t *testing.T) {
 	d := p.config.Datasets[0].Name
 	student := p.student(t)
 	spec, _ := student.open(t, d, nil)
-	p.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
+	p.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	if r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
 		t.Errorf("%d teachers", r.GetTeachers())
 	}
 }
@@ -164,7 +165,8 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 			p.revoke(t, certs.RoleAggregator, "agg")
 			replace(t, p.list, certs.RevokedFile(p.certs))
 		}, certs.ErrRevoked, "own certificate"},
-		{"expired", func(t *testing.T, p *pair) { p.reissue(t, "agg", 2*time.Second) }, certs.ErrExpired, "it ended on"},
+		{"expired", func(t *testing.T, p *pair) { p.reissue(t, "agg", 2*time.Second) }, certs.ErrExpired,
+			"it ended on"},
 		{"no list", func(t *testing.T, p *pair) { testkit.Must(t, os.Remove(p.list)) }, certs.ErrList, "no such file"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -268,13 +270,13 @@ func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	c.revoke(t, certs.RoleAggregator, "agg")
 	awaitReady(t, c.server.MonitorAddr().String(), http.StatusServiceUnavailable, "own certificate")
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
 	testkit.Eventually(t, "it to be noted", func() bool { return len(of(trail(t, path), auditlog.NotAccepting)) == 1 })
 	time.Sleep(time.Second + 2*lookEvery)
-	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
+	if r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
 		t.Errorf("%d teachers", r.GetTeachers())
 	}
 	if e := of(trail(t, path), auditlog.GaveAway); len(e) != 0 {

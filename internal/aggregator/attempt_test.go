@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -19,8 +20,8 @@ import (
 func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
-	vote := func(class int) answerFunc { return votes(8, func(_, _ int) int { return class }) }
-	for name, late := range map[string]answerFunc{
+	vote := func(class int) roundtest.Answer { return roundtest.Votes(8, func(_, _ int) int { return class }) }
+	for name, late := range map[string]roundtest.Answer{
 		"an answer": vote(0),
 		"a refusal": func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 			return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Refusal{
@@ -31,10 +32,10 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			d := c.dataset()
 			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
 				s.Epsilon = 90
-				trains(histograms(planned(runspec.Votes, lnMax(40), 0)))(s)
+				roundtest.Trains(roundtest.Histograms(roundtest.Planned(runspec.Votes, roundtest.LNMax(40), 0)))(s)
 			})
-			node := c.node(t, hello(d, "north", "a", 8), silent)
-			first := voteRound(spec.Name, 0, 1)
+			node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
+			first := roundtest.VoteRound(spec.Name, 0, 1)
 			second := proto.Clone(first).(*conclavev1.Round)
 			second.GetVote().QueryClasses[0] = 1
 
@@ -48,9 +49,10 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			testkit.Receive(t, node.rounds)
 			firstAttempt := testkit.Receive(t, node.attempts)
 			cancel()
-			wantStatus(t, testkit.Receive(t, gone), codes.Canceled)
-			e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
-			testkit.Eventually(t, "a round that nobody waits for", e.idle)
+			roundtest.WantStatus(t, testkit.Receive(t, gone), codes.Canceled)
+			testkit.Eventually(t, "a round that nobody waits for", func() bool {
+				return c.server.rounds.Waiting(t.Context(), spec.Name) == 0
+			})
 
 			// It comes back with another question, and the node is behind.
 			released := make(chan *conclavev1.Release, 1)
@@ -72,7 +74,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			if firstAttempt == secondAttempt || firstAttempt == 0 {
 				t.Errorf("attempts %d and %d", firstAttempt, secondAttempt)
 			}
-			send := func(answer answerFunc, to *conclavev1.Round, attempt uint64) {
+			send := func(answer roundtest.Answer, to *conclavev1.Round, attempt uint64) {
 				for _, reply := range answer(to) {
 					reply.Attempt = attempt
 					mustSend(t, node.stream, reply)
@@ -82,7 +84,8 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			send(vote(0), first, 0) // a node that brings nothing back
 			send(vote(1), second, secondAttempt)
 			r := testkit.Receive(t, released)
-			if v := r.GetVotes(); r.GetTeachers() != 8 || v.GetLabels()[0] != 1 || v.GetHistogram()[0] != 0 || v.GetHistogram()[1] != 8 {
+			if v := r.GetVotes(); r.GetTeachers() != 8 || v.GetLabels()[0] != 1 || v.GetHistogram()[0] != 0 ||
+				v.GetHistogram()[1] != 8 {
 				t.Errorf("the release is %v; want the 8 votes of the second question", r)
 			}
 		})

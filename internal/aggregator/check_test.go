@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -25,13 +26,14 @@ func TestCheckHasNoEffect(t *testing.T) {
 	}
 	r, err := check(nil)
 	testkit.Must(t, err)
-	if r.GetKnown() || r.GetEpsilon() != 100 || r.GetDelta() != 1e-5 || r.GetTeachersLive() != 0 || r.GetAggregator() != "agg" || r.GetProtocol() != protocolVersion {
+	if r.GetKnown() || r.GetEpsilon() != 100 || r.GetDelta() != 1e-5 || r.GetTeachersLive() != 0 ||
+		r.GetAggregator() != "agg" || r.GetProtocol() != 3 {
 		t.Errorf("%v", r)
 	}
 	if nodes, err := c.server.store.Nodes(testkit.Within(t), d); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
-	node := c.node(t, hello(d, "north", "a", 4), silent)
+	node := c.node(t, hello(d, "north", "a", 4), roundtest.Silent)
 	if r, err = check(nil); err != nil || !r.GetKnown() || r.GetTeachersLive() != 4 {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -55,7 +57,7 @@ func TestCheckHasNoEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := check(bad.change)
-			wantStatus(t, err, bad.code, bad.says)
+			roundtest.WantStatus(t, err, bad.code, bad.says)
 		})
 	}
 	_, err = client.Check(testkit.Within(t), &conclavev1.CheckRequest{})
@@ -65,5 +67,5 @@ func TestCheckHasNoEffect(t *testing.T) {
 	student := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student")))
 	_, err = student.Check(testkit.Within(t),
 		&conclavev1.CheckRequest{Hello: proto.Clone(hello(d, "north", "a", 4)).(*conclavev1.Hello)})
-	wantStatus(t, err, codes.PermissionDenied, "node")
+	roundtest.WantStatus(t, err, codes.PermissionDenied, "node")
 }

@@ -14,17 +14,16 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -39,6 +38,7 @@ type cluster struct {
 	certs  string
 	server *Server
 	stop   func() error
+	ended  func() error // waits for a server that ends by itself
 
 	mu                sync.Mutex
 	next, nextPlanned int
@@ -68,13 +68,13 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	c.config.Etcd.Dir = filepath.Join(dir, "etcd")
 	for i := range 40 {
 		c.config.Datasets = append(c.config.Datasets, DatasetConfig{
-			Name: fmt.Sprintf("d%d", i), SchemaSHA256: testSchema, Unit: "record",
+			Name: fmt.Sprintf("d%d", i), SchemaSHA256: roundtest.Schema, Unit: "record",
 			Budget: privacy.Budget{Epsilon: 100, Delta: 1e-5},
 		})
 	}
 	for i := range 6 { // see planned
 		c.config.Datasets = append(c.config.Datasets, DatasetConfig{
-			Name: fmt.Sprintf("p%d", i), SchemaSHA256: testSchema, Unit: "record",
+			Name: fmt.Sprintf("p%d", i), SchemaSHA256: roundtest.Schema, Unit: "record",
 			Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD},
 		})
 	}
@@ -104,11 +104,15 @@ func (c *cluster) start(options Options) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(serving) }()
 	c.server = server
-	c.stop = func() error {
+	c.ended = func() error {
 		c.stop = nil
-		cancelServing()
 		err := testkit.Receive(c.t, served)
+		cancelServing()
 		return errors.Join(err, server.Close())
+	}
+	c.stop = func() error {
+		cancelServing()
+		return c.ended()
 	}
 }
 
@@ -148,10 +152,11 @@ type testStudent struct {
 	conclavev1.StudentServiceClient
 }
 
-// open registers a run; change adapts the spec of goodSpec.
-func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1.RunSpec)) (*conclavev1.RunSpec, *conclavev1.OpenRunResponse) {
+// open registers a run; change adapts the spec of roundtest.Spec.
+func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1.RunSpec)) (*conclavev1.RunSpec,
+	*conclavev1.OpenRunResponse) {
 	t.Helper()
-	spec := goodSpec()
+	spec := roundtest.Spec()
 	spec.Dataset, spec.Name = dataset, "run-"+dataset
 	if change != nil {
 		change(spec)
@@ -161,107 +166,20 @@ func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1
 	return spec, response
 }
 
-// planned is an entry of a plan: so many uses of a mechanism, 0 for as many as the budget
-// admits.
-func planned(kind string, mechanism privacy.Event, count int64) privacy.Planned {
-	return privacy.Planned{Kind: kind, Mechanism: mechanism, Count: count}
-}
-
-// histograms is an entry that releases all counts of a vote.
-func histograms(p privacy.Planned) privacy.Planned {
-	p.Variant = privacy.Histogram
-	return p
-}
-
-func gnMax(sigma float64) privacy.Event  { return privacy.Event{Kind: privacy.GNMax, Sigma: sigma} }
-func lnMax(lambda float64) privacy.Event { return privacy.Event{Kind: privacy.LNMax, Lambda: lambda} }
-func laplace(epsilon float64) privacy.Event {
-	return privacy.Event{Kind: privacy.Laplace, Epsilon: epsilon}
-}
-
-func confidentMax(threshold, sigma1, sigma2 float64) privacy.Event {
-	return privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: threshold, Sigma1: sigma1, Sigma2: sigma2}
-}
-
-func gaussian(multiplier float64) privacy.Event {
-	return privacy.Event{Kind: privacy.Gaussian, Sigma: multiplier, Sensitivity: 1}
-}
-
-func subsampled(multiplier, rate float64) privacy.Event {
-	return privacy.Event{Kind: privacy.SubsampledGaussian, NoiseMultiplier: multiplier, Rate: rate}
-}
-
-func exponential(epsilon float64) privacy.Event {
-	return privacy.Event{Kind: privacy.Exponential, Epsilon: epsilon}
-}
-
-// times are the events that so many uses of a mechanism cost.
-func times(n int64, mechanism privacy.Event) []privacy.Event {
-	return []privacy.Event{mechanism.Times(n)}
-}
-
-// asks gives a run a plan. The constructors of rounds name its first entry, that for class
-// counts the second; see paid.
-func asks(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
-	return func(s *conclavev1.RunSpec) { s.Plan = runspec.Of(plan) }
-}
-
-// trains gives a run another first entry of its plan.
-func trains(p privacy.Planned) func(*conclavev1.RunSpec) {
-	return func(s *conclavev1.RunSpec) { s.Plan[0] = runspec.Of(privacy.Plan{p})[0] }
-}
-
-// also adds entries to a run's plan.
-func also(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
-	return func(s *conclavev1.RunSpec) { s.Plan = append(s.Plan, runspec.Of(plan)...) }
-}
-
-// shares gives the class counts of a run another price.
-func shares(epsilon float64) func(*conclavev1.RunSpec) {
-	return func(s *conclavev1.RunSpec) { s.Plan[1].Mechanism.Epsilon = epsilon }
-}
-
-// wholly has the whole plan priced before the first release.
-func wholly(s *conclavev1.RunSpec) { s.Filter = string(privacy.FilterPLD) }
-
-// both applies changes one after the other.
-func both(changes ...func(*conclavev1.RunSpec)) func(*conclavev1.RunSpec) {
-	return func(s *conclavev1.RunSpec) {
-		for _, change := range changes {
-			change(s)
-		}
-	}
-}
-
-// paid has a round name the first entry of a plan that is for its kind of question in a
-// stage; the first entry of all where there is none.
-func paid(spec *conclavev1.RunSpec, stage string, r *conclavev1.Round) *conclavev1.Round {
-	r.Planned = 0
-	for i, p := range spec.GetPlan() {
-		if p.GetKind() == questionKind(r) && p.GetStage() == stage {
-			r.Planned = uint32(i)
-			break
-		}
-	}
-	return r
-}
-
-func voteRound(run string, number uint64, queries int) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: goodVote(queries)}}
-}
-
 // ask sends a round and waits for its release. Progress goes to watch, which may
 // be nil.
-func (s *testStudent) ask(ctx context.Context, round *conclavev1.Round, watch func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (s *testStudent) ask(ctx context.Context, round *conclavev1.Round,
+	watch func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	raw, err := proto.Marshal(round)
 	if err != nil {
 		return nil, err
 	}
-	return s.askBytes(ctx, roundKey{round.GetRun(), round.GetNumber()}, raw, watch)
+	return s.askBytes(ctx, payload.Key{Run: round.GetRun(), Number: round.GetNumber()}, raw, watch)
 }
 
 // askBytes sends a serialized round in parts of 100 bytes, at most 20 of them.
-func (s *testStudent) askBytes(ctx context.Context, key roundKey, raw []byte, watch func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (s *testStudent) askBytes(ctx context.Context, key payload.Key, raw []byte,
+	watch func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	size := max(100, (len(raw)+19)/20)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -272,7 +190,7 @@ func (s *testStudent) askBytes(ctx context.Context, key roundKey, raw []byte, wa
 	parts := uint32((len(raw) + size - 1) / size)
 	for i := range parts {
 		data := raw[int(i)*size : min(int(i+1)*size, len(raw))]
-		p := &conclavev1.RoundPart{Run: key.run, Round: key.number, Part: i, Parts: parts, Data: data}
+		p := &conclavev1.RoundPart{Run: key.Run, Round: key.Number, Part: i, Parts: parts, Data: data}
 		if err := stream.Send(&conclavev1.AskRequest{Part: p}); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
@@ -345,17 +263,15 @@ type testNode struct {
 	terms     chan *conclavev1.RoundTerms // of each first part
 }
 
-type answerFunc func(*conclavev1.Round) []*conclavev1.WorkRequest
-
 func hello(dataset, site, name string, teachers uint32) *conclavev1.Hello {
 	return &conclavev1.Hello{
 		Protocol: 2, Dataset: dataset, Site: site, Node: name, Teachers: teachers,
-		SchemaSha256: testSchema, Unit: "record", Manifest: "fingerprint-" + site + "-" + name,
+		SchemaSha256: roundtest.Schema, Unit: "record", Manifest: "fingerprint-" + site + "-" + name,
 	}
 }
 
 // node connects a node and waits for its welcome.
-func (c *cluster) node(t testing.TB, h *conclavev1.Hello, answer answerFunc) *testNode {
+func (c *cluster) node(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer) *testNode {
 	t.Helper()
 	n := c.tryNode(t, h, answer)
 	select {
@@ -368,7 +284,7 @@ func (c *cluster) node(t testing.TB, h *conclavev1.Hello, answer answerFunc) *te
 	return n
 }
 
-func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) *testNode {
+func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer) *testNode {
 	t.Helper()
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -377,8 +293,9 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer answerFunc) 
 	mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 	n := &testNode{
 		t: t, stream: stream, cancel: cancel, welcomed: make(chan struct{}), ended: make(chan struct{}),
-		rounds: make(chan *conclavev1.Round, 10000), attempts: make(chan uint64, 10000), withdrawn: make(chan *conclavev1.Withdraw, 10000),
-		terms: make(chan *conclavev1.RoundTerms, 10000),
+		rounds: make(chan *conclavev1.Round, 10000), attempts: make(chan uint64, 10000),
+		withdrawn: make(chan *conclavev1.Withdraw, 10000),
+		terms:     make(chan *conclavev1.RoundTerms, 10000),
 	}
 	go n.work(answer)
 	t.Cleanup(n.leave)
@@ -391,7 +308,7 @@ func (n *testNode) leave() {
 	testkit.Receive(n.t, n.ended)
 }
 
-func (n *testNode) work(answer answerFunc) {
+func (n *testNode) work(answer roundtest.Answer) {
 	defer close(n.ended)
 	var raw []byte
 	for {
@@ -432,39 +349,11 @@ func (n *testNode) work(answer answerFunc) {
 	}
 }
 
-// votes answers every round: vote says how each teacher votes.
-func votes(teachers uint32, vote func(teacher, query int) int) answerFunc {
-	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		queries := len(r.GetVote().GetQueryClasses())
-		return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
-			Run: r.GetRun(), Round: r.GetNumber(), Teachers: teachers, Queries: uint32(queries),
-			Packed: packVotes(int(teachers), queries, 2, vote),
-		}}}}
-	}
-}
-
-func alternating(_, query int) int { return query % 2 }
-
-func silent(*conclavev1.Round) []*conclavev1.WorkRequest { return nil }
-
 // mustSend sends on a stream that may have ended already: one that is refused unheard, by
 // the certificate's role say, answers io.EOF here and says why when it is read.
 func mustSend[M any](t testing.TB, stream interface{ Send(M) error }, m M) {
 	t.Helper()
 	if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
-	}
-}
-
-// wantStatus checks the code of an error and that its message names things.
-func wantStatus(t testing.TB, err error, code codes.Code, names ...string) {
-	t.Helper()
-	if status.Code(err) != code {
-		t.Fatalf("got %v, want %v", err, code)
-	}
-	for _, name := range names {
-		if !strings.Contains(err.Error(), name) {
-			t.Errorf("%q does not name %q", err, name)
-		}
 	}
 }

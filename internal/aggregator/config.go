@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/logging"
@@ -139,7 +140,8 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 		}
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
 	}
-	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA} {
+	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA,
+		&c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA} {
 		*p = config.Resolve(path, *p)
 	}
 	for _, override := range overrides {
@@ -156,7 +158,7 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := checkName("name", c.Name); err != nil {
+	if err := spec.CheckName("name", c.Name); err != nil {
 		errs = append(errs, err)
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
@@ -210,7 +212,8 @@ func (c Config) advertised() string {
 		return c.Advertise
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
-	if ip := net.ParseIP(host); err != nil || host == "" || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
+	if ip := net.ParseIP(host); err != nil || host == "" || port == "" || port == "0" || ip != nil &&
+		ip.IsUnspecified() {
 		return ""
 	}
 	return c.Listen
@@ -223,7 +226,8 @@ func (d DatasetConfig) validate() error {
 	if (d.Schema == "") == (d.SchemaSHA256 == "") {
 		return fmt.Errorf("dataset %q: set either schema (a path) or schema_sha256", d.Name)
 	}
-	if sum, err := hex.DecodeString(d.SchemaSHA256); d.SchemaSHA256 != "" && (err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != d.SchemaSHA256) {
+	if sum, err := hex.DecodeString(d.SchemaSHA256); d.SchemaSHA256 != "" &&
+		(err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != d.SchemaSHA256) {
 		return fmt.Errorf("dataset %q: schema_sha256 must be 64 lower-case hex digits", d.Name)
 	}
 	if d.Unit == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/monitor"
@@ -24,7 +25,7 @@ datasets:
     schema: data/schema.yaml
     budget: {epsilon: 10, delta: 1e-5}
   - name: adult
-    schema_sha256: ` + testSchema + `
+    schema_sha256: ` + roundtest.Schema + `
     unit: patient
     budget: {epsilon: 3, delta: 1e-6}
 tls: {ca: certs/ca.crt, cert: certs/agg.crt, key: /abs/agg.key, revoked: certs/revoked.crl}
@@ -52,12 +53,16 @@ func TestLoadConfig(t *testing.T) {
 	want := Config{
 		Name: "agg-1", Listen: "127.0.0.1:0",
 		Datasets: []DatasetConfig{
-			{Name: "flchain", Schema: filepath.Join(dir, "data/schema.yaml"), Unit: "record", Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}},
-			{Name: "adult", SchemaSHA256: testSchema, Unit: "patient", Budget: privacy.Budget{Epsilon: 3, Delta: 1e-6}},
+			{Name: "flchain", Schema: filepath.Join(dir, "data/schema.yaml"), Unit: "record",
+				Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}},
+			{Name: "adult", SchemaSHA256: roundtest.Schema, Unit: "patient",
+				Budget: privacy.Budget{Epsilon: 3, Delta: 1e-6}},
 		},
-		TLS:  certs.Files{CA: filepath.Join(dir, "certs/ca.crt"), Cert: filepath.Join(dir, "certs/agg.crt"), Key: "/abs/agg.key", Revoked: filepath.Join(dir, "certs/revoked.crl")},
+		TLS: certs.Files{CA: filepath.Join(dir, "certs/ca.crt"), Cert: filepath.Join(dir, "certs/agg.crt"),
+			Key: "/abs/agg.key", Revoked: filepath.Join(dir, "certs/revoked.crl")},
 		Etcd: EtcdConfig{Embedded: true, Dir: filepath.Join(dir, "state"), LeaseTTL: 5 * time.Second},
-		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"), Drain: 3 * time.Second, WorkerGrace: 7 * time.Second,
+		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"),
+		Drain: 3 * time.Second, WorkerGrace: 7 * time.Second,
 		Log: logging.Config{Level: "debug", Format: "auto"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -73,37 +78,41 @@ func TestLoadConfigRefuses(t *testing.T) {
 		return strings.Replace(goodYAML, old, new, 1)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":             {"", "datasets"},
-		"unknown field":     {replace("listen:", "lsten:"), "lsten"},
-		"unknown budget":    {replace("{epsilon: 10,", "{epsilon: 10, sigma: 1,"), "sigma"},
-		"bad name":          {replace("name: agg-1", "name: a/b"), "a/b"},
-		"bad address":       {replace("127.0.0.1:7443", "localhost"), "listen"},
-		"advertise no port": {replace("listen: 127.0.0.1:7443", "listen: 127.0.0.1:7443\nadvertise: host:0"), "advertise"},
-		"no datasets":       {"name: a\ntls: {ca: a, cert: b, key: c}\netcd: {endpoints: [http://a]}\n", "datasets"},
-		"dataset twice":     {replace("name: adult", "name: flchain"), "twice"},
-		"no node's name":    {replace("name: adult", "name: Adult"), "with a letter or digit at both ends"},
-		"no value":          {replace("drain: 3s", "drain:"), "drain: has no value"},
-		"two schemas":       {replace("schema: data/schema.yaml", "schema: a\n    schema_sha256: "+testSchema), "either schema"},
-		"no schema":         {replace("schema: data/schema.yaml", "unit: record"), "either schema"},
-		"bad hash":          {replace(testSchema, "abc"), "64 lower-case"},
-		"upper-case hash":   {replace(testSchema, strings.ToUpper(testSchema)), "64 lower-case"},
-		"epsilon 0":         {replace("epsilon: 10", "epsilon: 0"), "epsilon"},
-		"delta 1":           {replace("delta: 1e-6", "delta: 1"), "delta"},
-		"unknown filter":    {replace("delta: 1e-6}", "delta: 1e-6, filter: best}"), "filter"},
-		"no tls":            {replace("ca: certs/ca.crt, ", ""), "tls"},
-		"no etcd":           {replace("etcd: {embedded: true, dir: state, lease_ttl: 5s}", ""), "etcd"},
-		"etcd without dir":  {replace("dir: state, ", ""), "dir"},
-		"both etcds":        {replace("dir: state", "dir: state, endpoints: [http://a]"), "either embedded or endpoints"},
+		"empty":          {"", "datasets"},
+		"unknown field":  {replace("listen:", "lsten:"), "lsten"},
+		"unknown budget": {replace("{epsilon: 10,", "{epsilon: 10, sigma: 1,"), "sigma"},
+		"bad name":       {replace("name: agg-1", "name: a/b"), "a/b"},
+		"bad address":    {replace("127.0.0.1:7443", "localhost"), "listen"},
+		"advertise no port": {replace("listen: 127.0.0.1:7443", "listen: 127.0.0.1:7443\nadvertise: host:0"),
+			"advertise"},
+		"no datasets":    {"name: a\ntls: {ca: a, cert: b, key: c}\netcd: {endpoints: [http://a]}\n", "datasets"},
+		"dataset twice":  {replace("name: adult", "name: flchain"), "twice"},
+		"no node's name": {replace("name: adult", "name: Adult"), "with a letter or digit at both ends"},
+		"no value":       {replace("drain: 3s", "drain:"), "drain: has no value"},
+		"two schemas": {replace("schema: data/schema.yaml", "schema: a\n    schema_sha256: "+roundtest.Schema),
+			"either schema"},
+		"no schema":        {replace("schema: data/schema.yaml", "unit: record"), "either schema"},
+		"bad hash":         {replace(roundtest.Schema, "abc"), "64 lower-case"},
+		"upper-case hash":  {replace(roundtest.Schema, strings.ToUpper(roundtest.Schema)), "64 lower-case"},
+		"epsilon 0":        {replace("epsilon: 10", "epsilon: 0"), "epsilon"},
+		"delta 1":          {replace("delta: 1e-6", "delta: 1"), "delta"},
+		"unknown filter":   {replace("delta: 1e-6}", "delta: 1e-6, filter: best}"), "filter"},
+		"no tls":           {replace("ca: certs/ca.crt, ", ""), "tls"},
+		"no etcd":          {replace("etcd: {embedded: true, dir: state, lease_ttl: 5s}", ""), "etcd"},
+		"etcd without dir": {replace("dir: state, ", ""), "dir"},
+		"both etcds": {replace("dir: state", "dir: state, endpoints: [http://a]"),
+			"either embedded or endpoints"},
 		"half an etcd pair": {replace("embedded: true, dir: state", "endpoints: [https://a], cert: a"), "cert and key"},
 		"short lease":       {replace("5s", "5ms"), "lease_ttl"},
 		"bad http address":  {replace("127.0.0.1:9090", "9090"), "http: listen"},
 		"unknown in http":   {replace("{listen: \"127.0.0.1:9090\"}", "{port: 9090}"), "port"},
-		"bad traces":        {replace("drain: 3s", "drain: 3s\ntraces: {endpoint: a:1, insecure: true, ca: ca.crt}"), "traces: set either"},
-		"bad drain":         {replace("drain: 3s", "drain: -1s"), "drain -1s"},
-		"long drain":        {replace("drain: 3s", "drain: 1h"), "0s to 10m"},
-		"short grace":       {replace("worker_grace: 7s", "worker_grace: 10ms"), "worker_grace 10ms must be 1s to 10m"},
-		"bad level":         {replace("debug", "loud"), "loud"},
-		"bad format":        {replace("level: debug", "format: xml"), "xml"},
+		"bad traces": {replace("drain: 3s", "drain: 3s\ntraces: {endpoint: a:1, insecure: true, ca: ca.crt}"),
+			"traces: set either"},
+		"bad drain":   {replace("drain: 3s", "drain: -1s"), "drain -1s"},
+		"long drain":  {replace("drain: 3s", "drain: 1h"), "0s to 10m"},
+		"short grace": {replace("worker_grace: 7s", "worker_grace: 10ms"), "worker_grace 10ms must be 1s to 10m"},
+		"bad level":   {replace("debug", "loud"), "loud"},
+		"bad format":  {replace("level: debug", "format: xml"), "xml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := LoadConfig(writeConfig(t, c.text))
@@ -120,7 +129,8 @@ func TestLoadConfigRefuses(t *testing.T) {
 func TestWhatIsAdvertised(t *testing.T) {
 	for _, c := range []struct{ listen, advertise, want string }{
 		{":7443", "", ""}, {"0.0.0.0:7443", "", ""}, {"[::]:7443", "", ""}, {"127.0.0.1:0", "", ""},
-		{"10.0.0.7:7443", "", "10.0.0.7:7443"}, {"agg.example:7443", "", "agg.example:7443"}, {":7443", "agg-0.agg:7443", "agg-0.agg:7443"},
+		{"10.0.0.7:7443", "", "10.0.0.7:7443"}, {"agg.example:7443", "", "agg.example:7443"},
+		{":7443", "agg-0.agg:7443", "agg-0.agg:7443"},
 	} {
 		config := DefaultConfig()
 		config.Listen, config.Advertise = c.listen, c.advertise

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -18,8 +19,8 @@ func TestStoredDamageIsSaid(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-	student.mustAsk(t, voteRound(spec.Name, 0, 2))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
 	student.open(t, d, func(s *conclavev1.RunSpec) { s.Name = "another-" + d }) // so that all is read again
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: c.server.embedded.Endpoints(), Logger: zap.NewNop()})
 	testkit.Must(t, err)
@@ -35,17 +36,17 @@ func TestStoredDamageIsSaid(t *testing.T) {
 		}
 		_, err = etcd.Put(testkit.Within(t), key, "{")
 		testkit.Must(t, err)
-		_, err = student.ask(testkit.Within(t), voteRound(spec.Name, ask, 2), nil)
-		wantStatus(t, err, codes.DataLoss, key, "backup")
+		_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, ask, 2), nil)
+		roundtest.WantStatus(t, err, codes.DataLoss, key, "backup")
 		_, err = etcd.Put(testkit.Within(t), key, string(stored.Kvs[0].Value))
 		testkit.Must(t, err)
 	}
 	_, err = etcd.Delete(testkit.Within(t), "/conclave/datasets/"+d)
 	testkit.Must(t, err)
-	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 1, 2), nil)
-	wantStatus(t, err, codes.DataLoss, d)
-	other := goodSpec()
+	_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 1, 2), nil)
+	roundtest.WantStatus(t, err, codes.DataLoss, d)
+	other := roundtest.Spec()
 	other.Dataset, other.Name = d, "other-"+d
 	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: other})
-	wantStatus(t, err, codes.NotFound, d)
+	roundtest.WantStatus(t, err, codes.NotFound, d)
 }

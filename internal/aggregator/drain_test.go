@@ -13,6 +13,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -48,7 +49,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
 	defer open()
-	answer := votes(8, alternating)
+	answer := roundtest.Votes(8, roundtest.Alternating)
 	node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		<-gate
 		return answer(r)
@@ -65,14 +66,15 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	if h := health(); h != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("health is %v", h)
 	}
-	first := asked(t, student, voteRound(spec.Name, 0, 4))
+	first := asked(t, student, roundtest.VoteRound(spec.Name, 0, 4))
 	testkit.Receive(t, node.rounds)
 	began := time.Now()
 	ended := c.stopping()
 	if h := health(); h != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("health is %v once it stops", h)
 	}
-	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "stopping") {
+	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "stopping") {
 		t.Errorf("/readyz: %d %s", status, text)
 	}
 	if status, _ := c.http(t, "/healthz"); status != 200 {
@@ -82,8 +84,8 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 		t.Error("it still says that it leads")
 	}
 	other, _ := student.open(t, c.dataset(), nil)
-	_, err = student.ask(testkit.Within(t), voteRound(other.Name, 0, 4), nil)
-	wantStatus(t, err, codes.Unavailable, "stopping")
+	_, err = student.ask(testkit.Within(t), roundtest.VoteRound(other.Name, 0, 4), nil)
+	roundtest.WantStatus(t, err, codes.Unavailable, "stopping")
 	open()
 	testkit.Must(t, testkit.Receive(t, first))
 	testkit.Must(t, testkit.Receive(t, ended))
@@ -103,12 +105,12 @@ func TestTheDrainIsBounded(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	node := c.node(t, hello(d, "north", "a", 8), silent)
-	first := asked(t, student, voteRound(spec.Name, 0, 4))
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
+	first := asked(t, student, roundtest.VoteRound(spec.Name, 0, 4))
 	testkit.Receive(t, node.rounds)
 	began := time.Now()
 	ended := c.stopping()
-	wantStatus(t, testkit.Receive(t, first), codes.Unavailable, "stopping")
+	roundtest.WantStatus(t, testkit.Receive(t, first), codes.Unavailable, "stopping")
 	if took := time.Since(began); took < drain {
 		t.Errorf("the round was given up after %v", took)
 	}
@@ -121,7 +123,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 	progress := make(chan *conclavev1.Progress, 1000)
 	outcome := make(chan error, 1)
 	go func() {
-		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), func(p *conclavev1.Progress) {
+		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 4), func(p *conclavev1.Progress) {
 			progress <- p
 		})
 		outcome <- err
@@ -129,7 +131,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 	for !(testkit.Receive(t, progress)).GetWaitingForQuorum() {
 	}
 	testkit.Must(t, testkit.Receive(t, c.stopping()))
-	wantStatus(t, testkit.Receive(t, outcome), codes.Unavailable, "stopping")
+	roundtest.WantStatus(t, testkit.Receive(t, outcome), codes.Unavailable, "stopping")
 }
 
 // A standby can be watched, and leads as soon as the leader has stopped: long before
@@ -203,7 +205,8 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 		t.Fatalf("/readyz: %d %s", status, text)
 	}
 	testkit.Must(t, etcd.Close())
-	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "etcd") {
+	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "etcd") {
 		t.Errorf("/readyz: %d %s", status, text)
 	}
 	if status, _ := c.http(t, "/healthz"); status != 200 {
@@ -218,7 +221,7 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
 	c := newCluster(t, Options{})
 	testkit.Must(t, c.server.listener.Close())
-	for end := time.Now().Add(testkit.Patience); c.server.draining.Err() == nil; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); c.server.life.Draining().Err() == nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the server goes on without a listener")
 		}

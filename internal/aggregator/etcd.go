@@ -10,13 +10,21 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 )
 
+// etcd is where the ledger is.
+type etcd struct {
+	embedded *coordinator.Embedded // nil with an external one
+	store    *coordinator.Store
+	lead     *coordinator.Leadership // nil before the server leads
+}
+
 // openStore starts the embedded etcd where one is configured, and dials.
 func (s *Server) openStore(ctx context.Context) error {
 	c := s.config.Etcd
 	config := coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, Observe: s.metrics.Etcd}
 	var err error
 	if c.Embedded {
-		if s.embedded, err = coordinator.StartEmbedded(ctx, coordinator.EmbeddedConfig{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {
+		if s.embedded, err = coordinator.StartEmbedded(ctx,
+			coordinator.EmbeddedConfig{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {
 			return fmt.Errorf("start the embedded etcd in %s: %w", c.Dir, err)
 		}
 		config.Embedded = s.embedded
@@ -25,6 +33,28 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	if s.store, err = coordinator.Open(ctx, config); err != nil {
 		return fmt.Errorf("open etcd: %w", err)
+	}
+	return nil
+}
+
+// watchEmbedded ends everything when the embedded etcd cannot go on: without it nothing can be
+// charged, so nothing may be asked.
+func (s *Server) watchEmbedded() {
+	select {
+	case <-s.embedded.Failed():
+		s.life.EndLeading(fmt.Errorf("%w: the embedded etcd failed: %w", ErrLeadershipLost, s.embedded.Err()))
+	case <-s.life.Leading().Done():
+	}
+}
+
+func (s *Server) closeStore() error {
+	if s.store != nil {
+		s.store.Close()
+	}
+	if s.embedded != nil {
+		if err := s.embedded.Close(); err != nil {
+			return fmt.Errorf("close etcd: %w", err)
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -37,11 +38,13 @@ func handshakeWith(t *testing.T, address string, files certs.Files) error {
 
 func TestPlainAndOldTLSAreRefused(t *testing.T) {
 	c := newCluster(t, Options{})
-	if err := handshakeWith(t, c.server.Addr().String(), certs.IssuedFiles(c.certs, certs.RoleStudent, "student")); err != nil {
+	if err := handshakeWith(t, c.server.Addr().String(),
+		certs.IssuedFiles(c.certs, certs.RoleStudent, "student")); err != nil {
 		t.Fatalf("a good certificate is refused: %v", err)
 	}
 	address := c.server.Addr().String()
-	if _, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}); err == nil {
+	if _, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2"}}); err == nil {
 		t.Error("TLS 1.2 was accepted")
 	}
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
@@ -62,11 +65,11 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	ctx, cancel := context.WithCancel(testkit.Within(t))
 	asked := make(chan error, 1)
 	go func() {
-		_, err := student.ask(ctx, voteRound(spec.Name, 0, 4), nil)
+		_, err := student.ask(ctx, roundtest.VoteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
 	testkit.Receive(t, charged)
@@ -75,7 +78,7 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 		t.Fatalf("the charge is not durable: %v", err)
 	}
 	cancel() // the student never hears the answer
-	wantStatus(t, testkit.Receive(t, asked), codes.Canceled)
+	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Canceled)
 	close(die)
 	testkit.Must(t, c.stop())
 
@@ -86,10 +89,10 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 		t.Fatalf("the run came back with %d rounds", response.GetRounds())
 	}
 	// No node is connected: the answer is the stored one.
-	r := student.mustAsk(t, voteRound(spec.Name, 0, 4))
+	r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
 	r2 := proto.Clone(r).(*conclavev1.Release)
 	r2.EpsilonSpent, r2.LedgerSeq, r2.LedgerHash = 0, 0, ""
-	raw, err := marshalStable(r2)
+	raw, err := stable(r2)
 	testkit.Must(t, err)
 	if string(raw) != string(stored) {
 		t.Error("another release after the restart")
@@ -97,8 +100,8 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 	if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Hash != r.GetLedgerHash() {
 		t.Errorf("the ledger has %v", entries)
 	}
-	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-	student.mustAsk(t, voteRound(spec.Name, 1, 4))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 1, 4))
 }
 
 // A server that dies before the charge has charged nothing; the round is asked
@@ -108,25 +111,25 @@ func TestStopBeforeCharge(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	node := c.node(t, hello(d, "north", "a", 8), silent)
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
 	asked := make(chan error, 1)
 	go func() {
-		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
+		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
 	testkit.Receive(t, node.rounds)
 	testkit.Must(t, c.stop())
-	wantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "stopping")
+	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "stopping")
 	testkit.Receive(t, node.ended)
-	wantStatus(t, node.err, codes.Unavailable, "stopping")
+	roundtest.WantStatus(t, node.err, codes.Unavailable, "stopping")
 
 	c.start(Options{})
 	student = c.student(t)
 	if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 		t.Errorf("charged %v", entries)
 	}
-	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-	student.mustAsk(t, voteRound(spec.Name, 0, 4))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
 }
 
 // When another aggregator takes over, everything in flight ends and nothing is
@@ -137,10 +140,10 @@ func TestLostLeadershipEndsEverything(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	asked := make(chan error, 1)
 	go func() {
-		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
+		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
 	testkit.Receive(t, reached)
@@ -150,12 +153,12 @@ func TestLostLeadershipEndsEverything(t *testing.T) {
 	lead, err := other.Lead(testkit.Within(t), c.config.Name, 10*time.Second)
 	testkit.Must(t, err)
 	close(proceed)
-	wantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "leader")
+	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "leader")
 	if _, _, found, err := other.Release(testkit.Within(t), spec.Name, 0); found || err != nil {
 		t.Errorf("released without leadership (%v)", err)
 	}
 	testkit.Must(t, lead.Resign(testkit.Within(t)))
-	if err := c.stop(); !errors.Is(err, ErrLeadershipLost) {
+	if err := c.ended(); !errors.Is(err, ErrLeadershipLost) {
 		t.Errorf("Serve returned %v", err)
 	}
 }
@@ -168,9 +171,15 @@ func TestNewRefuses(t *testing.T) {
 		"missing key":       func(c *Config) { c.TLS.Key += ".gone" },
 		"a node's key pair": func(k *Config) { k.TLS = certs.IssuedFiles(c.certs, certs.RoleNode, "north") },
 		"another budget":    func(c *Config) { c.Datasets[0].Budget.Epsilon = 7 },
-		"missing schema":    func(c *Config) { c.Datasets[0].SchemaSHA256, c.Datasets[0].Schema = "", "/nowhere/schema.yaml" },
-		"address not ours":  func(c *Config) { c.Listen = "192.0.2.1:1" },
-		"etcd that is away": func(c *Config) { c.Etcd.Embedded, c.Etcd.Endpoints = false, []string{"http://127.0.0.1:1"} },
+		"missing schema": func(c *Config) {
+			c.Datasets[0].SchemaSHA256, c.Datasets[0].Schema = "",
+				"/nowhere/schema.yaml"
+		},
+		"address not ours": func(c *Config) { c.Listen = "192.0.2.1:1" },
+		"etcd that is away": func(c *Config) {
+			c.Etcd.Embedded, c.Etcd.Endpoints = false,
+				[]string{"http://127.0.0.1:1"}
+		},
 		"unreadable etcd CA": func(c *Config) {
 			c.Etcd.Embedded, c.Etcd.Endpoints, c.Etcd.CA = false, []string{"https://127.0.0.1:1"}, "/nowhere"
 		},

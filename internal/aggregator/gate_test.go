@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
@@ -78,8 +79,10 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 			t.Errorf("no count of %s", reason)
 		}
 	}
-	if metrics["conclave_tls_accepting_state"] != 1 || metrics["conclave_certificate_end_seconds"] < float64(time.Now().Unix()) {
-		t.Errorf("state %v, end %v", metrics["conclave_tls_accepting_state"], metrics["conclave_certificate_end_seconds"])
+	if metrics["conclave_tls_accepting_state"] != 1 ||
+		metrics["conclave_certificate_end_seconds"] < float64(time.Now().Unix()) {
+		t.Errorf("state %v, end %v", metrics["conclave_tls_accepting_state"],
+			metrics["conclave_certificate_end_seconds"])
 	}
 	written := func() (without, foreign int, suppressed uint64) {
 		for _, e := range of(trail(t, path), auditlog.Refused) {
@@ -115,19 +118,20 @@ func TestNobodyIsLetInWithoutTheList(t *testing.T) {
 	c := newCluster(t, Options{}, change, insisting)
 	address := c.server.MonitorAddr().String()
 	d := c.dataset()
-	north := c.node(t, hello(d, "north", "a", 4), votes(4, alternating))
+	north := c.node(t, hello(d, "north", "a", 4), roundtest.Votes(4, roundtest.Alternating))
 	student := c.student(t)
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 0.5 })
 	raw, err := os.ReadFile(c.config.TLS.Revoked)
 	testkit.Must(t, err)
 	testkit.Must(t, os.Remove(c.config.TLS.Revoked))
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
-	if r := student.mustAsk(t, voteRound(spec.Name, 0, 2)); r.GetTeachers() != 4 {
+	if r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2)); r.GetTeachers() != 4 {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
 	metrics := scrape(t, address)
 	if metrics["conclave_tls_accepting_state"] != 0 || metrics[`conclave_tls_refused_total{reason="own_files"}`] < 1 {
-		t.Errorf("it is not said: %v, %v", metrics["conclave_tls_accepting_state"], metrics[`conclave_tls_refused_total{reason="own_files"}`])
+		t.Errorf("it is not said: %v, %v", metrics["conclave_tls_accepting_state"],
+			metrics[`conclave_tls_refused_total{reason="own_files"}`])
 	}
 	said := false
 	for _, e := range of(trail(t, path), auditlog.Refused) {
@@ -142,5 +146,5 @@ func TestNobodyIsLetInWithoutTheList(t *testing.T) {
 	default:
 	}
 	testkit.Must(t, os.WriteFile(c.config.TLS.Revoked, raw, 0o600))
-	c.node(t, hello(d, "south", "a", 4), silent)
+	c.node(t, hello(d, "south", "a", 4), roundtest.Silent)
 }

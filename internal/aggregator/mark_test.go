@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -20,14 +22,14 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	_, monitored := observed(t)
 	c := newCluster(t, Options{}, monitored)
 	d := c.dataset()
-	node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	if first := node.greeting.GetLedger(); first != nil {
 		t.Errorf("before the first run the welcome names entry %v", first)
 	}
 	s := c.student(t)
 	spec, _ := s.open(t, d, nil)
 	for round := range uint64(3) {
-		s.mustAsk(t, voteRound(spec.Name, round, 2))
+		s.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
 	}
 	var told []*conclavev1.LedgerMark
 	for range 3 {
@@ -37,9 +39,10 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	if opened.GetSeq() != 2 || len(opened.GetHash()) != 32 { // in no backup from before the run
 		t.Errorf("the first round was asked under %v", opened)
 	}
-	for round, before := range s.ledger(t, spec.Name)[:2] {
-		if m := told[round+1]; !proto.Equal(m, markOf(coordinator.Mark{Seq: before.Seq, Hash: before.Hash})) {
-			t.Errorf("round %d was asked under %v, the entry before it is %d (%s)", round+1, m, before.Seq, before.Hash)
+	for number, before := range s.ledger(t, spec.Name)[:2] {
+		if m := told[number+1]; !proto.Equal(m, round.MarkOf(coordinator.Mark{Seq: before.Seq, Hash: before.Hash})) {
+			t.Errorf("round %d was asked under %v, the entry before it is %d (%s)", number+1, m, before.Seq,
+				before.Hash)
 		}
 	}
 	closed, err := s.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
@@ -57,18 +60,21 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 		code codes.Code
 		says string
 	}{
-		"later":        {&conclavev1.LedgerMark{Seq: 1000, Hash: opened.GetHash()}, codes.FailedPrecondition, "the ledger went back"},
-		"another":      {&conclavev1.LedgerMark{Seq: 2, Hash: bytes.Repeat([]byte{7}, 32)}, codes.FailedPrecondition, "restore a newer backup"},
-		"no number":    {&conclavev1.LedgerMark{Hash: opened.GetHash()}, codes.InvalidArgument, "names no entry"},
-		"a short hash": {&conclavev1.LedgerMark{Seq: 2, Hash: opened.GetHash()[:31]}, codes.InvalidArgument, "names no entry"},
+		"later": {&conclavev1.LedgerMark{Seq: 1000, Hash: opened.GetHash()}, codes.FailedPrecondition,
+			"the ledger went back"},
+		"another": {&conclavev1.LedgerMark{Seq: 2, Hash: bytes.Repeat([]byte{7}, 32)}, codes.FailedPrecondition,
+			"restore a newer backup"},
+		"no number": {&conclavev1.LedgerMark{Hash: opened.GetHash()}, codes.InvalidArgument, "names no entry"},
+		"a short hash": {&conclavev1.LedgerMark{Seq: 2, Hash: opened.GetHash()[:31]}, codes.InvalidArgument,
+			"names no entry"},
 	} {
 		h := hello(d, "south", "b", 4)
 		h.Ledger = x.mark
-		n := c.tryNode(t, h, silent)
+		n := c.tryNode(t, h, roundtest.Silent)
 		testkit.Receive(t, n.ended)
-		wantStatus(t, n.err, x.code, x.says)
+		roundtest.WantStatus(t, n.err, x.code, x.says)
 		_, err := client.Check(testkit.Within(t), &conclavev1.CheckRequest{Hello: h})
-		wantStatus(t, err, x.code, x.says)
+		roundtest.WantStatus(t, err, x.code, x.says)
 		if t.Failed() {
 			t.Fatal(name)
 		}
@@ -81,7 +87,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	}
 	h := hello(d, "north", "a", 8)
 	h.Ledger = told[2]
-	back := c.node(t, h, silent)
+	back := c.node(t, h, roundtest.Silent)
 	if last := back.greeting.GetLedger(); last.GetSeq() <= told[2].GetSeq() {
 		t.Errorf("the node that was asked under %v is welcomed with %v", told[2], last)
 	}

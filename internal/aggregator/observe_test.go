@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc/codes"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -109,8 +110,8 @@ func fingerprint(t testing.TB, files certs.Files) string {
 }
 
 // malformed answers with votes that lack a byte.
-func malformed(teachers uint32) answerFunc {
-	good := votes(teachers, alternating)
+func malformed(teachers uint32) roundtest.Answer {
+	good := roundtest.Votes(teachers, roundtest.Alternating)
 	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		bad := good(r)
 		v := bad[0].GetVotes()
@@ -132,22 +133,23 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 4), votes(4, alternating))
+	c.node(t, hello(d, "north", "a", 4), roundtest.Votes(4, roundtest.Alternating))
 	south := c.node(t, hello(d, "south", "b", 4), malformed(4))
 	var released []*conclavev1.Release
 	for round := range uint64(3) {
-		released = append(released, student.mustAsk(t, voteRound(spec.Name, round, 4)))
+		released = append(released, student.mustAsk(t, roundtest.VoteRound(spec.Name, round, 4)))
 	}
-	again := student.mustAsk(t, voteRound(spec.Name, 1, 4))
-	_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 9, 4), nil)
-	wantStatus(t, err, codes.FailedPrecondition)
+	again := student.mustAsk(t, roundtest.VoteRound(spec.Name, 1, 4))
+	_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 9, 4), nil)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition)
 	foreign := hello(d, "east", "c", 4)
 	foreign.Unit = "person"
-	refused := c.tryNode(t, foreign, silent)
+	refused := c.tryNode(t, foreign, roundtest.Silent)
 	testkit.Receive(t, refused.ended)
-	_, err = (&testStudent{conclavev1.NewStudentServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "east")))}).
+	_, err = (&testStudent{conclavev1.NewStudentServiceClient(c.dial(t,
+		certs.IssuedFiles(c.certs, certs.RoleNode, "east")))}).
 		CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	wantStatus(t, err, codes.PermissionDenied)
+	roundtest.WantStatus(t, err, codes.PermissionDenied)
 
 	spending, err := c.server.store.Spent(testkit.Within(t), d)
 	testkit.Must(t, err)
@@ -188,7 +190,8 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	testkit.Eventually(t, "the node to be gone", func() bool {
 		return scrape(t, address)[`conclave_connected_nodes{dataset="`+d+`"}`] == 1
 	})
-	if status, text := httpAt(t, address, "PUT", "/loglevel", `{"level":"debug"}`); status != 200 || level.Level() != zap.DebugLevel || log.FilterMessage("log level changed").Len() != 1 {
+	if status, text := httpAt(t, address, "PUT", "/loglevel", `{"level":"debug"}`); status != 200 ||
+		level.Level() != zap.DebugLevel || log.FilterMessage("log level changed").Len() != 1 {
 		t.Errorf("the level is %v after %d %s", level, status, text)
 	}
 	testkit.Must(t, c.stop())
@@ -198,8 +201,9 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 
 	entries := trail(t, path)
 	for event, want := range map[string]int{
-		auditlog.Started: 1, auditlog.Leading: 1, auditlog.Joined: 2, auditlog.Left: 2, auditlog.RunOpened: 1, auditlog.RunClosed: 1,
-		auditlog.Released: 3, auditlog.Repeated: 1, auditlog.Refused: 6, auditlog.Stopped: 1,
+		auditlog.Started: 1, auditlog.Leading: 1, auditlog.Joined: 2, auditlog.Left: 2, auditlog.RunOpened: 1,
+		auditlog.RunClosed: 1,
+		auditlog.Released:  3, auditlog.Repeated: 1, auditlog.Refused: 6, auditlog.Stopped: 1,
 	} {
 		if got := of(entries, event); len(got) != want {
 			t.Errorf("%d lines of %s, want %d: %+v", len(got), event, want, got)
@@ -207,17 +211,22 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	}
 	asker := fingerprint(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))
 	for i, e := range of(entries, auditlog.Released) {
-		if e.Role != "aggregator" || e.Name != "agg" || e.Peer != "student/student" || e.Certificate != asker || e.Dataset != d ||
-			e.Run != spec.Name || e.Round == nil || *e.Round != uint64(i) || e.Purpose != "votes" || e.Teachers != 4 || e.Events == nil ||
-			e.LedgerHash != released[i].GetLedgerHash() || e.LedgerSeq != released[i].GetLedgerSeq() || e.EpsilonSpent != released[i].GetEpsilonSpent() {
+		if e.Role != "aggregator" || e.Name != "agg" || e.Peer != "student/student" || e.Certificate != asker ||
+			e.Dataset != d ||
+			e.Run != spec.Name || e.Round == nil || *e.Round != uint64(i) || e.Purpose != "votes" || e.Teachers != 4 ||
+			e.Events == nil ||
+			e.LedgerHash != released[i].GetLedgerHash() || e.LedgerSeq != released[i].GetLedgerSeq() ||
+			e.EpsilonSpent != released[i].GetEpsilonSpent() {
 			t.Errorf("release %d: %+v", i, e)
 		}
 	}
-	if e := of(entries, auditlog.Repeated)[0]; *e.Round != 1 || e.Peer != "student/student" || e.LedgerHash != again.GetLedgerHash() {
+	if e := of(entries, auditlog.Repeated)[0]; *e.Round != 1 || e.Peer != "student/student" ||
+		e.LedgerHash != again.GetLedgerHash() {
 		t.Errorf("the repeated answer: %+v", e)
 	}
 	joined := of(entries, auditlog.Joined)[0]
-	if joined.Peer != "node/north" || joined.Node != "north/a" || joined.Teachers != 4 || joined.Certificate != fingerprint(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")) {
+	if joined.Peer != "node/north" || joined.Node != "north/a" || joined.Teachers != 4 ||
+		joined.Certificate != fingerprint(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")) {
 		t.Errorf("join: %+v", joined)
 	}
 	reasons := map[string]int{}
@@ -227,7 +236,8 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 			t.Errorf("refusal: %+v", e)
 		}
 	}
-	for who, want := range map[string]int{"node/south InvalidArgument": 3, "student/student FailedPrecondition": 1, "node/east FailedPrecondition": 1, "node/east PermissionDenied": 1} {
+	for who, want := range map[string]int{"node/south InvalidArgument": 3, "student/student FailedPrecondition": 1,
+		"node/east FailedPrecondition": 1, "node/east PermissionDenied": 1} {
 		if reasons[who] != want {
 			t.Errorf("%d refusals of %s, want %d: %v", reasons[who], who, want, reasons)
 		}
@@ -245,14 +255,15 @@ func TestNothingThatIsWatchedHoldsASum(t *testing.T) {
 	spec, _ := student.open(t, d, nil)
 	sums := []int64{918273645, 817263549}
 	c.node(t, hello(d, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: r.GetRun(), Round: r.GetNumber(), Values: sums}}}}
+		return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: r.GetRun(),
+			Round: r.GetNumber(), Values: sums}}}}
 	})
 	c.node(t, hello(d, "south", "b", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
 			Run: r.GetRun(), Round: r.GetNumber(), Values: append(sums[:2:2], 1),
 		}}}}
 	})
-	student.mustAsk(t, countRound(spec.Name, 0, 2, 1))
+	student.mustAsk(t, roundtest.CountRound(spec.Name, 0, 2, 1))
 	_, text := c.http(t, "/metrics")
 	raw, err := os.ReadFile(path)
 	testkit.Must(t, err)
@@ -275,7 +286,7 @@ func fill(t testing.TB, s *Server, path string) {
 	t.Helper()
 	testkit.Must(t, os.Rename(path, path+".1"))
 	testkit.Must(t, os.Symlink("/dev/full", path))
-	if err := s.auditLog.Log.Reopen(); !errors.Is(err, auditlog.ErrLost) {
+	if err := s.audit.Log.Reopen(); !errors.Is(err, auditlog.ErrLost) {
 		t.Errorf("a line on a full disk: %v", err)
 	}
 }
@@ -296,25 +307,26 @@ func TestAFullDiskStopsReleases(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-	student.mustAsk(t, voteRound(spec.Name, 0, 4))
-	student.mustAsk(t, voteRound(spec.Name, 1, 4)) // its line is lost
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 1, 4)) // its line is lost
 	for len(node.rounds) > 0 {
 		testkit.Receive(t, node.rounds)
 	}
-	_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 2, 4), nil)
-	wantStatus(t, err, codes.Unavailable, "audit log")
+	_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 2, 4), nil)
+	roundtest.WantStatus(t, err, codes.Unavailable, "audit log")
 	if strings.Contains(err.Error(), path) {
 		t.Errorf("the student learns of the aggregator's files: %v", err)
 	}
-	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 1, 4), nil)
-	wantStatus(t, err, codes.Unavailable, "audit log")
+	_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 1, 4), nil)
+	roundtest.WantStatus(t, err, codes.Unavailable, "audit log")
 	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
-	wantStatus(t, err, codes.Unavailable, "audit log")
+	roundtest.WantStatus(t, err, codes.Unavailable, "audit log")
 	if n := len(student.ledger(t, spec.Name)); n != 2 || len(node.rounds) != 0 {
 		t.Errorf("%d releases in the ledger, want 2; a node was asked %d times", n, len(node.rounds))
 	}
-	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "audit log") {
+	if status, text := c.http(t, "/readyz"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "audit log") {
 		t.Errorf("/readyz: %d %s", status, text)
 	}
 	if lost := scrape(t, c.server.MonitorAddr().String())["conclave_auditlog_failures_total"]; lost < 2 {
@@ -322,8 +334,8 @@ func TestAFullDiskStopsReleases(t *testing.T) {
 	}
 
 	testkit.Must(t, os.Remove(path))
-	testkit.Must(t, c.server.auditLog.Log.Reopen())
-	student.mustAsk(t, voteRound(spec.Name, 2, 4))
+	testkit.Must(t, c.server.audit.Log.Reopen())
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 2, 4))
 	if status, _ := c.http(t, "/readyz"); status != 200 {
 		t.Errorf("/readyz: %d once there is room", status)
 	}

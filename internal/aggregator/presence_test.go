@@ -1,15 +1,14 @@
 package aggregator
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -27,9 +26,9 @@ func TestPresenceIsSilentAtTheEnd(t *testing.T) {
 			defer other.Close()
 			lead, err := other.Lead(testkit.Within(t), c.config.Name, testkit.Patience)
 			testkit.Must(t, err)
-			testkit.Receive(t, c.server.leading.Done())
+			testkit.Receive(t, c.server.life.Leading().Done())
 			testkit.Must(t, lead.Resign(testkit.Within(t)))
-			if err := c.stop(); !errors.Is(err, ErrLeadershipLost) {
+			if err := c.ended(); !errors.Is(err, ErrLeadershipLost) {
 				t.Errorf("Serve returned %v", err)
 			}
 		},
@@ -38,8 +37,8 @@ func TestPresenceIsSilentAtTheEnd(t *testing.T) {
 			core, logged := observer.New(zap.InfoLevel)
 			c := newCluster(t, Options{Logger: zap.New(core)})
 			d := c.dataset()
-			north := c.node(t, hello(d, "north", "a", 4), silent)
-			south := c.node(t, hello(d, "south", "a", 4), silent)
+			north := c.node(t, hello(d, "north", "a", 4), roundtest.Silent)
+			south := c.node(t, hello(d, "south", "a", 4), roundtest.Silent)
 			end(t, c)
 			testkit.Receive(t, north.ended)
 			testkit.Receive(t, south.ended)
@@ -50,32 +49,5 @@ func TestPresenceIsSilentAtTheEnd(t *testing.T) {
 				t.Errorf("said %v", line.ContextMap())
 			}
 		})
-	}
-}
-
-func TestPresenceNotNotedIsSaid(t *testing.T) {
-	for _, tc := range []struct {
-		err     error
-		said    int
-		stopped bool
-	}{
-		{nil, 0, false},
-		{coordinator.ErrUnavailable, 1, false},
-		{fmt.Errorf("mark node gone: %w", coordinator.ErrNotLeader), 0, false}, // deposed, and not told yet
-		{coordinator.ErrUnavailable, 0, true},
-	} {
-		core, logged := observer.New(zap.InfoLevel)
-		s := &Server{log: zap.New(core)}
-		s.leading, s.endLeading = context.WithCancelCause(t.Context())
-		s.draining, s.startDrain = context.WithCancelCause(s.leading)
-		if tc.stopped {
-			s.startDrain(errStopping)
-		}
-		s.markPresence(newDataset(coordinator.Dataset{}), liveNode("north", 4),
-			func(context.Context, *coordinator.Leadership, coordinator.Node) error { return tc.err })
-		if n := logged.FilterMessage(notNoted).Len(); n != tc.said {
-			t.Errorf("%v, stopped %v: said %d times, want %d", tc.err, tc.stopped, n, tc.said)
-		}
-		s.endLeading(errStopping)
 	}
 }

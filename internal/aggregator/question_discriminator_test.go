@@ -15,8 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/conclave-dp/conclave/coordinator"
-	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
@@ -24,39 +23,19 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// samplesOf opens a run for class counts and so many sums over samples.
-func samplesOf(multiplier, rate float64, rounds int64) func(*conclavev1.RunSpec) {
-	return func(s *conclavev1.RunSpec) {
-		s.Pipeline = "dpgan"
-		both(wholly, trains(planned(runspec.Discriminator, subsampled(multiplier, rate), rounds)))(s)
-	}
-}
-
-// discriminatorRound asks for the gradient of so many weights at rate 0.25.
-func discriminatorRound(run string, number uint64, weights int, change func(*conclavev1.DiscriminatorSum)) *conclavev1.Round {
-	q := &conclavev1.DiscriminatorSum{
-		Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2, ByClass: conclavev1.Discriminator_CLASSES_EACH},
-		Weights:       make([]byte, 4*weights), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 1, Bound: 1 << 16,
-	}
-	if change != nil {
-		change(q)
-	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: q}}}}
-}
-
 // countsThen answers for class counts with two, for the rest with these values.
-func countsThen(values []int64) answerFunc {
+func countsThen(values []int64) roundtest.Answer {
 	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		if r.GetSum().GetClassCounts() != nil {
-			return sums([]int64{40 << 16, 60 << 16})(r)
+			return roundtest.Sums([]int64{40 << 16, 60 << 16})(r)
 		}
-		return sums(values)(r)
+		return roundtest.Sums(values)(r)
 	}
 }
 
 // askForgetting sends a round in one part, with the rounds to forget.
-func (s *testStudent) askForgetting(ctx context.Context, round *conclavev1.Round, forget uint64) (*conclavev1.Release, error) {
+func (s *testStudent) askForgetting(ctx context.Context, round *conclavev1.Round, forget uint64) (*conclavev1.Release,
+	error) {
 	raw, err := proto.Marshal(round)
 	if err != nil {
 		return nil, err
@@ -103,12 +82,15 @@ func planOf(t *testing.T, lines, run string) privacy.Plan {
 // on every number, for one event on a sample.
 func TestDiscriminatorSums(t *testing.T) {
 	var private [][]int64
-	c := newCluster(t, Options{Hooks: Hooks{Sums: func(_ string, _ uint64, counts []int64) { private = append(private, slices.Clone(counts)) }}})
+	c := newCluster(t, Options{Hooks: Hooks{Sums: func(_ string, _ uint64,
+		counts []int64) {
+		private = append(private, slices.Clone(counts))
+	}}})
 	student := c.student(t)
 	const weights, multiplier, bound, rate, rounds = 5000, 1.75, 1 << 12, 0.25, 3
 	for _, d := range []string{c.dataset(), c.planned()} {
 		private = nil
-		spec, opened := student.open(t, d, samplesOf(multiplier, rate, rounds))
+		spec, opened := student.open(t, d, roundtest.SamplesOf(multiplier, rate, rounds))
 		if opened.GetRounds() != 0 || opened.GetEpsilonSpent() != 0 {
 			t.Errorf("opened with %v", opened)
 		}
@@ -118,19 +100,22 @@ func TestDiscriminatorSums(t *testing.T) {
 		}
 		c.node(t, hello(d, "north", "a", 5), countsThen(north))
 		c.node(t, hello(d, "south", "a", 3), countsThen(south))
-		testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
-		counts := student.mustAsk(t, countRound(spec.Name, 0, 2, 1<<16))
-		if v := counts.GetSum().GetValues(); len(v) != 2 || math.Abs(float64(v[0])/(1<<16)-80) > 500 { // exp(-50) beyond
+		testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
+		counts := student.mustAsk(t, roundtest.CountRound(spec.Name, 0, 2, 1<<16))
+		// exp(-50) beyond
+		if v := counts.GetSum().GetValues(); len(v) != 2 || math.Abs(float64(v[0])/(1<<16)-80) > 500 {
 			t.Errorf("counts %v", v)
 		}
 		var noise []float64
 		round := func(number uint64) *conclavev1.Round {
-			return discriminatorRound(spec.Name, number, weights, func(q *conclavev1.DiscriminatorSum) { q.Bound = bound })
+			return roundtest.DiscriminatorRound(spec.Name, number, weights,
+				func(q *conclavev1.DiscriminatorSum) { q.Bound = bound })
 		}
 		for number := uint64(1); number <= rounds; number++ {
 			r := student.mustAsk(t, round(number))
 			if r.GetSum().GetScale() != bound || r.GetTeachers() != 8 || len(r.GetSum().GetValues()) != weights {
-				t.Fatalf("a release of %d numbers at scale %d by %d teachers", len(r.GetSum().GetValues()), r.GetSum().GetScale(), r.GetTeachers())
+				t.Fatalf("a release of %d numbers at scale %d by %d teachers", len(r.GetSum().GetValues()),
+					r.GetSum().GetScale(), r.GetTeachers())
 			}
 			for i, v := range r.GetSum().GetValues() {
 				noise = append(noise, float64(v-north[i]-south[i])/(bound*multiplier))
@@ -145,8 +130,10 @@ func TestDiscriminatorSums(t *testing.T) {
 		for i, v := range noise {
 			mean, square, product = mean+v/n, square+v*v/n, product+v*noise[(i+1)%len(noise)]/n
 		}
-		if limit := 6 / math.Sqrt(n); math.Abs(mean) > limit || math.Abs(square-1) > math.Sqrt2*limit || math.Abs(product) > limit {
-			t.Errorf("%v numbers: mean %v, mean square %v, mean product %v; want 0, 1, 0 +- %v", n, mean, square, product, limit)
+		if limit := 6 / math.Sqrt(n); math.Abs(mean) > limit || math.Abs(square-1) > math.Sqrt2*limit ||
+			math.Abs(product) > limit {
+			t.Errorf("%v numbers: mean %v, mean square %v, mean product %v; want 0, 1, 0 +- %v", n, mean, square,
+				product, limit)
 		}
 		for i, of := range private[1:] {
 			if of[7] != north[7]+south[7] || of[weights-1] != north[weights-1]+south[weights-1] {
@@ -159,26 +146,30 @@ func TestDiscriminatorSums(t *testing.T) {
 
 		// One round more than planned.
 		_, err := student.ask(testkit.Within(t), round(rounds+1), nil)
-		wantStatus(t, err, codes.ResourceExhausted, spec.Name, "3 of them are used and 1 more")
+		roundtest.WantStatus(t, err, codes.ResourceExhausted, spec.Name, "3 of them are used and 1 more")
 		// Class counts were planned once.
-		_, err = student.ask(testkit.Within(t), countRound(spec.Name, rounds+1, 2, 1<<16), nil)
-		wantStatus(t, err, codes.ResourceExhausted, spec.Name, "1 of them are used and 1 more")
+		_, err = student.ask(testkit.Within(t), roundtest.CountRound(spec.Name, rounds+1, 2, 1<<16), nil)
+		roundtest.WantStatus(t, err, codes.ResourceExhausted, spec.Name, "1 of them are used and 1 more")
 
 		entries := student.ledger(t, spec.Name)
 		if len(entries) != 1+rounds {
 			t.Fatalf("%d releases in the ledger", len(entries))
 		}
 		for i, e := range entries {
-			want, kind, place, numbers := subsampled(multiplier, rate), runspec.Discriminator, 0, int64(weights)
+			want, kind, place, numbers := roundtest.Subsampled(multiplier, rate), runspec.Discriminator, 0,
+				int64(weights)
 			if i == 0 {
-				want, kind, place, numbers = laplace(0.1), runspec.ClassCounts, 1, 2
+				want, kind, place, numbers = roundtest.Laplace(0.1), runspec.ClassCounts, 1, 2
 			}
-			if diff := cmp.Diff(times(1, want), e.Events); diff != "" || e.Kind != kind || *e.Planned != place || e.Queries != 1 || e.Answered != 1 || e.Entries != numbers {
-				t.Errorf("entry %d of the plan, for %q, %d of %d queries, %d entries %s", *e.Planned, e.Kind, e.Answered, e.Queries, e.Entries, diff)
+			if diff := cmp.Diff(roundtest.Times(1, want), e.Events); diff != "" || e.Kind != kind ||
+				*e.Planned != place || e.Queries != 1 || e.Answered != 1 || e.Entries != numbers {
+				t.Errorf("entry %d of the plan, for %q, %d of %d queries, %d entries %s", *e.Planned, e.Kind,
+					e.Answered, e.Queries, e.Entries, diff)
 			}
 		}
 		lines := student.lines(t, spec.Name)
-		plan := privacy.Plan{planned(runspec.Discriminator, subsampled(multiplier, rate), rounds), planned(runspec.ClassCounts, laplace(0.1), 1)}
+		plan := privacy.Plan{roundtest.Planned(runspec.Discriminator, roundtest.Subsampled(multiplier, rate), rounds),
+			roundtest.Planned(runspec.ClassCounts, roundtest.Laplace(0.1), 1)}
 		if diff := cmp.Diff(plan, planOf(t, lines, spec.Name)); diff != "" {
 			t.Errorf("the plan: %s", diff)
 		}
@@ -191,7 +182,8 @@ func TestDiscriminatorSums(t *testing.T) {
 		testkit.Must(t, err)
 		verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 		testkit.Must(t, err)
-		if got := verified.Runs[spec.Name]; got.Releases != 1+rounds || got.Queries != 1+rounds || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
+		if got := verified.Runs[spec.Name]; got.Releases != 1+rounds || got.Queries != 1+rounds ||
+			math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 			t.Errorf("the ledger has %+v", got)
 		}
 	}
@@ -202,7 +194,7 @@ func TestDiscriminatorSums(t *testing.T) {
 func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
-	const limit = maxUnits << 16
+	const limit = roundtest.MaxUnits << 16
 	good := []int64{5, limit, -limit, 0, 1, 2}
 	with := func(at int, v int64) []int64 {
 		x := slices.Clone(good)
@@ -210,29 +202,33 @@ func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 		return x
 	}
 	votesOf := func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
+		return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
 			Votes: &conclavev1.Votes{Teachers: 8, Queries: 6, Packed: make([]byte, 8)}}}, r)}
 	}
 	for name, bad := range map[string]struct {
-		answer answerFunc
+		answer roundtest.Answer
 		want   string
 	}{
-		"too large an entry": {sums(with(3, limit+1)), "entry 3 of the sum is out of range"},
-		"too small an entry": {sums(with(5, -limit-1)), "entry 5 of the sum is out of range"},
-		"the least integer":  {sums(with(0, math.MinInt64)), "entry 0 of the sum is out of range"},
-		"one number less":    {sums(good[1:]), "5 entries where 6 were asked"},
-		"one number more":    {sums(append(slices.Clone(good), 0)), "7 entries where 6 were asked"},
-		"no number":          {sums(nil), "0 entries where 6 were asked"},
+		"too large an entry": {roundtest.Sums(with(3, limit+1)), "entry 3 of the sum is out of range"},
+		"too small an entry": {roundtest.Sums(with(5, -limit-1)), "entry 5 of the sum is out of range"},
+		"the least integer":  {roundtest.Sums(with(0, math.MinInt64)), "entry 0 of the sum is out of range"},
+		"one number less":    {roundtest.Sums(good[1:]), "5 entries where 6 were asked"},
+		"one number more":    {roundtest.Sums(append(slices.Clone(good), 0)), "7 entries where 6 were asked"},
+		"no number":          {roundtest.Sums(nil), "0 entries where 6 were asked"},
 		"votes":              {votesOf, "votes where a sum was asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := c.dataset()
-			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { samplesOf(2, 0.25, 2)(s); s.DeadlineSeconds = 0.2 })
-			round := discriminatorRound(spec.Name, 0, 6, nil)
+			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
+				roundtest.SamplesOf(2, 0.25,
+					2)(s)
+				s.DeadlineSeconds = 0.2
+			})
+			round := roundtest.DiscriminatorRound(spec.Name, 0, 6, nil)
 			c.node(t, hello(d, "north", "bad", 2), bad.answer)
 			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
 			_, err := student.ask(testkit.Within(t), round, nil)
-			wantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
+			roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
 			if text := err.Error(); strings.Contains(text, "1099511627776") || strings.Contains(text, "1099511627777") {
 				t.Errorf("%q tells of the sum", err)
 			}
@@ -240,8 +236,8 @@ func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 				t.Fatalf("charged %v", entries)
 			}
 			n.leave()
-			c.node(t, hello(d, "south", "good", 6), sums(good))
-			testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
+			c.node(t, hello(d, "south", "good", 6), roundtest.Sums(good))
+			testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
 			r := student.mustAsk(t, round)
 			// Noise of 2 bounds: ten of its standard deviations are passed with a chance below 1e-21.
 			if v := float64(r.GetSum().GetValues()[0]); r.GetTeachers() != 6 || math.Abs(v-5) > 20<<16 {
@@ -267,35 +263,50 @@ func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
 		return func(q *conclavev1.DiscriminatorSum) { q.Weights[4*at+2], q.Weights[4*at+3] = 0x80|bits, 0xff }
 	}
 	d := c.dataset()
-	spec, _ := student.open(t, d, samplesOf(2, 0.25, 2))
+	spec, _ := student.open(t, d, roundtest.SamplesOf(2, 0.25, 2))
 	n := c.node(t, hello(d, "north", "a", 8), countsThen(make([]int64, 6)))
 	for name, c := range map[string]struct {
 		change change
 		want   string
 		code   codes.Code
 	}{
-		"another rate":    {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0.2 }, "samples at rate 0.2, and the plan of run \"" + spec.Name + "\" pays for rate 0.25", codes.FailedPrecondition},
-		"rate 1":          {func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }, "samples at rate 1", codes.FailedPrecondition},
-		"no rate":         {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }, "samples at rate 0", codes.FailedPrecondition},
-		"rate NaN":        {func(q *conclavev1.DiscriminatorSum) { q.Rate = nan }, "samples at rate NaN", codes.FailedPrecondition},
-		"nothing":         {func(q *conclavev1.DiscriminatorSum) { q.Nothing = true }, "leave out discriminator.nothing", codes.FailedPrecondition},
-		"no clip":         {func(q *conclavev1.DiscriminatorSum) { q.Clip = 0 }, "clipped at 0", codes.InvalidArgument},
-		"negative clip":   {func(q *conclavev1.DiscriminatorSum) { q.Clip = -1 }, "clipped at -1", codes.InvalidArgument},
-		"clip NaN":        {func(q *conclavev1.DiscriminatorSum) { q.Clip = nan }, "clipped at NaN", codes.InvalidArgument},
-		"infinite clip":   {func(q *conclavev1.DiscriminatorSum) { q.Clip = inf }, "clipped at +Inf", codes.InvalidArgument},
-		"no bound":        {func(q *conclavev1.DiscriminatorSum) { q.Bound = 0 }, "bound of gradients is 0", codes.InvalidArgument},
-		"a small bound":   {func(q *conclavev1.DiscriminatorSum) { q.Bound = 255 }, "bound of gradients is 255", codes.InvalidArgument},
-		"a large bound":   {func(q *conclavev1.DiscriminatorSum) { q.Bound = 1<<20 + 1 }, "bound of gradients is 1048577", codes.InvalidArgument},
-		"an absurd bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 }, "use 256 to 1048576", codes.InvalidArgument},
-		"no weights":      {func(q *conclavev1.DiscriminatorSum) { q.Weights = nil }, "holds 0 bytes", codes.InvalidArgument},
-		"part of one":     {func(q *conclavev1.DiscriminatorSum) { q.Weights = q.Weights[1:] }, "holds 23 bytes", codes.InvalidArgument},
-		"many weights": {func(q *conclavev1.DiscriminatorSum) { q.Weights = make([]byte, 4*maxWeights+4) },
+		"another rate": {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0.2 },
+			"samples at rate 0.2, and the plan of run \"" + spec.Name + "\" pays for rate 0.25",
+			codes.FailedPrecondition},
+		"rate 1": {func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }, "samples at rate 1",
+			codes.FailedPrecondition},
+		"no rate": {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }, "samples at rate 0",
+			codes.FailedPrecondition},
+		"rate NaN": {func(q *conclavev1.DiscriminatorSum) { q.Rate = nan }, "samples at rate NaN",
+			codes.FailedPrecondition},
+		"nothing": {func(q *conclavev1.DiscriminatorSum) { q.Nothing = true },
+			"leave out discriminator.nothing", codes.FailedPrecondition},
+		"no clip": {func(q *conclavev1.DiscriminatorSum) { q.Clip = 0 }, "clipped at 0", codes.InvalidArgument},
+		"negative clip": {func(q *conclavev1.DiscriminatorSum) { q.Clip = -1 }, "clipped at -1",
+			codes.InvalidArgument},
+		"clip NaN": {func(q *conclavev1.DiscriminatorSum) { q.Clip = nan }, "clipped at NaN",
+			codes.InvalidArgument},
+		"infinite clip": {func(q *conclavev1.DiscriminatorSum) { q.Clip = inf }, "clipped at +Inf",
+			codes.InvalidArgument},
+		"no bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = 0 }, "bound of gradients is 0",
+			codes.InvalidArgument},
+		"a small bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = 255 }, "bound of gradients is 255",
+			codes.InvalidArgument},
+		"a large bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = 1<<20 + 1 },
+			"bound of gradients is 1048577", codes.InvalidArgument},
+		"an absurd bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 }, "use 256 to 1048576",
+			codes.InvalidArgument},
+		"no weights": {func(q *conclavev1.DiscriminatorSum) { q.Weights = nil }, "holds 0 bytes",
+			codes.InvalidArgument},
+		"part of one": {func(q *conclavev1.DiscriminatorSum) { q.Weights = q.Weights[1:] }, "holds 23 bytes",
+			codes.InvalidArgument},
+		"many weights": {func(q *conclavev1.DiscriminatorSum) { q.Weights = make([]byte, 4*roundtest.MaxWeights+4) },
 			"send 4 for each of 1 to 131072 weights", codes.InvalidArgument},
 		"infinite weight": {weight(3, 0), "weight 3 is not finite", codes.InvalidArgument},
 		"a weight of NaN": {weight(5, 1), "weight 5 is not finite", codes.InvalidArgument},
 	} {
-		_, err := student.ask(testkit.Within(t), discriminatorRound(spec.Name, 0, 6, c.change), nil)
-		wantStatus(t, err, c.code, c.want)
+		_, err := student.ask(testkit.Within(t), roundtest.DiscriminatorRound(spec.Name, 0, 6, c.change), nil)
+		roundtest.WantStatus(t, err, c.code, c.want)
 		if entries := student.ledger(t, spec.Name); len(n.rounds) != 0 || len(entries) != 0 {
 			t.Fatalf("%s: the node saw %d rounds, charged was %v", name, len(n.rounds), entries)
 		}
@@ -303,23 +314,27 @@ func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
 	refused := func(run string, round *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
 		_, err := student.ask(testkit.Within(t), round, nil)
-		wantStatus(t, err, code, names...)
+		roundtest.WantStatus(t, err, code, names...)
 		if entries := student.ledger(t, run); len(entries) != 0 {
 			t.Errorf("charged %v", entries)
 		}
 	}
 	const something = "pays for discriminator, and the round asks for "
-	refused(spec.Name, gradientRound(spec.Name, 0, goodGradients(2)), codes.FailedPrecondition, something+"gradient-sums")
-	refused(spec.Name, voteRound(spec.Name, 0, 2), codes.FailedPrecondition, something+"votes")
-	refused(spec.Name, binRound(spec.Name, 0, goodBins(2)), codes.FailedPrecondition, something+"gradient-votes")
+	refused(spec.Name, roundtest.GradientRound(spec.Name, 0, roundtest.Gradients(2)), codes.FailedPrecondition,
+		something+"gradient-sums")
+	refused(spec.Name, roundtest.VoteRound(spec.Name, 0, 2), codes.FailedPrecondition, something+"votes")
+	refused(spec.Name, roundtest.BinRound(spec.Name, 0, roundtest.Bins(2)), codes.FailedPrecondition,
+		something+"gradient-votes")
 
-	for name, change := range map[string]func(*conclavev1.RunSpec){"votes": nil, "gradient-sums": sumsOf(2)} {
+	for name, change := range map[string]func(*conclavev1.RunSpec){"votes": nil, "gradient-sums": roundtest.SumsOf(2)} {
 		d := c.dataset()
 		other, _ := student.open(t, d, change)
-		n := c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
+		n := c.node(t, hello(d, "north", "a", 8), roundtest.Sums(make([]int64, 6)))
 		const asked = ", and the round asks for discriminator"
-		refused(other.Name, discriminatorRound(other.Name, 0, 6, nil), codes.FailedPrecondition, "pays for "+name+asked, other.Name)
-		refused(other.Name, discriminatorRound(other.Name, 0, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }), codes.FailedPrecondition, "pays for "+name+asked)
+		refused(other.Name, roundtest.DiscriminatorRound(other.Name, 0, 6, nil), codes.FailedPrecondition,
+			"pays for "+name+asked, other.Name)
+		refused(other.Name, roundtest.DiscriminatorRound(other.Name, 0, 6,
+			func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }), codes.FailedPrecondition, "pays for "+name+asked)
 		if len(n.rounds) != 0 {
 			t.Errorf("the node of a run of %s saw %d rounds", name, len(n.rounds))
 		}
@@ -327,20 +342,26 @@ func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
 
 	// A sum that all records are in has another price.
 	d = c.dataset()
-	all, _ := student.open(t, d, trains(planned(runspec.Discriminator, gaussian(2), 2)))
-	c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
-	refused(all.Name, discriminatorRound(all.Name, 0, 6, nil), codes.InvalidArgument, all.Name, "the plan answers discriminator by gaussian; use one of [subsampled-gaussian]")
+	all, _ := student.open(t, d, roundtest.Trains(roundtest.Planned(runspec.Discriminator, roundtest.Gaussian(2), 2)))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Sums(make([]int64, 6)))
+	refused(all.Name, roundtest.DiscriminatorRound(all.Name, 0, 6, nil), codes.InvalidArgument, all.Name,
+		"the plan answers discriminator by gaussian; use one of [subsampled-gaussian]")
 
 	// Nothing is asked for by the baseline, in a run that says so, where that is allowed.
 	d = c.dataset()
-	coin, _ := student.open(t, d, func(s *conclavev1.RunSpec) { samplesOf(2, 0.25, 2)(s); s.CoinVotes = true })
-	c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
-	r := student.mustAsk(t, discriminatorRound(coin.Name, 0, 6, func(q *conclavev1.DiscriminatorSum) { q.Nothing = true }))
+	coin, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
+		roundtest.SamplesOf(2, 0.25,
+			2)(s)
+		s.CoinVotes = true
+	})
+	c.node(t, hello(d, "north", "a", 8), roundtest.Sums(make([]int64, 6)))
+	r := student.mustAsk(t, roundtest.DiscriminatorRound(coin.Name, 0, 6,
+		func(q *conclavev1.DiscriminatorSum) { q.Nothing = true }))
 	if entries := student.ledger(t, coin.Name); len(entries) != 1 || r.GetTeachers() != 8 {
 		t.Errorf("the baseline was charged %v", entries)
 	}
 	// A question that is right after all those is answered.
-	if r := student.mustAsk(t, discriminatorRound(spec.Name, 0, 6, nil)); r.GetTeachers() != 8 {
+	if r := student.mustAsk(t, roundtest.DiscriminatorRound(spec.Name, 0, 6, nil)); r.GetTeachers() != 8 {
 		t.Errorf("released %v", r)
 	}
 }
@@ -349,53 +370,68 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	open := func(d string, change func(*conclavev1.RunSpec)) error {
-		spec := goodSpec()
+		spec := roundtest.Spec()
 		spec.Dataset, spec.Name = d, "run-"+d
 		change(spec)
 		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 		return err
 	}
 	// Noise that the run's own budget has no room for, and one step more than it has.
-	many := samplesOf(1, 0.05, 2000) // epsilon between 9 and 20 on samples, far above 100 as if everybody took part
+	// epsilon between 9 and 20 on samples, far above 100 as if everybody took part
+	many := roundtest.SamplesOf(1, 0.05, 2000)
 	d := c.dataset()
-	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { samplesOf(1, 1, 3)(s); s.Epsilon = 1 }), codes.ResourceExhausted, "the whole plan")
-	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 9 }), codes.ResourceExhausted, "the whole plan")
+	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) { roundtest.SamplesOf(1, 1, 3)(s); s.Epsilon = 1 }),
+		codes.ResourceExhausted, "the whole plan")
+	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 9 }), codes.ResourceExhausted,
+		"the whole plan")
 	// The class counts are part of it.
-	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { samplesOf(100, 0.01, 1)(s); s.Epsilon = 1; shares(2)(s) }), codes.ResourceExhausted, "the whole plan")
+	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) {
+		roundtest.SamplesOf(100, 0.01, 1)(s)
+		s.Epsilon = 1
+		roundtest.Shares(2)(s)
+	}), codes.ResourceExhausted, "the whole plan")
 	// A dataset with the filter gdp counts samples as if everybody took part.
-	wantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }), codes.ResourceExhausted, d)
-	testkit.Must(t, open(d, samplesOf(2, 0.25, 5)))
+	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }), codes.ResourceExhausted,
+		d)
+	testkit.Must(t, open(d, roundtest.SamplesOf(2, 0.25, 5)))
 	// One with pld counts them for what they are, and has one run.
 	p := c.planned()
-	wantStatus(t, open(p, func(s *conclavev1.RunSpec) {
+	roundtest.WantStatus(t, open(p, func(s *conclavev1.RunSpec) {
 		many(s)
 		s.Plan[0].Mechanism.NoiseMultiplier, s.Epsilon, s.Delta = 0.5, 1000, 1e-6
 	}), codes.ResourceExhausted, p)
-	wantStatus(t, open(p, func(s *conclavev1.RunSpec) {}), codes.FailedPrecondition, "plan")
+	roundtest.WantStatus(t, open(p, func(s *conclavev1.RunSpec) {}), codes.FailedPrecondition, "plan")
 	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }))
 	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 })) // the same again
-	wantStatus(t, open(p, func(s *conclavev1.RunSpec) { samplesOf(100, 0.05, 1)(s); s.Name = "second" }), codes.FailedPrecondition, p)
+	roundtest.WantStatus(t, open(p, func(s *conclavev1.RunSpec) {
+		roundtest.SamplesOf(100, 0.05,
+			1)(s)
+		s.Name = "second"
+	}), codes.FailedPrecondition, p)
 
 	for name, c := range map[string]struct {
 		change func(*conclavev1.RunSpec)
 		want   string
 	}{
-		"no rounds":      {samplesOf(2, 0.25, 0), "give discriminator a count"},
-		"many rounds":    {samplesOf(2, 0.25, 1_000_000<<16+1), "count is 65536000001"},
-		"rate above 1":   {samplesOf(2, 1.5, 2), "rate is 1.5"},
-		"negative rate":  {samplesOf(2, -0.5, 2), "rate is -0.5"},
-		"rate NaN":       {samplesOf(2, math.NaN(), 2), "rate is NaN"},
-		"no noise":       {samplesOf(0, 0.5, 2), "noise_multiplier is 0"},
-		"noise of NaN":   {samplesOf(math.NaN(), 0.5, 2), "noise_multiplier is NaN"},
-		"a vote":         {wholly, "filter pld prices the whole plan beforehand"},
-		"an open sum":    {both(wholly, sumsOf(2)), "give each entry a count"},
-		"an open vote":   {both(samplesOf(2, 0.25, 2), also(planned(runspec.Votes, gnMax(20), 0))), "give each entry a count"},
-		"confident vote": {both(samplesOf(2, 0.25, 2), also(planned(runspec.Votes, confidentMax(5, 30, 20), 2))), "use no confident-gnmax"},
+		"no rounds":     {roundtest.SamplesOf(2, 0.25, 0), "give discriminator a count"},
+		"many rounds":   {roundtest.SamplesOf(2, 0.25, 1_000_000<<16+1), "count is 65536000001"},
+		"rate above 1":  {roundtest.SamplesOf(2, 1.5, 2), "rate is 1.5"},
+		"negative rate": {roundtest.SamplesOf(2, -0.5, 2), "rate is -0.5"},
+		"rate NaN":      {roundtest.SamplesOf(2, math.NaN(), 2), "rate is NaN"},
+		"no noise":      {roundtest.SamplesOf(0, 0.5, 2), "noise_multiplier is 0"},
+		"noise of NaN":  {roundtest.SamplesOf(math.NaN(), 0.5, 2), "noise_multiplier is NaN"},
+		"a vote":        {roundtest.Wholly, "filter pld prices the whole plan beforehand"},
+		"an open sum":   {roundtest.Both(roundtest.Wholly, roundtest.SumsOf(2)), "give each entry a count"},
+		"an open vote": {roundtest.Both(roundtest.SamplesOf(2, 0.25, 2),
+			roundtest.Also(roundtest.Planned(runspec.Votes, roundtest.GNMax(20), 0))), "give each entry a count"},
+		"confident vote": {roundtest.Both(roundtest.SamplesOf(2, 0.25, 2),
+			roundtest.Also(roundtest.Planned(runspec.Votes, roundtest.ConfidentMax(5, 30, 20), 2))),
+			"use no confident-gnmax"},
 	} {
 		if err := open("d39", c.change); err == nil {
 			t.Errorf("%s: opened", name)
 		} else {
-			wantStatus(t, err, codes.InvalidArgument, c.want)
+			roundtest.WantStatus(t, err, codes.InvalidArgument, c.want)
 		}
 	}
 }
@@ -406,10 +442,10 @@ func TestForgettingReleases(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	d := c.planned()
-	spec, _ := student.open(t, d, samplesOf(2, 0.25, 8))
+	spec, _ := student.open(t, d, roundtest.SamplesOf(2, 0.25, 8))
 	n := c.node(t, hello(d, "north", "a", 8), countsThen(make([]int64, 6)))
-	round := func(number uint64) *conclavev1.Round { return discriminatorRound(spec.Name, number, 6, nil) }
-	released := []*conclavev1.Release{student.mustAsk(t, countRound(spec.Name, 0, 2, 1<<16))}
+	round := func(number uint64) *conclavev1.Round { return roundtest.DiscriminatorRound(spec.Name, number, 6, nil) }
+	released := []*conclavev1.Release{student.mustAsk(t, roundtest.CountRound(spec.Name, 0, 2, 1<<16))}
 	for number := uint64(1); number < 5; number++ {
 		released = append(released, student.mustAsk(t, round(number)))
 	}
@@ -418,17 +454,19 @@ func TestForgettingReleases(t *testing.T) {
 		for number := range uint64(len(released)) {
 			q := round(number)
 			if number == 0 {
-				q = countRound(spec.Name, 0, 2, 1<<16)
+				q = roundtest.CountRound(spec.Name, 0, 2, 1<<16)
 			}
 			r, err := student.ask(testkit.Within(t), q, nil)
 			if number < forgotten {
-				wantStatus(t, err, codes.FailedPrecondition, "was released and its answer dropped", "newest checkpoint")
+				roundtest.WantStatus(t, err, codes.FailedPrecondition, "was released and its answer dropped",
+					"newest checkpoint")
 			} else if err != nil || !cmp.Equal(r, released[number], protocmp.Transform()) {
 				t.Errorf("round %d: %v, %v; want %v", number, r, err, released[number])
 			}
 		}
 		if entries := student.ledger(t, spec.Name); len(entries) != len(released) || len(n.rounds) != asked {
-			t.Errorf("%d releases in the ledger, the node saw %d rounds; want %d, %d", len(entries), len(n.rounds), len(released), asked)
+			t.Errorf("%d releases in the ledger, the node saw %d rounds; want %d, %d", len(entries), len(n.rounds),
+				len(released), asked)
 		}
 	}
 	check(0, 5)
@@ -436,11 +474,11 @@ func TestForgettingReleases(t *testing.T) {
 	// charged forgets nothing.
 	for _, forget := range []uint64{6, 100, math.MaxUint64} {
 		_, err := student.askForgetting(testkit.Within(t), round(5), forget)
-		wantStatus(t, err, codes.InvalidArgument, "cannot forget itself")
+		roundtest.WantStatus(t, err, codes.InvalidArgument, "cannot forget itself")
 	}
 	_, err := student.askForgetting(testkit.Within(t),
-		discriminatorRound(spec.Name, 5, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }), 4)
-	wantStatus(t, err, codes.FailedPrecondition, "rate")
+		roundtest.DiscriminatorRound(spec.Name, 5, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }), 4)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "rate")
 	_, err = student.askForgetting(testkit.Within(t), round(3), 3) // a stored one
 	testkit.Must(t, err)
 	check(0, 5)
@@ -460,107 +498,13 @@ func TestForgettingReleases(t *testing.T) {
 	testkit.Must(t, c.stop())
 	c.start(Options{})
 	student = c.student(t)
-	n = c.node(t, hello(d, "north", "a", 8), sums(make([]int64, 6)))
+	n = c.node(t, hello(d, "north", "a", 8), roundtest.Sums(make([]int64, 6)))
 	check(7, 0)
-	if _, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name))); !errors.Is(err, ledger.ErrUnclosed) {
+	if _, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name))); !errors.Is(err,
+		ledger.ErrUnclosed) {
 		t.Errorf("the ledger of an open run: %v", err)
 	}
 	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
 	check(7, 0)
-}
-
-// The largest release, of any bound, is within what is set aside for it.
-func TestNoDiscriminatorReleaseIsLargerThanItsBound(t *testing.T) {
-	for _, bound := range []int64{minBound, 1 << 16, maxBound} {
-		for _, entries := range []int{1, maxWeights} {
-			q := &discriminatorSum{entries: entries, bound: bound}
-			r := largestRelease()
-			r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: slices.Repeat([]int64{-q.limit()}, entries), Scale: uint64(bound)}}
-			checkSize(t, q, r)
-			r.GetSum().Values = slices.Repeat([]int64{q.limit()}, entries)
-			checkSize(t, q, r)
-		}
-	}
-}
-
-// FuzzDiscriminator decodes a question for gradients of a discriminator and a node's answer
-// from the wire: no input may panic, a question that is taken is of the run's rate and can
-// be released and stored, and an answer that is taken is within its limit.
-func FuzzDiscriminator(f *testing.F) {
-	spec := mustSpec(f, samplesOf(1.5, 0.25, 3))
-	raw := func(m proto.Message) []byte {
-		b, err := proto.Marshal(m)
-		testkit.Must(f, err)
-		return b
-	}
-	answer := func(values ...int64) []byte {
-		return raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}})
-	}
-	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxUnits<<16, -maxUnits<<16))
-	f.Add(raw(discriminatorRound("r", 1, 2, nil)), answer(maxUnits<<16+1, 0))
-	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 })), answer(1, 2))
-	f.Add(raw(discriminatorRound("r", 1, 2, func(q *conclavev1.DiscriminatorSum) { q.Rate = math.NaN() })), answer(1, 2))
-	f.Add(raw(gradientRound("r", 1, goodGradients(1))), answer(1, 2, 3))
-	f.Add(raw(embeddingRound("r", 1, 2, nil)), answer(1, 2))
-	f.Add(raw(voteRound("r", 1, 1)), raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{Teachers: 3}}}))
-	f.Fuzz(func(t *testing.T, question, answer []byte) {
-		round, reply := new(conclavev1.Round), new(conclavev1.WorkRequest)
-		if proto.Unmarshal(question, round) != nil || proto.Unmarshal(answer, reply) != nil {
-			return
-		}
-		q, err := parseQuestion(&payload{key: roundKey{"r", 1}, round: round}, &run{spec: spec}, true)
-		if err != nil {
-			return
-		}
-		d, ok := q.(*discriminatorSum)
-		if !ok {
-			if _, counts := q.(*classCounts); !counts || round.GetPlanned() != 1 {
-				t.Fatalf("a run of samples takes a question %+v for entry %d", q, round.GetPlanned())
-			}
-			return
-		}
-		asked := round.GetSum().GetDiscriminator()
-		if 4*q.length() != len(asked.GetWeights()) || asked.GetNothing() || q.largest() > coordinator.MaxRelease ||
-			q.queries() != 1 || round.GetPlanned() != 0 || asked.GetRate() != 0.25 {
-			t.Fatalf("a question for %d numbers, %d bytes, %d uses of entry %d", q.length(), q.largest(), q.queries(), round.GetPlanned())
-		}
-		counts, err := q.read(reply, 3)
-		if err != nil {
-			return
-		}
-		for _, v := range counts {
-			if v > d.limit() || v < -d.limit() {
-				t.Fatalf("%d of at most %d", v, d.limit())
-			}
-		}
-		r := new(conclavev1.Release)
-		answered, err := q.answer(gnmax.NewSource(), counts, r)
-		if err != nil || len(r.GetSum().GetValues()) != q.length() || answered != 1 {
-			t.Fatalf("released %v for %d answers, %v", r, answered, err)
-		}
-	})
-}
-
-// Noise is drawn also where nobody was drawn anywhere: sums of zeros are released with all
-// of it. The mean square of 20,000 numbers of unit variance is within 6.5 standard deviations
-// of 1 but for a chance of 2e-10.
-func TestSumsOfNobodyHaveNoise(t *testing.T) {
-	const weights, multiplier, bound = 20000, 1.5, 1 << 12
-	spec := mustSpec(t, samplesOf(multiplier, 0.25, 3))
-	q, err := newDiscriminatorSum(&conclavev1.DiscriminatorSum{Weights: make([]byte, 4*weights), Rate: 0.25, Clip: 1, Bound: bound}, spec.plan[0], spec, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := new(conclavev1.Release)
-	if _, err := q.answer(gnmax.NewSource(), make([]int64, weights), r); err != nil {
-		t.Fatal(err)
-	}
-	square := 0.0
-	for _, v := range r.GetSum().GetValues() {
-		square += math.Pow(float64(v)/(bound*multiplier), 2) / weights
-	}
-	if limit := 6.5 * math.Sqrt(2./weights); math.Abs(square-1) > limit {
-		t.Errorf("mean square %v, want 1 +- %v", square, limit)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,47 +15,15 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/aggregator/shape"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-// unitOf is the fixed-point unit of the scores of these tests.
-const unitOf = 1 << 12
-
-// selectionsOf opens a run that may select.
-func selectionsOf(epsilon float64, count int64) func(*conclavev1.RunSpec) {
-	return func(s *conclavev1.RunSpec) {
-		s.Epsilon = 100
-		asks(planned(runspec.Scores, exponential(epsilon), count))(s)
-	}
-}
-
-// scoreRound sums the scores of so many discriminators as expected says, of 80 units.
-func scoreRound(run string, number uint64, expected []int64, change func(*conclavev1.ScoreSum)) *conclavev1.Round {
-	q := &conclavev1.ScoreSum{Bound: unitOf, Selection: &conclavev1.Selection{ScoresRound: number, Records: 80, Expected: expected}}
-	for range expected {
-		q.Discriminators = append(q.Discriminators, &conclavev1.ScoreSum_Scored{
-			Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2}, Weights: make([]byte, 12),
-		})
-	}
-	if change != nil {
-		change(q)
-	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Scores{Scores: q}}}}
-}
-
-// selectionRound selects by the sums of round 0.
-func selectionRound(run string, number uint64, expected []int64, change func(*conclavev1.Selection)) *conclavev1.Round {
-	q := &conclavev1.Selection{Records: 80, Expected: expected}
-	if change != nil {
-		change(q)
-	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Selection{Selection: q}}
-}
 
 // askHolding sends a round in one part and has its sums collected again.
 func (s *testStudent) askHolding(ctx context.Context, round *conclavev1.Round) (*conclavev1.Release, error) {
@@ -85,14 +52,6 @@ func (s *testStudent) askHolding(ctx context.Context, round *conclavev1.Round) (
 	}
 }
 
-// units are whole scores in steps.
-func units(v ...int64) []int64 {
-	for i := range v {
-		v[i] *= unitOf
-	}
-	return v
-}
-
 // One pass over the nodes, then as many selections as are paid for; each is charged, none
 // twice, and the ledger verifies. The scores are so far apart that another selection than
 // the best has a chance below exp(-60).
@@ -101,16 +60,20 @@ func TestSelections(t *testing.T) {
 	c := newCluster(t, Options{Hooks: Hooks{Sums: func(string, uint64, []int64) { private++ }}})
 	student := c.student(t)
 	d := c.dataset()
-	spec, _ := student.open(t, d, selectionsOf(6, 4))
-	north := c.node(t, hello(d, "north", "a", 5), sums(units(30, 0, 10)))
-	south := c.node(t, hello(d, "south", "a", 3), sums(units(30, 10, 20)))
-	testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
-	first := scoreRound(spec.Name, 0, units(0, 0, 0), nil) // 60, 10, 30 remain
+	spec, _ := student.open(t, d, roundtest.SelectionsOf(6, 4))
+	north := c.node(t, hello(d, "north", "a", 5), roundtest.Sums(roundtest.Units(30, 0, 10)))
+	south := c.node(t, hello(d, "south", "a", 3), roundtest.Sums(roundtest.Units(30, 10, 20)))
+	testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
+	first := roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0, 0), nil) // 60, 10, 30 remain
 	rounds := []*conclavev1.Round{
 		first,
-		selectionRound(spec.Name, 1, units(1, 0, 0), nil),                                              // -20, 10, 30
-		selectionRound(spec.Name, 2, units(0, -1, 1), nil),                                             // 60, 90, -50
-		selectionRound(spec.Name, 3, units(0, -1, 1), func(q *conclavev1.Selection) { q.Records = 1 }), // 60, 11, 29
+		// -20, 10, 30
+		roundtest.SelectionRound(spec.Name, 1, roundtest.Units(1, 0, 0), nil),
+		// 60, 90, -50
+		roundtest.SelectionRound(spec.Name, 2, roundtest.Units(0, -1, 1), nil),
+		// 60, 11, 29
+		roundtest.SelectionRound(spec.Name, 3, roundtest.Units(0, -1, 1),
+			func(q *conclavev1.Selection) { q.Records = 1 }),
 	}
 	for i, want := range []uint32{0, 2, 1, 0} {
 		r := student.mustAsk(t, rounds[i])
@@ -131,7 +94,8 @@ func TestSelections(t *testing.T) {
 		t.Fatalf("%d releases in the ledger", len(entries))
 	}
 	for _, e := range entries {
-		if !cmp.Equal(e.Events, times(1, exponential(6))) || e.Kind != runspec.Scores || e.Queries != 1 || e.Answered != 1 || e.Entries != 0 {
+		if !cmp.Equal(e.Events, roundtest.Times(1, roundtest.Exponential(6))) || e.Kind != runspec.Scores ||
+			e.Queries != 1 || e.Answered != 1 || e.Entries != 0 {
 			t.Errorf("the ledger has %+v", e)
 		}
 	}
@@ -144,16 +108,16 @@ func TestSelections(t *testing.T) {
 	if r := student.mustAsk(t, rounds[2]); r.GetSelected().GetIndex() != 1 {
 		t.Errorf("round 2 is now %v", r)
 	}
-	if held := c.server.runs.get(spec.Name).scores(0); held != nil {
-		t.Error("the sums of a closed run are held")
+	if c.server.rounds.Cached(t.Context(), spec.Name, 0) {
+		t.Error("the sums of a closed run are cached")
 	}
 	_, err = student.askHolding(testkit.Within(t), first)
 	testkit.Must(t, err)
-	if held := c.server.runs.get(spec.Name).scores(0); held != nil || len(north.rounds) != 1 {
+	if c.server.rounds.Cached(t.Context(), spec.Name, 0) || len(north.rounds) != 1 {
 		t.Error("the sums of a closed run were collected again")
 	}
-	_, err = student.ask(testkit.Within(t), selectionRound(spec.Name, 4, units(0, 0, 0), nil), nil)
-	wantStatus(t, err, codes.FailedPrecondition, "is closed")
+	_, err = student.ask(testkit.Within(t), roundtest.SelectionRound(spec.Name, 4, roundtest.Units(0, 0, 0), nil), nil)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "is closed")
 }
 
 // Opposites have the same sums but for the sign and come after all discriminators.
@@ -161,20 +125,22 @@ func TestSelectionsAmongOpposites(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	d := c.dataset()
-	spec, _ := student.open(t, d, selectionsOf(6, 2))
-	c.node(t, hello(d, "north", "a", 8), sums(units(-60, 20)))
+	spec, _ := student.open(t, d, roundtest.SelectionsOf(6, 2))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(-60, 20)))
 	opposites := func(q *conclavev1.ScoreSum) {
-		q.Complements, q.Selection.Expected = true, units(0, 0, 0, 0)
+		q.Complements, q.Selection.Expected = true, roundtest.Units(0, 0, 0, 0)
 	}
-	if r := student.mustAsk(t, scoreRound(spec.Name, 0, units(0, 0), opposites)); r.GetSelected().GetIndex() != 2 {
+	if r := student.mustAsk(t, roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0),
+		opposites)); r.GetSelected().GetIndex() != 2 {
 		t.Errorf("selected %v of -60, 20, 60, -20", r.GetSelected())
 	}
 	// -60, 20, 60 - 80, -20 + 80
-	if r := student.mustAsk(t, selectionRound(spec.Name, 1, units(0, 0, 1, -1), nil)); r.GetSelected().GetIndex() != 3 {
+	if r := student.mustAsk(t, roundtest.SelectionRound(spec.Name, 1, roundtest.Units(0, 0, 1, -1),
+		nil)); r.GetSelected().GetIndex() != 3 {
 		t.Errorf("selected %v of -60, 20, -20, 60", r.GetSelected())
 	}
-	_, err := student.ask(testkit.Within(t), selectionRound(spec.Name, 2, units(0, 0), nil), nil)
-	wantStatus(t, err, codes.InvalidArgument, "a selection among 4 discriminators says of 2")
+	_, err := student.ask(testkit.Within(t), roundtest.SelectionRound(spec.Name, 2, roundtest.Units(0, 0), nil), nil)
+	roundtest.WantStatus(t, err, codes.InvalidArgument, "a selection among 4 discriminators says of 2")
 }
 
 // Where not all teachers took part, records count by their share: 60 units of score are 20
@@ -186,16 +152,21 @@ func TestSelectionsCountTheTeachersThatTookPart(t *testing.T) {
 	student := c.student(t)
 	for teachers, want := range map[uint32]uint32{8: 1, 5: 0} {
 		d := c.dataset()
-		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { selectionsOf(10, 2)(s); s.DeadlineSeconds = 0.2 })
-		c.node(t, hello(d, "north", "a", teachers), sums(units(60, 0)))
-		r := student.mustAsk(t, scoreRound(spec.Name, 0, units(1, 0), nil))
+		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
+			roundtest.SelectionsOf(10,
+				2)(s)
+			s.DeadlineSeconds = 0.2
+		})
+		c.node(t, hello(d, "north", "a", teachers), roundtest.Sums(roundtest.Units(60, 0)))
+		r := student.mustAsk(t, roundtest.ScoreRound(spec.Name, 0, roundtest.Units(1, 0), nil))
 		if teachers < 8 {
-			c.node(t, hello(d, "south", "a", 8-teachers), sums(units(0, 0)))
+			c.node(t, hello(d, "south", "a", 8-teachers), roundtest.Sums(roundtest.Units(0, 0)))
 		}
-		again := student.mustAsk(t, selectionRound(spec.Name, 1, units(1, 0), nil))
+		again := student.mustAsk(t, roundtest.SelectionRound(spec.Name, 1, roundtest.Units(1, 0), nil))
 		for _, r := range []*conclavev1.Release{r, again} {
 			if r.GetSelected().GetIndex() != want || r.GetTeachers() != teachers {
-				t.Errorf("%d teachers: round %d selected %v with %d", teachers, r.GetRound(), r.GetSelected(), r.GetTeachers())
+				t.Errorf("%d teachers: round %d selected %v with %d", teachers, r.GetRound(), r.GetSelected(),
+					r.GetTeachers())
 			}
 		}
 	}
@@ -210,10 +181,10 @@ func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 	student := c.student(t)
 	const epsilon, through, alone = 0.5, 250, 20_000
 	d := c.dataset()
-	spec, _ := student.open(t, d, selectionsOf(epsilon, through))
+	run, _ := student.open(t, d, roundtest.SelectionsOf(epsilon, through))
 	// u is 3, 1, 0, 2 bounds, with 80 units' expectation taken off.
-	c.node(t, hello(d, "north", "a", 8), sums(units(3, 41, -40, 82)))
-	expected := []int64{0, unitOf / 2, -unitOf / 2, unitOf}
+	c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(3, 41, -40, 82)))
+	expected := []int64{0, roundtest.Unit / 2, -roundtest.Unit / 2, roundtest.Unit}
 	score := []float64{3, 1, 0, 2}
 	check := func(counts []float64) {
 		t.Helper()
@@ -231,22 +202,24 @@ func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 	}
 	counts := make([]float64, 4)
 	for number := range uint64(through) {
-		r := selectionRound(spec.Name, number, expected, nil)
+		r := roundtest.SelectionRound(run.Name, number, expected, nil)
 		if number == 0 {
-			r = scoreRound(spec.Name, number, expected, nil)
+			r = roundtest.ScoreRound(run.Name, number, expected, nil)
 		}
 		counts[student.mustAsk(t, r).GetSelected().GetIndex()]++
 	}
 	check(counts)
 
-	alike := mustSpec(t, selectionsOf(epsilon, 1))
-	q, err := newScoreSum(scoreRound("r", 0, expected, nil).GetSum().GetScores(), 0, alike.plan[0], alike, false)
+	pb := roundtest.Spec()
+	roundtest.SelectionsOf(epsilon, 1)(pb)
+	alike := testkit.Value(spec.New(pb))
+	q, err := shape.Parser(false)(roundtest.ScoreRound("r", 0, expected, nil), alike, nil)
 	testkit.Must(t, err)
 	clear(counts)
 	src := gnmax.NewSource()
 	for range alone {
 		r := &conclavev1.Release{Teachers: 8}
-		if _, err := q.answer(src, units(3, 41, -40, 82), r); err != nil {
+		if _, err := q.Answer(src, roundtest.Units(3, 41, -40, 82), r); err != nil {
 			t.Fatal(err)
 		}
 		counts[r.GetSelected().GetIndex()]++
@@ -260,9 +233,11 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	d := c.dataset()
-	spec, _ := student.open(t, d, selectionsOf(6, 3))
-	node := c.node(t, hello(d, "north", "a", 8), sums(units(60, 0)))
-	first, second, third := scoreRound(spec.Name, 0, units(0, 0), nil), selectionRound(spec.Name, 1, units(1, 0), nil), selectionRound(spec.Name, 2, units(0, 0), nil)
+	spec, _ := student.open(t, d, roundtest.SelectionsOf(6, 3))
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(60, 0)))
+	first, second, third := roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), nil),
+		roundtest.SelectionRound(spec.Name, 1, roundtest.Units(1, 0), nil),
+		roundtest.SelectionRound(spec.Name, 2, roundtest.Units(0, 0), nil)
 	released := student.mustAsk(t, first)
 	student.mustAsk(t, second)
 	testkit.Must(t, c.stop())
@@ -278,13 +253,13 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 		t.Errorf("after the restart round 1 is %v", r)
 	}
 	_, err := student.ask(testkit.Within(t), third, nil)
-	wantStatus(t, err, codes.NotFound, "round 0", spec.Name, "not held", "ask for that round again")
+	roundtest.WantStatus(t, err, codes.NotFound, "round 0", spec.Name, "not cached", "ask for that round again")
 	// Somebody who asks for other scores under that number is no help.
-	_, err = student.askHolding(testkit.Within(t), scoreRound(spec.Name, 0, units(0, 1), nil))
-	wantStatus(t, err, codes.FailedPrecondition, "released for another question")
+	_, err = student.askHolding(testkit.Within(t), roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 1), nil))
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "released for another question")
 	// A student that goes away while the sums are collected again loses nothing.
 	ctx, cancel := context.WithCancel(testkit.Within(t))
-	mute := c.node(t, hello(d, "north", "a", 8), silent)
+	mute := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
 	gone := make(chan error, 1)
 	go func() {
 		_, err := student.askHolding(ctx, first)
@@ -292,9 +267,9 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	}()
 	testkit.Receive(t, mute.rounds)
 	cancel()
-	wantStatus(t, testkit.Receive(t, gone), codes.Canceled)
+	roundtest.WantStatus(t, testkit.Receive(t, gone), codes.Canceled)
 	mute.leave()
-	node = c.node(t, hello(d, "north", "a", 8), sums(units(60, 0)))
+	node = c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(60, 0)))
 	r, err := student.askHolding(testkit.Within(t), first)
 	testkit.Must(t, err)
 	if !cmp.Equal(r, released, protocmp.Transform()) {
@@ -317,7 +292,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	testkit.Must(t, err)
 	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
-	claim, err := privacy.Account(times(3, exponential(6)), 1e-5)
+	claim, err := privacy.Account(roundtest.Times(3, roundtest.Exponential(6)), 1e-5)
 	testkit.Must(t, err)
 	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
 		t.Errorf("the ledger has %+v, want epsilon %v", got, claim.Epsilon)
@@ -328,84 +303,47 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 func TestScoresThatCannotBeAreRejected(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
-	const limit = maxUnits * unitOf
+	const limit = roundtest.MaxUnits * roundtest.Unit
 	for name, bad := range map[string]struct {
-		answer answerFunc
+		answer roundtest.Answer
 		want   string
 	}{
-		"too large a sum":   {sums([]int64{0, limit + 1}), "entry 1 of the sum is out of range"},
-		"too small a sum":   {sums([]int64{-limit - 1, 0}), "entry 0 of the sum is out of range"},
-		"the least integer": {sums([]int64{math.MinInt64, 0}), "entry 0 of the sum is out of range"},
-		"one sum less":      {sums([]int64{0}), "1 entries where 2 were asked"},
-		"opposites as well": {sums([]int64{1, 2, -1, -2}), "4 entries where 2 were asked"},
-		"no sum":            {sums(nil), "0 entries where 2 were asked"},
-		"votes":             {votes(8, alternating), "votes where a sum was asked"},
+		"too large a sum":   {roundtest.Sums([]int64{0, limit + 1}), "entry 1 of the sum is out of range"},
+		"too small a sum":   {roundtest.Sums([]int64{-limit - 1, 0}), "entry 0 of the sum is out of range"},
+		"the least integer": {roundtest.Sums([]int64{math.MinInt64, 0}), "entry 0 of the sum is out of range"},
+		"one sum less":      {roundtest.Sums([]int64{0}), "1 entries where 2 were asked"},
+		"opposites as well": {roundtest.Sums([]int64{1, 2, -1, -2}), "4 entries where 2 were asked"},
+		"no sum":            {roundtest.Sums(nil), "0 entries where 2 were asked"},
+		"votes":             {roundtest.Votes(8, roundtest.Alternating), "votes where a sum was asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := c.dataset()
-			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { selectionsOf(6, 2)(s); s.DeadlineSeconds = 0.2 })
-			round := scoreRound(spec.Name, 0, units(0, 0), func(q *conclavev1.ScoreSum) {
-				q.Complements, q.Selection.Expected = true, units(0, 0, 0, 0)
+			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
+				roundtest.SelectionsOf(6,
+					2)(s)
+				s.DeadlineSeconds = 0.2
+			})
+			round := roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), func(q *conclavev1.ScoreSum) {
+				q.Complements, q.Selection.Expected = true, roundtest.Units(0, 0, 0, 0)
 			})
 			c.node(t, hello(d, "north", "bad", 2), bad.answer)
 			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
 			_, err := student.ask(testkit.Within(t), round, nil)
-			wantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
+			roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
 			if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 				t.Fatalf("charged %v", entries)
 			}
-			if c.server.runs.get(spec.Name).scores(0) != nil {
-				t.Error("sums of a round that was not released are held")
+			if c.server.rounds.Cached(t.Context(), spec.Name, 0) {
+				t.Error("sums of a round that was not released are cached")
 			}
 			n.leave()
-			c.node(t, hello(d, "south", "good", 6), sums([]int64{limit, -limit}))
-			testkit.Eventually(t, "8 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
-			if r := student.mustAsk(t, round); r.GetTeachers() != 6 || r.GetSelected().GetIndex()%3 != 0 { // the first, or the second's opposite
+			c.node(t, hello(d, "south", "good", 6), roundtest.Sums([]int64{limit, -limit}))
+			testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
+			// the first, or the second's opposite
+			if r := student.mustAsk(t, round); r.GetTeachers() != 6 || r.GetSelected().GetIndex()%3 != 0 {
 				t.Errorf("%d teachers took part, selected %v", r.GetTeachers(), r.GetSelected())
 			}
 		})
-	}
-}
-
-// badScores are questions that no run takes.
-func badScores() map[string]struct {
-	change func(*conclavev1.ScoreSum)
-	want   string
-} {
-	type bad = struct {
-		change func(*conclavev1.ScoreSum)
-		want   string
-	}
-	weights := func(raw []byte) func(*conclavev1.ScoreSum) {
-		return func(q *conclavev1.ScoreSum) { q.Discriminators[1].Weights = raw }
-	}
-	selecting := func(change func(*conclavev1.Selection)) func(*conclavev1.ScoreSum) {
-		return func(q *conclavev1.ScoreSum) { change(q.Selection) }
-	}
-	return map[string]bad{
-		"no discriminator": {func(q *conclavev1.ScoreSum) { q.Discriminators = nil }, "the scores of 0 discriminators; ask for 1 to 4096"},
-		"too many": {func(q *conclavev1.ScoreSum) { q.Discriminators = slices.Repeat(q.Discriminators, maxScored) },
-			"the scores of 8192 discriminators"},
-		"no bound":         {func(q *conclavev1.ScoreSum) { q.Bound = 0 }, "bound of scores is 0; use 256 to 1048576"},
-		"a small bound":    {func(q *conclavev1.ScoreSum) { q.Bound = 255 }, "bound of scores is 255"},
-		"a large bound":    {func(q *conclavev1.ScoreSum) { q.Bound = 1<<20 + 1 }, "bound of scores is 1048577"},
-		"an absurd bound":  {func(q *conclavev1.ScoreSum) { q.Bound = math.MaxUint64 }, "use 256 to 1048576"},
-		"another round":    {selecting(func(s *conclavev1.Selection) { s.ScoresRound = 7 }), "selects by those of round 7; name its own"},
-		"no weights":       {weights(nil), "discriminator 2 has 0 bytes of weights"},
-		"half a weight":    {weights(make([]byte, 6)), "discriminator 2 has 6 bytes of weights"},
-		"many weights":     {weights(make([]byte, 4*maxWeights+4)), "for each of 1 to 131072 weights"},
-		"a weight of NaN":  {weights([]byte{0, 0, 0, 0, 0, 0, 0xc0, 0x7f}), "discriminator 2: weight 1 is not finite"},
-		"infinite weight":  {weights([]byte{0, 0, 0x80, 0x7f}), "discriminator 2: weight 0 is not finite"},
-		"no records":       {selecting(func(s *conclavev1.Selection) { s.Records = 0 }), "counts on 0 privacy units; say 1 to 16777216"},
-		"too many records": {selecting(func(s *conclavev1.Selection) { s.Records = maxUnits + 1 }), "counts on 16777217 privacy units"},
-		"too few expected": {selecting(func(s *conclavev1.Selection) { s.Expected = s.Expected[:1] }), "a selection among 2 discriminators says of 1"},
-		"nothing expected": {selecting(func(s *conclavev1.Selection) { s.Expected = nil }), "a selection among 2 discriminators says of 0"},
-		"no probability": {selecting(func(s *conclavev1.Selection) { s.Expected = []int64{0, unitOf + 1} }),
-			"generated records score 4097 with discriminator 2, outside -4096 to 4096: scores must be probabilities"},
-		"below all": {selecting(func(s *conclavev1.Selection) { s.Expected = []int64{math.MinInt64, 0} }),
-			"discriminator 1, outside -4096 to 4096"},
-		"no selection":              {func(q *conclavev1.ScoreSum) { q.Selection = nil }, "a selection among 2 discriminators says of 0"},
-		"no opposites' expectation": {func(q *conclavev1.ScoreSum) { q.Complements = true }, "a selection among 4 discriminators says of 2"},
 	}
 }
 
@@ -416,116 +354,64 @@ func TestScoreQuestionsAreRefused(t *testing.T) {
 	opened := func(change func(*conclavev1.RunSpec)) (string, *testNode) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, change)
-		return spec.Name, c.node(t, hello(d, "north", "a", 8), sums(units(0, 0)))
+		return spec.Name, c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(0, 0)))
 	}
 	refused := func(run string, n *testNode, round *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
 		_, err := student.ask(testkit.Within(t), round, nil)
-		wantStatus(t, err, code, names...)
+		roundtest.WantStatus(t, err, code, names...)
 		if entries := student.ledger(t, run); len(n.rounds) != 0 || len(entries) != 0 {
 			t.Fatalf("the node saw %d rounds, charged was %v", len(n.rounds), entries)
 		}
 	}
-	run, n := opened(selectionsOf(0.5, 5))
-	for _, bad := range badScores() {
-		refused(run, n, scoreRound(run, 0, units(0, 0), bad.change), codes.InvalidArgument, bad.want)
+	run, n := opened(roundtest.SelectionsOf(0.5, 5))
+	for _, bad := range roundtest.BadScores() {
+		refused(run, n, roundtest.ScoreRound(run, 0, roundtest.Units(0, 0), bad.Change), codes.InvalidArgument,
+			bad.Want)
 	}
 	nothing := func(q *conclavev1.ScoreSum) { q.Nothing = true }
-	refused(run, n, scoreRound(run, 0, units(0, 0), nothing), codes.FailedPrecondition, "leave out scores.nothing")
+	refused(run, n, roundtest.ScoreRound(run, 0, roundtest.Units(0, 0), nothing), codes.FailedPrecondition,
+		"leave out scores.nothing")
 	// Nothing is held before it was asked for.
-	refused(run, n, selectionRound(run, 0, units(0, 0), nil), codes.NotFound, "round 0", run, "not held")
+	refused(run, n, roundtest.SelectionRound(run, 0, roundtest.Units(0, 0), nil), codes.NotFound, "round 0", run,
+		"not cached")
 
-	for _, change := range []func(*conclavev1.RunSpec){nil, sumsOf(2), samplesOf(2, 0.25, 2)} {
+	for _, change := range []func(*conclavev1.RunSpec){nil, roundtest.SumsOf(2), roundtest.SamplesOf(2, 0.25, 2)} {
 		other, n := opened(change)
-		refused(other, n, scoreRound(other, 0, units(0, 0), nil), codes.FailedPrecondition, other, "and the round asks for scores; open a run whose plan has it")
+		refused(other, n, roundtest.ScoreRound(other, 0, roundtest.Units(0, 0), nil), codes.FailedPrecondition, other,
+			"and the round asks for scores; open a run whose plan has it")
 	}
-	over, n2 := opened(func(s *conclavev1.RunSpec) { selectionsOf(5, 1)(s); s.Epsilon = 1 })
-	refused(over, n2, scoreRound(over, 0, units(0, 0), nil), codes.ResourceExhausted, over)
+	over, n2 := opened(func(s *conclavev1.RunSpec) { roundtest.SelectionsOf(5, 1)(s); s.Epsilon = 1 })
+	refused(over, n2, roundtest.ScoreRound(over, 0, roundtest.Units(0, 0), nil), codes.ResourceExhausted, over)
 
 	// Nothing is asked for by the baseline, in a run that says so; selections then are free of
 	// records, and charged all the same.
-	coin, _ := opened(func(s *conclavev1.RunSpec) { selectionsOf(6, 2)(s); s.CoinVotes = true })
-	student.mustAsk(t, scoreRound(coin, 0, units(0, 0), nothing))
-	student.mustAsk(t, selectionRound(coin, 1, units(0, 0), nil))
+	coin, _ := opened(func(s *conclavev1.RunSpec) { roundtest.SelectionsOf(6, 2)(s); s.CoinVotes = true })
+	student.mustAsk(t, roundtest.ScoreRound(coin, 0, roundtest.Units(0, 0), nothing))
+	student.mustAsk(t, roundtest.SelectionRound(coin, 1, roundtest.Units(0, 0), nil))
 	if entries := student.ledger(t, coin); len(entries) != 2 {
 		t.Errorf("the baseline was charged %v", entries)
 	}
 
 	// What is wrong with a selection among held sums is found too, and costs nothing.
-	student.mustAsk(t, scoreRound(run, 0, units(0, 0), nil))
+	student.mustAsk(t, roundtest.ScoreRound(run, 0, roundtest.Units(0, 0), nil))
 	for _, bad := range []struct {
 		change func(*conclavev1.Selection)
 		code   codes.Code
 		want   string
 	}{
 		{func(q *conclavev1.Selection) { q.Records = 0 }, codes.InvalidArgument, "counts on 0 privacy units"},
-		{func(q *conclavev1.Selection) { q.Expected = q.Expected[:1] }, codes.InvalidArgument, "a selection among 2 discriminators says of 1"},
-		{func(q *conclavev1.Selection) { q.Expected[1] = -unitOf - 1 }, codes.InvalidArgument, "scores must be probabilities"},
+		{func(q *conclavev1.Selection) { q.Expected = q.Expected[:1] }, codes.InvalidArgument,
+			"a selection among 2 discriminators says of 1"},
+		{func(q *conclavev1.Selection) { q.Expected[1] = -roundtest.Unit - 1 }, codes.InvalidArgument,
+			"scores must be probabilities"},
 		{func(q *conclavev1.Selection) { q.ScoresRound = 1 }, codes.NotFound, "the sums of scores of round 1"},
 	} {
-		_, err := student.ask(testkit.Within(t), selectionRound(run, 1, units(0, 0), bad.change), nil)
-		wantStatus(t, err, bad.code, bad.want)
+		_, err := student.ask(testkit.Within(t), roundtest.SelectionRound(run, 1, roundtest.Units(0, 0), bad.change),
+			nil)
+		roundtest.WantStatus(t, err, bad.code, bad.want)
 	}
 	if entries := student.ledger(t, run); len(entries) != 1 || len(n.rounds) != 1 {
 		t.Errorf("charged %v, the node saw %d rounds", entries, len(n.rounds))
 	}
-}
-
-// The release of a selection is within what is set aside for it.
-func TestNoSelectionIsLargerThanItsBound(t *testing.T) {
-	r := largestRelease()
-	r.Answer = &conclavev1.Release_Selected{Selected: &conclavev1.Selected{Index: math.MaxUint32}}
-	checkSize(t, &selection{}, r)
-}
-
-// FuzzScores decodes a question for scores and a node's answer from the wire: no input may
-// panic, and a question that is taken is charged one selection, and selects among what it
-// named.
-func FuzzScores(f *testing.F) {
-	spec := mustSpec(f, selectionsOf(1.5, 3))
-	raw := func(m proto.Message) []byte {
-		b, err := proto.Marshal(m)
-		testkit.Must(f, err)
-		return b
-	}
-	answer := func(values ...int64) []byte {
-		return raw(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}})
-	}
-	f.Add(raw(scoreRound("r", 1, units(0, 0), nil)), answer(maxUnits*unitOf, -maxUnits*unitOf))
-	f.Add(raw(scoreRound("r", 1, units(0, 0), nil)), answer(maxUnits*unitOf+1, 0))
-	f.Add(raw(scoreRound("r", 1, units(1, -1), func(q *conclavev1.ScoreSum) {
-		q.Complements, q.Selection.Expected, q.Selection.Records = true, units(1, -1, -1, 1), maxUnits
-	})), answer(1, 2))
-	f.Add(raw(selectionRound("r", 1, units(0, 0), nil)), answer(1))
-	for name, bad := range badScores() {
-		if name != "too many" && name != "many weights" {
-			f.Add(raw(scoreRound("r", 1, units(0, 0), bad.change)), answer(1, 2))
-		}
-	}
-	f.Fuzz(func(t *testing.T, question, answer []byte) {
-		round, reply := new(conclavev1.Round), new(conclavev1.WorkRequest)
-		if proto.Unmarshal(question, round) != nil || proto.Unmarshal(answer, reply) != nil {
-			return
-		}
-		q, err := parseQuestion(&payload{key: roundKey{"r", 1}, round: round}, &run{spec: spec}, true)
-		if err != nil {
-			return
-		}
-		s, ok := q.(*scoreSum)
-		if !ok {
-			return
-		}
-		if q.length() != len(round.GetSum().GetScores().GetDiscriminators()) || q.queries() != 1 || round.GetPlanned() != 0 {
-			t.Fatalf("a question for %d sums, %d uses of entry %d", q.length(), q.queries(), round.GetPlanned())
-		}
-		counts, err := q.read(reply, 3)
-		if err != nil {
-			return
-		}
-		r := &conclavev1.Release{Teachers: 3}
-		answered, err := q.answer(gnmax.NewSource(), counts, r)
-		if err != nil || int(r.GetSelected().GetIndex()) >= len(s.expected) || answered != 1 {
-			t.Fatalf("released %v for %d answers, %v", r, answered, err)
-		}
-	})
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
@@ -32,21 +33,16 @@ type testQueue struct {
 
 func (c *cluster) queue(t testing.TB, name string) testQueue {
 	t.Helper()
-	if err := authority.Issue(c.certs, certs.RoleStudent, name, nil, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
+	if err := authority.Issue(c.certs, certs.RoleStudent, name, nil, time.Hour); err != nil &&
+		!errors.Is(err, certs.ErrExists) {
 		t.Fatal(err)
 	}
 	return testQueue{conclavev1.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, name)))}
 }
 
-func goodSubmission(dataset, name string) *conclavev1.SubmitRunRequest {
-	spec := goodSpec()
-	spec.Dataset, spec.Name = dataset, name
-	return &conclavev1.SubmitRunRequest{Spec: spec, RunYaml: []byte("name: " + name), SchemaYaml: []byte("test")}
-}
-
 func (q testQueue) submit(t testing.TB, dataset, name string) *conclavev1.SubmitRunResponse {
 	t.Helper()
-	r, err := q.SubmitRun(testkit.Within(t), goodSubmission(dataset, name))
+	r, err := q.SubmitRun(testkit.Within(t), roundtest.Submission(dataset, name))
 	testkit.Must(t, err)
 	return r
 }
@@ -140,38 +136,41 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	lab, student := c.queue(t, "lab"), c.student(t)
-	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	first := lab.submit(t, d, "first")
-	if !first.GetFits() || first.GetRun().GetPlace() != 1 || first.GetRun().GetBy() != "lab" || first.GetBudget().GetWorkers() != 0 || first.GetEpsilonLeft() <= 0 {
+	if !first.GetFits() || first.GetRun().GetPlace() != 1 || first.GetRun().GetBy() != "lab" ||
+		first.GetBudget().GetWorkers() != 0 || first.GetEpsilonLeft() <= 0 {
 		t.Errorf("the answer is %v", first)
 	}
 	second := lab.submit(t, d, "second")
-	if second.GetRun().GetPlace() != 2 || second.GetEpsilonLeft() >= first.GetEpsilonLeft() || second.GetBudget().GetWaiting() != 2 {
+	if second.GetRun().GetPlace() != 2 || second.GetEpsilonLeft() >= first.GetEpsilonLeft() ||
+		second.GetBudget().GetWaiting() != 2 {
 		t.Errorf("the answer is %v", second)
 	}
 	if again := lab.submit(t, d, "first"); !again.GetExisting() || again.GetRun().GetPlace() != 1 {
 		t.Errorf("submitted again: %v", again)
 	}
 	// A student without the claim is refused, whether the run waits or is held.
-	open := &conclavev1.OpenRunRequest{Spec: goodSubmission(d, "first").Spec}
+	open := &conclavev1.OpenRunRequest{Spec: roundtest.Submission(d, "first").Spec}
 	_, err := student.OpenRun(testkit.Within(t), open)
-	wantStatus(t, err, codes.FailedPrecondition, "first", "waiting")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "waiting")
 
 	w := lab.worker(t, &conclavev1.Worker{Dataset: d, Name: "w1"})
 	run := w.claimed()
-	if run.GetName() != "first" || string(run.GetRunYaml()) != "name: first" || string(run.GetSchemaYaml()) != "test" || !proto.Equal(run.GetSpec(), open.Spec) {
+	if run.GetName() != "first" || string(run.GetRunYaml()) != "name: first" || string(run.GetSchemaYaml()) != "test" ||
+		!proto.Equal(run.GetSpec(), open.Spec) {
 		t.Fatalf("the worker got %v", run)
 	}
 	_, err = student.OpenRun(testkit.Within(t), open)
-	wantStatus(t, err, codes.FailedPrecondition, "first", "w1")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "w1")
 	_, err = student.OpenRun(holding(t, run), open)
 	testkit.Must(t, err)
-	_, err = student.ask(testkit.Within(t), voteRound("first", 0, 4), nil)
-	wantStatus(t, err, codes.FailedPrecondition, "held by worker")
-	_, err = student.ask(holding(t, run), voteRound("first", 0, 4), nil)
+	_, err = student.ask(testkit.Within(t), roundtest.VoteRound("first", 0, 4), nil)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "held by worker")
+	_, err = student.ask(holding(t, run), roundtest.VoteRound("first", 0, 4), nil)
 	testkit.Must(t, err)
 	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "first"})
-	wantStatus(t, err, codes.FailedPrecondition, "held by worker")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "held by worker")
 
 	mustSend(t, w.stream, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{Progress: &conclavev1.RunProgress{Round: 3, Rounds: 9, Waiting: "a\nb"}}})
 	watch, err := lab.WatchRun(testkit.Within(t), &conclavev1.WatchRunRequest{Run: "first"})
@@ -180,7 +179,8 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 		m, err := watch.Recv()
 		testkit.Must(t, err)
 		if m.GetProgress().GetRound() == 3 {
-			if m.GetRun().GetRounds() != 1 || m.GetRun().GetEpsilonSpent() <= 0 || m.GetProgress().GetWaiting() != "ab" {
+			if m.GetRun().GetRounds() != 1 || m.GetRun().GetEpsilonSpent() <= 0 ||
+				m.GetProgress().GetWaiting() != "ab" {
 				t.Errorf("watched %v", m)
 			}
 			break
@@ -188,8 +188,10 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	}
 	_, err = student.CloseRun(holding(t, run), &conclavev1.CloseRunRequest{Run: "first"})
 	testkit.Must(t, err)
-	finish := &conclavev1.FinishRunRequest{Run: "first", Claim: run.GetClaim(), State: conclavev1.RunState_RUN_STATE_DONE,
-		Results: []*conclavev1.RunResult{{Name: "certificate", Path: "/out/first/certificate.json", Sha256: testSchema}}}
+	finish := &conclavev1.FinishRunRequest{Run: "first", Claim: run.GetClaim(),
+		State: conclavev1.RunState_RUN_STATE_DONE,
+		Results: []*conclavev1.RunResult{{Name: "certificate", Path: "/out/first/certificate.json",
+			Sha256: roundtest.Schema}}}
 	_, err = lab.FinishRun(testkit.Within(t), finish)
 	testkit.Must(t, err)
 	_, err = lab.FinishRun(testkit.Within(t), finish) // the answer was lost
@@ -208,14 +210,16 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 		}
 	}
 	status := lab.show(t, "first")
-	if status.GetState() != conclavev1.RunState_RUN_STATE_DONE || !status.GetClosed() || status.GetLedgerHead() == "" || len(status.GetResults()) != 1 || status.GetEnded() == "" {
+	if status.GetState() != conclavev1.RunState_RUN_STATE_DONE || !status.GetClosed() || status.GetLedgerHead() == "" ||
+		len(status.GetResults()) != 1 || status.GetEnded() == "" {
 		t.Errorf("at last %v", status)
 	}
 	// What was released may still be had, as of any closed run.
-	_, err = student.ask(testkit.Within(t), voteRound("first", 0, 4), nil)
+	_, err = student.ask(testkit.Within(t), roundtest.VoteRound("first", 0, 4), nil)
 	testkit.Must(t, err)
 	names, budget := lab.list(t, d)
-	if strings.Join(names, ", ") != "first DONE, second WAITING" || budget.GetWaiting() != 1 || budget.GetOpen() != 0 || budget.GetEpsilonSpent() <= 0 ||
+	if strings.Join(names, ", ") != "first DONE, second WAITING" || budget.GetWaiting() != 1 || budget.GetOpen() != 0 ||
+		budget.GetEpsilonSpent() <= 0 ||
 		budget.GetEpsilonReserved() <= budget.GetEpsilonSpent() || budget.GetEpsilonLeft() <= 0 {
 		t.Errorf("the list is %v with %v", names, budget)
 	}
@@ -228,44 +232,46 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	lab, student := c.queue(t, "lab"), c.student(t)
 	spec, _ := student.open(t, d, nil)
 	status := lab.show(t, spec.Name)
-	if status.GetQueued() || status.GetState() != conclavev1.RunState_RUN_STATE_RUNNING || status.GetBy() != "student" || status.GetPipeline() != "pategan" || status.GetSubmitted() == "" {
+	if status.GetQueued() || status.GetState() != conclavev1.RunState_RUN_STATE_RUNNING ||
+		status.GetBy() != "student" || status.GetPipeline() != "pategan" || status.GetSubmitted() == "" {
 		t.Errorf("a student's own run is %v", status)
 	}
-	_, err := lab.SubmitRun(testkit.Within(t), goodSubmission(d, spec.Name))
-	wantStatus(t, err, codes.AlreadyExists, spec.Name, "opened by a student")
+	_, err := lab.SubmitRun(testkit.Within(t), roundtest.Submission(d, spec.Name))
+	roundtest.WantStatus(t, err, codes.AlreadyExists, spec.Name, "opened by a student")
 	// Somebody waits for a round of it that cannot be answered: there are no nodes.
 	asked := make(chan error, 1)
 	waiting, stop := context.WithCancel(testkit.Within(t))
 	go func() {
-		_, err := student.ask(waiting, voteRound(spec.Name, 0, 4), nil)
+		_, err := student.ask(waiting, roundtest.VoteRound(spec.Name, 0, 4), nil)
 		asked <- err
 	}()
-	testkit.Eventually(t, "a round", func() bool { return c.server.datasets[d].open.Load() == 1 })
+	testkit.Eventually(t, "a round", func() bool { return c.server.rounds.Datasets[d].OpenRounds() == 1 })
 	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: spec.Name})
-	wantStatus(t, err, codes.FailedPrecondition, "did not come from the queue", "\"student\"", "by force")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "did not come from the queue", "\"student\"", "by force")
 	r, err := lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: spec.Name, Force: true})
 	testkit.Must(t, err)
 	if !r.GetRun().GetClosed() || r.GetRun().GetState() != conclavev1.RunState_RUN_STATE_DONE {
 		t.Errorf("closed by force it is %v", r.GetRun())
 	}
-	wantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
+	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
 	stop()
-	_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
-	wantStatus(t, err, codes.FailedPrecondition, "closed")
-	if names, budget := lab.list(t, d); strings.Join(names, ", ") != spec.Name+" DONE" || budget.GetOpen() != 0 || budget.GetEpsilonReserved() != budget.GetEpsilonSpent() {
+	_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 4), nil)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "closed")
+	if names, budget := lab.list(t, d); strings.Join(names, ", ") != spec.Name+" DONE" || budget.GetOpen() != 0 ||
+		budget.GetEpsilonReserved() != budget.GetEpsilonSpent() {
 		t.Errorf("the list is %v with %v", names, budget)
 	}
 	_, err = lab.ShowRun(testkit.Within(t), &conclavev1.ShowRunRequest{Run: "none"})
-	wantStatus(t, err, codes.NotFound, "none")
+	roundtest.WantStatus(t, err, codes.NotFound, "none")
 	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "none", Force: true})
-	wantStatus(t, err, codes.NotFound, "none")
+	roundtest.WantStatus(t, err, codes.NotFound, "none")
 }
 
-// small is a dataset on which one run of goodSpec fits, and a little more.
+// small is a dataset on which one run of roundtest.Spec fits, and a little more.
 func small(c *Config) {
 	c.WorkerGrace = time.Second
 	c.Datasets = append(c.Datasets, DatasetConfig{
-		Name: "small", SchemaSHA256: testSchema, Unit: "record", Budget: privacy.Budget{Epsilon: 11, Delta: 1e-5},
+		Name: "small", SchemaSHA256: roundtest.Schema, Unit: "record", Budget: privacy.Budget{Epsilon: 11, Delta: 1e-5},
 	})
 }
 
@@ -275,9 +281,9 @@ func TestCancel(t *testing.T) {
 	c := newCluster(t, Options{}, small, watched)
 	lab, eve, student := c.queue(t, "lab"), c.queue(t, "eve"), c.student(t)
 	lab.submit(t, "small", "a")
-	over := goodSubmission("small", "b")
+	over := roundtest.Submission("small", "b")
 	_, err := lab.SubmitRun(testkit.Within(t), over)
-	wantStatus(t, err, codes.ResourceExhausted, `"b"`, "1 waiting", "overcommit", "over budget")
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, `"b"`, "1 waiting", "overcommit", "over budget")
 	over.Overcommit = true
 	r, err := lab.SubmitRun(testkit.Within(t), over)
 	testkit.Must(t, err)
@@ -285,11 +291,12 @@ func TestCancel(t *testing.T) {
 		t.Errorf("the answer to a run too many is %v", r)
 	}
 	_, err = eve.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "a"})
-	wantStatus(t, err, codes.PermissionDenied, `"lab"`, "force")
+	roundtest.WantStatus(t, err, codes.PermissionDenied, `"lab"`, "force")
 	if _, err = eve.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if status := lab.show(t, "a"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || status.GetReason() != `by "eve"` || status.GetOpened() {
+	if status := lab.show(t, "a"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED ||
+		status.GetReason() != `by "eve"` || status.GetOpened() {
 		t.Errorf("cancelled it is %v", status)
 	}
 	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
@@ -301,21 +308,21 @@ func TestCancel(t *testing.T) {
 	testkit.Must(t, err)
 	asked := make(chan error, 1)
 	go func() {
-		_, err := student.ask(holding(t, run), voteRound("b", 0, 4), nil) // there are no nodes
+		_, err := student.ask(holding(t, run), roundtest.VoteRound("b", 0, 4), nil) // there are no nodes
 		asked <- err
 	}()
-	testkit.Eventually(t, "a round", func() bool { return c.server.datasets["small"].open.Load() == 1 })
+	testkit.Eventually(t, "a round", func() bool { return c.server.rounds.Datasets["small"].OpenRounds() == 1 })
 	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "b"})
 	testkit.Must(t, err)
-	wantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
+	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || end.GetReason() != `by "lab"` {
 		t.Errorf("the worker heard %v", end)
 	}
 	if err := lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("finished after it was cancelled: %v", err)
 	}
-	_, err = student.ask(holding(t, run), voteRound("b", 0, 4), nil)
-	wantStatus(t, err, codes.FailedPrecondition, "closed")
+	_, err = student.ask(holding(t, run), roundtest.VoteRound("b", 0, 4), nil)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "closed")
 	if status := lab.show(t, "b"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || !status.GetClosed() {
 		t.Errorf("cancelled it is %v", status)
 	}
@@ -325,7 +332,8 @@ func TestCancel(t *testing.T) {
 	student.lines(t, "b") // verifies
 	lab.submit(t, "small", "c")
 	metrics := scrape(t, c.server.MonitorAddr().String())
-	for state, want := range map[string]float64{"waiting": 1, "running": 0, "cancelled": 2, "done": 0, "failed": 0, "out_of_budget": 0} {
+	for state, want := range map[string]float64{"waiting": 1, "running": 0, "cancelled": 2, "done": 0, "failed": 0,
+		"out_of_budget": 0} {
 		if got, ok := metrics[`conclave_queued_runs{dataset="small",state="`+state+`"}`]; !ok || got != want {
 			t.Errorf("%v runs are %s, want %v", got, state, want)
 		}
@@ -336,7 +344,9 @@ func TestCancel(t *testing.T) {
 			lines = append(lines, strings.Join([]string{e.Event, e.Run, e.Peer, e.Code}, " "))
 		}
 	}
-	want := []string{"run-submitted a student/lab ", "run-submitted b student/lab ", "run-cancelled a student/eve cancelled", "run-claimed b student/lab ", "run-cancelled b student/lab cancelled", "run-submitted c student/lab "}
+	want := []string{"run-submitted a student/lab ", "run-submitted b student/lab ",
+		"run-cancelled a student/eve cancelled", "run-claimed b student/lab ", "run-cancelled b student/lab cancelled",
+		"run-submitted c student/lab "}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the audit log has %q", lines)
 	}
@@ -348,12 +358,12 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab, student := c.queue(t, "lab"), c.student(t)
 	for i, epsilon := range []float64{9, 9, 10} {
-		q := goodSubmission("small", fmt.Sprintf("r%d", i))
+		q := roundtest.Submission("small", fmt.Sprintf("r%d", i))
 		q.Spec.Epsilon, q.Overcommit = epsilon, true
 		_, err := lab.SubmitRun(testkit.Within(t), q)
 		testkit.Must(t, err)
 	}
-	c.node(t, hello("small", "north", "a", 8), votes(8, alternating))
+	c.node(t, hello("small", "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	w0 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w0"})
 	r0 := w0.claimed()
 	// A second worker gets nothing yet: r1 could not be finished if r0 spends what it may.
@@ -361,11 +371,11 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	testkit.Eventually(t, "r1 to say what it waits for", func() bool {
 		return strings.Contains(lab.show(t, "r1").GetReason(), "open runs r0")
 	})
-	spec := goodSubmission("small", "r0").Spec
+	spec := roundtest.Submission("small", "r0").Spec
 	spec.Epsilon = 9
 	_, err := student.OpenRun(holding(t, r0), &conclavev1.OpenRunRequest{Spec: spec})
 	testkit.Must(t, err)
-	_, err = student.ask(holding(t, r0), voteRound("r0", 0, 40), nil)
+	_, err = student.ask(holding(t, r0), roundtest.VoteRound("r0", 0, 40), nil)
 	testkit.Must(t, err)
 	testkit.Must(t, lab.finish(t, r0, conclavev1.RunState_RUN_STATE_FAILED, "the disk\x1b[31m is full"))
 	if status := lab.show(t, "r0"); status.GetReason() != "the disk [31m is full" || !status.GetClosed() {
@@ -379,7 +389,7 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	_, err = student.OpenRun(holding(t, r1), &conclavev1.OpenRunRequest{Spec: spec})
 	testkit.Must(t, err)
 	for round := range uint64(3) {
-		_, err = student.ask(holding(t, r1), voteRound("r1", round, 100), nil)
+		_, err = student.ask(holding(t, r1), roundtest.VoteRound("r1", round, 100), nil)
 		testkit.Must(t, err)
 	}
 	testkit.Must(t, lab.finish(t, r1, conclavev1.RunState_RUN_STATE_DONE, ""))
@@ -389,10 +399,10 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	if !strings.Contains(status.GetReason(), "nothing was spent") || status.GetOpened() || status.GetClaims() != 0 {
 		t.Errorf("after %v were spent r2 is %v", spent, status)
 	}
-	late := goodSubmission("small", "late")
+	late := roundtest.Submission("small", "late")
 	late.Overcommit = true
 	_, err = lab.SubmitRun(testkit.Within(t), late)
-	wantStatus(t, err, codes.ResourceExhausted, "does not fit what dataset \"small\" has left")
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, "does not fit what dataset \"small\" has left")
 }
 
 // A worker that is gone for longer than its grace loses the run; one that comes back before
@@ -434,7 +444,8 @@ func TestWorkersThatVanish(t *testing.T) {
 	}
 	// Given back in order, it waits at once.
 	testkit.Must(t, other.stream.CloseSend())
-	if status := lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING); !strings.Contains(status.GetReason(), `"v" gave it back`) || status.GetPlace() != 1 {
+	if status := lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING); !strings.Contains(status.GetReason(),
+		`"v" gave it back`) || status.GetPlace() != 1 {
 		t.Errorf("given back it is %v", status)
 	}
 }
@@ -444,7 +455,7 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	lab.submit(t, "small", "a")
-	spec := goodSubmission("small", "b")
+	spec := roundtest.Submission("small", "b")
 	spec.Spec.Epsilon = 0.5
 	_, err := lab.SubmitRun(testkit.Within(t), spec)
 	testkit.Must(t, err)
@@ -454,10 +465,14 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	testkit.Must(t, err)
 	plan, err := runspec.Plan(run.GetSpec())
 	testkit.Must(t, err)
-	_, err = c.server.store.OpenRun(t.Context(), c.server.lead, coordinator.Run{Name: "a", Dataset: "small", Spec: raw, Plan: plan, Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim()})
+	_, err = c.server.store.OpenRun(t.Context(), c.server.lead,
+		coordinator.Run{Name: "a", Dataset: "small", Spec: raw, Plan: plan,
+			Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim()})
 	testkit.Must(t, err)
 	for round := range uint64(2) {
-		_, _, err = c.server.store.Charge(t.Context(), c.server.lead, coordinator.Charge{Run: "a", Round: round, Use: privacy.Use{Queries: 1, Answered: 1}, Forget: round, Release: []byte("x")})
+		_, _, err = c.server.store.Charge(t.Context(), c.server.lead,
+			coordinator.Charge{Run: "a", Round: round, Use: privacy.Use{Queries: 1, Answered: 1}, Forget: round,
+				Release: []byte("x")})
 		testkit.Must(t, err)
 	}
 	testkit.Must(t, w.stream.CloseSend())
@@ -469,7 +484,8 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	if reason := lab.show(t, "a").GetReason(); !strings.Contains(reason, "waits for a worker with the checkpoint") {
 		t.Errorf("it says %q", reason)
 	}
-	if got := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "u", Folders: []string{"a"}}).claimed().GetName(); got != "a" {
+	if got := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "u",
+		Folders: []string{"a"}}).claimed().GetName(); got != "a" {
 		t.Errorf("a worker with its folder got %s", got)
 	}
 }
@@ -479,7 +495,7 @@ func TestTheQueueSurvivesALeader(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	for i := range 3 {
-		q := goodSubmission("small", fmt.Sprintf("r%d", i))
+		q := roundtest.Submission("small", fmt.Sprintf("r%d", i))
 		q.Spec.Epsilon = 1
 		_, err := lab.SubmitRun(testkit.Within(t), q)
 		testkit.Must(t, err)
@@ -494,7 +510,7 @@ func TestTheQueueSurvivesALeader(t *testing.T) {
 	for err == nil {
 		_, err = watch.Recv()
 	}
-	wantStatus(t, err, codes.Unavailable)
+	roundtest.WantStatus(t, err, codes.Unavailable)
 	for _, w := range []*testWorker{w, gone} {
 		if _, err := w.stream.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("when the leader stopped the worker heard %v", err)

@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -19,10 +21,10 @@ func TestReleasedRoundHasOneQuestion(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-	question := voteRound(spec.Name, 0, 4)
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	question := roundtest.VoteRound(spec.Name, 0, 4)
 	first := student.mustAsk(t, question)
-	answer, err := marshalStable(first)
+	answer, err := stable(first)
 	testkit.Must(t, err)
 
 	changed := func(change func(*conclavev1.VoteQuestion)) *conclavev1.Round {
@@ -31,23 +33,24 @@ func TestReleasedRoundHasOneQuestion(t *testing.T) {
 		return r
 	}
 	others := map[string]*conclavev1.Round{
-		"more queries":       voteRound(spec.Name, 0, 5),
+		"more queries":       roundtest.VoteRound(spec.Name, 0, 5),
 		"a bit of a query":   changed(func(q *conclavev1.VoteQuestion) { q.Queries.Data[5] ^= 1 }),
 		"a class of a query": changed(func(q *conclavev1.VoteQuestion) { q.QueryClasses[3] = 1 }),
 		"another seed":       changed(func(q *conclavev1.VoteQuestion) { q.Teacher.Seed++ }),
-		"a sum":              countRound(spec.Name, 0, 2, 1),
+		"a sum":              roundtest.CountRound(spec.Name, 0, 2, 1),
 		"nothing":            {Run: spec.Name},
 	}
 	check := func(t *testing.T) {
 		for name, ask := range map[string]func() (*conclavev1.Release, error){
 			"same bytes": func() (*conclavev1.Release, error) { return student.ask(testkit.Within(t), question, nil) },
 			"other bytes": func() (*conclavev1.Release, error) {
-				return student.askBytes(testkit.Within(t), roundKey{spec.Name, 0}, otherwise(t, question), nil)
+				return student.askBytes(testkit.Within(t), payload.Key{Run: spec.Name, Number: 0},
+					roundtest.OtherBytes(t, question), nil)
 			},
 		} {
 			again, err := ask()
 			testkit.Must(t, err)
-			raw, err := marshalStable(again)
+			raw, err := stable(again)
 			testkit.Must(t, err)
 			if !bytes.Equal(raw, answer) {
 				t.Errorf("%s: another answer: %v", name, again)
@@ -56,7 +59,8 @@ func TestReleasedRoundHasOneQuestion(t *testing.T) {
 		for name, other := range others {
 			t.Run(name, func(t *testing.T) {
 				_, err := student.ask(testkit.Within(t), other, nil)
-				wantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question", "another name")
+				roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question",
+					"another name")
 			})
 		}
 		if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Hash != first.GetLedgerHash() {

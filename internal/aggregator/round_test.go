@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
@@ -79,29 +80,31 @@ func TestRounds(t *testing.T) {
 			planned privacy.Planned
 			epsilon func(asked, answered int64) float64
 		}{
-			{"lnmax", histograms(planned(runspec.Votes, lnMax(0.01), 0)),
+			{"lnmax", roundtest.Histograms(roundtest.Planned(runspec.Votes, roundtest.LNMax(0.01), 0)),
 				// A changed vote moves two counts by one each.
 				func(asked, _ int64) float64 { return pureEpsilon(0.01, 2*asked, 1e-5) }},
-			{"gnmax", planned(runspec.Votes, gnMax(30), 0),
+			{"gnmax", roundtest.Planned(runspec.Votes, roundtest.GNMax(30), 0),
 				func(asked, _ int64) float64 { return gaussianEpsilon(math.Sqrt(float64(asked)*2/(30*30)), 1e-5) }},
-			{"confident", histograms(planned(runspec.Votes, confidentMax(40, 25, 20), 0)),
+			{"confident", roundtest.Histograms(roundtest.Planned(runspec.Votes, roundtest.ConfidentMax(40, 25, 20), 0)),
 				func(asked, answered int64) float64 {
 					return gaussianEpsilon(math.Sqrt(float64(asked)/(25*25)+float64(answered)*2/(20*20)), 1e-5)
 				}},
 		} {
 			t.Run(m.name, func(t *testing.T) {
 				d := c.dataset()
-				spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { trains(m.planned)(s); s.Teachers = 60 })
+				spec, _ := student.open(t, d,
+					func(s *conclavev1.RunSpec) { roundtest.Trains(m.planned)(s); s.Teachers = 60 })
 				// Two nodes; queries with an even number have all votes for one
 				// class, the others are split.
 				split := func(t, q int) int { return t % 2 * (q % 2) }
-				c.node(t, hello(d, "north", "a", 40), votes(40, split))
-				c.node(t, hello(d, "south", "a", 20), votes(20, split))
-				testkit.Eventually(t, "60 teachers", func() bool { return c.server.datasets[d].liveTeachers() == 60 })
+				c.node(t, hello(d, "north", "a", 40), roundtest.Votes(40, split))
+				c.node(t, hello(d, "south", "a", 20), roundtest.Votes(20, split))
+				testkit.Eventually(t, "60 teachers",
+					func() bool { return c.server.rounds.Datasets[d].Teachers() == 60 })
 				asked, answered := int64(0), int64(0)
 				var spent float64
 				for number, queries := range []int{3, 4, 1, 2} {
-					r := student.mustAsk(t, voteRound(spec.Name, uint64(number), queries))
+					r := student.mustAsk(t, roundtest.VoteRound(spec.Name, uint64(number), queries))
 					asked += int64(queries)
 					checkVotes(t, r, queries, m.planned.Variant == privacy.Histogram)
 					for _, label := range r.GetVotes().GetLabels() {
@@ -120,11 +123,13 @@ func TestRounds(t *testing.T) {
 				var sum privacy.Event
 				for _, e := range student.ledger(t, spec.Name) {
 					for _, v := range e.Events {
-						sum.Count, sum.Asked, sum.Answered = sum.Count+v.Count, sum.Asked+v.Asked, sum.Answered+v.Answered
+						sum.Count, sum.Asked, sum.Answered = sum.Count+v.Count, sum.Asked+v.Asked,
+							sum.Answered+v.Answered
 					}
 				}
 				if sum.Count+sum.Asked != asked || (sum.Asked > 0 && sum.Answered != answered) {
-					t.Errorf("the ledger holds %d queries (%d answered), %d (%d) were", sum.Count+sum.Asked, sum.Answered, asked, answered)
+					t.Errorf("the ledger holds %d queries (%d answered), %d (%d) were", sum.Count+sum.Asked,
+						sum.Answered, asked, answered)
 				}
 			})
 		}
@@ -133,9 +138,9 @@ func TestRounds(t *testing.T) {
 	t.Run("asking again gives the same bytes and charges nothing", func(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, nil)
-		node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-		first := student.mustAsk(t, voteRound(spec.Name, 0, 4))
-		again := student.mustAsk(t, voteRound(spec.Name, 0, 4))
+		node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+		first := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
+		again := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
 		if diff := cmp.Diff(first, again, protocmp.Transform()); diff != "" {
 			t.Error(diff)
 		}
@@ -147,7 +152,8 @@ func TestRounds(t *testing.T) {
 			t.Errorf("the node saw %d rounds", len(node.rounds))
 		}
 		_, reopened := student.open(t, d, nil)
-		if reopened.GetRounds() != 1 || reopened.GetEpsilonSpent() != first.GetEpsilonSpent() || reopened.GetTeachersLive() != 8 {
+		if reopened.GetRounds() != 1 || reopened.GetEpsilonSpent() != first.GetEpsilonSpent() ||
+			reopened.GetTeachersLive() != 8 {
 			t.Errorf("the run is found as %v", reopened)
 		}
 	})
@@ -158,13 +164,13 @@ func TestRounds(t *testing.T) {
 		begin := make(chan struct{})
 		node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 			<-begin
-			return votes(8, alternating)(r)
+			return roundtest.Votes(8, roundtest.Alternating)(r)
 		})
 		var wg sync.WaitGroup
 		releases := make([]*conclavev1.Release, 5)
 		for i := range releases {
 			wg.Go(func() {
-				r, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
+				r, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 4), nil)
 				if err != nil {
 					t.Error(err)
 				}
@@ -172,17 +178,11 @@ func TestRounds(t *testing.T) {
 			})
 		}
 		testkit.Eventually(t, "five waiting requests", func() bool {
-			e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
-			if e == nil {
-				return false
-			}
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return e.waiters == 5
+			return c.server.rounds.Waiting(t.Context(), spec.Name) == 5
 		})
-		other := voteRound(spec.Name, 0, 5)
+		other := roundtest.VoteRound(spec.Name, 0, 5)
 		_, err := student.ask(testkit.Within(t), other, nil)
-		wantStatus(t, err, codes.FailedPrecondition, "is open")
+		roundtest.WantStatus(t, err, codes.FailedPrecondition, "is open")
 		close(begin)
 		wg.Wait()
 		for _, r := range releases[1:] {
@@ -198,19 +198,20 @@ func TestRounds(t *testing.T) {
 	t.Run("a run stops before its budget is passed", func(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Epsilon = 1 })
-		node := c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+		node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 		cost := func(queries int) float64 { return gaussianEpsilon(math.Sqrt(float64(queries)*2/400), 1e-5) }
 		for number := uint64(0); ; number++ {
-			r, err := student.ask(testkit.Within(t), voteRound(spec.Name, number, 4), nil)
+			r, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, number, 4), nil)
 			if err == nil {
 				if r.GetEpsilonSpent() > 1 {
 					t.Fatalf("round %d brought epsilon to %v", number, r.GetEpsilonSpent())
 				}
 				continue
 			}
-			wantStatus(t, err, codes.ResourceExhausted, spec.Name, "budget")
+			roundtest.WantStatus(t, err, codes.ResourceExhausted, spec.Name, "budget")
 			if number == 0 || cost(int(number)*4) > 1 || cost(int(number+1)*4) <= 1 {
-				t.Errorf("stopped after %d rounds: %v spent, %v with the next", number, cost(int(number)*4), cost(int(number+1)*4))
+				t.Errorf("stopped after %d rounds: %v spent, %v with the next", number, cost(int(number)*4),
+					cost(int(number+1)*4))
 			}
 			if len(node.rounds) != int(number) {
 				t.Errorf("the node saw %d rounds, %d were released", len(node.rounds), number)
@@ -224,7 +225,7 @@ func TestRounds(t *testing.T) {
 
 	t.Run("runs share the budget of their dataset", func(t *testing.T) {
 		d := c.dataset()
-		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+		c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 		strong := func(name string) func(*conclavev1.RunSpec) {
 			return func(s *conclavev1.RunSpec) { s.Name, s.Epsilon, s.Plan[0].Mechanism.Sigma = name, 99, 1.5 }
 		}
@@ -233,9 +234,9 @@ func TestRounds(t *testing.T) {
 		var err error
 		for i := uint64(0); err == nil; i++ {
 			name := []string{first.Name, second.Name}[i%2]
-			_, err = student.ask(testkit.Within(t), voteRound(name, i/2, 30), nil)
+			_, err = student.ask(testkit.Within(t), roundtest.VoteRound(name, i/2, 30), nil)
 		}
-		wantStatus(t, err, codes.ResourceExhausted, "dataset", d)
+		roundtest.WantStatus(t, err, codes.ResourceExhausted, "dataset", d)
 	})
 
 	t.Run("a round waits for its quorum, says so, and goes on", func(t *testing.T) {
@@ -244,9 +245,10 @@ func TestRounds(t *testing.T) {
 		ask := func(number uint64) (<-chan *conclavev1.Progress, <-chan error) {
 			progress, done := make(chan *conclavev1.Progress, 100), make(chan error, 1)
 			go func() {
-				_, err := student.ask(testkit.Within(t), voteRound(spec.Name, number, 2), func(p *conclavev1.Progress) {
-					progress <- p
-				})
+				_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, number, 2),
+					func(p *conclavev1.Progress) {
+						progress <- p
+					})
 				done <- err
 			}()
 			return progress, done
@@ -264,30 +266,30 @@ func TestRounds(t *testing.T) {
 				}
 			}
 		}
-		north := c.node(t, hello(d, "north", "a", 2), votes(2, alternating))
+		north := c.node(t, hello(d, "north", "a", 2), roundtest.Votes(2, roundtest.Alternating))
 		progress, done := ask(0)
 		waits(progress, 2)
 		if len(north.rounds) != 0 {
 			t.Error("the round went out without a quorum")
 		}
-		south := c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
+		south := c.node(t, hello(d, "south", "a", 2), roundtest.Votes(2, roundtest.Alternating))
 		testkit.Must(t, testkit.Receive(t, done))
 		south.leave()
-		testkit.Eventually(t, "the south leaving", func() bool { return c.server.datasets[d].liveTeachers() == 2 })
+		testkit.Eventually(t, "the south leaving", func() bool { return c.server.rounds.Datasets[d].Teachers() == 2 })
 		progress, done = ask(1)
 		waits(progress, 2)
-		c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
+		c.node(t, hello(d, "south", "a", 2), roundtest.Votes(2, roundtest.Alternating))
 		testkit.Must(t, testkit.Receive(t, done))
 	})
 
 	t.Run("a node that dies in a round may answer when it is back", func(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Teachers, s.Quorum = 4, 1 })
-		c.node(t, hello(d, "north", "a", 2), votes(2, alternating))
-		south := c.node(t, hello(d, "south", "a", 2), silent)
+		c.node(t, hello(d, "north", "a", 2), roundtest.Votes(2, roundtest.Alternating))
+		south := c.node(t, hello(d, "south", "a", 2), roundtest.Silent)
 		done := make(chan error, 1)
 		go func() {
-			r, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), nil)
+			r, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), nil)
 			if err == nil && r.GetTeachers() != 4 {
 				err = errors.New("the round counts fewer than 4 teachers")
 			}
@@ -295,17 +297,20 @@ func TestRounds(t *testing.T) {
 		}()
 		testkit.Receive(t, south.rounds)
 		south.leave()
-		c.node(t, hello(d, "south", "a", 2), votes(2, alternating))
+		c.node(t, hello(d, "south", "a", 2), roundtest.Votes(2, roundtest.Alternating))
 		testkit.Must(t, testkit.Receive(t, done))
 	})
 
 	t.Run("the deadline ends a round that has its quorum", func(t *testing.T) {
 		d := c.dataset()
-		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Teachers, s.Quorum, s.DeadlineSeconds = 4, 0.5, 0.3 })
-		c.node(t, hello(d, "north", "a", 2), votes(2, alternating))
-		slow := c.node(t, hello(d, "south", "a", 2), silent)
+		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
+			s.Teachers, s.Quorum, s.DeadlineSeconds = 4, 0.5,
+				0.3
+		})
+		c.node(t, hello(d, "north", "a", 2), roundtest.Votes(2, roundtest.Alternating))
+		slow := c.node(t, hello(d, "south", "a", 2), roundtest.Silent)
 		began := time.Now()
-		r := student.mustAsk(t, voteRound(spec.Name, 0, 2))
+		r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
 		if took := time.Since(began); r.GetTeachers() != 2 || took < 290*time.Millisecond {
 			t.Errorf("%d teachers after %v", r.GetTeachers(), took)
 		}
@@ -315,22 +320,22 @@ func TestRounds(t *testing.T) {
 				t.Errorf("withdrawn was %v", w)
 			}
 		case <-time.After(testkit.Patience):
-			t.Error("the silent node was not told")
+			t.Error("the roundtest.Silent node was not told")
 		}
 	})
 
 	t.Run("class counts", func(t *testing.T) {
 		d := c.dataset()
-		spec, _ := student.open(t, d, shares(5))
-		counts := func(values ...int64) answerFunc {
+		spec, _ := student.open(t, d, roundtest.Shares(5))
+		counts := func(values ...int64) roundtest.Answer {
 			return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 				return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: r.GetRun(), Round: r.GetNumber(), Values: values}}}}
 			}
 		}
 		c.node(t, hello(d, "north", "a", 4), counts(700_000, 300_000))
 		c.node(t, hello(d, "south", "a", 4), counts(100_000, 900_000))
-		testkit.Eventually(t, "both nodes", func() bool { return c.server.datasets[d].liveTeachers() == 8 })
-		r := student.mustAsk(t, countRound(spec.Name, 0, 2, 1000))
+		testkit.Eventually(t, "both nodes", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
+		r := student.mustAsk(t, roundtest.CountRound(spec.Name, 0, 2, 1000))
 		// The noise has scale 1000/5; 100 scales away is never.
 		for i, want := range []float64{800_000, 1_200_000} {
 			if got := float64(r.GetSum().GetValues()[i]); math.Abs(got-want) > 20_000 {
@@ -342,7 +347,8 @@ func TestRounds(t *testing.T) {
 			t.Errorf("scale %d, epsilon %v", r.GetSum().GetScale(), r.GetEpsilonSpent())
 		}
 		e := student.ledger(t, spec.Name)[0]
-		if diff := cmp.Diff(times(1, laplace(5)), e.Events); diff != "" || e.Kind != runspec.ClassCounts || *e.Planned != 1 || e.Entries != 2 {
+		if diff := cmp.Diff(roundtest.Times(1, roundtest.Laplace(5)), e.Events); diff != "" ||
+			e.Kind != runspec.ClassCounts || *e.Planned != 1 || e.Entries != 2 {
 			t.Errorf("entry %d of the plan, for %q, %d entries %s", *e.Planned, e.Kind, e.Entries, diff)
 		}
 	})
@@ -350,23 +356,23 @@ func TestRounds(t *testing.T) {
 	t.Run("rounds come in order", func(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, nil)
-		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+		c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 		for _, number := range []uint64{1, 7, math.MaxUint64} {
-			_, err := student.ask(testkit.Within(t), voteRound(spec.Name, number, 2), nil)
-			wantStatus(t, err, codes.FailedPrecondition, "round 0 is due")
+			_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, number, 2), nil)
+			roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 0 is due")
 		}
-		student.mustAsk(t, voteRound(spec.Name, 0, 2))
-		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 2, 2), nil)
-		wantStatus(t, err, codes.FailedPrecondition, "round 1 is due")
-		_, err = student.ask(testkit.Within(t), voteRound("nobody", 0, 2), nil)
-		wantStatus(t, err, codes.NotFound)
+		student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
+		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 2, 2), nil)
+		roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 1 is due")
+		_, err = student.ask(testkit.Within(t), roundtest.VoteRound("nobody", 0, 2), nil)
+		roundtest.WantStatus(t, err, codes.NotFound)
 	})
 
 	t.Run("a closed run answers only what it released", func(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, nil)
-		c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
-		first := student.mustAsk(t, voteRound(spec.Name, 0, 2))
+		c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+		first := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
 		closed, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 		testkit.Must(t, err)
 		twice, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
@@ -374,11 +380,11 @@ func TestRounds(t *testing.T) {
 		if closed.GetLedgerHead() == "" || closed.GetLedgerHead() != twice.GetLedgerHead() {
 			t.Errorf("heads %q and %q", closed.GetLedgerHead(), twice.GetLedgerHead())
 		}
-		if again := student.mustAsk(t, voteRound(spec.Name, 0, 2)); !proto.Equal(first, again) {
+		if again := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2)); !proto.Equal(first, again) {
 			t.Error("another release after closing")
 		}
-		_, err = student.ask(testkit.Within(t), voteRound(spec.Name, 1, 2), nil)
-		wantStatus(t, err, codes.FailedPrecondition, "closed")
+		_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 1, 2), nil)
+		roundtest.WantStatus(t, err, codes.FailedPrecondition, "closed")
 	})
 
 	t.Run("a student that goes away leaves a round that can be asked again", func(t *testing.T) {
@@ -387,28 +393,31 @@ func TestRounds(t *testing.T) {
 		answer := make(chan struct{})
 		node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 			<-answer
-			return votes(8, alternating)(r)
+			return roundtest.Votes(8, roundtest.Alternating)(r)
 		})
 		ctx, cancel := context.WithCancel(testkit.Within(t))
 		gone := make(chan error, 1)
 		go func() {
-			_, err := student.ask(ctx, voteRound(spec.Name, 0, 2), nil)
+			_, err := student.ask(ctx, roundtest.VoteRound(spec.Name, 0, 2), nil)
 			gone <- err
 		}()
 		testkit.Receive(t, node.rounds)
 		cancel()
-		wantStatus(t, testkit.Receive(t, gone), codes.Canceled)
+		roundtest.WantStatus(t, testkit.Receive(t, gone), codes.Canceled)
 		// The same round joins the open one, another one replaces it.
-		e := c.server.datasets[d].execution(roundKey{spec.Name, 0})
-		testkit.Eventually(t, "nobody waiting", e.idle)
+		testkit.Eventually(t, "nobody waiting", func() bool {
+			return c.server.rounds.Waiting(t.Context(), spec.Name) == 0
+		})
 		replaced := make(chan error, 1)
 		go func() {
-			_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 3), nil)
+			_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 3), nil)
 			replaced <- err
 		}()
-		testkit.Receive(t, e.done)
-		if e.err == nil {
-			t.Error("the abandoned round was released")
+		testkit.Eventually(t, "the other round", func() bool {
+			return c.server.rounds.Waiting(t.Context(), spec.Name) == 1
+		})
+		if entries := student.ledger(t, spec.Name); len(entries) != 0 {
+			t.Errorf("the abandoned round was released: %v", entries)
 		}
 		close(answer)
 		testkit.Must(t, testkit.Receive(t, replaced))

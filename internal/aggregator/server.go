@@ -6,33 +6,34 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc/health"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/queue"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/aggregator/service"
+	"github.com/conclave-dp/conclave/internal/aggregator/shape"
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/monitor"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-const (
-	// handlersTimeout bounds how long a stopping server waits for handlers.
-	handlersTimeout = 5 * time.Second
-	// resignTimeout bounds giving leadership back; the lease ends it anyway.
-	resignTimeout = 3 * time.Second
-)
+// handlersTimeout bounds how long a stopping server waits for handlers.
+const handlersTimeout = 5 * time.Second
+
+// ErrLeadershipLost ends Serve when another aggregator has taken over, when etcd was away for
+// longer than the lease lasts, or when the aggregator gave the lead away because it could let
+// nobody in.
+var ErrLeadershipLost = fault.ErrLeadershipLost
 
 // Options is what a caller sets and a config file must not.
 type Options struct {
@@ -46,101 +47,74 @@ type Options struct {
 	AllowCoin bool
 	// Hooks are for tests and measurements; no program sets them.
 	Hooks Hooks
-	// distort and undercharge are for tests of the audit, which has to find what they do to
-	// the noise of a release and to its charge. No program can set them: they are set in a
-	// test file alone.
-	distort     func(question) question
-	undercharge func(privacy.Use) privacy.Use
+	// faults are for tests of the audit, which has to find what they do to a release and to
+	// its charge. No program can set them: they are set in a test file alone.
+	faults round.Faults
 	// grace is certificateGrace for tests; 0 is that.
 	grace time.Duration
 }
 
-// Hooks are called at named moments of a round. A hook that blocks holds up
-// its round and no other.
-type Hooks struct {
-	BeforeCharge, AfterCharge func(run string, round uint64)
-	// Votes sees the histograms behind a release of votes, before it is charged. They
-	// are PRIVATE: what is computed from them must not leave the aggregator.
-	Votes func(run string, round uint64, counts []int64, release *conclavev1.NoisyVotes)
-	// Sums sees the sums behind a release before their noise. They are PRIVATE too.
-	Sums func(run string, round uint64, counts []int64)
-}
+// Hooks are called at named moments of a round. A hook that blocks holds up its round and no
+// other.
+type Hooks = round.Hooks
 
 // Server is an aggregator. It leads from New to Close.
 type Server struct {
-	config   Config
-	options  Options
-	log      *zap.Logger
-	datasets map[string]*dataset
-	runs     runs
-	queue    *queue.Queue
+	config  Config
+	options Options
+	log     *zap.Logger
+	observers
+	etcd
 
-	phase    phase
-	metrics  *serverMetrics
-	monitor  *monitor.Server
-	auditLog peer.AuditLog
-	tracer   *tracing.Tracer
+	credentials *tlsconfig.Credentials
+	sessions    *peer.Sessions
+	port        *transport.Port
+	health      *health.Server // nil before it leads
+	listener    net.Listener
 
-	embedded  *coordinator.Embedded // nil with an external etcd
-	store     *coordinator.Store
-	lead      *coordinator.Leadership
-	listener  net.Listener
-	standings certificates
-	sessions  *peer.Sessions
-	port      *transport.Port
-	health    *health.Server
+	rounds *round.Rounds
+	queue  *queue.Queue
 
-	bans    *peer.Bans
-	uploads *peer.Uploads
-
-	// leading ends when leadership does or the server is closed: then nothing
-	// may be charged any more. draining, its child, ends earlier on a stop:
-	// then no answers are collected any more.
-	leading      context.Context
-	endLeading   context.CancelCauseFunc
-	outOfOrder   error // why leadership was given away; set before leading ends
-	draining     context.Context
-	startDrain   context.CancelCauseFunc
-	stopping     chan struct{} // closed when the server is told to stop: no round begins any more
-	stopOnce     sync.Once
-	executionsMu sync.Mutex // orders the start of an execution and of the stop
-	executions   sync.WaitGroup
-	attempts     atomic.Uint64  // numbers executions
-	streams      sync.WaitGroup // goroutines of node streams
-	closing      chan struct{}  // closed when the server is
-	watches      sync.WaitGroup // goroutines that end then
-	closeOnce    sync.Once
-	closeErr     error
+	life       *lifetime.Lifetime
+	outOfOrder error // why leadership was given away; set before leading ends
+	closing    closing
 }
 
-// New opens etcd, waits until it leads, opens the datasets and listens. It
-// returns when nodes and students can dial; they are answered from Serve on.
-// With a standby it returns only when the leader is gone, and with a certificate
-// or a list of revoked ones that lets nobody in only when that is mended. ctx
-// bounds New, not the server.
+// observers are where a server tells what happens.
+type observers struct {
+	phase   phase
+	metrics *metrics.Metrics
+	monitor *monitor.Server
+	audit   peer.AuditLog
+	tracer  *tracing.Tracer
+}
+
+// closing is the end of a server.
+type closing struct {
+	begun   chan struct{}  // closed when the server is
+	watches sync.WaitGroup // goroutines that end then
+	once    sync.Once
+	err     error
+}
+
+// New opens etcd, waits until it leads, opens the datasets and listens. It returns when nodes
+// and students can dial; they are answered from Serve on. With a standby it returns only when
+// the leader is gone, and with a certificate or a list of revoked ones that lets nobody in only
+// when that is fixed. ctx bounds New, not the server.
 func New(ctx context.Context, config Config, options Options) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
 	s := &Server{
-		config:   config,
-		options:  options,
-		log:      options.Logger,
-		datasets: map[string]*dataset{},
-		runs:     runs{byName: map[string]*run{}},
-		health:   health.NewServer(),
-		stopping: make(chan struct{}),
-		bans:     peer.NewBans(),
-		uploads:  peer.NewUploads(maxIncoming),
-		closing:  make(chan struct{}),
+		config: config, options: options, log: options.Logger, life: lifetime.New(),
+		observers: observers{metrics: metrics.New()},
+		closing:   closing{begun: make(chan struct{})},
 	}
-	m := metrics.New()
-	s.metrics = &serverMetrics{m, endedMetric{m.Rounds}, repeatedMetric{m.Rounds}}
-	m.ShowState(s.shown)
-	s.auditLog.Lost = m.AuditFailure
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
+	s.metrics.ShowState(s.shown)
+	s.audit.Lost = s.metrics.AuditFailure
 	if err := s.open(ctx); err != nil {
 		// What was opened so far is closed again.
 		return nil, errors.Join(err, s.Close())
@@ -148,24 +122,12 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) open(ctx context.Context) error {
-	// Set first, so that Close works from here on.
-	s.leading, s.endLeading = context.WithCancelCause(context.Background())
-	s.draining, s.startDrain = context.WithCancelCause(s.leading)
-
-	// With an error and a guard files that are replaced mend it: campaign waits for them.
-	guard, err := tlsconfig.NewServerCredentials(s.config.TLS)
-	if guard == nil {
-		return fmt.Errorf("tls: %w", err)
-	}
-	s.standings, s.sessions = certificates{guard}, peer.NewSessions(guard)
-	s.metrics.ShowCertificates(guard)
-	s.auditLog.Log, err = auditlog.Open(s.config.AuditLog, string(certs.RoleAggregator), s.config.Name, s.log)
-	if err != nil {
+func (s *Server) open(ctx context.Context) (err error) {
+	if err := s.openPort(); err != nil {
 		return err
 	}
-	s.port = transport.NewPort(guard.ServerTLS(), s.sessions, s.metrics.Port, s.auditLog)
-	if s.tracer, err = tracing.Start(s.config.Traces, string(certs.RoleAggregator), s.config.Name, s.log); err != nil {
+	s.tracer, err = tracing.Start(s.config.Traces, string(certs.RoleAggregator), s.config.Name, s.log)
+	if err != nil {
 		return err
 	}
 	// Before there is a leader, so that a standby can be watched too.
@@ -175,7 +137,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.watches.Go(s.watchCertificates)
+	s.closing.watches.Go(s.watchCertificates)
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
@@ -184,11 +146,52 @@ func (s *Server) open(ctx context.Context) error {
 		return fmt.Errorf("become the leading aggregator: %w", err)
 	}
 	context.AfterFunc(s.lead.Context(), func() {
-		s.endLeading(fmt.Errorf("%w; another aggregator has taken over or etcd was away: %w", ErrLeadershipLost, context.Cause(s.lead.Context())))
+		s.life.EndLeading(fmt.Errorf("%w; another aggregator has taken over or etcd was away: %w",
+			ErrLeadershipLost, context.Cause(s.lead.Context())))
 	})
 	if s.embedded != nil {
 		go s.watchEmbedded()
 	}
+	if err := s.openRounds(ctx); err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	if s.listener, err = lc.Listen(ctx, "tcp", s.config.Listen); err != nil {
+		return fmt.Errorf("listen on %s (set listen to a free address): %w", s.config.Listen, err)
+	}
+	s.health = service.Register(s.port, service.Options{
+		Name: s.config.Name, Store: s.store, Lead: s.lead, Rounds: s.rounds, Queue: s.queue, Lifetime: s.life,
+		Metrics: s.metrics, Audit: s.audit, Log: s.log, AllowCoin: s.options.AllowCoin,
+	})
+	s.phase.reach(leads)
+	s.life.Streams.Go(s.queue.Keep)
+	if err := s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.Leading}); err != nil {
+		return err
+	}
+	s.log.Info("listening", zap.Stringer("address", s.listener.Addr()), zap.Int64("fence", s.lead.Fence()))
+	return nil
+}
+
+// openPort makes the port, which does not listen yet, and opens the audit log that it writes to.
+func (s *Server) openPort() error {
+	// With an error and credentials files that are replaced fix it: campaign waits for them.
+	credentials, err := tlsconfig.NewServerCredentials(s.config.TLS)
+	if credentials == nil {
+		return fmt.Errorf("tls: %w", err)
+	}
+	s.credentials, s.sessions = credentials, peer.NewSessions(credentials)
+	s.metrics.ShowCertificates(credentials)
+	s.audit.Log, err = auditlog.Open(s.config.AuditLog, string(certs.RoleAggregator), s.config.Name, s.log)
+	if err != nil {
+		return err
+	}
+	s.port = transport.NewPort(credentials.ServerTLS(), s.sessions, s.metrics.Port, s.audit)
+	return nil
+}
+
+// openRounds opens the datasets, and reads the queue.
+func (s *Server) openRounds(ctx context.Context) (err error) {
+	datasets := map[string]*round.Dataset{}
 	for _, c := range s.config.Datasets {
 		record, err := c.record()
 		if err != nil {
@@ -197,44 +200,22 @@ func (s *Server) open(ctx context.Context) error {
 		if err := s.store.OpenDataset(ctx, s.lead, record); err != nil {
 			return fmt.Errorf("open dataset %q: %w", record.Name, err)
 		}
-		s.datasets[record.Name] = newDataset(record)
+		datasets[record.Name] = round.NewDataset(record)
 	}
+	s.rounds = round.New(round.Options{
+		Store: s.store, Lead: s.lead, Lifetime: s.life, Datasets: datasets, Parse: shape.Parser(s.options.AllowCoin),
+		MayAsk: func(run, claim string) error { return s.queue.MayAsk(run, claim) },
+		Reload: s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
+		Hooks: s.options.Hooks, Faults: s.options.faults,
+	})
 	s.queue, err = queue.New(ctx, queue.Options{
-		Store: s.store, Lead: s.lead, Rounds: s, Lifetime: lifetime{s},
-		Audit: s.auditLog, Log: s.log, Grace: s.config.WorkerGrace,
+		Store: s.store, Lead: s.lead, Rounds: s.rounds, Lifetime: s.life,
+		Audit: s.audit, Log: s.log, Grace: s.config.WorkerGrace,
 	})
 	if err != nil {
 		return fmt.Errorf("read the queue of runs: %w", err)
 	}
-
-	var lc net.ListenConfig
-	if s.listener, err = lc.Listen(ctx, "tcp", s.config.Listen); err != nil {
-		return fmt.Errorf("listen on %s (set listen to a free address): %w", s.config.Listen, err)
-	}
-	conclavev1.RegisterTeacherServiceServer(s.port, &teacherService{Server: s})
-	conclavev1.RegisterStudentServiceServer(s.port, &studentService{Server: s})
-	conclavev1.RegisterRunServiceServer(s.port, &runService{Server: s})
-	healthpb.RegisterHealthServer(s.port, healthService{s.health, s.draining})
-	for _, service := range transport.Services() {
-		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
-	}
-	s.phase.reach(leads)
-	s.streams.Go(s.queue.Keep)
-	if err := s.audit(caller{}, auditlog.Entry{Event: auditlog.Leading}); err != nil {
-		return err
-	}
-	s.log.Info("listening", zap.Stringer("address", s.listener.Addr()), zap.Int64("fence", s.lead.Fence()))
 	return nil
-}
-
-// watchEmbedded ends everything when the embedded etcd cannot go on: without
-// it nothing can be charged, so nothing may be asked.
-func (s *Server) watchEmbedded() {
-	select {
-	case <-s.embedded.Failed():
-		s.endLeading(fmt.Errorf("%w: the embedded etcd failed: %w", ErrLeadershipLost, s.embedded.Err()))
-	case <-s.leading.Done():
-	}
 }
 
 // Addr is the address the server listens on.
@@ -248,22 +229,21 @@ func (s *Server) MonitorAddr() net.Addr {
 	return s.monitor.Addr()
 }
 
-// Serve answers nodes and students until ctx ends; then it drains: it is not ready any
-// more, new rounds are refused with Unavailable, those that nodes work on have
-// Config.Drain to end, and rounds that are being charged are answered. It
-// returns nil after a drain and an error that matches ErrLeadershipLost when
-// leadership ended first, or was given away because nobody could be let in. It
-// can be called once; call Close after it.
+// Serve answers nodes and students until ctx ends; then it drains: it is no longer ready, new
+// rounds are refused with Unavailable, those that nodes work on have Config.Drain to end, and
+// rounds that are being charged are answered. It returns nil after a drain and an error that
+// matches ErrLeadershipLost when leadership ended first, or was given away because nobody could
+// be let in. It can be called once; call Close after it.
 func (s *Server) Serve(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.port.Serve(s.listener) }()
 	var err error
 	select {
 	case <-ctx.Done():
-	case <-s.leading.Done():
+	case <-s.life.Leading().Done():
 		err = s.lost()
 	case serr := <-served:
-		stopped := s.draining.Err() != nil
+		stopped := s.life.Draining().Err() != nil
 		s.drain()
 		if serr != nil && !stopped {
 			return fmt.Errorf("serve on %s: %w", s.listener.Addr(), serr)
@@ -278,96 +258,47 @@ func (s *Server) Serve(ctx context.Context) error {
 // drain lets the rounds in flight end, then ends everything and waits for it.
 func (s *Server) drain() {
 	s.phase.reach(stopping)
-	s.health.Shutdown()
-	s.executionsMu.Lock()
-	s.stopOnce.Do(func() { close(s.stopping) })
-	s.executionsMu.Unlock()
-	// From here on no execution is added.
-	ended := make(chan struct{})
-	go func() {
-		s.executions.Wait()
-		close(ended)
-	}()
-	patience := time.NewTimer(s.config.Drain)
-	select {
-	case <-ended:
-	case <-patience.C:
-	case <-s.draining.Done():
+	if s.health != nil {
+		s.health.Shutdown()
 	}
-	patience.Stop()
-	s.startDrain(errStopping)
-	<-ended
+	s.life.Drain(s.config.Drain)
 	if s.port == nil {
 		return
 	}
-	// Handlers end by themselves; a peer that does not read its stream would
-	// hold the graceful stop up.
+	// Handlers end by themselves; a peer that does not read its stream would hold the graceful
+	// stop up.
 	force := time.AfterFunc(handlersTimeout, s.port.Stop)
 	s.port.GracefulStop()
 	force.Stop()
-	s.streams.Wait()
+	s.life.Streams.Wait()
 }
 
-// Close drains, gives leadership back and closes etcd. It can be called more
-// than once, and while Serve runs.
+// Close drains, gives leadership back and closes etcd. It can be called more than once, and
+// while Serve runs.
 func (s *Server) Close() error {
-	s.closeOnce.Do(func() {
+	s.closing.once.Do(func() {
 		s.drain()
 		var errs []error
 		if s.lead != nil && s.lead.Context().Err() == nil {
 			s.resign(s.lead)
 		}
-		s.endLeading(errStopping)
+		s.life.EndLeading(fault.ErrStopping)
 		if s.listener != nil {
 			// Closed already where Serve ran.
 			if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
 			}
 		}
-		if s.store != nil {
-			s.store.Close()
-		}
-		if s.embedded != nil {
-			if err := s.embedded.Close(); err != nil {
-				errs = append(errs, fmt.Errorf("close etcd: %w", err))
-			}
-		}
-		close(s.closing)
-		s.watches.Wait()
+		errs = append(errs, s.closeStore())
+		close(s.closing.begun)
+		s.closing.watches.Wait()
 		if s.port != nil {
 			s.port.FlushRefusals(true)
 		}
 		s.tracer.Close()
 		// Last, so that probes see the server stop and its audit log is whole.
-		if err := s.monitor.Close(); err != nil {
-			errs = append(errs, err)
-		}
-		if err := s.auditLog.Log.Close(); err != nil {
-			errs = append(errs, err)
-		}
-		s.closeErr = errors.Join(errs...)
+		errs = append(errs, s.monitor.Close(), s.audit.Log.Close())
+		s.closing.err = errors.Join(errs...)
 	})
-	return s.closeErr
-}
-
-func (s *Server) dataset(name string) (*dataset, error) {
-	d, ok := s.datasets[name]
-	if !ok {
-		return nil, refusedf("dataset %q is not served here; add it to the aggregator's datasets", word(name))
-	}
-	return d, nil
-}
-
-// markPresence notes in etcd that a node came or went. It informs operators
-// only, so a failure is logged and harms nothing. When the server stops or
-// leadership is over, what was noted goes with the lease: not worth a word.
-func (s *Server) markPresence(d *dataset, n *peer.Node, mark func(context.Context, *coordinator.Leadership, coordinator.Node) error) {
-	ctx, cancel := context.WithTimeout(s.leading, presenceTimeout)
-	defer cancel()
-	err := mark(ctx, s.lead, coordinator.Node{
-		Dataset: d.record.Name, Site: n.ID.Site, Name: n.ID.Name, Teachers: n.Teachers,
-	})
-	if err != nil && s.draining.Err() == nil && !errors.Is(err, coordinator.ErrNotLeader) {
-		s.log.Warn("presence of a node not noted", zap.Stringer("node", n.ID), zap.Error(err))
-	}
+	return s.closing.err
 }

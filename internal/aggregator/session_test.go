@@ -22,8 +22,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/conclave-dp/conclave/internal/aggregator/fault"
-	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
@@ -45,7 +44,7 @@ func (c *cluster) revoke(t testing.TB, role certs.Role, name string) {
 func (c *cluster) turnedAway(t *testing.T, f certs.Files) {
 	t.Helper()
 	_, err := healthpb.NewHealthClient(c.boldly(t, f)).Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
-	wantStatus(t, err, codes.Unavailable)
+	roundtest.WantStatus(t, err, codes.Unavailable)
 }
 
 // Revocation ends every kind of call, idle or busy, tells it why, lets nobody in again, and
@@ -55,8 +54,8 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	c := newCluster(t, Options{}, change, insisting)
 	address := c.server.MonitorAddr().String()
 	d := c.dataset()
-	north := c.node(t, hello(d, "north", "a", 4), silent)
-	c.node(t, hello(d, "south", "a", 4), silent)
+	north := c.node(t, hello(d, "north", "a", 4), roundtest.Silent)
+	c.node(t, hello(d, "south", "a", 4), roundtest.Silent)
 	live := `conclave_connected_teachers{dataset="` + d + `"}`
 
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))
@@ -71,7 +70,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	testkit.Must(t, err)
 	waits := make(chan error, 1)
 	go func() {
-		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), nil)
+		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), nil)
 		waits <- err
 	}()
 	silence, err := student.Ask(testkit.Within(t)) // nothing is ever sent on it
@@ -84,18 +83,19 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	c.revoke(t, certs.RoleNode, "north")
 	testkit.Receive(t, north.ended)
 	t.Logf("an idle node is out after %v", time.Since(began))
-	wantStatus(t, north.err, codes.Unauthenticated, "certificate", "revoked", "privilege-withdrawn")
+	roundtest.WantStatus(t, north.err, codes.Unauthenticated, "certificate", "revoked", "privilege-withdrawn")
 	testkit.Eventually(t, "its teachers to be gone", func() bool { return scrape(t, address)[live] == 4 })
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
 
 	c.revoke(t, certs.RoleStudent, "student")
-	wantStatus(t, testkit.Receive(t, waits), codes.Unauthenticated, "revoked")
+	roundtest.WantStatus(t, testkit.Receive(t, waits), codes.Unauthenticated, "revoked")
 	if _, err = watch.Recv(); err == nil {
 		_, err = watch.Recv()
 	}
-	wantStatus(t, err, codes.Unauthenticated, "revoked")
+	roundtest.WantStatus(t, err, codes.Unauthenticated, "revoked")
 	_, err = silence.Recv()
-	if code := status.Code(err); code != codes.Unauthenticated && code != codes.Unavailable { // its connection is closed
+	// its connection is closed
+	if code := status.Code(err); code != codes.Unauthenticated && code != codes.Unavailable {
 		t.Errorf("a stream that says nothing: %v", err)
 	}
 	for {
@@ -103,7 +103,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 		if status.Code(err) == codes.Unavailable { // the old connection is gone, and no new one is let in
 			break
 		}
-		wantStatus(t, err, codes.Unauthenticated, "revoked")
+		roundtest.WantStatus(t, err, codes.Unauthenticated, "revoked")
 	}
 
 	refused := map[string]string{}
@@ -134,12 +134,12 @@ func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 	go1 := make(chan struct{})
 	north := c.node(t, hello(d, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		<-go1
-		return votes(4, func(int, int) int { return 1 })(r)
+		return roundtest.Votes(4, func(int, int) int { return 1 })(r)
 	})
-	c.node(t, hello(d, "south", "a", 4), votes(4, func(int, int) int { return 0 }))
+	c.node(t, hello(d, "south", "a", 4), roundtest.Votes(4, func(int, int) int { return 0 }))
 	released := make(chan *conclavev1.Release, 1)
 	go func() {
-		r, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), nil)
+		r, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), nil)
 		if err != nil {
 			t.Error(err)
 		}
@@ -153,7 +153,7 @@ func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
 	testkit.Receive(t, north.ended)
-	wantStatus(t, north.err, codes.Unauthenticated, "revoked")
+	roundtest.WantStatus(t, north.err, codes.Unauthenticated, "revoked")
 }
 
 // A node that has answered is revoked while the round is open, or just before it is charged:
@@ -165,15 +165,15 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 	student := c.student(t)
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum, s.DeadlineSeconds = 0.5, 60 })
 	hold := make(chan struct{})
-	north := c.node(t, hello(d, "north", "a", 4), votes(4, func(int, int) int { return 1 }))
+	north := c.node(t, hello(d, "north", "a", 4), roundtest.Votes(4, func(int, int) int { return 1 }))
 	c.node(t, hello(d, "south", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		<-hold
-		return votes(4, func(int, int) int { return 0 })(r)
+		return roundtest.Votes(4, func(int, int) int { return 0 })(r)
 	})
 	result := make(chan error, 1)
 	answered := make(chan struct{}, 100)
 	go func() {
-		_, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 2), func(p *conclavev1.Progress) {
+		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), func(p *conclavev1.Progress) {
 			if p.GetTeachersAnswered() == 4 {
 				answered <- struct{}{}
 			}
@@ -182,56 +182,15 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 	}()
 	testkit.Receive(t, answered)
 	c.revoke(t, certs.RoleNode, "north")
-	wantStatus(t, testkit.Receive(t, result), codes.Unavailable, "asked again", "north/a", "revoked")
+	roundtest.WantStatus(t, testkit.Receive(t, result), codes.Unavailable, "asked again", "north/a", "revoked")
 	testkit.Receive(t, north.ended)
 	close(hold)
-	r := student.mustAsk(t, voteRound(spec.Name, 0, 2))
+	r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
 	if r.GetTeachers() != 4 {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
 	if entries := student.ledger(t, spec.Name); len(entries) != 1 {
 		t.Errorf("charged %d times", len(entries))
-	}
-}
-
-// The sums of a round are looked at once more before they are charged.
-func TestTheLastLookIsBeforeTheCharge(t *testing.T) {
-	c := newCluster(t, Options{}, insisting)
-	d, err := c.server.dataset(c.dataset())
-	testkit.Must(t, err)
-	north := leafOf(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
-	_, session := c.server.sessions.Begin(t.Context(), "", north, certs.Identity{}, caller{})
-	defer session.Leave()
-	n := peer.NewNode(session)
-	n.ID, n.Teachers = peer.ID{Site: "north", Name: "a"}, 4
-	counts := &classCounts{classes: 2, scale: 1, epsilon: 1}
-	begin := func(outer *execution) *execution {
-		e := newExecution(&payload{key: roundKey{"r", 0}}, 1, &runSpec{pb: &conclavev1.RunSpec{}}, d, counts, nil)
-		e.outer = outer
-		return e
-	}
-	hear := func(e *execution) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.contributed(n)
-	}
-	plain, passes, later := begin(nil), begin(nil), begin(nil)
-	hear(plain)
-	hear(begin(passes))
-	for _, e := range []*execution{plain, passes, later} {
-		testkit.Must(t, e.revoked())
-	}
-	c.revoke(t, certs.RoleNode, "north")
-	testkit.Must(t, c.server.standings.guard.Reload())
-	hear(later) // its message was received just before
-	for name, e := range map[string]*execution{"a round": plain, "a round of passes": passes, "an answer under way": later} {
-		if err := e.revoked(); status.Code(fault.Status(err)) != codes.Unavailable || !strings.Contains(err.Error(), "north/a") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	r := &run{held: &heldScores{round: 3, voices: plain.allHeard()}}
-	if r.scores(3) != nil {
-		t.Error("sums with the node in them are still cached")
 	}
 }
 
@@ -247,14 +206,14 @@ func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, 3*time.Second))
-	north := c.node(t, hello(d, "brief", "a", 4), silent)
+	north := c.node(t, hello(d, "brief", "a", 4), roundtest.Silent)
 	testkit.Receive(t, north.ended)
-	wantStatus(t, north.err, codes.Unauthenticated, "expired", "dial again with a new one")
+	roundtest.WantStatus(t, north.err, codes.Unauthenticated, "expired", "dial again with a new one")
 	files := certs.IssuedFiles(c.certs, certs.RoleNode, "brief")
 	testkit.Must(t, os.Remove(files.Cert))
 	testkit.Must(t, os.Remove(files.Key))
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, time.Hour))
-	c.node(t, hello(d, "brief", "a", 4), silent)
+	c.node(t, hello(d, "brief", "a", 4), roundtest.Silent)
 }
 
 // odd makes a certificate of the cluster's authority that its own commands would not.
@@ -265,7 +224,8 @@ func (c *cluster) odd(t *testing.T, uris ...string) certs.Files {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	testkit.Must(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Minute),
+		NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	for _, text := range uris {
@@ -278,7 +238,8 @@ func (c *cluster) odd(t *testing.T, uris ...string) certs.Files {
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	testkit.Must(t, err)
 	dir := t.TempDir()
-	f := certs.Files{CA: filepath.Join(c.certs, "ca.crt"), Cert: filepath.Join(dir, "odd.crt"), Key: filepath.Join(dir, "odd.key")}
+	f := certs.Files{CA: filepath.Join(c.certs, "ca.crt"), Cert: filepath.Join(dir, "odd.crt"),
+		Key: filepath.Join(dir, "odd.key")}
 	testkit.Must(t, os.WriteFile(f.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	testkit.Must(t, os.WriteFile(f.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
 	return f
@@ -315,31 +276,35 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 	}
 	north := certs.IssuedFiles(c.certs, certs.RoleNode, "north")
 	for name, site := range map[string]string{
-		"another site": "south", "capitals": "NORTH", "a capital": "North", "space before": " north", "space behind": "north ", "escaped": "%6eorth", "a dot behind": "north.",
-		"folder": "../north", "nothing": "", "zero byte": "north\x00", "kind of a URI": "node/north", "all": "*", "look-alike": "n\u043erth", "soft hyphen": "no\u00adrth",
+		"another site": "south", "capitals": "NORTH", "a capital": "North", "space before": " north",
+		"space behind": "north ", "escaped": "%6eorth", "a dot behind": "north.",
+		"folder": "../north", "nothing": "", "zero byte": "north\x00", "kind of a URI": "node/north", "all": "*",
+		"look-alike": "n\u043erth", "soft hyphen": "no\u00adrth",
 	} {
 		t.Run("a hello of "+name, func(t *testing.T) {
 			err := say(t, c.boldly(t, north), hello(d, site, "a", 4))
-			wantStatus(t, err, codes.PermissionDenied, `the certificate site "north"`)
+			roundtest.WantStatus(t, err, codes.PermissionDenied, `the certificate site "north"`)
 		})
 	}
 	t.Run("other roles", func(t *testing.T) {
-		wantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student")), hello(d, "student", "a", 4)), codes.PermissionDenied, "student")
-		wantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")), hello(d, "agg", "a", 4)), codes.PermissionDenied, "aggregator")
+		roundtest.WantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student")),
+			hello(d, "student", "a", 4)), codes.PermissionDenied, "student")
+		roundtest.WantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")),
+			hello(d, "agg", "a", 4)), codes.PermissionDenied, "aggregator")
 		for _, f := range []certs.Files{north, certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")} {
 			student := conclavev1.NewStudentServiceClient(c.boldly(t, f))
-			_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: goodSpec()})
-			wantStatus(t, err, codes.PermissionDenied, "student")
+			_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: roundtest.Spec()})
+			roundtest.WantStatus(t, err, codes.PermissionDenied, "student")
 			_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "r"})
-			wantStatus(t, err, codes.PermissionDenied, "student")
+			roundtest.WantStatus(t, err, codes.PermissionDenied, "student")
 			ask, err := student.Ask(testkit.Within(t))
 			testkit.Must(t, err)
 			_, err = ask.Recv()
-			wantStatus(t, err, codes.PermissionDenied, "student")
+			roundtest.WantStatus(t, err, codes.PermissionDenied, "student")
 			ledger, err := student.ReadLedger(testkit.Within(t), &conclavev1.ReadLedgerRequest{Run: "r"})
 			testkit.Must(t, err)
 			_, err = ledger.Recv()
-			wantStatus(t, err, codes.PermissionDenied, "student")
+			roundtest.WantStatus(t, err, codes.PermissionDenied, "student")
 		}
 	})
 	// Signed by the right authority, and not let in.
@@ -363,18 +328,21 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 		"an identity in a longer path": {"conclave://x/node/north"},
 	} {
 		t.Run("a certificate with "+name, func(t *testing.T) {
-			wantStatus(t, say(t, c.boldly(t, c.odd(t, uris...)), hello(d, "north", "a", 4)), codes.Unavailable)
+			roundtest.WantStatus(t, say(t, c.boldly(t, c.odd(t, uris...)), hello(d, "north", "a", 4)),
+				codes.Unavailable)
 		})
 	}
 	t.Run("of another authority", func(t *testing.T) {
 		foreign := filepath.Join(t.TempDir(), "certs")
 		testkit.Must(t, authority.Create(foreign))
 		testkit.Must(t, authority.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
-		wantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(foreign, certs.RoleNode, "north")), hello(d, "north", "a", 4)), codes.Unavailable)
+		roundtest.WantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(foreign, certs.RoleNode, "north")),
+			hello(d, "north", "a", 4)), codes.Unavailable)
 	})
 	t.Run("with a name in capitals", func(t *testing.T) {
 		f := c.odd(t, "conclave://node/North") // an authority of somebody's own may issue it
-		wantStatus(t, say(t, c.boldly(t, f), hello(d, "north", "a", 4)), codes.PermissionDenied, `the certificate site "North"`)
+		roundtest.WantStatus(t, say(t, c.boldly(t, f), hello(d, "north", "a", 4)), codes.PermissionDenied,
+			`the certificate site "North"`)
 	})
 	t.Run("what is right is let in", func(t *testing.T) {
 		testkit.Must(t,

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
@@ -30,26 +31,27 @@ func TestSpansOfRounds(t *testing.T) {
 	d, refusing, fitted := c.dataset(), c.dataset(), c.planned()
 
 	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 4), votes(4, alternating))
+	c.node(t, hello(d, "north", "a", 4), roundtest.Votes(4, roundtest.Alternating))
 	c.node(t, hello(d, "south", "b", 4), malformed(4))
 	const of, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	ctx := metadata.AppendToOutgoingContext(testkit.Within(t), "traceparent", "00-"+of+"-"+span+"-01")
-	_, err := student.ask(ctx, voteRound(spec.Name, 0, 3), nil)
+	_, err := student.ask(ctx, roundtest.VoteRound(spec.Name, 0, 3), nil)
 	testkit.Must(t, err)
-	_, err = student.ask(ctx, voteRound(spec.Name, 0, 3), nil) // stored: no round
+	_, err = student.ask(ctx, roundtest.VoteRound(spec.Name, 0, 3), nil) // stored: no round
 	testkit.Must(t, err)
 
 	refused, _ := student.open(t, refusing, func(s *conclavev1.RunSpec) { s.Teachers = 4 })
 	c.node(t, hello(refusing, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "tell-tale words"}}}, r)}
+		return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "tell-tale words"}}}, r)}
 	})
-	if _, err := student.ask(testkit.Within(t), voteRound(refused.Name, 0, 3), nil); err == nil {
+	if _, err := student.ask(testkit.Within(t), roundtest.VoteRound(refused.Name, 0, 3), nil); err == nil {
 		t.Fatal("a refused round was released")
 	}
 
-	fit, _ := student.open(t, fitted, both(fitOf(gaussian(2)), wholly, func(s *conclavev1.RunSpec) { s.Plan[0].Count = 1 }))
-	c.node(t, hello(fitted, "north", "a", 8), fitting(records(2, 40, 0.3), nil))
-	student.mustAsk(t, fitRound(fit.Name, 0, nil))
+	fit, _ := student.open(t, fitted, roundtest.Both(roundtest.FitOf(roundtest.Gaussian(2)), roundtest.Wholly,
+		func(s *conclavev1.RunSpec) { s.Plan[0].Count = 1 }))
+	c.node(t, hello(fitted, "north", "a", 8), fitting(roundtest.Records(2, 40, 0.3), nil))
+	student.mustAsk(t, roundtest.FitRound(fit.Name, 0, nil))
 
 	testkit.Must(t, c.stop())
 	got := r.Spans()
@@ -71,13 +73,15 @@ func TestSpansOfRounds(t *testing.T) {
 				t.Errorf("%s has %s", s.GetName(), a.GetKey())
 			}
 		}
-		if s.GetName() == "round" && s.GetStatus().GetMessage() == "" && (!strings.Contains(s.String(), d) || string(s.GetParentSpanId()) != "\xb7\xadkqi 31") {
+		if s.GetName() == "round" && s.GetStatus().GetMessage() == "" &&
+			(!strings.Contains(s.String(), d) || string(s.GetParentSpanId()) != "\xb7\xadkqi 31") {
 			t.Errorf("the round is %v", s)
 		}
 	}
 	slices.Sort(names)
 	if diff := cmp.Diff([]string{
-		"collect of round ", "collect of round not_allowed", "dispatch of round ", "dispatch of round ", "release of round ", "round of - ", "round of - not_allowed",
+		"collect of round ", "collect of round not_allowed", "dispatch of round ", "dispatch of round ",
+		"release of round ", "round of - ", "round of - not_allowed",
 	}, names); diff != "" {
 		t.Error(diff)
 	}
@@ -95,10 +99,10 @@ func TestACollectorHoldsNothingUp(t *testing.T) {
 	student := c.student(t)
 	d := c.dataset()
 	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 8), votes(8, alternating))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	began := time.Now()
 	for round := range uint64(20) {
-		student.mustAsk(t, voteRound(spec.Name, round, 2))
+		student.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
 	}
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("20 rounds took %v", took)

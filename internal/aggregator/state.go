@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc/health"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
 )
 
 // readyTimeout bounds what a probe or a scrape asks of etcd.
@@ -53,10 +52,10 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 	case stopping:
 		return "", errors.New("stopping")
 	}
-	if err := s.auditLog.Log.Check(); err != nil {
+	if err := s.audit.Log.Check(); err != nil {
 		return "", err
 	}
-	if err := s.standings.guard.Reload(); err != nil {
+	if err := s.credentials.Reload(); err != nil {
 		return "", fmt.Errorf("nobody new is let in: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -75,37 +74,15 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 	return fmt.Sprintf("standby of %s", leader), nil
 }
 
-// healthService is grpc.health.v1 on the port of nodes and students: SERVING while this
-// server leads, NOT_SERVING from when it is told to stop. A standby does not listen.
-// Watches end with the server, which would wait for them otherwise.
-type healthService struct {
-	*health.Server
-	draining context.Context
-}
-
-func (h healthService) Watch(q *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	defer context.AfterFunc(h.draining, cancel)()
-	return h.Server.Watch(q, healthStream{stream, ctx})
-}
-
-type healthStream struct {
-	healthpb.Health_WatchServer
-	ctx context.Context
-}
-
-func (s healthStream) Context() context.Context { return s.ctx }
-
 // shown is the server's state for the metrics.
 func (s *Server) shown() (leading bool, datasets []metrics.Dataset) {
 	if !s.leads() {
 		return false, nil
 	}
-	for name, d := range s.datasets {
+	for name, d := range s.rounds.Datasets {
 		datasets = append(datasets, metrics.Dataset{
-			Name: name, Nodes: len(d.Live()), Teachers: int(d.Teachers()), OpenRounds: int(d.open.Load()),
-			Epsilon: d.record.Budget.Epsilon, Delta: d.record.Budget.Delta, Queued: s.queue.Counts(name),
+			Name: name, Nodes: len(d.Live()), Teachers: int(d.Teachers()), OpenRounds: d.OpenRounds(),
+			Epsilon: d.Record.Budget.Epsilon, Delta: d.Record.Budget.Delta, Queued: s.queue.Counts(name),
 			Spent: func() (float64, bool) { return s.spent(d) },
 		})
 	}
@@ -113,18 +90,19 @@ func (s *Server) shown() (leading bool, datasets []metrics.Dataset) {
 }
 
 // spent is what a dataset has spent.
-func (s *Server) spent(d *dataset) (epsilon float64, ok bool) {
-	ctx, cancel := context.WithTimeout(s.leading, readyTimeout)
+func (s *Server) spent(d *round.Dataset) (epsilon float64, ok bool) {
+	ctx, cancel := context.WithTimeout(s.life.Leading(), readyTimeout)
 	defer cancel()
-	epsilon, err := d.spent.Epsilon(d.spent.charges.Load(), func() (float64, error) {
-		spending, err := s.store.Spent(ctx, d.record.Name)
+	epsilon, err := d.EpsilonSpent(func() (float64, error) {
+		spending, err := s.store.Spent(ctx, d.Record.Name)
 		if err != nil {
 			return 0, err
 		}
 		return spending.EpsilonSpent()
 	})
 	if err != nil {
-		s.log.Warn("what a dataset has spent is missing in the metrics", zap.String("dataset", d.record.Name), zap.Error(err))
+		s.log.Warn("what a dataset has spent is missing in the metrics", zap.String("dataset", d.Record.Name),
+			zap.Error(err))
 	}
 	return epsilon, err == nil
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -23,31 +23,48 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 		code   codes.Code
 		want   string
 	}{
-		"no spec":        {func(q *conclavev1.SubmitRunRequest) { q.Spec = nil }, codes.InvalidArgument, "no run spec"},
-		"a large spec":   {func(q *conclavev1.SubmitRunRequest) { q.Spec.Pipeline = strings.Repeat("x", maxSpec) }, codes.InvalidArgument, "its spec has"},
-		"no file":        {func(q *conclavev1.SubmitRunRequest) { q.RunYaml = nil }, codes.InvalidArgument, "run.yaml has 0 bytes"},
-		"a large file":   {func(q *conclavev1.SubmitRunRequest) { q.RunYaml = bytes.Repeat([]byte{'a'}, coordinator.MaxRunFile+1) }, codes.InvalidArgument, "65537 bytes"},
-		"no text":        {func(q *conclavev1.SubmitRunRequest) { q.RunYaml = []byte{0xff} }, codes.InvalidArgument, "UTF-8"},
-		"no schema":      {func(q *conclavev1.SubmitRunRequest) { q.SchemaYaml = nil }, codes.InvalidArgument, "schema has 0 bytes"},
-		"a large schema": {func(q *conclavev1.SubmitRunRequest) { q.SchemaYaml = make([]byte, coordinator.MaxSchemaFile+1) }, codes.InvalidArgument, "its schema has"},
-		"another schema": {func(q *conclavev1.SubmitRunRequest) { q.SchemaYaml = []byte("tested") }, codes.InvalidArgument, "not the one that it names"},
+		"no spec": {func(q *conclavev1.SubmitRunRequest) { q.Spec = nil }, codes.InvalidArgument, "no run spec"},
+		"a large spec": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Pipeline = strings.Repeat("x", 16<<10) },
+			codes.InvalidArgument, "its spec has"},
+		"no file": {func(q *conclavev1.SubmitRunRequest) { q.RunYaml = nil }, codes.InvalidArgument,
+			"run.yaml has 0 bytes"},
+		"a large file": {func(q *conclavev1.SubmitRunRequest) {
+			q.RunYaml = bytes.Repeat([]byte{'a'},
+				coordinator.MaxRunFile+1)
+		}, codes.InvalidArgument, "65537 bytes"},
+		"no text": {func(q *conclavev1.SubmitRunRequest) { q.RunYaml = []byte{0xff} }, codes.InvalidArgument,
+			"UTF-8"},
+		"no schema": {func(q *conclavev1.SubmitRunRequest) { q.SchemaYaml = nil }, codes.InvalidArgument,
+			"schema has 0 bytes"},
+		"a large schema": {func(q *conclavev1.SubmitRunRequest) {
+			q.SchemaYaml = make([]byte,
+				coordinator.MaxSchemaFile+1)
+		}, codes.InvalidArgument, "its schema has"},
+		"another schema": {func(q *conclavev1.SubmitRunRequest) { q.SchemaYaml = []byte("tested") },
+			codes.InvalidArgument, "not the one that it names"},
 		"a foreign schema": {func(q *conclavev1.SubmitRunRequest) {
-			q.Spec.SchemaSha256, q.SchemaYaml = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", []byte("x")
+			q.Spec.SchemaSha256, q.SchemaYaml = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881",
+				[]byte("x")
 		}, codes.FailedPrecondition, "same schema file everywhere"},
-		"a bad name":       {func(q *conclavev1.SubmitRunRequest) { q.Spec.Name = "../x" }, codes.InvalidArgument, "../x"},
-		"another unit":     {func(q *conclavev1.SubmitRunRequest) { q.Spec.Unit = "patient" }, codes.FailedPrecondition, "patient"},
-		"no dataset":       {func(q *conclavev1.SubmitRunRequest) { q.Spec.Dataset = "none" }, codes.FailedPrecondition, "not served here"},
-		"coin votes":       {func(q *conclavev1.SubmitRunRequest) { q.Spec.CoinVotes = true }, codes.FailedPrecondition, "coin votes"},
-		"too much epsilon": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Epsilon = 11.5 }, codes.FailedPrecondition, "11 in all"},
+		"a bad name": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Name = "../x" }, codes.InvalidArgument,
+			"../x"},
+		"another unit": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Unit = "patient" }, codes.FailedPrecondition,
+			"patient"},
+		"no dataset": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Dataset = "none" }, codes.FailedPrecondition,
+			"not served here"},
+		"coin votes": {func(q *conclavev1.SubmitRunRequest) { q.Spec.CoinVotes = true }, codes.FailedPrecondition,
+			"coin votes"},
+		"too much epsilon": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Epsilon = 11.5 }, codes.FailedPrecondition,
+			"11 in all"},
 	} {
-		q := goodSubmission("small", "bad")
+		q := roundtest.Submission("small", "bad")
 		c.change(q)
 		_, err := lab.SubmitRun(testkit.Within(t), q)
 		if err == nil {
 			t.Errorf("%s was queued", what)
 			continue
 		}
-		wantStatus(t, err, c.code, c.want)
+		roundtest.WantStatus(t, err, c.code, c.want)
 	}
 	if names, _ := lab.list(t, "small"); len(names) != 0 {
 		t.Errorf("the queue has %v", names)
@@ -60,16 +77,17 @@ func TestSubmittedAgain(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab, eve := c.queue(t, "lab"), c.queue(t, "eve")
 	lab.submit(t, "small", "a")
-	_, err := eve.SubmitRun(testkit.Within(t), goodSubmission("small", "a"))
-	wantStatus(t, err, codes.AlreadyExists, `submitted by "lab" and not by "eve"`, "another name")
+	_, err := eve.SubmitRun(testkit.Within(t), roundtest.Submission("small", "a"))
+	roundtest.WantStatus(t, err, codes.AlreadyExists, `submitted by "lab" and not by "eve"`, "another name")
 	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
 	run := w.claimed()
-	if again := lab.submit(t, "small", "a"); !again.GetExisting() || again.GetRun().GetState() != conclavev1.RunState_RUN_STATE_RUNNING {
+	if again := lab.submit(t, "small", "a"); !again.GetExisting() ||
+		again.GetRun().GetState() != conclavev1.RunState_RUN_STATE_RUNNING {
 		t.Errorf("submitted again while it runs: %v", again)
 	}
 	testkit.Must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_FAILED, "the disk is full"))
-	_, err = lab.SubmitRun(testkit.Within(t), goodSubmission("small", "a"))
-	wantStatus(t, err, codes.AlreadyExists, `"a"`, "has ended (failed)", "another name")
+	_, err = lab.SubmitRun(testkit.Within(t), roundtest.Submission("small", "a"))
+	roundtest.WantStatus(t, err, codes.AlreadyExists, `"a"`, "has ended (failed)", "another name")
 	if names, _ := lab.list(t, "small"); len(names) != 1 || names[0] != "a FAILED" {
 		t.Errorf("the queue has %v", names)
 	}
@@ -79,10 +97,10 @@ func TestSubmittedAgain(t *testing.T) {
 func TestTheQueueIsForStudents(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	node := testQueue{conclavev1.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))}
-	_, err := node.SubmitRun(testkit.Within(t), goodSubmission("small", "a"))
-	wantStatus(t, err, codes.PermissionDenied, "north")
+	_, err := node.SubmitRun(testkit.Within(t), roundtest.Submission("small", "a"))
+	roundtest.WantStatus(t, err, codes.PermissionDenied, "north")
 	_, err = node.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).stream.Recv()
-	wantStatus(t, err, codes.PermissionDenied, "north")
+	roundtest.WantStatus(t, err, codes.PermissionDenied, "north")
 
 	lab, eve := c.queue(t, "lab"), c.queue(t, "eve")
 	lab.submit(t, "small", "a")
@@ -90,7 +108,7 @@ func TestTheQueueIsForStudents(t *testing.T) {
 		"a name":            {Dataset: "small"},
 		"not served here":   {Dataset: "none", Name: "w"},
 		"without a claim":   {Dataset: "small", Name: "w", Run: "a"},
-		"it has begun":      {Dataset: "small", Name: "w", Folders: make([]string, maxFolders+1)},
+		"it has begun":      {Dataset: "small", Name: "w", Folders: make([]string, 1001)},
 		"without a run":     {Dataset: "small", Name: "w", Claim: "a"},
 		"worker \"a b\": a": {Dataset: "small", Name: "a b"},
 	} {
@@ -99,22 +117,27 @@ func TestTheQueueIsForStudents(t *testing.T) {
 			t.Errorf("%v: %v", w, err)
 		}
 	}
-	silent, err := lab.ClaimRun(testkit.Within(t))
+	mute, err := lab.ClaimRun(testkit.Within(t))
 	testkit.Must(t, err)
-	mustSend(t, silent, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{}})
-	_, err = silent.Recv()
-	wantStatus(t, err, codes.InvalidArgument, "says who it is")
+	mustSend(t, mute, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{}})
+	_, err = mute.Recv()
+	roundtest.WantStatus(t, err, codes.InvalidArgument, "says who it is")
 	run := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()
 	// A claim is worth nothing under another certificate.
-	if end := eve.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w", Run: "a", Claim: run.GetClaim()}).ended(); end.GetReason() == "" {
+	if end := eve.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w", Run: "a",
+		Claim: run.GetClaim()}).ended(); end.GetReason() == "" {
 		t.Error("eve has lab's run")
 	}
-	wantStatus(t, eve.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""), codes.PermissionDenied, "a", "eve")
+	roundtest.WantStatus(t, eve.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""), codes.PermissionDenied, "a",
+		"eve")
 	for what, change := range map[string]func(*conclavev1.FinishRunRequest){
 		"without a claim": func(q *conclavev1.FinishRunRequest) { q.Claim = "" },
 		"a worker says":   func(q *conclavev1.FinishRunRequest) { q.State = conclavev1.RunState_RUN_STATE_CANCELLED },
-		"no file":         func(q *conclavev1.FinishRunRequest) { q.Results = []*conclavev1.RunResult{{Name: "x", Sha256: "ab"}} },
-		"held by worker":  func(q *conclavev1.FinishRunRequest) { q.Claim = "old" },
+		"no file": func(q *conclavev1.FinishRunRequest) {
+			q.Results = []*conclavev1.RunResult{{Name: "x",
+				Sha256: "ab"}}
+		},
+		"held by worker": func(q *conclavev1.FinishRunRequest) { q.Claim = "old" },
 	} {
 		q := &conclavev1.FinishRunRequest{Run: "a", Claim: run.GetClaim(), State: conclavev1.RunState_RUN_STATE_DONE}
 		change(q)
@@ -123,32 +146,4 @@ func TestTheQueueIsForStudents(t *testing.T) {
 		}
 	}
 	lab.await(t, "a", conclavev1.RunState_RUN_STATE_RUNNING)
-}
-
-// FuzzSubmission decodes a submission from the wire, as from a student that means harm: no
-// input may panic, and what is let through has files and a spec within bounds.
-func FuzzSubmission(f *testing.F) {
-	good, err := proto.Marshal(goodSubmission("d", "r"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Add([]byte("\x0a\x00\x12\x01a"))
-	server := &Server{datasets: map[string]*dataset{"d": newDataset(coordinator.Dataset{Name: "d", SchemaSHA256: testSchema, Unit: "record"})}}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		q := new(conclavev1.SubmitRunRequest)
-		if proto.Unmarshal(raw, q) != nil {
-			return
-		}
-		in, err := newSubmission(q)
-		if err != nil {
-			return
-		}
-		if len(in.runFile) == 0 || len(in.runFile) > coordinator.MaxRunFile || len(in.schema) > coordinator.MaxSchemaFile || in.spec.budget.Validate() != nil || checkName("run", in.spec.pb.GetName()) != nil {
-			t.Fatalf("let through: %v", q)
-		}
-		if d, err := server.dataset(in.spec.pb.GetDataset()); err == nil {
-			_ = server.checkRun(in.spec, d.record)
-		}
-	})
 }

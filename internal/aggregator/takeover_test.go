@@ -6,8 +6,11 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -23,14 +26,15 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 		var c *cluster
 		var spec *conclavev1.RunSpec
 		before := func(_ string, round uint64) {
-			asked := voteRound(spec.Name, round, 4)
+			asked := roundtest.VoteRound(spec.Name, round, 4)
 			if other {
 				asked.GetVote().Queries.Data[5] ^= 1
 			}
-			digest := digestOf(asked)
-			raw, err := marshalStable(&conclavev1.Release{
+			digest := digestOf(t, asked)
+			raw, err := stable(&conclavev1.Release{
 				Run: spec.Name, Round: round, Teachers: 5, QuestionSha256: digest[:],
-				Answer: &conclavev1.Release_Votes{Votes: &conclavev1.NoisyVotes{Classes: 2, Labels: []int32{1, 1, 0, 1}, Histogram: []int64{1, 7, 2, 6, 5, 3, 0, 8}}},
+				Answer: &conclavev1.Release_Votes{Votes: &conclavev1.NoisyVotes{Classes: 2, Labels: []int32{1, 1, 0, 1},
+					Histogram: []int64{1, 7, 2, 6, 5, 3, 0, 8}}},
 			})
 			if err != nil {
 				t.Error(err)
@@ -48,11 +52,11 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 		c = newCluster(t, Options{Hooks: Hooks{BeforeCharge: before}}, change)
 		student := c.student(t)
 		spec, _ = student.open(t, c.dataset(), nil)
-		c.node(t, hello(spec.Dataset, "north", "a", 8), votes(8, alternating))
-		release, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 4), nil)
+		c.node(t, hello(spec.Dataset, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+		release, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 4), nil)
 		want := auditlog.Repeated
 		if other {
-			wantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question")
+			roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question")
 			want = auditlog.Refused
 		} else {
 			testkit.Must(t, err)
@@ -87,7 +91,7 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 	}
 }
 
-// A hello that comes too late, from a node that was asleep or over a line that fell silent,
+// A hello that comes too late, from a node that was asleep or over a line that fell roundtest.Silent,
 // is not a lasting refusal: a node that is refused ends.
 func TestLateHelloMayTryAgain(t *testing.T) {
 	t.Parallel()
@@ -99,5 +103,19 @@ func TestLateHelloMayTryAgain(t *testing.T) {
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(testkit.Within(t))
 	testkit.Must(t, err)
 	_, err = stream.Recv()
-	wantStatus(t, err, codes.DeadlineExceeded, "no hello")
+	roundtest.WantStatus(t, err, codes.DeadlineExceeded, "no hello")
+}
+
+// digestOf is the hash of what a round says.
+func digestOf(t *testing.T, r *conclavev1.Round) [32]byte {
+	var a payload.Assembly
+	part := &conclavev1.RoundPart{Run: r.GetRun(), Round: r.GetNumber(), Parts: 1,
+		Data: testkit.Value(proto.Marshal(r))}
+	testkit.Must(t, a.Add(part))
+	return testkit.Value(a.Payload()).Digest
+}
+
+// stable gives the one serialized form that is stored and hashed.
+func stable(m proto.Message) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }

@@ -4,128 +4,24 @@ import (
 	"encoding/hex"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
-	"github.com/conclave-dp/conclave/internal/aggregator/fault"
-	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func refusal(key roundKey, waiting bool, reason string) *conclavev1.WorkRequest {
+func refusal(key payload.Key, waiting bool, reason string) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{
-		Run: key.run, Round: key.number, Waiting: waiting, Reason: reason,
+		Run: key.Run, Round: key.Number, Waiting: waiting, Reason: reason,
 	}}}
-}
-
-func TestNodesThatWaitForTheirSites(t *testing.T) {
-	now := time.Now()
-	step := func(t *testing.T, e *execution, wantFinished bool, live ...*peer.Node) *conclavev1.Progress {
-		t.Helper()
-		finished, err := e.step(live, now)
-		testkit.Must(t, err)
-		if finished != wantFinished {
-			t.Fatalf("finished is %v", finished)
-		}
-		p, _ := e.watch()
-		return p
-	}
-	waits := func(t *testing.T, e *execution, n *peer.Node) {
-		t.Helper()
-		if err := e.take(n, refusal(e.key, true, "waits for approval")); err == nil || fault.KindOf(err, "") != "waiting" {
-			t.Fatalf("error %v", err)
-		}
-	}
-
-	t.Run("with a quorum of others a round ends without them, at once", func(t *testing.T) {
-		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 4)
-		step(t, e, false, north, south)
-		waits(t, e, north)
-		testkit.Must(t, e.take(south, answerOf(e, south)))
-		step(t, e, true, north, south)
-		if e.takenPart() != 4 {
-			t.Errorf("%d teachers took part", e.takenPart())
-		}
-	})
-	t.Run("without one it waits, says for whom, and asks again", func(t *testing.T) {
-		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 3)
-		step(t, e, false, north, south)
-		waits(t, e, north)
-		testkit.Must(t, e.take(south, answerOf(e, south)))
-		p := step(t, e, false, north, south)
-		if !p.GetWaitingForQuorum() || !slices.Equal(p.GetWaitingFor(), []string{"north/a waits for approval"}) || north.Queued() != 1 {
-			t.Errorf("progress %v, %d messages", p, north.Queued())
-		}
-		if e.take(north, answerOf(e, north)) == nil {
-			t.Error("an answer counts that was not asked for again")
-		}
-		if north.Ready("another") || !north.Ready(e.key.run) || north.Ready(e.key.run) {
-			t.Error("ready for what did not wait")
-		}
-		if p := step(t, e, false, north, south); p.GetWaitingForQuorum() || len(p.GetWaitingFor()) != 0 || north.Queued() != 2 {
-			t.Errorf("progress %v, %d messages", p, north.Queued())
-		}
-		testkit.Must(t, e.take(north, answerOf(e, north)))
-		step(t, e, true, north, south)
-	})
-	t.Run("later rounds of the run are not sent to them", func(t *testing.T) {
-		e, north := testExecution(t), liveNode("north", 4)
-		step(t, e, false, north)
-		waits(t, e, north)
-		next := testExecution(t)
-		next.key.number = 1
-		if p := step(t, next, false, north); north.Queued() != 1 || len(p.GetWaitingFor()) != 1 {
-			t.Errorf("progress %v, %d messages", p, north.Queued())
-		}
-	})
-	t.Run("a refusal of another is no end while they could still answer", func(t *testing.T) {
-		e, north, south := testExecution(t), liveNode("north", 4), liveNode("south", 4)
-		step(t, e, false, north, south)
-		waits(t, e, north)
-		if e.take(south, refusal(e.key, false, "no")) == nil {
-			t.Fatal("counted")
-		}
-		step(t, e, false, north, south)
-		small, other := testExecution(t), liveNode("east", 3)
-		step(t, small, false, other, south)
-		waits(t, small, other)
-		if small.take(south, refusal(small.key, false, "no")) == nil {
-			t.Fatal("counted")
-		}
-		_, err := small.step([]*peer.Node{other, south}, now)
-		wantStatus(t, fault.Status(err), codes.FailedPrecondition, "south/a refused: no")
-	})
-	t.Run("surplus teachers are surplus, waiting or not", func(t *testing.T) {
-		e, north, south := testExecution(t), liveNode("north", 8), liveNode("south", 1)
-		step(t, e, false, north)
-		waits(t, e, north)
-		_, err := e.step([]*peer.Node{north, south}, now)
-		wantStatus(t, fault.Status(err), codes.FailedPrecondition, "more are connected")
-	})
-	t.Run("a node that does nothing else is asked so often, and no more", func(t *testing.T) {
-		e, north := testExecution(t), liveNode("north", 8)
-		for i := range maxAgain {
-			step(t, e, false, north)
-			waits(t, e, north)
-			if !north.Ready(e.key.run) {
-				t.Fatalf("%d: did not wait", i)
-			}
-		}
-		step(t, e, false, north)
-		if err := e.take(north, refusal(e.key, true, "again")); err == nil || fault.KindOf(err, "") != "refusal" {
-			t.Fatalf("error %v", err)
-		}
-		if _, err := e.step([]*peer.Node{north}, now); err == nil || north.Queued() != maxAgain+1 {
-			t.Errorf("error %v, %d messages", err, north.Queued())
-		}
-	})
 }
 
 // Over the wire: one site waits, the student hears of it, and the round goes on by itself.
@@ -134,7 +30,7 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	c := newCluster(t, Options{})
 	student, d := c.student(t), c.dataset()
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 1 })
-	key := roundKey{spec.Name, 0}
+	key := payload.Key{Run: spec.Name, Number: 0}
 	asked := make(chan struct{}, 1)
 	modern := hello(d, "north", "a", 4)
 	modern.Protocol = 3
@@ -145,13 +41,14 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 			asked <- struct{}{}
 			return []*conclavev1.WorkRequest{refusal(key, true, "waits for approval at site north\x00")}
 		}
-		return votes(4, alternating)(r)
+		return roundtest.Votes(4, roundtest.Alternating)(r)
 	})
-	south := c.node(t, hello(d, "south", "a", 4), votes(4, alternating))
+	south := c.node(t, hello(d, "south", "a", 4), roundtest.Votes(4, roundtest.Alternating))
 	said := make(chan *conclavev1.Progress, 1000)
 	released := make(chan *conclavev1.Release, 1)
 	go func() {
-		r, err := student.ask(testkit.Within(t), voteRound(spec.Name, 0, 3), func(p *conclavev1.Progress) { said <- p })
+		r, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 3),
+			func(p *conclavev1.Progress) { said <- p })
 		if err != nil {
 			t.Error(err)
 		}
@@ -159,7 +56,8 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	}()
 	testkit.Receive(t, asked)
 	for p := range said {
-		if p.GetWaitingForQuorum() && slices.Equal(p.GetWaitingFor(), []string{"north/a waits for approval at site north"}) && p.GetTeachersAnswered() == 4 {
+		if p.GetWaitingForQuorum() && slices.Equal(p.GetWaitingFor(),
+			[]string{"north/a waits for approval at site north"}) && p.GetTeachersAnswered() == 4 {
 			break
 		}
 	}
@@ -186,16 +84,19 @@ func TestTermsSayWhatIsCharged(t *testing.T) {
 	student := c.student(t)
 	d := c.dataset()
 	plan := privacy.Plan{
-		planned(runspec.Votes, gnMax(30), 7), planned(runspec.Votes, confidentMax(4, 30, 25), 0), planned(runspec.Scores, exponential(0.25), 3),
+		roundtest.Planned(runspec.Votes, roundtest.GNMax(30), 7),
+		roundtest.Planned(runspec.Votes, roundtest.ConfidentMax(4, 30, 25), 0),
+		roundtest.Planned(runspec.Scores, roundtest.Exponential(0.25), 3),
 	}
-	spec, _ := student.open(t, d, asks(plan...))
+	spec, _ := student.open(t, d, roundtest.Asks(plan...))
 	n := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		if r.GetVote() == nil {
-			return sums(units(0, 0))(r)
+			return roundtest.Sums(roundtest.Units(0, 0))(r)
 		}
-		return votes(8, alternating)(r)
+		return roundtest.Votes(8, roundtest.Alternating)(r)
 	})
-	rounds := []*conclavev1.Round{voteRound(spec.Name, 0, 5), voteRound(spec.Name, 1, 6), paid(spec, "", scoreRound(spec.Name, 2, units(0, 0), nil))}
+	rounds := []*conclavev1.Round{roundtest.VoteRound(spec.Name, 0, 5), roundtest.VoteRound(spec.Name, 1, 6),
+		roundtest.Paid(spec, "", roundtest.ScoreRound(spec.Name, 2, roundtest.Units(0, 0), nil))}
 	rounds[1].Planned = 1
 	for i, round := range rounds {
 		student.mustAsk(t, round)
@@ -208,13 +109,13 @@ func TestTermsSayWhatIsCharged(t *testing.T) {
 			t.Errorf("round %d names entry %d of the plan; nodes read %s", i, asked.GetPlanned(), diff)
 		}
 		entry := student.ledger(t, spec.Name)[i]
-		if diff := cmp.Diff(read[asked.GetPlanned()].Cost(entry.Queries, entry.Answered), entry.Events); diff != "" || *entry.Planned != i {
+		if diff := cmp.Diff(read[asked.GetPlanned()].Cost(entry.Queries, entry.Answered), entry.Events); diff != "" ||
+			*entry.Planned != i {
 			t.Errorf("round %d: charged by entry %d %s", i, *entry.Planned, diff)
 		}
 	}
-	terms, err := termsOf(mustSpec(t, asks(plan...)), &payload{key: roundKey{"r", 0}}, coordinator.Mark{Seq: 7, Hash: testSchema})
-	testkit.Must(t, err)
-	if m := terms.GetLedger(); m.GetSeq() != 7 || hex.EncodeToString(m.GetHash()) != testSchema {
+	m := round.MarkOf(coordinator.Mark{Seq: 7, Hash: roundtest.Schema})
+	if m.GetSeq() != 7 || hex.EncodeToString(m.GetHash()) != roundtest.Schema {
 		t.Errorf("ledger %v", m)
 	}
 }
@@ -226,11 +127,12 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 0.5 })
 	later, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Name, s.Quorum = "later-"+d, 0.5 })
 	north := c.node(t, hello(d, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{refusal(roundKey{r.GetRun(), r.GetNumber()}, true, "waits for approval at site north")}
+		return []*conclavev1.WorkRequest{refusal(payload.Key{Run: r.GetRun(), Number: r.GetNumber()}, true,
+			"waits for approval at site north")}
 	})
-	south := c.node(t, hello(d, "south", "a", 4), votes(4, alternating))
-	student.mustAsk(t, voteRound(spec.Name, 0, 3))
-	student.mustAsk(t, voteRound(later.Name, 0, 3))
+	south := c.node(t, hello(d, "south", "a", 4), roundtest.Votes(4, roundtest.Alternating))
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 3))
+	student.mustAsk(t, roundtest.VoteRound(later.Name, 0, 3))
 	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
 	for _, n := range []*testNode{north, south} {
@@ -239,7 +141,7 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 		}
 	}
 	// It would be asked again, were there another round; the other run still waits.
-	student.mustAsk(t, voteRound(later.Name, 1, 3))
+	student.mustAsk(t, roundtest.VoteRound(later.Name, 1, 3))
 	if n := len(north.rounds); n != 2 {
 		t.Errorf("north was asked %d rounds; want the first of each run", n)
 	}

@@ -1,0 +1,150 @@
+// Package payload has rounds as they travel: the parts that a student sends, put together and
+// read, and the messages that nodes get.
+package payload
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// maxPartBytes bounds the data of one part, well under gRPC's 4 MiB.
+	maxPartBytes = 1 << 20
+	// MaxBytes bounds a round: 64 MiB are 500,000 records of 32 features.
+	MaxBytes = 64 << 20
+)
+
+// Key is the idempotency key of a round.
+type Key struct {
+	Run    string
+	Number uint64
+}
+
+// Payload is a complete round: what it asks, and the parts as they came, for the nodes.
+type Payload struct {
+	Key    Key
+	Round  *conclavev1.Round
+	Digest [sha256.Size]byte // of Round
+	Forget uint64            // rounds below it are never asked again
+	Hold   bool              // sums are to be cached, also of a round that was released
+
+	parts []*conclavev1.RoundPart
+}
+
+// New is a round of the aggregator's own making.
+func New(round *conclavev1.Round) (*Payload, error) {
+	data, err := proto.Marshal(round)
+	if err != nil {
+		return nil, fmt.Errorf("encode a round to the nodes: %w", err)
+	}
+	p := &Payload{Key: Key{Run: round.GetRun(), Number: round.GetNumber()}, Round: round}
+	total := (len(data) + maxPartBytes - 1) / maxPartBytes
+	for i := range total {
+		p.parts = append(p.parts, &conclavev1.RoundPart{
+			Run: p.Key.Run, Round: p.Key.Number, Part: uint32(i), Parts: uint32(total),
+			Data: data[i*maxPartBytes : min(len(data), (i+1)*maxPartBytes)],
+		})
+	}
+	return p, nil
+}
+
+// Encode serializes the parts for the nodes, once for all of them. The first one carries the
+// terms.
+func (p *Payload) Encode(attempt uint64, terms *conclavev1.RoundTerms) ([]peer.Encoded, error) {
+	out := make([]peer.Encoded, len(p.parts))
+	for i, part := range p.parts {
+		message := &conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part}}
+		if i == 0 {
+			message.Terms = terms
+		}
+		m, err := peer.Encode(message)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = m
+	}
+	return out, nil
+}
+
+// Assembly puts the parts of one round together. The zero value is ready for use.
+type Assembly struct {
+	key   Key
+	total uint32
+	size  int
+	parts []*conclavev1.RoundPart
+}
+
+// Add takes the next part. The parts of a round come in order.
+func (a *Assembly) Add(p *conclavev1.RoundPart) error {
+	if p == nil {
+		return fault.Invalidf("an ask request holds no round part")
+	}
+	if len(a.parts) == 0 {
+		if err := spec.CheckName("run", p.GetRun()); err != nil {
+			return err
+		}
+		if p.GetParts() == 0 || p.GetParts() > MaxBytes/maxPartBytes {
+			return fault.Invalidf("round %d of run %q comes in %d parts; send 1 to %d parts of at most %d bytes",
+				p.GetRound(), p.GetRun(), p.GetParts(), MaxBytes/maxPartBytes, maxPartBytes)
+		}
+		a.key = Key{Run: p.GetRun(), Number: p.GetRound()}
+		a.total = p.GetParts()
+	}
+	switch {
+	case a.Complete():
+		return fault.Invalidf("round %d of run %q: a part after the last one", a.key.Number, a.key.Run)
+	case p.GetRun() != a.key.Run || p.GetRound() != a.key.Number || p.GetParts() != a.total:
+		return fault.Invalidf("parts of different rounds on one stream; ask each round on a stream of its own")
+	case int(p.GetPart()) != len(a.parts):
+		return fault.Invalidf("round %d of run %q: part %d came where part %d was due; send parts in order from 0",
+			a.key.Number, a.key.Run, p.GetPart(), len(a.parts))
+	case len(p.GetData()) == 0 || len(p.GetData()) > maxPartBytes:
+		return fault.Invalidf("round %d of run %q: part %d holds %d bytes; send 1 to %d",
+			a.key.Number, a.key.Run, p.GetPart(), len(p.GetData()), maxPartBytes)
+	}
+	a.size += len(p.GetData())
+	a.parts = append(a.parts, p)
+	return nil
+}
+
+// Complete says whether all parts are there.
+func (a *Assembly) Complete() bool { return a.total > 0 && len(a.parts) == int(a.total) }
+
+// Size is that of the parts so far, in bytes of data.
+func (a *Assembly) Size() int { return a.size }
+
+// Progress is how many parts are there, and how many are due.
+func (a *Assembly) Progress() (parts, of int) { return len(a.parts), int(a.total) }
+
+// Payload reads the round that the parts hold.
+func (a *Assembly) Payload() (*Payload, error) {
+	data := a.parts[0].GetData()
+	if len(a.parts) > 1 {
+		pieces := make([][]byte, len(a.parts))
+		for i, p := range a.parts {
+			pieces[i] = p.GetData()
+		}
+		data = bytes.Join(pieces, nil)
+	}
+	round := new(conclavev1.Round)
+	if n := messagesIn(data, round.ProtoReflect().Descriptor(), maxMessages); n > maxMessages {
+		return nil, fault.Invalidf("round %d of run %q holds more than %d messages in one", a.key.Number, a.key.Run,
+			maxMessages)
+	}
+	if err := proto.Unmarshal(data, round); err != nil {
+		return nil, fault.Invalidf("round %d of run %q cannot be read: %w", a.key.Number, a.key.Run, err)
+	}
+	if round.GetRun() != a.key.Run || round.GetNumber() != a.key.Number {
+		return nil, fault.Invalidf("the parts say round %d of run %q, the round in them says round %d of run %q",
+			a.key.Number, a.key.Run, round.GetNumber(), round.GetRun())
+	}
+	return &Payload{Key: a.key, Round: round, Digest: digestOf(round), parts: a.parts}, nil
+}

@@ -1,0 +1,127 @@
+package round
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// take counts the answer of a node, at most one per round. The error names the
+// node and what is wrong, never what was answered.
+func (e *Execution) take(n *peer.Node, answer *conclavev1.WorkRequest) error {
+	refusal := answer.GetRefusal()
+	if refusal.GetWaiting() {
+		return e.wait(n, refusal)
+	}
+	// Unpacked outside the lock: answers of several nodes at once, each on
+	// its own stream's goroutine.
+	var counts []int64
+	var problem string
+	var kind fault.Kind
+	if refusal != nil {
+		kind, problem = fault.Refusal, "refused: "+fault.Printable(refusal.GetReason())
+	} else if c, err := e.question.Read(answer, n.Teachers); err != nil {
+		kind, problem = fault.KindOf(err, fault.Malformed), "sent a malformed answer: "+err.Error()
+	} else {
+		counts = c
+	}
+	err := e.count(n, counts, kind, problem)
+	if q, ok := e.question.(Recycler); ok && counts != nil {
+		q.Recycle(counts)
+	}
+	return err
+}
+
+// count adds up what was read of an answer, or notes its problem.
+func (e *Execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.participants.of(n.ID)
+	s := p.on(n)
+	if err := p.mayAnswer(s, e.key.Number); err != nil || !e.open {
+		return err
+	}
+	if problem == "" {
+		if i := overflows(e.counts, counts); i >= 0 {
+			kind, problem = fault.Overflow, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
+		}
+	}
+	if problem != "" {
+		e.participants.fail(s, problem)
+		e.wake()
+		return fault.Rejectf(kind, "node %v %s", n.ID, problem)
+	}
+	for i, c := range counts {
+		e.counts[i] += c
+	}
+	e.participants.count(p, s)
+	e.contributed(n)
+	e.schedule.left--
+	if e.schedule.due(time.Now()) {
+		e.wake()
+	}
+	return nil
+}
+
+// contributed adds the session behind an answer, also to the execution that this is a pass
+// of. Callers hold e.mu.
+func (e *Execution) contributed(n *peer.Node) {
+	e.participants.contribute(n.ID, n.Session)
+	if e.outer != nil {
+		e.outer.mu.Lock()
+		defer e.outer.mu.Unlock()
+		e.outer.participants.contribute(n.ID, n.Session)
+	}
+}
+
+// revoked is why the sums cannot be released: a certificate behind one of the answers was
+// revoked since. The round is then asked again, without that node.
+func (e *Execution) revoked() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.participants.revoked(); err != nil {
+		return fault.Unavailablef("round %d of run %q is asked again: %w", e.key.Number, e.key.Run, err)
+	}
+	return nil
+}
+
+// contributors are the sessions whose answers are in the sums.
+func (e *Execution) contributors() map[*peer.Session]peer.ID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.participants.contributors()
+}
+
+// overflows returns the first entry whose sum would leave the range in which
+// noise can be added safely, -1 when there is none.
+func overflows(sum, add []int64) int {
+	const limit = int64(1) << 61 // as package gnmax has it
+	for i, v := range add {
+		if v > limit-sum[i] || v < -limit-sum[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// wait says that a node's site has to decide about a run: rounds go on without it, or
+// wait, and it is not asked until it says that it is ready.
+func (e *Execution) wait(n *peer.Node, r *conclavev1.Refusal) error {
+	reason := fault.Printable(r.GetReason())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.participants.of(n.ID)
+	s := p.on(n)
+	if err := p.mayAnswer(s, e.key.Number); err != nil {
+		return err
+	}
+	defer e.wake()
+	if e.participants.wait(s, reason) {
+		return fault.Rejectf(fault.Refusal, "node %v %s", n.ID, s.problem)
+	}
+	n.Await(e.key.Run, reason)
+	return fault.Rejectf(fault.Waiting, "node %v waits: %s", n.ID, reason)
+}

@@ -1,0 +1,169 @@
+package round
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Dataset is what the server knows of a dataset while it runs: the nodes that are connected
+// and the rounds that are open. Everything that must outlive the server is in etcd.
+type Dataset struct {
+	Record coordinator.Dataset
+	Names  peer.Names // of the nodes that were ever admitted
+	*peer.Roster
+
+	mu         sync.Mutex
+	executions map[payload.Key]*Execution
+
+	// admission is held while the budget is read and while a reservation comes or goes, so
+	// that what is spent and what is reserved fit together.
+	admission sync.Mutex
+	reserved  map[*Execution][]privacy.Event
+
+	open    atomic.Int64 // rounds being answered
+	charges atomic.Int64 // since the start, tried ones too
+	spent   metrics.Spent
+}
+
+// NewDataset returns a dataset without nodes and rounds.
+func NewDataset(record coordinator.Dataset) *Dataset {
+	return &Dataset{
+		Record:     record,
+		Roster:     peer.NewRoster(),
+		executions: map[payload.Key]*Execution{},
+		reserved:   map[*Execution][]privacy.Event{},
+	}
+}
+
+// OpenRounds is the number of rounds being answered.
+func (d *Dataset) OpenRounds() int { return int(d.open.Load()) }
+
+// EpsilonSpent is what was spent on the dataset, by account where something was charged since
+// it was last asked.
+func (d *Dataset) EpsilonSpent(account func() (float64, error)) (float64, error) {
+	return d.spent.Epsilon(d.charges.Load(), account)
+}
+
+// Join makes n the live stream of its node and returns the one it replaces.
+func (d *Dataset) Join(n *peer.Node) (replaced *peer.Node) {
+	replaced = d.Roster.Join(n)
+	d.wake()
+	return replaced
+}
+
+// Leave takes n out, unless a newer stream of the same node took its place.
+func (d *Dataset) Leave(n *peer.Node) (gone bool) {
+	gone = d.Roster.Leave(n)
+	d.wake()
+	return gone
+}
+
+// Ready says that a node's site has decided about a run, and whether the node waited for that.
+func (d *Dataset) Ready(n *peer.Node, run string) bool {
+	if !n.Ready(run) {
+		return false
+	}
+	d.wake()
+	return true
+}
+
+// Take takes the answer of a node to a round. An error says why it does not count; fault.Late
+// and fault.Stale without one are answers that do not count as part of normal work.
+func (d *Dataset) Take(n *peer.Node, key payload.Key, answer *conclavev1.WorkRequest) (fault.Kind, error) {
+	e := d.execution(key)
+	kind := n.Answer(peer.Round{Run: key.Run, Number: key.Number, Attempt: answer.GetAttempt()})
+	switch {
+	case kind == fault.Duplicate:
+		return "", fault.Rejectf(kind, "node %v answered round %d twice; the first answer counts", n.ID, key.Number)
+	case kind == fault.Foreign && e != nil:
+		return "", fault.Rejectf(fault.Unasked, "node %v answered round %d, which it was not asked", n.ID, key.Number)
+	case kind == fault.Foreign:
+		return "", fault.Rejectf(kind, "node %v answered round %d of a run in which it was not asked it", n.ID,
+			key.Number)
+	case kind == fault.Late || e == nil:
+		return fault.Late, nil // the round was over before the withdrawal arrived
+	case answer.GetAttempt() != e.attempt:
+		return fault.Stale, nil // it was given up and asked again, perhaps with another question
+	}
+	return "", e.take(n, answer)
+}
+
+func (d *Dataset) execution(key payload.Key) *Execution {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.executions[key]
+}
+
+// wake has all open rounds look at the nodes.
+func (d *Dataset) wake() {
+	d.mu.Lock()
+	open := make([]*Execution, 0, len(d.executions))
+	for _, e := range d.executions {
+		open = append(open, e)
+	}
+	d.mu.Unlock()
+	for _, e := range open {
+		e.wake()
+	}
+}
+
+// register opens an execution: nodes are looked at, and may answer, from now on.
+func (d *Dataset) register(e *Execution) {
+	d.mu.Lock()
+	d.executions[e.key] = e
+	d.mu.Unlock()
+}
+
+// unregister closes an execution and gives back what it reserved.
+func (d *Dataset) unregister(e *Execution) {
+	d.mu.Lock()
+	if d.executions[e.key] == e {
+		delete(d.executions, e.key)
+	}
+	d.mu.Unlock()
+	d.admission.Lock()
+	delete(d.reserved, e)
+	d.admission.Unlock()
+}
+
+// reserve checks that the largest release of e fits the store, and its worst case the budgets
+// of its run and of the dataset, other open rounds included, and sets that aside. The error
+// matches privacy.ErrOverBudget when it does not fit the budgets.
+func (d *Dataset) reserve(ctx context.Context, store Store, lead *coordinator.Leadership, e *Execution) error {
+	d.admission.Lock()
+	defer d.admission.Unlock()
+	seen, err := store.Snapshot(ctx, lead, e.key.Run)
+	if err != nil {
+		return fmt.Errorf("read what run %q has spent: %w", e.key.Run, err)
+	}
+	if err := seen.CheckRoom(e.question.Largest()); err != nil {
+		return fmt.Errorf("round %d: %w", e.key.Number, err)
+	}
+	ofRun, ofDataset := seen.Spending()
+	_, worst, err := ofRun.Use(e.worst())
+	if err != nil {
+		return fault.OverBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.Number,
+			e.key.Run)
+	}
+	ofDataset.Spent = slices.Clone(ofDataset.Spent)
+	for _, r := range d.reserved {
+		ofDataset.Spent = append(ofDataset.Spent, r...)
+	}
+	if _, err := ofDataset.Admit(worst); err != nil {
+		return fault.OverBudget(err, "round %d of run %q does not fit the budget of dataset %q",
+			e.key.Number, e.key.Run, d.Record.Name)
+	}
+	d.reserved[e] = worst
+	return nil
+}

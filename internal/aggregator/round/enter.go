@@ -1,0 +1,202 @@
+package round
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Enter decides about a round: it is released already (the release is returned), being answered
+// (its execution, which the caller leaves), due (a new execution), or refused. claim is that of
+// a worker whose run it is, empty without one.
+func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (*Execution, *conclavev1.Release,
+	error) {
+	r, err := rs.run(ctx, p.Key.Run)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer r.unlock()
+
+	if open := r.open(); open != nil && open.key == p.Key && open.digest == p.Digest {
+		open.attach()
+		return open, nil, nil
+	}
+	release, record, err := rs.stored(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if release != nil {
+		if p.Hold && r.open() == nil {
+			e, err := rs.collectAgain(ctx, r, p, release)
+			return e, release, err
+		}
+		return nil, release, nil
+	}
+	// A student that restarted may ask the open round otherwise, or may have gone back; then
+	// the round that nobody waits for makes room. It may have been charged meanwhile.
+	if r.open() != nil {
+		if err := r.settle(ctx); err != nil {
+			return nil, nil, err
+		}
+		if release, record, err = rs.stored(ctx, p); release != nil || err != nil {
+			return nil, release, err
+		}
+	}
+	e, err := rs.start(ctx, r, record, p, claim)
+	return e, nil, err
+}
+
+// start checks a round that was never released and begins to answer it; record is its run as
+// etcd has it. Callers hold the run's turn.
+func (rs *Rounds) start(
+	ctx context.Context, r *run, record coordinator.Run, p *payload.Payload, claim string,
+) (*Execution, error) {
+	switch {
+	case p.Key.Number < record.Releases: // and nothing is stored
+		return nil, &coordinator.ForgottenError{Run: p.Key.Run, Round: p.Key.Number}
+	case r.closed:
+		return nil, fault.Refusedf("run %q is closed; only its released rounds can be asked again: start its student "+
+			"again, "+
+			"and it makes its results of those", p.Key.Run)
+	case p.Key.Number > record.Releases:
+		return nil, fault.Refusedf("round %d of run %q is asked and round %d is due", p.Key.Number, p.Key.Run,
+			record.Releases)
+	}
+	if err := rs.MayAsk(p.Key.Run, claim); err != nil {
+		return nil, err
+	}
+	if err := rs.Audit.Check(); err != nil {
+		return nil, err
+	}
+	q, err := rs.Parse(p.Round, r.spec, r.cache.get)
+	if err != nil {
+		return nil, err
+	}
+	e, err := rs.newExecution(ctx, r, p, q)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.dataset.reserve(ctx, rs.Store, rs.Lead, e); err != nil {
+		return nil, err
+	}
+	rs.trace(ctx, e)
+	return rs.launch(r, e)
+}
+
+// collectAgain begins to collect the sums of a round that was released, where they are not
+// cached. It charges nothing and releases nothing but what was. Callers hold the turn.
+func (rs *Rounds) collectAgain(
+	ctx context.Context, r *run, p *payload.Payload, release *conclavev1.Release,
+) (*Execution, error) {
+	if _, cached := r.cache.get(p.Key.Number); cached || r.closed {
+		return nil, nil
+	}
+	q, err := rs.Parse(p.Round, r.spec, r.cache.get)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := q.(Cacher); !ok {
+		return nil, nil
+	}
+	e, err := rs.newExecution(ctx, r, p, q)
+	if err != nil {
+		return nil, err
+	}
+	e.released = proto.Clone(release).(*conclavev1.Release)
+	return rs.launch(r, e)
+}
+
+// newExecution makes an execution of a round, which the request of ctx waits for.
+func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, q Question) (*Execution, error) {
+	terms, err := rs.terms(ctx, r, p)
+	if err != nil {
+		return nil, err
+	}
+	in := inquiry{
+		key: p.Key, attempt: rs.attempts.Add(1), digest: p.Digest, forget: p.Forget, spec: r.spec,
+		planned: int(p.Round.GetPlanned()), dataset: r.dataset, question: q, terms: terms,
+		asker: peer.SessionOf(ctx).Caller, cache: &r.cache,
+	}
+	if in.parts, err = p.Encode(in.attempt, terms); err != nil {
+		return nil, err
+	}
+	return newExecution(in, nil), nil
+}
+
+// terms are what sites decide by: the run's spec as it is kept, whose plan says what the answers
+// may cost, and an entry of the ledger that is to pay.
+func (rs *Rounds) terms(ctx context.Context, r *run, p *payload.Payload) (*conclavev1.RoundTerms, error) {
+	now, err := rs.Store.Snapshot(ctx, rs.Lead, p.Key.Run)
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger's end: %w", err)
+	}
+	raw, err := marshalStable(r.spec.PB)
+	if err != nil {
+		return nil, fmt.Errorf("encode the terms of a round: %w", err)
+	}
+	return &conclavev1.RoundTerms{Spec: raw, Question: p.Digest[:], Ledger: MarkOf(now.Mark())}, nil
+}
+
+// stored returns the release of a round that was charged before, nil when there is none, and
+// its run. A round that was released for another question is refused: its answers do not
+// belong to the records that are asked about now.
+func (rs *Rounds) stored(ctx context.Context, p *payload.Payload) (*conclavev1.Release, coordinator.Run, error) {
+	standing, err := rs.Store.Standing(ctx, rs.Lead, p.Key.Run, p.Key.Number)
+	if err != nil {
+		return nil, coordinator.Run{}, fmt.Errorf("read the rounds of run %q: %w", p.Key.Run, err)
+	}
+	if !standing.Found {
+		return nil, standing.Run, nil
+	}
+	release, err := readRelease(standing.Release, standing.Entry)
+	if err != nil {
+		return nil, coordinator.Run{}, err
+	}
+	if !bytes.Equal(release.QuestionSha256, p.Digest[:]) {
+		return nil, coordinator.Run{}, otherQuestion(p.Key)
+	}
+	return release, standing.Run, nil
+}
+
+// otherQuestion refuses a round whose answer does not belong to the records that are asked
+// about now.
+func otherQuestion(key payload.Key) error {
+	return fault.Refusedf("round %d of run %q was released for another question; go on from the checkpoint that "+
+		"asked it, "+
+		"or open a run of another name", key.Number, key.Run)
+}
+
+// readRelease reads and completes a stored release.
+func readRelease(raw []byte, entry ledger.Entry) (*conclavev1.Release, error) {
+	release := new(conclavev1.Release)
+	if err := proto.Unmarshal(raw, release); err != nil {
+		return nil, fmt.Errorf("read a stored release: %w", err)
+	}
+	complete(release, entry)
+	return release, nil
+}
+
+// complete gives a release the fields of the ledger entry that paid for it. They are not part
+// of what is stored, because the entry holds the hash of that.
+func complete(release *conclavev1.Release, entry ledger.Entry) {
+	release.EpsilonSpent = entry.EpsilonSpent
+	release.LedgerSeq = entry.Seq
+	release.LedgerHash = entry.Hash
+}
+
+// marshalStable gives the one serialized form that is stored and hashed.
+func marshalStable(m proto.Message) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+}

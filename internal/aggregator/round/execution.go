@@ -1,0 +1,310 @@
+package round
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// progressEvery is how often a waiting student is told how a round stands.
+	progressEvery = time.Second
+	// progressDelay is the wait before the first progress update.
+	progressDelay = 100 * time.Millisecond
+	// stepEvery is how often answers alone wake an execution: a step looks at every node,
+	// and one for every answer would make a round of n nodes cost n times n.
+	stepEvery = 100 * time.Millisecond
+	// abandonAfter is how long a round goes on that nobody waits for: long enough for a
+	// student to dial again.
+	abandonAfter = 15 * time.Second
+)
+
+// Execution is one round being answered. However many requests ask for the
+// round, it is executed once.
+//
+// It is driven by the state of its dataset, not by events: whenever something
+// may have changed it is woken and compares the nodes that are live with
+// those it asked and those that answered (step). Joins, leaves and answers may
+// thus come in any order.
+type Execution struct {
+	inquiry
+	spans spans
+
+	woken     chan struct{}   // holds one token while a step is due
+	abandoned context.Context // ends when the round shall end unanswered
+	cancel    context.CancelFunc
+
+	mu           sync.Mutex
+	open         bool // answers are still taken
+	participants participants
+	counts       []int64 // the sum of all answers
+	schedule     schedule
+	audience
+	// given is the number of teachers behind sums that were not collected here.
+	given uint32
+	// outer is the execution that this is a pass of, nil of others; told is whether the
+	// requests that wait for it are told how this one stands.
+	outer *Execution
+	told  bool
+
+	outcome
+}
+
+// inquiry is what an execution answers. It does not change.
+type inquiry struct {
+	key      payload.Key
+	attempt  uint64 // no other execution of this server has it
+	digest   [32]byte
+	forget   uint64
+	spec     *spec.Spec
+	planned  int // the entry of the plan that pays
+	dataset  *Dataset
+	question Question
+	parts    []peer.Encoded
+	terms    *conclavev1.RoundTerms
+	began    time.Time
+	asker    peer.Caller // whose request began it
+	cache    *cache      // of the run, for sums
+	// released is the answer of a round whose sums are collected again, nil of others.
+	released *conclavev1.Release
+}
+
+// schedule says when the next step is due, and when the round may end. It is used under
+// execution.mu.
+type schedule struct {
+	left     int         // nodes that may still answer, as of the last step and the answers since
+	stepped  time.Time   // when the last step was
+	deadline time.Time   // when waiting for the rest ends; zero before there is a quorum
+	timer    *time.Timer // wakes the execution then
+}
+
+// due says whether a step may end the round. Nodes that left are among those that may still
+// answer until the step that their leave is followed by; with too few of these there is a step
+// too many.
+func (s *schedule) due(now time.Time) bool {
+	return s.left <= 0 || !s.deadline.IsZero() && !now.Before(s.deadline) || now.Sub(s.stepped) >= stepEvery
+}
+
+// audience are the requests that wait for a round, and what they are told. It is used under
+// execution.mu.
+type audience struct {
+	progress  *conclavev1.Progress
+	changed   chan struct{} // closed and replaced when progress changes
+	waiters   int
+	idleSince time.Time // when the last waiter left
+}
+
+// outcome is how an execution ended.
+type outcome struct {
+	done    chan struct{}       // closed when the rest is set
+	charged *charge             // nil where nothing was
+	release *conclavev1.Release // nil with an error
+	err     error
+}
+
+// newExecution returns an execution of what is asked. Passes have an outer one, nil elsewhere. The
+// request that begins it waits for it, until it leaves: if it came later, a node could have the
+// round and the student be gone, and the execution would still turn from idle to waited for.
+func newExecution(q inquiry, outer *Execution) *Execution {
+	q.began = time.Now()
+	e := &Execution{
+		inquiry: q,
+		woken:   make(chan struct{}, 1),
+		open:    true,
+		counts:  make([]int64, q.question.Length()),
+		outer:   outer,
+		audience: audience{
+			progress:  &conclavev1.Progress{TeachersNeeded: q.spec.Quorum},
+			changed:   make(chan struct{}),
+			waiters:   1,
+			idleSince: time.Now(),
+		},
+		outcome: outcome{done: make(chan struct{})},
+	}
+	within := context.Background()
+	if outer != nil {
+		within = outer.abandoned
+	}
+	e.abandoned, e.cancel = context.WithCancel(within)
+	return e
+}
+
+// sent is the round as nodes get it.
+func (q *inquiry) sent() peer.Round {
+	return peer.Round{Run: q.key.Run, Number: q.key.Number, Attempt: q.attempt}
+}
+
+// kind is what the plan calls the question.
+func (e *Execution) kind() string { return e.spec.Plan[e.planned].Kind }
+
+// worst is the most that the run's plan is used by the round.
+func (e *Execution) worst() privacy.Use {
+	return privacy.Use{Planned: e.planned, Queries: e.question.Queries(), Answered: e.question.Queries()}
+}
+
+func (e *Execution) wake() {
+	select {
+	case e.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (e *Execution) finished() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// end ends the round if it collects answers, and waits for its outcome. A round that is being
+// charged goes on.
+func (e *Execution) end(ctx context.Context) error {
+	e.cancel()
+	select {
+	case <-e.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// attach counts a request that waits, until Leave.
+func (e *Execution) attach() {
+	e.mu.Lock()
+	e.waiters++
+	e.mu.Unlock()
+}
+
+// Leave says that a request no longer waits.
+func (e *Execution) Leave() {
+	e.mu.Lock()
+	e.waiters--
+	e.idleSince = time.Now()
+	e.mu.Unlock()
+}
+
+// idle says that no request waits.
+func (e *Execution) idle() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.waiters == 0
+}
+
+// idleFor is whether no request has waited for so long.
+func (e *Execution) idleFor(d time.Duration, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.waiters == 0 && now.Sub(e.idleSince) > d
+}
+
+// Asker is the peer whose request began the round.
+func (e *Execution) Asker() peer.Caller { return e.asker }
+
+// Await waits for the release, and reports how the round stands until then. Nothing is
+// reported of a round that is over soon: each report costs as much as the answer of a node.
+func (e *Execution) Await(ctx context.Context, report func(*conclavev1.Progress) error) (*conclavev1.Release, error) {
+	soon := time.NewTimer(progressDelay)
+	defer soon.Stop()
+	select {
+	case <-e.done:
+		return e.release, e.err
+	case <-soon.C:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		progress, changed := e.watch()
+		if err := report(progress); err != nil {
+			return nil, err
+		}
+		select {
+		case <-e.done:
+			return e.release, e.err
+		case <-changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// watch returns how the round stands and a channel that is closed when that changes.
+func (e *Execution) watch() (*conclavev1.Progress, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.progress, e.changed
+}
+
+// report tells the waiting requests about a change. Callers hold e.mu.
+func (e *Execution) report(p *conclavev1.Progress) {
+	old := e.progress
+	if old.GetTeachersLive() == p.GetTeachersLive() && old.GetTeachersAnswered() == p.GetTeachersAnswered() &&
+		old.GetWaitingForQuorum() == p.GetWaitingForQuorum() && slices.Equal(old.GetWaitingFor(), p.GetWaitingFor()) {
+		return
+	}
+	e.progress = p
+	close(e.changed)
+	e.changed = make(chan struct{})
+	if e.told {
+		e.outer.mu.Lock()
+		defer e.outer.mu.Unlock()
+		e.outer.report(p)
+	}
+}
+
+// takenPart returns the number of teachers whose answers count.
+func (e *Execution) takenPart() uint32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.given + e.participants.answered
+}
+
+// give takes sums that were collected elsewhere: in passes of this execution, or before it.
+func (e *Execution) give(counts []int64, teachers uint32, contributors map[*peer.Session]peer.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts, e.given = counts, teachers
+	for s, id := range contributors {
+		e.participants.contribute(id, s)
+	}
+}
+
+// withdraw tells the nodes that were asked and did not answer that the round
+// is over.
+func (e *Execution) withdraw() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open = false
+	pending := e.participants.unanswered()
+	if len(pending) == 0 {
+		return nil
+	}
+	message, err := peer.Encode(&conclavev1.WorkResponse{
+		Attempt: e.attempt,
+		Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: e.key.Run, Round: e.key.Number}},
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range pending {
+		n.Withdraw(e.sent(), message)
+	}
+	return nil
+}
+
+// finish sets the outcome.
+func (e *Execution) finish(r *conclavev1.Release, err error) {
+	e.release, e.err = r, err
+	close(e.done)
+}

@@ -1,0 +1,89 @@
+package round
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
+	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/tracing"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Store is what rounds need of etcd; see [coordinator.Store].
+type Store interface {
+	Run(ctx context.Context, name string) (coordinator.Run, error)
+	OpenRun(ctx context.Context, lead *coordinator.Leadership, r coordinator.Run) (existing bool, err error)
+	CloseRun(ctx context.Context, lead *coordinator.Leadership, name string) (head string, err error)
+	Standing(ctx context.Context, lead *coordinator.Leadership, run string, round uint64) (coordinator.Standing, error)
+	Snapshot(ctx context.Context, lead *coordinator.Leadership, run string) (*coordinator.Snapshot, error)
+	Charge(ctx context.Context, lead *coordinator.Leadership, c coordinator.Charge) ([]byte, ledger.Entry, error)
+	CheckMark(ctx context.Context, dataset string, seen coordinator.Mark) (last coordinator.Mark, err error)
+}
+
+// Hooks are called at named moments of a round. A hook that blocks holds up its round and no
+// other.
+type Hooks struct {
+	BeforeCharge, AfterCharge func(run string, round uint64)
+	// Votes sees the histograms behind a release of votes, before it is charged. They are
+	// PRIVATE: what is computed from them must not leave the aggregator.
+	Votes func(run string, round uint64, counts []int64, release *conclavev1.NoisyVotes)
+	// Sums sees the sums behind a release before their noise. They are PRIVATE too.
+	Sums func(run string, round uint64, counts []int64)
+}
+
+// Options are what rounds need. All but Tracer, Hooks and Faults are required.
+type Options struct {
+	Store    Store
+	Lead     *coordinator.Leadership
+	Lifetime *lifetime.Lifetime
+	Datasets map[string]*Dataset
+	Parse    Parse
+	// MayAsk says whether a caller with a claim may ask a run, which may be of the queue.
+	MayAsk func(run, claim string) error
+	// Reload brings the list of revoked certificates up to date.
+	Reload  func() error
+	Metrics metrics.Rounds
+	Audit   peer.AuditLog
+	Tracer  *tracing.Tracer
+	Log     *zap.Logger
+	Hooks   Hooks
+	Faults  Faults
+}
+
+// Faults are for tests of the audit, which has to find what they do to a release and to its
+// charge.
+type Faults struct {
+	Distort     func(Question) Question
+	Undercharge func(privacy.Use) privacy.Use
+}
+
+// Rounds answers the rounds of all runs.
+type Rounds struct {
+	Options
+	attempts atomic.Uint64 // numbers executions
+
+	mu   sync.Mutex
+	runs map[string]*run // in use; a run's spec never changes, so it is read once
+}
+
+// New returns rounds of which none is open.
+func New(o Options) *Rounds { return &Rounds{Options: o, runs: map[string]*run{}} }
+
+// Dataset returns a dataset that is served.
+func (rs *Rounds) Dataset(name string) (*Dataset, error) {
+	d, ok := rs.Datasets[name]
+	if !ok {
+		return nil, fault.Refusedf("dataset %q is not served here; add it to the aggregator's datasets",
+			fault.Word(name))
+	}
+	return d, nil
+}

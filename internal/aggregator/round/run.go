@@ -1,0 +1,269 @@
+package round
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// run is what the server keeps of a run while it is in use.
+type run struct {
+	spec    *spec.Spec
+	dataset *Dataset
+
+	// turn holds a token while nobody decides about the run's rounds. It is a channel and not
+	// a mutex because deciding reads etcd and a waiting request may go away.
+	turn chan struct{}
+	// closed says that no new round may be asked, under turn. Only this server closes runs
+	// while it leads.
+	closed bool
+	// current is the run's latest execution, under turn.
+	current *Execution
+
+	cache cache
+}
+
+func (r *run) lock(ctx context.Context) error {
+	select {
+	case <-r.turn:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *run) unlock() { r.turn <- struct{}{} }
+
+// open returns the execution that is not over yet, nil when there is none. Callers hold the
+// turn.
+func (r *run) open() *Execution {
+	if r.current != nil && r.current.finished() {
+		r.current = nil
+	}
+	return r.current
+}
+
+// settle ends an open execution that nobody waits for; one that somebody waits for is an
+// error. Callers hold the turn.
+func (r *run) settle(ctx context.Context) error {
+	open := r.open()
+	if open == nil {
+		return nil
+	}
+	if !open.idle() {
+		return fault.Refusedf("round %d of run %q is open and somebody waits for it; let it end first",
+			open.key.Number, open.key.Run)
+	}
+	return open.end(ctx)
+}
+
+// run returns a run that was opened, now or by an earlier server.
+func (rs *Rounds) run(ctx context.Context, name string) (*run, error) {
+	rs.mu.Lock()
+	r := rs.runs[name]
+	rs.mu.Unlock()
+	if r != nil {
+		return r, nil
+	}
+	if err := spec.CheckName("run", name); err != nil {
+		return nil, err
+	}
+	record, err := rs.Store.Run(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := spec.Parse(record.Spec)
+	if err != nil {
+		return nil, err
+	}
+	d, err := rs.Dataset(record.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	r = &run{spec: s, dataset: d, turn: make(chan struct{}, 1), closed: record.Closed}
+	r.unlock()
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if faster, ok := rs.runs[name]; ok {
+		return faster, nil
+	}
+	rs.runs[name] = r
+	return r, nil
+}
+
+// Open registers a run with a checked spec, or finds it again. claim is that of a worker whose
+// run it is, empty without one.
+func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *spec.Spec, raw []byte) (
+	*conclavev1.OpenRunResponse, error) {
+	name := s.PB.GetName()
+	d, err := rs.Dataset(s.PB.GetDataset())
+	if err != nil {
+		return nil, err
+	}
+	existing, err := rs.Store.OpenRun(ctx, rs.Lead, coordinator.Run{
+		Name: name, Dataset: d.Record.Name, Spec: raw, Budget: s.Budget, Plan: s.Plan, By: by.Identity.Name,
+		Claim: claim,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := rs.run(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	closed := r.closed
+	r.unlock()
+	record, err := rs.Store.Run(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	rs.Log.Info("run opened", zap.String("run", name), zap.String("dataset", d.Record.Name),
+		zap.String("student", by.Identity.Name), zap.Bool("existing", existing), zap.Bool("closed", closed),
+		zap.Float64("epsilon", s.Budget.Epsilon), zap.Float64("delta", s.Budget.Delta),
+		zap.Uint64("rounds", record.Releases))
+	_ = rs.Audit.Write(by.Caller, auditlog.Entry{
+		Event: auditlog.RunOpened, Dataset: d.Record.Name, Run: name, Teachers: s.PB.GetTeachers(),
+	})
+	return &conclavev1.OpenRunResponse{
+		TeachersLive: d.Teachers(), Rounds: record.Releases, EpsilonSpent: record.EpsilonSpent, Closed: closed,
+	}, nil
+}
+
+// DatasetOf returns the dataset of a run that was opened.
+func (rs *Rounds) DatasetOf(ctx context.Context, run string) (*Dataset, error) {
+	r, err := rs.run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return r.dataset, nil
+}
+
+// Waiting is how many requests wait for the open round of a run, 0 where there is none.
+func (rs *Rounds) Waiting(ctx context.Context, run string) int {
+	r, err := rs.run(ctx, run)
+	if err != nil || r.lock(ctx) != nil {
+		return 0
+	}
+	defer r.unlock()
+	open := r.open()
+	if open == nil {
+		return 0
+	}
+	open.mu.Lock()
+	defer open.mu.Unlock()
+	return open.waiters
+}
+
+// Cached says whether the sums of a round are cached.
+func (rs *Rounds) Cached(ctx context.Context, run string, round uint64) bool {
+	r, err := rs.run(ctx, run)
+	if err != nil {
+		return false
+	}
+	_, cached := r.cache.get(round)
+	return cached
+}
+
+// Close ends a run whose open round nobody waits for. It returns the ledger's head.
+func (rs *Rounds) Close(ctx context.Context, by peer.Caller, claim, name string) (head string, err error) {
+	r, err := rs.run(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if err := r.lock(ctx); err != nil {
+		return "", err
+	}
+	defer r.unlock()
+	if err := rs.MayAsk(name, claim); err != nil {
+		return "", err
+	}
+	if err := r.settle(ctx); err != nil {
+		return "", err
+	}
+	if head, err = rs.Store.CloseRun(ctx, rs.Lead, name); err != nil {
+		return "", err
+	}
+	rs.closed(r)
+	rs.Log.Info("run closed", zap.String("run", name), zap.String("ledger_head", head))
+	_ = rs.Audit.Write(by, auditlog.Entry{
+		Event: auditlog.RunClosed, Dataset: r.dataset.Record.Name, Run: name, LedgerHash: head,
+	})
+	return head, nil
+}
+
+// EndRun keeps rounds of a run from beginning and ends the one that is open, even if somebody
+// waits for it. A round that is being charged is finished. The function that it returns is
+// told whether the run was closed, and lets others go on. A run that was not opened has no
+// rounds.
+func (rs *Rounds) EndRun(ctx context.Context, name string) (closed func(bool), err error) {
+	r, err := rs.run(ctx, name)
+	if errors.Is(err, coordinator.ErrNoRun) {
+		return func(bool) {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	if open := r.open(); open != nil {
+		if err := open.end(ctx); err != nil {
+			r.unlock()
+			return nil, err
+		}
+	}
+	return func(closed bool) {
+		if closed {
+			rs.closed(r)
+		}
+		r.unlock()
+	}, nil
+}
+
+// markTimeout bounds reading the ledger's end for nodes.
+const markTimeout = 5 * time.Second
+
+// closed says that a run was closed: its nodes have nothing to decide any more, and are told
+// of the ledger's end, which no later round tells them. Callers hold the run's turn.
+func (rs *Rounds) closed(r *run) {
+	r.closed = true
+	r.cache.drop()
+	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), markTimeout)
+	defer cancel()
+	last, err := rs.Store.CheckMark(ctx, r.dataset.Record.Name, coordinator.Mark{})
+	if err != nil {
+		rs.Log.Warn("cannot tell nodes of the ledger's end", zap.String("dataset", r.dataset.Record.Name),
+			zap.Error(err))
+	}
+	over, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
+		Withdraw: &conclavev1.Withdraw{Run: r.spec.PB.GetName(), Over: true, Ledger: MarkOf(last)},
+	}})
+	if err != nil {
+		rs.Log.Error("tell nodes that a run is over", zap.String("run", r.spec.PB.GetName()), zap.Error(err))
+		return
+	}
+	peer.RunOver(r.dataset.Live(), r.spec.PB.GetName(), over)
+}
+
+// MarkOf is an entry of the ledger as nodes are told of it, nil where it names nothing under
+// which anything could be spent: the first entry is the dataset's own.
+func MarkOf(m coordinator.Mark) *conclavev1.LedgerMark {
+	hash, err := hex.DecodeString(m.Hash)
+	if m.Seq <= 1 || err != nil {
+		return nil
+	}
+	return &conclavev1.LedgerMark{Seq: m.Seq, Hash: hash}
+}

@@ -1,0 +1,166 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// protocolVersion is the version of the exchange, oldestProtocol the oldest that a hello
+	// may name: nodes are upgraded after their aggregators.
+	protocolVersion = 3
+	oldestProtocol  = 2
+	// maxNodeTeachers bounds the teachers of one node.
+	maxNodeTeachers = 1 << 16
+)
+
+// admit checks a hello against the certificate, the dataset, its ledger and the manifest that
+// the node first came with. It returns the ledger's last entry.
+func (s *nodes) admit(ctx context.Context, h *conclavev1.Hello) (*round.Dataset, coordinator.Mark, error) {
+	d, node, err := s.examine(ctx, h)
+	if err != nil {
+		return nil, coordinator.Mark{}, err
+	}
+	if err := s.bans.Join(peer.Offender{Site: node.Site, Dataset: d.Record.Name, Node: node.Name}); err != nil {
+		return nil, coordinator.Mark{}, err
+	}
+	last, err := s.checkMark(ctx, d.Record.Name, h)
+	if err != nil {
+		return nil, coordinator.Mark{}, err
+	}
+	return d, last, s.admitNode(ctx, d, node)
+}
+
+// admitNode is [coordinator.Store.AdmitNode] within the bound on a site's names. No lock is
+// held while etcd is asked: after a change of leaders all nodes come at once.
+func (s *nodes) admitNode(ctx context.Context, d *round.Dataset, n coordinator.Node) error {
+	id := peer.ID{Site: n.Site, Name: n.Name}
+	known, err := d.Names.Reserve(id, func() (ids []peer.ID, err error) {
+		admitted, err := s.Store.Nodes(ctx, d.Record.Name)
+		for _, n := range admitted {
+			ids = append(ids, peer.ID{Site: n.Site, Name: n.Name})
+		}
+		return ids, err
+	})
+	if err != nil {
+		return fmt.Errorf("dataset %q: %w", d.Record.Name, err)
+	}
+	err = s.Store.AdmitNode(ctx, s.Lead, n)
+	if err != nil && !known {
+		d.Names.GiveBack(id)
+	}
+	return err
+}
+
+// examine is what admit checks before anything is stored.
+func (s *nodes) examine(ctx context.Context, h *conclavev1.Hello) (*round.Dataset, coordinator.Node, error) {
+	none := coordinator.Node{}
+	if h.GetProtocol() < oldestProtocol || h.GetProtocol() > protocolVersion {
+		return nil, none, fault.Refusedf("node %s speaks protocol %d, this aggregator %d to %d; install matching "+
+			"versions",
+			fault.Word(h.GetNode()), h.GetProtocol(), oldestProtocol, protocolVersion)
+	}
+	if site := peer.SessionOf(ctx).Identity.Name; h.GetSite() != site {
+		return nil, none, fault.Deniedf("the hello names site %q, the certificate site %q; use the site's own "+
+			"certificate",
+			fault.Word(h.GetSite()), site)
+	}
+	if err := spec.CheckName("site", h.GetSite()); err != nil {
+		return nil, none, err
+	}
+	if err := spec.CheckName("node", h.GetNode()); err != nil {
+		return nil, none, err
+	}
+	d, err := s.Rounds.Dataset(h.GetDataset())
+	if err != nil {
+		return nil, none, err
+	}
+	switch {
+	case h.GetSchemaSha256() != d.Record.SchemaSHA256:
+		return nil, none, fault.Refusedf("node %s/%s has schema %s, dataset %q has %s; use the same schema file "+
+			"everywhere",
+			h.GetSite(), h.GetNode(), fault.Word(h.GetSchemaSha256()), d.Record.Name, d.Record.SchemaSHA256)
+	case h.GetUnit() != d.Record.Unit:
+		return nil, none, fault.Refusedf("node %s/%s partitions by unit %q, dataset %q by %q; set the same unit "+
+			"everywhere",
+			h.GetSite(), h.GetNode(), fault.Word(h.GetUnit()), d.Record.Name, d.Record.Unit)
+	case h.GetTeachers() == 0 || h.GetTeachers() > maxNodeTeachers:
+		return nil, none, fault.Invalidf("node %s/%s hosts %d teachers; a node hosts 1 to %d",
+			h.GetSite(), h.GetNode(), h.GetTeachers(), maxNodeTeachers)
+	case h.GetManifest() == "" || len(h.GetManifest()) > 256:
+		return nil, none, fault.Invalidf("node %s/%s sent no usable manifest fingerprint (1 to 256 characters)",
+			h.GetSite(), h.GetNode())
+	}
+	return d, coordinator.Node{
+		Dataset:      d.Record.Name,
+		Site:         h.GetSite(),
+		Name:         h.GetNode(),
+		Manifest:     h.GetManifest(),
+		SchemaSHA256: h.GetSchemaSha256(),
+		Teachers:     h.GetTeachers(),
+	}, nil
+}
+
+// checkMark looks whether a dataset's ledger holds the entry that a node was told of, and
+// returns the last one. A ledger that went back looks like any other but to those who
+// remember: they stay away, and an operator has to look. What a node makes up costs nobody
+// but itself.
+func (s *nodes) checkMark(ctx context.Context, dataset string, h *conclavev1.Hello) (coordinator.Mark, error) {
+	seen := h.GetLedger()
+	if seen != nil && (seen.GetSeq() == 0 || len(seen.GetHash()) != sha256.Size) {
+		return coordinator.Mark{}, fault.Invalidf("node %s/%s names no entry of the ledger (a number from 1, and %d "+
+			"bytes)",
+			h.GetSite(), h.GetNode(), sha256.Size)
+	}
+	return s.Store.CheckMark(ctx, dataset, coordinator.Mark{Seq: seen.GetSeq(),
+		Hash: hex.EncodeToString(seen.GetHash())})
+}
+
+// Check tells a node whether it would be let in. It has no effect: nothing is stored, and a
+// node of the same name that is connected stays.
+func (s *nodes) Check(ctx context.Context, q *conclavev1.CheckRequest) (*conclavev1.CheckResponse, error) {
+	h := q.GetHello()
+	r, err := s.check(ctx, h)
+	return r, s.refused(ctx, err, auditlog.Entry{
+		Method: "Check", Dataset: h.GetDataset(), Node: h.GetSite() + "/" + h.GetNode(),
+	})
+}
+
+func (s *nodes) check(ctx context.Context, h *conclavev1.Hello) (*conclavev1.CheckResponse, error) {
+	if h == nil {
+		return nil, fault.Invalidf("a check must hold a hello")
+	}
+	asked := h
+	if h.GetManifest() == "" { // before the first start there is none
+		asked = proto.Clone(h).(*conclavev1.Hello)
+		asked.Manifest = "none yet"
+	}
+	d, node, err := s.examine(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.checkMark(ctx, d.Record.Name, h); err != nil {
+		return nil, err
+	}
+	known, err := s.Store.CheckNode(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	b := d.Record.Budget
+	return &conclavev1.CheckResponse{
+		Aggregator: s.Name, Protocol: protocolVersion, Known: known,
+		Epsilon: b.Epsilon, Delta: b.Delta, Filter: string(b.Filter), TeachersLive: d.Teachers(),
+	}, nil
+}

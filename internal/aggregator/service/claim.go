@@ -1,0 +1,94 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/queue"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// ClaimRun gives a worker a run, and holds it for the worker until either lets go.
+func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
+	ctx := stream.Context()
+	first, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return fault.Invalidf("the stream ended before the worker said who it is")
+	}
+	if err != nil {
+		return err
+	}
+	w := first.GetWorker()
+	if err := checkWorker(w); err != nil {
+		return s.refused(ctx, err, auditlog.Entry{Method: "ClaimRun", Dataset: w.GetDataset()})
+	}
+	if _, err := s.Rounds.Dataset(w.GetDataset()); err != nil {
+		return s.refused(ctx, err, auditlog.Entry{Method: "ClaimRun", Dataset: w.GetDataset()})
+	}
+	// From here on one goroutine receives. It ends with the stream, which ends with this call.
+	received := make(chan *conclavev1.RunProgress)
+	left := make(chan error, 1)
+	gone, leave := context.WithCancel(ctx)
+	defer leave()
+	s.Lifetime.Streams.Go(func() {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				left <- err
+				leave()
+				return
+			}
+			select {
+			case received <- m.GetProgress():
+			case <-gone.Done():
+			}
+		}
+	})
+	session := peer.SessionOf(ctx)
+	var claim *queue.Claim
+	if w.GetClaim() != "" {
+		if claim = s.Queue.Resume(w.GetRun(), w.GetClaim(), session.Identity.Name); claim == nil {
+			return s.sendEnded(stream, w.GetRun())
+		}
+	} else if claim, err = s.Queue.Next(gone, session, w); errors.Is(err, queue.ErrLeft) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer claim.Disconnect()
+	claimed, err := claim.Claimed(ctx)
+	if err != nil {
+		return err
+	}
+	err = stream.Send(&conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: claimed}})
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case p := <-received:
+			if p != nil {
+				claim.Report(p)
+			}
+		case err := <-left:
+			if errors.Is(err, io.EOF) {
+				return claim.GiveBack(session.Caller)
+			}
+			return err
+		case <-claim.Ended():
+			return s.sendEnded(stream, claim.Record.Name)
+		case <-s.Lifetime.Draining().Done():
+			return context.Cause(s.Lifetime.Draining())
+		}
+	}
+}
+
+// sendEnded tells a worker that a run is not its own.
+func (s *runs) sendEnded(stream conclavev1.RunService_ClaimRunServer, run string) error {
+	ended := &conclavev1.ClaimRunResponse_Ended{Ended: s.Queue.Ended(run)}
+	return stream.Send(&conclavev1.ClaimRunResponse{Message: ended})
+}

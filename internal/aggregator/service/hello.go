@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc/codes"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/aggregator/transport"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// helloTimeout bounds the wait for a hello; a stream that never says one would hold a
+	// handler for nothing.
+	helloTimeout = 10 * time.Second
+	// presenceTimeout bounds a write of a node's presence to etcd.
+	presenceTimeout = 5 * time.Second
+)
+
+// errReplaced is the reason a stream ends with when its node opened another.
+var errReplaced = fault.Errorf(codes.Aborted,
+	"the node opened a newer stream and one stream is kept per node; give every process a node name of its own")
+
+// greet waits for the hello, checks it and makes the node live.
+func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.WorkRequest,
+	ended <-chan error) (*round.Dataset, error) {
+	hello, err := s.awaitHello(ctx, n, in, ended)
+	if err != nil {
+		return nil, err
+	}
+	d, last, err := s.admit(ctx, hello)
+	if fault.Code(err) == codes.Canceled {
+		// The stream is over, perhaps for what came after the hello.
+		select {
+		case why := <-ended:
+			if fault.KindOf(transport.Broken(why), "") != "" {
+				return nil, s.noHello(ctx, transport.Broken(why))
+			}
+		case <-time.After(brokenTimeout):
+		}
+	}
+	if err != nil {
+		s.turnedAway(ctx, hello, err)
+		return nil, err
+	}
+	welcome, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
+		Welcome: &conclavev1.Welcome{Aggregator: s.Name, Ledger: round.MarkOf(last)},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	n.ID = peer.ID{Site: hello.GetSite(), Name: hello.GetNode()}
+	n.Teachers = hello.GetTeachers()
+	n.Send(welcome) // before the node is live, so that no round can come first
+	if old := d.Join(n); old != nil {
+		old.Drop(errReplaced)
+	}
+	s.markPresence(d, n, s.Store.MarkLive)
+	s.Log.Info("node joined", zap.String("dataset", d.Record.Name), zap.Stringer("node", n.ID),
+		zap.Uint32("teachers", n.Teachers), zap.Uint32("teachers_live", d.Teachers()))
+	s.Metrics.Nodes.Joined(d.Record.Name)
+	_ = s.Audit.Write(n.Session.Caller, auditlog.Entry{
+		Event: auditlog.Joined, Dataset: d.Record.Name, Node: n.ID.String(), Teachers: n.Teachers,
+	})
+	return d, nil
+}
+
+func (s *nodes) awaitHello(ctx context.Context, n *peer.Node, in <-chan *conclavev1.WorkRequest,
+	ended <-chan error) (*conclavev1.Hello, error) {
+	timeout := time.NewTimer(helloTimeout)
+	defer timeout.Stop()
+	select {
+	case m := <-in:
+		if hello := m.GetHello(); hello != nil {
+			return hello, nil
+		}
+		return nil, s.noHello(ctx, fault.Rejectf(fault.Protocol, "the first message of a node must be a hello"))
+	case err := <-ended:
+		if errors.Is(err, io.EOF) {
+			return nil, fault.Unavailablef("the stream ended before a hello")
+		}
+		return nil, s.noHello(ctx, transport.Broken(err))
+	case <-timeout.C:
+		// It may have been lost on the way or come from a process that was asleep: the node
+		// tries again.
+		return nil, s.noHello(ctx,
+			fault.RejectCodef(fault.Protocol, codes.DeadlineExceeded, "no hello within %v", helloTimeout))
+	case <-n.Session.Ended():
+		return nil, n.Session.Reason()
+	case <-s.Lifetime.Draining().Done():
+		return nil, context.Cause(s.Lifetime.Draining())
+	}
+}
+
+// noHello counts a stream that ends before there is a node, where something that was sent is
+// why.
+func (s *nodes) noHello(ctx context.Context, err error) error {
+	if kind := fault.KindOf(err, ""); kind != "" {
+		session := peer.SessionOf(ctx)
+		s.Log.Warn("message rejected", zap.String("site", session.Identity.Name), zap.String("kind", string(kind)),
+			zap.Error(err))
+		s.Metrics.Nodes.Rejected(kind)
+		s.Audit.Refusal(session.Caller, err, auditlog.Entry{})
+	}
+	return err
+}
+
+// turnedAway counts a node that was not let in, and writes down why. Of a banned one only the
+// first attempt gets a line.
+func (s *nodes) turnedAway(ctx context.Context, hello *conclavev1.Hello, err error) {
+	session, reason := peer.SessionOf(ctx), fault.Reason(err)
+	ban := peer.Banned(err)
+	if ban != nil {
+		reason = metrics.BannedReason
+	}
+	s.Metrics.Nodes.Refused(reason)
+	if ban != nil && !ban.First {
+		return
+	}
+	if ban != nil {
+		s.Metrics.Nodes.Banned()
+	}
+	level := zapcore.WarnLevel
+	if errors.Is(err, coordinator.ErrWentBack) {
+		level = zapcore.ErrorLevel
+	}
+	s.Log.Log(level, "node refused", zap.String("site", session.Identity.Name),
+		zap.String("node", fault.Word(hello.GetNode())), zap.Error(err))
+	s.Audit.Refusal(session.Caller, err, auditlog.Entry{
+		Dataset: hello.GetDataset(), Node: hello.GetSite() + "/" + hello.GetNode(), Teachers: hello.GetTeachers(),
+	})
+}
+
+// markPresence writes to etcd that a node came or went. It informs operators only, so a failure
+// is logged and harms nothing. When the server stops or leadership is over, what was written
+// goes with the lease: not worth a word.
+func (s *nodes) markPresence(
+	d *round.Dataset, n *peer.Node, mark func(context.Context, *coordinator.Leadership, coordinator.Node) error,
+) {
+	ctx, cancel := context.WithTimeout(s.Lifetime.Leading(), presenceTimeout)
+	defer cancel()
+	err := mark(ctx, s.Lead, coordinator.Node{
+		Dataset: d.Record.Name, Site: n.ID.Site, Name: n.ID.Name, Teachers: n.Teachers,
+	})
+	if err != nil && s.Lifetime.Draining().Err() == nil && !errors.Is(err, coordinator.ErrNotLeader) {
+		s.Log.Warn("presence of a node not noted", zap.Stringer("node", n.ID), zap.Error(err))
+	}
+}

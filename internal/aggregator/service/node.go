@@ -1,0 +1,229 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/aggregator/transport"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// brokenTimeout bounds the wait for why a stream broke that takes no messages.
+const brokenTimeout = 5 * time.Second
+
+// nodes serves the nodes.
+type nodes struct {
+	conclavev1.UnimplementedTeacherServiceServer
+	Options
+	bans *peer.Bans
+}
+
+// Work is a node's stream. The handler waits for its end; one goroutine receives and takes the
+// answers, and one sends while there is something to send, which may be one that sends to other
+// nodes before and after. Both are done with the stream when it ends, which for a blocked call
+// is right after the handler returns; the server waits for them before it closes.
+func (s *nodes) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
+	session := peer.SessionOf(stream.Context())
+	site := peer.Offender{Site: session.Identity.Name}
+	if err := s.bans.Check(site); err != nil {
+		s.Metrics.Nodes.Refused(metrics.BannedReason)
+		return err
+	}
+	done := make(chan struct{})
+	defer close(done)
+	hello, welcome := make(chan *conclavev1.WorkRequest), make(chan taker)
+	ended := make(chan error, 1)
+	s.Lifetime.Streams.Go(func() { ended <- receive(stream, hello, welcome, done) })
+
+	w := &worker{nodes: s, node: peer.NewNode(session), by: session.Caller}
+	if w.dataset, err = s.greet(stream.Context(), w.node, hello, ended); err != nil {
+		if fault.Lasting(err) && peer.Banned(err) == nil {
+			if ban := s.punish(site, session.Caller, err); ban != nil {
+				return ban
+			}
+		}
+		return err
+	}
+	w.log = s.Log.WithLazy(zap.String("dataset", w.dataset.Record.Name), zap.Stringer("node", w.node.ID))
+	w.node.Attach(stream, &s.Lifetime.Streams, func(err error) {
+		s.Lifetime.Streams.Go(func() {
+			// What is received ends too, and says why.
+			select {
+			case <-done:
+			case <-time.After(brokenTimeout):
+				w.node.Drop(err)
+			}
+		})
+	})
+	defer w.node.Detach()
+	defer func() { w.depart(err) }()
+	welcome <- w.take // not before the node is live: its first answer may be to the round that it joined for
+
+	select {
+	case err := <-ended:
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	case <-w.node.Dropped():
+		return w.node.DropReason()
+	case <-session.Ended():
+		return session.Reason()
+	case <-s.Lifetime.Draining().Done():
+		return context.Cause(s.Lifetime.Draining())
+	}
+}
+
+// taker takes a message of a node that is welcome, or what its stream broke with. An error of
+// it ends the stream.
+type taker func(*conclavev1.WorkRequest, error) error
+
+// receive passes the first message to hello, and what follows to the taker that comes by
+// welcome, until that fails, done is closed, or the stream ends.
+func receive(
+	stream conclavev1.TeacherService_WorkServer, hello chan<- *conclavev1.WorkRequest, welcome <-chan taker,
+	done <-chan struct{},
+) error {
+	m, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	select {
+	case hello <- m:
+	case <-done:
+		return nil
+	}
+	var take taker
+	select {
+	case take = <-welcome:
+	case <-done:
+		return nil
+	}
+	for {
+		m, err := stream.Recv()
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+		if err == nil || !errors.Is(err, io.EOF) {
+			err = take(m, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// worker is the stream of a node that is live.
+type worker struct {
+	*nodes
+	node    *peer.Node
+	dataset *round.Dataset
+	by      peer.Caller
+	log     *zap.Logger
+}
+
+// take takes one message, or what the stream broke with. An error ends the stream; a wrong
+// answer only costs the node its part in the round, until there were too many of them.
+func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
+	if err != nil {
+		if err = transport.Broken(err); fault.KindOf(err, "") == "" {
+			return err
+		}
+		return w.rejectAndEnd(err)
+	}
+	var key payload.Key
+	switch a := m.GetMessage().(type) {
+	case *conclavev1.WorkRequest_Votes:
+		key = payload.Key{Run: a.Votes.GetRun(), Number: a.Votes.GetRound()}
+	case *conclavev1.WorkRequest_Sum:
+		key = payload.Key{Run: a.Sum.GetRun(), Number: a.Sum.GetRound()}
+	case *conclavev1.WorkRequest_Refusal:
+		key = payload.Key{Run: a.Refusal.GetRun(), Number: a.Refusal.GetRound()}
+	case *conclavev1.WorkRequest_Ready:
+		if w.dataset.Ready(w.node, a.Ready.GetRun()) {
+			w.log.Info("node is ready for a run", zap.String("run", fault.Printable(a.Ready.GetRun())))
+		}
+		return nil
+	default:
+		return w.rejectAndEnd(fault.Rejectf(fault.Protocol, "node %v sent a second hello or an empty message",
+			w.node.ID))
+	}
+	passing, err := w.dataset.Take(w.node, key, m)
+	if err != nil {
+		return w.reject(err, auditlog.Entry{Run: fault.Word(key.Run), Round: &key.Number})
+	}
+	switch passing {
+	case "":
+		return nil
+	case fault.Late:
+		w.log.Debug("answer to a round that is not open", zap.Uint64("round", key.Number))
+	default:
+		w.log.Info("answer to an earlier question of the round dropped", zap.String("run", key.Run),
+			zap.Uint64("round", key.Number))
+	}
+	w.Metrics.Nodes.Rejected(passing)
+	return nil
+}
+
+// rejectAndEnd rejects a message that ends the stream.
+func (w *worker) rejectAndEnd(err error) error {
+	if ban := w.reject(err, auditlog.Entry{}); ban != nil {
+		return ban
+	}
+	return err
+}
+
+// reject counts a message that does not count, and writes who sent it and what is wrong with
+// it. The error says that the node is banned for it.
+func (w *worker) reject(err error, entry auditlog.Entry) error {
+	kind := fault.KindOf(err, fault.Protocol)
+	entry.Dataset, entry.Node = w.dataset.Record.Name, w.node.ID.String()
+	w.log.Warn("message rejected", zap.String("kind", string(kind)), zap.String("run", entry.Run), zap.Error(err))
+	w.Metrics.Nodes.Rejected(kind)
+	w.Audit.Refusal(w.by, err, entry)
+	if !kind.Punishable() {
+		return nil
+	}
+	return w.punish(peer.Offender{Site: w.node.ID.Site, Dataset: entry.Dataset, Node: w.node.ID.Name}, w.by, err)
+}
+
+// punish counts what a peer did against it. The error says that it is banned for it.
+func (s *nodes) punish(o peer.Offender, by peer.Caller, why error) error {
+	err := s.bans.Strike(o, why)
+	if ban := peer.Banned(err); ban != nil && ban.First {
+		s.Log.Error("banned", zap.String("site", o.Site), zap.String("node", o.Node), zap.Error(err))
+		s.Metrics.Nodes.Banned()
+		s.Audit.Refusal(by, err, auditlog.Entry{Dataset: o.Dataset, Node: o.Site + "/" + o.Node})
+	}
+	return err
+}
+
+// depart takes the node out of its dataset, because its stream ended.
+func (w *worker) depart(why error) {
+	n := w.node
+	left := auditlog.Entry{
+		Event: auditlog.Left, Dataset: w.dataset.Record.Name, Node: n.ID.String(), Teachers: n.Teachers,
+	}
+	if why != nil {
+		left.Reason = why.Error()
+	}
+	_ = w.Audit.Write(w.by, left)
+	if !w.dataset.Leave(n) {
+		w.log.Info("node stream replaced")
+		return
+	}
+	w.log.Info("node left", zap.Uint32("teachers", n.Teachers), zap.Uint32("teachers_live", w.dataset.Teachers()))
+	w.markPresence(w.dataset, n, w.Store.MarkGone)
+}

@@ -1,0 +1,125 @@
+package service
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/queue"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// maxPath bounds the path of a worker's file.
+	maxPath = 1024
+	// maxSpec bounds a spec in bytes. They have some hundred.
+	maxSpec = 16 << 10
+	// maxFolders bounds the runs that a worker names as begun.
+	maxFolders = 1000
+)
+
+// submission is a checked SubmitRunRequest. Of the files it knows their size, and of the
+// schema its hash: what a run.yaml means is the workers' to know, which check it again.
+type submission struct {
+	spec       *spec.Spec
+	runFile    []byte
+	schema     []byte
+	overcommit bool
+}
+
+func newSubmission(q *conclavev1.SubmitRunRequest) (*submission, error) {
+	run, err := spec.New(q.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	name := run.PB.GetName()
+	switch {
+	case proto.Size(run.PB) > maxSpec:
+		return nil, fault.Invalidf("run %q: its spec has %d bytes; %d are the most", name, proto.Size(run.PB), maxSpec)
+	case len(q.GetRunYaml()) == 0 || len(q.GetRunYaml()) > coordinator.MaxRunFile:
+		return nil, fault.Invalidf("run %q: its run.yaml has %d bytes; it must have 1 to %d",
+			name, len(q.GetRunYaml()), coordinator.MaxRunFile)
+	case !utf8.Valid(q.GetRunYaml()):
+		return nil, fault.Invalidf("run %q: its run.yaml is not UTF-8", name)
+	case len(q.GetSchemaYaml()) == 0 || len(q.GetSchemaYaml()) > coordinator.MaxSchemaFile:
+		return nil, fault.Invalidf("run %q: its schema has %d bytes; it must have 1 to %d",
+			name, len(q.GetSchemaYaml()), coordinator.MaxSchemaFile)
+	case run.PB.GetCoinVotes():
+		return nil, fault.Refusedf("run %q wants coin votes, the baseline of local runs; the queue takes none", name)
+	}
+	if sum := sha256.Sum256(q.GetSchemaYaml()); hex.EncodeToString(sum[:]) != run.PB.GetSchemaSha256() {
+		return nil, fault.Invalidf("run %q: the schema that came with it is not the one that it names", name)
+	}
+	return &submission{
+		spec: run, runFile: q.GetRunYaml(), schema: q.GetSchemaYaml(), overcommit: q.GetOvercommit(),
+	}, nil
+}
+
+// queued is the submission of a student as it is queued; raw are the spec's bytes.
+func (in *submission) queued(student string, raw []byte) queue.Submission {
+	run, sum := in.spec, sha256.Sum256(in.runFile)
+	return queue.Submission{
+		Record: coordinator.Submission{
+			Name: run.PB.GetName(), Dataset: run.PB.GetDataset(), Pipeline: fault.Clean(run.PB.GetPipeline()),
+			Spec:   raw,
+			Budget: run.Budget, Plan: run.Plan, By: student, RunFile: hex.EncodeToString(sum[:]),
+		},
+		RunFile: in.runFile, Schema: in.schema, Teachers: run.PB.GetTeachers(), Overcommit: in.overcommit,
+	}
+}
+
+func checkWorker(w *conclavev1.Worker) error {
+	if w == nil {
+		return fault.Invalidf("the first message of a worker says who it is")
+	}
+	if err := spec.CheckName("worker", w.GetName()); err != nil {
+		return err
+	}
+	if (w.GetRun() == "") != (w.GetClaim() == "") {
+		return fault.Invalidf("worker %q names a run without a claim, or a claim without a run", w.GetName())
+	}
+	if len(w.GetFolders()) > maxFolders {
+		return fault.Invalidf("worker %q names %d runs that it has begun; %d are the most",
+			w.GetName(), len(w.GetFolders()), maxFolders)
+	}
+	return nil
+}
+
+// endOf reads how a run ended.
+func endOf(q *conclavev1.FinishRunRequest) (coordinator.End, error) {
+	end := coordinator.End{Claim: q.GetClaim()}
+	if q.GetReason() != "" {
+		end.Reason = fault.Clean(q.GetReason())
+	}
+	if end.Claim == "" {
+		return end, fault.Invalidf("run %q is finished without a claim", fault.Printable(q.GetRun()))
+	}
+	switch q.GetState() {
+	case conclavev1.RunState_RUN_STATE_DONE:
+		end.State = coordinator.Done
+	case conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET:
+		end.State = coordinator.OutOfBudget
+	case conclavev1.RunState_RUN_STATE_FAILED:
+		end.State = coordinator.Failed
+	default:
+		return end, fault.Invalidf("run %q is finished as %v; a worker says done, out of budget or failed",
+			fault.Printable(q.GetRun()), q.GetState())
+	}
+	for _, r := range q.GetResults() {
+		sum, err := hex.DecodeString(r.GetSha256())
+		if err != nil || len(sum) != 32 || len(r.GetName()) > fault.MaxReason || len(r.GetPath()) > maxPath ||
+			r.GetName() == "" {
+			return end, fault.Invalidf("run %q has a result that is no file with a name, a path and a SHA-256",
+				fault.Printable(q.GetRun()))
+		}
+		end.Results = append(end.Results, coordinator.Result{
+			Name: fault.Clean(r.GetName()), Path: fault.Clean(r.GetPath()), SHA256: r.GetSha256(),
+		})
+	}
+	return end, nil
+}

@@ -1,0 +1,40 @@
+package service
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// FuzzSubmission decodes a submission from the wire, as from a student that means harm: no
+// input may panic, and what is let through has files and a spec within bounds.
+func FuzzSubmission(f *testing.F) {
+	good, err := proto.Marshal(roundtest.Submission("d", "r"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte("\x0a\x00\x12\x01a"))
+	record := coordinator.Dataset{Name: "d", SchemaSHA256: roundtest.Schema, Unit: "record"}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		q := new(conclavev1.SubmitRunRequest)
+		if proto.Unmarshal(raw, q) != nil {
+			return
+		}
+		in, err := newSubmission(q)
+		if err != nil {
+			return
+		}
+		if len(in.runFile) == 0 || len(in.runFile) > coordinator.MaxRunFile ||
+			len(in.schema) > coordinator.MaxSchemaFile ||
+			in.spec.Budget.Validate() != nil || spec.CheckName("run", in.spec.PB.GetName()) != nil {
+			t.Fatalf("let through: %v", q)
+		}
+		_ = checkRun(in.spec, record, false)
+	})
+}

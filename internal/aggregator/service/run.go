@@ -1,0 +1,189 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// listPage is the number of runs in one message.
+	listPage = 500
+	// watchEvery is how often a watched run's rounds are looked at, besides at changes of
+	// its state.
+	watchEvery = time.Second
+	watchRest  = 100 * time.Millisecond
+)
+
+// runs serves the queue to students.
+type runs struct {
+	conclavev1.UnimplementedRunServiceServer
+	Options
+}
+
+// SubmitRun queues a run.
+func (s *runs) SubmitRun(ctx context.Context, q *conclavev1.SubmitRunRequest) (
+	*conclavev1.SubmitRunResponse, error) {
+	r, err := s.submitRun(ctx, q)
+	return r, s.refused(ctx, err,
+		auditlog.Entry{Method: "SubmitRun", Dataset: q.GetSpec().GetDataset(), Run: q.GetSpec().GetName()})
+}
+
+func (s *runs) submitRun(ctx context.Context, q *conclavev1.SubmitRunRequest) (
+	*conclavev1.SubmitRunResponse, error) {
+	in, err := newSubmission(q)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := s.acceptable(in.spec)
+	if err != nil {
+		return nil, err
+	}
+	session := peer.SessionOf(ctx)
+	return s.Queue.Submit(ctx, session.Caller, in.queued(session.Identity.Name, raw))
+}
+
+// CancelRun ends a run before its time.
+func (s *runs) CancelRun(ctx context.Context, q *conclavev1.CancelRunRequest) (
+	*conclavev1.CancelRunResponse, error) {
+	status, err := s.cancelRun(ctx, q)
+	if err != nil {
+		return nil, s.refused(ctx, err, auditlog.Entry{Method: "CancelRun", Run: q.GetRun()})
+	}
+	return &conclavev1.CancelRunResponse{Run: status}, nil
+}
+
+func (s *runs) cancelRun(ctx context.Context, q *conclavev1.CancelRunRequest) (*conclavev1.RunStatus, error) {
+	if err := spec.CheckName("run", q.GetRun()); err != nil {
+		return nil, err
+	}
+	if err := s.Audit.Check(); err != nil {
+		return nil, err
+	}
+	return s.Queue.Cancel(ctx, peer.SessionOf(ctx), q.GetRun(), q.GetForce())
+}
+
+// FinishRun ends a run in the words of its worker.
+func (s *runs) FinishRun(ctx context.Context, q *conclavev1.FinishRunRequest) (
+	*conclavev1.FinishRunResponse, error) {
+	end, err := endOf(q)
+	if err == nil {
+		var status *conclavev1.RunStatus
+		if status, err = s.Queue.Finish(ctx, peer.SessionOf(ctx), q.GetRun(), end); err == nil {
+			return &conclavev1.FinishRunResponse{Run: status}, nil
+		}
+	}
+	return nil, s.refused(ctx, err, auditlog.Entry{Method: "FinishRun", Run: q.GetRun()})
+}
+
+// ListRuns sends all runs and the datasets' budgets.
+func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
+	stream grpc.ServerStreamingServer[conclavev1.ListRunsResponse]) error {
+	ctx := stream.Context()
+	var names []string
+	for name := range s.Rounds.Datasets {
+		if q.GetDataset() == "" || q.GetDataset() == name {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		_, err := s.Rounds.Dataset(q.GetDataset())
+		return err
+	}
+	slices.Sort(names)
+	var all []*conclavev1.RunStatus
+	last := &conclavev1.ListRunsResponse{}
+	for _, name := range names {
+		runs, err := s.Queue.List(ctx, name)
+		if err != nil {
+			return err
+		}
+		all = append(all, runs...)
+		budget, _, err := s.Queue.Budget(ctx, name, s.Rounds.Datasets[name].Record.Budget.Delta)
+		if err != nil {
+			return err
+		}
+		last.Budgets = append(last.Budgets, budget)
+	}
+	slices.SortStableFunc(all, func(a, b *conclavev1.RunStatus) int {
+		return strings.Compare(a.GetSubmitted(), b.GetSubmitted())
+	})
+	for len(all) > listPage {
+		if err := stream.Send(&conclavev1.ListRunsResponse{Runs: all[:listPage]}); err != nil {
+			return err
+		}
+		all = all[listPage:]
+	}
+	last.Runs = all
+	return stream.Send(last)
+}
+
+// ShowRun returns one run.
+func (s *runs) ShowRun(ctx context.Context, q *conclavev1.ShowRunRequest) (*conclavev1.ShowRunResponse, error) {
+	if err := spec.CheckName("run", q.GetRun()); err != nil {
+		return nil, err
+	}
+	status, progress, err := s.Queue.Find(ctx, q.GetRun())
+	if err != nil {
+		return nil, err
+	}
+	raw, err := s.Queue.RunFile(ctx, q.GetRun())
+	return &conclavev1.ShowRunResponse{Run: status, Progress: progress, RunYaml: raw}, err
+}
+
+// WatchRun tells how a run stands until it has ended.
+func (s *runs) WatchRun(q *conclavev1.WatchRunRequest,
+	stream grpc.ServerStreamingServer[conclavev1.WatchRunResponse]) error {
+	if err := spec.CheckName("run", q.GetRun()); err != nil {
+		return err
+	}
+	ctx := stream.Context()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	var last *conclavev1.WatchRunResponse
+	for {
+		changed := s.Queue.Changed()
+		status, progress, err := s.Queue.Find(ctx, q.GetRun())
+		if err != nil {
+			return err
+		}
+		if now := (&conclavev1.WatchRunResponse{Run: status, Progress: progress}); !proto.Equal(last, now) {
+			if err := stream.Send(now); err != nil {
+				return err
+			}
+			last = now
+		}
+		switch status.GetState() {
+		case conclavev1.RunState_RUN_STATE_WAITING, conclavev1.RunState_RUN_STATE_RUNNING:
+		default:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.Lifetime.Stopping():
+			return fault.ErrStopping
+		}
+		// Changes of other runs come here too: of many, one look is enough.
+		rest.Reset(watchRest)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

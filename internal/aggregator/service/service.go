@@ -1,0 +1,79 @@
+// Package service serves nodes and students over gRPC. What happens to a round, to a run of the
+// queue, or to a peer is decided in the packages round, queue and peer.
+package service
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
+	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/queue"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Store is what the services need of etcd; see [coordinator.Store].
+type Store interface {
+	Nodes(ctx context.Context, dataset string) ([]coordinator.Node, error)
+	CheckNode(ctx context.Context, n coordinator.Node) (known bool, err error)
+	AdmitNode(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
+	MarkLive(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
+	MarkGone(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
+	CheckMark(ctx context.Context, dataset string, seen coordinator.Mark) (last coordinator.Mark, err error)
+	Ledger(ctx context.Context, dataset string) ([]ledger.Entry, error)
+}
+
+// Options are what the services need. All are required.
+type Options struct {
+	Name      string // of the aggregator
+	Store     Store
+	Lead      *coordinator.Leadership
+	Rounds    *round.Rounds
+	Queue     *queue.Queue
+	Lifetime  *lifetime.Lifetime
+	Metrics   *metrics.Metrics
+	Audit     peer.AuditLog
+	Log       *zap.Logger
+	AllowCoin bool
+}
+
+// maxUploads bounds the bytes of rounds that one student has under way before they are
+// accepted.
+const maxUploads = 4 * payload.MaxBytes
+
+// Register adds the services to a server. The returned health service is to be shut down when
+// the server stops.
+func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
+	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: peer.NewBans()})
+	conclavev1.RegisterStudentServiceServer(server, &students{Options: o, uploads: peer.NewUploads(maxUploads)})
+	conclavev1.RegisterRunServiceServer(server, &runs{Options: o})
+	return registerHealth(server, o.Lifetime.Draining())
+}
+
+// refused writes why a call was refused to the audit log, and returns the error.
+func (o *Options) refused(ctx context.Context, err error, e auditlog.Entry) error {
+	if err != nil {
+		o.Audit.Refusal(peer.SessionOf(ctx).Caller, err, e)
+	}
+	return err
+}
+
+// claimKey is the metadata in which calls about a run carry the claim of their worker.
+const claimKey = "conclave-claim"
+
+func claimOf(ctx context.Context) string {
+	if values := metadata.ValueFromIncomingContext(ctx, claimKey); len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}

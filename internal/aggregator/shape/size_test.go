@@ -1,0 +1,100 @@
+package shape
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// The bound holds for the longest name and the largest numbers, and is not far
+// above: a bound that refused useful rounds would be of no use.
+func TestNoReleaseIsLargerThanItsBound(t *testing.T) {
+	for _, shape := range []struct{ queries, classes int }{{maxQueries, 2}, {maxHistogram / 256, 256},
+		{maxHistogram / 65, 65}, {1, 2}} {
+		for _, whole := range []bool{true, false} {
+			q := &Votes{asked: shape.queries, classes: shape.classes, whole: whole}
+			out := &conclavev1.NoisyVotes{Classes: uint32(shape.classes)}
+			for range shape.queries {
+				out.Labels = append(out.Labels, int32(shape.classes-1))
+				for range shape.classes {
+					if whole {
+						out.Histogram = append(out.Histogram, clampNoisyVotes(math.MinInt64))
+					}
+				}
+			}
+			r := largestRelease()
+			r.Answer = &conclavev1.Release_Votes{Votes: out}
+			checkSize(t, q, r)
+		}
+	}
+	for _, classes := range []int{1, maxClasses} {
+		out := &conclavev1.NoisySum{Scale: maxSumScale}
+		for range classes {
+			out.Values = append(out.Values, math.MinInt64)
+		}
+		r := largestRelease()
+		r.Answer = &conclavev1.Release_Sum{Sum: out}
+		checkSize(t, &ClassCounts{classes: classes}, r)
+	}
+}
+
+func largestRelease() *conclavev1.Release {
+	return &conclavev1.Release{
+		Run: strings.Repeat("r", 128), Round: math.MaxUint64, Teachers: math.MaxUint32,
+		QuestionSha256: make([]byte, 32),
+	}
+}
+
+func checkSize(t *testing.T, q round.Question, r *conclavev1.Release) {
+	t.Helper()
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
+	testkit.Must(t, err)
+	if bound := q.Largest(); len(raw) > bound || bound > len(raw)+releaseFrame || bound > coordinator.MaxRelease {
+		t.Errorf("%+v: %d bytes, bound %d, storable %d", q, len(raw), bound, coordinator.MaxRelease)
+	}
+}
+
+func TestClampNoisyVotes(t *testing.T) {
+	for in, want := range map[int64]int64{
+		0: 0, -5: -5, 1 << 40: 1 << 40, maxNoisyVotes: maxNoisyVotes, maxNoisyVotes + 1: maxNoisyVotes,
+		math.MinInt64: -maxNoisyVotes, math.MaxInt64: maxNoisyVotes,
+	} {
+		if got := clampNoisyVotes(in); got != want {
+			t.Errorf("%d becomes %d, want %d", in, got, want)
+		}
+	}
+}
+
+func TestClassCountsOutOfRangeAreRejected(t *testing.T) {
+	for name, values := range map[string][]int64{
+		"negative": {-1, 5}, "absurd": {0, 1<<53 + 1}, "short": {1}, "long": {1, 2, 3}, "none": nil,
+	} {
+		q := &ClassCounts{classes: 2, Scale: 10, epsilon: 1}
+		answer := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}}
+		if _, err := q.Read(answer, 1); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// Tests of other packages have the limits too.
+func TestLimits(t *testing.T) {
+	for name, same := range map[string]bool{
+		"features": roundtest.MaxFeatures == maxFeatures, "queries": roundtest.MaxQueries == maxQueries,
+		"histogram": roundtest.MaxHistogram == maxHistogram, "classes": roundtest.MaxClasses == maxClasses,
+		"weights": roundtest.MaxWeights == maxWeights, "units": roundtest.MaxUnits == maxUnits,
+		"fit": roundtest.MaxFitWidth == maxFitWidth, "scored": roundtest.MaxScored == maxScored,
+		"entry": roundtest.MaxSumEntry == maxSumEntry, "scale": roundtest.MaxSumScale == maxSumScale,
+	} {
+		if !same {
+			t.Errorf("the limit of %s is another", name)
+		}
+	}
+}

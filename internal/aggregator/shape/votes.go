@@ -1,0 +1,138 @@
+package shape
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Bounds of a vote question. They keep every message below gRPC's 4 MiB, every
+// release, however its noise falls, below coordinator.MaxRelease, and the noise
+// of a round within seconds.
+const (
+	maxFeatures      = 1 << 20
+	maxQueries       = 1 << 16
+	maxHistogram     = 1 << 17
+	maxClasses       = 1 << 16
+	maxAnswerClasses = 256
+	// maxAnswerBytes leaves room for the fields around packed votes.
+	maxAnswerBytes = (4 << 20) - 1024
+)
+
+// Votes asks every teacher for one class per query. A query is a record,
+// or a record and a direction of its gradient: each of these is a vote of its own
+// and is charged as one.
+type Votes struct {
+	asked, classes int
+	Mechanism      gnmax.Mechanism // draws the answers
+	whole          bool
+}
+
+func newVotes(q *conclavev1.VoteQuestion, planned privacy.Planned, run *spec.Spec, allowCoin bool) (*Votes, error) {
+	mechanism, err := spec.VoteMechanism(planned)
+	if err != nil {
+		return nil, fault.Invalidf("run %q: %w", run.PB.GetName(), err)
+	}
+	records, features, err := checkBatch(q, run, allowCoin)
+	if err != nil {
+		return nil, err
+	}
+	v := &Votes{asked: records, classes: int(q.GetAnswerClasses()), Mechanism: mechanism,
+		whole: planned.Variant == privacy.Histogram}
+	if v.classes < 2 || v.classes > maxAnswerClasses {
+		return nil, fault.Invalidf("answer_classes is %d; it must be 2 to %d", v.classes, maxAnswerClasses)
+	}
+	gradient := q.GetTeacher().GetVote() == conclavev1.TeacherSpec_VOTE_GRADIENT
+	switch {
+	case q.GetGradient() != nil:
+		length, err := gradientLength(q.GetTeacher(), features)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkProjection(q.GetGradient(), length); err != nil {
+			return nil, err
+		}
+		if !gradient && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN {
+			return nil, fault.Invalidf("the round asks for votes on gradients and teacher.vote is %v; use gradient",
+				q.GetTeacher().GetVote())
+		}
+		v.asked = records * int(q.GetGradient().GetDirections())
+	case gradient:
+		return nil, fault.Invalidf("teacher.vote is gradient and the round names no projection; set gradient")
+	case v.classes != 2 && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN:
+		return nil, fault.Invalidf("answer_classes is %d; relative, calibrated and plain votes choose between 2",
+			v.classes)
+	}
+	switch {
+	case v.asked > maxQueries:
+		return nil, fault.Invalidf("a round asks %d queries; ask 1 to %d", v.asked, maxQueries)
+	case v.asked*v.classes > maxHistogram:
+		return nil, fault.Invalidf("%d queries x %d classes are more than %d counts; ask fewer queries in a round",
+			v.asked, v.classes, maxHistogram)
+	}
+	return v, nil
+}
+
+func (q *Votes) Length() int { return q.asked * q.classes }
+
+func (q *Votes) Fits(teachers uint32) error {
+	if bytes := int(teachers) * voteRowBytes(q.asked, q.classes); bytes > maxAnswerBytes {
+		return fmt.Errorf("the votes of %d teachers on %d queries take %d bytes, more than a message holds (%d); "+
+			"ask fewer queries in a round",
+			teachers, q.asked, bytes, maxAnswerBytes)
+	}
+	return nil
+}
+
+func (q *Votes) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
+	votes := answer.GetVotes()
+	if votes == nil {
+		return nil, fmt.Errorf("a sum where votes were asked")
+	}
+	if votes.GetTeachers() != teachers {
+		return nil, fmt.Errorf("votes of %d teachers from a node that has %d", votes.GetTeachers(), teachers)
+	}
+	if int(votes.GetQueries()) != q.asked {
+		return nil, fmt.Errorf("votes on %d queries where %d were asked", votes.GetQueries(), q.asked)
+	}
+	return tallyVotes(votes.GetPacked(), int(teachers), q.asked, q.classes)
+}
+
+// Recycle takes back what Read returned, which nobody may use after that.
+func (q *Votes) Recycle(counts []int64) { tallies.Put(&counts) }
+
+func (q *Votes) Queries() int64 { return int64(q.asked) }
+
+func (q *Votes) Answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
+	out := &conclavev1.NoisyVotes{
+		Classes: uint32(q.classes),
+		Labels:  make([]int32, q.asked),
+	}
+	if q.whole {
+		out.Histogram = make([]int64, q.asked*q.classes)
+	}
+	answered := int64(0)
+	for i := range q.asked {
+		a, err := q.Mechanism.Answer(src, counts[i*q.classes:(i+1)*q.classes])
+		if err != nil {
+			return 0, fmt.Errorf("draw the answer to query %d: %w", i, err)
+		}
+		out.Labels[i] = -1
+		if !a.Answered {
+			continue
+		}
+		answered++
+		out.Labels[i] = int32(a.Winner)
+		if q.whole {
+			for class, v := range a.Noisy {
+				out.Histogram[i*q.classes+class] = clampNoisyVotes(v)
+			}
+		}
+	}
+	r.Answer = &conclavev1.Release_Votes{Votes: out}
+	return answered, nil
+}

@@ -1,0 +1,55 @@
+package spec
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+const (
+	// MinBound and MaxBound bound the L2 norm of a privacy unit's vector in whole steps:
+	// rounding stays small beside what is sent, and the noise within what can be drawn.
+	MinBound = 1 << 8
+	MaxBound = 1 << 20
+)
+
+// VoteMechanism makes what draws the answers to votes from an entry of a plan.
+func VoteMechanism(p privacy.Planned) (gnmax.Mechanism, error) {
+	m, whole := p.Mechanism, p.Variant == privacy.Histogram
+	switch m.Kind {
+	case privacy.LNMax:
+		return gnmax.NewLNMax(m.Lambda, whole)
+	case privacy.GNMax:
+		return gnmax.NewGNMax(m.Sigma, whole)
+	case privacy.ConfidentGNMax:
+		return gnmax.NewConfident(m.Threshold, m.Sigma1, m.Sigma2, whole)
+	}
+	return nil, OtherMechanism(p, privacy.LNMax, privacy.GNMax, privacy.ConfidentGNMax)
+}
+
+// GaussianSum makes what draws the noise of a sum whose L2 norm one privacy unit moves by
+// at most bound, in whole steps, from an entry of a plan. Sums over samples are charged as
+// such: see [gnmax.GaussianSum.SampledCost].
+func GaussianSum(p privacy.Planned, bound int64) (*gnmax.GaussianSum, error) {
+	switch m := p.Mechanism; {
+	case m.Kind == privacy.Gaussian && m.Sensitivity == 1:
+		return gnmax.NewGaussianSum(bound, m.Sigma)
+	case m.Kind == privacy.SubsampledGaussian:
+		return gnmax.NewGaussianSum(bound, m.NoiseMultiplier)
+	}
+	return nil, OtherMechanism(p, privacy.Gaussian, privacy.SubsampledGaussian)
+}
+
+// OtherMechanism is the error of a plan that answers a kind by a mechanism that is not for it.
+func OtherMechanism(p privacy.Planned, want ...privacy.Kind) error {
+	return fmt.Errorf("the plan answers %s by %s; use one of %v (gaussian with sensitivity 1)", p.Kind,
+		p.Mechanism.Kind, want)
+}
+
+// CheckLaplace says whether counts in a unit can be released for epsilon, by a draw that is
+// thrown away: found out at the release, it would be too late.
+func CheckLaplace(unit int64, epsilon float64) error {
+	_, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, unit, epsilon)
+	return err
+}

@@ -1,0 +1,174 @@
+// Package spec checks what a run says of itself when it is opened: its names, its budget, and a
+// plan whose noise can be drawn.
+package spec
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	maxTeachers        = 1 << 20
+	maxDeadlineSeconds = 24 * 3600
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// CheckName refuses what cannot name a run, a node or a worker: such names become part of etcd
+// keys and of log lines.
+func CheckName(what, name string) error {
+	if !namePattern.MatchString(name) {
+		return fault.Invalidf("%s %q: a name has 1 to 128 letters, digits, dots, dashes or underscores and starts "+
+			"with a letter or digit", what, fault.Word(name))
+	}
+	return nil
+}
+
+// Spec is a checked conclavev1.RunSpec.
+type Spec struct {
+	PB     *conclavev1.RunSpec
+	Budget privacy.Budget
+	// Plan is all that the run may ask, and what each costs.
+	Plan privacy.Plan
+	// Quorum is the number of teachers without which a round does not count.
+	Quorum uint32
+	// Deadline is how long a round waits for the rest once it has a quorum.
+	Deadline time.Duration
+}
+
+// Parse reads a spec as it is stored.
+func Parse(raw []byte) (*Spec, error) {
+	pb := new(conclavev1.RunSpec)
+	if err := proto.Unmarshal(raw, pb); err != nil {
+		return nil, fmt.Errorf("read a stored run spec: %w", err)
+	}
+	return New(pb)
+}
+
+// New checks everything about a spec that does not depend on its dataset.
+func New(pb *conclavev1.RunSpec) (*Spec, error) {
+	if pb == nil {
+		return nil, fault.Invalidf("the request holds no run spec")
+	}
+	if err := CheckName("run", pb.GetName()); err != nil {
+		return nil, err
+	}
+	budget, err := runspec.Budget(pb)
+	if err != nil {
+		return nil, fault.Invalidf("run %q: %w", pb.GetName(), err)
+	}
+	switch pb.GetGuarantee() {
+	case "data-independent":
+	case "data-dependent":
+		return nil, fault.Refusedf("run %q: the data-dependent guarantee is not offered; use data-independent",
+			pb.GetName())
+	default:
+		return nil, fault.Invalidf("run %q: guarantee %q is unknown; use data-independent", pb.GetName(),
+			pb.GetGuarantee())
+	}
+	if pb.GetTeachers() == 0 || pb.GetTeachers() > maxTeachers {
+		return nil, fault.Invalidf("run %q: %d teachers; a run has 1 to %d", pb.GetName(), pb.GetTeachers(),
+			maxTeachers)
+	}
+	if q := pb.GetQuorum(); !(q > 0 && q <= 1) {
+		return nil, fault.Invalidf("run %q: quorum %v must be above 0 and at most 1 (a share of the teachers)",
+			pb.GetName(), q)
+	}
+	if d := pb.GetDeadlineSeconds(); !(d > 0 && d <= maxDeadlineSeconds) {
+		return nil, fault.Invalidf("run %q: deadline_seconds %v must be above 0 and at most %d", pb.GetName(), d,
+			maxDeadlineSeconds)
+	}
+	plan, err := runspec.Plan(pb)
+	if err != nil {
+		return nil, fault.Invalidf("run %q: %w", pb.GetName(), err)
+	}
+	for i, p := range plan {
+		if err := drawable(p); err != nil {
+			return nil, fault.Invalidf("run %q: plan, entry %d: %w", pb.GetName(), i, err)
+		}
+	}
+	if budget.Filter == privacy.FilterPLD && !plan.Fixed() {
+		return nil, fault.Invalidf("run %q: filter pld prices the whole plan beforehand, and the plan does not say "+
+			"how much of it will be asked: give each entry a count, and use no confident-gnmax", pb.GetName())
+	}
+	return &Spec{
+		PB:       pb,
+		Budget:   budget,
+		Plan:     plan,
+		Quorum:   quorumOf(pb.GetQuorum(), pb.GetTeachers()),
+		Deadline: time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
+	}, nil
+}
+
+// drawable refuses an entry of a plan whose noise cannot be drawn, whatever the fixed-point
+// unit: found out at a release, it would be too late.
+func drawable(p privacy.Planned) error {
+	var err error
+	switch m := p.Mechanism; m.Kind {
+	case privacy.GNMax, privacy.ConfidentGNMax, privacy.LNMax:
+		_, err = VoteMechanism(p)
+	case privacy.Gaussian:
+		err = drawableSum(p)
+	case privacy.SubsampledGaussian:
+		if p.Count == 0 {
+			return fmt.Errorf("sums over samples are accounted by plans alone, for without one they would count as "+
+				"all records; give %s a count", p.Kind)
+		}
+		if err = drawableSum(p); err == nil {
+			_, err = gnmax.NewRate(m.Rate)
+		}
+	case privacy.Laplace:
+		if err = CheckLaplace(1, m.Epsilon); err != nil {
+			err = fmt.Errorf("epsilon %v of %s: %w; raise it", m.Epsilon, p.Kind, err)
+		}
+	case privacy.Exponential:
+		_, err = gnmax.NewExponential(m.Epsilon, MinBound)
+	}
+	return err
+}
+
+// drawableSum refuses noise that is too large for the coarsest fixed-point unit and too
+// small for the finest.
+func drawableSum(p privacy.Planned) error {
+	_, coarse := GaussianSum(p, MinBound)
+	if coarse == nil {
+		return nil
+	}
+	if _, fine := GaussianSum(p, 2*MaxBound); fine == nil {
+		return nil
+	}
+	return coarse
+}
+
+// Pays returns the entry of the plan that a round of a kind names.
+func (s *Spec) Pays(kind string, planned uint32) (privacy.Planned, error) {
+	if uint64(planned) >= uint64(len(s.Plan)) {
+		return privacy.Planned{}, fault.Refusedf("run %q has a plan of %d entries, and the round names entry %d; "+
+			"open a run whose plan has what is asked",
+			s.PB.GetName(), len(s.Plan), planned)
+	}
+	p := s.Plan[planned]
+	if p.Kind != kind {
+		return privacy.Planned{}, fault.Refusedf("entry %d of the plan of run %q pays for %s, and the round asks for "+
+			"%s; open a run whose plan has it",
+			planned, s.PB.GetName(), p.Kind, kind)
+	}
+	return p, nil
+}
+
+// quorumOf rounds a share of the teachers up. The tiny slack keeps products
+// like 0.7 x 10 = 7.000000000000001 from asking for one teacher more.
+func quorumOf(share float64, teachers uint32) uint32 {
+	need := math.Ceil(share*float64(teachers) - 1e-9)
+	return uint32(min(max(need, 1), float64(teachers)))
+}

@@ -72,7 +72,7 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	if err != nil {
 		return nil, ledger.Entry{}, err
 	}
-	head := s.headOf(dataset)
+	head := s.cacheOf(dataset)
 	if err := head.lock(ctx); err != nil {
 		return nil, ledger.Entry{}, s.wrap(ctx, op, err)
 	}

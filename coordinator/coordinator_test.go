@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/conclave-dp/conclave/internal/etcdserver"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -25,9 +26,9 @@ func TestMain(m *testing.M) {
 }
 
 // runEtcd runs an etcd on dir until the test ends.
-func runEtcd(t testing.TB, dir string) *Embedded {
+func runEtcd(t testing.TB, dir string) *etcdserver.Server {
 	t.Helper()
-	e, err := StartEmbedded(context.Background(), EmbeddedConfig{Dir: dir})
+	e, err := etcdserver.Start(context.Background(), etcdserver.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func testCharge(run string, round uint64, release string) Charge {
 // cluster is an etcd with a store that leads, a dataset and a run "first".
 type cluster struct {
 	dir   string
-	etcd  *Embedded
+	etcd  *etcdserver.Server
 	store *Store
 	lead  *Leadership
 }

@@ -1,7 +1,7 @@
 // Package coordinator keeps in etcd what a cluster must not lose: who leads,
 // which nodes belong to a dataset, which runs there are, and the ledger.
 //
-// Start with [StartEmbedded] (or run an etcd of your own; 3.7 is what is tested), [Open] a [Store] on
+// Start with [etcdserver.Start] (or run an etcd of your own; 3.7 is what is tested), [Open] a [Store] on
 // it, and [Store.Lead]. Everything that writes takes the [Leadership] and is
 // fenced: each transaction compares the create revision of the leader's key, so
 // that a leader that was deposed without noticing writes nothing.

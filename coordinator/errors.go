@@ -18,8 +18,7 @@ import (
 var (
 	// ErrUnavailable: etcd did not answer; see [UnavailableError].
 	ErrUnavailable = errors.New("etcd unavailable")
-	// ErrInUse: another process has the folder of an embedded etcd.
-	ErrInUse = errors.New("etcd's folder is in use by another process")
+
 	// ErrNotLeader: the leadership that was shown is over. Nothing was written.
 	ErrNotLeader = errors.New("not the leader any more")
 	// ErrNoDataset: no dataset of this name was opened.

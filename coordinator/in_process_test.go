@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,32 +139,4 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 	if _, v := ledgerOf(t, back); uint64(v.Runs["first"].Releases) != run.Releases {
 		t.Errorf("%d releases in the ledger, %d in the run", v.Runs["first"].Releases, run.Releases)
 	}
-}
-
-// A call that etcd's fatal error takes down, or that hangs, holds nobody up.
-func TestACallThatDoesNotReturn(t *testing.T) {
-	p := inProcess{gate: new(gatekeeper), observe: func(string, time.Duration, error) {}}
-	_, err := call(testkit.Within(t), p, "x", func() (*int, error) { runtime.Goexit(); return nil, nil })
-	if !unanswered(err) {
-		t.Errorf("fatal: %v", err)
-	}
-	hang := make(chan struct{})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := call(ctx, p, "x", func() (*int, error) { <-hang; return nil, nil }); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("hangs: %v", err)
-	}
-	empty := p.gate.shut()
-	select {
-	case <-empty:
-		t.Error("one is inside")
-	default:
-	}
-	if _, err := call(testkit.Within(t), p, "x",
-		func() (*int, error) { t.Error("it was let in"); return nil, nil }); !unanswered(err) {
-		t.Errorf("after the end: %v", err)
-	}
-	close(hang)
-	testkit.Receive(t, empty)
-	testkit.Receive(t, p.gate.shut())
 }

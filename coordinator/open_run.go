@@ -33,7 +33,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 	// Asked once: it takes some tenths of a second.
 	planEpsilon := sync.OnceValues(opened.checkPlan)
 	err = update(func() (bool, error) {
-		check := s.headOf(r.Dataset).reading()
+		check := s.cacheOf(r.Dataset).reading()
 		kvs, _, err := s.read(ctx, op, s.runKey(r.Name), s.datasetKey(r.Dataset), s.submissionKey(r.Name))
 		if err != nil {
 			return false, err

@@ -83,7 +83,7 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 	if err != nil {
 		return nil, err
 	}
-	check := s.headOf(dataset).reading()
+	check := s.cacheOf(dataset).reading()
 	kvs, _, err := s.read(ctx, op, append([]string{s.runKey(run), s.datasetKey(dataset)}, more...)...)
 	if err != nil {
 		return nil, err

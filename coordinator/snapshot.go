@@ -25,7 +25,7 @@ type Snapshot struct{ loaded loaded }
 // While lead leads nobody else writes what it is made of, so that what the last charge
 // left is not read again. With lead nil it always is.
 func (s *Store) Snapshot(ctx context.Context, lead *Leadership, run string) (*Snapshot, error) {
-	if l := s.headOfRun(run).known(lead, run); l != nil {
+	if l := s.cacheOfRun(run).known(lead, run); l != nil {
 		return &Snapshot{*l}, nil
 	}
 	l, err := s.load(ctx, "read a run and its dataset", run)
@@ -59,8 +59,8 @@ func (n *Snapshot) CheckRoom(release int) error {
 	return nil
 }
 
-// Standing is a run with one of its rounds.
-type Standing struct {
+// Round is a run with one of its rounds.
+type Round struct {
 	Run Run
 	// Release is what was stored of the round, with the ledger entry that paid for it;
 	// Found is false when it was not charged, or was forgotten.
@@ -69,24 +69,24 @@ type Standing struct {
 	Found   bool
 }
 
-// Standing returns a run with one of its rounds, as of one moment; the error matches
+// Round returns a run with one of its rounds, as of one moment; the error matches
 // ErrNoRun when there is no such run. That a round was not charged yet is known without
 // reading while lead leads, as for [Store.Snapshot].
-func (s *Store) Standing(ctx context.Context, lead *Leadership, run string, round uint64) (Standing, error) {
+func (s *Store) Round(ctx context.Context, lead *Leadership, run string, round uint64) (Round, error) {
 	if err := checkName("run", run); err != nil {
-		return Standing{}, err
+		return Round{}, err
 	}
-	if l := s.headOfRun(run).uncharged(lead, run, round); l != nil {
-		return Standing{Run: l.run}, nil
+	if l := s.cacheOfRun(run).uncharged(lead, run, round); l != nil {
+		return Round{Run: l.run}, nil
 	}
 	kvs, _, err := s.read(ctx, "read a run and its round", s.runKey(run), s.releaseKey(run, round))
 	if err != nil {
-		return Standing{}, err
+		return Round{}, err
 	}
 	if kvs[0] == nil {
-		return Standing{}, fmt.Errorf("%w: %q", ErrNoRun, run)
+		return Round{}, fmt.Errorf("%w: %q", ErrNoRun, run)
 	}
-	var out Standing
+	var out Round
 	if out.Run, err = decode[Run](kvs[0]); err != nil || kvs[1] == nil {
 		return out, err
 	}

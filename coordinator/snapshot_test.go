@@ -7,12 +7,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-func TestStanding(t *testing.T) {
+func TestRound(t *testing.T) {
 	c := newCluster(t)
-	if _, err := c.store.Standing(testkit.Within(t), nil, "nobody", 0); !errors.Is(err, ErrNoRun) {
+	if _, err := c.store.Round(testkit.Within(t), nil, "nobody", 0); !errors.Is(err, ErrNoRun) {
 		t.Errorf("error %v", err)
 	}
-	if n, err := c.store.Standing(testkit.Within(t), nil, "first",
+	if n, err := c.store.Round(testkit.Within(t), nil, "first",
 		0); err != nil || n.Found || n.Run.Name != "first" || n.Run.Releases != 0 {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -20,7 +20,7 @@ func TestStanding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := c.store.Standing(testkit.Within(t), nil, "first", 0)
+	n, err := c.store.Round(testkit.Within(t), nil, "first", 0)
 	if err != nil || !n.Found || string(n.Release) != "answer" || n.Entry.Hash != paid.Hash || n.Run.Releases != 1 {
 		t.Errorf("%+v, %v", n, err)
 	}

@@ -16,6 +16,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"github.com/conclave-dp/conclave/internal/etcdserver"
 )
 
 const (
@@ -29,7 +31,7 @@ type Config struct {
 	// Endpoints are URLs or host:port pairs. Required, but for Embedded.
 	Endpoints []string
 	// Embedded is an etcd of this process. Keys are then read and written without a socket.
-	Embedded *Embedded
+	Embedded *etcdserver.Server
 	// TLS is needed for https endpoints.
 	TLS *tls.Config
 	// Prefix begins all keys, so that clusters can share an etcd. Default
@@ -52,7 +54,7 @@ type Store struct {
 	now    func() time.Time
 	// datasets are those of the runs that were read, by name: no run changes its own.
 	datasets sync.Map
-	heads    sync.Map // a *head for each dataset that was charged, by name
+	caches   sync.Map // a *cache for each dataset that was charged, by name
 }
 
 // Open connects and makes sure that etcd answers. An error matches
@@ -98,7 +100,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, fmt.Errorf("etcd client for %s: %w", strings.Join(c.Endpoints, ", "), err)
 	}
 	if c.Embedded != nil {
-		client.KV = c.Embedded.keyValues(client, c.Observe)
+		client.KV = c.Embedded.KV(client, c.Observe)
 	}
 	s := &Store{config: c, client: client, now: time.Now}
 	dial, cancel := context.WithTimeout(ctx, c.DialTimeout)

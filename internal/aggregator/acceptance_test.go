@@ -14,11 +14,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/etcdserver"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -35,7 +35,7 @@ type pair struct {
 
 func newPair(t *testing.T, grace time.Duration) *pair {
 	t.Helper()
-	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()})
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, etcd.Close()) })
 	p := &pair{list: filepath.Join(t.TempDir(), "revoked.crl"), led: make(chan *Server, 1)}

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/etcdserver"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -137,7 +137,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 // A standby can be watched, and leads as soon as the leader has stopped: long before
 // its lease would end.
 func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
-	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()})
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, etcd.Close()) })
 	external := func(c *Config) {
@@ -194,7 +194,7 @@ func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 
 // Without etcd nobody is ready.
 func TestNotReadyWithoutEtcd(t *testing.T) {
-	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: t.TempDir()})
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()})
 	testkit.Must(t, err)
 	_, change := observed(t)
 	c := newCluster(t, Options{}, change, func(c *Config) {

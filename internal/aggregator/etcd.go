@@ -8,11 +8,12 @@ import (
 	"os"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/etcdserver"
 )
 
 // etcd is where the ledger is.
 type etcd struct {
-	embedded *coordinator.Embedded // nil with an external one
+	embedded *etcdserver.Server // nil with an external one
 	store    *coordinator.Store
 	lead     *coordinator.Leadership // nil before the server leads
 }
@@ -23,8 +24,8 @@ func (s *Server) openStore(ctx context.Context) error {
 	config := coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, Observe: s.metrics.Etcd}
 	var err error
 	if c.Embedded {
-		if s.embedded, err = coordinator.StartEmbedded(ctx,
-			coordinator.EmbeddedConfig{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {
+		if s.embedded, err = etcdserver.Start(ctx,
+			etcdserver.Config{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {
 			return fmt.Errorf("start the embedded etcd in %s: %w", c.Dir, err)
 		}
 		config.Embedded = s.embedded

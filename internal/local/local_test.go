@@ -20,6 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/etcdserver"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -124,7 +125,7 @@ func interrupted(t *testing.T, spec *run.Spec, out string, at int) {
 // stored opens the etcd of a stopped run and returns its ledger.
 func stored(t *testing.T, out string) []ledger.Entry {
 	t.Helper()
-	etcd, err := coordinator.StartEmbedded(t.Context(), coordinator.EmbeddedConfig{Dir: filepath.Join(out, "state", "etcd")})
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: filepath.Join(out, "state", "etcd")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,14 +146,14 @@ func (rs *Rounds) terms(ctx context.Context, r *run, p *payload.Payload) (*concl
 	if err != nil {
 		return nil, fmt.Errorf("encode the terms of a round: %w", err)
 	}
-	return &conclavev1.RoundTerms{Spec: raw, Question: p.Digest[:], Ledger: MarkOf(now.Mark())}, nil
+	return &conclavev1.RoundTerms{Spec: raw, Question: p.Digest[:], Ledger: MarkOf(now.Head())}, nil
 }
 
 // stored returns the release of a round that was charged before, nil when there is none, and
 // its run. A round that was released for another question is refused: its answers do not
 // belong to the records that are asked about now.
 func (rs *Rounds) stored(ctx context.Context, p *payload.Payload) (*conclavev1.Release, coordinator.Run, error) {
-	standing, err := rs.Store.Standing(ctx, rs.Lead, p.Key.Run, p.Key.Number)
+	standing, err := rs.Store.Round(ctx, rs.Lead, p.Key.Run, p.Key.Number)
 	if err != nil {
 		return nil, coordinator.Run{}, fmt.Errorf("read the rounds of run %q: %w", p.Key.Run, err)
 	}

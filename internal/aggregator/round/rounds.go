@@ -23,10 +23,10 @@ type Store interface {
 	Run(ctx context.Context, name string) (coordinator.Run, error)
 	OpenRun(ctx context.Context, lead *coordinator.Leadership, r coordinator.Run) (existing bool, err error)
 	CloseRun(ctx context.Context, lead *coordinator.Leadership, name string) (head string, err error)
-	Standing(ctx context.Context, lead *coordinator.Leadership, run string, round uint64) (coordinator.Standing, error)
+	Round(ctx context.Context, lead *coordinator.Leadership, run string, round uint64) (coordinator.Round, error)
 	Snapshot(ctx context.Context, lead *coordinator.Leadership, run string) (*coordinator.Snapshot, error)
 	Charge(ctx context.Context, lead *coordinator.Leadership, c coordinator.Charge) ([]byte, ledger.Entry, error)
-	CheckMark(ctx context.Context, dataset string, seen coordinator.Mark) (last coordinator.Mark, err error)
+	CheckHead(ctx context.Context, dataset string, seen coordinator.LedgerHead) (last coordinator.LedgerHead, err error)
 }
 
 // Hooks are called at named moments of a round. A hook that blocks holds up its round and no

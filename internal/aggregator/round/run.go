@@ -243,7 +243,7 @@ func (rs *Rounds) closed(r *run) {
 	r.cache.drop()
 	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), markTimeout)
 	defer cancel()
-	last, err := rs.Store.CheckMark(ctx, r.dataset.Record.Name, coordinator.Mark{})
+	last, err := rs.Store.CheckHead(ctx, r.dataset.Record.Name, coordinator.LedgerHead{})
 	if err != nil {
 		rs.Log.Warn("cannot tell nodes of the ledger's end", zap.String("dataset", r.dataset.Record.Name),
 			zap.Error(err))
@@ -260,7 +260,7 @@ func (rs *Rounds) closed(r *run) {
 
 // MarkOf is an entry of the ledger as nodes are told of it, nil where it names nothing under
 // which anything could be spent: the first entry is the dataset's own.
-func MarkOf(m coordinator.Mark) *conclavev1.LedgerMark {
+func MarkOf(m coordinator.LedgerHead) *conclavev1.LedgerMark {
 	hash, err := hex.DecodeString(m.Hash)
 	if m.Seq <= 1 || err != nil {
 		return nil

@@ -28,17 +28,17 @@ const (
 
 // admit checks a hello against the certificate, the dataset, its ledger and the manifest that
 // the node first came with. It returns the ledger's last entry.
-func (s *nodes) admit(ctx context.Context, h *conclavev1.Hello) (*round.Dataset, coordinator.Mark, error) {
+func (s *nodes) admit(ctx context.Context, h *conclavev1.Hello) (*round.Dataset, coordinator.LedgerHead, error) {
 	d, node, err := s.examine(ctx, h)
 	if err != nil {
-		return nil, coordinator.Mark{}, err
+		return nil, coordinator.LedgerHead{}, err
 	}
 	if err := s.bans.Join(peer.Offender{Site: node.Site, Dataset: d.Record.Name, Node: node.Name}); err != nil {
-		return nil, coordinator.Mark{}, err
+		return nil, coordinator.LedgerHead{}, err
 	}
-	last, err := s.checkMark(ctx, d.Record.Name, h)
+	last, err := s.checkHead(ctx, d.Record.Name, h)
 	if err != nil {
-		return nil, coordinator.Mark{}, err
+		return nil, coordinator.LedgerHead{}, err
 	}
 	return d, last, s.admitNode(ctx, d, node)
 }
@@ -113,18 +113,18 @@ func (s *nodes) examine(ctx context.Context, h *conclavev1.Hello) (*round.Datase
 	}, nil
 }
 
-// checkMark looks whether a dataset's ledger holds the entry that a node was told of, and
+// checkHead looks whether a dataset's ledger holds the entry that a node was told of, and
 // returns the last one. A ledger that went back looks like any other but to those who
 // remember: they stay away, and an operator has to look. What a node makes up costs nobody
 // but itself.
-func (s *nodes) checkMark(ctx context.Context, dataset string, h *conclavev1.Hello) (coordinator.Mark, error) {
+func (s *nodes) checkHead(ctx context.Context, dataset string, h *conclavev1.Hello) (coordinator.LedgerHead, error) {
 	seen := h.GetLedger()
 	if seen != nil && (seen.GetSeq() == 0 || len(seen.GetHash()) != sha256.Size) {
-		return coordinator.Mark{}, fault.Invalidf("node %s/%s names no entry of the ledger (a number from 1, and %d "+
+		return coordinator.LedgerHead{}, fault.Invalidf("node %s/%s names no entry of the ledger (a number from 1, and %d "+
 			"bytes)",
 			h.GetSite(), h.GetNode(), sha256.Size)
 	}
-	return s.Store.CheckMark(ctx, dataset, coordinator.Mark{Seq: seen.GetSeq(),
+	return s.Store.CheckHead(ctx, dataset, coordinator.LedgerHead{Seq: seen.GetSeq(),
 		Hash: hex.EncodeToString(seen.GetHash())})
 }
 
@@ -151,7 +151,7 @@ func (s *nodes) check(ctx context.Context, h *conclavev1.Hello) (*conclavev1.Che
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.checkMark(ctx, d.Record.Name, h); err != nil {
+	if _, err := s.checkHead(ctx, d.Record.Name, h); err != nil {
 		return nil, err
 	}
 	known, err := s.Store.CheckNode(ctx, node)

@@ -29,7 +29,7 @@ type Store interface {
 	AdmitNode(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
 	MarkLive(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
 	MarkGone(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
-	CheckMark(ctx context.Context, dataset string, seen coordinator.Mark) (last coordinator.Mark, err error)
+	CheckHead(ctx context.Context, dataset string, seen coordinator.LedgerHead) (last coordinator.LedgerHead, err error)
 	Ledger(ctx context.Context, dataset string) ([]ledger.Entry, error)
 }
 

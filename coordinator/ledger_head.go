@@ -8,17 +8,17 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// Mark names an entry of a dataset's ledger by its number and hash. Entries are chained, so
+// LedgerHead names an entry of a dataset's ledger by its number and hash. Entries are chained, so
 // who was told of one knows a ledger that does not hold it for another one: begun anew, or
 // restored from before. The zero value names none.
-type Mark struct {
+type LedgerHead struct {
 	Seq  uint64
 	Hash string // hex SHA-256
 }
 
-func markOf(e ledger.Entry) Mark { return Mark{e.Seq, e.Hash} }
+func headOf(e ledger.Entry) LedgerHead { return LedgerHead{e.Seq, e.Hash} }
 
-func (m Mark) String() string { return fmt.Sprintf("entry %d (%.12s)", m.Seq, m.Hash) }
+func (m LedgerHead) String() string { return fmt.Sprintf("entry %d (%.12s)", m.Seq, m.Hash) }
 
 // ErrWentBack is what errors.Is finds in a [*WentBackError].
 var ErrWentBack = errors.New("the ledger went back")
@@ -27,7 +27,7 @@ var ErrWentBack = errors.New("the ledger went back")
 type WentBackError struct {
 	Dataset string
 	// Seen is the entry, Last the ledger's last one.
-	Seen, Last Mark
+	Seen, Last LedgerHead
 }
 
 func (e *WentBackError) Error() string {
@@ -38,52 +38,52 @@ func (e *WentBackError) Error() string {
 // Is makes errors.Is(err, ErrWentBack) true.
 func (e *WentBackError) Is(target error) bool { return target == ErrWentBack }
 
-// CheckMark says whether a dataset's ledger holds the entry that was seen, with a
+// CheckHead says whether a dataset's ledger holds the entry that was seen, with a
 // [*WentBackError] where it does not. It returns the ledger's last one.
-func (s *Store) CheckMark(ctx context.Context, dataset string, seen Mark) (last Mark, err error) {
+func (s *Store) CheckHead(ctx context.Context, dataset string, seen LedgerHead) (last LedgerHead, err error) {
 	const op = "look for a ledger entry"
 	if err := checkName("dataset", dataset); err != nil {
-		return Mark{}, err
+		return LedgerHead{}, err
 	}
-	check := s.headOf(dataset).reading()
+	check := s.cacheOf(dataset).reading()
 	kvs, _, err := s.read(ctx, op, s.datasetKey(dataset), s.entryKey(dataset, seen.Seq))
 	if err != nil {
-		return Mark{}, err
+		return LedgerHead{}, err
 	}
 	if kvs[0] == nil {
-		return Mark{}, fmt.Errorf("%s: %w: %q", op, ErrNoDataset, dataset)
+		return LedgerHead{}, fmt.Errorf("%s: %w: %q", op, ErrNoDataset, dataset)
 	}
 	record, err := decode[datasetRecord](kvs[0])
 	if err != nil {
-		return Mark{}, err
+		return LedgerHead{}, err
 	}
 	if err := check(record); err != nil {
-		return Mark{}, err
+		return LedgerHead{}, err
 	}
-	last = markOf(record.Head)
-	if seen == (Mark{}) {
+	last = headOf(record.Head)
+	if seen == (LedgerHead{}) {
 		return last, nil
 	}
 	if kvs[1] != nil {
 		entry, err := decodeEntry(kvs[1])
 		if err != nil {
-			return Mark{}, err
+			return LedgerHead{}, err
 		}
 		if entry.Hash == seen.Hash {
 			return last, nil
 		}
 	}
-	return Mark{}, &WentBackError{Dataset: dataset, Seen: seen, Last: last}
+	return LedgerHead{}, &WentBackError{Dataset: dataset, Seen: seen, Last: last}
 }
 
-// Mark is the ledger's last entry as of the snapshot.
-func (n *Snapshot) Mark() Mark { return markOf(n.loaded.dataset.Head) }
+// Head is the ledger's last entry as of the snapshot.
+func (n *Snapshot) Head() LedgerHead { return headOf(n.loaded.dataset.Head) }
 
 // note remembers an entry that is in the ledger, as long as this process lives.
-func (h *head) note(m Mark) {
+func (c *cache) note(m LedgerHead) {
 	for {
-		known := h.newest.Load()
-		if known != nil && known.Seq >= m.Seq || h.newest.CompareAndSwap(known, &m) {
+		known := c.newest.Load()
+		if known != nil && known.Seq >= m.Seq || c.newest.CompareAndSwap(known, &m) {
 			return
 		}
 	}
@@ -92,14 +92,14 @@ func (h *head) note(m Mark) {
 // reading returns a check of the dataset's record, which is to be read after: that its ledger
 // did not go back behind an entry that was known before. An etcd that is set back while a
 // leader leads may hold its lease again, and nothing else would tell.
-func (h *head) reading() func(datasetRecord) error {
-	known := h.newest.Load()
+func (c *cache) reading() func(datasetRecord) error {
+	known := c.newest.Load()
 	return func(record datasetRecord) error {
-		last := markOf(record.Head)
+		last := headOf(record.Head)
 		if known != nil && (last.Seq < known.Seq || last.Seq == known.Seq && last != *known) {
 			return &WentBackError{Dataset: record.Name, Seen: *known, Last: last}
 		}
-		h.note(last)
+		c.note(last)
 		return nil
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package etcdserver
 
 import (
 	"context"
@@ -65,7 +65,9 @@ type inProcess struct {
 	observe func(method string, took time.Duration, err error)
 }
 
-func (e *Embedded) keyValues(client *clientv3.Client, observe func(string, time.Duration, error)) clientv3.KV {
+// KV returns the server's keys and values for a client of this process. observe, which may be nil,
+// is told of each call: its gRPC method, how long it took, and its error.
+func (e *Server) KV(client *clientv3.Client, observe func(string, time.Duration, error)) clientv3.KV {
 	if observe == nil {
 		observe = func(string, time.Duration, error) {}
 	}

@@ -1,4 +1,6 @@
-package coordinator
+// Package etcdserver runs an etcd with one member inside this process: its start on a folder, its
+// errors, its end, and its keys and values without a socket.
+package etcdserver
 
 import (
 	"context"
@@ -35,8 +37,11 @@ const (
 	closeTimeout = 15 * time.Second
 )
 
-// EmbeddedConfig says where an embedded etcd keeps its data.
-type EmbeddedConfig struct {
+// ErrInUse: another process has the folder of an embedded etcd.
+var ErrInUse = errors.New("etcd's folder is in use by another process")
+
+// Config says where an embedded etcd keeps its data.
+type Config struct {
 	// Dir is the folder, created when it does not exist. It must outlive
 	// restarts: it holds the ledger, in a folder "etcd" of mode 0700. One
 	// process uses it at a time.
@@ -46,8 +51,8 @@ type EmbeddedConfig struct {
 	Logger *zap.Logger
 }
 
-// Embedded is an etcd server with one member in this process.
-type Embedded struct {
+// Server is an etcd server with one member in this process.
+type Server struct {
 	endpoint string
 	dir      string
 	unlock   func() error
@@ -61,7 +66,7 @@ type Embedded struct {
 	closeErr  error
 }
 
-// StartEmbedded starts etcd on the folder's data and returns when it answers,
+// Start starts etcd on the folder's data and returns when it answers,
 // usually within half a second.
 //
 // It listens on a Unix socket in a folder of mode 0700 and nowhere else: no
@@ -69,7 +74,7 @@ type Embedded struct {
 // Every commit is synced to disk before it is acknowledged.
 //
 // An error matches ErrInUse, at once, when another process has the folder.
-func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err error) {
+func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	if c.Dir == "" {
 		return nil, errors.New("embedded etcd: no folder given; name one that outlives restarts")
 	}
@@ -77,7 +82,7 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 	if err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
-	e := &Embedded{dir: dir, log: newEtcdLog()}
+	e := &Server{dir: dir, log: newEtcdLog()}
 	if e.unlock, err = lockFolder(dir); err != nil {
 		return nil, err
 	}
@@ -92,7 +97,7 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 	}
 	e.endpoint = "unix://" + socket
 
-	config := embedConfig(dir, socket, e.log.logger(c.Logger))
+	config := etcdConfig(dir, socket, e.log.logger(c.Logger))
 	config.ServiceRegister = func(s *grpc.Server) { e.grpc.Store(s) }
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -124,7 +129,7 @@ func StartEmbedded(ctx context.Context, c EmbeddedConfig) (_ *Embedded, err erro
 	return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", dir, err), e.stop())
 }
 
-func embedConfig(dir, socket string, log *zap.Logger) *embed.Config {
+func etcdConfig(dir, socket string, log *zap.Logger) *embed.Config {
 	c := embed.NewConfig()
 	c.Name = "conclave"
 	c.Dir = filepath.Join(dir, "data")
@@ -171,16 +176,16 @@ func abandon(started <-chan startResult) {
 	}
 }
 
-// Endpoints is where a [Store] in this process, or another process of this
+// Endpoints is where a [coordinator.Store] in this process, or another process of this
 // user, reaches the server.
-func (e *Embedded) Endpoints() []string { return []string{e.endpoint} }
+func (e *Server) Endpoints() []string { return []string{e.endpoint} }
 
 // Failed is closed when etcd met an error after which it cannot go on, such as
 // a full disk. Calls to it time out from then on; Err says why.
-func (e *Embedded) Failed() <-chan struct{} { return e.log.failed }
+func (e *Server) Failed() <-chan struct{} { return e.log.failed }
 
 // Err is the reason after Failed was closed, nil before.
-func (e *Embedded) Err() error {
+func (e *Server) Err() error {
 	select {
 	case <-e.log.failed:
 		return e.log.err
@@ -191,12 +196,12 @@ func (e *Embedded) Err() error {
 
 // Close ends calls in flight, stops the server and gives the folder free. Close
 // stores first; those left open get errors that match ErrUnavailable.
-func (e *Embedded) Close() error {
+func (e *Server) Close() error {
 	e.closeOnce.Do(func() { e.closeErr = errors.Join(e.stop(), e.release()) })
 	return e.closeErr
 }
 
-func (e *Embedded) stop() error {
+func (e *Server) stop() error {
 	if e.server == nil {
 		return nil
 	}
@@ -226,7 +231,7 @@ func (e *Embedded) stop() error {
 }
 
 // release gives back what is outside etcd.
-func (e *Embedded) release() error {
+func (e *Server) release() error {
 	var err error
 	if e.socket != "" {
 		err = os.RemoveAll(e.socket)
@@ -260,7 +265,7 @@ const maxSocketPath = 103
 
 // socketPath chooses the socket's place: in the folder, or where that path is
 // too long for a socket, in a temporary folder.
-func (e *Embedded) socketPath() (string, error) {
+func (e *Server) socketPath() (string, error) {
 	path := filepath.Join(e.dir, "etcd.sock")
 	if len(path) <= maxSocketPath {
 		return path, nil

@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,101 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/etcdserver"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
-
-func TestEmbeddedStartsPrivately(t *testing.T) {
-	dir := t.TempDir() // open to other users
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	e := runEtcd(t, dir)
-	socket, ok := strings.CutPrefix(e.Endpoints()[0], "unix://")
-	if !ok || !filepath.IsAbs(socket) {
-		t.Fatalf("endpoint %s", e.Endpoints()[0])
-	}
-	if info, err := os.Stat(filepath.Dir(socket)); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("socket's folder: %v, %v", info.Mode(), err)
-	}
-	if ports := listeningPorts(t); len(ports) > 0 {
-		t.Errorf("it listens on TCP: %v", ports)
-	}
-	config := e.server.Config()
-	if config.UnsafeNoFsync {
-		t.Error("commits are not synced")
-	}
-	openStore(t, Config{Endpoints: e.Endpoints()})
-}
-
-// listeningPorts are this process's listening TCP sockets.
-func listeningPorts(t *testing.T) (ports []string) {
-	if runtime.GOOS != "linux" {
-		t.Log("TCP sockets are looked for on Linux only")
-		return nil
-	}
-	mine := make(map[string]bool)
-	fds, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, fd := range fds {
-		if link, err := os.Readlink(fd); err == nil {
-			if inode, ok := strings.CutPrefix(link, "socket:["); ok {
-				mine[strings.TrimSuffix(inode, "]")] = true
-			}
-		}
-	}
-	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		raw, err := os.ReadFile(table)
-		if err != nil {
-			continue
-		}
-		for _, line := range strings.Split(string(raw), "\n")[1:] {
-			const listen = "0A"
-			if f := strings.Fields(line); len(f) > 9 && f[3] == listen && mine[f[9]] {
-				ports = append(ports, f[1])
-			}
-		}
-	}
-	return ports
-}
-
-func TestListeningPortsSeesTCP(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("reads /proc")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if len(listeningPorts(t)) != 1 {
-		t.Error("a listening socket was not found")
-	}
-}
-
-func TestEmbeddedLongPath(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	e := runEtcd(t, dir)
-	socket := strings.TrimPrefix(e.Endpoints()[0], "unix://")
-	if len(socket) > maxSocketPath {
-		t.Errorf("socket %s", socket)
-	}
-	if info, err := os.Stat(filepath.Dir(socket)); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("socket's folder: %v, %v", info, err)
-	}
-	openStore(t, Config{Endpoints: e.Endpoints()})
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Dir(socket)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket's folder was left: %v", err)
-	}
-}
 
 func TestEmbeddedRestartKeepsAll(t *testing.T) {
 	t.Parallel()
@@ -162,57 +73,6 @@ func TestEmbeddedCloseIsQuick(t *testing.T) {
 	}
 }
 
-func TestEmbeddedRefuses(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, dir := range map[string]string{"no folder": "", "a file": file} {
-		e, err := StartEmbedded(testkit.Within(t), EmbeddedConfig{Dir: dir})
-		if err == nil {
-			e.Close()
-			t.Errorf("%s: accepted", name)
-		} else if !strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: %q does not name it", name, err)
-		}
-	}
-}
-
-// etcd's fatal errors must reach the caller and not end the process.
-func TestEmbeddedDamagedFolder(t *testing.T) {
-	for name, damage := range map[string]func(dir string) error{
-		"write-ahead log": func(dir string) error {
-			logs, err := filepath.Glob(filepath.Join(dir, "etcd", "data", "member", "wal", "0*.wal"))
-			if err != nil || len(logs) == 0 {
-				return fmt.Errorf("no log: %w", err)
-			}
-			return os.WriteFile(logs[0], []byte(strings.Repeat("damage", 1000)), 0o600)
-		},
-		"database": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "etcd", "data", "member", "snap", "db"), []byte(strings.Repeat("damage", 10000)), 0o600)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := runEtcd(t, dir).Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := damage(dir); err != nil {
-				t.Fatal(err)
-			}
-			// In another process, because a failed start leaves goroutines of
-			// etcd behind that nothing can end.
-			cmd := exec.CommandContext(testkit.Within(t), os.Args[0])
-			cmd.Env = append(os.Environ(), childEnv+"="+dir)
-			out, err := cmd.CombinedOutput()
-			var exit *exec.ExitError
-			if !errors.As(err, &exit) || !strings.HasPrefix(string(out), "error: start etcd in "+dir) || !strings.Contains(string(out), "backup") {
-				t.Errorf("%v: %s", err, out)
-			}
-		})
-	}
-}
-
 const childEnv = "CONCLAVE_TEST_COORDINATOR_DIR"
 
 // child is another process that holds the folder, leads and charges a round
@@ -225,7 +85,7 @@ func child(dir string) {
 			os.Exit(1)
 		}
 	}
-	e, err := StartEmbedded(ctx, EmbeddedConfig{Dir: dir})
+	e, err := etcdserver.Start(ctx, etcdserver.Config{Dir: dir})
 	check(err)
 	s, err := Open(ctx, Config{Endpoints: e.Endpoints()})
 	check(err)
@@ -274,8 +134,8 @@ func TestAnotherProcess(t *testing.T) {
 	}
 
 	start := time.Now()
-	if e, err := StartEmbedded(testkit.Within(t), EmbeddedConfig{Dir: dir}); !errors.Is(err,
-		ErrInUse) || !strings.Contains(err.Error(), dir) {
+	if e, err := etcdserver.Start(testkit.Within(t), etcdserver.Config{Dir: dir}); !errors.Is(err,
+		etcdserver.ErrInUse) || !strings.Contains(err.Error(), dir) {
 		if err == nil {
 			e.Close()
 		}
@@ -471,13 +331,25 @@ func TestEtcdAway(t *testing.T) {
 	}
 }
 
-// Without a temporary folder, as in a root that is read-only, a long path is an error that
-// says what to do.
-func TestALongPathWithoutATemporaryFolder(t *testing.T) {
-	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	_, err := StartEmbedded(testkit.Within(t), EmbeddedConfig{Dir: dir})
-	if err == nil || !strings.Contains(err.Error(), "too long a path for a socket") || !strings.Contains(err.Error(), "TMPDIR") {
-		t.Errorf("error %v", err)
+func TestAllIsWellWithoutALine(t *testing.T) {
+	core, logged := observer.New(zap.DebugLevel)
+	dir := t.TempDir()
+	for start, while := range []time.Duration{0, 300 * time.Millisecond, 0} {
+		e, err := etcdserver.Start(context.Background(), etcdserver.Config{Dir: dir, Logger: zap.New(core)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := openStore(t, Config{Endpoints: e.Endpoints()})
+		l := leadAs(t, s, "agg")
+		if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(while) // etcd learns its version meanwhile
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range logged.TakeAll() {
+			t.Errorf("start %d: etcd says %q: %v", start, line.Message, line.ContextMap())
+		}
 	}
 }

@@ -171,7 +171,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	})
 	t.Run("who waits for the turn may go away", func(t *testing.T) {
 		c, _ := begin(t)
-		h := c.store.headOf("flchain")
+		h := c.store.cacheOf("flchain")
 		if err := h.lock(testkit.Within(t)); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ type seen struct {
 
 func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) seen {
 	t.Helper()
-	standing, err := s.Standing(testkit.Within(t), lead, run, round)
+	standing, err := s.Round(testkit.Within(t), lead, run, round)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,15 +9,15 @@ import (
 )
 
 // A ledger holds its own entries, and no others: not later ones, nor those of another.
-func TestCheckMark(t *testing.T) {
+func TestCheckHead(t *testing.T) {
 	c := newCluster(t)
-	end := func() Mark {
+	end := func() LedgerHead {
 		t.Helper()
 		now, err := c.store.Snapshot(testkit.Within(t), c.lead, "first")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return now.Mark()
+		return now.Head()
 	}
 	if m := end(); m.Seq != 2 { // the dataset and its run are opened
 		t.Errorf("before anything was charged the ledger ends with %v", m)
@@ -27,7 +27,7 @@ func TestCheckMark(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := end(); m != (Mark{entry.Seq, entry.Hash}) {
+		if m := end(); m != (LedgerHead{entry.Seq, entry.Hash}) {
 			t.Errorf("after entry %d the ledger ends with %v", entry.Seq, m)
 		}
 	}
@@ -37,32 +37,32 @@ func TestCheckMark(t *testing.T) {
 	}
 	last := entries[len(entries)-1]
 	for _, e := range entries {
-		got, err := c.store.CheckMark(testkit.Within(t), "flchain", Mark{e.Seq, e.Hash})
-		if err != nil || got != (Mark{last.Seq, last.Hash}) {
+		got, err := c.store.CheckHead(testkit.Within(t), "flchain", LedgerHead{e.Seq, e.Hash})
+		if err != nil || got != (LedgerHead{last.Seq, last.Hash}) {
 			t.Errorf("entry %d: last %+v, %v", e.Seq, got, err)
 		}
 	}
-	if got, err := c.store.CheckMark(testkit.Within(t), "flchain", Mark{}); err != nil || got.Seq != last.Seq {
+	if got, err := c.store.CheckHead(testkit.Within(t), "flchain", LedgerHead{}); err != nil || got.Seq != last.Seq {
 		t.Errorf("nothing seen: last %+v, %v", got, err)
 	}
-	for name, seen := range map[string]Mark{
+	for name, seen := range map[string]LedgerHead{
 		"later":           {last.Seq + 1, last.Hash},
 		"another's":       {last.Seq, entries[0].Hash},
 		"without a hash":  {Seq: last.Seq},
 		"of great number": {1 << 63, last.Hash},
 	} {
-		_, err := c.store.CheckMark(testkit.Within(t), "flchain", seen)
+		_, err := c.store.CheckHead(testkit.Within(t), "flchain", seen)
 		var back *WentBackError
-		if !errors.Is(err, ErrWentBack) || !errors.As(err, &back) || back.Seen != seen || back.Last != (Mark{last.Seq, last.Hash}) {
+		if !errors.Is(err, ErrWentBack) || !errors.As(err, &back) || back.Seen != seen || back.Last != (LedgerHead{last.Seq, last.Hash}) {
 			t.Errorf("%s: %v", name, err)
 		} else if !strings.Contains(err.Error(), `"flchain"`) || !strings.Contains(err.Error(), "restore a newer backup") {
 			t.Errorf("%s: %q does not say what, and what to do", name, err)
 		}
 	}
-	if _, err := c.store.CheckMark(testkit.Within(t), "nowhere", Mark{}); !errors.Is(err, ErrNoDataset) {
+	if _, err := c.store.CheckHead(testkit.Within(t), "nowhere", LedgerHead{}); !errors.Is(err, ErrNoDataset) {
 		t.Errorf("of no dataset: %v", err)
 	}
-	if _, err := c.store.CheckMark(testkit.Within(t), "a/b", Mark{}); !errors.Is(err, ErrBadName) {
+	if _, err := c.store.CheckHead(testkit.Within(t), "a/b", LedgerHead{}); !errors.Is(err, ErrBadName) {
 		t.Errorf("of no name: %v", err)
 	}
 }
@@ -114,7 +114,7 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 			return err
 		},
 		"close": func() error { _, err := c.store.CloseRun(testkit.Within(t), c.lead, "first"); return err },
-		"look":  func() error { _, err := c.store.CheckMark(testkit.Within(t), "flchain", Mark{}); return err },
+		"look":  func() error { _, err := c.store.CheckHead(testkit.Within(t), "flchain", LedgerHead{}); return err },
 	} {
 		if err := do(); !errors.Is(err, ErrWentBack) {
 			t.Errorf("%s: %v, want that the ledger went back", name, err)

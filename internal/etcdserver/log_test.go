@@ -1,12 +1,10 @@
-package coordinator
+package etcdserver
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -22,7 +20,7 @@ func TestFatalErrorsOfEtcdEndNoProcess(t *testing.T) {
 	} {
 		core, logged := observer.New(zap.DebugLevel)
 		for _, log := range []*zap.Logger{nil, zap.New(core)} {
-			e := &Embedded{log: newEtcdLog()}
+			e := &Server{log: newEtcdLog()}
 			if e.Err() != nil {
 				t.Error("failed before it failed")
 			}
@@ -89,28 +87,5 @@ func TestLinesPassedOnReachEachCoreByItsLevel(t *testing.T) {
 	newEtcdLog().logger(zap.New(zapcore.NewTee(all, few))).Error("the disk is full")
 	if loggedAll.Len() != 1 || loggedFew.Len() != 0 {
 		t.Errorf("%d and %d lines logged, want 1 and 0", loggedAll.Len(), loggedFew.Len())
-	}
-}
-
-func TestAllIsWellWithoutALine(t *testing.T) {
-	core, logged := observer.New(zap.DebugLevel)
-	dir := t.TempDir()
-	for start, while := range []time.Duration{0, 300 * time.Millisecond, 0} {
-		e, err := StartEmbedded(context.Background(), EmbeddedConfig{Dir: dir, Logger: zap.New(core)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := openStore(t, Config{Endpoints: e.Endpoints()})
-		l := leadAs(t, s, "agg")
-		if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(while) // etcd learns its version meanwhile
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range logged.TakeAll() {
-			t.Errorf("start %d: etcd says %q: %v", start, line.Message, line.ContextMap())
-		}
 	}
 }

@@ -9,69 +9,69 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// head is the end of a dataset's ledger as this store wrote it last. Charges of all runs
+// cache is the end of a dataset's ledger as this store wrote it last. Charges of all runs
 // take turns at it, because each entry is chained to the one before: those that would meet
 // in etcd would lose and begin anew. Whose turn it is begins with what the last one left
 // instead of reading it, and so does who only looks. That may be wrong, because others write too: the commit
 // compares, as it does with what was read, and then all is read.
-type head struct {
+type cache struct {
 	turn  chan struct{}          // holds a token while nobody charges
 	state atomic.Pointer[latest] // nil when nothing is known; replaced under turn
 	// others counts what this store wrote to the dataset's record or its runs' and was no
 	// charge: what was known before is not the end any more.
 	others atomic.Uint64
 	// newest is the last entry that is known to be in the ledger, whoever wrote it.
-	newest atomic.Pointer[Mark]
+	newest atomic.Pointer[LedgerHead]
 }
 
 // latest is what one charge left. It is never changed.
 type latest struct {
 	fence     int64  // of the leadership that wrote it
-	others    uint64 // as the head counted before it was read or written
+	others    uint64 // as the cache counted before it was read or written
 	dataset   datasetRecord
 	datasetKV *mvccpb.KeyValue
 	runs      map[string]Run // those that were charged since it is known
 }
 
-// headOf returns the head of a dataset.
-func (s *Store) headOf(dataset string) *head {
-	if h, ok := s.heads.Load(dataset); ok {
-		return h.(*head)
+// cacheOf returns the cache of a dataset.
+func (s *Store) cacheOf(dataset string) *cache {
+	if h, ok := s.caches.Load(dataset); ok {
+		return h.(*cache)
 	}
-	fresh := &head{turn: make(chan struct{}, 1)}
+	fresh := &cache{turn: make(chan struct{}, 1)}
 	fresh.turn <- struct{}{}
-	h, _ := s.heads.LoadOrStore(dataset, fresh)
-	return h.(*head)
+	h, _ := s.caches.LoadOrStore(dataset, fresh)
+	return h.(*cache)
 }
 
-// headOfRun returns the head of the dataset of a run, nil where that was not read yet.
-func (s *Store) headOfRun(run string) *head {
+// cacheOfRun returns the cache of the dataset of a run, nil where that was not read yet.
+func (s *Store) cacheOfRun(run string) *cache {
 	dataset, ok := s.datasets.Load(run)
 	if !ok {
 		return nil
 	}
-	return s.headOf(dataset.(string))
+	return s.cacheOf(dataset.(string))
 }
 
 // lock waits for the turn until ctx ends.
-func (h *head) lock(ctx context.Context) error {
+func (c *cache) lock(ctx context.Context) error {
 	select {
-	case <-h.turn:
+	case <-c.turn:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (h *head) unlock() { h.turn <- struct{}{} }
+func (c *cache) unlock() { c.turn <- struct{}{} }
 
 // known is what [Store.load] would have read, nil where that is not known.
-func (h *head) known(lead *Leadership, run string) *loaded {
-	if h == nil || lead == nil || lead.ctx.Err() != nil {
+func (c *cache) known(lead *Leadership, run string) *loaded {
+	if c == nil || lead == nil || lead.ctx.Err() != nil {
 		return nil
 	}
-	now := h.state.Load()
-	if now == nil || now.fence != lead.fence || now.others != h.others.Load() {
+	now := c.state.Load()
+	if now == nil || now.fence != lead.fence || now.others != c.others.Load() {
 		return nil
 	}
 	r, ok := now.runs[run]
@@ -82,19 +82,19 @@ func (h *head) known(lead *Leadership, run string) *loaded {
 }
 
 // uncharged is known for a round that is not charged yet, nil for others.
-func (h *head) uncharged(lead *Leadership, run string, round uint64) *loaded {
-	if l := h.known(lead, run); l != nil && round >= l.run.Releases {
+func (c *cache) uncharged(lead *Leadership, run string, round uint64) *loaded {
+	if l := c.known(lead, run); l != nil && round >= l.run.Releases {
 		return l
 	}
 	return nil
 }
 
 // learn keeps what was committed at a revision, with the puts of the dataset's record
-// among ops; others is what the head counted before the charge read anything. Callers hold
+// among ops; others is what the cache counted before the charge read anything. Callers hold
 // the turn.
-func (h *head) learn(lead *Leadership, l *loaded, others uint64, revision int64, ops []clientv3.Op) {
+func (c *cache) learn(lead *Leadership, l *loaded, others uint64, revision int64, ops []clientv3.Op) {
 	next := &latest{fence: lead.fence, others: others, dataset: l.dataset, runs: map[string]Run{}}
-	if before := h.state.Load(); before != nil && before.fence == lead.fence && before.others == others && before.datasetKV.ModRevision == l.datasetKV.ModRevision {
+	if before := c.state.Load(); before != nil && before.fence == lead.fence && before.others == others && before.datasetKV.ModRevision == l.datasetKV.ModRevision {
 		maps.Copy(next.runs, before.runs)
 	} // else records of other runs are older than what was read for this one
 	next.runs[l.run.Name] = l.run
@@ -105,12 +105,12 @@ func (h *head) learn(lead *Leadership, l *loaded, others uint64, revision int64,
 		}
 	}
 	next.datasetKV = &mvccpb.KeyValue{Key: l.datasetKV.Key, Value: value, ModRevision: revision}
-	h.state.Store(next)
-	h.note(markOf(l.dataset.Head))
+	c.state.Store(next)
+	c.note(headOf(l.dataset.Head))
 }
 
 // forget has the next charge read everything. Callers hold the turn.
-func (h *head) forget() { h.state.Store(nil) }
+func (c *cache) forget() { c.state.Store(nil) }
 
 // wrote notes that this store may have written to a dataset's record what was no charge.
-func (s *Store) wrote(dataset string) { s.headOf(dataset).others.Add(1) }
+func (s *Store) wrote(dataset string) { s.cacheOf(dataset).others.Add(1) }

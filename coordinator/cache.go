@@ -94,7 +94,8 @@ func (c *cache) uncharged(lead *Leadership, run string, round uint64) *loaded {
 // the turn.
 func (c *cache) learn(lead *Leadership, l *loaded, others uint64, revision int64, ops []clientv3.Op) {
 	next := &latest{fence: lead.fence, others: others, dataset: l.dataset, runs: map[string]Run{}}
-	if before := c.state.Load(); before != nil && before.fence == lead.fence && before.others == others && before.datasetKV.ModRevision == l.datasetKV.ModRevision {
+	if before := c.state.Load(); before != nil && before.fence == lead.fence && before.others == others &&
+		before.datasetKV.ModRevision == l.datasetKV.ModRevision {
 		maps.Copy(next.runs, before.runs)
 	} // else records of other runs are older than what was read for this one
 	next.runs[l.run.Name] = l.run

@@ -32,7 +32,8 @@ func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) se
 	}
 	ofRun, ofDataset := now.Spending()
 	order := func(a, b privacy.Event) int { return cmp.Compare(a.Sigma, b.Sigma) }
-	return seen{standing.Run, slices.SortedFunc(slices.Values(ofRun.Spent), order), slices.SortedFunc(slices.Values(ofDataset.Spent), order), standing.Found}
+	return seen{standing.Run, slices.SortedFunc(slices.Values(ofRun.Spent), order),
+		slices.SortedFunc(slices.Values(ofDataset.Spent), order), standing.Found}
 }
 
 // What a round is begun by is what etcd has, whatever was written before, and read only where

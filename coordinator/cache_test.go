@@ -177,7 +177,8 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 1, "answer")); !errors.Is(err, context.Canceled) {
+		if _, _, err := c.store.Charge(ctx, c.lead,
+			testCharge("first", 1, "answer")); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 		h.unlock()

@@ -60,10 +60,12 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	if len(c.Release) > MaxRelease {
 		// CheckRoom finds this before noise is drawn. The size of a release
 		// depends on its noise and what is under it, so it is not told.
-		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: %w; ask fewer queries in a round", op, c.Round, c.Run, ErrTooLarge)
+		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: %w; ask fewer queries in a round",
+			op, c.Round, c.Run, ErrTooLarge)
 	}
 	if c.Forget > c.Round {
-		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: it would forget the rounds below %d; forget what comes before the round, at most", op, c.Round, c.Run, c.Forget)
+		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: it would forget the rounds below %d; forget "+
+			"what comes before the round, at most", op, c.Round, c.Run, c.Forget)
 	}
 	sum := sha256.Sum256(c.Release)
 	var release []byte
@@ -116,7 +118,8 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 		l.run.EpsilonSpent = epsilonSpent
 		// Only what is not forgotten yet: etcd looks at every key it ever had in a range.
 		if c.Forget > l.run.Forgotten {
-			puts = append(puts, clientv3.OpDelete(s.releaseKey(c.Run, l.run.Forgotten), clientv3.WithRange(s.releaseKey(c.Run, c.Forget))))
+			puts = append(puts, clientv3.OpDelete(s.releaseKey(c.Run, l.run.Forgotten),
+				clientv3.WithRange(s.releaseKey(c.Run, c.Forget))))
 			l.run.Forgotten = c.Forget
 		}
 		value, err := encode(releaseRecord{Dataset: l.run.Dataset, Seq: entry.Seq, Release: c.Release})
@@ -157,7 +160,8 @@ func (l *loaded) admit(use privacy.Use) ([]privacy.Event, float64, error) {
 // Release returns the stored release of a round with the ledger entry that paid
 // for it; found is false when the round was not charged, or was forgotten: rounds
 // below [Run.Forgotten] were.
-func (s *Store) Release(ctx context.Context, run string, round uint64) (release []byte, entry ledger.Entry, found bool, err error) {
+func (s *Store) Release(ctx context.Context, run string,
+	round uint64) (release []byte, entry ledger.Entry, found bool, err error) {
 	if err := checkName("run", run); err != nil {
 		return nil, ledger.Entry{}, false, err
 	}
@@ -182,14 +186,16 @@ func (s *Store) stored(ctx context.Context, kv *mvccpb.KeyValue) ([]byte, ledger
 		return nil, ledger.Entry{}, err
 	}
 	if kvs[0] == nil {
-		return nil, ledger.Entry{}, fmt.Errorf("%w: key %s has no ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
+		return nil, ledger.Entry{}, fmt.Errorf("%w: key %s has no ledger entry; restore etcd from a backup",
+			ErrCorrupt, kv.Key)
 	}
 	entry, err := decodeEntry(kvs[0])
 	if err != nil {
 		return nil, ledger.Entry{}, err
 	}
 	if sum := sha256.Sum256(record.Release); hex.EncodeToString(sum[:]) != entry.ReleaseSHA256 {
-		return nil, ledger.Entry{}, fmt.Errorf("%w: key %s is not the release of its ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
+		return nil, ledger.Entry{}, fmt.Errorf("%w: key %s is not the release of its ledger entry; restore etcd "+
+			"from a backup", ErrCorrupt, kv.Key)
 	}
 	return record.Release, entry, nil
 }

@@ -170,7 +170,8 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 			refused(charge, testDataset.Budget)
 			before := everything(t, c.store)
 			var over *privacy.OverBudgetError
-			if _, err := c.store.OpenRun(ctx, c.lead, testRun("late")); !errors.As(err, &over) || over.Budget != testDataset.Budget {
+			if _, err := c.store.OpenRun(ctx, c.lead, testRun("late")); !errors.As(err, &over) ||
+				over.Budget != testDataset.Budget {
 				t.Errorf("a run that could not end was opened: %v", err)
 			}
 			if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
@@ -286,17 +287,18 @@ func TestAmbiguousCommit(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newCluster(t)
 			calls := 0
-			c.store.client.KV = &faultyKV{c.store.client.KV, func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
-				if calls++; calls > 1 {
-					return commit()
-				}
-				if tc.commits {
-					if _, err := commit(); err != nil {
-						t.Error(err)
+			c.store.client.KV = &faultyKV{c.store.client.KV,
+				func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+					if calls++; calls > 1 {
+						return commit()
 					}
-				}
-				return nil, tc.failure
-			}}
+					if tc.commits {
+						if _, err := commit(); err != nil {
+							t.Error(err)
+						}
+					}
+					return nil, tc.failure
+				}}
 			release, entry, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "answer"))
 			if err != nil || string(release) != "answer" || entry.Seq != 3 {
 				t.Fatalf("%q, %+v, %v", release, entry, err)
@@ -317,10 +319,11 @@ func TestLateCommit(t *testing.T) {
 	c := newCluster(t)
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	var late func() (*clientv3.TxnResponse, error)
-	c.store.client.KV = &faultyKV{c.store.client.KV, func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
-		late = commit
-		return nil, errLost
-	}}
+	c.store.client.KV = &faultyKV{c.store.client.KV,
+		func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+			late = commit
+			return nil, errLost
+		}}
 	_, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "first answer"))
 	if !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
@@ -348,16 +351,17 @@ func TestConflictIsDecidedAnew(t *testing.T) {
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	big := votes(6, 1)
 	var once atomic.Bool
-	c.store.client.KV = &faultyKV{c.store.client.KV, func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
-		if once.CompareAndSwap(false, true) {
-			charge := testCharge("first", 0, "other")
-			charge.Use = big
-			if _, _, err := other.Charge(testkit.Within(t), c.lead, charge); err != nil {
-				t.Error(err)
+	c.store.client.KV = &faultyKV{c.store.client.KV,
+		func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+			if once.CompareAndSwap(false, true) {
+				charge := testCharge("first", 0, "other")
+				charge.Use = big
+				if _, _, err := other.Charge(testkit.Within(t), c.lead, charge); err != nil {
+					t.Error(err)
+				}
 			}
-		}
-		return commit()
-	}}
+			return commit()
+		}}
 	charge := testCharge("first", 1, "mine")
 	charge.Use = big
 	// Each fits the run's budget alone, both together do not.

@@ -69,7 +69,8 @@ var testDataset = Dataset{
 }
 
 func testRun(name string) Run {
-	return Run{Name: name, Dataset: "flchain", Spec: []byte("spec of " + name), Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, Plan: testPlan()}
+	return Run{Name: name, Dataset: "flchain", Spec: []byte("spec of " + name),
+		Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, Plan: testPlan()}
 }
 
 // testSigmas are the noises of votes that a test's run may ask for, as often as its budget

@@ -99,7 +99,8 @@ func (d Dataset) matches(stored Dataset) error {
 		{"schema", stored.SchemaSHA256, d.SchemaSHA256},
 	} {
 		if f.stored != f.given {
-			return &MismatchError{Dataset: d.Name, Field: f.name, Stored: fmt.Sprint(f.stored), Given: fmt.Sprint(f.given)}
+			return &MismatchError{Dataset: d.Name, Field: f.name, Stored: fmt.Sprint(f.stored),
+				Given: fmt.Sprint(f.given)}
 		}
 	}
 	return nil
@@ -171,7 +172,8 @@ func decodeEntry(kv *mvccpb.KeyValue) (ledger.Entry, error) {
 		return entry, err
 	}
 	if !bytes.Equal(line, kv.Value) {
-		return entry, fmt.Errorf("%w: key %s is not a canonical ledger entry; restore etcd from a backup", ErrCorrupt, kv.Key)
+		return entry, fmt.Errorf("%w: key %s is not a canonical ledger entry; restore etcd from a backup",
+			ErrCorrupt, kv.Key)
 	}
 	return entry, nil
 }

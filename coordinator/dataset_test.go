@@ -64,14 +64,22 @@ func TestOpenDatasetFindsDamage(t *testing.T) {
 		key    string
 		change func(string) string // "" removes the key
 	}{
-		"entry altered":       {s.entryKey("flchain", 3), func(v string) string { return strings.Replace(v, `"sigma":200`, `"sigma":900`, 1) }},
-		"entry removed":       {s.entryKey("flchain", 3), func(string) string { return "" }},
-		"last entry removed":  {s.entryKey("flchain", 4), func(string) string { return "" }},
-		"dataset's total":     {s.datasetKey("flchain"), func(v string) string { return strings.Replace(v, `"count":8`, `"count":4`, 1) }},
-		"run's total":         {s.runKey("first"), func(v string) string { return strings.Replace(v, `"count":8`, `"count":4`, 1) }},
-		"run removed":         {s.runKey("first"), func(string) string { return "" }},
-		"dataset's record":    {s.datasetKey("flchain"), func(string) string { return "{" }},
-		"run opened for more": {s.runKey("first"), func(v string) string { return strings.Replace(v, `"epsilon":1,`, `"epsilon":2,`, 1) }},
+		"entry altered": {s.entryKey("flchain", 3), func(v string) string {
+			return strings.Replace(v, `"sigma":200`, `"sigma":900`, 1)
+		}},
+		"entry removed":      {s.entryKey("flchain", 3), func(string) string { return "" }},
+		"last entry removed": {s.entryKey("flchain", 4), func(string) string { return "" }},
+		"dataset's total": {s.datasetKey("flchain"), func(v string) string {
+			return strings.Replace(v, `"count":8`, `"count":4`, 1)
+		}},
+		"run's total": {s.runKey("first"), func(v string) string {
+			return strings.Replace(v, `"count":8`, `"count":4`, 1)
+		}},
+		"run removed":      {s.runKey("first"), func(string) string { return "" }},
+		"dataset's record": {s.datasetKey("flchain"), func(string) string { return "{" }},
+		"run opened for more": {s.runKey("first"), func(v string) string {
+			return strings.Replace(v, `"epsilon":1,`, `"epsilon":2,`, 1)
+		}},
 	} {
 		r, err := s.client.Get(ctx, damage.key)
 		if err != nil || len(r.Kvs) != 1 {
@@ -119,7 +127,8 @@ func TestRuns(t *testing.T) {
 	} {
 		r := testRun("first")
 		change(&r)
-		if _, err := c.store.OpenRun(ctx, c.lead, r); !errors.Is(err, ErrRunExists) || !strings.Contains(err.Error(), name) {
+		if _, err := c.store.OpenRun(ctx, c.lead, r); !errors.Is(err, ErrRunExists) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
@@ -158,7 +167,8 @@ func TestRuns(t *testing.T) {
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 1, "more")); !errors.Is(err, ErrRunClosed) {
 		t.Errorf("charge a closed run: %v", err)
 	}
-	if release, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "more")); err != nil || string(release) != "answer" {
+	if release, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "more")); err != nil ||
+		string(release) != "answer" {
 		t.Errorf("stored round of a closed run: %q, %v", release, err)
 	}
 	if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {

@@ -73,7 +73,8 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("dataset %q was opened with %s %s, now it is %s; these never change during a dataset's life: put the old value back",
+	return fmt.Sprintf("dataset %q was opened with %s %s, now it is %s; these never change during a dataset's life: "+
+		"put the old value back",
 		e.Dataset, e.Field, e.Stored, e.Given)
 }
 
@@ -85,7 +86,8 @@ type ForgottenError struct {
 }
 
 func (e *ForgottenError) Error() string {
-	return fmt.Sprintf("round %d of run %q was released and its answer dropped when the student said that it no longer needs it; go on from the newest checkpoint, or open a run of another name",
+	return fmt.Sprintf("round %d of run %q was released and its answer dropped when the student said that it no "+
+		"longer needs it; go on from the newest checkpoint, or open a run of another name",
 		e.Round, e.Run)
 }
 
@@ -99,7 +101,8 @@ type ManifestMismatchError struct {
 }
 
 func (e *ManifestMismatchError) Error() string {
-	return fmt.Sprintf("node %q of site %q came back to dataset %q with another %s; a node keeps its data and partitions for the life of a dataset: start it with its old data file, key and partition count",
+	return fmt.Sprintf("node %q of site %q came back to dataset %q with another %s; a node keeps its data and "+
+		"partitions for the life of a dataset: start it with its old data file, key and partition count",
 		e.Node, e.Site, e.Dataset, e.Field)
 }
 

@@ -60,7 +60,8 @@ func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end E
 
 // commitEnd commits the end of a run of the queue, with the closing of the run where it is
 // open.
-func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name string, submission *mvccpb.KeyValue, puts []clientv3.Op) (bool, error) {
+func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name string, submission *mvccpb.KeyValue,
+	puts []clientv3.Op) (bool, error) {
 	conditions := []clientv3.Cmp{unchanged(submission)}
 	l, err := s.load(ctx, op, name)
 	switch {

@@ -32,7 +32,8 @@ func TestForget(t *testing.T) {
 		t.Helper()
 		for round := range uint64(7) {
 			release, _, found, err := s.Release(ctx, "first", round)
-			if want := round == 4 || round == 5; err != nil || found != want || found && string(release) != fmt.Sprintf("answer %d of first", round) {
+			if want := round == 4 || round == 5; err != nil || found != want ||
+				found && string(release) != fmt.Sprintf("answer %d of first", round) {
 				t.Errorf("round %d: %q, %v, %v", round, release, found, err)
 			}
 			if _, _, found, err := s.Release(ctx, "first-b", round); err != nil || found != (round < 6) {
@@ -56,7 +57,8 @@ func TestForget(t *testing.T) {
 			_, _, err := s.Charge(ctx, lead, testCharge("first", round, "another answer"))
 			var forgotten *ForgottenError
 			if !errors.Is(err, ErrForgotten) || !errors.As(err, &forgotten) || forgotten.Round != round ||
-				!strings.Contains(err.Error(), fmt.Sprintf(`round %d of run "first" was released and its answer dropped`, round)) {
+				!strings.Contains(err.Error(),
+					fmt.Sprintf(`round %d of run "first" was released and its answer dropped`, round)) {
 				t.Errorf("round %d was charged again: %v", round, err)
 			}
 		}

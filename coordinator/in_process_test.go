@@ -49,7 +49,8 @@ func TestInProcessAndThroughTheSocket(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for _, method := range []string{etcdserverpb.KV_Txn_FullMethodName, etcdserverpb.KV_Range_FullMethodName, etcdserverpb.Lease_LeaseGrant_FullMethodName} {
+	for _, method := range []string{etcdserverpb.KV_Txn_FullMethodName, etcdserverpb.KV_Range_FullMethodName,
+		etcdserverpb.Lease_LeaseGrant_FullMethodName} {
 		if seen[method] == 0 {
 			t.Errorf("%s was not observed: %v", method, seen)
 		}
@@ -84,7 +85,8 @@ func TestInProcessErrors(t *testing.T) {
 			}
 			late, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 			defer cancel()
-			if _, err := store.Run(late, "first"); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := store.Run(late, "first"); !errors.Is(err, ErrUnavailable) ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("late: %v", err)
 			}
 		})

@@ -140,7 +140,8 @@ func (s *Store) depose(ctx context.Context, leader *mvccpb.KeyValue) error {
 		return s.wrap(ctx, "lead", err)
 	}
 	if leader.Lease != 0 {
-		if _, err := s.client.Revoke(bounded, clientv3.LeaseID(leader.Lease)); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		if _, err := s.client.Revoke(bounded, clientv3.LeaseID(leader.Lease)); err != nil &&
+			!errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			return s.wrap(ctx, "lead", err)
 		}
 	}
@@ -221,5 +222,6 @@ func (l *Leadership) Resign(ctx context.Context) error {
 
 // over is the error of a leadership that ended.
 func (l *Leadership) over(op string) error {
-	return fmt.Errorf("%s: %w: the leadership of %q with fence %d is over; nothing was written", op, ErrNotLeader, l.name, l.fence)
+	return fmt.Errorf("%s: %w: the leadership of %q with fence %d is over; nothing was written",
+		op, ErrNotLeader, l.name, l.fence)
 }

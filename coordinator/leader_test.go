@@ -64,11 +64,14 @@ func TestFencedOffLeaderWritesNothing(t *testing.T) {
 			return c.store.OpenDataset(ctx, l, d)
 		},
 		"open known dataset": func(l *Leadership) error { return c.store.OpenDataset(ctx, l, testDataset) },
-		"open run":           func(l *Leadership) error { _, err := c.store.OpenRun(ctx, l, testRun("second")); return err },
-		"close run":          func(l *Leadership) error { _, err := c.store.CloseRun(ctx, l, "first"); return err },
-		"admit node":         func(l *Leadership) error { return c.store.AdmitNode(ctx, l, testNode()) },
-		"mark live":          func(l *Leadership) error { return c.store.MarkLive(ctx, l, testNode()) },
-		"mark gone":          func(l *Leadership) error { return c.store.MarkGone(ctx, l, testNode()) },
+		"open run": func(l *Leadership) error {
+			_, err := c.store.OpenRun(ctx, l, testRun("second"))
+			return err
+		},
+		"close run":  func(l *Leadership) error { _, err := c.store.CloseRun(ctx, l, "first"); return err },
+		"admit node": func(l *Leadership) error { return c.store.AdmitNode(ctx, l, testNode()) },
+		"mark live":  func(l *Leadership) error { return c.store.MarkLive(ctx, l, testNode()) },
+		"mark gone":  func(l *Leadership) error { return c.store.MarkGone(ctx, l, testNode()) },
 	} {
 		for who, l := range map[string]*Leadership{"deposed": c.lead, "nobody": nil} {
 			if err := write(l); !errors.Is(err, ErrNotLeader) {

@@ -31,7 +31,8 @@ type WentBackError struct {
 }
 
 func (e *WentBackError) Error() string {
-	return fmt.Sprintf("%v: %v of dataset %q is not in its ledger, which ends with %v: etcd was restored from a backup that is too old, or begun anew, and what was spent since would be spent again; "+
+	return fmt.Sprintf("%v: %v of dataset %q is not in its ledger, which ends with %v: etcd was restored from a "+
+		"backup that is too old, or begun anew, and what was spent since would be spent again; "+
 		"restore a newer backup, as docs/operations.md has it", ErrWentBack, e.Seen, e.Dataset, e.Last)
 }
 

@@ -53,9 +53,11 @@ func TestCheckHead(t *testing.T) {
 	} {
 		_, err := c.store.CheckHead(testkit.Within(t), "flchain", seen)
 		var back *WentBackError
-		if !errors.Is(err, ErrWentBack) || !errors.As(err, &back) || back.Seen != seen || back.Last != (LedgerHead{last.Seq, last.Hash}) {
+		if !errors.Is(err, ErrWentBack) || !errors.As(err, &back) || back.Seen != seen ||
+			back.Last != (LedgerHead{last.Seq, last.Hash}) {
 			t.Errorf("%s: %v", name, err)
-		} else if !strings.Contains(err.Error(), `"flchain"`) || !strings.Contains(err.Error(), "restore a newer backup") {
+		} else if !strings.Contains(err.Error(), `"flchain"`) ||
+			!strings.Contains(err.Error(), "restore a newer backup") {
 			t.Errorf("%s: %q does not say what, and what to do", name, err)
 		}
 	}

@@ -48,12 +48,14 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 				return false, err
 			}
 			if field := opened.differs(stored); field != "" {
-				return false, fmt.Errorf("%w with another %s: %q; give the new run another name, or put its old spec back", ErrRunExists, field, r.Name)
+				return false, fmt.Errorf("%w with another %s: %q; give the new run another name, or put its "+
+					"old spec back", ErrRunExists, field, r.Name)
 			}
 			return true, nil
 		}
 		if kvs[1] == nil {
-			return false, fmt.Errorf("%s %q: %w: %q; the aggregator's configuration lists the datasets", op, r.Name, ErrNoDataset, r.Dataset)
+			return false, fmt.Errorf("%s %q: %w: %q; the aggregator's configuration lists the datasets",
+				op, r.Name, ErrNoDataset, r.Dataset)
 		}
 		record, err := decode[datasetRecord](kvs[1])
 		if err != nil {
@@ -97,7 +99,8 @@ func (r Run) asQueued(key string, kv *mvccpb.KeyValue, opened bool) (clientv3.Cm
 	switch {
 	case err != nil:
 	case q.State.Final() && !opened:
-		err = fmt.Errorf("%w: run %q was in the queue and ended (%s); give the new run another name", ErrRunExists, r.Name, q.State)
+		err = fmt.Errorf("%w: run %q was in the queue and ended (%s); give the new run another name",
+			ErrRunExists, r.Name, q.State)
 	case q.State.Final(): // it is closed
 	case q.State == Waiting || r.Claim != q.Claim:
 		err = moved(q, "opened")

@@ -16,7 +16,8 @@ var (
 	byPLD = privacy.Budget{Epsilon: 1, Delta: 1e-5, Filter: privacy.FilterPLD}
 	plan  = privacy.Plan{
 		{Kind: "class-counts", Count: 1, Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05}},
-		{Kind: "discriminator", Count: 6, Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 2}},
+		{Kind: "discriminator", Count: 6,
+			Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 2}},
 	}
 )
 
@@ -28,7 +29,8 @@ func plannedRun(name string) Run {
 
 // sampleCharge is the round's release of a planned run, the class shares first.
 func sampleCharge(run string, round uint64) Charge {
-	c := Charge{Run: run, Round: round, Use: privacy.Use{Planned: 1, Queries: 1, Answered: 1}, Entries: 9, Release: fmt.Append(nil, "answer ", round)}
+	c := Charge{Run: run, Round: round, Use: privacy.Use{Planned: 1, Queries: 1, Answered: 1}, Entries: 9,
+		Release: fmt.Append(nil, "answer ", round)}
 	if round == 0 {
 		c.Use.Planned, c.Entries = 0, 2
 	}
@@ -59,7 +61,8 @@ func TestPlannedRun(t *testing.T) {
 		}
 		other := plannedRun("one")
 		other.Plan = plan[1:]
-		if _, err := s.OpenRun(ctx, lead, other); !errors.Is(err, ErrRunExists) || !strings.Contains(err.Error(), "another plan") {
+		if _, err := s.OpenRun(ctx, lead, other); !errors.Is(err, ErrRunExists) ||
+			!strings.Contains(err.Error(), "another plan") {
 			t.Errorf("with another plan: %v", err)
 		}
 		outside := sampleCharge("one", 0)
@@ -78,7 +81,8 @@ func TestPlannedRun(t *testing.T) {
 		}
 		before := everything(t, s)
 		var over *privacy.PlanError
-		if _, _, err := s.Charge(ctx, lead, sampleCharge("one", 7)); !errors.As(err, &over) || !strings.Contains(err.Error(), "the plan is used up") {
+		if _, _, err := s.Charge(ctx, lead, sampleCharge("one", 7)); !errors.As(err, &over) ||
+			!strings.Contains(err.Error(), "the plan is used up") {
 			t.Errorf("past the plan: %v", err)
 		}
 		if diff := cmp.Diff(before, everything(t, s)); diff != "" {
@@ -88,7 +92,8 @@ func TestPlannedRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		ofRun, ofDataset, err := spending(s, "one")
-		if err != nil || !cmp.Equal(ofRun.Spent, plan.Events()) || !cmp.Equal(ofDataset.Spent, plan.Events()) || !cmp.Equal(ofRun.Used, []int64{1, 6}) {
+		if err != nil || !cmp.Equal(ofRun.Spent, plan.Events()) || !cmp.Equal(ofDataset.Spent, plan.Events()) ||
+			!cmp.Equal(ofRun.Used, []int64{1, 6}) {
 			t.Errorf("spending %+v, %+v, %v", ofRun, ofDataset, err)
 		}
 		run, err := s.Run(ctx, "one")
@@ -114,16 +119,22 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 		want          error
 	}{
 		{"no plan", "0 entries", byPLD, func(r *Run) { r.Plan = nil }, nil},
-		{"no plan by another filter", "0 entries", privacy.Budget{Epsilon: 3, Delta: 1e-5}, func(r *Run) { r.Budget.Filter, r.Plan = "", nil }, nil},
-		{"a run by another filter on a dataset by pld", "takes a run with filter pld", byPLD, func(r *Run) { r.Budget.Filter = "" }, privacy.ErrPlan},
+		{"no plan by another filter", "0 entries", privacy.Budget{Epsilon: 3, Delta: 1e-5}, func(r *Run) {
+			r.Budget.Filter, r.Plan = "", nil
+		}, nil},
+		{"a run by another filter on a dataset by pld", "takes a run with filter pld", byPLD, func(r *Run) {
+			r.Budget.Filter = ""
+		}, privacy.ErrPlan},
 		{"an open count", "is not known beforehand", byPLD, func(r *Run) {
 			r.Plan = privacy.Plan{plan[0], {Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 900}}}
 		}, privacy.ErrPlan},
 		{"over its budget", "the whole plan", byPLD, func(r *Run) { r.Budget = few }, privacy.ErrOverBudget},
 		{"over the dataset's", "the whole plan", few, func(r *Run) {}, privacy.ErrOverBudget},
-		{"samples on a dataset by gdp", "filter is gdp: rdp suits samples, pld a dataset of one run", privacy.Budget{Epsilon: 1, Delta: 1e-5}, func(r *Run) {}, privacy.ErrOverBudget},
+		{"samples on a dataset by gdp", "filter is gdp: rdp suits samples, pld a dataset of one run",
+			privacy.Budget{Epsilon: 1, Delta: 1e-5}, func(r *Run) {}, privacy.ErrOverBudget},
 		{"an event that cannot be planned", "confident-gnmax", byPLD, func(r *Run) {
-			r.Plan = privacy.Plan{{Kind: "votes", Count: 3, Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 300, Sigma2: 200}}}
+			r.Plan = privacy.Plan{{Kind: "votes", Count: 3,
+				Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma1: 300, Sigma2: 200}}}
 		}, privacy.ErrPlan},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -153,7 +164,8 @@ func TestOneRunOnADatasetByPLD(t *testing.T) {
 	second := plannedRun("two")
 	second.Plan = plan[:1]
 	for range 2 {
-		if _, err := s.OpenRun(ctx, lead, second); !errors.Is(err, privacy.ErrPlan) || !strings.Contains(err.Error(), "has one run") {
+		if _, err := s.OpenRun(ctx, lead, second); !errors.Is(err, privacy.ErrPlan) ||
+			!strings.Contains(err.Error(), "has one run") {
 			t.Errorf("a second run: %v", err)
 		}
 		if _, err := s.CloseRun(ctx, lead, "one"); err != nil {

@@ -89,7 +89,8 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 		return nil, err
 	}
 	if kvs[0] == nil || kvs[1] == nil {
-		return nil, fmt.Errorf("%s: %w: run %q or its dataset %q was removed; restore etcd from a backup", op, ErrCorrupt, run, dataset)
+		return nil, fmt.Errorf("%s: %w: run %q or its dataset %q was removed; restore etcd from a backup",
+			op, ErrCorrupt, run, dataset)
 	}
 	l := &loaded{datasetKV: kvs[1], more: kvs[2:]}
 	if l.run, err = decode[Run](kvs[0]); err != nil {
@@ -102,7 +103,8 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	if l.run.Dataset != dataset {
-		return nil, fmt.Errorf("%s: %w: run %q was of dataset %q and is of %q; restore etcd from a backup", op, ErrCorrupt, run, dataset, l.run.Dataset)
+		return nil, fmt.Errorf("%s: %w: run %q was of dataset %q and is of %q; restore etcd from a backup",
+			op, ErrCorrupt, run, dataset, l.run.Dataset)
 	}
 	return l, nil
 }
@@ -151,7 +153,8 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name string) (he
 // commitRun writes l's run as it is now together with puts, if nothing that l
 // was read from has changed since and the conditions hold, and returns the revision; it
 // is 0 where nothing was written, or nobody knows.
-func (s *Store) commitRun(ctx context.Context, op string, lead *Leadership, l *loaded, conditions []clientv3.Cmp, puts ...clientv3.Op) (revision int64, err error) {
+func (s *Store) commitRun(ctx context.Context, op string, lead *Leadership, l *loaded, conditions []clientv3.Cmp,
+	puts ...clientv3.Op) (revision int64, err error) {
 	value, err := encode(l.run)
 	if err != nil {
 		return 0, err

@@ -53,7 +53,8 @@ func (n *Snapshot) CheckRoom(release int) error {
 	// one third longer.
 	totals := len(l.datasetKV.Value) + len(record)
 	if release > MaxRelease || base64.StdEncoding.EncodedLen(release)+totals+chargeFrame > maxRequest {
-		return fmt.Errorf("make room for a release: %w: a release of run %q may take %d bytes and the totals of dataset %q take %d, more than %d together; ask fewer queries in a round",
+		return fmt.Errorf("make room for a release: %w: a release of run %q may take %d bytes and the totals of "+
+			"dataset %q take %d, more than %d together; ask fewer queries in a round",
 			ErrTooLarge, l.run.Name, release, l.run.Dataset, totals, maxRequest)
 	}
 	return nil

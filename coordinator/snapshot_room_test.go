@@ -49,7 +49,8 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	if _, err := c.store.OpenRun(ctx, c.lead, wide); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkRoom(c, "wide", MaxRelease); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "fewer queries") {
+	if err := checkRoom(c, "wide", MaxRelease); !errors.Is(err, ErrTooLarge) ||
+		!strings.Contains(err.Error(), "fewer queries") {
 		t.Errorf("beside a large record: %v", err)
 	}
 	size := MaxRelease
@@ -69,7 +70,8 @@ func TestARefusedChargeDoesNotTellItsSize(t *testing.T) {
 	charge := testCharge("first", 0, "")
 	charge.Release = make([]byte, MaxRelease+12345)
 	_, _, err := c.store.Charge(testkit.Within(t), c.lead, charge)
-	if !errors.Is(err, ErrTooLarge) || strings.ContainsAny(strings.ReplaceAll(err.Error(), "round 0", ""), "0123456789") {
+	if !errors.Is(err, ErrTooLarge) ||
+		strings.ContainsAny(strings.ReplaceAll(err.Error(), "round 0", ""), "0123456789") {
 		t.Errorf("error %v", err)
 	}
 }

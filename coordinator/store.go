@@ -81,7 +81,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 		// gRPC's own pause between attempts grows to two minutes, in which an
 		// etcd that came back would not be noticed.
-		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
+		Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+			MaxDelay: 250 * time.Millisecond},
 		MinConnectTimeout: 3 * time.Second,
 	})}
 	if c.Observe != nil {
@@ -125,7 +126,8 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func checkName(what, name string) error {
 	if !namePattern.MatchString(name) {
-		return fmt.Errorf("%w: %s %q; take 1 to 128 letters, digits, dots, dashes and underscores, beginning with a letter or digit", ErrBadName, what, name)
+		return fmt.Errorf("%w: %s %q; take 1 to 128 letters, digits, dots, dashes and underscores, beginning with a "+
+			"letter or digit", ErrBadName, what, name)
 	}
 	return nil
 }

@@ -95,7 +95,8 @@ func (s *Store) schemaKey(dataset string) string { return s.config.Prefix + "sch
 // run was there before, with the same file from the same submitter, and has not ended. Errors match
 // ErrRunExists, ErrNoDataset or ErrTooLarge. Whether there is budget for it is decided when
 // its turn comes.
-func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runFile, schema []byte) (stored Submission, existing bool, err error) {
+func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
+	runFile, schema []byte) (stored Submission, existing bool, err error) {
 	const op = "submit run"
 	if err := checkName("run", q.Name); err != nil {
 		return q, false, err
@@ -104,7 +105,8 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runF
 		return q, false, err
 	}
 	if len(runFile) > MaxRunFile || len(schema) > MaxSchemaFile {
-		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes and the schema %d; %d and %d are the most", op, q.Name, ErrTooLarge, len(runFile), len(schema), MaxRunFile, MaxSchemaFile)
+		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes and the schema %d; %d and %d are the most",
+			op, q.Name, ErrTooLarge, len(runFile), len(schema), MaxRunFile, MaxSchemaFile)
 	}
 	q.Submitted, q.State = ledger.FormatTime(s.now()), Waiting
 	q.Reason, q.Worker, q.Holder, q.Claim, q.Claims, q.Claimed, q.Ended, q.Results = "", "", "", "", 0, "", "", nil
@@ -113,7 +115,8 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runF
 		return q, false, err
 	}
 	err = update(func() (bool, error) {
-		kvs, _, err := s.read(ctx, op, s.submissionKey(q.Name), s.runKey(q.Name), s.datasetKey(q.Dataset), s.schemaKey(q.Dataset))
+		kvs, _, err := s.read(ctx, op, s.submissionKey(q.Name), s.runKey(q.Name), s.datasetKey(q.Dataset),
+			s.schemaKey(q.Dataset))
 		if err != nil {
 			return false, err
 		}
@@ -125,12 +128,14 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runF
 			return err == nil, err
 		}
 		if kvs[1] != nil {
-			return false, fmt.Errorf("%w: run %q was opened by a student; give the new run another name", ErrRunExists, q.Name)
+			return false, fmt.Errorf("%w: run %q was opened by a student; give the new run another name",
+				ErrRunExists, q.Name)
 		}
 		if kvs[2] == nil {
 			return false, fmt.Errorf("%s %q: %w: %q", op, q.Name, ErrNoDataset, q.Dataset)
 		}
-		puts := []clientv3.Op{clientv3.OpPut(s.submissionKey(q.Name), value), clientv3.OpPut(s.runFileKey(q.Name), string(runFile))}
+		puts := []clientv3.Op{clientv3.OpPut(s.submissionKey(q.Name), value),
+			clientv3.OpPut(s.runFileKey(q.Name), string(runFile))}
 		conditions := []clientv3.Cmp{absent(s.submissionKey(q.Name)), absent(s.runKey(q.Name))}
 		if kvs[3] == nil { // one for all runs: a dataset's schema never changes
 			puts = append(puts, clientv3.OpPut(s.schemaKey(q.Dataset), string(schema)))
@@ -149,13 +154,17 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission, runF
 func (s Submission) again(q Submission) error {
 	switch {
 	case s.By != q.By:
-		return fmt.Errorf("%w: run %q was submitted by %q and not by %q (%s); give the new run another name", ErrRunExists, q.Name, s.By, q.By, s.State)
+		return fmt.Errorf("%w: run %q was submitted by %q and not by %q (%s); give the new run another name",
+			ErrRunExists, q.Name, s.By, q.By, s.State)
 	case s.RunFile != q.RunFile:
-		return fmt.Errorf("%w: run %q was submitted with another run.yaml (%s); give the new run another name", ErrRunExists, q.Name, s.State)
+		return fmt.Errorf("%w: run %q was submitted with another run.yaml (%s); give the new run another name",
+			ErrRunExists, q.Name, s.State)
 	case !bytes.Equal(s.Spec, q.Spec):
-		return fmt.Errorf("%w: run %q was submitted with another spec (%s); give the new run another name", ErrRunExists, q.Name, s.State)
+		return fmt.Errorf("%w: run %q was submitted with another spec (%s); give the new run another name",
+			ErrRunExists, q.Name, s.State)
 	case s.State.Final():
-		return fmt.Errorf("%w: run %q was submitted before and has ended (%s); to run it again give it another name", ErrRunExists, q.Name, s.State)
+		return fmt.Errorf("%w: run %q was submitted before and has ended (%s); to run it again give it another name",
+			ErrRunExists, q.Name, s.State)
 	}
 	return nil
 }
@@ -205,7 +214,8 @@ func (s *Store) SubmittedFiles(ctx context.Context, q Submission) (runFile, sche
 		return nil, nil, err
 	}
 	if kvs[1] == nil {
-		return nil, nil, fmt.Errorf("%w: the schema of dataset %q is gone; restore etcd from a backup", ErrCorrupt, q.Dataset)
+		return nil, nil, fmt.Errorf("%w: the schema of dataset %q is gone; restore etcd from a backup",
+			ErrCorrupt, q.Dataset)
 	}
 	if kvs[0] != nil {
 		runFile = kvs[0].Value
@@ -229,7 +239,8 @@ func moved(q Submission, what string) error {
 var ErrQueue = errors.New("not as the queue has it")
 
 // step changes one run of the queue. change returns false where nothing is to be written.
-func (s *Store) step(ctx context.Context, op string, lead *Leadership, name string, change func(*Submission) (bool, error)) (q Submission, err error) {
+func (s *Store) step(ctx context.Context, op string, lead *Leadership, name string,
+	change func(*Submission) (bool, error)) (q Submission, err error) {
 	err = update(func() (bool, error) {
 		var kv *mvccpb.KeyValue
 		var err error

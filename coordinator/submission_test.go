@@ -94,7 +94,8 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 		q := testSubmission("a")
 		change(&q)
 		_, _, err := c.store.Submit(ctx, c.lead, q, nil, nil)
-		if want := map[bool]error{true: ErrRunExists, false: ErrNoDataset}[q.Name != "b"]; !errors.Is(err, want) && !errors.Is(err, ErrBadName) {
+		if want := map[bool]error{true: ErrRunExists, false: ErrNoDataset}[q.Name != "b"]; !errors.Is(err, want) &&
+			!errors.Is(err, ErrBadName) {
 			t.Errorf("a run %s: %v", what, err)
 		}
 	}
@@ -106,15 +107,18 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	} {
 		q := testSubmission("a")
 		change(&q)
-		if _, _, err := c.store.Submit(ctx, c.lead, q, nil, nil); !errors.Is(err, ErrRunExists) || !strings.Contains(err.Error(), want) {
+		if _, _, err := c.store.Submit(ctx, c.lead, q, nil, nil); !errors.Is(err, ErrRunExists) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("c"), make([]byte, MaxRunFile+1), nil); !errors.Is(err, ErrTooLarge) {
+	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("c"), make([]byte, MaxRunFile+1),
+		nil); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a large run.yaml: %v", err)
 	}
 	// The largest that are allowed do fit.
-	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("d"), bytes.Repeat([]byte{'a'}, MaxRunFile), bytes.Repeat([]byte{'b'}, MaxSchemaFile)); err != nil {
+	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("d"), bytes.Repeat([]byte{'a'}, MaxRunFile),
+		bytes.Repeat([]byte{'b'}, MaxSchemaFile)); err != nil {
 		t.Errorf("the largest files: %v", err)
 	}
 	// A run of the queue is not opened by anybody who holds no claim.
@@ -220,7 +224,8 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 		"given back": second(c.store.GiveBack(ctx, c.lead, "a", "c1", "")),
 		"finished":   second(c.store.Finish(ctx, c.lead, "a", End{State: Done, Claim: "c1"})),
 		"to no end":  second(c.store.Finish(ctx, c.lead, "a", End{State: Running, Claim: "c2"})),
-		"too much":   second(c.store.Finish(ctx, c.lead, "a", End{State: Done, Claim: "c2", Results: make([]Result, maxResults+1)})),
+		"too much": second(c.store.Finish(ctx, c.lead, "a",
+			End{State: Done, Claim: "c2", Results: make([]Result, maxResults+1)})),
 	} {
 		if err == nil {
 			t.Errorf("%s with a claim that is not the run's", what)
@@ -228,8 +233,10 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 	}
 	results := []Result{{"certificate", "/out/a/certificate.json", "abc"}}
 	for range 2 { // the second time the answer was lost
-		q, err = c.store.Finish(ctx, c.lead, "a", End{State: Failed, Reason: strings.Repeat("ü", maxReason), Claim: "c2", Results: results})
-		if err != nil || q.State != Failed || len(q.Reason) > maxReason+3 || !slices.Equal(q.Results, results) || q.Ended == "" {
+		q, err = c.store.Finish(ctx, c.lead, "a",
+			End{State: Failed, Reason: strings.Repeat("ü", maxReason), Claim: "c2", Results: results})
+		if err != nil || q.State != Failed || len(q.Reason) > maxReason+3 || !slices.Equal(q.Results, results) ||
+			q.Ended == "" {
 			t.Fatalf("%+v, %v", q, err)
 		}
 	}
@@ -440,7 +447,8 @@ func TestAnyQueueHistory(t *testing.T) {
 		if err != nil || q.State != state || state == Running && q.Claim != held {
 			rt.Fatalf("%+v, %v; want %s by %q", q, err, state, held)
 		}
-		if r, err := s.Run(ctx, "a"); opened && (err != nil || r.Closed != closed) || !opened && !errors.Is(err, ErrNoRun) {
+		if r, err := s.Run(ctx, "a"); opened && (err != nil || r.Closed != closed) ||
+			!opened && !errors.Is(err, ErrNoRun) {
 			rt.Fatalf("%+v, %v; want opened %v, closed %v", r, err, opened, closed)
 		}
 	})

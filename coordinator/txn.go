@@ -74,13 +74,15 @@ func (s *Store) list(ctx context.Context, op, prefix string) ([]*mvccpb.KeyValue
 // commit writes ops in one transaction, if lead still leads and the conditions
 // hold. It returns false when a condition does not hold, and an error that
 // matches ErrNotLeader when lead is over.
-func (s *Store) commit(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp, ops ...clientv3.Op) (bool, error) {
+func (s *Store) commit(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp,
+	ops ...clientv3.Op) (bool, error) {
 	revision, err := s.commitAt(ctx, op, lead, conditions, ops...)
 	return revision > 0, err
 }
 
 // commitAt is commit with the revision at which it was written, 0 where it was not.
-func (s *Store) commitAt(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp, ops ...clientv3.Op) (revision int64, err error) {
+func (s *Store) commitAt(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp,
+	ops ...clientv3.Op) (revision int64, err error) {
 	if lead == nil {
 		return 0, fmt.Errorf("%s: %w: no leadership given", op, ErrNotLeader)
 	}

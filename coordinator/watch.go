@@ -41,7 +41,8 @@ func (s *Store) Spent(ctx context.Context, dataset string) (privacy.Spending, er
 
 // observed times requests.
 func observed(observe func(string, time.Duration, error)) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, q, r any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, q, r any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		options ...grpc.CallOption) error {
 		began := time.Now()
 		err := invoke(ctx, method, q, r, conn, options...)
 		observe(method, time.Since(began), err)

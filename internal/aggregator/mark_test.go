@@ -40,7 +40,8 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 		t.Errorf("the first round was asked under %v", opened)
 	}
 	for number, before := range s.ledger(t, spec.Name)[:2] {
-		if m := told[number+1]; !proto.Equal(m, round.MarkOf(coordinator.LedgerHead{Seq: before.Seq, Hash: before.Hash})) {
+		if m := told[number+1]; !proto.Equal(m,
+			round.MarkOf(coordinator.LedgerHead{Seq: before.Seq, Hash: before.Hash})) {
 			t.Errorf("round %d was asked under %v, the entry before it is %d (%s)", number+1, m, before.Seq,
 				before.Hash)
 		}

@@ -75,12 +75,18 @@ func (e *Server) KV(client *clientv3.Client, observe func(string, time.Duration,
 	return clientv3.NewKVFromKVClient(inProcess{api, &e.gate, observe}, client)
 }
 
-func (p inProcess) Range(ctx context.Context, q *etcdserverpb.RangeRequest, _ ...grpc.CallOption) (*etcdserverpb.RangeResponse, error) {
-	return call(ctx, p, etcdserverpb.KV_Range_FullMethodName, func() (*etcdserverpb.RangeResponse, error) { return p.KVClient.Range(ctx, q) })
+func (p inProcess) Range(ctx context.Context, q *etcdserverpb.RangeRequest,
+	_ ...grpc.CallOption) (*etcdserverpb.RangeResponse, error) {
+	return call(ctx, p, etcdserverpb.KV_Range_FullMethodName, func() (*etcdserverpb.RangeResponse, error) {
+		return p.KVClient.Range(ctx, q)
+	})
 }
 
-func (p inProcess) Txn(ctx context.Context, q *etcdserverpb.TxnRequest, _ ...grpc.CallOption) (*etcdserverpb.TxnResponse, error) {
-	return call(ctx, p, etcdserverpb.KV_Txn_FullMethodName, func() (*etcdserverpb.TxnResponse, error) { return p.KVClient.Txn(ctx, q) })
+func (p inProcess) Txn(ctx context.Context, q *etcdserverpb.TxnRequest,
+	_ ...grpc.CallOption) (*etcdserverpb.TxnResponse, error) {
+	return call(ctx, p, etcdserverpb.KV_Txn_FullMethodName, func() (*etcdserverpb.TxnResponse, error) {
+		return p.KVClient.Txn(ctx, q)
+	})
 }
 
 // call runs do on a goroutine of its own, because etcd's fatal errors end the goroutine that

@@ -23,7 +23,8 @@ func TestACallThatDoesNotReturn(t *testing.T) {
 	hang := make(chan struct{})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := call(ctx, p, "x", func() (*int, error) { <-hang; return nil, nil }); !errors.Is(err, context.DeadlineExceeded) {
+	hangs := func() (*int, error) { <-hang; return nil, nil }
+	if _, err := call(ctx, p, "x", hangs); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("hangs: %v", err)
 	}
 	empty := p.gate.shut()

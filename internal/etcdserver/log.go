@@ -68,7 +68,8 @@ func (l *etcdLog) harmless(message string, fields []zapcore.Field) bool {
 		return l.closing.Load()
 	case versionNotNoted:
 		cause := errorOf(fields)
-		return cause != nil && strings.Contains(cause.Error(), nothingWritten) && l.unwritten.CompareAndSwap(false, true)
+		return cause != nil && strings.Contains(cause.Error(), nothingWritten) &&
+			l.unwritten.CompareAndSwap(false, true)
 	}
 	return false
 }

@@ -110,11 +110,13 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 		}
 		e.server = r.server
 	case <-e.log.failed:
-		return nil, fmt.Errorf("start etcd in %s: %w; the folder may be damaged: restore it from a backup", dir, e.log.err)
+		return nil, fmt.Errorf("start etcd in %s: %w; the folder may be damaged: restore it from a backup",
+			dir, e.log.err)
 	case <-ctx.Done():
 		e.log.closing.Store(true)
 		go abandon(started)
-		return nil, fmt.Errorf("start etcd in %s: it is not ready: %w; another program may hold its files, or the disk is slow", dir, context.Cause(ctx))
+		return nil, fmt.Errorf("start etcd in %s: it is not ready: %w; another program may hold its files, or the "+
+			"disk is slow", dir, context.Cause(ctx))
 	}
 	select {
 	case <-e.server.Server.ReadyNotify():
@@ -162,7 +164,8 @@ type startResult struct {
 func startEtcd(config *embed.Config, started chan<- startResult) {
 	defer func() {
 		if r := recover(); r != nil {
-			started <- startResult{err: fmt.Errorf("etcd cannot read its files (%v); restore the folder from a backup", r)}
+			err := fmt.Errorf("etcd cannot read its files (%v); restore the folder from a backup", r)
+			started <- startResult{err: err}
 		}
 	}()
 	server, err := embed.StartEtcd(config)
@@ -226,7 +229,8 @@ func (e *Server) stop() error {
 	case <-closed:
 		return nil
 	case <-time.After(closeTimeout):
-		return errors.Join(fmt.Errorf("etcd in %s did not stop within %v; end the process", e.dir, closeTimeout), e.Err())
+		return errors.Join(fmt.Errorf("etcd in %s did not stop within %v; end the process", e.dir, closeTimeout),
+			e.Err())
 	}
 }
 
@@ -272,7 +276,8 @@ func (e *Server) socketPath() (string, error) {
 	}
 	short, err := os.MkdirTemp("", "conclave-") // mode 0700
 	if err != nil {
-		return "", fmt.Errorf("%s is too long a path for a socket, and there is no folder for it elsewhere: %w; use a shorter path for etcd's folder, or set TMPDIR to one that can be written", path, err)
+		return "", fmt.Errorf("%s is too long a path for a socket, and there is no folder for it elsewhere: %w; use "+
+			"a shorter path for etcd's folder, or set TMPDIR to one that can be written", path, err)
 	}
 	e.socket = short
 	if path = filepath.Join(short, "etcd.sock"); len(path) > maxSocketPath {

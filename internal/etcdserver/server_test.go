@@ -144,7 +144,8 @@ func TestEmbeddedDamagedFolder(t *testing.T) {
 			return os.WriteFile(logs[0], []byte(strings.Repeat("damage", 1000)), 0o600)
 		},
 		"database": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "etcd", "data", "member", "snap", "db"), []byte(strings.Repeat("damage", 10000)), 0o600)
+			return os.WriteFile(filepath.Join(dir, "etcd", "data", "member", "snap", "db"),
+				[]byte(strings.Repeat("damage", 10000)), 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +162,8 @@ func TestEmbeddedDamagedFolder(t *testing.T) {
 			cmd.Env = append(os.Environ(), damagedEnv+"="+dir)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || !strings.HasPrefix(string(out), "error: start etcd in "+dir) || !strings.Contains(string(out), "backup") {
+			if !errors.As(err, &exit) || !strings.HasPrefix(string(out), "error: start etcd in "+dir) ||
+				!strings.Contains(string(out), "backup") {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
@@ -174,7 +176,8 @@ func TestALongPathWithoutATemporaryFolder(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	_, err := Start(testkit.Within(t), Config{Dir: dir})
-	if err == nil || !strings.Contains(err.Error(), "too long a path for a socket") || !strings.Contains(err.Error(), "TMPDIR") {
+	if err == nil || !strings.Contains(err.Error(), "too long a path for a socket") ||
+		!strings.Contains(err.Error(), "TMPDIR") {
 		t.Errorf("error %v", err)
 	}
 }

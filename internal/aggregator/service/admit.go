@@ -120,9 +120,8 @@ func (s *nodes) examine(ctx context.Context, h *conclavev1.Hello) (*round.Datase
 func (s *nodes) checkHead(ctx context.Context, dataset string, h *conclavev1.Hello) (coordinator.LedgerHead, error) {
 	seen := h.GetLedger()
 	if seen != nil && (seen.GetSeq() == 0 || len(seen.GetHash()) != sha256.Size) {
-		return coordinator.LedgerHead{}, fault.Invalidf("node %s/%s names no entry of the ledger (a number from 1, and %d "+
-			"bytes)",
-			h.GetSite(), h.GetNode(), sha256.Size)
+		return coordinator.LedgerHead{}, fault.Invalidf("node %s/%s names no entry of the ledger (a number from 1, "+
+			"and %d bytes)", h.GetSite(), h.GetNode(), sha256.Size)
 	}
 	return s.Store.CheckHead(ctx, dataset, coordinator.LedgerHead{Seq: seen.GetSeq(),
 		Hash: hex.EncodeToString(seen.GetHash())})

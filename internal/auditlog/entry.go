@@ -42,12 +42,7 @@ type Entry struct {
 	Run      string  `json:"run,omitempty"`
 	Round    *uint64 `json:"round,omitempty"`
 	Purpose  string  `json:"purpose,omitempty"`
-	// What a release cost, as its ledger entry says: Events are that entry's, EpsilonSpent
-	// is the run's figure after it, LedgerSeq and LedgerHash name it.
-	Events       any     `json:"events,omitempty"`
-	EpsilonSpent float64 `json:"epsilon_spent,omitempty"`
-	LedgerSeq    uint64  `json:"ledger_seq,omitempty"`
-	LedgerHash   string  `json:"ledger_hash,omitempty"`
+	Charge
 	// Remote is the address of a connection that was refused before anybody was known, and
 	// Suppressed how many of the kind came before it that have no line, being too many.
 	Remote     string `json:"remote,omitempty"`
@@ -70,6 +65,14 @@ type writer struct {
 type peer struct {
 	Peer        string `json:"peer,omitempty"`        // the name in its certificate, such as node/north
 	Certificate string `json:"certificate,omitempty"` // SHA-256 of the certificate in hex
+}
+
+// Charge is what a release cost, as its ledger entry says.
+type Charge struct {
+	Events       any     `json:"events,omitempty"`        // of the ledger entry
+	EpsilonSpent float64 `json:"epsilon_spent,omitempty"` // of the run, after the release
+	LedgerSeq    uint64  `json:"ledger_seq,omitempty"`
+	LedgerHash   string  `json:"ledger_hash,omitempty"`
 }
 
 // lasting says that an entry must be on disk before the event goes on: those about what

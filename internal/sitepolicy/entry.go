@@ -48,7 +48,14 @@ type Entry struct {
 	Spec  string `json:"spec,omitempty"`
 	Terms *Spec  `json:"terms,omitempty"`
 	// By is who decided, as the system calls them.
-	By       string          `json:"by,omitempty"`
+	By string `json:"by,omitempty"`
+	entryCharge
+	Previous string `json:"previous"` // hash of the entry before, empty for the first
+	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
+}
+
+// entryCharge is what an entry says of a round that is answered.
+type entryCharge struct {
 	Round    *uint64         `json:"round,omitempty"`
 	Question string          `json:"question,omitempty"` // SHA-256 in hex
 	Kind     Kind            `json:"kind,omitempty"`
@@ -56,8 +63,6 @@ type Entry struct {
 	// EpsilonSpent is what everything charged so far comes to, at the limit's delta, by
 	// the accountants that are formulas.
 	EpsilonSpent float64 `json:"epsilon_spent,omitempty"`
-	Previous     string  `json:"previous"` // hash of the entry before, empty for the first
-	Hash         string  `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
 }
 
 // maxLine bounds an entry in bytes.

@@ -122,11 +122,13 @@ func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
 		case refusal != nil || !charge:
 		case !due:
 			seq := b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)]
-			paid = &Entry{Type: EntryCharge, Seq: seq, Hash: b.hashes[seq-1], EpsilonSpent: spent}
+			paid = &Entry{Type: EntryCharge, Seq: seq, Hash: b.hashes[seq-1],
+				entryCharge: entryCharge{EpsilonSpent: spent}}
 		default:
 			entries = append(entries, Entry{
-				Type: EntryCharge, Run: t.Run, Spec: t.SpecSHA256, Round: &t.Round, Question: t.Question, Kind: t.Kind,
-				Events: privacy.Merge(t.Charges), EpsilonSpent: spent,
+				Type: EntryCharge, Run: t.Run, Spec: t.SpecSHA256, entryCharge: entryCharge{
+					Round: &t.Round, Question: t.Question, Kind: t.Kind,
+					Events: privacy.Merge(t.Charges), EpsilonSpent: spent},
 			})
 		}
 		return entries, nil

@@ -177,7 +177,7 @@ func (q *Queue) cancelDirect(ctx context.Context, by *peer.Session, run string, 
 	q.Log.Info("run cancelled", zap.String("run", run), zap.String("by", by.Identity.Name),
 		zap.String("ledger_head", head))
 	_ = q.Audit.Write(by.Caller, auditlog.Entry{
-		Event: auditlog.RunCancelled, Dataset: record.Dataset, Run: run, LedgerHash: head,
+		Event: auditlog.RunCancelled, Dataset: record.Dataset, Run: run, Charge: auditlog.Charge{LedgerHash: head},
 		Reason: "it was not of the queue",
 	})
 	if record, err = q.Store.Run(ctx, run); err != nil {

@@ -135,8 +135,10 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 	// It is paid for and stored, so it goes out whether the line is written or not; if not, it
 	// is the last.
 	_ = rs.Audit.Write(e.asker, e.entry(auditlog.Entry{
-		Event: auditlog.Released, Teachers: release.Teachers, Purpose: entry.Kind, Events: entry.Events,
-		EpsilonSpent: entry.EpsilonSpent, LedgerSeq: entry.Seq, LedgerHash: entry.Hash,
+		Event: auditlog.Released, Teachers: release.Teachers, Purpose: entry.Kind,
+		Charge: auditlog.Charge{
+			Events: entry.Events, EpsilonSpent: entry.EpsilonSpent, LedgerSeq: entry.Seq, LedgerHash: entry.Hash,
+		},
 	}))
 	complete(release, entry)
 	return release, nil
@@ -182,7 +184,8 @@ func (rs *Rounds) releasedBefore(e *Execution, stored []byte, entry ledger.Entry
 		zap.Uint64("ledger_seq", entry.Seq), zap.Int64("fence", entry.Fence))
 	rs.Metrics.Repeated()
 	err = rs.Audit.Write(e.asker, auditlog.Entry{
-		Event: auditlog.Repeated, Run: e.key.Run, Round: &e.key.Number, LedgerHash: entry.Hash,
+		Event: auditlog.Repeated, Run: e.key.Run, Round: &e.key.Number,
+		Charge: auditlog.Charge{LedgerHash: entry.Hash},
 	})
 	if err != nil {
 		return nil, peer.ErrAudit

@@ -199,7 +199,8 @@ func (rs *Rounds) Close(ctx context.Context, by peer.Caller, claim, name string)
 	rs.closed(r)
 	rs.Log.Info("run closed", zap.String("run", name), zap.String("ledger_head", head))
 	_ = rs.Audit.Write(by, auditlog.Entry{
-		Event: auditlog.RunClosed, Dataset: r.dataset.Record.Name, Run: name, LedgerHash: head,
+		Event: auditlog.RunClosed, Dataset: r.dataset.Record.Name, Run: name,
+		Charge: auditlog.Charge{LedgerHash: head},
 	})
 	return head, nil
 }

@@ -119,7 +119,8 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 	if e == nil || e.Asker() != session.Caller { // the line of the release names another
 		s.Metrics.Rounds.Repeated()
 		err := s.Audit.Write(session.Caller, auditlog.Entry{
-			Event: auditlog.Repeated, Run: p.Key.Run, Round: &p.Key.Number, LedgerHash: release.GetLedgerHash(),
+			Event: auditlog.Repeated, Run: p.Key.Run, Round: &p.Key.Number,
+			Charge: auditlog.Charge{LedgerHash: release.GetLedgerHash()},
 		})
 		if err != nil {
 			return peer.ErrAudit

@@ -141,8 +141,10 @@ func (e Entry) validate() error {
 		name string
 		set  bool
 	}{
-		{"dataset", e.Dataset != ""}, {"site", e.Site != ""}, {"node", e.Node != ""}, {"limit", e.Limit != nil}, {"run", e.Run != ""},
-		{"spec", e.Spec != ""}, {"terms", e.Terms != nil}, {"by", e.By != ""}, {"round", e.Round != nil}, {"question", e.Question != ""},
+		{"dataset", e.Dataset != ""}, {"site", e.Site != ""}, {"node", e.Node != ""}, {"limit", e.Limit != nil},
+		{"run", e.Run != ""},
+		{"spec", e.Spec != ""}, {"terms", e.Terms != nil}, {"by", e.By != ""}, {"round", e.Round != nil},
+		{"question", e.Question != ""},
 		{"events", len(e.Events) > 0},
 	} {
 		if f.set != fields[f.name] {

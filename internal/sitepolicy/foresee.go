@@ -49,7 +49,8 @@ func (g *Guard) Foresee(t Terms, rounds int, earlier []privacy.Event) (f Foresee
 			}
 		}
 		if f = (Foreseen{Fits: low, Waits: d.Approval == ByHand}); low == 0 && rounds > 0 {
-			f = refuse(&Refusal{Rule: RuleEpsilon, Public: "the site's own limit on dataset " + d.Name + " would be passed"})
+			f = refuse(&Refusal{Rule: RuleEpsilon,
+				Public: "the site's own limit on dataset " + d.Name + " would be passed"})
 		}
 		return nil, nil
 	})

@@ -96,7 +96,9 @@ func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := t.validate(); err != nil {
-		return nil, g.refuse(&Refusal{Rule: RuleTerms, Public: "the aggregator does not say, or not sensibly, what is asked at what price; install matching versions", Private: err.Error()})
+		return nil, g.refuse(&Refusal{Rule: RuleTerms,
+			Public: "the aggregator does not say, or not sensibly, what is asked at what price; install " +
+				"matching versions", Private: err.Error()})
 	}
 	if refusal := g.mine(t.Spec); refusal != nil {
 		return nil, g.refuse(refusal)
@@ -155,7 +157,8 @@ func (g *Guard) refuse(r *Refusal) error {
 }
 
 func ledgerRefusal(err error) *Refusal {
-	return &Refusal{Rule: RuleLedger, Public: "it cannot be used; its node's log says why", Private: err.Error(), Waiting: true}
+	return &Refusal{Rule: RuleLedger, Public: "it cannot be used; its node's log says why", Private: err.Error(),
+		Waiting: true}
 }
 
 // mine checks that a run is about what the node holds.
@@ -183,7 +186,9 @@ func (g *Guard) allowed() (*Dataset, *Refusal) {
 		g.policy, g.err = parseFile(g.o.Policy, text)
 	}
 	if g.err != nil {
-		return nil, &Refusal{Rule: RulePolicy, Public: "the file cannot be used; nothing is answered until it is mended", Private: g.err.Error(), Waiting: true}
+		return nil, &Refusal{Rule: RulePolicy,
+			Public: "the file cannot be used; nothing is answered until it is mended", Private: g.err.Error(),
+			Waiting: true}
 	}
 	d := g.policy.Dataset(g.o.Dataset)
 	if d == nil {
@@ -197,10 +202,13 @@ func (g *Guard) fits(b *book, d *Dataset) *Refusal {
 	switch {
 	case b.last.Seq == 0:
 	case b.dataset != g.o.Dataset || b.site != g.o.Site || b.node != g.o.Node:
-		return ledgerRefusal(fmt.Errorf("%w: %s is that of node %s/%s on dataset %s; give each node a state folder of its own", ErrLedger, g.o.Ledger, b.site, b.node, b.dataset))
+		return ledgerRefusal(fmt.Errorf("%w: %s is that of node %s/%s on dataset %s; give each node a state "+
+			"folder of its own", ErrLedger, g.o.Ledger, b.site, b.node, b.dataset))
 	case b.limit.Filter != d.Filter && len(b.spent) > 0:
-		return &Refusal{Rule: RuleFilter, Public: "another one than charges were added up by; nothing is answered until it is mended", Waiting: true,
-			Private: fmt.Sprintf("it was %s when the first round was charged, the policy says %s; put %s back", b.limit.Filter, d.Filter, b.limit.Filter)}
+		return &Refusal{Rule: RuleFilter,
+			Public: "another one than charges were added up by; nothing is answered until it is mended", Waiting: true,
+			Private: fmt.Sprintf("it was %s when the first round was charged, the policy says %s; put %s back",
+				b.limit.Filter, d.Filter, b.limit.Filter)}
 	}
 	return nil
 }
@@ -246,9 +254,11 @@ func judge(b *book, d *Dataset, t Terms, o Options) (spent float64, due bool, re
 	claim, err := d.Limit().Admit(b.spent, t.Charges)
 	switch {
 	case errors.Is(err, privacy.ErrOverBudget):
-		return 0, false, &Refusal{Rule: RuleEpsilon, Public: fmt.Sprintf("the site's own limit on dataset %s would be passed", d.Name), Private: err.Error()}
+		return 0, false, &Refusal{Rule: RuleEpsilon,
+			Public: fmt.Sprintf("the site's own limit on dataset %s would be passed", d.Name), Private: err.Error()}
 	case err != nil:
-		return 0, false, &Refusal{Rule: RuleTerms, Public: "what the round costs cannot be added up", Private: err.Error()}
+		return 0, false, &Refusal{Rule: RuleTerms, Public: "what the round costs cannot be added up",
+			Private: err.Error()}
 	}
 	return claim.Epsilon, true, nil
 }

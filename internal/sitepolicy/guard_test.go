@@ -26,7 +26,8 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	// Asked again, here and after a restart, it is free; another question is not.
 	for _, guard := range []*Guard{g, s.guard()} {
 		// The entry that paid is named.
-		if again, err := guard.Charge(r); err != nil || again.Seq != e.Seq || again.Hash != e.Hash || again.Events != nil || again.EpsilonSpent != e.EpsilonSpent {
+		if again, err := guard.Charge(r); err != nil || again.Seq != e.Seq || again.Hash != e.Hash ||
+			again.Events != nil || again.EpsilonSpent != e.EpsilonSpent {
 			t.Fatalf("charged again: %+v, %v", again, err)
 		}
 	}
@@ -39,7 +40,8 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	}
 	status, err := s.guard(func(o *Options) { o.ReadOnly = true }).Status()
 	testkit.Must(t, err)
-	if len(status.Runs) != 1 || status.Runs[0].Charges != 2 || status.Runs[0].State != StateAutomatic || status.EpsilonSpent != second.EpsilonSpent || status.Problem != "" || status.Head != second.Hash {
+	if len(status.Runs) != 1 || status.Runs[0].Charges != 2 || status.Runs[0].State != StateAutomatic ||
+		status.EpsilonSpent != second.EpsilonSpent || status.Problem != "" || status.Head != second.Hash {
 		t.Errorf("status %+v", status)
 	}
 }
@@ -67,25 +69,44 @@ func TestRulesRefuseByName(t *testing.T) {
 		"no price":         {RuleTerms, allowed, func(r *Terms) { r.Charges = nil }, "does not say", false},
 		"a price below 0":  {RuleTerms, allowed, func(r *Terms) { r.Charges[0].Count = -1 }, "does not say", false},
 		"a run's bad name": {RuleTerms, allowed, func(r *Terms) { r.Run = "../r" }, "does not say", false},
-		"other schema":     {RuleTerms, allowed, func(r *Terms) { r.Spec.SchemaSHA256 = digest("x") }, "another schema", false},
-		"other unit":       {RuleTerms, allowed, func(r *Terms) { r.Spec.Unit = "person" }, "another privacy unit", false},
-		"other dataset":    {RuleDataset, allowed, func(r *Terms) { r.Spec.Dataset = "e" }, "another dataset", false},
-		"absent dataset":   {RuleDataset, all(strings.Replace(allowing, "name: d", "name: e", 1)), nil, "nothing is allowed", false},
-		"pipeline":         {RulePipeline, allowed, func(r *Terms) { r.Spec.Pipeline = "gpate" }, `"gpate" is not allowed`, false},
+		"other schema": {RuleTerms, allowed, func(r *Terms) {
+			r.Spec.SchemaSHA256 = digest("x")
+		}, "another schema", false},
+		"other unit":    {RuleTerms, allowed, func(r *Terms) { r.Spec.Unit = "person" }, "another privacy unit", false},
+		"other dataset": {RuleDataset, allowed, func(r *Terms) { r.Spec.Dataset = "e" }, "another dataset", false},
+		"absent dataset": {RuleDataset, all(strings.Replace(allowing, "name: d", "name: e", 1)), nil,
+			"nothing is allowed", false},
+		"pipeline": {RulePipeline, allowed, func(r *Terms) {
+			r.Spec.Pipeline = "gpate"
+		}, `"gpate" is not allowed`, false},
 		"stage": {RuleStages, allowed, func(r *Terms) {
 			r.Spec.Plan = planOf(Votes, ScoreSum, Fit)
 			r.Spec.Plan[1].Stage, r.Spec.Plan[2].Stage = "selections", "fit"
 		}, `"fit" is not allowed`, false},
-		"question":         {RuleQuestion, allowed, func(r *Terms) { r.Kind, r.Spec.Plan = GradientSum, planOf(GradientSum) }, "a round of gradient-sums belongs neither", false},
-		"a stage's":        {RuleQuestion, allowed, func(r *Terms) { r.Kind, r.Spec.Plan = ScoreSum, planOf(ScoreSum) }, "a round of scores", false},
-		"not planned":      {RuleQuestion, allowed, func(r *Terms) { r.Kind = EmbeddingSum; r.Spec.Plan = planOf(Votes) }, "a round of embedding", false},
-		"an embed's votes": {RuleQuestion, allowed, func(r *Terms) { r.Spec.Pipeline = "embed" }, "a round of votes", false},
-		"few rows":         {RuleRows, all(allowing, facts(99, 50)), nil, "too few records here", false},
-		"few per teacher":  {RulePerHead, all(allowing, facts(1000, 4)), nil, "too few records of a teacher", false},
-		"over the limit":   {RuleEpsilon, allowed, func(r *Terms) { r.Charges[0].Count = 1e6 }, "own limit on dataset d would be passed", false},
-		"by hand":          {RuleApproval, all(strings.Replace(allowing, "automatic", "by-hand", 1)), nil, "waits for approval at site north", true},
-		"bad policy":       {RulePolicy, all("datasets: [{name: d}]"), nil, "until it is mended", true},
-		"no policy":        {RulePolicy, func(t *testing.T, r Terms) error { return newSite(t).guard().Ask(r) }, nil, "until it is mended", true},
+		"question": {RuleQuestion, allowed, func(r *Terms) {
+			r.Kind, r.Spec.Plan = GradientSum, planOf(GradientSum)
+		}, "a round of gradient-sums belongs neither", false},
+		"a stage's": {RuleQuestion, allowed, func(r *Terms) {
+			r.Kind, r.Spec.Plan = ScoreSum, planOf(ScoreSum)
+		}, "a round of scores", false},
+		"not planned": {RuleQuestion, allowed, func(r *Terms) {
+			r.Kind = EmbeddingSum
+			r.Spec.Plan = planOf(Votes)
+		}, "a round of embedding", false},
+		"an embed's votes": {RuleQuestion, allowed, func(r *Terms) {
+			r.Spec.Pipeline = "embed"
+		}, "a round of votes", false},
+		"few rows":        {RuleRows, all(allowing, facts(99, 50)), nil, "too few records here", false},
+		"few per teacher": {RulePerHead, all(allowing, facts(1000, 4)), nil, "too few records of a teacher", false},
+		"over the limit": {RuleEpsilon, allowed, func(r *Terms) {
+			r.Charges[0].Count = 1e6
+		}, "own limit on dataset d would be passed", false},
+		"by hand": {RuleApproval, all(strings.Replace(allowing, "automatic", "by-hand", 1)), nil,
+			"waits for approval at site north", true},
+		"bad policy": {RulePolicy, all("datasets: [{name: d}]"), nil, "until it is mended", true},
+		"no policy": {RulePolicy, func(t *testing.T, r Terms) error {
+			return newSite(t).guard().Ask(r)
+		}, nil, "until it is mended", true},
 		"no folder": {RuleLedger, func(t *testing.T, r Terms) error {
 			s := newSite(t)
 			s.write(allowing)
@@ -140,13 +161,15 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	other := r
 	other.SpecSHA256 = digest("another")
 	refusedBy(t, g.Ask(other), RuleApproval)
-	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), "--spec") {
+	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrSpec) ||
+		!strings.Contains(err.Error(), "--spec") {
 		t.Errorf("two runs of a name: %v", err)
 	}
 	// A spec that no run has is not a run that never asked.
 	for _, spec := range []string{"xx", r.SpecSHA256 + "0"} {
 		_, err := people.Decide("r", spec, true, "ann")
-		if !errors.Is(err, ErrSpec) || errors.Is(err, ErrNoRun) || !strings.Contains(err.Error(), "has asked this node") || !strings.Contains(err.Error(), r.SpecSHA256[:12]) {
+		if !errors.Is(err, ErrSpec) || errors.Is(err, ErrNoRun) ||
+			!strings.Contains(err.Error(), "has asked this node") || !strings.Contains(err.Error(), r.SpecSHA256[:12]) {
 			t.Errorf("spec %q: %v", spec, err)
 		}
 	}
@@ -165,7 +188,8 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	refusedBy(t, g.Ask(round("r", 1, 10)), RuleDenied)
 	status, err := people.Status()
 	testkit.Must(t, err)
-	if len(status.Runs) != 2 || status.Runs[0].State != StateDenied || status.Runs[0].By != "bob" || status.Runs[0].Charges != 1 {
+	if len(status.Runs) != 2 || status.Runs[0].State != StateDenied || status.Runs[0].By != "bob" ||
+		status.Runs[0].Charges != 1 {
 		t.Errorf("status %+v", status)
 	}
 }
@@ -200,7 +224,8 @@ func TestAPolicyIsReadAgainWhenItChanges(t *testing.T) {
 	if status.Limit.Epsilon != 3 || len(status.Runs) != 1 {
 		t.Errorf("status %+v", status)
 	}
-	if lines := s.lines(); len(lines) != 5 || !strings.Contains(lines[3], `"type":"limit"`) || !strings.Contains(lines[4], `"type":"limit"`) {
+	if lines := s.lines(); len(lines) != 5 || !strings.Contains(lines[3], `"type":"limit"`) ||
+		!strings.Contains(lines[4], `"type":"limit"`) {
 		t.Errorf("the ledger does not show the limits: %q", lines)
 	}
 }

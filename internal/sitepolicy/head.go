@@ -34,7 +34,8 @@ func ReadHead(path string) (*Head, error) {
 	d.DisallowUnknownFields()
 	err = d.Decode(h)
 	if _, more := d.Token(); err != nil || h.Seq == 0 || !isSHA256(h.Hash) || !errors.Is(more, io.EOF) {
-		return nil, fmt.Errorf("%s does not name an entry of a ledger; restore all files of its folder from one backup", path)
+		return nil, fmt.Errorf("%s does not name an entry of a ledger; restore all files of its folder from one backup",
+			path)
 	}
 	return h, nil
 }

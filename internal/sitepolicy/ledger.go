@@ -34,7 +34,8 @@ type siteLedger struct {
 }
 
 func newSiteLedger(path string, readOnly bool) *siteLedger {
-	return &siteLedger{path: path, head: strings.TrimSuffix(path, filepath.Ext(path)) + ".head", readOnly: readOnly, now: time.Now, sync: (*os.File).Sync}
+	return &siteLedger{path: path, head: strings.TrimSuffix(path, filepath.Ext(path)) + ".head", readOnly: readOnly,
+		now: time.Now, sync: (*os.File).Sync}
 }
 
 // use calls do with what the ledger holds, while nobody else may write to it. Entries that
@@ -81,7 +82,8 @@ func (l *siteLedger) open() (*os.File, error) {
 			return nil, fmt.Errorf("%w: %w", ErrLedger, err)
 		}
 		if h != nil || l.known != nil {
-			return nil, fmt.Errorf("%w: %s is gone, which had entries; restore it from a backup: what was charged is written there and nowhere else at this site", ErrLedger, l.path)
+			return nil, fmt.Errorf("%w: %s is gone, which had entries; restore it from a backup: what was charged is "+
+				"written there and nowhere else at this site", ErrLedger, l.path)
 		}
 		if l.readOnly {
 			return nil, nil
@@ -141,11 +143,14 @@ func (l *siteLedger) read(f *os.File) error {
 	l.file, l.size = at, l.size+int64(good)
 	switch last := l.book.last; {
 	case acknowledged == nil && last.Seq > 1:
-		return fmt.Errorf("%w: %s is missing, which names its last entry; restore it together with the ledger from one backup", ErrLedger, l.head)
+		return fmt.Errorf("%w: %s is missing, which names its last entry; restore it together with the ledger "+
+			"from one backup", ErrLedger, l.head)
 	case acknowledged != nil && acknowledged.Seq > last.Seq:
-		return fmt.Errorf("%w: %s ends with entry %d and there were %d; it was shortened: restore it from a backup", ErrLedger, l.path, last.Seq, acknowledged.Seq)
+		return fmt.Errorf("%w: %s ends with entry %d and there were %d; it was shortened: restore it from a backup",
+			ErrLedger, l.path, last.Seq, acknowledged.Seq)
 	case acknowledged != nil && l.book.hashes[acknowledged.Seq-1] != acknowledged.Hash:
-		return fmt.Errorf("%w: entry %d of %s is not the one that %s names; restore both from one backup", ErrLedger, acknowledged.Seq, l.path, l.head)
+		return fmt.Errorf("%w: entry %d of %s is not the one that %s names; restore both from one backup", ErrLedger,
+			acknowledged.Seq, l.path, l.head)
 	case last.Seq > 0:
 		l.known = &Head{last.Seq, last.Hash}
 		if !l.readOnly && (acknowledged == nil || acknowledged.Seq < last.Seq) {

@@ -58,7 +58,8 @@ func TestADamagedLedgerIsRefused(t *testing.T) {
 			testkit.Must(t, running.Check())
 			damage(s)
 			refusal := refusedBy(t, s.guard().Ask(round("r", 9, 20)), RuleLedger)
-			if !errors.Is(s.use(), ErrLedger) || !strings.Contains(refusal.Error(), "restore") && !strings.Contains(refusal.Error(), "backup") {
+			if !errors.Is(s.use(), ErrLedger) || !strings.Contains(refusal.Error(), "restore") &&
+				!strings.Contains(refusal.Error(), "backup") {
 				t.Errorf("%v does not say what to do", refusal)
 			}
 			status, err := s.guard(func(o *Options) { o.ReadOnly = true }).Status()
@@ -245,7 +246,8 @@ func TestReadingChangesNothing(t *testing.T) {
 	if now, _ := os.ReadFile(s.ledger); !bytes.Equal(now, torn) || status.Entries != 4 {
 		t.Errorf("a torn line was mended, or %d entries are not 4", status.Entries)
 	}
-	if _, err := s.guard(look).Charge(round("r", 5, 20)); err == nil || !strings.Contains(err.Error(), "opened to be read") {
+	if _, err := s.guard(look).Charge(round("r", 5, 20)); err == nil ||
+		!strings.Contains(err.Error(), "opened to be read") {
 		t.Errorf("charged while reading: %v", err)
 	}
 }

@@ -26,7 +26,8 @@ func newSite(t testing.TB) site {
 }
 
 const allowing = `datasets:
-  - {name: d, epsilon: 2, delta: 1e-5, pipelines: [pategan, embed], stages: [selections], min_rows: 100, min_rows_per_teacher: 5, approval: automatic}
+  - {name: d, epsilon: 2, delta: 1e-5, pipelines: [pategan, embed], stages: [selections],
+     min_rows: 100, min_rows_per_teacher: 5, approval: automatic}
 `
 
 func (s site) write(policy string) {
@@ -74,7 +75,8 @@ func planOf(kinds ...Kind) (plan privacy.Plan) {
 func round(run string, number uint64, sigma float64) Terms {
 	return Terms{
 		Run: run, Round: number, SpecSHA256: digest("spec of " + run), Question: digest(run + string(rune(number))),
-		Spec: Spec{Dataset: "d", SchemaSHA256: digest("schema"), Unit: "record", Pipeline: "pategan", Epsilon: 1, Delta: 1e-5, Guarantee: "data-independent", Teachers: 100, Plan: planOf(ClassCounts, EmbeddingSum, Votes)},
+		Spec: Spec{Dataset: "d", SchemaSHA256: digest("schema"), Unit: "record", Pipeline: "pategan", Epsilon: 1,
+			Delta: 1e-5, Guarantee: "data-independent", Teachers: 100, Plan: planOf(ClassCounts, EmbeddingSum, Votes)},
 		Kind: Votes, Charges: []privacy.Event{{Kind: privacy.GNMax, Sigma: sigma, Count: 1}},
 	}
 }

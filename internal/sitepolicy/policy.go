@@ -141,9 +141,11 @@ func (d *Dataset) validate(at string) (errs []error) {
 		need(false, "epsilon", "%v is no limit; use a finite number above 0", d.Epsilon)
 	}
 	if _, err := privacy.NewBudget(1, d.Delta); err != nil {
-		need(false, "delta", "%v is none; use a number above 0 and below 1, much less than one over the number of persons", d.Delta)
+		need(false, "delta", "%v is none; use a number above 0 and below 1, much less than one over the "+
+			"number of persons", d.Delta)
 	}
-	need(d.Filter == privacy.FilterGDP || d.Filter == privacy.FilterRDP, "filter", "%q adds up no runs that follow each other; use gdp or rdp", d.Filter)
+	need(d.Filter == privacy.FilterGDP || d.Filter == privacy.FilterRDP, "filter",
+		"%q adds up no runs that follow each other; use gdp or rdp", d.Filter)
 	need(len(d.Pipelines) > 0, "pipelines", "none; name those that are allowed: %s", strings.Join(Pipelines(), ", "))
 	for _, name := range d.Pipelines {
 		need(pipelines[name] != nil, "pipelines", "%q is none; use %s", name, strings.Join(Pipelines(), ", "))
@@ -154,8 +156,10 @@ func (d *Dataset) validate(at string) (errs []error) {
 	need(!repeats(d.Pipelines), "pipelines", "one stands there twice; keep one")
 	need(!repeats(d.Stages), "stages", "one stands there twice; keep one")
 	need(d.MinRows >= 0, "min_rows", "%d is below 0; use the least number of privacy units at a node", d.MinRows)
-	need(d.MinRowsPerTeacher >= 0, "min_rows_per_teacher", "%d is below 0; use the least number of privacy units of a teacher", d.MinRowsPerTeacher)
-	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is no way; use by-hand or automatic", d.Approval)
+	need(d.MinRowsPerTeacher >= 0, "min_rows_per_teacher",
+		"%d is below 0; use the least number of privacy units of a teacher", d.MinRowsPerTeacher)
+	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is no way; use by-hand or automatic",
+		d.Approval)
 	return errs
 }
 

@@ -22,11 +22,13 @@ func TestBadPoliciesNameTheFieldAndTheMend(t *testing.T) {
 		testkit.Must(t, err)
 		first, _, _ := strings.Cut(string(raw), "\n")
 		want := strings.TrimPrefix(first, "# ")
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), path) {
 			t.Errorf("%s: error %v, want one about %q", path, err, want)
 		}
 	}
-	if _, err := Read(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "name a file") {
+	if _, err := Read(filepath.Join(t.TempDir(), "none.yaml")); err == nil ||
+		!strings.Contains(err.Error(), "name a file") {
 		t.Errorf("a missing file: %v", err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
@@ -80,7 +82,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, d := range p.Datasets {
-			if !(d.Epsilon > 0) || !(d.Delta > 0 && d.Delta < 1) || len(d.Pipelines) == 0 || d.MinRows < 0 || d.MinRowsPerTeacher < 0 {
+			if !(d.Epsilon > 0) || !(d.Delta > 0 && d.Delta < 1) || len(d.Pipelines) == 0 || d.MinRows < 0 ||
+				d.MinRowsPerTeacher < 0 {
 				t.Fatalf("%+v", d)
 			}
 			if d.Approval != ByHand && d.Approval != Automatic {

@@ -22,7 +22,8 @@ func drawnEvent(t *rapid.T) privacy.Event {
 	case 1:
 		return privacy.Event{Kind: privacy.GNMax, Sigma: sigma, Count: count}
 	case 2:
-		return privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 10, Sigma1: 2 * sigma, Sigma2: sigma, Asked: count, Answered: count}
+		return privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 10, Sigma1: 2 * sigma, Sigma2: sigma,
+			Asked: count, Answered: count}
 	case 3:
 		return privacy.Event{Kind: privacy.Laplace, Epsilon: 1 / sigma, Count: 1}
 	case 4:
@@ -46,7 +47,8 @@ func TestTheLimitIsNeverPassed(t *testing.T) {
 		filter := rapid.SampledFrom([]privacy.Filter{privacy.FilterGDP, privacy.FilterRDP}).Draw(t, "filter")
 		limit := rapid.Float64Range(0.2, 8).Draw(t, "limit")
 		write := func() {
-			policy := fmt.Sprintf("datasets: [{name: d, epsilon: %v, delta: 1e-5, filter: %s, pipelines: [pategan], approval: automatic}]", limit, filter)
+			policy := fmt.Sprintf("datasets: [{name: d, epsilon: %v, delta: 1e-5, filter: %s, pipelines: [pategan], "+
+				"approval: automatic}]", limit, filter)
 			if err := os.WriteFile(filepath.Join(folder, "policy.yaml"), []byte(policy), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +81,8 @@ func TestTheLimitIsNeverPassed(t *testing.T) {
 				most = max(most, limit)
 				write()
 			default:
-				r := round(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "run"), rapid.Uint64Range(0, 5).Draw(t, "round"), 1)
+				r := round(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "run"),
+					rapid.Uint64Range(0, 5).Draw(t, "round"), 1)
 				r.Question = digest(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "question"))
 				r.Charges = []privacy.Event{drawnEvent(t)}
 				key := fmt.Sprint(r.Run, r.Round, r.Question)
@@ -101,12 +104,14 @@ func TestTheLimitIsNeverPassed(t *testing.T) {
 						t.Fatal(err)
 					}
 					if claim.Epsilon > limit*(1+1e-9) || claim.Epsilon != entry.EpsilonSpent {
-						t.Fatalf("%v is charged, %v is written, the limit is %v", claim.Epsilon, entry.EpsilonSpent, limit)
+						t.Fatalf("%v is charged, %v is written, the limit is %v", claim.Epsilon, entry.EpsilonSpent,
+							limit)
 					}
 				case !errors.As(err, &refusal) || refusal.Rule != RuleEpsilon || asked[key]:
 					t.Fatal(err)
 				default: // it would have passed the limit
-					if _, err := (privacy.Budget{Epsilon: limit, Delta: 1e-5, Filter: filter}).Admit(answered, r.Charges); err == nil {
+					if _, err := (privacy.Budget{Epsilon: limit, Delta: 1e-5, Filter: filter}).Admit(answered,
+						r.Charges); err == nil {
 						t.Fatalf("%v was refused on top of %v under %v", r.Charges, answered, limit)
 					}
 				}

@@ -32,7 +32,9 @@ func (d *Dataset) allows(t Terms, f Facts) *Refusal {
 		return refusal
 	}
 	if !t.Spec.asks(t.Kind, t.Stage) {
-		return &Refusal{Rule: RuleQuestion, Public: fmt.Sprintf("a round of %s belongs neither to pipeline %q nor to a stage of the run", t.Kind, t.Spec.Pipeline)}
+		return &Refusal{Rule: RuleQuestion,
+			Public: fmt.Sprintf("a round of %s belongs neither to pipeline %q nor to a stage of the run", t.Kind,
+				t.Spec.Pipeline)}
 	}
 	return d.enough(f)
 }
@@ -44,11 +46,13 @@ func (d *Dataset) enough(f Facts) *Refusal { return firstOf(d.TooFew(f)...) }
 // TooFew are the rules that want more records than there are.
 func (d *Dataset) TooFew(f Facts) (broken []*Refusal) {
 	if f.Units < d.MinRows {
-		broken = append(broken, &Refusal{Rule: RuleRows, Public: "too few records here", Private: fmt.Sprintf("%d privacy units, the policy wants %d", f.Units, d.MinRows)})
+		broken = append(broken, &Refusal{Rule: RuleRows, Public: "too few records here",
+			Private: fmt.Sprintf("%d privacy units, the policy wants %d", f.Units, d.MinRows)})
 	}
 	if f.LeastUnits < d.MinRowsPerTeacher {
 		broken = append(broken, &Refusal{Rule: RulePerHead, Public: "too few records of a teacher here",
-			Private: fmt.Sprintf("a teacher with %d privacy units, the policy wants %d; lower teachers before the node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)})
+			Private: fmt.Sprintf("a teacher with %d privacy units, the policy wants %d; lower teachers before the "+
+				"node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)})
 	}
 	return broken
 }

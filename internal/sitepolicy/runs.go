@@ -186,12 +186,15 @@ func (g *Guard) Decide(run, spec string, approve bool, by string) (*Run, error) 
 		switch len(found) {
 		case 0:
 			if len(named) > 0 {
-				return nil, fmt.Errorf("%w: run %q has asked this node, and no spec of it begins with %q; give one as `teacher runs` shows it, such as %s", ErrSpec, run, spec, named[0].spec[:12])
+				return nil, fmt.Errorf("%w: run %q has asked this node, and no spec of it begins with %q; give one "+
+					"as `teacher runs` shows it, such as %s", ErrSpec, run, spec, named[0].spec[:12])
 			}
-			return nil, fmt.Errorf("%w: run %q has asked nothing of this node; `teacher runs` lists those that did", ErrNoRun, run)
+			return nil, fmt.Errorf("%w: run %q has asked nothing of this node; `teacher runs` lists those that did",
+				ErrNoRun, run)
 		case 1:
 		default:
-			return nil, fmt.Errorf("%w: %d runs of different specs call themselves %q; say with --spec which one, as `teacher runs` shows it", ErrSpec, len(found), run)
+			return nil, fmt.Errorf("%w: %d runs of different specs call themselves %q; say with --spec which one, as "+
+				"`teacher runs` shows it", ErrSpec, len(found), run)
 		}
 		key = found[0]
 		return []Entry{{Type: decision, Run: key.run, Spec: key.spec, By: by}}, nil

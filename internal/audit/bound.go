@@ -104,7 +104,8 @@ func LowerBound(trials [2][]float64, delta, confidence float64) (Bound, error) {
 	var pilot, rest [2][]float64
 	for world, xs := range trials {
 		if len(xs) < MinRuns {
-			return Bound{}, fmt.Errorf("world %d has %d trials; at least %d are needed, and a thousand to see anything", world, len(xs), MinRuns)
+			return Bound{}, fmt.Errorf("world %d has %d trials; at least %d are needed, and a thousand to see anything",
+				world, len(xs), MinRuns)
 		}
 		if slices.ContainsFunc(xs, math.IsNaN) {
 			return Bound{}, fmt.Errorf("a statistic of world %d is not a number", world)

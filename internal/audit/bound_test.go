@@ -25,10 +25,12 @@ func TestClopperPearsonIsExact(t *testing.T) {
 					t.Errorf("%d of %d: the bounds are %v and %v", k, n, low, high)
 				}
 				if k > 0 && math.Abs(1-below(k-1, n, low)-alpha) > 1e-6 {
-					t.Errorf("%d of %d: under the lower bound %v so many come with %v, want %v", k, n, low, 1-below(k-1, n, low), alpha)
+					t.Errorf("%d of %d: under the lower bound %v so many come with %v, want %v",
+						k, n, low, 1-below(k-1, n, low), alpha)
 				}
 				if k < n && math.Abs(below(k, n, high)-alpha) > 1e-6 {
-					t.Errorf("%d of %d: under the upper bound %v so few come with %v, want %v", k, n, high, below(k, n, high), alpha)
+					t.Errorf("%d of %d: under the upper bound %v so few come with %v, want %v",
+						k, n, high, below(k, n, high), alpha)
 				}
 			}
 		}
@@ -52,7 +54,8 @@ func TestClopperPearsonCovers(t *testing.T) {
 			}
 		}
 		if tooHigh > alpha+1e-9 || tooLow > alpha+1e-9 {
-			t.Errorf("a coin of %.2f is missed from above with %v, from below with %v; allowed is %v", p, tooHigh, tooLow, alpha)
+			t.Errorf("a coin of %.2f is missed from above with %v, from below with %v; allowed is %v",
+				p, tooHigh, tooLow, alpha)
 		}
 	}
 }

@@ -165,7 +165,8 @@ func (s *scenario) lnmax(b privacy.Budget, whole bool) error {
 
 // classCounts asks once, as students do.
 func (s *scenario) classCounts(b privacy.Budget) error {
-	s.planned = privacy.Planned{Kind: runspec.ClassCounts, Count: 1, Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: b.Epsilon}}
+	s.planned = privacy.Planned{Kind: runspec.ClassCounts, Count: 1,
+		Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: b.Epsilon}}
 	s.rounds, s.queries, s.units = 1, 1, units
 	s.statistic = countRatio(units[0]*countScale, countScale, b.Epsilon)
 	return nil

@@ -58,7 +58,8 @@ func dialSite(address string, files certs.Files) (*grpc.ClientConn, error) {
 
 // join opens the stream of a site's node for a dataset and waits until it is
 // welcome. The stream ends with ctx.
-func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string, teachers int) (conclavev1.TeacherService_WorkClient, error) {
+func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
+	teachers int) (conclavev1.TeacherService_WorkClient, error) {
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("node of site %s: %w", site, err)
@@ -68,7 +69,8 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string, teac
 		SchemaSha256: schemaSHA256, Unit: unit, Manifest: "scripted-" + site,
 	}
 	// A stream that was refused unheard says why when it is read.
-	if err := stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}}); err != nil && !errors.Is(err, io.EOF) {
+	if err := stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}}); err != nil &&
+		!errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("node of site %s: %w", site, err)
 	}
 	m, err := stream.Recv()
@@ -97,7 +99,8 @@ func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, s sc
 			continue // a withdrawal
 		}
 		if part.GetParts() != 1 {
-			return fmt.Errorf("round %d of run %q came in %d parts; the audit asks small ones", part.GetRound(), part.GetRun(), part.GetParts())
+			return fmt.Errorf("round %d of run %q came in %d parts; the audit asks small ones",
+				part.GetRound(), part.GetRun(), part.GetParts())
 		}
 		round := new(conclavev1.Round)
 		if err := proto.Unmarshal(part.GetData(), round); err != nil {

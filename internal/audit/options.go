@@ -52,8 +52,10 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(o.Runs >= MinRuns && o.Runs <= maxRuns, "runs is %d; it must be %d to %d, and a thousand to see anything", o.Runs, MinRuns, maxRuns)
-	need(o.Epsilon >= minEpsilon && o.Epsilon <= maxEpsilon, "epsilon is %v; the budget of a run must be %v to %v here", o.Epsilon, minEpsilon, maxEpsilon)
+	need(o.Runs >= MinRuns && o.Runs <= maxRuns, "runs is %d; it must be %d to %d, and a thousand to see anything",
+		o.Runs, MinRuns, maxRuns)
+	need(o.Epsilon >= minEpsilon && o.Epsilon <= maxEpsilon, "epsilon is %v; the budget of a run must be %v to %v here",
+		o.Epsilon, minEpsilon, maxEpsilon)
 	need(o.Delta > 0 && o.Delta <= maxDelta, "delta is %v; it must be above 0 and at most %v", o.Delta, maxDelta)
 	need(o.Confidence > 0.5 && o.Confidence < 1, "confidence is %v; it must be above 0.5 and below 1", o.Confidence)
 	need(o.Parallel >= 1, "parallel is %d; let at least one run go on", o.Parallel)

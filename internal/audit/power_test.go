@@ -45,7 +45,8 @@ func (s *scenario) simulated(t *testing.T, src *gnmax.Source, runs int, share fl
 }
 
 // answered is the release of one round, with as many votes moved as world says.
-func (s *scenario) answered(t *testing.T, src *gnmax.Source, m gnmax.Mechanism, world int64, share float64) *conclavev1.Release {
+func (s *scenario) answered(t *testing.T, src *gnmax.Source, m gnmax.Mechanism, world int64,
+	share float64) *conclavev1.Release {
 	t.Helper()
 	if s.kind == privacy.Laplace {
 		counts := []int64{(s.units[0] - world) * countScale, s.units[1] * countScale}

@@ -37,7 +37,8 @@ type Result struct {
 // Verdict is the result in words.
 func (r Result) Verdict() string {
 	if r.Violation {
-		return fmt.Sprintf("VIOLATION: epsilon is at least %.3f, the ledger claims %.3f", r.LowerBound.Epsilon, r.Epsilon)
+		return fmt.Sprintf("VIOLATION: epsilon is at least %.3f, the ledger claims %.3f",
+			r.LowerBound.Epsilon, r.Epsilon)
 	}
 	return "no violation seen"
 }

@@ -29,7 +29,8 @@ func perQuery(queries int, whole bool, ratio func(label int32, noisy []int64) fl
 				rows = 2 * queries
 			}
 			if len(votes.GetLabels()) != queries || len(votes.GetHistogram()) != rows {
-				return 0, fmt.Errorf("round %d of run %q: the release holds %d labels and %d counts, due were %d and %d",
+				return 0, fmt.Errorf("round %d of run %q: the release holds %d labels and %d counts, "+
+					"due were %d and %d",
 					r.GetRound(), r.GetRun(), len(votes.GetLabels()), len(votes.GetHistogram()), queries, rows)
 			}
 			for q, label := range votes.GetLabels() {

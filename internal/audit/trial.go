@@ -79,7 +79,8 @@ func (t *trials) one(ctx context.Context, client *student.Client, name string, o
 			return 0, err
 		}
 		if r.GetTeachers() != s.teachers() {
-			return 0, fmt.Errorf("round %d of run %q counted %d of %d teachers; the two worlds must differ in one vote only", number, name, r.GetTeachers(), s.teachers())
+			return 0, fmt.Errorf("round %d of run %q counted %d of %d teachers; the two worlds must differ in "+
+				"one vote only", number, name, r.GetTeachers(), s.teachers())
 		}
 		releases = append(releases, r)
 	}

@@ -18,7 +18,8 @@ type byName struct {
 	guard   *tlsconfig.Credentials
 }
 
-func (c byName) ClientHandshake(ctx context.Context, name string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (c byName) ClientHandshake(ctx context.Context, name string,
+	conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	config, ok := c.configs[name]
 	if !ok {
 		return nil, nil, fmt.Errorf("no TLS settings for the server name %q", name)

@@ -37,7 +37,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for list, want := range map[string]string{
-		"": "missing", " ": "missing", "a": `"a" is not an address`, "a:": "is not an address", ":1": "is not an address",
+		"": "missing", " ": "missing", "a": `"a" is not an address`, "a:": "is not an address",
+		":1":   "is not an address",
 		"a:1,": `"" is not an address`, "a:1;b:2": "is not an address", "a:1,b:2,a:1": `"a:1" is there twice`,
 	} {
 		if _, err := Parse(list, ""); err == nil || !strings.Contains(err.Error(), want) {
@@ -75,7 +76,8 @@ func newAggregators(t *testing.T) aggregators {
 // serve answers health checks at an address, under a certificate for host.
 func (a aggregators) serve(name, host, address string) (at string, stop func()) {
 	a.t.Helper()
-	if err := authority.Issue(a.dir, certs.RoleAggregator, name, []string{host}, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
+	if err := authority.Issue(a.dir, certs.RoleAggregator, name, []string{host}, time.Hour); err != nil &&
+		!errors.Is(err, certs.ErrExists) {
 		a.t.Fatal(err)
 	}
 	config, err := tlsconfig.Server(certs.IssuedFiles(a.dir, certs.RoleAggregator, name))

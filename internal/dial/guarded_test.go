@@ -64,7 +64,8 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 	testkit.Must(t, err)
 	began := time.Now()
 	_, err = stream.Recv()
-	if took := time.Since(began); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "revoked") || took > 5*time.Second {
+	if took := time.Since(began); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "revoked") ||
+		took > 5*time.Second {
 		t.Errorf("after %v: %v", took, err)
 	}
 	_, err = healthpb.NewHealthClient(conn).Check(testkit.Within(t), &healthpb.HealthCheckRequest{})

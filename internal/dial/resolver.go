@@ -160,7 +160,8 @@ func (w *watch) tell() {
 			}
 		}
 		for _, d := range dialled {
-			endpoints = append(endpoints, resolver.Endpoint{Addresses: []resolver.Address{{Addr: d, ServerName: w.target.nameOf(address)}}})
+			endpoints = append(endpoints,
+				resolver.Endpoint{Addresses: []resolver.Address{{Addr: d, ServerName: w.target.nameOf(address)}}})
 		}
 	}
 	same := func(a, b resolver.Endpoint) bool { return a.Addresses[0].Equal(b.Addresses[0]) }

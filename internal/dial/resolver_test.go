@@ -154,18 +154,24 @@ func TestWhatIsLookedUp(t *testing.T) {
 		"addresses are not looked up": {list: "127.0.0.1:1,[::1]:2", zone: &zone{}, proxied: noProxy,
 			want: []string{"127.0.0.1:1 as 127.0.0.1", "[::1]:2 as ::1"}},
 		"every address must prove the name": {list: theName + ":7443", zone: known, proxied: noProxy, lookups: 1,
-			want: []string{"10.0.0.1:7443 as " + theName, "10.0.0.2:7443 as " + theName, "[fd00::1]:7443 as " + theName}},
-		"or the one that is set": {list: theName + ":7443", serverName: "agg", zone: &zone{hosts: []string{"10.0.0.1"}}, proxied: noProxy, lookups: 1,
+			want: []string{"10.0.0.1:7443 as " + theName, "10.0.0.2:7443 as " + theName,
+				"[fd00::1]:7443 as " + theName}},
+		"or the one that is set": {list: theName + ":7443", serverName: "agg", zone: &zone{hosts: []string{"10.0.0.1"}},
+			proxied: noProxy, lookups: 1,
 			want: []string{"10.0.0.1:7443 as agg"}},
-		"unknown names stay, and hold nobody up": {list: "other.example:7443," + theName + ":1", zone: &zone{hosts: []string{"10.0.0.1"}}, proxied: noProxy, lookups: 2,
+		"unknown names stay, and hold nobody up": {list: "other.example:7443," + theName + ":1",
+			zone: &zone{hosts: []string{"10.0.0.1"}}, proxied: noProxy, lookups: 2,
 			want: []string{"other.example:7443 as other.example", "10.0.0.1:1 as " + theName}},
 		"a name without addresses stays": {list: theName + ":7443", zone: &zone{}, proxied: noProxy, lookups: 1,
 			want: []string{theName + ":7443 as " + theName}},
-		"one lookup for all ports of a name": {list: theName + ":1," + theName + ":2", zone: &zone{hosts: []string{"10.0.0.1", "10.0.0.1"}}, proxied: noProxy, lookups: 1,
+		"one lookup for all ports of a name": {list: theName + ":1," + theName + ":2",
+			zone: &zone{hosts: []string{"10.0.0.1", "10.0.0.1"}}, proxied: noProxy, lookups: 1,
 			want: []string{"10.0.0.1:1 as " + theName, "10.0.0.1:2 as " + theName}},
-		"a proxy looks up by itself": {list: theName + ":7443", zone: &zone{hosts: []string{"10.0.0.1"}}, proxied: func(string) bool { return true },
-			want: []string{theName + ":7443 as " + theName}},
-		"a name without proxy is not sent to one as an address": {list: theName + ":7443", zone: &zone{hosts: []string{"10.0.0.1"}}, lookups: 1,
+		"a proxy looks up by itself": {list: theName + ":7443", zone: &zone{hosts: []string{"10.0.0.1"}},
+			proxied: func(string) bool { return true },
+			want:    []string{theName + ":7443 as " + theName}},
+		"a name without proxy is not sent to one as an address": {list: theName + ":7443",
+			zone: &zone{hosts: []string{"10.0.0.1"}}, lookups: 1,
 			proxied: func(address string) bool { return address == "10.0.0.1:7443" },
 			want:    []string{theName + ":7443 as " + theName}},
 	} {
@@ -194,7 +200,8 @@ func TestAddressesAreToldOnce(t *testing.T) {
 	target, err := Parse(theName+":1", "")
 	testkit.Must(t, err)
 	z := &zone{hosts: []string{"10.0.0.1", "10.0.0.2"}}
-	n := names{target: target, lookup: z.lookup, proxied: func(string) bool { return false }, every: 20 * time.Millisecond}
+	noProxy := func(string) bool { return false }
+	n := names{target: target, lookup: z.lookup, proxied: noProxy, every: 20 * time.Millisecond}
 	cc := &told{states: make(chan []string, 9)}
 	r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
 	testkit.Must(t, err)

@@ -74,7 +74,8 @@ func TestVerifyRefusesEmbeddingsBesideThePlan(t *testing.T) {
 			w.release("one", uint64(i), event)
 		}
 		var at *LineError
-		if _, err := verify(w.bytes()); !errors.As(err, &at) || at.Line != len(w.entries) || !strings.Contains(err.Error(), c.message) {
+		if _, err := verify(w.bytes()); !errors.As(err, &at) || at.Line != len(w.entries) ||
+			!strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v, want %q in line %d", name, err, c.message, len(w.entries))
 		}
 	}

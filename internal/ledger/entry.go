@@ -198,10 +198,11 @@ func (e Entry) validate() error {
 // entryFields says which optional fields an entry of a type has; it has all of
 // them and no others.
 var entryFields = map[string]map[string]bool{
-	EntryOpen:    {"dataset": true, "budget": true, "unit": true, "neighbouring": true},
-	EntryRun:     {"dataset": true, "run": true, "budget": true},
-	EntryRelease: {"dataset": true, "run": true, "round": true, "planned": true, "kind": true, "events": true, "release_sha256": true},
-	EntryClose:   {"dataset": true, "run": true},
+	EntryOpen: {"dataset": true, "budget": true, "unit": true, "neighbouring": true},
+	EntryRun:  {"dataset": true, "run": true, "budget": true},
+	EntryRelease: {"dataset": true, "run": true, "round": true, "planned": true, "kind": true, "events": true,
+		"release_sha256": true},
+	EntryClose: {"dataset": true, "run": true},
 }
 
 func (e Entry) validatePlan() error {
@@ -216,12 +217,14 @@ func (e Entry) validatePlan() error {
 
 func (e Entry) validateRelease() error {
 	if e.Queries < 0 || e.Answered < 0 || e.Answered > e.Queries {
-		return privacy.FieldErrorf("answered", "is %d of %d queries; it must be between 0 and queries", e.Answered, e.Queries)
+		return privacy.FieldErrorf("answered",
+			"is %d of %d queries; it must be between 0 and queries", e.Answered, e.Queries)
 	}
 	if e.Entries < 0 {
 		return privacy.FieldErrorf("entries", "is %d; it must not be negative", e.Entries)
 	}
-	if sum, err := hex.DecodeString(e.ReleaseSHA256); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != e.ReleaseSHA256 {
+	if sum, err := hex.DecodeString(e.ReleaseSHA256); err != nil || len(sum) != sha256.Size ||
+		hex.EncodeToString(sum) != e.ReleaseSHA256 {
 		return privacy.FieldErrorf("release_sha256", "is not a SHA-256 in lower-case hex")
 	}
 	return nil

@@ -54,7 +54,8 @@ func unlimited() privacy.Plan {
 	return privacy.Plan{
 		of("class-counts", "", shares), of("votes", "", labels), of("votes", "", confident), of("votes", "", lnmax),
 		of("gradient-sums", "", summed), of("embedding", "", embedded), of("discriminator", "", sampled(0.02, 20, 1)),
-		of("scores", "selections", selected), of("fit", "fit", fitted), of("fit", "fit", pureFit), of("fit", "fit", dear),
+		of("scores", "selections", selected), of("fit", "fit", fitted), of("fit", "fit", pureFit),
+		of("fit", "fit", dear),
 	}
 }
 

@@ -43,7 +43,8 @@ func TestVerifyAPlannedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dataset := range []privacy.Budget{byPLD, {Epsilon: 2, Delta: 1e-6, Filter: privacy.FilterPLD}, {Epsilon: 3, Delta: 1e-5, Filter: privacy.FilterRDP}, {Epsilon: 60, Delta: 1e-5}} {
+	for _, dataset := range []privacy.Budget{byPLD, {Epsilon: 2, Delta: 1e-6, Filter: privacy.FilterPLD},
+		{Epsilon: 3, Delta: 1e-5, Filter: privacy.FilterRDP}, {Epsilon: 60, Delta: 1e-5}} {
 		for _, releases := range []int{1, 30} {
 			w := plannedLedger(t, dataset, byPLD, plan, releases)
 			v, err := verifyStrict(w.bytes())
@@ -52,7 +53,8 @@ func TestVerifyAPlannedRun(t *testing.T) {
 				continue
 			}
 			run := v.Runs["one"]
-			if !slices.Equal(run.Plan, plan) || run.PlanClaim == nil || run.PlanClaim.Epsilon != claim.Epsilon || run.Claim.Epsilon > claim.Epsilon {
+			if !slices.Equal(run.Plan, plan) || run.PlanClaim == nil || run.PlanClaim.Epsilon != claim.Epsilon ||
+				run.Claim.Epsilon > claim.Epsilon {
 				t.Errorf("run %+v", run)
 			}
 			if dataset.Filter == privacy.FilterPLD && v.Claim.Epsilon > dataset.Epsilon {
@@ -62,7 +64,9 @@ func TestVerifyAPlannedRun(t *testing.T) {
 	}
 	line := plannedLedger(t, byPLD, byPLD, plan, 1).entries[1]
 	raw, err := line.Canonical()
-	if err != nil || !bytes.Contains(raw, []byte(`"filter":"pld"},"plan":[{"kind":"class-counts","mechanism":{"kind":"laplace","epsilon":0.05},"count":1},{"kind":"discriminator","mechanism":{"kind":"subsampled-gaussian"`)) {
+	want := `"filter":"pld"},"plan":[{"kind":"class-counts","mechanism":{"kind":"laplace","epsilon":0.05},"count":1},` +
+		`{"kind":"discriminator","mechanism":{"kind":"subsampled-gaussian"`
+	if err != nil || !bytes.Contains(raw, []byte(want)) {
 		t.Errorf("entry %s, %v", raw, err)
 	}
 }
@@ -82,24 +86,38 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 		write         func(w *writer)
 	}{
 		{"past its budget", "the whole plan", byPLD, false, func(w *writer) { w.openPlanned("one", byPLD, more) }},
-		{"past the dataset's budget", "budget of dataset", privacy.Budget{Epsilon: 0.9, Delta: 1e-5, Filter: privacy.FilterPLD}, false, one},
-		{"past the dataset's budget at its delta", "budget of dataset", privacy.Budget{Epsilon: 1, Delta: 1e-7, Filter: privacy.FilterPLD}, false, one},
+		{"past the dataset's budget", "budget of dataset",
+			privacy.Budget{Epsilon: 0.9, Delta: 1e-5, Filter: privacy.FilterPLD}, false, one},
+		{"past the dataset's budget at its delta", "budget of dataset",
+			privacy.Budget{Epsilon: 1, Delta: 1e-7, Filter: privacy.FilterPLD}, false, one},
 		{"a second run", "has one run", byPLD, false, func(w *writer) { one(w); w.openPlanned("two", byPLD, plan) }},
-		{"a run without a plan on such a dataset", "takes a run with filter pld", byPLD, false, func(w *writer) { w.open("one", privacy.Budget{Epsilon: 0.5, Delta: 1e-5}) }},
+		{"a run without a plan on such a dataset", "takes a run with filter pld", byPLD, false, func(w *writer) {
+			w.open("one", privacy.Budget{Epsilon: 0.5, Delta: 1e-5})
+		}},
 		{"more than the plan", "the plan is used up", byPLD, false, func(w *writer) {
 			one(w)
 			w.release("one", 0, shares)
 			w.release("one", 1, shares)
 		}},
-		{"other noise", "do not cost", byPLD, false, func(w *writer) { one(w); w.release("one", 0, sampled(0.02, 50, 1)) }},
+		{"other noise", "do not cost", byPLD, false, func(w *writer) {
+			one(w)
+			w.release("one", 0, sampled(0.02, 50, 1))
+		}},
 		{"epsilon without the plan's claim", "epsilon_spent", byPLD, false, func(w *writer) {
 			one(w)
 			w.claims["one"] = 0
 			w.release("one", 0, plan[1].Worst(1)[0])
 		}},
 		{"a plan that cannot end", "filter is gdp", privacy.Budget{Epsilon: 1, Delta: 1e-5}, true, one},
-		{"a plan that cannot end, as it is used", `budget of dataset "flchain"`, privacy.Budget{Epsilon: 1, Delta: 1e-5}, false, func(w *writer) { one(w); w.release("one", 0, plan[1].Worst(1)[0]) }},
-		{"more samples in a release than the plan has", "the plan is used up", byPLD, false, func(w *writer) { one(w); w.release("one", 0, plan[1].Worst(31)[0]) }},
+		{"a plan that cannot end, as it is used", `budget of dataset "flchain"`,
+			privacy.Budget{Epsilon: 1, Delta: 1e-5}, false, func(w *writer) {
+				one(w)
+				w.release("one", 0, plan[1].Worst(1)[0])
+			}},
+		{"more samples in a release than the plan has", "the plan is used up", byPLD, false, func(w *writer) {
+			one(w)
+			w.release("one", 0, plan[1].Worst(31)[0])
+		}},
 	} {
 		w := newWriter(t, c.dataset)
 		c.write(w)
@@ -108,7 +126,8 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 			check = verifyStrict
 		}
 		var at *LineError
-		if _, err := check(w.bytes()); !errors.As(err, &at) || at.Line != len(w.entries) || !strings.Contains(err.Error(), c.message) {
+		if _, err := check(w.bytes()); !errors.As(err, &at) || at.Line != len(w.entries) ||
+			!strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v, want %q in line %d", c.name, err, c.message, len(w.entries))
 		}
 	}
@@ -140,7 +159,8 @@ func TestSealRefusesMisplacedPlans(t *testing.T) {
 	if _, err := verify(w.bytes()); err != nil {
 		t.Fatal(err)
 	}
-	for _, edit := range [][2]string{{`"count":3`, `"count":2`}, {`"rate":0.02`, `"rate":0.01`}, {`"noise_multiplier":20`, `"noise_multiplier":21`}} {
+	for _, edit := range [][2]string{{`"count":3`, `"count":2`}, {`"rate":0.02`, `"rate":0.01`},
+		{`"noise_multiplier":20`, `"noise_multiplier":21`}} {
 		if _, err := verify(bytes.Replace(w.bytes(), []byte(edit[0]), []byte(edit[1]), 1)); err == nil {
 			t.Errorf("%v was not found", edit)
 		}

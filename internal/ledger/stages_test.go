@@ -22,10 +22,11 @@ func TestVerifyAStagesLedger(t *testing.T) {
 		training privacy.Event
 		plan     privacy.Plan
 	}{
-		"votes":                  {fitted, labels, nil},
-		"votes, pure noise":      {pureFit, labels, planned(selected.Times(4), pureFit, labels.Times(64))},
-		"samples":                {fitted, sampled(0.02, 20, 1), planned(sampled(0.02, 20, 5), selected.Times(3), fitted)},
-		"samples and pure noise": {pureFit, sampled(0.02, 20, 1), planned(sampled(0.02, 20, 5), selected.Times(3), pureFit)},
+		"votes":             {fitted, labels, nil},
+		"votes, pure noise": {pureFit, labels, planned(selected.Times(4), pureFit, labels.Times(64))},
+		"samples":           {fitted, sampled(0.02, 20, 1), planned(sampled(0.02, 20, 5), selected.Times(3), fitted)},
+		"samples and pure noise": {pureFit, sampled(0.02, 20, 1),
+			planned(sampled(0.02, 20, 5), selected.Times(3), pureFit)},
 	} {
 		budget := privacy.Budget{Epsilon: 3, Delta: 1e-5}
 		if c.plan != nil {
@@ -67,8 +68,11 @@ func TestVerifyFindsAlteredStages(t *testing.T) {
 	w.close("one")
 	lines := strings.SplitAfter(string(w.bytes()), "\n")
 	for at, changes := range map[int][][2]string{
-		2: {{`"epsilon":0.02`, `"epsilon":0.01`}, {`"kind":"scores"`, `"kind":"fit"`}, {`"planned":7`, `"planned":8`}, {`"count":1`, `"count":2`}, {`"kind":"exponential"`, `"kind":"laplace"`}, {strings.Repeat("0a", 32), strings.Repeat("0b", 32)}},
-		3: {{`"sigma":8`, `"sigma":9`}, {`"kind":"fit"`, `"kind":"embedding"`}, {`"queries":1`, `"queries":2`}, {strings.Repeat("0a", 32), strings.Repeat("0b", 32)}},
+		2: {{`"epsilon":0.02`, `"epsilon":0.01`}, {`"kind":"scores"`, `"kind":"fit"`}, {`"planned":7`, `"planned":8`},
+			{`"count":1`, `"count":2`}, {`"kind":"exponential"`, `"kind":"laplace"`},
+			{strings.Repeat("0a", 32), strings.Repeat("0b", 32)}},
+		3: {{`"sigma":8`, `"sigma":9`}, {`"kind":"fit"`, `"kind":"embedding"`}, {`"queries":1`, `"queries":2`},
+			{strings.Repeat("0a", 32), strings.Repeat("0b", 32)}},
 	} {
 		for _, change := range changes {
 			if !strings.Contains(lines[at], change[0]) {
@@ -129,7 +133,8 @@ func TestVerifyRefusesStagesBesideThePlan(t *testing.T) {
 			continue
 		}
 		var at *LineError
-		if _, err := verify(w.bytes()); !errors.As(err, &at) || at.Line != len(w.entries) || !strings.Contains(err.Error(), c.message) {
+		if _, err := verify(w.bytes()); !errors.As(err, &at) || at.Line != len(w.entries) ||
+			!strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v, want %q in line %d", name, err, c.message, len(w.entries))
 		}
 	}

@@ -20,5 +20,6 @@ func (e Entry) openedAsWritten() error {
 	if slices.Contains(neighbourings, e.Neighbouring) {
 		return nil
 	}
-	return privacy.FieldErrorf("neighbouring", "is %q; an aggregator writes %s", e.Neighbouring, strings.Join(neighbourings, " or "))
+	return privacy.FieldErrorf("neighbouring",
+		"is %q; an aggregator writes %s", e.Neighbouring, strings.Join(neighbourings, " or "))
 }

@@ -49,7 +49,8 @@ var ErrUnclosed = errors.New("a run is not closed")
 type UnclosedError struct{ Runs []string }
 
 func (e *UnclosedError) Error() string {
-	return fmt.Sprintf("the ledger ends while these runs are not closed: %s; either they still go on, or the ledger's end is missing: fetch it again from the aggregator",
+	return fmt.Sprintf("the ledger ends while these runs are not closed: %s; either they still go on, or the "+
+		"ledger's end is missing: fetch it again from the aggregator",
 		strings.Join(e.Runs, ", "))
 }
 

@@ -12,7 +12,8 @@ import (
 func (a *verifier) openRun(e Entry) error {
 	b := a.result.Budget
 	if a.strict && e.Budget.Delta >= b.Delta && e.Budget.Epsilon > b.Epsilon {
-		return fmt.Errorf("run %q has a budget of epsilon %v, its dataset one of %v in all; an aggregator does not open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
+		return fmt.Errorf("run %q has a budget of epsilon %v, its dataset one of %v in all; an aggregator does not "+
+			"open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
 	}
 	run := RunTotal{Budget: *e.Budget, Plan: e.Plan}
 	if run.Budget.Filter == privacy.FilterPLD {
@@ -47,14 +48,16 @@ func (a *verifier) release(run *RunTotal, e Entry) error {
 	}
 	a.rounds[e.Run][*e.Round] = true
 	if a.strict && *e.Round != uint64(run.Releases) {
-		return fmt.Errorf("round %d of run %q follows %d rounds; they count from 0 without gaps", *e.Round, e.Run, run.Releases)
+		return fmt.Errorf("round %d of run %q follows %d rounds; they count from 0 without gaps",
+			*e.Round, e.Run, run.Releases)
 	}
 	ofRun, cost, err := run.spending().Use(privacy.Use{Planned: *e.Planned, Queries: e.Queries, Answered: e.Answered})
 	if err != nil {
 		return fmt.Errorf("budget of run %q: %w", e.Run, err)
 	}
 	if planned := run.Plan[*e.Planned]; e.Kind != planned.Kind || !slices.Equal(e.Events, cost) {
-		return fmt.Errorf("round %d of run %q has events for %s that %d of %d answers by entry %d of the run's plan, for %s, do not cost",
+		return fmt.Errorf("round %d of run %q has events for %s that %d of %d answers by entry %d of the run's plan, "+
+			"for %s, do not cost",
 			*e.Round, e.Run, e.Kind, e.Answered, e.Queries, *e.Planned, planned.Kind)
 	}
 	ofDataset, err := privacy.DatasetSpending(a.result.Budget, a.result.Events, run.Plan).Admit(e.Events)

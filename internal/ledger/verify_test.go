@@ -25,7 +25,8 @@ type writer struct {
 }
 
 func newWriter(t testing.TB, budget privacy.Budget) *writer {
-	w := &writer{t: t, spent: map[string][]privacy.Event{}, deltas: map[string]float64{}, plans: map[string]privacy.Plan{}, claims: map[string]float64{}}
+	w := &writer{t: t, spent: map[string][]privacy.Event{}, deltas: map[string]float64{},
+		plans: map[string]privacy.Plan{}, claims: map[string]float64{}}
 	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"})
 	return w
 }
@@ -105,12 +106,13 @@ func (w *writer) bytes() []byte {
 }
 
 var (
-	confident = privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32, Answered: 30}
-	shares    = privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1}
-	labels    = privacy.Event{Kind: privacy.GNMax, Sigma: 150, Count: 32}
-	dear      = privacy.Event{Kind: privacy.Laplace, Epsilon: 1.9, Count: 1}
-	lnmax     = privacy.Event{Kind: privacy.LNMax, Lambda: 1e-3, Count: 32}
-	summed    = privacy.Event{Kind: privacy.Gaussian, Sigma: 20, Sensitivity: 1, Count: 1}
+	confident = privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 300, Sigma2: 200, Asked: 32,
+		Answered: 30}
+	shares = privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1}
+	labels = privacy.Event{Kind: privacy.GNMax, Sigma: 150, Count: 32}
+	dear   = privacy.Event{Kind: privacy.Laplace, Epsilon: 1.9, Count: 1}
+	lnmax  = privacy.Event{Kind: privacy.LNMax, Lambda: 1e-3, Count: 32}
+	summed = privacy.Event{Kind: privacy.Gaussian, Sigma: 20, Sensitivity: 1, Count: 1}
 )
 
 // goodLedger has two runs, interleaved and closed.
@@ -138,7 +140,8 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Entries != 10 || v.Head != w.entries[9].Hash || v.Dataset != "flchain" || v.Unit != "record" || v.Budget.Epsilon != 3 {
+	if v.Entries != 10 || v.Head != w.entries[9].Hash || v.Dataset != "flchain" || v.Unit != "record" ||
+		v.Budget.Epsilon != 3 {
 		t.Errorf("verification is %+v", v)
 	}
 	if audited, err := verifyStrict(w.bytes()); err != nil || audited.Head != v.Head {
@@ -149,7 +152,8 @@ func TestVerify(t *testing.T) {
 		"two": {Releases: 2, Queries: 64, Answered: 64},
 	} {
 		run := v.Runs[name]
-		if !run.Closed || run.Releases != want.Releases || run.Queries != want.Queries || run.Answered != want.Answered {
+		if !run.Closed || run.Releases != want.Releases || run.Queries != want.Queries ||
+			run.Answered != want.Answered {
 			t.Errorf("run %s is %+v", name, run)
 		}
 		claim := mustAccount(t, w.spent[name], w.deltas[name])
@@ -435,7 +439,8 @@ func TestVerifyHoldsReleasesToThePlan(t *testing.T) {
 			}
 			w.pay("one", e)
 			w.close("one")
-			for check, of := range map[string]func([]byte) (Verification, error){"verify": verify, "strict": verifyStrict} {
+			for check, of := range map[string]func([]byte) (Verification, error){"verify": verify,
+				"strict": verifyStrict} {
 				_, err := of(w.bytes())
 				var line *LineError
 				if c.message == "" && err != nil || c.message != "" &&
@@ -456,10 +461,21 @@ func TestStrictFindsWhatNoAggregatorWrites(t *testing.T) {
 		write         func(w *writer)
 	}{
 		{"as it is written", "", 0, func(w *writer) { w.release("one", 0, shares); w.release("one", 1, labels) }},
-		{"a run that may spend more than its dataset", "an aggregator does not open such a run", 3, func(w *writer) { w.open("big", privacy.Budget{Epsilon: 4, Delta: 1e-5}); w.close("big") }},
-		{"a round skipped", "round 2 of run \"one\" follows 1 rounds", 4, func(w *writer) { w.release("one", 0, shares); w.release("one", 2, labels) }},
-		{"a first round that is not 0", "round 1 of run \"one\" follows 0 rounds", 3, func(w *writer) { w.release("one", 1, shares) }},
-		{"a huge round", "follows 1 rounds", 4, func(w *writer) { w.release("one", 0, shares); w.release("one", 1<<64-1, labels) }},
+		{"a run that may spend more than its dataset", "an aggregator does not open such a run", 3, func(w *writer) {
+			w.open("big", privacy.Budget{Epsilon: 4, Delta: 1e-5})
+			w.close("big")
+		}},
+		{"a round skipped", "round 2 of run \"one\" follows 1 rounds", 4, func(w *writer) {
+			w.release("one", 0, shares)
+			w.release("one", 2, labels)
+		}},
+		{"a first round that is not 0", "round 1 of run \"one\" follows 0 rounds", 3, func(w *writer) {
+			w.release("one", 1, shares)
+		}},
+		{"a huge round", "follows 1 rounds", 4, func(w *writer) {
+			w.release("one", 0, shares)
+			w.release("one", 1<<64-1, labels)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
@@ -495,7 +511,8 @@ func TestSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"seq":1,"time":"2026-01-02T03:04:00.005Z","type":"open","dataset":"flchain","budget":{"epsilon":3,"delta":0.00001},` +
+	want := `{"seq":1,"time":"2026-01-02T03:04:00.005Z","type":"open","dataset":"flchain",` +
+		`"budget":{"epsilon":3,"delta":0.00001},` +
 		`"unit":"record","neighbouring":"add-or-remove-one-unit","epsilon_spent":0,"fence":7,"previous":"",` +
 		`"hash":"` + first.Hash + `"}`
 	if string(line) != want {

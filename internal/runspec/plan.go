@@ -16,7 +16,8 @@ func Plan(spec *conclavev1.RunSpec) (privacy.Plan, error) {
 			return nil, fmt.Errorf("plan, entry %d: count is %d; %d are the most", i, p.GetCount(), int64(maxCount))
 		}
 		plan[i] = privacy.Planned{
-			Kind: p.GetKind(), Stage: p.GetStage(), Mechanism: event(p.GetMechanism()), Count: int64(p.GetCount()), Variant: p.GetVariant(),
+			Kind: p.GetKind(), Stage: p.GetStage(), Mechanism: event(p.GetMechanism()), Count: int64(p.GetCount()),
+			Variant: p.GetVariant(),
 		}
 	}
 	if err := plan.Validate(); err != nil {
@@ -52,8 +53,9 @@ func Budget(spec *conclavev1.RunSpec) (privacy.Budget, error) {
 func event(e *conclavev1.PrivacyEvent) privacy.Event {
 	return privacy.Event{
 		Kind: privacy.Kind(e.GetKind()), Sigma: e.GetSigma(), Sensitivity: e.GetSensitivity(), Rate: e.GetRate(),
-		NoiseMultiplier: e.GetNoiseMultiplier(), Threshold: e.GetThreshold(), Sigma1: e.GetSigma1(), Sigma2: e.GetSigma2(),
-		Lambda: e.GetLambda(), Epsilon: e.GetEpsilon(), Count: e.GetCount(), Asked: e.GetAsked(), Answered: e.GetAnswered(),
+		NoiseMultiplier: e.GetNoiseMultiplier(), Threshold: e.GetThreshold(), Sigma1: e.GetSigma1(),
+		Sigma2: e.GetSigma2(), Lambda: e.GetLambda(), Epsilon: e.GetEpsilon(), Count: e.GetCount(),
+		Asked: e.GetAsked(), Answered: e.GetAnswered(),
 	}
 }
 

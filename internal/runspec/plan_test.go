@@ -15,7 +15,8 @@ var every = privacy.Plan{
 	{Kind: ClassCounts, Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05}, Count: 1},
 	{Kind: Embedding, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: 5.2, Sensitivity: 1}, Count: 1},
 	{Kind: Votes, Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 40}, Variant: privacy.Histogram},
-	{Kind: Votes, Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 9, Sigma1: 8, Sigma2: 7}, Count: 64},
+	{Kind: Votes, Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 9, Sigma1: 8, Sigma2: 7},
+		Count: 64},
 	{Kind: GradientVotes, Mechanism: privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}},
 	{Kind: Discriminator, Stage: Sampled, Count: 200,
 		Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.1, NoiseMultiplier: 3}},
@@ -53,7 +54,8 @@ func TestBudgets(t *testing.T) {
 	if b, err := Budget(spec); err != nil || b != (privacy.Budget{Epsilon: 1, Delta: 1e-5, Filter: privacy.FilterPLD}) {
 		t.Errorf("budget %v, %v", b, err)
 	}
-	for _, bad := range []*conclavev1.RunSpec{{}, {Epsilon: 1, Delta: 1e-5, Filter: "best"}, {Epsilon: -1, Delta: 1e-5}} {
+	for _, bad := range []*conclavev1.RunSpec{{}, {Epsilon: 1, Delta: 1e-5, Filter: "best"},
+		{Epsilon: -1, Delta: 1e-5}} {
 		if b, err := Budget(bad); err == nil {
 			t.Errorf("%v has the budget %v", bad, b)
 		}

@@ -20,24 +20,28 @@ const partSize = 1 << 20
 // Ask sends a round and returns its release, however often the aggregator has
 // to be found again. The round is serialized once, so that a repeated question
 // is the same to the bit. progress may be nil.
-func (c *Client) Ask(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) Ask(ctx context.Context, r *conclavev1.Round,
+	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	return c.askTold(ctx, r, &conclavev1.AskRequest{}, progress)
 }
 
 // AskAndForget is [Client.Ask] for a student that never asks the rounds below forget
 // again: once r is released their answers are dropped, which thousands of large ones need.
-func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64,
+	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	return c.askTold(ctx, r, &conclavev1.AskRequest{Forget: forget}, progress)
 }
 
 // AskAndHold is [Client.Ask] for a round of scores, after which the aggregator holds their
 // sums, also where the round was released before. What was released stays.
-func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round,
+	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	return c.askTold(ctx, r, &conclavev1.AskRequest{Hold: true}, progress)
 }
 
 // askTold asks with what the first part tells besides the round.
-func (c *Client) askTold(ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest, progress func(*conclavev1.Progress)) (release *conclavev1.Release, err error) {
+func (c *Client) askTold(ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest,
+	progress func(*conclavev1.Progress)) (release *conclavev1.Release, err error) {
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode round %d: %w", r.Number, err)
@@ -70,7 +74,8 @@ func failure(err error) string {
 	return "failed"
 }
 
-func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told *conclavev1.AskRequest, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told *conclavev1.AskRequest,
+	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // frees the stream on every way out
 	stream, err := c.api.Ask(ctx)
@@ -107,7 +112,8 @@ func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told 
 		}
 		if release := m.GetRelease(); release != nil {
 			if release.Run != r.Run || release.Round != r.Number {
-				return nil, status.Errorf(codes.FailedPrecondition, "the release is of round %d of run %q", release.Round, release.Run)
+				return nil, status.Errorf(codes.FailedPrecondition, "the release is of round %d of run %q",
+					release.Round, release.Run)
 			}
 			return release, nil
 		}

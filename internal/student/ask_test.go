@@ -29,14 +29,17 @@ func received(t *testing.T, stream conclavev1.StudentService_AskServer) ([]byte,
 		}
 		p := m.Part
 		if p.Run != "r" || p.Round != 7 || p.Part != n || p.Part >= p.Parts || len(p.Data) > partSize {
-			t.Errorf("part %d is part %d of %d of round %d of %q with %d bytes", n, p.Part, p.Parts, p.Round, p.Run, len(p.Data))
+			t.Errorf("part %d is part %d of %d of round %d of %q with %d bytes",
+				n, p.Part, p.Parts, p.Round, p.Run, len(p.Data))
 		}
 		raw = append(raw, p.Data...)
 	}
 }
 
 func release(run string, round uint64) *conclavev1.AskResponse {
-	return &conclavev1.AskResponse{Message: &conclavev1.AskResponse_Release{Release: &conclavev1.Release{Run: run, Round: round, Teachers: 3}}}
+	return &conclavev1.AskResponse{Message: &conclavev1.AskResponse_Release{
+		Release: &conclavev1.Release{Run: run, Round: round, Teachers: 3},
+	}}
 }
 
 func question(bytes int) *conclavev1.Round {

@@ -58,7 +58,8 @@ type Config struct {
 
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
-	return Config{Out: "out", Workers: 1, Retry: 2 * time.Second, Patience: 30 * time.Second, Log: logging.DefaultConfig()}
+	return Config{Out: "out", Workers: 1, Retry: 2 * time.Second, Patience: 30 * time.Second,
+		Log: logging.DefaultConfig()}
 }
 
 // LoadConfig reads a student's YAML file over the defaults and the environment
@@ -117,7 +118,8 @@ func (c Config) Validate() error {
 	}
 	if c.Queue {
 		need(c.Run == "", "run: a worker (queue: true) takes its runs from the queue; leave it out")
-		need(len(c.Worker) <= maxWorker && workerName.MatchString(c.Worker), "worker: %q is not a name; use 1 to %d letters, digits, dots, dashes and underscores", c.Worker, maxWorker)
+		need(len(c.Worker) <= maxWorker && workerName.MatchString(c.Worker),
+			"worker: %q is not a name; use 1 to %d letters, digits, dots, dashes and underscores", c.Worker, maxWorker)
 		need(c.Workers >= 1 && c.Workers <= maxWorkers, "workers: %d is not between 1 and %d", c.Workers, maxWorkers)
 	} else {
 		need(c.Run != "", "run: missing; give the path of a run.yaml")
@@ -138,7 +140,8 @@ func (c Config) validateConnection() error {
 	_, err := dial.Parse(c.Aggregator, c.ServerName)
 	need(err == nil, "aggregator: %w", err)
 	need(c.Dataset != "", "dataset: missing; give the name of a dataset at the aggregator")
-	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "", "tls: ca, cert and key are all needed; `conclave certs` makes them")
+	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
+		"tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(c.Retry > 0, "retry: %v is not above 0", c.Retry)
 	need(c.Patience > 0, "patience: %v is not above 0", c.Patience)
 	if err := c.Traces.Validate(); err != nil {

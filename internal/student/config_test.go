@@ -26,8 +26,10 @@ func TestLoadConfig(t *testing.T) {
 	got, err := LoadConfig(path)
 	testkit.Must(t, err)
 	want := DefaultConfig()
-	want.Aggregator, want.Dataset, want.Run, want.Out = "agg.example:7443", "data", filepath.Join(dir, "run.yaml"), filepath.Join(dir, "out")
-	want.TLS = certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: "/etc/s.crt", Key: filepath.Join(dir, "s.key"), Revoked: filepath.Join(dir, "revoked.crl")}
+	want.Aggregator, want.Dataset, want.Run, want.Out = "agg.example:7443", "data", filepath.Join(dir, "run.yaml"),
+		filepath.Join(dir, "out")
+	want.TLS = certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: "/etc/s.crt", Key: filepath.Join(dir, "s.key"),
+		Revoked: filepath.Join(dir, "revoked.crl")}
 	want.Patience = 5 * time.Second
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -86,7 +86,8 @@ func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, er
 		return nil, err
 	}
 	h.ctx, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	h.worker = &conclavev1.Worker{Dataset: worker.GetDataset(), Name: worker.GetName(), Run: h.Run.GetName(), Claim: h.Run.GetClaim()}
+	h.worker = &conclavev1.Worker{Dataset: worker.GetDataset(), Name: worker.GetName(), Run: h.Run.GetName(),
+		Claim: h.Run.GetClaim()}
 	c := *q.Client
 	c.api = conclavev1.NewStudentServiceClient(claimedConn{c.conn, h.Run.GetClaim()})
 	h.client = &c
@@ -95,12 +96,15 @@ func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, er
 }
 
 // claim opens a stream and waits for its run.
-func (q *Queue) claim(ctx context.Context, worker *conclavev1.Worker) (conclavev1.RunService_ClaimRunClient, *conclavev1.ClaimedRun, error) {
+func (q *Queue) claim(ctx context.Context,
+	worker *conclavev1.Worker) (conclavev1.RunService_ClaimRunClient, *conclavev1.ClaimedRun, error) {
 	stream, err := q.runs.ClaimRun(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := stream.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: worker}}); err != nil && !errors.Is(err, io.EOF) {
+	if err := stream.Send(&conclavev1.ClaimRunRequest{
+		Message: &conclavev1.ClaimRunRequest_Worker{Worker: worker},
+	}); err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
 	m, err := stream.Recv()
@@ -161,7 +165,8 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 			default:
 			}
 			switch status.Code(err) {
-			case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown:
+			case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal,
+				codes.Unknown:
 			case codes.Unauthenticated:
 				if err := h.queue.renewable(h.stream); err != nil {
 					h.end(fmt.Errorf("hold the run: %w", err))
@@ -226,7 +231,9 @@ func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
 		if p == nil {
 			p = &conclavev1.RunProgress{}
 		}
-		if err := stream.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{Progress: p}}); err != nil {
+		if err := stream.Send(&conclavev1.ClaimRunRequest{
+			Message: &conclavev1.ClaimRunRequest_Progress{Progress: p},
+		}); err != nil {
 			return <-over // which has the reason
 		}
 		sent, last = p, time.Now()
@@ -274,8 +281,10 @@ func (h *Held) release(within time.Duration) {
 }
 
 // Finish says how the run ended. The error matches [ErrRefused] where it is not the worker's any more.
-func (h *Held) Finish(ctx context.Context, state conclavev1.RunState, reason string, results []*conclavev1.RunResult) error {
-	request := &conclavev1.FinishRunRequest{Run: h.Run.GetName(), Claim: h.Run.GetClaim(), State: state, Reason: reason, Results: results}
+func (h *Held) Finish(ctx context.Context, state conclavev1.RunState, reason string,
+	results []*conclavev1.RunResult) error {
+	request := &conclavev1.FinishRunRequest{Run: h.Run.GetName(), Claim: h.Run.GetClaim(), State: state, Reason: reason,
+		Results: results}
 	err := h.queue.retry(ctx, "say how the run ended", func() error {
 		_, err := h.queue.runs.FinishRun(ctx, request)
 		return err
@@ -298,6 +307,7 @@ func (c claimedConn) Invoke(ctx context.Context, method string, q, r any, o ...g
 	return c.ClientConnInterface.Invoke(metadata.AppendToOutgoingContext(ctx, claimKey, c.claim), method, q, r, o...)
 }
 
-func (c claimedConn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c claimedConn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string,
+	o ...grpc.CallOption) (grpc.ClientStream, error) {
 	return c.ClientConnInterface.NewStream(metadata.AppendToOutgoingContext(ctx, claimKey, c.claim), d, method, o...)
 }

@@ -24,7 +24,8 @@ func (c *Client) Queue() *Queue {
 }
 
 // Submit queues a run. The error matches [ErrOverBudget] where there is no budget for it.
-func (q *Queue) Submit(ctx context.Context, request *conclavev1.SubmitRunRequest) (response *conclavev1.SubmitRunResponse, err error) {
+func (q *Queue) Submit(ctx context.Context,
+	request *conclavev1.SubmitRunRequest) (response *conclavev1.SubmitRunResponse, err error) {
 	err = q.retry(ctx, "submit the run", func() error {
 		response, err = q.runs.SubmitRun(ctx, request)
 		return err
@@ -34,7 +35,8 @@ func (q *Queue) Submit(ctx context.Context, request *conclavev1.SubmitRunRequest
 
 // List returns the runs of a dataset, or of all where it is empty, oldest first, and how the
 // budgets stand.
-func (q *Queue) List(ctx context.Context, dataset string) (runs []*conclavev1.RunStatus, budgets []*conclavev1.DatasetBudget, err error) {
+func (q *Queue) List(ctx context.Context,
+	dataset string) (runs []*conclavev1.RunStatus, budgets []*conclavev1.DatasetBudget, err error) {
 	err = q.retry(ctx, "list the runs", func() error {
 		runs, budgets = nil, nil
 		stream, err := q.runs.ListRuns(ctx, &conclavev1.ListRunsRequest{Dataset: dataset})
@@ -77,7 +79,8 @@ func (q *Queue) Cancel(ctx context.Context, run string, force bool) (*conclavev1
 }
 
 // Watch tells how a run stands, each time that changes, and returns how it ended.
-func (q *Queue) Watch(ctx context.Context, run string, tell func(*conclavev1.WatchRunResponse)) (last *conclavev1.RunStatus, err error) {
+func (q *Queue) Watch(ctx context.Context, run string,
+	tell func(*conclavev1.WatchRunResponse)) (last *conclavev1.RunStatus, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err = q.retry(ctx, "watch the run", func() error {
@@ -106,7 +109,8 @@ func (q *Queue) Watch(ctx context.Context, run string, tell func(*conclavev1.Wat
 // ended says whether a run in the state stays in it.
 func ended(s conclavev1.RunState) bool {
 	switch s {
-	case conclavev1.RunState_RUN_STATE_UNSPECIFIED, conclavev1.RunState_RUN_STATE_WAITING, conclavev1.RunState_RUN_STATE_RUNNING:
+	case conclavev1.RunState_RUN_STATE_UNSPECIFIED, conclavev1.RunState_RUN_STATE_WAITING,
+		conclavev1.RunState_RUN_STATE_RUNNING:
 		return false
 	}
 	return true

@@ -72,7 +72,8 @@ func (s *queueService) hold(stream conclavev1.RunService_ClaimRunServer) error {
 	}
 }
 
-func (s *queueService) FinishRun(_ context.Context, q *conclavev1.FinishRunRequest) (*conclavev1.FinishRunResponse, error) {
+func (s *queueService) FinishRun(_ context.Context,
+	q *conclavev1.FinishRunRequest) (*conclavev1.FinishRunResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finished = append(s.finished, q)
@@ -91,7 +92,9 @@ func (s *queueService) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*co
 
 // give sends the run.
 func give(stream conclavev1.RunService_ClaimRunServer) error {
-	return stream.Send(&conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}})
+	return stream.Send(&conclavev1.ClaimRunResponse{
+		Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}},
+	})
 }
 
 func (s *queueService) WatchRun(_ *conclavev1.WatchRunRequest, stream conclavev1.RunService_WatchRunServer) error {
@@ -143,8 +146,7 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	s := &queueService{}
 	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
 		if call == 0 {
-			give := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}}
-			_ = stream.Send(give)
+			_ = give(stream)
 			return status.Error(codes.Unavailable, "stopping")
 		}
 		return s.hold(stream)
@@ -182,13 +184,15 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.workers[1]; len(s.workers) != 2 || w.GetRun() != "a" || w.GetClaim() != "c1" || w.GetName() != "w" || w.GetDataset() != "d" {
+	if w := s.workers[1]; len(s.workers) != 2 || w.GetRun() != "a" || w.GetClaim() != "c1" || w.GetName() != "w" ||
+		w.GetDataset() != "d" {
 		t.Errorf("the worker came back as %v", s.workers)
 	}
 	if s.progress[0].GetRound() != 2 {
 		t.Errorf("progress %v; want the newest", s.progress)
 	}
-	if len(s.finished) != 2 || s.finished[1].GetClaim() != "c1" || s.finished[1].GetState() != conclavev1.RunState_RUN_STATE_DONE || len(s.finished[1].GetResults()) != 1 {
+	if len(s.finished) != 2 || s.finished[1].GetClaim() != "c1" ||
+		s.finished[1].GetState() != conclavev1.RunState_RUN_STATE_DONE || len(s.finished[1].GetResults()) != 1 {
 		t.Errorf("finished with %v", s.finished)
 	}
 	if len(s.claims) != 2 || s.claims[0] != "c1" || s.claims[1] != "c1" {
@@ -281,7 +285,8 @@ func TestConfirm(t *testing.T) {
 	}{
 		{&conclavev1.RunStatus{State: running, Worker: "w"}, ""},
 		{&conclavev1.RunStatus{State: running, Worker: "v"}, `worker "v" has it`},
-		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "not heard of"}, "not this worker's any more: not heard of"},
+		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "not heard of"},
+			"not this worker's any more: not heard of"},
 		{&conclavev1.RunStatus{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}, "cancelled: by eve"},
 		{nil, "no such run"},
 	} {
@@ -306,13 +311,14 @@ func TestConfirm(t *testing.T) {
 func TestARunThatIsTakenAway(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		s := &queueService{}
-		end := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Ended{Ended: &conclavev1.EndedRun{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}}}
+		end := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Ended{
+			Ended: &conclavev1.EndedRun{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"},
+		}}
 		s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
 			if call > 0 {
 				return stream.Send(end)
 			}
-			give := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}}
-			if err := stream.Send(give); err != nil || again { // learned when it comes back
+			if err := give(stream); err != nil || again { // learned when it comes back
 				return err
 			}
 			return stream.Send(end)
@@ -325,7 +331,8 @@ func TestARunThatIsTakenAway(t *testing.T) {
 			t.Fatal("the worker does not hear of it")
 		}
 		var lost *LostError
-		if cause := context.Cause(held.Context()); !errors.As(cause, &lost) || lost.State != conclavev1.RunState_RUN_STATE_CANCELLED || lost.Reason != "by eve" {
+		if cause := context.Cause(held.Context()); !errors.As(cause, &lost) ||
+			lost.State != conclavev1.RunState_RUN_STATE_CANCELLED || lost.Reason != "by eve" {
 			t.Errorf("lost by %v", cause)
 		}
 		held.GiveBack()
@@ -333,7 +340,8 @@ func TestARunThatIsTakenAway(t *testing.T) {
 }
 
 func TestWaitingForARunEndsWithTheContext(t *testing.T) {
-	q := serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+	q := serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker,
+		stream conclavev1.RunService_ClaimRunServer) error {
 		<-stream.Context().Done()
 		return status.FromContextError(stream.Context().Err()).Err()
 	}})
@@ -342,7 +350,8 @@ func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 	if _, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	q = serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker, _ conclavev1.RunService_ClaimRunServer) error {
+	q = serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker,
+		_ conclavev1.RunService_ClaimRunServer) error {
 		return status.Error(codes.FailedPrecondition, "dataset \"d\" is not served here")
 	}})
 	if _, err := q.Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, ErrRefused) {
@@ -353,8 +362,10 @@ func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 // A watch goes on over a change of leader, and ends with the run.
 func TestAWatchGoesOn(t *testing.T) {
 	s := &queueService{watch: func(call int, stream conclavev1.RunService_WatchRunServer) error {
-		state := []conclavev1.RunState{conclavev1.RunState_RUN_STATE_WAITING, conclavev1.RunState_RUN_STATE_RUNNING, conclavev1.RunState_RUN_STATE_FAILED}[call]
-		if err := stream.Send(&conclavev1.WatchRunResponse{Run: &conclavev1.RunStatus{Name: "a", State: state}}); err != nil {
+		state := []conclavev1.RunState{conclavev1.RunState_RUN_STATE_WAITING, conclavev1.RunState_RUN_STATE_RUNNING,
+			conclavev1.RunState_RUN_STATE_FAILED}[call]
+		if err := stream.Send(&conclavev1.WatchRunResponse{Run: &conclavev1.RunStatus{Name: "a",
+			State: state}}); err != nil {
 			return err
 		}
 		if call == 0 {

@@ -47,7 +47,8 @@ func TestSpansOfAStudent(t *testing.T) {
 	testkit.Must(t, err)
 	client.tracer.Close()
 	spans := collector.Spans()
-	if len(spans) != 2 || spans[0].GetName() != "ask" || spans[0].GetStatus().GetMessage() != "" || spans[1].GetStatus().GetMessage() != "budget" {
+	if len(spans) != 2 || spans[0].GetName() != "ask" || spans[0].GetStatus().GetMessage() != "" ||
+		spans[1].GetStatus().GetMessage() != "budget" {
 		t.Fatalf("spans %v", spans)
 	}
 	first, again, refused, fit := testkit.Receive(t, told), testkit.Receive(t, told), testkit.Receive(t, told),

@@ -80,7 +80,8 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 		return nil
 	}
 	if refused := held.Finish(saying, state, err.Error(), nil); refused != nil {
-		log.Warn("run left: the queue does not take how it ended", zap.Stringer("state", state), zap.NamedError("ended", err), zap.Error(refused))
+		log.Warn("run left: the queue does not take how it ended", zap.Stringer("state", state),
+			zap.NamedError("ended", err), zap.Error(refused))
 		return nil
 	}
 	log.Warn("run ended", zap.Stringer("state", state), zap.Error(err))
@@ -92,7 +93,8 @@ func giveBack(held *student.Held, log *zap.Logger, level zapcore.Level, why stri
 	if told = held.GiveBack(); told {
 		log.Log(level, "run given back: "+why, zap.Error(err))
 	} else {
-		log.Warn("run left: "+why+"; the aggregator could not be told, and takes the run back after its worker_grace", zap.Error(err))
+		log.Warn("run left: "+why+"; the aggregator could not be told, and takes the run back after its worker_grace",
+			zap.Error(err))
 	}
 	return told
 }
@@ -102,7 +104,8 @@ func giveUp(held *student.Held, log *zap.Logger, err error) error {
 	if giveBack(held, log, zap.ErrorLevel, "this worker cannot go on", err) {
 		return fmt.Errorf("run %q was given back: %w", held.Run.GetName(), err)
 	}
-	return fmt.Errorf("run %q was left, and the aggregator takes it back after its worker_grace: %w", held.Run.GetName(), err)
+	return fmt.Errorf("run %q was left, and the aggregator takes it back after its worker_grace: %w",
+		held.Run.GetName(), err)
 }
 
 // isOwn says whether an error is about the worker, its disk or its certificate, and not

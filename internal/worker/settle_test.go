@@ -57,7 +57,9 @@ type elsewhere struct {
 }
 
 func (*elsewhere) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
-	if err := stream.Send(&conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}}}); err != nil {
+	if err := stream.Send(&conclavev1.ClaimRunResponse{
+		Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}},
+	}); err != nil {
 		return err
 	}
 	for {
@@ -68,7 +70,8 @@ func (*elsewhere) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 }
 
 func (*elsewhere) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*conclavev1.ShowRunResponse, error) {
-	return &conclavev1.ShowRunResponse{Run: &conclavev1.RunStatus{Name: "a", State: conclavev1.RunState_RUN_STATE_RUNNING, Worker: "v"}}, nil
+	return &conclavev1.ShowRunResponse{Run: &conclavev1.RunStatus{Name: "a",
+		State: conclavev1.RunState_RUN_STATE_RUNNING, Worker: "v"}}, nil
 }
 
 func (e *elsewhere) FinishRun(context.Context, *conclavev1.FinishRunRequest) (*conclavev1.FinishRunResponse, error) {
@@ -96,7 +99,8 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 		testkit.Must(t, testkit.Receive(t, served))
 	})
 	config := student.DefaultConfig()
-	config.Aggregator, config.Dataset, config.TLS = listener.Addr().String(), "d", certs.IssuedFiles(dir, certs.RoleStudent, "lab")
+	config.Aggregator, config.Dataset, config.TLS = listener.Addr().String(), "d",
+		certs.IssuedFiles(dir, certs.RoleStudent, "lab")
 	client, err := student.Dial(config, zap.NewNop())
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, client.Close()) })
@@ -141,7 +145,8 @@ func TestAWorkerWhoseCertificateIsRevoked(t *testing.T) {
 	c.submit("a", same)
 	_, ended := c.work(hired)
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
-	_, err := authority.Revoke(folder, authority.Revocation{Role: certs.RoleStudent, Name: "hired", Reason: certs.ReasonWithdrawn})
+	_, err := authority.Revoke(folder,
+		authority.Revocation{Role: certs.RoleStudent, Name: "hired", Reason: certs.ReasonWithdrawn})
 	testkit.Must(t, err)
 	select {
 	case err := <-ended:

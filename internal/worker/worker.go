@@ -55,7 +55,8 @@ func Work(ctx context.Context, config student.Config, log *zap.Logger, finished 
 			name = fmt.Sprintf("%s.%d", config.Worker, i+1)
 		}
 		slots.Go(func() error {
-			err := (&slot{config: config, name: name, log: log.With(zap.String("worker", name)), results: results}).work(own)
+			s := &slot{config: config, name: name, log: log.With(zap.String("worker", name)), results: results}
+			err := s.work(own)
 			if ctx.Err() != nil {
 				return nil
 			}

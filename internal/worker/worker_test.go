@@ -65,7 +65,8 @@ func newCluster(t *testing.T) *cluster {
 	a.TLS = certs.IssuedFiles(folder, certs.RoleAggregator, "agg")
 	a.TLS.Revoked = certs.RevokedFile(folder)
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
-	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: hex.EncodeToString(sum[:]), Unit: "record", Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5}}}
+	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: hex.EncodeToString(sum[:]), Unit: "record",
+		Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5}}}
 	server, err := aggregator.New(testkit.Within(t), a, aggregator.Options{})
 	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -76,7 +77,8 @@ func newCluster(t *testing.T) *cluster {
 		testkit.Must(t, errors.Join(testkit.Receive(t, served), server.Close()))
 	})
 	c := student.DefaultConfig()
-	c.Aggregator, c.Dataset, c.Queue, c.Worker, c.Out = server.Addr().String(), "d", true, "w", filepath.Join(dir, "out")
+	c.Aggregator, c.Dataset, c.Queue, c.Worker, c.Out = server.Addr().String(), "d", true, "w",
+		filepath.Join(dir, "out")
 	c.TLS, c.Retry = certs.IssuedFiles(folder, certs.RoleStudent, "lab"), 50*time.Millisecond
 	client, err := student.Dial(c, zap.NewNop())
 	testkit.Must(t, err)
@@ -95,7 +97,8 @@ func (c *cluster) submit(name string, change func(string) string) {
 	s, job, err := run.NewSubmission(filepath.Join(folder, "run.yaml"))
 	testkit.Must(c.t, err)
 	_, err = c.queue.Submit(testkit.Within(c.t), &conclavev1.SubmitRunRequest{
-		Spec: job.Plan.RunSpec(job.Spec, job.Schema, "d", false), RunYaml: []byte(change(string(s.RunFile))), SchemaYaml: s.Schema,
+		Spec: job.Plan.RunSpec(job.Spec, job.Schema, "d", false), RunYaml: []byte(change(string(s.RunFile))),
+		SchemaYaml: s.Schema,
 	})
 	testkit.Must(c.t, err)
 }
@@ -146,7 +149,8 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	c.submit("waits-for-teachers", same)
 	stop, _ := c.work(c.config)
 	for name, want := range map[string]string{
-		"renamed": `is of run "other"`, "dearer": "privacy.epsilon: the run.yaml says 2", "spying": "evaluate.test: names files", "no-yaml": "run.yaml", "no-field": `unknown field "shell"`,
+		"renamed": `is of run "other"`, "dearer": "privacy.epsilon: the run.yaml says 2",
+		"spying": "evaluate.test: names files", "no-yaml": "run.yaml", "no-field": `unknown field "shell"`,
 	} {
 		r := c.await(name, in(conclavev1.RunState_RUN_STATE_FAILED))
 		if !strings.Contains(r.GetReason(), want) || r.GetOpened() || r.GetWorker() != "w" {
@@ -155,7 +159,8 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	}
 	c.await("waits-for-teachers", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
 	testkit.Must(t, stop())
-	if r := c.await("waits-for-teachers", in(conclavev1.RunState_RUN_STATE_WAITING)); !strings.Contains(r.GetReason(), "gave it back") || r.GetClosed() {
+	r := c.await("waits-for-teachers", in(conclavev1.RunState_RUN_STATE_WAITING))
+	if !strings.Contains(r.GetReason(), "gave it back") || r.GetClosed() {
 		t.Errorf("after the worker was stopped it is %v", r)
 	}
 	// Cancelled while a worker waits for teachers with it: the worker is free again.
@@ -221,7 +226,8 @@ func TestFilesAndTheirHashes(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("test"), 0o644))
 	files, err := filesOf(&run.Result{Outputs: map[string]string{"b": filepath.Join(dir, "x"), "a": dir}})
-	if err != nil || len(files) != 1 || files[0].GetName() != "b" || files[0].GetSha256() != "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" {
+	if err != nil || len(files) != 1 || files[0].GetName() != "b" ||
+		files[0].GetSha256() != "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" {
 		t.Errorf("%v, %v", files, err)
 	}
 	if _, err := filesOf(&run.Result{Outputs: map[string]string{"b": filepath.Join(dir, "none")}}); err == nil {
@@ -230,8 +236,10 @@ func TestFilesAndTheirHashes(t *testing.T) {
 }
 
 func TestAReportHasAllOfAStatus(t *testing.T) {
-	got := progressOf(run.Status{Round: 3, Rounds: 9, Of: "step", EpsilonSpent: 0.5, Epsilon: 1, Waiting: "for a quorum", Part: "1 of 2", Halted: true})
-	want := &conclavev1.RunProgress{Round: 3, Rounds: 9, Of: "step", EpsilonSpent: 0.5, Epsilon: 1, Waiting: "for a quorum", Part: "1 of 2", Halted: true}
+	got := progressOf(run.Status{Round: 3, Rounds: 9, Of: "step", EpsilonSpent: 0.5, Epsilon: 1,
+		Waiting: "for a quorum", Part: "1 of 2", Halted: true})
+	want := &conclavev1.RunProgress{Round: 3, Rounds: 9, Of: "step", EpsilonSpent: 0.5, Epsilon: 1,
+		Waiting: "for a quorum", Part: "1 of 2", Halted: true}
 	if !proto.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

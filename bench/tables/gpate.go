@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/conclave-dp/conclave/internal/local"
+	pipeline "github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/run"
 )
 
@@ -92,7 +93,7 @@ func untilDependent(epsilon float64) func(context.Context, *attempt, *outcome) (
 		}
 		*collected = votes{}
 		rows, result, err := a.run(ctx, func(s *run.Spec) {
-			s.GPATE.Rounds = rounds
+			run.Section[pipeline.Options](s).Rounds = rounds
 		}, local.Options{Votes: collected.see})
 		if err != nil {
 			return nil, result, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -22,9 +23,6 @@ const (
 
 // VotesCoin marks a baseline run whose votes were coin flips.
 const VotesCoin = "coin"
-
-// pipelines are those that can make a run.
-var pipelines = []string{"pategan", "gpate", "dpgan", "embed"}
 
 // ErrCertificate says that a certificate is malformed.
 var ErrCertificate = errors.New("not a valid certificate")
@@ -167,8 +165,8 @@ func (c Certificate) Validate() error {
 			return fail("earlier run %d is %q: it must be another run, and named once", i+1, earlier)
 		}
 	}
-	if !slices.Contains(pipelines, c.Pipeline) {
-		return fail("pipeline is %q: it must be one of %s", c.Pipeline, strings.Join(pipelines, ", "))
+	if names := pipelines.Names(nil); !slices.Contains(names, c.Pipeline) {
+		return fail("pipeline is %q: it must be one of %s", c.Pipeline, strings.Join(names, ", "))
 	}
 	for _, f := range []struct{ name, value string }{{"schema_sha256", c.SchemaSHA256}, {"ledger_head", c.LedgerHead}} {
 		if raw, err := hex.DecodeString(f.value); err != nil || len(raw) != 32 {

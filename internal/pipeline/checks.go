@@ -42,3 +42,7 @@ func (c *Checks) Positive(field string, v float64) {
 
 // Err is all that was found, nil for nothing.
 func (c *Checks) Err() error { return errors.Join(c.errs...) }
+
+// MostUnits bounds the public number of privacy units that a run.yaml may state; aggregators
+// add up fewer.
+const MostUnits = 1 << 24

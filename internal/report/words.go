@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
@@ -65,15 +66,8 @@ func explain(c certificate.Certificate) words {
 	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
 	w.Remainder = odds(c.Delta)
 	w.Neighbours = strings.ReplaceAll(c.Neighbouring, "-", " ")
-	what, instead := "votes", "coin flips"
-	switch c.Pipeline {
-	case "gpate":
-		what = "gradients"
-	case "dpgan":
-		what, instead = "gradients", "noise alone"
-	case "embed":
-		what, instead = "summed features", "noise alone"
-	}
+	p, _ := pipelines.Named(c.Pipeline)
+	what, instead := p.Words.Answers, p.Words.Baseline
 	w.Source = "from the " + what + " of"
 	if w.Coin {
 		w.Source = "from " + instead + " in place of the " + what + " of"

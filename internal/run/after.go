@@ -52,7 +52,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 		return nil, fmt.Errorf("%w: %w", errStage, err)
 	}
 	if s.boosts() {
-		status := Status{Of: "selection", Rounds: s.PGB.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: trained.Notes().Spent}
+		status := Status{Of: "selection", Rounds: Section[pgb.StageOptions](s).Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: trained.Notes().Spent}
 		o.Watch(status)
 		err := p.boost(ctx, j.selector(p, trained, ask), func(done, rounds int) {
 			status.Round, status.Rounds, status.EpsilonSpent = done, rounds, trained.Notes().Spent
@@ -88,11 +88,11 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 
 // selector is who selects discriminators.
 func (j *Job) selector(p *post, trained trainer, ask *oracle) pgb.Selector {
-	if !j.Spec.PGB.Private {
+	if !Section[pgb.StageOptions](j.Spec).Private {
 		p.notes = append(p.notes, "NOT PRIVATE: boosting took the best discriminator by the real rows of evaluate.train.")
 		return pgb.BestResponse(p.realScores(j.real.train))
 	}
 	notes := trained.Notes()
-	n, err := records(j.Spec.PGB.Records, notes)
+	n, err := records(Section[pgb.StageOptions](j.Spec).Records, notes)
 	return &selector{oracle: ask, learned: notes, first: uint64(len(notes.Receipts)), records: n, scored: scoredOf(p.pairs, p.width), failed: err}
 }

@@ -26,9 +26,9 @@ func embedSpec(change func(*Spec)) *Spec {
 	s := DefaultSpec()
 	s.Name, s.Pipeline, s.Teachers = "e1", "embed", 40
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-	s.Embed.Features.Waves, s.Embed.Features.Bins = 30, 6
-	change(&s)
-	return &s
+	Section[embed.Options](s).Features.Waves, Section[embed.Options](s).Features.Bins = 30, 6
+	change(s)
+	return s
 }
 
 // unlabelled and single are schemas without a label, and of one column.
@@ -48,7 +48,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		"no label":          {unlabelled, func(*Spec) {}, 1},
 		"one column":        {single, func(*Spec) {}, 1},
 		"images":            {imageSchema, func(*Spec) {}, 2},
-		"everything chosen": {wideText, func(s *Spec) { s.Embed = embed.DefaultOptions() }, 2},
+		"everything chosen": {wideText, func(s *Spec) { *Section[embed.Options](s) = embed.DefaultOptions() }, 2},
 	} {
 		for _, epsilon := range []float64{0.1, 1, 10} {
 			s, schema := embedSpec(c.change), parsed(t, c.schema)
@@ -58,7 +58,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Fatalf("%s, epsilon %v: %v", name, epsilon, err)
 			}
 			e := encode.New(schema)
-			q, err := s.Embed.ChosenFor(e, c.classes, p.Embedding.Sigma).Question(e, c.classes)
+			q, err := Section[embed.Options](s).ChosenFor(e, c.classes, p.Embedding.Sigma).Question(e, c.classes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		}
 	}
 	// Noise that is set is what is planned.
-	p, err := NewPlan(embedSpec(func(s *Spec) { s.Embed.Noise = 7.25 }), parsed(t, wideText))
+	p, err := NewPlan(embedSpec(func(s *Spec) { Section[embed.Options](s).Noise = 7.25 }), parsed(t, wideText))
 	if err != nil || p.Embedding.Sigma != 7.25 {
 		t.Errorf("plan %+v, %v", p, err)
 	}
@@ -94,7 +94,7 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 	}
 	schema := parsed(t, wideText)
 	for name, spec := range map[string]*Spec{
-		"pategan":        {Pipeline: "pategan", PATEGAN: DefaultSpec().PATEGAN},
+		"pategan":        voteSpec(),
 		"gpate":          gpateSpec(func(*Spec) {}),
 		"gpate by votes": gpateSpec(votesOnGradients(gpate.Histogram, "gnmax")),
 		"dpgan":          dpganSpec(func(*Spec) {}),
@@ -102,11 +102,8 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 		for _, share := range []float64{0.05, 0.3, 0.9} {
 			t.Run(fmt.Sprintf("%s, share %v", name, share), func(t *testing.T) {
 				s := embedSpec(func(*Spec) {})
-				s.Pipeline, s.Teachers, s.PATEGAN, s.GPATE, s.DPGAN = spec.Pipeline, 400, spec.PATEGAN, spec.GPATE, spec.DPGAN
-				if s.Pipeline != "pategan" {
-					s.PATEGAN = DefaultSpec().PATEGAN
-				}
-				s.WarmStart.Embed = share
+				s.Pipeline, s.Teachers, s.Sections[spec.Pipeline] = spec.Pipeline, 400, spec.Sections[spec.Pipeline]
+				Section[embed.WarmStart](s).Embed = share
 				p, err := NewPlan(s, schema)
 				if err != nil {
 					t.Fatal(err)
@@ -135,7 +132,7 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 					t.Errorf("the aggregator is told %v", told)
 				}
 				// Without a share the class counts are asked, as before.
-				s.WarmStart.Embed = 0
+				Section[embed.WarmStart](s).Embed = 0
 				if p, err := NewPlan(s, schema); err != nil || p.Embedding != nil || !(p.ClassShareEpsilon > 0) {
 					t.Errorf("share 0: plan %+v, %v", p, err)
 				}
@@ -212,10 +209,10 @@ func TestForecastOfEmbeddings(t *testing.T) {
 	}{
 		"embed":           {embedSpec(func(*Spec) {}), wideText, ""},
 		"embed of images": {embedSpec(func(*Spec) {}), imageSchema, ""},
-		"noise by hand":   {embedSpec(func(s *Spec) { s.Embed.Noise = 300 }), unlabelled, ""},
-		"gpate":           {gpateSpec(func(s *Spec) { s.WarmStart.Embed = 0.3 }), wideText, "gradients"},
-		"dpgan":           {dpganSpec(func(s *Spec) { s.WarmStart.Embed = 0.3 }), imageSchema, "gradient sums"},
-		"pategan":         {embedSpec(func(s *Spec) { s.Pipeline, s.Teachers, s.WarmStart.Embed = "pategan", 400, 0.2 }), wideText, "votes"},
+		"noise by hand":   {embedSpec(func(s *Spec) { Section[embed.Options](s).Noise = 300 }), unlabelled, ""},
+		"gpate":           {gpateSpec(func(s *Spec) { Section[embed.WarmStart](s).Embed = 0.3 }), wideText, "gradients"},
+		"dpgan":           {dpganSpec(func(s *Spec) { Section[embed.WarmStart](s).Embed = 0.3 }), imageSchema, "gradient sums"},
+		"pategan":         {embedSpec(func(s *Spec) { s.Pipeline, s.Teachers, Section[embed.WarmStart](s).Embed = "pategan", 400, 0.2 }), wideText, "votes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := parsed(t, c.schema)
@@ -251,7 +248,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Embedding.Entries || !strings.Contains(m.Content, fmt.Sprint(p.Embedding.Entries)) {
 				t.Errorf("leaving %+v, a message has %d bytes", m, answer)
 			}
-			q, err := c.spec.Embed.ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
+			q, err := Section[embed.Options](c.spec).ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -271,17 +268,17 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 	schema := parsed(t, wideText)
 	of := func(s *Spec) string { return s.identity(schema, false) }
 	changes := map[string]func(*Spec){
-		"waves":   func(s *Spec) { s.Embed.Features.Waves++ },
-		"columns": func(s *Spec) { s.Embed.Features.Columns = 0.123 },
-		"scales":  func(s *Spec) { s.Embed.Features.Scales = []float64{0.7} },
-		"steps":   func(s *Spec) { s.Embed.Fit.Steps = 123 },
-		"batch":   func(s *Spec) { s.Embed.Fit.Batch = 123 },
+		"waves":   func(s *Spec) { Section[embed.Options](s).Features.Waves++ },
+		"columns": func(s *Spec) { Section[embed.Options](s).Features.Columns = 0.123 },
+		"scales":  func(s *Spec) { Section[embed.Options](s).Features.Scales = []float64{0.7} },
+		"steps":   func(s *Spec) { Section[embed.Options](s).Fit.Steps = 123 },
+		"batch":   func(s *Spec) { Section[embed.Options](s).Fit.Batch = 123 },
 	}
 	for _, pipeline := range []string{"embed", "pategan", "gpate", "dpgan"} {
 		spec := func(change func(*Spec)) *Spec {
 			return embedSpec(func(s *Spec) {
 				if s.Pipeline = pipeline; pipeline != "embed" {
-					s.WarmStart.Embed = 0.3
+					Section[embed.WarmStart](s).Embed = 0.3
 				}
 				change(s)
 			})
@@ -292,20 +289,22 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 				t.Errorf("%s: %s does not change the identity", pipeline, name)
 			}
 		}
-		if of(spec(func(s *Spec) { s.Embed = s.Embed.ChosenFor(encode.New(schema), 2, 0) })) != want {
+		if of(spec(func(s *Spec) {
+			*Section[embed.Options](s) = Section[embed.Options](s).ChosenFor(encode.New(schema), 2, 0)
+		})) != want {
 			t.Errorf("%s: what is chosen changes the identity", pipeline)
 		}
 		if pipeline == "embed" {
-			if of(spec(func(s *Spec) { s.Embed.Noise = 9 })) == want {
+			if of(spec(func(s *Spec) { Section[embed.Options](s).Noise = 9 })) == want {
 				t.Error("the noise does not change the identity")
 			}
 			continue
 		}
-		none := of(spec(func(s *Spec) { s.WarmStart.Embed = 0 }))
-		if none == want || of(spec(func(s *Spec) { s.WarmStart.Embed = 0.31 })) == want {
+		none := of(spec(func(s *Spec) { Section[embed.WarmStart](s).Embed = 0 }))
+		if none == want || of(spec(func(s *Spec) { Section[embed.WarmStart](s).Embed = 0.31 })) == want {
 			t.Errorf("%s: the share does not change the identity", pipeline)
 		}
-		if of(spec(func(s *Spec) { s.WarmStart.Embed, s.Embed.Features.Waves = 0, 77 })) != none {
+		if of(spec(func(s *Spec) { Section[embed.WarmStart](s).Embed, Section[embed.Options](s).Features.Waves = 0, 77 })) != none {
 			t.Errorf("%s: features change the identity of a run without a start", pipeline)
 		}
 	}
@@ -314,9 +313,9 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 // The round that nodes are sent says what the options do.
 func TestEmbeddingRounds(t *testing.T) {
 	e := encode.New(parsed(t, wideText))
-	o := embedSpec(func(s *Spec) {
-		s.Embed.Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
-	}).Embed.ChosenFor(e, 2, 0)
+	o := Section[embed.Options](embedSpec(func(s *Spec) {
+		Section[embed.Options](s).Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
+	})).ChosenFor(e, 2, 0)
 	q, err := o.Question(e, 2)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/student"
@@ -58,8 +60,8 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := pategan.DefaultOptions(); !reflect.DeepEqual(spec.PATEGAN, want) {
-		t.Errorf("the example's options are %+v, the defaults %+v", spec.PATEGAN, want)
+	if want := pategan.DefaultOptions(); !reflect.DeepEqual(*run.Section[pategan.Options](spec), want) {
+		t.Errorf("the example's options are %+v, the defaults %+v", run.Section[pategan.Options](spec), want)
 	}
 	job, err := run.Prepare(spec)
 	if err != nil {
@@ -136,15 +138,16 @@ func sameFile(t *testing.T, a, b string) bool {
 // Every field that a file may have stands in its example, set or commented out,
 // after a comment that says what it is for.
 func TestTheExamplesShowEveryField(t *testing.T) {
-	for name, of := range map[string]any{
-		"aggregator.yaml": aggregator.Config{}, "teacher-north.yaml": node.Config{}, "teacher-south.yaml": node.Config{},
-		"student.yaml": student.Config{}, "run.yaml": run.Spec{}, "policy.yaml": sitepolicy.Policy{},
+	for name, of := range map[string]reflect.Type{
+		"aggregator.yaml": reflect.TypeFor[aggregator.Config](), "teacher-north.yaml": reflect.TypeFor[node.Config](),
+		"teacher-south.yaml": reflect.TypeFor[node.Config](), "student.yaml": reflect.TypeFor[student.Config](),
+		"run.yaml": run.FileType(), "policy.yaml": reflect.TypeFor[sitepolicy.Policy](),
 	} {
 		raw, err := os.ReadFile(filepath.Join(clusterDir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, field := range fieldNames(reflect.TypeOf(of)) {
+		for _, field := range fieldNames(of, reflect.TypeFor[pategan.Teacher](), reflect.TypeFor[pategan.Student]()) {
 			if ok, err := regexp.Match(fmt.Sprintf(`(?m)(^|[ {])%s:`, field), raw); err != nil || !ok {
 				t.Errorf("%s does not show %s (%v)", name, field, err)
 			}
@@ -152,13 +155,32 @@ func TestTheExamplesShowEveryField(t *testing.T) {
 	}
 }
 
-// fieldNames lists the YAML names of a struct and of those in it. How teachers
-// and student of a pipeline learn is the pipeline's documentation's part.
-func fieldNames(t reflect.Type) (names []string) {
+// The page of a run.yaml names every field: of the run itself, of each registered pipeline, and
+// of what comes before and after the training.
+func TestThePageOfARunNamesEveryField(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "run-yaml.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := fieldNames(run.FileType())
+	for name := range pipelines.Sections() {
+		if !slices.Contains(fields, name) {
+			t.Errorf("a run.yaml has no section %s", name)
+		}
+	}
+	for _, field := range fields {
+		if ok, err := regexp.Match(fmt.Sprintf("[`.]%s([`.]|\\[)", field), page); err != nil || !ok {
+			t.Errorf("docs/run-yaml.md does not name the field %s (%v)", field, err)
+		}
+	}
+}
+
+// fieldNames lists the YAML names of a struct and of those in it, but for those in some.
+func fieldNames(t reflect.Type, but ...reflect.Type) (names []string) {
 	for t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || t == reflect.TypeFor[pategan.Teacher]() || t == reflect.TypeFor[pategan.Student]() {
+	if t.Kind() != reflect.Struct || slices.Contains(but, t) {
 		return nil
 	}
 	for i := range t.NumField() {
@@ -167,13 +189,13 @@ func fieldNames(t reflect.Type) (names []string) {
 			continue
 		}
 		if how == "inline" {
-			names = append(names, fieldNames(t.Field(i).Type)...)
+			names = append(names, fieldNames(t.Field(i).Type, but...)...)
 			continue
 		}
 		if name == "" {
 			name = strings.ToLower(t.Field(i).Name)
 		}
-		names = append(append(names, name), fieldNames(t.Field(i).Type)...)
+		names = append(append(names, name), fieldNames(t.Field(i).Type, but...)...)
 	}
 	return names
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -238,7 +239,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 				return // that one round takes no time worth a line
 			}
 			if plan.Rounds == 0 {
-				waiting.Of, waiting.Rounds = "step", s.Embed.ChosenFor(encode.New(schema), plan.Classes, 0).Fit.Steps
+				waiting.Of, waiting.Rounds = "step", Section[embed.Options](s).ChosenFor(encode.New(schema), plan.Classes, 0).Fit.Steps
 			}
 			o.Watch(waiting.waitingFor(p))
 		},
@@ -321,7 +322,7 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 func (s *Spec) identity(schema *partition.Schema, coin bool) string {
 	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema))
 	if share := s.warmShare(schema); share > 0 {
-		text += fmt.Sprintf(" %v %+v", share, s.Embed.ChosenFor(encode.New(schema), classesOf(schema), 0))
+		text += fmt.Sprintf(" %v %+v", share, Section[embed.Options](s).ChosenFor(encode.New(schema), classesOf(schema), 0))
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

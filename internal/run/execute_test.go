@@ -3,6 +3,7 @@ package run
 import (
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -13,7 +14,7 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 	base := func() *Spec {
 		s := voteSpec()
 		s.Name, s.Privacy.Epsilon, s.Privacy.Delta = "r1", 1, 1e-5
-		return &s
+		return s
 	}
 	want := base().identity(schema, false)
 	if again := base().identity(schema, false); again != want {
@@ -26,11 +27,11 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 		"name":     func(s *Spec) { s.Name = "r2" },
 		"seed":     func(s *Spec) { s.Seed++ },
 		"teachers": func(s *Spec) { s.Teachers++ },
-		"queries":  func(s *Spec) { s.PATEGAN.Queries++ },
-		"rate":     func(s *Spec) { s.PATEGAN.Student.GeneratorRate *= 1.0000001 },
-		"steps":    func(s *Spec) { s.PATEGAN.Student.GeneratorSteps++ },
-		"teacher":  func(s *Spec) { s.PATEGAN.Teacher.Batch++ },
-		"votes":    func(s *Spec) { s.PATEGAN.Votes = "plain" },
+		"queries":  func(s *Spec) { Section[pategan.Options](s).Queries++ },
+		"rate":     func(s *Spec) { Section[pategan.Options](s).Student.GeneratorRate *= 1.0000001 },
+		"steps":    func(s *Spec) { Section[pategan.Options](s).Student.GeneratorSteps++ },
+		"teacher":  func(s *Spec) { Section[pategan.Options](s).Teacher.Batch++ },
+		"votes":    func(s *Spec) { Section[pategan.Options](s).Votes = "plain" },
 	} {
 		s := base()
 		if change(s); s.identity(schema, false) == want {

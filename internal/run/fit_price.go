@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
@@ -27,9 +28,9 @@ func (s *Spec) checkFit(stages Stages, schema *partition.Schema) error {
 	if !ok {
 		return nil
 	}
-	width, rows := iw.Width(encode.New(schema), classesOf(schema), s.Weighting.Squares), s.Release.Rows
-	if s.Weighting.Use == useResample {
-		rows = min(maxCandidates, rows*s.Weighting.Pool)
+	width, rows := iw.Width(encode.New(schema), classesOf(schema), Section[iw.Options](s).Squares), s.Release.Rows
+	if Section[iw.Options](s).Use == iw.UseResample {
+		rows = min(pgb.MaxCandidates, rows*Section[iw.Options](s).Pool)
 	}
 	switch {
 	case width > mostFitted:
@@ -52,7 +53,7 @@ func (s *Spec) checkFit(stages Stages, schema *partition.Schema) error {
 		_, err = gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, l1, m.Epsilon)
 	}
 	if err != nil {
-		return fmt.Errorf("weighting: %s noise on %d coefficients for a share of %v: %w; raise weighting.share, or use other noise", s.Weighting.Noise, width, s.Weighting.Share, err)
+		return fmt.Errorf("weighting: %s noise on %d coefficients for a share of %v: %w; raise weighting.share, or use other noise", Section[iw.Options](s).Noise, width, Section[iw.Options](s).Share, err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -47,15 +48,15 @@ func gpateSpec(change func(*Spec)) *Spec {
 	s := DefaultSpec()
 	s.Name, s.Pipeline, s.Teachers = "g1", "gpate", 400
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-	s.GPATE.Rounds, s.GPATE.Records, s.GPATE.ClassEpsilon, s.GPATE.Bins = 5, 12, 0.05, 10
-	change(&s)
-	return &s
+	Section[gpate.Options](s).Rounds, Section[gpate.Options](s).Records, Section[gpate.Options](s).ClassEpsilon, Section[gpate.Options](s).Bins = 5, 12, 0.05, 10
+	change(s)
+	return s
 }
 
 // votesOnGradients makes a run one of votes.
 func votesOnGradients(answers gpate.Answers, mechanism string) func(*Spec) {
 	return func(s *Spec) {
-		s.GPATE.Answers, s.GPATE.Mechanism, s.GPATE.Directions = answers, mechanism, 3
+		Section[gpate.Options](s).Answers, Section[gpate.Options](s).Mechanism, Section[gpate.Options](s).Directions = answers, mechanism, 3
 	}
 }
 
@@ -67,15 +68,17 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		each   int64 // releases that are charged for a round
 		kind   privacy.Kind
 	}{
-		"sum":                {func(*Spec) {}, 1, privacy.Gaussian},
-		"projected sum":      {func(s *Spec) { s.GPATE.Directions = 2 }, 1, privacy.Gaussian},
-		"histogram":          {votesOnGradients(gpate.Histogram, "gnmax"), 36, privacy.GNMax},
-		"winner":             {votesOnGradients(gpate.Winner, "gnmax"), 36, privacy.GNMax},
-		"confident winner":   {votesOnGradients(gpate.Winner, "confident-gnmax"), 36, privacy.ConfidentGNMax},
-		"confident counts":   {votesOnGradients(gpate.Histogram, "confident-gnmax"), 36, privacy.ConfidentGNMax},
-		"chosen directions":  {func(s *Spec) { s.GPATE.Answers = gpate.Winner }, 0, privacy.ConfidentGNMax},
-		"everything chosen":  {func(s *Spec) { s.GPATE.Rounds, s.GPATE.Records = 0, 0 }, 1, privacy.Gaussian},
-		"one record, 1 step": {func(s *Spec) { s.GPATE.Rounds, s.GPATE.Records, s.GPATE.Directions = 1, 1, 1 }, 1, privacy.Gaussian},
+		"sum":               {func(*Spec) {}, 1, privacy.Gaussian},
+		"projected sum":     {func(s *Spec) { Section[gpate.Options](s).Directions = 2 }, 1, privacy.Gaussian},
+		"histogram":         {votesOnGradients(gpate.Histogram, "gnmax"), 36, privacy.GNMax},
+		"winner":            {votesOnGradients(gpate.Winner, "gnmax"), 36, privacy.GNMax},
+		"confident winner":  {votesOnGradients(gpate.Winner, "confident-gnmax"), 36, privacy.ConfidentGNMax},
+		"confident counts":  {votesOnGradients(gpate.Histogram, "confident-gnmax"), 36, privacy.ConfidentGNMax},
+		"chosen directions": {func(s *Spec) { Section[gpate.Options](s).Answers = gpate.Winner }, 0, privacy.ConfidentGNMax},
+		"everything chosen": {func(s *Spec) { Section[gpate.Options](s).Rounds, Section[gpate.Options](s).Records = 0, 0 }, 1, privacy.Gaussian},
+		"one record, 1 step": {func(s *Spec) {
+			Section[gpate.Options](s).Rounds, Section[gpate.Options](s).Records, Section[gpate.Options](s).Directions = 1, 1, 1
+		}, 1, privacy.Gaussian},
 	} {
 		for _, epsilon := range []float64{0.3, 1, 10} {
 			t.Run(fmt.Sprintf("%s, epsilon %g", name, epsilon), func(t *testing.T) {
@@ -86,7 +89,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o := s.GPATE.ChosenFor(encode.New(schema))
+				o := Section[gpate.Options](s).ChosenFor(encode.New(schema))
 				if p.Rounds != o.Rounds || p.PerRound != o.Records*o.Directions || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != 0.05 {
 					t.Errorf("plan %+v of %d rounds of %d records in %d directions", p, o.Rounds, o.Records, o.Directions)
 				}
@@ -137,15 +140,15 @@ func TestTheGPATEPlanFollowsTheSpec(t *testing.T) {
 		}
 		return p.Training
 	}
-	if m := plan(func(s *Spec) { s.GPATE.Noise = 7.5 }); m.Mechanism.Kind != privacy.Gaussian || m.Mechanism.Sigma != 7.5 || m.Variant != "" {
+	if m := plan(func(s *Spec) { Section[gpate.Options](s).Noise = 7.5 }); m.Mechanism.Kind != privacy.Gaussian || m.Mechanism.Sigma != 7.5 || m.Variant != "" {
 		t.Errorf("sums by hand: %v", m)
 	}
-	if m := plan(func(s *Spec) { votesOnGradients(gpate.Histogram, "gnmax")(s); s.GPATE.Noise = 90 }); m.Mechanism.Kind != privacy.GNMax || m.Mechanism.Sigma != 90 || m.Variant != privacy.Histogram {
+	if m := plan(func(s *Spec) { votesOnGradients(gpate.Histogram, "gnmax")(s); Section[gpate.Options](s).Noise = 90 }); m.Mechanism.Kind != privacy.GNMax || m.Mechanism.Sigma != 90 || m.Variant != privacy.Histogram {
 		t.Errorf("counts by hand: %v", m)
 	}
 	m := plan(func(s *Spec) {
 		votesOnGradients(gpate.Winner, "confident-gnmax")(s)
-		s.GPATE.Noise, s.GPATE.Threshold, s.GPATE.ThresholdNoise = 80, 0.75, 2
+		Section[gpate.Options](s).Noise, Section[gpate.Options](s).Threshold, Section[gpate.Options](s).ThresholdNoise = 80, 0.75, 2
 	})
 	if m.Mechanism != (privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: 80, Sigma1: 160, Threshold: 300}) || m.Variant != "" {
 		t.Errorf("confident winners by hand: %v", m)
@@ -160,22 +163,22 @@ func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
 		change func(*Spec)
 		want   []string // nothing: the plan works
 	}{
-		"noise for a part of the rounds": {func(s *Spec) { s.GPATE.Noise, s.GPATE.Rounds = 6, 1000 }, nil},
-		"too little noise of sums":       {func(s *Spec) { s.GPATE.Noise = 0.5 }, []string{"gpate.noise: 0.5 is too dear for one round", "set gpate.noise otherwise"}},
-		"hardly any noise of sums":       {func(s *Spec) { s.GPATE.Noise = 1e-9 }, []string{"gradients", "set gpate.noise otherwise"}},
-		"too much noise of sums":         {func(s *Spec) { s.GPATE.Noise = 1e9 }, []string{"gradients", "set gpate.noise otherwise"}},
-		"too little noise of votes":      {func(s *Spec) { votes(s); s.GPATE.Noise = 2 }, []string{"gpate.noise: 2 is too dear for one round of 36 queries"}},
-		"noise below integers":           {func(s *Spec) { votes(s); s.GPATE.Noise = 0.5 }, []string{"gpate.noise: 0.5 is below 1"}},
-		"too much noise of votes":        {func(s *Spec) { votes(s); s.GPATE.Noise = 1e12 }, []string{"gradients", "gpate.noise"}},
+		"noise for a part of the rounds": {func(s *Spec) { Section[gpate.Options](s).Noise, Section[gpate.Options](s).Rounds = 6, 1000 }, nil},
+		"too little noise of sums":       {func(s *Spec) { Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is too dear for one round", "set gpate.noise otherwise"}},
+		"hardly any noise of sums":       {func(s *Spec) { Section[gpate.Options](s).Noise = 1e-9 }, []string{"gradients", "set gpate.noise otherwise"}},
+		"too much noise of sums":         {func(s *Spec) { Section[gpate.Options](s).Noise = 1e9 }, []string{"gradients", "set gpate.noise otherwise"}},
+		"too little noise of votes":      {func(s *Spec) { votes(s); Section[gpate.Options](s).Noise = 2 }, []string{"gpate.noise: 2 is too dear for one round of 36 queries"}},
+		"noise below integers":           {func(s *Spec) { votes(s); Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is below 1"}},
+		"too much noise of votes":        {func(s *Spec) { votes(s); Section[gpate.Options](s).Noise = 1e12 }, []string{"gradients", "gpate.noise"}},
 		"no noise on the threshold": {func(s *Spec) {
 			votesOnGradients(gpate.Winner, "confident-gnmax")(s)
-			s.GPATE.Noise, s.GPATE.ThresholdNoise = 100, 1e-4
+			Section[gpate.Options](s).Noise, Section[gpate.Options](s).ThresholdNoise = 100, 1e-4
 		}, []string{"sigma", "gpate.noise"}},
-		"class shares take all":  {func(s *Spec) { s.GPATE.ClassEpsilon = 1 }, []string{"gpate.class_epsilon: 1", "privacy.epsilon 1"}},
-		"class shares take more": {func(s *Spec) { votes(s); s.GPATE.ClassEpsilon = 1.5 }, []string{"gpate.class_epsilon: 1.5", "privacy.epsilon 1"}},
-		"with noise by hand":     {func(s *Spec) { s.GPATE.Noise, s.GPATE.ClassEpsilon = 50, 3 }, []string{"gpate.class_epsilon: 3"}},
-		"tiny class shares":      {func(s *Spec) { s.GPATE.ClassEpsilon = 1e-9 }, []string{"gpate.class_epsilon: 1e-09", "raise either"}},
-		"too many directions":    {func(s *Spec) { s.GPATE.Directions = 7 }, []string{"gpate.directions: 7 are more than the 6 features"}},
+		"class shares take all":  {func(s *Spec) { Section[gpate.Options](s).ClassEpsilon = 1 }, []string{"gpate.class_epsilon: 1", "privacy.epsilon 1"}},
+		"class shares take more": {func(s *Spec) { votes(s); Section[gpate.Options](s).ClassEpsilon = 1.5 }, []string{"gpate.class_epsilon: 1.5", "privacy.epsilon 1"}},
+		"with noise by hand":     {func(s *Spec) { Section[gpate.Options](s).Noise, Section[gpate.Options](s).ClassEpsilon = 50, 3 }, []string{"gpate.class_epsilon: 3"}},
+		"tiny class shares":      {func(s *Spec) { Section[gpate.Options](s).ClassEpsilon = 1e-9 }, []string{"gpate.class_epsilon: 1e-09", "raise either"}},
+		"too many directions":    {func(s *Spec) { Section[gpate.Options](s).Directions = 7 }, []string{"gpate.directions: 7 are more than the 6 features"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := NewPlan(gpateSpec(c.change), schema)
@@ -193,7 +196,7 @@ func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
 
 func TestTheGPATEPlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	schema := parsed(t, wideText)
-	s := gpateSpec(func(s *Spec) { s.GPATE.Quorum, s.GPATE.Deadline = 0.8, 77 })
+	s := gpateSpec(func(s *Spec) { Section[gpate.Options](s).Quorum, Section[gpate.Options](s).Deadline = 0.8, 77 })
 	p, err := NewPlan(s, schema)
 	if err != nil {
 		t.Fatal(err)
@@ -234,10 +237,10 @@ func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
 	} {
 		s := gpateSpec(func(s *Spec) {
 			s.Seed = 11
-			s.GPATE.Teacher = gpate.Teacher{
+			Section[gpate.Options](s).Teacher = gpate.Teacher{
 				Model: "logistic", Hidden: 9, Networks: "each", Features: "standard", Cosines: 2, Memory: "run", Steps: 3, Batch: 5, Training: 8, Rate: 0.25, Decay: 0.5,
 			}
-			c.change(&s.GPATE)
+			c.change(Section[gpate.Options](s))
 		})
 		want := &conclavev1.TeacherSpec{
 			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_GRADIENT, Classes: 2, Steps: 3, Batch: 5,
@@ -253,7 +256,7 @@ func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
 // A forecast of G-PATE names what is charged and what travels, of tables and images.
 func TestForecastOfGPATE(t *testing.T) {
 	images := parsed(t, imageSchema)
-	few := func(s *Spec) { s.GPATE.Teacher.Cosines = 2 }
+	few := func(s *Spec) { Section[gpate.Options](s).Teacher.Cosines = 2 }
 	for name, c := range map[string]struct {
 		schema  *partition.Schema
 		change  func(*Spec)
@@ -289,7 +292,7 @@ func TestForecastOfGPATE(t *testing.T) {
 				t.Errorf("%d teachers must agree", f.Unanimous)
 			}
 			e := encode.New(c.schema)
-			o := s.GPATE.ChosenFor(e)
+			o := Section[gpate.Options](s).ChosenFor(e)
 			answer := &conclavev1.WorkRequest{Attempt: 3}
 			if c.message == "votes" { // four bits for ten bins
 				answer.Message = &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
@@ -308,7 +311,7 @@ func TestForecastOfGPATE(t *testing.T) {
 		})
 	}
 	// Noise for a part of the rounds: what is forecast ends with the budget.
-	f, err := NewForecast(gpateSpec(func(s *Spec) { s.GPATE.Noise, s.GPATE.Rounds = 6, 1000 }), parsed(t, wideText), Node{Teachers: 1})
+	f, err := NewForecast(gpateSpec(func(s *Spec) { Section[gpate.Options](s).Noise, Section[gpate.Options](s).Rounds = 6, 1000 }), parsed(t, wideText), Node{Teachers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,20 +411,20 @@ func TestIdentityNamesThePipelineAndItsOptions(t *testing.T) {
 	want := gpateSpec(func(*Spec) {}).identity(schema, false)
 	for name, change := range map[string]func(*Spec){
 		"pipeline": func(s *Spec) { s.Pipeline = "pategan" },
-		"records":  func(s *Spec) { s.GPATE.Records++ },
-		"answers":  func(s *Spec) { s.GPATE.Answers = gpate.Winner },
-		"step":     func(s *Spec) { s.GPATE.Student.Step = 0.12345 },
-		"clip":     func(s *Spec) { s.GPATE.Clip *= 1.0000001 },
-		"teacher":  func(s *Spec) { s.GPATE.Teacher.Batch++ },
+		"records":  func(s *Spec) { Section[gpate.Options](s).Records++ },
+		"answers":  func(s *Spec) { Section[gpate.Options](s).Answers = gpate.Winner },
+		"step":     func(s *Spec) { Section[gpate.Options](s).Student.Step = 0.12345 },
+		"clip":     func(s *Spec) { Section[gpate.Options](s).Clip *= 1.0000001 },
+		"teacher":  func(s *Spec) { Section[gpate.Options](s).Teacher.Batch++ },
 	} {
 		if gpateSpec(change).identity(schema, false) == want {
 			t.Errorf("%s does not change the identity", name)
 		}
 	}
-	if gpateSpec(func(s *Spec) { s.GPATE = s.GPATE.ChosenFor(encode.New(schema)) }).identity(schema, false) != want {
+	if gpateSpec(func(s *Spec) { *Section[gpate.Options](s) = Section[gpate.Options](s).ChosenFor(encode.New(schema)) }).identity(schema, false) != want {
 		t.Error("what is chosen changes the identity where it is written out")
 	}
-	if gpateSpec(func(s *Spec) { s.PATEGAN.Queries++ }).identity(schema, false) != want {
+	if gpateSpec(func(s *Spec) { Section[pategan.Options](s).Queries++ }).identity(schema, false) != want {
 		t.Error("an option of another pipeline changes the identity")
 	}
 }

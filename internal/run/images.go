@@ -9,6 +9,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/images"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
@@ -18,9 +20,12 @@ import (
 
 // checkImages refuses what cannot be had of images, before anything is spent.
 func (s *Spec) checkImages(schema *partition.Schema) error {
+	p, _ := pipelines.Named(s.Pipeline)
 	switch {
-	case s.Pipeline == "pategan":
-		return fmt.Errorf("%s: images are not available with pategan; use embed, dpgan or gpate", s.Schema)
+	case p.TablesOnly:
+		with := pipelines.Names(func(p pipeline.Pipeline) bool { return !p.TablesOnly })
+		slices.Reverse(with)
+		return fmt.Errorf("%s: images are not available with %s; use %s", s.Schema, s.Pipeline, either(with))
 	case schema.Image.Channels != 1 && schema.Image.Channels != 3:
 		return fmt.Errorf("%s: images of %d channels cannot be shown; use 1 or 3", s.Schema, schema.Image.Channels)
 	case len(s.Evaluate.Models) > 0:

@@ -1,6 +1,8 @@
 package run
 
-import "time"
+import (
+	"time"
+)
 
 // keeper saves a student's state. One that asks some questions saves all of them, before
 // they are asked; one that takes thousands of steps saves now and then, and takes those in

@@ -14,8 +14,10 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
-	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
@@ -132,7 +134,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	}
 	// As it was run; stages and what is made of them may have changed since.
 	first := DefaultSpec()
-	if err := config.Decode(strings.NewReader(finished.earlier.Config), &first); err != nil {
+	if err := first.parse(finished.earlier.Config); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
 	first.resolve(path)
@@ -140,7 +142,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
 	first.Evaluate = spec.Evaluate
-	job, err := Prepare(&first)
+	job, err := Prepare(first)
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +151,13 @@ func NewLater(o LaterOptions) (*Later, error) {
 	}
 	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.certificate.Votes == certificate.VotesCoin}
 	// What the run was stays as it was; the rest may have changed.
-	now := first
-	now.PGB, now.DRS, now.Weighting, now.Release, now.Evaluate = spec.PGB, spec.DRS, spec.Weighting, spec.Release, spec.Evaluate
+	now := first.Clone()
+	for _, stage := range pipelines.Stages {
+		now.Sections[stage.Name] = spec.Sections[stage.Name]
+	}
+	now.Release, now.Evaluate = spec.Release, spec.Evaluate
 	now.Text = finished.earlier.Config + laterText(o, path, spec.Text)
-	l.Job, err = l.stages(&now, job, o)
+	l.Job, err = l.stages(now, job, o)
 	return l, err
 }
 
@@ -168,7 +173,7 @@ func laterText(o LaterOptions, path, text string) string {
 
 // stages makes the job of the stages.
 func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
-	s := *spec
+	s := spec.Clone()
 	s.Post, s.Weights = o.Post, o.Weights
 	if s.Weights == "" {
 		s.Weights = weightsNone
@@ -178,8 +183,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if s.Name = o.Name; s.Name == "" {
 		s.Name = spec.Name + "." + stage
 	}
-	keep, has := map[string]int{"pategan": s.PATEGAN.Student.Keep, "dpgan": s.DPGAN.Student.Keep}[s.Pipeline]
-	if has && keep == 0 && (len(s.Post) > 0 || s.Weights == weightsDiscriminator) {
+	if kept, keeps := s.kept(); keeps && kept == 0 && (len(s.Post) > 0 || s.Weights == weightsDiscriminator) {
 		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them follow a run that keeps some", spec.Name, s.Pipeline)
 	}
 	s.Privacy.Dataset = nil
@@ -192,7 +196,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if o.Delta > 0 {
 		s.Privacy.Delta = o.Delta
 	}
-	paid := s.boosts() && s.PGB.Private || s.fits() || s.Weights == weightsMLP
+	paid := s.boosts() && Section[pgb.StageOptions](s).Private || s.fits() || s.Weights == weightsMLP
 	switch {
 	case paid && o.Epsilon == 0:
 		return nil, fmt.Errorf("%s has a price; say with --epsilon what it may spend of what is left of the dataset's budget", stage)
@@ -209,13 +213,13 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if err := s.checkStages(first.Schema); err != nil {
 		return nil, err
 	}
-	j := &Job{Spec: &s, Schema: first.Schema, Plan: &Plan{Classes: first.Plan.Classes}, real: first.real}
+	j := &Job{Spec: s, Schema: first.Schema, Plan: &Plan{Classes: first.Plan.Classes}, real: first.real}
 	if !paid {
 		return j, nil
 	}
 	// All of the budget is the one stage's.
-	alone := s
-	alone.PGB.Share, alone.Weighting.Share = 1, 1
+	alone := s.Clone()
+	Section[pgb.StageOptions](alone).Share, Section[iw.Options](alone).Share = 1, 1
 	var err error
 	j.Plan.Stages, err = alone.prices(privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: privacy.FilterPLD})
 	return j, err

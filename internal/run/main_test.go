@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 )
 
 const schemaText = `name: tiny
@@ -49,8 +51,8 @@ func replaced(t *testing.T, text, old, new string) string {
 }
 
 // voteSpec is a spec of teachers' votes that begins with the class shares.
-func voteSpec() Spec {
+func voteSpec() *Spec {
 	s := DefaultSpec()
-	s.Pipeline, s.WarmStart.Embed = "pategan", 0
+	s.Pipeline, Section[embed.WarmStart](s).Embed = "pategan", 0
 	return s
 }

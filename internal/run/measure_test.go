@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -61,8 +62,8 @@ func TestFillPage(t *testing.T) {
 // Of winners there are no shares.
 func TestWinnersHaveNoShares(t *testing.T) {
 	s := DefaultSpec()
-	s.PATEGAN.Release = "winner"
-	if shares := (&pateganTrainer{s: &s}).shares(); shares != nil {
+	Section[pategan.Options](s).Release = "winner"
+	if shares := (&pateganTrainer{s: s}).shares(); shares != nil {
 		t.Errorf("%v", shares)
 	}
 }

@@ -41,8 +41,8 @@ func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, epsilon %g, %d labels", mechanism, epsilon, labels), func(t *testing.T) {
 					s := voteSpec()
 					s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = epsilon, 1e-5, 500
-					s.PATEGAN.Mechanism, s.PATEGAN.Labels = mechanism, labels
-					p, err := NewPlan(&s, schema)
+					Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Labels = mechanism, labels
+					p, err := NewPlan(s, schema)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -69,14 +69,14 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 		t.Helper()
 		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = 1, 1e-5, 200
-		change(&s)
-		p, err := NewPlan(&s, schema)
+		change(s)
+		p, err := NewPlan(s, schema)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	p := plan(func(s *Spec) { s.PATEGAN.Labels, s.PATEGAN.Queries = 130, 64 })
+	p := plan(func(s *Spec) { Section[pategan.Options](s).Labels, Section[pategan.Options](s).Queries = 130, 64 })
 	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || p.Training.Variant != privacy.Histogram {
 		t.Errorf("plan %+v; want 130 labels in 3 rounds, 2 classes, 0.02 for the class shares, whole histograms", p)
 	}
@@ -84,16 +84,18 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 	if want := pategan.LabelsFor(1, 200); p.Queries != want {
 		t.Errorf("%d labels, want %d, chosen from epsilon and teachers", p.Queries, want)
 	}
-	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Release = 77, "winner" })
+	p = plan(func(s *Spec) { Section[pategan.Options](s).Noise, Section[pategan.Options](s).Release = 77, "winner" })
 	if p.Training.Mechanism.Sigma != 77 || p.Training.Variant != "" {
 		t.Errorf("mechanism %v; want sigma 77 by hand and winners only", p.Training)
 	}
-	p = plan(func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Mechanism = 0.01, pategan.LNMax })
+	p = plan(func(s *Spec) {
+		Section[pategan.Options](s).Noise, Section[pategan.Options](s).Mechanism = 0.01, pategan.LNMax
+	})
 	if p.Training.Mechanism.Lambda != 0.01 {
 		t.Errorf("mechanism %v; want lambda 0.01 by hand", p.Training)
 	}
 	p = plan(func(s *Spec) {
-		s.PATEGAN.Noise, s.PATEGAN.Mechanism, s.PATEGAN.Threshold, s.PATEGAN.ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
+		Section[pategan.Options](s).Noise, Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Threshold, Section[pategan.Options](s).ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
 	})
 	if m := p.Training.Mechanism; m.Sigma2 != 50 || m.Sigma1 != 100 || math.Abs(m.Threshold-140) > 1e-9 {
 		t.Errorf("mechanism %v; want sigma 50, threshold noise 100, threshold 140 of 200", m)
@@ -104,11 +106,11 @@ func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	schema := tinySchema(t)
 	s := voteSpec()
 	s.Name, s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Unit = "r1", 1, 1e-5, "patient"
-	p, err := NewPlan(&s, schema)
+	p, err := NewPlan(s, schema)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := p.RunSpec(&s, schema, "data", true)
+	got := p.RunSpec(s, schema, "data", true)
 	if got.Name != "r1" || got.Dataset != "data" || got.Pipeline != "pategan" || got.SchemaSha256 != schema.SHA256 ||
 		got.Epsilon != 1 || got.Delta != 1e-5 || got.Unit != "patient" || got.Guarantee != "data-independent" ||
 		got.Teachers != 1000 || got.Quorum != 0.9 || got.DeadlineSeconds != 30 || !got.CoinVotes || got.Filter != "" {
@@ -133,13 +135,13 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 		{pategan.Plain, true, conclavev1.TeacherSpec_VOTE_COIN},
 	} {
 		s := voteSpec()
-		s.PATEGAN.Votes = c.votes
+		Section[pategan.Options](s).Votes = c.votes
 		if got := s.work().teacherSpec(nil, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
 			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
 		}
 	}
 	s := voteSpec()
-	s.PATEGAN.Teacher.Model, s.PATEGAN.Teacher.Hidden = "hidden", 5
+	Section[pategan.Options](s).Teacher.Model, Section[pategan.Options](s).Teacher.Hidden = "hidden", 5
 	if got := s.work().teacherSpec(nil, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
 		t.Errorf("hidden layer: %v", got)
 	}
@@ -147,8 +149,8 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 
 func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
 	s := voteSpec()
-	s.Privacy.Epsilon, s.Privacy.Delta, s.PATEGAN.Noise = 1, 1e-5, 0.5
-	if _, err := NewPlan(&s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), "pategan.noise: 0.5 is below 1") {
+	s.Privacy.Epsilon, s.Privacy.Delta, Section[pategan.Options](s).Noise = 1, 1e-5, 0.5
+	if _, err := NewPlan(s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), "pategan.noise: 0.5 is below 1") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -178,25 +180,29 @@ func TestPlansThatCannotBeAskedAreRefused(t *testing.T) {
 		want   []string // nothing: the plan works
 	}{
 		"tiny epsilon":     {func(s *Spec) { s.Privacy.Epsilon = 1e-5 }, []string{"pategan.class_share: 0.02", "privacy.epsilon 1e-05", "raise either"}},
-		"tiny class share": {func(s *Spec) { s.PATEGAN.ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
+		"tiny class share": {func(s *Spec) { Section[pategan.Options](s).ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
 		"tiny epsilon, large class share": {func(s *Spec) {
-			s.Privacy.Epsilon, s.PATEGAN.ClassShare = 1e-5, 0.5
+			s.Privacy.Epsilon, Section[pategan.Options](s).ClassShare = 1e-5, 0.5
 		}, nil},
-		"no noise with lnmax":      {func(s *Spec) { s.PATEGAN.Mechanism, s.PATEGAN.Noise = pategan.LNMax, 50 }, []string{"pategan.noise: 50", "64 queries", "lambda of lnmax falls"}},
-		"little noise with gnmax":  {func(s *Spec) { s.PATEGAN.Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
-		"little noise, few labels": {func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Labels = 10, 2 }, nil},
-		"noise for a part only":    {func(s *Spec) { s.PATEGAN.Noise, s.PATEGAN.Labels = 60, 100000 }, nil},
-		"too much noise":           {func(s *Spec) { s.PATEGAN.Noise = 1e12 }, []string{"sigma", "noise"}},
-		"lambda too small":         {func(s *Spec) { s.PATEGAN.Mechanism, s.PATEGAN.Noise = pategan.LNMax, 1e-13 }, []string{"lambda", "pategan.noise"}},
+		"no noise with lnmax": {func(s *Spec) {
+			Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Noise = pategan.LNMax, 50
+		}, []string{"pategan.noise: 50", "64 queries", "lambda of lnmax falls"}},
+		"little noise with gnmax":  {func(s *Spec) { Section[pategan.Options](s).Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
+		"little noise, few labels": {func(s *Spec) { Section[pategan.Options](s).Noise, Section[pategan.Options](s).Labels = 10, 2 }, nil},
+		"noise for a part only":    {func(s *Spec) { Section[pategan.Options](s).Noise, Section[pategan.Options](s).Labels = 60, 100000 }, nil},
+		"too much noise":           {func(s *Spec) { Section[pategan.Options](s).Noise = 1e12 }, []string{"sigma", "noise"}},
+		"lambda too small": {func(s *Spec) {
+			Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Noise = pategan.LNMax, 1e-13
+		}, []string{"lambda", "pategan.noise"}},
 		"no noise on the threshold": {func(s *Spec) {
-			s.PATEGAN.Mechanism, s.PATEGAN.ThresholdNoise, s.PATEGAN.Noise = pategan.ConfidentGNMax, 1e-3, 100
+			Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).ThresholdNoise, Section[pategan.Options](s).Noise = pategan.ConfidentGNMax, 1e-3, 100
 		}, []string{"sigma", "noise"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := voteSpec()
 			s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-			c.change(&s)
-			_, err := NewPlan(&s, schema)
+			c.change(s)
+			_, err := NewPlan(s, schema)
 			if (err != nil) != (c.want != nil) {
 				t.Fatalf("error %v", err)
 			}

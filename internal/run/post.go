@@ -114,7 +114,7 @@ func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, ro
 		p.pool.x, p.pool.classes = append(p.pool.x, pipeline.DrawOf(g, of, rng)...), append(p.pool.classes, of...)
 	}
 	scores := p.scores(p.pool)
-	if p.spec.PGB.Complements {
+	if Section[pgb.StageOptions](p.spec).Complements {
 		for _, row := range scores[:len(p.pairs)] {
 			opposite := make([]float64, len(row))
 			for b, d := range row {
@@ -123,8 +123,8 @@ func (p *post) boost(ctx context.Context, s pgb.Selector, progress func(done, ro
 			scores = append(scores, opposite)
 		}
 	}
-	options := p.spec.PGB.Options
-	if options.Rate == 0 && p.spec.PGB.Complements {
+	options := Section[pgb.StageOptions](p.spec).Options
+	if options.Rate == 0 && Section[pgb.StageOptions](p.spec).Complements {
 		options.Rate = pgb.TightRate(n, options.Rounds)
 	}
 	game, err := pgb.New(scores, options)
@@ -242,7 +242,7 @@ func (p *post) reject(ctx context.Context, n int) (rows, error) {
 		if wanted == 0 {
 			continue
 		}
-		accepted, err := drs.Accept(ctx, p.spec.DRS, wanted, rng, p.source(c, rng))
+		accepted, err := drs.Accept(ctx, *Section[drs.Options](p.spec), wanted, rng, p.source(c, rng))
 		if err != nil {
 			return rows{}, fmt.Errorf("class %d of %d: %w", c+1, len(p.model.Shares), err)
 		}
@@ -306,7 +306,7 @@ func records(set int, learned *pipeline.Learned) (int, error) {
 	for _, c := range learned.Counts {
 		sum += c
 	}
-	return int(math.Min(math.Max(math.Round(sum), 1), maxRecords)), nil
+	return int(math.Min(math.Max(math.Round(sum), 1), pipeline.MostUnits)), nil
 }
 
 // realScores are the mean probabilities that the discriminators give real rows. NOT PRIVATE.
@@ -318,7 +318,7 @@ func (p *post) realScores(table *partition.Table) []float64 {
 			means[j] += v / float64(len(row))
 		}
 	}
-	if p.spec.PGB.Complements {
+	if Section[pgb.StageOptions](p.spec).Complements {
 		for _, m := range means[:len(p.pairs)] {
 			means = append(means, 1-m)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -66,7 +67,7 @@ func (s *Spec) released() string {
 	switch {
 	case s.Weights == weightsNone:
 		return s.afterPost()
-	case s.Weighting.Use == "resample":
+	case Section[iw.Options](s).Use == "resample":
 		return fmt.Sprintf("drawn by weight (%s)", s.Weights)
 	}
 	return fmt.Sprintf("weighted (%s)", s.Weights)

@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
-	"github.com/conclave-dp/conclave/internal/pipeline/drs"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
-	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
-	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -33,32 +32,24 @@ type Spec struct {
 	// Teachers is the number of teachers over all sites. Default: 1000. More
 	// teachers drown the noise better, each learns from fewer records.
 	Teachers int `yaml:"teachers"`
-	// Pipeline: embed (default), gpate or dpgan (tables and images), or pategan (tables).
+	// Pipeline: embed (default), gpate or dpgan (tables and images), or pategan (tables); see
+	// package pipelines.
 	Pipeline string `yaml:"pipeline"`
-	// WarmStart buys a start for the generator of a GAN.
-	WarmStart WarmStart `yaml:"warm_start"`
 	// Post lists stages after training, of pategan and dpgan: pgb, drs or both. Default:
 	// none.
 	Post []string `yaml:"post"`
 	// Weights adds a weight to each synthetic row: none (default), discriminator (free),
 	// logreg-noised, logreg-debiased or dp-mlp; for comparison, NOT PRIVATE, logreg or mlp.
 	Weights string `yaml:"weights"`
-	// PGB and DRS hold the options of the stages, Weighting those of the weights.
-	PGB       PGB         `yaml:"pgb"`
-	DRS       drs.Options `yaml:"drs"`
-	Weighting Weighting   `yaml:"weighting"`
 	// Release says what is written.
 	Release Release `yaml:"release"`
 	// Evaluate names real rows to measure against; they stay where they are.
 	Evaluate Evaluate `yaml:"evaluate"`
 	// Seed makes training repeatable. Noise never depends on it. Default: 1.
 	Seed uint64 `yaml:"seed"`
-	// PATEGAN to Embed hold the options of the pipelines; those of the others
-	// are left alone.
-	PATEGAN pategan.Options `yaml:"pategan"`
-	GPATE   gpate.Options   `yaml:"gpate"`
-	DPGAN   dpgan.Options   `yaml:"dpgan"`
-	Embed   embed.Options   `yaml:"embed"`
+	// Sections hold the options of pipelines, stages and warm starts, by the names of the
+	// sections; those of pipelines that the run does not use are left alone.
+	Sections map[string]pipeline.Options `yaml:"-"`
 
 	// Path is the file the spec came from, Text its content.
 	Path string `yaml:"-"`
@@ -163,21 +154,19 @@ func (e Evaluate) modelNames() []string {
 }
 
 // DefaultSpec returns the defaults named at each field.
-func DefaultSpec() Spec {
-	return Spec{
+func DefaultSpec() *Spec {
+	return &Spec{
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
-		Teachers: 1000, Pipeline: "embed", Weights: "none",
-		Release: Release{Rows: 6000, Format: "csv", Private: true}, PGB: DefaultPGB(), DRS: drs.DefaultOptions(), Weighting: DefaultWeighting(),
-		Seed: 1, PATEGAN: pategan.DefaultOptions(), GPATE: gpate.DefaultOptions(), DPGAN: dpgan.DefaultOptions(),
-		Embed: embed.DefaultOptions(), WarmStart: WarmStart{Embed: -1},
+		Teachers: 1000, Pipeline: pipelines.Default, Weights: weightsNone,
+		Release: Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }
 
 // Load reads a run.yaml over the defaults and validates it.
 func Load(path string) (*Spec, error) {
 	s := DefaultSpec()
-	text, err := config.LoadText(path, &s)
-	if err != nil {
+	var text string
+	if err := s.decode(func(file any) (err error) { text, err = config.LoadText(path, file); return err }); err != nil {
 		return nil, err
 	}
 	s.Path, s.Text = path, text
@@ -185,7 +174,7 @@ func Load(path string) (*Spec, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &s, nil
+	return s, nil
 }
 
 // resolve makes the paths of a spec absolute or relative to the working folder, that are
@@ -227,11 +216,10 @@ func (s *Spec) Validate() error {
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent", s.Privacy.Guarantee)
 	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
-	need(slices.Contains([]string{"pategan", "gpate", "dpgan", "embed"}, s.Pipeline), "pipeline: %q is not available; use pategan, gpate, dpgan or embed", s.Pipeline)
-	if err := s.WarmStart.validate(); err != nil {
-		errs = append(errs, err)
-	}
-	need(s.Pipeline != "embed" || s.WarmStart.Embed <= 0, "warm_start.embed: %v is a start for a GAN, and pipeline embed is all of it; leave it out", s.WarmStart.Embed)
+	_, available := pipelines.Named(s.Pipeline)
+	need(available, "pipeline: %q is not available; use %s", s.Pipeline, either(pipelines.Names(nil)))
+	warm := Section[embed.WarmStart](s)
+	need(s.Pipeline != pipelines.Warm.Pipeline || warm.Embed <= 0, "warm_start.embed: %v is a start for a GAN, and pipeline embed is all of it; leave it out", warm.Embed)
 	errs = append(errs, s.validateStages()...)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows, "release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
 	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
@@ -241,12 +229,18 @@ func (s *Spec) Validate() error {
 		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
 	}
 	errs = append(errs, s.validateData()...)
-	for _, options := range []interface{ Validate() error }{s.PATEGAN, s.GPATE, s.DPGAN, s.Embed} {
-		if err := options.Validate(); err != nil {
-			errs = append(errs, err)
-		}
+	for _, name := range slices.Sorted(maps.Keys(s.Sections)) {
+		errs = append(errs, s.Sections[name].Validate())
 	}
 	return errors.Join(errs...)
+}
+
+// either lists names to choose from: "a, b or c".
+func either(names []string) string {
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+	return strings.Join(names, "")
 }
 
 func (s *Spec) validateData() (errs []error) {

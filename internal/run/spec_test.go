@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -33,9 +33,9 @@ pategan: {queries: 32, student: {memory: 1}}
 	want.Privacy.Epsilon, want.Privacy.Delta = 1, 1e-5
 	want.Data = []Data{{"north", filepath.Join(dir, "data", "north.csv"), 1}, {"south", "/abs/south.csv", 0.25}}
 	want.Evaluate.Test = filepath.Join(dir, "test.csv")
-	want.PATEGAN.Queries, want.PATEGAN.Student.Memory = 32, 1
+	Section[pategan.Options](want).Queries, Section[pategan.Options](want).Student.Memory = 32, 1
 	want.Path, want.Text = path, got.Text
-	if diff := cmp.Diff(&want, got); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	if raw, err := os.ReadFile(path); err != nil || got.Text != string(raw) {

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
@@ -39,17 +41,17 @@ func (s *Spec) prices(budget privacy.Budget) (p Stages, err error) {
 		}
 		return fmt.Sprintf("%s: %v of privacy.epsilon %v", field, share, budget.Epsilon)
 	}
-	if s.boosts() && s.PGB.Private {
-		one, err := privacy.Calibrate(privacy.Event{Kind: privacy.Exponential, Epsilon: 1, Count: int64(s.PGB.Rounds)}, alone(s.PGB.Share))
+	if s.boosts() && Section[pgb.StageOptions](s).Private {
+		one, err := privacy.Calibrate(privacy.Event{Kind: privacy.Exponential, Epsilon: 1, Count: int64(Section[pgb.StageOptions](s).Rounds)}, alone(Section[pgb.StageOptions](s).Share))
 		if err != nil {
-			return nil, fmt.Errorf("%s for %d selections: %w", of("pgb.share", s.PGB.Share), s.PGB.Rounds, err)
+			return nil, fmt.Errorf("%s for %d selections: %w", of("pgb.share", Section[pgb.StageOptions](s).Share), Section[pgb.StageOptions](s).Rounds, err)
 		}
 		if _, err := gnmax.NewExponential(one.Epsilon, scoreBound); err != nil {
-			return nil, fmt.Errorf("%s for %d selections: %w; a larger share or epsilon needs less noise, as do fewer pgb.rounds", of("pgb.share", s.PGB.Share), s.PGB.Rounds, err)
+			return nil, fmt.Errorf("%s for %d selections: %w; a larger share or epsilon needs less noise, as do fewer pgb.rounds", of("pgb.share", Section[pgb.StageOptions](s).Share), Section[pgb.StageOptions](s).Rounds, err)
 		}
 		p = append(p, privacy.Planned{Kind: runspec.Scores, Stage: runspec.Selections, Count: one.Count, Mechanism: privacy.Event{Kind: privacy.Exponential, Epsilon: one.Epsilon}})
 	}
-	w := s.Weighting
+	w := Section[iw.Options](s)
 	switch {
 	case s.fits() && w.Noise == "gaussian":
 		sigma, err := privacy.GaussianSigma(alone(w.Share), 1, nil)
@@ -87,10 +89,10 @@ func (s *Spec) prices(budget privacy.Budget) (p Stages, err error) {
 // stageShares are the shares of epsilon of stages whose noise is pure, which add up, and of
 // the others together, whose squares do, roughly.
 func (s *Spec) stageShares() (pure, others float64) {
-	if s.boosts() && s.PGB.Private {
-		others = s.PGB.Share
+	if s.boosts() && Section[pgb.StageOptions](s).Private {
+		others = Section[pgb.StageOptions](s).Share
 	}
-	switch w := s.Weighting; {
+	switch w := Section[iw.Options](s); {
 	case s.fits() && w.Noise != "gaussian":
 		pure = w.Share
 	case s.fits(), s.Weights == weightsMLP:

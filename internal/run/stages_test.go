@@ -13,7 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/runspec"
@@ -142,15 +146,15 @@ columns:
 
 // staged are specs of all pipelines with the stages that go with them.
 func staged() map[string]func(*Spec) {
-	gan := func(pipeline string, embed float64) func(*Spec) {
+	gan := func(pipeline string, share float64) func(*Spec) {
 		return func(s *Spec) {
-			s.Pipeline, s.WarmStart.Embed, s.Teachers = pipeline, embed, 200
-			s.PATEGAN.Labels, s.DPGAN.Steps = 320, 60
+			s.Pipeline, Section[embed.WarmStart](s).Embed, s.Teachers = pipeline, share, 200
+			Section[pategan.Options](s).Labels, Section[dpgan.Options](s).Steps = 320, 60
 		}
 	}
 	post := func(s *Spec) { s.Post = []string{stagePGB, stageDRS} }
 	weights := func(method, noise string) func(*Spec) {
-		return func(s *Spec) { s.Weights, s.Weighting.Noise = method, noise }
+		return func(s *Spec) { s.Weights, Section[iw.Options](s).Noise = method, noise }
 	}
 	all := func(changes ...func(*Spec)) func(*Spec) {
 		return func(s *Spec) {
@@ -188,18 +192,18 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 	for name, change := range staged() {
 		for _, epsilon := range []float64{2} {
 			s := DefaultSpec()
-			change(&s)
+			change(s)
 			s.Privacy.Epsilon, s.Privacy.Delta = epsilon, 1e-5
-			p, err := NewPlan(&s, schema)
+			p, err := NewPlan(s, schema)
 			if err != nil {
 				t.Errorf("%s, epsilon %v: %v", name, epsilon, err)
 				continue
 			}
 			budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5, Filter: p.Filter()}
 			for i, event := range p.Stages.cost() {
-				share := s.Weighting.Share
+				share := Section[iw.Options](s).Share
 				if event.Kind == privacy.Exponential {
-					share = s.PGB.Share
+					share = Section[pgb.StageOptions](s).Share
 				}
 				claim, err := privacy.Account([]privacy.Event{event}, 1e-5)
 				if most := share * epsilon; err != nil || claim.Epsilon > most*(1+1e-9) || claim.Epsilon < 0.95*most {
@@ -221,7 +225,7 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 				t.Errorf("%s, epsilon %v: the plan costs %v (%v)", name, epsilon, claim.Epsilon, err)
 			}
 			// The aggregator is told the same.
-			spec := p.RunSpec(&s, schema, "d", false)
+			spec := p.RunSpec(s, schema, "d", false)
 			told, err := runspec.Plan(spec)
 			if err != nil || !slices.Equal(told, p.Planned()) || spec.Filter != string(p.Filter()) {
 				t.Errorf("%s: the plan %v is registered as %v, %v", name, p.Planned(), told, err)
@@ -241,13 +245,13 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	}
 	schema := tinySchema(t)
 	s := voteSpec()
-	s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, s.PATEGAN.Labels = 1, 1e-5, 200, 320
-	alone, err := NewPlan(&s, schema)
+	s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
+	alone, err := NewPlan(s, schema)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.PATEGAN.Noise = alone.Training.Mechanism.Sigma
-	if _, err := NewPlan(&s, schema); err != nil {
+	Section[pategan.Options](s).Noise = alone.Training.Mechanism.Sigma
+	if _, err := NewPlan(s, schema); err != nil {
 		t.Fatalf("without stages: %v", err)
 	}
 	for _, change := range []func(*Spec){
@@ -255,15 +259,15 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 		func(s *Spec) { s.Weights = weightsDebiased },
 		func(s *Spec) { s.Weights = weightsMLP },
 	} {
-		with := s
-		change(&with)
-		if _, err := NewPlan(&with, schema); !errors.Is(err, privacy.ErrOverBudget) || !strings.Contains(err.Error(), "do not fit the budget together") {
+		with := s.Clone()
+		change(with)
+		if _, err := NewPlan(with, schema); !errors.Is(err, privacy.ErrOverBudget) || !strings.Contains(err.Error(), "do not fit the budget together") {
 			t.Errorf("post %v, weights %s: %v", with.Post, with.Weights, err)
 		}
 	}
-	free := s
+	free := s.Clone()
 	free.Post, free.Weights = []string{stageDRS}, weightsNone
-	if _, err := NewPlan(&free, schema); err != nil {
+	if _, err := NewPlan(free, schema); err != nil {
 		t.Errorf("rejection, which is free: %v", err)
 	}
 }
@@ -283,11 +287,11 @@ func TestSharesLeaveRoom(t *testing.T) {
 	} {
 		for _, pipeline := range []string{"pategan", "dpgan"} {
 			s := DefaultSpec()
-			if err := config.Decode(strings.NewReader("pipeline: "+pipeline+"\n"+options), &s); err != nil {
+			if err := s.parse("pipeline: " + pipeline + "\n" + options); err != nil {
 				t.Fatal(err)
 			}
 			s.Privacy.Epsilon, s.Privacy.Delta = 2, 1e-5
-			if _, err := NewPlan(&s, schema); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			if _, err := NewPlan(s, schema); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s after %s: %v, want %q", options, pipeline, err, want)
 			}
 		}
@@ -302,17 +306,21 @@ func TestPricesThatCannotBe(t *testing.T) {
 		change func(*Spec)
 		want   string
 	}{
-		{func(s *Spec) { s.Weights, s.Weighting.MLP.Rate, s.Weighting.MLP.Steps = weightsMLP, 1e-9, 5 }, "weighting.mlp.rate: 1e-09 over 5 steps takes a unit with a probability below privacy.delta"},
-		{func(s *Spec) { s.Weights, s.Weighting.Share = weightsMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
-		{func(s *Spec) { s.Weights, s.Weighting.Share = weightsDebiased, 1e-14 }, "weighting.share"},
-		{func(s *Spec) { s.Post, s.PGB.Share = []string{stagePGB}, 1e-13 }, "pgb.share"},
-		{func(s *Spec) { s.Weights, s.Weighting.Share, s.Weighting.Noise = weightsDebiased, 1e-9, "laplace" }, "weighting.share"},
+		{func(s *Spec) {
+			s.Weights, Section[iw.Options](s).MLP.Rate, Section[iw.Options](s).MLP.Steps = weightsMLP, 1e-9, 5
+		}, "weighting.mlp.rate: 1e-09 over 5 steps takes a unit with a probability below privacy.delta"},
+		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = weightsMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
+		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = weightsDebiased, 1e-14 }, "weighting.share"},
+		{func(s *Spec) { s.Post, Section[pgb.StageOptions](s).Share = []string{stagePGB}, 1e-13 }, "pgb.share"},
+		{func(s *Spec) {
+			s.Weights, Section[iw.Options](s).Share, Section[iw.Options](s).Noise = weightsDebiased, 1e-9, "laplace"
+		}, "weighting.share"},
 		{func(s *Spec) { s.Weights, s.Release.Rows = weightsDebiased, 10_000_000 }, "10000000 synthetic rows of 4 features are more than"},
 	} {
 		s := voteSpec()
-		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, s.PATEGAN.Labels = 1, 1e-5, 200, 320
-		c.change(&s)
-		if _, err := NewPlan(&s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), c.want) {
+		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
+		c.change(s)
+		if _, err := NewPlan(s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want an error with %q", err, c.want)
 		}
 	}
@@ -345,9 +353,9 @@ func TestFitsThatCannotBe(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := voteSpec()
-		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, s.PATEGAN.Labels = 1, 1e-5, 200, 320
-		s.Weights, s.Weighting.Noise, s.Weighting.Squares = weightsDebiased, c.noise, c.squares
-		if _, err := NewPlan(&s, schema); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
+		s.Weights, Section[iw.Options](s).Noise, Section[iw.Options](s).Squares = weightsDebiased, c.noise, c.squares
+		if _, err := NewPlan(s, schema); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -382,7 +390,7 @@ func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
 		}
 		// And a run that may spend that much gets selections at least as sharp.
 		s := voteSpec()
-		s.Post, s.PGB.Rounds, s.PGB.Share = []string{stagePGB}, int(r.Rounds), 0.5
+		s.Post, Section[pgb.StageOptions](s).Rounds, Section[pgb.StageOptions](s).Share = []string{stagePGB}, int(r.Rounds), 0.5
 		stages, err := s.prices(privacy.Budget{Epsilon: 2 * r.EpsilonAdvanced, Delta: r.Delta})
 		if err != nil {
 			if r.Epsilon0 > 1e-3 {

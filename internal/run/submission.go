@@ -72,7 +72,7 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the queue takes %d and %d", len(runFile), len(schema), maxSubmittedRun, maxSubmittedSchema)
 	}
 	spec := DefaultSpec()
-	if err := config.Decode(bytes.NewReader(runFile), &spec); err != nil {
+	if err := spec.parse(string(runFile)); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)
 	}
 	spec.Text, spec.Path = string(runFile), submittedRun
@@ -91,7 +91,7 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 	if _, err := partition.ParseSchema(schema); err != nil {
 		return nil, err
 	}
-	return &Submission{Spec: &spec, RunFile: runFile, Schema: schema}, nil
+	return &Submission{Spec: spec, RunFile: runFile, Schema: schema}, nil
 }
 
 // checkPortable refuses what names files of one machine.
@@ -125,7 +125,7 @@ func withSchemaBeside(text string) ([]byte, error) {
 		changed := text[:lines[0][0]] + "schema: " + submittedSchema + end + text[lines[0][1]:]
 		// Whatever that was, it must mean the same but for the path.
 		before, after := DefaultSpec(), DefaultSpec()
-		if config.Decode(strings.NewReader(text), &before) == nil && config.Decode(strings.NewReader(changed), &after) == nil {
+		if before.parse(text) == nil && after.parse(changed) == nil {
 			before.Schema = submittedSchema
 			if reflect.DeepEqual(before, after) {
 				return []byte(changed), nil
@@ -152,13 +152,13 @@ func (s *Submission) Write(dir string) error {
 // submitted with: who submitted it was told about that budget and that schema. The noise is
 // planned anew, as it may differ in the last digits between machines.
 func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
-	spec := *s.Spec
+	spec := s.Spec.Clone()
 	spec.resolve(filepath.Join(dir, submittedRun))
-	job, err := Prepare(&spec)
+	job, err := Prepare(spec)
 	if err != nil {
 		return nil, err
 	}
-	own := job.Plan.RunSpec(&spec, job.Schema, agreed.GetDataset(), false)
+	own := job.Plan.RunSpec(spec, job.Schema, agreed.GetDataset(), false)
 	for _, f := range []struct {
 		field      string
 		own, other any

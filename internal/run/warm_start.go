@@ -7,46 +7,30 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// WarmStart buys the generator of a GAN a start.
-type WarmStart struct {
-	// Embed is the share of the run's epsilon that an embedding may cost by itself; see
-	// package embed. It tells the class counts too, which are then not asked for. Default:
-	// -1, chosen: what measured better, 0.7 of pategan and dpgan on tables, less where stages
-	// need more than that leaves, and else none.
-	Embed float64 `yaml:"embed"`
-}
-
-// validate wants a share.
-func (w WarmStart) validate() error {
-	if w.Embed == -1 || w.Embed >= 0 && w.Embed < 1 {
-		return nil
-	}
-	return fmt.Errorf("warm_start.embed: %v is not a share of the budget, above 0 and below 1; 0 is no warm start, -1 has it chosen", w.Embed)
-}
-
-// warmShares are the shares that buy a start of tables unless a run says otherwise; see
-// bench/tables/embed.md.
-var warmShares = map[string]float64{"pategan": 0.7, "dpgan": 0.7}
-
 // warmShare is that of the run, 0 for none.
 func (s *Spec) warmShare(schema *partition.Schema) float64 {
+	share := Section[embed.WarmStart](s).Embed
 	switch {
-	case s.Pipeline == "embed":
+	case s.Pipeline == pipelines.Warm.Pipeline:
 		return 0 // which is nothing else
-	case s.WarmStart.Embed >= 0:
-		return s.WarmStart.Embed
+	case share >= 0:
+		return share
 	case schema.Image != nil:
 		return 0
 	}
 	pure, others := s.stageShares()
 	left := 1 - pure
-	share := min(warmShares[s.Pipeline]*left, math.Sqrt(max(0, square(0.8*left)-square(others))))
+	p, _ := pipelines.Named(s.Pipeline)
+	share = min(p.WarmShare*left, math.Sqrt(max(0, square(0.8*left)-square(others))))
 	if share < 0.1 {
 		return 0
 	}
@@ -63,10 +47,10 @@ func (p *Plan) noRoom(s *Spec, schema *partition.Schema, field string, share flo
 	}
 	parts := []string{fmt.Sprintf("%s: %v", field, share)}
 	if p.Stages.has(runspec.Selections) {
-		parts = append(parts, fmt.Sprintf("pgb.share: %v", s.PGB.Share))
+		parts = append(parts, fmt.Sprintf("pgb.share: %v", Section[pgb.StageOptions](s).Share))
 	}
 	if p.Stages.has(runspec.Coefficients) || p.Stages.has(runspec.Sampled) {
-		parts = append(parts, fmt.Sprintf("weighting.share: %v", s.Weighting.Share))
+		parts = append(parts, fmt.Sprintf("weighting.share: %v", Section[iw.Options](s).Share))
 	}
 	leave, lower := "leaves", "it"
 	if len(parts) > 1 {
@@ -85,7 +69,7 @@ func (s *Spec) warm(p *Plan, schema *partition.Schema, budget privacy.Budget) er
 	if err != nil {
 		return fmt.Errorf("warm_start.embed: %v of privacy.epsilon %v: %w", share, budget.Epsilon, err)
 	}
-	if err := p.beginWith(s.Embed, schema, sigma); err != nil {
+	if err := p.beginWith(*Section[embed.Options](s), schema, sigma); err != nil {
 		return fmt.Errorf("warm_start.embed: %w", err)
 	}
 	return nil
@@ -97,5 +81,5 @@ func (s *Spec) start(p *Plan, e *encode.Encoder, ask *oracle, watch func(done, s
 	if p.Embedding == nil {
 		return nil, nil
 	}
-	return embed.NewStart(s.Embed, e, p.Classes, p.Embedding.Sigma, &embeddingOracle{ask}, watch)
+	return embed.NewStart(*Section[embed.Options](s), e, p.Classes, p.Embedding.Sigma, &embeddingOracle{ask}, watch)
 }

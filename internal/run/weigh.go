@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -22,9 +23,9 @@ const uneven = 0.1
 func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, o Options) (*made, error) {
 	s := j.Spec
 	n := s.Release.Rows
-	resample := s.Weights != weightsNone && s.Weighting.Use == useResample
+	resample := s.Weights != weightsNone && Section[iw.Options](s).Use == iw.UseResample
 	if resample {
-		n = min(maxCandidates, n*s.Weighting.Pool)
+		n = min(pgb.MaxCandidates, n*Section[iw.Options](s).Pool)
 	}
 	r, err := p.make(ctx, n)
 	if err != nil {
@@ -42,7 +43,7 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 	if err != nil {
 		return nil, err
 	}
-	m := &made{table: table, unweighted: table, weights: ratio.SelfNormalized(bounded(logs, s.Weighting.Bound))}
+	m := &made{table: table, unweighted: table, weights: ratio.SelfNormalized(bounded(logs, Section[iw.Options](s).Bound))}
 	effective, err := ratio.EffectiveSize(m.weights)
 	if err != nil {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
@@ -150,9 +151,9 @@ func (w *weigher) withinClasses(odds []float64) []float64 {
 
 // network trains a network that tells real from synthetic rows.
 func (w *weigher) network(ctx context.Context) ([]float64, error) {
-	m := w.Spec.Weighting.MLP
+	m := Section[iw.Options](w.Spec).MLP
 	notes := w.trained.Notes()
-	n, err := records(w.Spec.Weighting.Records, notes)
+	n, err := records(Section[iw.Options](w.Spec).Records, notes)
 	if err != nil {
 		return nil, err
 	}

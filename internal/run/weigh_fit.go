@@ -24,7 +24,7 @@ type fitted struct {
 
 // regression finds log-weights by the coefficients of a logistic regression.
 func (w *weigher) regression(ctx context.Context) ([]float64, error) {
-	n, err := records(w.Spec.Weighting.Records, w.trained.Notes())
+	n, err := records(Section[iw.Options](w.Spec).Records, w.trained.Notes())
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (w *weigher) noise() (ratio.NoiseKind, float64) {
 
 // fitted makes what is public of the fit.
 func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error) {
-	o, e := w.Spec.Weighting, encode.New(w.Schema)
+	o, e := Section[iw.Options](w.Spec), encode.New(w.Schema)
 	features, spec, err := iw.NewFeatures(e, w.rows.x, w.rows.classes, w.Plan.Classes, iw.FeatureOptions{Squares: o.Squares, Clip: o.Clip})
 	if err != nil {
 		return nil, err

@@ -21,92 +21,6 @@ const (
 
 var weightMethods = []string{weightsNone, weightsDiscriminator, weightsNoised, weightsDebiased, weightsMLP, weightsExact, weightsExactMLP}
 
-// What weights are for.
-const (
-	useColumn   = "column"
-	useResample = "resample"
-)
-
-// Weighting are the options of weights.
-type Weighting struct {
-	// Use: column adds the column weight to the rows; resample draws rows by their weights
-	// in its place, from Pool times as many. Defaults: column, 4.
-	Use  string `yaml:"use"`
-	Pool int    `yaml:"pool"`
-	// Share is the part of the run's epsilon that the fit may cost by itself. Default: 0.3.
-	Share float64 `yaml:"share"`
-	// Records is the public number of privacy units. Default: 0, that of the class counts,
-	// which were paid for.
-	Records int `yaml:"records"`
-	// Squares shows the regression the squares of numbers besides. Default: false, the
-	// paper's.
-	Squares bool `yaml:"squares"`
-	// Clip bounds the L2 norm of a record's features in public units; longer ones are
-	// scaled down. Less needs less noise. Default: 0, chosen: by the synthetic rows, which
-	// are public.
-	Clip float64 `yaml:"clip"`
-	// Lambda is the strength of the regularization: more needs less noise and moves weights
-	// towards 1. Default: 0, chosen.
-	Lambda float64 `yaml:"lambda"`
-	// Noise of fitted coefficients: gaussian, laplace (the paper's) or norm-gamma. Default:
-	// gaussian.
-	Noise string `yaml:"noise"`
-	// Bound is the most that a weight may be, of weights of mean 1; what few rows weigh much
-	// says little. Default: 0, no bound: a cut is a bias of its own.
-	Bound float64 `yaml:"bound"`
-	// MLP are the options of dp-mlp and mlp.
-	MLP MLP `yaml:"mlp"`
-}
-
-// MLP is a network that tells real from synthetic rows, trained by sums of clipped
-// gradients over samples of the real ones.
-type MLP struct {
-	// Hidden is the width of its one hidden layer; 0 makes it a logistic regression, of
-	// which every iterate is private. Default: 16.
-	Hidden int `yaml:"hidden"`
-	// Rate is the probability of a privacy unit to be in a step's sample, Steps their
-	// number. Defaults: 0.1, 200.
-	Rate  float64 `yaml:"rate"`
-	Steps int     `yaml:"steps"`
-	// Clip is the largest L2 norm of a unit's gradient. Default: 1.
-	Clip float64 `yaml:"clip"`
-	// StepSize is Adam's. Default: 0.02.
-	StepSize float64 `yaml:"step_size"`
-}
-
-// DefaultWeighting returns the defaults named at each field.
-func DefaultWeighting() Weighting {
-	return Weighting{
-		Use: useColumn, Pool: 4, Share: 0.3, Noise: "gaussian",
-		MLP: MLP{Hidden: 16, Rate: 0.1, Steps: 200, Clip: 1, StepSize: 0.02},
-	}
-}
-
-// Validate reports every option that cannot work.
-func (o Weighting) Validate() error {
-	var errs []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("weighting."+format, args...))
-		}
-	}
-	need(o.Use == useColumn || o.Use == useResample, "use: %q is not known; use column or resample", o.Use)
-	need(o.Pool >= 1 && o.Pool <= 100, "pool: %d is not between 1 and 100", o.Pool)
-	need(o.Share > 0 && o.Share < 1, "share: %v is not a share of the budget, above 0 and below 1", o.Share)
-	need(o.Records >= 0 && o.Records <= maxRecords, "records: %d is not between 0 (of the class counts) and %d", o.Records, maxRecords)
-	need(o.Clip >= 0 && o.Clip <= 1e6, "clip: %v is not between 0 (chosen) and 1000000", o.Clip)
-	need(o.Lambda >= 0 && o.Lambda <= 1e6, "lambda: %v is not between 0 (chosen) and 1000000", o.Lambda)
-	need(slices.Contains([]string{"gaussian", "laplace", "norm-gamma"}, o.Noise), "noise: %q is not known; use gaussian, laplace or norm-gamma", o.Noise)
-	need(o.Bound == 0 || o.Bound >= 1 && o.Bound <= 1e9, "bound: %v is not 0 (none) or between 1 and 1e9", o.Bound)
-	m := o.MLP
-	need(m.Hidden >= 0 && m.Hidden <= 1024, "mlp.hidden: %d is not between 0 and 1024", m.Hidden)
-	need(m.Rate > 0 && m.Rate <= 1, "mlp.rate: %v is not above 0 and at most 1", m.Rate)
-	need(m.Steps >= 1 && m.Steps <= 100_000, "mlp.steps: %d is not between 1 and 100000", m.Steps)
-	need(m.Clip >= 1e-9 && m.Clip <= 1e6, "mlp.clip: %v is not between 1e-9 and 1000000", m.Clip)
-	need(m.StepSize > 0 && m.StepSize <= 100, "mlp.step_size: %v is not above 0 and at most 100", m.StepSize)
-	return errors.Join(errs...)
-}
-
 // fits is whether coefficients are fitted at the aggregator.
 func (s *Spec) fits() bool { return s.Weights == weightsNoised || s.Weights == weightsDebiased }
 
@@ -119,7 +33,7 @@ func (s *Spec) validateWeights() error {
 	if !slices.Contains(weightMethods, s.Weights) {
 		return fmt.Errorf("weights: %q is not a method; use %s", s.Weights, strings.Join(weightMethods, ", "))
 	}
-	errs := []error{s.Weighting.Validate()}
+	var errs []error
 	if weightsNotPrivate(s.Weights) {
 		if s.Release.Private {
 			errs = append(errs, fmt.Errorf("weights: %s is NOT PRIVATE, and the release is marked private; set release.private: false for a comparison, or use logreg-debiased", s.Weights))

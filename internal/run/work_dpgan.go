@@ -20,9 +20,14 @@ import (
 // dpganWork is a run of DPGAN.
 type dpganWork struct{ s *Spec }
 
-func (w *dpganWork) quorum() (share, deadline float64) { return w.s.DPGAN.Quorum, w.s.DPGAN.Deadline }
+func (w *dpganWork) quorum() (share, deadline float64) {
+	o := Section[dpgan.Options](w.s)
+	return o.Quorum, o.Deadline
+}
 
-func (w *dpganWork) chosen(e *encode.Encoder) dpgan.Options { return w.s.DPGAN.ChosenFor(e) }
+func (w *dpganWork) chosen(e *encode.Encoder) dpgan.Options {
+	return Section[dpgan.Options](w.s).ChosenFor(e)
+}
 
 func (w *dpganWork) optionsOf(schema *partition.Schema) any {
 	return w.chosen(encode.New(schema))
@@ -131,7 +136,7 @@ func (w *dpganWork) largest(p *Plan, e *encode.Encoder, _ int) largest {
 }
 
 func (w *dpganWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
-	t, err := dpgan.New(w.s.DPGAN, e, p.Classes, w.s.Seed)
+	t, err := dpgan.New(*Section[dpgan.Options](w.s), e, p.Classes, w.s.Seed)
 	return &dpganTrainer{t, w, e, p}, err
 }
 

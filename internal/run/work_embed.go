@@ -19,10 +19,13 @@ import (
 // embedWork is a run of embedding matching.
 type embedWork struct{ s *Spec }
 
-func (w *embedWork) quorum() (share, deadline float64) { return w.s.Embed.Quorum, w.s.Embed.Deadline }
+func (w *embedWork) quorum() (share, deadline float64) {
+	o := Section[embed.Options](w.s)
+	return o.Quorum, o.Deadline
+}
 
 func (w *embedWork) optionsOf(schema *partition.Schema) any {
-	return w.s.Embed.ChosenFor(encode.New(schema), classesOf(schema), 0)
+	return Section[embed.Options](w.s).ChosenFor(encode.New(schema), classesOf(schema), 0)
 }
 
 // teacherSpec: teachers have no models.
@@ -30,7 +33,7 @@ func (w *embedWork) teacherSpec(*partition.Schema, int, bool) *conclavev1.Teache
 
 // plan spends the budget on one sum.
 func (w *embedWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
-	o := w.s.Embed
+	o := *Section[embed.Options](w.s)
 	p := &Plan{Stages: stages, Classes: classesOf(schema)}
 	sigma := o.Noise
 	if most := float64(mostSigma) / leastBound; sigma > most {
@@ -73,7 +76,7 @@ func (p *Plan) beginWith(o embed.Options, schema *partition.Schema, sigma float6
 }
 
 func (w *embedWork) largest(p *Plan, e *encode.Encoder, _ int) largest {
-	q, err := w.s.Embed.ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
+	q, err := Section[embed.Options](w.s).ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
 	if err != nil {
 		q = &embed.Question{} // the plan was made of the same options
 	}
@@ -93,7 +96,7 @@ func embeddingContent(e *Embedding) string {
 }
 
 func (w *embedWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
-	t, err := embed.New(w.s.Embed, e, p.Classes, w.s.Seed)
+	t, err := embed.New(*Section[embed.Options](w.s), e, p.Classes, w.s.Seed)
 	return &embedTrainer{t}, err
 }
 

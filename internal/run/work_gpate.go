@@ -20,7 +20,10 @@ import (
 // gpateWork is a run of G-PATE.
 type gpateWork struct{ s *Spec }
 
-func (w *gpateWork) quorum() (share, deadline float64) { return w.s.GPATE.Quorum, w.s.GPATE.Deadline }
+func (w *gpateWork) quorum() (share, deadline float64) {
+	o := Section[gpate.Options](w.s)
+	return o.Quorum, o.Deadline
+}
 
 // options are the spec's with all that is left to be chosen.
 func (w *gpateWork) options(e *encode.Encoder) (gpate.Options, error) {
@@ -28,7 +31,9 @@ func (w *gpateWork) options(e *encode.Encoder) (gpate.Options, error) {
 	return o, o.CheckFor(e)
 }
 
-func (w *gpateWork) chosen(e *encode.Encoder) gpate.Options { return w.s.GPATE.ChosenFor(e) }
+func (w *gpateWork) chosen(e *encode.Encoder) gpate.Options {
+	return Section[gpate.Options](w.s).ChosenFor(e)
+}
 
 func (w *gpateWork) optionsOf(schema *partition.Schema) any {
 	return w.chosen(encode.New(schema))
@@ -153,7 +158,7 @@ func (w *gpateWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := gpate.New(w.s.GPATE, e, p.Classes, w.s.Seed)
+	t, err := gpate.New(*Section[gpate.Options](w.s), e, p.Classes, w.s.Seed)
 	return &gpateTrainer{t, w.asker(o, e), p}, err
 }
 

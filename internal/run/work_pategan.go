@@ -20,13 +20,13 @@ import (
 type pateganWork struct{ s *Spec }
 
 func (w *pateganWork) quorum() (share, deadline float64) {
-	return w.s.PATEGAN.Quorum, w.s.PATEGAN.Deadline
+	return Section[pategan.Options](w.s).Quorum, Section[pategan.Options](w.s).Deadline
 }
 
-func (w *pateganWork) optionsOf(*partition.Schema) any { return w.s.PATEGAN }
+func (w *pateganWork) optionsOf(*partition.Schema) any { return *Section[pategan.Options](w.s) }
 
 func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
-	s, o := w.s, w.s.PATEGAN
+	s, o := w.s, Section[pategan.Options](w.s)
 	p := &Plan{Stages: stages, Queries: o.Labels, PerRound: o.Queries, ClassShareEpsilon: o.ClassShare * s.Privacy.Epsilon, Classes: classesOf(schema)}
 	if err := s.warm(p, schema, budget); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stag
 
 // teacherSpec is how the run's teachers learn and vote.
 func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec {
-	s, o := w.s, w.s.PATEGAN.Teacher
+	s, o := w.s, Section[pategan.Options](w.s).Teacher
 	t := &conclavev1.TeacherSpec{
 		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Classes: uint32(classes),
 		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: s.Seed,
@@ -82,9 +82,9 @@ func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *
 	switch {
 	case coin:
 		t.Vote = conclavev1.TeacherSpec_VOTE_COIN
-	case s.PATEGAN.Votes == pategan.Relative:
+	case Section[pategan.Options](s).Votes == pategan.Relative:
 		t.Vote = conclavev1.TeacherSpec_VOTE_RELATIVE
-	case s.PATEGAN.Votes == pategan.Plain:
+	case Section[pategan.Options](s).Votes == pategan.Plain:
 		t.Vote = conclavev1.TeacherSpec_VOTE_PLAIN
 	default:
 		t.Vote = conclavev1.TeacherSpec_VOTE_CALIBRATED
@@ -94,7 +94,7 @@ func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *
 
 func (w *pateganWork) largest(p *Plan, e *encode.Encoder, teachers int) largest {
 	width := e.Width()
-	queries, training := min(p.Queries, p.PerRound), w.s.PATEGAN.Teacher.Training
+	queries, training := min(p.Queries, p.PerRound), Section[pategan.Options](w.s).Teacher.Training
 	class := []int{p.Classes - 1} // the one that takes the most bytes
 	round := voteRound(w.s.Name, uint64(p.Rounds), w.teacherSpec(nil, p.Classes, false), &pipeline.VoteQuestion{
 		Width:    width,
@@ -109,7 +109,7 @@ func (w *pateganWork) largest(p *Plan, e *encode.Encoder, teachers int) largest 
 }
 
 func (w *pateganWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
-	t, err := pategan.New(w.s.PATEGAN, e, p.Classes, w.s.Seed)
+	t, err := pategan.New(*Section[pategan.Options](w.s), e, p.Classes, w.s.Seed)
 	return &pateganTrainer{t, w.s, p}, err
 }
 
@@ -127,7 +127,7 @@ func (t *pateganTrainer) learn(ctx context.Context, ask *oracle, rounds int, kee
 // shares summarizes the released shares that the student keeps. Where only
 // winners were released there are none.
 func (t *pateganTrainer) shares() map[uint64]*report.Shares {
-	if t.s.PATEGAN.Release != "histogram" {
+	if Section[pategan.Options](t.s).Release != "histogram" {
 		return nil
 	}
 	shares := map[uint64]*report.Shares{}

@@ -148,10 +148,10 @@ func (d *Dataset) validate(at string) (errs []error) {
 		"%q adds up no runs that follow each other; use gdp or rdp", d.Filter)
 	need(len(d.Pipelines) > 0, "pipelines", "none; name those that are allowed: %s", strings.Join(Pipelines(), ", "))
 	for _, name := range d.Pipelines {
-		need(pipelines[name] != nil, "pipelines", "%q is none; use %s", name, strings.Join(Pipelines(), ", "))
+		need(slices.Contains(Pipelines(), name), "pipelines", "%q is none; use %s", name, strings.Join(Pipelines(), ", "))
 	}
 	for _, name := range d.Stages {
-		need(stages[name] != "", "stages", "%q is none; use %s", name, strings.Join(Stages(), ", "))
+		need(slices.Contains(Stages(), name), "stages", "%q is none; use %s", name, strings.Join(Stages(), ", "))
 	}
 	need(!repeats(d.Pipelines), "pipelines", "one stands there twice; keep one")
 	need(!repeats(d.Stages), "stages", "one stands there twice; keep one")

@@ -1,9 +1,10 @@
 package sitepolicy
 
 import (
-	"maps"
 	"slices"
 
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -22,36 +23,30 @@ const (
 	Fit              Kind = "fit"
 )
 
-// pipelines say what the students of a pipeline ask. A run's pipeline is a word that its
-// student writes: what is asked is held to it, so that allowing one allows no other.
-var pipelines = map[string][]Kind{
-	"pategan": {ClassCounts, EmbeddingSum, Votes},
-	"gpate":   {ClassCounts, EmbeddingSum, GradientVotes, GradientSum},
-	"dpgan":   {ClassCounts, EmbeddingSum, DiscriminatorSum},
-	"embed":   {EmbeddingSum},
-}
-
-// stages say what is asked after training; the names are those of a run's plan.
-var stages = map[string]Kind{
-	"selections": ScoreSum,
-	"fit":        Fit,
-	"sampled":    DiscriminatorSum,
-}
-
 // Pipelines returns the names of all pipelines.
-func Pipelines() []string { return slices.Sorted(maps.Keys(pipelines)) }
+func Pipelines() []string { return slices.Sorted(slices.Values(pipelines.Names(nil))) }
 
-// Stages returns the names of all stages.
-func Stages() []string { return slices.Sorted(maps.Keys(stages)) }
+// Stages returns the names of all that is asked after training, as runs' plans have them.
+func Stages() (names []string) {
+	for _, q := range pipelines.StageQuestions() {
+		names = append(names, q.Stage)
+	}
+	slices.Sort(names)
+	return names
+}
 
 // asks is whether a run of these terms asks questions of a kind, in its training or, where
-// stage is not empty, in a stage after it.
+// stage is not empty, in a stage after it. A run's pipeline is a word that its student writes:
+// what is asked is held to it, so that allowing one allows no other.
 func (s Spec) asks(k Kind, stage string) bool {
 	if !slices.ContainsFunc(s.Plan, func(p privacy.Planned) bool { return p.Kind == string(k) && p.Stage == stage }) {
 		return false
 	}
 	if stage == "" {
-		return slices.Contains(pipelines[s.Pipeline], k)
+		p, _ := pipelines.Named(s.Pipeline)
+		return slices.Contains(p.Asks, string(k))
 	}
-	return stages[stage] == k
+	return slices.ContainsFunc(pipelines.StageQuestions(), func(q pipeline.StageQuestion) bool {
+		return q.Stage == stage && q.Kind == string(k)
+	})
 }

@@ -143,7 +143,7 @@ dpgan: {steps: 10000, batch: %d, units: %d, discriminator: {kind: dense, hidden:
 	}}, zap.New(core), configs...)
 	_, err = s.client.OpenRun(b.Context(), s.job.Plan.RunSpec(spec, s.job.Schema, dataset, false))
 	check(b, err)
-	s.Trainer, err = dpgan.New(spec.DPGAN, encode.New(s.job.Schema), s.job.Plan.Classes, 1)
+	s.Trainer, err = dpgan.New(*jobs.Section[dpgan.Options](spec), encode.New(s.job.Schema), s.job.Plan.Classes, 1)
 	check(b, err)
 	return s
 }

@@ -92,7 +92,7 @@ func Spec(c node.Config, pipeline string, epsilon, delta float64) (*run.Spec, er
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	return &s, nil
+	return s, nil
 }
 
 // New foresees a run at a node whose records were read.

@@ -14,6 +14,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -60,14 +63,14 @@ func TestWhatWouldLeave(t *testing.T) {
 		spec  func(*run.Spec)
 		kinds []sitepolicy.Kind
 	}{
-		"pategan": {func(s *run.Spec) { s.WarmStart.Embed = 0 },
+		"pategan": {func(s *run.Spec) { run.Section[embed.WarmStart](s).Embed = 0 },
 			[]sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.Votes}},
 		"gpate": {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.GradientSum}},
-		"dpgan": {func(s *run.Spec) { s.DPGAN.Steps = 50 },
+		"dpgan": {func(s *run.Spec) { run.Section[dpgan.Options](s).Steps = 50 },
 			[]sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.DiscriminatorSum}},
 		"embed": {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.EmbeddingSum}},
 		"stages": {func(s *run.Spec) {
-			s.Pipeline, s.Post, s.Weights, s.PGB.Rounds = "pategan", []string{"pgb"}, "logreg-debiased", 20
+			s.Pipeline, s.Post, s.Weights, run.Section[pgb.StageOptions](s).Rounds = "pategan", []string{"pgb"}, "logreg-debiased", 20
 		},
 			[]sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.Votes, sitepolicy.ScoreSum, sitepolicy.Fit}},
 	} {

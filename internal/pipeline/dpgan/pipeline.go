@@ -1,0 +1,18 @@
+package dpgan
+
+import (
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// Pipeline is what runs know of this pipeline.
+var Pipeline = pipeline.Pipeline{
+	Name:      "dpgan",
+	Options:   pipeline.Defaults(DefaultOptions),
+	Asks:      []string{runspec.ClassCounts, runspec.Embedding, runspec.Discriminator},
+	WarmShare: 0.7,
+	Words:     pipeline.Words{Answers: "gradients", Baseline: "noise alone"},
+}
+
+// Kept is how many discriminators are kept for the stages after the training.
+func (o Options) Kept() int { return o.Student.Keep }

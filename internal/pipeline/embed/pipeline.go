@@ -1,0 +1,15 @@
+package embed
+
+import (
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// Pipeline is what runs know of this pipeline.
+var Pipeline = pipeline.Pipeline{
+	Name:            "embed",
+	Options:         pipeline.Defaults(DefaultOptions),
+	Asks:            []string{runspec.Embedding},
+	NoDiscriminator: "its generator is matched to a sum",
+	Words:           pipeline.Words{Answers: "summed features", Baseline: "noise alone"},
+}

@@ -1,0 +1,15 @@
+package gpate
+
+import (
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// Pipeline is what runs know of this pipeline.
+var Pipeline = pipeline.Pipeline{
+	Name:            "gpate",
+	Options:         pipeline.Defaults(DefaultOptions),
+	Asks:            []string{runspec.ClassCounts, runspec.Embedding, runspec.GradientVotes, runspec.GradientSums},
+	NoDiscriminator: "its student learns from gradients and has none",
+	Words:           pipeline.Words{Answers: "gradients", Baseline: "coin flips"},
+}

@@ -1,0 +1,19 @@
+package pategan
+
+import (
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// Pipeline is what runs know of this pipeline.
+var Pipeline = pipeline.Pipeline{
+	Name:       "pategan",
+	Options:    pipeline.Defaults(DefaultOptions),
+	Asks:       []string{runspec.ClassCounts, runspec.Embedding, runspec.Votes},
+	WarmShare:  0.7,
+	TablesOnly: true,
+	Words:      pipeline.Words{Answers: "votes", Baseline: "coin flips"},
+}
+
+// Kept is how many discriminators are kept for the stages after the training.
+func (o Options) Kept() int { return o.Student.Keep }

@@ -1,0 +1,73 @@
+package pgb
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// Stage is what runs know of boosting.
+var Stage = pipeline.Stage{
+	Name: "pgb", Options: pipeline.Defaults(DefaultStage),
+	Asks: []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
+}
+
+func says(selections int, _ int64) string {
+	were := "were"
+	if selections == 1 {
+		were = "was"
+	}
+	return fmt.Sprintf("After the training %s of one of the stored discriminators %s made, at random, those that tell "+
+		"synthetic from real rows better being more likely.", text.Several(selections, "selection"), were)
+}
+
+// MaxCandidates bounds the candidates, which are held in memory with a score by each
+// discriminator.
+const MaxCandidates = 2_000_000
+
+// StageOptions are the `pgb:` part of a run. The zero value of a field is not its default; start
+// from [DefaultStage].
+type StageOptions struct {
+	Options `yaml:",inline"`
+	// Share is the part of the run's epsilon that all selections may cost by themselves;
+	// the rest of the run has what they leave by the joint account, which is more than the
+	// rest of epsilon. Default: 0.2, as in the experiments of the paper's authors.
+	Share float64 `yaml:"share"`
+	// Candidates is the number of generated records that are weighted, drawn alike from all
+	// kept generators. Default: 0, chosen: five times release.rows, 10000 at least.
+	Candidates int `yaml:"candidates"`
+	// Records is the public number of privacy units. Default: 0, that of the class counts,
+	// which were paid for.
+	Records int `yaml:"records"`
+	// Complements adds the opposite of every discriminator, for nothing: the records then
+	// come to score as real ones do, and not higher. Without them, as in the paper, records
+	// that all discriminators call real end up with all the weight. Default: true.
+	Complements bool `yaml:"complements"`
+	// Private: without it the best discriminator is always taken, by the real rows of
+	// evaluate.train. That is NOT PRIVATE, for comparison, and wants release.private:
+	// false. Default: true.
+	Private bool `yaml:"private"`
+}
+
+// DefaultStage returns the defaults named at each field.
+func DefaultStage() StageOptions {
+	return StageOptions{Options: DefaultOptions(), Share: 0.2, Complements: true, Private: true}
+}
+
+// Validate reports every option that cannot work.
+func (o StageOptions) Validate() error {
+	errs := []error{o.Options.Validate()}
+	if !(o.Share > 0 && o.Share < 1) {
+		errs = append(errs, fmt.Errorf("pgb.share: %v is not a share of the budget, above 0 and below 1", o.Share))
+	}
+	if o.Candidates < 0 || o.Candidates > MaxCandidates {
+		errs = append(errs, fmt.Errorf("pgb.candidates: %d is not between 0 (chosen) and %d", o.Candidates, MaxCandidates))
+	}
+	if o.Records < 0 || o.Records > pipeline.MostUnits {
+		errs = append(errs, fmt.Errorf("pgb.records: %d is not between 0 (of the class counts) and %d", o.Records, pipeline.MostUnits))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,76 @@
+// Package pipelines lists the pipelines of a run, and what may come before and after their
+// training.
+package pipelines
+
+import (
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/internal/pipeline/drs"
+	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
+)
+
+// All has every pipeline. A new pipeline is one line here.
+var All = []pipeline.Pipeline{
+	pategan.Pipeline,
+	gpate.Pipeline,
+	dpgan.Pipeline,
+	embed.Pipeline,
+}
+
+// Stages has everything that may follow the training. A new stage is one line here.
+var Stages = []pipeline.Stage{
+	pgb.Stage,
+	drs.Stage,
+	iw.Stage,
+}
+
+// Warm is what runs may begin with in place of the class counts.
+var Warm = embed.Warm
+
+// Default is the pipeline of runs that name none.
+const Default = "embed"
+
+// Named returns a pipeline; ok is false for none.
+func Named(name string) (p pipeline.Pipeline, ok bool) {
+	i := slices.IndexFunc(All, func(p pipeline.Pipeline) bool { return p.Name == name })
+	if i < 0 {
+		return pipeline.Pipeline{}, false
+	}
+	return All[i], true
+}
+
+// Names returns the names of the pipelines that fulfil a condition, nil for all.
+func Names(of func(pipeline.Pipeline) bool) (names []string) {
+	for _, p := range All {
+		if of == nil || of(p) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// Sections returns the sections of a run.yaml with their defaults, by name.
+func Sections() map[string]pipeline.Options {
+	sections := map[string]pipeline.Options{Warm.Name: Warm.Options()}
+	for _, p := range All {
+		sections[p.Name] = p.Options()
+	}
+	for _, s := range Stages {
+		sections[s.Name] = s.Options()
+	}
+	return sections
+}
+
+// StageQuestions returns all that stages ask, in the order in which reports tell of it.
+func StageQuestions() (all []pipeline.StageQuestion) {
+	for _, s := range Stages {
+		all = append(all, s.Asks...)
+	}
+	return all
+}

@@ -1,8 +1,8 @@
 // Package testkit has what the tests of several packages share: short checks, waits
 // with a bound, and seeds.
 //
-// A test that imports it takes the same seed for its property tests in every run.
-// RAPID_SEED=0 draws new seeds, and RAPID_SEED=N takes N; see Seed.
+// A test that imports it takes the same seed for its property tests in every run, or
+// that of RAPID_SEED; see Seed. The command .ci/new-seeds draws one for all property tests.
 package testkit
 
 import (

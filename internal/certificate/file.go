@@ -86,7 +86,7 @@ func Parse(raw []byte) (Certificate, error) {
 	if line := differingLine(raw, canonical); line > 0 {
 		return Certificate{}, fmt.Errorf(
 			"%w: line %d is not as it was written: every key stands there once, spelled and ordered as in "+
-				"ARCHITECTURE.md, without further white space; ask for the file again", ErrCertificate, line)
+				"docs/formats.md, without further white space; ask for the file again", ErrCertificate, line)
 	}
 	return c, nil
 }

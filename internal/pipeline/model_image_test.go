@@ -68,7 +68,7 @@ func TestLoadModelRefusesDamagedConvolutions(t *testing.T) {
 }
 
 // Another program computes a convolutional network from the file as
-// ARCHITECTURE.md says.
+// docs/formats.md says.
 func TestConvolutionFileIsAsDocumented(t *testing.T) {
 	m, dir := smallConvolution(t), filepath.Join(t.TempDir(), "model")
 	if err := m.Save(dir); err != nil {

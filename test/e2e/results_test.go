@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// result is the object that a student prints, as ARCHITECTURE.md lists its fields.
+// result is the object that a student prints, as docs/formats.md lists its fields.
 type result struct {
 	Name         string  `json:"name"`
 	Pipeline     string  `json:"pipeline"`

@@ -30,7 +30,8 @@ func TestADamagedCheckpointCanBeRemoved(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), "remove the file and run again") {
+	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, pipeline.ErrDamaged) ||
+		!strings.Contains(err.Error(), "remove the file and run again") {
 		t.Fatalf("error %v, want that the checkpoint is damaged", err)
 	}
 	if err := os.Remove(path); err != nil {

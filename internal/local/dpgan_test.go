@@ -64,7 +64,8 @@ func peopleFolder(t *testing.T) string {
 		if rng.IntN(9) == 0 {
 			b = ""
 		}
-		fmt.Fprintf(&rows, "%.6f,%s,%s,%d\n", (rng.Float64()+float64(label))/2, b, []string{"x", "y", "z"}[rng.IntN(3)], label)
+		fmt.Fprintf(&rows, "%.6f,%s,%s,%d\n", (rng.Float64()+float64(label))/2, b, []string{"x", "y", "z"}[rng.IntN(3)],
+			label)
 	}
 	for name, text := range map[string]string{"schema.yaml": peopleSchema, "train.csv": rows.String()} {
 		if err := os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600); err != nil {
@@ -90,13 +91,15 @@ func checkDPGAN(t *testing.T, result *run.Result, steps int, rate float64) ([]by
 		t.Fatal(err)
 	}
 	total := verified.Runs["small"]
-	if result.Pipeline != "dpgan" || result.Rounds != 1+steps || total.Releases != 1+steps || !total.Closed || total.Budget.Filter != privacy.FilterPLD {
+	if result.Pipeline != "dpgan" || result.Rounds != 1+steps || total.Releases != 1+steps || !total.Closed ||
+		total.Budget.Filter != privacy.FilterPLD {
 		t.Errorf("result %+v, ledger %+v; want %d releases", result, total, 1+steps)
 	}
 	if n := bytes.Count(raw, []byte(`"planned":1,"kind":"discriminator"`)); n != steps {
 		t.Errorf("%d steps in the ledger", n)
 	}
-	if len(total.Events) != 2 || total.Events[1].Kind != privacy.SubsampledGaussian || total.Events[1].Count != int64(steps) || total.Events[1].Rate != rate {
+	if len(total.Events) != 2 || total.Events[1].Kind != privacy.SubsampledGaussian ||
+		total.Events[1].Count != int64(steps) || total.Events[1].Rate != rate {
 		t.Fatalf("events %v", total.Events)
 	}
 	c, err := certificate.Read(result.Outputs["certificate"])
@@ -110,8 +113,10 @@ func checkDPGAN(t *testing.T, result *run.Result, steps int, rate float64) ([]by
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.EpsilonSpent != claim.Epsilon || c.Accountant != claim.Accountant || c.EpsilonSpent > 2 || c.EpsilonSpent < 1.98 || result.EpsilonSpent != c.EpsilonSpent {
-		t.Errorf("epsilon %v by %s is spent, the events cost %v by %s", c.EpsilonSpent, c.Accountant, claim.Epsilon, claim.Accountant)
+	if c.EpsilonSpent != claim.Epsilon || c.Accountant != claim.Accountant || c.EpsilonSpent > 2 ||
+		c.EpsilonSpent < 1.98 || result.EpsilonSpent != c.EpsilonSpent {
+		t.Errorf("epsilon %v by %s is spent, the events cost %v by %s",
+			c.EpsilonSpent, c.Accountant, claim.Epsilon, claim.Accountant)
 	}
 	want := map[string]float64{"rate": rate, "noise_multiplier": total.Events[1].NoiseMultiplier}
 	if diff := cmp.Diff(want, c.Mechanisms[1].Parameters); diff != "" || c.Pipeline != "dpgan" {
@@ -129,12 +134,13 @@ func TestDPGANDoesNotDependOnTheNumberOfSites(t *testing.T) {
 		dir := peopleFolder(t)
 		var sums [][]int64
 		spec := load(t, dir, dpganTable(shares...))
-		result, err := Run(t.Context(), spec, Options{Out: filepath.Join(dir, "out"), Sums: func(round uint64, counts []int64) {
-			if round != uint64(len(sums)) {
-				t.Errorf("round %d after %d", round, len(sums))
-			}
-			sums = append(sums, slices.Clone(counts))
-		}})
+		result, err := Run(t.Context(), spec,
+			Options{Out: filepath.Join(dir, "out"), Sums: func(round uint64, counts []int64) {
+				if round != uint64(len(sums)) {
+					t.Errorf("round %d after %d", round, len(sums))
+				}
+				sums = append(sums, slices.Clone(counts))
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,29 +178,30 @@ func TestDPGANOfImagesAndOfPeople(t *testing.T) {
 	}{
 		"cosines":      {"{layers: 1, hidden: 6, cosines: 3, generated: 40}", 240, nil},
 		"convolutions": {"{kind: convolution, layers: 2, hidden: 4, classes: told, generated: 40}", 240, nil},
-		"people": {"{layers: 1, hidden: 6, loss: logistic, fourier: 3, generated: 40, reuse: 1}", 50, func(t *testing.T, dir string) {
-			raw, err := os.ReadFile(filepath.Join(dir, "example", "train.csv"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var rows strings.Builder
-			for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
-				who := "who" // the header
-				switch {
-				case i > 50:
-					who = fmt.Sprint("p", i*i%101%50) // some have many records
-				case i > 0:
-					who = fmt.Sprint("p", i-1)
-				}
-				fmt.Fprintf(&rows, "%s,%s\n", who, line)
-			}
-			schema := strings.Replace(peopleSchema, "columns:\n", "columns:\n  - {name: who, role: unit}\n", 1)
-			for name, text := range map[string]string{"schema.yaml": schema, "train.csv": rows.String()} {
-				if err := os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600); err != nil {
+		"people": {"{layers: 1, hidden: 6, loss: logistic, fourier: 3, generated: 40, reuse: 1}", 50,
+			func(t *testing.T, dir string) {
+				raw, err := os.ReadFile(filepath.Join(dir, "example", "train.csv"))
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-		}},
+				var rows strings.Builder
+				for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
+					who := "who" // the header
+					switch {
+					case i > 50:
+						who = fmt.Sprint("p", i*i%101%50) // some have many records
+					case i > 0:
+						who = fmt.Sprint("p", i-1)
+					}
+					fmt.Fprintf(&rows, "%s,%s\n", who, line)
+				}
+				schema := strings.Replace(peopleSchema, "columns:\n", "columns:\n  - {name: who, role: unit}\n", 1)
+				for name, text := range map[string]string{"schema.yaml": schema, "train.csv": rows.String()} {
+					if err := os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var first []int64
@@ -211,7 +218,10 @@ func TestDPGANOfImagesAndOfPeople(t *testing.T) {
 					text = strings.ReplaceAll(text, "train.csv", "train-images.idx")
 				}
 				var sums [][]int64
-				result, err := Run(t.Context(), load(t, dir, text), Options{Out: filepath.Join(dir, "out"), Sums: func(_ uint64, counts []int64) { sums = append(sums, slices.Clone(counts)) }})
+				result, err := Run(t.Context(), load(t, dir, text),
+					Options{Out: filepath.Join(dir, "out"), Sums: func(_ uint64, counts []int64) {
+						sums = append(sums, slices.Clone(counts))
+					}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -234,11 +244,12 @@ func TestDPGANOfImagesAndOfPeople(t *testing.T) {
 func TestDPGANWithoutRecords(t *testing.T) {
 	dir := peopleFolder(t)
 	spec := load(t, dir, strings.Replace(dpganTable(0.5, 0.5), "rate: 1", "rate: 0.25", 1))
-	result, err := Run(t.Context(), spec, Options{Out: filepath.Join(dir, "out"), Coin: true, Sums: func(round uint64, counts []int64) {
-		if round > 0 && slices.ContainsFunc(counts, func(v int64) bool { return v != 0 }) {
-			t.Errorf("round %d adds up to %v", round, counts)
-		}
-	}})
+	result, err := Run(t.Context(), spec,
+		Options{Out: filepath.Join(dir, "out"), Coin: true, Sums: func(round uint64, counts []int64) {
+			if round > 0 && slices.ContainsFunc(counts, func(v int64) bool { return v != 0 }) {
+				t.Errorf("round %d adds up to %v", round, counts)
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,13 +280,16 @@ func TestAnInterruptedDPGANRunGoesOn(t *testing.T) {
 		"another rate":  {"rate: 0.3", "rate: 0.31", "another spec"},
 		"other student": {"batch: 20", "batch: 21", "checkpoint"},
 	} {
-		if _, err := Run(t.Context(), load(t, dir, strings.Replace(text, c.old, c.new, 1)), Options{Out: out}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Run(t.Context(), load(t, dir, strings.Replace(text, c.old, c.new, 1)),
+			Options{Out: out}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
 	spec = load(t, dir, text)
 	var rounds []int
-	result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) { rounds = append(rounds, s.Round) }})
+	result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) {
+		rounds = append(rounds, s.Round)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +310,8 @@ func TestAnInterruptedDPGANRunGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, of := checkDPGAN(t, again, 6, 0.3); !bytes.Equal(got, ledger) || math.Abs(of.EpsilonSpent-c.EpsilonSpent) > 0 {
+	if got, of := checkDPGAN(t, again, 6, 0.3); !bytes.Equal(got, ledger) ||
+		math.Abs(of.EpsilonSpent-c.EpsilonSpent) > 0 {
 		t.Error("published again, the ledger is another")
 	}
 	if got, err := os.ReadFile(again.Outputs["synthetic"]); err != nil || !bytes.Equal(got, rows) {
@@ -314,7 +329,9 @@ func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
 	if err := os.Remove(filepath.Join(out, "state", "student.safetensors")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "was released and its answer dropped") || !strings.Contains(err.Error(), "--out") {
+	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil ||
+		!strings.Contains(err.Error(), "was released and its answer dropped") ||
+		!strings.Contains(err.Error(), "--out") {
 		t.Errorf("error %v", err)
 	}
 	if after := stored(t, out); len(after) != len(before) {
@@ -327,8 +344,10 @@ func TestDPGANMistakesLeaveNoTrace(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"an option":        {"clip: 1", "clip: -1", "dpgan.clip: -1"},
 		"too little noise": {"clip: 1", "clip: 1\n  noise: 1.5", "dpgan.noise: 1.5"},
-		"cosines":          {"layers: 1", "layers: 1, features: cosines", "dpgan.discriminator.features: cosines is for images only"},
-		"too large":        {"fourier: 0", "fourier: 100000", "dpgan.discriminator: a discriminator of more than 131072 weights"},
+		"cosines": {"layers: 1", "layers: 1, features: cosines",
+			"dpgan.discriminator.features: cosines is for images only"},
+		"too large": {"fourier: 0", "fourier: 100000",
+			"dpgan.discriminator: a discriminator of more than 131072 weights"},
 	} {
 		dir := peopleFolder(t)
 		out, path := filepath.Join(dir, "out"), filepath.Join(dir, "example", "small.yaml")

@@ -34,13 +34,15 @@ func embedTable(shares ...float64) string {
 	for i, s := range shares {
 		fmt.Fprintf(&b, "  - {site: s%d, file: train.csv, share: %v}\n", i, s)
 	}
-	b.WriteString("privacy: {epsilon: 2, delta: 1e-5}\nteachers: 14\npipeline: embed\nrelease: {rows: 50}\n" + embedOptions)
+	b.WriteString("privacy: {epsilon: 2, delta: 1e-5}\nteachers: 14\npipeline: embed\nrelease: {rows: 50}\n" +
+		embedOptions)
 	return b.String()
 }
 
 // warmTable is a run of a GAN with a start.
 func warmTable(pipeline, options string, shares ...float64) string {
-	return strings.Replace(embedTable(shares...), "pipeline: embed", "pipeline: "+pipeline+"\nwarm_start: {embed: 0.4}\n"+options, 1)
+	return strings.Replace(embedTable(shares...), "pipeline: embed",
+		"pipeline: "+pipeline+"\nwarm_start: {embed: 0.4}\n"+options, 1)
 }
 
 // gans are GANs with options of a short run of so many rounds after the start.
@@ -50,7 +52,8 @@ var gans = map[string]struct {
 }{
 	"pategan": {"pategan: {labels: 16, queries: 8, quorum: 1, student: {generator_steps: 2, hidden: 8}}", 2},
 	"gpate":   {"gpate: {rounds: 2, records: 8, quorum: 1, student: {generator_steps: 2, hidden: 8}}", 2},
-	"dpgan": {"dpgan: {steps: 3, rate: 0.3, clip: 1, quorum: 1, discriminator: {layers: 1, hidden: 6, loss: logistic, fourier: 0, generated: 40, reuse: 1}, " +
+	"dpgan": {"dpgan: {steps: 3, rate: 0.3, clip: 1, quorum: 1, " +
+		"discriminator: {layers: 1, hidden: 6, loss: logistic, fourier: 0, generated: 40, reuse: 1}, " +
 		"student: {hidden: 8, batch: 20, steps: 1}}", 3},
 }
 
@@ -70,7 +73,8 @@ func checkEmbedded(t *testing.T, result *run.Result, pipeline string, rounds int
 	if result.Pipeline != pipeline || result.Rounds != 1+rounds || total.Releases != 1+rounds || !total.Closed {
 		t.Errorf("result %+v, ledger %+v; want %d releases", result, total, 1+rounds)
 	}
-	if bytes.Count(raw, []byte(`"planned":0,"kind":"embedding"`)) != 1 || bytes.Contains(raw, []byte(`"kind":"class-counts"`)) || total.Events[0].Kind != privacy.Gaussian {
+	if bytes.Count(raw, []byte(`"planned":0,"kind":"embedding"`)) != 1 ||
+		bytes.Contains(raw, []byte(`"kind":"class-counts"`)) || total.Events[0].Kind != privacy.Gaussian {
 		t.Errorf("the ledger is\n%s", raw)
 	}
 	c, err := certificate.Read(result.Outputs["certificate"])
@@ -84,7 +88,8 @@ func checkEmbedded(t *testing.T, result *run.Result, pipeline string, rounds int
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Pipeline != pipeline || c.EpsilonSpent != claim.Epsilon || c.EpsilonSpent > 2 || c.EpsilonSpent < 1.95 || result.EpsilonSpent != c.EpsilonSpent {
+	if c.Pipeline != pipeline || c.EpsilonSpent != claim.Epsilon || c.EpsilonSpent > 2 || c.EpsilonSpent < 1.95 ||
+		result.EpsilonSpent != c.EpsilonSpent {
 		t.Errorf("epsilon %v is spent, the events cost %v", c.EpsilonSpent, claim.Epsilon)
 	}
 	if want := total.Events[0].Sigma; c.Mechanisms[0].Parameters["sigma"] != want {
@@ -123,7 +128,10 @@ func TestEmbeddingsDoNotDependOnTheNumberOfSites(t *testing.T) {
 			rewrite(t, dir, map[string]string{"schema.yaml": "name: p\n" + schema, "train.csv": rows.String()})
 		}
 	}
-	const a, c = "  - {name: a, kind: continuous, lower: 0, upper: 1}\n", "  - {name: c, kind: categorical, categories: [x, y]}\n"
+	const (
+		a = "  - {name: a, kind: continuous, lower: 0, upper: 1}\n"
+		c = "  - {name: c, kind: categorical, categories: [x, y]}\n"
+	)
 	for name, v := range map[string]struct {
 		prepare func(t *testing.T, dir string)
 		edit    func(text string) string
@@ -136,11 +144,16 @@ func TestEmbeddingsDoNotDependOnTheNumberOfSites(t *testing.T) {
 		"no label": {table("columns:\n"+a+c, func(rng *rand.Rand, i int) string {
 			return fmt.Sprintf("%.4f,%s", rng.Float64(), []string{"x", "y"}[i%2])
 		}), nil, []float64{120}},
-		"one column": {table("columns:\n"+a, func(rng *rand.Rand, _ int) string { return fmt.Sprintf("%.4f", rng.Float64()) }), nil, []float64{120}},
+		"one column": {table("columns:\n"+a, func(rng *rand.Rand, _ int) string {
+			return fmt.Sprintf("%.4f", rng.Float64())
+		}), nil, []float64{120}},
 		"people": {table("label: c\ncolumns:\n  - {name: who, role: unit}\n"+a+c, func(rng *rand.Rand, i int) string {
 			return fmt.Sprintf("p%d,%.4f,%s", i*7%61, rng.Float64(), []string{"x", "y"}[i%2])
-		}), func(text string) string { return strings.Replace(text, "delta: 1e-5}", "delta: 1e-5, unit: who}", 1) }, nil},
-		"a class without rows": {table("label: c\ncolumns:\n"+a+"  - {name: c, kind: categorical, categories: [x, none, y]}\n", func(rng *rand.Rand, i int) string {
+		}), func(text string) string {
+			return strings.Replace(text, "delta: 1e-5}", "delta: 1e-5, unit: who}", 1)
+		}, nil},
+		"a class without rows": {table("label: c\ncolumns:\n"+a+
+			"  - {name: c, kind: categorical, categories: [x, none, y]}\n", func(rng *rand.Rand, i int) string {
 			return fmt.Sprintf("%.4f,%s", rng.Float64(), []string{"x", "y", "y"}[i%3])
 		}), nil, []float64{40, 0, 80}},
 	} {
@@ -169,7 +182,8 @@ func TestEmbeddingsDoNotDependOnTheNumberOfSites(t *testing.T) {
 					t.Fatal(err)
 				}
 				checkEmbedded(t, result, "embed", 0)
-				if len(sums) != 1 || result.Rows != 50 || last.Of != "step" || last.Round != 20 || last.Rounds != 20 || last.EpsilonSpent != result.EpsilonSpent {
+				if len(sums) != 1 || result.Rows != 50 || last.Of != "step" || last.Round != 20 || last.Rounds != 20 ||
+					last.EpsilonSpent != result.EpsilonSpent {
 					t.Errorf("%d sums, result %+v, at last %+v", len(sums), result, last)
 				}
 				if first == nil {
@@ -181,7 +195,8 @@ func TestEmbeddingsDoNotDependOnTheNumberOfSites(t *testing.T) {
 				// The ratios of the counts are those of the first number of each class.
 				each := len(first) / max(1, len(v.counts))
 				for class, n := range v.counts {
-					if got, want := float64(first[class*each])*v.counts[0], float64(first[0])*n; math.Abs(got-want) > 1e-2*math.Abs(float64(first[0]))*v.counts[0] {
+					if got, want := float64(first[class*each])*v.counts[0],
+						float64(first[0])*n; math.Abs(got-want) > 1e-2*math.Abs(float64(first[0]))*v.counts[0] {
 						t.Errorf("class %d adds up to %d, the first to %d", class, first[class*each], first[0])
 					}
 				}
@@ -219,11 +234,12 @@ func TestWarmStarts(t *testing.T) {
 // The baseline's nodes add up nothing, for the same price.
 func TestEmbeddingsWithoutRecords(t *testing.T) {
 	dir := peopleFolder(t)
-	result, err := Run(t.Context(), load(t, dir, embedTable(0.5, 0.5)), Options{Out: filepath.Join(dir, "out"), Coin: true, Sums: func(_ uint64, counts []int64) {
-		if slices.ContainsFunc(counts, func(v int64) bool { return v != 0 }) {
-			t.Errorf("it adds up to %v", counts)
-		}
-	}})
+	result, err := Run(t.Context(), load(t, dir, embedTable(0.5, 0.5)),
+		Options{Out: filepath.Join(dir, "out"), Coin: true, Sums: func(_ uint64, counts []int64) {
+			if slices.ContainsFunc(counts, func(v int64) bool { return v != 0 }) {
+				t.Errorf("it adds up to %v", counts)
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +279,8 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range 2 { // keys are for their owner alone, and copies are not
-				if err := os.Chmod(filepath.Join(lost, "state", fmt.Sprint("node-s", i), "partition.key"), 0o600); err != nil {
+				if err := os.Chmod(filepath.Join(lost, "state", fmt.Sprint("node-s", i), "partition.key"),
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -271,7 +288,8 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Other features are another run's.
-			if _, err := Run(t.Context(), load(t, dir, strings.Replace(text, "waves: 20", "waves: 21", 1)), Options{Out: out}); err == nil || !strings.Contains(err.Error(), "checkpoint") {
+			if _, err := Run(t.Context(), load(t, dir, strings.Replace(text, "waves: 20", "waves: 21", 1)),
+				Options{Out: out}); err == nil || !strings.Contains(err.Error(), "checkpoint") {
 				t.Errorf("other features: %v", err)
 			}
 			var models, rows [][]byte
@@ -294,7 +312,8 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 					checkBeginsWith(t, checkEmbedded(t, result, name, gans[name].rounds), before)
 				}
 				for path, to := range map[string]*[][]byte{
-					filepath.Join(result.Outputs["model"], "generator.safetensors"): &models, result.Outputs["synthetic"]: &rows,
+					filepath.Join(result.Outputs["model"], "generator.safetensors"): &models,
+					result.Outputs["synthetic"]:                                     &rows,
 				} {
 					raw, err := os.ReadFile(path)
 					if err != nil {
@@ -316,9 +335,10 @@ func TestEmbedMistakesLeaveNoTrace(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"an option":        {"quorum: 1", "quorum: 2", "embed.quorum: 2"},
 		"too little noise": {"quorum: 1", "noise: 0.5", "embed.noise: 0.5 is too little"},
-		"nothing to match": {"bins: 5", "columns: 0, pairs: 0, fourier: 0", "embed.features: columns, pairs and fourier are all 0"},
-		"too large":        {"waves: 20", "waves: 60000", "embed.features: embedding: part"},
-		"a start of all":   {"pipeline: embed", "pipeline: gpate\nwarm_start: {embed: 1}", "warm_start.embed: 1"},
+		"nothing to match": {"bins: 5", "columns: 0, pairs: 0, fourier: 0",
+			"embed.features: columns, pairs and fourier are all 0"},
+		"too large":      {"waves: 20", "waves: 60000", "embed.features: embedding: part"},
+		"a start of all": {"pipeline: embed", "pipeline: gpate\nwarm_start: {embed: 1}", "warm_start.embed: 1"},
 	} {
 		dir := peopleFolder(t)
 		out, path := filepath.Join(dir, "out"), filepath.Join(dir, "example", "small.yaml")

@@ -50,7 +50,8 @@ privacy: {epsilon: 10, delta: 1e-5}
 teachers: 30
 pipeline: gpate
 release: {rows: 40}
-gpate: {rounds: 5, records: 8, teacher: {steps: 2, training: 16, hidden: 8, cosines: 3}, student: {generator_steps: 3, hidden: 16}}
+gpate: {rounds: 5, records: 8, teacher: {steps: 2, training: 16, hidden: 8, cosines: 3},
+  student: {generator_steps: 3, hidden: 16}}
 `
 
 // squares writes images of a side whose bright half is their class.
@@ -72,7 +73,8 @@ func squares(t *testing.T, dir string, side int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, raw := range map[string][]byte{"schema.yaml": []byte(squareSchema), "train-images.idx": images, "train-labels.idx": labels} {
+	for name, raw := range map[string][]byte{"schema.yaml": []byte(squareSchema), "train-images.idx": images,
+		"train-labels.idx": labels} {
 		if err := os.WriteFile(filepath.Join(dir, "example", name), raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +92,8 @@ func checkGPATE(t *testing.T, result *run.Result, epsilon float64, each int64, k
 		}
 		each = 1
 	}
-	if result.Pipeline != "gpate" || result.Rounds != 6 || int64(result.Queries) != 1+5*each || result.EpsilonSpent > epsilon || result.EpsilonSpent < 0.9*epsilon {
+	if result.Pipeline != "gpate" || result.Rounds != 6 || int64(result.Queries) != 1+5*each ||
+		result.EpsilonSpent > epsilon || result.EpsilonSpent < 0.9*epsilon {
 		t.Errorf("result %+v: want 6 releases of %d queries, and most of epsilon %v", result, 1+5*each, epsilon)
 	}
 	raw, err := os.ReadFile(result.Outputs["ledger"])
@@ -101,10 +104,12 @@ func checkGPATE(t *testing.T, result *run.Result, epsilon float64, each int64, k
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := verified.Runs["small"]; got.Releases != 6 || got.Queries != 1+5*each || !got.Closed || got.Claim.Epsilon > epsilon {
+	if got := verified.Runs["small"]; got.Releases != 6 || got.Queries != 1+5*each || !got.Closed ||
+		got.Claim.Epsilon > epsilon {
 		t.Errorf("the ledger has %+v", got)
 	}
-	if n := bytes.Count(raw, []byte(`"planned":1,"kind":"gradient-`)); n != 5 || bytes.Count(raw, []byte(`"events":[{"kind":"`+string(kind)+`"`)) != 5 {
+	if n := bytes.Count(raw, []byte(`"planned":1,"kind":"gradient-`)); n != 5 ||
+		bytes.Count(raw, []byte(`"events":[{"kind":"`+string(kind)+`"`)) != 5 {
 		t.Errorf("%d releases of gradients in %s", n, raw)
 	}
 	certificate, err := certificate.Read(result.Outputs["certificate"])
@@ -129,9 +134,10 @@ func TestGPATEFromNodesToACertificate(t *testing.T) {
 		kind    privacy.Kind
 		long    bool
 	}{
-		"sums on a table":  {gpateTable, 1, 0, privacy.Gaussian, true},
-		"votes on a table": {strings.Replace(gpateTable, "rounds: 5", "answers: histogram, directions: 3, mechanism: gnmax, rounds: 5", 1), 1, 24, privacy.GNMax, false},
-		"sums on images":   {gpateImages, 10, 72, privacy.Gaussian, false},
+		"sums on a table": {gpateTable, 1, 0, privacy.Gaussian, true},
+		"votes on a table": {strings.Replace(gpateTable, "rounds: 5",
+			"answers: histogram, directions: 3, mechanism: gnmax, rounds: 5", 1), 1, 24, privacy.GNMax, false},
+		"sums on images": {gpateImages, 10, 72, privacy.Gaussian, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.long && testing.Short() {
@@ -182,7 +188,9 @@ func TestAnInterruptedGPATERunGoesOn(t *testing.T) {
 			}
 		}
 		var rounds []int
-		result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) { rounds = append(rounds, s.Round) }})
+		result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) {
+			rounds = append(rounds, s.Round)
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,10 +228,12 @@ func TestGPATEMistakesLeaveNoTrace(t *testing.T) {
 		old, new string
 		want     string
 	}{
-		"images of another size":   {6, "", "", "train-images.idx"},
-		"k above the dimension":    {8, "rounds: 5", "answers: winner, directions: 10", "gpate.directions: 10 are more than the 9 features"},
+		"images of another size": {6, "", "", "train-images.idx"},
+		"k above the dimension": {8, "rounds: 5", "answers: winner, directions: 10",
+			"gpate.directions: 10 are more than the 9 features"},
 		"more cosines than pixels": {8, "cosines: 3", "cosines: 9", "gpate.teacher.cosines: 9"},
-		"a generator for others":   {8, "hidden: 16}", "hidden: 16, generator: convolution, layers: 4}", "gpate.student: a generator of kind convolution"},
+		"a generator for others": {8, "hidden: 16}", "hidden: 16, generator: convolution, layers: 4}",
+			"gpate.student: a generator of kind convolution"},
 	} {
 		dir := folder(t)
 		squares(t, dir, c.side)

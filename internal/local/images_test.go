@@ -72,7 +72,8 @@ func TestSitesShareAFileOfImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var input *partition.InputError
-	if _, err := readSites(configs); !errors.As(err, &input) || !strings.Contains(err.Error(), "site north: "+labels+": the file ends too early") {
+	if _, err := readSites(configs); !errors.As(err, &input) ||
+		!strings.Contains(err.Error(), "site north: "+labels+": the file ends too early") {
 		t.Errorf("cut labels: %v", err)
 	}
 }
@@ -82,7 +83,8 @@ func TestAPipelineWithoutImages(t *testing.T) {
 	spec, dir := imageFolder(t)
 	spec.Pipeline = "pategan"
 	out := filepath.Join(dir, "out")
-	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "images are not available with pategan; use embed, dpgan or gpate") {
+	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil ||
+		!strings.Contains(err.Error(), "images are not available with pategan; use embed, dpgan or gpate") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {

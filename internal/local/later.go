@@ -32,7 +32,8 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 	}
 	first, state := later.First, filepath.Join(from, "state")
 	if _, err := os.Stat(filepath.Join(state, "etcd")); err != nil {
-		return nil, fmt.Errorf("%s holds no cluster of a local run (%w); name the student's configuration with --config for one that is elsewhere", from, err)
+		return nil, fmt.Errorf("%s holds no cluster of a local run (%w); name the student's configuration with "+
+			"--config for one that is elsewhere", from, err)
 	}
 	configs, err := nodeConfigs(first.Spec, first.Schema, state)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 )
 
 // runWithRoom leaves some of its dataset's budget to stages.
-var runWithRoom = strings.Replace(smallRun, "privacy: {epsilon: 1, delta: 1e-5}", "privacy: {epsilon: 1, delta: 1e-5, dataset: {epsilon: 1.5}}", 1) +
+var runWithRoom = strings.Replace(smallRun, "privacy: {epsilon: 1, delta: 1e-5}",
+	"privacy: {epsilon: 1, delta: 1e-5, dataset: {epsilon: 1.5}}", 1) +
 	"pgb: {rounds: 5, candidates: 200}\nweighting: {mlp: {hidden: 4, steps: 3, rate: 0.2}}\n"
 
 // verifiedFiles reads certificate and ledger of a result, and checks one against the other.
@@ -75,10 +76,12 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, verified := verifiedFiles(t, boosted)
-	if total := verified.Runs["small.pgb"]; total.Releases != 5 || !total.Closed || total.Events[0].Kind != privacy.Exponential || total.Claim.Epsilon > 0.1 {
+	if total := verified.Runs["small.pgb"]; total.Releases != 5 || !total.Closed ||
+		total.Events[0].Kind != privacy.Exponential || total.Claim.Epsilon > 0.1 {
 		t.Errorf("the stage's run is %+v", total)
 	}
-	if c.Run != "small.pgb" || !slices.Equal(c.Earlier, []string{"small"}) || c.Epsilon != 1.5 || !(c.EpsilonSpent > verified.Runs["small"].Claim.Epsilon) {
+	if c.Run != "small.pgb" || !slices.Equal(c.Earlier, []string{"small"}) || c.Epsilon != 1.5 ||
+		!(c.EpsilonSpent > verified.Runs["small"].Claim.Epsilon) {
 		t.Errorf("certificate %+v", c)
 	}
 
@@ -111,7 +114,8 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	}
 
 	// What is left does not suffice: nothing is asked, and no run is opened.
-	if _, err := stage("dear", run.LaterOptions{Weights: "logreg-noised", Epsilon: 1.4}); !errors.Is(err, student.ErrOverBudget) && !errors.Is(err, student.ErrRefused) {
+	_, err = stage("dear", run.LaterOptions{Weights: "logreg-noised", Epsilon: 1.4})
+	if !errors.Is(err, student.ErrOverBudget) && !errors.Is(err, student.ErrRefused) {
 		t.Errorf("more than is left: %v", err)
 	}
 	again, err := stage("again", run.LaterOptions{Post: []string{"pgb"}, Epsilon: 0.05, Name: "small.again"})
@@ -142,10 +146,12 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "refused")); err == nil {
 		t.Error("a refused stage left a folder")
 	}
-	if _, err := run.NewLater(run.LaterOptions{From: filepath.Join(dir, "boosted"), Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "holds stages of run") {
+	if _, err := run.NewLater(run.LaterOptions{From: filepath.Join(dir, "boosted"),
+		Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "holds stages of run") {
 		t.Errorf("stages of stages: %v", err)
 	}
-	if _, err := run.NewLater(run.LaterOptions{From: filepath.Join(dir, "free"), Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "holds free stages (small.drs) of run") {
+	if _, err := run.NewLater(run.LaterOptions{From: filepath.Join(dir, "free"), Post: []string{"drs"}}); err == nil ||
+		!strings.Contains(err.Error(), "holds free stages (small.drs) of run") {
 		t.Errorf("stages of free stages: %v", err)
 	}
 	compared := filepath.Join(dir, "compared")
@@ -155,7 +161,8 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(compared, "NOT-PRIVATE.csv"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.NewLater(run.LaterOptions{From: compared, Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "holds a comparison, NOT PRIVATE") {
+	if _, err := run.NewLater(run.LaterOptions{From: compared, Post: []string{"drs"}}); err == nil ||
+		!strings.Contains(err.Error(), "holds a comparison, NOT PRIVATE") {
 		t.Errorf("stages of a comparison: %v", err)
 	}
 	if _, err := run.NewLater(run.LaterOptions{From: dir, Post: []string{"drs"}}); err == nil {
@@ -174,15 +181,18 @@ func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
 	from := filepath.Join(dir, "run")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	if _, err := Run(ctx, spec, Options{Out: from}); err == nil || !strings.Contains(err.Error(), "too few candidates") || !strings.Contains(err.Error(), "without the stages") {
+	if _, err := Run(ctx, spec, Options{Out: from}); err == nil ||
+		!strings.Contains(err.Error(), "too few candidates") || !strings.Contains(err.Error(), "without the stages") {
 		t.Fatalf("a stage that cannot end: %v", err)
 	}
-	result := &run.Result{Outputs: map[string]string{"ledger": filepath.Join(from, "ledger.jsonl"), "certificate": filepath.Join(from, "certificate.json")}}
+	result := &run.Result{Outputs: map[string]string{"ledger": filepath.Join(from, "ledger.jsonl"),
+		"certificate": filepath.Join(from, "certificate.json")}}
 	if c, verified := verifiedFiles(t, result); c.Rows != 100 || !verified.Runs["small"].Closed {
 		t.Errorf("certificate %+v", c)
 	}
 	// Whoever changes what the run was changes nothing of what is said of it.
-	other := strings.NewReplacer("pipeline: pategan", "pipeline: dpgan", "teachers: 30", "teachers: 500").Replace(runWithRoom)
+	other := strings.NewReplacer("pipeline: pategan", "pipeline: dpgan",
+		"teachers: 30", "teachers: 500").Replace(runWithRoom)
 	path := filepath.Join(dir, "example", "other.yaml")
 	if err := os.WriteFile(path, []byte(other), 0o644); err != nil {
 		t.Fatal(err)
@@ -207,7 +217,8 @@ func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RunLater(ctx, boost, from, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "holds what was begun of run") {
+	if _, err := RunLater(ctx, boost, from, Options{Out: out}); err == nil ||
+		!strings.Contains(err.Error(), "holds what was begun of run") {
 		t.Errorf("another run's folder: %v", err)
 	}
 }
@@ -224,17 +235,21 @@ func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
 	from := filepath.Join(dir, "run")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	if _, err := Run(ctx, spec, Options{Out: from}); err == nil || !strings.Contains(err.Error(), "too few candidates") || !strings.Contains(err.Error(), "are of the stages before it, and epsilon") {
+	if _, err := Run(ctx, spec, Options{Out: from}); err == nil ||
+		!strings.Contains(err.Error(), "too few candidates") ||
+		!strings.Contains(err.Error(), "are of the stages before it, and epsilon") {
 		t.Fatalf("a rejection that cannot end: %v", err)
 	}
 	boosted := func(dir string, runs int) {
 		t.Helper()
-		result := &run.Result{Outputs: map[string]string{"ledger": filepath.Join(dir, "ledger.jsonl"), "certificate": filepath.Join(dir, "certificate.json")}}
+		result := &run.Result{Outputs: map[string]string{"ledger": filepath.Join(dir, "ledger.jsonl"),
+			"certificate": filepath.Join(dir, "certificate.json")}}
 		if c, verified := verifiedFiles(t, result); c.Rows != 100 || len(verified.Runs) != runs {
 			t.Errorf("%d runs, certificate %+v", len(verified.Runs), c)
 		}
 		page, err := os.ReadFile(filepath.Join(dir, "report.md"))
-		if err != nil || !bytes.Contains(page, []byte("Boosting weighted 200 records")) || !bytes.Contains(page, []byte("the rows are as they were before it")) {
+		if err != nil || !bytes.Contains(page, []byte("Boosting weighted 200 records")) ||
+			!bytes.Contains(page, []byte("the rows are as they were before it")) {
 			t.Errorf("%s (%v)", page, err)
 		}
 	}
@@ -245,7 +260,8 @@ func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RunLater(ctx, later, from, Options{Out: out}); err == nil || !strings.Contains(err.Error(), "of the stage's 0.2 is spent; the rows in "+out+" are of the stages before it") {
+	if _, err := RunLater(ctx, later, from, Options{Out: out}); err == nil ||
+		!strings.Contains(err.Error(), "of the stage's 0.2 is spent; the rows in "+out+" are of the stages before it") {
 		t.Fatalf("stages whose rejection cannot end: %v", err)
 	}
 	boosted(out, 2)
@@ -255,14 +271,17 @@ func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(spec.Schema), "other-schema.yaml"), append(schema, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(spec.Schema), "other-schema.yaml"), append(schema, '\n'),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	other := filepath.Join(filepath.Dir(spec.Path), "other.yaml")
-	if err := os.WriteFile(other, []byte(strings.Replace(failing, "schema.yaml", "other-schema.yaml", 1)), 0o644); err != nil {
+	if err := os.WriteFile(other, []byte(strings.Replace(failing, "schema.yaml", "other-schema.yaml", 1)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.NewLater(run.LaterOptions{From: from, Run: other, Post: []string{"drs"}}); err == nil || !strings.Contains(err.Error(), "which is not that of the run in") {
+	if _, err := run.NewLater(run.LaterOptions{From: from, Run: other, Post: []string{"drs"}}); err == nil ||
+		!strings.Contains(err.Error(), "which is not that of the run in") {
 		t.Errorf("another schema: %v", err)
 	}
 }

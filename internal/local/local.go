@@ -96,7 +96,8 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 	round := job.Round()
 	for _, s := range sites {
 		if err := s.CheckRound(round); err != nil {
-			return nil, fmt.Errorf("%s: %s: the teachers of site %s would refuse the rounds: %w", spec.Path, spec.Pipeline, s.Name(), err)
+			return nil, fmt.Errorf("%s: %s: the teachers of site %s would refuse the rounds: %w",
+				spec.Path, spec.Pipeline, s.Name(), err)
 		}
 	}
 	if err := makeFolders(o.Out, state); err != nil {
@@ -112,7 +113,8 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 }
 
 // cluster starts the roles on a state folder, lets a student work, and ends them.
-func cluster(ctx context.Context, job *run.Job, sites []*node.Site, state string, o Options, work func(ctx context.Context, address string) (*run.Result, error)) (result *run.Result, err error) {
+func cluster(ctx context.Context, job *run.Job, sites []*node.Site, state string, o Options,
+	work func(ctx context.Context, address string) (*run.Result, error)) (result *run.Result, err error) {
 	server, err := startAggregator(ctx, job, state, o)
 	if err != nil {
 		return nil, err
@@ -151,10 +153,12 @@ func resumed(err error, out string) error {
 	// The dataset of a local run has no name that anybody could change.
 	var changed *coordinator.MismatchError
 	if errors.As(err, &changed) {
-		return fmt.Errorf("the run in %s was begun with %s %s, now it is %s: put the old value back to go on with it, or name another folder with --out",
+		return fmt.Errorf("the run in %s was begun with %s %s, now it is %s: put the old value back to go on with "+
+			"it, or name another folder with --out",
 			out, changed.Field, changed.Stored, changed.Given)
 	}
-	return fmt.Errorf("going on with the run in %s: %w; if it is another run you want, name another folder with --out", out, err)
+	return fmt.Errorf("going on with the run in %s: %w; if it is another run you want, name another folder with --out",
+		out, err)
 }
 
 // makeFolders makes the folder of the results, which are to be shared, and that
@@ -175,7 +179,8 @@ type executor interface {
 }
 
 // executeStudent executes what was made of a run.yaml.
-func executeStudent(ctx context.Context, path string, job executor, address, state string, started time.Time, o Options) (*run.Result, error) {
+func executeStudent(ctx context.Context, path string, job executor, address, state string, started time.Time,
+	o Options) (*run.Result, error) {
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, path, o.Out
 	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleStudent, studentName)
@@ -206,7 +211,9 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 	}}
 	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin}
 	if o.Votes != nil {
-		options.Hooks.Votes = func(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) { o.Votes(counts, release) }
+		options.Hooks.Votes = func(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) {
+			o.Votes(counts, release)
+		}
 	}
 	if o.Sums != nil {
 		options.Hooks.Sums = func(_ string, round uint64, counts []int64) { o.Sums(round, counts) }
@@ -232,7 +239,8 @@ func issueCertificates(dir string, spec *run.Spec) error {
 	if err := exists(authority.Create(dir)); err != nil {
 		return err
 	}
-	if err := exists(authority.Issue(dir, certs.RoleAggregator, "local", []string{"127.0.0.1", "localhost"}, validity)); err != nil {
+	if err := exists(authority.Issue(dir, certs.RoleAggregator, "local", []string{"127.0.0.1", "localhost"},
+		validity)); err != nil {
 		return err
 	}
 	if err := exists(authority.Issue(dir, certs.RoleStudent, studentName, nil, validity)); err != nil {
@@ -258,11 +266,13 @@ func nodeConfigs(spec *run.Spec, schema *partition.Schema, state string) ([]node
 	left, weight := spec.Teachers, total
 	for i, d := range spec.Data {
 		c := node.DefaultConfig()
-		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i], spec.Privacy.Unit
+		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i],
+			spec.Privacy.Unit
 		c.Teachers = int(float64(left)*d.Share/weight + 0.5)
 		left, weight = left-c.Teachers, weight-d.Share
 		if c.Teachers < 1 {
-			return nil, fmt.Errorf("%s: teachers: %d are too few for %d sites; give each at least one", spec.Path, spec.Teachers, len(spec.Data))
+			return nil, fmt.Errorf("%s: teachers: %d are too few for %d sites; give each at least one",
+				spec.Path, spec.Teachers, len(spec.Data))
 		}
 		c.State = filepath.Join(state, "node-"+d.Site)
 		c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleNode, d.Site)

@@ -158,7 +158,9 @@ func TestAnInterruptedRunGoesOnAndChargesNoRoundTwice(t *testing.T) {
 	}
 
 	var rounds []int
-	result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) { rounds = append(rounds, s.Round) }})
+	result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) {
+		rounds = append(rounds, s.Round)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +246,8 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first.Rounds < 2 || first.Rounds >= 81 || first.EpsilonSpent > 1 || first.EpsilonSpent < 0.8 {
-		t.Errorf("%d releases, epsilon %v spent of 1; want fewer than 81 releases and most of the budget", first.Rounds, first.EpsilonSpent)
+		t.Errorf("%d releases, epsilon %v spent of 1; want fewer than 81 releases and most of the budget",
+			first.Rounds, first.EpsilonSpent)
 	}
 	for _, name := range []string{"certificate.json", "synthetic.csv"} {
 		if err := os.Remove(filepath.Join(out, name)); err != nil {
@@ -256,7 +259,8 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 		t.Fatalf("the run cannot be published after its end: %v", err)
 	}
 	if second.Rounds != first.Rounds || second.EpsilonSpent != first.EpsilonSpent {
-		t.Errorf("the second start has %d releases and epsilon %v, the first %d and %v", second.Rounds, second.EpsilonSpent, first.Rounds, first.EpsilonSpent)
+		t.Errorf("the second start has %d releases and epsilon %v, the first %d and %v",
+			second.Rounds, second.EpsilonSpent, first.Rounds, first.EpsilonSpent)
 	}
 }
 
@@ -274,7 +278,8 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "the ledger went back") {
+	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, node.ErrRefused) ||
+		!strings.Contains(err.Error(), "the ledger went back") {
 		t.Errorf("error %v, want one that says that the nodes know of another ledger", err)
 	}
 	marks, err := filepath.Glob(filepath.Join(out, "state", "node-*", "dataset-ledger.head"))
@@ -312,8 +317,11 @@ func TestAnotherRunInTheFolderOfAnInterruptedOneIsRefused(t *testing.T) {
 				t.Fatalf("%q is not in the run", c.old)
 			}
 			_, err := Run(t.Context(), load(t, dir, changed), Options{Out: out})
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "name another folder with --out") || strings.Contains(err.Error(), "the dataset another name") {
-				t.Errorf("error %v; want one about the %s that says to name another folder, not another dataset", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), "name another folder with --out") ||
+				strings.Contains(err.Error(), "the dataset another name") {
+				t.Errorf("error %v; want one about the %s that says to name another folder, not another dataset",
+					err, c.want)
 			}
 		})
 	}
@@ -340,7 +348,8 @@ func TestNodesGetTeachersByPublicShares(t *testing.T) {
 		}
 		spec := &run.Spec{Teachers: c.teachers, Schema: "schema.yaml", Privacy: run.Privacy{Unit: "record"}}
 		for i, share := range c.shares {
-			spec.Data = append(spec.Data, run.Data{Site: string(rune('a' + i)), File: string(rune('a'+i)) + ".csv", Share: share})
+			spec.Data = append(spec.Data,
+				run.Data{Site: string(rune('a' + i)), File: string(rune('a'+i)) + ".csv", Share: share})
 		}
 		configs, err := nodeConfigs(spec, schema, "state")
 		if err != nil {
@@ -364,9 +373,11 @@ func TestMistakesLeaveNoTrace(t *testing.T) {
 		text string
 		want error
 	}{
-		"too many teachers": {strings.Replace(smallRun, "teachers: 30", "teachers: 9000", 1), partition.ErrTooManyPartitions},
-		"no such file":      {strings.Replace(smallRun, "train.csv.gz", "none.csv", 1), os.ErrNotExist},
-		"second site only":  {strings.Replace(smallRun, "{site: south, file: train.csv.gz", "{site: south, file: none.csv", 1), os.ErrNotExist},
+		"too many teachers": {strings.Replace(smallRun, "teachers: 30", "teachers: 9000", 1),
+			partition.ErrTooManyPartitions},
+		"no such file": {strings.Replace(smallRun, "train.csv.gz", "none.csv", 1), os.ErrNotExist},
+		"second site only": {strings.Replace(smallRun, "{site: south, file: train.csv.gz",
+			"{site: south, file: none.csv", 1), os.ErrNotExist},
 		"no such test file": {smallRun + "evaluate: {test: none.csv}\n", os.ErrNotExist},
 	} {
 		if _, err := Run(t.Context(), load(t, dir, c.text), Options{Out: out}); !errors.Is(err, c.want) {

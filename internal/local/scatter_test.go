@@ -26,7 +26,8 @@ func gaussians(t *testing.T, path string, n int, rng *rand.Rand) {
 	var rows strings.Builder
 	rows.WriteString("x,y\n")
 	for range n {
-		fmt.Fprintf(&rows, "%.6f,%.6f\n", float64(2*rng.IntN(5)-4)+0.05*rng.NormFloat64(), float64(2*rng.IntN(5)-4)+0.05*rng.NormFloat64())
+		fmt.Fprintf(&rows, "%.6f,%.6f\n", float64(2*rng.IntN(5)-4)+0.05*rng.NormFloat64(),
+			float64(2*rng.IntN(5)-4)+0.05*rng.NormFloat64())
 	}
 	if err := os.WriteFile(path, []byte(rows.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -82,9 +83,10 @@ dpgan:
 type drawing struct{ points, sizes int }
 
 var (
-	panels = regexp.MustCompile(`(?s)<figure class="card">.*?<h3>(.*?)( <span class="badge private">NOT PRIVATE</span>)?</h3>(.*?)</figure>`)
-	dot    = regexp.MustCompile(`M[\d.]+ [\d.]+h0`)
-	sizes  = regexp.MustCompile(`stroke-width="`)
+	panels = regexp.MustCompile(`(?s)<figure class="card">.*?<h3>(.*?)` +
+		`( <span class="badge private">NOT PRIVATE</span>)?</h3>(.*?)</figure>`)
+	dot   = regexp.MustCompile(`M[\d.]+ [\d.]+h0`)
+	sizes = regexp.MustCompile(`stroke-width="`)
 )
 
 // pictures are the panels of a page, a marked one with a star.
@@ -111,10 +113,12 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 		names        []string
 		weighted     bool
 	}{
-		{"boosting and rejection", "post: [pgb, drs]\npgb: {rounds: 20, candidates: 2000}\nevaluate: {test: test.csv}\n",
+		{"boosting and rejection",
+			"post: [pgb, drs]\npgb: {rounds: 20, candidates: 2000}\nevaluate: {test: test.csv}\n",
 			[]string{"real test rows*", "last generator", "after pgb", "after pgb and drs"}, false},
 		{"weights", "weights: discriminator\n", []string{"last generator", "weighted (discriminator)"}, true},
-		{"boosting, rows drawn by weight", "post: [pgb]\npgb: {rounds: 20, candidates: 2000}\nweights: logreg-noised\nweighting: {use: resample}\n",
+		{"boosting, rows drawn by weight",
+			"post: [pgb]\npgb: {rounds: 20, candidates: 2000}\nweights: logreg-noised\nweighting: {use: resample}\n",
 			[]string{"last generator", "after pgb", "drawn by weight (logreg-noised)"}, false},
 		{"none", "evaluate: {test: test.csv}\n", nil, false},
 	} {
@@ -132,7 +136,8 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 				if last := i == len(list)-1; p.points != want || (p.sizes > 1) != (last && c.weighted) {
 					t.Errorf("%s: %d points in %d sizes, want %d points", names[i], p.points, p.sizes, want)
 				}
-				if got := file.Points[i]; strings.TrimSuffix(names[i], "*") != got.Name || got.Real != real || got.Columns != [2]string{"x", "y"} {
+				if got := file.Points[i]; strings.TrimSuffix(names[i], "*") != got.Name || got.Real != real ||
+					got.Columns != [2]string{"x", "y"} {
 					t.Errorf("report.json says %+v of %s", got, names[i])
 				}
 			}
@@ -146,10 +151,13 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 				t.Fatal(err)
 			}
 			shown, list := pictures(string(text))
-			if n := len(c.names); n == 0 && shown != nil || n > 0 && fmt.Sprint(shown) != fmt.Sprint([]string{"last generator", c.names[n-1]}) || n > 0 && list[0].points != 600 {
+			if n := len(c.names); n == 0 && shown != nil ||
+				n > 0 && fmt.Sprint(shown) != fmt.Sprint([]string{"last generator", c.names[n-1]}) ||
+				n > 0 && list[0].points != 600 {
 				t.Errorf("made anew it shows %q, %v", shown, list)
 			}
-			if len(file.Points) != len(names) || strings.Contains(page, "NOT PRIVATE") != strings.Contains(c.stages, "test.csv") {
+			if len(file.Points) != len(names) ||
+				strings.Contains(page, "NOT PRIVATE") != strings.Contains(c.stages, "test.csv") {
 				t.Errorf("%d panels in report.json, or a mark too many", len(file.Points))
 			}
 		})

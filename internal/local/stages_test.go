@@ -55,7 +55,8 @@ func published(t *testing.T, result *run.Result) map[string]int {
 		t.Error(err)
 	}
 	if result.Rows != 100 || result.EpsilonSpent > 1 || certificate.EpsilonSpent != result.EpsilonSpent {
-		t.Errorf("%d rows for epsilon %v, the certificate says %v", result.Rows, result.EpsilonSpent, certificate.EpsilonSpent)
+		t.Errorf("%d rows for epsilon %v, the certificate says %v",
+			result.Rows, result.EpsilonSpent, certificate.EpsilonSpent)
 	}
 	return kindsOf(t, raw)
 }
@@ -123,11 +124,13 @@ func TestStagesEndToEnd(t *testing.T) {
 			map[string]int{"class-counts": 1, "votes": 8, "discriminator": 15}, true,
 		},
 		"pategan, drs, laplace, resampled": {
-			stagedRun("pategan", "post: [drs]\nweights: logreg-noised\nweighting: {noise: laplace, use: resample, pool: 3}\n"),
+			stagedRun("pategan", "post: [drs]\nweights: logreg-noised\nweighting: {noise: laplace, use: "+
+				"resample, pool: 3}\n"),
 			map[string]int{"class-counts": 1, "votes": 8, "fit": 1}, false,
 		},
 		"pategan, discriminator": {
-			stagedRun("pategan", "weights: discriminator\nweighting: {bound: 2}\n"), map[string]int{"class-counts": 1, "votes": 8}, true,
+			stagedRun("pategan", "weights: discriminator\nweighting: {bound: 2}\n"),
+			map[string]int{"class-counts": 1, "votes": 8}, true,
 		},
 	} {
 		for _, coin := range []bool{false, true} {
@@ -153,7 +156,8 @@ func TestStagesEndToEnd(t *testing.T) {
 				if rows != 100 || (weights != nil) != c.weighted {
 					t.Errorf("coin %v: %d rows, weights %v", coin, rows, weights)
 				}
-				if len(result.Notes) == 0 || strings.Contains(strings.Join(result.Notes, ""), "NOT PRIVATE") || result.NotPrivate {
+				if len(result.Notes) == 0 || strings.Contains(strings.Join(result.Notes, ""), "NOT PRIVATE") ||
+					result.NotPrivate {
 					t.Errorf("notes %q", result.Notes)
 				}
 			})
@@ -186,8 +190,10 @@ func TestAnInterruptedStageGoesOn(t *testing.T) {
 		kind     string
 		total    int
 	}{
-		"selections": {stagedRun("pategan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000}\n"), "selection", 7, "scores", 20},
-		"dp-mlp":     {stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"), "weighting step", 6, "discriminator", 15},
+		"selections": {stagedRun("pategan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000}\n"), "selection", 7,
+			"scores", 20},
+		"dp-mlp": {stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"), "weighting step", 6,
+			"discriminator", 15},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t)
@@ -243,18 +249,21 @@ func TestComparisonsAreNotReleases(t *testing.T) {
 		t.Skip("takes whole runs, as others do")
 	}
 	for name, lines := range map[string]string{
-		"weights": "weights: logreg\n", "boosting": "post: [pgb]\npgb: {private: false, rounds: 20, candidates: 2000}\n",
+		"weights":  "weights: logreg\n",
+		"boosting": "post: [pgb]\npgb: {private: false, rounds: 20, candidates: 2000}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t)
 			out := filepath.Join(dir, "out")
-			text := strings.Replace(stagedRun("pategan", lines), "release: {rows: 100}", "release: {rows: 100, private: false}", 1)
+			text := strings.Replace(stagedRun("pategan", lines), "release: {rows: 100}",
+				"release: {rows: 100, private: false}", 1)
 			text += "evaluate: {train: train.csv.gz, test: test.csv.gz, models: [logistic regression]}\n"
 			result, err := Run(t.Context(), load(t, dir, text), Options{Out: out})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !result.NotPrivate || !strings.Contains(strings.Join(result.Notes, ""), "NOT PRIVATE") || result.Outputs["synthetic"] != "" || result.Outputs["certificate"] != "" {
+			if !result.NotPrivate || !strings.Contains(strings.Join(result.Notes, ""), "NOT PRIVATE") ||
+				result.Outputs["synthetic"] != "" || result.Outputs["certificate"] != "" {
 				t.Errorf("result %+v", result)
 			}
 			if _, rows := weightsIn(t, filepath.Join(out, "NOT-PRIVATE.csv")); rows != 100 {
@@ -285,13 +294,16 @@ func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
 	if !bytes.Contains(schema, []byte(column)) {
 		t.Fatal("the example has another column")
 	}
-	if err := os.WriteFile(path, bytes.Replace(schema, []byte(column), []byte(`{name: "kappa", role: unit}`), 1), 0o644); err != nil {
+	if err := os.WriteFile(path, bytes.Replace(schema, []byte(column), []byte(`{name: "kappa", role: unit}`), 1),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	text := stagedRun("pategan", "post: [pgb]\npgb: {rounds: 10, candidates: 1000}\nweights: logreg-debiased\n")
 	text = strings.Replace(text, "delta: 1e-5}", "delta: 1e-5, unit: kappa}", 1)
 	// Both sites may hold records of a unit where a file is divided, so there is one.
-	text = strings.Replace(text, "  - {site: north, file: train.csv.gz, share: 0.5}\n  - {site: south, file: train.csv.gz, share: 0.5}\n", "  - {site: north, file: train.csv.gz}\n", 1)
+	text = strings.Replace(text,
+		"  - {site: north, file: train.csv.gz, share: 0.5}\n  - {site: south, file: train.csv.gz, share: 0.5}\n",
+		"  - {site: north, file: train.csv.gz}\n", 1)
 	result, err := Run(t.Context(), load(t, dir, text), Options{Out: filepath.Join(dir, "out")})
 	if err != nil {
 		t.Fatal(err)

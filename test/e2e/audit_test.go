@@ -132,7 +132,8 @@ func (a *auditor) read(ctx context.Context, store *coordinator.Store, all bool) 
 	return nil
 }
 
-func (a *auditor) readRelease(ctx context.Context, store *coordinator.Store, key releaseKey, hash string, known bool) error {
+func (a *auditor) readRelease(ctx context.Context, store *coordinator.Store, key releaseKey, hash string,
+	known bool) error {
 	raw, _, found, err := store.Release(ctx, key.run, key.round)
 	if err != nil {
 		return err

@@ -159,7 +159,8 @@ func (c *cluster) runFile(j job) string {
 		"teachers": strconv.Itoa(allTeachers),
 		"release":  "{rows: 200}",
 		"pipeline": "pategan", "warm_start": "{embed: 0}",
-		"pategan": fmt.Sprintf("{labels: %d, queries: 16, quorum: %v, deadline: %v, student: {hidden: 8, layers: 1, generator_steps: 2}}",
+		"pategan": fmt.Sprintf("{labels: %d, queries: 16, quorum: %v, deadline: %v, student: {hidden: 8, layers: 1, "+
+			"generator_steps: 2}}",
 			16*j.rounds, j.quorum, j.deadline),
 	}, j.changes)
 }

@@ -24,7 +24,8 @@ func TestAggregatorDiesAroundCharge(t *testing.T) {
 	const plan = "after:0,before:2,after:3,before:4,after:4,after:6"
 	deaths := []string{"after:0", "after:3", "after:4", "after:6", "before:2", "before:4"}
 	startAggregator := func() *process {
-		return startWith(t, "crashing aggregator", []string{helperVariable + "=crashing aggregator"}, os.Args[0], file, plan, marks)
+		return startWith(t, "crashing aggregator", []string{helperVariable + "=crashing aggregator"}, os.Args[0], file,
+			plan, marks)
 	}
 	aggregator := startAggregator()
 	_, audited := audit(t, c.embeddedEndpoint())

@@ -33,7 +33,8 @@ func (e *externalEtcd) endpoint() string { return "http://" + e.address }
 
 func (e *externalEtcd) start() {
 	e.c.t.Helper()
-	e.process = startWith(e.c.t, "etcd", []string{helperVariable + "=etcd"}, os.Args[0], filepath.Join(e.c.dir, "member"), e.address)
+	e.process = startWith(e.c.t, "etcd", []string{helperVariable + "=etcd"}, os.Args[0],
+		filepath.Join(e.c.dir, "member"), e.address)
 	e.process.awaitLog("ready", nil)
 }
 

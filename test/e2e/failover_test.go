@@ -14,7 +14,9 @@ import (
 var (
 	long          = flag.Bool("long", false, "kill aggregators at 20 random moments, not 6")
 	failovers     = flag.Int("failovers", 3, "how many leaders TestFailover kills")
-	failoverLimit = flag.Duration("failoverlimit", 8*time.Second, "the longest time from a kill to the next released round; the default is what only the end of the lease could take")
+	failoverLimit = flag.Duration("failoverlimit", 8*time.Second,
+		"the longest time from a kill to the next released round; the default is what only the end of the "+
+			"lease could take")
 )
 
 // Leaders are killed one after the other, at the defaults of every setting that decides how
@@ -73,8 +75,10 @@ func TestFailover(t *testing.T) {
 	}
 	slices.Sort(took)
 	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-	t.Logf("leaders killed: %d; from kill -9 to the next released round: shortest %v, median %v, nine of ten within %v, longest %v",
-		len(took), round(took[0]), round(took[len(took)/2]), round(took[(len(took)*9+9)/10-1]), round(took[len(took)-1]))
+	t.Logf("leaders killed: %d; from kill -9 to the next released round: shortest %v, median %v, nine of ten within "+
+		"%v, longest %v",
+		len(took), round(took[0]), round(took[len(took)/2]), round(took[(len(took)*9+9)/10-1]),
+		round(took[len(took)-1]))
 	t.Logf("the longest, from the kill: %s", slowest)
 	if longest := took[len(took)-1]; longest > *failoverLimit {
 		t.Errorf("%v, want at most %v: %v", longest, *failoverLimit, took)

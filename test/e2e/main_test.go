@@ -107,7 +107,8 @@ func prepare(dir string) error {
 func issueAll(folder string) error {
 	commands := [][]string{
 		{"certs", "ca", "--dir", folder},
-		{"certs", "issue", "--dir", folder, "--role", "aggregator", "--name", "aggregator", "--hosts", "127.0.0.1,localhost"},
+		{"certs", "issue", "--dir", folder, "--role", "aggregator", "--name", "aggregator", "--hosts",
+			"127.0.0.1,localhost"},
 		{"certs", "issue", "--dir", folder, "--role", "node", "--name", "north", "--days", "1"},
 		{"certs", "issue", "--dir", folder, "--role", "node", "--name", "south", "--days", "1"},
 		{"certs", "issue", "--dir", folder, "--role", "student", "--name", "lab", "--days", "1"},

@@ -46,7 +46,8 @@ func (c *cluster) checkRejoined(site string, j job, before teachersState, back *
 	}
 	after := c.teachersState(site, j)
 	if len(since) == 0 || after.rounds != before.rounds+uint64(len(since)) {
-		c.t.Errorf("the node's state counts %d rounds: %d before it was killed and %d answered since", after.rounds, before.rounds, len(since))
+		c.t.Errorf("the node's state counts %d rounds: %d before it was killed and %d answered since",
+			after.rounds, before.rounds, len(since))
 	}
 	if each := before.steps / int(before.rounds); each < 1 || after.steps != each*int(after.rounds) {
 		c.t.Errorf("the node's teachers took %d steps in %d rounds, and %d in %d rounds before it was killed",
@@ -71,18 +72,21 @@ func TestNodeKilledWithQuorumLeft(t *testing.T) {
 	awaitRound(aggregator, before.last+4)
 	for _, l := range aggregator.logged("released") {
 		if l.Round == before.last+3 && l.Teachers != siteTeachers {
-			t.Errorf("round %d without the node was answered by %d teachers, want %d", l.Round, l.Teachers, siteTeachers)
+			t.Errorf("round %d without the node was answered by %d teachers, want %d",
+				l.Round, l.Teachers, siteTeachers)
 		}
 	}
 	south = c.startNode("south")
 	south.awaitLog("joined", nil)
 	r := finish(t, student, out, j)
 	if r.TeachersLeast != siteTeachers {
-		t.Errorf("the student says that at least %d teachers took part in each round, want %d", r.TeachersLeast, siteTeachers)
+		t.Errorf("the student says that at least %d teachers took part in each round, want %d",
+			r.TeachersLeast, siteTeachers)
 	}
 	certificate, err := certificate.Read(r.Outputs["certificate"])
 	if err != nil || certificate.Teachers != allTeachers || certificate.TeachersLeast != siteTeachers {
-		t.Errorf("the certificate says %d teachers, at least %d (%v), want %d and %d", certificate.Teachers, certificate.TeachersLeast, err, allTeachers, siteTeachers)
+		t.Errorf("the certificate says %d teachers, at least %d (%v), want %d and %d",
+			certificate.Teachers, certificate.TeachersLeast, err, allTeachers, siteTeachers)
 	}
 	released := aggregator.logged("released")
 	if last := released[len(released)-1]; last.Teachers != allTeachers {
@@ -111,7 +115,8 @@ func TestNodeKilledWithoutQuorum(t *testing.T) {
 	south.await("a round that only the other node has answered", func() bool {
 		last := lastRound(north, "answered")
 		// In rare cases the node was stopped between logging and sending.
-		return last > lastRound(aggregator, "released") && (last > lastRound(south, "answered") || time.Since(stopped) > 3*time.Second)
+		return last > lastRound(aggregator, "released") &&
+			(last > lastRound(south, "answered") || time.Since(stopped) > 3*time.Second)
 	})
 	south.kill()
 	before := c.teachersState("south", j)
@@ -151,7 +156,8 @@ func TestNodeStalls(t *testing.T) {
 	last := lastRound(south, "answered")
 	alone := aggregator.awaitLog("released", func(l logLine) bool { return l.Round > last+1 })
 	if alone.Teachers != siteTeachers {
-		t.Errorf("round %d was answered by %d teachers while a node hung, want %d", alone.Round, alone.Teachers, siteTeachers)
+		t.Errorf("round %d was answered by %d teachers while a node hung, want %d",
+			alone.Round, alone.Teachers, siteTeachers)
 	}
 	south.signal(syscall.SIGCONT)
 	south.awaitLog("round went on without this node", nil)

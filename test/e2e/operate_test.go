@@ -68,7 +68,8 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	watched := map[string]string{}
 	watch := func(name string) settings {
 		watched[name] = freeAddress(t)
-		return settings{"http": "{listen: '" + watched[name] + "'}", "audit_log": filepath.Join(c.dir, "audit-"+name+".jsonl")}
+		return settings{"http": "{listen: '" + watched[name] + "'}",
+			"audit_log": filepath.Join(c.dir, "audit-"+name+".jsonl")}
 	}
 	startAggregator := func(name string) *process {
 		return c.startAggregator(c.aggregatorFile(watch(name), settings{"name": name, "log": "{format: json}"}))
@@ -104,7 +105,8 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
 	first.await("some rounds", func() bool { return len(releases("audit-first.jsonl")) > 3 })
-	if err := os.Rename(filepath.Join(c.dir, "audit-first.jsonl"), filepath.Join(c.dir, "audit-first-1.jsonl")); err != nil {
+	if err := os.Rename(filepath.Join(c.dir, "audit-first.jsonl"),
+		filepath.Join(c.dir, "audit-first-1.jsonl")); err != nil {
 		t.Fatal(err)
 	}
 	first.signal(syscall.SIGHUP)
@@ -125,7 +127,8 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	finish(t, student, out, j)
 
 	status, metrics := probe("GET", watched["second"], "/metrics", "")
-	if status != 200 || !strings.Contains(metrics, "\nconclave_leader_state 1\n") || !strings.Contains(metrics, `conclave_connected_teachers{dataset="`+dataset+`"} 40`) {
+	if status != 200 || !strings.Contains(metrics, "\nconclave_leader_state 1\n") ||
+		!strings.Contains(metrics, `conclave_connected_teachers{dataset="`+dataset+`"} 40`) {
 		t.Errorf("/metrics: %d without the leader's state and its 40 teachers", status)
 	}
 	third := startAggregator("third")

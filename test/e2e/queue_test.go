@@ -90,7 +90,8 @@ func TestQueue(t *testing.T) {
 	// A machine's own files do not go along.
 	named := second
 	named.name, named.changes = "named", settings{"evaluate": fmt.Sprintf("{test: %s}", built.test)}
-	if _, stderr, code := c.conclaveRun("submit", c.runFile(named)); code != 1 || !strings.Contains(stderr, "evaluate.test: names files of this machine") {
+	if _, stderr, code := c.conclaveRun("submit", c.runFile(named)); code != 1 ||
+		!strings.Contains(stderr, "evaluate.test: names files of this machine") {
 		t.Errorf("a run with real rows: exit code %d, %q", code, stderr)
 	}
 	// Nobody opens a run of the queue past it.
@@ -98,9 +99,11 @@ func TestQueue(t *testing.T) {
 
 	worker := c.startWorker("w1", c.out("worker"))
 	awaitRound(aggregator, 3)
-	watching := start(t, "watch", binary("conclave"), "run", "watch", "--config", c.studentFile("", "out", settings{"run": ""}), "long")
+	watching := start(t, "watch", binary("conclave"), "run", "watch", "--config",
+		c.studentFile("", "out", settings{"run": ""}), "long")
 	watching.await("a word of its progress", func() bool { return watching.said("round ") })
-	if out, stderr, code := c.conclaveRun("cancel", "long"); code != 0 || !strings.Contains(out, "long is cancelled\nepsilon ") {
+	if out, stderr, code := c.conclaveRun("cancel", "long"); code != 0 ||
+		!strings.Contains(out, "long is cancelled\nepsilon ") {
 		t.Fatalf("cancel: exit code %d, %q, %q", code, out, stderr)
 	}
 	if code := watching.wait(); code != 4 || !watching.said(`run long: cancelled, by "lab"`) {
@@ -113,10 +116,12 @@ func TestQueue(t *testing.T) {
 		t.Errorf("watch third: exit code %d, %q", code, stderr)
 	}
 	cancelled, done, over := c.show("long"), c.show("second"), c.show("third")
-	if cancelled.State != "cancelled" || !cancelled.Closed || cancelled.Rounds < 3 || cancelled.Rounds > 100 || cancelled.EpsilonSpent <= 0 {
+	if cancelled.State != "cancelled" || !cancelled.Closed || cancelled.Rounds < 3 || cancelled.Rounds > 100 ||
+		cancelled.EpsilonSpent <= 0 {
 		t.Errorf("the first run is %+v", cancelled)
 	}
-	if done.State != "done" || done.Rounds != second.rounds+1 || done.Worker != "w1" || done.Claims != 1 || len(done.Results) < 6 {
+	if done.State != "done" || done.Rounds != second.rounds+1 || done.Worker != "w1" || done.Claims != 1 ||
+		len(done.Results) < 6 {
 		t.Errorf("the second run is %+v", done)
 	}
 	if over.State != "out_of_budget" || over.Opened || over.EpsilonSpent != 0 {
@@ -132,25 +137,32 @@ func TestQueue(t *testing.T) {
 		t.Error("a run that was cancelled has a certificate")
 	}
 	folder := filepath.Join(c.out("worker"), "second")
-	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", filepath.Join(folder, "ledger.jsonl"), "--certificate", filepath.Join(folder, "certificate.json")); code != 0 {
+	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger",
+		filepath.Join(folder, "ledger.jsonl"), "--certificate", filepath.Join(folder, "certificate.json")); code != 0 {
 		t.Errorf("ledger verify: %d, %s", code, stderr)
 	}
 	// The folder is a finished run's, with its run.yaml, for stages that follow.
-	if _, stderr, code := run(t, binary("conclave"), "post", "--from", folder, "--stage", "drs", "--out", c.out("drs")); code != 0 {
+	if _, stderr, code := run(t, binary("conclave"), "post", "--from", folder, "--stage", "drs", "--out",
+		c.out("drs")); code != 0 {
 		t.Errorf("conclave post: %d, %s", code, stderr)
 	}
 	// A run that its student left open is closed by force.
-	direct := c.startStudent(c.studentFile(c.runFile(job{name: "direct", rounds: 100, quorum: 1, changes: settings{"privacy": "{epsilon: 2, delta: 1e-5}"}}), c.out("direct")))
+	direct := c.startStudent(c.studentFile(c.runFile(job{name: "direct", rounds: 100, quorum: 1,
+		changes: settings{"privacy": "{epsilon: 2, delta: 1e-5}"}}), c.out("direct")))
 	direct.awaitLog("run open", nil)
 	direct.kill()
-	if _, stderr, code := c.conclaveRun("cancel", "direct"); code != 1 || !strings.Contains(stderr, "did not come from the queue") {
+	if _, stderr, code := c.conclaveRun("cancel", "direct"); code != 1 ||
+		!strings.Contains(stderr, "did not come from the queue") {
 		t.Errorf("cancel a student's run: exit code %d, %q", code, stderr)
 	}
-	if out, stderr, code := c.conclaveRun("cancel", "--force", "direct"); code != 0 || !strings.Contains(out, "direct is closed") {
+	if out, stderr, code := c.conclaveRun("cancel", "--force", "direct"); code != 0 ||
+		!strings.Contains(out, "direct is closed") {
 		t.Errorf("cancel a student's run by force: exit code %d, %q, %q", code, out, stderr)
 	}
 	out, _, code = c.conclaveRun("list")
-	for _, want := range []string{"long ", "cancelled", "second ", "third ", "out of budget", "direct ", "not of the queue", "dataset " + dataset + ": epsilon 12 at delta 1e-05 (gdp); spent ", "0 open and 0 waiting"} {
+	for _, want := range []string{"long ", "cancelled", "second ", "third ", "out of budget", "direct ",
+		"not of the queue", "dataset " + dataset + ": epsilon 12 at delta 1e-05 (gdp); spent ",
+		"0 open and 0 waiting"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("the list has no %q: exit code %d\n%s", want, code, out)
 		}
@@ -167,7 +179,8 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		auditlog.RunSubmitted + " third", auditlog.RunClaimed + " long", auditlog.RunCancelled + " long", auditlog.RunClaimed + " second",
+		auditlog.RunSubmitted + " third", auditlog.RunClaimed + " long", auditlog.RunCancelled + " long",
+		auditlog.RunClaimed + " second",
 		auditlog.RunFinished + " second", auditlog.RunFinished + " third", auditlog.RunCancelled + " direct",
 	} {
 		if events[want] != 1 {
@@ -222,7 +235,8 @@ func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	_, audited := audit(t, etcd.endpoint())
 	addresses := [2]string{freeAddress(t), freeAddress(t)}
 	startMember := func(i int) *process {
-		return c.startAggregator(c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", i), "listen": addresses[i]}))
+		return c.startAggregator(c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", i),
+			"listen": addresses[i]}))
 	}
 	leader := startMember(0)
 	leader.awaitLog("listening", nil)
@@ -230,11 +244,13 @@ func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	standby.awaitLog("waiting for leadership", nil)
 	c.address = fmt.Sprintf("'%s, %s'", addresses[0], addresses[1])
 	north, south := c.startSites()
-	a, b := job{name: "a", rounds: 30, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}}, job{name: "b", rounds: 4, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}}
+	a, b := job{name: "a", rounds: 30, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}},
+		job{name: "b", rounds: 4, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}}
 	c.submit(a)
 	c.submit(b)
 	worker := c.startWorker("w", c.out("worker"))
-	watching := start(t, "watch", binary("conclave"), "run", "watch", "--config", c.studentFile("", "out", settings{"run": ""}), "b")
+	watching := start(t, "watch", binary("conclave"), "run", "watch", "--config",
+		c.studentFile("", "out", settings{"run": ""}), "b")
 	watching.await("a word of the run", func() bool { return watching.said("b: waiting, number 1 in line") })
 	awaitRound(leader, 5)
 	leader.kill()

@@ -251,7 +251,8 @@ func TestMoreTeachersThanTheRunExpects(t *testing.T) {
 	north, south := c.startSites()
 	j := job{name: "too-many", rounds: 2, quorum: 0.9, changes: settings{"teachers": "30"}}
 	student := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name)))
-	refused(t, student, "student: ", `"too-many"`, "30 teachers", "north/0 with 20", "south/0 with 20", "stop the surplus nodes or open a run with more teachers")
+	refused(t, student, "student: ", `"too-many"`, "30 teachers", "north/0 with 20", "south/0 with 20",
+		"stop the surplus nodes or open a run with more teachers")
 	if n := auditor.charges(); n != 0 {
 		t.Errorf("%d releases were charged", n)
 	}
@@ -263,11 +264,14 @@ func TestMoreTeachersThanTheRunExpects(t *testing.T) {
 		t.Fatalf("the run beside an open one ended with exit code %d", code)
 	}
 	ledger, certificate := filepath.Join(out, "ledger.jsonl"), filepath.Join(out, "certificate.json")
-	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", ledger, "--certificate", certificate); code != 0 {
+	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", ledger, "--certificate",
+		certificate); code != 0 {
 		t.Errorf("ledger verify with a certificate: exit code %d: %s", code, stderr)
 	}
-	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", ledger); code != 1 || !strings.Contains(stderr, "too-many") {
-		t.Errorf("ledger verify without a certificate: exit code %d, says %q; want it to name the open run", code, stderr)
+	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", ledger); code != 1 ||
+		!strings.Contains(stderr, "too-many") {
+		t.Errorf("ledger verify without a certificate: exit code %d, says %q; want it to name the open run",
+			code, stderr)
 	}
 	audited(good.rounds + 1)
 	stop(north, south, aggregator)
@@ -295,9 +299,11 @@ func TestAggregatorsRefused(t *testing.T) {
 				[]string{"node-north.crt", "wrong role", "use the file issued for that role"}},
 			{"foreign certificate", settings{"tls": mixed(certs.RoleAggregator, "aggregator")},
 				[]string{"aggregator-aggregator.crt", "another authority"}},
-			{"missing schema", settings{"datasets": "[{name: d, schema: missing.yaml, budget: {epsilon: 1, delta: 1e-5}}]"},
+			{"missing schema", settings{"datasets": "[{name: d, schema: missing.yaml, budget: {epsilon: 1, " +
+				"delta: 1e-5}}]"},
 				[]string{`"d"`, "missing.yaml"}},
-			{"budget of 0", settings{"datasets": "[{name: d, schema: " + built.schema + ", budget: {epsilon: 0, delta: 1e-5}}]"},
+			{"budget of 0", settings{"datasets": "[{name: d, schema: " + built.schema +
+				", budget: {epsilon: 0, delta: 1e-5}}]"},
 				[]string{`"d"`, "budget", "epsilon"}},
 		} {
 			t.Run(test.name, func(t *testing.T) {
@@ -311,7 +317,8 @@ func TestAggregatorsRefused(t *testing.T) {
 			t.Parallel()
 			own := newCluster(t)
 			p := own.startAggregator(own.aggregatorFile(settings{"tls": issued(certs.RoleAggregator, "expired")}))
-			why := p.awaitLog("nobody would be let in; this aggregator does not stand for the lead until its certificate files are in order", nil).Text
+			why := p.awaitLog("nobody would be let in; this aggregator does not stand for the lead until its "+
+				"certificate files are in order", nil).Text
 			for _, want := range []string{"aggregator-expired.crt", "expired", "issue a new one"} {
 				if !strings.Contains(why, want) {
 					t.Errorf("%q does not say %q", why, want)
@@ -378,6 +385,7 @@ func TestAddressThatDoesNotSpeakTLS(t *testing.T) {
 	}()
 	j := job{name: "plain", rounds: 2, quorum: 1}
 	wrong := settings{"aggregator": listener.Addr().String()}
-	refused(t, c.startStudent(c.studentFile(c.runFile(j), c.out(j.name), wrong)), "student: ", "does not speak TLS", "name the aggregator's own port")
+	refused(t, c.startStudent(c.studentFile(c.runFile(j), c.out(j.name), wrong)), "student: ", "does not speak TLS",
+		"name the aggregator's own port")
 	refused(t, c.startNode("north", wrong), "teacher: ", "does not speak TLS", "name the aggregator's own port")
 }

@@ -22,7 +22,8 @@ func put(t *testing.T, to, from string) {
 // for it.
 func (c *cluster) single(name string) *process {
 	c.t.Helper()
-	j := job{name: name, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}", "pipeline": "embed", "pategan": "", "warm_start": ""}}
+	j := job{name: name, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}", "pipeline": "embed", "pategan": "",
+		"warm_start": ""}}
 	return c.startStudent(c.studentFile(c.runFile(j), c.out(name)))
 }
 
@@ -68,7 +69,8 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	if !strings.Contains(aggregator.stderr.text(), "the ledger went back") {
 		t.Errorf("the aggregator's log does not say it:\n%s", aggregator.stderr.tail(20))
 	}
-	if stdout, stderr, code := run(t, binary("teacher"), "preflight", "--config", c.nodeFile("north")); code != 1 || !strings.Contains(stdout+stderr, "the ledger went back") {
+	if stdout, stderr, code := run(t, binary("teacher"), "preflight", "--config", c.nodeFile("north")); code != 1 ||
+		!strings.Contains(stdout+stderr, "the ledger went back") {
 		t.Errorf("preflight ends with %d and says %s%s", code, stdout, stderr)
 	}
 	aggregator.stop()

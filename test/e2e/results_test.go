@@ -54,7 +54,8 @@ func finish(t *testing.T, student *process, out string, j job) result {
 		Outputs: map[string]string{
 			"synthetic": filepath.Join(out, "synthetic.csv"), "model": filepath.Join(out, "model"),
 			"ledger": filepath.Join(out, "ledger.jsonl"), "certificate": filepath.Join(out, "certificate.json"),
-			"report": filepath.Join(out, "report.html"), "report_md": filepath.Join(out, "report.md"), "report_json": filepath.Join(out, "report.json"),
+			"report": filepath.Join(out, "report.html"), "report_md": filepath.Join(out, "report.md"),
+			"report_json": filepath.Join(out, "report.json"),
 		},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
@@ -129,7 +130,8 @@ func checkFiles(t *testing.T, out string, r result) {
 			t.Errorf("certificate.json has no %s", field)
 		}
 	}
-	if c["run"] != r.Name || c["epsilon_spent"] != r.EpsilonSpent || c["unit"] != "record" || c["rows"] != float64(r.Rows) {
+	if c["run"] != r.Name || c["epsilon_spent"] != r.EpsilonSpent || c["unit"] != "record" ||
+		c["rows"] != float64(r.Rows) {
 		t.Errorf("certificate.json is not of this run: %v", c)
 	}
 }

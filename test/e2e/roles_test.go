@@ -18,7 +18,8 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 	aggregator := start(t, "aggregator", binary("aggregator"), "--embedded-etcd", "--config", c.aggregatorFile())
 	aggregator.awaitLog("listening", nil)
 	north, south := c.startSites()
-	j := job{name: "by-hand", rounds: 6, quorum: 0.9, changes: settings{"evaluate": fmt.Sprintf("{test: %s}", built.test)}}
+	j := job{name: "by-hand", rounds: 6, quorum: 0.9,
+		changes: settings{"evaluate": fmt.Sprintf("{test: %s}", built.test)}}
 	runFile, out := c.runFile(j), c.out("by-hand")
 	student := c.startStudent(c.studentFile(runFile, out))
 	r := finish(t, student, out, j)
@@ -45,7 +46,8 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 
 func checkSample(t *testing.T, model string) {
 	t.Helper()
-	stdout, stderr, code := run(t, binary("conclave"), "sample", "--model", model, "--rows", "30", "--where", "label=1", "--out", "-")
+	stdout, stderr, code := run(t, binary("conclave"), "sample", "--model", model, "--rows", "30", "--where", "label=1",
+		"--out", "-")
 	if code != 0 {
 		t.Fatalf("conclave sample: exit code %d: %s", code, stderr)
 	}
@@ -82,7 +84,8 @@ func checkTampering(t *testing.T, ledger, certificate string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", path, "--certificate", certificate); code != 1 || stderr == "" {
+		if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", path, "--certificate",
+			certificate); code != 1 || stderr == "" {
 			t.Errorf("ledger verify with %s: exit code %d, says %q", name, code, stderr)
 		}
 	}

@@ -50,7 +50,9 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}{
 		{"defaults", func(*conclavev1.TeacherSpec) {}}, // of pategan
 		{"steps30", func(s *conclavev1.TeacherSpec) { s.Steps = 30 }},
-		{"plain30", func(s *conclavev1.TeacherSpec) { s.Steps, s.Features = 30, conclavev1.TeacherSpec_FEATURES_PLAIN }},
+		{"plain30", func(s *conclavev1.TeacherSpec) {
+			s.Steps, s.Features = 30, conclavev1.TeacherSpec_FEATURES_PLAIN
+		}},
 		{"hidden16", func(s *conclavev1.TeacherSpec) { s.Model, s.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 16 }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -60,9 +62,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			number := uint64(0)
 			ask := func() {
-				r := &conclavev1.Round{Run: "bench", Number: number, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-					Teacher: spec, AnswerClasses: 2,
-				}}}
+				r := &conclavev1.Round{Run: "bench", Number: number,
+					Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
+						Teacher: spec, AnswerClasses: 2,
+					}}}
 				v := r.GetVote()
 				v.Training, v.TrainingClasses = benchRows(rng, pategan.DefaultOptions().Teacher.Training)
 				v.Queries, v.QueryClasses = benchRows(rng, benchQueries)
@@ -71,7 +74,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 					b.Fatal(err)
 				}
 				if release.GetTeachers() != benchTeachers || len(release.GetVotes().GetLabels()) != benchQueries {
-					b.Fatalf("round %d: %d labels by %d teachers", number, len(release.GetVotes().GetLabels()), release.GetTeachers())
+					b.Fatalf("round %d: %d labels by %d teachers",
+						number, len(release.GetVotes().GetLabels()), release.GetTeachers())
 				}
 				number++
 			}
@@ -100,7 +104,8 @@ func defaultTeacher() *conclavev1.TeacherSpec {
 	return &conclavev1.TeacherSpec{
 		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE,
 		Features: conclavev1.TeacherSpec_FEATURES_STANDARD, Classes: 2,
-		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: 1,
+		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay),
+		Seed: 1,
 	}
 }
 
@@ -130,7 +135,8 @@ func benchCluster(b *testing.B) *student.Client {
 	_, err := client.OpenRun(b.Context(), &conclavev1.RunSpec{
 		Name: "bench", Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema.SHA256, Epsilon: 100, Delta: 1e-5,
 		Unit: "record", Guarantee: "data-independent", Teachers: benchTeachers, Quorum: 1, DeadlineSeconds: 60,
-		Plan: []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 1000}, Variant: "histogram"}},
+		Plan: []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 1000},
+			Variant: "histogram"}},
 	})
 	check(b, err)
 	return client
@@ -147,7 +153,8 @@ func benchFolder(b *testing.B) string {
 // loopback runs an aggregator with an embedded etcd and a dataset, and a node at each
 // site, in this process until the benchmark ends, and returns a student's connection. Log
 // is the nodes'.
-func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator.Options, log *zap.Logger, sites ...node.Config) *student.Client {
+func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator.Options, log *zap.Logger,
+	sites ...node.Config) *student.Client {
 	a := aggregator.DefaultConfig()
 	a.Listen, a.TLS = "127.0.0.1:0", certs.IssuedFiles(built.certs, certs.RoleAggregator, "aggregator")
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
@@ -160,7 +167,8 @@ func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator
 	ctx, cancel := context.WithCancel(context.Background())
 	var roles errgroup.Group
 	for _, t := range sites {
-		t.Dataset, t.State, t.TLS = dataset, filepath.Join(dir, "node-"+t.Site), certs.IssuedFiles(built.certs, certs.RoleNode, t.Site)
+		t.Dataset, t.State, t.TLS = dataset, filepath.Join(dir, "node-"+t.Site),
+			certs.IssuedFiles(built.certs, certs.RoleNode, t.Site)
 		site, err := node.ReadSite(t, kinds.All)
 		check(b, err)
 		n, err := site.Node(server.Addr().String(), log)

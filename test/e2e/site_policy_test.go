@@ -16,7 +16,9 @@ import (
 func (c *cluster) policyFile(site, epsilon, approval string) settings {
 	c.t.Helper()
 	path := filepath.Join(c.dir, "policy-"+site+".yaml")
-	text := fmt.Sprintf("datasets:\n  - {name: %s, epsilon: %s, delta: 1e-5, pipelines: [pategan], min_rows: 10, approval: %s}\n", dataset, epsilon, approval)
+	text := fmt.Sprintf("datasets:\n"+
+		"  - {name: %s, epsilon: %s, delta: 1e-5, pipelines: [pategan], min_rows: 10, approval: %s}\n",
+		dataset, epsilon, approval)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
@@ -57,14 +59,18 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	file := c.nodeFile("north", policy)
 	before := siteStatus(t, file)
 	north = start(t, "teacher north", binary("teacher"), "--config", file)
-	north.awaitLog("round refused", func(l logLine) bool { return strings.Contains(l.Text, "own limit on dataset "+dataset) })
+	north.awaitLog("round refused", func(l logLine) bool {
+		return strings.Contains(l.Text, "own limit on dataset "+dataset)
+	})
 	r := finish(t, student, out, j)
 	certificate, err := certificate.Read(r.Outputs["certificate"])
 	if err != nil || certificate.TeachersLeast != siteTeachers || !(certificate.EpsilonSpent > limit) {
-		t.Errorf("the certificate says that at least %d teachers took part, for epsilon %v (%v)", certificate.TeachersLeast, certificate.EpsilonSpent, err)
+		t.Errorf("the certificate says that at least %d teachers took part, for epsilon %v (%v)",
+			certificate.TeachersLeast, certificate.EpsilonSpent, err)
 	}
 	after := siteStatus(t, file)
-	if len(before.Runs) != 1 || len(after.Runs) != 1 || after.Runs[0].Charges <= before.Runs[0].Charges || before.Runs[0].Charges < 3 {
+	if len(before.Runs) != 1 || len(after.Runs) != 1 || after.Runs[0].Charges <= before.Runs[0].Charges ||
+		before.Runs[0].Charges < 3 {
 		t.Fatalf("the site's ledger: %+v, after a restart %+v", before, after)
 	}
 	answered := map[uint64]bool{}
@@ -73,7 +79,8 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 			answered[l.Round] = true
 		}
 	}
-	if run := after.Runs[0]; run.Charges < len(answered) || after.EpsilonSpent > limit || after.EpsilonSpent < limit/2 || run.Terms.Epsilon != 10 || run.State != sitepolicy.StateAutomatic {
+	if run := after.Runs[0]; run.Charges < len(answered) || after.EpsilonSpent > limit ||
+		after.EpsilonSpent < limit/2 || run.Terms.Epsilon != 10 || run.State != sitepolicy.StateAutomatic {
 		t.Errorf("%d rounds counted the site's teachers, its ledger says %+v", len(answered), after)
 	}
 	north.stop()
@@ -87,7 +94,8 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	if err := os.WriteFile(ledger, []byte(strings.Join(lines[:len(lines)-2], "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := run(t, binary("teacher"), "runs", "--config", file); code != 1 || !strings.Contains(stderr, "was shortened") {
+	if _, stderr, code := run(t, binary("teacher"), "runs", "--config", file); code != 1 ||
+		!strings.Contains(stderr, "was shortened") {
 		t.Errorf("a shortened ledger: %d %s", code, stderr)
 	}
 	stop(south, aggregator)
@@ -109,9 +117,11 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 	j := job{name: "asked", rounds: 3, quorum: 1}
 	out := c.out(j.name)
 	student := c.startStudent(c.studentFile(c.runFile(j), out))
-	waits := fmt.Sprintf("waiting for a quorum of %d teachers, %d are connected: north/0 waits for approval at site north", allTeachers, allTeachers)
+	waits := fmt.Sprintf("waiting for a quorum of %d teachers, %d are connected: north/0 waits for approval "+
+		"at site north", allTeachers, allTeachers)
 	student.await("the student to say: "+waits, func() bool { return student.said(waits) })
-	if s := siteStatus(t, file); len(s.Runs) != 1 || s.Runs[0].State != sitepolicy.StateWaiting || s.Runs[0].Run != j.name || s.EpsilonSpent != 0 {
+	if s := siteStatus(t, file); len(s.Runs) != 1 || s.Runs[0].State != sitepolicy.StateWaiting ||
+		s.Runs[0].Run != j.name || s.EpsilonSpent != 0 {
 		t.Errorf("the site's status %+v", s)
 	}
 	north.kill()
@@ -128,7 +138,8 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 		}
 		return stdout
 	}
-	if said := teacher("approve", "--config", file, j.name); !strings.Contains(said, "run asked (spec ") || !strings.Contains(said, "is approved by ") {
+	if said := teacher("approve", "--config", file, j.name); !strings.Contains(said, "run asked (spec ") ||
+		!strings.Contains(said, "is approved by ") {
 		t.Errorf("teacher approve says %q", said)
 	}
 	finish(t, student, out, j)
@@ -148,7 +159,8 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 	if code := student.wait(); code != 1 || !student.said("run unwanted was denied by the site") {
 		t.Errorf("the student of a run that was denied ended with %d", code)
 	}
-	if s := siteStatus(t, file); len(s.Runs) != 2 || s.Runs[1].State != sitepolicy.StateDenied || s.Runs[1].Charges != 0 {
+	if s := siteStatus(t, file); len(s.Runs) != 2 || s.Runs[1].State != sitepolicy.StateDenied ||
+		s.Runs[1].Charges != 0 {
 		t.Errorf("the site's status %+v", s)
 	}
 	stop(north, south, aggregator)

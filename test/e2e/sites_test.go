@@ -50,11 +50,13 @@ func (a issuer) enrol(role certs.Role, name string, more ...string) (serial stri
 	files := certs.FilesAtSite(dir, role, name)
 	back := filepath.Join(a.t.TempDir(), "back.crt")
 	var issued authority.Issued
-	text := a.conclave("site", "approve", "--dir", a.dir, "--role", string(role), "--site", name, "--yes", "--out", back, "--format", "json", files.Request)
+	text := a.conclave("site", "approve", "--dir", a.dir, "--role", string(role), "--site", name, "--yes", "--out",
+		back, "--format", "json", files.Request)
 	if err := json.Unmarshal([]byte(text), &issued); err != nil {
 		a.t.Fatal(err)
 	}
-	a.conclave("site", "install", "--dir", dir, "--site", name, "--role", string(role), "--ca", filepath.Join(a.dir, "ca.crt"), back)
+	a.conclave("site", "install", "--dir", dir, "--site", name, "--role", string(role), "--ca",
+		filepath.Join(a.dir, "ca.crt"), back)
 	return issued.Serial
 }
 
@@ -66,7 +68,8 @@ func (a issuer) revoke(args ...string) {
 // tls is the TLS part of the configuration of somebody who was enrolled.
 func (a issuer) tls(role certs.Role, name string) settings {
 	f := certs.FilesAtSite(a.site(name), role, name)
-	return settings{"tls": "{ca: " + f.CA + ", cert: " + f.Cert + ", key: " + f.Key + ", revoked: " + certs.RevokedFile(a.dir) + "}"}
+	return settings{"tls": "{ca: " + f.CA + ", cert: " + f.Cert + ", key: " + f.Key + ", revoked: " +
+		certs.RevokedFile(a.dir) + "}"}
 }
 
 // awaitJoins waits until a node was welcomed so many times.
@@ -88,9 +91,11 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	a.enrol(certs.RoleStudent, "lab")
 
 	auditFile := filepath.Join(c.dir, "audit.jsonl")
-	aggregator := c.startAggregator(c.aggregatorFile(a.tls(certs.RoleAggregator, "a1"), settings{"audit_log": auditFile}))
+	aggregator := c.startAggregator(c.aggregatorFile(a.tls(certs.RoleAggregator, "a1"),
+		settings{"audit_log": auditFile}))
 	aggregator.awaitLog("listening", nil)
-	north, south := c.startNode("north", a.tls(certs.RoleNode, "north")), c.startNode("south", a.tls(certs.RoleNode, "south"))
+	north, south := c.startNode("north", a.tls(certs.RoleNode, "north")),
+		c.startNode("south", a.tls(certs.RoleNode, "south"))
 	awaitJoins(north, 1)
 	awaitJoins(south, 1)
 	_, audited := audit(t, c.embeddedEndpoint())

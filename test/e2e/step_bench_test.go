@@ -72,7 +72,8 @@ func BenchmarkDiscriminatorStep(b *testing.B) {
 				s.took.wire = s.took.asking - s.took.node - s.took.noise - s.took.ledger
 				b.ReportMetric(n/total.Seconds(), "steps/s")
 				for name, d := range map[string]time.Duration{
-					"student": s.took.student, "node": s.took.node, "noise": s.took.noise, "ledger": s.took.ledger, "wire": s.took.wire,
+					"student": s.took.student, "node": s.took.node, "noise": s.took.noise, "ledger": s.took.ledger,
+					"wire": s.took.wire,
 				} {
 					b.ReportMetric(1e3*d.Seconds()/n, name+"-ms")
 					b.ReportMetric(100*d.Seconds()/total.Seconds(), name+"-%")
@@ -115,7 +116,8 @@ privacy: {epsilon: 10, delta: 1e-5}
 teachers: %d
 pipeline: dpgan
 warm_start: {embed: 0}
-dpgan: {steps: 10000, batch: %d, units: %d, discriminator: {kind: dense, hidden: 127, layers: 1, classes: told, features: plain}}
+dpgan: {steps: 10000, batch: %d, units: %d,
+  discriminator: {kind: dense, hidden: 127, layers: 1, classes: told, features: plain}}
 `, data, len(sites), sample, stepRecords), 0o600))
 	spec, err := jobs.Load(path)
 	check(b, err)
@@ -164,7 +166,8 @@ func (s *stepStudent) ClassCounts(context.Context, uint64, int) (*pipeline.Count
 }
 
 // Discriminator asks the cluster.
-func (s *stepStudent) Discriminator(ctx context.Context, round uint64, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
+func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
+	q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
 	begun := time.Now()
 	r := proto.Clone(s.round).(*conclavev1.Round)
 	r.Number = round - 1 // without the class counts
@@ -175,7 +178,8 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64, q *pipeli
 	}
 	sum := release.GetSum()
 	a := &pipeline.DiscriminatorAnswer{
-		Sum: make([]float32, len(q.Weights)), Share: 1, Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers()),
+		Sum: make([]float32, len(q.Weights)), Share: 1, Receipt: release.GetLedgerHash(),
+		Teachers: int(release.GetTeachers()),
 	}
 	for i, v := range sum.GetValues() {
 		a.Sum[i] = float32(float64(v) * s.clip / float64(sum.Scale))
@@ -196,7 +200,8 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64, q *pipeli
 
 // timeNoise is what the noise of a step takes.
 func (s *stepStudent) timeNoise(b *testing.B) time.Duration {
-	m, err := gnmax.NewGaussianSum(int64(s.round.GetSum().GetDiscriminator().Bound), s.job.Plan.Training.Mechanism.NoiseMultiplier)
+	m, err := gnmax.NewGaussianSum(int64(s.round.GetSum().GetDiscriminator().Bound),
+		s.job.Plan.Training.Mechanism.NoiseMultiplier)
 	check(b, err)
 	sum := make([]int64, s.job.Plan.PerRound)
 	begun := time.Now()

@@ -185,7 +185,8 @@ func (a *auditor) take(ctx context.Context, store *coordinator.Store, s *seen, e
 	case proto.Unmarshal(raw, release) != nil:
 		a.c.told.blame("the stored release of %v cannot be read", key)
 	case e.EpsilonSpent > s.budgets[e.Run].Epsilon:
-		a.c.told.blame("entry %d: run %s has spent epsilon %v of %v", e.Seq, e.Run, e.EpsilonSpent, s.budgets[e.Run].Epsilon)
+		a.c.told.blame("entry %d: run %s has spent epsilon %v of %v", e.Seq, e.Run, e.EpsilonSpent,
+			s.budgets[e.Run].Epsilon)
 	case release.Teachers > uint32(a.c.teachers(e.Dataset)):
 		a.c.told.blame("%v has votes of %d teachers, there are %d", key, release.Teachers, a.c.teachers(e.Dataset))
 	}

@@ -43,7 +43,8 @@ func (c *cluster) check(ctx context.Context, a *auditor) error {
 // checkMembers compares all that etcd's members hold at one revision, and counts keys: an
 // entry for each number of a ledger, a release for each round.
 func (c *cluster) checkMembers(ctx context.Context, a *auditor) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 5 * time.Second,
+		Logger: zap.NewNop()})
 	if err != nil {
 		return err
 	}
@@ -53,10 +54,12 @@ func (c *cluster) checkMembers(ctx context.Context, a *auditor) error {
 		return err
 	}
 	if int(releases.Count) != len(a.releases)-a.forgotten {
-		c.told.blame("etcd holds %d releases, the ledgers have %d of which %d were dropped", releases.Count, len(a.releases), a.forgotten)
+		c.told.blame("etcd holds %d releases, the ledgers have %d of which %d were dropped", releases.Count,
+			len(a.releases), a.forgotten)
 	}
 	for dataset, s := range a.ledgers {
-		entries, err := client.Get(ctx, "/conclave/ledger/"+dataset+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		entries, err := client.Get(ctx, "/conclave/ledger/"+dataset+"/", clientv3.WithPrefix(),
+			clientv3.WithCountOnly())
 		if err != nil {
 			return err
 		}
@@ -94,7 +97,8 @@ func (c *cluster) checkLeaders(a *auditor) {
 		last := int64(0)
 		for _, e := range s.entries {
 			if e.Fence < last {
-				c.told.blame("entry %d of %s has fence %d after %d: two leaders wrote at the same time", e.Seq, dataset, e.Fence, last)
+				c.told.blame("entry %d of %s has fence %d after %d: two leaders wrote at the same time", e.Seq, dataset,
+					e.Fence, last)
 			}
 			last = e.Fence
 		}
@@ -107,7 +111,8 @@ func (c *cluster) checkLeaders(a *auditor) {
 		case !ok || r.entry.Seq != p.seq:
 			c.told.blame("%s says that it released %v with entry %d, which is not in the ledger", p.who, key, p.seq)
 		case p.fence != r.entry.Fence:
-			c.told.blame("%s leads with fence %d and released %v, whose entry has fence %d", p.who, p.fence, key, r.entry.Fence)
+			c.told.blame("%s leads with fence %d and released %v, whose entry has fence %d", p.who, p.fence, key,
+				r.entry.Fence)
 		case by[key] != "":
 			c.told.blame("both %s and %s released %v", by[key], p.who, key)
 		}
@@ -135,7 +140,8 @@ func (c *cluster) checkAuditLogs(a *auditor) error {
 				}
 				released[key] = name
 				if r := a.releases[key].entry; r.Seq != e.LedgerSeq || r.Hash != e.LedgerHash {
-					c.told.blame("the audit log of %s has %v with entry %d, the ledger with %d", name, key, e.LedgerSeq, r.Seq)
+					c.told.blame("the audit log of %s has %v with entry %d, the ledger with %d", name, key, e.LedgerSeq,
+						r.Seq)
 				}
 			case auditlog.Repeated:
 				c.told.count("answers handed out again", 1)
@@ -211,7 +217,8 @@ func (c *cluster) checkVotesOf(a *auditor, i int) error {
 	defer c.mu.Unlock()
 	for _, p := range c.posted {
 		key := releaseKey{p.run, p.round}
-		if n := counted[key]; len(n) > 0 && strings.HasPrefix(p.who, c.aggregators[i].name) && !slices.Contains(n, a.releases[key].teachers) {
+		if n := counted[key]; len(n) > 0 && strings.HasPrefix(p.who, c.aggregators[i].name) &&
+			!slices.Contains(n, a.releases[key].teachers) {
 			c.told.blame("%v names %d teachers, counted were the votes of %v", key, a.releases[key].teachers, n)
 		}
 	}

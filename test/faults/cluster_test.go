@@ -85,7 +85,8 @@ type posting struct {
 // aggregators but the first have them.
 func newCluster(t *testing.T, nodes int, lease string, hooks bool) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: *keep, lease: lease, told: &happenings{}, hooks: hooks, bin: filepath.Join(built, "bin"), fences: map[int64]string{}}
+	c := &cluster{t: t, dir: *keep, lease: lease, told: &happenings{}, hooks: hooks, bin: filepath.Join(built, "bin"),
+		fences: map[int64]string{}}
 	if c.dir == "" {
 		c.dir = t.TempDir()
 	} else {
@@ -190,7 +191,8 @@ func (c *cluster) startEtcd(ctx context.Context) {
 	}
 	for i := range replicas {
 		name := fmt.Sprintf("etcd%d", i)
-		p := c.process(name, name, []string{roleVariable + "=" + etcdRole}, executable(c.t), c.path(fmt.Sprintf("member%d", i)), at[i], strings.Join(members, ","))
+		p := c.process(name, name, []string{roleVariable + "=" + etcdRole}, executable(c.t),
+			c.path(fmt.Sprintf("member%d", i)), at[i], strings.Join(members, ","))
 		// A member that loses its disk's lock or its ports for a moment ends; etcd is built for that.
 		p.failed = func(int, string) bool { c.told.count("etcd members that ended by themselves", 1); return false }
 		c.etcds = append(c.etcds, p)
@@ -215,7 +217,8 @@ func (c *cluster) startAggregators(ctx context.Context) {
 			if err := os.Mkdir(c.traps(i), 0o700); err != nil {
 				c.t.Fatal(err)
 			}
-			command, environment = []string{executable(c.t), file, c.traps(i)}, []string{roleVariable + "=" + trappedRole}
+			command, environment = []string{executable(c.t), file, c.traps(i)},
+				[]string{roleVariable + "=" + trappedRole}
 		}
 		p := c.process(name, name, environment, command...)
 		p.failed = func(_ int, said string) bool {
@@ -248,7 +251,8 @@ func (c *cluster) aggregatorFile(i int) string {
 		endpoints = append(endpoints, "'http://"+c.between(fmt.Sprintf("%s to etcd%d", name, j), client)+"'")
 	}
 	for _, d := range []string{wide, tight} {
-		datasets = append(datasets, fmt.Sprintf("{name: %s, schema: %s, budget: %s}", d, c.path("schema.yaml"), budgets[d]))
+		datasets = append(datasets, fmt.Sprintf("{name: %s, schema: %s, budget: %s}",
+			d, c.path("schema.yaml"), budgets[d]))
 	}
 	return c.write(name+".yaml", fmt.Sprintf(`name: %s
 listen: %s
@@ -317,7 +321,8 @@ reconnect: 1s
 drain: 2s
 audit_log: %s
 log: {format: json}
-`, reach[site], datasetOf(site), site, node, c.path("schema.yaml"), c.write(name+".csv", rows.String()), nodeTeachers, c.path("state-"+name),
+`, reach[site], datasetOf(site), site, node, c.path("schema.yaml"), c.write(name+".csv", rows.String()), nodeTeachers,
+			c.path("state-"+name),
 			c.tls(certs.RoleNode, site), c.path("audit-"+name+".jsonl")))
 		p := c.process(name, site, nil, filepath.Join(c.bin, "teacher"), "--config", file)
 		c.nodes = append(c.nodes, p)

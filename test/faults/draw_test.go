@@ -49,7 +49,8 @@ type committed struct {
 }
 
 func newDrawer(ctx context.Context, c *cluster, seed uint64) (*drawer, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 5 * time.Second, Logger: zap.NewNop(), Context: ctx})
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 5 * time.Second,
+		Logger: zap.NewNop(), Context: ctx})
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +255,8 @@ func (d *drawer) part(on []string, apply, undo func() error) *committed {
 }
 
 func (d *drawer) unplug(place string) *committed {
-	return d.part([]string{place}, func() error { return d.c.net.unplug(place) }, func() error { return d.c.net.plug(place) })
+	apart, together := func() error { return d.c.net.unplug(place) }, func() error { return d.c.net.plug(place) }
+	return d.part([]string{place}, apart, together)
 }
 
 // mute drops what a place sends to others, and lets it hear them.
@@ -277,36 +279,70 @@ func kinds() []fault {
 	agg := func(i int) string { return fmt.Sprintf("agg%d", i) }
 	member := func(i int) string { return fmt.Sprintf("etcd%d", i) }
 	return []fault{
-		{"kill -9 of the leading aggregator", 2, 0, 2, false, func(d *drawer) *committed { return d.kill(d.c.aggregators[d.leader()]) }},
-		{"kill -9 of a standby", 1, 0, 1, false, func(d *drawer) *committed { return d.kill(d.c.aggregators[d.other(d.leader())]) }},
+		{"kill -9 of the leading aggregator", 2, 0, 2, false, func(d *drawer) *committed {
+			return d.kill(d.c.aggregators[d.leader()])
+		}},
+		{"kill -9 of a standby", 1, 0, 1, false, func(d *drawer) *committed {
+			return d.kill(d.c.aggregators[d.other(d.leader())])
+		}},
 		{"kill -9 of two aggregators", 1, 0, 2, false, func(d *drawer) *committed {
 			l := d.leader()
 			return d.kill(d.c.aggregators[l], d.c.aggregators[d.other(l)])
 		}},
-		{"SIGTERM of the leading aggregator", 1, 0, 2, false, func(d *drawer) *committed { return d.stop(d.c.aggregators[d.leader()]) }},
-		{"SIGSTOP of the leading aggregator, shorter than its lease", 1, 0.2, 2, false, func(d *drawer) *committed { return d.pause(d.c.aggregators[d.leader()]) }},
-		{"SIGSTOP of the leading aggregator, longer than its lease", 1, 4, 6, false, func(d *drawer) *committed { return d.pause(d.c.aggregators[d.leader()]) }},
-		{"SIGSTOP of a standby", 1, 1, 5, false, func(d *drawer) *committed { return d.pause(d.c.aggregators[d.other(d.leader())]) }},
-		{"kill -9 right before a charge", 1, 0, 0.5, false, func(d *drawer) *committed { return d.trap("before", "kill") }},
-		{"kill -9 right after a charge", 1, 0, 0.5, false, func(d *drawer) *committed { return d.trap("after", "kill") }},
-		{"SIGSTOP right before a charge, longer than the lease", 2, 4, 6, false, func(d *drawer) *committed { return d.trap("before", "stop") }},
+		{"SIGTERM of the leading aggregator", 1, 0, 2, false, func(d *drawer) *committed {
+			return d.stop(d.c.aggregators[d.leader()])
+		}},
+		{"SIGSTOP of the leading aggregator, shorter than its lease", 1, 0.2, 2, false, func(d *drawer) *committed {
+			return d.pause(d.c.aggregators[d.leader()])
+		}},
+		{"SIGSTOP of the leading aggregator, longer than its lease", 1, 4, 6, false, func(d *drawer) *committed {
+			return d.pause(d.c.aggregators[d.leader()])
+		}},
+		{"SIGSTOP of a standby", 1, 1, 5, false, func(d *drawer) *committed {
+			return d.pause(d.c.aggregators[d.other(d.leader())])
+		}},
+		{"kill -9 right before a charge", 1, 0, 0.5, false, func(d *drawer) *committed {
+			return d.trap("before", "kill")
+		}},
+		{"kill -9 right after a charge", 1, 0, 0.5, false, func(d *drawer) *committed {
+			return d.trap("after", "kill")
+		}},
+		{"SIGSTOP right before a charge, longer than the lease", 2, 4, 6, false, func(d *drawer) *committed {
+			return d.trap("before", "stop")
+		}},
 
-		{"kill -9 of etcd's leader", 2, 0, 2, false, func(d *drawer) *committed { return d.kill(d.c.etcds[d.etcdLeader()]) }},
-		{"kill -9 of a member of etcd", 1, 0, 1, false, func(d *drawer) *committed { return d.kill(d.c.etcds[d.IntN(replicas)]) }},
+		{"kill -9 of etcd's leader", 2, 0, 2, false, func(d *drawer) *committed {
+			return d.kill(d.c.etcds[d.etcdLeader()])
+		}},
+		{"kill -9 of a member of etcd", 1, 0, 1, false, func(d *drawer) *committed {
+			return d.kill(d.c.etcds[d.IntN(replicas)])
+		}},
 		{"kill -9 of two members of etcd", 1, 0, 2, false, func(d *drawer) *committed {
 			i := d.IntN(replicas)
 			return d.kill(d.c.etcds[i], d.c.etcds[d.other(i)])
 		}},
-		{"SIGSTOP of etcd's leader", 1, 0.5, 4, false, func(d *drawer) *committed { return d.pause(d.c.etcds[d.etcdLeader()]) }},
+		{"SIGSTOP of etcd's leader", 1, 0.5, 4, false, func(d *drawer) *committed {
+			return d.pause(d.c.etcds[d.etcdLeader()])
+		}},
 		{"etcd's leadership moved", 1, 0, 0.5, false, func(d *drawer) *committed {
 			return d.moveEtcd()
 		}},
 
-		{"kill -9 of nodes", 2, 0, 2, false, func(d *drawer) *committed { return d.kill(d.some(d.c.nodes, len(d.c.nodes)/2)...) }},
-		{"SIGTERM of nodes", 1, 0, 2, false, func(d *drawer) *committed { return d.stop(d.some(d.c.nodes, len(d.c.nodes)/4)...) }},
-		{"SIGSTOP of nodes", 2, 0.2, 5, false, func(d *drawer) *committed { return d.pause(d.some(d.c.nodes, len(d.c.nodes)/2)...) }},
-		{"kill -9 of students", 2, 0, 1, false, func(d *drawer) *committed { return d.kill(d.some(d.c.running(), 2)...) }},
-		{"SIGSTOP of a student", 1, 0.5, 4, false, func(d *drawer) *committed { return d.pause(d.some(d.c.running(), 1)...) }},
+		{"kill -9 of nodes", 2, 0, 2, false, func(d *drawer) *committed {
+			return d.kill(d.some(d.c.nodes, len(d.c.nodes)/2)...)
+		}},
+		{"SIGTERM of nodes", 1, 0, 2, false, func(d *drawer) *committed {
+			return d.stop(d.some(d.c.nodes, len(d.c.nodes)/4)...)
+		}},
+		{"SIGSTOP of nodes", 2, 0.2, 5, false, func(d *drawer) *committed {
+			return d.pause(d.some(d.c.nodes, len(d.c.nodes)/2)...)
+		}},
+		{"kill -9 of students", 2, 0, 1, false, func(d *drawer) *committed {
+			return d.kill(d.some(d.c.running(), 2)...)
+		}},
+		{"SIGSTOP of a student", 1, 0.5, 4, false, func(d *drawer) *committed {
+			return d.pause(d.some(d.c.running(), 1)...)
+		}},
 
 		{"connections cut", 2, 0, 0.2, false, func(d *drawer) *committed {
 			m := d.disturb(func(*proxy) {})
@@ -319,7 +355,9 @@ func kinds() []fault {
 			}
 			return m
 		}},
-		{"connections cut in the middle of a message", 2, 0.5, 2, false, func(d *drawer) *committed { return d.disturb(func(p *proxy) { p.tear = true }) }},
+		{"connections cut in the middle of a message", 2, 0.5, 2, false, func(d *drawer) *committed {
+			return d.disturb(func(p *proxy) { p.tear = true })
+		}},
 		{"connections refused", 1, 0.5, 3, false, func(d *drawer) *committed {
 			return d.disturb(func(p *proxy) { p.refuse = true })
 		}},
@@ -338,11 +376,21 @@ func kinds() []fault {
 			return d.disturb(func(p *proxy) { p.delay = delay })
 		}},
 
-		{"the leading aggregator parted from all", 1, 0.5, 6, true, func(d *drawer) *committed { return d.unplug(agg(d.leader())) }},
-		{"an aggregator parted from all", 1, 0.5, 4, true, func(d *drawer) *committed { return d.unplug(agg(d.IntN(replicas))) }},
-		{"the leading aggregator heard by nobody", 1, 0.5, 6, true, func(d *drawer) *committed { return d.mute(agg(d.leader()), network0) }},
-		{"etcd's leader parted from all", 1, 0.5, 5, true, func(d *drawer) *committed { return d.unplug(member(d.etcdLeader())) }},
-		{"a member of etcd parted from all", 1, 0.5, 4, true, func(d *drawer) *committed { return d.unplug(member(d.IntN(replicas))) }},
+		{"the leading aggregator parted from all", 1, 0.5, 6, true, func(d *drawer) *committed {
+			return d.unplug(agg(d.leader()))
+		}},
+		{"an aggregator parted from all", 1, 0.5, 4, true, func(d *drawer) *committed {
+			return d.unplug(agg(d.IntN(replicas)))
+		}},
+		{"the leading aggregator heard by nobody", 1, 0.5, 6, true, func(d *drawer) *committed {
+			return d.mute(agg(d.leader()), network0)
+		}},
+		{"etcd's leader parted from all", 1, 0.5, 5, true, func(d *drawer) *committed {
+			return d.unplug(member(d.etcdLeader()))
+		}},
+		{"a member of etcd parted from all", 1, 0.5, 4, true, func(d *drawer) *committed {
+			return d.unplug(member(d.IntN(replicas)))
+		}},
 		{"a member of etcd heard by no other", 1, 0.5, 5, true, func(d *drawer) *committed {
 			i := d.etcdLeader()
 			return d.mute(member(i), d.c.net.host(member((i+1)%replicas)), d.c.net.host(member((i+2)%replicas)))
@@ -351,8 +399,12 @@ func kinds() []fault {
 			i := d.IntN(replicas)
 			return d.mute(member(i), d.c.net.host(member(d.other(i))))
 		}},
-		{"a site parted from all", 2, 0.5, 6, true, func(d *drawer) *committed { return d.unplug(sites[d.IntN(len(sites))]) }},
-		{"a site heard by nobody", 1, 0.5, 6, true, func(d *drawer) *committed { return d.mute(sites[d.IntN(len(sites))], network0) }},
+		{"a site parted from all", 2, 0.5, 6, true, func(d *drawer) *committed {
+			return d.unplug(sites[d.IntN(len(sites))])
+		}},
+		{"a site heard by nobody", 1, 0.5, 6, true, func(d *drawer) *committed {
+			return d.mute(sites[d.IntN(len(sites))], network0)
+		}},
 	}
 }
 
@@ -365,7 +417,8 @@ func (d *drawer) moveEtcd() *committed {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	at, err := clientv3.New(clientv3.Config{Endpoints: d.c.endpoints()[i : i+1], DialTimeout: time.Second, Logger: zap.NewNop()})
+	at, err := clientv3.New(clientv3.Config{Endpoints: d.c.endpoints()[i : i+1], DialTimeout: time.Second,
+		Logger: zap.NewNop()})
 	if err != nil {
 		return &committed{on: on}
 	}

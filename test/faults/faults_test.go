@@ -81,7 +81,8 @@ func TestFaults(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%6d  %s", n, name))
 	}
 	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[8:], b[8:]) })
-	t.Logf("%d aggregators, %d members of etcd, %d nodes with %d teachers. Faults:\n%6d  in all\n%s\nWhat came of them:\n%s\n%6d  releases charged, in %d ledger entries, read %d times; %v the longest time without one",
+	t.Logf("%d aggregators, %d members of etcd, %d nodes with %d teachers. Faults:\n%6d  in all\n%s\nWhat came of "+
+		"them:\n%s\n%6d  releases charged, in %d ledger entries, read %d times; %v the longest time without one",
 		replicas, replicas, nodes, nodes*nodeTeachers, faults, strings.Join(lines, "\n"), c.told.summary(),
 		auditor.released(), auditor.entries(), auditor.reads, auditor.longest.Round(time.Second/10))
 	if faults < 200 {
@@ -110,7 +111,8 @@ func (d *drawer) commit(faults int, a *auditor) map[string]int {
 		}
 		n++
 		counts[f.name]++
-		d.c.t.Logf("%6.1fs  %3d: %s: %s, %v", time.Since(began).Seconds(), n, f.name, strings.Join(m.on, ", "), lasts.Round(time.Millisecond))
+		d.c.t.Logf("%6.1fs  %3d: %s: %s, %v",
+			time.Since(began).Seconds(), n, f.name, strings.Join(m.on, ", "), lasts.Round(time.Millisecond))
 		over := make(chan struct{})
 		under.Go(func() {
 			time.Sleep(lasts)
@@ -129,7 +131,8 @@ func (d *drawer) commit(faults int, a *auditor) map[string]int {
 			under.Wait()
 			healed := time.Now()
 			d.c.awaitReleases(a, 2)
-			d.c.t.Logf("%6.1fs  the cluster releases again %v after its faults ended", time.Since(began).Seconds(), time.Since(healed).Round(time.Second/10))
+			d.c.t.Logf("%6.1fs  the cluster releases again %v after its faults ended",
+				time.Since(began).Seconds(), time.Since(healed).Round(time.Second/10))
 		}
 	}
 	return counts

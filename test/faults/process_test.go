@@ -146,7 +146,8 @@ func (p *process) start() (*tail, error) {
 	t := &tail{file: file, start: p.starts, tell: p.hear}
 	p.cmd = exec.Command(p.command[0], p.command[1:]...)
 	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "CONCLAVE_") || strings.HasPrefix(v, roleVariable) || strings.HasPrefix(v, dirVariable)
+		return strings.HasPrefix(v, "CONCLAVE_") || strings.HasPrefix(v, roleVariable) ||
+			strings.HasPrefix(v, dirVariable)
 	}), p.extra...)
 	// Memory is short where many processes share a machine.
 	p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=2", "GOGC=50")

@@ -89,8 +89,10 @@ func readOverAndOver(ctx context.Context, path, file string) error {
 func (r reading) spec() *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: r.Run, Dataset: r.Dataset, Pipeline: "pategan", SchemaSha256: r.Schema, Epsilon: 10, Delta: 1e-5,
-		Unit: "record", Guarantee: "data-independent", Teachers: uint32(r.Teachers), Quorum: r.Quorum, DeadlineSeconds: 1.5,
-		Plan: []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20}, Variant: "histogram"}},
+		Unit: "record", Guarantee: "data-independent", Teachers: uint32(r.Teachers), Quorum: r.Quorum,
+		DeadlineSeconds: 1.5,
+		Plan: []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20},
+			Variant: "histogram"}},
 	}
 }
 
@@ -112,12 +114,14 @@ func (r reading) round(number int) *conclavev1.Round {
 		}
 		return of
 	}
-	return &conclavev1.Round{Run: r.Run, Number: uint64(number), Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-		Teacher: &conclavev1.TeacherSpec{
-			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2, Steps: 1, Batch: 4,
-			LearningRate: 0.1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
-		},
-		Training: tensor(training), TrainingClasses: classes(training),
-		Queries: tensor(r.Queries), QueryClasses: classes(r.Queries), AnswerClasses: 2,
-	}}}
+	return &conclavev1.Round{Run: r.Run, Number: uint64(number),
+		Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
+			Teacher: &conclavev1.TeacherSpec{
+				Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2,
+				Steps: 1, Batch: 4,
+				LearningRate: 0.1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
+			},
+			Training: tensor(training), TrainingClasses: classes(training),
+			Queries: tensor(r.Queries), QueryClasses: classes(r.Queries), AnswerClasses: 2,
+		}}}
 }

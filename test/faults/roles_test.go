@@ -64,7 +64,8 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	for _, set := range []struct {
 		to      *[]url.URL
 		address string
-	}{{&c.ListenClientUrls, client}, {&c.AdvertiseClientUrls, client}, {&c.ListenPeerUrls, peer}, {&c.AdvertisePeerUrls, peer}} {
+	}{{&c.ListenClientUrls, client}, {&c.AdvertiseClientUrls, client}, {&c.ListenPeerUrls, peer},
+		{&c.AdvertisePeerUrls, peer}} {
 		u, err := url.Parse(set.address)
 		if err != nil {
 			return err
@@ -73,7 +74,8 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	}
 	c.TickMs, c.ElectionMs = 50, 500
 	level := zap.NewAtomicLevelAt(zapcore.ErrorLevel)
-	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(os.Stderr), level))
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(os.Stderr),
+		level))
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	server, err := embed.StartEtcd(c)
 	if err != nil {
@@ -90,8 +92,8 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 
 // serveTrapped is the aggregator as its program is, with two hooks. Before and after a charge
 // it looks for a file before or after in traps, which tells it to stop or kill itself there, takes the
-// file away, and names the round in a file trapped. And it writes down how many votes it counted for each query of a round, which
-// no release tells.
+// file away, and names the round in a file trapped. And it writes down how many votes it
+// counted for each query of a round, which no release tells.
 func serveTrapped(ctx context.Context, path, traps string) error {
 	config, err := aggregator.LoadConfig(path)
 	if err != nil {

@@ -25,7 +25,8 @@ const nextSoftware = "conclave 99.1.0"
 // members, standbys, the leader, nodes, and its own student. Old and new serve side by side
 // meanwhile, and rounds are released after each step.
 func TestUpgradeOneByOne(t *testing.T) {
-	next := variant(t, "next", "internal/version/version.go", version.Software, nextSoftware, "aggregator", "teacher", "student", "conclave")
+	next := variant(t, "next", "internal/version/version.go", version.Software, nextSoftware, "aggregator", "teacher",
+		"student", "conclave")
 	c := newCluster(t, 4, "10s", false) // the default
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -93,7 +94,8 @@ func TestUpgradeOneByOne(t *testing.T) {
 		// The old version reads what the new one wrote.
 		for _, bin := range []string{c.bin, next} {
 			out := c.path("out-upgrade-" + student)
-			verify := exec.Command(filepath.Join(bin, "conclave"), "ledger", "verify", "--ledger", filepath.Join(out, "ledger.jsonl"), "--certificate", filepath.Join(out, "certificate.json"))
+			verify := exec.Command(filepath.Join(bin, "conclave"), "ledger", "verify", "--ledger",
+				filepath.Join(out, "ledger.jsonl"), "--certificate", filepath.Join(out, "certificate.json"))
 			if said, err := verify.CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", bin, err, said)
 			}
@@ -105,7 +107,8 @@ func TestUpgradeOneByOne(t *testing.T) {
 	if t.Failed() {
 		c.showLogs()
 	}
-	t.Logf("every process was restarted in the middle of the run:\n%s\n%6d  releases charged", c.told.summary(), auditor.released())
+	t.Logf("every process was restarted in the middle of the run:\n%s\n%6d  releases charged",
+		c.told.summary(), auditor.released())
 }
 
 // A node whose version speaks another protocol is refused by name and ends; the others go on
@@ -194,7 +197,8 @@ func (p *process) commandFrom(old, dir string) []string {
 
 // serves says whether a member of etcd answers and knows who leads.
 func (c *cluster) serves(ctx context.Context, i int) bool {
-	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints()[i : i+1], DialTimeout: time.Second, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints()[i : i+1], DialTimeout: time.Second,
+		Logger: zap.NewNop()})
 	if err != nil {
 		return false
 	}

@@ -40,8 +40,10 @@ var rows = [][]kind{
 	},
 	{
 		{name: "readers", readers: true},
-		{name: "sums", pipeline: "pipeline: gpate\ngpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"},
-		{name: "embedding", pipeline: "pipeline: embed\nembed: {quorum: 0.5, deadline: 1.5, fit: {steps: 20}, student: {hidden: 8}}\n"},
+		{name: "sums", pipeline: "pipeline: gpate\n" +
+			"gpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"},
+		{name: "embedding", pipeline: "pipeline: embed\nembed: {quorum: 0.5, deadline: 1.5, fit: {steps: 20}, " +
+			"student: {hidden: 8}}\n"},
 	},
 }
 
@@ -123,13 +125,16 @@ func (c *cluster) run(ctx context.Context, k kind, name string) (over bool) {
 // student makes one that runs until its run has ended, or is over the budget.
 func (c *cluster) student(k kind, name, who string) *process {
 	out := c.path("out-" + name + "-" + who)
-	file := c.write("student-"+name+"-"+who+".yaml", fmt.Sprintf("aggregator: '%s'\ndataset: %s\nrun: %s\nout: %s\ntls: %s\nretry: 500ms\npatience: 10m\nlog: {format: json}\n",
-		c.labs, k.dataset, c.path(name+".yaml"), out, c.tls(certs.RoleStudent, who)))
+	file := c.write("student-"+name+"-"+who+".yaml",
+		fmt.Sprintf("aggregator: '%s'\ndataset: %s\nrun: %s\nout: %s\ntls: %s\nretry: 500ms\npatience: 10m\nlog: "+
+			"{format: json}\n",
+			c.labs, k.dataset, c.path(name+".yaml"), out, c.tls(certs.RoleStudent, who)))
 	command, environment := []string{filepath.Join(c.bin, "student"), "--config", file}, []string(nil)
 	if k.readers {
 		raw, err := json.Marshal(reading{
-			Run: name, Dataset: k.dataset, Schema: c.schema.SHA256, Teachers: c.teachers(k.dataset), Features: encode.New(c.schema).Width(),
-			Rounds: 12, Queries: 16, Quorum: 0.5, Log: c.path("read-" + name + "-" + who + ".txt"),
+			Run: name, Dataset: k.dataset, Schema: c.schema.SHA256, Teachers: c.teachers(k.dataset),
+			Features: encode.New(c.schema).Width(),
+			Rounds:   12, Queries: 16, Quorum: 0.5, Log: c.path("read-" + name + "-" + who + ".txt"),
 		})
 		if err != nil {
 			c.told.blame("%v", err)
@@ -138,7 +143,8 @@ func (c *cluster) student(k kind, name, who string) *process {
 		environment = []string{roleVariable + "=" + readerRole}
 	}
 	// Both write the same file.
-	c.write(name+".yaml", fmt.Sprintf("name: %s\nschema: %s\nprivacy: {epsilon: %v, delta: 1e-5}\nteachers: %d\nrelease: {rows: 100}\n%s",
+	c.write(name+".yaml", fmt.Sprintf("name: %s\nschema: %s\nprivacy: {epsilon: %v, delta: 1e-5}\nteachers: "+
+		"%d\nrelease: {rows: 100}\n%s",
 		name, c.path("schema.yaml"), k.epsilon, c.teachers(k.dataset), k.pipeline))
 	p := c.process(name+"-"+who, "", environment, command...)
 	p.once = true

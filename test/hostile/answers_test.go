@@ -66,31 +66,49 @@ func answerCases() map[string]answerCase {
 		}
 	}
 	return map[string]answerCase{
-		"a message of more than 4 MiB": {votes, with(func(v *conclavev1.Votes) { v.Packed = make([]byte, 4<<20) }), one("oversized"), codes.ResourceExhausted, "larger than max", nil},
-		"a MiB of votes":               {votes, with(func(v *conclavev1.Votes) { v.Packed = make([]byte, 1<<20) }), one("oversized"), 0, "", nil},
-		"one byte too many":            {votes, with(func(v *conclavev1.Votes) { v.Packed = append(v.Packed, 0) }), one("oversized"), 0, "", nil},
-		"one byte too few":             {votes, with(func(v *conclavev1.Votes) { v.Packed = v.Packed[1:] }), one("malformed"), 0, "", nil},
-		"no votes":                     {votes, with(func(v *conclavev1.Votes) { v.Packed = nil }), one("malformed"), 0, "", nil},
+		"a message of more than 4 MiB": {votes, with(func(v *conclavev1.Votes) {
+			v.Packed = make([]byte, 4<<20)
+		}), one("oversized"), codes.ResourceExhausted, "larger than max", nil},
+		"a MiB of votes": {votes, with(func(v *conclavev1.Votes) {
+			v.Packed = make([]byte, 1<<20)
+		}), one("oversized"), 0, "", nil},
+		"one byte too many": {votes, with(func(v *conclavev1.Votes) {
+			v.Packed = append(v.Packed, 0)
+		}), one("oversized"), 0, "", nil},
+		"one byte too few": {votes, with(func(v *conclavev1.Votes) {
+			v.Packed = v.Packed[1:]
+		}), one("malformed"), 0, "", nil},
+		"no votes": {votes, with(func(v *conclavev1.Votes) { v.Packed = nil }), one("malformed"), 0, "", nil},
 		"votes of one teacher more": {votes, with(func(v *conclavev1.Votes) {
 			v.Teachers, v.Packed = v.Teachers+1, append(v.Packed, v.Packed[0])
 		}), one("malformed"), 0, "", nil},
-		"votes of 2^32-1 teachers": {votes, with(func(v *conclavev1.Votes) { v.Teachers = math.MaxUint32 }), one("malformed"), 0, "", nil},
-		"votes on one query more":  {votes, with(func(v *conclavev1.Votes) { v.Queries++ }), one("malformed"), 0, "", nil},
-		"padding that is not zero": {votes, with(func(v *conclavev1.Votes) { v.Packed[2] |= 0x20 }), one("malformed"), 0, "", nil},
+		"votes of 2^32-1 teachers": {votes, with(func(v *conclavev1.Votes) {
+			v.Teachers = math.MaxUint32
+		}), one("malformed"), 0, "", nil},
+		"votes on one query more": {votes, with(func(v *conclavev1.Votes) {
+			v.Queries++
+		}), one("malformed"), 0, "", nil},
+		"padding that is not zero": {votes, with(func(v *conclavev1.Votes) {
+			v.Packed[2] |= 0x20
+		}), one("malformed"), 0, "", nil},
 		"a class out of range": {bins, func(p *party, a asked) {
 			p.say(votesOf(a, hostileTeachers, 6, 3, func(_, q int) int { return q / 5 * 3 }))
 		}, one("out_of_range"), 0, "", nil},
-		"a sum for votes":            {votes, sums(1, 2, 3), one("malformed"), 0, "", nil},
-		"votes for a sum":            {classCounts, func(p *party, a asked) { p.say(good(a)) }, one("malformed"), 0, "", nil},
-		"a sum too short":            {classCounts, sums(1), one("malformed"), 0, "", nil},
-		"a sum too long":             {classCounts, sums(1, 2, 3), one("oversized"), 0, "", nil},
-		"no sum":                     {classCounts, sums(), one("malformed"), 0, "", nil},
-		"a negative class count":     {classCounts, sums(-1, 5), one("out_of_range"), 0, "", nil},
-		"an absurd class count":      {classCounts, sums(5, 1<<53+1), one("out_of_range"), 0, "", nil},
-		"the least class count":      {classCounts, sums(math.MinInt64, 0), one("out_of_range"), 0, "", nil},
-		"a gradient out of range":    {gradients, sums(hostileTeachers*fixed+1, 0, 0), one("out_of_range"), 0, "", nil},
-		"a gradient too long":        {gradients, sums(hostileTeachers*fixed, hostileTeachers*fixed, 0), one("out_of_range"), 0, "", nil},
-		"the least gradient":         {gradients, sums(math.MinInt64, math.MinInt64, math.MinInt64), one("out_of_range"), 0, "", nil},
+		"a sum for votes": {votes, sums(1, 2, 3), one("malformed"), 0, "", nil},
+		"votes for a sum": {classCounts, func(p *party, a asked) {
+			p.say(good(a))
+		}, one("malformed"), 0, "", nil},
+		"a sum too short":         {classCounts, sums(1), one("malformed"), 0, "", nil},
+		"a sum too long":          {classCounts, sums(1, 2, 3), one("oversized"), 0, "", nil},
+		"no sum":                  {classCounts, sums(), one("malformed"), 0, "", nil},
+		"a negative class count":  {classCounts, sums(-1, 5), one("out_of_range"), 0, "", nil},
+		"an absurd class count":   {classCounts, sums(5, 1<<53+1), one("out_of_range"), 0, "", nil},
+		"the least class count":   {classCounts, sums(math.MinInt64, 0), one("out_of_range"), 0, "", nil},
+		"a gradient out of range": {gradients, sums(hostileTeachers*fixed+1, 0, 0), one("out_of_range"), 0, "", nil},
+		"a gradient too long": {gradients, sums(hostileTeachers*fixed, hostileTeachers*fixed, 0),
+			one("out_of_range"), 0, "", nil},
+		"the least gradient": {gradients, sums(math.MinInt64, math.MinInt64, math.MinInt64),
+			one("out_of_range"), 0, "", nil},
 		"a discriminator's gradient": {discriminator, sums(0, 1<<24*fixed+1, 0), one("out_of_range"), 0, "", nil},
 		"an embedding out of range":  {embedding, sums(0, 0, -(1<<24)*fixed-1), one("out_of_range"), 0, "", nil},
 		"scores out of range":        {scores, sums(math.MaxInt64, 0), one("out_of_range"), 0, "", nil},
@@ -128,14 +146,21 @@ func answerCases() map[string]answerCase {
 			a.attempt += 1000
 			p.say(good(a))
 		}, one("unasked"), 0, "", nil},
-		"an unknown run":   {votes, with(func(v *conclavev1.Votes) { v.Run = "nobody" }), one("foreign"), 0, "", nil},
-		"no run":           {votes, with(func(v *conclavev1.Votes) { v.Run = "" }), one("foreign"), 0, "", nil},
-		"a run of 1 MiB":   {votes, with(func(v *conclavev1.Votes) { v.Run = strings.Repeat("r", 1<<20) }), one("foreign"), 0, "", nil},
-		"the next round":   {votes, with(func(v *conclavev1.Votes) { v.Round++ }), one("foreign"), 0, "", nil},
-		"round 2^64-1":     {votes, with(func(v *conclavev1.Votes) { v.Round = math.MaxUint64 }), one("foreign"), 0, "", nil},
-		"an empty message": {votes, func(p *party, _ asked) { p.say(&conclavev1.WorkRequest{}) }, one("protocol"), codes.InvalidArgument, "empty message", nil},
+		"an unknown run": {votes, with(func(v *conclavev1.Votes) { v.Run = "nobody" }), one("foreign"), 0, "", nil},
+		"no run":         {votes, with(func(v *conclavev1.Votes) { v.Run = "" }), one("foreign"), 0, "", nil},
+		"a run of 1 MiB": {votes, with(func(v *conclavev1.Votes) {
+			v.Run = strings.Repeat("r", 1<<20)
+		}), one("foreign"), 0, "", nil},
+		"the next round": {votes, with(func(v *conclavev1.Votes) { v.Round++ }), one("foreign"), 0, "", nil},
+		"round 2^64-1": {votes, with(func(v *conclavev1.Votes) {
+			v.Round = math.MaxUint64
+		}), one("foreign"), 0, "", nil},
+		"an empty message": {votes, func(p *party, _ asked) {
+			p.say(&conclavev1.WorkRequest{})
+		}, one("protocol"), codes.InvalidArgument, "empty message", nil},
 		"a second hello": {votes, func(p *party, _ asked) {
-			p.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf("d0", "mallory", "m", 1)}})
+			p.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf("d0",
+				"mallory", "m", 1)}})
 		}, one("protocol"), codes.InvalidArgument, "second hello", nil},
 		"a field that nobody knows": {votes, func(p *party, _ asked) {
 			m := new(conclavev1.WorkRequest)
@@ -156,7 +181,8 @@ func TestHostileAnswers(t *testing.T) {
 				q.open = func(s *conclavev1.RunSpec) { s.Quorum = 1 }
 			}
 			s := w.scene(t, q)
-			m := join(t, w.dial(t, certs.RoleNode, "mallory"), helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
+			m := join(t, w.dial(t, certs.RoleNode, "mallory"),
+				helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
 			before := w.rejections(t)
 			over := s.ask(t, 0)
 			a, first := m.next(t), s.honest.next(t)
@@ -335,7 +361,9 @@ func TestBannedNodesStayOut(t *testing.T) {
 		// A new stream does not begin anew.
 		m := join(t, conn, h)
 		for range 20 {
-			m.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Run: "nobody"}}})
+			m.say(&conclavev1.WorkRequest{
+				Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Run: "nobody"}},
+			})
 		}
 		strikes += 20
 		if strikes <= 80 {
@@ -352,7 +380,8 @@ func TestBannedNodesStayOut(t *testing.T) {
 	}
 	p := work(t, conn)
 	p.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
-	if err := p.over(t); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "mallory/m is banned") || !strings.Contains(err.Error(), "not asked") {
+	if err := p.over(t); status.Code(err) != codes.PermissionDenied ||
+		!strings.Contains(err.Error(), "mallory/m is banned") || !strings.Contains(err.Error(), "not asked") {
 		t.Errorf("who is out is told %v", err)
 	}
 	join(t, conn, helloOf(s.spec.GetDataset(), "mallory", "other", 2))
@@ -372,7 +401,8 @@ func TestRefusalsThatReachAStudent(t *testing.T) {
 	s.honest.say(refusalOf(s.honest.next(t), "no"))
 	o := testkit.Receive(t, over)
 	text := status.Convert(o.err).Message()
-	if status.Code(o.err) != codes.FailedPrecondition || !strings.Contains(text, "mallory/m refused: firstlevel=error [31m") {
+	if status.Code(o.err) != codes.FailedPrecondition ||
+		!strings.Contains(text, "mallory/m refused: firstlevel=error [31m") {
 		t.Errorf("the student is told %.300q", text)
 	}
 	if len(text) > 5000 || strings.ContainsAny(text, "\n\x00\x1b") {
@@ -393,25 +423,49 @@ func TestHostileHellos(t *testing.T) {
 		says   string
 		reason string
 	}{
-		"an old protocol":        {func(h *conclavev1.Hello) { h.Protocol = 1 }, codes.FailedPrecondition, "protocol 1", "not_allowed"},
-		"protocol 2^32-1":        {func(h *conclavev1.Hello) { h.Protocol = math.MaxUint32 }, codes.FailedPrecondition, "4294967295", "not_allowed"},
-		"a foreign site":         {func(h *conclavev1.Hello) { h.Site = "north" }, codes.PermissionDenied, "north", "permission"},
-		"a giant site":           {func(h *conclavev1.Hello) { h.Site = giant }, codes.PermissionDenied, "xxx...", "permission"},
-		"an unknown dataset":     {func(h *conclavev1.Hello) { h.Dataset = "elsewhere" }, codes.FailedPrecondition, "elsewhere", "not_allowed"},
-		"a giant dataset":        {func(h *conclavev1.Hello) { h.Dataset = giant }, codes.FailedPrecondition, "xxx...", "not_allowed"},
-		"no node name":           {func(h *conclavev1.Hello) { h.Node = "" }, codes.InvalidArgument, "node", "malformed"},
-		"a path as node name":    {func(h *conclavev1.Hello) { h.Node = "../../a" }, codes.InvalidArgument, "../../a", "malformed"},
-		"a giant node name":      {func(h *conclavev1.Hello) { h.Node = giant }, codes.InvalidArgument, "xxx...", "malformed"},
-		"a node name of control": {func(h *conclavev1.Hello) { h.Node = "a\nlevel=error\x1b[2J" }, codes.InvalidArgument, "alevel=error", "malformed"},
-		"no teachers":            {func(h *conclavev1.Hello) { h.Teachers = 0 }, codes.InvalidArgument, "0 teachers", "malformed"},
-		"2^32-1 teachers":        {func(h *conclavev1.Hello) { h.Teachers = math.MaxUint32 }, codes.InvalidArgument, "4294967295", "malformed"},
-		"another schema":         {func(h *conclavev1.Hello) { h.SchemaSha256 = giant }, codes.FailedPrecondition, "schema", "not_allowed"},
-		"another unit":           {func(h *conclavev1.Hello) { h.Unit = giant }, codes.FailedPrecondition, "unit", "not_allowed"},
-		"no manifest":            {func(h *conclavev1.Hello) { h.Manifest = "" }, codes.InvalidArgument, "manifest", "malformed"},
-		"a giant manifest":       {func(h *conclavev1.Hello) { h.Manifest = giant }, codes.InvalidArgument, "manifest", "malformed"},
+		"an old protocol": {func(h *conclavev1.Hello) {
+			h.Protocol = 1
+		}, codes.FailedPrecondition, "protocol 1", "not_allowed"},
+		"protocol 2^32-1": {func(h *conclavev1.Hello) {
+			h.Protocol = math.MaxUint32
+		}, codes.FailedPrecondition, "4294967295", "not_allowed"},
+		"a foreign site": {func(h *conclavev1.Hello) {
+			h.Site = "north"
+		}, codes.PermissionDenied, "north", "permission"},
+		"a giant site": {func(h *conclavev1.Hello) { h.Site = giant }, codes.PermissionDenied, "xxx...", "permission"},
+		"an unknown dataset": {func(h *conclavev1.Hello) {
+			h.Dataset = "elsewhere"
+		}, codes.FailedPrecondition, "elsewhere", "not_allowed"},
+		"a giant dataset": {func(h *conclavev1.Hello) {
+			h.Dataset = giant
+		}, codes.FailedPrecondition, "xxx...", "not_allowed"},
+		"no node name": {func(h *conclavev1.Hello) { h.Node = "" }, codes.InvalidArgument, "node", "malformed"},
+		"a path as node name": {func(h *conclavev1.Hello) {
+			h.Node = "../../a"
+		}, codes.InvalidArgument, "../../a", "malformed"},
+		"a giant node name": {func(h *conclavev1.Hello) {
+			h.Node = giant
+		}, codes.InvalidArgument, "xxx...", "malformed"},
+		"a node name of control": {func(h *conclavev1.Hello) {
+			h.Node = "a\nlevel=error\x1b[2J"
+		}, codes.InvalidArgument, "alevel=error", "malformed"},
+		"no teachers": {func(h *conclavev1.Hello) { h.Teachers = 0 }, codes.InvalidArgument, "0 teachers", "malformed"},
+		"2^32-1 teachers": {func(h *conclavev1.Hello) {
+			h.Teachers = math.MaxUint32
+		}, codes.InvalidArgument, "4294967295", "malformed"},
+		"another schema": {func(h *conclavev1.Hello) {
+			h.SchemaSha256 = giant
+		}, codes.FailedPrecondition, "schema", "not_allowed"},
+		"another unit": {func(h *conclavev1.Hello) { h.Unit = giant }, codes.FailedPrecondition, "unit", "not_allowed"},
+		"no manifest":  {func(h *conclavev1.Hello) { h.Manifest = "" }, codes.InvalidArgument, "manifest", "malformed"},
+		"a giant manifest": {func(h *conclavev1.Hello) {
+			h.Manifest = giant
+		}, codes.InvalidArgument, "manifest", "malformed"},
 		"another manifest": {func(h *conclavev1.Hello) { h.Node, h.Teachers, h.Manifest = "known", 2, "other" },
 			codes.FailedPrecondition, "manifest", "not_allowed"},
-		"more teachers than before": {func(h *conclavev1.Hello) { h.Node, h.Manifest, h.Teachers = "known", "fingerprint-mallory-known", 3 },
+		"more teachers than before": {func(h *conclavev1.Hello) {
+			h.Node, h.Manifest, h.Teachers = "known", "fingerprint-mallory-known", 3
+		},
 			codes.FailedPrecondition, "number of teachers", "not_allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -422,7 +476,8 @@ func TestHostileHellos(t *testing.T) {
 			p := work(t, w.dial(t, certs.RoleNode, "mallory"))
 			p.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 			err := p.over(t)
-			if text := status.Convert(err).Message(); status.Code(err) != c.code || !strings.Contains(text, c.says) || len(text) > 5000 || strings.ContainsAny(text, "\n\x1b") {
+			if text := status.Convert(err).Message(); status.Code(err) != c.code || !strings.Contains(text, c.says) ||
+				len(text) > 5000 || strings.ContainsAny(text, "\n\x1b") {
 				t.Errorf("the stream ended with %.500v, want %v and %q", err, c.code, c.says)
 			}
 			if got := w.metrics(t)[counter] - before; got != 1 {
@@ -443,7 +498,9 @@ func TestHostileHellos(t *testing.T) {
 func TestHostileBytes(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
-	hello := encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers)}})
+	hello := encoded(t, &conclavev1.WorkRequest{
+		Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers)},
+	})
 	badText := bytes.Replace(hello, []byte("mallory"), []byte("mallor\xff"), 1)
 	vote := encoded(t, good(asked{s.q.round(s.spec.GetName(), 0), 1}))
 	for name, c := range map[string]struct {
@@ -452,17 +509,22 @@ func TestHostileBytes(t *testing.T) {
 		code     codes.Code
 		says     string
 	}{
-		"no bytes first":               {[][]byte{{}}, "protocol", codes.InvalidArgument, "must be a hello"},
-		"votes first":                  {[][]byte{vote}, "protocol", codes.InvalidArgument, "must be a hello"},
-		"garbage first":                {[][]byte{{0xff, 0xff, 0xff}}, "malformed", codes.Internal, "no message of this protocol"},
-		"text that is no UTF-8":        {[][]byte{badText}, "malformed", codes.Internal, "no message of this protocol"},
-		"half a hello":                 {[][]byte{hello[:len(hello)/2]}, "malformed", codes.Internal, "no message of this protocol"},
-		"5 MiB first":                  {[][]byte{make([]byte, 5<<20)}, "oversized", codes.ResourceExhausted, "4194304"},
-		"garbage":                      {[][]byte{hello, {0x12, 0x99}}, "malformed", codes.Internal, "no message of this protocol"},
-		"a length of 2^63":             {[][]byte{hello, {0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}}, "malformed", codes.Internal, "no message of this protocol"},
-		"a field of another kind":      {[][]byte{hello, {2<<3 | 0, 1}}, "protocol", codes.InvalidArgument, "empty message"},
-		"a group within a group":       {[][]byte{hello, bytes.Repeat([]byte{99<<3&0x7f | 3}, 1<<16)}, "malformed", codes.Internal, "no message of this protocol"},
-		"4 MiB of fields of two bytes": {[][]byte{hello, bytes.Repeat([]byte{15 << 3, 0}, 2<<20-1)}, "protocol", codes.InvalidArgument, "empty message"},
+		"no bytes first": {[][]byte{{}}, "protocol", codes.InvalidArgument, "must be a hello"},
+		"votes first":    {[][]byte{vote}, "protocol", codes.InvalidArgument, "must be a hello"},
+		"garbage first": {[][]byte{{0xff, 0xff, 0xff}}, "malformed", codes.Internal,
+			"no message of this protocol"},
+		"text that is no UTF-8": {[][]byte{badText}, "malformed", codes.Internal, "no message of this protocol"},
+		"half a hello": {[][]byte{hello[:len(hello)/2]}, "malformed", codes.Internal,
+			"no message of this protocol"},
+		"5 MiB first": {[][]byte{make([]byte, 5<<20)}, "oversized", codes.ResourceExhausted, "4194304"},
+		"garbage":     {[][]byte{hello, {0x12, 0x99}}, "malformed", codes.Internal, "no message of this protocol"},
+		"a length of 2^63": {[][]byte{hello, {0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}},
+			"malformed", codes.Internal, "no message of this protocol"},
+		"a field of another kind": {[][]byte{hello, {2<<3 | 0, 1}}, "protocol", codes.InvalidArgument, "empty message"},
+		"a group within a group": {[][]byte{hello, bytes.Repeat([]byte{99<<3&0x7f | 3}, 1<<16)}, "malformed",
+			codes.Internal, "no message of this protocol"},
+		"4 MiB of fields of two bytes": {[][]byte{hello, bytes.Repeat([]byte{15 << 3, 0}, 2<<20-1)}, "protocol",
+			codes.InvalidArgument, "empty message"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.rejections(t)

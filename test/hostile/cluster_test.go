@@ -89,9 +89,11 @@ func start() (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{dir: dir, certs: filepath.Join(dir, "certs"), counts: map[string][]int64{}, connections: map[string]*grpc.ClientConn{}}
+	w := &world{dir: dir, certs: filepath.Join(dir, "certs"), counts: map[string][]int64{},
+		connections: map[string]*grpc.ClientConn{}}
 	err = authority.Create(w.certs)
-	for name, role := range map[string]certs.Role{"agg": certs.RoleAggregator, "lab": certs.RoleStudent, "eve": certs.RoleStudent, "north": certs.RoleNode, "mallory": certs.RoleNode} {
+	for name, role := range map[string]certs.Role{"agg": certs.RoleAggregator, "lab": certs.RoleStudent,
+		"eve": certs.RoleStudent, "north": certs.RoleNode, "mallory": certs.RoleNode} {
 		var hosts []string
 		if role == certs.RoleAggregator {
 			hosts = []string{"127.0.0.1"}
@@ -107,7 +109,8 @@ func start() (*world, error) {
 	config.Drain = 0
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	dataset := func(name string, filter privacy.Filter) aggregator.DatasetConfig {
-		return aggregator.DatasetConfig{Name: name, SchemaSHA256: schema, Unit: "record", Budget: privacy.Budget{Epsilon: 100, Delta: 1e-5, Filter: filter}}
+		return aggregator.DatasetConfig{Name: name, SchemaSHA256: schema, Unit: "record",
+			Budget: privacy.Budget{Epsilon: 100, Delta: 1e-5, Filter: filter}}
 	}
 	for i := range datasets {
 		config.Datasets = append(config.Datasets, dataset(fmt.Sprintf("d%d", i), privacy.FilterGDP))

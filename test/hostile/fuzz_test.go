@@ -91,9 +91,11 @@ func (w *world) lasting(t testing.TB, q question) *scene {
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(w.honest(t, certs.RoleNode, "north")).Work(ctx)
 	testkit.Must(t, err)
-	s.honest = &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000), ended: make(chan struct{})}
+	s.honest = &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000),
+		ended: make(chan struct{})}
 	go s.honest.read()
-	s.honest.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(spec.GetDataset(), "north", "a", fuzzTeachers)}})
+	s.honest.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(spec.GetDataset(),
+		"north", "a", fuzzTeachers)}})
 	w.closers = append(w.closers, s.honest.leave)
 	return s
 }
@@ -149,7 +151,8 @@ func (f *fuzzed) end(t testing.TB) {
 	}
 	for i, c := range counts {
 		if forged := int64(o.release.GetTeachers()) - fuzzTeachers; c < f.s.q.counts[i] || c > f.s.q.counts[i]+forged {
-			t.Fatalf("count %d is %d; honest teachers make it %d, and %d others took part", i, c, f.s.q.counts[i], forged)
+			t.Fatalf("count %d is %d; honest teachers make it %d, and %d others took part",
+				i, c, f.s.q.counts[i], forged)
 		}
 	}
 	f.rounds++
@@ -161,7 +164,8 @@ func (f *fuzzed) end(t testing.TB) {
 		bytes, goroutines = settled()
 	}
 	if bytes > f.heap+mostGrown || goroutines > f.goroutines+mostGoroutines {
-		t.Fatalf("after %d inputs: %d KiB of heap, %d after the first batch; %d goroutines, %d then", f.inputs, bytes>>10, f.heap>>10, goroutines, f.goroutines)
+		t.Fatalf("after %d inputs: %d KiB of heap, %d after the first batch; %d goroutines, %d then",
+			f.inputs, bytes>>10, f.heap>>10, goroutines, f.goroutines)
 	}
 }
 
@@ -284,14 +288,17 @@ func messages(t testing.TB) [][]byte {
 	sum := classCounts().round("run", 1)
 	question, count := encoded(t, a.round), encoded(t, sum)
 	part := func(i, n uint32, data []byte) []byte {
-		return encoded(t, &conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: "run", Part: i, Parts: n, Data: data}})
+		return encoded(t, &conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: "run", Part: i, Parts: n,
+			Data: data}})
 	}
-	hello := encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf("d0", "fuzz0", "n", 1)}})
+	hello := encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf("d0",
+		"fuzz0", "n", 1)}})
 	vote := encoded(t, votesOf(a, 1, 5, 2, alternating))
 	return [][]byte{
 		{}, hello, vote, encoded(t, sumOf(a, []int64{1, -2, 3})), encoded(t, refusalOf(a, "no\n")),
 		bytes.Join([][]byte{hello, vote, vote}, separator), bytes.Join([][]byte{vote, vote}, separator),
-		part(0, 1, question), part(0, 1, count), bytes.Join([][]byte{part(0, 2, question[:20]), part(1, 2, question[20:])}, separator),
+		part(0, 1, question), part(0, 1, count),
+		bytes.Join([][]byte{part(0, 2, question[:20]), part(1, 2, question[20:])}, separator),
 		part(0, 1, append(field(1, []byte("run")), field(4, field(5, bytes.Repeat(field(1, nil), 100)))...)),
 	}
 }
@@ -299,10 +306,14 @@ func messages(t testing.TB) [][]byte {
 // starts are bytes of connections to begin with.
 func starts() [][]byte {
 	return [][]byte{
-		{}, preface(), []byte("GET / HTTP/1.1\r\n\r\n"), {22, 3, 1, 0, 5, 1, 0, 0, 1, 3}, {0, 0, 0, 0, 0}, {1, 0, 0, 0, 1, 0},
-		bytes.Join([][]byte{call(1, workMethod), message(1, 0, []byte{1}), rawFrame(framePing, 0, 0, make([]byte, 8)), rawFrame(frameReset, 0, 1, make([]byte, 4))}, nil),
-		bytes.Join([][]byte{rawFrame(frameHeaders, 0, 1, headers(workMethod)), rawFrame(frameContinued, flagEndHeaders, 1, nil), rawFrame(frameGoAway, 0, 0, make([]byte, 8))}, nil),
-		rawFrame(frameSettings, 0, 0, []byte{0, 1, 0, 0, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff}), rawFrame(frameWindow, 0, 0, make([]byte, 4)),
+		{}, preface(), []byte("GET / HTTP/1.1\r\n\r\n"), {22, 3, 1, 0, 5, 1, 0, 0, 1, 3}, {0, 0, 0, 0, 0},
+		{1, 0, 0, 0, 1, 0},
+		bytes.Join([][]byte{call(1, workMethod), message(1, 0, []byte{1}), rawFrame(framePing, 0, 0, make([]byte, 8)),
+			rawFrame(frameReset, 0, 1, make([]byte, 4))}, nil),
+		bytes.Join([][]byte{rawFrame(frameHeaders, 0, 1, headers(workMethod)),
+			rawFrame(frameContinued, flagEndHeaders, 1, nil), rawFrame(frameGoAway, 0, 0, make([]byte, 8))}, nil),
+		rawFrame(frameSettings, 0, 0, []byte{0, 1, 0, 0, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff}),
+		rawFrame(frameWindow, 0, 0, make([]byte, 4)),
 	}
 }
 
@@ -382,5 +393,6 @@ func TestSomeThousandInputs(t *testing.T) {
 		try(t, func(f *fuzzed) { f.streams(t, nil, 0) })
 	}
 	bytes, goroutines := settled()
-	t.Logf("%d inputs, %d rounds: the heap went from %d to %d KiB, goroutines from %d to %d", fuzz.inputs, fuzz.rounds, fuzz.heap>>10, bytes>>10, fuzz.goroutines, goroutines)
+	t.Logf("%d inputs, %d rounds: the heap went from %d to %d KiB, goroutines from %d to %d",
+		fuzz.inputs, fuzz.rounds, fuzz.heap>>10, bytes>>10, fuzz.goroutines, goroutines)
 }

@@ -123,7 +123,8 @@ func (c *h2) closed() bool {
 // headers are those of a gRPC call, as HPACK literals without an index (RFC 7541, 6.2.2).
 func headers(method string, more ...string) []byte {
 	var raw []byte
-	all := append([]string{":method", "POST", ":scheme", "https", ":path", method, ":authority", "agg", "content-type", "application/grpc", "te", "trailers"}, more...)
+	all := append([]string{":method", "POST", ":scheme", "https", ":path", method, ":authority", "agg", "content-type",
+		"application/grpc", "te", "trailers"}, more...)
 	for i := 0; i < len(all); i += 2 {
 		raw = append(raw, 0)
 		for _, text := range all[i : i+2] {

@@ -20,7 +20,8 @@ func TestPingsThatBothSidesAgreeOn(t *testing.T) {
 	for _, c := range []struct {
 		every time.Duration
 		stays bool
-	}{{dial.PingEvery, true}, {dial.PingEvery/2 + 200*time.Millisecond, true}, {dial.PingEvery/2 - 500*time.Millisecond, false}} {
+	}{{dial.PingEvery, true}, {dial.PingEvery/2 + 200*time.Millisecond, true},
+		{dial.PingEvery/2 - 500*time.Millisecond, false}} {
 		conn := w.h2(t, certs.RoleNode, "mallory")
 		pinging.Go(func() {
 			began := time.Now()

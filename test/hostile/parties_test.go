@@ -148,7 +148,8 @@ func votesOf(a asked, teachers, queries, classes int, vote func(teacher, query i
 		}
 	}
 	return &conclavev1.WorkRequest{Attempt: a.attempt, Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
-		Run: a.round.GetRun(), Round: a.round.GetNumber(), Teachers: uint32(teachers), Queries: uint32(queries), Packed: packed,
+		Run: a.round.GetRun(), Round: a.round.GetNumber(), Teachers: uint32(teachers), Queries: uint32(queries),
+		Packed: packed,
 	}}}
 }
 
@@ -159,9 +160,10 @@ func sumOf(a asked, values []int64) *conclavev1.WorkRequest {
 }
 
 func refusalOf(a asked, reason string) *conclavev1.WorkRequest {
-	return &conclavev1.WorkRequest{Attempt: a.attempt, Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{
-		Run: a.round.GetRun(), Round: a.round.GetNumber(), Reason: reason,
-	}}}
+	return &conclavev1.WorkRequest{Attempt: a.attempt,
+		Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{
+			Run: a.round.GetRun(), Round: a.round.GetNumber(), Reason: reason,
+		}}}
 }
 
 // outcome is how a student's round ended.
@@ -171,7 +173,8 @@ type outcome struct {
 }
 
 // ask sends a round in one part.
-func ask(ctx context.Context, student conclavev1.StudentServiceClient, round *conclavev1.Round) (*conclavev1.Release, error) {
+func ask(ctx context.Context, student conclavev1.StudentServiceClient,
+	round *conclavev1.Round) (*conclavev1.Release, error) {
 	raw, err := proto.Marshal(round)
 	if err != nil {
 		return nil, err

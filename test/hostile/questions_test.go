@@ -17,14 +17,20 @@ type question struct {
 func specOf(dataset string) *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: "run-" + dataset, Dataset: dataset, Pipeline: "pategan", SchemaSha256: schema, Epsilon: 10, Delta: 1e-5,
-		Unit: "record", Guarantee: "data-independent", Teachers: honestTeachers + hostileTeachers, Quorum: 0.5, DeadlineSeconds: 0.05,
+		Unit: "record", Guarantee: "data-independent", Teachers: honestTeachers + hostileTeachers, Quorum: 0.5,
+		DeadlineSeconds: 0.05,
 		Plan: []*conclavev1.Planned{
-			paysCounts:        {Kind: "class-counts", Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.1}},
-			paysVotes:         {Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20}, Variant: "histogram"},
-			paysGradientVotes: {Kind: "gradient-votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20}, Variant: "histogram"},
-			paysGradients:     {Kind: "gradient-sums", Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 4, Sensitivity: 1}},
-			paysEmbedding:     {Kind: "embedding", Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 4, Sensitivity: 1}},
-			paysScores:        {Kind: "scores", Stage: "selections", Mechanism: &conclavev1.PrivacyEvent{Kind: "exponential", Epsilon: 0.5}, Count: 3},
+			paysCounts: {Kind: "class-counts", Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.1}},
+			paysVotes: {Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20},
+				Variant: "histogram"},
+			paysGradientVotes: {Kind: "gradient-votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 20},
+				Variant: "histogram"},
+			paysGradients: {Kind: "gradient-sums",
+				Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 4, Sensitivity: 1}},
+			paysEmbedding: {Kind: "embedding",
+				Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 4, Sensitivity: 1}},
+			paysScores: {Kind: "scores", Stage: "selections",
+				Mechanism: &conclavev1.PrivacyEvent{Kind: "exponential", Epsilon: 0.5}, Count: 3},
 		},
 	}
 }
@@ -51,10 +57,12 @@ func tensor(rows, columns int) *conclavev1.Tensor {
 func voteOf(records int) *conclavev1.VoteQuestion {
 	return &conclavev1.VoteQuestion{
 		Teacher: &conclavev1.TeacherSpec{
-			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2, Steps: 1, Batch: 4,
+			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2,
+			Steps: 1, Batch: 4,
 			LearningRate: 0.1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
 		},
-		Training: tensor(4, 3), TrainingClasses: []uint32{0, 1, 0, 1}, Queries: tensor(records, 3), QueryClasses: make([]uint32, records), AnswerClasses: 2,
+		Training: tensor(4, 3), TrainingClasses: []uint32{0, 1, 0, 1}, Queries: tensor(records, 3),
+		QueryClasses: make([]uint32, records), AnswerClasses: 2,
 	}
 }
 
@@ -83,7 +91,8 @@ func alternating(_, query int) int { return query % 2 }
 func votes() question {
 	return question{
 		round: func(run string, number uint64) *conclavev1.Round {
-			return &conclavev1.Round{Run: run, Number: number, Planned: paysVotes, Question: &conclavev1.Round_Vote{Vote: voteOf(5)}}
+			return &conclavev1.Round{Run: run, Number: number, Planned: paysVotes,
+				Question: &conclavev1.Round_Vote{Vote: voteOf(5)}}
 		},
 		honest: func(a asked) *conclavev1.WorkRequest { return votesOf(a, honestTeachers, 5, 2, alternating) },
 		counts: histogram(5, 2, honestTeachers, alternating),
@@ -98,7 +107,8 @@ func bins() question {
 			v := voteOf(3)
 			v.Teacher.Vote, v.AnswerClasses = conclavev1.TeacherSpec_VOTE_GRADIENT, 3
 			v.Gradient = &conclavev1.Projection{Directions: 2, Seed: 3, Clip: 1}
-			return &conclavev1.Round{Run: run, Number: number, Planned: paysGradientVotes, Question: &conclavev1.Round_Vote{Vote: v}}
+			return &conclavev1.Round{Run: run, Number: number, Planned: paysGradientVotes,
+				Question: &conclavev1.Round_Vote{Vote: v}}
 		},
 		honest: func(a asked) *conclavev1.WorkRequest { return votesOf(a, honestTeachers, 6, 3, bin) },
 		counts: histogram(6, 3, honestTeachers, bin),
@@ -110,8 +120,9 @@ const fixed = 1 << 16 // the fixed-point bound of sums
 func classCounts() question {
 	return question{
 		round: func(run string, number uint64) *conclavev1.Round {
-			return sumRound(run, number, paysCounts, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
-				ClassCounts: &conclavev1.ClassCounts{Classes: 2, Scale: 10}}})
+			return sumRound(run, number, paysCounts,
+				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
+					ClassCounts: &conclavev1.ClassCounts{Classes: 2, Scale: 10}}})
 		},
 		honest: same(300, 200), counts: []int64{300, 200},
 	}
@@ -123,9 +134,11 @@ func gradients() question {
 		round: func(run string, number uint64) *conclavev1.Round {
 			v := voteOf(1)
 			v.Teacher.Vote = conclavev1.TeacherSpec_VOTE_GRADIENT
-			return sumRound(run, number, paysGradients, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
-				Teacher: v.Teacher, Training: v.Training, TrainingClasses: v.TrainingClasses, Queries: v.Queries, QueryClasses: v.QueryClasses, Bound: fixed,
-			}}})
+			return sumRound(run, number, paysGradients,
+				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
+					Teacher: v.Teacher, Training: v.Training, TrainingClasses: v.TrainingClasses, Queries: v.Queries,
+					QueryClasses: v.QueryClasses, Bound: fixed,
+				}}})
 		},
 		honest: same(1000, -2000, 3000), counts: []int64{1000, -2000, 3000},
 	}
@@ -136,13 +149,19 @@ func discriminator() question {
 		planned: true,
 		open: func(s *conclavev1.RunSpec) {
 			s.Pipeline = "dpgan"
-			alone(s, &conclavev1.Planned{Kind: "discriminator", Mechanism: &conclavev1.PrivacyEvent{Kind: "subsampled-gaussian", NoiseMultiplier: 4, Rate: 0.25}, Count: 3})
+			alone(s, &conclavev1.Planned{Kind: "discriminator",
+				Mechanism: &conclavev1.PrivacyEvent{Kind: "subsampled-gaussian", NoiseMultiplier: 4, Rate: 0.25},
+				Count:     3})
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
-			return sumRound(run, number, 0, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{
-				Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2, ByClass: conclavev1.Discriminator_CLASSES_EACH},
-				Weights:       make([]byte, 12), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 1, Bound: fixed,
-			}}})
+			q := &conclavev1.DiscriminatorSum{
+				Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2,
+					ByClass: conclavev1.Discriminator_CLASSES_EACH},
+				Weights: make([]byte, 12), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 1,
+				Bound: fixed,
+			}
+			return sumRound(run, number, 0,
+				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: q}})
 		},
 		honest: same(10, 20, -30), counts: []int64{10, 20, -30},
 	}
@@ -154,10 +173,11 @@ func embedding() question {
 			s.Pipeline = "embed"
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
-			return sumRound(run, number, paysEmbedding, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{
-				Embedding: &conclavev1.Embedding{Classes: 2, Parts: []*conclavev1.Embedding_Part{{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 1}}},
-				Entries:   3, Bound: fixed,
-			}}})
+			q := &conclavev1.EmbeddingSum{Embedding: &conclavev1.Embedding{Classes: 2,
+				Parts: []*conclavev1.Embedding_Part{{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 1}},
+			}, Entries: 3, Bound: fixed}
+			return sumRound(run, number, paysEmbedding,
+				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: q}})
 		},
 		honest: same(7, 8, 9), counts: []int64{7, 8, 9},
 	}
@@ -169,13 +189,16 @@ func scores() question {
 			s.Epsilon = 100
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
-			q := &conclavev1.ScoreSum{Bound: 1 << 10, Selection: &conclavev1.Selection{ScoresRound: number, Records: 80, Expected: []int64{0, 0}}}
+			q := &conclavev1.ScoreSum{Bound: 1 << 10,
+				Selection: &conclavev1.Selection{ScoresRound: number, Records: 80, Expected: []int64{0, 0}}}
 			for range 2 {
 				q.Discriminators = append(q.Discriminators, &conclavev1.ScoreSum_Scored{
-					Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2}, Weights: make([]byte, 12),
+					Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2},
+					Weights:       make([]byte, 12),
 				})
 			}
-			return sumRound(run, number, paysScores, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: q}})
+			return sumRound(run, number, paysScores,
+				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: q}})
 		},
 		honest: same(5, -5),
 	}
@@ -187,7 +210,8 @@ func logistic() question {
 		planned: true,
 		open: func(s *conclavev1.RunSpec) {
 			s.Epsilon = 20
-			alone(s, &conclavev1.Planned{Kind: "fit", Stage: "fit", Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 8, Sensitivity: 1}, Count: 1})
+			alone(s, &conclavev1.Planned{Kind: "fit", Stage: "fit",
+				Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 8, Sensitivity: 1}, Count: 1})
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
 			synthetic := tensor(4, 2)

@@ -32,8 +32,10 @@ const (
 )
 
 // rawStream is a call whose messages are any bytes.
-func rawStream(ctx context.Context, conn *grpc.ClientConn, method string, more ...grpc.CallOption) (grpc.ClientStream, error) {
-	return conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, append(more, grpc.ForceCodecV2(bytesCodec{}))...)
+func rawStream(ctx context.Context, conn *grpc.ClientConn, method string,
+	more ...grpc.CallOption) (grpc.ClientStream, error) {
+	return conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method,
+		append(more, grpc.ForceCodecV2(bytesCodec{}))...)
 }
 
 // drained is how a raw call ends, whatever comes before.

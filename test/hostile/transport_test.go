@@ -123,7 +123,8 @@ func TestHostileTransport(t *testing.T) {
 		"a window beyond its bounds": func(t *testing.T, c *h2) {
 			c.write(call(1, workMethod))
 			for range 10 {
-				c.write(rawFrame(frameWindow, 0, 0, []byte{0x7f, 0xff, 0xff, 0xff}), rawFrame(frameWindow, 0, 1, []byte{0x7f, 0xff, 0xff, 0xff}))
+				c.write(rawFrame(frameWindow, 0, 0, []byte{0x7f, 0xff, 0xff, 0xff}),
+					rawFrame(frameWindow, 0, 1, []byte{0x7f, 0xff, 0xff, 0xff}))
 			}
 		},
 		"a frame longer than agreed": func(t *testing.T, c *h2) {
@@ -159,7 +160,8 @@ func wantCalm(t testing.TB, c *h2) {
 func (w *world) deaf(t testing.TB, s *scene) *h2 {
 	t.Helper()
 	c := w.h2(t, certs.RoleNode, "mallory", 0, 4, 0, 0, 0, 0) // SETTINGS_INITIAL_WINDOW_SIZE of 0
-	h := encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(s.spec.GetDataset(), "mallory", "deaf", hostileTeachers)}})
+	h := encoded(t, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(s.spec.GetDataset(),
+		"mallory", "deaf", hostileTeachers)}})
 	c.write(call(1, workMethod), message(1, 0, h))
 	w.connected(t, s, 2)
 	return c
@@ -191,11 +193,13 @@ func TestHostileFrames(t *testing.T) {
 		message []byte
 		kind    string
 	}{
-		"a length of 4 GiB":          {nil, []byte{0, 0xff, 0xff, 0xff, 0xff, 1}, "oversized"},
-		"one byte too long":          {nil, append([]byte{0}, binary.BigEndian.AppendUint32(nil, 4<<20+1)...), "oversized"},
-		"compressed, by nothing":     {nil, append([]byte{1}, zero...), "malformed"},
-		"compressed, by nobody":      {[]string{"grpc-encoding", "snappy"}, append([]byte{1}, zero...), ""},
-		"48 MiB of zeros, zipped":    {[]string{"grpc-encoding", "gzip"}, append(append([]byte{1}, binary.BigEndian.AppendUint32(nil, uint32(bomb.Len()))...), bomb.Bytes()...), "oversized"},
+		"a length of 4 GiB":      {nil, []byte{0, 0xff, 0xff, 0xff, 0xff, 1}, "oversized"},
+		"one byte too long":      {nil, append([]byte{0}, binary.BigEndian.AppendUint32(nil, 4<<20+1)...), "oversized"},
+		"compressed, by nothing": {nil, append([]byte{1}, zero...), "malformed"},
+		"compressed, by nobody":  {[]string{"grpc-encoding", "snappy"}, append([]byte{1}, zero...), ""},
+		"48 MiB of zeros, zipped": {[]string{"grpc-encoding", "gzip"},
+			append(append([]byte{1}, binary.BigEndian.AppendUint32(nil, uint32(bomb.Len()))...), bomb.Bytes()...),
+			"oversized"},
 		"zipped, and it is not":      {[]string{"grpc-encoding", "gzip"}, []byte{1, 0, 0, 0, 3, 1, 2, 3}, "malformed"},
 		"flags that nobody knows":    {nil, append([]byte{0xfe}, zero...), ""},
 		"a message that breaks off":  {nil, []byte{0, 0, 0, 0, 100, 1, 2, 3}, ""},
@@ -291,34 +295,65 @@ func TestHostileQuestions(t *testing.T) {
 		code  codes.Code
 		says  string
 	}{
-		"half of a round":              {[]*conclavev1.RoundPart{part(0, 2, []byte("x"))}, codes.InvalidArgument, "1 of 2 parts"},
-		"nothing":                      {nil, codes.InvalidArgument, "0 of 0 parts"},
-		"no part":                      {[]*conclavev1.RoundPart{nil}, codes.InvalidArgument, "no round part"},
-		"the second part first":        {[]*conclavev1.RoundPart{part(1, 2, []byte("x"))}, codes.InvalidArgument, "part 0 was due"},
-		"a part twice":                 {[]*conclavev1.RoundPart{part(0, 3, []byte("x")), part(0, 3, []byte("x"))}, codes.InvalidArgument, "part 1 was due"},
-		"2^32-1 parts":                 {[]*conclavev1.RoundPart{part(0, math.MaxUint32, []byte("x"))}, codes.InvalidArgument, "4294967295 parts"},
-		"part 2^32-1":                  {[]*conclavev1.RoundPart{part(math.MaxUint32, 2, []byte("x"))}, codes.InvalidArgument, "part 0 was due"},
-		"a part of another run":        {[]*conclavev1.RoundPart{part(0, 2, []byte("x")), foreign}, codes.InvalidArgument, "different rounds"},
-		"an empty part":                {[]*conclavev1.RoundPart{part(0, 1, nil)}, codes.InvalidArgument, "0 bytes"},
-		"a part of 2 MiB":              {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 2<<20))}, codes.InvalidArgument, "2097152 bytes"},
-		"a part of 5 MiB":              {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 5<<20))}, codes.ResourceExhausted, "larger than max"},
-		"a run's name of 1 MiB":        {[]*conclavev1.RoundPart{long}, codes.InvalidArgument, "rrr..."},
-		"garbage":                      {[]*conclavev1.RoundPart{part(0, 1, []byte{0xff})}, codes.InvalidArgument, "cannot be read"},
-		"another round inside":         {one(func(r *conclavev1.Round) { r.Number = 7 }), codes.InvalidArgument, "round 7"},
-		"half a million messages":      {[]*conclavev1.RoundPart{part(0, 2, bomb[:1<<20]), part(1, 2, bomb[1<<20:])}, codes.InvalidArgument, "32768 messages"},
-		"no question":                  {one(func(r *conclavev1.Round) { r.Question = nil }), codes.InvalidArgument, "asks nothing"},
-		"2^32-1 rows without values":   {one(func(r *conclavev1.Round) { r.GetVote().Queries.Shape = []uint32{math.MaxUint32, 3} }), codes.InvalidArgument, "4 per value"},
-		"2^32-1 x 2^32-1 values":       {one(func(r *conclavev1.Round) { r.GetVote().Queries.Shape = []uint32{math.MaxUint32, math.MaxUint32} }), codes.InvalidArgument, "features"},
-		"rows that overflow to none":   {one(func(r *conclavev1.Round) { r.GetVote().Queries = &conclavev1.Tensor{Shape: []uint32{1 << 31, 1 << 20}} }), codes.InvalidArgument, "bytes"},
-		"2^32-1 directions":            {one(gradientDirections), codes.InvalidArgument, "directions"},
-		"2^32-1 answers to choose of":  {one(func(r *conclavev1.Round) { r.GetVote().AnswerClasses = math.MaxUint32 }), codes.InvalidArgument, "answer_classes"},
-		"2^32-1 classes":               {one(func(r *conclavev1.Round) { r.GetVote().Teacher.Classes = math.MaxUint32 }), codes.InvalidArgument, "classes"},
-		"a class that there is not":    {one(func(r *conclavev1.Round) { r.GetVote().QueryClasses[1] = 9 }), codes.InvalidArgument, "out of range"},
-		"2^32-1 class counts":          {one(func(r *conclavev1.Round) { *r = *sumRound(run, 0, paysCounts, countsOfClasses(math.MaxUint32)) }), codes.InvalidArgument, "classes"},
-		"an embedding of 2^32-1":       {one(func(r *conclavev1.Round) { *r = *sumRound(run, 0, paysEmbedding, embeddingOf(math.MaxUint32)) }), codes.InvalidArgument, "embedding"},
-		"paid by what there is not":    {one(func(r *conclavev1.Round) { r.Planned = math.MaxUint32 }), codes.FailedPrecondition, "names entry 4294967295"},
-		"paid by another kind":         {one(func(r *conclavev1.Round) { r.Planned = paysScores }), codes.FailedPrecondition, "pays for scores"},
-		"coin flips in place of votes": {one(func(r *conclavev1.Round) { r.GetVote().Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN }), codes.FailedPrecondition, "coin"},
+		"half of a round": {[]*conclavev1.RoundPart{part(0, 2, []byte("x"))}, codes.InvalidArgument, "1 of 2 parts"},
+		"nothing":         {nil, codes.InvalidArgument, "0 of 0 parts"},
+		"no part":         {[]*conclavev1.RoundPart{nil}, codes.InvalidArgument, "no round part"},
+		"the second part first": {[]*conclavev1.RoundPart{part(1, 2, []byte("x"))}, codes.InvalidArgument,
+			"part 0 was due"},
+		"a part twice": {[]*conclavev1.RoundPart{part(0, 3, []byte("x")), part(0, 3, []byte("x"))},
+			codes.InvalidArgument, "part 1 was due"},
+		"2^32-1 parts": {[]*conclavev1.RoundPart{part(0, math.MaxUint32, []byte("x"))}, codes.InvalidArgument,
+			"4294967295 parts"},
+		"part 2^32-1": {[]*conclavev1.RoundPart{part(math.MaxUint32, 2, []byte("x"))}, codes.InvalidArgument,
+			"part 0 was due"},
+		"a part of another run": {[]*conclavev1.RoundPart{part(0, 2, []byte("x")), foreign}, codes.InvalidArgument,
+			"different rounds"},
+		"an empty part": {[]*conclavev1.RoundPart{part(0, 1, nil)}, codes.InvalidArgument, "0 bytes"},
+		"a part of 2 MiB": {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 2<<20))}, codes.InvalidArgument,
+			"2097152 bytes"},
+		"a part of 5 MiB": {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 5<<20))}, codes.ResourceExhausted,
+			"larger than max"},
+		"a run's name of 1 MiB": {[]*conclavev1.RoundPart{long}, codes.InvalidArgument, "rrr..."},
+		"garbage": {[]*conclavev1.RoundPart{part(0, 1, []byte{0xff})}, codes.InvalidArgument,
+			"cannot be read"},
+		"another round inside": {one(func(r *conclavev1.Round) { r.Number = 7 }), codes.InvalidArgument, "round 7"},
+		"half a million messages": {[]*conclavev1.RoundPart{part(0, 2, bomb[:1<<20]), part(1, 2, bomb[1<<20:])},
+			codes.InvalidArgument, "32768 messages"},
+		"no question": {one(func(r *conclavev1.Round) { r.Question = nil }), codes.InvalidArgument, "asks nothing"},
+		"2^32-1 rows without values": {one(func(r *conclavev1.Round) {
+			r.GetVote().Queries.Shape = []uint32{math.MaxUint32, 3}
+		}), codes.InvalidArgument, "4 per value"},
+		"2^32-1 x 2^32-1 values": {one(func(r *conclavev1.Round) {
+			r.GetVote().Queries.Shape = []uint32{math.MaxUint32, math.MaxUint32}
+		}), codes.InvalidArgument, "features"},
+		"rows that overflow to none": {one(func(r *conclavev1.Round) {
+			r.GetVote().Queries = &conclavev1.Tensor{Shape: []uint32{1 << 31, 1 << 20}}
+		}), codes.InvalidArgument, "bytes"},
+		"2^32-1 directions": {one(gradientDirections), codes.InvalidArgument, "directions"},
+		"2^32-1 answers to choose of": {one(func(r *conclavev1.Round) {
+			r.GetVote().AnswerClasses = math.MaxUint32
+		}), codes.InvalidArgument, "answer_classes"},
+		"2^32-1 classes": {one(func(r *conclavev1.Round) {
+			r.GetVote().Teacher.Classes = math.MaxUint32
+		}), codes.InvalidArgument, "classes"},
+		"a class that there is not": {one(func(r *conclavev1.Round) {
+			r.GetVote().QueryClasses[1] = 9
+		}), codes.InvalidArgument, "out of range"},
+		"2^32-1 class counts": {one(func(r *conclavev1.Round) {
+			*r = *sumRound(run, 0, paysCounts, countsOfClasses(math.MaxUint32))
+		}), codes.InvalidArgument, "classes"},
+		"an embedding of 2^32-1": {one(func(r *conclavev1.Round) {
+			*r = *sumRound(run, 0, paysEmbedding, embeddingOf(math.MaxUint32))
+		}), codes.InvalidArgument, "embedding"},
+		"paid by what there is not": {one(func(r *conclavev1.Round) {
+			r.Planned = math.MaxUint32
+		}), codes.FailedPrecondition, "names entry 4294967295"},
+		"paid by another kind": {one(func(r *conclavev1.Round) {
+			r.Planned = paysScores
+		}), codes.FailedPrecondition, "pays for scores"},
+		"coin flips in place of votes": {one(func(r *conclavev1.Round) {
+			r.GetVote().Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN
+		}), codes.FailedPrecondition, "coin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.metrics(t)
@@ -329,10 +364,12 @@ func TestHostileQuestions(t *testing.T) {
 			}
 			_ = stream.CloseSend()
 			_, err = stream.Recv()
-			if text := status.Convert(err).Message(); status.Code(err) != c.code || !strings.Contains(text, c.says) || len(text) > 5000 {
+			if text := status.Convert(err).Message(); status.Code(err) != c.code || !strings.Contains(text, c.says) ||
+				len(text) > 5000 {
 				t.Errorf("the stream ended with %.500v, want %v and %q", err, c.code, c.says)
 			}
-			reason := map[codes.Code]string{codes.InvalidArgument: "malformed", codes.FailedPrecondition: "not_allowed", codes.ResourceExhausted: "budget"}[c.code]
+			reason := map[codes.Code]string{codes.InvalidArgument: "malformed", codes.FailedPrecondition: "not_allowed",
+				codes.ResourceExhausted: "budget"}[c.code]
 			counter := `conclave_rounds_refused_total{reason="` + reason + `"}`
 			testkit.Eventually(t, "one more "+counter, func() bool {
 				return w.metrics(t)[counter]-before[counter] == 1
@@ -356,11 +393,15 @@ func gradientDirections(r *conclavev1.Round) {
 }
 
 func countsOfClasses(n uint32) *conclavev1.SumQuestion {
-	return &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: n, Scale: 1}}}
+	return &conclavev1.SumQuestion{
+		Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: n, Scale: 1}},
+	}
 }
 
 func embeddingOf(n uint32) *conclavev1.SumQuestion {
-	return &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{Entries: n, Bound: fixed}}}
+	return &conclavev1.SumQuestion{
+		Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{Entries: n, Bound: fixed}},
+	}
 }
 
 // A student has 256 MiB of rounds under way and no more; when it is gone they are too.
@@ -380,9 +421,11 @@ func TestRoundsUnderWayAreBounded(t *testing.T) {
 		testkit.Must(t, err)
 		streams = append(streams, stream)
 		for i := range uint32(63) { // of 64
-			if stream.Send(&conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: s.spec.GetName(), Part: i, Parts: 64, Data: data}}) != nil {
+			if stream.Send(&conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: s.spec.GetName(), Part: i, Parts: 64,
+				Data: data}}) != nil {
 				refused++
-				if _, err := stream.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "at once") {
+				if _, err := stream.Recv(); status.Code(err) != codes.Unavailable ||
+					!strings.Contains(err.Error(), "at once") {
 					t.Errorf("a student that sends too much is told %v", err)
 				}
 				break

@@ -70,10 +70,14 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 	testkit.Must(t, err)
 	now := time.Now()
 	for name, change := range map[string]func(*x509.Certificate){
-		"expired":           func(c *x509.Certificate) { c.NotBefore, c.NotAfter = now.Add(-2*time.Hour), now.Add(-time.Hour) },
-		"of tomorrow":       func(c *x509.Certificate) { c.NotBefore = now.Add(24 * time.Hour) },
-		"for servers alone": func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} },
-		"without a role":    func(c *x509.Certificate) { c.URIs = nil },
+		"expired": func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = now.Add(-2*time.Hour), now.Add(-time.Hour)
+		},
+		"of tomorrow": func(c *x509.Certificate) { c.NotBefore = now.Add(24 * time.Hour) },
+		"for servers alone": func(c *x509.Certificate) {
+			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		},
+		"without a role": func(c *x509.Certificate) { c.URIs = nil },
 		"of an unknown role": func(c *x509.Certificate) {
 			c.URIs = []*url.URL{{Scheme: "conclave", Host: "root", Path: "/mallory"}}
 		},
@@ -81,9 +85,11 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		testkit.Must(t, err)
 		template := &x509.Certificate{
-			SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "mallory"}, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true,
-			URIs: []*url.URL{{Scheme: "conclave", Host: "node", Path: "/mallory"}},
+			SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "mallory"},
+			NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+			BasicConstraintsValid: true,
+			URIs:                  []*url.URL{{Scheme: "conclave", Host: "node", Path: "/mallory"}},
 		}
 		change(template)
 		raw, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), authority.PrivateKey)
@@ -92,8 +98,10 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 	}
 	self, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	testkit.Must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, URIs: []*url.URL{{Scheme: "conclave", Host: "node", Path: "/mallory"}}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Minute),
+		NotAfter:    now.Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		URIs:        []*url.URL{{Scheme: "conclave", Host: "node", Path: "/mallory"}}}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, self.Public(), self)
 	testkit.Must(t, err)
 	all["signed by itself"] = &tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: self}
@@ -120,10 +128,13 @@ func TestStrangersGetNothing(t *testing.T) {
 
 	for name, certificate := range w.strangers(t) {
 		t.Run("a certificate "+name, func(t *testing.T) {
-			config := &tls.Config{RootCAs: w.roots(t), ServerName: "127.0.0.1", NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS13}
+			config := &tls.Config{RootCAs: w.roots(t), ServerName: "127.0.0.1", NextProtos: []string{"h2"},
+				MinVersion: tls.VersionTLS13}
 			if certificate != nil {
 				// Sent whatever the server asks for.
-				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
+				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+					return certificate, nil
+				}
 			}
 			raw := w.dialTCP(t)
 			conn := tls.Client(raw, config)
@@ -134,7 +145,8 @@ func TestStrangersGetNothing(t *testing.T) {
 			if len(got) != 0 || !refusedBy(err) {
 				t.Errorf("got %q, %v", got, err)
 			}
-			if !strings.Contains(err.Error(), "remote error: tls:") && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "EOF") {
+			if !strings.Contains(err.Error(), "remote error: tls:") && !strings.Contains(err.Error(), "reset") &&
+				!strings.Contains(err.Error(), "EOF") {
 				t.Errorf("the end is %v", err)
 			}
 		})
@@ -162,9 +174,10 @@ func TestStrangersGetNothing(t *testing.T) {
 	}
 	// What is not TLS gets at most an alert, which says which version is spoken.
 	for name, bytes := range map[string][]byte{
-		"HTTP/2 in the clear":       preface(),
-		"HTTP/1":                    []byte("GET / HTTP/1.1\r\nHost: agg\r\n\r\n"),
-		"an upgrade to HTTP/2":      []byte("GET / HTTP/1.1\r\nHost: agg\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAAA\r\n\r\n"),
+		"HTTP/2 in the clear": preface(),
+		"HTTP/1":              []byte("GET / HTTP/1.1\r\nHost: agg\r\n\r\n"),
+		"an upgrade to HTTP/2": []byte("GET / HTTP/1.1\r\nHost: agg\r\nConnection: Upgrade, " +
+			"HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAAA\r\n\r\n"),
 		"SSH":                       []byte("SSH-2.0-x\r\n"),
 		"a TLS record of 64 KiB":    append([]byte{22, 3, 1, 0xff, 0xff}, make([]byte, 1<<16)...),
 		"a TLS record of nothing":   {22, 3, 1, 0, 0},
@@ -210,7 +223,8 @@ func TestStrangersGetNothing(t *testing.T) {
 
 	after := w.metrics(t)
 	for name, n := range after {
-		if strings.HasPrefix(name, "conclave_grpc_calls_total") && strings.Contains(name, `method="Check"`) && n != before[name] {
+		if strings.HasPrefix(name, "conclave_grpc_calls_total") && strings.Contains(name, `method="Check"`) &&
+			n != before[name] {
 			t.Errorf("%s went from %v to %v", name, before[name], n)
 		}
 	}
@@ -265,7 +279,8 @@ func TestWhoSaysNothingIsClosed(t *testing.T) {
 	}
 	before := w.rejections(t)
 	p := work(t, w.dial(t, certs.RoleNode, "mallory"))
-	if err := p.over(t); status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "no hello within 10s") {
+	if err := p.over(t); status.Code(err) != codes.DeadlineExceeded ||
+		!strings.Contains(err.Error(), "no hello within 10s") {
 		t.Errorf("a node that says nothing: %v", err)
 	}
 	if got := w.rejections(t)["protocol"] - before["protocol"]; got != 1 {
@@ -294,7 +309,8 @@ func TestFiveThousandStrangers(t *testing.T) {
 	s := w.scene(t, votes())
 	w.calm(t, s, 0)
 	beforeBytes, beforeGoroutines := settled()
-	config := &tls.Config{RootCAs: w.roots(t), ServerName: "127.0.0.1", NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS13}
+	config := &tls.Config{RootCAs: w.roots(t), ServerName: "127.0.0.1", NextProtos: []string{"h2"},
+		MinVersion: tls.VersionTLS13}
 	hello := recorded(t, config)
 	open := make([]net.Conn, 0, 200)
 	peak := int64(0)

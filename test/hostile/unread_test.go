@@ -34,7 +34,8 @@ func TestAnswersToUnreadRounds(t *testing.T) {
 		}
 		s.honest.say(s.q.honest(a))
 		release := s.answer(t, over)
-		if got := w.countsOf(s.spec.GetName()); number >= 2 && (release.GetTeachers() != honestTeachers || !slices.Equal(got, s.q.counts)) {
+		if got := w.countsOf(s.spec.GetName()); number >= 2 &&
+			(release.GetTeachers() != honestTeachers || !slices.Equal(got, s.q.counts)) {
 			t.Errorf("round %d: %d teachers, with %v, want %v", number, release.GetTeachers(), got, s.q.counts)
 		}
 		if number == 4 {

@@ -43,6 +43,10 @@ func (c *Checks) Positive(field string, v float64) {
 // Err is all that was found, nil for nothing.
 func (c *Checks) Err() error { return errors.Join(c.errs...) }
 
+// MostCandidates bounds the generated records that stages hold in memory, with a score by each
+// discriminator.
+const MostCandidates = 2_000_000
+
 // MostUnits bounds the public number of privacy units that a run.yaml may state; aggregators
 // add up fewer.
 const MostUnits = 1 << 24

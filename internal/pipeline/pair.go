@@ -30,6 +30,9 @@ func (p Pair) Probabilities(dst []float64, x []float32, classes []int) []float64
 	return dst
 }
 
+// DiscriminatorBound is the fixed-point unit of a privacy unit's gradient of a discriminator.
+const DiscriminatorBound = 1 << 16
+
 // WithWeights returns a generator that shares everything but the network, which has these
 // weights. The error says that they are of another network.
 func (g *Generator) WithWeights(params []tensor.Param) (*Generator, error) {

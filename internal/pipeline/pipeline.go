@@ -1,11 +1,19 @@
 package pipeline
 
+import (
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition/encode"
+)
+
 // Pipeline is one way to train a generator from releases. A run.yaml names it, and has a
 // section of its name. Package pipelines lists all of them.
 type Pipeline struct {
 	Name string
 	// Options returns the defaults of its section.
 	Options func() Options
+	// New returns what a run of its options does for a problem.
+	New func(Options, Problem) Training
 	// Asks names the kinds of questions that its training may ask.
 	Asks []string
 	// WarmShare is the share of a run's epsilon that a warm start costs on tables where the
@@ -17,6 +25,37 @@ type Pipeline struct {
 	// training; empty where it keeps some. The options then are a [Keeper].
 	NoDiscriminator string
 	Words           Words
+}
+
+// Problem is what a run is to learn, and who teaches it.
+type Problem struct {
+	Run string
+	// Encoder is that of the schema, Classes the number of its classes, 1 without a label.
+	Encoder *encode.Encoder
+	Classes int
+	// Teachers is the number of the run's.
+	Teachers int
+	// Seed makes training repeatable. Noise never depends on it.
+	Seed uint64
+}
+
+// Training is what a pipeline does for one run.
+type Training interface {
+	// Chosen are the options, with all that is left to be chosen: what is chosen may be
+	// another in another version.
+	Chosen() any
+	// Quorum is the share of the teachers without which a round does not count, and for
+	// how many seconds it waits for the rest.
+	Quorum() (share, deadline float64)
+	// Plan fills in what the training asks: it chooses what the run leaves to be chosen,
+	// within the budget. The plan has its classes, its start and its stages.
+	Plan(p *plan.Plan, budget privacy.Budget) error
+}
+
+// Scored is a training whose discriminators may be so large that few can be sent.
+type Scored interface {
+	// ScoredWeights is the number of weights of a discriminator that stages score records by.
+	ScoredWeights() int
 }
 
 // Words describe the releases of a pipeline's training in reports.
@@ -53,6 +92,21 @@ type Stage struct {
 	Options func() Options
 	// Asks lists what it may ask of nodes; nothing where it costs nothing.
 	Asks []StageQuestion
+	// Share is the option that says how much of the budget the stage costs by itself after
+	// a run; a value of 0 where it costs nothing. Nil for a stage that never costs anything.
+	Share func(Options, Followed) plan.Share
+	// Price plans what the stage asks after a run. Nil for a stage that asks nothing.
+	Price func(Options, Followed, privacy.Budget) (plan.Stages, error)
+}
+
+// Followed is what a stage knows of the run whose training it follows.
+type Followed struct {
+	Problem
+	// Post and Weights are the stages of the run.
+	Post    []string
+	Weights string
+	// Rows is the number of rows that are released.
+	Rows int
 }
 
 // StageQuestion is one kind of question of a stage.
@@ -72,4 +126,10 @@ type WarmStart struct {
 	Pipeline string
 	// Options returns the defaults of its section.
 	Options func() Options
+	// Share is the share of epsilon that options say it costs, and the name of the option;
+	// -1 has it chosen.
+	Share func(Options) plan.Share
+	// Plan returns what a run with this noise multiplier begins with, by the options of its
+	// pipeline.
+	Plan func(o Options, p Problem, sigma float64) (*plan.Start, error)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/drs"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
@@ -34,7 +35,7 @@ var errStage = errors.New("the stage after training failed")
 // good, with errStage, it also returns the rows of those before it, nil for none.
 func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer, ask *oracle, o Options) (*made, error) {
 	s := j.Spec
-	if len(s.Post) == 0 && s.Weights == weightsNone {
+	if len(s.Post) == 0 && s.Weights == iw.None {
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &made{table: table}, err
 	}

@@ -74,7 +74,7 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if p.Rounds != o.Steps || p.PerRound != net.Parameters() || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != o.ClassEpsilon {
 					t.Errorf("plan %+v", p)
 				}
-				if m := p.Training.Mechanism; m.Rate != o.Rate || !p.sums() || !p.sampled() || p.Filter() != privacy.FilterPLD || p.releases(p.Queries) != int64(p.Rounds) {
+				if m := p.Training.Mechanism; m.Rate != o.Rate || !p.Sums() || !p.Sampled() || p.Filter() != privacy.FilterPLD || p.Releases(p.Queries) != int64(p.Rounds) {
 					t.Errorf("mechanism %v, filter %q", m, p.Filter())
 				}
 				spec := p.RunSpec(s, c.schema, "d", false)

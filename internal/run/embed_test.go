@@ -62,7 +62,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Rounds != 0 || p.Queries != 0 || p.Classes != c.classes || p.ClassShareEpsilon != 0 || p.Embedding.Entries != q.Entries || p.sampled() || p.Filter() != "" {
+			if p.Rounds != 0 || p.Queries != 0 || p.Classes != c.classes || p.ClassShareEpsilon != 0 || p.Embedding.Entries != q.Entries || p.Sampled() || p.Filter() != "" {
 				t.Errorf("%s: plan %+v", name, p)
 			}
 			budget, sum := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, p.Planned().Events()
@@ -112,16 +112,16 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 					t.Fatalf("plan %+v", p)
 				}
 				budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: p.Filter()}
-				alone, err := privacy.Account(p.first().Events(), budget.Delta)
+				alone, err := privacy.Account(p.First().Events(), budget.Delta)
 				if err != nil || alone.Epsilon > share*budget.Epsilon || alone.Epsilon < 0.999*share*budget.Epsilon {
 					t.Errorf("by itself the start costs %v of %v, %v", alone.Epsilon, share*budget.Epsilon, err)
 				}
 				all := p.Planned().Events()
-				if p.sampled() {
+				if p.Sampled() {
 					if _, err := p.Planned().Check(budget); err != nil {
 						t.Errorf("the plan does not fit: %v", err)
 					}
-				} else if _, err := budget.Admit(p.first().Events(), p.Planned()[1:].Events()); err != nil {
+				} else if _, err := budget.Admit(p.First().Events(), p.Planned()[1:].Events()); err != nil {
 					t.Errorf("the plan does not fit: %v", err)
 				}
 				claim, err := privacy.Account(all, budget.Delta)
@@ -224,7 +224,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Embedding.Entries || f.Events[0] != p.first().Events()[0] || (len(f.Events) > 1) != (c.after != "") {
+			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Embedding.Entries || f.Events[0] != p.First().Events()[0] || (len(f.Events) > 1) != (c.after != "") {
 				t.Errorf("forecast %+v of plan %+v", f, p)
 			}
 			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon || !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) {

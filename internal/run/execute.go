@@ -320,7 +320,7 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 
 // identity names everything a checkpoint depends on.
 func (s *Spec) identity(schema *partition.Schema, coin bool) string {
-	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.work().optionsOf(schema))
+	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.training(schema).Chosen())
 	if share := s.warmShare(schema); share > 0 {
 		text += fmt.Sprintf(" %v %+v", share, Section[embed.Options](s).ChosenFor(encode.New(schema), classesOf(schema), 0))
 	}

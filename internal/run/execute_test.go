@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -51,7 +52,7 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 }
 
 func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
-	p := &Plan{Queries: 100, Rounds: 4, PerRound: 32}
+	p := &Plan{Plan: plan.Plan{Queries: 100, Rounds: 4, PerRound: 32}}
 	for _, c := range []struct {
 		closed bool
 		rounds uint64

@@ -88,7 +88,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	if err != nil {
 		return nil, err
 	}
-	f.Events = append(p.others(), all...)
+	f.Events = append(p.Others(), all...)
 	if f.Claim, err = privacy.Account(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}
@@ -111,17 +111,17 @@ func (f *Forecast) addAnswers(p *Plan, budget privacy.Budget) ([]privacy.Event, 
 	if p.Rounds == 0 {
 		return nil, nil // round 0 is all that is asked
 	}
-	admitted := p.releases(p.Queries) // a plan is admitted as a whole
-	if !p.sampled() {
+	admitted := p.Releases(p.Queries) // a plan is admitted as a whole
+	if !p.Sampled() {
 		var err error
-		if admitted, err = budget.Admits(p.others(), p.Training.Worst(1)[0]); err != nil {
+		if admitted, err = budget.Admits(p.Others(), p.Training.Worst(1)[0]); err != nil {
 			return nil, err
 		}
 	}
-	if f.Admitted = admitted; p.sums() {
+	if f.Admitted = admitted; p.Sums() {
 		f.Admitted *= int64(p.PerRound)
 	}
-	return p.Training.Worst(min(p.releases(p.Queries), admitted)), nil
+	return p.Training.Worst(min(p.Releases(p.Queries), admitted)), nil
 }
 
 func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node, l largest) {

@@ -27,20 +27,20 @@ func (s *Spec) stageMessages(schema *partition.Schema, p *Plan) (leaving, arrivi
 	add := func(answer Message, asked, content string) {
 		leaving, arriving = append(leaving, answer), append(arriving, Message{Name: asked, Content: content})
 	}
-	if q, ok := p.Stages.of(runspec.Selections); ok {
+	if q, ok := p.Stages.Of(runspec.Selections); ok {
 		n, _ := s.kept()
 		add(Message{"score sums", fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored discriminator gives them; the aggregator keeps it in memory, and releases %d selections", n, q.Count),
 			1, sum(n, pipeline.MostUnits*scoreBound)},
 			"discriminators", fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", n))
 	}
-	if s.fits() {
+	if iw.Fits(s.Weights) {
 		width := iw.Width(e, p.Classes, Section[iw.Options](s).Squares)
 		numbers := width + ratio.Triangle(width)
 		add(Message{"derivatives", fmt.Sprintf("%d numbers: the sum over the site's privacy units of first and second derivatives of a regression's loss, mostly 12 times; the aggregator sees it, and releases %d coefficients with noise only", numbers, width),
 			mostPasses, sum(numbers, ratio.MostUnits*ratio.FinestBound)},
 			"coefficients", fmt.Sprintf("%d numbers, as often: the coefficients so far, WITHOUT NOISE; they come of all sites' records", width))
 	}
-	if q, ok := p.Stages.of(runspec.Sampled); ok {
+	if q, ok := p.Stages.Of(runspec.Sampled); ok {
 		n := iw.Parameters(e, p.Classes, Section[iw.Options](s).MLP.Hidden)
 		add(Message{"weighting sums", fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy units, of clipped gradients; the aggregator sees it, and releases the sum over all nodes with noise only", n),
 			int(q.Count), sum(n, pipeline.MostUnits*discriminatorBound)},

@@ -93,18 +93,18 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if p.Rounds != o.Rounds || p.PerRound != o.Records*o.Directions || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != 0.05 {
 					t.Errorf("plan %+v of %d rounds of %d records in %d directions", p, o.Rounds, o.Records, o.Directions)
 				}
-				if (p.Training.Variant == privacy.Histogram) != (o.Answers == gpate.Histogram) || p.sums() != (o.Answers == gpate.Sum) {
+				if (p.Training.Variant == privacy.Histogram) != (o.Answers == gpate.Histogram) || p.Sums() != (o.Answers == gpate.Sum) {
 					t.Errorf("mechanism %v", p.Training)
 				}
 				each := c.each
 				if each == 0 {
 					each = int64(p.PerRound)
 				}
-				if got := p.releases(p.Queries); got != int64(p.Rounds)*each || p.releases(p.PerRound) != each || p.releases(0) != 0 || p.releases(1) != 1 {
+				if got := p.Releases(p.Queries); got != int64(p.Rounds)*each || p.Releases(p.PerRound) != each || p.Releases(0) != 0 || p.Releases(1) != 1 {
 					t.Errorf("%d releases in %d rounds, want %d each", got, p.Rounds, each)
 				}
 				budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}
-				spent := p.first().Events()
+				spent := p.First().Events()
 				for range p.Rounds { // as the ledger charges it
 					round := p.Training.Worst(each)
 					if round[0].Kind != c.kind || round[0].Count+round[0].Asked != each {
@@ -119,7 +119,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 					}
 					spent = privacy.Merge(append(spent, round...))
 				}
-				if p.noise() > privacy.MinSigma || p.sums() {
+				if p.noise() > privacy.MinSigma || p.Sums() {
 					if _, err := budget.Admit(spent, p.Training.Worst(1)); !errors.Is(err, privacy.ErrOverBudget) {
 						t.Errorf("one release more was admitted (%v); the plan has too much noise", err)
 					}
@@ -285,8 +285,8 @@ func TestForecastOfGPATE(t *testing.T) {
 			if f.Claim.Epsilon > f.FilterEpsilon || f.FilterEpsilon > f.Epsilon || f.FilterEpsilon < 0.99*f.Epsilon {
 				t.Errorf("claim %v, filter %v, budget %v", f.Claim.Epsilon, f.FilterEpsilon, f.Epsilon)
 			}
-			if asked := f.Events[1].Count + f.Events[1].Asked; asked != p.releases(p.Queries) {
-				t.Errorf("%d releases are charged, %d planned", asked, p.releases(p.Queries))
+			if asked := f.Events[1].Count + f.Events[1].Asked; asked != p.Releases(p.Queries) {
+				t.Errorf("%d releases are charged, %d planned", asked, p.Releases(p.Queries))
 			}
 			if (f.Unanimous > 0) != (c.message == "votes") {
 				t.Errorf("%d teachers must agree", f.Unanimous)

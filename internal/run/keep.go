@@ -28,7 +28,7 @@ const (
 )
 
 func (k *keeper) keep() error {
-	if !k.plan.sampled() {
+	if !k.plan.Sampled() {
 		return k.save()
 	}
 	rounds, begun := k.learner.Rounds(), time.Now()

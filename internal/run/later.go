@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
@@ -176,14 +177,14 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	s := spec.Clone()
 	s.Post, s.Weights = o.Post, o.Weights
 	if s.Weights == "" {
-		s.Weights = weightsNone
+		s.Weights = iw.None
 	}
 	stage := strings.Join(append(slices.Clone(s.Post), s.Weights), "-")
-	stage = strings.TrimSuffix(stage, "-"+weightsNone)
+	stage = strings.TrimSuffix(stage, "-"+iw.None)
 	if s.Name = o.Name; s.Name == "" {
 		s.Name = spec.Name + "." + stage
 	}
-	if kept, keeps := s.kept(); keeps && kept == 0 && (len(s.Post) > 0 || s.Weights == weightsDiscriminator) {
+	if kept, keeps := s.kept(); keeps && kept == 0 && (len(s.Post) > 0 || s.Weights == iw.Discriminator) {
 		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them follow a run that keeps some", spec.Name, s.Pipeline)
 	}
 	s.Privacy.Dataset = nil
@@ -196,7 +197,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if o.Delta > 0 {
 		s.Privacy.Delta = o.Delta
 	}
-	paid := s.boosts() && Section[pgb.StageOptions](s).Private || s.fits() || s.Weights == weightsMLP
+	paid := len(s.shares(first.Schema)) > 0
 	switch {
 	case paid && o.Epsilon == 0:
 		return nil, fmt.Errorf("%s has a price; say with --epsilon what it may spend of what is left of the dataset's budget", stage)
@@ -213,7 +214,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if err := s.checkStages(first.Schema); err != nil {
 		return nil, err
 	}
-	j := &Job{Spec: s, Schema: first.Schema, Plan: &Plan{Classes: first.Plan.Classes}, real: first.real}
+	j := &Job{Spec: s, Schema: first.Schema, Plan: &Plan{Plan: plan.Plan{Classes: first.Plan.Classes}}, real: first.real}
 	if !paid {
 		return j, nil
 	}
@@ -221,7 +222,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	alone := s.Clone()
 	Section[pgb.StageOptions](alone).Share, Section[iw.Options](alone).Share = 1, 1
 	var err error
-	j.Plan.Stages, err = alone.prices(privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: privacy.FilterPLD})
+	j.Plan.Stages, err = alone.prices(first.Schema, privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: privacy.FilterPLD})
 	return j, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
@@ -17,10 +18,10 @@ import (
 // charged is what the ledger will hold when all of a plan's labels are answered.
 func charged(t *testing.T, p *Plan, labels int64) []privacy.Event {
 	t.Helper()
-	if err := p.drawable(); err != nil {
+	if err := p.Drawable(0); err != nil {
 		t.Fatal(err)
 	}
-	return append(p.Training.Worst(labels), p.first().Events()...)
+	return append(p.Training.Worst(labels), p.First().Events()...)
 }
 
 func tinySchema(t *testing.T) *partition.Schema {
@@ -166,7 +167,7 @@ func TestShareNoise(t *testing.T) {
 		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}, Variant: privacy.Histogram}, 0.1},
 		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}}, 0.5},
 	} {
-		if got := (&Plan{Training: c.planned}).shareNoise(100); math.Abs(got-c.want) > 1e-12 {
+		if got := (&Plan{Plan: plan.Plan{Training: c.planned}}).shareNoise(100); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%v: noise %v, want %v", c.planned, got, c.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/drs"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/partition"
@@ -61,7 +62,7 @@ type post struct {
 // newPost takes what the student kept.
 func newPost(s *Spec, model *pipeline.Model, trained trainer) (*post, error) {
 	p := &post{spec: s, model: model, width: model.Generator.Width()}
-	if len(s.Post) == 0 && s.Weights != weightsDiscriminator {
+	if len(s.Post) == 0 && s.Weights != iw.Discriminator {
 		return p, nil
 	}
 	with, ok := trained.(paired)

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 )
 
 // Weights by a discriminator leave each class the share that it has among the rows, whatever
 // constant the log-odds of a class have, and however large.
 func TestWeightsWithinClasses(t *testing.T) {
-	w := &weigher{Job: &Job{Plan: &Plan{Classes: 3}}, rows: rows{classes: []int{0, 1, 0, 1, 0, 0}}}
+	w := &weigher{Job: &Job{Plan: &Plan{Plan: plan.Plan{Classes: 3}}}, rows: rows{classes: []int{0, 1, 0, 1, 0, 0}}}
 	odds := []float64{1, -700, 2, -701, 0.5, -1}
 	want := w.withinClasses(odds)
 	sums, counts := make([]float64, 3), []float64{4, 2, 0}

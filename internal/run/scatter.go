@@ -49,7 +49,7 @@ func (p *post) before(unweighted *partition.Table) ([]snapshot, error) {
 		}
 		list = append(list, snapshot{"after " + stagePGB, table})
 	}
-	if len(s.Post) > 0 && s.Weights != weightsNone {
+	if len(s.Post) > 0 && s.Weights != iw.None {
 		some := make([]int, n) // they stand in no order
 		for i := range some {
 			some[i] = i
@@ -65,7 +65,7 @@ func (s *Spec) afterPost() string { return "after " + strings.Join(s.Post, " and
 // released names the rows of the release.
 func (s *Spec) released() string {
 	switch {
-	case s.Weights == weightsNone:
+	case s.Weights == iw.None:
 		return s.afterPost()
 	case Section[iw.Options](s).Use == "resample":
 		return fmt.Sprintf("drawn by weight (%s)", s.Weights)

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
@@ -157,7 +158,7 @@ func (e Evaluate) modelNames() []string {
 func DefaultSpec() *Spec {
 	return &Spec{
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
-		Teachers: 1000, Pipeline: pipelines.Default, Weights: weightsNone,
+		Teachers: 1000, Pipeline: pipelines.Default, Weights: iw.None,
 		Release: Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/pipelines"
@@ -26,7 +25,7 @@ func (s *Spec) candidates() int {
 	if Section[pgb.StageOptions](s).Candidates > 0 {
 		return Section[pgb.StageOptions](s).Candidates
 	}
-	return min(pgb.MaxCandidates, max(10_000, 5*s.Release.Rows))
+	return min(pipeline.MostCandidates, max(10_000, 5*s.Release.Rows))
 }
 
 // boosts and rejects are whether these stages follow the training.
@@ -53,7 +52,7 @@ func (s *Spec) validateStages() (errs []error) {
 		need(!slices.Contains(s.Post[:i], stage), "post[%d]: %q is there twice", i, stage)
 	}
 	need(len(s.Post) != 2 || s.Post[0] == stagePGB, "post: %s; pgb comes first, drs rejects what it weighted", strings.Join(s.Post, ", "))
-	if len(s.Post) > 0 || s.Weights == weightsDiscriminator {
+	if len(s.Post) > 0 || s.Weights == iw.Discriminator {
 		what := "post: " + strings.Join(s.Post, ", ")
 		if len(s.Post) == 0 {
 			what = "weights: " + s.Weights
@@ -66,7 +65,7 @@ func (s *Spec) validateStages() (errs []error) {
 	}
 	// What a discriminator says of rows has gone into boosting and rejection already; to
 	// weight what is left by it would count it twice.
-	need(len(s.Post) == 0 || s.Weights != weightsDiscriminator, "weights: %s: post: %s has chosen rows by discriminators already, and their weights would count twice; use another method, or leave post out", s.Weights, strings.Join(s.Post, ", "))
+	need(len(s.Post) == 0 || s.Weights != iw.Discriminator, "weights: %s: post: %s has chosen rows by discriminators already, and their weights would count twice; use another method, or leave post out", s.Weights, strings.Join(s.Post, ", "))
 	if !Section[pgb.StageOptions](s).Private && s.boosts() {
 		need(!s.Release.Private, "pgb.private: false is NOT PRIVATE, and the release is marked private; set release.private: false for a comparison, or leave pgb.private out")
 		need(s.Evaluate.Train != "", "pgb.private: false takes the real rows of evaluate.train; name them")
@@ -92,7 +91,7 @@ func (s *Spec) checkStages(schema *partition.Schema) error {
 	if schema.Image != nil && s.boosts() && !Section[pgb.StageOptions](s).Private {
 		refuse("pgb.private: false is for tables, whose real rows it takes; leave it out")
 	}
-	if s.Weights != weightsNone {
+	if s.Weights != iw.None {
 		if schema.Image != nil {
 			refuse("weights: %s: rows of images are not weighted; use none", s.Weights)
 			return errors.Join(errs...)
@@ -101,15 +100,16 @@ func (s *Spec) checkStages(schema *partition.Schema) error {
 			refuse("weights: %s: %w; or set weighting.use: resample", s.Weights, err)
 		}
 	}
-	if s.Weights == weightsMLP || s.Weights == weightsExactMLP {
+	if s.Weights == iw.PrivateMLP || s.Weights == iw.ExactMLP {
 		if n := iw.Parameters(e, classes, Section[iw.Options](s).MLP.Hidden); n > maxNetwork {
 			refuse("weighting.mlp.hidden: %d makes a network of %d weights, and %d is the most; lower it", Section[iw.Options](s).MLP.Hidden, n, maxNetwork)
 		}
 	}
-	if s.boosts() && s.Pipeline == "dpgan" {
-		n, keep := Section[dpgan.Options](s).ChosenFor(e).Spec(e, classes).Parameters(), Section[dpgan.Options](s).Student.Keep
-		if 4*n*keep > maxScoredBytes {
-			refuse("post: pgb: %d discriminators of %d weights take %d MiB, and %d MiB is the most that is sent; lower dpgan.student.keep", keep, n, 4*n*keep>>20, maxScoredBytes>>20)
+	if scored, ok := s.training(schema).(pipeline.Scored); ok && s.boosts() {
+		n := scored.ScoredWeights()
+		if keep, _ := s.kept(); 4*n*keep > maxScoredBytes {
+			refuse("post: pgb: %d discriminators of %d weights take %d MiB, and %d MiB is the most that is sent; lower "+
+				"%s.student.keep", keep, n, 4*n*keep>>20, maxScoredBytes>>20, s.Pipeline)
 		}
 	}
 	return errors.Join(errs...)

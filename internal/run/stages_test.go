@@ -166,8 +166,8 @@ func staged() map[string]func(*Spec) {
 	specs := map[string]func(*Spec){}
 	for _, pipeline := range []string{"pategan", "gpate", "dpgan", "embed"} {
 		for name, method := range map[string]func(*Spec){
-			"gaussian": weights(weightsDebiased, "gaussian"), "laplace": weights(weightsNoised, "laplace"),
-			"norm-gamma": weights(weightsDebiased, "norm-gamma"), "dp-mlp": weights(weightsMLP, "gaussian"),
+			"gaussian": weights(iw.Debiased, "gaussian"), "laplace": weights(iw.Noised, "laplace"),
+			"norm-gamma": weights(iw.Debiased, "norm-gamma"), "dp-mlp": weights(iw.PrivateMLP, "gaussian"),
 		} {
 			if name == "laplace" || name == "dp-mlp" {
 				specs[pipeline+", "+name] = all(gan(pipeline, 0), method)
@@ -178,7 +178,7 @@ func staged() map[string]func(*Spec) {
 		}
 	}
 	specs["pategan, pgb"], specs["dpgan, pgb"] = all(gan("pategan", 0), post), all(gan("dpgan", 0), post)
-	specs["pategan, warm, pgb, dp-mlp"] = all(gan("pategan", 0.2), post, weights(weightsMLP, "gaussian"))
+	specs["pategan, warm, pgb, dp-mlp"] = all(gan("pategan", 0.2), post, weights(iw.PrivateMLP, "gaussian"))
 	return specs
 }
 
@@ -200,7 +200,7 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 				continue
 			}
 			budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5, Filter: p.Filter()}
-			for i, event := range p.Stages.cost() {
+			for i, event := range p.Stages.Cost() {
 				share := Section[iw.Options](s).Share
 				if event.Kind == privacy.Exponential {
 					share = Section[pgb.StageOptions](s).Share
@@ -210,17 +210,17 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 					t.Errorf("%s, epsilon %v: stage %d, %v, costs %v of %v (%v)", name, epsilon, i, event.Kind, claim.Epsilon, most, err)
 				}
 			}
-			if len(p.Stages.cost()) == 0 {
+			if len(p.Stages.Cost()) == 0 {
 				t.Errorf("%s: no stage is paid for", name)
 			}
 			var own []privacy.Event
 			if p.Queries > 0 {
-				own = p.Training.Worst(p.releases(p.Queries))
+				own = p.Training.Worst(p.Releases(p.Queries))
 			}
-			if _, err := budget.Admit(own, p.others()); err != nil {
+			if _, err := budget.Admit(own, p.Others()); err != nil {
 				t.Errorf("%s, epsilon %v: %v", name, epsilon, err)
 			}
-			claim, err := privacy.Account(append(own, p.others()...), 1e-5)
+			claim, err := privacy.Account(append(own, p.Others()...), 1e-5)
 			if err != nil || claim.Epsilon > epsilon || claim.Epsilon < 0.85*epsilon {
 				t.Errorf("%s, epsilon %v: the plan costs %v (%v)", name, epsilon, claim.Epsilon, err)
 			}
@@ -230,7 +230,7 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 			if err != nil || !slices.Equal(told, p.Planned()) || spec.Filter != string(p.Filter()) {
 				t.Errorf("%s: the plan %v is registered as %v, %v", name, p.Planned(), told, err)
 			}
-			if got := privacy.Merge(append(own, p.others()...)); len(got) != len(told.Events()) {
+			if got := privacy.Merge(append(own, p.Others()...)); len(got) != len(told.Events()) {
 				t.Errorf("%s: the plan costs %v, its parts %v", name, told.Events(), got)
 			}
 		}
@@ -256,8 +256,8 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	}
 	for _, change := range []func(*Spec){
 		func(s *Spec) { s.Post = []string{stagePGB} },
-		func(s *Spec) { s.Weights = weightsDebiased },
-		func(s *Spec) { s.Weights = weightsMLP },
+		func(s *Spec) { s.Weights = iw.Debiased },
+		func(s *Spec) { s.Weights = iw.PrivateMLP },
 	} {
 		with := s.Clone()
 		change(with)
@@ -266,7 +266,7 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 		}
 	}
 	free := s.Clone()
-	free.Post, free.Weights = []string{stageDRS}, weightsNone
+	free.Post, free.Weights = []string{stageDRS}, iw.None
 	if _, err := NewPlan(free, schema); err != nil {
 		t.Errorf("rejection, which is free: %v", err)
 	}
@@ -307,15 +307,15 @@ func TestPricesThatCannotBe(t *testing.T) {
 		want   string
 	}{
 		{func(s *Spec) {
-			s.Weights, Section[iw.Options](s).MLP.Rate, Section[iw.Options](s).MLP.Steps = weightsMLP, 1e-9, 5
+			s.Weights, Section[iw.Options](s).MLP.Rate, Section[iw.Options](s).MLP.Steps = iw.PrivateMLP, 1e-9, 5
 		}, "weighting.mlp.rate: 1e-09 over 5 steps takes a unit with a probability below privacy.delta"},
-		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = weightsMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
-		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = weightsDebiased, 1e-14 }, "weighting.share"},
+		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = iw.PrivateMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
+		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = iw.Debiased, 1e-14 }, "weighting.share"},
 		{func(s *Spec) { s.Post, Section[pgb.StageOptions](s).Share = []string{stagePGB}, 1e-13 }, "pgb.share"},
 		{func(s *Spec) {
-			s.Weights, Section[iw.Options](s).Share, Section[iw.Options](s).Noise = weightsDebiased, 1e-9, "laplace"
+			s.Weights, Section[iw.Options](s).Share, Section[iw.Options](s).Noise = iw.Debiased, 1e-9, "laplace"
 		}, "weighting.share"},
-		{func(s *Spec) { s.Weights, s.Release.Rows = weightsDebiased, 10_000_000 }, "10000000 synthetic rows of 4 features are more than"},
+		{func(s *Spec) { s.Weights, s.Release.Rows = iw.Debiased, 10_000_000 }, "10000000 synthetic rows of 4 features are more than"},
 	} {
 		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
@@ -354,7 +354,7 @@ func TestFitsThatCannotBe(t *testing.T) {
 		}
 		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
-		s.Weights, Section[iw.Options](s).Noise, Section[iw.Options](s).Squares = weightsDebiased, c.noise, c.squares
+		s.Weights, Section[iw.Options](s).Noise, Section[iw.Options](s).Squares = iw.Debiased, c.noise, c.squares
 		if _, err := NewPlan(s, schema); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -391,14 +391,14 @@ func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
 		// And a run that may spend that much gets selections at least as sharp.
 		s := voteSpec()
 		s.Post, Section[pgb.StageOptions](s).Rounds, Section[pgb.StageOptions](s).Share = []string{stagePGB}, int(r.Rounds), 0.5
-		stages, err := s.prices(privacy.Budget{Epsilon: 2 * r.EpsilonAdvanced, Delta: r.Delta})
+		stages, err := s.prices(tinySchema(t), privacy.Budget{Epsilon: 2 * r.EpsilonAdvanced, Delta: r.Delta})
 		if err != nil {
 			if r.Epsilon0 > 1e-3 {
 				t.Errorf("%+v: %v", r, err)
 			}
 			continue // finer than is drawn
 		}
-		if selections, ok := stages.of(runspec.Selections); !ok || selections.Mechanism.Epsilon < r.Epsilon0 {
+		if selections, ok := stages.Of(runspec.Selections); !ok || selections.Mechanism.Epsilon < r.Epsilon0 {
 			t.Errorf("%+v: a selection has epsilon %v", r, selections.Mechanism.Epsilon)
 		}
 	}

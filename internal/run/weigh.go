@@ -10,7 +10,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
-	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -23,16 +22,16 @@ const uneven = 0.1
 func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, o Options) (*made, error) {
 	s := j.Spec
 	n := s.Release.Rows
-	resample := s.Weights != weightsNone && Section[iw.Options](s).Use == iw.UseResample
+	resample := s.Weights != iw.None && Section[iw.Options](s).Use == iw.UseResample
 	if resample {
-		n = min(pgb.MaxCandidates, n*Section[iw.Options](s).Pool)
+		n = min(pipeline.MostCandidates, n*Section[iw.Options](s).Pool)
 	}
 	r, err := p.make(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	table, err := p.model.Table(r.x, r.classes)
-	if err != nil || s.Weights == weightsNone {
+	if err != nil || s.Weights == iw.None {
 		return &made{table: table, unweighted: table}, err
 	}
 	// As they are released: whole numbers are whole, empty cells empty.
@@ -116,9 +115,9 @@ type weigher struct {
 // logs are the rows' log-weights, up to a constant.
 func (w *weigher) logs(ctx context.Context) ([]float64, error) {
 	switch w.Spec.Weights {
-	case weightsDiscriminator:
+	case iw.Discriminator:
 		return w.withinClasses(w.rows.odds), nil
-	case weightsMLP, weightsExactMLP:
+	case iw.PrivateMLP, iw.ExactMLP:
 		return w.network(ctx)
 	}
 	return w.regression(ctx)
@@ -159,7 +158,7 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 	}
 	e := encode.New(w.Schema)
 	options := iw.NetworkOptions{Hidden: m.Hidden, Rate: m.Rate, Steps: m.Steps, Clip: m.Clip, StepSize: m.StepSize, Records: float64(n)}
-	exact := w.Spec.Weights == weightsExactMLP
+	exact := w.Spec.Weights == iw.ExactMLP
 	if exact {
 		options.Rate, options.Records = 1, 1 // gradients are those of the mean
 	}
@@ -172,7 +171,7 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 		w.notes = append(w.notes, "NOT PRIVATE: weights are of a network trained on the real rows of evaluate.train.")
 		oracle = newExactGradients(net.Spec(), w.real.train)
 	} else {
-		sampled, _ := w.Plan.Stages.of(runspec.Sampled)
+		sampled, _ := w.Plan.Stages.Of(runspec.Sampled)
 		oracle = &weighingOracle{oracle: w.ask, asker: w.Job.weighing(net.Spec(), w.ask.coin), learned: notes, first: uint64(len(notes.Receipts)), sigma: sampled.Mechanism.NoiseMultiplier}
 	}
 	status := Status{Of: "weighting step", Rounds: m.Steps, Epsilon: w.Spec.Privacy.Epsilon, EpsilonSpent: notes.Spent}

@@ -29,14 +29,14 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	kind, cost := ratio.None, 0.0
-	if w.Spec.fits() {
+	if iw.Fits(w.Spec.Weights) {
 		kind, cost = w.noise()
 	}
 	f, err := w.fitted(kind, cost, float64(n))
 	if err != nil {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
 	}
-	if !w.Spec.fits() {
+	if !iw.Fits(w.Spec.Weights) {
 		w.notes = append(w.notes, "NOT PRIVATE: weights are of a regression on the real rows of evaluate.train.")
 		beta, err := w.exactly(ctx, f)
 		if err != nil {
@@ -49,7 +49,7 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
 	}
 	noise := ratio.Noise{}
-	if w.Spec.Weights == weightsDebiased {
+	if w.Spec.Weights == iw.Debiased {
 		// Before anything is asked: records, coefficients' noise and rows are public.
 		if noise = drawn; noise.Check(f.vectors, f.want.Problem.Width) != nil {
 			return nil, fmt.Errorf("%w: weights: %w", errStage, noise.Check(f.vectors, f.want.Problem.Width))
@@ -70,7 +70,7 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 
 // noise is the kind of noise and its price: the multiplier of Gaussian noise, else epsilon.
 func (w *weigher) noise() (ratio.NoiseKind, float64) {
-	switch f, _ := w.Plan.Stages.of(runspec.Coefficients); {
+	switch f, _ := w.Plan.Stages.Of(runspec.Coefficients); {
 	case f.Mechanism.Kind == privacy.Gaussian:
 		return ratio.Gaussian, f.Mechanism.Sigma
 	case f.Variant == privacy.NormGamma:

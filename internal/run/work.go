@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -14,19 +13,11 @@ import (
 // work is what a run has to know of its pipeline: what it asks, at what price, and how
 // it learns.
 type work interface {
-	// plan chooses what the run leaves to be chosen, within the budget.
-	plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error)
-	// quorum is the share of the teachers without which a round does not count, and for
-	// how many seconds it waits for the rest.
-	quorum() (share, deadline float64)
 	// largest is the largest round that a node is sent, and the largest answer of a node
 	// with so many teachers, with words for both.
 	largest(p *Plan, e *encode.Encoder, teachers int) largest
 	// teacherSpec is how the run's teachers learn and answer.
 	teacherSpec(schema *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec
-	// optionsOf are the pipeline's options, with all that is left to be chosen: what is
-	// chosen may be another in another version.
-	optionsOf(schema *partition.Schema) any
 	// student makes an untrained one.
 	student(e *encode.Encoder, p *Plan) (trainer, error)
 }

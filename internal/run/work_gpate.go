@@ -2,16 +2,13 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
-	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -19,11 +16,6 @@ import (
 
 // gpateWork is a run of G-PATE.
 type gpateWork struct{ s *Spec }
-
-func (w *gpateWork) quorum() (share, deadline float64) {
-	o := Section[gpate.Options](w.s)
-	return o.Quorum, o.Deadline
-}
 
 // options are the spec's with all that is left to be chosen.
 func (w *gpateWork) options(e *encode.Encoder) (gpate.Options, error) {
@@ -34,54 +26,6 @@ func (w *gpateWork) options(e *encode.Encoder) (gpate.Options, error) {
 func (w *gpateWork) chosen(e *encode.Encoder) gpate.Options {
 	return Section[gpate.Options](w.s).ChosenFor(e)
 }
-
-func (w *gpateWork) optionsOf(schema *partition.Schema) any {
-	return w.chosen(encode.New(schema))
-}
-
-// plan prices every record x direction x round: as a vote each, or a sum for each round,
-// whose sensitivity covers all of its records and directions.
-func (w *gpateWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
-	o, err := w.options(encode.New(schema))
-	if err != nil {
-		return nil, err
-	}
-	p := &Plan{Stages: stages, Rounds: o.Rounds, PerRound: o.Records * o.Directions, ClassShareEpsilon: o.ClassEpsilon, Classes: classesOf(schema)}
-	p.Queries = p.Rounds * p.PerRound
-	if err := w.s.warm(p, schema, budget); err != nil {
-		return nil, err
-	}
-	if _, err := privacy.GaussianSigma(budget, 1, p.others()); errors.Is(err, privacy.ErrOverBudget) {
-		return nil, p.noRoom(w.s, schema, "gpate.class_epsilon", o.ClassEpsilon, "gradients")
-	}
-	switch {
-	case o.Answers == gpate.Sum:
-		p.Training = privacy.Planned{Kind: runspec.GradientSums, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise, Sensitivity: 1}}
-		if o.Noise == 0 {
-			p.Training.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.others())
-		}
-	case o.Mechanism == "gnmax":
-		p.Training = privacy.Planned{Kind: runspec.GradientVotes, Mechanism: privacy.Event{Kind: privacy.GNMax}}
-		p.Training.Mechanism.Sigma, err = p.gaussianNoise(o.Noise, budget, "gpate.noise")
-	default:
-		var sigma float64
-		sigma, err = p.gaussianNoise(o.Noise, budget, "gpate.noise")
-		p.Training = privacy.Planned{Kind: runspec.GradientVotes, Mechanism: confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(w.s.Teachers))}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("plan %d rounds of %d records in %d directions: %w", p.Rounds, o.Records, o.Directions, err)
-	}
-	if o.Answers == gpate.Histogram {
-		p.Training.Variant = privacy.Histogram
-	}
-	return p, p.checkFeasible(priced{
-		shareField: "gpate.class_epsilon", share: o.ClassEpsilon, noiseField: "gpate.noise", noise: o.Noise, what: "gradients",
-	}, budget)
-}
-
-// gradientBound is the fixed-point unit of a teacher's vector. Rounding takes less than a
-// step from each entry: of a vector of 100,000 numbers, 200 steps each, a quarter of a percent.
-const gradientBound = 1 << 16
 
 // teacherSpec is how the run's teachers learn and answer.
 func (w *gpateWork) teacherSpec(schema *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec {
@@ -139,7 +83,7 @@ func (w *gpateWork) largest(p *Plan, e *encode.Encoder, teachers int) largest {
 	l := largest{
 		round: round, roundContent: fmt.Sprintf("%d generated records to train on, %d whose gradients are asked for, %d numbers each; nobody's data", o.Teacher.Training, o.Records, width),
 	}
-	if p.sums() {
+	if p.Sums() {
 		l.answerName = "gradients"
 		l.answer = &conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
 			Run: w.s.Name, Round: uint64(p.Rounds), Values: slices.Repeat([]int64{int64(teachers) * gradientBound}, p.PerRound),

@@ -2,15 +2,12 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report"
-	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -18,53 +15,6 @@ import (
 
 // pateganWork is a run of PATE-GAN.
 type pateganWork struct{ s *Spec }
-
-func (w *pateganWork) quorum() (share, deadline float64) {
-	return Section[pategan.Options](w.s).Quorum, Section[pategan.Options](w.s).Deadline
-}
-
-func (w *pateganWork) optionsOf(*partition.Schema) any { return *Section[pategan.Options](w.s) }
-
-func (w *pateganWork) plan(schema *partition.Schema, budget privacy.Budget, stages Stages) (*Plan, error) {
-	s, o := w.s, Section[pategan.Options](w.s)
-	p := &Plan{Stages: stages, Queries: o.Labels, PerRound: o.Queries, ClassShareEpsilon: o.ClassShare * s.Privacy.Epsilon, Classes: classesOf(schema)}
-	if err := s.warm(p, schema, budget); err != nil {
-		return nil, err
-	}
-	if p.Queries == 0 {
-		p.Queries = pategan.LabelsFor(s.Privacy.Epsilon, s.Teachers)
-	}
-	p.Rounds = (p.Queries + o.Queries - 1) / o.Queries
-	var err error
-	switch o.Mechanism {
-	case pategan.LNMax:
-		p.Training.Mechanism = privacy.Event{Kind: privacy.LNMax, Lambda: o.Noise}
-		if o.Noise == 0 {
-			p.Training.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Queries), p.others())
-		}
-	case pategan.GNMax:
-		p.Training.Mechanism = privacy.Event{Kind: privacy.GNMax}
-		p.Training.Mechanism.Sigma, err = p.gaussianNoise(o.Noise, budget, "pategan.noise")
-	case pategan.ConfidentGNMax:
-		var sigma float64
-		sigma, err = p.gaussianNoise(o.Noise, budget, "pategan.noise")
-		p.Training.Mechanism = confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(s.Teachers))
-	}
-	if errors.Is(err, privacy.ErrOverBudget) {
-		return nil, p.noRoom(s, schema, "pategan.class_share", o.ClassShare, fmt.Sprintf("%d labels", p.Queries))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("plan %d labels: %w", p.Queries, err)
-	}
-	p.Training.Kind = runspec.Votes
-	if o.Release == "histogram" {
-		p.Training.Variant = privacy.Histogram
-	}
-	return p, p.checkFeasible(priced{
-		shareField: "pategan.class_share", share: o.ClassShare, noiseField: "pategan.noise", noise: o.Noise,
-		hint: " (sigma grows with the noise, lambda of lnmax falls)", what: "labels",
-	}, budget)
-}
 
 // teacherSpec is how the run's teachers learn and vote.
 func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec {

@@ -9,6 +9,7 @@ import (
 var Pipeline = pipeline.Pipeline{
 	Name:      "dpgan",
 	Options:   pipeline.Defaults(DefaultOptions),
+	New:       newTraining,
 	Asks:      []string{runspec.ClassCounts, runspec.Embedding, runspec.Discriminator},
 	WarmShare: 0.7,
 	Words:     pipeline.Words{Answers: "gradients", Baseline: "noise alone"},

@@ -9,6 +9,7 @@ import (
 var Pipeline = pipeline.Pipeline{
 	Name:            "embed",
 	Options:         pipeline.Defaults(DefaultOptions),
+	New:             newTraining,
 	Asks:            []string{runspec.Embedding},
 	NoDiscriminator: "its generator is matched to a sum",
 	Words:           pipeline.Words{Answers: "summed features", Baseline: "noise alone"},

@@ -4,12 +4,19 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 )
 
 // Warm is what runs of other pipelines know of a start by an embedding.
 var Warm = pipeline.WarmStart{
 	Name: "warm_start", Pipeline: Pipeline.Name,
 	Options: pipeline.Defaults(func() WarmStart { return WarmStart{Embed: -1} }),
+	Share: func(o pipeline.Options) plan.Share {
+		return plan.Share{Field: "warm_start.embed", Value: o.(*WarmStart).Embed}
+	},
+	Plan: func(o pipeline.Options, p pipeline.Problem, sigma float64) (*plan.Start, error) {
+		return planStart(*o.(*Options), p, sigma)
+	},
 }
 
 // WarmStart buys the generator of a GAN a start.

@@ -9,6 +9,7 @@ import (
 var Pipeline = pipeline.Pipeline{
 	Name:            "gpate",
 	Options:         pipeline.Defaults(DefaultOptions),
+	New:             newTraining,
 	Asks:            []string{runspec.ClassCounts, runspec.Embedding, runspec.GradientVotes, runspec.GradientSums},
 	NoDiscriminator: "its student learns from gradients and has none",
 	Words:           pipeline.Words{Answers: "gradients", Baseline: "coin flips"},

@@ -9,6 +9,7 @@ import (
 var Pipeline = pipeline.Pipeline{
 	Name:       "pategan",
 	Options:    pipeline.Defaults(DefaultOptions),
+	New:        newTraining,
 	Asks:       []string{runspec.ClassCounts, runspec.Embedding, runspec.Votes},
 	WarmShare:  0.7,
 	TablesOnly: true,

@@ -9,10 +9,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
+const name = "pgb"
+
 // Stage is what runs know of boosting.
 var Stage = pipeline.Stage{
-	Name: "pgb", Options: pipeline.Defaults(DefaultStage),
-	Asks: []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
+	Name: name, Options: pipeline.Defaults(DefaultStage),
+	Asks:  []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
+	Share: share, Price: price,
 }
 
 func says(selections int, _ int64) string {
@@ -23,10 +26,6 @@ func says(selections int, _ int64) string {
 	return fmt.Sprintf("After the training %s of one of the stored discriminators %s made, at random, those that tell "+
 		"synthetic from real rows better being more likely.", text.Several(selections, "selection"), were)
 }
-
-// MaxCandidates bounds the candidates, which are held in memory with a score by each
-// discriminator.
-const MaxCandidates = 2_000_000
 
 // StageOptions are the `pgb:` part of a run. The zero value of a field is not its default; start
 // from [DefaultStage].
@@ -63,8 +62,8 @@ func (o StageOptions) Validate() error {
 	if !(o.Share > 0 && o.Share < 1) {
 		errs = append(errs, fmt.Errorf("pgb.share: %v is not a share of the budget, above 0 and below 1", o.Share))
 	}
-	if o.Candidates < 0 || o.Candidates > MaxCandidates {
-		errs = append(errs, fmt.Errorf("pgb.candidates: %d is not between 0 (chosen) and %d", o.Candidates, MaxCandidates))
+	if o.Candidates < 0 || o.Candidates > pipeline.MostCandidates {
+		errs = append(errs, fmt.Errorf("pgb.candidates: %d is not between 0 (chosen) and %d", o.Candidates, pipeline.MostCandidates))
 	}
 	if o.Records < 0 || o.Records > pipeline.MostUnits {
 		errs = append(errs, fmt.Errorf("pgb.records: %d is not between 0 (of the class counts) and %d", o.Records, pipeline.MostUnits))

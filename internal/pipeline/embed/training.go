@@ -1,0 +1,87 @@
+package embed
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// training is a run's.
+type training struct {
+	o Options // as they were set
+	pipeline.Problem
+}
+
+func newTraining(o pipeline.Options, p pipeline.Problem) pipeline.Training {
+	return &training{*o.(*Options), p}
+}
+
+func (t *training) Chosen() any { return t.o.ChosenFor(t.Encoder, t.Classes, 0) }
+
+func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.Deadline }
+
+// Plan spends the budget on one sum.
+func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
+	sigma := t.o.Noise
+	if most := plan.MostSigma / float64(leastBound); sigma > most {
+		return fmt.Errorf("embed.noise: %v is too much, and %.4g is the most that is drawn; lower it, or set it to 0 to "+
+			"have it chosen", sigma, most)
+	}
+	var err error
+	if sigma == 0 {
+		if sigma, err = privacy.GaussianSigma(budget, 1, p.Stages.Cost()); err != nil {
+			return err
+		}
+	}
+	if p.Start, err = planStart(t.o, t.Problem, sigma); err != nil {
+		return err
+	}
+	if _, err := budget.Admit(nil, p.Others()); errors.Is(err, privacy.ErrOverBudget) {
+		return fmt.Errorf("embed.noise: %v is too little: %w; raise it, or set it to 0 to have it chosen", t.o.Noise, err)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// planStart plans the sum of an embedding of this noise.
+func planStart(o Options, p pipeline.Problem, sigma float64) (*plan.Start, error) {
+	o = o.ChosenFor(p.Encoder, p.Classes, sigma)
+	if err := o.CheckFor(p.Encoder, p.Classes); err != nil {
+		return nil, err
+	}
+	q, err := o.Question(p.Encoder, p.Classes)
+	if err != nil {
+		return nil, err
+	}
+	if Bound(sigma) < leastBound {
+		return nil, fmt.Errorf("the sum of the embedding needs a noise multiplier of %.4g, and %.4g is the most that is "+
+			"drawn; raise privacy.epsilon or the share of the embedding", sigma, plan.MostSigma/float64(leastBound))
+	}
+	return &plan.Start{
+		Planned: privacy.Planned{
+			Kind: runspec.Embedding, Count: 1, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1},
+		},
+		Entries: q.Entries,
+	}, nil
+}
+
+// The fixed-point units of an embedding that aggregators take.
+const (
+	leastBound = 1 << 9
+	mostBound  = 1 << 20
+)
+
+// Bound is the fixed-point unit of a unit's features: the finest for which noise of this
+// multiplier can be drawn.
+func Bound(sigma float64) int64 {
+	bound := int64(mostBound)
+	for bound > 1 && sigma*float64(bound) > plan.MostSigma {
+		bound /= 2
+	}
+	return bound
+}

@@ -1,0 +1,80 @@
+package gpate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// training is a run's.
+type training struct {
+	o Options // as they were set
+	pipeline.Problem
+}
+
+func newTraining(o pipeline.Options, p pipeline.Problem) pipeline.Training {
+	return &training{*o.(*Options), p}
+}
+
+func (t *training) chosen() Options { return t.o.ChosenFor(t.Encoder) }
+
+func (t *training) Chosen() any { return t.chosen() }
+
+func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.Deadline }
+
+// Bound is the fixed-point unit of a teacher's vector. Rounding takes less than a
+// step from each entry: of a vector of 100,000 numbers, 200 steps each, a quarter of a percent.
+const Bound = 1 << 16
+
+// Plan prices every record x direction x round: as a vote each, or a sum for each round,
+// whose sensitivity covers all of its records and directions.
+func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
+	o := t.chosen()
+	if err := o.CheckFor(t.Encoder); err != nil {
+		return err
+	}
+	p.Rounds, p.PerRound = o.Rounds, o.Records*o.Directions
+	p.Queries = p.Rounds * p.PerRound
+	if p.Start == nil {
+		p.ClassShareEpsilon = o.ClassEpsilon
+	}
+	first := plan.Share{Field: "gpate.class_epsilon", Value: o.ClassEpsilon}
+	if _, err := privacy.GaussianSigma(budget, 1, p.Others()); errors.Is(err, privacy.ErrOverBudget) {
+		return p.NoRoom(budget, first, "gradients")
+	}
+	var err error
+	if p.Training, err = t.mechanism(o, p, budget); err != nil {
+		return fmt.Errorf("plan %d rounds of %d records in %d directions: %w", p.Rounds, o.Records, o.Directions, err)
+	}
+	return p.CheckFeasible(plan.Priced{
+		First: first, NoiseField: "gpate.noise", Noise: o.Noise, Bound: 2 * Bound, What: "gradients",
+	}, budget)
+}
+
+// mechanism answers a round or a vote, with the least noise that the budget allows unless it
+// was set.
+func (t *training) mechanism(o Options, p *plan.Plan, budget privacy.Budget) (of privacy.Planned, err error) {
+	of.Kind = runspec.GradientVotes
+	if o.Answers == Histogram {
+		of.Variant = privacy.Histogram
+	}
+	switch {
+	case o.Answers == Sum:
+		of.Kind, of.Mechanism = runspec.GradientSums, privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise, Sensitivity: 1}
+		if o.Noise == 0 {
+			of.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.Others())
+		}
+	case o.Mechanism == "gnmax":
+		of.Mechanism = privacy.Event{Kind: privacy.GNMax}
+		of.Mechanism.Sigma, err = p.GaussianNoise(o.Noise, budget, "gpate.noise")
+	default:
+		var sigma float64
+		sigma, err = p.GaussianNoise(o.Noise, budget, "gpate.noise")
+		of.Mechanism = plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers))
+	}
+	return of, err
+}

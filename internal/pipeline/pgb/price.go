@@ -1,0 +1,45 @@
+package pgb
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// ScoreBound is the fixed-point unit of a score.
+const ScoreBound = 1 << 20
+
+// share is what all selections of a run cost, where it has any.
+func share(o pipeline.Options, f pipeline.Followed) plan.Share {
+	of := o.(*StageOptions)
+	if !slices.Contains(f.Post, name) || !of.Private {
+		return plan.Share{}
+	}
+	return plan.Share{Field: "pgb.share", Value: of.Share}
+}
+
+// price plans the selections.
+func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan.Stages, error) {
+	share, rounds := share(o, f), o.(*StageOptions).Rounds
+	if share.Value == 0 {
+		return nil, nil
+	}
+	all := privacy.Event{Kind: privacy.Exponential, Epsilon: 1, Count: int64(rounds)}
+	one, err := privacy.Calibrate(all, share.Alone(budget))
+	if err != nil {
+		return nil, fmt.Errorf("%s for %d selections: %w", share.Of(budget), rounds, err)
+	}
+	if _, err := gnmax.NewExponential(one.Epsilon, ScoreBound); err != nil {
+		return nil, fmt.Errorf("%s for %d selections: %w; a larger share or epsilon needs less noise, as do fewer "+
+			"pgb.rounds", share.Of(budget), rounds, err)
+	}
+	return plan.Stages{{
+		Kind: runspec.Scores, Stage: runspec.Selections, Count: one.Count,
+		Mechanism: privacy.Event{Kind: privacy.Exponential, Epsilon: one.Epsilon},
+	}}, nil
+}

@@ -1,0 +1,143 @@
+// Package plan holds what a run will ask, and at what price, before anything is asked. Its
+// [Plan] is what the pipelines fill in, and what becomes the plan in the run's ledger entry.
+//
+// It knows no pipeline: which questions a run asks is data.
+package plan
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// Plan is what a run will ask, and at what price, before anything is asked.
+type Plan struct {
+	// Queries is the number of queries, in Rounds rounds of PerRound each but for the
+	// last one, which may have fewer.
+	Queries, Rounds, PerRound int
+	// Training pays for them: the kind of question and the mechanism that answers.
+	Training privacy.Planned
+	// ClassShareEpsilon is the price of the class shares that a run begins with; 0 where it
+	// begins with a start.
+	ClassShareEpsilon float64
+	// Start is what the run begins with in place of the class shares; nil for none.
+	Start *Start
+	// Classes is the number of classes of the label, 1 without one.
+	Classes int
+	// Stages pay for what is asked after training, and Shares are their options.
+	Stages Stages
+	Shares []Share
+}
+
+// Start is a sum that a run begins with.
+type Start struct {
+	// Planned pays for it.
+	Planned privacy.Planned
+	// Entries is the length of the sum.
+	Entries int
+	// Field and Share are the option that says how much of epsilon it costs; empty where it
+	// is all of the run.
+	Field string
+	Share float64
+}
+
+// Sums is whether rounds are answered with one noisy sum each.
+func (p *Plan) Sums() bool {
+	kind := p.Training.Mechanism.Kind
+	return kind == privacy.Gaussian || kind == privacy.SubsampledGaussian
+}
+
+// Sampled is whether sums are over samples of the privacy units. All of them are planned,
+// and the whole plan is what the budget is charged for.
+func (p *Plan) Sampled() bool { return p.Training.Mechanism.Kind == privacy.SubsampledGaussian }
+
+// Filter is the rule by which the budget of a run of the plan, and of a dataset that
+// nothing else is asked of, admits its rounds.
+func (p *Plan) Filter() privacy.Filter {
+	if p.Sampled() || p.Stages.Fixed() {
+		return privacy.FilterPLD
+	}
+	return ""
+}
+
+// Releases is how often the training's mechanism is used for so many queries, asked in
+// rounds: once for each vote, and once for the sum of a round.
+func (p *Plan) Releases(queries int) int64 {
+	if p.Sums() {
+		return int64((queries + p.PerRound - 1) / p.PerRound)
+	}
+	return int64(queries)
+}
+
+// Multiplier is the noise multiplier of the training's sums.
+func (p *Plan) Multiplier() float64 {
+	if p.Sampled() {
+		return p.Training.Mechanism.NoiseMultiplier
+	}
+	return p.Training.Mechanism.Sigma
+}
+
+// Noise is that of each count of a vote, or the noise multiplier of sums.
+func (p *Plan) Noise() float64 {
+	if p.Training.Mechanism.Kind == privacy.ConfidentGNMax {
+		return p.Training.Mechanism.Sigma2
+	}
+	return p.Multiplier()
+}
+
+// First is what pays for round 0: the class shares or a start; the stages of a
+// finished run have no such round.
+func (p *Plan) First() privacy.Plan {
+	switch {
+	case p.Start != nil:
+		return privacy.Plan{p.Start.Planned}
+	case p.ClassShareEpsilon > 0:
+		return privacy.Plan{{
+			Kind: runspec.ClassCounts, Count: 1,
+			Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon},
+		}}
+	}
+	return nil
+}
+
+// Planned is the plan as data: all that the run may ask and what each costs.
+func (p *Plan) Planned() privacy.Plan {
+	all := p.First()
+	if p.Queries > 0 {
+		training := p.Training
+		training.Count = p.Releases(p.Queries)
+		all = append(all, training)
+	}
+	return append(all, p.Stages...)
+}
+
+// Pays returns the entry of the plan that pays for a kind of question of a stage.
+func (p *Plan) Pays(kind, stage string) (uint32, error) {
+	for i, planned := range p.Planned() {
+		if planned.Kind == kind && planned.Stage == stage {
+			return uint32(i), nil
+		}
+	}
+	return 0, fmt.Errorf("the plan of the run pays for no %s", kind)
+}
+
+// Others is what a run may ask besides its own questions: round 0 and the stages.
+func (p *Plan) Others() []privacy.Event { return append(p.First().Events(), p.Stages.Cost()...) }
+
+// CheckStages refuses a plan whose training could use up what its stages need.
+func (p *Plan) CheckStages(budget privacy.Budget) error {
+	budget.Filter = p.Filter()
+	var own []privacy.Event
+	if p.Queries > 0 {
+		own = p.Training.Worst(p.Releases(p.Queries))
+	}
+	if _, err := budget.Admit(own, p.Others()); errors.Is(err, privacy.ErrOverBudget) {
+		return fmt.Errorf("the training with the noise that was set, and the stages after it, do not fit the budget "+
+			"together: %w; leave the noise to be chosen", err)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

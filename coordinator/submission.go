@@ -57,9 +57,13 @@ type Submission struct {
 	By string `json:"by"`
 	// RunFile is the SHA-256 of the run.yaml, in hex.
 	RunFile string `json:"run_file"`
+	Progress
+	// Order is lower for what was submitted earlier. The store fills it in.
+	Order int64 `json:"-"`
+}
 
-	// What follows is filled in by the store. Times are as in the ledger.
-
+// Progress is how far a submission has come, as the store fills it in. Times are as in the ledger.
+type Progress struct {
 	Submitted string `json:"submitted"`
 	State     State  `json:"state"`
 	// Reason says why it ended, or why it waits again.
@@ -74,9 +78,6 @@ type Submission struct {
 	Claimed string   `json:"claimed,omitempty"`
 	Ended   string   `json:"ended,omitempty"`
 	Results []Result `json:"results,omitempty"`
-
-	// Order is lower for what was submitted earlier.
-	Order int64 `json:"-"`
 }
 
 // Result is a file that a run left on its worker's disk.

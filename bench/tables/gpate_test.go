@@ -26,7 +26,7 @@ func TestRoundsForAnEpsilonThatDependsOnVotes(t *testing.T) {
 		}
 		v.see(counts, release)
 		raw, err := json.Marshal(ledger.Entry{Kind: "gradient-votes",
-			Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: queries}}})
+			Charge: ledger.Charge{Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: queries}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,9 +35,23 @@ type Certificate struct {
 	// Earlier are the runs of the same dataset that this one went on from: its rows are made
 	// of their releases too. Then (Epsilon, Delta) is the dataset's budget, and EpsilonSpent
 	// what all of them add up to by the rule of its filter.
-	Earlier      []string    `json:"earlier,omitempty"`
-	SchemaSHA256 string      `json:"schema_sha256"`
-	Pipeline     string      `json:"pipeline"`
+	Earlier      []string `json:"earlier,omitempty"`
+	SchemaSHA256 string   `json:"schema_sha256"`
+	Pipeline     string   `json:"pipeline"`
+	Privacy
+	LedgerHead string `json:"ledger_head"` // hash of the last ledger entry; the run was closed there or before
+	Rows       int    `json:"rows"`        // synthetic rows released
+	Created    string `json:"created"`     // RFC 3339
+	Software   string `json:"software"`
+	Teachers   int    `json:"teachers"` // that the run was planned with
+	// TeachersLeast is how many took part in the round with the fewest, if that
+	// was not all of them.
+	TeachersLeast int    `json:"teachers_least,omitempty"`
+	Votes         string `json:"votes,omitempty"` // VotesCoin for a baseline
+}
+
+// Privacy is the guarantee that a certificate states, and what it was computed from.
+type Privacy struct {
 	Epsilon      float64     `json:"epsilon"`
 	Delta        float64     `json:"delta"`
 	EpsilonSpent float64     `json:"epsilon_spent"`
@@ -46,15 +60,6 @@ type Certificate struct {
 	Unit         string      `json:"unit"`         // "record" or the unit column's name
 	Accountant   string      `json:"accountant"`
 	Mechanisms   []Mechanism `json:"mechanisms"`
-	LedgerHead   string      `json:"ledger_head"` // hash of the last ledger entry; the run was closed there or before
-	Rows         int         `json:"rows"`        // synthetic rows released
-	Created      string      `json:"created"`     // RFC 3339
-	Software     string      `json:"software"`
-	Teachers     int         `json:"teachers"` // that the run was planned with
-	// TeachersLeast is how many took part in the round with the fewest, if that
-	// was not all of them.
-	TeachersLeast int    `json:"teachers_least,omitempty"`
-	Votes         string `json:"votes,omitempty"` // VotesCoin for a baseline
 }
 
 // Mechanism is a noisy release, and how often it was used. Parameters are
@@ -96,20 +101,22 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 		Earlier:      f.Earlier,
 		SchemaSHA256: f.SchemaSHA256,
 		Pipeline:     f.Pipeline,
-		Epsilon:      total.Budget.Epsilon,
-		Delta:        total.Budget.Delta,
-		EpsilonSpent: total.Claim.Epsilon,
-		Guarantee:    f.Guarantee,
-		Neighbouring: f.Neighbouring,
-		Unit:         f.Unit,
-		Accountant:   total.Claim.Accountant,
-		Mechanisms:   Mechanisms(total.Events),
-		LedgerHead:   ledger.Head,
-		Rows:         f.Rows,
-		Created:      f.Created.UTC().Format(time.RFC3339),
-		Software:     f.Software,
-		Teachers:     f.Teachers,
-		Votes:        f.Votes,
+		Privacy: Privacy{
+			Epsilon:      total.Budget.Epsilon,
+			Delta:        total.Budget.Delta,
+			EpsilonSpent: total.Claim.Epsilon,
+			Guarantee:    f.Guarantee,
+			Neighbouring: f.Neighbouring,
+			Unit:         f.Unit,
+			Accountant:   total.Claim.Accountant,
+			Mechanisms:   Mechanisms(total.Events),
+		},
+		LedgerHead: ledger.Head,
+		Rows:       f.Rows,
+		Created:    f.Created.UTC().Format(time.RFC3339),
+		Software:   f.Software,
+		Teachers:   f.Teachers,
+		Votes:      f.Votes,
 	}
 	if f.TeachersLeast != f.Teachers {
 		c.TeachersLeast = f.TeachersLeast

@@ -231,9 +231,10 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func validText(t testing.TB) string {
-	c := Certificate{Run: run, SchemaSHA256: strings.Repeat("ab", 32), Pipeline: "pategan", Epsilon: 1, Delta: 1e-5,
-		EpsilonSpent: 0.9, Guarantee: DataIndependent, Neighbouring: scope, Unit: "record", Accountant: "gdp",
-		Mechanisms: []Mechanism{{Kind: privacy.GNMax, Parameters: map[string]float64{"sigma": 3}, Count: 1}},
+	c := Certificate{Run: run, SchemaSHA256: strings.Repeat("ab", 32), Pipeline: "pategan",
+		Privacy: Privacy{Epsilon: 1, Delta: 1e-5, EpsilonSpent: 0.9, Guarantee: DataIndependent, Neighbouring: scope,
+			Unit: "record", Accountant: "gdp",
+			Mechanisms: []Mechanism{{Kind: privacy.GNMax, Parameters: map[string]float64{"sigma": 3}, Count: 1}}},
 		LedgerHead: sha, Rows: 6000, Created: "2026-03-01T12:05:00Z", Software: "conclave 0.1.0", Teachers: 200}
 	path := filepath.Join(t.TempDir(), "c.json")
 	if err := c.WriteFile(path); err != nil {

@@ -16,12 +16,12 @@ func stagedLedger(t *testing.T) []byte {
 	t.Helper()
 	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
 	entries := append(opening(run, 1), first...)
-	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})
+	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	second, spent := releases(t, run+".pgb", []privacy.Event{{Kind: privacy.GNMax, Sigma: 200, Count: 8}})
 	entries = append(entries, opening(run+".pgb", 2)[1])
 	entries = append(entries, second...)
 	return writeLedger(t, append(entries,
-		ledger.Entry{Type: ledger.EntryClose, Run: run + ".pgb", EpsilonSpent: spent})...)
+		ledger.Entry{Type: ledger.EntryClose, Run: run + ".pgb", Charge: ledger.Charge{EpsilonSpent: spent}})...)
 }
 
 // A certificate of stages speaks of what they went on from too: of both runs' events, and of

@@ -44,9 +44,12 @@ func writeLedger(t *testing.T, entries ...ledger.Entry) []byte {
 
 func opening(name string, epsilon float64) []ledger.Entry {
 	return []ledger.Entry{
-		{Type: ledger.EntryOpen, Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord,
-			Neighbouring: scope},
-		{Type: ledger.EntryRun, Run: name, Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, Plan: anyPlan},
+		{Type: ledger.EntryOpen, Opening: ledger.Opening{
+			Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord, Neighbouring: scope,
+		}},
+		{Type: ledger.EntryRun, Run: name, Opening: ledger.Opening{
+			Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, Plan: anyPlan,
+		}},
 	}
 }
 
@@ -71,8 +74,8 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 		}
 		round := uint64(i)
 		spent = claim.Epsilon
-		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round, Events: events, EpsilonSpent: spent,
-			ReleaseSHA256: sha}
+		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round,
+			Charge: ledger.Charge{Events: events, EpsilonSpent: spent, ReleaseSHA256: sha}}
 		for _, event := range events {
 			e.Queries += event.Count + event.Asked
 			e.Answered += event.Count + event.Answered
@@ -121,7 +124,7 @@ func makeExample(t *testing.T) (raw []byte, c Certificate, last float64) {
 			Answered: 31}})
 	charged, spent := releases(t, run, perRound...)
 	entries := append(opening(run, 1), charged...)
-	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})
+	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	raw = writeLedger(t, entries...)
 	verified, err := ledger.Verify(bytes.NewReader(raw))
 	if err != nil {

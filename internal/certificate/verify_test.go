@@ -88,7 +88,7 @@ func TestVerifyFindsAlteredLedgers(t *testing.T) {
 	charged, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 112, Count: 64}})
 	charged[0].Answered = 63
 	unwritten := writeLedger(t, append(append(opening(run, 1), charged...),
-		ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})...)
+		ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})...)
 	if err := c.Verify(bytes.NewReader(unwritten)); !errors.As(err, &broken) || broken.Line != 3 {
 		t.Errorf("an answer that was paid for is missing: %v", err)
 	}
@@ -110,7 +110,7 @@ func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
 func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
 	entries := append(opening(run, 1), first...)
-	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, EpsilonSpent: spent})
+	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	short := writeLedger(t, entries...)
 	verified, err := ledger.Verify(bytes.NewReader(short))
 	if err != nil {

@@ -47,13 +47,26 @@ type Entry struct {
 	Round   *uint64 `json:"round,omitempty"`
 	// Planned is the place, from 0, of the entry of the run's plan that paid for a release,
 	// and Kind that entry's kind of question.
-	Planned      *int            `json:"planned,omitempty"`
-	Kind         string          `json:"kind,omitempty"`
+	Planned *int   `json:"planned,omitempty"`
+	Kind    string `json:"kind,omitempty"`
+	Opening
+	Charge
+	Fence    int64  `json:"fence"`    // of the leadership that wrote it; never falls
+	Previous string `json:"previous"` // hash of the entry before, empty for the first
+	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
+}
+
+// Opening is what the entry of a dataset or a run says of its budget.
+type Opening struct {
 	Budget       *privacy.Budget `json:"budget,omitempty"`
 	Plan         privacy.Plan    `json:"plan,omitempty"`         // all that a run may ask, and what each costs
 	Unit         string          `json:"unit,omitempty"`         // "record" or the column of the privacy unit
 	Neighbouring string          `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
-	Events       []privacy.Event `json:"events,omitempty"`
+}
+
+// Charge is what the entry of a release says of its price.
+type Charge struct {
+	Events []privacy.Event `json:"events,omitempty"`
 	// Queries is how often a release used the entry's mechanism, and Answered how many of
 	// the queries it answered.
 	Queries  int64 `json:"queries,omitempty"`
@@ -64,9 +77,6 @@ type Entry struct {
 	// run's delta; see [Running].
 	EpsilonSpent  float64 `json:"epsilon_spent"`
 	ReleaseSHA256 string  `json:"release_sha256,omitempty"` // hex, of the stored answer
-	Fence         int64   `json:"fence"`                    // of the leadership that wrote it; never falls
-	Previous      string  `json:"previous"`                 // hash of the entry before, empty for the first
-	Hash          string  `json:"hash"`                     // hex SHA-256 of the canonical form with an empty hash
 }
 
 // Canonical returns the one JSON form of the entry, as it stands in a ledger

@@ -68,8 +68,11 @@ func paidBy(plan privacy.Plan, e privacy.Event) int {
 func releaseOf(plan privacy.Plan, round uint64, e privacy.Event) Entry {
 	at := paidBy(plan, e)
 	return Entry{
-		Type: EntryRelease, Round: &round, Planned: &at, Kind: plan[at].Kind, Events: []privacy.Event{e},
-		Queries: e.Count + e.Asked, Answered: e.Count + e.Answered, ReleaseSHA256: strings.Repeat("0a", 32),
+		Type: EntryRelease, Round: &round, Planned: &at, Kind: plan[at].Kind,
+		Charge: Charge{
+			Events: []privacy.Event{e}, Queries: e.Count + e.Asked, Answered: e.Count + e.Answered,
+			ReleaseSHA256: strings.Repeat("0a", 32),
+		},
 	}
 }
 

@@ -17,7 +17,7 @@ func (w *writer) openPlanned(run string, budget privacy.Budget, plan privacy.Pla
 	if claim, err := privacy.Account(plan.Events(), budget.Delta); err == nil && budget.Filter == privacy.FilterPLD {
 		w.claims[run] = claim.Epsilon
 	}
-	w.add(Entry{Type: EntryRun, Run: run, Budget: &budget, Plan: plan})
+	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: plan}})
 }
 
 // plannedLedger has a run that makes some of its releases, and the class shares.
@@ -141,12 +141,12 @@ func TestSealRefusesMisplacedPlans(t *testing.T) {
 	twice := slices.Clone(plan)
 	twice[0].Mechanism.Count = 2
 	for _, e := range []Entry{
-		{Type: EntryRun, Run: "one", Budget: &byPLD},
-		{Type: EntryRun, Run: "one", Budget: &gdp},
-		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: twice},
-		{Type: EntryRun, Run: "one", Budget: &byPLD, Plan: privacy.Plan{{Kind: "votes"}}},
-		{Type: EntryOpen, Budget: &byPLD, Unit: "record", Neighbouring: "x", Plan: plan},
-		{Type: EntryClose, Run: "one", Plan: plan},
+		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &byPLD}},
+		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &gdp}},
+		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &byPLD, Plan: twice}},
+		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &byPLD, Plan: privacy.Plan{{Kind: "votes"}}}},
+		{Type: EntryOpen, Opening: Opening{Budget: &byPLD, Unit: "record", Neighbouring: "x", Plan: plan}},
+		{Type: EntryClose, Run: "one", Opening: Opening{Plan: plan}},
 		release,
 	} {
 		e.Time, e.Dataset = FormatTime(time.Unix(0, 0)), "flchain"

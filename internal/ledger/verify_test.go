@@ -27,7 +27,7 @@ type writer struct {
 func newWriter(t testing.TB, budget privacy.Budget) *writer {
 	w := &writer{t: t, spent: map[string][]privacy.Event{}, deltas: map[string]float64{},
 		plans: map[string]privacy.Plan{}, claims: map[string]float64{}}
-	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"})
+	w.add(Entry{Type: EntryOpen, Opening: Opening{Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"}})
 	return w
 }
 
@@ -54,7 +54,7 @@ func (w *writer) add(e Entry) {
 func (w *writer) open(run string, budget privacy.Budget) {
 	w.t.Helper()
 	w.deltas[run], w.plans[run] = budget.Delta, unlimited()
-	w.add(Entry{Type: EntryRun, Run: run, Budget: &budget, Plan: unlimited()})
+	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: unlimited()}})
 }
 
 // release pays by the entry of the run's plan with the mechanism of the event.
@@ -77,7 +77,7 @@ func (w *writer) pay(run string, e Entry) {
 
 func (w *writer) close(run string) {
 	w.t.Helper()
-	w.add(Entry{Type: EntryClose, Run: run, EpsilonSpent: w.epsilon(run)})
+	w.add(Entry{Type: EntryClose, Run: run, Charge: Charge{EpsilonSpent: w.epsilon(run)}})
 }
 
 func (w *writer) epsilon(run string) float64 {
@@ -271,10 +271,10 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 		write         func(w *writer)
 	}{
 		{"two datasets opened", "only one of that type", 2, func(w *writer) {
-			w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "x"})
+			w.add(Entry{Type: EntryOpen, Opening: Opening{Budget: &budget, Unit: "record", Neighbouring: "x"}})
 		}},
 		{"a foreign dataset", "belongs to dataset", 2, func(w *writer) {
-			w.add(Entry{Type: EntryRun, Dataset: "adult", Run: "one", Budget: &budget, Plan: unlimited()})
+			w.add(Entry{Type: EntryRun, Dataset: "adult", Run: "one", Opening: Opening{Budget: &budget, Plan: unlimited()}})
 		}},
 		{"charged before it was opened", "never opened", 2, func(w *writer) {
 			w.deltas["one"] = 1e-5
@@ -323,7 +323,7 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 		{"epsilon spent wrong at the end", "epsilon_spent", 4, func(w *writer) {
 			w.open("one", budget)
 			w.release("one", 0, labels)
-			w.add(Entry{Type: EntryClose, Run: "one", EpsilonSpent: 1e-3})
+			w.add(Entry{Type: EntryClose, Run: "one", Charge: Charge{EpsilonSpent: 1e-3}})
 		}},
 		{"a deposed leader", "deposed", 3, func(w *writer) {
 			w.open("one", budget)
@@ -494,7 +494,7 @@ func TestStrictFindsWhatNoAggregatorWrites(t *testing.T) {
 		})
 	}
 	w := &writer{t: t}
-	w.add(Entry{Type: EntryOpen, Budget: &budget, Unit: "record", Neighbouring: "everybody"})
+	w.add(Entry{Type: EntryOpen, Opening: Opening{Budget: &budget, Unit: "record", Neighbouring: "everybody"}})
 	if _, err := verifyStrict(w.bytes()); err == nil || !strings.Contains(err.Error(), `neighbouring is "everybody"`) {
 		t.Errorf("an unknown neighbouring: error is %v", err)
 	}

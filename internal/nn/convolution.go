@@ -26,10 +26,14 @@ type convolution struct {
 	laneW      [][]float32 // gradients of lanes after the first
 	laneB      [][]float32
 
-	pool                           *parallel.Pool
-	batch                          convBatch
-	forwards, backs, reduces, norm parallel.Task
+	pool  *parallel.Pool
+	batch convBatch
+	tasks convTasks
 }
+
+// convTasks are the parts of a convolution's work. They are made once, so that a call allocates
+// nothing.
+type convTasks struct{ forwards, backs, reduces, norm parallel.Task }
 
 // convBatch is the batch in work.
 type convBatch struct {
@@ -74,7 +78,7 @@ func (c *convolution) start(p *parallel.Pool) {
 	c.dw, c.db = make([]float32, len(c.w)), make([]float32, len(c.b))
 	c.laneW, c.laneB, c.batch = nil, nil, convBatch{}
 	c.pool = p
-	c.forwards, c.backs, c.reduces, c.norm = c.forwardPart, c.backPart, c.reducePart, c.normPart
+	c.tasks = convTasks{c.forwardPart, c.backPart, c.reducePart, c.normPart}
 }
 
 func (c *convolution) clone(p *parallel.Pool) layer {
@@ -141,7 +145,7 @@ func (c *convolution) spread(w *parallel.Worker, images, sides []float32, lo, hi
 
 func (c *convolution) forward(y, x []float32, n int) {
 	c.batch = convBatch{y: y, x: x, n: n}
-	c.pool.Each(c.parts(n), c.forwards)
+	c.pool.Each(c.parts(n), c.tasks.forwards)
 	c.batch = convBatch{}
 }
 

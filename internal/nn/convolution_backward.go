@@ -22,9 +22,9 @@ func (c *convolution) backward(dx, dy, x, _ []float32, n int, params bool) {
 			c.laneB = append(c.laneB, make([]float32, len(c.db)))
 		}
 	}
-	c.pool.Each(k, c.backs)
+	c.pool.Each(k, c.tasks.backs)
 	if params && k > 1 {
-		c.pool.Each((len(c.dw)+piece-1)/piece, c.reduces)
+		c.pool.Each((len(c.dw)+piece-1)/piece, c.tasks.reduces)
 		for _, b := range c.laneB[:k-1] {
 			vector.AddScaled(c.db, b, 1)
 		}

@@ -60,7 +60,7 @@ func (e *embedding) addNorms(norms []exampleNorm, dy, _ []float32, n int) {
 
 func (c *convolution) addNorms(norms []exampleNorm, dy, x []float32, n int) {
 	c.batch = convBatch{x: x, dy: dy, n: n, norms: norms}
-	c.pool.Each(n, c.norm)
+	c.pool.Each(n, c.tasks.norm)
 	c.batch = convBatch{}
 }
 

@@ -11,19 +11,15 @@ import (
 // agreement is the picture of how the teachers' released answers are spread,
 // round by round, and how many questions were answered.
 type agreement struct {
-	Width, Height            float64
-	Left, Right, Top, Bottom float64
-	Outer, Inner, Median     string // polygons of 80% and 50% of the answers, and a line
-	NoiseLow, NoiseHigh      string // where 80% would lie if there were noise alone
-	Ticks                    []tick
-	FirstRound, LastRound    string
-	Summary                  string
-	Title                    string
-	Votes                    bool   // whether teachers voted at all
-	Drawn                    bool   // false when no shares are known
-	Noise                    string // of one answer, in words
-	Counts                   string // sentence about questions and answers
-	Missing                  string // sentence about rounds that are not drawn
+	chart
+	Outer, Inner, Median string // polygons of 80% and 50% of the answers, and a line
+	NoiseLow, NoiseHigh  string // where 80% would lie if there were noise alone
+	Title                string
+	Votes                bool   // whether teachers voted at all
+	Drawn                bool   // false when no shares are known
+	Noise                string // of one answer, in words
+	Counts               string // sentence about questions and answers
+	Missing              string // sentence about rounds that are not drawn
 }
 
 // within80 is how many standard deviations on each side hold 80% of a normal
@@ -35,7 +31,7 @@ func newAgreement(rounds []Round) *agreement {
 	if len(rounds) == 0 {
 		return nil
 	}
-	a := &agreement{Width: 560, Height: 240, Left: 52, Right: 548, Top: 12, Bottom: 206}
+	a := &agreement{chart: chart{Width: 560, Height: 240, Left: 52, Right: 548, Top: 12, Bottom: 206}}
 	var asked, answered int64
 	var drawn []Round
 	later, rounds := stages(rounds)

@@ -12,16 +12,21 @@ import (
 
 // budgetChart is the spent epsilon over the rounds, as steps.
 type budgetChart struct {
+	chart
+	Line, Area   string // path and polygon
+	LimitY       float64
+	Limit, Last  string
+	LastX, LastY float64
+	LastBelow    bool // the label of the last point goes below it
+}
+
+// chart is what all charts over rounds have.
+type chart struct {
 	Width, Height            float64
 	Left, Right, Top, Bottom float64 // the plot's edges
-	Line, Area               string  // path and polygon
-	LimitY                   float64
-	Limit, Last              string
-	LastX, LastY             float64
-	LastBelow                bool // the label of the last point goes below it
-	Ticks                    []tick
+	Ticks                    []tick  // of the vertical axis
 	FirstRound, LastRound    string
-	Summary                  string
+	Summary                  string // for those who do not see it
 }
 
 type tick struct {
@@ -34,7 +39,7 @@ func newBudgetChart(rounds []Round, epsilon float64) *budgetChart {
 	if len(rounds) == 0 {
 		return nil
 	}
-	c := &budgetChart{Width: 560, Height: 240, Left: 52, Right: 548, Top: 22, Bottom: 206}
+	c := &budgetChart{chart: chart{Width: 560, Height: 240, Left: 52, Right: 548, Top: 22, Bottom: 206}}
 	last := rounds[len(rounds)-1]
 	highest := epsilon
 	for _, r := range rounds {

@@ -47,9 +47,12 @@ func example(t *testing.T) (c certificate.Certificate, rounds []Round) {
 		t.Fatal(err)
 	}
 	return certificate.Certificate{
-		Run: run, SchemaSHA256: strings.Repeat("ab", 32), Pipeline: "pategan", Epsilon: 1, Delta: 1e-5,
-		EpsilonSpent: claim.Epsilon, Guarantee: certificate.DataIndependent, Neighbouring: "add-or-remove-one-unit",
-		Unit: partition.UnitRecord, Accountant: claim.Accountant, Mechanisms: certificate.Mechanisms(perRound),
+		Run: run, SchemaSHA256: strings.Repeat("ab", 32), Pipeline: "pategan",
+		Privacy: certificate.Privacy{
+			Epsilon: 1, Delta: 1e-5, EpsilonSpent: claim.Epsilon, Guarantee: certificate.DataIndependent,
+			Neighbouring: "add-or-remove-one-unit", Unit: partition.UnitRecord, Accountant: claim.Accountant,
+			Mechanisms: certificate.Mechanisms(perRound),
+		},
 		LedgerHead: sha, Rows: 6000, Teachers: 200, Created: "2026-03-01T12:05:00Z", Software: "conclave 0.1.0",
 	}, rounds
 }

@@ -46,17 +46,17 @@ type Ensemble struct {
 	w, m, v []float32 // [models, classes, size]
 	steps   int
 
-	adam      []vector.AdamStep
-	pool      parallel.Pool
-	trainers  []*trainer // of each worker
-	job       call
-	trains    parallel.Task
-	scores    parallel.Task
-	gradients parallel.Task
-	rounds    parallel.Task
-	records   classRecords
-	asked     classRecords // whose gradients are wanted
+	adam     []vector.AdamStep
+	pool     parallel.Pool
+	trainers []*trainer // of each worker
+	job      call
+	tasks    tasks
+	records  classRecords
+	asked    classRecords // whose gradients are wanted
 }
+
+// tasks are what workers do with a model. They are made once, so that a call allocates nothing.
+type tasks struct{ trains, scores, gradients, rounds parallel.Task }
 
 // Examples holds the real records of one model by class: ByClass[c] has shape
 // [rows, features].
@@ -102,7 +102,7 @@ func New(spec Spec) (*Ensemble, error) {
 	if _, err := tensor.Size(kept); err != nil {
 		return nil, fmt.Errorf("ensemble: %w", err)
 	}
-	e.trains, e.scores, e.gradients, e.rounds = e.trainPart, e.scorePart, e.gradientPart, e.roundPart
+	e.tasks = tasks{e.trainPart, e.scorePart, e.gradientPart, e.roundPart}
 	s := newTrainer(net)
 	e.trainers = []*trainer{s}
 	if spec.Fresh {
@@ -142,7 +142,7 @@ func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, st
 	if err := e.ready(real, generated, classes, steps, batch); err != nil {
 		return err
 	}
-	e.run(call{real: real, steps: e.adam, rows: batch}, e.trains)
+	e.run(call{real: real, steps: e.adam, rows: batch}, e.tasks.trains)
 	e.steps += steps
 	return nil
 }
@@ -193,7 +193,7 @@ func (e *Ensemble) Score(out, x []float32, classes []int) error {
 	if err := e.records.split(x, classes, e.spec.Classes, e.in); err != nil {
 		return err
 	}
-	e.run(call{out: out}, e.scores)
+	e.run(call{out: out}, e.tasks.scores)
 	return nil
 }
 
@@ -211,7 +211,7 @@ func (e *Ensemble) InputGradients(x []float32, classes []int, loss losses.Loss,
 	if err := e.asked.split(x, classes, e.spec.Classes, e.in); err != nil {
 		return err
 	}
-	e.run(call{loss: loss, visit: visit}, e.gradients)
+	e.run(call{loss: loss, visit: visit}, e.tasks.gradients)
 	return nil
 }
 
@@ -228,7 +228,7 @@ func (e *Ensemble) TrainGradients(
 	if err := e.asked.split(x, xClasses, e.spec.Classes, e.in); err != nil {
 		return err
 	}
-	e.run(call{real: real, steps: e.adam, rows: batch, loss: loss, visit: visit}, e.rounds)
+	e.run(call{real: real, steps: e.adam, rows: batch, loss: loss, visit: visit}, e.tasks.rounds)
 	if !e.spec.Fresh { // of which nothing is kept
 		e.steps += steps
 	}

@@ -248,18 +248,19 @@ type faultyKV struct {
 }
 
 func (f *faultyKV) Txn(ctx context.Context) clientv3.Txn {
-	// A commit may arrive after its caller's deadline.
-	return &faultyTxn{Txn: f.KV.Txn(context.WithoutCancel(ctx)), kv: f}
+	return &faultyTxn{Txn: f.KV.Txn(ctx), kv: f, ctx: ctx}
 }
 
 type faultyTxn struct {
 	clientv3.Txn
 	kv     *faultyKV
+	ctx    context.Context
 	writes bool
 }
 
 func (x *faultyTxn) If(c ...clientv3.Cmp) clientv3.Txn {
-	x.Txn, x.writes = x.Txn.If(c...), true
+	// A commit may arrive after its caller's deadline.
+	x.Txn, x.writes = x.kv.KV.Txn(context.WithoutCancel(x.ctx)).If(c...), true
 	return x
 }
 func (x *faultyTxn) Then(ops ...clientv3.Op) clientv3.Txn { x.Txn = x.Txn.Then(ops...); return x }

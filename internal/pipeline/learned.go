@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // ErrDiverged says that a student's training left the numbers. Asking again ends the same
@@ -65,6 +66,22 @@ func (l *Learned) tookPart(receipt string, teachers int) {
 
 // Notes returns the notes, of a student that holds them.
 func (l *Learned) Notes() *Learned { return l }
+
+// Records is the public number of privacy units: what was set, or what the released class
+// counts add up to.
+func (l *Learned) Records(set int) (int, error) {
+	if set > 0 {
+		return set, nil
+	}
+	if len(l.Counts) == 0 {
+		return 0, errors.New("the run has no class counts; set the public number of privacy units in records")
+	}
+	var sum float64
+	for _, c := range l.Counts {
+		sum += c
+	}
+	return int(math.Min(math.Max(math.Round(sum), 1), MostUnits)), nil
+}
 
 // Shares returns the released class shares.
 func (l *Learned) Shares() []float64 { return Shares(l.Counts, l.CountScale) }

@@ -21,6 +21,11 @@ type Pair struct {
 	Discriminator *discriminator.Discriminator
 }
 
+// Paired is a student that keeps generators with their discriminators.
+type Paired interface {
+	Pairs() ([]Pair, error)
+}
+
 // Probabilities appends to dst the probability that each of the records x of the classes,
 // shape [len(classes), Generator.Width], is real.
 func (p Pair) Probabilities(dst []float64, x []float32, classes []int) []float64 {

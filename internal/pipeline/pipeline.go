@@ -84,39 +84,6 @@ func Defaults[T Options](defaults func() T) func() Options {
 // stages after the training.
 type Keeper interface{ Kept() int }
 
-// Stage is something that may follow the training, with a section of its own in a run.yaml.
-type Stage struct {
-	// Name is that of the section.
-	Name string
-	// Options returns the defaults of its section.
-	Options func() Options
-	// Asks lists what it may ask of nodes; nothing where it costs nothing.
-	Asks []StageQuestion
-	// Share is the option that says how much of the budget the stage costs by itself after
-	// a run; a value of 0 where it costs nothing. Nil for a stage that never costs anything.
-	Share func(Options, Followed) plan.Share
-	// Price plans what the stage asks after a run. Nil for a stage that asks nothing.
-	Price func(Options, Followed, privacy.Budget) (plan.Stages, error)
-}
-
-// Followed is what a stage knows of the run whose training it follows.
-type Followed struct {
-	Problem
-	// Post and Weights are the stages of the run.
-	Post    []string
-	Weights string
-	// Rows is the number of rows that are released.
-	Rows int
-}
-
-// StageQuestion is one kind of question of a stage.
-type StageQuestion struct {
-	// Stage names the question in a run's plan, Kind is its kind.
-	Stage, Kind string
-	// Says describes in a report a number of releases, the longest of so many entries.
-	Says func(releases int, entries int64) string
-}
-
 // WarmStart is what a run may begin with in place of the class counts. It has a section of
 // its own in a run.yaml.
 type WarmStart struct {

@@ -45,6 +45,11 @@ func Named(name string) (p pipeline.Pipeline, ok bool) {
 	return All[i], true
 }
 
+// StageNamed returns a stage that is there.
+func StageNamed(name string) pipeline.Stage {
+	return Stages[slices.IndexFunc(Stages, func(s pipeline.Stage) bool { return s.Name == name })]
+}
+
 // Names returns the names of the pipelines that fulfil a condition, nil for all.
 func Names(of func(pipeline.Pipeline) bool) (names []string) {
 	for _, p := range All {

@@ -7,9 +7,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/pipeline/drs"
-	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -29,13 +28,13 @@ type made struct {
 }
 
 // errStage says that a stage cannot end otherwise, however often it is begun.
-var errStage = errors.New("the stage after training failed")
+var errStage = pipeline.ErrStage
 
 // after lets the stages follow the training, and makes the rows. Where a stage fails for
 // good, with errStage, it also returns the rows of those before it, nil for none.
 func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer, ask *oracle, o Options) (*made, error) {
 	s := j.Spec
-	if len(s.Post) == 0 && s.Weights == iw.None {
+	if len(s.Post) == 0 && s.Weights == weightsNone {
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &made{table: table}, err
 	}
@@ -48,52 +47,113 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 			watch(last.waitingFor(p))
 		}
 	}
-	p, err := newPost(s, model, trained)
+	session, err := j.session(model, trained, o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStage, err)
 	}
-	if s.boosts() {
-		status := Status{Of: "selection", Rounds: Section[pgb.StageOptions](s).Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: trained.Notes().Spent}
-		o.Watch(status)
-		err := p.boost(ctx, j.selector(p, trained, ask), func(done, rounds int) {
-			status.Round, status.Rounds, status.EpsilonSpent = done, rounds, trained.Notes().Spent
-			o.Watch(status)
-		})
-		if errors.Is(err, pgb.ErrScores) {
-			err = fmt.Errorf("%w: %w", errStage, err)
-		}
+	session.Select = j.selector(session, ask)
+	sources := []pipeline.Source{session.Fresh()}
+	for _, name := range s.Post {
+		stage := pipelines.StageNamed(name)
+		next, err := stage.Apply(ctx, s.Sections[name], sources[len(sources)-1], session)
 		if err != nil {
 			return nil, err
 		}
+		sources = append(sources, next)
 	}
-	m, err := j.weigh(ctx, p, trained, ask, o)
-	if errors.Is(err, drs.ErrTries) || errors.Is(err, drs.ErrScores) {
-		err = fmt.Errorf("%w: %w", errStage, err)
-	}
+	drawn := &drawing{Source: sources[len(sources)-1], s: session}
+	m, err := j.weigh(ctx, drawn, session, trained, ask, o)
 	if errors.Is(err, errStage) || errors.Is(err, student.ErrOverBudget) {
-		table, tableErr := p.soFar(s.Release.Rows)
+		table, tableErr := j.soFar(ctx, drawn, sources, session)
 		if table == nil || tableErr != nil {
 			return nil, errors.Join(err, tableErr)
 		}
-		return &made{table: table, unweighted: table, notes: append(p.notes, "The stage after that failed, and the rows are as they were before it.")}, err
+		session.Note("The stage after that failed, and the rows are as they were before it.")
+		return &made{table: table, unweighted: table, notes: session.Notes}, err
 	}
 	if err != nil {
 		return nil, err
 	}
-	if m.before, err = p.before(m.unweighted); err != nil {
+	if m.before, err = j.before(ctx, sources, model, m.unweighted); err != nil {
 		return nil, err
 	}
-	m.notes = append(p.notes, m.notes...)
+	m.notes = session.Notes
 	return m, nil
 }
 
-// selector is who selects discriminators.
-func (j *Job) selector(p *post, trained trainer, ask *oracle) pgb.Selector {
-	if !Section[pgb.StageOptions](j.Spec).Private {
-		p.notes = append(p.notes, "NOT PRIVATE: boosting took the best discriminator by the real rows of evaluate.train.")
-		return pgb.BestResponse(p.realScores(j.real.train))
-	}
+// session is what the stages work with.
+func (j *Job) session(model *pipeline.Model, trained trainer, o Options) (*pipeline.Session, error) {
+	s, status := j.Spec, Status{Epsilon: j.Spec.Privacy.Epsilon}
 	notes := trained.Notes()
-	n, err := records(Section[pgb.StageOptions](j.Spec).Records, notes)
-	return &selector{oracle: ask, learned: notes, first: uint64(len(notes.Receipts)), records: n, scored: scoredOf(p.pairs, p.width), failed: err}
+	session := &pipeline.Session{
+		Followed: s.followed(j.Schema), Model: model, Learned: notes, Real: j.real.train,
+		Watch: func(of string, done, rounds int) {
+			status.Of, status.Round, status.Rounds, status.EpsilonSpent = of, done, rounds, notes.Spent
+			o.Watch(status)
+		},
+	}
+	if !s.needsDiscriminators() {
+		return session, nil
+	}
+	with, ok := trained.(pipeline.Paired)
+	if !ok {
+		return nil, fmt.Errorf("the student of %s keeps no discriminators", s.Pipeline)
+	}
+	var err error
+	if session.Pairs, err = with.Pairs(); err == nil && len(session.Pairs) == 0 {
+		err = fmt.Errorf("no discriminators are stored: the run had too few rounds, or %s.student.keep is 0", s.Pipeline)
+	}
+	return session, err
 }
+
+// drawing is a source that knows what it drew last, for the report.
+type drawing struct {
+	pipeline.Source
+	s    *pipeline.Session
+	made pipeline.Rows
+}
+
+func (d *drawing) draw(ctx context.Context, n int) (r pipeline.Rows, err error) {
+	var note string
+	if d.made, note, err = d.Draw(ctx, n); note != "" {
+		d.s.Notes = append(d.s.Notes, note)
+	}
+	return d.made, err
+}
+
+// soFar are rows by the stages that worked before one failed; none where no stage did. What
+// a stage was paid for is not thrown away with the next one.
+func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Source, session *pipeline.Session) (*partition.Table, error) {
+	n, width := j.Spec.Release.Rows, session.Model.Generator.Width()
+	r := drawn.made
+	if len(sources) == 1 {
+		return nil, nil
+	}
+	if len(r.Classes) < n { // the last one failed
+		if len(sources) == 2 {
+			return nil, nil
+		}
+		var err error
+		if r, _, err = sources[len(sources)-2].Draw(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	r = r.First(n, width)
+	return session.Model.Table(r.X, r.Classes)
+}
+
+// selector asks for selections.
+func (j *Job) selector(s *pipeline.Session, ask *oracle) func(context.Context, int, []float64) (int, error) {
+	var by *selector
+	return func(ctx context.Context, t int, expected []float64) (int, error) {
+		if by == nil {
+			n, err := records(Section[pgb.StageOptions](j.Spec).Records, s.Learned)
+			by = &selector{oracle: ask, learned: s.Learned, first: uint64(len(s.Learned.Receipts)), records: n, scored: scoredOf(s.Pairs, s.Model.Generator.Width()), failed: err}
+		}
+		return by.Select(ctx, t, expected)
+	}
+}
+
+// records is the public number of privacy units: what was set, or what the released class
+// counts add up to.
+func records(set int, learned *pipeline.Learned) (int, error) { return learned.Records(set) }

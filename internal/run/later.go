@@ -247,7 +247,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := newPost(l.Spec, model, trained); err != nil {
+	if _, err := l.session(model, trained, o); err != nil {
 		return nil, err
 	}
 	if err := makeOutput(o.Out, l.Schema.Image); err != nil {
@@ -336,7 +336,7 @@ func (t *laterTrainer) Notes() *pipeline.Learned { return t.notes }
 
 // Pairs are the student's.
 func (t *laterTrainer) Pairs() ([]pipeline.Pair, error) {
-	with, ok := t.trainer.(paired)
+	with, ok := t.trainer.(pipeline.Paired)
 	if !ok {
 		return nil, errors.New("the student keeps no discriminators")
 	}

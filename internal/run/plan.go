@@ -68,11 +68,6 @@ func (s *Spec) problem(schema *partition.Schema) pipeline.Problem {
 	}
 }
 
-// followed is what the stages know of the run.
-func (s *Spec) followed(schema *partition.Schema) pipeline.Followed {
-	return pipeline.Followed{Problem: s.problem(schema), Post: s.Post, Weights: s.Weights, Rows: s.Release.Rows}
-}
-
 // training is that of the spec's pipeline.
 func (s *Spec) training(schema *partition.Schema) pipeline.Training {
 	p, _ := pipelines.Named(s.Pipeline)

@@ -12,11 +12,11 @@ import (
 // Weights by a discriminator leave each class the share that it has among the rows, whatever
 // constant the log-odds of a class have, and however large.
 func TestWeightsWithinClasses(t *testing.T) {
-	w := &weigher{Job: &Job{Plan: &Plan{Plan: plan.Plan{Classes: 3}}}, rows: rows{classes: []int{0, 1, 0, 1, 0, 0}}}
+	w := &weigher{Job: &Job{Plan: &Plan{Plan: plan.Plan{Classes: 3}}}, rows: pipeline.Rows{Classes: []int{0, 1, 0, 1, 0, 0}}}
 	odds := []float64{1, -700, 2, -701, 0.5, -1}
 	want := w.withinClasses(odds)
 	sums, counts := make([]float64, 3), []float64{4, 2, 0}
-	for i, c := range w.rows.classes {
+	for i, c := range w.rows.Classes {
 		sums[c] += math.Exp(want[i])
 	}
 	for c, sum := range sums {
@@ -27,7 +27,7 @@ func TestWeightsWithinClasses(t *testing.T) {
 	if d := want[1] - want[3]; math.Abs(d-1) > 1e-9 || math.Abs(want[2]-want[0]-1) > 1e-9 {
 		t.Errorf("log-weights %v", want)
 	}
-	for i, c := range w.rows.classes {
+	for i, c := range w.rows.Classes {
 		odds[i] += []float64{300, -20}[c]
 	}
 	for i, v := range w.withinClasses(odds) {

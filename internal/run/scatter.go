@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,29 +28,29 @@ type snapshot struct {
 
 // before are the rows as they would be without the stages and as they were between them, as
 // many as a picture shows: samples of what is released, which costs nothing. unweighted are
-// those after the last stage.
-func (p *post) before(unweighted *partition.Table) ([]snapshot, error) {
-	s := p.spec
-	if p.model.Schema.Image != nil {
+// those after the last stage, sources those of the stages before.
+func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipeline.Model, unweighted *partition.Table) ([]snapshot, error) {
+	s := j.Spec
+	if model.Schema.Image != nil {
 		return nil, nil
 	}
 	n := min(s.Release.Rows, picture.MaxPoints)
-	table, err := p.model.Sample(n, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
+	table, err := model.Sample(n, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 	if err != nil {
 		return nil, err
 	}
 	list := []snapshot{{lastGenerator, table}}
-	if s.boosts() && s.rejects() {
-		r, err := p.boosted(n)
+	for i := 1; i+1 < len(sources); i++ {
+		r, _, err := sources[i].Draw(ctx, n)
 		if err != nil {
 			return nil, err
 		}
-		if table, err = p.model.Table(r.x, r.classes); err != nil {
+		if table, err = model.Table(r.X, r.Classes); err != nil {
 			return nil, err
 		}
-		list = append(list, snapshot{"after " + stagePGB, table})
+		list = append(list, snapshot{"after " + strings.Join(s.Post[:i], " and "), table})
 	}
-	if len(s.Post) > 0 && s.Weights != iw.None {
+	if len(s.Post) > 0 && s.Weights != weightsNone {
 		some := make([]int, n) // they stand in no order
 		for i := range some {
 			some[i] = i

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
+	"github.com/conclave-dp/conclave/internal/pipeline/drs"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
@@ -152,7 +153,7 @@ func staged() map[string]func(*Spec) {
 			Section[pategan.Options](s).Labels, Section[dpgan.Options](s).Steps = 320, 60
 		}
 	}
-	post := func(s *Spec) { s.Post = []string{stagePGB, stageDRS} }
+	post := func(s *Spec) { s.Post = []string{pgb.Stage.Name, drs.Stage.Name} }
 	weights := func(method, noise string) func(*Spec) {
 		return func(s *Spec) { s.Weights, Section[iw.Options](s).Noise = method, noise }
 	}
@@ -255,7 +256,7 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 		t.Fatalf("without stages: %v", err)
 	}
 	for _, change := range []func(*Spec){
-		func(s *Spec) { s.Post = []string{stagePGB} },
+		func(s *Spec) { s.Post = []string{pgb.Stage.Name} },
 		func(s *Spec) { s.Weights = iw.Debiased },
 		func(s *Spec) { s.Weights = iw.PrivateMLP },
 	} {
@@ -266,7 +267,7 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 		}
 	}
 	free := s.Clone()
-	free.Post, free.Weights = []string{stageDRS}, iw.None
+	free.Post, free.Weights = []string{drs.Stage.Name}, iw.None
 	if _, err := NewPlan(free, schema); err != nil {
 		t.Errorf("rejection, which is free: %v", err)
 	}
@@ -311,7 +312,7 @@ func TestPricesThatCannotBe(t *testing.T) {
 		}, "weighting.mlp.rate: 1e-09 over 5 steps takes a unit with a probability below privacy.delta"},
 		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = iw.PrivateMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
 		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = iw.Debiased, 1e-14 }, "weighting.share"},
-		{func(s *Spec) { s.Post, Section[pgb.StageOptions](s).Share = []string{stagePGB}, 1e-13 }, "pgb.share"},
+		{func(s *Spec) { s.Post, Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, 1e-13 }, "pgb.share"},
 		{func(s *Spec) {
 			s.Weights, Section[iw.Options](s).Share, Section[iw.Options](s).Noise = iw.Debiased, 1e-9, "laplace"
 		}, "weighting.share"},
@@ -390,7 +391,7 @@ func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
 		}
 		// And a run that may spend that much gets selections at least as sharp.
 		s := voteSpec()
-		s.Post, Section[pgb.StageOptions](s).Rounds, Section[pgb.StageOptions](s).Share = []string{stagePGB}, int(r.Rounds), 0.5
+		s.Post, Section[pgb.StageOptions](s).Rounds, Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, int(r.Rounds), 0.5
 		stages, err := s.prices(tinySchema(t), privacy.Budget{Epsilon: 2 * r.EpsilonAdvanced, Delta: r.Delta})
 		if err != nil {
 			if r.Epsilon0 > 1e-3 {

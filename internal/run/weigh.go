@@ -19,24 +19,24 @@ import (
 const uneven = 0.1
 
 // weigh makes the rows and, where the spec wants them, their weights.
-func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, o Options) (*made, error) {
+func (j *Job) weigh(ctx context.Context, p *drawing, session *pipeline.Session, trained trainer, ask *oracle, o Options) (*made, error) {
 	s := j.Spec
 	n := s.Release.Rows
 	resample := s.Weights != iw.None && Section[iw.Options](s).Use == iw.UseResample
 	if resample {
 		n = min(pipeline.MostCandidates, n*Section[iw.Options](s).Pool)
 	}
-	r, err := p.make(ctx, n)
+	r, err := p.draw(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	table, err := p.model.Table(r.x, r.classes)
+	table, err := session.Model.Table(r.X, r.Classes)
 	if err != nil || s.Weights == iw.None {
 		return &made{table: table, unweighted: table}, err
 	}
 	// As they are released: whole numbers are whole, empty cells empty.
 	encoded := encode.New(j.Schema).Encode(table)
-	r.x, r.classes = encoded.Features, encoded.Classes
+	r.X, r.Classes = encoded.Features, encoded.Classes
 	w := &weigher{Job: j, rows: r, trained: trained, ask: ask, watch: o.Watch, width: encoded.Width}
 	logs, err := w.logs(ctx)
 	if err != nil {
@@ -47,9 +47,9 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 	if err != nil {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
 	}
-	m.notes = append(w.notes, fmt.Sprintf("Weights (%s): %d rows have the effective size of %.0f.", s.Weights, n, effective))
+	session.Notes = append(append(session.Notes, w.notes...), fmt.Sprintf("Weights (%s): %d rows have the effective size of %.0f.", s.Weights, n, effective))
 	if effective < uneven*float64(n) {
-		m.notes = append(m.notes, "So few rows carry most of the weight that estimates from them are little but their chance; more of the budget (weighting.share), a lower weighting.bound or another method makes weights more even.")
+		session.Notes = append(session.Notes, "So few rows carry most of the weight that estimates from them are little but their chance; more of the budget (weighting.share), a lower weighting.bound or another method makes weights more even.")
 	}
 	if !resample {
 		return m, nil
@@ -59,10 +59,10 @@ func (j *Job) weigh(ctx context.Context, p *post, trained trainer, ask *oracle, 
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
 	}
 	rand.New(rand.NewPCG(s.Seed, 0x2e5)).Shuffle(len(places), func(a, b int) { places[a], places[b] = places[b], places[a] })
-	taken := r.take(places, w.width)
+	taken := r.Take(places, w.width)
 	m.weights = nil
-	m.table, err = p.model.Table(taken.x, taken.classes)
-	m.notes = append(m.notes, fmt.Sprintf("%d rows were drawn from them by weight.", len(places)))
+	m.table, err = session.Model.Table(taken.X, taken.Classes)
+	session.Notes = append(session.Notes, fmt.Sprintf("%d rows were drawn from them by weight.", len(places)))
 	return m, err
 }
 
@@ -104,7 +104,7 @@ func bounded(logs []float64, bound float64) []float64 {
 // weigher finds the log-weights of rows.
 type weigher struct {
 	*Job
-	rows    rows
+	rows    pipeline.Rows
 	width   int // of a row
 	trained trainer
 	ask     *oracle
@@ -116,7 +116,7 @@ type weigher struct {
 func (w *weigher) logs(ctx context.Context) ([]float64, error) {
 	switch w.Spec.Weights {
 	case iw.Discriminator:
-		return w.withinClasses(w.rows.odds), nil
+		return w.withinClasses(w.rows.Odds), nil
 	case iw.PrivateMLP, iw.ExactMLP:
 		return w.network(ctx)
 	}
@@ -129,17 +129,17 @@ func (w *weigher) withinClasses(odds []float64) []float64 {
 	logs := make([]float64, len(odds))
 	for c := range w.Plan.Classes {
 		most, sum, n := math.Inf(-1), 0.0, 0.0
-		for i, of := range w.rows.classes {
+		for i, of := range w.rows.Classes {
 			if of == c {
 				most = math.Max(most, odds[i])
 			}
 		}
-		for i, of := range w.rows.classes {
+		for i, of := range w.rows.Classes {
 			if of == c {
 				sum, n = sum+math.Exp(odds[i]-most), n+1
 			}
 		}
-		for i, of := range w.rows.classes {
+		for i, of := range w.rows.Classes {
 			if of == c {
 				logs[i] = odds[i] - most - math.Log(sum/n)
 			}
@@ -162,7 +162,7 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 	if exact {
 		options.Rate, options.Records = 1, 1 // gradients are those of the mean
 	}
-	net, err := iw.NewNetwork(e, w.rows.x, w.rows.classes, w.Plan.Classes, options, w.Spec.Seed)
+	net, err := iw.NewNetwork(e, w.rows.X, w.rows.Classes, w.Plan.Classes, options, w.Spec.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStage, err)
 	}

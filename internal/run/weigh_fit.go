@@ -83,7 +83,7 @@ func (w *weigher) noise() (ratio.NoiseKind, float64) {
 // fitted makes what is public of the fit.
 func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error) {
 	o, e := Section[iw.Options](w.Spec), encode.New(w.Schema)
-	features, spec, err := iw.NewFeatures(e, w.rows.x, w.rows.classes, w.Plan.Classes, iw.FeatureOptions{Squares: o.Squares, Clip: o.Clip})
+	features, spec, err := iw.NewFeatures(e, w.rows.X, w.rows.Classes, w.Plan.Classes, iw.FeatureOptions{Squares: o.Squares, Clip: o.Clip})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error)
 	if lambda == 0 {
 		lambda = iw.Lambda(kind, cost, spec.Clip, n, features.Width())
 	}
-	f := &fitted{spec: spec, vectors: iw.Vectors(features, w.rows.x, w.rows.classes)}
+	f := &fitted{spec: spec, vectors: iw.Vectors(features, w.rows.X, w.rows.Classes)}
 	// What is sent has the digits of float32, and must not be longer for them.
 	for i, v := range f.vectors {
 		f.vectors[i] = float64(float32(v * (1 - 0x1p-22)))

@@ -16,3 +16,4 @@
 //
 // Start with [Accept].
 package drs
+

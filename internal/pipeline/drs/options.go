@@ -1,6 +1,8 @@
 package drs
 
-import "github.com/conclave-dp/conclave/internal/pipeline"
+import (
+	"github.com/conclave-dp/conclave/internal/pipeline"
+)
 
 // Options say how much is rejected. The zero value of a field is not its default; start from
 // [DefaultOptions].

@@ -1,6 +1,88 @@
 package drs
 
-import "github.com/conclave-dp/conclave/internal/pipeline"
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+)
+
+const name = "drs"
 
 // Stage is what runs know of rejection. It asks nothing.
-var Stage = pipeline.Stage{Name: "drs", Options: pipeline.Defaults(DefaultOptions)}
+var Stage = pipeline.Stage{
+	Name: name, Options: pipeline.Defaults(DefaultOptions), Follows: "drs rejects what it weighted",
+	Discriminators: func(f pipeline.Followed) bool { return slices.Contains(f.Post, name) },
+	Apply: func(_ context.Context, o pipeline.Options, so pipeline.Source, s *pipeline.Session) (pipeline.Source, error) {
+		return &rejecting{*o.(*Options), so, s}, nil
+	},
+}
+
+// rejecting are rows of another source that a discriminator finds real.
+type rejecting struct {
+	o  Options
+	so pipeline.Source
+	s  *pipeline.Session
+}
+
+// Draw draws n rows by rejection, of each class as many as it has a share of.
+func (r *rejecting) Draw(ctx context.Context, n int) (pipeline.Rows, string, error) {
+	rng := rand.New(rand.NewPCG(r.s.Seed, 0xd25))
+	var kept pipeline.Rows
+	all := 0
+	for c, wanted := range r.s.Model.Counts(n) {
+		if wanted == 0 {
+			continue
+		}
+		rows, tried, err := r.accept(ctx, c, wanted, rng)
+		if err != nil {
+			err = fmt.Errorf("class %d of %d: %w", c+1, len(r.s.Model.Shares), err)
+			if ctx.Err() == nil { // it would end the same way again
+				err = fmt.Errorf("%w: %w", pipeline.ErrStage, err)
+			}
+			return pipeline.Rows{}, "", err
+		}
+		all += tried
+		kept = kept.With(rows)
+	}
+	places := rng.Perm(len(kept.Classes))
+	note := fmt.Sprintf("Rejection kept %d of %d records that a generator made.", n, all)
+	return kept.Take(places, r.s.Model.Generator.Width()), note, nil
+}
+
+// Class draws rows of a class by rejection.
+func (r *rejecting) Class(class int, rng *rand.Rand) func(context.Context, int) (pipeline.Rows, error) {
+	return func(ctx context.Context, n int) (pipeline.Rows, error) {
+		rows, _, err := r.accept(ctx, class, n, rng)
+		return rows, err
+	}
+}
+
+// accept draws n rows of a class of so many that were tried, with the probability that each is
+// real.
+func (r *rejecting) accept(ctx context.Context, class, n int, rng *rand.Rand) (rows pipeline.Rows, tried int, err error) {
+	const batch = 1024
+	draw, width := r.so.Class(class, rng), r.s.Model.Generator.Width()
+	accepted, err := Accept(ctx, r.o, n, rng, func() ([]pipeline.Rows, []float64, error) {
+		candidates, err := draw(ctx, batch)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, scores := make([]pipeline.Rows, batch), make([]float64, batch)
+		for i := range list {
+			list[i] = candidates.Take([]int{i}, width)
+			scores[i] = 1 / (1 + math.Exp(-candidates.Odds[i]))
+		}
+		return list, scores, nil
+	})
+	if err != nil {
+		return rows, 0, err
+	}
+	for _, one := range accepted.Records {
+		rows = rows.With(one)
+	}
+	return rows, accepted.Tried, nil
+}

@@ -10,7 +10,9 @@ import (
 
 // Stage is what runs know of weights.
 var Stage = pipeline.Stage{
-	Name: "weighting", Options: pipeline.Defaults(DefaultOptions), Share: share, Price: price,
+	Name: "weighting", Options: pipeline.Defaults(DefaultOptions),
+	Discriminators: func(f pipeline.Followed) bool { return f.Weights == Discriminator },
+	Validate:       validate, Check: check, Share: share, Price: price,
 	Asks: []pipeline.StageQuestion{
 		{Stage: runspec.Sampled, Kind: runspec.Discriminator, Says: func(sums int, numbers int64) string {
 			return fmt.Sprintf("A network that rows are weighted by learned from %s over samples of the records, each "+

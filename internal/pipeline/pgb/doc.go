@@ -22,3 +22,4 @@
 // the bit on a machine of the same kind, and a student that starts again asks them anew and
 // pays nothing.
 package pgb
+

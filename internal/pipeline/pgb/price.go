@@ -2,7 +2,6 @@ package pgb
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -17,7 +16,7 @@ const ScoreBound = 1 << 20
 // share is what all selections of a run cost, where it has any.
 func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	of := o.(*StageOptions)
-	if !slices.Contains(f.Post, name) || !of.Private {
+	if !follows(f) || !of.Private {
 		return plan.Share{}
 	}
 	return plan.Share{Field: "pgb.share", Value: of.Share}

@@ -14,8 +14,8 @@ const name = "pgb"
 // Stage is what runs know of boosting.
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultStage),
-	Asks:  []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
-	Share: share, Price: price,
+	Asks:           []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
+	Discriminators: follows, Validate: validate, Check: check, Share: share, Price: price, Apply: boost,
 }
 
 func says(selections int, _ int64) string {

@@ -1,0 +1,104 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Stage is something that may follow the training, with a section of its own in a run.yaml. All
+// functions but Options may be nil.
+type Stage struct {
+	// Name is that of the section.
+	Name string
+	// Options returns the defaults of its section.
+	Options func() Options
+	// Follows says why the stage comes after those that are listed before it.
+	Follows string
+	// Discriminators is whether a run's stage needs those that the student keeps.
+	Discriminators func(Followed) bool
+	// Validate reports what does not go with the rest of the run.
+	Validate func(Options, Followed) []error
+	// Check reports what the schema does not allow, before anything is spent.
+	Check func(Options, Followed) []error
+	// Asks lists what it may ask of nodes; nothing where it costs nothing.
+	Asks []StageQuestion
+	// Share is the option that says how much of the budget the stage costs by itself after
+	// a run; a value of 0 where it costs nothing.
+	Share func(Options, Followed) plan.Share
+	// Price plans what the stage asks after a run.
+	Price func(Options, Followed, privacy.Budget) (plan.Stages, error)
+	// Apply makes other rows of those so far, for a stage that a run lists under post.
+	Apply func(ctx context.Context, o Options, so Source, s *Session) (Source, error)
+}
+
+// Followed is what a stage knows of the run whose training it follows.
+type Followed struct {
+	Problem
+	// Schema is nil before it was read.
+	Schema *partition.Schema
+	// Post and Weights are the stages of the run.
+	Post    []string
+	Weights string
+	// Rows is the number of rows that are released.
+	Rows int
+	// Private marks a release that is given away, Real a run that names real rows at the
+	// student.
+	Private, Real bool
+	// Pipeline is that of the training, Kept the number of discriminators that it keeps, and
+	// ScoredWeights their size; 0 where they are small.
+	Pipeline            string
+	Kept, ScoredWeights int
+}
+
+// StageQuestion is one kind of question of a stage.
+type StageQuestion struct {
+	// Stage names the question in a run's plan, Kind is its kind.
+	Stage, Kind string
+	// Says describes in a report a number of releases, the longest of so many entries.
+	Says func(releases int, entries int64) string
+}
+
+// ErrStage says that a stage cannot end otherwise, however often it is begun.
+var ErrStage = errors.New("the stage after training failed")
+
+// Session is what the stages after a run's training work with.
+type Session struct {
+	Followed
+	Model *Model
+	// Pairs are the student's, nil where no stage needs them.
+	Pairs []Pair
+	// Learned are the notes of releases, to which those of the stages are added.
+	Learned *Learned
+	// Real are real rows at the student, nil for none. NOT PRIVATE.
+	Real *partition.Table
+	// Select selects discriminators, by rounds that are asked.
+	Select func(ctx context.Context, round int, expected []float64) (int, error)
+	// Watch is told how far a stage is, in rounds of something.
+	Watch func(of string, done, rounds int)
+	// Notes say what the stages did, for the report.
+	Notes []string
+}
+
+// Note adds a sentence to the report.
+func (s *Session) Note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+}
+
+// Scores are the probabilities that the discriminators give rows, shape [pairs, rows].
+func (s *Session) Scores(r Rows) [][]float64 {
+	const batch = 4096
+	width := s.Model.Generator.Width()
+	all := make([][]float64, len(s.Pairs))
+	for j, pair := range s.Pairs {
+		for from := 0; from < len(r.Classes); from += batch {
+			to := min(len(r.Classes), from+batch)
+			all[j] = pair.Probabilities(all[j], r.X[from*width:to*width], r.Classes[from:to])
+		}
+	}
+	return all
+}

@@ -23,26 +23,45 @@ type features struct {
 	width, count int
 	w            []float32 // [count, width]
 	b            []float32
-	heads        []encode.Head
+	// taps are the numbers in w that are not 0, of each feature.
+	taps  [][maxColumns]tap
+	heads []encode.Head
 	// touching lists, for each head, the features that change with it.
 	touching [][]int
 	// Scratch of a call, shape [records, count] each.
 	arg, slope, value []float32
 }
 
+// maxColumns is the largest number of columns of a feature.
+const maxColumns = 3
+
+// tap is a column of a feature. One of weight 0 changes nothing.
+type tap struct {
+	column int
+	weight float32
+}
+
 // lengthScales are the features' scales in units of a column's spread.
 var lengthScales = [...]float64{0.3, 1, 3}
 
 func newFeatures(rng *rand.Rand, count int, x []float32, width int, heads []encode.Head) *features {
-	f := &features{width: width, count: count, w: make([]float32, count*width), b: make([]float32, count), heads: heads}
+	f := &features{width: width, count: count, w: make([]float32, count*width), b: make([]float32, count),
+		taps: make([][maxColumns]tap, count), heads: heads}
 	spread := spreads(x, width)
 	for k := range count {
 		scale := lengthScales[rng.IntN(len(lengthScales))]
-		for range 1 + rng.IntN(3) {
+		for range 1 + rng.IntN(maxColumns) {
 			j := rng.IntN(width)
 			f.w[k*width+j] = float32(rng.NormFloat64() / (scale * spread[j]))
 		}
 		f.b[k] = float32(2 * math.Pi * rng.Float64())
+		taps := 0
+		for j, v := range f.w[k*width : (k+1)*width] {
+			if v != 0 {
+				f.taps[k][taps] = tap{j, v}
+				taps++
+			}
+		}
 	}
 	f.touching = make([][]int, len(heads))
 	for h, head := range heads {
@@ -86,11 +105,12 @@ func spreads(x []float32, width int) []float64 {
 // [classes, count]; weights of a class should add up to 1.
 func (f *features) mean(out, x []float32, classes []int, weights []float32) {
 	n := len(classes)
-	f.reserve(n)
+	f.value = room(f.value, n*f.count)
 	eachChunk(n, func(lo, hi int) {
-		f.project(x, lo, hi)
-		for k, a := range f.arg[lo*f.count : hi*f.count] {
-			f.value[lo*f.count+k] = projection.Cosine(a)
+		value := f.value[lo*f.count : hi*f.count]
+		f.project(value, x[lo*f.width:hi*f.width])
+		for k, a := range value {
+			value[k] = projection.Cosine(a)
 		}
 	})
 	for i, c := range classes {
@@ -101,23 +121,22 @@ func (f *features) mean(out, x []float32, classes []int, weights []float32) {
 	}
 }
 
-// reserve makes room for the arguments, slopes and values of n records.
-func (f *features) reserve(n int) {
-	if cap(f.arg) < n*f.count {
-		f.arg, f.slope, f.value = make([]float32, n*f.count), make([]float32, n*f.count), make([]float32, n*f.count)
+// room returns a slice of n numbers, x where it is large enough.
+func room(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
 	}
-	f.arg, f.slope, f.value = f.arg[:n*f.count], f.slope[:n*f.count], f.value[:n*f.count]
+	return x[:n]
 }
 
-// project computes the arguments of the records lo to hi.
-func (f *features) project(x []float32, lo, hi int) {
-	for i := lo; i < hi; i++ {
-		copy(f.arg[i*f.count:(i+1)*f.count], f.b)
+// project computes the arguments of records.
+func (f *features) project(arg, x []float32) {
+	for ; len(x) > 0; arg, x = arg[f.count:], x[f.width:] {
+		for k, t := range f.taps {
+			arg[k] = f.b[k] + (t[0].weight*x[t[0].column] + t[1].weight*x[t[1].column] + t[2].weight*x[t[2].column])
+		}
 	}
-	blas32.Gemm(blas.NoTrans, blas.Trans, 1, rows(x, lo, hi, f.width), f.weights(), 1, rows(f.arg, lo, hi, f.count))
 }
-
-func (f *features) weights() blas32.General { return rows(f.w, 0, f.count, f.width) }
 
 func rows(x []float32, lo, hi, width int) blas32.General {
 	return blas32.General{Rows: hi - lo, Cols: width, Stride: width, Data: x[lo*width : hi*width]}
@@ -133,9 +152,9 @@ func rows(x []float32, lo, hi, width int) blas32.General {
 // generator would narrow with each step.
 func (f *features) pull(grad, x, numbers []float32, classes []int, target []float32, classCount int) {
 	n := len(classes)
-	f.reserve(n)
+	f.arg, f.slope, f.value = room(f.arg, n*f.count), room(f.slope, n*f.count), room(f.value, n*f.count)
 	eachChunk(n, func(lo, hi int) {
-		f.project(x, lo, hi)
+		f.project(f.arg[lo*f.count:hi*f.count], x[lo*f.width:hi*f.width])
 		for k, a := range f.arg[lo*f.count : hi*f.count] {
 			s, co := projection.Sincos(a)
 			f.slope[lo*f.count+k], f.value[lo*f.count+k] = -s, co
@@ -160,7 +179,7 @@ func (f *features) pull(grad, x, numbers []float32, classes []int, target []floa
 				slope[k] *= value[k]
 			}
 		}
-		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(f.slope, lo, hi, f.count), f.weights(), 0, rows(grad, lo, hi, f.width))
+		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(f.slope, lo, hi, f.count), rows(f.w, 0, f.count, f.width), 0, rows(grad, lo, hi, f.width))
 		for i := lo; i < hi; i++ {
 			at, to := i*f.width, (i+1)*f.width
 			f.choices(grad[at:to], x[at:to], numbers[at:to], f.arg[i*f.count:(i+1)*f.count], f.value[i*f.count:(i+1)*f.count])

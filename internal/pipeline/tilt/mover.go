@@ -15,6 +15,7 @@ type Mover struct {
 	classes, steps int
 	heads          []encode.Head
 	rng            *rand.Rand
+	values         []float32 // memory for the features of a turn's records
 	// Hold, where it is not nil, is called after every step.
 	Hold func(*pipeline.Learner, *rand.Rand)
 }
@@ -104,8 +105,10 @@ func (m *Mover) fit(ctx context.Context, x []float32, classes []int, weights []f
 		}
 		if step%25 == 0 {
 			f = newFeatures(m.rng, count, x, w, m.heads)
+			f.value = m.values
 			clear(target)
 			f.mean(target, x, classes, weights)
+			m.values = f.value
 		}
 		m.Generator.Sample(now, of, m.rng)
 		f.pull(grad, now, m.Generator.Numbers(), of, target, m.classes)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/evaluate"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 // experiment is a command that measures groups of runs.
@@ -55,7 +55,7 @@ type group struct {
 	// paper is a paper's figure, 0 where there is none.
 	paper float64
 	// runs makes the rows of a case; nil stands for [attempt.run] with nothing changed.
-	runs func(context.Context, *attempt, *outcome) (*table, *run.Result, error)
+	runs func(context.Context, *attempt, *outcome) (*table, *results.Result, error)
 }
 
 // runCase is a run of a group.

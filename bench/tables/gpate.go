@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/local"
 	pipeline "github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 // gpate measures G-PATE. See gpate.md.
@@ -76,8 +77,8 @@ func gpateLines() []group {
 
 // untilDependent runs a case twice: a first run finds how many rounds a data-dependent epsilon
 // pays for.
-func untilDependent(epsilon float64) func(context.Context, *attempt, *outcome) (*table, *run.Result, error) {
-	return func(ctx context.Context, a *attempt, o *outcome) (*table, *run.Result, error) {
+func untilDependent(epsilon float64) func(context.Context, *attempt, *outcome) (*table, *results.Result, error) {
+	return func(ctx context.Context, a *attempt, o *outcome) (*table, *results.Result, error) {
 		collected := &votes{}
 		_, result, err := a.run(ctx, nil, local.Options{Votes: collected.see})
 		if err != nil {

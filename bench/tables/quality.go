@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 // quality repeats one run at several epsilons, the shipped example or a user's own. A run that
@@ -43,7 +44,7 @@ func qualityGroups(path string, epsilons []float64) (all []group, err error) {
 		}
 		all = append(all, group{
 			name: fmt.Sprintf("epsilon-%g", epsilon), epsilon: epsilon, worth: worth, cases: []runCase{{name: "run"}},
-			runs: func(ctx context.Context, a *attempt, o *outcome) (*table, *run.Result, error) {
+			runs: func(ctx context.Context, a *attempt, o *outcome) (*table, *results.Result, error) {
 				result, err := a.repeat(ctx, path, epsilon)
 				if err != nil {
 					return nil, result, err
@@ -57,7 +58,7 @@ func qualityGroups(path string, epsilons []float64) (all []group, err error) {
 }
 
 // repeat runs a run.yaml, the example's without a path, with another epsilon and seed.
-func (a *attempt) repeat(ctx context.Context, path string, epsilon float64) (*run.Result, error) {
+func (a *attempt) repeat(ctx context.Context, path string, epsilon float64) (*results.Result, error) {
 	if path == "" {
 		if err := os.CopyFS(a.dir, flchain.Files); err != nil {
 			return nil, err
@@ -77,7 +78,7 @@ func (a *attempt) repeat(ctx context.Context, path string, epsilon float64) (*ru
 }
 
 // aurocs are the figures of a run's own evaluation, of synthetic and of real rows.
-func aurocs(result *run.Result) (map[string]float64, error) {
+func aurocs(result *results.Result) (map[string]float64, error) {
 	if len(result.Utility) == 0 {
 		return nil, errors.New("the run names no test rows; set evaluate.test")
 	}

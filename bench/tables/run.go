@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -32,7 +33,7 @@ type attempt struct {
 }
 
 // rows are the synthetic ones of a run, with its ledger and certificate verified.
-func (a *attempt) rows(ctx context.Context, o *outcome) (*table, *run.Result, error) {
+func (a *attempt) rows(ctx context.Context, o *outcome) (*table, *results.Result, error) {
 	if err := os.RemoveAll(a.dir); err != nil {
 		return nil, nil, err
 	}
@@ -47,7 +48,7 @@ func (a *attempt) rows(ctx context.Context, o *outcome) (*table, *run.Result, er
 
 // run runs the case on a local cluster and returns its synthetic rows. Change, which may be nil,
 // changes the run; of the options of the cluster the hooks count.
-func (a *attempt) run(ctx context.Context, change func(*run.Spec), o local.Options) (*table, *run.Result, error) {
+func (a *attempt) run(ctx context.Context, change func(*run.Spec), o local.Options) (*table, *results.Result, error) {
 	spec, err := a.load()
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +69,7 @@ func (a *attempt) run(ctx context.Context, change func(*run.Spec), o local.Optio
 }
 
 // execute runs a spec and verifies what it leaves.
-func (a *attempt) execute(ctx context.Context, spec *run.Spec, o local.Options) (*run.Result, error) {
+func (a *attempt) execute(ctx context.Context, spec *run.Spec, o local.Options) (*results.Result, error) {
 	o.Out, o.Coin = filepath.Join(a.dir, "out"), a.null
 	if err := os.RemoveAll(o.Out); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/progress"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/worker"
 )
@@ -46,7 +47,7 @@ func learn(ctx context.Context, path string) error {
 	}
 	if config.Queue {
 		var printed error
-		err := worker.Work(ctx, config, log, func(r *run.Result) { printed = errors.Join(printed, cli.PrintJSON(r)) })
+		err := worker.Work(ctx, config, log, func(r *results.Result) { printed = errors.Join(printed, cli.PrintJSON(r)) })
 		return errors.Join(err, printed)
 	}
 	spec, err := run.Load(config.Run)

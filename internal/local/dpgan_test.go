@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 const peopleSchema = `name: people
@@ -77,7 +78,7 @@ func peopleFolder(t *testing.T) string {
 
 // checkDPGAN checks ledger and certificate of a run of so many steps against each other,
 // and returns both.
-func checkDPGAN(t *testing.T, result *run.Result, steps int, rate float64) ([]byte, certificate.Certificate) {
+func checkDPGAN(t *testing.T, result *results.Result, steps int, rate float64) ([]byte, certificate.Certificate) {
 	t.Helper()
 	raw, err := os.ReadFile(result.Outputs["ledger"])
 	if err != nil {

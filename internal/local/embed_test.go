@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 // embedOptions are those of a short fit.
@@ -59,7 +60,7 @@ var gans = map[string]struct {
 
 // checkEmbedded checks ledger and certificate of a run that began with an embedding, and
 // returns the ledger.
-func checkEmbedded(t *testing.T, result *run.Result, pipeline string, rounds int) []byte {
+func checkEmbedded(t *testing.T, result *results.Result, pipeline string, rounds int) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(result.Outputs["ledger"])
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/idx"
@@ -83,7 +84,7 @@ func squares(t *testing.T, dir string, side int) {
 
 // checkGPATE checks ledger and certificate of a run of 5 rounds against each other, and
 // returns the ledger.
-func checkGPATE(t *testing.T, result *run.Result, epsilon float64, each int64, kind privacy.Kind) []byte {
+func checkGPATE(t *testing.T, result *results.Result, epsilon float64, each int64, kind privacy.Kind) []byte {
 	t.Helper()
 	if kind == privacy.Gaussian { // a sum is one query, whatever its length
 		raw, err := os.ReadFile(result.Outputs["ledger"])

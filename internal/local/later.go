@@ -12,11 +12,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 // RunLater executes stages that follow a finished local run, whose folder is from, on its own
 // cluster: its ledger goes on, and its dataset's budget pays. Their files go to o.Out.
-func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*run.Result, error) {
+func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*results.Result, error) {
 	started := time.Now()
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -44,7 +45,7 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 		return nil, err
 	}
 	o.Coin = later.Coin()
-	return cluster(ctx, first, sites, state, o, func(ctx context.Context, address string) (*run.Result, error) {
+	return cluster(ctx, first, sites, state, o, func(ctx context.Context, address string) (*results.Result, error) {
 		return executeStudent(ctx, first.Spec.Path, later, address, state, started, o)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -27,7 +28,7 @@ var runWithRoom = strings.Replace(smallRun, "privacy: {epsilon: 1, delta: 1e-5}"
 	"pgb: {rounds: 5, candidates: 200}\nweighting: {mlp: {hidden: 4, steps: 3, rate: 0.2}}\n"
 
 // verifiedFiles reads certificate and ledger of a result, and checks one against the other.
-func verifiedFiles(t *testing.T, result *run.Result) (certificate.Certificate, ledger.Verification) {
+func verifiedFiles(t *testing.T, result *results.Result) (certificate.Certificate, ledger.Verification) {
 	t.Helper()
 	raw, err := os.ReadFile(result.Outputs["ledger"])
 	if err != nil {
@@ -62,7 +63,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stage := func(name string, o run.LaterOptions) (*run.Result, error) {
+	stage := func(name string, o run.LaterOptions) (*results.Result, error) {
 		o.From = from
 		later, err := run.NewLater(o)
 		if err != nil {
@@ -185,7 +186,7 @@ func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
 		!strings.Contains(err.Error(), "too few candidates") || !strings.Contains(err.Error(), "without the stages") {
 		t.Fatalf("a stage that cannot end: %v", err)
 	}
-	result := &run.Result{Outputs: map[string]string{"ledger": filepath.Join(from, "ledger.jsonl"),
+	result := &results.Result{Outputs: map[string]string{"ledger": filepath.Join(from, "ledger.jsonl"),
 		"certificate": filepath.Join(from, "certificate.json")}}
 	if c, verified := verifiedFiles(t, result); c.Rows != 100 || !verified.Runs["small"].Closed {
 		t.Errorf("certificate %+v", c)
@@ -242,7 +243,7 @@ func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
 	}
 	boosted := func(dir string, runs int) {
 		t.Helper()
-		result := &run.Result{Outputs: map[string]string{"ledger": filepath.Join(dir, "ledger.jsonl"),
+		result := &results.Result{Outputs: map[string]string{"ledger": filepath.Join(dir, "ledger.jsonl"),
 			"certificate": filepath.Join(dir, "certificate.json")}}
 		if c, verified := verifiedFiles(t, result); c.Rows != 100 || len(verified.Runs) != runs {
 			t.Errorf("%d runs, certificate %+v", len(verified.Runs), c)

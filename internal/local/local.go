@@ -28,6 +28,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -61,7 +62,7 @@ var ErrFinished = errors.New("the output folder holds a finished run")
 // Run executes a spec on a cluster of its own and ends the cluster. When ctx
 // ends first, or anything fails, running the same spec in the same folder again
 // goes on where it stopped.
-func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, err error) {
+func Run(ctx context.Context, spec *run.Spec, o Options) (result *results.Result, err error) {
 	started := time.Now()
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -107,14 +108,14 @@ func Run(ctx context.Context, spec *run.Spec, o Options) (result *run.Result, er
 		return nil, err
 	}
 
-	return cluster(ctx, job, sites, state, o, func(ctx context.Context, address string) (*run.Result, error) {
+	return cluster(ctx, job, sites, state, o, func(ctx context.Context, address string) (*results.Result, error) {
 		return executeStudent(ctx, spec.Path, job, address, state, started, o)
 	})
 }
 
 // cluster starts the roles on a state folder, lets a student work, and ends them.
 func cluster(ctx context.Context, job *run.Job, sites []*node.Site, state string, o Options,
-	work func(ctx context.Context, address string) (*run.Result, error)) (result *run.Result, err error) {
+	work func(ctx context.Context, address string) (*results.Result, error)) (result *results.Result, err error) {
 	server, err := startAggregator(ctx, job, state, o)
 	if err != nil {
 		return nil, err
@@ -175,12 +176,12 @@ func makeFolders(out, state string) error {
 
 // executor is a job, or stages that follow one.
 type executor interface {
-	Execute(ctx context.Context, o run.Options) (*run.Result, error)
+	Execute(ctx context.Context, o run.Options) (*results.Result, error)
 }
 
 // executeStudent executes what was made of a run.yaml.
 func executeStudent(ctx context.Context, path string, job executor, address, state string, started time.Time,
-	o Options) (*run.Result, error) {
+	o Options) (*results.Result, error) {
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, path, o.Out
 	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleStudent, studentName)

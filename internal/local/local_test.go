@@ -24,6 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -291,7 +292,7 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, run.ErrOtherLedger) {
+	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, results.ErrOtherLedger) {
 		t.Errorf("error %v, want one that says that the ledger is another", err)
 	}
 	if _, err := os.Stat(filepath.Join(out, "certificate.json")); err == nil {

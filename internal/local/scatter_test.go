@@ -11,7 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/report/picture"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 const gaussiansSchema = `name: gaussians
@@ -142,7 +142,7 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 				}
 			}
 			// A report that is made anew shows what it can, and no real rows unless they are named.
-			again, err := run.MakeReport(t.Context(), run.ReportOptions{From: out, Out: t.TempDir()})
+			again, err := results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}

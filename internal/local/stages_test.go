@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 // stagedRun is a small run of a pipeline with the stages that lines names.
@@ -34,7 +35,7 @@ func stagedRun(pipeline, lines string) string {
 
 // published checks that a run has a certificate that its ledger bears out, within the budget
 // of run and dataset, and returns the kinds of its releases with their numbers.
-func published(t *testing.T, result *run.Result) map[string]int {
+func published(t *testing.T, result *results.Result) map[string]int {
 	t.Helper()
 	raw, err := os.ReadFile(result.Outputs["ledger"])
 	if err != nil {

@@ -9,34 +9,22 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-// made are the rows of a release.
-type made struct {
-	table *partition.Table
-	// unweighted are the rows before they had weights, or were drawn by them.
-	unweighted *partition.Table
-	// before are the rows before the stages and between them.
-	before []snapshot
-	// weights has a weight for each row; nil for none.
-	weights []float64
-	// notes say what the stages did, for the report.
-	notes []string
-}
 
 // errStage says that a stage cannot end otherwise, however often it is begun.
 var errStage = pipeline.ErrStage
 
 // after lets the stages follow the training, and makes the rows. Where a stage fails for
 // good, with errStage, it also returns the rows of those before it, nil for none.
-func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer, ask *oracle, o Options) (*made, error) {
+func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer, ask *oracle, o Options) (*results.Made, error) {
 	s := j.Spec
 	if len(s.Post) == 0 && s.Weights == weightsNone {
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
-		return &made{table: table}, err
+		return &results.Made{Table: table}, err
 	}
 	// What waits is the stage that is under way.
 	var last Status
@@ -69,15 +57,15 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 			return nil, errors.Join(err, tableErr)
 		}
 		session.Note("The stage after that failed, and the rows are as they were before it.")
-		return &made{table: table, unweighted: table, notes: session.Notes}, err
+		return &results.Made{Table: table, Unweighted: table, Notes: session.Notes}, err
 	}
 	if err != nil {
 		return nil, err
 	}
-	if m.before, err = j.before(ctx, sources, model, m.unweighted); err != nil {
+	if m.Before, err = j.before(ctx, sources, model, m.Unweighted); err != nil {
 		return nil, err
 	}
-	m.notes = session.Notes
+	m.Notes = session.Notes
 	return m, nil
 }
 
@@ -86,7 +74,7 @@ func (j *Job) session(model *pipeline.Model, trained trainer, o Options) (*pipel
 	s, status := j.Spec, Status{Epsilon: j.Spec.Privacy.Epsilon}
 	notes := trained.Notes()
 	session := &pipeline.Session{
-		Followed: s.followed(j.Schema), Model: model, Learned: notes, Real: j.real.train,
+		Followed: s.followed(j.Schema), Model: model, Learned: notes, Real: j.real.Train,
 		Watch: func(of string, done, rounds int) {
 			status.Of, status.Round, status.Rounds, status.EpsilonSpent = of, done, rounds, notes.Spent
 			o.Watch(status)

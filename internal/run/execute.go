@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -49,47 +50,6 @@ type Status struct {
 	Halted bool
 }
 
-// Result is what a run reports at its end, and the object of --format json.
-type Result struct {
-	Name         string  `json:"name"`
-	Pipeline     string  `json:"pipeline"`
-	Epsilon      float64 `json:"epsilon"`
-	Delta        float64 `json:"delta"`
-	Guarantee    string  `json:"guarantee"`
-	EpsilonSpent float64 `json:"epsilon_spent"`
-	Rounds       int     `json:"rounds"`
-	Queries      int64   `json:"queries"`
-	Answered     int64   `json:"answered"`
-	Teachers     int     `json:"teachers"`
-	// TeachersLeast is how many took part in the round with the fewest, if that
-	// was not all of them.
-	TeachersLeast int               `json:"teachers_least,omitempty"`
-	WallSeconds   float64           `json:"wall_seconds"`
-	Rows          int               `json:"rows"`
-	Outputs       map[string]string `json:"outputs"`
-	// Utility holds what was measured on real test rows. NOT PRIVATE.
-	Utility []UtilityResult `json:"utility_not_private,omitempty"`
-	// NotPrivate says that the rows are for comparison: they were made or weighted by real
-	// ones, and have no certificate.
-	NotPrivate bool `json:"not_private,omitempty"`
-	// Earlier are the runs that stages went on from; EpsilonSpent is that of all together,
-	// and Rounds, Queries and Answered are the stages' own.
-	Earlier []string `json:"earlier,omitempty"`
-	// Notes say what the stages after training did.
-	Notes []string `json:"notes,omitempty"`
-}
-
-// UtilityResult is one classifier trained on synthetic and, for the ceiling, on
-// real rows, both tested on real rows: AUROC of tables, accuracy of images. NOT
-// PRIVATE.
-type UtilityResult struct {
-	Classifier        string   `json:"classifier"`
-	SyntheticAUROC    *float64 `json:"synthetic_auroc,omitempty"`
-	RealAUROC         *float64 `json:"real_auroc,omitempty"`
-	SyntheticAccuracy *float64 `json:"synthetic_accuracy,omitempty"`
-	RealAccuracy      *float64 `json:"real_accuracy,omitempty"`
-}
-
 // Job is a spec with everything that it needs from files. Making one finds the
 // user's mistakes before a cluster is asked anything.
 type Job struct {
@@ -97,7 +57,7 @@ type Job struct {
 	Schema *partition.Schema
 	Plan   *Plan
 	// real are the rows the report compares with. NOT PRIVATE.
-	real realTables
+	real results.Real
 }
 
 // Prepare reads the schema and the real rows for the report, and plans what the
@@ -111,7 +71,7 @@ func Prepare(s *Spec) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	real, err := loadReal(s.Evaluate, schema)
+	real, err := results.LoadReal(s.Evaluate, schema)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +87,7 @@ func (j *Job) Round() *conclavev1.Round {
 var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from its checkpoint, and what was released is not charged again")
 
 // Execute prepares the spec and runs it; see [Job.Execute].
-func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
+func Execute(ctx context.Context, s *Spec, o Options) (*results.Result, error) {
 	j, err := Prepare(s)
 	if err != nil {
 		return nil, err
@@ -138,13 +98,13 @@ func Execute(ctx context.Context, s *Spec, o Options) (*Result, error) {
 // Execute runs the job against an aggregator to its files. A run that was
 // interrupted goes on from its checkpoint; repeated questions cost nothing. The
 // error matches [ErrStopped] when ctx ended first.
-func (j *Job) Execute(ctx context.Context, o Options) (*Result, error) {
+func (j *Job) Execute(ctx context.Context, o Options) (*results.Result, error) {
 	return executed(ctx, o, j.Spec.Name, j.execute)
 }
 
 // executed executes with the defaults of what was left out, and says of an end that was
 // asked for that it was.
-func executed(ctx context.Context, o Options, name string, execute func(context.Context, Options) (*Result, error)) (*Result, error) {
+func executed(ctx context.Context, o Options, name string, execute func(context.Context, Options) (*results.Result, error)) (*results.Result, error) {
 	if o.Started.IsZero() {
 		o.Started = time.Now()
 	}
@@ -162,11 +122,11 @@ func executed(ctx context.Context, o Options, name string, execute func(context.
 	return result, err
 }
 
-func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
-	if err := makeOutput(o.Out, j.Schema.Image); err != nil {
+func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
+	if err := results.MakeOutput(o.Out, j.Schema.Image); err != nil {
 		return nil, err
 	}
-	if err := writeRecord(o.Out, runRecord{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
+	if err := results.WriteRecord(o.Out, results.Record{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
 		return nil, err
 	}
 	opened, err := o.Client.OpenRun(ctx, j.Plan.RunSpec(j.Spec, j.Schema, o.Dataset, o.Coin))
@@ -200,7 +160,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*Result, error) {
 
 // salvage ends a run whose stage failed: what was trained and boosted is paid for, and its
 // rows are written without the stage. It returns the error with what became of them.
-func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained trainer, rest *made, failed error, o Options) error {
+func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained trainer, rest *results.Made, failed error, o Options) error {
 	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
 		return errors.Join(failed, err)
 	}
@@ -213,7 +173,7 @@ func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained traine
 		if err != nil {
 			return errors.Join(failed, err)
 		}
-		rest = &made{table: table, notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
+		rest = &results.Made{Table: table, Notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
 		what = "the rows of the last generator are in %s, without the stages"
 	}
 	result, err := j.publish(ctx, model, trained, rest, o)
@@ -261,7 +221,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	if start != nil {
 		learner.StartWith(start)
 	}
-	checkpoint, identity := checkpointPath(o.Out), s.identity(schema, o.Coin)
+	checkpoint, identity := results.CheckpointPath(o.Out), s.identity(schema, o.Coin)
 	restored, err := learner.Restore(checkpoint, identity)
 	if err != nil {
 		return nil, nil, err
@@ -272,7 +232,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := checkReceipts(learner.Notes().Receipts, releasesOf(lines, s.Name)); err != nil {
+		if err := results.CheckReceipts(learner.Notes().Receipts, results.ReleasesOf(lines, s.Name)); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", checkpoint, err)
 		}
 	}

@@ -498,3 +498,12 @@ func TestRoundingIsSmallBesideTheBound(t *testing.T) {
 		t.Errorf("rounding takes up to %v of a vector", share)
 	}
 }
+
+// Of winners there are no shares.
+func TestWinnersHaveNoShares(t *testing.T) {
+	s := DefaultSpec()
+	Section[pategan.Options](s).Release = "winner"
+	if shares := (&pateganTrainer{s: s}).shares(); shares != nil {
+		t.Errorf("%v", shares)
+	}
+}

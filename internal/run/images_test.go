@@ -20,12 +20,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/report"
-	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
@@ -110,14 +108,14 @@ func imageJob(t *testing.T, s *Spec) *Job {
 	if j.Plan, err = NewPlan(s, j.Schema); err != nil {
 		t.Fatal(err)
 	}
-	if j.real, err = loadReal(s.Evaluate, j.Schema); err != nil {
+	if j.real, err = results.LoadReal(s.Evaluate, j.Schema); err != nil {
 		t.Fatal(err)
 	}
 	return j
 }
 
 // execute runs a job on an aggregator and a node for each site.
-func execute(t *testing.T, j *Job, dir, out string) *Result {
+func execute(t *testing.T, j *Job, dir, out string) *results.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -217,7 +215,7 @@ func TestARunOfImages(t *testing.T) {
 	checkImageReport(t, result.Outputs, true)
 
 	public := filepath.Join(dir, "public")
-	made, err := MakeReport(t.Context(), ReportOptions{From: out, Out: public})
+	made, err := results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: public})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +223,7 @@ func TestARunOfImages(t *testing.T) {
 		t.Errorf("without real images: %+v", made)
 	}
 	checkImageReport(t, made.Outputs, false)
-	made, err = MakeReport(t.Context(), ReportOptions{From: out, Out: public, Test: s.Evaluate.Test, CoinFlips: result.Outputs["images"]})
+	made, err = results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: public, Test: s.Evaluate.Test, CoinFlips: result.Outputs["images"]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,106 +306,16 @@ func TestImagesThatCannotWork(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		e    Evaluate
+		e    results.Evaluate
 		says string
 	}{
-		{Evaluate{Test: few}, "fewer than 4 images"},
-		{Evaluate{Test: few, Train: few}, ""},
-		{Evaluate{Test: filepath.Join(dir, "none-images")}, "images for the report: "},
-		{Evaluate{Test: few, Train: few, CoinFlips: filepath.Join(dir, "schema.yaml")}, `no "images"`},
+		{results.Evaluate{Test: few}, "fewer than 4 images"},
+		{results.Evaluate{Test: few, Train: few}, ""},
+		{results.Evaluate{Test: filepath.Join(dir, "none-images")}, "images for the report: "},
+		{results.Evaluate{Test: few, Train: few, CoinFlips: filepath.Join(dir, "schema.yaml")}, `no "images"`},
 	} {
-		if _, err := loadReal(c.e, schema); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+		if _, err := results.LoadReal(c.e, schema); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: error %v, want %q", c.e, err, c.says)
 		}
-	}
-}
-
-// Somebody's files under the names that a run of images writes stay, and are
-// nothing to a run of a table. Colour has its own name.
-func TestOutputsOfImages(t *testing.T) {
-	grey, colour := &partition.Image{Height: 1, Width: 1, Channels: 1}, &partition.Image{Height: 1, Width: 1, Channels: 3}
-	if name := filepath.Base(outputsOf("x", colour)["images"]); name != "synthetic-images-idx4-ubyte.gz" {
-		t.Errorf("colour is in %s", name)
-	}
-	out := write(t, map[string]string{"samples.png": "mine"})
-	if err := makeOutput(out, grey); err == nil || !strings.Contains(err.Error(), "samples.png exists and is not of a run") {
-		t.Errorf("error %v", err)
-	}
-	if err := makeOutput(out, nil); err != nil {
-		t.Error(err)
-	}
-}
-
-// Large images are shown in smaller numbers, and not at all where one of each
-// class is too much for a page.
-func TestLargeImages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thread of arithmetic, and slow with a race detector")
-	}
-	rng := rand.New(rand.NewPCG(2, 2))
-	noise := func(each, classes int) (*idx.Images, *partition.Schema) {
-		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 120, width: 120, channels: 3", "repeat: 16", "repeat: 43200",
-			"[left, right]", "[a"+numbered(classes)+"]").Replace(imageSchema)
-		schema, err := partition.ParseSchema([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		x := &idx.Images{Shape: *schema.Image}
-		for i := range each * classes {
-			x.Classes = append(x.Classes, i%classes)
-			for range x.Shape.Size() {
-				x.Pixels = append(x.Pixels, byte(rng.Uint32()))
-			}
-		}
-		return x, schema
-	}
-	x, schema := noise(10, 12)
-	sheet, err := samplesOf(x, schema)
-	if err != nil || len(sheet) > picture.MaxSheetBytes {
-		t.Errorf("%d bytes, %v", len(sheet), err)
-	}
-	x, schema = noise(1, 110)
-	var page report.Page
-	for range 2 {
-		if err := addSheet(&page, "x", x, schema, false); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(page.Images) != 0 || len(page.Notes) != 1 {
-		t.Errorf("%d sheets, notes %q", len(page.Images), page.Notes)
-	}
-}
-
-// numbered lists n-1 more categories.
-func numbered(n int) string {
-	var b strings.Builder
-	for i := 1; i < n; i++ {
-		b.WriteString(", c" + strings.Repeat("x", i))
-	}
-	return b.String()
-}
-
-// An evaluation of images that ends early leaves the page without one.
-func TestFillPageOfImages(t *testing.T) {
-	schema, err := partition.ParseSchema([]byte(imageSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := bars(40).Table(schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var page report.Page
-	if err := fillPage(ctx, &page, table, realTables{images: realImages{test: bars(20)}}); err == nil || page.Evaluation != nil || len(page.Images) != 2 || !page.NotPrivate() {
-		t.Errorf("cancelled: %v, %+v", err, page.Evaluation)
-	}
-	if utilityOf(nil) != nil {
-		t.Error("utility of nothing")
-	}
-	r := imageUtility(&evaluate.Evaluation{Images: &evaluate.ImageQuality{AccuracySynthetic: 0}})
-	if raw, err := json.Marshal(r); err != nil || string(raw) != `{"classifier":"cnn","synthetic_accuracy":0}` {
-		t.Errorf("%s (%v)", raw, err)
 	}
 }

@@ -1,9 +1,7 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -55,65 +54,20 @@ type Later struct {
 	coin   bool
 }
 
-// runRecord is what a run's state folder says of it, for stages that follow.
-type runRecord struct {
-	Run     string `json:"run"` // path of the run.yaml
-	Dataset string `json:"dataset"`
-	// Name is that of the run, or of the stages.
-	Name string `json:"name"`
-}
-
-func recordPath(out string) string { return filepath.Join(stateDir(out), "run.json") }
-
-func readRecord(out string) (r runRecord, err error) {
-	raw, err := os.ReadFile(recordPath(out))
-	if err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal(raw, &r)
-}
-
-// checkRecord refuses a folder where something else was begun.
-func checkRecord(out, name string) error {
-	r, err := readRecord(out)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("look into the output folder: %w", err)
-	}
-	if r.Name != "" && r.Name != name {
-		return fmt.Errorf("%s holds what was begun of run %q, and this is run %q; go on with that one, or name another folder", out, r.Name, name)
-	}
-	return nil
-}
-
-// writeRecord notes where a run came from.
-func writeRecord(out string, r runRecord) error {
-	if path, err := filepath.Abs(r.Run); err == nil {
-		r.Run = path
-	}
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return writeFile(recordPath(out), func(b *bytes.Buffer) error { _, err := b.Write(append(raw, '\n')); return err })
-}
-
 // NewLater finds the finished run, and everything that can be wrong with the stages, before
 // anything is asked.
 func NewLater(o LaterOptions) (*Later, error) {
-	finished, err := readFinished(o.From)
+	finished, err := results.ReadFinished(o.From)
 	if err != nil {
 		return nil, err
 	}
-	if len(finished.certificate.Earlier) > 0 {
-		return nil, fmt.Errorf("%s holds stages of run %q; name the folder of that run: its generators are there", o.From, finished.certificate.Earlier[0])
+	if len(finished.Certificate.Earlier) > 0 {
+		return nil, fmt.Errorf("%s holds stages of run %q; name the folder of that run: its generators are there", o.From, finished.Certificate.Earlier[0])
 	}
 	path := o.Run
-	record, err := readRecord(o.From)
-	if err == nil && record.Name != "" && record.Name != finished.certificate.Run {
-		return nil, fmt.Errorf("%s holds free stages (%s) of run %q; name the folder of that run: its generators are there", o.From, record.Name, finished.certificate.Run)
+	record, err := results.ReadRecord(o.From)
+	if err == nil && record.Name != "" && record.Name != finished.Certificate.Run {
+		return nil, fmt.Errorf("%s holds free stages (%s) of run %q; name the folder of that run: its generators are there", o.From, record.Name, finished.Certificate.Run)
 	}
 	if path == "" {
 		if err != nil {
@@ -125,17 +79,17 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spec.Name != finished.certificate.Run {
-		return nil, fmt.Errorf("%s is of run %q, %s holds run %q; name the run.yaml of the finished run with --run", path, spec.Name, o.From, finished.certificate.Run)
+	if spec.Name != finished.Certificate.Run {
+		return nil, fmt.Errorf("%s is of run %q, %s holds run %q; name the run.yaml of the finished run with --run", path, spec.Name, o.From, finished.Certificate.Run)
 	}
 	if schema, err := partition.LoadSchema(spec.Schema); err != nil {
 		return nil, err
-	} else if schema.SHA256 != finished.certificate.SchemaSHA256 {
+	} else if schema.SHA256 != finished.Certificate.SchemaSHA256 {
 		return nil, fmt.Errorf("%s names the schema %s, which is not that of the run in %s; name the run.yaml of the finished run with --run, or put its schema back", path, spec.Schema, o.From)
 	}
 	// As it was run; stages and what is made of them may have changed since.
 	first := DefaultSpec()
-	if err := first.parse(finished.earlier.Config); err != nil {
+	if err := first.parse(finished.Earlier.Config); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
 	first.resolve(path)
@@ -147,17 +101,17 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if err != nil {
 		return nil, err
 	}
-	if job.Schema.SHA256 != finished.certificate.SchemaSHA256 {
+	if job.Schema.SHA256 != finished.Certificate.SchemaSHA256 {
 		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
 	}
-	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.certificate.Votes == certificate.VotesCoin}
+	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.Certificate.Votes == certificate.VotesCoin}
 	// What the run was stays as it was; the rest may have changed.
 	now := first.Clone()
 	for _, stage := range pipelines.Stages {
 		now.Sections[stage.Name] = spec.Sections[stage.Name]
 	}
 	now.Release, now.Evaluate = spec.Release, spec.Evaluate
-	now.Text = finished.earlier.Config + laterText(o, path, spec.Text)
+	now.Text = finished.Earlier.Config + laterText(o, path, spec.Text)
 	l.Job, err = l.stages(now, job, o)
 	return l, err
 }
@@ -234,11 +188,11 @@ func (l *Later) Free() bool { return len(l.Plan.Stages) == 0 }
 
 // Execute asks for what the stages need and writes their files to o.Out. Free ones ask
 // nothing, and o.Client may be nil.
-func (l *Later) Execute(ctx context.Context, o Options) (*Result, error) {
+func (l *Later) Execute(ctx context.Context, o Options) (*results.Result, error) {
 	return executed(ctx, o, l.Spec.Name, l.execute)
 }
 
-func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
+func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error) {
 	trained, err := l.restore(ctx)
 	if err != nil {
 		return nil, err
@@ -250,26 +204,26 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 	if _, err := l.session(model, trained, o); err != nil {
 		return nil, err
 	}
-	if err := makeOutput(o.Out, l.Schema.Image); err != nil {
+	if err := results.MakeOutput(o.Out, l.Schema.Image); err != nil {
 		return nil, err
 	}
-	if err := checkRecord(o.Out, l.Spec.Name); err != nil {
+	if err := results.CheckRecord(o.Out, l.Spec.Name); err != nil {
 		return nil, err
 	}
-	record := runRecord{Run: l.Spec.Path, Dataset: o.Dataset, Name: l.Spec.Name}
+	record := results.Record{Run: l.Spec.Path, Dataset: o.Dataset, Name: l.Spec.Name}
 	if l.Free() {
-		if err := writeRecord(o.Out, record); err != nil {
+		if err := results.WriteRecord(o.Out, record); err != nil {
 			return nil, err
 		}
 		made, err := l.after(ctx, model, trained, &oracle{}, o)
 		if err != nil {
 			return nil, err
 		}
-		ledger, err := os.ReadFile(outputsOf(l.from, nil)["ledger"])
+		ledger, err := os.ReadFile(results.Files(l.from, nil)["ledger"])
 		if err != nil {
 			return nil, fmt.Errorf("read the ledger: %w", err)
 		}
-		return l.publishCharged(ctx, model, trained, made, paidIn{run: l.First.Spec.Name, lines: ledgerLines(ledger)}, o)
+		return l.publishCharged(ctx, model, trained, made, paidIn{run: l.First.Spec.Name, lines: results.LedgerLines(ledger)}, o)
 	}
 	notes := *trained.Notes()
 	notes.Receipts, notes.Spent = nil, 0 // those of the stages' own run
@@ -282,7 +236,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	// Not before: of a run that was refused the folder holds nothing.
-	if err := writeRecord(o.Out, record); err != nil {
+	if err := results.WriteRecord(o.Out, record); err != nil {
 		return nil, err
 	}
 	ask := &oracle{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}
@@ -300,7 +254,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*Result, error) {
 }
 
 // publishStages writes what the stages made, with a certificate over all that was paid.
-func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged *laterTrainer, made *made, o Options) (*Result, error) {
+func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged *laterTrainer, made *results.Made, o Options) (*results.Result, error) {
 	lines, err := o.Client.Ledger(ctx, l.Spec.Name)
 	if err != nil {
 		return nil, err
@@ -310,7 +264,7 @@ func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged
 
 // giveUp ends the stages' run after one of them failed for good. The rows of those before
 // it are written. It returns the error with what was spent.
-func (l *Later) giveUp(ctx context.Context, model *pipeline.Model, staged *laterTrainer, rest *made, failed error, o Options) error {
+func (l *Later) giveUp(ctx context.Context, model *pipeline.Model, staged *laterTrainer, rest *results.Made, failed error, o Options) error {
 	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
 		return errors.Join(failed, err)
 	}
@@ -357,7 +311,7 @@ func (l *Later) restore(ctx context.Context) (trainer, error) {
 	if start != nil {
 		learner.StartWith(start)
 	}
-	path := checkpointPath(l.from)
+	path := results.CheckpointPath(l.from)
 	restored, err := learner.Restore(path, s.identity(l.Schema, l.coin))
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
@@ -44,7 +45,7 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 		"model/model.json", "model/generator.safetensors", "state/student.safetensors",
 	} {
 		out := t.TempDir()
-		for _, dir := range []string{filepath.Join(out, name), stateDir(out)} {
+		for _, dir := range []string{filepath.Join(out, name), results.StateDir(out)} {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +55,7 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 		}
 	}
 	out := write(t, map[string]string{"model": ""})
-	if err := os.Mkdir(stateDir(out), 0o755); err != nil {
+	if err := os.Mkdir(results.StateDir(out), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), "model is a file") {
@@ -79,11 +80,11 @@ func TestForeignResultsStay(t *testing.T) {
 // Making the folder leaves nothing but the folders, and what is there stays.
 func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 	out := write(t, map[string]string{"synthetic.csv": "old", "notes.txt": "mine"})
-	if err := os.Mkdir(stateDir(out), 0o755); err != nil {
+	if err := os.Mkdir(results.StateDir(out), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := makeOutput(out, nil); err != nil {
+		if err := results.MakeOutput(out, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

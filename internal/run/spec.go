@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -45,7 +46,7 @@ type Spec struct {
 	// Release says what is written.
 	Release Release `yaml:"release"`
 	// Evaluate names real rows to measure against; they stay where they are.
-	Evaluate Evaluate `yaml:"evaluate"`
+	Evaluate results.Evaluate `yaml:"evaluate"`
 	// Seed makes training repeatable. Noise never depends on it. Default: 1.
 	Seed uint64 `yaml:"seed"`
 	// Sections hold the options of pipelines, stages and warm starts, by the names of the
@@ -124,36 +125,6 @@ type Release struct {
 	Private bool `yaml:"private"`
 }
 
-// Evaluate names real rows to measure against. NOT PRIVATE.
-type Evaluate struct {
-	Test string `yaml:"test"`
-	// Train is the real table of the training, for the ceiling (the same models
-	// trained on it) and for closeness. Default: none.
-	Train string `yaml:"train"`
-	// CoinFlips is the synthetic table, or the synthetic images, of the same run
-	// with --votes coin, the baseline. Default: none.
-	CoinFlips string `yaml:"coin_flips"`
-	// Models are the classifiers: names, or all for the twelve, which take some
-	// seconds on 6,000 rows and a minute on 30,000. Default: logistic regression and
-	// gradient boosting.
-	Models []string `yaml:"models"`
-}
-
-// modelNames are those of the classifiers, nil for all.
-func (e Evaluate) modelNames() []string {
-	switch {
-	case len(e.Models) == 1 && e.Models[0] == "all":
-		return nil
-	case len(e.Models) > 0:
-		return e.Models
-	}
-	var names []string
-	for _, m := range classify.Models() {
-		names = append(names, m.Name())
-	}
-	return names
-}
-
 // DefaultSpec returns the defaults named at each field.
 func DefaultSpec() *Spec {
 	return &Spec{
@@ -226,7 +197,7 @@ func (s *Spec) Validate() error {
 	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
 	need(s.Evaluate.Train == "" || s.Evaluate.Test != "", "evaluate.train: set without evaluate.test; name the real rows to test on too")
 	need(s.Evaluate.CoinFlips == "" || s.Evaluate.Test != "", "evaluate.coin_flips: set without evaluate.test; name the real rows to test on too")
-	if _, err := classify.Named(s.Evaluate.modelNames()...); err != nil {
+	if _, err := classify.Named(s.Evaluate.ModelNames()...); err != nil {
 		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
 	}
 	errs = append(errs, s.validateData()...)

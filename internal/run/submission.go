@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -141,7 +142,7 @@ func (s *Submission) Write(dir string) error {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
 	for name, raw := range map[string][]byte{submittedRun: s.RunFile, submittedSchema: s.Schema} {
-		if err := writeFile(filepath.Join(dir, name), func(b *bytes.Buffer) error { _, err := b.Write(raw); return err }); err != nil {
+		if err := results.WriteFile(filepath.Join(dir, name), func(b *bytes.Buffer) error { _, err := b.Write(raw); return err }); err != nil {
 			return err
 		}
 	}
@@ -188,7 +189,7 @@ func Begun(out string, most int) []string {
 	}
 	saved := map[string]time.Time{}
 	for _, e := range entries {
-		if info, err := os.Stat(checkpointPath(filepath.Join(out, e.Name()))); err == nil && config.CheckName(e.Name()) == nil {
+		if info, err := os.Stat(results.CheckpointPath(filepath.Join(out, e.Name()))); err == nil && config.CheckName(e.Name()) == nil {
 			saved[e.Name()] = info.ModTime()
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
@@ -19,7 +20,7 @@ import (
 const uneven = 0.1
 
 // weigh makes the rows and, where the spec wants them, their weights.
-func (j *Job) weigh(ctx context.Context, p *drawing, session *pipeline.Session, trained trainer, ask *oracle, o Options) (*made, error) {
+func (j *Job) weigh(ctx context.Context, p *drawing, session *pipeline.Session, trained trainer, ask *oracle, o Options) (*results.Made, error) {
 	s := j.Spec
 	n := s.Release.Rows
 	resample := s.Weights != iw.None && Section[iw.Options](s).Use == iw.UseResample
@@ -32,7 +33,7 @@ func (j *Job) weigh(ctx context.Context, p *drawing, session *pipeline.Session, 
 	}
 	table, err := session.Model.Table(r.X, r.Classes)
 	if err != nil || s.Weights == iw.None {
-		return &made{table: table, unweighted: table}, err
+		return &results.Made{Table: table, Unweighted: table}, err
 	}
 	// As they are released: whole numbers are whole, empty cells empty.
 	encoded := encode.New(j.Schema).Encode(table)
@@ -42,8 +43,8 @@ func (j *Job) weigh(ctx context.Context, p *drawing, session *pipeline.Session, 
 	if err != nil {
 		return nil, err
 	}
-	m := &made{table: table, unweighted: table, weights: ratio.SelfNormalized(bounded(logs, Section[iw.Options](s).Bound))}
-	effective, err := ratio.EffectiveSize(m.weights)
+	m := &results.Made{Table: table, Unweighted: table, Weights: ratio.SelfNormalized(bounded(logs, Section[iw.Options](s).Bound))}
+	effective, err := ratio.EffectiveSize(m.Weights)
 	if err != nil {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
 	}
@@ -54,14 +55,14 @@ func (j *Job) weigh(ctx context.Context, p *drawing, session *pipeline.Session, 
 	if !resample {
 		return m, nil
 	}
-	places, err := ratio.Resample(m.weights, s.Release.Rows, s.Seed)
+	places, err := ratio.Resample(m.Weights, s.Release.Rows, s.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
 	}
 	rand.New(rand.NewPCG(s.Seed, 0x2e5)).Shuffle(len(places), func(a, b int) { places[a], places[b] = places[b], places[a] })
 	taken := r.Take(places, w.width)
-	m.weights = nil
-	m.table, err = session.Model.Table(taken.X, taken.Classes)
+	m.Weights = nil
+	m.Table, err = session.Model.Table(taken.X, taken.Classes)
 	session.Notes = append(session.Notes, fmt.Sprintf("%d rows were drawn from them by weight.", len(places)))
 	return m, err
 }
@@ -169,7 +170,7 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 	var oracle iw.Oracle
 	if exact {
 		w.notes = append(w.notes, "NOT PRIVATE: weights are of a network trained on the real rows of evaluate.train.")
-		oracle = newExactGradients(net.Spec(), w.real.train)
+		oracle = newExactGradients(net.Spec(), w.real.Train)
 	} else {
 		sampled, _ := w.Plan.Stages.Of(runspec.Sampled)
 		oracle = &weighingOracle{oracle: w.ask, asker: w.Job.weighing(net.Spec(), w.ask.coin), learned: notes, first: uint64(len(notes.Receipts)), sigma: sampled.Mechanism.NoiseMultiplier}

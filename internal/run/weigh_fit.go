@@ -163,7 +163,7 @@ func (w *weigher) exactly(ctx context.Context, f *fitted) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	real := encode.New(w.Schema).Encode(w.real.train)
+	real := encode.New(w.Schema).Encode(w.real.Train)
 	vectors := iw.Vectors(features, real.Features, real.Classes)
 	p, width := f.want.Problem, f.want.Problem.Width
 	p.Records, p.Rounding, p.Tolerance = float64(real.Len()), 0, 0

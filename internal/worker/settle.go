@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -24,7 +24,7 @@ import (
 // settle says how a run ended, or gives it back. What ended it may be the run's own, or the
 // worker's, or that the run is another's by now; only the first is said of the run. The error
 // is the worker's.
-func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, result *run.Result, err error) error {
+func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, result *results.Result, err error) error {
 	// What is known is said although the worker stops, if it can be said soon.
 	saying, silence := context.WithCancel(context.WithoutCancel(ctx))
 	defer silence()
@@ -117,7 +117,7 @@ func isOwn(err error) bool {
 }
 
 // filesOf names the files that a run left, with their hashes.
-func filesOf(r *run.Result) (files []*conclavev1.RunResult, err error) {
+func filesOf(r *results.Result) (files []*conclavev1.RunResult, err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.Outputs)) {
 		path := r.Outputs[name]
 		if info, err := os.Stat(path); err != nil {

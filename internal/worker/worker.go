@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -36,11 +37,11 @@ const (
 // told of each run that was done, by one goroutine at a time. It returns an error where no run
 // could be worked on any more: the aggregator refuses the worker, or the output folder
 // cannot be written.
-func Work(ctx context.Context, config student.Config, log *zap.Logger, finished func(*run.Result)) error {
+func Work(ctx context.Context, config student.Config, log *zap.Logger, finished func(*results.Result)) error {
 	if err := probe(config.Out); err != nil {
 		return err
 	}
-	results := make(chan *run.Result)
+	results := make(chan *results.Result)
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
@@ -86,7 +87,7 @@ type slot struct {
 	config  student.Config
 	name    string
 	log     *zap.Logger
-	results chan<- *run.Result
+	results chan<- *results.Result
 }
 
 func (s *slot) work(ctx context.Context) error {
@@ -123,7 +124,7 @@ func (s *slot) execute(ctx context.Context, held *student.Held) error {
 }
 
 // run executes a run to its files.
-func (s *slot) run(ctx context.Context, held *student.Held) (*run.Result, error) {
+func (s *slot) run(ctx context.Context, held *student.Held) (*results.Result, error) {
 	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml())
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -128,7 +129,7 @@ func (c *cluster) work(config student.Config) (stop func() error, ended <-chan e
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Work(ctx, config, c.log, func(*run.Result) { c.t.Error("a run was done, without teachers") })
+		done <- Work(ctx, config, c.log, func(*results.Result) { c.t.Error("a run was done, without teachers") })
 	}()
 	return func() error { cancel(); return testkit.Receive(c.t, done) }, done
 }
@@ -225,12 +226,12 @@ func TestAWorkerThatCannotWriteEnds(t *testing.T) {
 func TestFilesAndTheirHashes(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("test"), 0o644))
-	files, err := filesOf(&run.Result{Outputs: map[string]string{"b": filepath.Join(dir, "x"), "a": dir}})
+	files, err := filesOf(&results.Result{Outputs: map[string]string{"b": filepath.Join(dir, "x"), "a": dir}})
 	if err != nil || len(files) != 1 || files[0].GetName() != "b" ||
 		files[0].GetSha256() != "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" {
 		t.Errorf("%v, %v", files, err)
 	}
-	if _, err := filesOf(&run.Result{Outputs: map[string]string{"b": filepath.Join(dir, "none")}}); err == nil {
+	if _, err := filesOf(&results.Result{Outputs: map[string]string{"b": filepath.Join(dir, "none")}}); err == nil {
 		t.Error("a file that is not there has a hash")
 	}
 }

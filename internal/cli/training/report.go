@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 func reportCommand() *cobra.Command {
@@ -17,7 +17,7 @@ func reportCommand() *cobra.Command {
 		Use:   "report --from DIR [--out DIR] [--test FILE] [--train FILE] [--coin-flips FILE] [--format text|json]",
 		Short: "make the report of a finished run anew, and compare with real rows",
 	}
-	var o run.ReportOptions
+	var o results.ReportOptions
 	f := c.Flags()
 	f.StringVar(&o.From, "from", "", "output `folder` of a finished run")
 	f.StringVar(&o.Out, "out", "", "`folder` for the report (default: the run's)")
@@ -39,8 +39,8 @@ func reportCommand() *cobra.Command {
 	return c
 }
 
-func makeReport(ctx context.Context, o run.ReportOptions, format string) error {
-	result, err := run.MakeReport(ctx, o)
+func makeReport(ctx context.Context, o results.ReportOptions, format string) error {
+	result, err := results.MakeReport(ctx, o)
 	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted; start the report again")
 	}

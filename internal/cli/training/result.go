@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/cli"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
 // outputs says what each file of a run is, in the order people want them.
@@ -27,7 +27,7 @@ var outputs = []struct{ name, what string }{
 }
 
 // show prints a result, for people with what they may do next.
-func show(result *run.Result, format string) error {
+func show(result *results.Result, format string) error {
 	if format == "json" {
 		return cli.PrintJSON(result)
 	}
@@ -58,7 +58,7 @@ func show(result *run.Result, format string) error {
 }
 
 // showGuarantee says what was made, under which guarantee and at which cost.
-func showGuarantee(result *run.Result) {
+func showGuarantee(result *results.Result) {
 	fmt.Printf("%s: %d synthetic rows in %.0f s\n", result.Name, result.Rows, result.WallSeconds)
 	if result.NotPrivate {
 		fmt.Println("NOT PRIVATE: no guarantee covers these rows and there is no certificate; " +
@@ -78,7 +78,7 @@ func showGuarantee(result *run.Result) {
 }
 
 // showUtility prints what was measured on real rows, where there were any.
-func showUtility(utility []run.UtilityResult) {
+func showUtility(utility []results.UtilityResult) {
 	if len(utility) == 0 {
 		return
 	}

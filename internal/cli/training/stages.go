@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/progress"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
@@ -116,7 +117,7 @@ func (l *stageFlags) execute(ctx context.Context) error {
 	}
 	display := progress.New(os.Stderr)
 	defer display.Close()
-	var result *run.Result
+	var result *results.Result
 	if l.config == "" || later.Free() {
 		options := local.Options{Out: l.out, Log: log, Watch: display.Update}
 		result, err = local.RunLater(ctx, later, l.later.From, options)

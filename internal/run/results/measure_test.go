@@ -1,4 +1,4 @@
-package run
+package results
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
-	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -40,10 +39,10 @@ func ages(t *testing.T, twoClasses bool) *partition.Table {
 
 func TestFillPage(t *testing.T) {
 	var page report.Page
-	if err := fillPage(t.Context(), &page, ages(t, true), realTables{}); err != nil || page.NotPrivate() || len(page.Columns) != 2 || page.Correlations == nil {
+	if err := fillPage(t.Context(), &page, ages(t, true), Real{}); err != nil || page.NotPrivate() || len(page.Columns) != 2 || page.Correlations == nil {
 		t.Errorf("without real rows: %v, %+v", err, page)
 	}
-	real := realTables{test: ages(t, true), train: ages(t, true), coinFlips: ages(t, false), models: Evaluate{}.modelNames()}
+	real := Real{Test: ages(t, true), Train: ages(t, true), CoinFlips: ages(t, false), Models: Evaluate{}.ModelNames()}
 	if err := fillPage(t.Context(), &page, ages(t, true), real); err != nil || !page.NotPrivate() || page.Evaluation.Rows != (evaluate.Rows{Synthetic: 100, Test: 100, Train: 100}) {
 		t.Errorf("with real rows: %v, %+v", err, page)
 	}
@@ -56,14 +55,5 @@ func TestFillPage(t *testing.T) {
 	page.Evaluation = nil
 	if err := fillPage(ctx, &page, ages(t, true), real); !errors.Is(err, context.Canceled) || !page.NotPrivate() || page.Evaluation != nil {
 		t.Errorf("cancelled: %v, %+v", err, page)
-	}
-}
-
-// Of winners there are no shares.
-func TestWinnersHaveNoShares(t *testing.T) {
-	s := DefaultSpec()
-	Section[pategan.Options](s).Release = "winner"
-	if shares := (&pateganTrainer{s: s}).shares(); shares != nil {
-		t.Errorf("%v", shares)
 	}
 }

@@ -1,4 +1,4 @@
-package run
+package results
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/report"
 )
 
-// releasesOf picks a run's releases from the lines of its ledger.
-func releasesOf(lines [][]byte, run string) []ledger.Entry {
+// ReleasesOf picks a run's releases from the lines of its ledger.
+func ReleasesOf(lines [][]byte, run string) []ledger.Entry {
 	var releases []ledger.Entry
 	for _, line := range lines {
 		var e ledger.Entry
@@ -52,9 +52,9 @@ func roundsOf(releases []ledger.Entry, plan privacy.Plan, shares map[uint64]*rep
 // made from this ledger would name a cost that is too low.
 var ErrOtherLedger = errors.New("the ledger does not hold the releases that the student learned from")
 
-// checkReceipts compares what a student learned from with what the ledger was
+// CheckReceipts compares what a student learned from with what the ledger was
 // charged for.
-func checkReceipts(receipts []string, releases []ledger.Entry) error {
+func CheckReceipts(receipts []string, releases []ledger.Entry) error {
 	paid := map[string]bool{}
 	for _, e := range releases {
 		paid[e.Hash] = true

@@ -1,6 +1,7 @@
-package run
+package results
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,9 +12,9 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// outputsOf names what a run leaves in its output folder. image is the schema's,
+// Files names what a run leaves in its output folder. image is the schema's,
 // nil for tables.
-func outputsOf(out string, image *partition.Image) map[string]string {
+func Files(out string, image *partition.Image) map[string]string {
 	files := map[string]string{
 		"synthetic":   filepath.Join(out, "synthetic.csv"),
 		"model":       filepath.Join(out, "model"),
@@ -35,25 +36,25 @@ func outputsOf(out string, image *partition.Image) map[string]string {
 	return files
 }
 
-func stateDir(out string) string { return filepath.Join(out, "state") }
+func StateDir(out string) string { return filepath.Join(out, "state") }
 
-func checkpointPath(out string) string { return filepath.Join(stateDir(out), "student.safetensors") }
+func CheckpointPath(out string) string { return filepath.Join(StateDir(out), "student.safetensors") }
 
 // part is where a file is written before it takes its name.
 func part(path string) string { return path + ".part" }
 
-// makeOutput makes the output folder and finds what would keep the results from
+// MakeOutput makes the output folder and finds what would keep the results from
 // being written, before a run is open: afterwards its budget is spent.
-func makeOutput(out string, image *partition.Image) error {
+func MakeOutput(out string, image *partition.Image) error {
 	if err := checkForeign(out, image); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(stateDir(out), 0o755); err != nil {
+	if err := os.MkdirAll(StateDir(out), 0o755); err != nil {
 		return fmt.Errorf("make the output folder: %w; name one that this process may write to", err)
 	}
-	files := append(pipeline.ModelFiles(filepath.Join(out, "model")), checkpointPath(out))
-	folders := []string{out, stateDir(out)}
-	for name, path := range outputsOf(out, image) {
+	files := append(pipeline.ModelFiles(filepath.Join(out, "model")), CheckpointPath(out))
+	folders := []string{out, StateDir(out)}
+	for name, path := range Files(out, image) {
 		if name != "model" {
 			files = append(files, path, part(path))
 			continue
@@ -84,10 +85,10 @@ func makeOutput(out string, image *partition.Image) error {
 // checkForeign refuses to write over results that no run in this folder left: a
 // run makes the state folder before anything else.
 func checkForeign(out string, image *partition.Image) error {
-	if _, err := os.Lstat(stateDir(out)); err == nil {
+	if _, err := os.Lstat(StateDir(out)); err == nil {
 		return nil
 	}
-	for _, path := range outputsOf(out, image) {
+	for _, path := range Files(out, image) {
 		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s exists and is not of a run in this folder; move it away, or name another output folder", path)
 		}
@@ -102,4 +103,19 @@ func probe(dir string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// WriteFile writes a file so that a crash leaves the old or the new one.
+func WriteFile(path string, fill func(*bytes.Buffer) error) error {
+	var b bytes.Buffer
+	if err := fill(&b); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := os.WriteFile(part(path), b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	if err := os.Rename(part(path), path); err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package run
+package results
 
 import (
 	"bytes"
@@ -35,21 +35,21 @@ func utilityOf(e *evaluate.Evaluation) []UtilityResult {
 
 // fillPage adds what a report shows of the synthetic table and, where there are
 // real rows, how it compares with them. NOT PRIVATE in that case.
-func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table, real realTables) error {
+func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table, real Real) error {
 	page.Weights = evaluate.SummarizeWeights(synthetic.Weights())
 	if synthetic.Schema().Image != nil {
-		return fillImages(ctx, page, synthetic, real.images)
+		return fillImages(ctx, page, synthetic, real.Images)
 	}
 	var err error
-	if page.Columns, err = picture.Columns(synthetic.Schema(), synthetic, real.test); err != nil {
+	if page.Columns, err = picture.Columns(synthetic.Schema(), synthetic, real.Test); err != nil {
 		return err
 	}
 	page.Correlations = picture.NewCorrelations(synthetic)
-	if real.test == nil {
+	if real.Test == nil {
 		return nil
 	}
 	if page.Evaluation, err = evaluate.Evaluate(ctx, evaluate.Input{
-		Synthetic: synthetic, Test: real.test, Train: real.train, CoinFlips: real.coinFlips, Models: real.models,
+		Synthetic: synthetic, Test: real.Test, Train: real.Train, CoinFlips: real.CoinFlips, Models: real.Models,
 	}); err != nil {
 		return fmt.Errorf("compare with real rows: %w", err)
 	}
@@ -58,11 +58,11 @@ func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table
 
 // writeReports writes the page and its two plainer versions.
 func writeReports(out map[string]string, page report.Page) error {
-	if err := writeFile(out["report"], func(b *bytes.Buffer) error { return report.WriteHTML(b, page) }); err != nil {
+	if err := WriteFile(out["report"], func(b *bytes.Buffer) error { return report.WriteHTML(b, page) }); err != nil {
 		return err
 	}
-	if err := writeFile(out["report_md"], func(b *bytes.Buffer) error { return report.WriteMarkdown(b, page) }); err != nil {
+	if err := WriteFile(out["report_md"], func(b *bytes.Buffer) error { return report.WriteMarkdown(b, page) }); err != nil {
 		return err
 	}
-	return writeFile(out["report_json"], func(b *bytes.Buffer) error { return report.WriteJSON(b, page) })
+	return WriteFile(out["report_json"], func(b *bytes.Buffer) error { return report.WriteJSON(b, page) })
 }

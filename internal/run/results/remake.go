@@ -1,4 +1,4 @@
-package run
+package results
 
 import (
 	"bytes"
@@ -44,12 +44,12 @@ type ReportResult struct {
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
 }
 
-// finished is what a finished run left in its folder, verified as far as it can be.
-type finished struct {
-	certificate certificate.Certificate
+// Finished is what a finished run left in its folder, verified as far as it can be.
+type Finished struct {
+	Certificate certificate.Certificate
 	rounds      []report.Round
 	synthetic   *partition.Table
-	earlier     report.File // the report of the run, empty where there is none
+	Earlier     report.File // the report of the run, empty where there is none
 }
 
 // MakeReport makes the reports of a finished run anew. It verifies the certificate
@@ -59,22 +59,22 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if o.Out == "" {
 		o.Out = o.From
 	}
-	f, err := readFinished(o.From)
+	f, err := ReadFinished(o.From)
 	if err != nil {
 		return nil, err
 	}
-	real, err := loadReal(Evaluate{Test: o.Test, Train: o.Train, CoinFlips: o.CoinFlips, Models: []string{"all"}}, f.synthetic.Schema())
+	real, err := LoadReal(Evaluate{Test: o.Test, Train: o.Train, CoinFlips: o.CoinFlips, Models: []string{"all"}}, f.synthetic.Schema())
 	if err != nil {
 		return nil, err
 	}
 	page := report.Page{
-		Certificate: f.certificate, Rounds: f.rounds, Config: f.earlier.Config, Notes: f.earlier.Notes,
-		Elapsed: time.Duration(f.earlier.ElapsedSeconds * float64(time.Second)),
+		Certificate: f.Certificate, Rounds: f.rounds, Config: f.Earlier.Config, Notes: f.Earlier.Notes,
+		Elapsed: time.Duration(f.Earlier.ElapsedSeconds * float64(time.Second)),
 	}
 	if err := fillPage(ctx, &page, f.synthetic, real); err != nil {
 		return nil, err
 	}
-	if page.Points, err = f.panels(filepath.Join(o.From, "model"), real.test); err != nil {
+	if page.Points, err = f.panels(filepath.Join(o.From, "model"), real.Test); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -83,11 +83,11 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the report: %w; name another with --out", err)
 	}
-	out := outputsOf(o.Out, nil)
+	out := Files(o.Out, nil)
 	if err := writeReports(out, page); err != nil {
 		return nil, err
 	}
-	c := f.certificate
+	c := f.Certificate
 	result := &ReportResult{
 		Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, EpsilonSpent: c.EpsilonSpent, Rows: c.Rows,
 		StatedNotProven: certificate.Stated, NotPrivate: page.NotPrivate(), Utility: utilityOf(page.Evaluation),
@@ -96,8 +96,8 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	return result, nil
 }
 
-func readFinished(dir string) (*finished, error) {
-	files := outputsOf(dir, nil)
+func ReadFinished(dir string) (*Finished, error) {
+	files := Files(dir, nil)
 	certificate, err := certificate.Read(files["certificate"])
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, compared := os.Stat(filepath.Join(dir, notPrivateFile)); compared == nil {
@@ -132,16 +132,16 @@ func readFinished(dir string) (*finished, error) {
 		return nil, fmt.Errorf("%s has %d rows, the certificate says %d: rows were added or removed; copy the file again",
 			files["synthetic"], synthetic.Len(), certificate.Rows)
 	}
-	f := &finished{certificate: certificate, synthetic: synthetic}
-	if f.earlier, err = readEarlier(files["report_json"], certificate); err != nil {
+	f := &Finished{Certificate: certificate, synthetic: synthetic}
+	if f.Earlier, err = readEarlier(files["report_json"], certificate); err != nil {
 		return nil, err
 	}
-	lines := ledgerLines(ledger)
-	f.rounds = roundsOf(releasesOf(lines, certificate.Run), planOf(lines, certificate.Run), earlierShares(f.earlier))
+	lines := LedgerLines(ledger)
+	f.rounds = roundsOf(ReleasesOf(lines, certificate.Run), planOf(lines, certificate.Run), earlierShares(f.Earlier))
 	return f, nil
 }
 
-func ledgerLines(ledger []byte) [][]byte {
+func LedgerLines(ledger []byte) [][]byte {
 	return bytes.Split(bytes.TrimRight(ledger, "\n"), []byte("\n"))
 }
 

@@ -1,4 +1,4 @@
-package run
+package results
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func TestReceiptsMustBeInTheLedger(t *testing.T) {
 		[]byte(`{"run":"other","round":0,"hash":"x"}`),
 		[]byte(`{"run":"r","round":1,"hash":"b"}`),
 	}
-	releases := releasesOf(lines, "r")
+	releases := ReleasesOf(lines, "r")
 	if len(releases) != 2 || releases[1].Hash != "b" {
 		t.Fatalf("releases %+v", releases)
 	}
@@ -30,7 +30,7 @@ func TestReceiptsMustBeInTheLedger(t *testing.T) {
 		{[]string{"a"}, nil, false},
 		{[]string{""}, releases, false},
 	} {
-		if err := checkReceipts(c.receipts, c.releases); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrOtherLedger) {
+		if err := CheckReceipts(c.receipts, c.releases); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrOtherLedger) {
 			t.Errorf("receipts %q of %d releases: %v", c.receipts, len(c.releases), err)
 		}
 	}

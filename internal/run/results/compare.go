@@ -1,0 +1,45 @@
+package results
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// notPrivateFile holds rows that are made or weighted by real ones. It is not named as a
+// release is, and has no certificate beside it.
+const notPrivateFile = "NOT-PRIVATE.csv"
+
+// Compare writes what a run leaves that is not marked private: rows for comparison, and what
+// they are worth. There is no certificate, and nothing to give away.
+func (r *Release) Compare(ctx context.Context) (*Result, error) {
+	synthetic, err := r.rows()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{"not_private": filepath.Join(r.Out, notPrivateFile), "model": filepath.Join(r.Out, "model")}
+	if err := r.Model.Save(out["model"]); err != nil {
+		return nil, err
+	}
+	write := func(b *bytes.Buffer) error { return tabular.WriteWeightedCSV(b, synthetic, r.Made.Weights) }
+	if err := WriteFile(out["not_private"], write); err != nil {
+		return nil, err
+	}
+	var page report.Page
+	if err := fillPage(ctx, &page, synthetic, r.Real); err != nil {
+		return nil, err
+	}
+	return &Result{
+		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline, Epsilon: r.Epsilon, Delta: r.Delta, Guarantee: "none: " + notPrivate,
+		EpsilonSpent: r.Learned.Spent, Rounds: len(r.Learned.Receipts), Teachers: r.Facts.Teachers, Rows: synthetic.Len(),
+		Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true, Notes: r.Made.Notes,
+		WallSeconds: time.Since(r.Started).Seconds(),
+	}, nil
+}
+
+// notPrivate is what is said of such rows.
+const notPrivate = "NOT PRIVATE"

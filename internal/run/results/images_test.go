@@ -1,0 +1,145 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
+)
+
+const imageSchema = `name: bars
+label: y
+format: idx
+image: {height: 4, width: 4, channels: 1}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 16}
+  - {name: y, kind: categorical, categories: [left, right]}
+`
+
+// bars are images whose bright half is their class.
+func bars(n int) *idx.Images {
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	x := &idx.Images{Shape: partition.Image{Height: 4, Width: 4, Channels: 1}}
+	for i := range n {
+		for p := range 16 {
+			v := rng.IntN(100)
+			if p%4/2 == i%2 {
+				v += 150
+			}
+			x.Pixels = append(x.Pixels, byte(v))
+		}
+		x.Classes = append(x.Classes, i%2)
+	}
+	return x
+}
+
+// Somebody's files under the names that a run of images writes stay, and are
+// nothing to a run of a table. Colour has its own name.
+func TestOutputsOfImages(t *testing.T) {
+	grey, colour := &partition.Image{Height: 1, Width: 1, Channels: 1}, &partition.Image{Height: 1, Width: 1, Channels: 3}
+	if name := filepath.Base(Files("x", colour)["images"]); name != "synthetic-images-idx4-ubyte.gz" {
+		t.Errorf("colour is in %s", name)
+	}
+	out := write(t, map[string]string{"samples.png": "mine"})
+	if err := MakeOutput(out, grey); err == nil || !strings.Contains(err.Error(), "samples.png exists and is not of a run") {
+		t.Errorf("error %v", err)
+	}
+	if err := MakeOutput(out, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// Large images are shown in smaller numbers, and not at all where one of each
+// class is too much for a page.
+func TestLargeImages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
+	rng := rand.New(rand.NewPCG(2, 2))
+	noise := func(each, classes int) (*idx.Images, *partition.Schema) {
+		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 120, width: 120, channels: 3", "repeat: 16", "repeat: 43200",
+			"[left, right]", "[a"+numbered(classes)+"]").Replace(imageSchema)
+		schema, err := partition.ParseSchema([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &idx.Images{Shape: *schema.Image}
+		for i := range each * classes {
+			x.Classes = append(x.Classes, i%classes)
+			for range x.Shape.Size() {
+				x.Pixels = append(x.Pixels, byte(rng.Uint32()))
+			}
+		}
+		return x, schema
+	}
+	x, schema := noise(10, 12)
+	sheet, err := samplesOf(x, schema)
+	if err != nil || len(sheet) > picture.MaxSheetBytes {
+		t.Errorf("%d bytes, %v", len(sheet), err)
+	}
+	x, schema = noise(1, 110)
+	var page report.Page
+	for range 2 {
+		if err := addSheet(&page, "x", x, schema, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(page.Images) != 0 || len(page.Notes) != 1 {
+		t.Errorf("%d sheets, notes %q", len(page.Images), page.Notes)
+	}
+}
+
+// numbered lists n-1 more categories.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := 1; i < n; i++ {
+		b.WriteString(", c" + strings.Repeat("x", i))
+	}
+	return b.String()
+}
+
+// An evaluation of images that ends early leaves the page without one.
+func TestFillPageOfImages(t *testing.T) {
+	schema, err := partition.ParseSchema([]byte(imageSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := bars(40).Table(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var page report.Page
+	if err := fillPage(ctx, &page, table, Real{Images: realImages{Test: bars(20)}}); err == nil || page.Evaluation != nil || len(page.Images) != 2 || !page.NotPrivate() {
+		t.Errorf("cancelled: %v, %+v", err, page.Evaluation)
+	}
+	if utilityOf(nil) != nil {
+		t.Error("utility of nothing")
+	}
+	r := imageUtility(&evaluate.Evaluation{Images: &evaluate.ImageQuality{AccuracySynthetic: 0}})
+	if raw, err := json.Marshal(r); err != nil || string(raw) != `{"classifier":"cnn","synthetic_accuracy":0}` {
+		t.Errorf("%s (%v)", raw, err)
+	}
+}
+
+// write puts files in a folder of their own and returns it.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

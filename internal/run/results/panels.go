@@ -1,0 +1,64 @@
+package results
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// The names of pictures of rows that more than one report has.
+const (
+	LastGenerator = "last generator"
+	realTest      = "real test rows"
+)
+
+// Snapshot is what rows were at a point of the run.
+type Snapshot struct {
+	Name string
+	Rows *partition.Table
+}
+
+// panels are the report's pictures of rows: real test rows where there are any, which are
+// NOT PRIVATE, the rows before, and the release. Without stages there is none.
+func panels(before []Snapshot, released Snapshot, test *partition.Table) []picture.Panel {
+	if len(before) == 0 {
+		return nil
+	}
+	var list []picture.Panel
+	if test != nil {
+		if p := picture.NewPanel(realTest, test, true); p != nil {
+			list = append(list, *p)
+		}
+	}
+	for _, s := range append(before, released) {
+		if p := picture.NewPanel(s.Name, s.Rows, false); p != nil {
+			list = append(list, *p)
+		}
+	}
+	return list
+}
+
+// panels are the pictures of rows of the earlier report, where it had any, as far as they can
+// be had again: rows between two stages are kept nowhere.
+func (f *Finished) panels(dir string, test *partition.Table) ([]picture.Panel, error) {
+	earlier := f.Earlier.Points
+	if len(earlier) == 0 {
+		return nil, nil
+	}
+	model, err := pipeline.LoadModel(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // a report needs no model
+	}
+	if err != nil {
+		return nil, err
+	}
+	table, err := model.Sample(min(f.synthetic.Len(), picture.MaxPoints), pipeline.AnyClass, rand.New(rand.NewPCG(0, 0xda7a)))
+	if err != nil {
+		return nil, err
+	}
+	return panels([]Snapshot{{LastGenerator, table}}, Snapshot{earlier[len(earlier)-1].Name, f.synthetic}, test), nil
+}

@@ -1,0 +1,78 @@
+package results
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/classify"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// Evaluate names real rows to measure against. NOT PRIVATE.
+type Evaluate struct {
+	Test string `yaml:"test"`
+	// Train is the real table of the training, for the ceiling (the same models
+	// trained on it) and for closeness. Default: none.
+	Train string `yaml:"train"`
+	// CoinFlips is the synthetic table, or the synthetic images, of the same run
+	// with --votes coin, the baseline. Default: none.
+	CoinFlips string `yaml:"coin_flips"`
+	// Models are the classifiers: names, or all for the twelve, which take some
+	// seconds on 6,000 rows and a minute on 30,000. Default: logistic regression and
+	// gradient boosting.
+	Models []string `yaml:"models"`
+}
+
+// ModelNames are those of the classifiers, nil for all.
+func (e Evaluate) ModelNames() []string {
+	switch {
+	case len(e.Models) == 1 && e.Models[0] == "all":
+		return nil
+	case len(e.Models) > 0:
+		return e.Models
+	}
+	var names []string
+	for _, m := range classify.Models() {
+		names = append(names, m.Name())
+	}
+	return names
+}
+
+// Real are what the report compares with, and by which classifiers. Tables
+// that the spec does not name are nil. Of real rows: NOT PRIVATE.
+type Real struct {
+	Test, Train *partition.Table
+	CoinFlips   *partition.Table
+	Models      []string // nil for all
+	// Images are what the report of images compares with, in place of tables.
+	Images realImages
+}
+
+// LoadReal reads the real tables before anything is spent, so that a mistake
+// in their paths costs nothing.
+func LoadReal(e Evaluate, schema *partition.Schema) (Real, error) {
+	r := Real{Models: e.ModelNames()}
+	if schema.Image != nil {
+		var err error
+		r.Images, err = loadRealImages(e, schema)
+		return r, err
+	}
+	for _, f := range []struct {
+		path    string
+		into    **partition.Table
+		options tabular.Options
+	}{
+		{e.Test, &r.Test, tabular.Options{}}, {e.Train, &r.Train, tabular.Options{}},
+		{e.CoinFlips, &r.CoinFlips, tabular.Options{IgnoreUnit: true, Weights: true}},
+	} {
+		if f.path == "" {
+			continue
+		}
+		t, err := tabular.Read(schema, f.path, f.options)
+		if err != nil {
+			return r, fmt.Errorf("rows for the report: %w", err)
+		}
+		*f.into = t
+	}
+	return r, nil
+}

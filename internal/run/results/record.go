@@ -1,0 +1,56 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Record is what a run's state folder says of it, for stages that follow.
+type Record struct {
+	Run     string `json:"run"` // path of the run.yaml
+	Dataset string `json:"dataset"`
+	// Name is that of the run, or of the stages.
+	Name string `json:"name"`
+}
+
+func recordPath(out string) string { return filepath.Join(StateDir(out), "run.json") }
+
+func ReadRecord(out string) (r Record, err error) {
+	raw, err := os.ReadFile(recordPath(out))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(raw, &r)
+}
+
+// CheckRecord refuses a folder where something else was begun.
+func CheckRecord(out, name string) error {
+	r, err := ReadRecord(out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look into the output folder: %w", err)
+	}
+	if r.Name != "" && r.Name != name {
+		return fmt.Errorf("%s holds what was begun of run %q, and this is run %q; go on with that one, or name another folder", out, r.Name, name)
+	}
+	return nil
+}
+
+// WriteRecord notes where a run came from.
+func WriteRecord(out string, r Record) error {
+	if path, err := filepath.Abs(r.Run); err == nil {
+		r.Run = path
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return WriteFile(recordPath(out), func(b *bytes.Buffer) error { _, err := b.Write(append(raw, '\n')); return err })
+}

@@ -1,0 +1,42 @@
+package results
+
+// Result is what a run reports at its end, and the object of --format json.
+type Result struct {
+	Name         string  `json:"name"`
+	Pipeline     string  `json:"pipeline"`
+	Epsilon      float64 `json:"epsilon"`
+	Delta        float64 `json:"delta"`
+	Guarantee    string  `json:"guarantee"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+	Rounds       int     `json:"rounds"`
+	Queries      int64   `json:"queries"`
+	Answered     int64   `json:"answered"`
+	Teachers     int     `json:"teachers"`
+	// TeachersLeast is how many took part in the round with the fewest, if that
+	// was not all of them.
+	TeachersLeast int               `json:"teachers_least,omitempty"`
+	WallSeconds   float64           `json:"wall_seconds"`
+	Rows          int               `json:"rows"`
+	Outputs       map[string]string `json:"outputs"`
+	// Utility holds what was measured on real test rows. NOT PRIVATE.
+	Utility []UtilityResult `json:"utility_not_private,omitempty"`
+	// NotPrivate says that the rows are for comparison: they were made or weighted by real
+	// ones, and have no certificate.
+	NotPrivate bool `json:"not_private,omitempty"`
+	// Earlier are the runs that stages went on from; EpsilonSpent is that of all together,
+	// and Rounds, Queries and Answered are the stages' own.
+	Earlier []string `json:"earlier,omitempty"`
+	// Notes say what the stages after training did.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// UtilityResult is one classifier trained on synthetic and, for the ceiling, on
+// real rows, both tested on real rows: AUROC of tables, accuracy of images. NOT
+// PRIVATE.
+type UtilityResult struct {
+	Classifier        string   `json:"classifier"`
+	SyntheticAUROC    *float64 `json:"synthetic_auroc,omitempty"`
+	RealAUROC         *float64 `json:"real_auroc,omitempty"`
+	SyntheticAccuracy *float64 `json:"synthetic_accuracy,omitempty"`
+	RealAccuracy      *float64 `json:"real_accuracy,omitempty"`
+}

@@ -1,0 +1,62 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// before are the rows as they would be without the stages and as they were between them, as
+// many as a picture shows: samples of what is released, which costs nothing. unweighted are
+// those after the last stage, sources those of the stages before.
+func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipeline.Model, unweighted *partition.Table) ([]results.Snapshot, error) {
+	s := j.Spec
+	if model.Schema.Image != nil {
+		return nil, nil
+	}
+	n := min(s.Release.Rows, picture.MaxPoints)
+	table, err := model.Sample(n, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
+	if err != nil {
+		return nil, err
+	}
+	list := []results.Snapshot{{Name: results.LastGenerator, Rows: table}}
+	for i := 1; i+1 < len(sources); i++ {
+		r, _, err := sources[i].Draw(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if table, err = model.Table(r.X, r.Classes); err != nil {
+			return nil, err
+		}
+		list = append(list, results.Snapshot{Name: "after " + strings.Join(s.Post[:i], " and "), Rows: table})
+	}
+	if len(s.Post) > 0 && s.Weights != weightsNone {
+		some := make([]int, n) // they stand in no order
+		for i := range some {
+			some[i] = i
+		}
+		list = append(list, results.Snapshot{Name: s.afterPost(), Rows: unweighted.Subset(some)})
+	}
+	return list, nil
+}
+
+// afterPost names the rows after all stages but the weights.
+func (s *Spec) afterPost() string { return "after " + strings.Join(s.Post, " and ") }
+
+// released names the rows of the release.
+func (s *Spec) released() string {
+	switch {
+	case s.Weights == iw.None:
+		return s.afterPost()
+	case Section[iw.Options](s).Use == "resample":
+		return fmt.Sprintf("drawn by weight (%s)", s.Weights)
+	}
+	return fmt.Sprintf("weighted (%s)", s.Weights)
+}

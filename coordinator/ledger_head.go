@@ -20,27 +20,27 @@ func headOf(e ledger.Entry) LedgerHead { return LedgerHead{e.Seq, e.Hash} }
 
 func (m LedgerHead) String() string { return fmt.Sprintf("entry %d (%.12s)", m.Seq, m.Hash) }
 
-// ErrWentBack is what errors.Is finds in a [*WentBackError].
-var ErrWentBack = errors.New("the ledger went back")
+// ErrRollback is what errors.Is finds in a [*RollbackError].
+var ErrRollback = errors.New("the ledger went back")
 
-// WentBackError says that a ledger does not hold an entry that it had.
-type WentBackError struct {
+// RollbackError says that a ledger does not hold an entry that it had.
+type RollbackError struct {
 	Dataset string
 	// Seen is the entry, Last the ledger's last one.
 	Seen, Last LedgerHead
 }
 
-func (e *WentBackError) Error() string {
+func (e *RollbackError) Error() string {
 	return fmt.Sprintf("%v: %v of dataset %q is not in its ledger, which ends with %v: etcd was restored from a "+
 		"backup that is too old, or begun anew, and what was spent since would be spent again; "+
-		"restore a newer backup, as docs/operations.md has it", ErrWentBack, e.Seen, e.Dataset, e.Last)
+		"restore a newer backup, as docs/operations.md has it", ErrRollback, e.Seen, e.Dataset, e.Last)
 }
 
-// Is makes errors.Is(err, ErrWentBack) true.
-func (e *WentBackError) Is(target error) bool { return target == ErrWentBack }
+// Is makes errors.Is(err, ErrRollback) true.
+func (e *RollbackError) Is(target error) bool { return target == ErrRollback }
 
 // CheckHead says whether a dataset's ledger holds the entry that was seen, with a
-// [*WentBackError] where it does not. It returns the ledger's last one.
+// [*RollbackError] where it does not. It returns the ledger's last one.
 func (s *Store) CheckHead(ctx context.Context, dataset string, seen LedgerHead) (last LedgerHead, err error) {
 	const op = "look for a ledger entry"
 	if err := checkName("dataset", dataset); err != nil {
@@ -74,7 +74,7 @@ func (s *Store) CheckHead(ctx context.Context, dataset string, seen LedgerHead) 
 			return last, nil
 		}
 	}
-	return LedgerHead{}, &WentBackError{Dataset: dataset, Seen: seen, Last: last}
+	return LedgerHead{}, &RollbackError{Dataset: dataset, Seen: seen, Last: last}
 }
 
 // Head is the ledger's last entry as of the snapshot.
@@ -98,7 +98,7 @@ func (c *cache) reading() func(datasetRecord) error {
 	return func(record datasetRecord) error {
 		last := headOf(record.Head)
 		if known != nil && (last.Seq < known.Seq || last.Seq == known.Seq && last != *known) {
-			return &WentBackError{Dataset: record.Name, Seen: *known, Last: last}
+			return &RollbackError{Dataset: record.Name, Seen: *known, Last: last}
 		}
 		c.note(last)
 		return nil

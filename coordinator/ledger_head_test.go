@@ -52,8 +52,8 @@ func TestCheckHead(t *testing.T) {
 		"of great number": {1 << 63, last.Hash},
 	} {
 		_, err := c.store.CheckHead(testkit.Within(t), "flchain", seen)
-		var back *WentBackError
-		if !errors.Is(err, ErrWentBack) || !errors.As(err, &back) || back.Seen != seen ||
+		var back *RollbackError
+		if !errors.Is(err, ErrRollback) || !errors.As(err, &back) || back.Seen != seen ||
 			back.Last != (LedgerHead{last.Seq, last.Hash}) {
 			t.Errorf("%s: %v", name, err)
 		} else if !strings.Contains(err.Error(), `"flchain"`) ||
@@ -118,7 +118,7 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 		"close": func() error { _, err := c.store.CloseRun(testkit.Within(t), c.lead, "first"); return err },
 		"look":  func() error { _, err := c.store.CheckHead(testkit.Within(t), "flchain", LedgerHead{}); return err },
 	} {
-		if err := do(); !errors.Is(err, ErrWentBack) {
+		if err := do(); !errors.Is(err, ErrRollback) {
 			t.Errorf("%s: %v, want that the ledger went back", name, err)
 		}
 	}

@@ -46,7 +46,7 @@ func Code(err error) codes.Code {
 		errors.Is(err, coordinator.ErrQueue),
 		errors.Is(err, privacy.ErrPlan),
 		errors.Is(err, coordinator.ErrForeignManifest),
-		errors.Is(err, coordinator.ErrWentBack),
+		errors.Is(err, coordinator.ErrRollback),
 		errors.As(err, &mismatch):
 		return codes.FailedPrecondition
 	case errors.Is(err, coordinator.ErrBadName),
@@ -69,7 +69,7 @@ func Code(err error) codes.Code {
 
 // Reason is an error as a label of a metric.
 func Reason(err error) string {
-	if errors.Is(err, coordinator.ErrWentBack) {
+	if errors.Is(err, coordinator.ErrRollback) {
 		return "ledger_went_back"
 	}
 	switch Code(err) {

@@ -132,7 +132,7 @@ func (s *nodes) turnedAway(ctx context.Context, hello *conclavev1.Hello, err err
 		s.Metrics.Nodes.Banned()
 	}
 	level := zapcore.WarnLevel
-	if errors.Is(err, coordinator.ErrWentBack) {
+	if errors.Is(err, coordinator.ErrRollback) {
 		level = zapcore.ErrorLevel
 	}
 	s.Log.Log(level, "node refused", zap.String("site", session.Identity.Name),

@@ -16,8 +16,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// guardOf is the guard of a node's policy. It knows nothing of the records.
-func guardOf(path string, readOnly bool) (*sitepolicy.Guard, node.Config, error) {
+// enforcerOf is the enforcer of a node's policy. It knows nothing of the records.
+func enforcerOf(path string, readOnly bool) (*sitepolicy.Enforcer, node.Config, error) {
 	config, err := node.LoadConfig(path)
 	if err != nil {
 		return nil, config, err
@@ -48,11 +48,11 @@ func runsCommand(config *string) *cobra.Command {
 	}
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		guard, _, err := guardOf(*config, true)
+		enforcer, _, err := enforcerOf(*config, true)
 		if err != nil {
 			return err
 		}
-		status, err := guard.Status()
+		status, err := enforcer.Status()
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func showStatus(s *sitepolicy.Status) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "run\tspec\tstate\tpipeline\tstages\tepsilon\tdelta\tnoise\tcharges\tepsilon charged\tseen")
 	for _, r := range s.Runs {
-		t := r.Terms
+		t := r.Spec
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\t%d\t%.4g\t%s\n",
 			r.Run, r.SpecSHA256[:12], stateText(r), t.Pipeline, strings.Join(t.Stages(), ","),
 			t.Epsilon, t.Delta, t.Noise(), r.Charges, r.EpsilonCharged, r.Seen)
@@ -117,11 +117,11 @@ func decideCommand(config *string, what, short string) *cobra.Command {
 		if len(args) == 0 {
 			return cli.Misuse("name a run; `teacher runs` lists those that asked")
 		}
-		guard, config, err := guardOf(*config, false)
+		enforcer, config, err := enforcerOf(*config, false)
 		if err != nil {
 			return err
 		}
-		run, err := guard.Decide(args[0], *spec, what == "approve", whoami())
+		run, err := enforcer.Decide(args[0], *spec, what == "approve", whoami())
 		if errors.Is(err, sitepolicy.ErrNoRun) {
 			return fmt.Errorf("%w; the node of %s writes them down when they ask", err, config.State)
 		}
@@ -131,7 +131,7 @@ func decideCommand(config *string, what, short string) *cobra.Command {
 		if *format == "json" {
 			return cli.PrintJSON(run)
 		}
-		t := run.Terms
+		t := run.Spec
 		fmt.Printf("run %s (spec %s) is %s: pipeline %s, epsilon %g at delta %g, %s\n",
 			run.Run, run.SpecSHA256[:12], stateText(*run), t.Pipeline, t.Epsilon, t.Delta, t.Noise())
 		if run.Reason != "" {

@@ -26,8 +26,8 @@ type ledgerHead struct {
 	path string
 
 	mu      sync.Mutex
-	head    sitepolicy.Head
-	written sitepolicy.Head
+	head    sitepolicy.LedgerHead
+	written sitepolicy.LedgerHead
 	err     error // of the last try to write
 }
 
@@ -41,7 +41,7 @@ func ledgerHeadPath(dir string) string { return filepath.Join(dir, "dataset-ledg
 
 // loadLedgerHead reads what earlier starts were told; nothing before the first.
 func loadLedgerHead(path string) (*ledgerHead, error) {
-	head, err := sitepolicy.ReadHead(path)
+	head, err := sitepolicy.ReadLedgerHead(path)
 	if err != nil {
 		return nil, fmt.Errorf("what is known of the dataset's ledger: %w", err)
 	}
@@ -85,7 +85,7 @@ func (h *ledgerHead) told(mark *conclavev1.LedgerMark) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if mark.GetSeq() > h.head.Seq && len(mark.GetHash()) == sha256.Size {
-		h.head = sitepolicy.Head{Seq: mark.GetSeq(), Hash: hex.EncodeToString(mark.GetHash())}
+		h.head = sitepolicy.LedgerHead{Seq: mark.GetSeq(), Hash: hex.EncodeToString(mark.GetHash())}
 	}
 }
 

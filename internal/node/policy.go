@@ -35,7 +35,7 @@ func (c Config) GuardOptions(schemaSHA256 string) sitepolicy.Options {
 // gate is a site's policy before its node's answers. Without a policy its guard is nil, and
 // everything passes.
 type gate struct {
-	guard *sitepolicy.Guard
+	guard *sitepolicy.Enforcer
 	// figure is the number of runs that wait.
 	figure prometheus.Gauge
 
@@ -62,7 +62,7 @@ func newGate(c Config, s *question.Site, metrics *prometheus.Registry) *gate {
 
 // policyFigures shows what a site's policy allows and what was charged: both from one look
 // at its files.
-type policyFigures struct{ guard *sitepolicy.Guard }
+type policyFigures struct{ guard *sitepolicy.Enforcer }
 
 var (
 	policyLimitDesc = prometheus.NewDesc("conclave_node_policy_epsilon_limit",
@@ -115,21 +115,21 @@ func (g *gate) charge(t task) (*sitepolicy.Entry, error) {
 
 // roundTerms are a round's terms as the site's policy takes them; none, which are refused,
 // where the aggregator sent none or those of another run.
-func roundTerms(t task) sitepolicy.Terms {
+func roundTerms(t task) sitepolicy.Request {
 	spec, err := decodeSpec(t.terms.GetSpec())
 	if t.terms == nil || t.question == nil || err != nil || spec.GetName() != t.run {
-		return sitepolicy.Terms{Run: t.run, Round: t.round}
+		return sitepolicy.Request{Run: t.run, Round: t.round}
 	}
-	terms := sitepolicy.Terms{
+	terms := sitepolicy.Request{
 		Run: t.run, Round: t.round, SpecSHA256: sha256Hex(t.terms.GetSpec()),
 		Question: hex.EncodeToString(t.terms.GetQuestion()), Kind: KindOf(t.question.round),
 	}
 	if terms.Spec, err = SpecTerms(spec); err != nil {
-		return sitepolicy.Terms{Run: t.run, Round: t.round}
+		return sitepolicy.Request{Run: t.run, Round: t.round}
 	}
 	planned, charges, err := priced(terms.Spec.Plan, t.question.round)
 	if err != nil {
-		return sitepolicy.Terms{Run: t.run, Round: t.round}
+		return sitepolicy.Request{Run: t.run, Round: t.round}
 	}
 	terms.Stage, terms.Charges = planned.Stage, charges
 	return terms
@@ -159,7 +159,7 @@ func (g *gate) refusal(t task, err error) *conclavev1.Refusal {
 
 // waitingRun is a run that waits for its site, with what it asked for last and why it waits.
 type waitingRun struct {
-	terms  sitepolicy.Terms
+	terms  sitepolicy.Request
 	reason string
 }
 

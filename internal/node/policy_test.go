@@ -182,7 +182,7 @@ func TestAFitIsChargedOnce(t *testing.T) {
 	}
 	status, err := n.policy.guard.Status()
 	testkit.Must(t, err)
-	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 || status.Runs[0].Terms.Stages()[0] != "fit" {
+	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 || status.Runs[0].Spec.Stages()[0] != "fit" {
 		t.Errorf("status %+v", status)
 	}
 }

@@ -29,7 +29,7 @@ type runKey struct{ run, spec string }
 
 // runBook is what the ledger says of a run.
 type runBook struct {
-	terms       Spec
+	spec        Spec
 	seen        string
 	decision    string // EntryApprove, EntryDeny, or nothing
 	decided, by string
@@ -45,7 +45,7 @@ func newBook() *book {
 // take reads lines and returns how many bytes of them are good. Lines behind the
 // acknowledged entry that are none were torn by a crash, and are left out; others are an
 // error.
-func (b *book) take(raw []byte, acknowledged *Head) (good int, err error) {
+func (b *book) take(raw []byte, acknowledged *LedgerHead) (good int, err error) {
 	for good < len(raw) {
 		line, _, whole := bytes.Cut(raw[good:], []byte("\n"))
 		var e Entry
@@ -91,7 +91,7 @@ func (b *book) add(e Entry) error {
 }
 
 func (b *book) apply(e Entry) error {
-	key := runKey{e.Run, e.Spec}
+	key := runKey{e.Run, e.SpecSHA256}
 	run := b.runs[key]
 	switch e.Type {
 	case EntryOpen:
@@ -104,7 +104,7 @@ func (b *book) apply(e Entry) error {
 		if run != nil {
 			return fmt.Errorf("run %q was seen before", e.Run)
 		}
-		b.runs[key] = &runBook{terms: *e.Terms, seen: e.Time}
+		b.runs[key] = &runBook{spec: *e.Spec, seen: e.Time}
 		b.order = append(b.order, key)
 		return nil
 	}
@@ -115,7 +115,7 @@ func (b *book) apply(e Entry) error {
 		run.decision, run.decided, run.by = e.Type, e.Time, e.By
 		return nil
 	}
-	b.charged[chargeOf(e.Run, e.Spec, *e.Round, e.Question)] = e.Seq
+	b.charged[chargeOf(e.Run, e.SpecSHA256, *e.Round, e.Question)] = e.Seq
 	b.spent = privacy.Merge(append(b.spent, e.Events...))
 	b.epsilonSpent = e.EpsilonSpent
 	run.charges++

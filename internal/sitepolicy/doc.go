@@ -2,8 +2,8 @@
 // which people at the site write, and by a ledger of the site's own, which counts what
 // the node's records have been charged with.
 //
-// Begin with [New], which takes the paths of both; ask [Guard.Ask] before a round is worked
-// on and [Guard.Charge] before its answer leaves. Whatever cannot be read, understood or
+// Begin with [New], which takes the paths of both; ask [Enforcer.Ask] before a round is worked
+// on and [Enforcer.Charge] before its answer leaves. Whatever cannot be read, understood or
 // written means that nothing is answered.
 //
 // The limit is the site's, whatever the aggregator allows. It counts what the aggregator

@@ -44,9 +44,9 @@ type Entry struct {
 	Node    string          `json:"node,omitempty"`
 	Limit   *privacy.Budget `json:"limit,omitempty"`
 	Run     string          `json:"run,omitempty"`
-	// Spec is the SHA-256 of the run's spec in hex. An approval is for that spec alone.
-	Spec  string `json:"spec,omitempty"`
-	Terms *Spec  `json:"terms,omitempty"`
+	// SpecSHA256 is of the run's spec, in hex. An approval is for that spec alone.
+	SpecSHA256 string `json:"spec,omitempty"`
+	Spec       *Spec  `json:"terms,omitempty"`
 	// By is who decided, as the system calls them.
 	By string `json:"by,omitempty"`
 	entryCharge
@@ -143,7 +143,7 @@ func (e Entry) validate() error {
 	}{
 		{"dataset", e.Dataset != ""}, {"site", e.Site != ""}, {"node", e.Node != ""}, {"limit", e.Limit != nil},
 		{"run", e.Run != ""},
-		{"spec", e.Spec != ""}, {"terms", e.Terms != nil}, {"by", e.By != ""}, {"round", e.Round != nil},
+		{"spec", e.SpecSHA256 != ""}, {"terms", e.Spec != nil}, {"by", e.By != ""}, {"round", e.Round != nil},
 		{"question", e.Question != ""},
 		{"events", len(e.Events) > 0},
 	} {
@@ -157,7 +157,7 @@ func (e Entry) validate() error {
 		}
 	}
 	switch {
-	case e.Spec != "" && !isSHA256(e.Spec), e.Question != "" && !isSHA256(e.Question):
+	case e.SpecSHA256 != "" && !isSHA256(e.SpecSHA256), e.Question != "" && !isSHA256(e.Question):
 		return errors.New("a digest is none")
 	case e.Type != EntryCharge && (e.EpsilonSpent != 0 || e.Kind != ""):
 		return fmt.Errorf("the price of a round in an entry of type %s", e.Type)
@@ -172,8 +172,8 @@ func (e Entry) validate() error {
 			return err
 		}
 	}
-	if e.Terms != nil {
-		if err := e.Terms.validate(); err != nil {
+	if e.Spec != nil {
+		if err := e.Spec.validate(); err != nil {
 			return err
 		}
 	}

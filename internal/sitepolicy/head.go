@@ -11,17 +11,17 @@ import (
 	"path/filepath"
 )
 
-// Head names an entry of a ledger, in a file of its own. That of a site's ledger names the
+// LedgerHead names an entry of a ledger, in a file of its own. That of a site's ledger names the
 // last entry before whose end no answer left. It is written after each entry and before the
 // answer goes: a ledger that ends before it was shortened, and what follows it was never
 // answered for.
-type Head struct {
+type LedgerHead struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"`
 }
 
-// ReadHead reads such a file; nil where there is none.
-func ReadHead(path string) (*Head, error) {
+// ReadLedgerHead reads such a file; nil where there is none.
+func ReadLedgerHead(path string) (*LedgerHead, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -29,7 +29,7 @@ func ReadHead(path string) (*Head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; let this process read it", err)
 	}
-	h := new(Head)
+	h := new(LedgerHead)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	err = d.Decode(h)
@@ -41,7 +41,7 @@ func ReadHead(path string) (*Head, error) {
 }
 
 // Write replaces the file, so that a crash leaves the old one or the new one.
-func (h Head) Write(path string, sync func(*os.File) error) error {
+func (h LedgerHead) Write(path string, sync func(*os.File) error) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
 		return err

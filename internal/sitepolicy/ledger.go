@@ -30,7 +30,7 @@ type siteLedger struct {
 	size int64
 	book *book
 	// known is the last head that was seen, which the ledger may not fall behind.
-	known *Head
+	known *LedgerHead
 }
 
 func newSiteLedger(path string, readOnly bool) *siteLedger {
@@ -77,7 +77,7 @@ func (l *siteLedger) open() (*os.File, error) {
 	_, err := os.Stat(l.path)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if fresh {
-		h, err := ReadHead(l.head)
+		h, err := ReadLedgerHead(l.head)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrLedger, err)
 		}
@@ -125,7 +125,7 @@ func (l *siteLedger) read(f *os.File) error {
 	if at.Size() < l.size {
 		return fmt.Errorf("%w: %s was shortened while the node ran; restore it from a backup", ErrLedger, l.path)
 	}
-	acknowledged, err := ReadHead(l.head)
+	acknowledged, err := ReadLedgerHead(l.head)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLedger, err)
 	}
@@ -152,7 +152,7 @@ func (l *siteLedger) read(f *os.File) error {
 		return fmt.Errorf("%w: entry %d of %s is not the one that %s names; restore both from one backup", ErrLedger,
 			acknowledged.Seq, l.path, l.head)
 	case last.Seq > 0:
-		l.known = &Head{last.Seq, last.Hash}
+		l.known = &LedgerHead{last.Seq, last.Hash}
 		if !l.readOnly && (acknowledged == nil || acknowledged.Seq < last.Seq) {
 			// A crash came before the head was written. The entry counts all the same.
 			if err := l.known.Write(l.head, l.sync); err != nil {
@@ -184,7 +184,7 @@ func (l *siteLedger) append(f *os.File, entries []Entry) error {
 		_, err = f.WriteAt(lines.Bytes(), l.size)
 	}
 	if err = errors.Join(err, l.sync(f)); err == nil {
-		err = Head{last.Seq, last.Hash}.Write(l.head, l.sync)
+		err = LedgerHead{last.Seq, last.Hash}.Write(l.head, l.sync)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w; make room, and let this process write to it", ErrLedger, err)
@@ -195,6 +195,6 @@ func (l *siteLedger) append(f *os.File, entries []Entry) error {
 		}
 	}
 	l.size += int64(lines.Len())
-	l.known = &Head{last.Seq, last.Hash}
+	l.known = &LedgerHead{last.Seq, last.Hash}
 	return nil
 }

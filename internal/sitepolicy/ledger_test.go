@@ -17,7 +17,7 @@ import (
 func charged(t testing.TB, charges int) site {
 	s := newSite(t)
 	s.write(allowing)
-	g := s.guard()
+	g := s.enforcer()
 	for i := range charges {
 		_, err := g.Charge(round("r", uint64(i), 20))
 		testkit.Must(t, err)
@@ -54,15 +54,15 @@ func TestADamagedLedgerIsRefused(t *testing.T) {
 			if len(s.lines()) != 6 {
 				t.Fatalf("%d lines", len(s.lines()))
 			}
-			running := s.guard()
+			running := s.enforcer()
 			testkit.Must(t, running.Check())
 			damage(s)
-			refusal := refusedBy(t, s.guard().Ask(round("r", 9, 20)), RuleLedger)
+			refusal := refusedBy(t, s.enforcer().Ask(round("r", 9, 20)), RuleLedger)
 			if !errors.Is(s.use(), ErrLedger) || !strings.Contains(refusal.Error(), "restore") &&
 				!strings.Contains(refusal.Error(), "backup") {
 				t.Errorf("%v does not say what to do", refusal)
 			}
-			status, err := s.guard(func(o *Options) { o.ReadOnly = true }).Status()
+			status, err := s.enforcer(func(o *Options) { o.ReadOnly = true }).Status()
 			if !errors.Is(err, ErrLedger) {
 				t.Errorf("a status of a damaged ledger: %+v", status)
 			}
@@ -127,8 +127,8 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 		var e Entry
 		e, err := parseEntry([]byte(strings.TrimSuffix(lines[len(lines)-2], "\n")))
 		testkit.Must(t, err)
-		testkit.Must(t, Head{e.Seq, e.Hash}.Write(s.head(), unsynced))
-		again, err := s.guard().Charge(round("r", 2, 20))
+		testkit.Must(t, LedgerHead{e.Seq, e.Hash}.Write(s.head(), unsynced))
+		again, err := s.enforcer().Charge(round("r", 2, 20))
 		testkit.Must(t, err)
 		if complete := cut == len(last)+1; complete != (again.Events == nil) {
 			t.Fatalf("%d of %d bytes: the round was charged again: %v", cut, len(last), again.Events != nil)
@@ -136,7 +136,7 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 		if got := s.lines(); len(got) != len(lines) {
 			t.Fatalf("%d of %d bytes: %d lines", cut, len(last), len(got))
 		}
-		testkit.Must(t, s.guard().Check())
+		testkit.Must(t, s.enforcer().Check())
 	}
 	// Zeros in place of a line, as some file systems leave them.
 	s := charged(t, 2)
@@ -144,7 +144,7 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 	testkit.Must(t, err)
 	_, err = f.Write(append(make([]byte, 500), '\n'))
 	testkit.Must(t, errors.Join(err, f.Close()))
-	_, err = s.guard().Charge(round("r", 2, 20))
+	_, err = s.enforcer().Charge(round("r", 2, 20))
 	testkit.Must(t, err)
 	if len(s.lines()) != 5 {
 		t.Errorf("%d lines", len(s.lines()))
@@ -153,14 +153,14 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 	s = newSite(t)
 	s.write(allowing)
 	testkit.Must(t, os.WriteFile(s.ledger, []byte(`{"seq":1,`), 0o600))
-	_, err = s.guard().Charge(round("r", 0, 20))
+	_, err = s.enforcer().Charge(round("r", 0, 20))
 	testkit.Must(t, err)
 }
 
 // A disk that takes no more means no answer, and no charge that could be forgotten.
 func TestAnEntryThatCannotBeWrittenIsNoAnswer(t *testing.T) {
 	s := charged(t, 1)
-	g := s.guard()
+	g := s.enforcer()
 	testkit.Must(t, g.Check())
 	// The head cannot be replaced where a folder stands.
 	testkit.Must(t, os.Remove(s.head()))
@@ -170,7 +170,7 @@ func TestAnEntryThatCannotBeWrittenIsNoAnswer(t *testing.T) {
 	testkit.Must(t, os.Remove(s.head()))
 	_, err = g.Charge(round("r", 1, 20)) // the process knows where it was
 	testkit.Must(t, err)
-	testkit.Must(t, s.guard().Check())
+	testkit.Must(t, s.enforcer().Check())
 }
 
 // The node charges while people decide, from other processes.
@@ -179,7 +179,7 @@ func TestSeveralWriters(t *testing.T) {
 	var all sync.WaitGroup
 	for w := range 4 {
 		all.Go(func() {
-			g := s.guard()
+			g := s.enforcer()
 			for i := range 10 {
 				var err error
 				if w == 0 {
@@ -200,8 +200,8 @@ func TestSeveralWriters(t *testing.T) {
 		})
 	}
 	all.Wait()
-	testkit.Must(t, s.guard().Check())
-	status, err := s.guard().Status()
+	testkit.Must(t, s.enforcer().Check())
+	status, err := s.enforcer().Status()
 	testkit.Must(t, err)
 	if int(status.Entries) != len(s.lines()) {
 		t.Errorf("%d entries, %d lines", status.Entries, len(s.lines()))
@@ -227,12 +227,12 @@ func TestReadingChangesNothing(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
 	look := func(o *Options) { o.ReadOnly = true }
-	status, err := s.guard(look).Status()
+	status, err := s.enforcer(look).Status()
 	testkit.Must(t, err)
 	if status.Entries != 0 || status.EpsilonLeft != 2 || len(status.Runs) != 0 {
 		t.Errorf("status %+v", status)
 	}
-	testkit.Must(t, s.guard(look).Check())
+	testkit.Must(t, s.enforcer(look).Check())
 	if _, err := os.Stat(s.ledger); err == nil {
 		t.Error("a ledger was made")
 	}
@@ -241,12 +241,12 @@ func TestReadingChangesNothing(t *testing.T) {
 	testkit.Must(t, err)
 	torn := append(raw, "{"...)
 	testkit.Must(t, os.WriteFile(s.ledger, torn, 0o600))
-	status, err = s.guard(look).Status()
+	status, err = s.enforcer(look).Status()
 	testkit.Must(t, err)
 	if now, _ := os.ReadFile(s.ledger); !bytes.Equal(now, torn) || status.Entries != 4 {
 		t.Errorf("a torn line was mended, or %d entries are not 4", status.Entries)
 	}
-	if _, err := s.guard(look).Charge(round("r", 5, 20)); err == nil ||
+	if _, err := s.enforcer(look).Charge(round("r", 5, 20)); err == nil ||
 		!strings.Contains(err.Error(), "opened to be read") {
 		t.Errorf("charged while reading: %v", err)
 	}
@@ -267,9 +267,9 @@ func FuzzTake(f *testing.F) {
 	f.Add([]byte("\n\n"), uint64(1))
 	f.Fuzz(func(t *testing.T, raw []byte, acknowledged uint64) {
 		b := newBook()
-		var h *Head
+		var h *LedgerHead
 		if acknowledged > 0 {
-			h = &Head{Seq: acknowledged, Hash: digest("x")}
+			h = &LedgerHead{Seq: acknowledged, Hash: digest("x")}
 		}
 		good, err := b.take(raw, h)
 		if good > len(raw) || good > 0 && raw[good-1] != '\n' {

@@ -35,7 +35,7 @@ func (s site) write(policy string) {
 	testkit.Must(s.t, os.WriteFile(filepath.Join(s.dir, "policy.yaml"), []byte(policy), 0o600))
 }
 
-func (s site) guard(changes ...func(*Options)) *Guard {
+func (s site) enforcer(changes ...func(*Options)) *Enforcer {
 	o := Options{
 		Policy: filepath.Join(s.dir, "policy.yaml"), Ledger: s.ledger, Dataset: "d", Site: "north", Node: "0",
 		SchemaSHA256: digest("schema"), Unit: "record", Facts: Facts{Units: 1000, LeastUnits: 8},
@@ -72,8 +72,8 @@ func planOf(kinds ...Kind) (plan privacy.Plan) {
 }
 
 // round is one of votes, with noise of sigma.
-func round(run string, number uint64, sigma float64) Terms {
-	return Terms{
+func round(run string, number uint64, sigma float64) Request {
+	return Request{
 		Run: run, Round: number, SpecSHA256: digest("spec of " + run), Question: digest(run + string(rune(number))),
 		Spec: Spec{Dataset: "d", SchemaSHA256: digest("schema"), Unit: "record", Pipeline: "pategan", Epsilon: 1,
 			Delta: 1e-5, Guarantee: "data-independent", Teachers: 100, Plan: planOf(ClassCounts, EmbeddingSum, Votes)},

@@ -54,7 +54,7 @@ func TestTheLimitIsNeverPassed(t *testing.T) {
 			}
 		}
 		write()
-		open := func() *Guard {
+		open := func() *Enforcer {
 			g := New(Options{
 				Policy: filepath.Join(folder, "policy.yaml"), Ledger: filepath.Join(folder, "l.jsonl"),
 				Dataset: "d", Site: "north", Node: "0", SchemaSHA256: digest("schema"), Unit: "record",
@@ -134,7 +134,7 @@ func TestTheLimitIsNeverPassed(t *testing.T) {
 func BenchmarkCharge(b *testing.B) {
 	s := newSite(b)
 	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 1000", 1))
-	g := s.guard()
+	g := s.enforcer()
 	g.ledger.sync = (*os.File).Sync
 	r := round("r", 0, 1e4)
 	for i := range uint64(b.N) {

@@ -35,7 +35,7 @@ func Stages() (names []string) {
 	return names
 }
 
-// asks is whether a run of these terms asks questions of a kind, in its training or, where
+// asks is whether a run of this spec asks questions of a kind, in its training or, where
 // stage is not empty, in a stage after it. A run's pipeline is a word that its student writes:
 // what is asked is held to it, so that allowing one allows no other.
 func (s Spec) asks(k Kind, stage string) bool {

@@ -27,7 +27,7 @@ func (d *Dataset) permits(s Spec) *Refusal {
 
 // allows asks the rules that do not depend on what was charged or approved; nil where they
 // allow the round.
-func (d *Dataset) allows(t Terms, f Facts) *Refusal {
+func (d *Dataset) allows(t Request, f Facts) *Refusal {
 	if refusal := d.permits(t.Spec); refusal != nil {
 		return refusal
 	}

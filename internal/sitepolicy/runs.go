@@ -28,7 +28,7 @@ type Run struct {
 	SpecSHA256 string `json:"spec_sha256"`
 	State      string `json:"state"`
 	Reason     string `json:"reason,omitempty"` // why it is refused
-	Terms      Spec   `json:"terms"`
+	Spec       Spec   `json:"terms"`
 	Seen       string `json:"seen"`
 	Decided    string `json:"decided,omitempty"`
 	By         string `json:"by,omitempty"`
@@ -62,7 +62,7 @@ type Status struct {
 
 // Status reads the ledger, which it verifies, and the policy. The error says that the
 // ledger cannot be read; everything else is in the status.
-func (g *Guard) Status() (*Status, error) {
+func (g *Enforcer) Status() (*Status, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := &Status{Dataset: g.o.Dataset, Site: g.o.Site, Node: g.o.Node, Runs: []Run{}}
@@ -103,9 +103,9 @@ func (g *Guard) Status() (*Status, error) {
 	return s, err
 }
 
-func (g *Guard) status(b *runBook, key runKey, d *Dataset, delta float64) (Run, error) {
+func (g *Enforcer) status(b *runBook, key runKey, d *Dataset, delta float64) (Run, error) {
 	run := Run{
-		Run: key.run, SpecSHA256: key.spec, Terms: b.terms, Seen: b.seen, Decided: b.decided, By: b.by,
+		Run: key.run, SpecSHA256: key.spec, Spec: b.spec, Seen: b.seen, Decided: b.decided, By: b.by,
 		Charges: b.charges, LastCharged: b.charged, Events: b.spent,
 	}
 	switch {
@@ -118,7 +118,7 @@ func (g *Guard) status(b *runBook, key runKey, d *Dataset, delta float64) (Run, 
 		if b.decision == EntryApprove {
 			run.State = StateApproved
 		}
-		if r := d.permits(b.terms); r != nil {
+		if r := d.permits(b.spec); r != nil {
 			run.State, run.Reason = StateRefused, g.refuse(r).Error()
 		}
 	}
@@ -167,7 +167,7 @@ var ErrSpec = errors.New("the spec does not tell which run")
 // Decide writes a person's decision about a run into the ledger: that it may begin, or that
 // it may not, or not go on. Spec is the start of the SHA-256 of its spec; it may be empty
 // where one run has the name. By is who decides.
-func (g *Guard) Decide(run, spec string, approve bool, by string) (*Run, error) {
+func (g *Enforcer) Decide(run, spec string, approve bool, by string) (*Run, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	decision := EntryDeny
@@ -197,7 +197,7 @@ func (g *Guard) Decide(run, spec string, approve bool, by string) (*Run, error) 
 				"`teacher runs` shows it", ErrSpec, len(found), run)
 		}
 		key = found[0]
-		return []Entry{{Type: decision, Run: key.run, Spec: key.spec, By: by}}, nil
+		return []Entry{{Type: decision, Run: key.run, SpecSHA256: key.spec, By: by}}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 		}
 	}
 	if run := after.Runs[0]; run.Charges < len(answered) || after.EpsilonSpent > limit ||
-		after.EpsilonSpent < limit/2 || run.Terms.Epsilon != 10 || run.State != sitepolicy.StateAutomatic {
+		after.EpsilonSpent < limit/2 || run.Spec.Epsilon != 10 || run.State != sitepolicy.StateAutomatic {
 		t.Errorf("%d rounds counted the site's teachers, its ledger says %+v", len(answered), after)
 	}
 	north.stop()

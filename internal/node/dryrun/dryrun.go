@@ -150,7 +150,7 @@ func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
 			return nil, err
 		}
 		if guard != nil {
-			terms := sitepolicy.Terms{
+			terms := sitepolicy.Request{
 				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: sha256Hex(raw),
 				Question: sha256Hex([]byte(strconv.Itoa(i))),
 				Kind:     out.Kind, Stage: q.Stage, Charges: q.Charges,
@@ -172,8 +172,8 @@ const (
 )
 
 // foresee asks the policy about all rounds of a kind.
-func (q *Question) foresee(guard *sitepolicy.Guard, t sitepolicy.Terms, earlier []privacy.Event, r *Report) error {
-	f, err := guard.Foresee(t, q.Charged, earlier)
+func (q *Question) foresee(guard *sitepolicy.Enforcer, t sitepolicy.Request, earlier []privacy.Event, r *Report) error {
+	f, err := guard.Forecast(t, q.Charged, earlier)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (q *Question) foresee(guard *sitepolicy.Guard, t sitepolicy.Terms, earlier 
 	return nil
 }
 
-func guardOf(c node.Config, site *node.Site) (*sitepolicy.Guard, error) {
+func guardOf(c node.Config, site *node.Site) (*sitepolicy.Enforcer, error) {
 	if c.Policy == "" {
 		return nil, nil
 	}

@@ -45,8 +45,8 @@ func (s Spec) Noise() string {
 	return strings.Join(texts, "; ")
 }
 
-// Terms are those under which a round is asked.
-type Terms struct {
+// Request is a round that waits for an answer: what it asks, under which spec, and its price.
+type Request struct {
 	Run   string
 	Round uint64
 	Spec  Spec
@@ -64,7 +64,7 @@ type Terms struct {
 var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // validate checks what is written into the ledger.
-func (t Terms) validate() error {
+func (t Request) validate() error {
 	switch {
 	case !runRule.MatchString(t.Run):
 		return errors.New("the run has no name")

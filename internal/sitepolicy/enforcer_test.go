@@ -14,7 +14,7 @@ import (
 func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
-	g := s.guard()
+	g := s.enforcer()
 	testkit.Must(t, g.Check())
 	r := round("r", 0, 10)
 	testkit.Must(t, g.Ask(r))
@@ -24,9 +24,9 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 		t.Fatalf("entry %+v; want the third, a charge", e)
 	}
 	// Asked again, here and after a restart, it is free; another question is not.
-	for _, guard := range []*Guard{g, s.guard()} {
+	for _, enforcer := range []*Enforcer{g, s.enforcer()} {
 		// The entry that paid is named.
-		if again, err := guard.Charge(r); err != nil || again.Seq != e.Seq || again.Hash != e.Hash ||
+		if again, err := enforcer.Charge(r); err != nil || again.Seq != e.Seq || again.Hash != e.Hash ||
 			again.Events != nil || again.EpsilonSpent != e.EpsilonSpent {
 			t.Fatalf("charged again: %+v, %v", again, err)
 		}
@@ -38,7 +38,7 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	if second == nil || second.EpsilonSpent <= e.EpsilonSpent {
 		t.Fatalf("another question cost nothing: %+v", second)
 	}
-	status, err := s.guard(func(o *Options) { o.ReadOnly = true }).Status()
+	status, err := s.enforcer(func(o *Options) { o.ReadOnly = true }).Status()
 	testkit.Must(t, err)
 	if len(status.Runs) != 1 || status.Runs[0].Charges != 2 || status.Runs[0].State != StateAutomatic ||
 		status.EpsilonSpent != second.EpsilonSpent || status.Problem != "" || status.Head != second.Hash {
@@ -47,11 +47,11 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 }
 
 func TestRulesRefuseByName(t *testing.T) {
-	all := func(policy string, changes ...func(*Options)) func(t *testing.T, r Terms) error {
-		return func(t *testing.T, r Terms) error {
+	all := func(policy string, changes ...func(*Options)) func(t *testing.T, r Request) error {
+		return func(t *testing.T, r Request) error {
 			s := newSite(t)
 			s.write(policy)
-			return s.guard(changes...).Ask(r)
+			return s.enforcer(changes...).Ask(r)
 		}
 	}
 	facts := func(units, least int) func(*Options) {
@@ -60,61 +60,63 @@ func TestRulesRefuseByName(t *testing.T) {
 	allowed := all(allowing)
 	for name, c := range map[string]struct {
 		rule    Rule
-		ask     func(t *testing.T, r Terms) error
-		change  func(*Terms)
+		ask     func(t *testing.T, r Request) error
+		change  func(*Request)
 		leaving string
 		waiting bool
 	}{
-		"no terms":         {RuleTerms, allowed, func(r *Terms) { *r = Terms{Run: "r"} }, "does not say", false},
-		"no price":         {RuleTerms, allowed, func(r *Terms) { r.Charges = nil }, "does not say", false},
-		"a price below 0":  {RuleTerms, allowed, func(r *Terms) { r.Charges[0].Count = -1 }, "does not say", false},
-		"a run's bad name": {RuleTerms, allowed, func(r *Terms) { r.Run = "../r" }, "does not say", false},
-		"other schema": {RuleTerms, allowed, func(r *Terms) {
+		"no terms":         {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "does not say", false},
+		"no price":         {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "does not say", false},
+		"a price below 0":  {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "does not say", false},
+		"a run's bad name": {RuleTerms, allowed, func(r *Request) { r.Run = "../r" }, "does not say", false},
+		"other schema": {RuleTerms, allowed, func(r *Request) {
 			r.Spec.SchemaSHA256 = digest("x")
 		}, "another schema", false},
-		"other unit":    {RuleTerms, allowed, func(r *Terms) { r.Spec.Unit = "person" }, "another privacy unit", false},
-		"other dataset": {RuleDataset, allowed, func(r *Terms) { r.Spec.Dataset = "e" }, "another dataset", false},
+		"other unit": {RuleTerms, allowed, func(r *Request) {
+			r.Spec.Unit = "person"
+		}, "another privacy unit", false},
+		"other dataset": {RuleDataset, allowed, func(r *Request) { r.Spec.Dataset = "e" }, "another dataset", false},
 		"absent dataset": {RuleDataset, all(strings.Replace(allowing, "name: d", "name: e", 1)), nil,
 			"nothing is allowed", false},
-		"pipeline": {RulePipeline, allowed, func(r *Terms) {
+		"pipeline": {RulePipeline, allowed, func(r *Request) {
 			r.Spec.Pipeline = "gpate"
 		}, `"gpate" is not allowed`, false},
-		"stage": {RuleStages, allowed, func(r *Terms) {
+		"stage": {RuleStages, allowed, func(r *Request) {
 			r.Spec.Plan = planOf(Votes, ScoreSum, Fit)
 			r.Spec.Plan[1].Stage, r.Spec.Plan[2].Stage = "selections", "fit"
 		}, `"fit" is not allowed`, false},
-		"question": {RuleQuestion, allowed, func(r *Terms) {
+		"question": {RuleQuestion, allowed, func(r *Request) {
 			r.Kind, r.Spec.Plan = GradientSum, planOf(GradientSum)
 		}, "a round of gradient-sums belongs neither", false},
-		"a stage's": {RuleQuestion, allowed, func(r *Terms) {
+		"a stage's": {RuleQuestion, allowed, func(r *Request) {
 			r.Kind, r.Spec.Plan = ScoreSum, planOf(ScoreSum)
 		}, "a round of scores", false},
-		"not planned": {RuleQuestion, allowed, func(r *Terms) {
+		"not planned": {RuleQuestion, allowed, func(r *Request) {
 			r.Kind = EmbeddingSum
 			r.Spec.Plan = planOf(Votes)
 		}, "a round of embedding", false},
-		"an embed's votes": {RuleQuestion, allowed, func(r *Terms) {
+		"an embed's votes": {RuleQuestion, allowed, func(r *Request) {
 			r.Spec.Pipeline = "embed"
 		}, "a round of votes", false},
 		"few rows":        {RuleRows, all(allowing, facts(99, 50)), nil, "too few records here", false},
 		"few per teacher": {RulePerHead, all(allowing, facts(1000, 4)), nil, "too few records of a teacher", false},
-		"over the limit": {RuleEpsilon, allowed, func(r *Terms) {
+		"over the limit": {RuleEpsilon, allowed, func(r *Request) {
 			r.Charges[0].Count = 1e6
 		}, "own limit on dataset d would be passed", false},
 		"by hand": {RuleApproval, all(strings.Replace(allowing, "automatic", "by-hand", 1)), nil,
 			"waits for approval at site north", true},
 		"bad policy": {RulePolicy, all("datasets: [{name: d}]"), nil, "until it is mended", true},
-		"no policy": {RulePolicy, func(t *testing.T, r Terms) error {
-			return newSite(t).guard().Ask(r)
+		"no policy": {RulePolicy, func(t *testing.T, r Request) error {
+			return newSite(t).enforcer().Ask(r)
 		}, nil, "until it is mended", true},
-		"no folder": {RuleLedger, func(t *testing.T, r Terms) error {
+		"no folder": {RuleLedger, func(t *testing.T, r Request) error {
 			s := newSite(t)
 			s.write(allowing)
-			return s.guard(func(o *Options) { o.Ledger = filepath.Join(s.dir, "gone", "l.jsonl") }).Ask(r)
+			return s.enforcer(func(o *Options) { o.Ledger = filepath.Join(s.dir, "gone", "l.jsonl") }).Ask(r)
 		}, nil, "cannot be used", true},
-		"a folder for a policy": {RulePolicy, func(t *testing.T, r Terms) error {
+		"a folder for a policy": {RulePolicy, func(t *testing.T, r Request) error {
 			s := newSite(t)
-			return s.guard(func(o *Options) { o.Policy = s.dir }).Ask(r)
+			return s.enforcer(func(o *Options) { o.Policy = s.dir }).Ask(r)
 		}, nil, "until it is mended", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +145,7 @@ func TestRulesRefuseByName(t *testing.T) {
 func TestAnApprovalIsForOneSpec(t *testing.T) {
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
-	g, people := s.guard(), s.guard()
+	g, people := s.enforcer(), s.enforcer()
 	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrNoRun) {
 		t.Fatalf("a run that never asked: %v", err)
 	}
@@ -153,7 +155,7 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	refusedBy(t, err, RuleApproval)
 	run, err := people.Decide("r", "", true, "ann")
 	testkit.Must(t, err)
-	if run.State != StateApproved || run.By != "ann" || run.Terms.Pipeline != "pategan" {
+	if run.State != StateApproved || run.By != "ann" || run.Spec.Pipeline != "pategan" {
 		t.Errorf("decided %+v", run)
 	}
 	testkit.Must(t, g.Ask(r))
@@ -197,7 +199,7 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 func TestAPolicyIsReadAgainWhenItChanges(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
-	g := s.guard()
+	g := s.enforcer()
 	r := round("r", 0, 10)
 	_, err := g.Charge(r)
 	testkit.Must(t, err)
@@ -233,7 +235,7 @@ func TestAPolicyIsReadAgainWhenItChanges(t *testing.T) {
 func TestEpsilonLeftIsWhatFits(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
-	g := s.guard()
+	g := s.enforcer()
 	r := round("r", 0, 10)
 	r.Charges = []privacy.Event{{Kind: privacy.Gaussian, Sigma: 3, Sensitivity: 1, Count: 1}}
 	_, err := g.Charge(r)
@@ -251,9 +253,9 @@ func TestEpsilonLeftIsWhatFits(t *testing.T) {
 func TestALedgerBelongsToOneNode(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
-	_, err := s.guard().Charge(round("r", 0, 10))
+	_, err := s.enforcer().Charge(round("r", 0, 10))
 	testkit.Must(t, err)
-	refusal := refusedBy(t, s.guard(func(o *Options) { o.Node = "1" }).Ask(round("r", 0, 10)), RuleLedger)
+	refusal := refusedBy(t, s.enforcer(func(o *Options) { o.Node = "1" }).Ask(round("r", 0, 10)), RuleLedger)
 	if !strings.Contains(refusal.Error(), "north/0") {
 		t.Error(refusal)
 	}

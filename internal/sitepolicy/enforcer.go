@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Options say what a guard stands before.
+// Options say which node the enforcer decides for, and where its files are.
 type Options struct {
 	// Policy is the path of the policy file, Ledger that of the site's ledger; the name of
 	// its last entry is kept beside it, in a file that ends with .head.
@@ -21,9 +21,9 @@ type Options struct {
 	ReadOnly bool
 }
 
-// Guard decides which rounds a node answers. Its methods may be called by several
+// Enforcer decides which rounds a node answers. Its methods may be called by several
 // goroutines, and several processes may have one on the same ledger.
-type Guard struct {
+type Enforcer struct {
 	o Options
 
 	mu     sync.Mutex
@@ -34,15 +34,15 @@ type Guard struct {
 	err    error
 }
 
-// New returns a guard. It reads nothing yet: the files may be mended while a node waits
-// for that, see [Guard.Check].
-func New(o Options) *Guard {
-	return &Guard{o: o, ledger: newSiteLedger(o.Ledger, o.ReadOnly)}
+// New returns an enforcer. It reads nothing yet: the files may be mended while a node waits
+// for that, see [Enforcer.Check].
+func New(o Options) *Enforcer {
+	return &Enforcer{o: o, ledger: newSiteLedger(o.Ledger, o.ReadOnly)}
 }
 
 // Check tells whether anything can be answered: the policy and the ledger can be used, and
 // the policy names the dataset. The error is for the site.
-func (g *Guard) Check() error {
+func (g *Enforcer) Check() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d, refusal := g.allowed()
@@ -61,7 +61,7 @@ func (g *Guard) Check() error {
 // Figures returns the policy's limit, 0 where it cannot be read, and what has been charged,
 // by the limit's filter: nothing is left when they are equal. The error is why one of them
 // is not known.
-func (g *Guard) Figures() (limit, counted float64, err error) {
+func (g *Enforcer) Figures() (limit, counted float64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d, refusal := g.allowed()
@@ -81,7 +81,7 @@ func (g *Guard) Figures() (limit, counted float64, err error) {
 
 // Ask tells whether a round may be answered: nil, or a *[Refusal]. It notes a run that was
 // never seen before.
-func (g *Guard) Ask(t Terms) error {
+func (g *Enforcer) Ask(t Request) error {
 	_, err := g.decide(t, false)
 	return err
 }
@@ -90,9 +90,9 @@ func (g *Guard) Ask(t Terms) error {
 // may leave when the error is nil: the entry is on disk then. A question that was charged
 // before costs nothing: the entry is the number and hash of the one that paid, and what
 // all charges come to now.
-func (g *Guard) Charge(t Terms) (*Entry, error) { return g.decide(t, true) }
+func (g *Enforcer) Charge(t Request) (*Entry, error) { return g.decide(t, true) }
 
-func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
+func (g *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := t.validate(); err != nil {
@@ -128,7 +128,7 @@ func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
 				entryCharge: entryCharge{EpsilonSpent: spent}}
 		default:
 			entries = append(entries, Entry{
-				Type: EntryCharge, Run: t.Run, Spec: t.SpecSHA256, entryCharge: entryCharge{
+				Type: EntryCharge, Run: t.Run, SpecSHA256: t.SpecSHA256, entryCharge: entryCharge{
 					Round: &t.Round, Question: t.Question, Kind: t.Kind,
 					Events: privacy.Merge(t.Charges), EpsilonSpent: spent},
 			})
@@ -148,7 +148,7 @@ func (g *Guard) decide(t Terms, charge bool) (charged *Entry, err error) {
 }
 
 // refuse completes a refusal, and is nil for none.
-func (g *Guard) refuse(r *Refusal) error {
+func (g *Enforcer) refuse(r *Refusal) error {
 	if r == nil {
 		return nil
 	}
@@ -162,7 +162,7 @@ func ledgerRefusal(err error) *Refusal {
 }
 
 // mine checks that a run is about what the node holds.
-func (g *Guard) mine(s Spec) *Refusal {
+func (g *Enforcer) mine(s Spec) *Refusal {
 	switch {
 	case s.Dataset != g.o.Dataset:
 		return &Refusal{Rule: RuleDataset, Public: "the run is on another dataset than this node's"}
@@ -176,7 +176,7 @@ func (g *Guard) mine(s Spec) *Refusal {
 
 // allowed reads the policy file, if it is another one than before, and returns what it
 // says of the node's dataset. It compares whole texts: times of files tell too little.
-func (g *Guard) allowed() (*Dataset, *Refusal) {
+func (g *Enforcer) allowed() (*Dataset, *Refusal) {
 	text, err := readText(g.o.Policy)
 	switch {
 	case err != nil:
@@ -198,7 +198,7 @@ func (g *Guard) allowed() (*Dataset, *Refusal) {
 }
 
 // fits checks that the ledger is this node's, and its rule that of the policy.
-func (g *Guard) fits(b *book, d *Dataset) *Refusal {
+func (g *Enforcer) fits(b *book, d *Dataset) *Refusal {
 	switch {
 	case b.last.Seq == 0:
 	case b.dataset != g.o.Dataset || b.site != g.o.Site || b.node != g.o.Node:
@@ -214,7 +214,7 @@ func (g *Guard) fits(b *book, d *Dataset) *Refusal {
 }
 
 // opened are the entries that a ledger needs before others: the first one, or a new limit.
-func (g *Guard) opened(b *book, d *Dataset) []Entry {
+func (g *Enforcer) opened(b *book, d *Dataset) []Entry {
 	limit := d.Limit()
 	switch {
 	case b.last.Seq == 0:
@@ -226,16 +226,16 @@ func (g *Guard) opened(b *book, d *Dataset) []Entry {
 }
 
 // note adds the entry of a run that was never seen.
-func (b *book) note(entries []Entry, t Terms) []Entry {
+func (b *book) note(entries []Entry, t Request) []Entry {
 	if b.runs[runKey{t.Run, t.SpecSHA256}] != nil {
 		return entries
 	}
-	return append(entries, Entry{Type: EntryRun, Run: t.Run, Spec: t.SpecSHA256, Terms: &t.Spec})
+	return append(entries, Entry{Type: EntryRun, Run: t.Run, SpecSHA256: t.SpecSHA256, Spec: &t.Spec})
 }
 
 // judge applies the rules of a dataset to a round: what is spent with it, and whether it
 // is due, which it is not where it was charged before.
-func judge(b *book, d *Dataset, t Terms, o Options) (spent float64, due bool, refusal *Refusal) {
+func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, refusal *Refusal) {
 	if refusal := d.allows(t, o.Facts); refusal != nil {
 		return 0, false, refusal
 	}

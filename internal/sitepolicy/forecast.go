@@ -2,8 +2,8 @@ package sitepolicy
 
 import "github.com/conclave-dp/conclave/internal/privacy"
 
-// Foreseen is what would become of a round.
-type Foreseen struct {
+// Forecast is what would become of a round.
+type Forecast struct {
 	// Refusal is nil where the round would be answered, at least once somebody approves.
 	Refusal *Refusal
 	// Waits says that somebody would have to.
@@ -13,14 +13,14 @@ type Foreseen struct {
 	Fits int
 }
 
-// Foresee tells what would become of so many rounds of the same terms, as if earlier events
+// Forecast tells what would become of so many rounds of the same request, as if earlier events
 // had been charged besides what was. It leaves no trace.
-func (g *Guard) Foresee(t Terms, rounds int, earlier []privacy.Event) (f Foreseen, err error) {
+func (g *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f Forecast, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	refuse := func(r *Refusal) Foreseen {
+	refuse := func(r *Refusal) Forecast {
 		r.Site = g.o.Site
-		return Foreseen{Refusal: r}
+		return Forecast{Refusal: r}
 	}
 	if err := t.validate(); err != nil {
 		return refuse(&Refusal{Rule: RuleTerms, Public: "the terms are none", Private: err.Error()}), nil
@@ -48,7 +48,7 @@ func (g *Guard) Foresee(t Terms, rounds int, earlier []privacy.Event) (f Foresee
 				high = middle - 1
 			}
 		}
-		if f = (Foreseen{Fits: low, Waits: d.Approval == ByHand}); low == 0 && rounds > 0 {
+		if f = (Forecast{Fits: low, Waits: d.Approval == ByHand}); low == 0 && rounds > 0 {
 			f = refuse(&Refusal{Rule: RuleEpsilon,
 				Public: "the site's own limit on dataset " + d.Name + " would be passed"})
 		}

@@ -211,8 +211,8 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 			return err
 		}
 		planned := 0.0
-		if total.PlanClaim != nil {
-			planned = total.PlanClaim.Epsilon
+		if total.PlanPrice != nil {
+			planned = total.PlanPrice.Epsilon
 		}
 		if run.Dataset != record.Name || run.Budget != total.Budget || run.Closed != total.Closed ||
 			!slices.Equal(run.Plan, total.Plan) || math.Abs(run.PlanEpsilon-planned) > 1e-9*planned ||

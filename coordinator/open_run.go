@@ -124,7 +124,7 @@ func (r Run) differs(stored Run) string {
 	return ""
 }
 
-// checkPlan returns the claim of the run's plan where its filter is pld, else 0.
+// checkPlan returns the price of the run's plan where its filter is pld, else 0.
 func (r Run) checkPlan() (float64, error) {
 	if r.Budget.Filter != privacy.FilterPLD {
 		return 0, r.Plan.Validate()

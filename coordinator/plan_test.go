@@ -104,8 +104,8 @@ func TestPlannedRun(t *testing.T) {
 		if err != nil || run.PlanEpsilon != claim.Epsilon || run.EpsilonSpent != claim.Epsilon {
 			t.Errorf("run %+v; the plan's claim is %v, %v", run, claim.Epsilon, err)
 		}
-		if _, v := ledgerOf(t, s); v.Runs["one"].Claim.Epsilon != claim.Epsilon {
-			t.Errorf("the ledger's claim is %v", v.Runs["one"].Claim.Epsilon)
+		if _, v := ledgerOf(t, s); v.Runs["one"].Price.Epsilon != claim.Epsilon {
+			t.Errorf("the ledger's claim is %v", v.Runs["one"].Price.Epsilon)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type Run struct {
 
 	// What follows is filled in by the store.
 
-	// PlanEpsilon is the claim of the whole plan at the run's delta, where the budget's
+	// PlanEpsilon is the price of the whole plan at the run's delta, where the budget's
 	// filter is pld.
 	PlanEpsilon float64 `json:"plan_epsilon,omitempty"`
 	// Opened is when, as in the ledger; empty of runs of earlier versions.
@@ -40,7 +40,7 @@ type Run struct {
 	Forgotten uint64 `json:"forgotten,omitempty"`
 	// Used counts the uses of each entry of the plan; nil before the first release.
 	Used []int64 `json:"used,omitempty"`
-	// Spent holds the run's events, merged; EpsilonSpent is their claim at the
+	// Spent holds the run's events, merged; EpsilonSpent is their price at the
 	// run's delta.
 	Spent        []privacy.Event `json:"spent,omitempty"`
 	EpsilonSpent float64         `json:"epsilon_spent,omitempty"`

@@ -183,7 +183,7 @@ func TestDiscriminatorSums(t *testing.T) {
 		verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 		testkit.Must(t, err)
 		if got := verified.Runs[spec.Name]; got.Releases != 1+rounds || got.Queries != 1+rounds ||
-			math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
+			math.Abs(got.Price.Epsilon-claim.Epsilon) > 1e-9 {
 			t.Errorf("the ledger has %+v", got)
 		}
 	}

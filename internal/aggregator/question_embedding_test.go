@@ -128,7 +128,7 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 	testkit.Must(t, err)
 	claim, err := privacy.Account(plan.Events(), 1e-5)
 	testkit.Must(t, err)
-	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
+	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Price.Epsilon-claim.Epsilon) > 1e-9 {
 		t.Errorf("the ledger has %+v, want epsilon %v", got, claim.Epsilon)
 	}
 	// The embedding is part of what has to fit when the run is opened.

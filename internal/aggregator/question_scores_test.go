@@ -294,7 +294,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	testkit.Must(t, err)
 	claim, err := privacy.Account(roundtest.Times(3, roundtest.Exponential(6)), 1e-5)
 	testkit.Must(t, err)
-	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Claim.Epsilon-claim.Epsilon) > 1e-9 {
+	if got := verified.Runs[spec.Name]; got.Releases != 3 || math.Abs(got.Price.Epsilon-claim.Epsilon) > 1e-9 {
 		t.Errorf("the ledger has %+v, want epsilon %v", got, claim.Epsilon)
 	}
 }

@@ -104,11 +104,11 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 		Privacy: Privacy{
 			Epsilon:      total.Budget.Epsilon,
 			Delta:        total.Budget.Delta,
-			EpsilonSpent: total.Claim.Epsilon,
+			EpsilonSpent: total.Price.Epsilon,
 			Guarantee:    f.Guarantee,
 			Neighbouring: f.Neighbouring,
 			Unit:         f.Unit,
-			Accountant:   total.Claim.Accountant,
+			Accountant:   total.Price.Accountant,
 			Mechanisms:   Mechanisms(total.Events),
 		},
 		LedgerHead: ledger.Head,

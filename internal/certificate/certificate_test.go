@@ -31,11 +31,11 @@ func TestNewSaysWhatTheLedgerSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The smallest proof of all, so never above the running figure of the entries.
-	claim := verified.Runs[run].Claim
-	if c.Epsilon != 1 || c.Delta != 1e-5 || c.EpsilonSpent != claim.Epsilon || c.Accountant != claim.Accountant ||
+	price := verified.Runs[run].Price
+	if c.Epsilon != 1 || c.Delta != 1e-5 || c.EpsilonSpent != price.Epsilon || c.Accountant != price.Accountant ||
 		c.EpsilonSpent > last {
 		t.Errorf("epsilon %v, delta %v, spent %v by %s; want 1, 1e-5, %v by %s, at most %v", c.Epsilon, c.Delta,
-			c.EpsilonSpent, c.Accountant, claim.Epsilon, claim.Accountant, last)
+			c.EpsilonSpent, c.Accountant, price.Epsilon, price.Accountant, last)
 	}
 	if c.Created != "2026-03-01T12:05:00Z" {
 		t.Errorf("created %q", c.Created)

@@ -68,12 +68,12 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 	var all []privacy.Event
 	for i, events := range perRound {
 		all = append(all, events...)
-		claim, err := privacy.Running(all, 1e-5)
+		price, err := privacy.Running(all, 1e-5)
 		if err != nil {
 			t.Fatal(err)
 		}
 		round := uint64(i)
-		spent = claim.Epsilon
+		spent = price.Epsilon
 		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round,
 			Charge: ledger.Charge{Events: events, EpsilonSpent: spent, ReleaseSHA256: sha}}
 		for _, event := range events {
@@ -124,7 +124,8 @@ func makeExample(t *testing.T) (raw []byte, c Certificate, last float64) {
 			Answered: 31}})
 	charged, spent := releases(t, run, perRound...)
 	entries := append(opening(run, 1), charged...)
-	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
+	entries = append(entries,
+		ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	raw = writeLedger(t, entries...)
 	verified, err := ledger.Verify(bytes.NewReader(raw))
 	if err != nil {

@@ -81,11 +81,11 @@ func (c Certificate) Verify(lines io.Reader) error {
 	if m, ok := firstMissing(c.Mechanisms, ofLedger); ok {
 		return fmt.Errorf("%w: the certificate has %s, the ledger does not", ErrMechanisms, m)
 	}
-	if spent := total.Claim.Epsilon; math.Abs(spent-c.EpsilonSpent) > spentTolerance*math.Max(spent, c.EpsilonSpent) {
+	if spent := total.Price.Epsilon; math.Abs(spent-c.EpsilonSpent) > spentTolerance*math.Max(spent, c.EpsilonSpent) {
 		return fmt.Errorf("%w: ledger %v, certificate %v", ErrSpent, spent, c.EpsilonSpent)
 	}
-	if c.Accountant != total.Claim.Accountant {
-		return fmt.Errorf("%w: ledger %q, certificate %q", ErrAccountant, total.Claim.Accountant, c.Accountant)
+	if c.Accountant != total.Price.Accountant {
+		return fmt.Errorf("%w: ledger %q, certificate %q", ErrAccountant, total.Price.Accountant, c.Accountant)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func closedRun(verified ledger.Verification, run string) (ledger.RunTotal, error
 }
 
 // covered is what a certificate speaks of: a run that has ended or, with those that it went
-// on from, what all of them spent of their dataset's budget. That is claimed by the rule of
+// on from, what all of them spent of their dataset's budget. That is priced by the rule of
 // the dataset's filter: what a later run asked may depend on what an earlier one answered.
 func covered(verified ledger.Verification, run string, earlier []string) (ledger.RunTotal, error) {
 	total, err := closedRun(verified, run)
@@ -123,7 +123,7 @@ func covered(verified ledger.Verification, run string, earlier []string) (ledger
 	if err != nil {
 		return total, err
 	}
-	total.Claim = privacy.Claim{Epsilon: epsilon, Accountant: string(filter)}
+	total.Price = privacy.Price{Epsilon: epsilon, Accountant: string(filter)}
 	return total, nil
 }
 

@@ -17,13 +17,13 @@ func closeTo(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-func mustAccount(t *testing.T, events []privacy.Event, delta float64) privacy.Claim {
+func mustAccount(t *testing.T, events []privacy.Event, delta float64) privacy.Price {
 	t.Helper()
-	claim, err := privacy.Account(events, delta)
+	price, err := privacy.Account(events, delta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return claim
+	return price
 }
 
 // planned is a plan of events with their counts.

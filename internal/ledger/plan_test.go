@@ -14,8 +14,8 @@ import (
 func (w *writer) openPlanned(run string, budget privacy.Budget, plan privacy.Plan) {
 	w.t.Helper()
 	w.deltas[run], w.plans[run] = budget.Delta, plan
-	if claim, err := privacy.Account(plan.Events(), budget.Delta); err == nil && budget.Filter == privacy.FilterPLD {
-		w.claims[run] = claim.Epsilon
+	if price, err := privacy.Account(plan.Events(), budget.Delta); err == nil && budget.Filter == privacy.FilterPLD {
+		w.prices[run] = price.Epsilon
 	}
 	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: plan}})
 }
@@ -39,7 +39,7 @@ func TestVerifyAPlannedRun(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	plan := planFor(t, byPLD, 30)
-	claim, err := plan.Check(byPLD)
+	price, err := plan.Check(byPLD)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +53,12 @@ func TestVerifyAPlannedRun(t *testing.T) {
 				continue
 			}
 			run := v.Runs["one"]
-			if !slices.Equal(run.Plan, plan) || run.PlanClaim == nil || run.PlanClaim.Epsilon != claim.Epsilon ||
-				run.Claim.Epsilon > claim.Epsilon {
+			if !slices.Equal(run.Plan, plan) || run.PlanPrice == nil || run.PlanPrice.Epsilon != price.Epsilon ||
+				run.Price.Epsilon > price.Epsilon {
 				t.Errorf("run %+v", run)
 			}
-			if dataset.Filter == privacy.FilterPLD && v.Claim.Epsilon > dataset.Epsilon {
-				t.Errorf("the dataset's claim is %v", v.Claim.Epsilon)
+			if dataset.Filter == privacy.FilterPLD && v.Price.Epsilon > dataset.Epsilon {
+				t.Errorf("the dataset's price is %v", v.Price.Epsilon)
 			}
 		}
 	}
@@ -103,9 +103,9 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 			one(w)
 			w.release("one", 0, sampled(0.02, 50, 1))
 		}},
-		{"epsilon without the plan's claim", "epsilon_spent", byPLD, false, func(w *writer) {
+		{"epsilon without the plan's price", "epsilon_spent", byPLD, false, func(w *writer) {
 			one(w)
-			w.claims["one"] = 0
+			w.prices["one"] = 0
 			w.release("one", 0, plan[1].Worst(1)[0])
 		}},
 		{"a plan that cannot end", "filter is gdp", privacy.Budget{Epsilon: 1, Delta: 1e-5}, true, one},

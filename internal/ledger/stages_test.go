@@ -53,7 +53,7 @@ func TestVerifyAStagesLedger(t *testing.T) {
 				t.Errorf("%s, %s: run %+v", name, check, run)
 			}
 			if c.plan == nil {
-				closeTo(t, name, run.Claim.Epsilon, mustAccount(t, w.spent["one"], 1e-5).Epsilon, 1e-12)
+				closeTo(t, name, run.Price.Epsilon, mustAccount(t, w.spent["one"], 1e-5).Epsilon, 1e-12)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ type Verification struct {
 	Unit         string
 	Neighbouring string
 	Events       []privacy.Event // of all runs, merged
-	Claim        privacy.Claim   // of all runs, at the dataset's delta
+	Price        privacy.Price   // of all runs, at the dataset's delta
 	Runs         map[string]RunTotal
 }
 
@@ -32,10 +32,10 @@ type Verification struct {
 type RunTotal struct {
 	Budget            privacy.Budget
 	Plan              privacy.Plan
-	PlanClaim         *privacy.Claim  // of the whole plan, at the run's delta; nil where the filter is not pld
+	PlanPrice         *privacy.Price  // of the whole plan, at the run's delta; nil where the filter is not pld
 	Used              []int64         // uses of each entry of the plan
 	Events            []privacy.Event // merged
-	Claim             privacy.Claim   // at the run's delta
+	Price             privacy.Price   // at the run's delta
 	Closed            bool
 	Releases          int
 	Queries, Answered int64
@@ -122,8 +122,8 @@ type verifier struct {
 	last   Entry
 	rounds map[string]map[uint64]bool // run -> rounds released
 	result Verification
-	// planClaim is that of the only run of a dataset with filter pld, at the dataset's delta.
-	planClaim *privacy.Claim
+	// planPrice is that of the only run of a dataset with filter pld, at the dataset's delta.
+	planPrice *privacy.Price
 }
 
 func (a *verifier) line(line []byte) error {
@@ -218,12 +218,12 @@ func (a *verifier) finish() (Verification, error) {
 		return a.result, &LineError{Line: 1, Err: errors.New("the ledger is empty; it must at least open its dataset")}
 	}
 	var err error
-	if a.result.Claim, err = accountWithin(a.planClaim, a.result.Events, a.result.Budget.Delta); err != nil {
+	if a.result.Price, err = accountWithin(a.planPrice, a.result.Events, a.result.Budget.Delta); err != nil {
 		return a.result, err
 	}
 	var unclosed []string
 	for name, run := range a.result.Runs {
-		if run.Claim, err = accountWithin(run.PlanClaim, run.Events, run.Budget.Delta); err != nil {
+		if run.Price, err = accountWithin(run.PlanPrice, run.Events, run.Budget.Delta); err != nil {
 			return a.result, err
 		}
 		a.result.Runs[name] = run

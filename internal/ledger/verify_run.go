@@ -17,18 +17,18 @@ func (a *verifier) openRun(e Entry) error {
 	}
 	run := RunTotal{Budget: *e.Budget, Plan: e.Plan}
 	if run.Budget.Filter == privacy.FilterPLD {
-		claim, err := run.Plan.Check(run.Budget)
+		price, err := run.Plan.Check(run.Budget)
 		if err != nil {
 			return fmt.Errorf("budget of run %q: %w", e.Run, err)
 		}
-		run.PlanClaim = &claim
+		run.PlanPrice = &price
 	}
-	claim, err := privacy.CheckDatasetPlan(b, a.result.Events, len(a.result.Runs), run.Budget.Filter, run.Plan)
+	price, err := privacy.CheckDatasetPlan(b, a.result.Events, len(a.result.Runs), run.Budget.Filter, run.Plan)
 	// What does not fit a filter for adaptive lists is refused release by release.
 	if err != nil && (a.strict || b.Filter == privacy.FilterPLD) {
 		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
 	}
-	a.planClaim = claim
+	a.planPrice = price
 	a.result.Runs[e.Run] = run
 	a.rounds[e.Run] = make(map[uint64]bool)
 	return nil
@@ -36,8 +36,8 @@ func (a *verifier) openRun(e Entry) error {
 
 func (r RunTotal) spending() privacy.Spending {
 	p := privacy.Spending{Budget: r.Budget, Plan: r.Plan, Used: r.Used, Spent: r.Events}
-	if r.PlanClaim != nil {
-		p.PlanEpsilon = r.PlanClaim.Epsilon
+	if r.PlanPrice != nil {
+		p.PlanEpsilon = r.PlanPrice.Epsilon
 	}
 	return p
 }
@@ -71,12 +71,12 @@ func (a *verifier) release(run *RunTotal, e Entry) error {
 	return nil
 }
 
-// accountWithin is [Account], or the claim of the plan (nil without one) where that
+// accountWithin is [Account], or the price of the plan (nil without one) where that
 // is smaller: the grid of a part may be a little coarser than that of the whole.
-func accountWithin(plan *privacy.Claim, events []privacy.Event, delta float64) (privacy.Claim, error) {
-	claim, err := privacy.Account(events, delta)
-	if plan != nil && (err != nil || plan.Epsilon < claim.Epsilon) {
+func accountWithin(plan *privacy.Price, events []privacy.Event, delta float64) (privacy.Price, error) {
+	price, err := privacy.Account(events, delta)
+	if plan != nil && (err != nil || plan.Epsilon < price.Epsilon) {
 		return *plan, nil
 	}
-	return claim, err
+	return price, err
 }

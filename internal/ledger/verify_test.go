@@ -21,13 +21,14 @@ type writer struct {
 	spent   map[string][]privacy.Event
 	deltas  map[string]float64
 	plans   map[string]privacy.Plan
-	claims  map[string]float64 // of plans
+	prices  map[string]float64 // of plans
 }
 
 func newWriter(t testing.TB, budget privacy.Budget) *writer {
 	w := &writer{t: t, spent: map[string][]privacy.Event{}, deltas: map[string]float64{},
-		plans: map[string]privacy.Plan{}, claims: map[string]float64{}}
-	w.add(Entry{Type: EntryOpen, Opening: Opening{Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"}})
+		plans: map[string]privacy.Plan{}, prices: map[string]float64{}}
+	w.add(Entry{Type: EntryOpen,
+		Opening: Opening{Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"}})
 	return w
 }
 
@@ -82,7 +83,7 @@ func (w *writer) close(run string) {
 
 func (w *writer) epsilon(run string) float64 {
 	w.t.Helper()
-	p := privacy.Spending{Budget: privacy.Budget{Delta: w.deltas[run]}, PlanEpsilon: w.claims[run], Spent: w.spent[run]}
+	p := privacy.Spending{Budget: privacy.Budget{Delta: w.deltas[run]}, PlanEpsilon: w.prices[run], Spent: w.spent[run]}
 	epsilon, err := p.EpsilonSpent()
 	if err != nil {
 		w.t.Fatal(err)
@@ -156,14 +157,14 @@ func TestVerify(t *testing.T) {
 			run.Answered != want.Answered {
 			t.Errorf("run %s is %+v", name, run)
 		}
-		claim := mustAccount(t, w.spent[name], w.deltas[name])
-		closeTo(t, "epsilon of run "+name, run.Claim.Epsilon, claim.Epsilon, 1e-12)
-		if running := w.epsilon(name); run.Claim.Epsilon > running {
-			t.Errorf("run %s: the claim %v is above the running figure %v", name, run.Claim.Epsilon, running)
+		price := mustAccount(t, w.spent[name], w.deltas[name])
+		closeTo(t, "epsilon of run "+name, run.Price.Epsilon, price.Epsilon, 1e-12)
+		if running := w.epsilon(name); run.Price.Epsilon > running {
+			t.Errorf("run %s: the price %v is above the running figure %v", name, run.Price.Epsilon, running)
 		}
 	}
 	all := mustAccount(t, append(w.spent["one"], w.spent["two"]...), 1e-5)
-	closeTo(t, "epsilon of the dataset", v.Claim.Epsilon, all.Epsilon, 1e-12)
+	closeTo(t, "epsilon of the dataset", v.Price.Epsilon, all.Epsilon, 1e-12)
 }
 
 func TestVerifyFindsAnOpenRun(t *testing.T) {
@@ -174,11 +175,11 @@ func TestVerifyFindsAnOpenRun(t *testing.T) {
 	if !errors.Is(err, ErrUnclosed) || !errors.As(err, &unclosed) || !slices.Equal(unclosed.Runs, []string{"two"}) {
 		t.Fatalf("error is %v", err)
 	}
-	if v.Entries != 9 || v.Runs["two"].Releases != 2 || v.Runs["two"].Claim.Epsilon <= 0 || v.Claim.Epsilon <= 0 {
+	if v.Entries != 9 || v.Runs["two"].Releases != 2 || v.Runs["two"].Price.Epsilon <= 0 || v.Price.Epsilon <= 0 {
 		t.Errorf("the verification was not filled in: %+v", v)
 	}
 	w.entries = w.entries[:2] // a run without any release
-	if v, err = verify(w.bytes()); !errors.Is(err, ErrUnclosed) || v.Runs["one"].Claim.Epsilon != 0 {
+	if v, err = verify(w.bytes()); !errors.Is(err, ErrUnclosed) || v.Runs["one"].Price.Epsilon != 0 {
 		t.Errorf("a new run: %+v, %v", v, err)
 	}
 }
@@ -274,7 +275,8 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 			w.add(Entry{Type: EntryOpen, Opening: Opening{Budget: &budget, Unit: "record", Neighbouring: "x"}})
 		}},
 		{"a foreign dataset", "belongs to dataset", 2, func(w *writer) {
-			w.add(Entry{Type: EntryRun, Dataset: "adult", Run: "one", Opening: Opening{Budget: &budget, Plan: unlimited()}})
+			w.add(Entry{Type: EntryRun, Dataset: "adult", Run: "one",
+				Opening: Opening{Budget: &budget, Plan: unlimited()}})
 		}},
 		{"charged before it was opened", "never opened", 2, func(w *writer) {
 			w.deltas["one"] = 1e-5
@@ -369,7 +371,7 @@ func TestVerifyASumsLedger(t *testing.T) {
 		if !run.Closed || run.Releases != 4 || run.Queries != 4 || run.Answered != 4 {
 			t.Errorf("%s: run %+v", name, run)
 		}
-		closeTo(t, name, run.Claim.Epsilon, mustAccount(t, w.spent["one"], 1e-5).Epsilon, 1e-12)
+		closeTo(t, name, run.Price.Epsilon, mustAccount(t, w.spent["one"], 1e-5).Epsilon, 1e-12)
 	}
 	// Less noise in the entry than was charged for is not what its figure says.
 	for i := range w.entries {
@@ -588,7 +590,7 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal("a ledger was believed that is not in canonical form")
 		}
 		for name, run := range v.Runs {
-			if run.Claim.Epsilon > run.Budget.Epsilon*(1+1e-12) {
+			if run.Price.Epsilon > run.Budget.Epsilon*(1+1e-12) {
 				t.Fatalf("run %s is over its budget", name)
 			}
 		}

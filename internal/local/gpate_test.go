@@ -106,7 +106,7 @@ func checkGPATE(t *testing.T, result *results.Result, epsilon float64, each int6
 		t.Fatal(err)
 	}
 	if got := verified.Runs["small"]; got.Releases != 6 || got.Queries != 1+5*each || !got.Closed ||
-		got.Claim.Epsilon > epsilon {
+		got.Price.Epsilon > epsilon {
 		t.Errorf("the ledger has %+v", got)
 	}
 	if n := bytes.Count(raw, []byte(`"planned":1,"kind":"gradient-`)); n != 5 ||

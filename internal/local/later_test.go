@@ -78,11 +78,11 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	}
 	c, verified := verifiedFiles(t, boosted)
 	if total := verified.Runs["small.pgb"]; total.Releases != 5 || !total.Closed ||
-		total.Events[0].Kind != privacy.Exponential || total.Claim.Epsilon > 0.1 {
+		total.Events[0].Kind != privacy.Exponential || total.Price.Epsilon > 0.1 {
 		t.Errorf("the stage's run is %+v", total)
 	}
 	if c.Run != "small.pgb" || !slices.Equal(c.Earlier, []string{"small"}) || c.Epsilon != 1.5 ||
-		!(c.EpsilonSpent > verified.Runs["small"].Claim.Epsilon) {
+		!(c.EpsilonSpent > verified.Runs["small"].Price.Epsilon) {
 		t.Errorf("certificate %+v", c)
 	}
 

@@ -45,7 +45,7 @@ func published(t *testing.T, result *results.Result) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := verified.Runs["small"]; !got.Closed || got.Claim.Epsilon > 1 || got.Claim.Epsilon < 0.5 {
+	if got := verified.Runs["small"]; !got.Closed || got.Price.Epsilon > 1 || got.Price.Epsilon < 0.5 {
 		t.Errorf("the ledger has %+v", got)
 	}
 	certificate, err := certificate.Read(result.Outputs["certificate"])

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// The names of the accountants in a [Claim].
+// The names of the accountants in a [Price].
 const (
 	AccountantRDP  = "rdp"
 	AccountantGDP  = "gdp"
@@ -19,8 +19,8 @@ func Accountants() []string {
 	return []string{AccountantPure, AccountantGDP, AccountantRDP, AccountantPLD}
 }
 
-// Claim is what a list of events costs: (Epsilon, Delta)-DP.
-type Claim struct {
+// Price is what a list of events costs: (Epsilon, Delta)-DP.
+type Price struct {
 	Delta   float64 `json:"delta"`
 	Epsilon float64 `json:"epsilon"`
 	// Accountant is the one that proved Epsilon.
@@ -31,7 +31,7 @@ type Claim struct {
 }
 
 // Account returns the smallest epsilon at delta that is proven for the events,
-// their parameters and counts taken as given. No votes enter into it: the claim
+// their parameters and counts taken as given. No votes enter into it: the price
 // holds for all datasets.
 //
 //   - "rdp": Rényi divergences on the grid of [Orders].
@@ -42,23 +42,23 @@ type Claim struct {
 //   - "pure": the sum of epsilons, where all events have one. It holds at every
 //     delta.
 //   - "pld": privacy loss distributions on a grid, rounded up; see pld.go.
-func Account(events []Event, delta float64) (Claim, error) {
+func Account(events []Event, delta float64) (Price, error) {
 	events, err := accountable(events, delta)
 	if err != nil {
-		return Claim{}, err
+		return Price{}, err
 	}
-	claim := closedForms(events, delta)
-	claim.consider(AccountantPLD, pldEpsilon(events, delta, pessimistic))
-	return claim.proven()
+	price := closedForms(events, delta)
+	price.consider(AccountantPLD, pldEpsilon(events, delta, pessimistic))
+	return price.proven()
 }
 
 // Running is [Account] without "pld": by the accountants that are a formula. It
 // is what ledger entries carry after each release, so that a pocket calculator
-// can follow them; a [Claim] of the whole list may be smaller, never larger.
-func Running(events []Event, delta float64) (Claim, error) {
+// can follow them; a [Price] of the whole list may be smaller, never larger.
+func Running(events []Event, delta float64) (Price, error) {
 	events, err := accountable(events, delta)
 	if err != nil {
-		return Claim{}, err
+		return Price{}, err
 	}
 	return running(events, delta)
 }
@@ -71,21 +71,21 @@ func accountable(events []Event, delta float64) ([]Event, error) {
 }
 
 // running is Running for validated, merged events.
-func running(events []Event, delta float64) (Claim, error) {
+func running(events []Event, delta float64) (Price, error) {
 	return closedForms(events, delta).proven()
 }
 
 // closedForms asks all accountants but "pld".
-func closedForms(events []Event, delta float64) Claim {
-	claim := Claim{Delta: delta, Epsilon: math.Inf(1), ByAccountant: make(map[string]*float64)}
+func closedForms(events []Event, delta float64) Price {
+	price := Price{Delta: delta, Epsilon: math.Inf(1), ByAccountant: make(map[string]*float64)}
 	// Of equal ones the first is named: pure DP says most.
-	claim.consider(AccountantPure, pureEpsilon(events))
-	claim.consider(AccountantGDP, min(gdpEpsilon(totalMu(events), delta), gdpPlusPureEpsilon(events, delta)))
-	claim.consider(AccountantRDP, rdpEpsilon(events, delta))
-	return claim
+	price.consider(AccountantPure, pureEpsilon(events))
+	price.consider(AccountantGDP, min(gdpEpsilon(totalMu(events), delta), gdpPlusPureEpsilon(events, delta)))
+	price.consider(AccountantRDP, rdpEpsilon(events, delta))
+	return price
 }
 
-func (c *Claim) consider(accountant string, epsilon float64) {
+func (c *Price) consider(accountant string, epsilon float64) {
 	c.ByAccountant[accountant] = nil
 	if !finite(epsilon) {
 		return
@@ -96,9 +96,9 @@ func (c *Claim) consider(accountant string, epsilon float64) {
 	}
 }
 
-func (c Claim) proven() (Claim, error) {
+func (c Price) proven() (Price, error) {
 	if c.Accountant == "" {
-		return Claim{}, errors.New("no accountant finds a finite epsilon for these events; their noise is too small")
+		return Price{}, errors.New("no accountant finds a finite epsilon for these events; their noise is too small")
 	}
 	return c, nil
 }

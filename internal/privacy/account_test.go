@@ -24,11 +24,11 @@ func TestAccountGaussian(t *testing.T) {
 		{3.698, math.Sqrt2, 1000, 1e-8, 140.17251069807807},
 		{1.165, 1, 5000, 1e-5, 2099.888638289176},
 	} {
-		claim := mustAccount(t, []Event{{Kind: Gaussian, Sigma: c.sigma, Sensitivity: c.sensitivity, Count: c.count}},
+		price := mustAccount(t, []Event{{Kind: Gaussian, Sigma: c.sigma, Sensitivity: c.sensitivity, Count: c.count}},
 			c.delta)
-		closeTo(t, "epsilon", claim.Epsilon, c.epsilon, 1e-6)
-		if claim.Accountant != AccountantGDP || claim.ByAccountant[AccountantPure] != nil {
-			t.Errorf("accountant %q, pure %v; want gdp and none", claim.Accountant, claim.ByAccountant[AccountantPure])
+		closeTo(t, "epsilon", price.Epsilon, c.epsilon, 1e-6)
+		if price.Accountant != AccountantGDP || price.ByAccountant[AccountantPure] != nil {
+			t.Errorf("accountant %q, pure %v; want gdp and none", price.Accountant, price.ByAccountant[AccountantPure])
 		}
 	}
 }
@@ -132,14 +132,14 @@ func TestAccountPureAndMixed(t *testing.T) {
 }
 
 func TestClaimJSON(t *testing.T) {
-	claim := mustAccount(t, []Event{{Kind: Gaussian, Sigma: 1e9, Sensitivity: 1, Count: 1}}, 0.5)
-	raw, err := json.Marshal(claim)
+	price := mustAccount(t, []Event{{Kind: Gaussian, Sigma: 1e9, Sensitivity: 1, Count: 1}}, 0.5)
+	raw, err := json.Marshal(price)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"delta":0.5,"epsilon":0,"accountant":"gdp","by_accountant":{"gdp":0,"pld":0,"pure":null,"rdp":0}}`
 	if string(raw) != want {
-		t.Errorf("claim is %s, want %s", raw, want)
+		t.Errorf("price is %s, want %s", raw, want)
 	}
 }
 
@@ -223,8 +223,8 @@ func TestAccountRefuses(t *testing.T) {
 		{Kind: ConfidentGNMax, Sigma1: 1, Sigma2: 1e-300, Asked: 1},
 		{Kind: LNMax, Lambda: math.MaxFloat64, Count: 2},
 	} {
-		if claim, err := Account([]Event{tiny}, 1e-5); err == nil {
-			t.Errorf("%+v: no error but %+v", tiny, claim)
+		if price, err := Account([]Event{tiny}, 1e-5); err == nil {
+			t.Errorf("%+v: no error but %+v", tiny, price)
 		}
 		b := Budget{Epsilon: 1e300, Delta: 0.5}
 		if _, err := b.Admit(nil, []Event{tiny}); err == nil {
@@ -314,21 +314,21 @@ func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		events, delta := drawEvents(t, 4), drawDelta.Draw(t, "delta")
-		claim, err := Account(events, delta)
+		price, err := Account(events, delta)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, epsilon := range claim.ByAccountant {
-			if epsilon != nil && *epsilon < claim.Epsilon {
-				t.Fatalf("%s has %v, the claim is %v", name, *epsilon, claim.Epsilon)
+		for name, epsilon := range price.ByAccountant {
+			if epsilon != nil && *epsilon < price.Epsilon {
+				t.Fatalf("%s has %v, the price is %v", name, *epsilon, price.Epsilon)
 			}
 		}
 		running, err := Running(events, delta)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if running.Epsilon < claim.Epsilon {
-			t.Fatalf("the running figure %v is below the claim %v", running.Epsilon, claim.Epsilon)
+		if running.Epsilon < price.Epsilon {
+			t.Fatalf("the running figure %v is below the price %v", running.Epsilon, price.Epsilon)
 		}
 		if filter := FilterGDP.epsilon(Merge(events), delta); running.Epsilon > filter*(1+1e-12) {
 			t.Fatalf("the running figure %v is above the filter's %v", running.Epsilon, filter)
@@ -343,7 +343,7 @@ func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
 	})
 }
 
-// Any single event gives a claim that is finite, not negative and not above the
+// Any single event gives a price that is finite, not negative and not above the
 // running figure, or an error.
 func FuzzAccount(f *testing.F) {
 	f.Add(uint8(1), 0.01, 1.0, int64(1000), 1e-5)
@@ -366,16 +366,16 @@ func FuzzAccount(f *testing.F) {
 		default:
 			e.Epsilon = a
 		}
-		claim, err := Account([]Event{e}, delta)
+		price, err := Account([]Event{e}, delta)
 		if err != nil {
 			return
 		}
 		running, err := Running([]Event{e}, delta)
-		if err == nil && claim.Epsilon > running.Epsilon {
-			t.Fatalf("%+v: claim %g, running %g", e, claim.Epsilon, running.Epsilon)
+		if err == nil && price.Epsilon > running.Epsilon {
+			t.Fatalf("%+v: price %g, running %g", e, price.Epsilon, running.Epsilon)
 		}
-		if !(claim.Epsilon >= 0) || math.IsInf(claim.Epsilon, 0) {
-			t.Fatalf("%+v: claim is %+v", e, claim)
+		if !(price.Epsilon >= 0) || math.IsInf(price.Epsilon, 0) {
+			t.Fatalf("%+v: price is %+v", e, price)
 		}
 	})
 }

@@ -71,20 +71,20 @@ func (b Budget) Room(spent []Event, run Budget) error {
 }
 
 // Admit answers, before anything is asked, whether `next` may be charged on top
-// of `spent`. It returns the running claim of both together (see [Running]), or
+// of `spent`. It returns the running price of both together (see [Running]), or
 // an [*OverBudgetError].
 //
 // Admit is a filter in the sense of Rogers, Roth, Ullman and Vadhan (2016):
 // everything it lets through, however each question depends on the answers
 // before it, is together (Epsilon, Delta)-DP. [Filter] says by which rule, and that
 // [FilterPLD] promises it for what a [Plan] fixed before; see [Spending] for runs.
-func (b Budget) Admit(spent, next []Event) (Claim, error) {
+func (b Budget) Admit(spent, next []Event) (Price, error) {
 	if err := b.Validate(); err != nil {
-		return Claim{}, fmt.Errorf("budget: %w", err)
+		return Price{}, fmt.Errorf("budget: %w", err)
 	}
 	all, err := b.admit(spent, next)
 	if err != nil {
-		return Claim{}, err
+		return Price{}, err
 	}
 	return running(all, b.Delta)
 }
@@ -106,7 +106,7 @@ func (b Budget) Admits(spent []Event, next Event) (int64, error) {
 	return n, invalid
 }
 
-// admit is Admit without the claim: it returns the merged events of both lists.
+// admit is Admit without the price: it returns the merged events of both lists.
 func (b Budget) admit(spent, next []Event) ([]Event, error) {
 	all, err := validMerged(slices.Concat(spent, next))
 	if err != nil {

@@ -37,12 +37,12 @@ func TestAdmit(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5}
 	spent := []Event{{Kind: GNMax, Sigma: 80, Count: 100}}
 	next := []Event{{Kind: GNMax, Sigma: 80, Count: 10}}
-	claim, err := b.Admit(spent, next)
+	price, err := b.Admit(spent, next)
 	if err != nil {
 		t.Fatal(err)
 	}
 	together := mustAccount(t, []Event{{Kind: GNMax, Sigma: 80, Count: 110}}, 1e-5)
-	closeTo(t, "claim", claim.Epsilon, together.Epsilon, 1e-12)
+	closeTo(t, "price", price.Epsilon, together.Epsilon, 1e-12)
 	if spent[0].Count != 100 || len(next) != 1 {
 		t.Error("the lists were changed")
 	}
@@ -62,7 +62,7 @@ func TestAdmit(t *testing.T) {
 }
 
 // An adaptive analyst who asks whatever comes to mind never gets a list past
-// either of the two rules, nor a claim above the budget.
+// either of the two rules, nor a price above the budget.
 func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Budget{Epsilon: rapid.SampledFrom([]float64{0.1, 1, 10, 200}).Draw(t, "epsilon"),
@@ -70,7 +70,7 @@ func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
 		var spent []Event
 		for range rapid.IntRange(1, 8).Draw(t, "questions") {
 			next := []Event{drawEvent(t)}
-			claim, err := b.Admit(spent, next)
+			price, err := b.Admit(spent, next)
 			if errors.Is(err, ErrOverBudget) {
 				var over *OverBudgetError
 				if errors.As(err, &over); over.Needed < b.Epsilon*(1-1e-9) {
@@ -82,8 +82,8 @@ func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			spent = append(spent, next...)
-			if claim.Epsilon > b.Epsilon*(1+1e-12) {
-				t.Fatalf("claim %v passes the budget %v", claim.Epsilon, b.Epsilon)
+			if price.Epsilon > b.Epsilon*(1+1e-12) {
+				t.Fatalf("price %v passes the budget %v", price.Epsilon, b.Epsilon)
 			}
 			// The rules once more, from their definitions.
 			mu2, pure := 0.0, 0.0

@@ -14,8 +14,8 @@ var ErrUnreachable = errors.New("target out of reach")
 // noiseError is the relative precision of [Calibrate].
 const noiseError = 1e-6
 
-// Calibrate returns the event with the least noise whose claim, for its counts
-// and all by itself, stays within the budget: the claim of [Account], not the
+// Calibrate returns the event with the least noise whose price, for its counts
+// and all by itself, stays within the budget: the price of [Account], not the
 // rule of a filter. The event gives kind, counts and what is no noise; its noise
 // is found:
 //
@@ -41,12 +41,12 @@ func Calibrate(template Event, target Budget) (Event, error) {
 // leastNoise is Calibrate on top of other events.
 func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 	// excess is above 0 where there is too little noise.
-	excess := func(account func([]Event, float64) (Claim, error), logNoise float64) float64 {
-		claim, err := account(append(slices.Clone(other), template.scaled(math.Exp(logNoise))), target.Delta)
+	excess := func(account func([]Event, float64) (Price, error), logNoise float64) float64 {
+		price, err := account(append(slices.Clone(other), template.scaled(math.Exp(logNoise))), target.Delta)
 		if err != nil {
 			return math.Inf(1) // far too little
 		}
-		return math.Log(claim.Epsilon / target.Epsilon)
+		return math.Log(price.Epsilon / target.Epsilon)
 	}
 	lo, hi := math.Log(1e-12), math.Log(1e15)
 	running := func(x float64) float64 { return excess(Running, x) }
@@ -162,7 +162,7 @@ func (e Event) scaled(more float64) Event {
 const maxQueriesAsked = 1 << 40
 
 // MaxQueries returns the largest number of queries like the given one whose
-// claim stays within the budget. Of the event the noise counts and not the
+// price stays within the budget. Of the event the noise counts and not the
 // counts; confident queries count as all answered. It may be wrong by one part
 // in a million, on the safe side, and is [ErrUnreachable] where not one fits.
 func MaxQueries(query Event, target Budget) (int64, error) {
@@ -172,17 +172,17 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 	if err := query.Times(1).Validate(); err != nil {
 		return 0, err
 	}
-	claimed := func(account func([]Event, float64) (Claim, error), n int64) float64 {
-		claim, err := account([]Event{query.Times(n)}, target.Delta)
+	priced := func(account func([]Event, float64) (Price, error), n int64) float64 {
+		price, err := account([]Event{query.Times(n)}, target.Delta)
 		if err != nil {
 			return math.Inf(1)
 		}
-		return claim.Epsilon
+		return price.Epsilon
 	}
 	// By formulas first, as in Calibrate; the answer is no less, and not much more.
-	n := largestCount(func(n int64) bool { return claimed(Running, n) <= target.Epsilon })
+	n := largestCount(func(n int64) bool { return priced(Running, n) <= target.Epsilon })
 	if !mechanisms[query.Kind].gaussian && n < maxQueriesAsked {
-		n = moreQueries(n, func(n int64) float64 { return math.Log(claimed(Account, n) / target.Epsilon) })
+		n = moreQueries(n, func(n int64) float64 { return math.Log(priced(Account, n) / target.Epsilon) })
 	}
 	switch {
 	case n >= maxQueriesAsked:

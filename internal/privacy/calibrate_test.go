@@ -29,9 +29,9 @@ func TestCalibrateMeetsItsTarget(t *testing.T) {
 				t.Errorf("%s: %v", template.Kind, err)
 				continue
 			}
-			claim := mustAccount(t, []Event{e}, target.Delta)
-			if claim.Epsilon > target.Epsilon || claim.Epsilon < target.Epsilon*(1-1e-4) {
-				t.Errorf("%s: %+v costs %v, the target is %v", template.Kind, e, claim.Epsilon, target.Epsilon)
+			price := mustAccount(t, []Event{e}, target.Delta)
+			if price.Epsilon > target.Epsilon || price.Epsilon < target.Epsilon*(1-1e-4) {
+				t.Errorf("%s: %+v costs %v, the target is %v", template.Kind, e, price.Epsilon, target.Epsilon)
 			}
 			if e.Kind == ConfidentGNMax && math.Abs(e.Sigma1/e.Sigma2-1.5) > 1e-12 {
 				t.Errorf("sigmas %v and %v are not in the proportion asked for", e.Sigma1, e.Sigma2)

@@ -1,7 +1,7 @@
 // Package privacy says what releases cost and whether another one may be made.
 //
 // Start with [Account]: a list of [Event] values (what was released, with which
-// noise, how often) and a delta give a [Claim], the smallest epsilon that the
+// noise, how often) and a delta give a [Price], the smallest epsilon that the
 // accountants of this package can prove. [Budget.Admit] is the filter in front
 // of every release, and [GNMaxSigma] and [LNMaxLambda] turn a budget into noise.
 // Package ledger is the log behind it.
@@ -31,7 +31,7 @@
 // itself chosen in the light of earlier answers? Proofs for such fully adaptive
 // lists are fewer, and one may not pick the most favourable of them after the
 // fact. See [Filter] for the rule and its sources. The rule is never
-// below the claim, so that a claim never passes a budget that the filter
+// below the price, so that a price never passes a budget that the filter
 // guarded.
 //
 // A run may fix all that it will ever release before its first question. Such a

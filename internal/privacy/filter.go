@@ -28,7 +28,7 @@ const (
 	// alone. It costs some 8% of epsilon against FilterGDP for Gaussian noise,
 	// and is the better one as soon as samples are to be amplified.
 	FilterRDP Filter = "rdp"
-	// FilterPLD asks for the claim of the whole list, by all accountants and so by
+	// FilterPLD asks for the price of the whole list, by all accountants and so by
 	// privacy loss distributions. It is the tightest, and no rule for questions
 	// chosen in the light of answers: it holds for what is within a [Plan] that
 	// was fixed before the first of them, and ledgers allow it with one only.
@@ -97,7 +97,7 @@ func (f Filter) validate() error {
 
 // Epsilon is the smallest budget at delta that would have admitted the events in
 // any order, to the last digits. For FilterGDP it is never below the running
-// figure of [Running] but for rounding (some 1e-11 of it), so that no claim
+// figure of [Running] but for rounding (some 1e-11 of it), so that no price
 // passes a budget that it guarded by more.
 func (f Filter) Epsilon(events []Event, delta float64) (float64, error) {
 	if err := f.validate(); err != nil {

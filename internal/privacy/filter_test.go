@@ -70,12 +70,12 @@ func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
 		if min(byOrder, pure) > b.Epsilon*(1+1e-9) {
 			t.Fatalf("%g at order %g and %g by pure DP, the budget is %g", byOrder, alpha, pure, b.Epsilon)
 		}
-		claim, err := Running(spent, b.Delta)
+		price, err := Running(spent, b.Delta)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if claim.Epsilon > b.Epsilon*(1+1e-9) {
-			t.Fatalf("claim %g, budget %g", claim.Epsilon, b.Epsilon)
+		if price.Epsilon > b.Epsilon*(1+1e-9) {
+			t.Fatalf("price %g, budget %g", price.Epsilon, b.Epsilon)
 		}
 	})
 }
@@ -230,9 +230,9 @@ func TestVeryManySamples(t *testing.T) {
 		{0.5, 1.58e8, 1e13}} {
 		e := Event{Kind: SubsampledGaussian, Rate: c.rate, NoiseMultiplier: c.multiplier, Count: c.count}
 		truth := gdpEpsilon(math.Sqrt(float64(c.count)*math.Expm1(1/square(c.multiplier)))*c.rate, 1e-5)
-		claim, err := Running([]Event{e}, 1e-5)
-		if err == nil && claim.Epsilon < truth*0.999 {
-			t.Errorf("%+v: epsilon %g, the truth is %g", e, claim.Epsilon, truth)
+		price, err := Running([]Event{e}, 1e-5)
+		if err == nil && price.Epsilon < truth*0.999 {
+			t.Errorf("%+v: epsilon %g, the truth is %g", e, price.Epsilon, truth)
 		}
 	}
 }

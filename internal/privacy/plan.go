@@ -169,31 +169,31 @@ func (p Plan) Events() []Event {
 	return Merge(events)
 }
 
-// Check returns the claim of the whole plan at the budget's delta, by all
+// Check returns the price of the whole plan at the budget's delta, by all
 // accountants, or an [*OverBudgetError] where it passes the budget's epsilon. It
 // takes some tenths of a second: ask once, before the first release. The plan must be fixed.
-func (p Plan) Check(b Budget) (Claim, error) {
+func (p Plan) Check(b Budget) (Price, error) {
 	if err := b.Validate(); err != nil {
-		return Claim{}, fmt.Errorf("budget: %w", err)
+		return Price{}, fmt.Errorf("budget: %w", err)
 	}
 	if err := p.Validate(); err != nil {
-		return Claim{}, err
+		return Price{}, err
 	}
 	for i, planned := range p {
 		if !planned.Fixed() {
-			return Claim{}, fmt.Errorf("%w: what entry %d costs is not known beforehand: %s; give it a count, and "+
+			return Price{}, fmt.Errorf("%w: what entry %d costs is not known beforehand: %s; give it a count, and "+
 				"another mechanism than confident-gnmax, or take another filter than pld",
 				ErrPlan, i, planned.text())
 		}
 	}
-	claim, err := Account(p.Events(), b.Delta)
+	price, err := Account(p.Events(), b.Delta)
 	if err != nil {
-		return Claim{}, fmt.Errorf("plan: %w", err)
+		return Price{}, fmt.Errorf("plan: %w", err)
 	}
-	if claim.Epsilon > b.Epsilon {
-		return Claim{}, fmt.Errorf("the whole plan: %w", &OverBudgetError{Budget: b, Needed: claim.Epsilon})
+	if price.Epsilon > b.Epsilon {
+		return Price{}, fmt.Errorf("the whole plan: %w", &OverBudgetError{Budget: b, Needed: price.Epsilon})
 	}
-	return claim, nil
+	return price, nil
 }
 
 // Use is what a release uses of a plan.

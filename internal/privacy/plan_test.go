@@ -119,9 +119,9 @@ func TestPlanEvents(t *testing.T) {
 func TestPlanCheck(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
 	plan := planFor(t, b, 500)
-	claim, err := plan.Check(b)
-	if err != nil || claim.Accountant != AccountantPLD || !(claim.Epsilon <= 1 && claim.Epsilon > 1-5e-6) {
-		t.Errorf("claim %+v, %v", claim, err)
+	price, err := plan.Check(b)
+	if err != nil || price.Accountant != AccountantPLD || !(price.Epsilon <= 1 && price.Epsilon > 1-5e-6) {
+		t.Errorf("price %+v, %v", price, err)
 	}
 	plan[1].Count++
 	var over *OverBudgetError
@@ -190,11 +190,11 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 			Event{Kind: GNMax, Sigma: rapid.Float64Range(20, 90).Draw(t, "gnmax"), Count: 5},
 		)
 		budget := Budget{Epsilon: 1e6, Delta: 1e-5, Filter: FilterPLD}
-		claim, err := plan.Check(budget)
+		price, err := plan.Check(budget)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := Spending{Budget: budget, Plan: plan, PlanEpsilon: claim.Epsilon}
+		p := Spending{Budget: budget, Plan: plan, PlanEpsilon: price.Epsilon}
 		for range rapid.IntRange(1, 8).Draw(t, "questions") {
 			which := rapid.IntRange(0, 2).Draw(t, "which")
 			times := rapid.Int64Range(1, plan[which].Count+1).Draw(t, "times")
@@ -208,13 +208,13 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 			p = after
 		}
 		spent, err := p.EpsilonSpent()
-		if err != nil || spent > claim.Epsilon {
-			t.Fatalf("epsilon spent %v, %v; the plan claims %v", spent, err, claim.Epsilon)
+		if err != nil || spent > price.Epsilon {
+			t.Fatalf("epsilon spent %v, %v; the price of the plan is %v", spent, err, price.Epsilon)
 		}
 		part, err := Account(p.Spent, budget.Delta)
 		// Two grids differ by less than what each may lose.
-		if err != nil || part.Epsilon > claim.Epsilon*1.003 {
-			t.Fatalf("a part costs %v, %v; the plan %v", part.Epsilon, err, claim.Epsilon)
+		if err != nil || part.Epsilon > price.Epsilon*1.003 {
+			t.Fatalf("a part costs %v, %v; the plan %v", part.Epsilon, err, price.Epsilon)
 		}
 		for _, e := range p.Spent {
 			if !slices.ContainsFunc(plan, func(x Planned) bool {
@@ -240,11 +240,11 @@ func TestSpending(t *testing.T) {
 		t.Error("no budget at all was spent")
 	}
 	plan := planFor(t, b, 300)
-	claim, err := plan.Check(b)
+	price, err := plan.Check(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Spending{Budget: b, Plan: plan, PlanEpsilon: claim.Epsilon}
+	p := Spending{Budget: b, Plan: plan, PlanEpsilon: price.Epsilon}
 	first, cost, err := p.Use(Use{0, 1, 1})
 	if err != nil || !slices.Equal(cost, []Event{shares}) || !slices.Equal(first.Used, []int64{1, 0}) || p.Used != nil {
 		t.Fatal(first.Used, cost, err)
@@ -258,8 +258,8 @@ func TestSpending(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Formulas would ask for more than the budget at the end of the plan.
-	if spent, err := last.EpsilonSpent(); err != nil || spent != claim.Epsilon {
-		t.Errorf("at the end: %v, %v; want %v", spent, err, claim.Epsilon)
+	if spent, err := last.EpsilonSpent(); err != nil || spent != price.Epsilon {
+		t.Errorf("at the end: %v, %v; want %v", spent, err, price.Epsilon)
 	}
 	if _, _, err := last.Use(Use{1, 1, 1}); !errors.Is(err, ErrOverBudget) {
 		t.Errorf("past the end: %v", err)
@@ -285,11 +285,11 @@ func TestCheckDatasetPlan(t *testing.T) {
 	byPLD := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
 	plan := planFor(t, byPLD, 400)
 	byGDP, byRDP := Budget{Epsilon: 1, Delta: 1e-5}, Budget{Epsilon: 1.2, Delta: 1e-5, Filter: FilterRDP}
-	if claim, err := CheckDatasetPlan(byPLD, nil, 0, FilterPLD, plan); err != nil || claim == nil || claim.Epsilon > 1 {
-		t.Errorf("the only run: %v, %v", claim, err)
+	if price, err := CheckDatasetPlan(byPLD, nil, 0, FilterPLD, plan); err != nil || price == nil || price.Epsilon > 1 {
+		t.Errorf("the only run: %v, %v", price, err)
 	}
-	if claim, err := CheckDatasetPlan(byRDP, nil, 3, FilterPLD, plan); err != nil || claim != nil {
-		t.Errorf("a dataset with room by rdp: %v, %v", claim, err)
+	if price, err := CheckDatasetPlan(byRDP, nil, 3, FilterPLD, plan); err != nil || price != nil {
+		t.Errorf("a dataset with room by rdp: %v, %v", price, err)
 	}
 	if _, err := CheckDatasetPlan(byGDP, nil, 3, "", plan); err != nil {
 		t.Errorf("no plan by gdp: %v", err)
@@ -311,14 +311,14 @@ func TestCheckDatasetPlan(t *testing.T) {
 		{"on top of what is spent", "filter is rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}},
 			1, FilterPLD},
 	} {
-		if claim, err := CheckDatasetPlan(c.b, c.spent, c.runs, c.filter, plan); !errors.Is(err, c.err) ||
-			claim != nil || !strings.Contains(err.Error(), c.message) {
-			t.Errorf("%s: %v, %v", c.name, claim, err)
+		if price, err := CheckDatasetPlan(c.b, c.spent, c.runs, c.filter, plan); !errors.Is(err, c.err) ||
+			price != nil || !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s: %v, %v", c.name, price, err)
 		}
 	}
 }
 
-// The filter is the claim of the whole list.
+// The filter is the price of the whole list.
 func TestPLDFilter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -335,8 +335,8 @@ func TestPLDFilter(t *testing.T) {
 	if _, err := b.Admit(plan, plan[1:]); !errors.As(err, &over) {
 		t.Errorf("twice: %v", err)
 	} else {
-		claim := mustAccount(t, Merge(append(plan[:2:2], plan[1])), b.Delta)
-		closeTo(t, "needed", over.Needed, claim.Epsilon, 1e-12)
+		price := mustAccount(t, Merge(append(plan[:2:2], plan[1])), b.Delta)
+		closeTo(t, "needed", over.Needed, price.Epsilon, 1e-12)
 	}
 	if epsilon, err := FilterPLD.Epsilon(plan, b.Delta); err != nil ||
 		epsilon != mustAccount(t, plan, b.Delta).Epsilon {
@@ -367,9 +367,9 @@ func TestPLDCalibration(t *testing.T) {
 	}
 	for _, e := range []Event{{Kind: GNMax, Sigma: gnmax, Count: 1000},
 		{Kind: Gaussian, Sigma: gauss, Sensitivity: 1, Count: 1000}, {Kind: LNMax, Lambda: lambda, Count: 100}} {
-		claim := mustAccount(t, append(other[:1:1], e), b.Delta)
-		if claim.Epsilon > 1 || claim.Epsilon < 1-1e-4 {
-			t.Errorf("%v costs %v", e, claim.Epsilon)
+		price := mustAccount(t, append(other[:1:1], e), b.Delta)
+		if price.Epsilon > 1 || price.Epsilon < 1-1e-4 {
+			t.Errorf("%v costs %v", e, price.Epsilon)
 		}
 	}
 }
@@ -429,11 +429,11 @@ func TestSampledSigma(t *testing.T) {
 
 func mustRunning(t testing.TB, events []Event, delta float64) float64 {
 	t.Helper()
-	claim, err := Running(events, delta)
+	price, err := Running(events, delta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return claim.Epsilon
+	return price.Epsilon
 }
 
 // The joint account of a plan of unlike events is above that of each, below their sum, and
@@ -442,7 +442,7 @@ func TestPlansOfUnlikeEventsCompose(t *testing.T) {
 	plan := []Event{sampled(0.02, 2, 300), sampled(0.1, 6, 200), {Kind: Exponential, Epsilon: 0.02, Count: 400},
 		{Kind: Laplace, Epsilon: 0.1, Count: 1}}
 	const delta = 1e-5
-	claim := func(events ...Event) float64 {
+	price := func(events ...Event) float64 {
 		t.Helper()
 		c, err := (Budget{Epsilon: 100, Delta: delta, Filter: FilterPLD}).Admit(nil, events)
 		if err != nil {
@@ -450,22 +450,22 @@ func TestPlansOfUnlikeEventsCompose(t *testing.T) {
 		}
 		return c.Epsilon
 	}
-	all, sum := claim(plan...), 0.0
+	all, sum := price(plan...), 0.0
 	for i, event := range plan {
-		alone := claim(event)
+		alone := price(event)
 		sum += alone
 		if alone >= all {
 			t.Errorf("%s alone costs %v, all together %v", fmt.Sprint(event.Kind), alone, all)
 		}
 		without := append(append([]Event(nil), plan[:i]...), plan[i+1:]...)
-		if less := claim(without...); less >= all {
+		if less := price(without...); less >= all {
 			t.Errorf("without %v it costs %v, with it %v", event.Kind, less, all)
 		}
 	}
 	if all >= sum {
 		t.Errorf("together %v, one by one %v", all, sum)
 	}
-	if turned := claim(plan[3], plan[2], plan[1], plan[0]); math.Abs(turned-all) > 1e-3*all {
+	if turned := price(plan[3], plan[2], plan[1], plan[0]); math.Abs(turned-all) > 1e-3*all {
 		t.Errorf("in another order %v, want %v", turned, all)
 	}
 }

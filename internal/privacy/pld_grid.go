@@ -9,8 +9,8 @@ import (
 type rounding int
 
 const (
-	pessimistic rounding = iota // never below: for claims
-	optimistic                  // never above: to see how far a claim may be off
+	pessimistic rounding = iota // never below: for prices
+	optimistic                  // never above: to see how far a price may be off
 )
 
 // lossGrid is a privacy loss distribution under P on multiples of step.

@@ -168,8 +168,8 @@ func TestPLDRefinesItsGrid(t *testing.T) {
 		})
 		truth = max(truth, epsilon)
 	}
-	claim := mustAccount(t, events, delta)
-	if pld := *claim.ByAccountant[AccountantPLD]; pld < truth*(1-1e-4) || pld > truth*(1+1.1e-3) {
+	price := mustAccount(t, events, delta)
+	if pld := *price.ByAccountant[AccountantPLD]; pld < truth*(1-1e-4) || pld > truth*(1+1.1e-3) {
 		t.Errorf("pld %.6g, by integration %.6g", pld, truth)
 	}
 }

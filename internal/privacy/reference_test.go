@@ -41,11 +41,11 @@ func loadGroup[T any](t *testing.T, name string) []T {
 	return rows
 }
 
-func mustAccount(t *testing.T, events []Event, delta float64) Claim {
+func mustAccount(t *testing.T, events []Event, delta float64) Price {
 	t.Helper()
-	claim, err := Account(events, delta)
+	price, err := Account(events, delta)
 	testkit.Must(t, err)
-	return claim
+	return price
 }
 
 func mustRDP(t *testing.T, e Event, alpha float64) float64 {
@@ -67,10 +67,10 @@ func TestReferenceGaussianComposition(t *testing.T) {
 	for _, r := range loadGroup[row](t, "gaussian_composition_exact") {
 		events := []Event{{Kind: Gaussian, Sigma: r.Sigma, Sensitivity: r.Sensitivity, Count: r.Compositions}}
 		closeTo(t, "mu", totalMu(events), r.Mu, 1e-12)
-		claim := mustAccount(t, events, r.Delta)
-		closeTo(t, "epsilon", claim.Epsilon, r.Epsilon, 1e-6)
-		if claim.Accountant != AccountantGDP {
-			t.Errorf("accountant is %q, want gdp", claim.Accountant)
+		price := mustAccount(t, events, r.Delta)
+		closeTo(t, "epsilon", price.Epsilon, r.Epsilon, 1e-6)
+		if price.Accountant != AccountantGDP {
+			t.Errorf("accountant is %q, want gdp", price.Accountant)
 		}
 		if r.Sensitivity == math.Sqrt2 { // then it is GNMax as well
 			gnmax := mustAccount(t, []Event{{Kind: GNMax, Sigma: r.Sigma, Count: r.Compositions}}, r.Delta)
@@ -120,11 +120,11 @@ func TestReferencePure(t *testing.T) {
 		Basic    float64 `json:"epsilon_basic"`
 	}
 	for _, r := range loadGroup[pgb](t, "pgb_exponential_mechanism") {
-		claim := mustAccount(t, []Event{{Kind: Exponential, Epsilon: r.Epsilon0, Count: r.Rounds}}, r.Delta)
-		closeTo(t, "basic composition", *claim.ByAccountant[AccountantPure], r.Basic, 1e-12)
-		if claim.Epsilon > min(r.Basic, r.Advanced)*(1+1e-12) {
+		price := mustAccount(t, []Event{{Kind: Exponential, Epsilon: r.Epsilon0, Count: r.Rounds}}, r.Delta)
+		closeTo(t, "basic composition", *price.ByAccountant[AccountantPure], r.Basic, 1e-12)
+		if price.Epsilon > min(r.Basic, r.Advanced)*(1+1e-12) {
 			t.Errorf("%d selections of %g: epsilon %g, the paper's theorem gives %g", r.Rounds, r.Epsilon0,
-				claim.Epsilon, min(r.Basic, r.Advanced))
+				price.Epsilon, min(r.Basic, r.Advanced))
 		}
 	}
 }
@@ -149,11 +149,11 @@ func TestReferenceSubsampledGaussian(t *testing.T) {
 		for i, alpha := range r.Orders {
 			closeTo(t, "rdp", mustRDP(t, e, alpha), r.RDP[i], 1e-6)
 		}
-		claim := mustAccount(t, []Event{e}, r.Delta)
-		if got := *claim.ByAccountant[AccountantRDP]; got > r.ByRDP*(1+1e-9) {
+		price := mustAccount(t, []Event{e}, r.Delta)
+		if got := *price.ByAccountant[AccountantRDP]; got > r.ByRDP*(1+1e-9) {
 			t.Errorf("epsilon by rdp is %v, the reference has %v with fewer orders", got, r.ByRDP)
 		}
-		pld := *claim.ByAccountant[AccountantPLD]
+		pld := *price.ByAccountant[AccountantPLD]
 		if pld > r.ByPLD*(1+2e-3) {
 			t.Errorf("epsilon by pld is %v, the reference's is %v: %+v", pld, r.ByPLD, e)
 		}

@@ -14,7 +14,7 @@ type Spending struct {
 	Budget Budget
 	// Plan is that of the run; of a dataset whose budget has FilterPLD, that of its only run.
 	Plan Plan
-	// PlanEpsilon is the claim of the whole plan where the budget has FilterPLD, else 0.
+	// PlanEpsilon is the price of the whole plan where the budget has FilterPLD, else 0.
 	PlanEpsilon float64
 	// Used counts the uses of each entry of a run's plan; nil for none.
 	Used  []int64
@@ -33,11 +33,11 @@ func DatasetSpending(b Budget, spent []Event, plan Plan) Spending {
 
 // CheckDatasetPlan answers whether a run with this filter and plan may
 // be opened on a dataset that has had so many runs and has spent so much. With filter
-// pld the dataset's first run is its only one and needs filter pld too; the claim of its
+// pld the dataset's first run is its only one and needs filter pld too; the price of its
 // plan at the dataset's delta is returned: a second run's plan could depend on the first
 // one's answers. With another filter all of a plan with filter pld must fit on top of what
 // is spent. Errors match [ErrPlan], ErrOverBudget or both.
-func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Plan) (*Claim, error) {
+func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Plan) (*Price, error) {
 	switch {
 	case b.Filter == FilterPLD && runs > 0:
 		return nil, fmt.Errorf("%w: a dataset with filter pld has one run, and it was opened; open the run on a "+
@@ -46,11 +46,11 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Pla
 		return nil, fmt.Errorf("%w: a dataset with filter pld takes a run with filter pld, whose whole plan is "+
 			"priced before; give the run that filter, or use a dataset with filter gdp or rdp", ErrPlan)
 	case b.Filter == FilterPLD:
-		claim, err := plan.Check(b)
+		price, err := plan.Check(b)
 		if err != nil {
 			return nil, err
 		}
-		return &claim, nil
+		return &price, nil
 	case filter != FilterPLD:
 		return nil, nil
 	}
@@ -130,11 +130,11 @@ func covers(plan, events []Event) error {
 }
 
 // EpsilonSpent is the running figure that ledger entries carry: that of [Running],
-// or the claim of the plan where that is smaller. Both hold.
+// or the price of the plan where that is smaller. Both hold.
 func (p Spending) EpsilonSpent() (float64, error) {
-	claim, err := Running(p.Spent, p.Budget.Delta)
-	if p.PlanEpsilon > 0 && (err != nil || p.PlanEpsilon < claim.Epsilon) {
+	price, err := Running(p.Spent, p.Budget.Delta)
+	if p.PlanEpsilon > 0 && (err != nil || p.PlanEpsilon < price.Epsilon) {
 		return p.PlanEpsilon, nil
 	}
-	return claim.Epsilon, err
+	return price.Epsilon, err
 }

@@ -38,7 +38,7 @@ type Forecast struct {
 	Admitted int64 `json:"admitted"`
 	// Events are all releases, every query answered, and Claim what they cost.
 	Events []privacy.Event `json:"events"`
-	Claim  privacy.Claim   `json:"claim"`
+	Claim  privacy.Price   `json:"claim"`
 	// FilterEpsilon is the smallest budget whose filter admits them one after
 	// another.
 	FilterEpsilon float64 `json:"filter_epsilon"`

@@ -42,7 +42,7 @@ func accountCommand() *cobra.Command {
 
 // accountAnswer is the answer of `privacy account`.
 type accountAnswer struct {
-	privacy.Claim
+	privacy.Price
 	DataDependent *pate.Claim `json:"data_dependent"`
 }
 
@@ -57,7 +57,7 @@ func accountFile(path string, delta float64) (answer accountAnswer, err error) {
 		events[i] = v.Event
 		withVotes = withVotes || len(v.Votes) > 0
 	}
-	if answer.Claim, err = privacy.Account(events, delta); err != nil {
+	if answer.Price, err = privacy.Account(events, delta); err != nil {
 		return answer, fmt.Errorf("%s: %w", path, err)
 	}
 	if withVotes {

@@ -16,7 +16,7 @@ type calibrated struct {
 	Epsilon float64       `json:"epsilon"` // the target
 	Delta   float64       `json:"delta"`
 	Event   privacy.Event `json:"event"` // noise and number of queries
-	Claim   privacy.Claim `json:"claim"` // what the event costs
+	Claim   privacy.Price `json:"claim"` // what the event costs
 	// Unanimous is how many teachers must agree for a vote to survive; null for
 	// events that are no votes.
 	Unanimous *int64 `json:"unanimous_teachers"`

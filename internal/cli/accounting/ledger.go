@@ -69,7 +69,7 @@ func verify(path, certificatePath, format string) error {
 	}
 	fmt.Printf("%s holds: %d entries, head %s\n", path, v.Entries, v.Head)
 	fmt.Printf("dataset %s, unit %s: all runs spent epsilon %.6f (%s)\n",
-		v.Dataset, v.Unit, v.Claim.Epsilon, v.Claim.Accountant)
+		v.Dataset, v.Unit, v.Price.Epsilon, v.Price.Accountant)
 	used, filter, err := filtered(v)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func verify(path, certificatePath, format string) error {
 			state = ", still open"
 		}
 		fmt.Printf("run %s: epsilon %.6f of %g at delta %g (%s), %d releases, %d of %d queries answered%s\n",
-			name, r.Claim.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Claim.Accountant,
+			name, r.Price.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Price.Accountant,
 			r.Releases, r.Answered, r.Queries, state)
 	}
 	if certificatePath != "" {
@@ -118,7 +118,7 @@ func printVerification(v ledger.Verification, stated []string) error {
 	runs := map[string]runJSON{}
 	for name, r := range v.Runs {
 		runs[name] = runJSON{
-			r.Budget.Epsilon, r.Budget.Delta, r.Claim.Epsilon, r.Claim.Accountant,
+			r.Budget.Epsilon, r.Budget.Delta, r.Price.Epsilon, r.Price.Accountant,
 			r.Closed, r.Releases, r.Queries, r.Answered,
 		}
 	}
@@ -129,7 +129,7 @@ func printVerification(v ledger.Verification, stated []string) error {
 	result := map[string]any{
 		"filter": filter, "epsilon_used_by_filter": used,
 		"entries": v.Entries, "head": v.Head, "dataset": v.Dataset, "unit": v.Unit, "neighbouring": v.Neighbouring,
-		"budget": v.Budget, "epsilon_spent": v.Claim.Epsilon, "runs": runs,
+		"budget": v.Budget, "epsilon_spent": v.Price.Epsilon, "runs": runs,
 	}
 	if stated != nil {
 		result["stated_not_proven"] = stated

@@ -41,7 +41,7 @@ func TestMeasure(t *testing.T) {
 	if len(r.blocks) != 2 || len(r.bare) != 2 {
 		t.Fatalf("%d and %d blocks", len(r.blocks), len(r.bare))
 	}
-	asked, err := proto.Marshal(question("scale", 1))
+	asked, err := proto.Marshal(voteRound("scale", 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/conclave-dp/conclave/internal/question"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -19,9 +20,9 @@ const (
 	schema   = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 )
 
-// question is a round of votes. Records differ by round, as a student's do.
-func question(run string, number uint64) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
+// voteRound is a round of votes. Records differ by round, as a student's do.
+func voteRound(run string, number uint64) *conclavev1.Round {
+	r := question.Ask(kind, &conclavev1.VoteQuestion{
 		Teacher: &conclavev1.TeacherSpec{
 			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE,
 			Features: conclavev1.TeacherSpec_FEATURES_STANDARD, Classes: classes, Steps: 10, Batch: 32,
@@ -30,7 +31,9 @@ func question(run string, number uint64) *conclavev1.Round {
 		Training: records(number, training), TrainingClasses: make([]uint32, training),
 		Queries: records(number+1, queries), QueryClasses: make([]uint32, queries),
 		AnswerClasses: 2,
-	}}}
+	}, question.Shape{Votes: &question.Histogram{Queries: queries, Classes: classes}})
+	r.Run, r.Number = run, number
+	return r
 }
 
 // records are numbers in [0, 1) that are not worth drawing.

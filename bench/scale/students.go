@@ -48,7 +48,7 @@ func (s *side) open(ctx context.Context, teachers int) error {
 
 // ask asks the next round.
 func (a *asker) ask(ctx context.Context) error {
-	q := question(a.run, a.next)
+	q := voteRound(a.run, a.next)
 	if _, err := a.client.AskAndForget(ctx, q, q.Number, nil); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
 			first := roundtest.VoteRound(spec.Name, 0, 1)
 			second := proto.Clone(first).(*conclavev1.Round)
-			second.GetVote().QueryClasses[0] = 1
+			second.Params = []byte("other records")
 
 			// The student asks, and is gone.
 			asking, cancel := context.WithCancel(testkit.Within(t))

@@ -24,6 +24,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/ratio/logistic"
+	"github.com/conclave-dp/conclave/internal/reducer"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -96,6 +98,7 @@ func (c *cluster) start(options Options) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*testkit.Patience)
 	defer cancel()
+	options.Reducers = reducer.NewRegistry(logistic.Fit)
 	server, err := New(ctx, c.config, options)
 	if err != nil {
 		c.t.Fatal(err)

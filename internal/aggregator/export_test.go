@@ -1,13 +1,10 @@
 package aggregator
 
 import (
-	"fmt"
-
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/aggregator/shape"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // WithMechanism replaces the mechanism that answers votes, behind all checks and
@@ -31,23 +28,21 @@ func WithUse(o Options, undercharge func(privacy.Use) privacy.Use) Options {
 	return o
 }
 
-// WithExactCounts releases class counts without their noise, charged as ever.
+// WithExactCounts releases sums without their noise, charged as ever.
 func WithExactCounts(o Options) Options {
 	o.faults.Distort = func(q round.Question) round.Question {
-		if counts, ok := q.(*shape.ClassCounts); ok {
-			return exactCounts{counts}
+		sum, ok := q.(*shape.Sum)
+		if !ok {
+			return q
 		}
-		return q
+		faulty := *sum
+		faulty.Noise = exact{sum.Noise}
+		return &faulty
 	}
 	return o
 }
 
-type exactCounts struct{ *shape.ClassCounts }
+// exact is noise of which nothing is drawn.
+type exact struct{ shape.Noise }
 
-func (q exactCounts) Answer(_ *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
-	if len(counts) != q.Length() {
-		return 0, fmt.Errorf("%d counts of %d classes", len(counts), q.Length())
-	}
-	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: counts, Scale: q.Scale}}
-	return 1, nil
-}
+func (exact) Add(_ *gnmax.Source, sums []int64) ([]int64, error) { return sums, nil }

@@ -263,7 +263,7 @@ func TestNothingThatIsWatchedHoldsASum(t *testing.T) {
 			Run: r.GetRun(), Round: r.GetNumber(), Values: append(sums[:2:2], 1),
 		}}}}
 	})
-	student.mustAsk(t, roundtest.CountRound(spec.Name, 0, 2, 1))
+	student.mustAsk(t, roundtest.CountRound(spec.Name, 0, 2, 1<<10))
 	_, text := c.http(t, "/metrics")
 	raw, err := os.ReadFile(path)
 	testkit.Must(t, err)

@@ -26,7 +26,7 @@ import (
 // countsThen answers for class counts with two, for the rest with these values.
 func countsThen(values []int64) roundtest.Answer {
 	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		if r.GetSum().GetClassCounts() != nil {
+		if r.GetKind() == runspec.ClassCounts {
 			return roundtest.Sums([]int64{40 << 16, 60 << 16})(r)
 		}
 		return roundtest.Sums(values)(r)
@@ -109,7 +109,7 @@ func TestDiscriminatorSums(t *testing.T) {
 		var noise []float64
 		round := func(number uint64) *conclavev1.Round {
 			return roundtest.DiscriminatorRound(spec.Name, number, weights,
-				func(q *conclavev1.DiscriminatorSum) { q.Bound = bound })
+				func(v *conclavev1.Vector) { v.Bound = bound })
 		}
 		for number := uint64(1); number <= rounds; number++ {
 			r := student.mustAsk(t, round(number))
@@ -195,7 +195,7 @@ func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	const limit = roundtest.MaxUnits << 16
-	good := []int64{5, limit, -limit, 0, 1, 2}
+	good := []int64{5, -limit, 0, 0, 1, 2}
 	with := func(at int, v int64) []int64 {
 		x := slices.Clone(good)
 		x[at] = v
@@ -243,7 +243,8 @@ func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 			if v := float64(r.GetSum().GetValues()[0]); r.GetTeachers() != 6 || math.Abs(v-5) > 20<<16 {
 				t.Errorf("%d teachers took part, entry 0 is %v", r.GetTeachers(), v)
 			}
-			if values := r.GetSum().GetValues(); values[1] > limit || values[2] < -limit { // and no wider for the noise
+			// 64 standard deviations of noise are passed by no draw, and not released.
+			if values := r.GetSum().GetValues(); values[1] < -limit-128<<16 {
 				t.Errorf("the release %v is beyond its limit", values)
 			}
 			if entries := student.ledger(t, spec.Name); len(entries) != 1 {
@@ -254,111 +255,37 @@ func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 }
 
 // Questions that a run does not allow are refused before a node sees them, and cost nothing.
-func TestDiscriminatorQuestionsAreRefused(t *testing.T) {
-	c := newCluster(t, Options{AllowCoin: true})
+// What else is refused, package shape tests.
+func TestQuestionsAreRefused(t *testing.T) {
+	c := newCluster(t, Options{})
 	student := c.student(t)
-	type change = func(*conclavev1.DiscriminatorSum)
-	nan, inf := math.NaN(), math.Inf(1)
-	weight := func(at int, bits byte) change { // an exponent of ones
-		return func(q *conclavev1.DiscriminatorSum) { q.Weights[4*at+2], q.Weights[4*at+3] = 0x80|bits, 0xff }
-	}
 	d := c.dataset()
 	spec, _ := student.open(t, d, roundtest.SamplesOf(2, 0.25, 2))
 	n := c.node(t, hello(d, "north", "a", 8), countsThen(make([]int64, 6)))
+	const something = "pays for discriminator, and the round asks for "
+	rate := func(rate float64) *conclavev1.Round {
+		return roundtest.DiscriminatorRound(spec.Name, 0, 6, func(v *conclavev1.Vector) { v.Rate = rate })
+	}
 	for name, c := range map[string]struct {
-		change change
-		want   string
-		code   codes.Code
+		round *conclavev1.Round
+		code  codes.Code
+		want  string
 	}{
-		"another rate": {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0.2 },
-			"samples at rate 0.2, and the plan of run \"" + spec.Name + "\" pays for rate 0.25",
-			codes.FailedPrecondition},
-		"rate 1": {func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }, "samples at rate 1",
-			codes.FailedPrecondition},
-		"no rate": {func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }, "samples at rate 0",
-			codes.FailedPrecondition},
-		"rate NaN": {func(q *conclavev1.DiscriminatorSum) { q.Rate = nan }, "samples at rate NaN",
-			codes.FailedPrecondition},
-		"nothing": {func(q *conclavev1.DiscriminatorSum) { q.Nothing = true },
-			"leave out discriminator.nothing", codes.FailedPrecondition},
-		"no clip": {func(q *conclavev1.DiscriminatorSum) { q.Clip = 0 }, "clipped at 0", codes.InvalidArgument},
-		"negative clip": {func(q *conclavev1.DiscriminatorSum) { q.Clip = -1 }, "clipped at -1",
-			codes.InvalidArgument},
-		"clip NaN": {func(q *conclavev1.DiscriminatorSum) { q.Clip = nan }, "clipped at NaN",
-			codes.InvalidArgument},
-		"infinite clip": {func(q *conclavev1.DiscriminatorSum) { q.Clip = inf }, "clipped at +Inf",
-			codes.InvalidArgument},
-		"no bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = 0 }, "bound of gradients is 0",
-			codes.InvalidArgument},
-		"a small bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = 255 }, "bound of gradients is 255",
-			codes.InvalidArgument},
-		"a large bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = 1<<20 + 1 },
-			"bound of gradients is 1048577", codes.InvalidArgument},
-		"an absurd bound": {func(q *conclavev1.DiscriminatorSum) { q.Bound = math.MaxUint64 }, "use 256 to 1048576",
-			codes.InvalidArgument},
-		"no weights": {func(q *conclavev1.DiscriminatorSum) { q.Weights = nil }, "holds 0 bytes",
-			codes.InvalidArgument},
-		"part of one": {func(q *conclavev1.DiscriminatorSum) { q.Weights = q.Weights[1:] }, "holds 23 bytes",
-			codes.InvalidArgument},
-		"many weights": {func(q *conclavev1.DiscriminatorSum) { q.Weights = make([]byte, 4*roundtest.MaxWeights+4) },
-			"send 4 for each of 1 to 131072 weights", codes.InvalidArgument},
-		"infinite weight": {weight(3, 0), "weight 3 is not finite", codes.InvalidArgument},
-		"a weight of NaN": {weight(5, 1), "weight 5 is not finite", codes.InvalidArgument},
+		"another rate": {rate(0.2), codes.FailedPrecondition, "pays for rate 0.25"},
+		"rate 1":       {rate(1), codes.FailedPrecondition, "pays for rate 0.25"},
+		"rate NaN":     {rate(math.NaN()), codes.InvalidArgument, "rate NaN"},
+		"many entries": {roundtest.DiscriminatorRound(spec.Name, 0, roundtest.MaxEntries+1, nil),
+			codes.InvalidArgument, "131073 entries"},
+		"gradients": {roundtest.GradientRound(spec.Name, 0, 2, nil), codes.FailedPrecondition,
+			something + "gradient-sums"},
+		"votes": {roundtest.VoteRound(spec.Name, 0, 2), codes.FailedPrecondition, something + "votes"},
+		"bins":  {roundtest.BinRound(spec.Name, 0, 2), codes.FailedPrecondition, something + "gradient-votes"},
 	} {
-		_, err := student.ask(testkit.Within(t), roundtest.DiscriminatorRound(spec.Name, 0, 6, c.change), nil)
+		_, err := student.ask(testkit.Within(t), c.round, nil)
 		roundtest.WantStatus(t, err, c.code, c.want)
 		if entries := student.ledger(t, spec.Name); len(n.rounds) != 0 || len(entries) != 0 {
 			t.Fatalf("%s: the node saw %d rounds, charged was %v", name, len(n.rounds), entries)
 		}
-	}
-	refused := func(run string, round *conclavev1.Round, code codes.Code, names ...string) {
-		t.Helper()
-		_, err := student.ask(testkit.Within(t), round, nil)
-		roundtest.WantStatus(t, err, code, names...)
-		if entries := student.ledger(t, run); len(entries) != 0 {
-			t.Errorf("charged %v", entries)
-		}
-	}
-	const something = "pays for discriminator, and the round asks for "
-	refused(spec.Name, roundtest.GradientRound(spec.Name, 0, roundtest.Gradients(2)), codes.FailedPrecondition,
-		something+"gradient-sums")
-	refused(spec.Name, roundtest.VoteRound(spec.Name, 0, 2), codes.FailedPrecondition, something+"votes")
-	refused(spec.Name, roundtest.BinRound(spec.Name, 0, roundtest.Bins(2)), codes.FailedPrecondition,
-		something+"gradient-votes")
-
-	for name, change := range map[string]func(*conclavev1.RunSpec){"votes": nil, "gradient-sums": roundtest.SumsOf(2)} {
-		d := c.dataset()
-		other, _ := student.open(t, d, change)
-		n := c.node(t, hello(d, "north", "a", 8), roundtest.Sums(make([]int64, 6)))
-		const asked = ", and the round asks for discriminator"
-		refused(other.Name, roundtest.DiscriminatorRound(other.Name, 0, 6, nil), codes.FailedPrecondition,
-			"pays for "+name+asked, other.Name)
-		refused(other.Name, roundtest.DiscriminatorRound(other.Name, 0, 6,
-			func(q *conclavev1.DiscriminatorSum) { q.Rate = 0 }), codes.FailedPrecondition, "pays for "+name+asked)
-		if len(n.rounds) != 0 {
-			t.Errorf("the node of a run of %s saw %d rounds", name, len(n.rounds))
-		}
-	}
-
-	// A sum that all records are in has another price.
-	d = c.dataset()
-	all, _ := student.open(t, d, roundtest.Trains(roundtest.Planned(runspec.Discriminator, roundtest.Gaussian(2), 2)))
-	c.node(t, hello(d, "north", "a", 8), roundtest.Sums(make([]int64, 6)))
-	refused(all.Name, roundtest.DiscriminatorRound(all.Name, 0, 6, nil), codes.InvalidArgument, all.Name,
-		"the plan answers discriminator by gaussian; use one of [subsampled-gaussian]")
-
-	// Nothing is asked for by the baseline, in a run that says so, where that is allowed.
-	d = c.dataset()
-	coin, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-		roundtest.SamplesOf(2, 0.25,
-			2)(s)
-		s.CoinVotes = true
-	})
-	c.node(t, hello(d, "north", "a", 8), roundtest.Sums(make([]int64, 6)))
-	r := student.mustAsk(t, roundtest.DiscriminatorRound(coin.Name, 0, 6,
-		func(q *conclavev1.DiscriminatorSum) { q.Nothing = true }))
-	if entries := student.ledger(t, coin.Name); len(entries) != 1 || r.GetTeachers() != 8 {
-		t.Errorf("the baseline was charged %v", entries)
 	}
 	// A question that is right after all those is answered.
 	if r := student.mustAsk(t, roundtest.DiscriminatorRound(spec.Name, 0, 6, nil)); r.GetTeachers() != 8 {
@@ -477,7 +404,7 @@ func TestForgettingReleases(t *testing.T) {
 		roundtest.WantStatus(t, err, codes.InvalidArgument, "cannot forget itself")
 	}
 	_, err := student.askForgetting(testkit.Within(t),
-		roundtest.DiscriminatorRound(spec.Name, 5, 6, func(q *conclavev1.DiscriminatorSum) { q.Rate = 1 }), 4)
+		roundtest.DiscriminatorRound(spec.Name, 5, 6, func(v *conclavev1.Vector) { v.Rate = 1 }), 4)
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "rate")
 	_, err = student.askForgetting(testkit.Within(t), round(3), 3) // a stored one
 	testkit.Must(t, err)

@@ -1,8 +1,9 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
+	"crypto/sha256"
 	"math"
 	"slices"
 	"strings"
@@ -11,37 +12,39 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// wantedOf is what the aggregator makes of such a question.
 // fitPasses is how many passes a fit takes at least.
 const fitPasses = 12
 
-// float32At reads the little-endian value at an offset.
-func float32At(data []byte, at int) float32 {
-	return math.Float32frombits(binary.LittleEndian.Uint32(data[at:]))
-}
-
+// wantedOf is what the aggregator makes of such a question.
 func wantedOf(t testing.TB, r *conclavev1.Round) *ratio.Wanted {
 	t.Helper()
-	q := r.GetFit()
-	var synthetic []float64
-	for i := 0; i < len(q.Synthetic.Data); i += 4 {
-		synthetic = append(synthetic, float64(float32At(q.Synthetic.Data, i)))
-	}
-	w, err := ratio.NewWanted(ratio.Problem{Synthetic: synthetic, Width: roundtest.FitWidth, Clip: roundtest.FitClip,
-		Lambda: q.Lambda, Records: q.Records})
+	q := new(conclavev1.Fit)
+	testkit.Must(t, proto.Unmarshal(r.GetParams(), q))
+	w, err := roundtest.Wanted(q)
 	testkit.Must(t, err)
 	return w
+}
+
+// passOf are the parameters of a pass.
+func passOf(r *conclavev1.Round) *conclavev1.LogisticSum {
+	q := new(conclavev1.LogisticSum)
+	if err := proto.Unmarshal(r.GetParams(), q); err != nil {
+		panic(err)
+	}
+	return q
 }
 
 // logisticOf are the sums of a node with these records, each a unit.
@@ -70,7 +73,7 @@ func fitting(records []float64, otherwise func(pass int, r *conclavev1.Round) ([
 				return replies
 			}
 		}
-		return roundtest.Sums(logisticOf(records, r.GetSum().GetLogistic()))(r)
+		return roundtest.Sums(logisticOf(records, passOf(r)))(r)
 	}
 }
 
@@ -105,10 +108,11 @@ func TestFits(t *testing.T) {
 		kind  string
 		open  func(*conclavev1.RunSpec)
 		event privacy.Event
+		norm  question.Norm
 	}{
-		{"Gaussian", roundtest.FitOf(roundtest.Gaussian(3)), roundtest.Gaussian(3)},
-		{"Laplace", roundtest.FitOf(roundtest.Laplace(5)), roundtest.Laplace(5)},
-		{"norm-Gamma", roundtest.GammaOf(5), roundtest.Laplace(5)},
+		{"Gaussian", roundtest.FitOf(roundtest.Gaussian(3)), roundtest.Gaussian(3), question.L2},
+		{"Laplace", roundtest.FitOf(roundtest.Laplace(5)), roundtest.Laplace(5), question.L1},
+		{"norm-Gamma", roundtest.GammaOf(5), roundtest.Laplace(5), question.L2},
 	} {
 		private = nil
 		d := c.dataset()
@@ -116,7 +120,7 @@ func TestFits(t *testing.T) {
 		north := c.node(t, hello(d, "north", "a", 5), fitting(here, nil))
 		south := c.node(t, hello(d, "south", "a", 3), fitting(there, nil))
 		testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-		round := roundtest.FitRound(spec.Name, 0, nil)
+		round := roundtest.FitRound(spec.Name, 0, noise.norm, nil)
 		r := student.mustAsk(t, round)
 		w := wantedOf(t, round)
 		pooled := fitTo(t, w, slices.Concat(here, there))
@@ -131,9 +135,10 @@ func TestFits(t *testing.T) {
 				len(south.rounds), fitPasses, pooled.Iterations)
 		}
 		for range len(north.rounds) {
-			q := testkit.Receive(t, north.rounds).GetSum().GetLogistic()
-			if q == nil || len(q.GetCoefficients()) != roundtest.FitWidth {
-				t.Errorf("%v: a node was asked %v", noise.kind, q)
+			asked := testkit.Receive(t, north.rounds)
+			q, digest := passOf(asked), sha256.Sum256(testkit.Value(proto.Marshal(round)))
+			if len(q.GetCoefficients()) != roundtest.FitWidth || !bytes.Equal(asked.GetServes(), digest[:]) {
+				t.Errorf("%v: a node was asked %v", noise.kind, asked)
 			}
 		}
 		// Noise of at most 5 sensitivities' scale: 60 of those are passed with a chance below 1e-11.
@@ -168,7 +173,7 @@ func TestFits(t *testing.T) {
 			}
 			// The plan has one fit, and another is refused before a node is asked.
 			asked := len(south.rounds)
-			_, err := student.ask(testkit.Within(t), roundtest.FitRound(spec.Name, 1, nil), nil)
+			_, err := student.ask(testkit.Within(t), roundtest.FitRound(spec.Name, 1, noise.norm, nil), nil)
 			roundtest.WantStatus(t, err, codes.ResourceExhausted, spec.Name)
 			if len(south.rounds) != asked {
 				t.Errorf("%v: nodes were asked for what is not in the plan", noise.kind)
@@ -179,7 +184,7 @@ func TestFits(t *testing.T) {
 		if _, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name))); err != nil {
 			t.Errorf("%v: %v", noise.kind, err)
 		}
-		_, err = student.ask(testkit.Within(t), roundtest.FitRound(spec.Name, 1, nil), nil)
+		_, err = student.ask(testkit.Within(t), roundtest.FitRound(spec.Name, 1, noise.norm, nil), nil)
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "is closed")
 	}
 }
@@ -237,7 +242,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		c.node(t, hello(d, "north", "a", 5), fitting(here, nil))
 		c.node(t, hello(d, "south", "a", 3), fitting(there, fail(2, bad)))
 		testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-		round := roundtest.FitRound(spec.Name, 0, nil)
+		round := roundtest.FitRound(spec.Name, 0, question.L2, nil)
 		r := student.mustAsk(t, round)
 		if r.GetTeachers() != 5 || len(private) != 1 {
 			t.Fatalf("%s: %d teachers took part", name, r.GetTeachers())
@@ -257,7 +262,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 				return nil
 			}))))
 		testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-		round := roundtest.FitRound(spec.Name, 0, nil)
+		round := roundtest.FitRound(spec.Name, 0, question.L2, nil)
 		if r := student.mustAsk(t, round); r.GetTeachers() != 5 {
 			t.Errorf("%d teachers took part", r.GetTeachers())
 		}
@@ -275,7 +280,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 				}
 				return nil, false
 			}))
-		round := roundtest.FitRound(spec.Name, 0, nil)
+		round := roundtest.FitRound(spec.Name, 0, question.L2, nil)
 		asked := make(chan *conclavev1.Release, 1)
 		go func() { asked <- student.mustAsk(t, round) }()
 		c.node(t, hello(d, "south", "a", 3), fitting(there, nil))
@@ -290,7 +295,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, roundtest.FitOf(roundtest.Gaussian(1)))
 		c.node(t, hello(d, "north", "a", 8), fitting(here, fail(2, refusal)))
-		_, err := student.ask(testkit.Within(t), roundtest.FitRound(spec.Name, 0, nil), nil)
+		_, err := student.ask(testkit.Within(t), roundtest.FitRound(spec.Name, 0, question.L2, nil), nil)
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/a", "refused: no", spec.Name)
 		if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 			t.Errorf("charged %v", entries)
@@ -318,7 +323,7 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 			}))
 		ctx, cancel := context.WithCancel(testkit.Within(t))
 		asked := make(chan error, 1)
-		round := roundtest.FitRound(spec.Name, 0, nil)
+		round := roundtest.FitRound(spec.Name, 0, question.L2, nil)
 		go func() {
 			_, err := student.ask(ctx, round, nil)
 			asked <- err
@@ -330,7 +335,7 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 			return c.server.rounds.Waiting(t.Context(), spec.Name) == 0
 		})
 		if !closing { // other coefficients are asked for in its place
-			student.mustAsk(t, roundtest.FitRound(spec.Name, 0, func(q *conclavev1.Fit) { q.Lambda = 0.2 }))
+			student.mustAsk(t, roundtest.FitRound(spec.Name, 0, question.L2, func(q *conclavev1.Fit) { q.Lambda = 0.2 }))
 			continue
 		}
 		testkit.Eventually(t, "a run that can be closed", func() bool {
@@ -348,7 +353,7 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 
 // Questions that a run does not allow are refused before a node sees them, and cost nothing.
 func TestFitQuestionsAreRefused(t *testing.T) {
-	c := newCluster(t, Options{AllowCoin: true})
+	c := newCluster(t, Options{})
 	student := c.student(t)
 	opened := func(change func(*conclavev1.RunSpec)) (string, *testNode) {
 		d := c.dataset()
@@ -365,41 +370,32 @@ func TestFitQuestionsAreRefused(t *testing.T) {
 	}
 	run, n := opened(roundtest.FitOf(roundtest.Gaussian(1)))
 	for _, bad := range roundtest.BadFits() {
-		refused(run, n, roundtest.FitRound(run, 0, bad.Change), codes.InvalidArgument, bad.Want)
+		refused(run, n, roundtest.FitRound(run, 0, question.L2, bad.Change), codes.InvalidArgument, bad.Want)
 	}
-	nothing := func(q *conclavev1.Fit) { q.Nothing = true }
-	refused(run, n, roundtest.FitRound(run, 0, nothing), codes.FailedPrecondition, "leave out fit.nothing")
 	// A student cannot ask for the sums of an iterate itself: they have no noise.
-	iterate := &conclavev1.Round{Run: run, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Logistic{Logistic: &conclavev1.LogisticSum{Coefficients: make([]float64, 3),
-			Bound: 1 << 16}},
-	}}}
-	refused(run, n, iterate, codes.InvalidArgument, "asks nothing")
+	iterate := roundtest.FitRound(run, 0, question.L2, nil)
+	iterate.Params = question.Marshal(&conclavev1.LogisticSum{Coefficients: make([]float64, 3), Bound: 1 << 16})
+	refused(run, n, iterate, codes.InvalidArgument, "install matching versions")
+	iterate.Serves = make([]byte, 32)
+	refused(run, n, iterate, codes.InvalidArgument, "leave out serves")
 
 	for _, change := range []func(*conclavev1.RunSpec){nil, roundtest.SumsOf(2), roundtest.SamplesOf(2, 0.25, 2),
 		roundtest.SelectionsOf(1, 1)} {
 		other, n := opened(change)
-		refused(other, n, roundtest.FitRound(other, 0, nil), codes.FailedPrecondition, other,
+		refused(other, n, roundtest.FitRound(other, 0, question.L2, nil), codes.FailedPrecondition, other,
 			"and the round asks for fit; open a run whose plan has it")
 	}
 	over, n2 := opened(func(s *conclavev1.RunSpec) {
 		roundtest.FitOf(roundtest.Gaussian(1))(s)
 		s.Epsilon = 1
 	})
-	refused(over, n2, roundtest.FitRound(over, 0, nil), codes.ResourceExhausted, over)
+	refused(over, n2, roundtest.FitRound(over, 0, question.L2, nil), codes.ResourceExhausted, over)
 	// What there is no noise for is found before a node is asked.
 	wide, n3 := opened(roundtest.GammaOf(1))
-	refused(wide, n3, roundtest.FitRound(wide, 0,
-		func(q *conclavev1.Fit) { q.Synthetic, q.Features.Clip = roundtest.Tensor(1, 200), 100 }),
+	refused(wide, n3, roundtest.FitRound(wide, 0, question.L2, func(q *conclavev1.Fit) { q.Synthetic, q.Features.Clip = roundtest.Tensor(1, 200), 100 }),
 		codes.InvalidArgument, "gaussian")
 
-	// Nothing is asked for by the baseline, in a run that says so.
-	coin, _ := opened(func(s *conclavev1.RunSpec) { roundtest.FitOf(roundtest.Gaussian(1))(s); s.CoinVotes = true })
-	student.mustAsk(t, roundtest.FitRound(coin, 0, nothing))
-	if entries := student.ledger(t, coin); len(entries) != 1 {
-		t.Errorf("the baseline was charged %v", entries)
-	}
-	if r := student.mustAsk(t, roundtest.FitRound(run, 0, nil)); r.GetTeachers() != 8 {
+	if r := student.mustAsk(t, roundtest.FitRound(run, 0, question.L2, nil)); r.GetTeachers() != 8 {
 		t.Errorf("released %v", r)
 	}
 }

@@ -34,7 +34,7 @@ func TestGradientSums(t *testing.T) {
 	testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
 	var noise []float64
 	for number := range uint64(3) {
-		r := student.mustAsk(t, roundtest.GradientRound(spec.Name, number, roundtest.Gradients(records)))
+		r := student.mustAsk(t, roundtest.GradientRound(spec.Name, number, records, nil))
 		if r.GetSum().GetScale() != bound || r.GetTeachers() != 8 || len(r.GetSum().GetValues()) != 3*records {
 			t.Fatalf("a release of %d numbers at scale %d by %d teachers", len(r.GetSum().GetValues()),
 				r.GetSum().GetScale(), r.GetTeachers())
@@ -91,9 +91,9 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 		want   string // nothing: it counts
 	}{
 		"as long as can be": {longest, ""},
-		"a large entry":     {entry, "entry 2 of the sum is larger than 4 teachers can make it"},
-		"the least integer": {negative, "entry 5 of the sum is larger"},
-		"too long a vector": {long, "the sum is longer than 4 teachers can make it"},
+		"a large entry":     {entry, "entry 2 of the sum is out of range: larger than 4 teachers can make it"},
+		"the least integer": {negative, "entry 5 of the sum is out of range: larger"},
+		"too long a vector": {long, "the sum is out of range: longer than 4 teachers can make it"},
 		"one number less":   {longest[1:], "5 entries where 6 were asked"},
 		"one number more":   {append(slices.Clone(longest), 0), "7 entries where 6 were asked"},
 		"no number":         {nil, "0 entries where 6 were asked"},
@@ -102,7 +102,7 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 			d := c.dataset()
 			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { roundtest.SumsOf(2)(s); s.Teachers = teachers })
 			c.node(t, hello(d, "north", "bad", teachers), roundtest.Sums(bad.values))
-			_, err := student.ask(testkit.Within(t), roundtest.GradientRound(spec.Name, 0, roundtest.Gradients(2)), nil)
+			_, err := student.ask(testkit.Within(t), roundtest.GradientRound(spec.Name, 0, 2, nil), nil)
 			if bad.want == "" {
 				testkit.Must(t, err)
 				return
@@ -123,13 +123,13 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 			return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
 				Votes: &conclavev1.Votes{Teachers: 8, Queries: 6, Packed: make([]byte, 8)}}}, r)}
 		})
-		_, err := student.ask(testkit.Within(t), roundtest.GradientRound(spec.Name, 0, roundtest.Gradients(2)), nil)
+		_, err := student.ask(testkit.Within(t), roundtest.GradientRound(spec.Name, 0, 2, nil), nil)
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/bad", "votes where a sum was asked")
 
 		d = c.dataset()
 		spec, _ = student.open(t, d, roundtest.BinsBy(roundtest.GNMax(20)))
 		c.node(t, hello(d, "south", "bad", 8), roundtest.Sums(make([]int64, 4)))
-		_, err = student.ask(testkit.Within(t), roundtest.BinRound(spec.Name, 0, roundtest.Bins(2)), nil)
+		_, err = student.ask(testkit.Within(t), roundtest.BinRound(spec.Name, 0, 2), nil)
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "south/bad", "a sum where votes were asked")
 	})
 	t.Run("a bad node does not spoil the others", func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 		c.node(t, hello(d, "north", "good", 6), roundtest.Sums(longest))
 		c.node(t, hello(d, "south", "bad", 2), roundtest.Sums(longest)) // what four teachers can make
 		testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-		r := student.mustAsk(t, roundtest.GradientRound(spec.Name, 0, roundtest.Gradients(2)))
+		r := student.mustAsk(t, roundtest.GradientRound(spec.Name, 0, 2, nil))
 		// Noise of 2 x 2 bounds: ten of its standard deviations are passed with a chance
 		// below 1e-21.
 		if v := float64(r.GetSum().GetValues()[2]); r.GetTeachers() != 6 || math.Abs(v-teachers*bound) > 40*bound {
@@ -174,7 +174,7 @@ func TestVotesOnGradientsAreChargedOneByOne(t *testing.T) {
 					s.Epsilon = 60, 50
 			})
 			c.node(t, hello(d, "north", "a", 60), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-				queries := len(r.GetVote().GetQueryClasses()) * int(r.GetVote().GetGradient().GetDirections())
+				queries := int(r.GetVotes().GetQueries())
 				return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
 					Teachers: 60, Queries: uint32(queries),
 					Packed: roundtest.PackVotes(60, queries, 10,
@@ -182,7 +182,7 @@ func TestVotesOnGradientsAreChargedOneByOne(t *testing.T) {
 				}}}, r)}
 			})
 			for number, records := range []int{4, 11} {
-				r := student.mustAsk(t, roundtest.BinRound(spec.Name, uint64(number), roundtest.Bins(records)))
+				r := student.mustAsk(t, roundtest.BinRound(spec.Name, uint64(number), records))
 				queries, answered := 2*records, int64(0)
 				v := r.GetVotes()
 				if len(v.GetLabels()) != queries || v.GetClasses() != 10 {
@@ -219,15 +219,13 @@ func TestVotesOnGradientsBeyondTheBudgetAreRefused(t *testing.T) {
 	// many records are 0.52-GDP, an epsilon of 2.2.
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { roundtest.BinsBy(roundtest.GNMax(30))(s); s.Epsilon = 1.5 })
 	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
-	q := roundtest.Bins(40)
-	q.Gradient.Directions = 3
-	_, err := student.ask(testkit.Within(t), roundtest.BinRound(spec.Name, 0, q), nil)
+	_, err := student.ask(testkit.Within(t), roundtest.BinRound(spec.Name, 0, 60), nil)
 	roundtest.WantStatus(t, err, codes.ResourceExhausted, "budget")
 
 	d = c.dataset()
 	spec, _ = student.open(t, d, func(s *conclavev1.RunSpec) { roundtest.SumsOf(2)(s); s.Epsilon = 1.5 })
 	sumNode := c.node(t, hello(d, "south", "a", 8), roundtest.Silent)
-	_, err = student.ask(testkit.Within(t), roundtest.GradientRound(spec.Name, 0, roundtest.Gradients(2)), nil)
+	_, err = student.ask(testkit.Within(t), roundtest.GradientRound(spec.Name, 0, 2, nil), nil)
 	roundtest.WantStatus(t, err, codes.ResourceExhausted, "budget")
 	if len(node.rounds)+len(sumNode.rounds) != 0 {
 		t.Error("nodes saw a round that nobody could pay for")

@@ -127,20 +127,21 @@ func TestSelectionsAmongOpposites(t *testing.T) {
 	d := c.dataset()
 	spec, _ := student.open(t, d, roundtest.SelectionsOf(6, 2))
 	c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(-60, 20)))
-	opposites := func(q *conclavev1.ScoreSum) {
-		q.Complements, q.Selection.Expected = true, roundtest.Units(0, 0, 0, 0)
+	opposites := func(r *conclavev1.Round) {
+		r.Selection.Complements, r.Selection.Expected = true, roundtest.Units(0, 0, 0, 0)
 	}
 	if r := student.mustAsk(t, roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0),
 		opposites)); r.GetSelected().GetIndex() != 2 {
 		t.Errorf("selected %v of -60, 20, 60, -20", r.GetSelected())
 	}
 	// -60, 20, 60 - 80, -20 + 80
+	among := func(q *conclavev1.Selection) { q.Complements = true }
 	if r := student.mustAsk(t, roundtest.SelectionRound(spec.Name, 1, roundtest.Units(0, 0, 1, -1),
-		nil)); r.GetSelected().GetIndex() != 3 {
+		among)); r.GetSelected().GetIndex() != 3 {
 		t.Errorf("selected %v of -60, 20, -20, 60", r.GetSelected())
 	}
-	_, err := student.ask(testkit.Within(t), roundtest.SelectionRound(spec.Name, 2, roundtest.Units(0, 0), nil), nil)
-	roundtest.WantStatus(t, err, codes.InvalidArgument, "a selection among 4 discriminators says of 2")
+	_, err := student.ask(testkit.Within(t), roundtest.SelectionRound(spec.Name, 2, roundtest.Units(0, 0), among), nil)
+	roundtest.WantStatus(t, err, codes.InvalidArgument, "a selection among 4 says of 2")
 }
 
 // Where not all teachers took part, records count by their share: 60 units of score are 20
@@ -213,7 +214,7 @@ func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 	pb := roundtest.Spec()
 	roundtest.SelectionsOf(epsilon, 1)(pb)
 	alike := testkit.Value(spec.New(pb))
-	q, err := shape.Parser(false)(roundtest.ScoreRound("r", 0, expected, nil), alike, nil)
+	q, err := shape.Parser(nil)(roundtest.ScoreRound("r", 0, expected, nil), alike, nil)
 	testkit.Must(t, err)
 	clear(counts)
 	src := gnmax.NewSource()
@@ -323,8 +324,8 @@ func TestScoresThatCannotBeAreRejected(t *testing.T) {
 					2)(s)
 				s.DeadlineSeconds = 0.2
 			})
-			round := roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), func(q *conclavev1.ScoreSum) {
-				q.Complements, q.Selection.Expected = true, roundtest.Units(0, 0, 0, 0)
+			round := roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), func(r *conclavev1.Round) {
+				r.Selection.Complements, r.Selection.Expected = true, roundtest.Units(0, 0, 0, 0)
 			})
 			c.node(t, hello(d, "north", "bad", 2), bad.answer)
 			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
@@ -349,7 +350,7 @@ func TestScoresThatCannotBeAreRejected(t *testing.T) {
 
 // Questions that a run does not allow are refused before a node sees them, and cost nothing.
 func TestScoreQuestionsAreRefused(t *testing.T) {
-	c := newCluster(t, Options{AllowCoin: true})
+	c := newCluster(t, Options{})
 	student := c.student(t)
 	opened := func(change func(*conclavev1.RunSpec)) (string, *testNode) {
 		d := c.dataset()
@@ -365,13 +366,10 @@ func TestScoreQuestionsAreRefused(t *testing.T) {
 		}
 	}
 	run, n := opened(roundtest.SelectionsOf(0.5, 5))
-	for _, bad := range roundtest.BadScores() {
+	for _, bad := range roundtest.BadSelections() {
 		refused(run, n, roundtest.ScoreRound(run, 0, roundtest.Units(0, 0), bad.Change), codes.InvalidArgument,
 			bad.Want)
 	}
-	nothing := func(q *conclavev1.ScoreSum) { q.Nothing = true }
-	refused(run, n, roundtest.ScoreRound(run, 0, roundtest.Units(0, 0), nothing), codes.FailedPrecondition,
-		"leave out scores.nothing")
 	// Nothing is held before it was asked for.
 	refused(run, n, roundtest.SelectionRound(run, 0, roundtest.Units(0, 0), nil), codes.NotFound, "round 0", run,
 		"not cached")
@@ -384,15 +382,6 @@ func TestScoreQuestionsAreRefused(t *testing.T) {
 	over, n2 := opened(func(s *conclavev1.RunSpec) { roundtest.SelectionsOf(5, 1)(s); s.Epsilon = 1 })
 	refused(over, n2, roundtest.ScoreRound(over, 0, roundtest.Units(0, 0), nil), codes.ResourceExhausted, over)
 
-	// Nothing is asked for by the baseline, in a run that says so; selections then are free of
-	// records, and charged all the same.
-	coin, _ := opened(func(s *conclavev1.RunSpec) { roundtest.SelectionsOf(6, 2)(s); s.CoinVotes = true })
-	student.mustAsk(t, roundtest.ScoreRound(coin, 0, roundtest.Units(0, 0), nothing))
-	student.mustAsk(t, roundtest.SelectionRound(coin, 1, roundtest.Units(0, 0), nil))
-	if entries := student.ledger(t, coin); len(entries) != 2 {
-		t.Errorf("the baseline was charged %v", entries)
-	}
-
 	// What is wrong with a selection among held sums is found too, and costs nothing.
 	student.mustAsk(t, roundtest.ScoreRound(run, 0, roundtest.Units(0, 0), nil))
 	for _, bad := range []struct {
@@ -402,10 +391,10 @@ func TestScoreQuestionsAreRefused(t *testing.T) {
 	}{
 		{func(q *conclavev1.Selection) { q.Records = 0 }, codes.InvalidArgument, "counts on 0 privacy units"},
 		{func(q *conclavev1.Selection) { q.Expected = q.Expected[:1] }, codes.InvalidArgument,
-			"a selection among 2 discriminators says of 1"},
+			"a selection among 2 says of 1"},
 		{func(q *conclavev1.Selection) { q.Expected[1] = -roundtest.Unit - 1 }, codes.InvalidArgument,
-			"scores must be probabilities"},
-		{func(q *conclavev1.Selection) { q.ScoresRound = 1 }, codes.NotFound, "the sums of scores of round 1"},
+			"outside -4096 to 4096"},
+		{func(q *conclavev1.Selection) { q.Round = 1 }, codes.NotFound, "the sums of round 1"},
 	} {
 		_, err := student.ask(testkit.Within(t), roundtest.SelectionRound(run, 1, roundtest.Units(0, 0), bad.change),
 			nil)

@@ -252,15 +252,6 @@ func TestRefusals(t *testing.T) {
 		roundtest.WantStatus(t, err, codes.NotFound)
 	})
 
-	t.Run("coin votes in a round", func(t *testing.T) {
-		d := c.dataset()
-		spec, _ := student.open(t, d, nil)
-		round := roundtest.VoteRound(spec.Name, 0, 2)
-		round.GetVote().GetTeacher().Vote = conclavev1.TeacherSpec_VOTE_COIN
-		_, err := student.ask(testkit.Within(t), round, nil)
-		roundtest.WantStatus(t, err, codes.FailedPrecondition, "coin")
-	})
-
 	t.Run("a round that ends early", func(t *testing.T) {
 		stream, err := student.Ask(testkit.Within(t))
 		testkit.Must(t, err)

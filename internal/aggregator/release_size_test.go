@@ -81,7 +81,8 @@ func TestNoiseThatCannotBeDrawnIsRefusedAtOnce(t *testing.T) {
 	spec, _ := student.open(t, d, roundtest.Shares(2e-7))
 	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
 	_, err := student.ask(testkit.Within(t), roundtest.CountRound(spec.Name, 0, 2, 1<<16), nil)
-	roundtest.WantStatus(t, err, codes.InvalidArgument, "at scale 65536", "lower the scale", "larger epsilon")
+	roundtest.WantStatus(t, err, codes.InvalidArgument, "bound of 65536 steps", "lower the bound", "larger "+
+		"epsilon")
 	if len(node.rounds) != 0 || len(student.ledger(t, spec.Name)) != 0 {
 		t.Errorf("the node saw %d rounds, %d releases were charged", len(node.rounds),
 			len(student.ledger(t, spec.Name)))

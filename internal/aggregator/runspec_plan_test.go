@@ -34,20 +34,20 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	}
 	spec, _ := student.open(t, d, roundtest.Both(roundtest.Wholly, roundtest.Asks(plan...)))
 	node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		if r.GetSum().GetScores() != nil {
+		if r.GetKind() == runspec.Scores {
 			return roundtest.Sums(roundtest.Units(0, 0))(r)
 		}
 		return roundtest.Sums(make([]int64, 3))(r)
 	})
 	at := func(number uint64, entry uint32, rate float64) *conclavev1.Round {
-		r := roundtest.DiscriminatorRound(spec.Name, number, 3, func(q *conclavev1.DiscriminatorSum) { q.Rate = rate })
+		r := roundtest.DiscriminatorRound(spec.Name, number, 3, func(v *conclavev1.Vector) { v.Rate = rate })
 		r.Planned = entry
 		return r
 	}
 	selection := func(number uint64) *conclavev1.Round {
 		return roundtest.Paid(spec, runspec.Selections,
 			roundtest.SelectionRound(spec.Name, number, roundtest.Units(0, 0),
-				func(q *conclavev1.Selection) { q.ScoresRound = 1 }))
+				func(q *conclavev1.Selection) { q.Round = 1 }))
 	}
 	charged := 0
 	refused := func(r *conclavev1.Round, code codes.Code, names ...string) {

@@ -24,6 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/monitor"
+	"github.com/conclave-dp/conclave/internal/reducer"
 	"github.com/conclave-dp/conclave/internal/tracing"
 )
 
@@ -42,9 +43,11 @@ type Options struct {
 	// Level is that of Logger, for the listener of Config.HTTP to change; nil leaves
 	// it as it is.
 	Level *zap.AtomicLevel
-	// AllowCoin lets runs ask for coin votes, the baseline. Only local runs
-	// set it.
+	// AllowCoin lets runs be opened as baselines, whose nodes answer by chance. Only local
+	// runs set it.
 	AllowCoin bool
+	// Reducers answer the kinds of questions that take several passes over the nodes.
+	Reducers reducer.Registry
 	// Hooks are for tests and measurements; no program sets them.
 	Hooks Hooks
 	// faults are for tests of the audit, which has to find what they do to a release and to
@@ -203,7 +206,7 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		datasets[record.Name] = round.NewDataset(record)
 	}
 	s.rounds = round.New(round.Options{
-		Store: s.store, Lead: s.lead, Lifetime: s.life, Datasets: datasets, Parse: shape.Parser(s.options.AllowCoin),
+		Store: s.store, Lead: s.lead, Lifetime: s.life, Datasets: datasets, Parse: shape.Parser(s.options.Reducers),
 		MayAsk: func(run, claim string) error { return s.queue.MayAsk(run, claim) },
 		Reload: s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
 		Hooks: s.options.Hooks, Faults: s.options.faults,

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
@@ -51,7 +52,7 @@ func TestSpansOfRounds(t *testing.T) {
 	fit, _ := student.open(t, fitted, roundtest.Both(roundtest.FitOf(roundtest.Gaussian(2)), roundtest.Wholly,
 		func(s *conclavev1.RunSpec) { s.Plan[0].Count = 1 }))
 	c.node(t, hello(fitted, "north", "a", 8), fitting(roundtest.Records(2, 40, 0.3), nil))
-	student.mustAsk(t, roundtest.FitRound(fit.Name, 0, nil))
+	student.mustAsk(t, roundtest.FitRound(fit.Name, 0, question.L2, nil))
 
 	testkit.Must(t, c.stop())
 	got := r.Spans()

@@ -28,7 +28,7 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 		before := func(_ string, round uint64) {
 			asked := roundtest.VoteRound(spec.Name, round, 4)
 			if other {
-				asked.GetVote().Queries.Data[5] ^= 1
+				asked.Params[40] ^= 1
 			}
 			digest := digestOf(t, asked)
 			raw, err := stable(&conclavev1.Release{

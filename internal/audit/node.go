@@ -120,7 +120,7 @@ func (s script) answer(r *conclavev1.Round) *conclavev1.WorkRequest {
 			Run: r.GetRun(), Round: r.GetNumber(), Values: s.counts,
 		}}}
 	}
-	queries := len(r.GetVote().GetQueryClasses())
+	queries := int(r.GetVotes().GetQueries())
 	// One bit per vote, low bits first, a row of whole bytes for each teacher.
 	row := (queries + 7) / 8
 	packed := make([]byte, row*len(s.votes))

@@ -24,24 +24,19 @@ func (s *scenario) spec(name, dataset string, epsilon, delta float64) *conclavev
 	}
 }
 
-// round is one question of a run. Its rows are of no account: the votes on them
-// are fixed.
+// round is one question of a run. What else nodes would be asked is of no account: their
+// answers are fixed.
 func (s *scenario) round(run string, number uint64) *conclavev1.Round {
-	r := &conclavev1.Round{Run: run, Number: number}
+	r := &conclavev1.Round{Run: run, Number: number, Kind: s.planned.Kind}
 	if s.counts() {
-		r.Question = &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
-			ClassCounts: &conclavev1.ClassCounts{Classes: uint32(len(s.units)), Scale: countScale},
-		}}}
+		r.Shape = &conclavev1.Round_Sum{Sum: &conclavev1.Vector{
+			Entries: uint32(len(s.units)), Bound: countScale, Norm: conclavev1.Vector_NORM_L1,
+			Per: conclavev1.Vector_PER_UNIT, Rate: 1,
+		}}
 		return r
 	}
-	r.Question = &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-		Teacher: &conclavev1.TeacherSpec{
-			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_PLAIN,
-			Classes: 1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
-		},
-		Queries:       &conclavev1.Tensor{Shape: []uint32{uint32(s.queries), 1}, Data: make([]byte, 4*s.queries)},
-		QueryClasses:  make([]uint32, s.queries),
-		AnswerClasses: uint32(len(s.votes)),
+	r.Shape = &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{
+		Queries: uint32(s.queries), Classes: uint32(len(s.votes)),
 	}}
 	return r
 }

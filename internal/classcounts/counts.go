@@ -11,8 +11,8 @@ import (
 // Kind asks for the sum of the classes of all privacy units.
 var Kind = question.Kind{Name: "class-counts", Read: question.Typed(read)}
 
-// maxScale is the largest fixed-point unit of class counts.
-const maxScale = 1 << 32
+// maxScale is the largest fixed-point unit of class counts, that of sums at aggregators.
+const maxScale = 1 << 20
 
 func read(p *question.Public, q *conclavev1.ClassCounts) (*question.Checked, error) {
 	if int64(q.Classes) != int64(p.Classes) {
@@ -23,7 +23,7 @@ func read(p *question.Public, q *conclavev1.ClassCounts) (*question.Checked, err
 		return nil, fmt.Errorf("class counts at scale %d; use 1 to %d", q.Scale, uint64(maxScale))
 	}
 	return &question.Checked{
-		Shape: question.Shape{Sum: &question.Vector{Entries: p.Classes, Bound: int64(q.Scale), Rate: 1}},
+		Shape: question.Shape{Sum: &question.Vector{Entries: p.Classes, Bound: int64(q.Scale), Norm: question.L1, Rate: 1}},
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			return sum(s.Units, p.Classes, int64(q.Scale)), nil
 		},

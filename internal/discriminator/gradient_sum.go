@@ -56,6 +56,7 @@ func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*quest
 		Shape: question.Shape{Sum: &question.Vector{
 			Entries: net.Parameters(), Bound: int64(q.Bound), Rate: rate.Float(),
 		}},
+		Baseline: q.Nothing,
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			sums.Reset()
 			if !q.Nothing {

@@ -49,7 +49,8 @@ func readSum(p *question.Public, q *conclavev1.EmbeddingSum) (*question.Checked,
 			"use the same schema and version at both sides", q.Entries, entries)
 	}
 	return &question.Checked{
-		Shape: question.Shape{Sum: &question.Vector{Entries: entries, Bound: int64(q.Bound), Rate: 1}},
+		Shape:    question.Shape{Sum: &question.Vector{Entries: entries, Bound: int64(q.Bound), Rate: 1}},
+		Baseline: q.Nothing,
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			if q.Nothing {
 				return make([]int64, entries), nil

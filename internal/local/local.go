@@ -210,7 +210,7 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
 		Budget: job.DatasetBudget(),
 	}}
-	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin}
+	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin, Reducers: kinds.Reducers}
 	if o.Votes != nil {
 		options.Hooks.Votes = func(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) {
 			o.Votes(counts, release)

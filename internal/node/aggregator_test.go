@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teachers"
 	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -95,12 +96,11 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 		})
 		testkit.Must(t, err)
 		for number, queries := range []int{7, 32} { // with and without padding
-			r := voteRound(name, uint64(number))
-			q := r.GetVote()
+			q := teacherstest.Votes(uint64(number))
 			q.Teacher.Vote = vote
 			rng := rand.New(rand.NewPCG(uint64(queries), 5))
 			q.Queries, q.QueryClasses = teacherstest.Generated(queries, questiontest.SmallFeatures, rng)
-			release, err := client.Ask(ctx, r, nil)
+			release, err := client.Ask(ctx, asked(name, uint64(number), teachers.Votes, q), nil)
 			testkit.Must(t, err)
 			want := make([]int64, 2*queries)
 			for _, n := range nodes {

@@ -1,59 +1,34 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/conclave-dp/conclave/internal/question"
-	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-// asked returns the kind of a round's question and its parameters, and no kind of what nodes
-// are not asked. Only this function knows what a round may hold.
-func asked(r *conclavev1.Round) (sitepolicy.Kind, proto.Message) {
-	switch {
-	case r.GetVote().GetGradient() != nil:
-		return sitepolicy.GradientVotes, r.GetVote()
-	case r.GetVote() != nil:
-		return sitepolicy.Votes, r.GetVote()
-	case r.GetFit() != nil:
-		return sitepolicy.Fit, r.GetFit()
-	}
-	switch s := r.GetSum().GetStatistic().(type) {
-	case *conclavev1.SumQuestion_ClassCounts:
-		return sitepolicy.ClassCounts, s.ClassCounts
-	case *conclavev1.SumQuestion_Gradients:
-		return sitepolicy.GradientSum, s.Gradients
-	case *conclavev1.SumQuestion_Discriminator:
-		return sitepolicy.DiscriminatorSum, s.Discriminator
-	case *conclavev1.SumQuestion_Embedding:
-		return sitepolicy.EmbeddingSum, s.Embedding
-	case *conclavev1.SumQuestion_Scores:
-		return sitepolicy.ScoreSum, s.Scores
-	case *conclavev1.SumQuestion_Logistic:
-		return sitepolicy.Fit, s.Logistic
-	}
-	return "", nil
-}
-
-// KindOf is what a round asks, as sites' policies call it.
-func KindOf(r *conclavev1.Round) sitepolicy.Kind {
-	kind, _ := asked(r)
-	return kind
-}
 
 // maxAnswerBytes keeps an answer below gRPC's 4 MiB with room for the
 // fields around packed votes.
 const maxAnswerBytes = 4<<20 - 1024
 
-// check checks a round's question, before anything is done for it.
-func check(kinds question.Registry, p *question.Public, r *conclavev1.Round) (*question.Checked, error) {
-	kind, params := asked(r)
-	q, err := kinds.Read(p, string(kind), params)
+// check checks a round's question, before anything is done for it. Only in runs that were opened
+// as baselines may it be one that no record moves.
+func check(kinds question.Registry, p *question.Public, r *conclavev1.Round, baseline bool) (*question.Checked, error) {
+	if serves := len(r.GetServes()) > 0; serves != kinds[r.GetKind()].Passes {
+		return nil, errors.New("the round is a pass that serves none, or serves another and is no pass; " +
+			"install matching versions of node and aggregator")
+	}
+	q, err := kinds.Read(p, r.GetKind(), r.GetParams())
 	if err != nil {
 		return nil, err
+	}
+	if err := q.Shape.Check(r); err != nil {
+		return nil, err
+	}
+	if q.Baseline && !baseline {
+		return nil, errors.New("the question is that of a baseline, which no record moves, and the run was not opened " +
+			"as one; open it with coin_votes")
 	}
 	if h := q.Shape.Votes; h != nil && p.Teachers*h.RowBytes() > maxAnswerBytes {
 		return nil, fmt.Errorf("the votes of %d teachers on %d queries take %d bytes of at most %d; "+

@@ -10,14 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/classcounts"
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
-	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/teachers"
 	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -25,10 +27,10 @@ import (
 
 // Each kind of question has a name of its own, by which the program knows it.
 func TestRoundsNameTheirKinds(t *testing.T) {
-	seen := map[sitepolicy.Kind]bool{}
+	seen := map[string]bool{}
 	for _, r := range roundsOfAllKinds() {
-		kind := KindOf(r)
-		if _, known := kinds.All[string(kind)]; !known || seen[kind] {
+		kind := r.GetKind()
+		if _, known := kinds.All[kind]; !known || seen[kind] {
 			t.Errorf("%q is not known, or names two kinds of rounds", kind)
 		}
 		seen[kind] = true
@@ -43,30 +45,30 @@ func TestRoundsNameTheirKinds(t *testing.T) {
 func TestKindsDoNotDisturbEachOther(t *testing.T) {
 	n := smallNode(t, 3)
 	questiontest.SampleByRecords(n.site)
-	first := map[sitepolicy.Kind]*conclavev1.WorkRequest{}
+	first := map[string]*conclavev1.WorkRequest{}
 	for _, r := range roundsOfAllKinds() {
 		m := ask(t, n, r)
 		if m.GetRefusal() != nil {
-			t.Fatalf("%s: %v", KindOf(r), m)
+			t.Fatalf("%s: %v", r.GetKind(), m)
 		}
-		first[KindOf(r)] = m
+		first[r.GetKind()] = m
 		for _, other := range roundsOfAllKinds() {
-			want := first[KindOf(other)]
+			want := first[other.GetKind()]
 			if again := ask(t, n, other); want != nil && !proto.Equal(again, want) {
-				t.Errorf("%s after %s: %v, first it was %v", KindOf(other), KindOf(r), again, want)
+				t.Errorf("%s after %s: %v, first it was %v", other.GetKind(), r.GetKind(), again, want)
 			}
 		}
 	}
 }
 
-// A node refuses what it does not know, and what only the aggregator is asked.
+// A node refuses what it does not know.
 func TestUnknownQuestionsAreRefused(t *testing.T) {
 	n := smallNode(t, 2)
 	for name, r := range map[string]*conclavev1.Round{
-		"no statistic": sum("r", 0, &conclavev1.SumQuestion{}),
 		"no question":  {Run: "r"},
-		"a fit":        {Run: "r", Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{Features: ratioOf()}}},
-		"a selection":  {Run: "r", Question: &conclavev1.Round_Selection{Selection: &conclavev1.Selection{}}},
+		"another kind": {Run: "r", Kind: "marginals", Params: []byte{1}},
+		"new fields": {Run: "r", Kind: classcounts.Kind.Name,
+			Params: protowire.AppendVarint(protowire.AppendTag(nil, 100, protowire.VarintType), 1)},
 	} {
 		if got := ask(t, n, r).GetRefusal().GetReason(); !strings.Contains(got, "of a kind this node does not know") {
 			t.Errorf("%s: refused with %q", name, got)
@@ -81,14 +83,14 @@ func TestUnknownQuestionsAreRefused(t *testing.T) {
 // wrongRounds are of all kinds, with one field that no node takes.
 func wrongRounds() []*conclavev1.Round {
 	rounds := roundsOfAllKinds()
-	rounds[0].GetVote().Teacher.WeightDecay = 11
-	rounds[1].GetVote().Gradient.Directions = 6
-	rounds[2].GetSum().GetGradients().Clip = 1e-320
-	rounds[3].GetSum().GetClassCounts().Classes = 3
-	rounds[4].GetSum().GetDiscriminator().Rate = 2
-	rounds[5].GetSum().GetScores().Bound = 1
-	rounds[6].GetSum().GetEmbedding().Entries++
-	rounds[7].GetSum().GetLogistic().Bound = 0
+	questiontest.Change(rounds[0], func(q *conclavev1.VoteQuestion) { q.Teacher.WeightDecay = 11 })
+	questiontest.Change(rounds[1], func(q *conclavev1.VoteQuestion) { q.Gradient.Directions = 6 })
+	questiontest.Change(rounds[2], func(q *conclavev1.GradientSum) { q.Clip = 1e-320 })
+	questiontest.Change(rounds[3], func(q *conclavev1.ClassCounts) { q.Classes = 3 })
+	questiontest.Change(rounds[4], func(q *conclavev1.DiscriminatorSum) { q.Rate = 2 })
+	questiontest.Change(rounds[5], func(q *conclavev1.ScoreSum) { q.Bound = 1 })
+	questiontest.Change(rounds[6], func(q *conclavev1.EmbeddingSum) { q.Entries++ })
+	questiontest.Change(rounds[7], func(q *conclavev1.LogisticSum) { q.Bound = 0 })
 	return rounds
 }
 
@@ -100,23 +102,18 @@ func TestRefusalsDoNotDependOnTheRecords(t *testing.T) {
 	c := smallConfig(t, 2)
 	site, err := NewSite(c, questiontest.SmallTable(t, 50, 3), kinds.All)
 	testkit.Must(t, err)
-	fit := &conclavev1.Fit{Features: ratioOf()}
-	fit.Features.Clip = 0
-	rounds := append(wrongRounds(), &conclavev1.Round{Run: "r", Question: &conclavev1.Round_Fit{Fit: fit}})
-	for _, r := range rounds {
+	for _, r := range wrongRounds() {
 		x, y := ask(t, a, r), ask(t, b, r)
 		if x.GetRefusal().GetRun() != r.Run || x.GetRefusal().GetRound() != r.Number || !proto.Equal(x, y) {
-			t.Errorf("%s: two nodes refuse with %v and %v", KindOf(r), x, y)
+			t.Errorf("%s: two nodes refuse with %v and %v", r.GetKind(), x, y)
 		}
 		if err := site.CheckRound(r); err == nil || err.Error() != x.GetRefusal().GetReason() {
-			t.Errorf("%s: checked as %v, refused with %v", KindOf(r), err, x)
+			t.Errorf("%s: checked as %v, refused with %v", r.GetKind(), err, x)
 		}
 	}
 	for _, r := range roundsOfAllKinds() {
 		testkit.Must(t, site.CheckRound(r))
 	}
-	good := &conclavev1.Fit{Features: ratioOf()}
-	testkit.Must(t, site.CheckRound(&conclavev1.Round{Run: "r", Question: &conclavev1.Round_Fit{Fit: good}}))
 	if exists(c, "partition.key") {
 		t.Error("checking left a key")
 	}
@@ -166,14 +163,13 @@ func TestAnswersHaveNothingElse(t *testing.T) {
 func TestVotesTooLargeForAMessageAreRefused(t *testing.T) {
 	p := question.NewPublic(smallNode(t, 2).site.Schema, maxTeachers, 1)
 	rng := rand.New(rand.NewPCG(1, 1))
-	long := voteRound("r", 1)
-	q := long.GetVote()
+	q := teacherstest.Votes(1)
 	q.Queries, q.QueryClasses = teacherstest.Generated(600, questiontest.SmallFeatures, rng)
-	if _, err := check(kinds.All, p, long); err == nil || !strings.Contains(err.Error(), "fewer queries") {
+	if _, err := check(kinds.All, p, asked("r", 1, teachers.Votes, q), false); err == nil || !strings.Contains(err.Error(), "fewer queries") {
 		t.Errorf("%d teachers on 600 queries: %v", maxTeachers, err)
 	}
 	q.Queries, q.QueryClasses = teacherstest.Generated(500, questiontest.SmallFeatures, rng)
-	if _, err := check(kinds.All, p, long); err != nil {
+	if _, err := check(kinds.All, p, asked("r", 1, teachers.Votes, q), false); err != nil {
 		t.Errorf("%d teachers on 500 queries: %v", maxTeachers, err)
 	}
 	votes := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{

@@ -1,11 +1,14 @@
 package node
 
 import (
+	"encoding/hex"
 	"fmt"
 	"regexp"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/question"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -19,7 +22,7 @@ var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 // received is a whole round.
 type received struct {
 	round *conclavev1.Round
-	// digest is the hash of its bytes, for those who keep what they answered.
+	// digest is the hash of its bytes; see [question.Digest].
 	digest func() string
 }
 
@@ -35,6 +38,14 @@ type assembly struct {
 	broken bool
 	// terms came with the first part.
 	terms *conclavev1.RoundTerms
+}
+
+// asks names the question that is charged: of a pass that which it serves.
+func (q *received) asks() string {
+	if serves := q.round.GetServes(); len(serves) > 0 {
+		return hex.EncodeToString(serves)
+	}
+	return q.digest()
 }
 
 // add takes the next part and returns the round once it is whole.
@@ -72,7 +83,7 @@ func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 		return nil, nil
 	}
 	raw := a.data
-	q := &received{round: &conclavev1.Round{}, digest: func() string { return sha256Hex(raw) }}
+	q := &received{round: &conclavev1.Round{}, digest: sync.OnceValue(func() string { return question.Digest(raw) })}
 	err := proto.Unmarshal(raw, q.round)
 	a.data = nil
 	if err != nil {

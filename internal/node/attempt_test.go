@@ -3,6 +3,7 @@ package node
 import (
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -10,8 +11,7 @@ import (
 // Every reply, also a refusal, brings back the attempt that it answers.
 func TestRepliesBringBackTheAttempt(t *testing.T) {
 	n := smallNode(t, 2)
-	foreign := voteRound("r", 2)
-	foreign.GetVote().QueryClasses = nil
+	foreign := questiontest.Change(voteRound("r", 2), func(q *conclavev1.VoteQuestion) { q.QueryClasses = nil })
 	for attempt, r := range map[uint64]*conclavev1.Round{
 		7: countRound("r", 0, 2, 1), 9: voteRound("r", 1), 11: foreign,
 	} {

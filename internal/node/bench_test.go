@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/teachers"
 	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -62,29 +63,29 @@ func BenchmarkNodeRound(b *testing.B) {
 		{"hidden16", hidden, standard, conclavev1.TeacherSpec_VOTE_RELATIVE, 10},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			const teachers, features, records, asked = 1000, 30, 6, 64
+			const models, features, records, rows = 1000, 30, 6, 64
 			rng := rand.New(rand.NewPCG(1, 2))
-			n := start(b, smallConfig(b, teachers), wideTable(b, records*teachers, features, rng))
+			n := start(b, smallConfig(b, models), wideTable(b, records*models, features, rng))
 			var used time.Duration
 			for number := uint64(0); b.Loop(); number++ {
 				q := &conclavev1.VoteQuestion{AnswerClasses: 2, Teacher: &conclavev1.TeacherSpec{
 					Model: c.model, Features: c.features, Vote: c.vote, Classes: 2, Hidden: 16,
 					Steps: c.steps, Batch: 32, LearningRate: 0.1, WeightDecay: 0.1, Seed: 1,
 				}}
-				q.Training, q.TrainingClasses = teacherstest.Generated(asked, features, rng)
-				q.Queries, q.QueryClasses = teacherstest.Generated(asked, features, rng)
+				q.Training, q.TrainingClasses = teacherstest.Generated(rows, features, rng)
+				q.Queries, q.QueryClasses = teacherstest.Generated(rows, features, rng)
 				m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: partsOf(b,
-					&conclavev1.Round{Run: "r", Number: number, Question: &conclavev1.Round_Vote{Vote: q}}, 1<<20)[0]}}
+					askedOf(n.site.Public, "r", number, teachers.Votes, q), 1<<20)[0]}}
 				before := cpu(b)
 				in, parts := newInbox(), assembly{}
 				testkit.Must(b, n.dispatch(b.Context(), m, &parts, in))
 				todo, _ := in.take()
-				if reply := n.reply(todo); len(reply.GetVotes().GetPacked()) != teachers*asked/8 {
+				if reply := n.reply(todo); len(reply.GetVotes().GetPacked()) != models*rows/8 {
 					b.Fatalf("answered with %v", reply)
 				}
 				used += cpu(b) - before
 			}
-			b.ReportMetric(1e3*used.Seconds()/float64(b.N)/teachers, "CPU-ms/teacher")
+			b.ReportMetric(1e3*used.Seconds()/float64(b.N)/models, "CPU-ms/teacher")
 		})
 	}
 }

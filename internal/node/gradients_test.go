@@ -11,8 +11,10 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teachers"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/projection"
@@ -30,6 +32,7 @@ import (
 func TestThreeTeachersByHand(t *testing.T) {
 	schema := questiontest.Schema(t, "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n",
 		partition.UnitRecord)
+	public := question.NewPublic(schema, 1, 1)
 	address, folder := startAggregator(t, schema.SHA256)
 	for i, x := range []float64{0.9, 0.8, 0.1} {
 		table := partition.NewTable(schema)
@@ -75,7 +78,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 	}
 	open("votes", &conclavev1.Planned{Kind: "gradient-votes",
 		Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram"})
-	release, err := client.Ask(ctx, vote("votes", 0, &conclavev1.VoteQuestion{
+	release, err := client.Ask(ctx, askedOf(public, "votes", 0, teachers.GradientVotes, &conclavev1.VoteQuestion{
 		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
 		Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0},
 		AnswerClasses: 4, Gradient: &conclavev1.Projection{Directions: 1, Seed: seed, Clip: 0.1},
@@ -96,11 +99,9 @@ func TestThreeTeachersByHand(t *testing.T) {
 	// deviation of 2 x 0.002; seven of them are passed with a chance below 1e-11.
 	open("sum", &conclavev1.Planned{Kind: "gradient-sums",
 		Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 0.002, Sensitivity: 1}})
-	release, err = client.Ask(ctx, sum("sum", 0, &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
-			Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
-			Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0}, Bound: 1 << 16,
-		}},
+	release, err = client.Ask(ctx, askedOf(public, "sum", 0, teachers.GradientSum, &conclavev1.GradientSum{
+		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
+		Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0}, Bound: 1 << 16,
 	}), nil)
 	testkit.Must(t, err)
 	for i, want := range []float64{0.693773, 0.720388} {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"encoding/hex"
 	"errors"
 	"path/filepath"
 	"sync"
@@ -122,7 +121,7 @@ func roundTerms(t task) sitepolicy.Request {
 	}
 	terms := sitepolicy.Request{
 		Run: t.run, Round: t.round, SpecSHA256: sha256Hex(t.terms.GetSpec()),
-		Question: hex.EncodeToString(t.terms.GetQuestion()), Kind: KindOf(t.question.round),
+		Question: t.question.asks(), Kind: sitepolicy.Kind(t.question.round.GetKind()),
 	}
 	if terms.Spec, err = SpecTerms(spec); err != nil {
 		return sitepolicy.Request{Run: t.run, Round: t.round}

@@ -54,9 +54,7 @@ func termsFor(
 	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
 	testkit.Must(t, err)
-	question := make([]byte, 32)
-	question[0] = byte(r.Number)
-	return &conclavev1.RoundTerms{Spec: raw, Question: question}
+	return &conclavev1.RoundTerms{Spec: raw}
 }
 
 // askUnder asks a node a round under terms.
@@ -124,8 +122,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 		t.Errorf("status %+v, %v; %v was spent before, by one of four runs", status, err, spent)
 	}
 	// A question that is malformed is not charged.
-	wrong := voteRound("r", 2)
-	wrong.GetVote().Teacher.Classes = 7
+	wrong := questiontest.Change(voteRound("r", 2), func(q *conclavev1.VoteQuestion) { q.Teacher.Classes = 7 })
 	if m := askUnder(t, n, wrong, termsFor(t, n, wrong, 50, nil)); m.GetRefusal() == nil || m.GetRefusal().Waiting {
 		t.Errorf("reply %v", m)
 	}

@@ -4,13 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
+
+// Draw returns a round with records that chance makes in place of the generated ones in it.
+func (s *Site) Draw(r *conclavev1.Round, rng *rand.Rand) *conclavev1.Round {
+	drawn := proto.Clone(r).(*conclavev1.Round)
+	if draw := s.kinds[r.GetKind()].Draw; draw != nil {
+		drawn.Params = draw(r.GetParams(), rng)
+	}
+	return drawn
+}
 
 // Rehearse answers rounds as the site's node would, with teachers that begin untrained, and
 // keeps nothing. The answers are PRIVATE to the site: nobody adds noise to them.
@@ -41,9 +52,9 @@ func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkR
 		return nil, err
 	}
 	for i, r := range rounds {
-		answer, err := node.answer(&received{round: r, digest: func() string { return fmt.Sprint(i) }})
+		answer, err := node.answer(&received{round: r, digest: func() string { return fmt.Sprint(i) }}, false)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", KindOf(r), err)
+			return nil, fmt.Errorf("%s: %w", r.GetKind(), err)
 		}
 		answers = append(answers, answer)
 	}

@@ -23,7 +23,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		err = n.policy.permit(t)
 	}
 	if err == nil {
-		start, purpose := time.Now(), string(KindOf(t.question.round))
+		start, purpose := time.Now(), t.question.round.GetKind()
 		var span *tracing.Span
 		passes := n.kinds[purpose].Passes
 		if !passes { // how many passes it takes depends on all sites' records
@@ -32,7 +32,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		}
 		var answer *conclavev1.WorkRequest
 		var charged *sitepolicy.Entry
-		if answer, err = n.answer(t.question); err == nil {
+		if answer, err = n.answer(t.question, baseline(t)); err == nil {
 			charged, err = n.policy.charge(t)
 		}
 		if err == nil {
@@ -79,9 +79,15 @@ func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) err
 	return nil
 }
 
-// answer computes the node's answer to a question.
-func (n *Node) answer(q *received) (*conclavev1.WorkRequest, error) {
-	checked, err := check(n.kinds, n.site.Public, q.round)
+// baseline says that a task's run was opened as one.
+func baseline(t task) bool {
+	spec, err := decodeSpec(t.terms.GetSpec())
+	return err == nil && spec.GetCoinVotes()
+}
+
+// answer computes the node's answer to a question, in a run that may be a baseline.
+func (n *Node) answer(q *received, baseline bool) (*conclavev1.WorkRequest, error) {
+	checked, err := check(n.kinds, n.site.Public, q.round, baseline)
 	if err != nil {
 		return nil, err
 	}

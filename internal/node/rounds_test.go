@@ -1,54 +1,59 @@
 package node
 
 import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/classcounts"
+	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/discriminator/discriminatortest"
+	"github.com/conclave-dp/conclave/internal/embedding"
+	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/ratio/logistic"
+	"github.com/conclave-dp/conclave/internal/teachers"
 	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// vote is a round that asks for votes.
-func vote(run string, number uint64, q *conclavev1.VoteQuestion) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: q}}
+// asked is a round that asks a question of a kind about questiontest.SmallSchema.
+func asked(run string, number uint64, k question.Kind, params proto.Message) *conclavev1.Round {
+	r := questiontest.Round(k, params)
+	r.Run, r.Number = run, number
+	return r
+}
+
+// askedOf is asked about another schema.
+func askedOf(p *question.Public, run string, number uint64, k question.Kind, params proto.Message) *conclavev1.Round {
+	r := questiontest.RoundOf(p, k, params)
+	r.Run, r.Number = run, number
+	return r
 }
 
 func voteRound(run string, number uint64) *conclavev1.Round {
-	return vote(run, number, teacherstest.Votes(number))
+	return asked(run, number, teachers.Votes, teacherstest.Votes(number))
 }
 
 func gradientRound(run string, number uint64) *conclavev1.Round {
-	return vote(run, number, teacherstest.GradientVotes(number))
-}
-
-// sum is a round that asks for a sum.
-func sum(run string, number uint64, q *conclavev1.SumQuestion) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: q}}
+	return asked(run, number, teachers.GradientVotes, teacherstest.GradientVotes(number))
 }
 
 func sumRound(run string, number uint64, clip float64) *conclavev1.Round {
-	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{
-		Gradients: teacherstest.GradientSum(number, clip),
-	}})
+	return asked(run, number, teachers.GradientSum, teacherstest.GradientSum(number, clip))
 }
 
 func countRound(run string, number uint64, classes uint32, scale uint64) *conclavev1.Round {
-	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
-		ClassCounts: &conclavev1.ClassCounts{Classes: classes, Scale: scale},
-	}})
+	return asked(run, number, classcounts.Kind, &conclavev1.ClassCounts{Classes: classes, Scale: scale})
 }
 
 func discriminatorRound(run string, number uint64, change discriminatortest.Change) *conclavev1.Round {
-	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{
-		Discriminator: discriminatortest.Question(number, 0.5, change),
-	}})
+	return asked(run, number, discriminator.GradientSum, discriminatortest.Question(number, 0.5, change))
 }
 
 func scoreRound(run string, number uint64) *conclavev1.Round {
 	q := discriminatortest.Question(number, 0.5, nil)
-	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{
-		Scores: &conclavev1.ScoreSum{Bound: 1 << 16, Discriminators: []*conclavev1.ScoreSum_Scored{
-			{Discriminator: q.Discriminator, Weights: q.Weights},
-		}},
+	return asked(run, number, pgb.ScoreSum, &conclavev1.ScoreSum{Bound: 1 << 16, Discriminators: []*conclavev1.ScoreSum_Scored{
+		{Discriminator: q.Discriminator, Weights: q.Weights},
 	}})
 }
 
@@ -60,7 +65,7 @@ func embeddingRound(run string, number uint64) *conclavev1.Round {
 			{Kind: conclavev1.Embedding_Part_KIND_COLUMNS, Weight: 1, Bins: 3},
 		},
 	}}
-	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: q}})
+	return asked(run, number, embedding.Sum, q)
 }
 
 // ratioOf are features of questiontest.SmallSchema.
@@ -79,7 +84,7 @@ func logisticRound(run string, number uint64, first float64) *conclavev1.Round {
 		Features: ratioOf(), Bound: 1 << 16, Coefficients: make([]float64, 1+questiontest.SmallFeatures+2),
 	}
 	q.Coefficients[0] = first
-	return sum(run, number, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Logistic{Logistic: q}})
+	return asked(run, number, logistic.Sum, q)
 }
 
 // roundsOfAllKinds has a round of each kind of question.

@@ -92,7 +92,7 @@ func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site
 // CheckRound says whether the site's node would refuse a round of a run, whatever its
 // records: before a run is open, that costs nothing.
 func (s *Site) CheckRound(r *conclavev1.Round) error {
-	_, err := check(s.kinds, s.public(), r)
+	_, err := check(s.kinds, s.public(), r, false)
 	return err
 }
 

@@ -35,21 +35,18 @@ func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 }
 
 // priced returns the entry of the plan that a round names, and the most that its answers
-// cost. Of sums of scores that is all selections of the entry: no node hears of the later
+// cost. Of sums to select by that is all selections of the entry: no node hears of the later
 // ones. The error says that the entry pays for something else, or that the plan does not
 // bound the price.
 func priced(plan privacy.Plan, r *conclavev1.Round) (privacy.Planned, []privacy.Event, error) {
 	at, uses := int(r.GetPlanned()), int64(1)
-	if at >= len(plan) || plan[at].Kind != string(KindOf(r)) {
+	if at >= len(plan) || plan[at].Kind != r.GetKind() {
 		return privacy.Planned{}, nil, errors.New("the run's plan does not pay for what the round asks")
 	}
 	switch planned := plan[at]; {
-	case r.GetVote() != nil:
-		uses = int64(len(r.GetVote().GetQueryClasses()))
-		if g := r.GetVote().GetGradient(); g != nil {
-			uses *= int64(g.GetDirections())
-		}
-	case planned.Kind == runspec.Scores:
+	case r.GetVotes() != nil:
+		uses = int64(r.GetVotes().GetQueries())
+	case planned.Mechanism.Kind == privacy.Exponential:
 		uses = planned.Count
 	}
 	cost, err := plan.Admit(nil, privacy.Use{Planned: at, Queries: uses, Answered: uses})

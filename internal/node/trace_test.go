@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // A node makes a span of each round that it answers or refuses, and none of the passes of a
@@ -21,8 +22,7 @@ func TestSpansOfANode(t *testing.T) {
 	stop, _ := run(t, n)
 	j := f.next()
 	j.votes(voteRound("r", 0))
-	wrong := voteRound("r", 1)
-	wrong.GetVote().Teacher.Classes = 7
+	wrong := questiontest.Change(voteRound("r", 1), func(q *conclavev1.VoteQuestion) { q.Teacher.Classes = 7 })
 	j.ask(wrong)
 	j.reply()
 	for range 3 {

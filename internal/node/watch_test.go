@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // get asks a node's monitoring listener, which may not be there yet.
@@ -86,8 +87,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 	j.votes(voteRound("r", 0))
 	j.votes(voteRound("r", 1))
 	j.votes(voteRound("r", 1)) // again
-	wrong := voteRound("r", 2)
-	wrong.GetVote().Teacher.Classes = 7
+	wrong := questiontest.Change(voteRound("r", 2), func(q *conclavev1.VoteQuestion) { q.Teacher.Classes = 7 })
 	j.ask(wrong)
 	if m := j.reply(); m.GetRefusal() == nil {
 		t.Fatalf("a wrong round was answered: %v", m)

@@ -3,6 +3,7 @@ package question
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -13,15 +14,22 @@ type Kind struct {
 	Name string
 	// Read checks a question's parameters. Its errors travel to the student: they say what
 	// is wrong with the question, and what to do.
-	Read func(p *Public, params proto.Message) (*Checked, error)
-	// Passes is true where one question is asked in several passes, whose number depends on
-	// the records of all sites. A node counts them as one, and shows no time of any.
+	Read func(p *Public, params []byte) (*Checked, error)
+	// Passes is true where nodes are asked by a reducer at the aggregator, in several passes
+	// whose number depends on the records of all sites. A node counts them as one, and shows
+	// no time of any.
 	Passes bool
+	// Draw puts records that chance makes in place of the generated ones that a question
+	// holds; nil where it holds none. It is for rehearsals.
+	Draw func(params []byte, rng *rand.Rand) []byte
 }
 
 // Checked is a question that can be answered. Votes or Sum is set, as in its Shape.
 type Checked struct {
 	Shape Shape
+	// Baseline says that no record moves the answer. Only runs that were opened as baselines
+	// may ask such questions, so that no other can pass for one.
+	Baseline bool
 	// Votes returns the votes of all teachers, packed by [Pack].
 	Votes func(s *Site, r Round) ([]byte, error)
 	// Sum returns the entries of the vector, added up over the node.
@@ -44,15 +52,31 @@ var ErrState = errors.New("the node cannot keep its teachers' state; its log say
 // ErrUnknown says that a node has no such kind.
 var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
 
-// Typed makes the Read of a kind whose parameters are of type P.
-func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Public, proto.Message) (*Checked, error) {
-	return func(p *Public, params proto.Message) (*Checked, error) {
-		typed, ok := params.(P)
-		if !ok {
-			return nil, fmt.Errorf("%w: its parameters are of type %T", ErrUnknown, params)
+// Typed makes the Read of a kind whose parameters are a message of type P.
+func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Public, []byte) (*Checked, error) {
+	return func(p *Public, raw []byte) (*Checked, error) {
+		var none P
+		params := none.ProtoReflect().Type().New().Interface().(P)
+		if err := Unmarshal(raw, params); err != nil {
+			return nil, err
 		}
-		return read(p, typed)
+		return read(p, params)
 	}
+}
+
+// Unmarshal reads parameters that come from outside.
+func Unmarshal(raw []byte, params proto.Message) error {
+	if n := messagesIn(raw, params.ProtoReflect().Descriptor(), maxMessages); n > maxMessages {
+		return fmt.Errorf("the question holds more than %d messages in one; ask about fewer things in a round", maxMessages)
+	}
+	if err := proto.Unmarshal(raw, params); err != nil {
+		return fmt.Errorf("the question's parameters cannot be read: %w; "+
+			"install matching versions of node, aggregator and student", err)
+	}
+	if len(params.ProtoReflect().GetUnknown()) > 0 {
+		return fmt.Errorf("%w: its parameters have fields that are not known here", ErrUnknown)
+	}
+	return nil
 }
 
 // Registry has the kinds that a node answers, by name.
@@ -71,7 +95,7 @@ func NewRegistry(kinds ...Kind) Registry {
 }
 
 // Read checks a question of the kind with this name.
-func (r Registry) Read(p *Public, name string, params proto.Message) (*Checked, error) {
+func (r Registry) Read(p *Public, name string, params []byte) (*Checked, error) {
 	k, known := r[name]
 	if !known {
 		return nil, ErrUnknown

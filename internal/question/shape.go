@@ -13,10 +13,11 @@ type Histogram struct{ Queries, Classes int }
 // Vector is the shape of a sum of vectors of whole numbers.
 type Vector struct {
 	Entries int
-	// Bound is the largest L2 norm, in whole steps, of the vector that one contributor adds.
+	// Bound is the largest norm, in whole steps, of the vector that one contributor adds.
 	Bound int64
+	Norm  Norm
 	// Blocks are the lengths of the parts of the vector for each of which Bound holds by
-	// itself; nil for one of all entries.
+	// itself as an L2 norm; nil for one of all entries. The Norm of such a vector is Each.
 	Blocks []int
 	// Per is who contributes a vector.
 	Per Contributor
@@ -33,4 +34,16 @@ const (
 	// PerTeacher sums add a vector of each teacher. A unit belongs to one teacher, whose
 	// vector it may change altogether: one unit more moves them by twice Bound.
 	PerTeacher
+)
+
+// Norm is how the vector of a contributor is measured.
+type Norm int
+
+const (
+	// L2 is the square root of the sum of squares.
+	L2 Norm = iota
+	// L1 is the sum of absolute values.
+	L1
+	// Each is the largest absolute value.
+	Each
 )

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
@@ -72,15 +73,18 @@ func TestRegistry(t *testing.T) {
 	}
 	k := question.Kind{Name: "k", Read: question.Typed(read)}
 	r := question.NewRegistry(k)
-	if c, err := r.Read(nil, "k", &conclavev1.ClassCounts{Classes: 7}); err != nil || c.Shape.Sum.Entries != 7 {
+	if c, err := r.Read(nil, "k", question.Marshal(&conclavev1.ClassCounts{Classes: 7})); err != nil ||
+		c.Shape.Sum.Entries != 7 {
 		t.Errorf("read %+v (%v)", c, err)
 	}
-	for name, params := range map[string]proto.Message{
-		"k": &conclavev1.Fit{}, "other": &conclavev1.ClassCounts{}, "": nil,
-	} {
+	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 100, protowire.VarintType), 1)
+	for name, params := range map[string][]byte{"k": unknown, "other": nil, "": nil} {
 		if c, err := r.Read(nil, name, params); !errors.Is(err, question.ErrUnknown) {
-			t.Errorf("%q with %T: read %+v (%v)", name, params, c, err)
+			t.Errorf("%q with %x: read %+v (%v)", name, params, c, err)
 		}
+	}
+	if c, err := r.Read(nil, "k", []byte{0xff}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("no message: read %+v (%v)", c, err)
 	}
 	defer func() {
 		if recover() == nil {

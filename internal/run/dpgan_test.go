@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -247,16 +248,27 @@ func TestDiscriminatorRounds(t *testing.T) {
 		Discriminator: a.spec, Weights: safetensors.Bytes(q.Weights), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 2, Bound: 1 << 16,
 	}
 	r := a.round("r", 4, q)
-	if r.Run != "r" || r.Number != 4 || !proto.Equal(r.GetSum().GetDiscriminator(), want) {
+	vector := &conclavev1.Vector{
+		Entries: 3, Bound: 1 << 16, Norm: conclavev1.Vector_NORM_L2, Per: conclavev1.Vector_PER_UNIT, Rate: 0.25,
+	}
+	if r.Run != "r" || r.Number != 4 || !paramsEqual(t, r, want) || !proto.Equal(r.GetSum(), vector) {
 		t.Errorf("round %v, want %v", r, want)
 	}
 	q.Mean, q.Scale = []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
 	a.nothing, want.Nothing = true, true
 	shape := []uint32{2, 2}
 	want.Mean, want.Scale = &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(q.Mean)}, &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(q.Scale)}
-	if r = a.round("r", 5, q); !proto.Equal(r.GetSum().GetDiscriminator(), want) {
+	if r = a.round("r", 5, q); !paramsEqual(t, r, want) {
 		t.Errorf("round %v, want %v", r, want)
 	}
+}
+
+// paramsEqual says whether a round's parameters are the ones that are wanted.
+func paramsEqual(t *testing.T, r *conclavev1.Round, want proto.Message) bool {
+	t.Helper()
+	got := want.ProtoReflect().New().Interface()
+	testkit.Must(t, proto.Unmarshal(r.GetParams(), got))
+	return proto.Equal(got, want)
 }
 
 // A release becomes the sum in the units of gradients, with how much noise is on it.

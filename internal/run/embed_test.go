@@ -321,7 +321,10 @@ func TestEmbeddingRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := embeddingRound("r", 0, q, 1<<12, true)
-	got := r.GetSum().GetEmbedding()
+	got := new(conclavev1.EmbeddingSum)
+	if err := proto.Unmarshal(r.GetParams(), got); err != nil {
+		t.Fatal(err)
+	}
 	var kinds []conclavev1.Embedding_Part_Kind
 	var weights []float64
 	for _, p := range got.GetEmbedding().GetParts() {

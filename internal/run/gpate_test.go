@@ -332,7 +332,8 @@ func TestGradientRounds(t *testing.T) {
 		Teacher: teacher, Training: tensor(q.Training, 2), TrainingClasses: []uint32{0, 1, 0}, Queries: tensor(q.Records, 2), QueryClasses: []uint32{1, 0},
 		AnswerClasses: 10, Gradient: &conclavev1.Projection{Directions: 2, Seed: 99, Clip: 0.5},
 	}
-	if r.Run != "r" || r.Number != 4 || !proto.Equal(r.GetVote(), want) {
+	if r.Run != "r" || r.Number != 4 || !paramsEqual(t, r, want) ||
+		!proto.Equal(r.GetVotes(), &conclavev1.Histogram{Queries: 4, Classes: 10}) {
 		t.Errorf("votes: %v", r)
 	}
 	sums := gradientAsker{sums: true, seen: 2, directions: 2, bins: 10, clip: 0.5, norm: 0.25}
@@ -340,12 +341,12 @@ func TestGradientRounds(t *testing.T) {
 		Teacher: teacher, Training: want.Training, TrainingClasses: want.TrainingClasses, Queries: want.Queries, QueryClasses: want.QueryClasses,
 		Clip: 0.25, Bound: gradientBound,
 	}
-	if r := sums.round("r", 4, teacher, q); !proto.Equal(r.GetSum().GetGradients(), sum) {
+	if r := sums.round("r", 4, teacher, q); !paramsEqual(t, r, sum) {
 		t.Errorf("sums: %v", r)
 	}
 	sums.directions = 1
 	sum.Projection = &conclavev1.Projection{Directions: 1, Seed: 99}
-	if r := sums.round("r", 4, teacher, q); !proto.Equal(r.GetSum().GetGradients(), sum) {
+	if r := sums.round("r", 4, teacher, q); !paramsEqual(t, r, sum) {
 		t.Errorf("projected sums: %v", r)
 	}
 }

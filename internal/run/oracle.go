@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"math"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -38,18 +41,25 @@ type oracle struct {
 	waiting func(*conclavev1.Progress)
 }
 
-// ask asks a round of a kind, at the expense of the plan's entry for the kind and stage.
-func (o *oracle) ask(ctx context.Context, kind, stage string, r *conclavev1.Round) (*conclavev1.Release, error) {
+// ask asks a round, at the expense of the plan's entry for its kind in a stage.
+func (o *oracle) ask(ctx context.Context, stage string, r *conclavev1.Round) (*conclavev1.Release, error) {
 	var err error
-	if r.Planned, err = o.plan.pays(kind, stage); err != nil {
+	if r.Planned, err = o.plan.pays(r.Kind, stage); err != nil {
 		return nil, err
 	}
 	return o.client.AskAndForget(ctx, r, o.forget, o.waiting)
 }
 
+// roundOf is a round of a run that asks a question of a kind.
+func roundOf(run string, number uint64, kind string, params proto.Message, shape question.Shape) *conclavev1.Round {
+	r := question.Ask(kind, params, shape)
+	r.Run, r.Number = run, number
+	return r
+}
+
 // Votes asks a round of votes.
 func (o *oracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
-	release, err := o.ask(ctx, runspec.Votes, "", voteRound(o.run, round, o.teacher, q))
+	release, err := o.ask(ctx, "", voteRound(o.run, round, o.teacher, q))
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +89,12 @@ func (p *Plan) shareNoise(n float64) float64 {
 
 // voteRound is a round of votes as nodes are sent it.
 func voteRound(run string, number uint64, teacher *conclavev1.TeacherSpec, q *pipeline.VoteQuestion) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
+	return roundOf(run, number, runspec.Votes, &conclavev1.VoteQuestion{
 		Teacher:  teacher,
 		Training: tensor(q.Training, q.Width), TrainingClasses: classIDs(q.TrainingClasses),
 		Queries: tensor(q.Queries, q.Width), QueryClasses: classIDs(q.QueryClasses),
 		AnswerClasses: answerClasses,
-	}}}
+	}, question.Shape{Votes: &question.Histogram{Queries: len(q.QueryClasses), Classes: answerClasses}})
 }
 
 // votesOf reads a release of n queries. A teacher votes fake or real, so the
@@ -113,12 +123,7 @@ func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 
 // ClassCounts asks for the number of privacy units of each class.
 func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) (*pipeline.CountAnswer, error) {
-	release, err := o.ask(ctx, runspec.ClassCounts, "", &conclavev1.Round{
-		Run: o.run, Number: round,
-		Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
-			ClassCounts: &conclavev1.ClassCounts{Classes: uint32(classes), Scale: countScale},
-		}}},
-	})
+	release, err := o.ask(ctx, "", countRound(o.run, round, classes))
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +132,12 @@ func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) (*p
 		return nil, err
 	}
 	return &pipeline.CountAnswer{Counts: counts, Scale: 1 / o.plan.ClassShareEpsilon, Receipt: release.LedgerHash, Teachers: int(release.Teachers)}, nil
+}
+
+// countRound is a round of class counts as nodes are sent it.
+func countRound(run string, number uint64, classes int) *conclavev1.Round {
+	return roundOf(run, number, runspec.ClassCounts, &conclavev1.ClassCounts{Classes: uint32(classes), Scale: countScale},
+		question.Shape{Sum: &question.Vector{Entries: classes, Bound: countScale, Norm: question.L1, Rate: 1}})
 }
 
 // countsOf reads a release of class counts, in privacy units.

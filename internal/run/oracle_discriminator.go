@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -45,9 +46,9 @@ func (a *discriminatorAsker) round(run string, number uint64, q *pipeline.Discri
 	if q.Mean != nil {
 		sum.Mean, sum.Scale = tensor(q.Mean, a.features), tensor(q.Scale, a.features)
 	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: sum},
-	}}}
+	return roundOf(run, number, runspec.Discriminator, sum, question.Shape{Sum: &question.Vector{
+		Entries: len(q.Weights), Bound: discriminatorBound, Rate: a.rate,
+	}})
 }
 
 // read reads the release of a round for n weights, in a run of so many teachers.
@@ -74,7 +75,7 @@ type discriminatorOracle struct {
 
 // Discriminator asks a round.
 func (o *discriminatorOracle) Discriminator(ctx context.Context, round uint64, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
-	release, err := o.ask(ctx, runspec.Discriminator, "", o.asker.round(o.run, round, q))
+	release, err := o.ask(ctx, "", o.asker.round(o.run, round, q))
 	if err != nil {
 		return nil, err
 	}

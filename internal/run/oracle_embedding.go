@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/embedding"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -26,11 +27,9 @@ func embeddingRound(run string, number uint64, q *embed.Question, bound int64, n
 			Kind: embeddingKinds[p.Kind], Weight: p.Weight, Bins: uint32(p.Bins), Count: uint32(p.Count), Spread: p.Spread, Seed: p.Seed,
 		})
 	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{
-			Embedding: d, Entries: uint32(q.Entries), Bound: uint64(bound), Nothing: nothing,
-		}},
-	}}}
+	return roundOf(run, number, runspec.Embedding, &conclavev1.EmbeddingSum{
+		Embedding: d, Entries: uint32(q.Entries), Bound: uint64(bound), Nothing: nothing,
+	}, question.Shape{Sum: &question.Vector{Entries: q.Entries, Bound: bound, Rate: 1}})
 }
 
 // The fixed-point units of an embedding that aggregators take.
@@ -56,7 +55,7 @@ type embeddingOracle struct{ *oracle }
 func (o *embeddingOracle) Embedding(ctx context.Context, round uint64, q *embed.Question) (*embed.Answer, error) {
 	planned := o.plan.Embedding
 	bound := planned.bound()
-	release, err := o.ask(ctx, runspec.Embedding, "", embeddingRound(o.run, round, q, bound, o.coin))
+	release, err := o.ask(ctx, "", embeddingRound(o.run, round, q, bound, o.coin))
 	if err != nil {
 		return nil, err
 	}

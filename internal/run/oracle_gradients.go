@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -30,20 +32,20 @@ func (a gradientAsker) projection(q *pipeline.GradientQuestion) *conclavev1.Proj
 
 // round is a round as nodes are sent it.
 func (a gradientAsker) round(run string, number uint64, teacher *conclavev1.TeacherSpec, q *pipeline.GradientQuestion) *conclavev1.Round {
-	r := &conclavev1.Round{Run: run, Number: number}
 	training, records := tensor(q.Training, q.Width), tensor(q.Records, q.Width)
+	numbers := len(q.Classes) * a.directions
 	if a.sums {
-		r.Question = &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
-			Teacher: teacher, Training: training, TrainingClasses: classIDs(q.TrainingClasses), Queries: records, QueryClasses: classIDs(q.Classes),
-			Projection: a.projection(q), Clip: a.norm, Bound: gradientBound,
-		}}}}
-		return r
+		return roundOf(run, number, runspec.GradientSums, &conclavev1.GradientSum{
+			Teacher: teacher, Training: training, TrainingClasses: classIDs(q.TrainingClasses), Queries: records,
+			QueryClasses: classIDs(q.Classes), Projection: a.projection(q), Clip: a.norm, Bound: gradientBound,
+		}, question.Shape{Sum: &question.Vector{
+			Entries: numbers, Bound: gradientBound, Per: question.PerTeacher, Rate: 1,
+		}})
 	}
-	r.Question = &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-		Teacher: teacher, Training: training, TrainingClasses: classIDs(q.TrainingClasses), Queries: records, QueryClasses: classIDs(q.Classes),
-		AnswerClasses: uint32(a.bins), Gradient: a.projection(q),
-	}}
-	return r
+	return roundOf(run, number, runspec.GradientVotes, &conclavev1.VoteQuestion{
+		Teacher: teacher, Training: training, TrainingClasses: classIDs(q.TrainingClasses), Queries: records,
+		QueryClasses: classIDs(q.Classes), AnswerClasses: uint32(a.bins), Gradient: a.projection(q),
+	}, question.Shape{Votes: &question.Histogram{Queries: numbers, Classes: a.bins}})
 }
 
 // read reads the release of a round of n numbers. Noise is that of counts, or the noise
@@ -93,7 +95,7 @@ type gradientOracle struct {
 
 // Gradients asks a round.
 func (o *gradientOracle) Gradients(ctx context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer, error) {
-	release, err := o.ask(ctx, o.plan.Training.Kind, "", o.asker.round(o.run, round, o.teacher, q))
+	release, err := o.ask(ctx, "", o.asker.round(o.run, round, o.teacher, q))
 	if err != nil {
 		return nil, err
 	}

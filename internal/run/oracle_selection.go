@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -47,12 +48,16 @@ func scoredOf(pairs []pipeline.Pair, width int) []*conclavev1.ScoreSum_Scored {
 }
 
 // scoreRound is the first round of selections, as nodes are sent it.
-func scoreRound(run string, number uint64, scored []*conclavev1.ScoreSum_Scored, s *conclavev1.Selection, complements, nothing bool) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Scores{Scores: &conclavev1.ScoreSum{
-			Discriminators: scored, Bound: scoreBound, Selection: s, Complements: complements, Nothing: nothing,
-		}},
-	}}}
+func scoreRound(
+	run string, number uint64, scored []*conclavev1.ScoreSum_Scored, s *conclavev1.Selection, nothing bool,
+) *conclavev1.Round {
+	r := roundOf(run, number, runspec.Scores,
+		&conclavev1.ScoreSum{Discriminators: scored, Bound: scoreBound, Nothing: nothing},
+		question.Shape{Sum: &question.Vector{
+			Entries: len(scored), Bound: scoreBound, Norm: question.Each, Rate: 1,
+		}})
+	r.Selection = s
+	return r
 }
 
 // Select asks for the selection of round t, from 0: expected are the mean probabilities that
@@ -62,21 +67,23 @@ func (o *selector) Select(ctx context.Context, t int, expected []float64) (int, 
 		return 0, o.failed
 	}
 	number := o.first + uint64(t)
-	s := &conclavev1.Selection{ScoresRound: o.first, Records: uint64(o.records)}
+	s := &conclavev1.Selection{
+		Round: o.first, Records: uint64(o.records), Complements: len(expected) > len(o.scored),
+	}
 	for _, e := range expected {
 		s.Expected = append(s.Expected, int64(math.Round((2*e-1)*scoreBound)))
 	}
-	r := &conclavev1.Round{Run: o.run, Number: number, Question: &conclavev1.Round_Selection{Selection: s}}
+	r := &conclavev1.Round{Run: o.run, Number: number, Kind: runspec.Scores, Selection: s}
 	if t == 0 {
-		r = scoreRound(o.run, number, o.scored, s, len(expected) > len(o.scored), o.coin)
+		r = scoreRound(o.run, number, o.scored, s, o.coin)
 		o.scores = r
 	}
-	release, err := o.ask(ctx, runspec.Scores, runspec.Selections, r)
+	release, err := o.ask(ctx, runspec.Selections, r)
 	if t > 0 && errors.Is(err, student.ErrNotHeld) {
 		if _, err := o.client.AskAndHold(ctx, o.scores, o.waiting); err != nil {
 			return 0, err
 		}
-		release, err = o.ask(ctx, runspec.Scores, runspec.Selections, r)
+		release, err = o.ask(ctx, runspec.Selections, r)
 	}
 	if err != nil {
 		return 0, err

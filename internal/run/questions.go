@@ -41,9 +41,7 @@ func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpe
 	e := encode.New(schema)
 	first := Question{
 		Complete: true, Charges: p.first().Events(), Charged: 1,
-		Round: sumRound(s.Name, &conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
-			ClassCounts: &conclavev1.ClassCounts{Classes: uint32(p.Classes), Scale: countScale},
-		}}),
+		Round: countRound(s.Name, 0, p.Classes),
 	}
 	if p.Embedding != nil {
 		first.Round = (&embedWork{s}).largest(p, e, node.Teachers).round
@@ -67,20 +65,14 @@ func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpe
 	return p.RunSpec(s, schema, node.Dataset, false), questions, nil
 }
 
-func sumRound(run string, q *conclavev1.SumQuestion) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Question: &conclavev1.Round_Sum{Sum: q}}
-}
-
 // stageQuestions are those after training, in the order of the forecast. The selections
 // by one sum of scores are charged when it is asked.
 func (p *Plan) stageQuestions(run string) (questions []Question) {
-	sums := map[string]*conclavev1.SumQuestion{
-		runspec.Selections:   {Statistic: &conclavev1.SumQuestion_Scores{Scores: &conclavev1.ScoreSum{}}},
-		runspec.Coefficients: {Statistic: &conclavev1.SumQuestion_Logistic{Logistic: &conclavev1.LogisticSum{}}},
-		runspec.Sampled:      {Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: &conclavev1.DiscriminatorSum{}}},
-	}
 	for _, planned := range p.Stages {
-		q := Question{Round: sumRound(run, sums[planned.Stage]), Stage: planned.Stage, Charges: planned.Worst(1), Charged: int(planned.Count)}
+		q := Question{
+			Round: &conclavev1.Round{Run: run, Kind: planned.Kind}, Stage: planned.Stage,
+			Charges: planned.Worst(1), Charged: int(planned.Count),
+		}
 		if planned.Kind == runspec.Scores {
 			q.Charges, q.Charged = planned.Worst(planned.Count), 1
 		}

@@ -8,7 +8,9 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/ratio/logistic"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -127,22 +129,34 @@ func (w *weigher) drawn(kind ratio.NoiseKind, want *ratio.Wanted) (ratio.Noise, 
 }
 
 // fitRound is the round of a fit as it is asked.
-func fitRound(run string, number uint64, f *fitted, nothing bool) *conclavev1.Round {
+func fitRound(run string, number uint64, f *fitted, kind ratio.NoiseKind, nothing bool) *conclavev1.Round {
 	synthetic := make([]float32, len(f.vectors))
 	for i, v := range f.vectors {
 		synthetic[i] = float32(v)
 	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{
-		Features:  &conclavev1.RatioFeatures{Mean: f.spec.Mean, Scale: f.spec.Scale, Squares: f.spec.Squares, Clip: f.spec.Clip},
-		Synthetic: tensor(synthetic, f.want.Problem.Width), Lambda: f.want.Problem.Lambda, Records: f.want.Problem.Records, Nothing: nothing,
-	}}}
+	norm := question.L2
+	if kind == ratio.Laplace {
+		norm = question.L1
+	}
+	return roundOf(run, number, runspec.Fit, &conclavev1.Fit{
+		Features: &conclavev1.RatioFeatures{
+			Mean: f.spec.Mean, Scale: f.spec.Scale, Squares: f.spec.Squares, Clip: f.spec.Clip,
+		},
+		Synthetic: tensor(synthetic, f.want.Problem.Width), Lambda: f.want.Problem.Lambda,
+		Records: f.want.Problem.Records, Nothing: nothing,
+	}, logistic.Shape(f.want, norm))
 }
 
 // askFit asks for the noisy coefficients.
 func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 	notes := w.trained.Notes()
-	round := fitRound(w.ask.run, uint64(len(notes.Receipts)), f, w.ask.coin)
-	release, err := w.ask.ask(ctx, runspec.Fit, runspec.Coefficients, round)
+	kind, _ := w.noise()
+	round := fitRound(w.ask.run, uint64(len(notes.Receipts)), f, kind, w.ask.coin)
+	var err error
+	if round.Planned, err = w.ask.plan.pays(round.Kind, runspec.Coefficients); err != nil {
+		return nil, err
+	}
+	release, err := w.ask.client.AskReduced(ctx, round, w.ask.forget, w.ask.waiting)
 	if errors.Is(err, student.ErrRefused) {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err) // as it would be again
 	}

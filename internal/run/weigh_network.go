@@ -34,7 +34,7 @@ type weighingOracle struct {
 
 // Gradient asks a step.
 func (o *weighingOracle) Gradient(ctx context.Context, step int, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
-	release, err := o.ask(ctx, runspec.Discriminator, runspec.Sampled, o.asker.round(o.run, o.first+uint64(step), q))
+	release, err := o.ask(ctx, runspec.Sampled, o.asker.round(o.run, o.first+uint64(step), q))
 	if err != nil {
 		return nil, err
 	}

@@ -20,37 +20,46 @@ const partSize = 1 << 20
 // Ask sends a round and returns its release, however often the aggregator has
 // to be found again. The round is serialized once, so that a repeated question
 // is the same to the bit. progress may be nil.
-func (c *Client) Ask(ctx context.Context, r *conclavev1.Round,
-	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
-	return c.askTold(ctx, r, &conclavev1.AskRequest{}, progress)
+func (c *Client) Ask(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	return c.askSpanned(ctx, r, &conclavev1.AskRequest{}, progress)
 }
 
 // AskAndForget is [Client.Ask] for a student that never asks the rounds below forget
 // again: once r is released their answers are dropped, which thousands of large ones need.
-func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64,
-	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	return c.askSpanned(ctx, r, &conclavev1.AskRequest{Forget: forget}, progress)
+}
+
+// AskReduced is [Client.AskAndForget] for a kind with a reducer. It leaves no span: how long the
+// round takes depends on the records.
+func (c *Client) AskReduced(
+	ctx context.Context, r *conclavev1.Round, forget uint64, progress func(*conclavev1.Progress),
+) (*conclavev1.Release, error) {
 	return c.askTold(ctx, r, &conclavev1.AskRequest{Forget: forget}, progress)
 }
 
-// AskAndHold is [Client.Ask] for a round of scores, after which the aggregator holds their
-// sums, also where the round was released before. What was released stays.
-func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round,
-	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
-	return c.askTold(ctx, r, &conclavev1.AskRequest{Hold: true}, progress)
+// AskAndHold is [Client.Ask] for a round that selects by its own sums, after which the aggregator
+// holds them, also where the round was released before. What was released stays.
+func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+	return c.askSpanned(ctx, r, &conclavev1.AskRequest{Hold: true}, progress)
+}
+
+// askSpanned is askTold within a span.
+func (c *Client) askSpanned(
+	ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest, progress func(*conclavev1.Progress),
+) (release *conclavev1.Release, err error) {
+	ctx, span := c.tracer.Begin(ctx, "ask", tracing.About(c.cfg.Dataset, r.Run, r.Number, "")...)
+	defer func() { span.End(failure(err)) }()
+	return c.askTold(tracing.Outgoing(ctx), r, told, progress)
 }
 
 // askTold asks with what the first part tells besides the round.
-func (c *Client) askTold(ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest,
-	progress func(*conclavev1.Progress)) (release *conclavev1.Release, err error) {
+func (c *Client) askTold(
+	ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest, progress func(*conclavev1.Progress),
+) (release *conclavev1.Release, err error) {
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode round %d: %w", r.Number, err)
-	}
-	if r.GetFit() == nil { // how long one takes depends on the records
-		var span *tracing.Span
-		ctx, span = c.tracer.Begin(ctx, "ask", tracing.About(c.cfg.Dataset, r.Run, r.Number, "")...)
-		defer func() { span.End(failure(err)) }()
-		ctx = tracing.Outgoing(ctx)
 	}
 	err = c.retry(ctx, fmt.Sprintf("ask round %d", r.Number), func() error {
 		release, err = c.ask(ctx, r, raw, told, progress)

@@ -47,9 +47,7 @@ func question(bytes int) *conclavev1.Round {
 	for i := range data {
 		data[i] = byte(i * i >> 3)
 	}
-	return &conclavev1.Round{Run: "r", Number: 7, Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-		Queries: &conclavev1.Tensor{Shape: []uint32{1}, Data: data}, AnswerClasses: 2,
-	}}}
+	return &conclavev1.Round{Run: "r", Number: 7, Kind: "votes", Params: data}
 }
 
 func TestRoundsTravelInPartsAndRepeatToTheBit(t *testing.T) {

@@ -48,6 +48,9 @@ type asked struct {
 	training, queries records
 }
 
+// coin says that teachers answer by chance, and learn nothing.
+func (a *asked) coin() bool { return a.vote == conclavev1.TeacherSpec_VOTE_COIN }
+
 // readBatch checks all of a batch, so that nothing is trained for one that
 // cannot be answered.
 func readBatch(p *question.Public, q batch) (a *asked, err error) {

@@ -38,7 +38,7 @@ func readGradients(
 	if err != nil {
 		return nil, err
 	}
-	if a.vote != conclavev1.TeacherSpec_VOTE_GRADIENT && a.vote != conclavev1.TeacherSpec_VOTE_COIN {
+	if a.vote != conclavev1.TeacherSpec_VOTE_GRADIENT && !a.coin() {
 		return nil, fmt.Errorf("a question for gradients with the vote rule %v; use gradient", a.vote)
 	}
 	g := &gradientsAsked{asked: *a, each: p.Features}
@@ -111,7 +111,7 @@ func (s *stepper) steps(l *lesson, g *gradientsAsked, dx []float32) []float32 {
 func (l *lesson) gradientVotes(g *gradientsAsked, round uint64) ([]uint8, error) {
 	queries, bins := g.numbers(), g.projection.Spec().Bins
 	votes := make([]uint8, g.spec.Models*queries)
-	if g.vote == conclavev1.TeacherSpec_VOTE_COIN {
+	if g.coin() {
 		for i := range g.spec.Models {
 			rng := chance(g.spec.Seed, round, i)
 			for q := range queries {
@@ -147,7 +147,7 @@ func (l *lesson) gradientSum(g *gradientsAsked, round uint64) ([]int64, error) {
 		}
 		return nil
 	}
-	if g.vote != conclavev1.TeacherSpec_VOTE_COIN {
+	if !g.coin() {
 		return sum, l.steps(g, func(_ int, steps []float32) error { return add(steps) })
 	}
 	random := make([]float32, len(sum))

@@ -13,11 +13,15 @@ import (
 // The kinds of questions to teachers. The teachers of a run are the same for all of them.
 var (
 	// Votes asks every teacher whether generated records are real.
-	Votes = question.Kind{Name: "votes", Read: question.Typed(readVotes)}
+	Votes = question.Kind{Name: "votes", Read: question.Typed(readVotes), Draw: drawn[*conclavev1.VoteQuestion]}
 	// GradientVotes asks every teacher in which bins its gradients at generated records are.
-	GradientVotes = question.Kind{Name: "gradient-votes", Read: question.Typed(readGradientVotes)}
+	GradientVotes = question.Kind{
+		Name: "gradient-votes", Read: question.Typed(readGradientVotes), Draw: drawn[*conclavev1.VoteQuestion],
+	}
 	// GradientSum asks for the sum of the teachers' gradients at generated records.
-	GradientSum = question.Kind{Name: "gradient-sums", Read: question.Typed(readGradientSum)}
+	GradientSum = question.Kind{
+		Name: "gradient-sums", Read: question.Typed(readGradientSum), Draw: drawn[*conclavev1.GradientSum],
+	}
 )
 
 // answerClasses: a vote is 0, fake, or 1, real.
@@ -38,7 +42,8 @@ func readVotes(p *question.Public, q *conclavev1.VoteQuestion) (*question.Checke
 	}
 	shape := &question.Histogram{Queries: len(a.queries.classes), Classes: answerClasses}
 	return &question.Checked{
-		Shape: question.Shape{Votes: shape},
+		Shape:    question.Shape{Votes: shape},
+		Baseline: a.coin(),
 		Votes: func(s *question.Site, r question.Round) ([]byte, error) {
 			return taught(s, r, a, func(l *lesson) ([]byte, error) {
 				votes, err := l.votes(r.Number)
@@ -59,7 +64,8 @@ func readGradientVotes(p *question.Public, q *conclavev1.VoteQuestion) (*questio
 	}
 	shape := &question.Histogram{Queries: g.numbers(), Classes: int(q.AnswerClasses)}
 	return &question.Checked{
-		Shape: question.Shape{Votes: shape},
+		Shape:    question.Shape{Votes: shape},
+		Baseline: g.coin(),
 		Votes: func(s *question.Site, r question.Round) ([]byte, error) {
 			return taught(s, r, &g.asked, func(l *lesson) ([]byte, error) {
 				votes, err := l.gradientVotes(g, r.Number)
@@ -97,6 +103,7 @@ func readGradientSum(p *question.Public, q *conclavev1.GradientSum) (*question.C
 		Shape: question.Shape{Sum: &question.Vector{
 			Entries: g.numbers(), Bound: int64(q.Bound), Per: question.PerTeacher, Rate: 1,
 		}},
+		Baseline: g.coin(),
 		Sum: func(s *question.Site, r question.Round) ([]int64, error) {
 			raw, err := taught(s, r, &g.asked, func(l *lesson) ([]byte, error) {
 				sum, err := l.gradientSum(g, r.Number)

@@ -4,7 +4,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/question"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // lesson is a round for a run's teachers: what they learn from and what they are asked
@@ -51,7 +50,7 @@ func prepare(s *question.Site, e *ensemble.Ensemble, a *asked) (*lesson, error) 
 
 // trains is whether there is something to learn.
 func (l *lesson) trains() bool {
-	return len(l.training.classes) > 0 && l.asked.vote != conclavev1.TeacherSpec_VOTE_COIN
+	return len(l.training.classes) > 0 && !l.asked.coin()
 }
 
 // train lets the teachers learn.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/logging"
 )
 
@@ -96,8 +97,8 @@ func serveCrashing(ctx context.Context, path, plan, marks string) error {
 		}
 	}
 	server, err := aggregator.New(ctx, config, aggregator.Options{
-		Logger: log,
-		Hooks:  aggregator.Hooks{BeforeCharge: at("before"), AfterCharge: at("after")},
+		Logger: log, Reducers: kinds.Reducers,
+		Hooks: aggregator.Hooks{BeforeCharge: at("before"), AfterCharge: at("after")},
 	})
 	if err != nil {
 		return err

@@ -21,7 +21,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/teachers"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -62,13 +64,12 @@ func BenchmarkRoundTrip(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			number := uint64(0)
 			ask := func() {
-				r := &conclavev1.Round{Run: "bench", Number: number,
-					Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-						Teacher: spec, AnswerClasses: 2,
-					}}}
-				v := r.GetVote()
+				v := &conclavev1.VoteQuestion{Teacher: spec, AnswerClasses: 2}
 				v.Training, v.TrainingClasses = benchRows(rng, pategan.DefaultOptions().Teacher.Training)
 				v.Queries, v.QueryClasses = benchRows(rng, benchQueries)
+				r := question.Ask(teachers.Votes.Name, v,
+					question.Shape{Votes: &question.Histogram{Queries: benchQueries, Classes: 2}})
+				r.Run, r.Number = "bench", number
 				release, err := client.Ask(b.Context(), r, nil)
 				if err != nil {
 					b.Fatal(err)

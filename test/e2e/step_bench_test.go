@@ -20,6 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
 	jobs "github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
@@ -92,8 +93,8 @@ type stepStudent struct {
 	*dpgan.Trainer
 	client *student.Client
 	job    *jobs.Job
-	round  *conclavev1.Round // without its weights
-	clip   float64
+	round  *conclavev1.Round
+	asked  *conclavev1.DiscriminatorSum // of the round, without its weights
 	nodes  *observer.ObservedLogs
 	sites  int
 
@@ -125,8 +126,8 @@ dpgan: {steps: 10000, batch: %d, units: %d,
 	s.job, err = jobs.Prepare(spec)
 	check(b, err)
 	s.round = s.job.Round()
-	s.round.GetSum().GetDiscriminator().Weights = nil
-	s.clip = s.round.GetSum().GetDiscriminator().Clip
+	s.asked = new(conclavev1.DiscriminatorSum)
+	check(b, proto.Unmarshal(s.round.GetParams(), s.asked))
 
 	var configs []node.Config
 	for i, site := range sites {
@@ -171,7 +172,8 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
 	begun := time.Now()
 	r := proto.Clone(s.round).(*conclavev1.Round)
 	r.Number = round - 1 // without the class counts
-	r.GetSum().GetDiscriminator().Weights = safetensors.Bytes(q.Weights)
+	s.asked.Weights = safetensors.Bytes(q.Weights)
+	r.Params = question.Marshal(s.asked)
 	release, err := s.client.AskAndForget(ctx, r, r.Number/100*100, nil)
 	if err != nil {
 		return nil, err
@@ -182,7 +184,7 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
 		Teachers: int(release.GetTeachers()),
 	}
 	for i, v := range sum.GetValues() {
-		a.Sum[i] = float32(float64(v) * s.clip / float64(sum.Scale))
+		a.Sum[i] = float32(float64(v) * s.asked.Clip / float64(sum.Scale))
 	}
 	s.took.asking += time.Since(begun)
 	answers, slowest := 0, time.Duration(0)
@@ -200,8 +202,7 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
 
 // timeNoise is what the noise of a step takes.
 func (s *stepStudent) timeNoise(b *testing.B) time.Duration {
-	m, err := gnmax.NewGaussianSum(int64(s.round.GetSum().GetDiscriminator().Bound),
-		s.job.Plan.Training.Mechanism.NoiseMultiplier)
+	m, err := gnmax.NewGaussianSum(int64(s.round.GetSum().GetBound()), s.job.Plan.Training.Mechanism.NoiseMultiplier)
 	check(b, err)
 	sum := make([]int64, s.job.Plan.PerRound)
 	begun := time.Now()

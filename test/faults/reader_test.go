@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -114,14 +115,14 @@ func (r reading) round(number int) *conclavev1.Round {
 		}
 		return of
 	}
-	return &conclavev1.Round{Run: r.Run, Number: uint64(number),
-		Question: &conclavev1.Round_Vote{Vote: &conclavev1.VoteQuestion{
-			Teacher: &conclavev1.TeacherSpec{
-				Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2,
-				Steps: 1, Batch: 4,
-				LearningRate: 0.1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
-			},
-			Training: tensor(training), TrainingClasses: classes(training),
-			Queries: tensor(r.Queries), QueryClasses: classes(r.Queries), AnswerClasses: 2,
-		}}}
+	round := question.Ask("votes", &conclavev1.VoteQuestion{
+		Teacher: &conclavev1.TeacherSpec{
+			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2, Steps: 1, Batch: 4,
+			LearningRate: 0.1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
+		},
+		Training: tensor(training), TrainingClasses: classes(training),
+		Queries: tensor(r.Queries), QueryClasses: classes(r.Queries), AnswerClasses: 2,
+	}, question.Shape{Votes: &question.Histogram{Queries: r.Queries, Classes: 2}})
+	round.Run, round.Number = r.Run, uint64(number)
+	return round
 }

@@ -259,7 +259,7 @@ func TestAnswersToAnOldAttempt(t *testing.T) {
 	first()
 	testkit.Receive(t, gone)
 	other := s.q.round(s.spec.GetName(), 0)
-	other.GetVote().QueryClasses[0] = 1
+	other.Params = []byte("other records")
 	over := make(chan outcome, 1)
 	ctx := testkit.Within(t)
 	go func() {

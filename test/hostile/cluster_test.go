@@ -27,6 +27,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -129,7 +130,7 @@ func start() (*world, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
-	if w.server, err = aggregator.New(ctx, config, aggregator.Options{Hooks: hooks}); err != nil {
+	if w.server, err = aggregator.New(ctx, config, aggregator.Options{Hooks: hooks, Reducers: kinds.Reducers}); err != nil {
 		return nil, err
 	}
 	serving, end := context.WithCancel(context.Background())

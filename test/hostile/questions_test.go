@@ -1,6 +1,12 @@
 package hostile
 
 import (
+	"cmp"
+	"slices"
+
+	asking "github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/ratio"
+	fits "github.com/conclave-dp/conclave/internal/ratio/logistic"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -54,20 +60,21 @@ func tensor(rows, columns int) *conclavev1.Tensor {
 	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), uint32(columns)}, Data: make([]byte, 4*rows*columns)}
 }
 
-func voteOf(records int) *conclavev1.VoteQuestion {
-	return &conclavev1.VoteQuestion{
-		Teacher: &conclavev1.TeacherSpec{
-			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2,
-			Steps: 1, Batch: 4,
-			LearningRate: 0.1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
-		},
-		Training: tensor(4, 3), TrainingClasses: []uint32{0, 1, 0, 1}, Queries: tensor(records, 3),
-		QueryClasses: make([]uint32, records), AnswerClasses: 2,
+// voteRound asks for votes; the parameters of questions are nothing that an aggregator reads.
+func voteRound(run string, number uint64, planned uint32, kind string, queries, classes uint32) *conclavev1.Round {
+	return &conclavev1.Round{
+		Run: run, Number: number, Planned: planned, Kind: kind, Params: []byte("records"),
+		Shape: &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{Queries: queries, Classes: classes}},
 	}
 }
 
-func sumRound(run string, number uint64, planned uint32, q *conclavev1.SumQuestion) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Planned: planned, Question: &conclavev1.Round_Sum{Sum: q}}
+// sumRound asks for a sum over privacy units.
+func sumRound(run string, number uint64, planned uint32, kind string, v *conclavev1.Vector) *conclavev1.Round {
+	v.Per = cmp.Or(v.Per, conclavev1.Vector_PER_UNIT)
+	v.Norm, v.Rate = cmp.Or(v.Norm, conclavev1.Vector_NORM_L2), cmp.Or(v.Rate, 1)
+	return &conclavev1.Round{
+		Run: run, Number: number, Planned: planned, Kind: kind, Shape: &conclavev1.Round_Sum{Sum: v},
+	}
 }
 
 // same answers every round with the same values.
@@ -91,8 +98,7 @@ func alternating(_, query int) int { return query % 2 }
 func votes() question {
 	return question{
 		round: func(run string, number uint64) *conclavev1.Round {
-			return &conclavev1.Round{Run: run, Number: number, Planned: paysVotes,
-				Question: &conclavev1.Round_Vote{Vote: voteOf(5)}}
+			return voteRound(run, number, paysVotes, "votes", 5, 2)
 		},
 		honest: func(a asked) *conclavev1.WorkRequest { return votesOf(a, honestTeachers, 5, 2, alternating) },
 		counts: histogram(5, 2, honestTeachers, alternating),
@@ -104,11 +110,7 @@ func bins() question {
 	bin := func(_, query int) int { return query % 3 }
 	return question{
 		round: func(run string, number uint64) *conclavev1.Round {
-			v := voteOf(3)
-			v.Teacher.Vote, v.AnswerClasses = conclavev1.TeacherSpec_VOTE_GRADIENT, 3
-			v.Gradient = &conclavev1.Projection{Directions: 2, Seed: 3, Clip: 1}
-			return &conclavev1.Round{Run: run, Number: number, Planned: paysGradientVotes,
-				Question: &conclavev1.Round_Vote{Vote: v}}
+			return voteRound(run, number, paysGradientVotes, "gradient-votes", 6, 3)
 		},
 		honest: func(a asked) *conclavev1.WorkRequest { return votesOf(a, honestTeachers, 6, 3, bin) },
 		counts: histogram(6, 3, honestTeachers, bin),
@@ -120,9 +122,8 @@ const fixed = 1 << 16 // the fixed-point bound of sums
 func classCounts() question {
 	return question{
 		round: func(run string, number uint64) *conclavev1.Round {
-			return sumRound(run, number, paysCounts,
-				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_ClassCounts{
-					ClassCounts: &conclavev1.ClassCounts{Classes: 2, Scale: 10}}})
+			return sumRound(run, number, paysCounts, "class-counts",
+				&conclavev1.Vector{Entries: 2, Bound: 10, Norm: conclavev1.Vector_NORM_L1})
 		},
 		honest: same(300, 200), counts: []int64{300, 200},
 	}
@@ -132,13 +133,8 @@ func gradients() question {
 	return question{
 		open: func(s *conclavev1.RunSpec) { s.Pipeline = "gpate" },
 		round: func(run string, number uint64) *conclavev1.Round {
-			v := voteOf(1)
-			v.Teacher.Vote = conclavev1.TeacherSpec_VOTE_GRADIENT
-			return sumRound(run, number, paysGradients,
-				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Gradients{Gradients: &conclavev1.GradientSum{
-					Teacher: v.Teacher, Training: v.Training, TrainingClasses: v.TrainingClasses, Queries: v.Queries,
-					QueryClasses: v.QueryClasses, Bound: fixed,
-				}}})
+			return sumRound(run, number, paysGradients, "gradient-sums",
+				&conclavev1.Vector{Entries: 3, Bound: fixed, Per: conclavev1.Vector_PER_TEACHER})
 		},
 		honest: same(1000, -2000, 3000), counts: []int64{1000, -2000, 3000},
 	}
@@ -154,14 +150,7 @@ func discriminator() question {
 				Count:     3})
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
-			q := &conclavev1.DiscriminatorSum{
-				Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2,
-					ByClass: conclavev1.Discriminator_CLASSES_EACH},
-				Weights: make([]byte, 12), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 1,
-				Bound: fixed,
-			}
-			return sumRound(run, number, 0,
-				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: q}})
+			return sumRound(run, number, 0, "discriminator", &conclavev1.Vector{Entries: 3, Bound: fixed, Rate: 0.25})
 		},
 		honest: same(10, 20, -30), counts: []int64{10, 20, -30},
 	}
@@ -173,11 +162,7 @@ func embedding() question {
 			s.Pipeline = "embed"
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
-			q := &conclavev1.EmbeddingSum{Embedding: &conclavev1.Embedding{Classes: 2,
-				Parts: []*conclavev1.Embedding_Part{{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 1}},
-			}, Entries: 3, Bound: fixed}
-			return sumRound(run, number, paysEmbedding,
-				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Embedding{Embedding: q}})
+			return sumRound(run, number, paysEmbedding, "embedding", &conclavev1.Vector{Entries: 3, Bound: fixed})
 		},
 		honest: same(7, 8, 9), counts: []int64{7, 8, 9},
 	}
@@ -189,16 +174,10 @@ func scores() question {
 			s.Epsilon = 100
 		},
 		round: func(run string, number uint64) *conclavev1.Round {
-			q := &conclavev1.ScoreSum{Bound: 1 << 10,
-				Selection: &conclavev1.Selection{ScoresRound: number, Records: 80, Expected: []int64{0, 0}}}
-			for range 2 {
-				q.Discriminators = append(q.Discriminators, &conclavev1.ScoreSum_Scored{
-					Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2},
-					Weights:       make([]byte, 12),
-				})
-			}
-			return sumRound(run, number, paysScores,
-				&conclavev1.SumQuestion{Statistic: &conclavev1.SumQuestion_Scores{Scores: q}})
+			r := sumRound(run, number, paysScores, "scores",
+				&conclavev1.Vector{Entries: 2, Bound: 1 << 10, Norm: conclavev1.Vector_NORM_EACH})
+			r.Selection = &conclavev1.Selection{Round: number, Records: 80, Expected: []int64{0, 0}}
+			return r
 		},
 		honest: same(5, -5),
 	}
@@ -218,10 +197,19 @@ func logistic() question {
 			for i := range 8 { // 1, little-endian
 				synthetic.Data[4*i+2], synthetic.Data[4*i+3] = 0x80, 0x3f
 			}
-			return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Fit{Fit: &conclavev1.Fit{
+			q := &conclavev1.Fit{
 				Features:  &conclavev1.RatioFeatures{Mean: make([]float32, 1), Scale: []float32{1}, Clip: 2},
 				Synthetic: synthetic, Lambda: 0.1, Records: 40,
-			}}}
+			}
+			want, err := ratio.NewWanted(ratio.Problem{
+				Synthetic: slices.Repeat([]float64{1}, 8), Width: 2, Clip: 2, Lambda: 0.1, Records: 40,
+			})
+			if err != nil {
+				panic(err)
+			}
+			r := asking.Ask("fit", q, fits.Shape(want, asking.L2))
+			r.Run, r.Number = run, number
+			return r
 		},
 		honest: same(make([]int64, 2+3)...), // no record at all
 	}

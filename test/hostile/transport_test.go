@@ -285,7 +285,6 @@ func TestHostileQuestions(t *testing.T) {
 		change(r)
 		return []*conclavev1.RoundPart{part(0, 1, encoded(t, r))}
 	}
-	bomb := append(field(1, []byte(run)), field(4, field(5, bytes.Repeat(field(1, nil), 1<<19)))...)
 	foreign := part(1, 2, []byte("x"))
 	foreign.Run = "other"
 	long := part(0, 1, []byte("x"))
@@ -295,65 +294,32 @@ func TestHostileQuestions(t *testing.T) {
 		code  codes.Code
 		says  string
 	}{
-		"half of a round": {[]*conclavev1.RoundPart{part(0, 2, []byte("x"))}, codes.InvalidArgument, "1 of 2 parts"},
-		"nothing":         {nil, codes.InvalidArgument, "0 of 0 parts"},
-		"no part":         {[]*conclavev1.RoundPart{nil}, codes.InvalidArgument, "no round part"},
-		"the second part first": {[]*conclavev1.RoundPart{part(1, 2, []byte("x"))}, codes.InvalidArgument,
-			"part 0 was due"},
-		"a part twice": {[]*conclavev1.RoundPart{part(0, 3, []byte("x")), part(0, 3, []byte("x"))},
-			codes.InvalidArgument, "part 1 was due"},
-		"2^32-1 parts": {[]*conclavev1.RoundPart{part(0, math.MaxUint32, []byte("x"))}, codes.InvalidArgument,
-			"4294967295 parts"},
-		"part 2^32-1": {[]*conclavev1.RoundPart{part(math.MaxUint32, 2, []byte("x"))}, codes.InvalidArgument,
-			"part 0 was due"},
-		"a part of another run": {[]*conclavev1.RoundPart{part(0, 2, []byte("x")), foreign}, codes.InvalidArgument,
-			"different rounds"},
-		"an empty part": {[]*conclavev1.RoundPart{part(0, 1, nil)}, codes.InvalidArgument, "0 bytes"},
-		"a part of 2 MiB": {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 2<<20))}, codes.InvalidArgument,
-			"2097152 bytes"},
-		"a part of 5 MiB": {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 5<<20))}, codes.ResourceExhausted,
-			"larger than max"},
-		"a run's name of 1 MiB": {[]*conclavev1.RoundPart{long}, codes.InvalidArgument, "rrr..."},
-		"garbage": {[]*conclavev1.RoundPart{part(0, 1, []byte{0xff})}, codes.InvalidArgument,
-			"cannot be read"},
-		"another round inside": {one(func(r *conclavev1.Round) { r.Number = 7 }), codes.InvalidArgument, "round 7"},
-		"half a million messages": {[]*conclavev1.RoundPart{part(0, 2, bomb[:1<<20]), part(1, 2, bomb[1<<20:])},
-			codes.InvalidArgument, "32768 messages"},
-		"no question": {one(func(r *conclavev1.Round) { r.Question = nil }), codes.InvalidArgument, "asks nothing"},
-		"2^32-1 rows without values": {one(func(r *conclavev1.Round) {
-			r.GetVote().Queries.Shape = []uint32{math.MaxUint32, 3}
-		}), codes.InvalidArgument, "4 per value"},
-		"2^32-1 x 2^32-1 values": {one(func(r *conclavev1.Round) {
-			r.GetVote().Queries.Shape = []uint32{math.MaxUint32, math.MaxUint32}
-		}), codes.InvalidArgument, "features"},
-		"rows that overflow to none": {one(func(r *conclavev1.Round) {
-			r.GetVote().Queries = &conclavev1.Tensor{Shape: []uint32{1 << 31, 1 << 20}}
-		}), codes.InvalidArgument, "bytes"},
-		"2^32-1 directions": {one(gradientDirections), codes.InvalidArgument, "directions"},
-		"2^32-1 answers to choose of": {one(func(r *conclavev1.Round) {
-			r.GetVote().AnswerClasses = math.MaxUint32
-		}), codes.InvalidArgument, "answer_classes"},
-		"2^32-1 classes": {one(func(r *conclavev1.Round) {
-			r.GetVote().Teacher.Classes = math.MaxUint32
-		}), codes.InvalidArgument, "classes"},
-		"a class that there is not": {one(func(r *conclavev1.Round) {
-			r.GetVote().QueryClasses[1] = 9
-		}), codes.InvalidArgument, "out of range"},
+		"half of a round":             {[]*conclavev1.RoundPart{part(0, 2, []byte("x"))}, codes.InvalidArgument, "1 of 2 parts"},
+		"nothing":                     {nil, codes.InvalidArgument, "0 of 0 parts"},
+		"no part":                     {[]*conclavev1.RoundPart{nil}, codes.InvalidArgument, "no round part"},
+		"the second part first":       {[]*conclavev1.RoundPart{part(1, 2, []byte("x"))}, codes.InvalidArgument, "part 0 was due"},
+		"a part twice":                {[]*conclavev1.RoundPart{part(0, 3, []byte("x")), part(0, 3, []byte("x"))}, codes.InvalidArgument, "part 1 was due"},
+		"2^32-1 parts":                {[]*conclavev1.RoundPart{part(0, math.MaxUint32, []byte("x"))}, codes.InvalidArgument, "4294967295 parts"},
+		"part 2^32-1":                 {[]*conclavev1.RoundPart{part(math.MaxUint32, 2, []byte("x"))}, codes.InvalidArgument, "part 0 was due"},
+		"a part of another run":       {[]*conclavev1.RoundPart{part(0, 2, []byte("x")), foreign}, codes.InvalidArgument, "different rounds"},
+		"an empty part":               {[]*conclavev1.RoundPart{part(0, 1, nil)}, codes.InvalidArgument, "0 bytes"},
+		"a part of 2 MiB":             {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 2<<20))}, codes.InvalidArgument, "2097152 bytes"},
+		"a part of 5 MiB":             {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 5<<20))}, codes.ResourceExhausted, "larger than max"},
+		"a run's name of 1 MiB":       {[]*conclavev1.RoundPart{long}, codes.InvalidArgument, "rrr..."},
+		"garbage":                     {[]*conclavev1.RoundPart{part(0, 1, []byte{0xff})}, codes.InvalidArgument, "cannot be read"},
+		"another round inside":        {one(func(r *conclavev1.Round) { r.Number = 7 }), codes.InvalidArgument, "round 7"},
+		"no question":                 {one(func(r *conclavev1.Round) { r.Shape = nil }), codes.InvalidArgument, "asks nothing"},
+		"2^32-1 queries":              {one(votesOn(math.MaxUint32, 2)), codes.InvalidArgument, "4294967295 queries"},
+		"2^32-1 answers to choose of": {one(votesOn(5, math.MaxUint32)), codes.InvalidArgument, "4294967295 classes"},
 		"2^32-1 class counts": {one(func(r *conclavev1.Round) {
-			*r = *sumRound(run, 0, paysCounts, countsOfClasses(math.MaxUint32))
-		}), codes.InvalidArgument, "classes"},
+			*r = *sumRound(run, 0, paysCounts, "class-counts", &conclavev1.Vector{Entries: math.MaxUint32, Bound: 1})
+		}), codes.InvalidArgument, "entries"},
 		"an embedding of 2^32-1": {one(func(r *conclavev1.Round) {
-			*r = *sumRound(run, 0, paysEmbedding, embeddingOf(math.MaxUint32))
-		}), codes.InvalidArgument, "embedding"},
-		"paid by what there is not": {one(func(r *conclavev1.Round) {
-			r.Planned = math.MaxUint32
-		}), codes.FailedPrecondition, "names entry 4294967295"},
-		"paid by another kind": {one(func(r *conclavev1.Round) {
-			r.Planned = paysScores
-		}), codes.FailedPrecondition, "pays for scores"},
-		"coin flips in place of votes": {one(func(r *conclavev1.Round) {
-			r.GetVote().Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN
-		}), codes.FailedPrecondition, "coin"},
+			*r = *sumRound(run, 0, paysEmbedding, "embedding", &conclavev1.Vector{Entries: math.MaxUint32, Bound: fixed})
+		}), codes.InvalidArgument, "entries"},
+		"a pass of its own":         {one(func(r *conclavev1.Round) { r.Serves = make([]byte, 32) }), codes.InvalidArgument, "leave out serves"},
+		"paid by what there is not": {one(func(r *conclavev1.Round) { r.Planned = math.MaxUint32 }), codes.FailedPrecondition, "names entry 4294967295"},
+		"paid by another kind":      {one(func(r *conclavev1.Round) { r.Planned = paysScores }), codes.FailedPrecondition, "pays for scores"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.metrics(t)
@@ -384,23 +350,9 @@ func TestHostileQuestions(t *testing.T) {
 	w.calm(t, s, 0)
 }
 
-func gradientDirections(r *conclavev1.Round) {
-	v := r.GetVote()
-	r.Planned = paysGradientVotes
-	v.Teacher.Vote, v.AnswerClasses = conclavev1.TeacherSpec_VOTE_GRADIENT, 4
-	v.Gradient = &conclavev1.Projection{Directions: math.MaxUint32, Clip: 1}
-	r.Planned = paysGradientVotes
-}
-
-func countsOfClasses(n uint32) *conclavev1.SumQuestion {
-	return &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: n, Scale: 1}},
-	}
-}
-
-func embeddingOf(n uint32) *conclavev1.SumQuestion {
-	return &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Embedding{Embedding: &conclavev1.EmbeddingSum{Entries: n, Bound: fixed}},
+func votesOn(queries, classes uint32) func(*conclavev1.Round) {
+	return func(r *conclavev1.Round) {
+		r.Shape = &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{Queries: queries, Classes: classes}}
 	}
 }
 

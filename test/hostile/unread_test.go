@@ -16,7 +16,7 @@ func TestAnswersToUnreadRounds(t *testing.T) {
 	small := q.round
 	q.round = func(run string, number uint64) *conclavev1.Round { // some 900 KB
 		r := small(run, number)
-		r.GetVote().Training, r.GetVote().TrainingClasses = tensor(70000, 3), make([]uint32, 70000)
+		r.Params = make([]byte, 900<<10)
 		return r
 	}
 	s := w.scene(t, q)

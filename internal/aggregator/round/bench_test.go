@@ -37,7 +37,7 @@ func BenchmarkNodes(b *testing.B) {
 			run, err := spec.New(pb)
 			testkit.Must(b, err)
 			question := roundtest.VoteRound("r", 0, 64)
-			q, err := shape.Parser(false)(question, run, nil)
+			q, err := shape.Parser(nil)(question, run, nil)
 			testkit.Must(b, err)
 			answer := roundtest.Votes(1, roundtest.Alternating)(question)[0]
 			for b.Loop() {

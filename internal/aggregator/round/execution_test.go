@@ -212,8 +212,7 @@ func TestSumsDoNotOverflow(t *testing.T) {
 	for _, c := range []struct {
 		sum, add int64
 		want     int
-	}{{0, roundtest.MaxSumEntry, -1}, {limit - roundtest.MaxSumEntry, roundtest.MaxSumEntry, -1},
-		{limit - roundtest.MaxSumEntry + 1, roundtest.MaxSumEntry, 0}, {limit, 0, -1}, {limit, 1, 0}} {
+	}{{0, 1 << 53, -1}, {limit - 1<<53, 1 << 53, -1}, {limit - 1<<53 + 1, 1 << 53, 0}, {limit, 0, -1}, {limit, 1, 0}} {
 		if got := overflows([]int64{c.sum}, []int64{c.add}); got != c.want {
 			t.Errorf("%d + %d: got %d, want %d", c.sum, c.add, got, c.want)
 		}

@@ -20,11 +20,15 @@ func (rs *Rounds) gather(e *Execution) error {
 		return nil
 	case Reducer:
 		first := true
-		counts, err := q.Reduce(rs.Lifetime.Draining(), func(q Question, sum *conclavev1.SumQuestion) ([]int64, error) {
-			told := first
-			first = false
-			return rs.pass(e, told, q, sum)
-		})
+		counts, err := q.Reduce(rs.Lifetime.Draining(),
+			func(q Question, params []byte, sum *conclavev1.Vector) ([]int64, error) {
+				told := first
+				first = false
+				return rs.pass(e, told, q, &conclavev1.Round{
+					Run: e.key.Run, Number: e.key.Number, Kind: e.kind(), Planned: uint32(e.planned), Params: params,
+					Shape: &conclavev1.Round_Sum{Sum: sum}, Serves: e.digest[:],
+				})
+			})
 		if err != nil {
 			return err
 		}
@@ -36,13 +40,11 @@ func (rs *Rounds) gather(e *Execution) error {
 
 // pass asks all nodes once more in the course of an execution, and returns the sums. The
 // student is told how the first one stands: their number is nobody's business.
-func (rs *Rounds) pass(e *Execution, told bool, q Question, sum *conclavev1.SumQuestion) ([]int64, error) {
+func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Round) ([]int64, error) {
 	if e.idleFor(abandonAfter, time.Now()) {
 		return nil, fault.Unavailablef("round %d of run %q was given up: nobody waits for it", e.key.Number, e.key.Run)
 	}
-	p, err := payload.New(&conclavev1.Round{
-		Run: e.key.Run, Number: e.key.Number, Planned: uint32(e.planned), Question: &conclavev1.Round_Sum{Sum: sum},
-	})
+	p, err := payload.New(asked)
 	if err != nil {
 		return nil, err
 	}

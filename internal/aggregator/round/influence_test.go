@@ -25,11 +25,9 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 		queries := rapid.IntRange(1, 20).Draw(t, "queries")
 		classes := rapid.SampledFrom([]int{2, 3, 4, 5, 10, 16, 17, 200, 256}).Draw(t, "classes")
 		run := &spec.Spec{PB: &conclavev1.RunSpec{Name: "r", Teachers: 1000}, Quorum: 1000}
-		pb, question := roundtest.Spec(), roundtest.VoteRound("r", 3, queries)
-		pb.CoinVotes = true // which may be for more than two classes
-		question.GetVote().Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN
-		question.GetVote().AnswerClasses = uint32(classes)
-		q := testkit.Value(shape.Parser(true)(question, testkit.Value(spec.New(pb)), nil))
+		question := roundtest.VoteRound("r", 3, queries)
+		question.GetVotes().Classes = uint32(classes)
+		q := testkit.Value(shape.Parser(nil)(question, testkit.Value(spec.New(roundtest.Spec())), nil))
 		e := round.NewTrial(3, run, q)
 		join := func(site string) *peer.Node {
 			n := peer.NewNode(nil)

@@ -42,7 +42,7 @@ type Recycler interface {
 
 // Cacher is a question whose sums are cached for selections of later rounds.
 type Cacher interface {
-	// Sums are what is selected among, and the bound of one.
+	// Sums are what is selected by, and how far a privacy unit moves one.
 	Sums(counts []int64) (sums []int64, bound int64)
 }
 
@@ -58,8 +58,9 @@ type Reducer interface {
 	Reduce(ctx context.Context, pass Pass) (counts []int64, err error)
 }
 
-// Pass asks all nodes once more, and returns the sums of their answers.
-type Pass func(q Question, sum *conclavev1.SumQuestion) ([]int64, error)
+// Pass asks all nodes once more, by parameters of the round's kind, and returns the sums of
+// their answers.
+type Pass func(q Question, params []byte, sum *conclavev1.Vector) ([]int64, error)
 
 // Parse checks what a round asks against its run. cached returns the sums of a round, as far as
 // they are cached.
@@ -78,7 +79,7 @@ type Sums struct {
 
 // ErrNotCached says that sums have to be collected again; see AskRequest.hold.
 func ErrNotCached(run string, round uint64) error {
-	return fault.NotFoundf("the sums of scores of round %d of run %q are not cached here; ask for that round again, "+
+	return fault.NotFoundf("the sums of round %d of run %q are not cached here; ask for that round again, "+
 		"to have them cached", round, run)
 }
 

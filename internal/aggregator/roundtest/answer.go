@@ -16,7 +16,7 @@ type Answer func(*conclavev1.Round) []*conclavev1.WorkRequest
 // Votes answers every round: vote says how each teacher votes.
 func Votes(teachers uint32, vote func(teacher, query int) int) Answer {
 	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		queries := len(r.GetVote().GetQueryClasses())
+		queries := int(r.GetVotes().GetQueries())
 		return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
 			Run: r.GetRun(), Round: r.GetNumber(), Teachers: teachers, Queries: uint32(queries),
 			Packed: PackVotes(int(teachers), queries, 2, vote),

@@ -87,7 +87,7 @@ func Both(changes ...func(*conclavev1.RunSpec)) func(*conclavev1.RunSpec) {
 func Paid(spec *conclavev1.RunSpec, stage string, r *conclavev1.Round) *conclavev1.Round {
 	r.Planned = 0
 	for i, p := range spec.GetPlan() {
-		if p.GetKind() == runspec.KindOf(r) && p.GetStage() == stage {
+		if p.GetKind() == r.GetKind() && p.GetStage() == stage {
 			r.Planned = uint32(i)
 			break
 		}

@@ -3,259 +3,100 @@ package roundtest
 import (
 	"encoding/binary"
 	"math"
-	"math/rand/v2"
-	"slices"
-	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-
-	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func VoteRound(run string, number uint64, queries int) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: Vote(queries)}}
+// Round asks a question of a kind whose parameters an aggregator does not read.
+func Round(run string, number uint64, kind, params string) *conclavev1.Round {
+	return &conclavev1.Round{Run: run, Number: number, Kind: kind, Params: []byte(params)}
 }
 
-// OtherBytes serializes a round as no encoder of Go does, but as the format
-// allows: fields in reverse order, a number in more bytes than it needs, lists
-// unpacked, and zeros that are left out elsewhere.
-func OtherBytes(t testing.TB, r *conclavev1.Round) []byte {
-	t.Helper()
-	raw := func(m proto.Message) []byte {
-		b, err := proto.Marshal(m)
-		testkit.Must(t, err)
-		return b
+// Sum is a round that asks for a sum; change adapts its shape.
+func Sum(r *conclavev1.Round, v *conclavev1.Vector, change func(*conclavev1.Vector)) *conclavev1.Round {
+	if change != nil {
+		change(v)
 	}
-	q := proto.Clone(r.GetVote()).(*conclavev1.VoteQuestion)
-	classes := q.QueryClasses
-	q.QueryClasses = nil
-	var b []byte
-	b = protowire.AppendTag(b, 3, protowire.BytesType)
-	b = protowire.AppendBytes(b, raw(&conclavev1.VoteQuestion{Queries: q.Queries}))
-	q.Queries = nil // merged from two pieces
-	rest := raw(q)
-	for _, c := range classes {
-		rest = protowire.AppendTag(rest, 5, protowire.VarintType)
-		rest = protowire.AppendVarint(rest, uint64(c))
+	r.Shape = &conclavev1.Round_Sum{Sum: v}
+	return r
+}
+
+// OfUnits is the shape of a sum over privacy units.
+func OfUnits(entries int) *conclavev1.Vector {
+	return &conclavev1.Vector{
+		Entries: uint32(entries), Bound: 1 << 16, Norm: conclavev1.Vector_NORM_L2, Per: conclavev1.Vector_PER_UNIT,
+		Rate: 1,
 	}
-	b = protowire.AppendTag(b, 3, protowire.BytesType)
-	b = protowire.AppendBytes(b, rest)
-	b = protowire.AppendTag(b, 2, protowire.VarintType)
-	b = append(b, byte(r.GetNumber())|0x80, 0x80, 0) // numbers below 128
-	b = protowire.AppendTag(b, 1, protowire.BytesType)
-	return protowire.AppendString(b, r.GetRun())
+}
+
+// VoteRound asks every teacher for a vote between two classes on so many queries.
+func VoteRound(run string, number uint64, queries int) *conclavev1.Round {
+	r := Round(run, number, runspec.Votes, "")
+	r.Params = question.Marshal(Vote(queries))
+	r.Shape = &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{Queries: uint32(queries), Classes: 2}}
+	return r
+}
+
+// BinRound asks for votes on gradients at so many records in two directions, in ten bins.
+func BinRound(run string, number uint64, records int) *conclavev1.Round {
+	r := Round(run, number, runspec.GradientVotes, "bins")
+	r.Shape = &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{Queries: uint32(2 * records), Classes: 10}}
+	return r
+}
+
+// GradientRound asks for the sum of the teachers' gradients of three numbers at so many records.
+func GradientRound(run string, number uint64, records int, change func(*conclavev1.Vector)) *conclavev1.Round {
+	v := OfUnits(3 * records)
+	v.Per = conclavev1.Vector_PER_TEACHER
+	return Sum(Round(run, number, runspec.GradientSums, "gradients"), v, change)
 }
 
 // DiscriminatorRound asks for the gradient of so many weights at rate 0.25.
-func DiscriminatorRound(run string, number uint64, weights int,
-	change func(*conclavev1.DiscriminatorSum)) *conclavev1.Round {
-	q := &conclavev1.DiscriminatorSum{
-		Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2,
-			ByClass: conclavev1.Discriminator_CLASSES_EACH},
-		Weights: make([]byte, 4*weights), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 1,
-		Bound: 1 << 16,
-	}
-	if change != nil {
-		change(q)
-	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Discriminator{Discriminator: q}}}}
+func DiscriminatorRound(run string, number uint64, weights int, change func(*conclavev1.Vector)) *conclavev1.Round {
+	v := OfUnits(weights)
+	v.Rate = 0.25
+	return Sum(Round(run, number, runspec.Discriminator, "discriminator"), v, change)
 }
 
 // EmbeddingRound asks for an embedding of so many entries.
-func EmbeddingRound(run string, number uint64, entries int, change func(*conclavev1.EmbeddingSum)) *conclavev1.Round {
-	q := &conclavev1.EmbeddingSum{
-		Embedding: &conclavev1.Embedding{Classes: 2, Parts: []*conclavev1.Embedding_Part{
-			{Kind: conclavev1.Embedding_Part_KIND_ONES, Weight: 0.3},
-			{Kind: conclavev1.Embedding_Part_KIND_FOURIER, Weight: 1, Count: 20, Spread: 0.8, Seed: 1},
-		}},
-		Entries: uint32(entries), Bound: 1 << 16,
-	}
-	if change != nil {
-		change(q)
-	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Embedding{Embedding: q}}}}
+func EmbeddingRound(run string, number uint64, entries int, change func(*conclavev1.Vector)) *conclavev1.Round {
+	return Sum(Round(run, number, runspec.Embedding, "embedding"), OfUnits(entries), change)
 }
 
-// BadEmbeddings are questions that no run takes.
-// BadEmbeddings are questions that no run may ask, by what is wrong with them.
-func BadEmbeddings() map[string]Bad[conclavev1.EmbeddingSum] {
-	type bad = Bad[conclavev1.EmbeddingSum]
-	weight := func(v float64) func(*conclavev1.EmbeddingSum) {
-		return func(q *conclavev1.EmbeddingSum) { q.Embedding.Parts[1].Weight = v }
-	}
-	bound := func(v uint64) func(*conclavev1.EmbeddingSum) {
-		return func(q *conclavev1.EmbeddingSum) { q.Bound = v }
-	}
-	return map[string]bad{
-		"no entries": {func(q *conclavev1.EmbeddingSum) { q.Entries = 0 },
-			"an embedding of 0 entries; ask for 1 to"},
-		"many entries": {func(q *conclavev1.EmbeddingSum) { q.Entries = MaxHistogram + 1 },
-			"an embedding of 131073 entries"},
-		"absurdly many": {func(q *conclavev1.EmbeddingSum) { q.Entries = math.MaxUint32 },
-			"an embedding of 4294967295 entries"},
-		"no bound":        {bound(0), "bound of embeddings is 0; use 256 to 1048576"},
-		"a small bound":   {bound(255), "bound of embeddings is 255"},
-		"a large bound":   {bound(1<<20 + 1), "bound of embeddings is 1048577"},
-		"an absurd bound": {bound(math.MaxUint64), "use 256 to 1048576"},
-		"nothing at all":  {func(q *conclavev1.EmbeddingSum) { q.Embedding = nil }, "an embedding of 0 parts"},
-		"no parts": {func(q *conclavev1.EmbeddingSum) { q.Embedding.Parts = nil },
-			"an embedding of 0 parts; use 1 to 64"},
-		"many parts": {func(q *conclavev1.EmbeddingSum) { q.Embedding.Parts = slices.Repeat(q.Embedding.Parts, 33) },
-			"an embedding of 66 parts"},
-		"weight 0":        {weight(0), "part 2 of the embedding has weight 0"},
-		"negative weight": {weight(-1), "part 2 of the embedding has weight -1"},
-		"a weight of NaN": {weight(math.NaN()), "part 2 of the embedding has weight NaN"},
-		"infinite weight": {weight(math.Inf(1)), "part 2 of the embedding has weight +Inf"},
-		"a part of no one": {func(q *conclavev1.EmbeddingSum) { q.Embedding.Parts[0] = &conclavev1.Embedding_Part{} },
-			"part 1 of the embedding has weight 0"},
-	}
-}
-
-// FitWidth is that of the fits of these tests, FitClip the length of their records' features.
-const (
-	FitWidth = 3
-	FitClip  = 2
-)
-
-// Records are as many vectors of features, the same for the same seed, about a place.
-func Records(seed uint64, n int, place float64) []float64 {
-	rng := rand.New(rand.NewPCG(seed, 0xf17))
-	var all []float64
-	for range n {
-		x := []float64{1, place + rng.NormFloat64()/2, rng.NormFloat64() / 2}
-		length := 0.0
-		for _, v := range x {
-			length = math.Hypot(length, v)
-		}
-		for _, v := range x { // as float32 has them, and not longer
-			all = append(all, float64(float32(v*math.Min(1, 1.999/length))))
-		}
-	}
-	return all
-}
-
-// FitRound asks for a fit to 50 synthetic records, counting on 40 real ones.
-func FitRound(run string, number uint64, change func(*conclavev1.Fit)) *conclavev1.Round {
-	synthetic := Tensor(50, FitWidth)
-	for i, v := range Records(1, 50, -0.3) {
-		PutFloat(synthetic, i, float32(v))
-	}
-	q := &conclavev1.Fit{
-		Features:  &conclavev1.RatioFeatures{Mean: make([]float32, 2), Scale: []float32{1, 1}, Clip: FitClip},
-		Synthetic: synthetic, Lambda: 0.1, Records: 40,
-	}
-	if change != nil {
-		change(q)
-	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Fit{Fit: q}}
-}
-
-func PutFloat(t *conclavev1.Tensor, at int, v float32) {
-	bits := math.Float32bits(v)
-	for i := range 4 {
-		t.Data[4*at+i] = byte(bits >> (8 * i))
-	}
-}
-
-// BadFits are questions that no run takes.
-// BadFits are questions that no run may ask, by what is wrong with them.
-func BadFits() map[string]Bad[conclavev1.Fit] {
-	type bad = Bad[conclavev1.Fit]
-	lambda := func(v float64) func(*conclavev1.Fit) { return func(q *conclavev1.Fit) { q.Lambda = v } }
-	count := func(v float64) func(*conclavev1.Fit) { return func(q *conclavev1.Fit) { q.Records = v } }
-	clip := func(v float64) func(*conclavev1.Fit) { return func(q *conclavev1.Fit) { q.Features.Clip = v } }
-	value := func(at int, v float64) func(*conclavev1.Fit) {
-		return func(q *conclavev1.Fit) { PutFloat(q.Synthetic, at, float32(v)) }
-	}
-	return map[string]bad{
-		"no synthetic records": {func(q *conclavev1.Fit) { q.Synthetic = nil },
-			"a fit to 0 synthetic records of 0 features"},
-		"no rows": {func(q *conclavev1.Fit) { q.Synthetic = Tensor(0, 3) },
-			"a fit to 0 synthetic records"},
-		"too many features": {func(q *conclavev1.Fit) { q.Synthetic = Tensor(1, MaxFitWidth+1) },
-			"401 features; use 1 record at least and 400 features at most"},
-		"a flat tensor": {func(q *conclavev1.Fit) { q.Synthetic.Shape = q.Synthetic.Shape[:1] },
-			"fit.synthetic has 1 dimensions"},
-		"a short tensor": {func(q *conclavev1.Fit) { q.Synthetic.Data = q.Synthetic.Data[4:] },
-			"fit.synthetic of shape [50, 3] holds 596 bytes"},
-		"a NaN": {value(4, math.NaN()),
-			"fit.synthetic holds a value that is not finite in row 1, feature 1"},
-		"an infinity":      {value(0, math.Inf(-1)), "not finite in row 0, feature 0"},
-		"a long record":    {value(5, 3), "synthetic record 1 is longer than clip 2"},
-		"no features":      {func(q *conclavev1.Fit) { q.Features = nil }, "clip is 0"},
-		"clip 0":           {clip(0), "clip is 0"},
-		"clip of NaN":      {clip(math.NaN()), "clip is NaN"},
-		"infinite clip":    {clip(math.Inf(1)), "clip is +Inf"},
-		"lambda 0":         {lambda(0), "lambda is 0"},
-		"lambda below 0":   {lambda(-1), "lambda is -1"},
-		"lambda of NaN":    {lambda(math.NaN()), "lambda is NaN"},
-		"infinite lambda":  {lambda(math.Inf(1)), "lambda is +Inf"},
-		"no records":       {count(0), "a fit counts on 0 privacy units; say 1 to 16777216, a public number"},
-		"half a record":    {count(0.5), "counts on 0.5 privacy units"},
-		"records of NaN":   {count(math.NaN()), "counts on NaN privacy units"},
-		"too many records": {count(MaxUnits + 1), "privacy units; say 1 to 16777216"},
-	}
-}
-
-// Gradients asks for the sum of gradients of three numbers at some records.
-func Gradients(records int) *conclavev1.GradientSum {
-	v := Vote(records)
-	v.Teacher.Vote = conclavev1.TeacherSpec_VOTE_GRADIENT
-	return &conclavev1.GradientSum{
-		Teacher: v.Teacher, Training: v.Training, TrainingClasses: v.TrainingClasses, Queries: v.Queries,
-		QueryClasses: v.QueryClasses,
-		Bound:        1 << 16,
-	}
-}
-
-// Bins asks for votes on gradients in two directions, in ten bins.
-func Bins(records int) *conclavev1.VoteQuestion {
-	v := Vote(records)
-	v.Teacher.Vote, v.AnswerClasses = conclavev1.TeacherSpec_VOTE_GRADIENT, 10
-	v.Gradient = &conclavev1.Projection{Directions: 2, Seed: 3, Clip: 1e-4}
-	return v
-}
-
-func GradientRound(run string, number uint64, q *conclavev1.GradientSum) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Gradients{Gradients: q}}}}
-}
-
-func BinRound(run string, number uint64, q *conclavev1.VoteQuestion) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Vote{Vote: q}}
+// CountRound asks for class counts, at the expense of the plan's second entry.
+func CountRound(run string, number uint64, classes uint32, scale uint64) *conclavev1.Round {
+	v := OfUnits(int(classes))
+	v.Norm, v.Bound = conclavev1.Vector_NORM_L1, scale
+	r := Sum(Round(run, number, runspec.ClassCounts, "counts"), v, nil)
+	r.Planned = 1
+	return r
 }
 
 // Unit is the fixed-point unit of the scores of these tests.
 const Unit = 1 << 12
 
-// ScoreRound sums the scores of so many discriminators as expected says, of 80 units.
-func ScoreRound(run string, number uint64, expected []int64, change func(*conclavev1.ScoreSum)) *conclavev1.Round {
-	q := &conclavev1.ScoreSum{Bound: Unit, Selection: &conclavev1.Selection{ScoresRound: number, Records: 80,
-		Expected: expected}}
-	for range expected {
-		q.Discriminators = append(q.Discriminators, &conclavev1.ScoreSum_Scored{
-			Discriminator: &conclavev1.Discriminator{Kind: conclavev1.Discriminator_KIND_DENSE, Classes: 2},
-			Weights:       make([]byte, 12),
-		})
-	}
+// ScoreRound asks for a sum with as many entries as are expected, and selects by it, of 80 units.
+func ScoreRound(run string, number uint64, expected []int64, change func(*conclavev1.Round)) *conclavev1.Round {
+	v := OfUnits(len(expected))
+	v.Bound, v.Norm = Unit, conclavev1.Vector_NORM_EACH
+	r := Sum(Round(run, number, runspec.Scores, "scores"), v, nil)
+	r.Selection = &conclavev1.Selection{Round: number, Records: 80, Expected: expected}
 	if change != nil {
-		change(q)
+		change(r)
 	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-		Statistic: &conclavev1.SumQuestion_Scores{Scores: q}}}}
+	return r
 }
 
 // SelectionRound selects by the sums of round 0.
 func SelectionRound(run string, number uint64, expected []int64, change func(*conclavev1.Selection)) *conclavev1.Round {
-	q := &conclavev1.Selection{Records: 80, Expected: expected}
+	r := Round(run, number, runspec.Scores, "")
+	r.Selection = &conclavev1.Selection{Records: 80, Expected: expected}
 	if change != nil {
-		change(q)
+		change(r.Selection)
 	}
-	return &conclavev1.Round{Run: run, Number: number, Question: &conclavev1.Round_Selection{Selection: q}}
+	return r
 }
 
 // Units are whole scores in steps.
@@ -266,48 +107,68 @@ func Units(v ...int64) []int64 {
 	return v
 }
 
-// BadScores are questions that no run takes.
-// BadScores are questions that no run may ask, by what is wrong with them.
-func BadScores() map[string]Bad[conclavev1.ScoreSum] {
-	type bad = Bad[conclavev1.ScoreSum]
-	weights := func(raw []byte) func(*conclavev1.ScoreSum) {
-		return func(q *conclavev1.ScoreSum) { q.Discriminators[1].Weights = raw }
+// Bad is a change that makes a question one that is refused, and what the error names.
+type Bad[Q any] struct {
+	Change func(*Q)
+	Want   string
+}
+
+// BadVectors are shapes of sums that no run may ask, by what is wrong with them.
+func BadVectors() map[string]Bad[conclavev1.Vector] {
+	type bad = Bad[conclavev1.Vector]
+	entries := func(n uint32) func(*conclavev1.Vector) { return func(v *conclavev1.Vector) { v.Entries = n } }
+	bound := func(b uint64) func(*conclavev1.Vector) { return func(v *conclavev1.Vector) { v.Bound = b } }
+	norm := func(n conclavev1.Vector_Norm) func(*conclavev1.Vector) {
+		return func(v *conclavev1.Vector) { v.Norm = n }
 	}
-	selecting := func(change func(*conclavev1.Selection)) func(*conclavev1.ScoreSum) {
-		return func(q *conclavev1.ScoreSum) { change(q.Selection) }
+	per := func(p conclavev1.Vector_Per) func(*conclavev1.Vector) {
+		return func(v *conclavev1.Vector) { v.Per = p }
+	}
+	rate := func(r float64) func(*conclavev1.Vector) { return func(v *conclavev1.Vector) { v.Rate = r } }
+	return map[string]bad{
+		"no entries":      {entries(0), "a sum of 0 entries; ask for 1 to 131072"},
+		"many entries":    {entries(MaxEntries + 1), "a sum of 131073 entries"},
+		"absurdly many":   {entries(math.MaxUint32), "a sum of 4294967295 entries"},
+		"no bound":        {bound(0), "the bound of a sum is 0 steps; use 1 to 1048576"},
+		"a large bound":   {bound(1<<20 + 1), "the bound of a sum is 1048577 steps"},
+		"an absurd bound": {bound(math.MaxUint64), "use 1 to 1048576"},
+		"no norm":         {norm(0), "norm NORM_UNSPECIFIED; use one of L1, L2 and each"},
+		"another norm":    {norm(4), "norm 4"},
+		"nobody's sum":    {per(0), "a sum over PER_UNSPECIFIED; use units or teachers"},
+		"a stranger's":    {per(3), "a sum over 3"},
+		"rate 0":          {rate(0), "a sample of rate 0"},
+		"negative rate":   {rate(-0.25), "a sample of rate -0.25"},
+		"a rate of NaN":   {rate(math.NaN()), "a sample of rate NaN"},
+		"a rate above 1":  {rate(1.5), "a sample of rate 1.5"},
+	}
+}
+
+// BadSelections are selections of two entries that no run may ask, by what is wrong with them.
+func BadSelections() map[string]Bad[conclavev1.Round] {
+	type bad = Bad[conclavev1.Round]
+	selecting := func(change func(*conclavev1.Selection)) func(*conclavev1.Round) {
+		return func(r *conclavev1.Round) { change(r.Selection) }
 	}
 	return map[string]bad{
-		"no discriminator": {func(q *conclavev1.ScoreSum) { q.Discriminators = nil },
-			"the scores of 0 discriminators; ask for 1 to 4096"},
-		"too many": {func(q *conclavev1.ScoreSum) { q.Discriminators = slices.Repeat(q.Discriminators, MaxScored) },
-			"the scores of 8192 discriminators"},
-		"no bound":        {func(q *conclavev1.ScoreSum) { q.Bound = 0 }, "bound of scores is 0; use 256 to 1048576"},
-		"a small bound":   {func(q *conclavev1.ScoreSum) { q.Bound = 255 }, "bound of scores is 255"},
-		"a large bound":   {func(q *conclavev1.ScoreSum) { q.Bound = 1<<20 + 1 }, "bound of scores is 1048577"},
-		"an absurd bound": {func(q *conclavev1.ScoreSum) { q.Bound = math.MaxUint64 }, "use 256 to 1048576"},
-		"another round": {selecting(func(s *conclavev1.Selection) { s.ScoresRound = 7 }),
-			"selects by those of round 7; name its own"},
-		"no weights":      {weights(nil), "discriminator 2 has 0 bytes of weights"},
-		"half a weight":   {weights(make([]byte, 6)), "discriminator 2 has 6 bytes of weights"},
-		"many weights":    {weights(make([]byte, 4*MaxWeights+4)), "for each of 1 to 131072 weights"},
-		"a weight of NaN": {weights([]byte{0, 0, 0, 0, 0, 0, 0xc0, 0x7f}), "discriminator 2: weight 1 is not finite"},
-		"infinite weight": {weights([]byte{0, 0, 0x80, 0x7f}), "discriminator 2: weight 0 is not finite"},
+		"another round": {selecting(func(s *conclavev1.Selection) { s.Round = 7 }),
+			"selects by that of round 7; name its own"},
+		"a sample": {func(r *conclavev1.Round) { r.GetSum().Rate = 0.5 },
+			"a selection by a sum over a sample of rate 0.5"},
+		"votes": {func(r *conclavev1.Round) { r.Shape = VoteRound("r", 0, 2).Shape }, "selects by votes"},
 		"no records": {selecting(func(s *conclavev1.Selection) { s.Records = 0 }),
 			"counts on 0 privacy units; say 1 to 16777216"},
 		"too many records": {selecting(func(s *conclavev1.Selection) { s.Records = MaxUnits + 1 }),
 			"counts on 16777217 privacy units"},
 		"too few expected": {selecting(func(s *conclavev1.Selection) { s.Expected = s.Expected[:1] }),
-			"a selection among 2 discriminators says of 1"},
+			"a selection among 2 says of 1"},
 		"nothing expected": {selecting(func(s *conclavev1.Selection) { s.Expected = nil }),
-			"a selection among 2 discriminators says of 0"},
-		"no probability": {selecting(func(s *conclavev1.Selection) { s.Expected = []int64{0, Unit + 1} }),
-			"generated records score 4097 with discriminator 2, outside -4096 to 4096: scores must be probabilities"},
+			"a selection among 2 says of 0"},
+		"beyond the bound": {selecting(func(s *conclavev1.Selection) { s.Expected = []int64{0, Unit + 1} }),
+			"expected to add 4097 to candidate 2 of a selection, outside -4096 to 4096"},
 		"below all": {selecting(func(s *conclavev1.Selection) { s.Expected = []int64{math.MinInt64, 0} }),
-			"discriminator 1, outside -4096 to 4096"},
-		"no selection": {func(q *conclavev1.ScoreSum) { q.Selection = nil },
-			"a selection among 2 discriminators says of 0"},
-		"no opposites' expectation": {func(q *conclavev1.ScoreSum) { q.Complements = true },
-			"a selection among 4 discriminators says of 2"},
+			"candidate 1 of a selection, outside -4096 to 4096"},
+		"no opposites' expectation": {selecting(func(s *conclavev1.Selection) { s.Complements = true }),
+			"a selection among 4 says of 2"},
 	}
 }
 
@@ -337,21 +198,8 @@ func Vote(queries int) *conclavev1.VoteQuestion {
 	}
 }
 
-func CountRound(run string, number uint64, classes uint32, scale uint64) *conclavev1.Round {
-	return &conclavev1.Round{Run: run, Number: number, Planned: 1,
-		Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{
-			Statistic: &conclavev1.SumQuestion_ClassCounts{ClassCounts: &conclavev1.ClassCounts{Classes: classes,
-				Scale: scale}}}}}
-}
-
 func Submission(dataset, name string) *conclavev1.SubmitRunRequest {
 	spec := Spec()
 	spec.Dataset, spec.Name = dataset, name
 	return &conclavev1.SubmitRunRequest{Spec: spec, RunYaml: []byte("name: " + name), SchemaYaml: []byte("test")}
-}
-
-// Bad is a change that makes a question one that is refused, and what the error names.
-type Bad[Q any] struct {
-	Change func(*Q)
-	Want   string
 }

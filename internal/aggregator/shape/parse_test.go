@@ -11,14 +11,18 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/ratio/logistic"
+	"github.com/conclave-dp/conclave/internal/reducer"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // parse reads what a round asks, without sums that are cached.
-func parse(r *conclavev1.Round, run *spec.Spec, allowCoin bool) (round.Question, error) {
-	return Parser(allowCoin)(r, run, func(uint64) (round.Sums, bool) { return round.Sums{}, false })
+func parse(r *conclavev1.Round, run *spec.Spec) (round.Question, error) {
+	return Parser(reducer.NewRegistry(logistic.Fit))(r, run,
+		func(uint64) (round.Sums, bool) { return round.Sums{}, false })
 }
 
 // mustSpec is a good run with a change.
@@ -31,121 +35,122 @@ func mustSpec(t testing.TB, change func(*conclavev1.RunSpec)) *spec.Spec {
 	return run
 }
 
-func TestParseQuestionRefuses(t *testing.T) {
-	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
-	vote := func(change func(q *conclavev1.VoteQuestion)) *conclavev1.Round {
-		q := roundtest.Vote(5)
-		change(q)
-		return &conclavev1.Round{Run: "r", Number: 1, Question: &conclavev1.Round_Vote{Vote: q}}
-	}
-	sum := func(classes uint32, scale uint64) *conclavev1.Round {
-		return roundtest.CountRound("r", 1, classes, scale)
-	}
-	run, err := spec.New(roundtest.Spec())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		round *conclavev1.Round
-		want  string
-		code  codes.Code
-	}{
-		"no question": {&conclavev1.Round{Run: "r", Number: 1}, "asks nothing", codes.InvalidArgument},
-		"no teacher": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher = nil }), "teacher.model",
-			codes.InvalidArgument},
-		"unknown model": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Model = 9 }), "teacher.model",
-			codes.InvalidArgument},
-		"hidden without units": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Model = conclavev1.TeacherSpec_MODEL_HIDDEN }), "teacher.hidden", codes.InvalidArgument},
-		"no vote kind": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Vote = 0 }),
-			"use relative, calibrated, plain or gradient", codes.InvalidArgument},
-		"coin": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN }),
-			"coin votes", codes.FailedPrecondition},
-		"no classes": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.Classes = 0 }), "teacher.classes",
-			codes.InvalidArgument},
-		"learning rate": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.LearningRate = nan }),
-			"learning_rate", codes.InvalidArgument},
-		"weight decay": {vote(func(q *conclavev1.VoteQuestion) { q.Teacher.WeightDecay = -1 }), "weight_decay",
-			codes.InvalidArgument},
-		"one answer class": {vote(func(q *conclavev1.VoteQuestion) { q.AnswerClasses = 1 }), "answer_classes",
-			codes.InvalidArgument},
-		"257 answer classes": {vote(func(q *conclavev1.VoteQuestion) { q.AnswerClasses = 257 }), "answer_classes",
-			codes.InvalidArgument},
-		"no queries": {vote(func(q *conclavev1.VoteQuestion) { q.Queries = nil }), "about 0 records",
-			codes.InvalidArgument},
-		"too many queries": {vote(func(q *conclavev1.VoteQuestion) {
-			q.Queries, q.QueryClasses = roundtest.Tensor(maxQueries+1, 3), make([]uint32, maxQueries+1)
-		}), "about 65537 records", codes.InvalidArgument},
-		"flat tensor": {vote(func(q *conclavev1.VoteQuestion) { q.Queries.Shape = []uint32{15} }),
-			"1 dimensions", codes.InvalidArgument},
-		"no features": {vote(func(q *conclavev1.VoteQuestion) { q.Queries.Shape = []uint32{5, 0} }),
-			"0 features", codes.InvalidArgument},
-		"short tensor": {vote(func(q *conclavev1.VoteQuestion) { q.Queries.Data = q.Queries.Data[:59] }),
-			"59 bytes", codes.InvalidArgument},
-		"overflowing shape": {vote(func(q *conclavev1.VoteQuestion) {
-			q.Queries.Shape = []uint32{math.MaxUint32,
-				maxFeatures}
-		}), "holds 60 bytes", codes.InvalidArgument},
-		"NaN in queries": {vote(func(q *conclavev1.VoteQuestion) {
-			q.Queries = roundtest.Tensor(5, 3, 0, 0, 0, 0,
-				nan)
-		}), "row 1, feature 1", codes.InvalidArgument},
-		"infinite training": {vote(func(q *conclavev1.VoteQuestion) { q.Training = roundtest.Tensor(4, 3, inf) }),
-			"row 0, feature 0", codes.InvalidArgument},
-		"other features": {vote(func(q *conclavev1.VoteQuestion) { q.Training = roundtest.Tensor(4, 2) }),
-			"must be equal", codes.InvalidArgument},
-		"class ids missing": {vote(func(q *conclavev1.VoteQuestion) { q.QueryClasses = q.QueryClasses[1:] }),
-			"4 class ids for 5", codes.InvalidArgument},
-		"class out of range": {vote(func(q *conclavev1.VoteQuestion) { q.TrainingClasses[2] = 2 }), "class 2 of row 2",
-			codes.InvalidArgument},
-		"no statistic": {&conclavev1.Round{Run: "r", Number: 1,
-			Question: &conclavev1.Round_Sum{Sum: &conclavev1.SumQuestion{}}},
-			"asks nothing; set vote, selection, fit, or sum with class_counts", codes.InvalidArgument},
-		"counts of nothing": {sum(0, 1), "classes", codes.InvalidArgument},
-		"no scale":          {sum(2, 0), "scale", codes.InvalidArgument},
-		"absurd scale":      {sum(2, 1<<33), "scale", codes.InvalidArgument},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := parse(c.round, run, true)
-			if err == nil || !strings.Contains(err.Error(), c.want) || fault.Code(err) != c.code {
-				t.Errorf("got %v (%v), want %v with %q", err, fault.Code(err), c.code, c.want)
-			}
-		})
-	}
-
-	t.Run("good", func(t *testing.T) {
-		q, err := parse(vote(func(*conclavev1.VoteQuestion) {}), run, false)
-		if err != nil || q.Length() != 10 {
-			t.Errorf("got %v, %v", q, err)
-		}
-	})
-	t.Run("class counts without a price", func(t *testing.T) {
-		free := mustSpec(t, roundtest.Asks(roundtest.Planned(runspec.Votes, roundtest.GNMax(20), 0)))
-		for entry, want := range []string{"pays for votes, and the round asks for class-counts",
-			"has a plan of 1 entries"} {
-			r := sum(2, 1)
-			r.Planned = uint32(entry)
-			_, err := parse(r, free, false)
-			if fault.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v", err)
-			}
-		}
-	})
+// refused is a question, and why a run does not take it.
+type refused struct {
+	round *conclavev1.Round
+	spec  *spec.Spec
+	want  string
+	code  codes.Code
 }
 
-func TestCoinVotesNeedTheOptionAndTheRun(t *testing.T) {
-	q := roundtest.Vote(3)
-	q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN
-	coin := &conclavev1.Round{Run: "r", Question: &conclavev1.Round_Vote{Vote: q}}
-	for _, c := range []struct{ option, run, want bool }{{true, true, true}, {true, false, false}, {false, true, false},
-		{false, false, false}} {
-		pb := roundtest.Spec()
-		pb.CoinVotes = c.run
-		run, err := spec.New(pb)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parse(coin, run, c.option); (err == nil) != c.want {
-			t.Errorf("option %v, run %v: got %v", c.option, c.run, err)
+func (r refused) check(t *testing.T, name string) {
+	t.Helper()
+	_, err := parse(roundtest.Paid(r.spec.PB, "", r.round), r.spec)
+	if err == nil || !strings.Contains(err.Error(), r.want) || fault.Code(err) != r.code {
+		t.Errorf("%s: got %v (%v), want %v with %q", name, err, fault.Code(err), r.code, r.want)
+	}
+}
+
+func votesOn(queries, classes uint32) *conclavev1.Round {
+	r := roundtest.VoteRound("r", 1, 1)
+	r.Shape = &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{Queries: queries, Classes: classes}}
+	return r
+}
+
+func TestQuestionsAreRefused(t *testing.T) {
+	plain := mustSpec(t, func(*conclavev1.RunSpec) {})
+	sums := mustSpec(t, roundtest.SumsOf(1.5))
+	samples := mustSpec(t, roundtest.SamplesOf(1.5, 0.25, 3))
+	counts := roundtest.CountRound("r", 1, 2, 4)
+	change := func(f func(*conclavev1.Vector)) *conclavev1.Round { return roundtest.GradientRound("r", 1, 1, f) }
+	const invalid, refuses = codes.InvalidArgument, codes.FailedPrecondition
+	for name, c := range map[string]refused{
+		"nothing":            {&conclavev1.Round{Run: "r", Number: 1, Kind: runspec.Votes}, plain, "asks nothing", invalid},
+		"no queries":         {votesOn(0, 2), plain, "asks 0 queries; ask 1 to 65536", invalid},
+		"too many queries":   {votesOn(maxQueries+1, 2), plain, "asks 65537 queries", invalid},
+		"absurd queries":     {votesOn(math.MaxUint32, 2), plain, "asks 4294967295 queries", invalid},
+		"no classes":         {votesOn(1, 0), plain, "one of 0 classes; use 2 to 256", invalid},
+		"one class":          {votesOn(1, 1), plain, "one of 1 classes", invalid},
+		"257 classes":        {votesOn(1, 257), plain, "one of 257 classes", invalid},
+		"too many counts":    {votesOn(13108, 10), plain, "13108 queries x 10 classes are more than 131072 counts", invalid},
+		"votes of no price":  {votesOn(1, 2), sums, `pays for gradient-sums, and the round asks for votes`, refuses},
+		"a sum of no price":  {change(nil), plain, `pays for votes, and the round asks for gradient-sums`, refuses},
+		"another rate":       {roundtest.DiscriminatorRound("r", 1, 2, func(v *conclavev1.Vector) { v.Rate = 0.5 }), samples, "sample of rate 0.5, and entry \"discriminator\" of the plan of run \"r\" pays for rate 0.25", refuses},
+		"all for a sample":   {roundtest.DiscriminatorRound("r", 1, 2, func(v *conclavev1.Vector) { v.Rate = 1 }), samples, "pays for rate 0.25", refuses},
+		"a sample for all":   {change(func(v *conclavev1.Vector) { v.Rate = 0.25 }), sums, "pays for rate 1", refuses},
+		"gaussian of each":   {change(func(v *conclavev1.Vector) { v.Norm = conclavev1.Vector_NORM_EACH }), sums, "gaussian noise, which is for sums whose bound is of norm [NORM_L1 NORM_L2]", invalid},
+		"laplace of L2":      {roundtest.Sum(counts, roundtest.OfUnits(2), nil), plain, "laplace noise, which is for sums whose bound is of norm [NORM_L1]", invalid},
+		"too wide a noise":   {change(func(v *conclavev1.Vector) { v.Bound = spec.MaxBound }), mustSpec(t, roundtest.SumsOf(1<<10)), `run "r": gaussian sum`, invalid},
+		"too wide a laplace": {roundtest.CountRound("r", 1, 2, spec.MaxBound), mustSpec(t, roundtest.Shares(1e-9)), "class-counts with a bound of 1048576 steps", invalid},
+		"votes by a sum":     {votesOn(1, 2), mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.Votes, roundtest.Gaussian(2), 0))), "the plan answers votes by gaussian", invalid},
+		"a sum by votes":     {change(nil), mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.GradientSums, roundtest.GNMax(20), 0))), "the plan answers gradient-sums by gnmax", invalid},
+		"a sum by selection": {change(nil), mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.GradientSums, roundtest.Exponential(1), 3))), "the plan answers gradient-sums by exponential", invalid},
+	} {
+		c.check(t, name)
+	}
+	pass := change(nil)
+	pass.Serves = []byte{1}
+	refused{pass, sums, "leave out serves", invalid}.check(t, "a pass")
+	beyond := roundtest.VoteRound("r", 1, 1)
+	beyond.Planned = 2
+	if _, err := parse(beyond, plain); fault.Code(err) != refuses || !strings.Contains(err.Error(), "names entry 2") {
+		t.Errorf("an entry beyond the plan: %v", err)
+	}
+	for name, bad := range roundtest.BadVectors() {
+		refused{change(bad.Change), sums, bad.Want, invalid}.check(t, name)
+	}
+	selections := mustSpec(t, roundtest.SelectionsOf(1, 3))
+	for name, bad := range roundtest.BadSelections() {
+		refused{roundtest.ScoreRound("r", 1, []int64{0, 0}, bad.Change), selections, bad.Want, invalid}.check(t, name)
+	}
+	for name, bad := range roundtest.BadVectors() {
+		r := roundtest.ScoreRound("r", 1, []int64{0, 0}, func(r *conclavev1.Round) { bad.Change(r.GetSum()) })
+		refused{r, selections, bad.Want, invalid}.check(t, "to select by: "+name)
+	}
+	refused{roundtest.ScoreRound("r", 1, []int64{0, 0}, nil), mustSpec(t, roundtest.Asks(roundtest.Planned(runspec.Scores, roundtest.Gaussian(2), 0))),
+		"use one of [exponential]", invalid}.check(t, "a selection by gaussian noise")
+	refused{roundtest.SelectionRound("r", 1, []int64{0, 0}, nil), selections, "the sums of round 0 of run \"r\" are not cached",
+		codes.NotFound}.check(t, "sums that are not there")
+}
+
+// A fit's shape is what its parameters make.
+func TestFitsAreRefused(t *testing.T) {
+	gaussian := mustSpec(t, roundtest.FitOf(roundtest.Gaussian(2)))
+	laplace := mustSpec(t, roundtest.FitOf(roundtest.Laplace(2)))
+	const invalid = codes.InvalidArgument
+	for name, bad := range roundtest.BadFits() {
+		refused{roundtest.FitRound("r", 1, question.L2, bad.Change), gaussian, bad.Want, invalid}.check(t, name)
+	}
+	for name, c := range map[string]struct {
+		norm   question.Norm
+		change func(*conclavev1.Round)
+		spec   *spec.Spec
+		want   string
+	}{
+		"another bound":   {question.L2, func(r *conclavev1.Round) { r.GetSum().Bound-- }, gaussian, "its parameters make 3 entries"},
+		"the other bound": {question.L2, func(r *conclavev1.Round) { r.GetSum().Norm = conclavev1.Vector_NORM_L1 }, gaussian, "its parameters make"},
+		"more entries":    {question.L2, func(r *conclavev1.Round) { r.GetSum().Entries++ }, gaussian, "its parameters make"},
+		"of each":         {question.L2, func(r *conclavev1.Round) { r.GetSum().Norm = conclavev1.Vector_NORM_EACH }, gaussian, "its parameters make"},
+		"over teachers":   {question.L2, func(r *conclavev1.Round) { r.GetSum().Per = conclavev1.Vector_PER_TEACHER }, gaussian, "its parameters make"},
+		"no shape":        {question.L2, func(r *conclavev1.Round) { r.Shape = nil }, gaussian, "a sum of 0 entries"},
+		"votes":           {question.L2, func(r *conclavev1.Round) { r.Shape = votesOn(1, 2).Shape }, gaussian, "a sum of 0 entries"},
+		"a selection":     {question.L2, func(r *conclavev1.Round) { r.Selection = &conclavev1.Selection{} }, gaussian, "has several passes; ask for it alone"},
+		"laplace of L2":   {question.L2, func(*conclavev1.Round) {}, laplace, "laplace noise, which is for sums whose bound is of norm [NORM_L1]"},
+	} {
+		r := roundtest.FitRound("r", 1, c.norm, nil)
+		c.change(r)
+		refused{r, c.spec, c.want, invalid}.check(t, name)
+	}
+	for name, c := range map[string]struct {
+		norm question.Norm
+		spec *spec.Spec
+	}{
+		"gaussian": {question.L2, gaussian}, "laplace": {question.L1, laplace},
+		"norm-gamma": {question.L2, mustSpec(t, roundtest.GammaOf(2))},
+	} {
+		q, err := parse(roundtest.FitRound("r", 1, c.norm, nil), c.spec)
+		if err != nil || q.Length() != roundtest.FitWidth || q.Queries() != 1 {
+			t.Errorf("%s: %+v, %v", name, q, err)
 		}
 	}
 }

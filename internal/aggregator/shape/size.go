@@ -28,6 +28,7 @@ func signedBytes(bound int64) int {
 		protowire.SizeVarint(protowire.EncodeZigZag(-bound)))
 }
 
+// Largest is room for the numbers of a release.
 func (q *Votes) Largest() int {
 	size := releaseFrame + q.asked*signedBytes(int64(q.classes-1))
 	if q.whole {
@@ -35,6 +36,3 @@ func (q *Votes) Largest() int {
 	}
 	return size
 }
-
-// largest counts ten bytes for each entry, which hold any integer.
-func (q *ClassCounts) Largest() int { return releaseFrame + 10*q.classes }

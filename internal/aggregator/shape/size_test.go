@@ -16,8 +16,8 @@ import (
 // The bound holds for the longest name and the largest numbers, and is not far
 // above: a bound that refused useful rounds would be of no use.
 func TestNoReleaseIsLargerThanItsBound(t *testing.T) {
-	for _, shape := range []struct{ queries, classes int }{{maxQueries, 2}, {maxHistogram / 256, 256},
-		{maxHistogram / 65, 65}, {1, 2}} {
+	for _, shape := range []struct{ queries, classes int }{{maxQueries, 2}, {maxEntries / 256, 256},
+		{maxEntries / 65, 65}, {1, 2}} {
 		for _, whole := range []bool{true, false} {
 			q := &Votes{asked: shape.queries, classes: shape.classes, whole: whole}
 			out := &conclavev1.NoisyVotes{Classes: uint32(shape.classes)}
@@ -33,15 +33,6 @@ func TestNoReleaseIsLargerThanItsBound(t *testing.T) {
 			r.Answer = &conclavev1.Release_Votes{Votes: out}
 			checkSize(t, q, r)
 		}
-	}
-	for _, classes := range []int{1, maxClasses} {
-		out := &conclavev1.NoisySum{Scale: maxSumScale}
-		for range classes {
-			out.Values = append(out.Values, math.MinInt64)
-		}
-		r := largestRelease()
-		r.Answer = &conclavev1.Release_Sum{Sum: out}
-		checkSize(t, &ClassCounts{classes: classes}, r)
 	}
 }
 
@@ -72,26 +63,10 @@ func TestClampNoisyVotes(t *testing.T) {
 	}
 }
 
-func TestClassCountsOutOfRangeAreRejected(t *testing.T) {
-	for name, values := range map[string][]int64{
-		"negative": {-1, 5}, "absurd": {0, 1<<53 + 1}, "short": {1}, "long": {1, 2, 3}, "none": nil,
-	} {
-		q := &ClassCounts{classes: 2, Scale: 10, epsilon: 1}
-		answer := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}}
-		if _, err := q.Read(answer, 1); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-}
-
 // Tests of other packages have the limits too.
 func TestLimits(t *testing.T) {
 	for name, same := range map[string]bool{
-		"features": roundtest.MaxFeatures == maxFeatures, "queries": roundtest.MaxQueries == maxQueries,
-		"histogram": roundtest.MaxHistogram == maxHistogram, "classes": roundtest.MaxClasses == maxClasses,
-		"weights": roundtest.MaxWeights == maxWeights, "units": roundtest.MaxUnits == maxUnits,
-		"fit": roundtest.MaxFitWidth == maxFitWidth, "scored": roundtest.MaxScored == maxScored,
-		"entry": roundtest.MaxSumEntry == maxSumEntry, "scale": roundtest.MaxSumScale == maxSumScale,
+		"queries": roundtest.MaxQueries == maxQueries, "entries": roundtest.MaxEntries == maxEntries, "units": roundtest.MaxUnits == maxUnits,
 	} {
 		if !same {
 			t.Errorf("the limit of %s is another", name)

@@ -137,9 +137,9 @@ func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
 	}
 	for i, q := range questions {
 		out := Question{
-			Kind: node.KindOf(q.Round), Message: messageOf(q.Round), Content: q.Answer.Content,
+			Kind: sitepolicy.Kind(q.Round.GetKind()), Message: messageOf(q.Round), Content: q.Answer.Content,
 			Times: q.Answer.Times, Bytes: q.Answer.Bytes,
-			WithoutNoise: true, SeenBy: seenBy(node.KindOf(q.Round)), Charges: q.Charges,
+			WithoutNoise: true, SeenBy: seenBy(sitepolicy.Kind(q.Round.GetKind())), Charges: q.Charges,
 			Charged: q.Charged, Verdict: "no policy", Fits: q.Charged,
 		}
 		if q.Complete {
@@ -239,7 +239,7 @@ func markText(m *conclavev1.LedgerMark) string {
 
 // messageOf is the message that answers a round.
 func messageOf(r *conclavev1.Round) string {
-	if r.GetVote() != nil {
+	if r.GetVotes() != nil {
 		return "Votes"
 	}
 	return "Sum"

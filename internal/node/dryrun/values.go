@@ -1,13 +1,9 @@
 package dryrun
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/node"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -35,9 +31,7 @@ func (r *Report) Rehearse(site *node.Site) ([]Private, error) {
 		if q.round == nil {
 			continue
 		}
-		round := proto.Clone(q.round).(*conclavev1.Round)
-		synthetic(round, rng)
-		rounds = append(rounds, round)
+		rounds = append(rounds, site.Draw(q.round, rng))
 	}
 	if len(rounds) == 0 {
 		return nil, ErrNothing
@@ -48,38 +42,9 @@ func (r *Report) Rehearse(site *node.Site) ([]Private, error) {
 	}
 	out := make([]Private, len(answers))
 	for i, a := range answers {
-		out[i] = Private{Kind: string(node.KindOf(rounds[i])), Text: text(rounds[i], a)}
+		out[i] = Private{Kind: rounds[i].GetKind(), Text: text(rounds[i], a)}
 	}
 	return out, nil
-}
-
-// synthetic puts uniform records in place of those that a round holds.
-func synthetic(r *conclavev1.Round, rng *rand.Rand) {
-	batch := func(t *conclavev1.Tensor, classes []uint32) {
-		for at := 0; at+4 <= len(t.GetData()); at += 4 {
-			binary.LittleEndian.PutUint32(t.Data[at:], math.Float32bits(rng.Float32()))
-		}
-		for i := range classes {
-			classes[i] = uint32(rng.IntN(int(classes[i]) + 1)) // they hold the last class
-		}
-	}
-	type learns interface {
-		GetTraining() *conclavev1.Tensor
-		GetTrainingClasses() []uint32
-		GetQueries() *conclavev1.Tensor
-		GetQueryClasses() []uint32
-	}
-	var q learns
-	switch {
-	case r.GetVote() != nil:
-		q = r.GetVote()
-	case r.GetSum().GetGradients() != nil:
-		q = r.GetSum().GetGradients()
-	default:
-		return // other questions hold no records
-	}
-	batch(q.GetTraining(), q.GetTrainingClasses())
-	batch(q.GetQueries(), q.GetQueryClasses())
 }
 
 // text shows some of an answer's numbers.
@@ -87,7 +52,7 @@ func text(r *conclavev1.Round, a *conclavev1.WorkRequest) string {
 	var b strings.Builder
 	if v := a.GetVotes(); v != nil {
 		bits := 1
-		for 1<<bits < int(r.GetVote().GetAnswerClasses()) {
+		for 1<<bits < int(r.GetVotes().GetClasses()) {
 			bits *= 2
 		}
 		row := (int(v.GetQueries())*bits + 7) / 8

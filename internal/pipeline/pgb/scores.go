@@ -28,15 +28,14 @@ func readScoreSum(p *question.Public, q *conclavev1.ScoreSum) (*question.Checked
 	case n == 0 || n > maxScored:
 		return nil, fmt.Errorf("the scores of %d discriminators; ask for 1 to %d", n, maxScored)
 	}
-	each := make([]int, n) // the bound holds for each score
 	for i, d := range q.Discriminators {
 		if _, err := scored(p, d); err != nil {
 			return nil, fmt.Errorf("discriminator %d: %w", i+1, err)
 		}
-		each[i] = 1
 	}
 	return &question.Checked{
-		Shape: question.Shape{Sum: &question.Vector{Entries: n, Bound: int64(q.Bound), Blocks: each, Rate: 1}},
+		Shape:    question.Shape{Sum: &question.Vector{Entries: n, Bound: int64(q.Bound), Norm: question.Each, Rate: 1}},
+		Baseline: q.Nothing,
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			if q.Nothing {
 				return make([]int64, n), nil

@@ -115,7 +115,7 @@ func FuzzScoreSum(f *testing.F) { questiontest.Fuzz(f, ScoreSum, cases()) }
 func TestRefusalsNameTheDiscriminator(t *testing.T) {
 	p := question.NewPublic(questiontest.Schema(t, questiontest.SmallSchema, partition.UnitRecord), 2, 1)
 	for name, bad := range cases().Bad {
-		_, err := ScoreSum.Read(p, bad.Params)
+		_, err := ScoreSum.Read(p, question.Marshal(bad.Params))
 		if err == nil || strings.HasPrefix(name, "second") && !strings.HasPrefix(err.Error(), "discriminator 2: ") {
 			t.Errorf("%s: refused with %q", name, err)
 		}

@@ -36,26 +36,42 @@ func CheckAnswer(t testing.TB, s *question.Site, a Answer) {
 	}
 }
 
-// norm returns the largest L2 norm of a block of values, and whether it is at most so many
-// times the bound: that is computed in whole numbers.
+// norm returns the length of values in a vector's norm, of blocks the largest L2 norm of one,
+// and whether it is at most so many times the bound: that is computed in whole numbers.
 func norm(v *question.Vector, values []int64, times int64) (longest float64, within bool) {
 	blocks := v.Blocks
 	if blocks == nil {
 		blocks = []int{v.Entries}
 	}
 	most := new(big.Int).Mul(big.NewInt(v.Bound), big.NewInt(times))
-	most.Mul(most, most)
+	square := new(big.Int).Mul(most, most)
 	within = true
 	for _, n := range blocks {
-		square := new(big.Int)
+		length, total := new(big.Int), new(big.Int) // the largest, and the sum, or of squares
 		for _, x := range values[:n] {
 			b := big.NewInt(x)
-			square.Add(square, b.Mul(b, b))
+			if b.Abs(b); b.Cmp(length) > 0 {
+				length.Set(b)
+			}
+			if v.Norm != question.L1 {
+				b = new(big.Int).Mul(b, b)
+			}
+			total.Add(total, b)
 		}
 		values = values[n:]
-		within = within && square.Cmp(most) <= 0
-		length, _ := new(big.Float).Sqrt(new(big.Float).SetInt(square)).Float64()
-		longest = max(longest, length)
+		switch {
+		case v.Norm == question.Each && v.Blocks == nil:
+			within = within && length.Cmp(most) <= 0
+		case v.Norm == question.L1:
+			within, length = within && total.Cmp(most) <= 0, total
+		default:
+			within = within && total.Cmp(square) <= 0
+			l2, _ := new(big.Float).Sqrt(new(big.Float).SetInt(total)).Float64()
+			longest = max(longest, l2)
+			continue
+		}
+		l, _ := new(big.Float).SetInt(length).Float64()
+		longest = max(longest, l)
 	}
 	return longest, within
 }

@@ -77,7 +77,7 @@ func (r *runner) shape(t *testing.T) {
 	for name, params := range r.answered() {
 		a := MustAsk(t, s, r.kind, params, name, 1)
 		CheckAnswer(t, s, a)
-		checked, err := r.kind.Read(other, params)
+		checked, err := r.kind.Read(other, question.Marshal(params))
 		testkit.Must(t, err)
 		if !reflect.DeepEqual(checked.Shape, a.Shape) || (checked.Votes != nil) == (checked.Sum != nil) {
 			t.Errorf("%s: shape %+v at one node and %+v at another", name, a.Shape, checked.Shape)
@@ -148,7 +148,7 @@ func (r *runner) nodes(t *testing.T) {
 	for _, unit := range []string{partition.UnitRecord, UnitColumn} {
 		one, two, seven := r.sites(t, unit, 1), r.sites(t, unit, 2), r.sites(t, unit, 7)
 		for name, params := range r.c.Good {
-			checked, err := r.kind.Read(one[0].Public, params)
+			checked, err := r.kind.Read(one[0].Public, question.Marshal(params))
 			testkit.Must(t, err)
 			v := checked.Shape.Sum
 			if v == nil || v.Per != question.PerUnit {
@@ -247,7 +247,7 @@ func (r *runner) refusal(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), bad.Want) {
 			t.Errorf("%s: answered with %v (%v), want a refusal with %q", name, a, err, bad.Want)
 		}
-		_, other := r.kind.Read(question.NewPublic(s.Schema, teachers, 12), bad.Params)
+		_, other := r.kind.Read(question.NewPublic(s.Schema, teachers, 12), question.Marshal(bad.Params))
 		if other == nil || err != nil && other.Error() != err.Error() {
 			t.Errorf("%s: two nodes refuse with %q and %q", name, err, other)
 		}

@@ -1,9 +1,7 @@
 package questiontest
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"hash/fnv"
 	"testing"
 
@@ -61,7 +59,7 @@ type Answer struct {
 
 // Ask asks a site a question, as round number of a run.
 func Ask(s *question.Site, k question.Kind, params proto.Message, run string, number uint64) (Answer, error) {
-	checked, err := k.Read(s.Public, params)
+	checked, err := k.Read(s.Public, question.Marshal(params))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -77,12 +75,7 @@ func Ask(s *question.Site, k question.Kind, params proto.Message, run string, nu
 
 // digest is the hash of a question's parameters.
 func digest(params proto.Message) string {
-	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(params)
-	if err != nil {
-		panic(err)
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return question.Digest(question.Marshal(params))
 }
 
 // MustAsk is Ask of a question that must be answered.

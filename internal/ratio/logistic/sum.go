@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -17,20 +15,7 @@ import (
 
 // Sum asks for one pass of a fit: the sum over all privacy units of the gradients of their
 // losses, and of the upper triangles of their second derivatives.
-var Sum = question.Kind{Name: "fit", Read: read, Passes: true}
-
-// read checks a pass, or the features of a whole fit: that is a question to the aggregator,
-// which a node does not answer.
-func read(p *question.Public, params proto.Message) (*question.Checked, error) {
-	switch q := params.(type) {
-	case *conclavev1.LogisticSum:
-		return readSum(p, q)
-	case *conclavev1.Fit:
-		_, err := features(p, q.Features)
-		return &question.Checked{}, err
-	}
-	return nil, question.ErrUnknown
-}
+var Sum = question.Kind{Name: "fit", Read: question.Typed(readSum), Passes: true}
 
 func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, error) {
 	f, err := features(p, q.Features)
@@ -58,8 +43,9 @@ func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, 
 	blocks := []int{width, ratio.Triangle(width)}
 	return &question.Checked{
 		Shape: question.Shape{Sum: &question.Vector{
-			Entries: blocks[0] + blocks[1], Bound: steps.Bound, Blocks: blocks, Rate: 1,
+			Entries: blocks[0] + blocks[1], Bound: steps.Bound, Norm: question.Each, Blocks: blocks, Rate: 1,
 		}},
+		Baseline: q.Nothing,
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			if q.Nothing {
 				return make([]int64, blocks[0]+blocks[1]), nil

@@ -3,7 +3,6 @@ package logistic
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -166,29 +165,5 @@ func TestSumsAreThoseOfOneMachine(t *testing.T) {
 				t.Errorf("unit %s, entry %d: %v, want %v", unit, i, float64(v)/float64(q.Bound), want[i])
 			}
 		}
-	}
-}
-
-// Unusable features of a fit are found before a run is open. The fit itself is not a node's to
-// answer.
-func TestTheFeaturesOfAFitAreChecked(t *testing.T) {
-	p := question.NewPublic(questiontest.Schema(t, questiontest.SmallSchema, partition.UnitRecord), 3, 1)
-	checked, err := Sum.Read(p, &conclavev1.Fit{Features: ratioOf(true)})
-	if err != nil || checked.Sum != nil || checked.Votes != nil {
-		t.Errorf("good features: %+v (%v)", checked, err)
-	}
-	refused := 0
-	for name, bad := range cases().Bad {
-		if strings.Contains(bad.Want, "coefficient") || strings.Contains(bad.Want, "bound") {
-			continue // a fit has none
-		}
-		refused++
-		_, err := Sum.Read(p, &conclavev1.Fit{Features: bad.Params.(*conclavev1.LogisticSum).Features})
-		if err == nil || !strings.Contains(err.Error(), bad.Want) {
-			t.Errorf("%s: checked as %v, want %q", name, err, bad.Want)
-		}
-	}
-	if refused < 10 {
-		t.Errorf("only %d features are refused", refused)
 	}
 }

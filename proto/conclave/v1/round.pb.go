@@ -21,477 +21,151 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type Embedding_Part_Kind int32
+type Vector_Norm int32
 
 const (
-	Embedding_Part_KIND_UNSPECIFIED Embedding_Part_Kind = 0
-	// The number 1: it counts records.
-	Embedding_Part_KIND_ONES Embedding_Part_Kind = 1
-	// Each column by itself: a number as its place among knots, a choice as
-	// the value chosen.
-	Embedding_Part_KIND_COLUMNS Embedding_Part_Kind = 2
-	// Products of the above, for pairs of columns.
-	Embedding_Part_KIND_PAIRS Embedding_Part_Kind = 3
-	// Random cosines and sines of the whole record.
-	Embedding_Part_KIND_FOURIER Embedding_Part_Kind = 4
+	Vector_NORM_UNSPECIFIED Vector_Norm = 0
+	// The sum of the entries' absolute values, for Laplace noise.
+	Vector_NORM_L1 Vector_Norm = 1
+	// The square root of the sum of their squares, for Gaussian noise.
+	Vector_NORM_L2 Vector_Norm = 2
+	// The largest absolute value, for selections.
+	Vector_NORM_EACH Vector_Norm = 3
 )
 
-// Enum value maps for Embedding_Part_Kind.
+// Enum value maps for Vector_Norm.
 var (
-	Embedding_Part_Kind_name = map[int32]string{
-		0: "KIND_UNSPECIFIED",
-		1: "KIND_ONES",
-		2: "KIND_COLUMNS",
-		3: "KIND_PAIRS",
-		4: "KIND_FOURIER",
+	Vector_Norm_name = map[int32]string{
+		0: "NORM_UNSPECIFIED",
+		1: "NORM_L1",
+		2: "NORM_L2",
+		3: "NORM_EACH",
 	}
-	Embedding_Part_Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED": 0,
-		"KIND_ONES":        1,
-		"KIND_COLUMNS":     2,
-		"KIND_PAIRS":       3,
-		"KIND_FOURIER":     4,
+	Vector_Norm_value = map[string]int32{
+		"NORM_UNSPECIFIED": 0,
+		"NORM_L1":          1,
+		"NORM_L2":          2,
+		"NORM_EACH":        3,
 	}
 )
 
-func (x Embedding_Part_Kind) Enum() *Embedding_Part_Kind {
-	p := new(Embedding_Part_Kind)
+func (x Vector_Norm) Enum() *Vector_Norm {
+	p := new(Vector_Norm)
 	*p = x
 	return p
 }
 
-func (x Embedding_Part_Kind) String() string {
+func (x Vector_Norm) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (Embedding_Part_Kind) Descriptor() protoreflect.EnumDescriptor {
+func (Vector_Norm) Descriptor() protoreflect.EnumDescriptor {
 	return file_conclave_v1_round_proto_enumTypes[0].Descriptor()
 }
 
-func (Embedding_Part_Kind) Type() protoreflect.EnumType {
+func (Vector_Norm) Type() protoreflect.EnumType {
 	return &file_conclave_v1_round_proto_enumTypes[0]
 }
 
-func (x Embedding_Part_Kind) Number() protoreflect.EnumNumber {
+func (x Vector_Norm) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use Embedding_Part_Kind.Descriptor instead.
-func (Embedding_Part_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 0, 0}
+// Deprecated: Use Vector_Norm.Descriptor instead.
+func (Vector_Norm) EnumDescriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{2, 0}
 }
 
-type DiscriminatorSum_Loss int32
+type Vector_Per int32
 
 const (
-	DiscriminatorSum_LOSS_UNSPECIFIED DiscriminatorSum_Loss = 0
-	// softplus(-score).
-	DiscriminatorSum_LOSS_LOGISTIC DiscriminatorSum_Loss = 1
-	// -score, also of KL-WGAN, which differs over generated records only.
-	DiscriminatorSum_LOSS_WASSERSTEIN DiscriminatorSum_Loss = 2
+	Vector_PER_UNSPECIFIED Vector_Per = 0
+	// One privacy unit more moves the sum by at most bound.
+	Vector_PER_UNIT Vector_Per = 1
+	// A unit belongs to one teacher, and may change what it adds altogether: one
+	// unit more moves the sum by at most twice bound.
+	Vector_PER_TEACHER Vector_Per = 2
 )
 
-// Enum value maps for DiscriminatorSum_Loss.
+// Enum value maps for Vector_Per.
 var (
-	DiscriminatorSum_Loss_name = map[int32]string{
-		0: "LOSS_UNSPECIFIED",
-		1: "LOSS_LOGISTIC",
-		2: "LOSS_WASSERSTEIN",
+	Vector_Per_name = map[int32]string{
+		0: "PER_UNSPECIFIED",
+		1: "PER_UNIT",
+		2: "PER_TEACHER",
 	}
-	DiscriminatorSum_Loss_value = map[string]int32{
-		"LOSS_UNSPECIFIED": 0,
-		"LOSS_LOGISTIC":    1,
-		"LOSS_WASSERSTEIN": 2,
+	Vector_Per_value = map[string]int32{
+		"PER_UNSPECIFIED": 0,
+		"PER_UNIT":        1,
+		"PER_TEACHER":     2,
 	}
 )
 
-func (x DiscriminatorSum_Loss) Enum() *DiscriminatorSum_Loss {
-	p := new(DiscriminatorSum_Loss)
+func (x Vector_Per) Enum() *Vector_Per {
+	p := new(Vector_Per)
 	*p = x
 	return p
 }
 
-func (x DiscriminatorSum_Loss) String() string {
+func (x Vector_Per) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (DiscriminatorSum_Loss) Descriptor() protoreflect.EnumDescriptor {
+func (Vector_Per) Descriptor() protoreflect.EnumDescriptor {
 	return file_conclave_v1_round_proto_enumTypes[1].Descriptor()
 }
 
-func (DiscriminatorSum_Loss) Type() protoreflect.EnumType {
+func (Vector_Per) Type() protoreflect.EnumType {
 	return &file_conclave_v1_round_proto_enumTypes[1]
 }
 
-func (x DiscriminatorSum_Loss) Number() protoreflect.EnumNumber {
+func (x Vector_Per) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use DiscriminatorSum_Loss.Descriptor instead.
-func (DiscriminatorSum_Loss) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{12, 0}
+// Deprecated: Use Vector_Per.Descriptor instead.
+func (Vector_Per) EnumDescriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{2, 1}
 }
 
-type Discriminator_Kind int32
-
-const (
-	Discriminator_KIND_UNSPECIFIED Discriminator_Kind = 0
-	// Dense layers, leaky rectifiers between them.
-	Discriminator_KIND_DENSE Discriminator_Kind = 1
-	// Convolutions that halve an image, as in DCGAN, and a dense layer.
-	Discriminator_KIND_CONVOLUTION Discriminator_Kind = 2
-)
-
-// Enum value maps for Discriminator_Kind.
-var (
-	Discriminator_Kind_name = map[int32]string{
-		0: "KIND_UNSPECIFIED",
-		1: "KIND_DENSE",
-		2: "KIND_CONVOLUTION",
-	}
-	Discriminator_Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED": 0,
-		"KIND_DENSE":       1,
-		"KIND_CONVOLUTION": 2,
-	}
-)
-
-func (x Discriminator_Kind) Enum() *Discriminator_Kind {
-	p := new(Discriminator_Kind)
-	*p = x
-	return p
-}
-
-func (x Discriminator_Kind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Discriminator_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[2].Descriptor()
-}
-
-func (Discriminator_Kind) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[2]
-}
-
-func (x Discriminator_Kind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Discriminator_Kind.Descriptor instead.
-func (Discriminator_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{13, 0}
-}
-
-type Discriminator_Classes int32
-
-const (
-	Discriminator_CLASSES_UNSPECIFIED Discriminator_Classes = 0
-	// The class is told: as inputs of its own, or as a plane of an image.
-	Discriminator_CLASSES_TOLD Discriminator_Classes = 1
-	// The last layer has weights of its own for every class.
-	Discriminator_CLASSES_EACH Discriminator_Classes = 2
-)
-
-// Enum value maps for Discriminator_Classes.
-var (
-	Discriminator_Classes_name = map[int32]string{
-		0: "CLASSES_UNSPECIFIED",
-		1: "CLASSES_TOLD",
-		2: "CLASSES_EACH",
-	}
-	Discriminator_Classes_value = map[string]int32{
-		"CLASSES_UNSPECIFIED": 0,
-		"CLASSES_TOLD":        1,
-		"CLASSES_EACH":        2,
-	}
-)
-
-func (x Discriminator_Classes) Enum() *Discriminator_Classes {
-	p := new(Discriminator_Classes)
-	*p = x
-	return p
-}
-
-func (x Discriminator_Classes) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Discriminator_Classes) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[3].Descriptor()
-}
-
-func (Discriminator_Classes) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[3]
-}
-
-func (x Discriminator_Classes) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Discriminator_Classes.Descriptor instead.
-func (Discriminator_Classes) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{13, 1}
-}
-
-type TeacherSpec_Model int32
-
-const (
-	TeacherSpec_MODEL_UNSPECIFIED TeacherSpec_Model = 0
-	// One weight vector per class.
-	TeacherSpec_MODEL_LOGISTIC TeacherSpec_Model = 1
-	// One hidden layer per class.
-	TeacherSpec_MODEL_HIDDEN TeacherSpec_Model = 2
-	// Convolutions, of images only.
-	TeacherSpec_MODEL_CONVOLUTION TeacherSpec_Model = 3
-	// No network: the energy distance between the teacher's records of a class
-	// and the round's generated ones. For gradients only.
-	TeacherSpec_MODEL_ENERGY TeacherSpec_Model = 4
-)
-
-// Enum value maps for TeacherSpec_Model.
-var (
-	TeacherSpec_Model_name = map[int32]string{
-		0: "MODEL_UNSPECIFIED",
-		1: "MODEL_LOGISTIC",
-		2: "MODEL_HIDDEN",
-		3: "MODEL_CONVOLUTION",
-		4: "MODEL_ENERGY",
-	}
-	TeacherSpec_Model_value = map[string]int32{
-		"MODEL_UNSPECIFIED": 0,
-		"MODEL_LOGISTIC":    1,
-		"MODEL_HIDDEN":      2,
-		"MODEL_CONVOLUTION": 3,
-		"MODEL_ENERGY":      4,
-	}
-)
-
-func (x TeacherSpec_Model) Enum() *TeacherSpec_Model {
-	p := new(TeacherSpec_Model)
-	*p = x
-	return p
-}
-
-func (x TeacherSpec_Model) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TeacherSpec_Model) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[4].Descriptor()
-}
-
-func (TeacherSpec_Model) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[4]
-}
-
-func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TeacherSpec_Model.Descriptor instead.
-func (TeacherSpec_Model) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{16, 0}
-}
-
-type TeacherSpec_Vote int32
-
-const (
-	TeacherSpec_VOTE_UNSPECIFIED TeacherSpec_Vote = 0
-	// Real for the queries scored above the teacher's own median.
-	TeacherSpec_VOTE_RELATIVE TeacherSpec_Vote = 1
-	// Real for the queries scored above zero.
-	TeacherSpec_VOTE_PLAIN TeacherSpec_Vote = 2
-	// A coin flip, the baseline; refused outside local runs.
-	TeacherSpec_VOTE_COIN TeacherSpec_Vote = 3
-	// Real with the probability the teacher's score gives, relative to its
-	// own median: a weak opinion makes a weak majority.
-	TeacherSpec_VOTE_CALIBRATED TeacherSpec_Vote = 4
-	// The gradient by which a generator would make a record look real; in a
-	// sum the gradient itself.
-	TeacherSpec_VOTE_GRADIENT TeacherSpec_Vote = 5
-)
-
-// Enum value maps for TeacherSpec_Vote.
-var (
-	TeacherSpec_Vote_name = map[int32]string{
-		0: "VOTE_UNSPECIFIED",
-		1: "VOTE_RELATIVE",
-		2: "VOTE_PLAIN",
-		3: "VOTE_COIN",
-		4: "VOTE_CALIBRATED",
-		5: "VOTE_GRADIENT",
-	}
-	TeacherSpec_Vote_value = map[string]int32{
-		"VOTE_UNSPECIFIED": 0,
-		"VOTE_RELATIVE":    1,
-		"VOTE_PLAIN":       2,
-		"VOTE_COIN":        3,
-		"VOTE_CALIBRATED":  4,
-		"VOTE_GRADIENT":    5,
-	}
-)
-
-func (x TeacherSpec_Vote) Enum() *TeacherSpec_Vote {
-	p := new(TeacherSpec_Vote)
-	*p = x
-	return p
-}
-
-func (x TeacherSpec_Vote) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TeacherSpec_Vote) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[5].Descriptor()
-}
-
-func (TeacherSpec_Vote) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[5]
-}
-
-func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TeacherSpec_Vote.Descriptor instead.
-func (TeacherSpec_Vote) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{16, 1}
-}
-
-type TeacherSpec_Features int32
-
-const (
-	TeacherSpec_FEATURES_UNSPECIFIED TeacherSpec_Features = 0
-	// The encoded columns.
-	TeacherSpec_FEATURES_PLAIN TeacherSpec_Features = 1
-	// The columns in units of the round's training records of the class, mean
-	// 0 and spread 1, with the squares of the numbers among them.
-	TeacherSpec_FEATURES_STANDARD TeacherSpec_Features = 2
-	// The cosine coefficients of an image at the lowest frequencies.
-	TeacherSpec_FEATURES_COSINES TeacherSpec_Features = 3
-)
-
-// Enum value maps for TeacherSpec_Features.
-var (
-	TeacherSpec_Features_name = map[int32]string{
-		0: "FEATURES_UNSPECIFIED",
-		1: "FEATURES_PLAIN",
-		2: "FEATURES_STANDARD",
-		3: "FEATURES_COSINES",
-	}
-	TeacherSpec_Features_value = map[string]int32{
-		"FEATURES_UNSPECIFIED": 0,
-		"FEATURES_PLAIN":       1,
-		"FEATURES_STANDARD":    2,
-		"FEATURES_COSINES":     3,
-	}
-)
-
-func (x TeacherSpec_Features) Enum() *TeacherSpec_Features {
-	p := new(TeacherSpec_Features)
-	*p = x
-	return p
-}
-
-func (x TeacherSpec_Features) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TeacherSpec_Features) Descriptor() protoreflect.EnumDescriptor {
-	return file_conclave_v1_round_proto_enumTypes[6].Descriptor()
-}
-
-func (TeacherSpec_Features) Type() protoreflect.EnumType {
-	return &file_conclave_v1_round_proto_enumTypes[6]
-}
-
-func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TeacherSpec_Features.Descriptor instead.
-func (TeacherSpec_Features) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{16, 2}
-}
-
-// Tensor is a dense array of little-endian float32 values, row-major.
-type Tensor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Shape         []uint32               `protobuf:"varint,1,rep,packed,name=shape,proto3" json:"shape,omitempty"`
-	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Tensor) Reset() {
-	*x = Tensor{}
-	mi := &file_conclave_v1_round_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Tensor) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Tensor) ProtoMessage() {}
-
-func (x *Tensor) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Tensor.ProtoReflect.Descriptor instead.
-func (*Tensor) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Tensor) GetShape() []uint32 {
-	if x != nil {
-		return x.Shape
-	}
-	return nil
-}
-
-func (x *Tensor) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
-// Round is one exchange student -> aggregator -> teachers -> aggregator ->
-// student. The student serializes it once; it travels in parts and the
-// aggregator passes the same bytes on to every node.
+// Round is one exchange student -> aggregator -> nodes -> aggregator -> student.
+// The student serializes it once; it travels in parts, and the aggregator passes
+// the same bytes on to every node. The SHA-256 of these bytes names the question:
+// asked again, a round has the same.
 type Round struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// number counts from 0 within a run; (run, number) is the idempotency key.
 	Number uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// Types that are valid to be assigned to Question:
+	// kind is the kind of question, which nodes have registered, and that of the
+	// entry of the run's plan that pays.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// planned is the index of that entry.
+	Planned uint32 `protobuf:"varint,4,opt,name=planned,proto3" json:"planned,omitempty"`
+	// params is a message of the kind; see questions.proto. The aggregator does not
+	// read it, unless the kind has a reducer.
+	Params []byte `protobuf:"bytes,5,opt,name=params,proto3" json:"params,omitempty"`
+	// What nodes answer. A node refuses a round whose shape is not that of its
+	// params. Without one no node is asked: there is a selection by earlier sums.
 	//
-	//	*Round_Vote
+	// Types that are valid to be assigned to Shape:
+	//
+	//	*Round_Votes
 	//	*Round_Sum
-	//	*Round_Selection
-	//	*Round_Fit
-	Question isRound_Question `protobuf_oneof:"question"`
-	// planned is the entry of the run's plan that pays for the round.
-	Planned       uint32 `protobuf:"varint,7,opt,name=planned,proto3" json:"planned,omitempty"`
+	Shape isRound_Shape `protobuf_oneof:"shape"`
+	// selection is set where what is released is a selection by the sums, and not
+	// the sums with noise.
+	Selection *Selection `protobuf:"bytes,8,opt,name=selection,proto3" json:"selection,omitempty"`
+	// serves is set in a pass that the aggregator itself asks for, of a kind with a
+	// reducer: the SHA-256 of the round that is charged for it.
+	Serves        []byte `protobuf:"bytes,9,opt,name=serves,proto3" json:"serves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Round) Reset() {
 	*x = Round{}
-	mi := &file_conclave_v1_round_proto_msgTypes[1]
+	mi := &file_conclave_v1_round_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +177,7 @@ func (x *Round) String() string {
 func (*Round) ProtoMessage() {}
 
 func (x *Round) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[1]
+	mi := &file_conclave_v1_round_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +190,7 @@ func (x *Round) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Round.ProtoReflect.Descriptor instead.
 func (*Round) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{1}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Round) GetRun() string {
@@ -533,47 +207,11 @@ func (x *Round) GetNumber() uint64 {
 	return 0
 }
 
-func (x *Round) GetQuestion() isRound_Question {
+func (x *Round) GetKind() string {
 	if x != nil {
-		return x.Question
+		return x.Kind
 	}
-	return nil
-}
-
-func (x *Round) GetVote() *VoteQuestion {
-	if x != nil {
-		if x, ok := x.Question.(*Round_Vote); ok {
-			return x.Vote
-		}
-	}
-	return nil
-}
-
-func (x *Round) GetSum() *SumQuestion {
-	if x != nil {
-		if x, ok := x.Question.(*Round_Sum); ok {
-			return x.Sum
-		}
-	}
-	return nil
-}
-
-func (x *Round) GetSelection() *Selection {
-	if x != nil {
-		if x, ok := x.Question.(*Round_Selection); ok {
-			return x.Selection
-		}
-	}
-	return nil
-}
-
-func (x *Round) GetFit() *Fit {
-	if x != nil {
-		if x, ok := x.Question.(*Round_Fit); ok {
-			return x.Fit
-		}
-	}
-	return nil
+	return ""
 }
 
 func (x *Round) GetPlanned() uint32 {
@@ -583,455 +221,225 @@ func (x *Round) GetPlanned() uint32 {
 	return 0
 }
 
-type isRound_Question interface {
-	isRound_Question()
-}
-
-type Round_Vote struct {
-	Vote *VoteQuestion `protobuf:"bytes,3,opt,name=vote,proto3,oneof"`
-}
-
-type Round_Sum struct {
-	Sum *SumQuestion `protobuf:"bytes,4,opt,name=sum,proto3,oneof"`
-}
-
-type Round_Selection struct {
-	Selection *Selection `protobuf:"bytes,5,opt,name=selection,proto3,oneof"`
-}
-
-type Round_Fit struct {
-	Fit *Fit `protobuf:"bytes,6,opt,name=fit,proto3,oneof"`
-}
-
-func (*Round_Vote) isRound_Question() {}
-
-func (*Round_Sum) isRound_Question() {}
-
-func (*Round_Selection) isRound_Question() {}
-
-func (*Round_Fit) isRound_Question() {}
-
-// VoteQuestion asks every teacher for one class per query.
-type VoteQuestion struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Teacher *TeacherSpec           `protobuf:"bytes,1,opt,name=teacher,proto3" json:"teacher,omitempty"`
-	// training holds the generated records that teachers train on in this round,
-	// shape [batch, features]; training_classes holds the class of each of them.
-	Training        *Tensor  `protobuf:"bytes,2,opt,name=training,proto3" json:"training,omitempty"`
-	TrainingClasses []uint32 `protobuf:"varint,3,rep,packed,name=training_classes,json=trainingClasses,proto3" json:"training_classes,omitempty"`
-	// queries holds the generated records voted on, shape [queries, features].
-	Queries      *Tensor  `protobuf:"bytes,4,opt,name=queries,proto3" json:"queries,omitempty"`
-	QueryClasses []uint32 `protobuf:"varint,5,rep,packed,name=query_classes,json=queryClasses,proto3" json:"query_classes,omitempty"`
-	// answer_classes is the number of classes a vote chooses from
-	// (2 for PATE-GAN: 0 = fake, 1 = real; the bins of a gradient vote).
-	AnswerClasses uint32 `protobuf:"varint,6,opt,name=answer_classes,json=answerClasses,proto3" json:"answer_classes,omitempty"`
-	// gradient asks for votes on gradients: a query is then a pair of a record
-	// and a direction, record by record, and a vote names the bin of the
-	// teacher's gradient at the record in the direction.
-	Gradient      *Projection `protobuf:"bytes,7,opt,name=gradient,proto3" json:"gradient,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *VoteQuestion) Reset() {
-	*x = VoteQuestion{}
-	mi := &file_conclave_v1_round_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *VoteQuestion) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*VoteQuestion) ProtoMessage() {}
-
-func (x *VoteQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[2]
+func (x *Round) GetParams() []byte {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use VoteQuestion.ProtoReflect.Descriptor instead.
-func (*VoteQuestion) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *VoteQuestion) GetTeacher() *TeacherSpec {
-	if x != nil {
-		return x.Teacher
+		return x.Params
 	}
 	return nil
 }
 
-func (x *VoteQuestion) GetTraining() *Tensor {
+func (x *Round) GetShape() isRound_Shape {
 	if x != nil {
-		return x.Training
+		return x.Shape
 	}
 	return nil
 }
 
-func (x *VoteQuestion) GetTrainingClasses() []uint32 {
+func (x *Round) GetVotes() *Histogram {
 	if x != nil {
-		return x.TrainingClasses
-	}
-	return nil
-}
-
-func (x *VoteQuestion) GetQueries() *Tensor {
-	if x != nil {
-		return x.Queries
-	}
-	return nil
-}
-
-func (x *VoteQuestion) GetQueryClasses() []uint32 {
-	if x != nil {
-		return x.QueryClasses
-	}
-	return nil
-}
-
-func (x *VoteQuestion) GetAnswerClasses() uint32 {
-	if x != nil {
-		return x.AnswerClasses
-	}
-	return 0
-}
-
-func (x *VoteQuestion) GetGradient() *Projection {
-	if x != nil {
-		return x.Gradient
-	}
-	return nil
-}
-
-// Projection turns a gradient into its products with public random directions.
-type Projection struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// directions is their number. In a sum 0 leaves gradients as they are.
-	Directions uint32 `protobuf:"varint,1,opt,name=directions,proto3" json:"directions,omitempty"`
-	// seed gives the directions; every role draws the same ones from it.
-	Seed uint64 `protobuf:"varint,2,opt,name=seed,proto3" json:"seed,omitempty"`
-	// clip bounds a product where it is voted on: the bins are equal parts of
-	// [-clip, clip]. 0 in a sum, where the whole vector is clipped.
-	Clip          float32 `protobuf:"fixed32,3,opt,name=clip,proto3" json:"clip,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Projection) Reset() {
-	*x = Projection{}
-	mi := &file_conclave_v1_round_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Projection) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Projection) ProtoMessage() {}
-
-func (x *Projection) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Projection.ProtoReflect.Descriptor instead.
-func (*Projection) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Projection) GetDirections() uint32 {
-	if x != nil {
-		return x.Directions
-	}
-	return 0
-}
-
-func (x *Projection) GetSeed() uint64 {
-	if x != nil {
-		return x.Seed
-	}
-	return 0
-}
-
-func (x *Projection) GetClip() float32 {
-	if x != nil {
-		return x.Clip
-	}
-	return 0
-}
-
-// SumQuestion asks every node for a bounded vector, added up over its privacy
-// units.
-type SumQuestion struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Statistic:
-	//
-	//	*SumQuestion_ClassCounts
-	//	*SumQuestion_Gradients
-	//	*SumQuestion_Discriminator
-	//	*SumQuestion_Embedding
-	//	*SumQuestion_Scores
-	//	*SumQuestion_Logistic
-	Statistic     isSumQuestion_Statistic `protobuf_oneof:"statistic"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SumQuestion) Reset() {
-	*x = SumQuestion{}
-	mi := &file_conclave_v1_round_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SumQuestion) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SumQuestion) ProtoMessage() {}
-
-func (x *SumQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SumQuestion.ProtoReflect.Descriptor instead.
-func (*SumQuestion) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *SumQuestion) GetStatistic() isSumQuestion_Statistic {
-	if x != nil {
-		return x.Statistic
-	}
-	return nil
-}
-
-func (x *SumQuestion) GetClassCounts() *ClassCounts {
-	if x != nil {
-		if x, ok := x.Statistic.(*SumQuestion_ClassCounts); ok {
-			return x.ClassCounts
+		if x, ok := x.Shape.(*Round_Votes); ok {
+			return x.Votes
 		}
 	}
 	return nil
 }
 
-func (x *SumQuestion) GetGradients() *GradientSum {
+func (x *Round) GetSum() *Vector {
 	if x != nil {
-		if x, ok := x.Statistic.(*SumQuestion_Gradients); ok {
-			return x.Gradients
+		if x, ok := x.Shape.(*Round_Sum); ok {
+			return x.Sum
 		}
 	}
 	return nil
 }
 
-func (x *SumQuestion) GetDiscriminator() *DiscriminatorSum {
-	if x != nil {
-		if x, ok := x.Statistic.(*SumQuestion_Discriminator); ok {
-			return x.Discriminator
-		}
-	}
-	return nil
-}
-
-func (x *SumQuestion) GetEmbedding() *EmbeddingSum {
-	if x != nil {
-		if x, ok := x.Statistic.(*SumQuestion_Embedding); ok {
-			return x.Embedding
-		}
-	}
-	return nil
-}
-
-func (x *SumQuestion) GetScores() *ScoreSum {
-	if x != nil {
-		if x, ok := x.Statistic.(*SumQuestion_Scores); ok {
-			return x.Scores
-		}
-	}
-	return nil
-}
-
-func (x *SumQuestion) GetLogistic() *LogisticSum {
-	if x != nil {
-		if x, ok := x.Statistic.(*SumQuestion_Logistic); ok {
-			return x.Logistic
-		}
-	}
-	return nil
-}
-
-type isSumQuestion_Statistic interface {
-	isSumQuestion_Statistic()
-}
-
-type SumQuestion_ClassCounts struct {
-	ClassCounts *ClassCounts `protobuf:"bytes,1,opt,name=class_counts,json=classCounts,proto3,oneof"`
-}
-
-type SumQuestion_Gradients struct {
-	Gradients *GradientSum `protobuf:"bytes,2,opt,name=gradients,proto3,oneof"`
-}
-
-type SumQuestion_Discriminator struct {
-	Discriminator *DiscriminatorSum `protobuf:"bytes,3,opt,name=discriminator,proto3,oneof"`
-}
-
-type SumQuestion_Embedding struct {
-	Embedding *EmbeddingSum `protobuf:"bytes,4,opt,name=embedding,proto3,oneof"`
-}
-
-type SumQuestion_Scores struct {
-	Scores *ScoreSum `protobuf:"bytes,5,opt,name=scores,proto3,oneof"`
-}
-
-type SumQuestion_Logistic struct {
-	// Asked by aggregators themselves, for a Fit.
-	Logistic *LogisticSum `protobuf:"bytes,6,opt,name=logistic,proto3,oneof"`
-}
-
-func (*SumQuestion_ClassCounts) isSumQuestion_Statistic() {}
-
-func (*SumQuestion_Gradients) isSumQuestion_Statistic() {}
-
-func (*SumQuestion_Discriminator) isSumQuestion_Statistic() {}
-
-func (*SumQuestion_Embedding) isSumQuestion_Statistic() {}
-
-func (*SumQuestion_Scores) isSumQuestion_Statistic() {}
-
-func (*SumQuestion_Logistic) isSumQuestion_Statistic() {}
-
-// ScoreSum asks for the sums over all records of the scores of several
-// discriminators, and for a first selection among them. The sums stay in the
-// aggregator's memory; what is released is which discriminator was selected.
-type ScoreSum struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Discriminators []*ScoreSum_Scored     `protobuf:"bytes,1,rep,name=discriminators,proto3" json:"discriminators,omitempty"`
-	// bound is the fixed-point unit: for each discriminator a privacy unit adds the
-	// mean over its records of 2 p - 1, where p is the probability, the sigmoid of the
-	// score, that a record is real: a whole number between -bound and bound.
-	Bound     uint64     `protobuf:"varint,2,opt,name=bound,proto3" json:"bound,omitempty"`
-	Selection *Selection `protobuf:"bytes,3,opt,name=selection,proto3" json:"selection,omitempty"`
-	// nothing leaves out all records, the baseline; refused outside local runs.
-	Nothing bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
-	// complements selects among the discriminators and their opposites, which give
-	// 1 - p: expected has twice as many entries, those of the opposites last.
-	Complements   bool `protobuf:"varint,5,opt,name=complements,proto3" json:"complements,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ScoreSum) Reset() {
-	*x = ScoreSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ScoreSum) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ScoreSum) ProtoMessage() {}
-
-func (x *ScoreSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ScoreSum.ProtoReflect.Descriptor instead.
-func (*ScoreSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *ScoreSum) GetDiscriminators() []*ScoreSum_Scored {
-	if x != nil {
-		return x.Discriminators
-	}
-	return nil
-}
-
-func (x *ScoreSum) GetBound() uint64 {
-	if x != nil {
-		return x.Bound
-	}
-	return 0
-}
-
-func (x *ScoreSum) GetSelection() *Selection {
+func (x *Round) GetSelection() *Selection {
 	if x != nil {
 		return x.Selection
 	}
 	return nil
 }
 
-func (x *ScoreSum) GetNothing() bool {
+func (x *Round) GetServes() []byte {
 	if x != nil {
-		return x.Nothing
+		return x.Serves
 	}
-	return false
+	return nil
 }
 
-func (x *ScoreSum) GetComplements() bool {
-	if x != nil {
-		return x.Complements
-	}
-	return false
+type isRound_Shape interface {
+	isRound_Shape()
 }
 
-// Selection asks for one of the discriminators whose scores were summed, by the
-// exponential mechanism: j with probability proportional to
-// exp(epsilon (S_j - n e_j) / (2 bound)), where S_j is its sum and e_j what it gives
-// generated records. No node is asked.
+type Round_Votes struct {
+	Votes *Histogram `protobuf:"bytes,6,opt,name=votes,proto3,oneof"`
+}
+
+type Round_Sum struct {
+	Sum *Vector `protobuf:"bytes,7,opt,name=sum,proto3,oneof"`
+}
+
+func (*Round_Votes) isRound_Shape() {}
+
+func (*Round_Sum) isRound_Shape() {}
+
+// Histogram is the shape of votes: each teacher names one class for each query.
+type Histogram struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queries       uint32                 `protobuf:"varint,1,opt,name=queries,proto3" json:"queries,omitempty"`
+	Classes       uint32                 `protobuf:"varint,2,opt,name=classes,proto3" json:"classes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Histogram) Reset() {
+	*x = Histogram{}
+	mi := &file_conclave_v1_round_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Histogram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Histogram) ProtoMessage() {}
+
+func (x *Histogram) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
+func (*Histogram) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Histogram) GetQueries() uint32 {
+	if x != nil {
+		return x.Queries
+	}
+	return 0
+}
+
+func (x *Histogram) GetClasses() uint32 {
+	if x != nil {
+		return x.Classes
+	}
+	return 0
+}
+
+// Vector is the shape of a sum of vectors of whole numbers, one of each contributor.
+type Vector struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Entries uint32                 `protobuf:"varint,1,opt,name=entries,proto3" json:"entries,omitempty"`
+	// bound is the largest norm of what one contributor adds, in whole steps.
+	Bound uint64      `protobuf:"varint,2,opt,name=bound,proto3" json:"bound,omitempty"`
+	Norm  Vector_Norm `protobuf:"varint,3,opt,name=norm,proto3,enum=conclave.v1.Vector_Norm" json:"norm,omitempty"`
+	Per   Vector_Per  `protobuf:"varint,4,opt,name=per,proto3,enum=conclave.v1.Vector_Per" json:"per,omitempty"`
+	// rate is the probability with which a contributor is in the sum, by a draw of
+	// its own; 1 where all are.
+	Rate          float64 `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Vector) Reset() {
+	*x = Vector{}
+	mi := &file_conclave_v1_round_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Vector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Vector) ProtoMessage() {}
+
+func (x *Vector) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_round_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Vector.ProtoReflect.Descriptor instead.
+func (*Vector) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Vector) GetEntries() uint32 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *Vector) GetBound() uint64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *Vector) GetNorm() Vector_Norm {
+	if x != nil {
+		return x.Norm
+	}
+	return Vector_NORM_UNSPECIFIED
+}
+
+func (x *Vector) GetPer() Vector_Per {
+	if x != nil {
+		return x.Per
+	}
+	return Vector_PER_UNSPECIFIED
+}
+
+func (x *Vector) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+// Selection asks for one of the entries of a sum, by the exponential mechanism: j
+// with probability proportional to exp(epsilon (S_j - n e_j) / (2 bound)), where
+// S_j is its sum, as the aggregator's memory holds it, and e_j what is expected of
+// it. What is released is which one was selected.
 type Selection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// scores_round is the round of the run that asked for the sums; in a ScoreSum
-	// its own.
-	ScoresRound uint64 `protobuf:"varint,1,opt,name=scores_round,json=scoresRound,proto3" json:"scores_round,omitempty"`
+	// round is the round of the run that asked for the sums: an earlier one, then
+	// the round that selects has no shape and no params, or itself.
+	Round uint64 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	// records is n, the public number of privacy units at all teachers of the run.
 	Records uint64 `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"`
-	// expected holds e_j, in steps of which bound stand for 1: the mean of 2 p - 1
-	// over the generated records as they are weighted now.
-	Expected      []int64 `protobuf:"zigzag64,3,rep,packed,name=expected,proto3" json:"expected,omitempty"`
+	// expected holds e_j, the mean that is expected of one record, in the sum's steps.
+	// Each takes eight bytes, as many as in memory.
+	Expected []int64 `protobuf:"fixed64,3,rep,packed,name=expected,proto3" json:"expected,omitempty"`
+	// complements selects among the entries and their opposites -S_j, which come
+	// last in expected.
+	Complements   bool `protobuf:"varint,4,opt,name=complements,proto3" json:"complements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Selection) Reset() {
 	*x = Selection{}
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +451,7 @@ func (x *Selection) String() string {
 func (*Selection) ProtoMessage() {}
 
 func (x *Selection) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[6]
+	mi := &file_conclave_v1_round_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,12 +464,12 @@ func (x *Selection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selection.ProtoReflect.Descriptor instead.
 func (*Selection) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *Selection) GetScoresRound() uint64 {
+func (x *Selection) GetRound() uint64 {
 	if x != nil {
-		return x.ScoresRound
+		return x.Round
 	}
 	return 0
 }
@@ -1080,932 +488,11 @@ func (x *Selection) GetExpected() []int64 {
 	return nil
 }
 
-// Fit asks for the coefficients of a regularized logistic regression of real
-// against synthetic records, with noise. The aggregator fits them: it asks the
-// nodes for sums at one iterate after the other, so that aggregator and nodes see
-// iterates without noise. The student sees the noisy coefficients alone.
-type Fit struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Features *RatioFeatures         `protobuf:"bytes,1,opt,name=features,proto3" json:"features,omitempty"`
-	// synthetic holds the features of the synthetic records, shape [records, width].
-	Synthetic *Tensor `protobuf:"bytes,2,opt,name=synthetic,proto3" json:"synthetic,omitempty"`
-	// lambda is the strength of the regularization: lambda/2 times the square of the
-	// coefficients' L2 norm is added to the mean losses of both kinds of records.
-	Lambda float64 `protobuf:"fixed64,3,opt,name=lambda,proto3" json:"lambda,omitempty"`
-	// records is the public number of privacy units, by which the real records' losses
-	// are divided.
-	Records float64 `protobuf:"fixed64,4,opt,name=records,proto3" json:"records,omitempty"`
-	// nothing leaves out all real records, the baseline; refused outside local runs.
-	Nothing       bool `protobuf:"varint,5,opt,name=nothing,proto3" json:"nothing,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Fit) Reset() {
-	*x = Fit{}
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Fit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Fit) ProtoMessage() {}
-
-func (x *Fit) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[7]
+func (x *Selection) GetComplements() bool {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Fit.ProtoReflect.Descriptor instead.
-func (*Fit) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *Fit) GetFeatures() *RatioFeatures {
-	if x != nil {
-		return x.Features
-	}
-	return nil
-}
-
-func (x *Fit) GetSynthetic() *Tensor {
-	if x != nil {
-		return x.Synthetic
-	}
-	return nil
-}
-
-func (x *Fit) GetLambda() float64 {
-	if x != nil {
-		return x.Lambda
-	}
-	return 0
-}
-
-func (x *Fit) GetRecords() float64 {
-	if x != nil {
-		return x.Records
-	}
-	return 0
-}
-
-func (x *Fit) GetNothing() bool {
-	if x != nil {
-		return x.Nothing
+		return x.Complements
 	}
 	return false
-}
-
-// RatioFeatures says which features a record has: the number 1, columns and classes
-// in public units, on request the squares of numbers; the vector is scaled down to
-// an L2 norm of at most clip.
-type RatioFeatures struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// mean and scale have an entry for each encoded number and each class.
-	Mean          []float32 `protobuf:"fixed32,1,rep,packed,name=mean,proto3" json:"mean,omitempty"`
-	Scale         []float32 `protobuf:"fixed32,2,rep,packed,name=scale,proto3" json:"scale,omitempty"`
-	Squares       bool      `protobuf:"varint,3,opt,name=squares,proto3" json:"squares,omitempty"`
-	Clip          float64   `protobuf:"fixed64,4,opt,name=clip,proto3" json:"clip,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RatioFeatures) Reset() {
-	*x = RatioFeatures{}
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RatioFeatures) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RatioFeatures) ProtoMessage() {}
-
-func (x *RatioFeatures) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RatioFeatures.ProtoReflect.Descriptor instead.
-func (*RatioFeatures) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *RatioFeatures) GetMean() []float32 {
-	if x != nil {
-		return x.Mean
-	}
-	return nil
-}
-
-func (x *RatioFeatures) GetScale() []float32 {
-	if x != nil {
-		return x.Scale
-	}
-	return nil
-}
-
-func (x *RatioFeatures) GetSquares() bool {
-	if x != nil {
-		return x.Squares
-	}
-	return false
-}
-
-func (x *RatioFeatures) GetClip() float64 {
-	if x != nil {
-		return x.Clip
-	}
-	return 0
-}
-
-// LogisticSum asks for the gradient of the logistic loss of all records at some
-// coefficients, and for the upper triangle of its second derivatives.
-type LogisticSum struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Features     *RatioFeatures         `protobuf:"bytes,1,opt,name=features,proto3" json:"features,omitempty"`
-	Coefficients []float64              `protobuf:"fixed64,2,rep,packed,name=coefficients,proto3" json:"coefficients,omitempty"`
-	// bound is the fixed-point unit: that many steps stand for clip in the gradient,
-	// and for its square in the second derivatives.
-	Bound         uint64 `protobuf:"varint,3,opt,name=bound,proto3" json:"bound,omitempty"`
-	Nothing       bool   `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LogisticSum) Reset() {
-	*x = LogisticSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LogisticSum) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LogisticSum) ProtoMessage() {}
-
-func (x *LogisticSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LogisticSum.ProtoReflect.Descriptor instead.
-func (*LogisticSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *LogisticSum) GetFeatures() *RatioFeatures {
-	if x != nil {
-		return x.Features
-	}
-	return nil
-}
-
-func (x *LogisticSum) GetCoefficients() []float64 {
-	if x != nil {
-		return x.Coefficients
-	}
-	return nil
-}
-
-func (x *LogisticSum) GetBound() uint64 {
-	if x != nil {
-		return x.Bound
-	}
-	return 0
-}
-
-func (x *LogisticSum) GetNothing() bool {
-	if x != nil {
-		return x.Nothing
-	}
-	return false
-}
-
-// EmbeddingSum asks for the sum of public features of all records, in a block of
-// numbers for each class. A privacy unit adds the mean over its records.
-type EmbeddingSum struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Embedding *Embedding             `protobuf:"bytes,1,opt,name=embedding,proto3" json:"embedding,omitempty"`
-	// entries is the length of the sum: classes x the features of a record. A node
-	// whose schema gives another number refuses.
-	Entries uint32 `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
-	// bound is the fixed-point unit: a privacy unit adds whole numbers with an L2
-	// norm of at most this, which stands for that of all parts together.
-	Bound uint64 `protobuf:"varint,3,opt,name=bound,proto3" json:"bound,omitempty"`
-	// nothing leaves out all records, the baseline; refused outside local runs.
-	Nothing       bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EmbeddingSum) Reset() {
-	*x = EmbeddingSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EmbeddingSum) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EmbeddingSum) ProtoMessage() {}
-
-func (x *EmbeddingSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EmbeddingSum.ProtoReflect.Descriptor instead.
-func (*EmbeddingSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *EmbeddingSum) GetEmbedding() *Embedding {
-	if x != nil {
-		return x.Embedding
-	}
-	return nil
-}
-
-func (x *EmbeddingSum) GetEntries() uint32 {
-	if x != nil {
-		return x.Entries
-	}
-	return 0
-}
-
-func (x *EmbeddingSum) GetBound() uint64 {
-	if x != nil {
-		return x.Bound
-	}
-	return 0
-}
-
-func (x *EmbeddingSum) GetNothing() bool {
-	if x != nil {
-		return x.Nothing
-	}
-	return false
-}
-
-// Embedding says which features a record has. They follow from the schema and from
-// this, and from no record.
-type Embedding struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Classes       uint32                 `protobuf:"varint,1,opt,name=classes,proto3" json:"classes,omitempty"`
-	Parts         []*Embedding_Part      `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Embedding) Reset() {
-	*x = Embedding{}
-	mi := &file_conclave_v1_round_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Embedding) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Embedding) ProtoMessage() {}
-
-func (x *Embedding) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Embedding.ProtoReflect.Descriptor instead.
-func (*Embedding) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Embedding) GetClasses() uint32 {
-	if x != nil {
-		return x.Classes
-	}
-	return 0
-}
-
-func (x *Embedding) GetParts() []*Embedding_Part {
-	if x != nil {
-		return x.Parts
-	}
-	return nil
-}
-
-// DiscriminatorSum asks for the gradient of the loss of one discriminator for
-// all sites by its weights: every node draws a Poisson sample of its privacy
-// units, clips each unit's gradient and adds them up. A unit moves the sum by
-// at most bound. How many units a node drew stays there.
-type DiscriminatorSum struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Discriminator *Discriminator         `protobuf:"bytes,1,opt,name=discriminator,proto3" json:"discriminator,omitempty"`
-	// weights are those of all layers, first layer first, of each its weight and
-	// its bias, as little-endian float32 values.
-	Weights []byte `protobuf:"bytes,2,opt,name=weights,proto3" json:"weights,omitempty"`
-	// mean and scale are the units of standard inputs, [classes, features]: those of
-	// generated records, which are public. Absent where a record is seen as it is.
-	Mean  *Tensor               `protobuf:"bytes,3,opt,name=mean,proto3" json:"mean,omitempty"`
-	Scale *Tensor               `protobuf:"bytes,4,opt,name=scale,proto3" json:"scale,omitempty"`
-	Loss  DiscriminatorSum_Loss `protobuf:"varint,5,opt,name=loss,proto3,enum=conclave.v1.DiscriminatorSum_Loss" json:"loss,omitempty"`
-	// rate is the probability of each privacy unit to be in the sample: that of
-	// the run's mechanism.
-	Rate float64 `protobuf:"fixed64,6,opt,name=rate,proto3" json:"rate,omitempty"`
-	// clip is the largest L2 norm of a unit's gradient, the mean over its
-	// records; a longer one is scaled down to it.
-	Clip float64 `protobuf:"fixed64,7,opt,name=clip,proto3" json:"clip,omitempty"`
-	// bound is the fixed-point unit: a gradient is sent as whole numbers with an
-	// L2 norm of at most this, which stands for clip.
-	Bound uint64 `protobuf:"varint,8,opt,name=bound,proto3" json:"bound,omitempty"`
-	// nothing leaves out all records, the baseline; refused outside local runs.
-	Nothing       bool `protobuf:"varint,9,opt,name=nothing,proto3" json:"nothing,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DiscriminatorSum) Reset() {
-	*x = DiscriminatorSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DiscriminatorSum) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DiscriminatorSum) ProtoMessage() {}
-
-func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DiscriminatorSum.ProtoReflect.Descriptor instead.
-func (*DiscriminatorSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *DiscriminatorSum) GetDiscriminator() *Discriminator {
-	if x != nil {
-		return x.Discriminator
-	}
-	return nil
-}
-
-func (x *DiscriminatorSum) GetWeights() []byte {
-	if x != nil {
-		return x.Weights
-	}
-	return nil
-}
-
-func (x *DiscriminatorSum) GetMean() *Tensor {
-	if x != nil {
-		return x.Mean
-	}
-	return nil
-}
-
-func (x *DiscriminatorSum) GetScale() *Tensor {
-	if x != nil {
-		return x.Scale
-	}
-	return nil
-}
-
-func (x *DiscriminatorSum) GetLoss() DiscriminatorSum_Loss {
-	if x != nil {
-		return x.Loss
-	}
-	return DiscriminatorSum_LOSS_UNSPECIFIED
-}
-
-func (x *DiscriminatorSum) GetRate() float64 {
-	if x != nil {
-		return x.Rate
-	}
-	return 0
-}
-
-func (x *DiscriminatorSum) GetClip() float64 {
-	if x != nil {
-		return x.Clip
-	}
-	return 0
-}
-
-func (x *DiscriminatorSum) GetBound() uint64 {
-	if x != nil {
-		return x.Bound
-	}
-	return 0
-}
-
-func (x *DiscriminatorSum) GetNothing() bool {
-	if x != nil {
-		return x.Nothing
-	}
-	return false
-}
-
-// Discriminator is a network that scores a record of a class: high for real.
-type Discriminator struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Kind  Discriminator_Kind     `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.Discriminator_Kind" json:"kind,omitempty"`
-	// hidden is the width of the hidden layers, or the channels of the first
-	// convolution; the next ones double them.
-	Hidden uint32 `protobuf:"varint,2,opt,name=hidden,proto3" json:"hidden,omitempty"`
-	// layers is the number of hidden layers, 0 for a linear score, or of
-	// convolutions.
-	Layers  uint32                `protobuf:"varint,3,opt,name=layers,proto3" json:"layers,omitempty"`
-	Classes uint32                `protobuf:"varint,4,opt,name=classes,proto3" json:"classes,omitempty"`
-	ByClass Discriminator_Classes `protobuf:"varint,5,opt,name=by_class,json=byClass,proto3,enum=conclave.v1.Discriminator_Classes" json:"by_class,omitempty"`
-	// standard inputs are columns in units of generated records, with the
-	// squares of numbers.
-	Standard bool `protobuf:"varint,6,opt,name=standard,proto3" json:"standard,omitempty"`
-	// cosines is the number of coefficients of an image that are seen: those of
-	// its k x k lowest frequencies in each channel; 0 for its pixels.
-	Cosines uint32 `protobuf:"varint,7,opt,name=cosines,proto3" json:"cosines,omitempty"`
-	// pieces shows each number as its place in fixed pieces of [0, 1].
-	Pieces bool `protobuf:"varint,8,opt,name=pieces,proto3" json:"pieces,omitempty"`
-	// fourier is the number of random features of what is seen, by seed, which the
-	// network sees besides.
-	Fourier       uint32 `protobuf:"varint,9,opt,name=fourier,proto3" json:"fourier,omitempty"`
-	Seed          uint64 `protobuf:"varint,10,opt,name=seed,proto3" json:"seed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Discriminator) Reset() {
-	*x = Discriminator{}
-	mi := &file_conclave_v1_round_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Discriminator) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Discriminator) ProtoMessage() {}
-
-func (x *Discriminator) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Discriminator.ProtoReflect.Descriptor instead.
-func (*Discriminator) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *Discriminator) GetKind() Discriminator_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return Discriminator_KIND_UNSPECIFIED
-}
-
-func (x *Discriminator) GetHidden() uint32 {
-	if x != nil {
-		return x.Hidden
-	}
-	return 0
-}
-
-func (x *Discriminator) GetLayers() uint32 {
-	if x != nil {
-		return x.Layers
-	}
-	return 0
-}
-
-func (x *Discriminator) GetClasses() uint32 {
-	if x != nil {
-		return x.Classes
-	}
-	return 0
-}
-
-func (x *Discriminator) GetByClass() Discriminator_Classes {
-	if x != nil {
-		return x.ByClass
-	}
-	return Discriminator_CLASSES_UNSPECIFIED
-}
-
-func (x *Discriminator) GetStandard() bool {
-	if x != nil {
-		return x.Standard
-	}
-	return false
-}
-
-func (x *Discriminator) GetCosines() uint32 {
-	if x != nil {
-		return x.Cosines
-	}
-	return 0
-}
-
-func (x *Discriminator) GetPieces() bool {
-	if x != nil {
-		return x.Pieces
-	}
-	return false
-}
-
-func (x *Discriminator) GetFourier() uint32 {
-	if x != nil {
-		return x.Fourier
-	}
-	return 0
-}
-
-func (x *Discriminator) GetSeed() uint64 {
-	if x != nil {
-		return x.Seed
-	}
-	return 0
-}
-
-// GradientSum asks for the sum over the teachers of their gradients at all
-// records of a round, by the features that teachers see, as one vector of
-// records x numbers, whose L2 norm each teacher clips. A privacy unit is in one teacher's partition, so it moves the
-// sum by at most twice the norm.
-type GradientSum struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in VoteQuestion; the records in queries are those whose gradients are
-	// asked for.
-	Teacher         *TeacherSpec `protobuf:"bytes,1,opt,name=teacher,proto3" json:"teacher,omitempty"`
-	Training        *Tensor      `protobuf:"bytes,2,opt,name=training,proto3" json:"training,omitempty"`
-	TrainingClasses []uint32     `protobuf:"varint,3,rep,packed,name=training_classes,json=trainingClasses,proto3" json:"training_classes,omitempty"`
-	Queries         *Tensor      `protobuf:"bytes,4,opt,name=queries,proto3" json:"queries,omitempty"`
-	QueryClasses    []uint32     `protobuf:"varint,5,rep,packed,name=query_classes,json=queryClasses,proto3" json:"query_classes,omitempty"`
-	Projection      *Projection  `protobuf:"bytes,6,opt,name=projection,proto3" json:"projection,omitempty"`
-	// clip is the largest L2 norm of a teacher's vector; a longer one is scaled
-	// down to it. 0 scales every vector to the same length.
-	Clip float64 `protobuf:"fixed64,7,opt,name=clip,proto3" json:"clip,omitempty"`
-	// bound is the fixed-point unit: a teacher's vector is sent as whole numbers
-	// with an L2 norm of at most this, which stands for clip (or for 1).
-	Bound         uint64 `protobuf:"varint,8,opt,name=bound,proto3" json:"bound,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GradientSum) Reset() {
-	*x = GradientSum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GradientSum) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GradientSum) ProtoMessage() {}
-
-func (x *GradientSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GradientSum.ProtoReflect.Descriptor instead.
-func (*GradientSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *GradientSum) GetTeacher() *TeacherSpec {
-	if x != nil {
-		return x.Teacher
-	}
-	return nil
-}
-
-func (x *GradientSum) GetTraining() *Tensor {
-	if x != nil {
-		return x.Training
-	}
-	return nil
-}
-
-func (x *GradientSum) GetTrainingClasses() []uint32 {
-	if x != nil {
-		return x.TrainingClasses
-	}
-	return nil
-}
-
-func (x *GradientSum) GetQueries() *Tensor {
-	if x != nil {
-		return x.Queries
-	}
-	return nil
-}
-
-func (x *GradientSum) GetQueryClasses() []uint32 {
-	if x != nil {
-		return x.QueryClasses
-	}
-	return nil
-}
-
-func (x *GradientSum) GetProjection() *Projection {
-	if x != nil {
-		return x.Projection
-	}
-	return nil
-}
-
-func (x *GradientSum) GetClip() float64 {
-	if x != nil {
-		return x.Clip
-	}
-	return 0
-}
-
-func (x *GradientSum) GetBound() uint64 {
-	if x != nil {
-		return x.Bound
-	}
-	return 0
-}
-
-// ClassCounts asks for the number of records of each class. A privacy unit
-// with k records adds 1/k for each of them, so that it adds 1 in all.
-type ClassCounts struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// classes is the number of entries of the vector.
-	Classes uint32 `protobuf:"varint,1,opt,name=classes,proto3" json:"classes,omitempty"`
-	// scale is the fixed-point unit: a privacy unit adds at most this much to
-	// the L1 norm of the vector.
-	Scale         uint64 `protobuf:"varint,2,opt,name=scale,proto3" json:"scale,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ClassCounts) Reset() {
-	*x = ClassCounts{}
-	mi := &file_conclave_v1_round_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClassCounts) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClassCounts) ProtoMessage() {}
-
-func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
-func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *ClassCounts) GetClasses() uint32 {
-	if x != nil {
-		return x.Classes
-	}
-	return 0
-}
-
-func (x *ClassCounts) GetScale() uint64 {
-	if x != nil {
-		return x.Scale
-	}
-	return 0
-}
-
-// TeacherSpec says how teachers learn and vote in a run.
-type TeacherSpec struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Model TeacherSpec_Model      `protobuf:"varint,1,opt,name=model,proto3,enum=conclave.v1.TeacherSpec_Model" json:"model,omitempty"`
-	Vote  TeacherSpec_Vote       `protobuf:"varint,2,opt,name=vote,proto3,enum=conclave.v1.TeacherSpec_Vote" json:"vote,omitempty"`
-	// classes is the number of classes a generated record can have.
-	Classes uint32 `protobuf:"varint,3,opt,name=classes,proto3" json:"classes,omitempty"`
-	Hidden  uint32 `protobuf:"varint,4,opt,name=hidden,proto3" json:"hidden,omitempty"`
-	// steps is the number of optimizer steps a teacher takes in each round.
-	Steps uint32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
-	// batch is the number of real and of generated records in each step.
-	Batch        uint32  `protobuf:"varint,6,opt,name=batch,proto3" json:"batch,omitempty"`
-	LearningRate float32 `protobuf:"fixed32,7,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"`
-	WeightDecay  float32 `protobuf:"fixed32,8,opt,name=weight_decay,json=weightDecay,proto3" json:"weight_decay,omitempty"`
-	// seed makes training repeatable. It protects nothing.
-	Seed     uint64               `protobuf:"varint,9,opt,name=seed,proto3" json:"seed,omitempty"`
-	Features TeacherSpec_Features `protobuf:"varint,10,opt,name=features,proto3,enum=conclave.v1.TeacherSpec_Features" json:"features,omitempty"`
-	// shared gives a teacher one network for all classes, which is told the
-	// class of a record, in place of one for each.
-	Shared bool `protobuf:"varint,11,opt,name=shared,proto3" json:"shared,omitempty"`
-	// fresh lets teachers begin untrained in every round, all from the same
-	// weights, so that a node keeps nothing of them between rounds.
-	Fresh bool `protobuf:"varint,12,opt,name=fresh,proto3" json:"fresh,omitempty"`
-	// cosines is the number of coefficients of an image that teachers see: those
-	// of its k x k lowest frequencies in each channel.
-	Cosines       uint32 `protobuf:"varint,13,opt,name=cosines,proto3" json:"cosines,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TeacherSpec) Reset() {
-	*x = TeacherSpec{}
-	mi := &file_conclave_v1_round_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TeacherSpec) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TeacherSpec) ProtoMessage() {}
-
-func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TeacherSpec.ProtoReflect.Descriptor instead.
-func (*TeacherSpec) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *TeacherSpec) GetModel() TeacherSpec_Model {
-	if x != nil {
-		return x.Model
-	}
-	return TeacherSpec_MODEL_UNSPECIFIED
-}
-
-func (x *TeacherSpec) GetVote() TeacherSpec_Vote {
-	if x != nil {
-		return x.Vote
-	}
-	return TeacherSpec_VOTE_UNSPECIFIED
-}
-
-func (x *TeacherSpec) GetClasses() uint32 {
-	if x != nil {
-		return x.Classes
-	}
-	return 0
-}
-
-func (x *TeacherSpec) GetHidden() uint32 {
-	if x != nil {
-		return x.Hidden
-	}
-	return 0
-}
-
-func (x *TeacherSpec) GetSteps() uint32 {
-	if x != nil {
-		return x.Steps
-	}
-	return 0
-}
-
-func (x *TeacherSpec) GetBatch() uint32 {
-	if x != nil {
-		return x.Batch
-	}
-	return 0
-}
-
-func (x *TeacherSpec) GetLearningRate() float32 {
-	if x != nil {
-		return x.LearningRate
-	}
-	return 0
-}
-
-func (x *TeacherSpec) GetWeightDecay() float32 {
-	if x != nil {
-		return x.WeightDecay
-	}
-	return 0
-}
-
-func (x *TeacherSpec) GetSeed() uint64 {
-	if x != nil {
-		return x.Seed
-	}
-	return 0
-}
-
-func (x *TeacherSpec) GetFeatures() TeacherSpec_Features {
-	if x != nil {
-		return x.Features
-	}
-	return TeacherSpec_FEATURES_UNSPECIFIED
-}
-
-func (x *TeacherSpec) GetShared() bool {
-	if x != nil {
-		return x.Shared
-	}
-	return false
-}
-
-func (x *TeacherSpec) GetFresh() bool {
-	if x != nil {
-		return x.Fresh
-	}
-	return false
-}
-
-func (x *TeacherSpec) GetCosines() uint32 {
-	if x != nil {
-		return x.Cosines
-	}
-	return 0
 }
 
 // Release is the noisy answer to a round: the only thing a student sees.
@@ -2035,7 +522,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_conclave_v1_round_proto_msgTypes[17]
+	mi := &file_conclave_v1_round_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +534,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[17]
+	mi := &file_conclave_v1_round_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +547,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{17}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Release) GetRun() string {
@@ -2184,7 +671,7 @@ type NoisyVotes struct {
 
 func (x *NoisyVotes) Reset() {
 	*x = NoisyVotes{}
-	mi := &file_conclave_v1_round_proto_msgTypes[18]
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2196,7 +683,7 @@ func (x *NoisyVotes) String() string {
 func (*NoisyVotes) ProtoMessage() {}
 
 func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[18]
+	mi := &file_conclave_v1_round_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2209,7 +696,7 @@ func (x *NoisyVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisyVotes.ProtoReflect.Descriptor instead.
 func (*NoisyVotes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{18}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NoisyVotes) GetClasses() uint32 {
@@ -2244,7 +731,7 @@ type NoisySum struct {
 
 func (x *NoisySum) Reset() {
 	*x = NoisySum{}
-	mi := &file_conclave_v1_round_proto_msgTypes[19]
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +743,7 @@ func (x *NoisySum) String() string {
 func (*NoisySum) ProtoMessage() {}
 
 func (x *NoisySum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[19]
+	mi := &file_conclave_v1_round_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +756,7 @@ func (x *NoisySum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoisySum.ProtoReflect.Descriptor instead.
 func (*NoisySum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{19}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NoisySum) GetValues() []int64 {
@@ -2298,7 +785,7 @@ type Selected struct {
 
 func (x *Selected) Reset() {
 	*x = Selected{}
-	mi := &file_conclave_v1_round_proto_msgTypes[20]
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +797,7 @@ func (x *Selected) String() string {
 func (*Selected) ProtoMessage() {}
 
 func (x *Selected) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[20]
+	mi := &file_conclave_v1_round_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +810,7 @@ func (x *Selected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selected.ProtoReflect.Descriptor instead.
 func (*Selected) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{20}
+	return file_conclave_v1_round_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Selected) GetIndex() uint32 {
@@ -2333,341 +820,45 @@ func (x *Selected) GetIndex() uint32 {
 	return 0
 }
 
-// Scored is a discriminator with its weights and units, as in DiscriminatorSum.
-type ScoreSum_Scored struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Discriminator *Discriminator         `protobuf:"bytes,1,opt,name=discriminator,proto3" json:"discriminator,omitempty"`
-	Weights       []byte                 `protobuf:"bytes,2,opt,name=weights,proto3" json:"weights,omitempty"`
-	Mean          *Tensor                `protobuf:"bytes,3,opt,name=mean,proto3" json:"mean,omitempty"`
-	Scale         *Tensor                `protobuf:"bytes,4,opt,name=scale,proto3" json:"scale,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ScoreSum_Scored) Reset() {
-	*x = ScoreSum_Scored{}
-	mi := &file_conclave_v1_round_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ScoreSum_Scored) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ScoreSum_Scored) ProtoMessage() {}
-
-func (x *ScoreSum_Scored) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ScoreSum_Scored.ProtoReflect.Descriptor instead.
-func (*ScoreSum_Scored) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{5, 0}
-}
-
-func (x *ScoreSum_Scored) GetDiscriminator() *Discriminator {
-	if x != nil {
-		return x.Discriminator
-	}
-	return nil
-}
-
-func (x *ScoreSum_Scored) GetWeights() []byte {
-	if x != nil {
-		return x.Weights
-	}
-	return nil
-}
-
-func (x *ScoreSum_Scored) GetMean() *Tensor {
-	if x != nil {
-		return x.Mean
-	}
-	return nil
-}
-
-func (x *ScoreSum_Scored) GetScale() *Tensor {
-	if x != nil {
-		return x.Scale
-	}
-	return nil
-}
-
-// Part is a group of features, whose vector has an L2 norm of at most weight.
-type Embedding_Part struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Kind   Embedding_Part_Kind    `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.Embedding_Part_Kind" json:"kind,omitempty"`
-	Weight float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	// bins is the number of knots of a number.
-	Bins uint32 `protobuf:"varint,3,opt,name=bins,proto3" json:"bins,omitempty"`
-	// count is how many pairs or random frequencies are taken, by seed.
-	Count uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
-	// spread is the standard deviation of random frequencies: one over the length
-	// scale of their kernel.
-	Spread        float64 `protobuf:"fixed64,5,opt,name=spread,proto3" json:"spread,omitempty"`
-	Seed          uint64  `protobuf:"varint,6,opt,name=seed,proto3" json:"seed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Embedding_Part) Reset() {
-	*x = Embedding_Part{}
-	mi := &file_conclave_v1_round_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Embedding_Part) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Embedding_Part) ProtoMessage() {}
-
-func (x *Embedding_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_round_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Embedding_Part.ProtoReflect.Descriptor instead.
-func (*Embedding_Part) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_round_proto_rawDescGZIP(), []int{11, 0}
-}
-
-func (x *Embedding_Part) GetKind() Embedding_Part_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return Embedding_Part_KIND_UNSPECIFIED
-}
-
-func (x *Embedding_Part) GetWeight() float64 {
-	if x != nil {
-		return x.Weight
-	}
-	return 0
-}
-
-func (x *Embedding_Part) GetBins() uint32 {
-	if x != nil {
-		return x.Bins
-	}
-	return 0
-}
-
-func (x *Embedding_Part) GetCount() uint32 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *Embedding_Part) GetSpread() float64 {
-	if x != nil {
-		return x.Spread
-	}
-	return 0
-}
-
-func (x *Embedding_Part) GetSeed() uint64 {
-	if x != nil {
-		return x.Seed
-	}
-	return 0
-}
-
 var File_conclave_v1_round_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_round_proto_rawDesc = "" +
 	"\n" +
-	"\x17conclave/v1/round.proto\x12\vconclave.v1\"2\n" +
-	"\x06Tensor\x12\x14\n" +
-	"\x05shape\x18\x01 \x03(\rR\x05shape\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\x94\x02\n" +
+	"\x17conclave/v1/round.proto\x12\vconclave.v1\"\xa7\x02\n" +
 	"\x05Round\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\x12/\n" +
-	"\x04vote\x18\x03 \x01(\v2\x19.conclave.v1.VoteQuestionH\x00R\x04vote\x12,\n" +
-	"\x03sum\x18\x04 \x01(\v2\x18.conclave.v1.SumQuestionH\x00R\x03sum\x126\n" +
-	"\tselection\x18\x05 \x01(\v2\x16.conclave.v1.SelectionH\x00R\tselection\x12$\n" +
-	"\x03fit\x18\x06 \x01(\v2\x10.conclave.v1.FitH\x00R\x03fit\x12\x18\n" +
-	"\aplanned\x18\a \x01(\rR\aplannedB\n" +
-	"\n" +
-	"\bquestion\"\xce\x02\n" +
-	"\fVoteQuestion\x122\n" +
-	"\ateacher\x18\x01 \x01(\v2\x18.conclave.v1.TeacherSpecR\ateacher\x12/\n" +
-	"\btraining\x18\x02 \x01(\v2\x13.conclave.v1.TensorR\btraining\x12)\n" +
-	"\x10training_classes\x18\x03 \x03(\rR\x0ftrainingClasses\x12-\n" +
-	"\aqueries\x18\x04 \x01(\v2\x13.conclave.v1.TensorR\aqueries\x12#\n" +
-	"\rquery_classes\x18\x05 \x03(\rR\fqueryClasses\x12%\n" +
-	"\x0eanswer_classes\x18\x06 \x01(\rR\ranswerClasses\x123\n" +
-	"\bgradient\x18\a \x01(\v2\x17.conclave.v1.ProjectionR\bgradient\"T\n" +
-	"\n" +
-	"Projection\x12\x1e\n" +
-	"\n" +
-	"directions\x18\x01 \x01(\rR\n" +
-	"directions\x12\x12\n" +
-	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x12\n" +
-	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\xfe\x02\n" +
-	"\vSumQuestion\x12=\n" +
-	"\fclass_counts\x18\x01 \x01(\v2\x18.conclave.v1.ClassCountsH\x00R\vclassCounts\x128\n" +
-	"\tgradients\x18\x02 \x01(\v2\x18.conclave.v1.GradientSumH\x00R\tgradients\x12E\n" +
-	"\rdiscriminator\x18\x03 \x01(\v2\x1d.conclave.v1.DiscriminatorSumH\x00R\rdiscriminator\x129\n" +
-	"\tembedding\x18\x04 \x01(\v2\x19.conclave.v1.EmbeddingSumH\x00R\tembedding\x12/\n" +
-	"\x06scores\x18\x05 \x01(\v2\x15.conclave.v1.ScoreSumH\x00R\x06scores\x126\n" +
-	"\blogistic\x18\x06 \x01(\v2\x18.conclave.v1.LogisticSumH\x00R\blogisticB\v\n" +
-	"\tstatistic\"\x93\x03\n" +
-	"\bScoreSum\x12D\n" +
-	"\x0ediscriminators\x18\x01 \x03(\v2\x1c.conclave.v1.ScoreSum.ScoredR\x0ediscriminators\x12\x14\n" +
-	"\x05bound\x18\x02 \x01(\x04R\x05bound\x124\n" +
-	"\tselection\x18\x03 \x01(\v2\x16.conclave.v1.SelectionR\tselection\x12\x18\n" +
-	"\anothing\x18\x04 \x01(\bR\anothing\x12 \n" +
-	"\vcomplements\x18\x05 \x01(\bR\vcomplements\x1a\xb8\x01\n" +
-	"\x06Scored\x12@\n" +
-	"\rdiscriminator\x18\x01 \x01(\v2\x1a.conclave.v1.DiscriminatorR\rdiscriminator\x12\x18\n" +
-	"\aweights\x18\x02 \x01(\fR\aweights\x12'\n" +
-	"\x04mean\x18\x03 \x01(\v2\x13.conclave.v1.TensorR\x04mean\x12)\n" +
-	"\x05scale\x18\x04 \x01(\v2\x13.conclave.v1.TensorR\x05scale\"d\n" +
-	"\tSelection\x12!\n" +
-	"\fscores_round\x18\x01 \x01(\x04R\vscoresRound\x12\x18\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x18\n" +
+	"\aplanned\x18\x04 \x01(\rR\aplanned\x12\x16\n" +
+	"\x06params\x18\x05 \x01(\fR\x06params\x12.\n" +
+	"\x05votes\x18\x06 \x01(\v2\x16.conclave.v1.HistogramH\x00R\x05votes\x12'\n" +
+	"\x03sum\x18\a \x01(\v2\x13.conclave.v1.VectorH\x00R\x03sum\x124\n" +
+	"\tselection\x18\b \x01(\v2\x16.conclave.v1.SelectionR\tselection\x12\x16\n" +
+	"\x06serves\x18\t \x01(\fR\x06servesB\a\n" +
+	"\x05shape\"?\n" +
+	"\tHistogram\x12\x18\n" +
+	"\aqueries\x18\x01 \x01(\rR\aqueries\x12\x18\n" +
+	"\aclasses\x18\x02 \x01(\rR\aclasses\"\xa7\x02\n" +
+	"\x06Vector\x12\x18\n" +
+	"\aentries\x18\x01 \x01(\rR\aentries\x12\x14\n" +
+	"\x05bound\x18\x02 \x01(\x04R\x05bound\x12,\n" +
+	"\x04norm\x18\x03 \x01(\x0e2\x18.conclave.v1.Vector.NormR\x04norm\x12)\n" +
+	"\x03per\x18\x04 \x01(\x0e2\x17.conclave.v1.Vector.PerR\x03per\x12\x12\n" +
+	"\x04rate\x18\x05 \x01(\x01R\x04rate\"E\n" +
+	"\x04Norm\x12\x14\n" +
+	"\x10NORM_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aNORM_L1\x10\x01\x12\v\n" +
+	"\aNORM_L2\x10\x02\x12\r\n" +
+	"\tNORM_EACH\x10\x03\"9\n" +
+	"\x03Per\x12\x13\n" +
+	"\x0fPER_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bPER_UNIT\x10\x01\x12\x0f\n" +
+	"\vPER_TEACHER\x10\x02\"y\n" +
+	"\tSelection\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\arecords\x18\x02 \x01(\x04R\arecords\x12\x1a\n" +
-	"\bexpected\x18\x03 \x03(\x12R\bexpected\"\xbc\x01\n" +
-	"\x03Fit\x126\n" +
-	"\bfeatures\x18\x01 \x01(\v2\x1a.conclave.v1.RatioFeaturesR\bfeatures\x121\n" +
-	"\tsynthetic\x18\x02 \x01(\v2\x13.conclave.v1.TensorR\tsynthetic\x12\x16\n" +
-	"\x06lambda\x18\x03 \x01(\x01R\x06lambda\x12\x18\n" +
-	"\arecords\x18\x04 \x01(\x01R\arecords\x12\x18\n" +
-	"\anothing\x18\x05 \x01(\bR\anothing\"g\n" +
-	"\rRatioFeatures\x12\x12\n" +
-	"\x04mean\x18\x01 \x03(\x02R\x04mean\x12\x14\n" +
-	"\x05scale\x18\x02 \x03(\x02R\x05scale\x12\x18\n" +
-	"\asquares\x18\x03 \x01(\bR\asquares\x12\x12\n" +
-	"\x04clip\x18\x04 \x01(\x01R\x04clip\"\x99\x01\n" +
-	"\vLogisticSum\x126\n" +
-	"\bfeatures\x18\x01 \x01(\v2\x1a.conclave.v1.RatioFeaturesR\bfeatures\x12\"\n" +
-	"\fcoefficients\x18\x02 \x03(\x01R\fcoefficients\x12\x14\n" +
-	"\x05bound\x18\x03 \x01(\x04R\x05bound\x12\x18\n" +
-	"\anothing\x18\x04 \x01(\bR\anothing\"\x8e\x01\n" +
-	"\fEmbeddingSum\x124\n" +
-	"\tembedding\x18\x01 \x01(\v2\x16.conclave.v1.EmbeddingR\tembedding\x12\x18\n" +
-	"\aentries\x18\x02 \x01(\rR\aentries\x12\x14\n" +
-	"\x05bound\x18\x03 \x01(\x04R\x05bound\x12\x18\n" +
-	"\anothing\x18\x04 \x01(\bR\anothing\"\xe6\x02\n" +
-	"\tEmbedding\x12\x18\n" +
-	"\aclasses\x18\x01 \x01(\rR\aclasses\x121\n" +
-	"\x05parts\x18\x02 \x03(\v2\x1b.conclave.v1.Embedding.PartR\x05parts\x1a\x8b\x02\n" +
-	"\x04Part\x124\n" +
-	"\x04kind\x18\x01 \x01(\x0e2 .conclave.v1.Embedding.Part.KindR\x04kind\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x12\n" +
-	"\x04bins\x18\x03 \x01(\rR\x04bins\x12\x14\n" +
-	"\x05count\x18\x04 \x01(\rR\x05count\x12\x16\n" +
-	"\x06spread\x18\x05 \x01(\x01R\x06spread\x12\x12\n" +
-	"\x04seed\x18\x06 \x01(\x04R\x04seed\"_\n" +
-	"\x04Kind\x12\x14\n" +
-	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
-	"\tKIND_ONES\x10\x01\x12\x10\n" +
-	"\fKIND_COLUMNS\x10\x02\x12\x0e\n" +
-	"\n" +
-	"KIND_PAIRS\x10\x03\x12\x10\n" +
-	"\fKIND_FOURIER\x10\x04\"\x99\x03\n" +
-	"\x10DiscriminatorSum\x12@\n" +
-	"\rdiscriminator\x18\x01 \x01(\v2\x1a.conclave.v1.DiscriminatorR\rdiscriminator\x12\x18\n" +
-	"\aweights\x18\x02 \x01(\fR\aweights\x12'\n" +
-	"\x04mean\x18\x03 \x01(\v2\x13.conclave.v1.TensorR\x04mean\x12)\n" +
-	"\x05scale\x18\x04 \x01(\v2\x13.conclave.v1.TensorR\x05scale\x126\n" +
-	"\x04loss\x18\x05 \x01(\x0e2\".conclave.v1.DiscriminatorSum.LossR\x04loss\x12\x12\n" +
-	"\x04rate\x18\x06 \x01(\x01R\x04rate\x12\x12\n" +
-	"\x04clip\x18\a \x01(\x01R\x04clip\x12\x14\n" +
-	"\x05bound\x18\b \x01(\x04R\x05bound\x12\x18\n" +
-	"\anothing\x18\t \x01(\bR\anothing\"E\n" +
-	"\x04Loss\x12\x14\n" +
-	"\x10LOSS_UNSPECIFIED\x10\x00\x12\x11\n" +
-	"\rLOSS_LOGISTIC\x10\x01\x12\x14\n" +
-	"\x10LOSS_WASSERSTEIN\x10\x02\"\xd5\x03\n" +
-	"\rDiscriminator\x123\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x1f.conclave.v1.Discriminator.KindR\x04kind\x12\x16\n" +
-	"\x06hidden\x18\x02 \x01(\rR\x06hidden\x12\x16\n" +
-	"\x06layers\x18\x03 \x01(\rR\x06layers\x12\x18\n" +
-	"\aclasses\x18\x04 \x01(\rR\aclasses\x12=\n" +
-	"\bby_class\x18\x05 \x01(\x0e2\".conclave.v1.Discriminator.ClassesR\abyClass\x12\x1a\n" +
-	"\bstandard\x18\x06 \x01(\bR\bstandard\x12\x18\n" +
-	"\acosines\x18\a \x01(\rR\acosines\x12\x16\n" +
-	"\x06pieces\x18\b \x01(\bR\x06pieces\x12\x18\n" +
-	"\afourier\x18\t \x01(\rR\afourier\x12\x12\n" +
-	"\x04seed\x18\n" +
-	" \x01(\x04R\x04seed\"B\n" +
-	"\x04Kind\x12\x14\n" +
-	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
-	"\n" +
-	"KIND_DENSE\x10\x01\x12\x14\n" +
-	"\x10KIND_CONVOLUTION\x10\x02\"F\n" +
-	"\aClasses\x12\x17\n" +
-	"\x13CLASSES_UNSPECIFIED\x10\x00\x12\x10\n" +
-	"\fCLASSES_TOLD\x10\x01\x12\x10\n" +
-	"\fCLASSES_EACH\x10\x02\"\xd4\x02\n" +
-	"\vGradientSum\x122\n" +
-	"\ateacher\x18\x01 \x01(\v2\x18.conclave.v1.TeacherSpecR\ateacher\x12/\n" +
-	"\btraining\x18\x02 \x01(\v2\x13.conclave.v1.TensorR\btraining\x12)\n" +
-	"\x10training_classes\x18\x03 \x03(\rR\x0ftrainingClasses\x12-\n" +
-	"\aqueries\x18\x04 \x01(\v2\x13.conclave.v1.TensorR\aqueries\x12#\n" +
-	"\rquery_classes\x18\x05 \x03(\rR\fqueryClasses\x127\n" +
-	"\n" +
-	"projection\x18\x06 \x01(\v2\x17.conclave.v1.ProjectionR\n" +
-	"projection\x12\x12\n" +
-	"\x04clip\x18\a \x01(\x01R\x04clip\x12\x14\n" +
-	"\x05bound\x18\b \x01(\x04R\x05bound\"=\n" +
-	"\vClassCounts\x12\x18\n" +
-	"\aclasses\x18\x01 \x01(\rR\aclasses\x12\x14\n" +
-	"\x05scale\x18\x02 \x01(\x04R\x05scale\"\x85\x06\n" +
-	"\vTeacherSpec\x124\n" +
-	"\x05model\x18\x01 \x01(\x0e2\x1e.conclave.v1.TeacherSpec.ModelR\x05model\x121\n" +
-	"\x04vote\x18\x02 \x01(\x0e2\x1d.conclave.v1.TeacherSpec.VoteR\x04vote\x12\x18\n" +
-	"\aclasses\x18\x03 \x01(\rR\aclasses\x12\x16\n" +
-	"\x06hidden\x18\x04 \x01(\rR\x06hidden\x12\x14\n" +
-	"\x05steps\x18\x05 \x01(\rR\x05steps\x12\x14\n" +
-	"\x05batch\x18\x06 \x01(\rR\x05batch\x12#\n" +
-	"\rlearning_rate\x18\a \x01(\x02R\flearningRate\x12!\n" +
-	"\fweight_decay\x18\b \x01(\x02R\vweightDecay\x12\x12\n" +
-	"\x04seed\x18\t \x01(\x04R\x04seed\x12=\n" +
-	"\bfeatures\x18\n" +
-	" \x01(\x0e2!.conclave.v1.TeacherSpec.FeaturesR\bfeatures\x12\x16\n" +
-	"\x06shared\x18\v \x01(\bR\x06shared\x12\x14\n" +
-	"\x05fresh\x18\f \x01(\bR\x05fresh\x12\x18\n" +
-	"\acosines\x18\r \x01(\rR\acosines\"m\n" +
-	"\x05Model\x12\x15\n" +
-	"\x11MODEL_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eMODEL_LOGISTIC\x10\x01\x12\x10\n" +
-	"\fMODEL_HIDDEN\x10\x02\x12\x15\n" +
-	"\x11MODEL_CONVOLUTION\x10\x03\x12\x10\n" +
-	"\fMODEL_ENERGY\x10\x04\"v\n" +
-	"\x04Vote\x12\x14\n" +
-	"\x10VOTE_UNSPECIFIED\x10\x00\x12\x11\n" +
-	"\rVOTE_RELATIVE\x10\x01\x12\x0e\n" +
-	"\n" +
-	"VOTE_PLAIN\x10\x02\x12\r\n" +
-	"\tVOTE_COIN\x10\x03\x12\x13\n" +
-	"\x0fVOTE_CALIBRATED\x10\x04\x12\x11\n" +
-	"\rVOTE_GRADIENT\x10\x05\"e\n" +
-	"\bFeatures\x12\x18\n" +
-	"\x14FEATURES_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eFEATURES_PLAIN\x10\x01\x12\x15\n" +
-	"\x11FEATURES_STANDARD\x10\x02\x12\x14\n" +
-	"\x10FEATURES_COSINES\x10\x03\"\xf6\x02\n" +
+	"\bexpected\x18\x03 \x03(\x10R\bexpected\x12 \n" +
+	"\vcomplements\x18\x04 \x01(\bR\vcomplements\"\xf6\x02\n" +
 	"\aRelease\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12/\n" +
@@ -2706,87 +897,34 @@ func file_conclave_v1_round_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_round_proto_rawDescData
 }
 
-var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_conclave_v1_round_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_conclave_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_conclave_v1_round_proto_goTypes = []any{
-	(Embedding_Part_Kind)(0),   // 0: conclave.v1.Embedding.Part.Kind
-	(DiscriminatorSum_Loss)(0), // 1: conclave.v1.DiscriminatorSum.Loss
-	(Discriminator_Kind)(0),    // 2: conclave.v1.Discriminator.Kind
-	(Discriminator_Classes)(0), // 3: conclave.v1.Discriminator.Classes
-	(TeacherSpec_Model)(0),     // 4: conclave.v1.TeacherSpec.Model
-	(TeacherSpec_Vote)(0),      // 5: conclave.v1.TeacherSpec.Vote
-	(TeacherSpec_Features)(0),  // 6: conclave.v1.TeacherSpec.Features
-	(*Tensor)(nil),             // 7: conclave.v1.Tensor
-	(*Round)(nil),              // 8: conclave.v1.Round
-	(*VoteQuestion)(nil),       // 9: conclave.v1.VoteQuestion
-	(*Projection)(nil),         // 10: conclave.v1.Projection
-	(*SumQuestion)(nil),        // 11: conclave.v1.SumQuestion
-	(*ScoreSum)(nil),           // 12: conclave.v1.ScoreSum
-	(*Selection)(nil),          // 13: conclave.v1.Selection
-	(*Fit)(nil),                // 14: conclave.v1.Fit
-	(*RatioFeatures)(nil),      // 15: conclave.v1.RatioFeatures
-	(*LogisticSum)(nil),        // 16: conclave.v1.LogisticSum
-	(*EmbeddingSum)(nil),       // 17: conclave.v1.EmbeddingSum
-	(*Embedding)(nil),          // 18: conclave.v1.Embedding
-	(*DiscriminatorSum)(nil),   // 19: conclave.v1.DiscriminatorSum
-	(*Discriminator)(nil),      // 20: conclave.v1.Discriminator
-	(*GradientSum)(nil),        // 21: conclave.v1.GradientSum
-	(*ClassCounts)(nil),        // 22: conclave.v1.ClassCounts
-	(*TeacherSpec)(nil),        // 23: conclave.v1.TeacherSpec
-	(*Release)(nil),            // 24: conclave.v1.Release
-	(*NoisyVotes)(nil),         // 25: conclave.v1.NoisyVotes
-	(*NoisySum)(nil),           // 26: conclave.v1.NoisySum
-	(*Selected)(nil),           // 27: conclave.v1.Selected
-	(*ScoreSum_Scored)(nil),    // 28: conclave.v1.ScoreSum.Scored
-	(*Embedding_Part)(nil),     // 29: conclave.v1.Embedding.Part
+	(Vector_Norm)(0),   // 0: conclave.v1.Vector.Norm
+	(Vector_Per)(0),    // 1: conclave.v1.Vector.Per
+	(*Round)(nil),      // 2: conclave.v1.Round
+	(*Histogram)(nil),  // 3: conclave.v1.Histogram
+	(*Vector)(nil),     // 4: conclave.v1.Vector
+	(*Selection)(nil),  // 5: conclave.v1.Selection
+	(*Release)(nil),    // 6: conclave.v1.Release
+	(*NoisyVotes)(nil), // 7: conclave.v1.NoisyVotes
+	(*NoisySum)(nil),   // 8: conclave.v1.NoisySum
+	(*Selected)(nil),   // 9: conclave.v1.Selected
 }
 var file_conclave_v1_round_proto_depIdxs = []int32{
-	9,  // 0: conclave.v1.Round.vote:type_name -> conclave.v1.VoteQuestion
-	11, // 1: conclave.v1.Round.sum:type_name -> conclave.v1.SumQuestion
-	13, // 2: conclave.v1.Round.selection:type_name -> conclave.v1.Selection
-	14, // 3: conclave.v1.Round.fit:type_name -> conclave.v1.Fit
-	23, // 4: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
-	7,  // 5: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
-	7,  // 6: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
-	10, // 7: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
-	22, // 8: conclave.v1.SumQuestion.class_counts:type_name -> conclave.v1.ClassCounts
-	21, // 9: conclave.v1.SumQuestion.gradients:type_name -> conclave.v1.GradientSum
-	19, // 10: conclave.v1.SumQuestion.discriminator:type_name -> conclave.v1.DiscriminatorSum
-	17, // 11: conclave.v1.SumQuestion.embedding:type_name -> conclave.v1.EmbeddingSum
-	12, // 12: conclave.v1.SumQuestion.scores:type_name -> conclave.v1.ScoreSum
-	16, // 13: conclave.v1.SumQuestion.logistic:type_name -> conclave.v1.LogisticSum
-	28, // 14: conclave.v1.ScoreSum.discriminators:type_name -> conclave.v1.ScoreSum.Scored
-	13, // 15: conclave.v1.ScoreSum.selection:type_name -> conclave.v1.Selection
-	15, // 16: conclave.v1.Fit.features:type_name -> conclave.v1.RatioFeatures
-	7,  // 17: conclave.v1.Fit.synthetic:type_name -> conclave.v1.Tensor
-	15, // 18: conclave.v1.LogisticSum.features:type_name -> conclave.v1.RatioFeatures
-	18, // 19: conclave.v1.EmbeddingSum.embedding:type_name -> conclave.v1.Embedding
-	29, // 20: conclave.v1.Embedding.parts:type_name -> conclave.v1.Embedding.Part
-	20, // 21: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
-	7,  // 22: conclave.v1.DiscriminatorSum.mean:type_name -> conclave.v1.Tensor
-	7,  // 23: conclave.v1.DiscriminatorSum.scale:type_name -> conclave.v1.Tensor
-	1,  // 24: conclave.v1.DiscriminatorSum.loss:type_name -> conclave.v1.DiscriminatorSum.Loss
-	2,  // 25: conclave.v1.Discriminator.kind:type_name -> conclave.v1.Discriminator.Kind
-	3,  // 26: conclave.v1.Discriminator.by_class:type_name -> conclave.v1.Discriminator.Classes
-	23, // 27: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
-	7,  // 28: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
-	7,  // 29: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
-	10, // 30: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
-	4,  // 31: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
-	5,  // 32: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
-	6,  // 33: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
-	25, // 34: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
-	26, // 35: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
-	27, // 36: conclave.v1.Release.selected:type_name -> conclave.v1.Selected
-	20, // 37: conclave.v1.ScoreSum.Scored.discriminator:type_name -> conclave.v1.Discriminator
-	7,  // 38: conclave.v1.ScoreSum.Scored.mean:type_name -> conclave.v1.Tensor
-	7,  // 39: conclave.v1.ScoreSum.Scored.scale:type_name -> conclave.v1.Tensor
-	0,  // 40: conclave.v1.Embedding.Part.kind:type_name -> conclave.v1.Embedding.Part.Kind
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	3, // 0: conclave.v1.Round.votes:type_name -> conclave.v1.Histogram
+	4, // 1: conclave.v1.Round.sum:type_name -> conclave.v1.Vector
+	5, // 2: conclave.v1.Round.selection:type_name -> conclave.v1.Selection
+	0, // 3: conclave.v1.Vector.norm:type_name -> conclave.v1.Vector.Norm
+	1, // 4: conclave.v1.Vector.per:type_name -> conclave.v1.Vector.Per
+	7, // 5: conclave.v1.Release.votes:type_name -> conclave.v1.NoisyVotes
+	8, // 6: conclave.v1.Release.sum:type_name -> conclave.v1.NoisySum
+	9, // 7: conclave.v1.Release.selected:type_name -> conclave.v1.Selected
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_round_proto_init() }
@@ -2794,21 +932,11 @@ func file_conclave_v1_round_proto_init() {
 	if File_conclave_v1_round_proto != nil {
 		return
 	}
-	file_conclave_v1_round_proto_msgTypes[1].OneofWrappers = []any{
-		(*Round_Vote)(nil),
+	file_conclave_v1_round_proto_msgTypes[0].OneofWrappers = []any{
+		(*Round_Votes)(nil),
 		(*Round_Sum)(nil),
-		(*Round_Selection)(nil),
-		(*Round_Fit)(nil),
 	}
 	file_conclave_v1_round_proto_msgTypes[4].OneofWrappers = []any{
-		(*SumQuestion_ClassCounts)(nil),
-		(*SumQuestion_Gradients)(nil),
-		(*SumQuestion_Discriminator)(nil),
-		(*SumQuestion_Embedding)(nil),
-		(*SumQuestion_Scores)(nil),
-		(*SumQuestion_Logistic)(nil),
-	}
-	file_conclave_v1_round_proto_msgTypes[17].OneofWrappers = []any{
 		(*Release_Votes)(nil),
 		(*Release_Sum)(nil),
 		(*Release_Selected)(nil),
@@ -2818,8 +946,8 @@ func file_conclave_v1_round_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_round_proto_rawDesc), len(file_conclave_v1_round_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   23,
+			NumEnums:      2,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

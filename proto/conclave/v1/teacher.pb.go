@@ -731,11 +731,8 @@ type RoundTerms struct {
 	// spec is the RunSpec of the run, serialized, in the one form that the aggregator
 	// keeps: a site's approval is for these bytes.
 	Spec []byte `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// question is the SHA-256 of what the student asked, as it is stored with the
-	// release. All passes of a fit have that of the fit, and cost nothing more.
-	Question []byte `protobuf:"bytes,2,opt,name=question,proto3" json:"question,omitempty"`
 	// ledger is an entry of the dataset's ledger from before the round, mostly the last.
-	Ledger        *LedgerMark `protobuf:"bytes,5,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Ledger        *LedgerMark `protobuf:"bytes,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,13 +770,6 @@ func (*RoundTerms) Descriptor() ([]byte, []int) {
 func (x *RoundTerms) GetSpec() []byte {
 	if x != nil {
 		return x.Spec
-	}
-	return nil
-}
-
-func (x *RoundTerms) GetQuestion() []byte {
-	if x != nil {
-		return x.Question
 	}
 	return nil
 }
@@ -1003,7 +993,7 @@ func (x *Withdraw) GetLedger() *LedgerMark {
 	return nil
 }
 
-// Votes answers a VoteQuestion for all teachers of a node.
+// Votes answers a round of a Histogram for all teachers of a node.
 type Votes struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Run      string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1012,7 +1002,7 @@ type Votes struct {
 	Queries  uint32                 `protobuf:"varint,4,opt,name=queries,proto3" json:"queries,omitempty"`
 	// packed holds the votes teacher by teacher, each teacher's row padded to a
 	// whole byte; a vote takes 1, 2, 4 or 8 bits, the fewest that hold the
-	// number of answer classes; low bits first.
+	// number of classes; low bits first.
 	Packed        []byte `protobuf:"bytes,5,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1083,14 +1073,14 @@ func (x *Votes) GetPacked() []byte {
 	return nil
 }
 
-// Sum answers a SumQuestion: integers that are only ever added.
+// Sum answers a round of a Vector: whole numbers that are only ever added.
 type Sum struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	// values take eight bytes each, whatever they are: the length of an answer,
 	// which encryption does not hide, says nothing of what was added up.
-	Values        []int64 `protobuf:"fixed64,4,rep,packed,name=values,proto3" json:"values,omitempty"`
+	Values        []int64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1318,12 +1308,11 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\x04 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04data\x18\x05 \x01(\fR\x04data\"m\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"Q\n" +
 	"\n" +
 	"RoundTerms\x12\x12\n" +
-	"\x04spec\x18\x01 \x01(\fR\x04spec\x12\x1a\n" +
-	"\bquestion\x18\x02 \x01(\fR\bquestion\x12/\n" +
-	"\x06ledger\x18\x05 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"\xe1\x02\n" +
+	"\x04spec\x18\x01 \x01(\fR\x04spec\x12/\n" +
+	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"\xe1\x02\n" +
 	"\fPrivacyEvent\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05sigma\x18\x02 \x01(\x01R\x05sigma\x12 \n" +
@@ -1349,11 +1338,11 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1a\n" +
 	"\bteachers\x18\x03 \x01(\rR\bteachers\x12\x18\n" +
 	"\aqueries\x18\x04 \x01(\rR\aqueries\x12\x16\n" +
-	"\x06packed\x18\x05 \x01(\fR\x06packed\"K\n" +
+	"\x06packed\x18\x05 \x01(\fR\x06packed\"E\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
-	"\x06values\x18\x04 \x03(\x10R\x06valuesJ\x04\b\x03\x10\x04\"c\n" +
+	"\x06values\x18\x03 \x03(\x10R\x06values\"c\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +

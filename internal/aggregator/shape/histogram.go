@@ -10,71 +10,42 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Bounds of a vote question. They keep every message below gRPC's 4 MiB, every
-// release, however its noise falls, below coordinator.MaxRelease, and the noise
-// of a round within seconds.
+// Bounds of a shape. They keep every message below gRPC's 4 MiB, every release, however its
+// noise falls, below coordinator.MaxRelease, and the noise of a round within seconds.
 const (
-	maxFeatures      = 1 << 20
 	maxQueries       = 1 << 16
-	maxHistogram     = 1 << 17
-	maxClasses       = 1 << 16
+	maxEntries       = 1 << 17
 	maxAnswerClasses = 256
 	// maxAnswerBytes leaves room for the fields around packed votes.
 	maxAnswerBytes = (4 << 20) - 1024
 )
 
-// Votes asks every teacher for one class per query. A query is a record,
-// or a record and a direction of its gradient: each of these is a vote of its own
-// and is charged as one.
+// Votes asks every teacher for one class for each query. Each query is charged as one.
 type Votes struct {
 	asked, classes int
 	Mechanism      gnmax.Mechanism // draws the answers
 	whole          bool
 }
 
-func newVotes(q *conclavev1.VoteQuestion, planned privacy.Planned, run *spec.Spec, allowCoin bool) (*Votes, error) {
+func newVotes(h *conclavev1.Histogram, planned privacy.Planned, run *spec.Spec) (*Votes, error) {
 	mechanism, err := spec.VoteMechanism(planned)
 	if err != nil {
 		return nil, fault.Invalidf("run %q: %w", run.PB.GetName(), err)
 	}
-	records, features, err := checkBatch(q, run, allowCoin)
-	if err != nil {
-		return nil, err
-	}
-	v := &Votes{asked: records, classes: int(q.GetAnswerClasses()), Mechanism: mechanism,
-		whole: planned.Variant == privacy.Histogram}
-	if v.classes < 2 || v.classes > maxAnswerClasses {
-		return nil, fault.Invalidf("answer_classes is %d; it must be 2 to %d", v.classes, maxAnswerClasses)
-	}
-	gradient := q.GetTeacher().GetVote() == conclavev1.TeacherSpec_VOTE_GRADIENT
+	queries, classes := h.GetQueries(), h.GetClasses()
 	switch {
-	case q.GetGradient() != nil:
-		length, err := gradientLength(q.GetTeacher(), features)
-		if err != nil {
-			return nil, err
-		}
-		if err := checkProjection(q.GetGradient(), length); err != nil {
-			return nil, err
-		}
-		if !gradient && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN {
-			return nil, fault.Invalidf("the round asks for votes on gradients and teacher.vote is %v; use gradient",
-				q.GetTeacher().GetVote())
-		}
-		v.asked = records * int(q.GetGradient().GetDirections())
-	case gradient:
-		return nil, fault.Invalidf("teacher.vote is gradient and the round names no projection; set gradient")
-	case v.classes != 2 && q.GetTeacher().GetVote() != conclavev1.TeacherSpec_VOTE_COIN:
-		return nil, fault.Invalidf("answer_classes is %d; relative, calibrated and plain votes choose between 2",
-			v.classes)
-	}
-	switch {
-	case v.asked > maxQueries:
-		return nil, fault.Invalidf("a round asks %d queries; ask 1 to %d", v.asked, maxQueries)
-	case v.asked*v.classes > maxHistogram:
+	case classes < 2 || classes > maxAnswerClasses:
+		return nil, fault.Invalidf("votes for one of %d classes; use 2 to %d", classes, maxAnswerClasses)
+	case queries == 0 || queries > maxQueries:
+		return nil, fault.Invalidf("a round asks %d queries; ask 1 to %d", queries, maxQueries)
+	case queries*classes > maxEntries:
 		return nil, fault.Invalidf("%d queries x %d classes are more than %d counts; ask fewer queries in a round",
-			v.asked, v.classes, maxHistogram)
+			queries, classes, maxEntries)
 	}
-	return v, nil
+	return &Votes{
+		asked: int(queries), classes: int(classes), Mechanism: mechanism,
+		whole: planned.Variant == privacy.Histogram,
+	}, nil
 }
 
 func (q *Votes) Length() int { return q.asked * q.classes }

@@ -1,12 +1,12 @@
-package payload
+package question
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxMessages bounds the messages in a round. Two bytes can hold an empty one, which takes a
-// hundred in memory. The scores of 4,096 discriminators have 16,385.
+// maxMessages bounds the messages in the parameters of a question. Two bytes can hold an empty
+// one, which takes a hundred in memory. The scores of 4,096 discriminators have 16,385.
 const maxMessages = 1 << 15
 
 // messagesIn counts the messages in a serialized one, itself included, and stops above a

@@ -1,0 +1,156 @@
+package shape
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// maxUnits is more privacy units than any node has: what is longer than the vectors of so many
+// is an error of the node, not a sum.
+const maxUnits = 1 << 24
+
+// vector is the shape of a sum that nodes answer with: it is read and added up, and not
+// released.
+type vector struct {
+	entries    int
+	bound      int64 // of what one contributor adds, in the norm
+	norm       conclavev1.Vector_Norm
+	perTeacher bool
+	rate       float64
+}
+
+// newVector checks the shape of a sum; largest bounds its bound.
+func newVector(v *conclavev1.Vector, largest int64) (*vector, error) {
+	switch {
+	case v.GetEntries() == 0 || v.GetEntries() > maxEntries:
+		return nil, fault.Invalidf("a sum of %d entries; ask for 1 to %d", v.GetEntries(), maxEntries)
+	case v.GetBound() == 0 || v.GetBound() > uint64(largest):
+		return nil, fault.Invalidf("the bound of a sum is %d steps; use 1 to %d", v.GetBound(), largest)
+	case v.GetNorm() < conclavev1.Vector_NORM_L1 || v.GetNorm() > conclavev1.Vector_NORM_EACH:
+		return nil, fault.Invalidf("a sum whose bound is of norm %v; use one of L1, L2 and each", v.GetNorm())
+	case v.GetPer() != conclavev1.Vector_PER_UNIT && v.GetPer() != conclavev1.Vector_PER_TEACHER:
+		return nil, fault.Invalidf("a sum over %v; use units or teachers", v.GetPer())
+	case !(v.GetRate() > 0 && v.GetRate() <= 1):
+		return nil, fault.Invalidf("a sum over a sample of rate %v; use a probability, 1 where all are in it",
+			v.GetRate())
+	}
+	return &vector{
+		entries: int(v.GetEntries()), bound: int64(v.GetBound()), norm: v.GetNorm(),
+		perTeacher: v.GetPer() == conclavev1.Vector_PER_TEACHER, rate: v.GetRate(),
+	}, nil
+}
+
+// sensitivity is how far one privacy unit moves the sum, in the norm. A unit is in the partition
+// of one teacher. With the unit or without it that teacher's vector is within the bound, and
+// the others are the same, so a sum over teachers moves by at most twice the bound.
+func (q *vector) sensitivity() int64 {
+	if q.perTeacher {
+		return 2 * q.bound
+	}
+	return q.bound
+}
+
+// most is what so many teachers, or any number of units, can make of the norm.
+func (q *vector) most(teachers uint32) int64 {
+	if q.perTeacher {
+		return int64(teachers) * q.bound
+	}
+	return maxUnits * q.bound
+}
+
+func (q *vector) Length() int { return q.entries }
+
+func (q *vector) Fits(uint32) error { return nil }
+
+// Read checks what can be seen from outside of a node's sum: its length, and that it is no
+// larger than its contributors can make it. That each of them kept to the bound is the node's
+// part of the guarantee.
+func (q *vector) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
+	sum := answer.GetSum()
+	if sum == nil {
+		return nil, fmt.Errorf("votes where a sum was asked")
+	}
+	values := sum.GetValues()
+	if len(values) > q.entries {
+		return nil, fault.Oversizedf("a sum of %d entries where %d were asked", len(values), q.entries)
+	}
+	if len(values) < q.entries {
+		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(values), q.entries)
+	}
+	// Entries are below 2^60 and there are at most 2^17 of them: float64 holds the norms, and
+	// errs by less than the slack.
+	most := q.most(teachers)
+	var total, squares float64
+	for i, v := range values {
+		if v > most || v < -most {
+			return nil, fault.OutOfRangef("entry %d of the sum is out of range: larger than %s can make it", i,
+				q.contributors(teachers))
+		}
+		total += math.Abs(float64(v))
+		squares += float64(v) * float64(v)
+	}
+	const slack = 1 + 1e-9
+	if q.norm == conclavev1.Vector_NORM_L2 && squares > float64(most)*float64(most)*slack ||
+		q.norm == conclavev1.Vector_NORM_L1 && total > float64(most)*slack {
+		return nil, fault.OutOfRangef("the sum is out of range: longer than %s can make it", q.contributors(teachers))
+	}
+	return values, nil
+}
+
+func (q *vector) contributors(teachers uint32) string {
+	if q.perTeacher {
+		return fmt.Sprintf("%d teachers", teachers)
+	}
+	return fmt.Sprintf("%d units", maxUnits)
+}
+
+// Sum is a sum over the nodes that is released with noise on each entry.
+//
+// Why this is private: one privacy unit moves the sum by at most the vector's sensitivity in
+// its norm, and the noise is drawn for that; see newNoise. It does not depend on the answers: a
+// node that answers for fewer contributors than it has, or for a sample without anybody, costs
+// no less. What else is asked is public, for it follows from earlier releases.
+type Sum struct {
+	*vector
+	Noise
+	// limit holds released entries within a range, so that their size is known beforehand:
+	// no draw will ever be beyond it, and holding it works on what is private already.
+	limit int64
+}
+
+func newSum(v *conclavev1.Vector, planned privacy.Planned, run *spec.Spec) (*Sum, error) {
+	sum, err := newVector(v, spec.MaxBound)
+	if err != nil {
+		return nil, err
+	}
+	noise, err := newNoise(sum, planned, run)
+	if err != nil {
+		return nil, err
+	}
+	return &Sum{vector: sum, Noise: noise, limit: sum.most(run.PB.GetTeachers()) + int64(min(64*noise.Scale(), 1<<61))}, nil
+}
+
+// Queries is 1: one release pays for the whole vector.
+func (q *Sum) Queries() int64 { return 1 }
+
+// Largest is room for the numbers of a release.
+func (q *Sum) Largest() int { return releaseFrame + q.entries*signedBytes(q.limit) }
+
+// Answer draws the release.
+func (q *Sum) Answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
+	noisy, err := q.Add(src, counts)
+	if err != nil {
+		return 0, fmt.Errorf("draw a noisy sum: %w", err)
+	}
+	for i, v := range noisy {
+		noisy[i] = min(max(v, -q.limit), q.limit)
+	}
+	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: uint64(q.bound)}}
+	return 1, nil
+}

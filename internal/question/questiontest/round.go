@@ -1,0 +1,51 @@
+package questiontest
+
+import (
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// small is what everybody knows of a node of SmallSchema.
+var small = sync.OnceValue(func() *question.Public {
+	schema, err := partition.ParseSchema([]byte(SmallSchema))
+	if err != nil {
+		panic(err)
+	}
+	return question.NewPublic(schema, teachers, 1)
+})
+
+// Round asks nodes of SmallSchema a question; see [RoundOf].
+func Round(k question.Kind, params proto.Message) *conclavev1.Round {
+	return RoundOf(small(), k, params)
+}
+
+// RoundOf asks a question as a student does, with its shape. A question that the kind refuses
+// has none. A pass serves a round of zeros.
+func RoundOf(p *question.Public, k question.Kind, params proto.Message) *conclavev1.Round {
+	var shape question.Shape
+	if checked, err := k.Read(p, question.Marshal(params)); err == nil {
+		shape = checked.Shape
+	}
+	r := question.Ask(k.Name, params, shape)
+	if k.Passes {
+		r.Serves = make([]byte, 32)
+	}
+	return r
+}
+
+// Change changes the parameters of a round, and leaves the shape that it says.
+func Change[P proto.Message](r *conclavev1.Round, change func(P)) *conclavev1.Round {
+	var none P
+	params := none.ProtoReflect().Type().New().Interface().(P)
+	if err := proto.Unmarshal(r.GetParams(), params); err != nil {
+		panic(err)
+	}
+	change(params)
+	r.Params = question.Marshal(params)
+	return r
+}

@@ -1,0 +1,70 @@
+package question
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Ask returns the round that asks a question of a kind. Who sends it names its run, its number
+// and the entry of the plan that pays.
+func Ask(kind string, params proto.Message, shape Shape) *conclavev1.Round {
+	r := &conclavev1.Round{Kind: kind, Params: Marshal(params)}
+	shape.put(r)
+	return r
+}
+
+// Marshal is the form in which parameters are asked: the same at every time, since a question
+// that is asked again is known by its bytes.
+func Marshal(params proto.Message) []byte {
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(params)
+	if err != nil {
+		panic(err) // parameters hold no text, which alone can have no form
+	}
+	return raw
+}
+
+// Digest names a question: the SHA-256 of a round as its student serialized it.
+func Digest(round []byte) string {
+	sum := sha256.Sum256(round)
+	return hex.EncodeToString(sum[:])
+}
+
+var norms = map[Norm]conclavev1.Vector_Norm{
+	L1: conclavev1.Vector_NORM_L1, L2: conclavev1.Vector_NORM_L2, Each: conclavev1.Vector_NORM_EACH,
+}
+
+var contributors = map[Contributor]conclavev1.Vector_Per{
+	PerUnit: conclavev1.Vector_PER_UNIT, PerTeacher: conclavev1.Vector_PER_TEACHER,
+}
+
+// put writes a shape into a round.
+func (s Shape) put(r *conclavev1.Round) {
+	if h := s.Votes; h != nil {
+		r.Shape = &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{
+			Queries: uint32(h.Queries), Classes: uint32(h.Classes),
+		}}
+	}
+	if v := s.Sum; v != nil {
+		r.Shape = &conclavev1.Round_Sum{Sum: &conclavev1.Vector{
+			Entries: uint32(v.Entries), Bound: uint64(v.Bound), Norm: norms[v.Norm], Per: contributors[v.Per],
+			Rate: v.Rate,
+		}}
+	}
+}
+
+// Check refuses a round that says another shape than its parameters: the aggregator draws noise
+// for the shape that it reads.
+func (s Shape) Check(r *conclavev1.Round) error {
+	own := new(conclavev1.Round)
+	s.put(own)
+	if proto.Equal(own.GetVotes(), r.GetVotes()) && proto.Equal(own.GetSum(), r.GetSum()) {
+		return nil
+	}
+	return fmt.Errorf("the round says that answers have the shape {%v%v}, and its parameters ask for {%v%v}; "+
+		"install matching versions of node and student", r.GetVotes(), r.GetSum(), own.GetVotes(), own.GetSum())
+}

@@ -1,0 +1,128 @@
+package logistic
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/reducer"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Fit asks for the coefficients of a regularized logistic regression of real against synthetic
+// records: an aggregator makes them by one pass over the nodes for each iterate.
+//
+// Why this is private: however far a privacy unit moves the minimizer is bounded by public
+// numbers (see [ratio.Sensitivity]), and so is how far what is found lies from the minimizer,
+// and how far rounding to the lattice moves it. The release is one output of noise for that
+// sensitivity on all coefficients together: Gaussian for the L2 norm, a norm-Gamma vector for
+// the L2 norm, or Laplace for the L1 norm. Iterates, their number and what is left of the
+// gradient stay at the aggregator: the iterates go to the nodes, WITHOUT NOISE, which who runs
+// the sites has to accept; see docs/weights.md for the way that does not.
+//
+// That nodes' records are cut to the norm is their part of the guarantee. So is that they all
+// together have no more units than [ratio.MostUnits].
+var Fit = reducer.Reducer{Kind: Sum.Name, Read: readFit}
+
+// maxWidth bounds the coefficients: the second derivatives of a node are a message.
+const maxWidth = 400
+
+// leastPasses is how many passes a fit takes at least, which is more than most need.
+const leastPasses = 12
+
+func readFit(params []byte) (*reducer.Reduction, error) {
+	q := new(conclavev1.Fit)
+	if err := question.Unmarshal(params, q); err != nil {
+		return nil, err
+	}
+	synthetic, width, err := matrix(q.GetSynthetic())
+	if err != nil {
+		return nil, err
+	}
+	if len(synthetic) == 0 || width > maxWidth {
+		return nil, fmt.Errorf("a fit to %d synthetic records of %d features; use 1 record at least and %d features at "+
+			"most", len(synthetic)/max(width, 1), width, maxWidth)
+	}
+	if n := q.GetRecords(); !(n >= 1 && n <= ratio.MostUnits) {
+		return nil, fmt.Errorf("a fit counts on %v privacy units; say 1 to %d, a public number", n, int64(ratio.MostUnits))
+	}
+	want, err := ratio.NewWanted(ratio.Problem{
+		Synthetic: synthetic, Width: width, Clip: q.GetFeatures().GetClip(), Lambda: q.GetLambda(),
+		Records: q.GetRecords(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &reducer.Reduction{
+		Entries: width, L1: want.L1, L2: want.L2,
+		Run: func(ctx context.Context, pass reducer.Pass) ([]int64, error) { return fit(ctx, q, want, pass) },
+	}, nil
+}
+
+// Shape is that of the coefficients, with the bound in the norm that the noise is for.
+func Shape(want *ratio.Wanted, norm question.Norm) question.Shape {
+	bound := want.L2
+	if norm == question.L1 {
+		bound = want.L1
+	}
+	return question.Shape{Sum: &question.Vector{Entries: want.Problem.Width, Bound: bound, Norm: norm, Rate: 1}}
+}
+
+// matrix reads a tensor of finite numbers, shape [rows, columns].
+func matrix(t *conclavev1.Tensor) (values []float64, columns int, err error) {
+	if len(t.GetShape()) != 2 || t.GetShape()[1] == 0 ||
+		uint64(t.GetShape()[0])*uint64(t.GetShape()[1])*4 != uint64(len(t.GetData())) {
+		return nil, 0, fmt.Errorf("the fit's synthetic records have shape %v and %d bytes; "+
+			"send [records, features], 4 bytes for each value", t.GetShape(), len(t.GetData()))
+	}
+	for at := 0; at < len(t.GetData()); at += 4 {
+		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(t.GetData()[at:])))
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, 0, fmt.Errorf("value %d of the fit's synthetic records is not finite", at/4)
+		}
+		values = append(values, v)
+	}
+	return values, int(t.GetShape()[1]), nil
+}
+
+// fit finds the coefficients in steps of the lattice: one pass over the nodes for each iterate.
+func fit(ctx context.Context, q *conclavev1.Fit, want *ratio.Wanted, pass reducer.Pass) ([]int64, error) {
+	width := want.Problem.Width
+	shape := &conclavev1.Vector{
+		Entries: uint32(width + ratio.Triangle(width)), Bound: uint64(want.Steps.Bound),
+		Norm: conclavev1.Vector_NORM_EACH, Per: conclavev1.Vector_PER_UNIT, Rate: 1,
+	}
+	passes := 0
+	at := func(beta []float64) ([]int64, error) {
+		passes++
+		return pass(question.Marshal(&conclavev1.LogisticSum{
+			Features: q.GetFeatures(), Coefficients: beta, Bound: uint64(want.Steps.Bound), Nothing: q.GetNothing(),
+		}), shape)
+	}
+	fitted, err := ratio.Fit(ctx, want.Problem,
+		func(_ context.Context, beta []float64) (gradient, hessian []float64, err error) {
+			sums, err := at(beta)
+			if err != nil {
+				return nil, nil, err
+			}
+			g, h := want.Steps.Decode(sums[:width], sums[width:])
+			return g, h, nil
+		})
+	if errors.Is(err, ratio.ErrNotConverged) {
+		return nil, fmt.Errorf("%w: %w", reducer.ErrNoResult, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// How many passes it took depends on the records, and the student can tell the time.
+	for passes < leastPasses {
+		if _, err := at(fitted.Beta); err != nil {
+			return nil, err
+		}
+	}
+	return want.Lattice.Round(fitted.Beta), nil
+}

@@ -31,7 +31,7 @@ func (s *scenario) round(run string, number uint64) *conclavev1.Round {
 	if s.counts() {
 		r.Shape = &conclavev1.Round_Sum{Sum: &conclavev1.Vector{
 			Entries: uint32(len(s.units)), Bound: countScale, Norm: conclavev1.Vector_NORM_L1,
-			Per: conclavev1.Vector_PER_UNIT, Rate: 1,
+			Per: conclavev1.Vector_PER_UNIT, Rate: 1, Counts: true,
 		}}
 		return r
 	}

@@ -23,11 +23,18 @@ func read(p *question.Public, q *conclavev1.ClassCounts) (*question.Checked, err
 		return nil, fmt.Errorf("class counts at scale %d; use 1 to %d", q.Scale, uint64(maxScale))
 	}
 	return &question.Checked{
-		Shape: question.Shape{Sum: &question.Vector{Entries: p.Classes, Bound: int64(q.Scale), Norm: question.L1, Rate: 1}},
+		Shape: Shape(p.Classes, int64(q.Scale)),
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			return sum(s.Units, p.Classes, int64(q.Scale)), nil
 		},
 	}, nil
+}
+
+// Shape is that of the counts of so many classes, to which a unit adds at most scale in all.
+func Shape(classes int, scale int64) question.Shape {
+	return question.Shape{Sum: &question.Vector{
+		Entries: classes, Bound: scale, Norm: question.L1, Counts: true, Rate: 1,
+	}}
 }
 
 // sum adds up the classes of the units' records. A unit with k records

@@ -19,6 +19,8 @@ type Vector struct {
 	// Blocks are the lengths of the parts of the vector for each of which Bound holds by
 	// itself as an L2 norm; nil for one of all entries. The Norm of such a vector is Each.
 	Blocks []int
+	// Counts says that no contributor adds less than 0 to an entry.
+	Counts bool
 	// Per is who contributes a vector.
 	Per Contributor
 	// Rate is the probability that a contributor is in the sum, 1 where all are.

@@ -52,7 +52,7 @@ func (s Shape) put(r *conclavev1.Round) {
 	if v := s.Sum; v != nil {
 		r.Shape = &conclavev1.Round_Sum{Sum: &conclavev1.Vector{
 			Entries: uint32(v.Entries), Bound: uint64(v.Bound), Norm: norms[v.Norm], Per: contributors[v.Per],
-			Rate: v.Rate,
+			Rate: v.Rate, Counts: v.Counts,
 		}}
 	}
 }

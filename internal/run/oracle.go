@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/classcounts"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -137,7 +138,7 @@ func (o *oracle) ClassCounts(ctx context.Context, round uint64, classes int) (*p
 // countRound is a round of class counts as nodes are sent it.
 func countRound(run string, number uint64, classes int) *conclavev1.Round {
 	return roundOf(run, number, runspec.ClassCounts, &conclavev1.ClassCounts{Classes: uint32(classes), Scale: countScale},
-		question.Shape{Sum: &question.Vector{Entries: classes, Bound: countScale, Norm: question.L1, Rate: 1}})
+		classcounts.Shape(classes, countScale))
 }
 
 // countsOf reads a release of class counts, in privacy units.

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
-	"github.com/conclave-dp/conclave/internal/kinds"
+	questions "github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/logging"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -125,7 +125,7 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 			time.Sleep(time.Second) // this thread goes on until the signal has reached the whole process
 		}
 	}
-	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log, Level: &level, Reducers: kinds.Reducers, Hooks: aggregator.Hooks{
+	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log, Level: &level, Reducers: questions.Reducers, Hooks: aggregator.Hooks{
 		BeforeCharge: trap("before"), AfterCharge: trap("after"),
 		Votes: func(run string, round uint64, counts []int64, release *conclavev1.NoisyVotes) {
 			low, high := votesOf(counts, int(release.GetClasses()))

@@ -123,7 +123,7 @@ func classCounts() question {
 	return question{
 		round: func(run string, number uint64) *conclavev1.Round {
 			return sumRound(run, number, paysCounts, "class-counts",
-				&conclavev1.Vector{Entries: 2, Bound: 10, Norm: conclavev1.Vector_NORM_L1})
+				&conclavev1.Vector{Entries: 2, Bound: 10, Norm: conclavev1.Vector_NORM_L1, Counts: true})
 		},
 		honest: same(300, 200), counts: []int64{300, 200},
 	}

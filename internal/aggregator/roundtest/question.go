@@ -68,7 +68,7 @@ func EmbeddingRound(run string, number uint64, entries int, change func(*conclav
 // CountRound asks for class counts, at the expense of the plan's second entry.
 func CountRound(run string, number uint64, classes uint32, scale uint64) *conclavev1.Round {
 	v := OfUnits(int(classes))
-	v.Norm, v.Bound = conclavev1.Vector_NORM_L1, scale
+	v.Norm, v.Bound, v.Counts = conclavev1.Vector_NORM_L1, scale, true
 	r := Sum(Round(run, number, runspec.ClassCounts, "counts"), v, nil)
 	r.Planned = 1
 	return r

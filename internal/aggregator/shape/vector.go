@@ -23,6 +23,7 @@ type vector struct {
 	norm       conclavev1.Vector_Norm
 	perTeacher bool
 	rate       float64
+	counts     bool // no entry is below 0
 }
 
 // newVector checks the shape of a sum; largest bounds its bound.
@@ -43,6 +44,7 @@ func newVector(v *conclavev1.Vector, largest int64) (*vector, error) {
 	return &vector{
 		entries: int(v.GetEntries()), bound: int64(v.GetBound()), norm: v.GetNorm(),
 		perTeacher: v.GetPer() == conclavev1.Vector_PER_TEACHER, rate: v.GetRate(),
+		counts: v.GetCounts(),
 	}, nil
 }
 
@@ -88,7 +90,7 @@ func (q *vector) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64,
 	most := q.most(teachers)
 	var total, squares float64
 	for i, v := range values {
-		if v > most || v < -most {
+		if v > most || v < -most || q.counts && v < 0 {
 			return nil, fault.OutOfRangef("entry %d of the sum is out of range: larger than %s can make it", i,
 				q.contributors(teachers))
 		}

@@ -100,6 +100,10 @@ func TestSumsOutOfRangeAreRejected(t *testing.T) {
 			t.Errorf("%s: %v (%q), want %q", name, err, fault.KindOf(err, ""), c.want)
 		}
 	}
+	counts := vector{entries: 2, bound: 10, norm: l1, rate: 1, counts: true}
+	if _, err := counts.Read(answerOf(-1, 5), 3); fault.KindOf(err, "") != fault.OutOfRange {
+		t.Errorf("a count of -1: %v", err)
+	}
 	votes := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{Teachers: 3}}}
 	if _, err := (&vector{entries: 2, bound: 10, norm: l2}).Read(votes, 3); err == nil ||
 		!strings.Contains(err.Error(), "votes where a sum was asked") {

@@ -27,6 +27,9 @@ func CheckAnswer(t testing.TB, s *question.Site, a Answer) {
 	if v == nil || v.Entries < 1 || v.Bound < 1 || !(v.Rate > 0 && v.Rate <= 1) || len(a.Sum) != v.Entries {
 		t.Fatalf("%d numbers for a vector %+v", len(a.Sum), v)
 	}
+	if v.Counts && slices.Min(a.Sum) < 0 {
+		t.Fatalf("counts of %v", a.Sum)
+	}
 	contributors := len(s.Units)
 	if v.Per == question.PerTeacher {
 		contributors = s.Teachers

@@ -346,7 +346,9 @@ type Vector struct {
 	Per   Vector_Per  `protobuf:"varint,4,opt,name=per,proto3,enum=conclave.v1.Vector_Per" json:"per,omitempty"`
 	// rate is the probability with which a contributor is in the sum, by a draw of
 	// its own; 1 where all are.
-	Rate          float64 `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`
+	Rate float64 `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`
+	// counts says that no contributor adds less than 0 to an entry.
+	Counts        bool `protobuf:"varint,6,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -414,6 +416,13 @@ func (x *Vector) GetRate() float64 {
 		return x.Rate
 	}
 	return 0
+}
+
+func (x *Vector) GetCounts() bool {
+	if x != nil {
+		return x.Counts
+	}
+	return false
 }
 
 // Selection asks for one of the entries of a sum, by the exponential mechanism: j
@@ -838,13 +847,14 @@ const file_conclave_v1_round_proto_rawDesc = "" +
 	"\x05shape\"?\n" +
 	"\tHistogram\x12\x18\n" +
 	"\aqueries\x18\x01 \x01(\rR\aqueries\x12\x18\n" +
-	"\aclasses\x18\x02 \x01(\rR\aclasses\"\xa7\x02\n" +
+	"\aclasses\x18\x02 \x01(\rR\aclasses\"\xbf\x02\n" +
 	"\x06Vector\x12\x18\n" +
 	"\aentries\x18\x01 \x01(\rR\aentries\x12\x14\n" +
 	"\x05bound\x18\x02 \x01(\x04R\x05bound\x12,\n" +
 	"\x04norm\x18\x03 \x01(\x0e2\x18.conclave.v1.Vector.NormR\x04norm\x12)\n" +
 	"\x03per\x18\x04 \x01(\x0e2\x17.conclave.v1.Vector.PerR\x03per\x12\x12\n" +
-	"\x04rate\x18\x05 \x01(\x01R\x04rate\"E\n" +
+	"\x04rate\x18\x05 \x01(\x01R\x04rate\x12\x16\n" +
+	"\x06counts\x18\x06 \x01(\bR\x06counts\"E\n" +
 	"\x04Norm\x12\x14\n" +
 	"\x10NORM_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aNORM_L1\x10\x01\x12\v\n" +

@@ -28,6 +28,7 @@ type cluster struct {
 	t       *testing.T
 	dir     string
 	address string // of the aggregator
+	paced   string // where students reach it, when rounds shall take their time
 	etcd    string // the `etcd:` part of its configuration
 	next    int    // numbers configuration files
 }
@@ -159,15 +160,20 @@ func (c *cluster) runFile(j job) string {
 		"teachers": strconv.Itoa(allTeachers),
 		"release":  "{rows: 200}",
 		"pipeline": "pategan", "warm_start": "{embed: 0}",
+		// What the student learns does not matter here: it takes small steps, each in one turn.
 		"pategan": fmt.Sprintf("{labels: %d, queries: 16, quorum: %v, deadline: %v, student: {hidden: 8, layers: 1, "+
-			"generator_steps: 2}}",
+			"generator_steps: 2, step: 0.01}}",
 			16*j.rounds, j.quorum, j.deadline),
 	}, j.changes)
 }
 
 func (c *cluster) studentFile(run, out string, changes ...settings) string {
+	address := c.address
+	if c.paced != "" {
+		address = c.paced
+	}
 	return c.write("student", settings{
-		"aggregator": c.address,
+		"aggregator": address,
 		"dataset":    dataset,
 		"run":        run,
 		"out":        out,

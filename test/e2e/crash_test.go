@@ -79,6 +79,7 @@ func TestAggregatorKilledBetweenChargeAndAnswer(t *testing.T) {
 	aggregator.awaitLog("listening", nil)
 	auditor, audited := audit(t, etcd.endpoint())
 	north, south := c.startSites()
+	c.slowDown()
 	j := job{name: "between", rounds: 16, quorum: 0.9}
 	runFile, out := c.runFile(j), c.out(j.name)
 
@@ -137,6 +138,7 @@ func TestAggregatorKilledAtRandomMoments(t *testing.T) {
 	aggregator := c.startAggregator(file)
 	auditor, audited := audit(t, c.embeddedEndpoint())
 	north, south := c.startSites()
+	c.slowDown()
 	j := job{name: "random-kills", rounds: 2*kills + 4, quorum: 0.9}
 	runFile, out, outBeside := c.runFile(j), c.out(j.name), c.out(j.name+"-beside")
 	student := c.startStudent(c.studentFile(runFile, out))

@@ -48,6 +48,7 @@ func TestRolesWithExternalEtcd(t *testing.T) {
 	aggregator.awaitLog("listening", nil)
 	_, audited := audit(t, etcd.endpoint())
 	north, south := c.startSites()
+	c.slowDown()
 	j := job{name: "external", rounds: 12, quorum: 1}
 	runFile, out := c.runFile(j), c.out("external")
 	student := c.startStudent(c.studentFile(runFile, out))
@@ -81,6 +82,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	// It listens only when it leads, so that both can have one address here.
 	standby := c.startAggregator(c.aggregatorFile(settings{"name": "second"}))
 	standby.awaitLog("waiting for leadership", nil)
+	c.slowDown()
 	j := job{name: "standby", rounds: 20, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))

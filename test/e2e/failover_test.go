@@ -50,6 +50,7 @@ func TestFailover(t *testing.T) {
 	north, south := c.startNode("north", defaults), c.startNode("south", defaults)
 	north.awaitLog("joined", nil)
 	south.awaitLog("joined", nil)
+	c.slowDown()
 	j := job{name: "failover", rounds: 15 + 6**failovers, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out, defaults))

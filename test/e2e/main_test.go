@@ -20,7 +20,7 @@ import (
 )
 
 // seed chooses the random moments of kills.
-var seed = flag.Uint64("seed", 0, "seed of the random moments; 0 takes a new one")
+var seed = flag.Uint64("seed", 1, "seed of the random moments; 0 takes a new one")
 
 // built is what the tests share and none of them changes: the binaries, the
 // certificates, and the two sites' data.
@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 func waitTogether() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if n := 2 * runtime.GOMAXPROCS(0); !given {
+	if n := 3 * runtime.GOMAXPROCS(0); !given {
 		_ = flag.Set("test.parallel", strconv.Itoa(n))
 	}
 }

@@ -61,6 +61,7 @@ func TestNodeKilledWithQuorumLeft(t *testing.T) {
 	aggregator := c.startAggregator(c.aggregatorFile())
 	aggregator.awaitLog("listening", nil)
 	north, south := c.startSites()
+	c.slowDown()
 	j := job{name: "quorum-left", rounds: 30, quorum: 0.5}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
@@ -105,6 +106,7 @@ func TestNodeKilledWithoutQuorum(t *testing.T) {
 	aggregator.awaitLog("listening", nil)
 	auditor, audited := audit(t, c.embeddedEndpoint())
 	north, south := c.startSites()
+	c.slowDown()
 	j := job{name: "no-quorum", rounds: 10, quorum: 0.9}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
@@ -147,6 +149,7 @@ func TestNodeStalls(t *testing.T) {
 	aggregator := c.startAggregator(c.aggregatorFile())
 	aggregator.awaitLog("listening", nil)
 	north, south := c.startSites()
+	c.slowDown()
 	j := job{name: "stall", rounds: 12, quorum: 0.5, deadline: 0.5}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))

@@ -4,31 +4,48 @@ import (
 	"net"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
-// chargeProxy stands between an aggregator and its etcd. Armed, it lets the next
-// charge through to etcd and nothing back any more: the round is charged then,
-// and the aggregator does not know.
-type chargeProxy struct {
-	etcd  string
-	tasks sync.WaitGroup
+// pace is how long a message between a student and an aggregator takes in a cluster whose
+// runs shall last.
+const pace = 40 * time.Millisecond
 
-	mu      sync.Mutex
-	conns   map[net.Conn]bool // open ones, of both sides
-	armed   chan uint64       // gets the round of the charge; nil when not armed
-	holding bool              // nothing is passed back
-	said    []byte            // what the aggregator said last
+// slowDown has the students whose files are written from now on reach the aggregators over
+// a slow line, so that a run is not over before a test has done what it does in its middle.
+func (c *cluster) slowDown() {
+	c.t.Helper()
+	var paced []string
+	for _, address := range strings.Split(strings.Trim(c.address, "'"), ", ") {
+		line := freeAddress(c.t)
+		slowly := func([]byte) bool { time.Sleep(pace); return true }
+		newProxy(c.t, line, &proxy{target: address, forth: slowly, back: slowly})
+		paced = append(paced, line)
+	}
+	c.paced = "'" + strings.Join(paced, ", ") + "'"
 }
 
-func newChargeProxy(t *testing.T, address, etcd string) *chargeProxy {
+// proxy passes on connections to a target, each chunk when forth or back says that it may.
+type proxy struct {
+	target      string
+	forth, back func(chunk []byte) bool
+	tasks       sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool // open ones, of both sides
+}
+
+// newProxy starts p at an address.
+func newProxy(t *testing.T, address string, p *proxy) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &chargeProxy{etcd: etcd, conns: map[net.Conn]bool{}}
+	p.conns = map[net.Conn]bool{}
 	p.tasks.Go(func() {
 		for {
 			client, err := l.Accept()
@@ -40,9 +57,76 @@ func newChargeProxy(t *testing.T, address, etcd string) *chargeProxy {
 	})
 	t.Cleanup(func() {
 		l.Close()
-		p.reset()
+		p.cut()
 		p.tasks.Wait()
 	})
+}
+
+// cut breaks all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.conns {
+		conn.Close()
+	}
+}
+
+// join passes on what the two sides of a connection say until one closes.
+func (p *proxy) join(client net.Conn) {
+	target, err := net.Dial("tcp", p.target)
+	if err != nil {
+		client.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns[client], p.conns[target] = true, true
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { p.pass(client, target, p.forth) })
+	both.Go(func() { p.pass(target, client, p.back) })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.conns, client)
+	delete(p.conns, target)
+	p.mu.Unlock()
+}
+
+// pass copies what may be passed from one side to the other, and closes both
+// when one is closed.
+func (p *proxy) pass(from, to net.Conn, may func(chunk []byte) bool) {
+	defer from.Close()
+	defer to.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && may(buffer[:n]) {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// chargeProxy stands between an aggregator and its etcd. Armed, it lets the next
+// charge through to etcd and nothing back any more: the round is charged then,
+// and the aggregator does not know.
+type chargeProxy struct {
+	proxy *proxy
+
+	mu      sync.Mutex
+	armed   chan uint64 // gets the round of the charge; nil when not armed
+	holding bool        // nothing is passed back
+	said    []byte      // what the aggregator said last
+}
+
+func newChargeProxy(t *testing.T, address, etcd string) *chargeProxy {
+	t.Helper()
+	p := &chargeProxy{}
+	p.proxy = &proxy{target: etcd, forth: p.forth, back: p.back}
+	newProxy(t, address, p.proxy)
 	return p
 }
 
@@ -58,50 +142,9 @@ func (p *chargeProxy) arm() <-chan uint64 {
 // reset breaks all connections and passes the next ones on.
 func (p *chargeProxy) reset() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.armed, p.holding = nil, false
-	for conn := range p.conns {
-		conn.Close()
-	}
-}
-
-// join passes on what the two sides of a connection say until one closes.
-func (p *chargeProxy) join(client net.Conn) {
-	etcd, err := net.Dial("tcp", p.etcd)
-	if err != nil {
-		client.Close()
-		return
-	}
-	p.mu.Lock()
-	p.conns[client], p.conns[etcd] = true, true
 	p.mu.Unlock()
-	var both sync.WaitGroup
-	both.Go(func() { p.pass(client, etcd, p.forth) })
-	both.Go(func() { p.pass(etcd, client, p.back) })
-	both.Wait()
-	p.mu.Lock()
-	delete(p.conns, client)
-	delete(p.conns, etcd)
-	p.mu.Unlock()
-}
-
-// pass copies what may be passed from one side to the other, and closes both
-// when one is closed.
-func (p *chargeProxy) pass(from, to net.Conn, may func(chunk []byte) bool) {
-	defer from.Close()
-	defer to.Close()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 && may(buffer[:n]) {
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
+	p.proxy.cut()
 }
 
 // stored is in the request that stores a release, and in no other: a key of

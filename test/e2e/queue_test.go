@@ -78,6 +78,7 @@ func TestQueue(t *testing.T) {
 	}))
 	aggregator.awaitLog("listening", nil)
 	north, south := c.startSites()
+	c.slowDown()
 	long := job{name: "long", rounds: 200, quorum: 1}
 	second, third := job{name: "second", rounds: 6, quorum: 1}, job{name: "third", rounds: 6, quorum: 1}
 	c.submit(long)
@@ -198,6 +199,7 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	aggregator.awaitLog("listening", nil)
 	_, audited := audit(t, c.embeddedEndpoint())
 	north, south := c.startSites()
+	c.slowDown()
 	j := job{name: "handed-on", rounds: 40, quorum: 0.9}
 	c.submit(j)
 	out := c.out("shared")
@@ -244,6 +246,7 @@ func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	standby.awaitLog("waiting for leadership", nil)
 	c.address = fmt.Sprintf("'%s, %s'", addresses[0], addresses[1])
 	north, south := c.startSites()
+	c.slowDown()
 	a, b := job{name: "a", rounds: 30, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}},
 		job{name: "b", rounds: 4, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}}
 	c.submit(a)

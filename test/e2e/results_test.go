@@ -188,6 +188,7 @@ func parseLedger(t *testing.T, raw []byte) []ledger.Entry {
 // finished run again. No node needs to be there, for nothing is asked of them.
 func (c *cluster) repeat(runFile, out string, j job) {
 	c.t.Helper()
+	c.paced = "" // nothing happens in the middle of this one
 	again := c.out(j.name + "-again")
 	finish(c.t, c.startStudent(c.studentFile(runFile, again)), again, j)
 	sameAnswers(c.t, out, again)

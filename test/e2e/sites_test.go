@@ -99,7 +99,8 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	awaitJoins(north, 1)
 	awaitJoins(south, 1)
 	_, audited := audit(t, c.embeddedEndpoint())
-	j := job{name: "renewed", rounds: 60, quorum: 1}
+	c.slowDown()
+	j := job{name: "renewed", rounds: 40, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out, a.tls(certs.RoleStudent, "lab")))
 	// goesOn lets the run go on for a few rounds. It is held up afterwards, so that it is not

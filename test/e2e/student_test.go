@@ -14,7 +14,8 @@ func TestStudentKilled(t *testing.T) {
 	aggregator.awaitLog("listening", nil)
 	_, audited := audit(t, c.embeddedEndpoint())
 	north, south := c.startSites()
-	j := job{name: "student-killed", rounds: 40, quorum: 0.9}
+	c.slowDown()
+	j := job{name: "student-killed", rounds: 24, quorum: 0.9}
 	runFile, out := c.runFile(j), c.out(j.name)
 	file := c.studentFile(runFile, out)
 

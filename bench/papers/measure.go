@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/local"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -172,7 +172,7 @@ func (t Table) generate(ctx context.Context, s Set, folder, path string, schema 
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	spec, err := run.Load(file)
+	spec, err := runfile.Load(file)
 	if err != nil {
 		return nil, err
 	}

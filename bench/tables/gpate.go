@@ -9,8 +9,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/local"
 	pipeline "github.com/conclave-dp/conclave/internal/pipeline/gpate"
-	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 // gpate measures G-PATE. See gpate.md.
@@ -93,8 +93,8 @@ func untilDependent(epsilon float64) func(context.Context, *attempt, *outcome) (
 			return nil, nil, errors.New("not one round fits the data-dependent epsilon; give the votes more noise")
 		}
 		*collected = votes{}
-		rows, result, err := a.run(ctx, func(s *run.Spec) {
-			run.Section[pipeline.Options](s).Rounds = rounds
+		rows, result, err := a.run(ctx, func(s *runfile.Spec) {
+			runfile.Section[pipeline.Options](s).Rounds = rounds
 		}, local.Options{Votes: collected.see})
 		if err != nil {
 			return nil, result, err

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/local"
-	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 // quality repeats one run at several epsilons, the shipped example or a user's own. A run that
@@ -65,7 +65,7 @@ func (a *attempt) repeat(ctx context.Context, path string, epsilon float64) (*re
 		}
 		path = filepath.Join(a.dir, "run.yaml")
 	}
-	spec, err := run.Load(path)
+	spec, err := runfile.Load(path)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/local"
-	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -48,7 +48,7 @@ func (a *attempt) rows(ctx context.Context, o *outcome) (*table, *results.Result
 
 // run runs the case on a local cluster and returns its synthetic rows. Change, which may be nil,
 // changes the run; of the options of the cluster the hooks count.
-func (a *attempt) run(ctx context.Context, change func(*run.Spec), o local.Options) (*table, *results.Result, error) {
+func (a *attempt) run(ctx context.Context, change func(*runfile.Spec), o local.Options) (*table, *results.Result, error) {
 	spec, err := a.load()
 	if err != nil {
 		return nil, nil, err
@@ -69,7 +69,7 @@ func (a *attempt) run(ctx context.Context, change func(*run.Spec), o local.Optio
 }
 
 // execute runs a spec and verifies what it leaves.
-func (a *attempt) execute(ctx context.Context, spec *run.Spec, o local.Options) (*results.Result, error) {
+func (a *attempt) execute(ctx context.Context, spec *runfile.Spec, o local.Options) (*results.Result, error) {
 	o.Out, o.Coin = filepath.Join(a.dir, "out"), a.null
 	if err := os.RemoveAll(o.Out); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (a *attempt) execute(ctx context.Context, spec *run.Spec, o local.Options) 
 }
 
 // load writes the run.yaml of the case and loads it.
-func (a *attempt) load() (*run.Spec, error) {
+func (a *attempt) load() (*runfile.Spec, error) {
 	text, err := a.text()
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (a *attempt) load() (*run.Spec, error) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
 	}
-	return run.Load(file)
+	return runfile.Load(file)
 }
 
 // text is the run.yaml of the case, in JSON, which is YAML too.

@@ -22,7 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/idx"
@@ -105,7 +105,7 @@ func finishedRun(t *testing.T) func() string {
 		if err := os.WriteFile(path, []byte(smallRun), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		spec, err := run.Load(path)
+		spec, err := runfile.Load(path)
 		if err != nil {
 			t.Fatal(err)
 		}

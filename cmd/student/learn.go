@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/progress"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/worker"
 )
@@ -50,7 +51,7 @@ func learn(ctx context.Context, path string) error {
 		err := worker.Work(ctx, config, log, func(r *results.Result) { printed = errors.Join(printed, cli.PrintJSON(r)) })
 		return errors.Join(err, printed)
 	}
-	spec, err := run.Load(config.Run)
+	spec, err := runfile.Load(config.Run)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/node/dryrun"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 // dryRunFlags are a run that nobody has asked for yet.
@@ -62,9 +62,9 @@ func dryRun(path string, o dryRunFlags) error {
 	if err != nil {
 		return err
 	}
-	var spec *run.Spec
+	var spec *runfile.Spec
 	if o.run != "" {
-		spec, err = run.Load(o.run)
+		spec, err = runfile.Load(o.run)
 	} else {
 		spec, err = dryrun.Spec(config, o.pipeline, o.epsilon, o.delta)
 	}

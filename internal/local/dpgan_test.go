@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 const peopleSchema = `name: people
@@ -356,7 +357,7 @@ func TestDPGANMistakesLeaveNoTrace(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		spec, err := run.Load(path)
+		spec, err := runfile.Load(path)
 		if err == nil {
 			_, err = Run(t.Context(), spec, Options{Out: out})
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 // embedOptions are those of a short fit.
@@ -344,7 +345,7 @@ func TestEmbedMistakesLeaveNoTrace(t *testing.T) {
 		dir := peopleFolder(t)
 		out, path := filepath.Join(dir, "out"), filepath.Join(dir, "example", "small.yaml")
 		rewrite(t, dir, map[string]string{"small.yaml": strings.Replace(embedTable(1), c.old, c.new, 1)})
-		spec, err := run.Load(path)
+		spec, err := runfile.Load(path)
 		if err == nil {
 			_, err = Run(t.Context(), spec, Options{Out: out})
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -21,7 +21,7 @@ teachers: 40
 `
 
 // imageFolder makes a folder with a run.yaml beside MNIST's test images.
-func imageFolder(t *testing.T) (spec *run.Spec, dir string) {
+func imageFolder(t *testing.T) (spec *runfile.Spec, dir string) {
 	t.Helper()
 	from := filepath.Join("..", "..", "..", "shared", "data", "mnist")
 	dir = t.TempDir()
@@ -38,7 +38,7 @@ func imageFolder(t *testing.T) (spec *run.Spec, dir string) {
 	if err := os.WriteFile(path, []byte(imageRun), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := run.Load(path)
+	spec, err := runfile.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}

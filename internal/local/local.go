@@ -29,6 +29,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -62,7 +63,7 @@ var ErrFinished = errors.New("the output folder holds a finished run")
 // Run executes a spec on a cluster of its own and ends the cluster. When ctx
 // ends first, or anything fails, running the same spec in the same folder again
 // goes on where it stopped.
-func Run(ctx context.Context, spec *run.Spec, o Options) (result *results.Result, err error) {
+func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Result, err error) {
 	started := time.Now()
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -230,7 +231,7 @@ const validity = 30 * 24 * time.Hour
 
 // issueCertificates makes an authority and a certificate for each role, or keeps
 // those of an interrupted run.
-func issueCertificates(dir string, spec *run.Spec) error {
+func issueCertificates(dir string, spec *runfile.Spec) error {
 	exists := func(err error) error {
 		if errors.Is(err, certs.ErrExists) {
 			return nil
@@ -257,7 +258,7 @@ func issueCertificates(dir string, spec *run.Spec) error {
 
 // nodeConfigs prepares a node for each site. Teachers are divided in proportion
 // to the sites' public shares, never to their private numbers of records.
-func nodeConfigs(spec *run.Spec, schema *partition.Schema, state string) ([]node.Config, error) {
+func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string) ([]node.Config, error) {
 	parts := spec.Sites(schema)
 	var total float64
 	for _, d := range spec.Data {

@@ -25,6 +25,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -92,13 +93,13 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-func load(t *testing.T, dir, text string) *run.Spec {
+func load(t *testing.T, dir, text string) *runfile.Spec {
 	t.Helper()
 	path := filepath.Join(dir, "example", "small.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := run.Load(path)
+	spec, err := runfile.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func load(t *testing.T, dir, text string) *run.Spec {
 }
 
 // interrupted runs until a round of votes is done and stops there.
-func interrupted(t *testing.T, spec *run.Spec, out string, at int) {
+func interrupted(t *testing.T, spec *runfile.Spec, out string, at int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -347,10 +348,10 @@ func TestNodesGetTeachersByPublicShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec := &run.Spec{Teachers: c.teachers, Schema: "schema.yaml", Privacy: run.Privacy{Unit: "record"}}
+		spec := &runfile.Spec{Teachers: c.teachers, Schema: "schema.yaml", Privacy: runfile.Privacy{Unit: "record"}}
 		for i, share := range c.shares {
 			spec.Data = append(spec.Data,
-				run.Data{Site: string(rune('a' + i)), File: string(rune('a'+i)) + ".csv", Share: share})
+				runfile.Data{Site: string(rune('a' + i)), File: string(rune('a'+i)) + ".csv", Share: share})
 		}
 		configs, err := nodeConfigs(spec, schema, "state")
 		if err != nil {

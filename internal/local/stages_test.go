@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 // stagedRun is a small run of a pipeline with the stages that lines names.
@@ -167,7 +168,7 @@ func TestStagesEndToEnd(t *testing.T) {
 }
 
 // stoppedAt runs until a stage has come so far.
-func stoppedAt(t *testing.T, spec *run.Spec, out, of string, at int) {
+func stoppedAt(t *testing.T, spec *runfile.Spec, out, of string, at int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

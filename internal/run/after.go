@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -22,7 +23,7 @@ var errStage = pipeline.ErrStage
 // good, with errStage, it also returns the rows of those before it, nil for none.
 func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer, ask *oracle, o Options) (*results.Made, error) {
 	s := j.Spec
-	if len(s.Post) == 0 && s.Weights == weightsNone {
+	if len(s.Post) == 0 && s.Weights == runfile.NoWeights {
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &results.Made{Table: table}, err
 	}
@@ -74,13 +75,13 @@ func (j *Job) session(model *pipeline.Model, trained trainer, o Options) (*pipel
 	s, status := j.Spec, Status{Epsilon: j.Spec.Privacy.Epsilon}
 	notes := trained.Notes()
 	session := &pipeline.Session{
-		Followed: s.followed(j.Schema), Model: model, Learned: notes, Real: j.real.Train,
+		Followed: s.Followed(j.Schema), Model: model, Learned: notes, Real: j.real.Train,
 		Watch: func(of string, done, rounds int) {
 			status.Of, status.Round, status.Rounds, status.EpsilonSpent = of, done, rounds, notes.Spent
 			o.Watch(status)
 		},
 	}
-	if !s.needsDiscriminators() {
+	if !s.NeedsDiscriminators() {
 		return session, nil
 	}
 	with, ok := trained.(pipeline.Paired)
@@ -135,7 +136,7 @@ func (j *Job) selector(s *pipeline.Session, ask *oracle) func(context.Context, i
 	var by *selector
 	return func(ctx context.Context, t int, expected []float64) (int, error) {
 		if by == nil {
-			n, err := records(Section[pgb.StageOptions](j.Spec).Records, s.Learned)
+			n, err := records(runfile.Section[pgb.StageOptions](j.Spec).Records, s.Learned)
 			by = &selector{oracle: ask, learned: s.Learned, first: uint64(len(s.Learned.Receipts)), records: n, scored: scoredOf(s.Pairs, s.Model.Generator.Width()), failed: err}
 		}
 		return by.Select(ctx, t, expected)

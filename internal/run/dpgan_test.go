@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -30,10 +31,10 @@ import (
 
 // dpganSpec is a run of DPGAN with its steps set by hand.
 func dpganSpec(change func(*Spec)) *Spec {
-	s := DefaultSpec()
-	s.Name, s.Pipeline, s.Teachers, Section[embed.WarmStart](s).Embed = "d1", "dpgan", 40, 0
+	s := runfile.DefaultSpec()
+	s.Name, s.Pipeline, s.Teachers, runfile.Section[embed.WarmStart](s).Embed = "d1", "dpgan", 40, 0
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-	Section[dpgan.Options](s).Steps, Section[dpgan.Options](s).Rate, Section[dpgan.Options](s).ClassEpsilon = 30, 0.1, 0.05
+	runfile.Section[dpgan.Options](s).Steps, runfile.Section[dpgan.Options](s).Rate, runfile.Section[dpgan.Options](s).ClassEpsilon = 30, 0.1, 0.05
 	change(s)
 	return s
 }
@@ -50,12 +51,12 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		change func(*Spec)
 	}{
 		"samples":  {wide, func(*Spec) {}},
-		"all":      {wide, func(s *Spec) { Section[dpgan.Options](s).Rate = 1 }},
-		"one step": {wide, func(s *Spec) { Section[dpgan.Options](s).Steps = 1 }},
+		"all":      {wide, func(s *Spec) { runfile.Section[dpgan.Options](s).Rate = 1 }},
+		"one step": {wide, func(s *Spec) { runfile.Section[dpgan.Options](s).Steps = 1 }},
 		"a batch": {wide, func(s *Spec) {
-			Section[dpgan.Options](s).Rate, Section[dpgan.Options](s).Batch, Section[dpgan.Options](s).Units = 0, 10, 200
+			runfile.Section[dpgan.Options](s).Rate, runfile.Section[dpgan.Options](s).Batch, runfile.Section[dpgan.Options](s).Units = 0, 10, 200
 		}},
-		"everything chosen": {wide, func(s *Spec) { *Section[dpgan.Options](s) = dpgan.DefaultOptions() }},
+		"everything chosen": {wide, func(s *Spec) { *runfile.Section[dpgan.Options](s) = dpgan.DefaultOptions() }},
 		"images":            {images, func(*Spec) {}},
 	} {
 		for _, epsilon := range []float64{0.3, 10} {
@@ -67,7 +68,7 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 					t.Fatal(err)
 				}
 				e := encode.New(c.schema)
-				o := Section[dpgan.Options](s).ChosenFor(e)
+				o := runfile.Section[dpgan.Options](s).ChosenFor(e)
 				net, err := discriminator.New(o.Spec(e, 2), rand.New(rand.NewPCG(0, 0)))
 				if err != nil {
 					t.Fatal(err)
@@ -110,13 +111,13 @@ func TestForecastOfDPGAN(t *testing.T) {
 		change func(*Spec)
 	}{
 		"a table":        {parsed(t, wideText), func(*Spec) {}},
-		"all of a table": {parsed(t, wideText), func(s *Spec) { Section[dpgan.Options](s).Rate = 1 }},
+		"all of a table": {parsed(t, wideText), func(s *Spec) { runfile.Section[dpgan.Options](s).Rate = 1 }},
 		"standard": {parsed(t, wideText), func(s *Spec) {
-			Section[dpgan.Options](s).Discriminator.Features, Section[dpgan.Options](s).Discriminator.Classes, Section[dpgan.Options](s).Discriminator.Loss = "standard", "told", dpgan.Logistic
+			runfile.Section[dpgan.Options](s).Discriminator.Features, runfile.Section[dpgan.Options](s).Discriminator.Classes, runfile.Section[dpgan.Options](s).Discriminator.Loss = "standard", "told", dpgan.Logistic
 		}},
-		"noise by hand": {parsed(t, wideText), func(s *Spec) { Section[dpgan.Options](s).Noise = 50 }},
+		"noise by hand": {parsed(t, wideText), func(s *Spec) { runfile.Section[dpgan.Options](s).Noise = 50 }},
 		"images":        {parsed(t, imageSchema), func(*Spec) {}},
-		"convolutions":  {parsed(t, imageSchema), func(s *Spec) { Section[dpgan.Options](s).Discriminator.Kind = "convolution" }},
+		"convolutions":  {parsed(t, imageSchema), func(s *Spec) { runfile.Section[dpgan.Options](s).Discriminator.Kind = "convolution" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := dpganSpec(c.change)
@@ -131,7 +132,7 @@ func TestForecastOfDPGAN(t *testing.T) {
 			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Admitted != int64(p.Queries) || f.Unanimous != 0 {
 				t.Errorf("forecast %+v of plan %+v", f, p)
 			}
-			if !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) || Section[dpgan.Options](s).Noise == 0 && f.Claim.Epsilon < 0.99*f.Epsilon {
+			if !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) || runfile.Section[dpgan.Options](s).Noise == 0 && f.Claim.Epsilon < 0.99*f.Epsilon {
 				t.Errorf("claim %v, filter %v, budget %v", f.Claim.Epsilon, f.FilterEpsilon, f.Epsilon)
 			}
 			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon || len(f.Events) != 2 || f.Events[1].Count != int64(p.Rounds) {
@@ -187,7 +188,7 @@ func TestDPGANSpecsThatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, map[string]string{"schema.yaml": c.schema, "run.yaml": good + "teachers: 100\npipeline: dpgan\nwarm_start: {embed: 0}\n" + c.options + "\n"})
-			s, err := Load(filepath.Join(dir, "run.yaml"))
+			s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
 			if err == nil {
 				_, err = Prepare(s)
 			}
@@ -203,38 +204,40 @@ func TestDPGANSpecsThatCannotWork(t *testing.T) {
 
 func TestIdentityNamesTheOptionsOfDPGAN(t *testing.T) {
 	schema := parsed(t, wideText)
-	want := dpganSpec(func(*Spec) {}).identity(schema, false)
+	want := identity(dpganSpec(func(*Spec) {}), schema, false)
 	for name, change := range map[string]func(*Spec){
 		"pipeline":      func(s *Spec) { s.Pipeline = "gpate" },
-		"steps":         func(s *Spec) { Section[dpgan.Options](s).Steps++ },
-		"rate":          func(s *Spec) { Section[dpgan.Options](s).Rate = 0.11 },
-		"clip":          func(s *Spec) { Section[dpgan.Options](s).Clip = 3 },
-		"noise":         func(s *Spec) { Section[dpgan.Options](s).Noise = 30 },
-		"class_epsilon": func(s *Spec) { Section[dpgan.Options](s).ClassEpsilon *= 1.0000001 },
-		"loss":          func(s *Spec) { Section[dpgan.Options](s).Discriminator.Loss = dpgan.KLWGAN },
-		"fourier":       func(s *Spec) { Section[dpgan.Options](s).Discriminator.Fourier = 10 },
-		"memory":        func(s *Spec) { Section[dpgan.Options](s).Discriminator.Memory = 0.5 },
-		"generated":     func(s *Spec) { Section[dpgan.Options](s).Discriminator.Generated = 100 },
-		"every":         func(s *Spec) { Section[dpgan.Options](s).Student.Every = 7 },
-		"step size":     func(s *Spec) { Section[dpgan.Options](s).Student.StepSize = 0.0123 },
-		"kept":          func(s *Spec) { Section[dpgan.Options](s).Student.Keep++ },
+		"steps":         func(s *Spec) { runfile.Section[dpgan.Options](s).Steps++ },
+		"rate":          func(s *Spec) { runfile.Section[dpgan.Options](s).Rate = 0.11 },
+		"clip":          func(s *Spec) { runfile.Section[dpgan.Options](s).Clip = 3 },
+		"noise":         func(s *Spec) { runfile.Section[dpgan.Options](s).Noise = 30 },
+		"class_epsilon": func(s *Spec) { runfile.Section[dpgan.Options](s).ClassEpsilon *= 1.0000001 },
+		"loss":          func(s *Spec) { runfile.Section[dpgan.Options](s).Discriminator.Loss = dpgan.KLWGAN },
+		"fourier":       func(s *Spec) { runfile.Section[dpgan.Options](s).Discriminator.Fourier = 10 },
+		"memory":        func(s *Spec) { runfile.Section[dpgan.Options](s).Discriminator.Memory = 0.5 },
+		"generated":     func(s *Spec) { runfile.Section[dpgan.Options](s).Discriminator.Generated = 100 },
+		"every":         func(s *Spec) { runfile.Section[dpgan.Options](s).Student.Every = 7 },
+		"step size":     func(s *Spec) { runfile.Section[dpgan.Options](s).Student.StepSize = 0.0123 },
+		"kept":          func(s *Spec) { runfile.Section[dpgan.Options](s).Student.Keep++ },
 	} {
-		if dpganSpec(change).identity(schema, false) == want {
+		if identity(dpganSpec(change), schema, false) == want {
 			t.Errorf("%s does not change the identity", name)
 		}
 	}
-	if dpganSpec(func(*Spec) {}).identity(schema, true) == want {
+	if identity(dpganSpec(func(*Spec) {}), schema, true) == want {
 		t.Error("the baseline has the identity of the run")
 	}
 	for name, change := range map[string]func(*Spec){
-		"what is chosen": func(s *Spec) { *Section[dpgan.Options](s) = Section[dpgan.Options](s).ChosenFor(encode.New(schema)) },
-		"a batch of the same rate": func(s *Spec) {
-			Section[dpgan.Options](s).Rate, Section[dpgan.Options](s).Batch, Section[dpgan.Options](s).Units = 0, 20, 200
+		"what is chosen": func(s *Spec) {
+			*runfile.Section[dpgan.Options](s) = runfile.Section[dpgan.Options](s).ChosenFor(encode.New(schema))
 		},
-		"an option of another":       func(s *Spec) { Section[gpate.Options](s).Records++ },
+		"a batch of the same rate": func(s *Spec) {
+			runfile.Section[dpgan.Options](s).Rate, runfile.Section[dpgan.Options](s).Batch, runfile.Section[dpgan.Options](s).Units = 0, 20, 200
+		},
+		"an option of another":       func(s *Spec) { runfile.Section[gpate.Options](s).Records++ },
 		"the rows that are released": func(s *Spec) { s.Release.Rows++ },
 	} {
-		if dpganSpec(change).identity(schema, false) != want {
+		if identity(dpganSpec(change), schema, false) != want {
 			t.Errorf("%s changes the identity", name)
 		}
 	}
@@ -308,7 +311,7 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 	}
 	const dense, convolution = conclavev1.Discriminator_KIND_DENSE, conclavev1.Discriminator_KIND_CONVOLUTION
 	const each, told = conclavev1.Discriminator_CLASSES_EACH, conclavev1.Discriminator_CLASSES_TOLD
-	a := ask(wideText, func(s *Spec) { Section[dpgan.Options](s).Discriminator.Fourier = 20 })
+	a := ask(wideText, func(s *Spec) { runfile.Section[dpgan.Options](s).Discriminator.Fourier = 20 })
 	if want := (&conclavev1.Discriminator{Kind: dense, Hidden: 128, Classes: 2, ByClass: each, Pieces: true, Fourier: 20, Seed: 1}); !proto.Equal(a.spec, want) {
 		t.Errorf("asked for %v, want %v", a.spec, want)
 	}
@@ -316,7 +319,7 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 		t.Errorf("loss %v, rate %v, clip %v", a.loss, a.rate, a.clip)
 	}
 	a = ask(imageSchema, func(s *Spec) {
-		Section[dpgan.Options](s).Discriminator.Kind, Section[dpgan.Options](s).Discriminator.Classes, Section[dpgan.Options](s).Clip = "convolution", "told", 0.3
+		runfile.Section[dpgan.Options](s).Discriminator.Kind, runfile.Section[dpgan.Options](s).Discriminator.Classes, runfile.Section[dpgan.Options](s).Clip = "convolution", "told", 0.3
 	})
 	if want := (&conclavev1.Discriminator{Kind: convolution, Hidden: 16, Layers: 1, Classes: 2, ByClass: told, Seed: 1}); a.spec.Kind != want.Kind || a.spec.ByClass != told || a.spec.Hidden != 16 || a.clip != 0.3 {
 		t.Errorf("asked for %v, clip %v", a.spec, a.clip)
@@ -325,7 +328,7 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 		dpgan.Logistic: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, dpgan.Wasserstein: conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN,
 		dpgan.KLWGAN: conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN, // that of real records
 	} {
-		if a := ask(wideText, func(s *Spec) { Section[dpgan.Options](s).Discriminator.Loss = loss }); a.loss != want {
+		if a := ask(wideText, func(s *Spec) { runfile.Section[dpgan.Options](s).Discriminator.Loss = loss }); a.loss != want {
 			t.Errorf("%s is asked for as %v", loss, a.loss)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -23,10 +24,10 @@ import (
 
 // embedSpec is a run of embedding matching with its features set by hand.
 func embedSpec(change func(*Spec)) *Spec {
-	s := DefaultSpec()
+	s := runfile.DefaultSpec()
 	s.Name, s.Pipeline, s.Teachers = "e1", "embed", 40
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-	Section[embed.Options](s).Features.Waves, Section[embed.Options](s).Features.Bins = 30, 6
+	runfile.Section[embed.Options](s).Features.Waves, runfile.Section[embed.Options](s).Features.Bins = 30, 6
 	change(s)
 	return s
 }
@@ -48,7 +49,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		"no label":          {unlabelled, func(*Spec) {}, 1},
 		"one column":        {single, func(*Spec) {}, 1},
 		"images":            {imageSchema, func(*Spec) {}, 2},
-		"everything chosen": {wideText, func(s *Spec) { *Section[embed.Options](s) = embed.DefaultOptions() }, 2},
+		"everything chosen": {wideText, func(s *Spec) { *runfile.Section[embed.Options](s) = embed.DefaultOptions() }, 2},
 	} {
 		for _, epsilon := range []float64{0.1, 1, 10} {
 			s, schema := embedSpec(c.change), parsed(t, c.schema)
@@ -58,7 +59,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Fatalf("%s, epsilon %v: %v", name, epsilon, err)
 			}
 			e := encode.New(schema)
-			q, err := Section[embed.Options](s).ChosenFor(e, c.classes, p.Embedding.Sigma).Question(e, c.classes)
+			q, err := runfile.Section[embed.Options](s).ChosenFor(e, c.classes, p.Embedding.Sigma).Question(e, c.classes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +82,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		}
 	}
 	// Noise that is set is what is planned.
-	p, err := NewPlan(embedSpec(func(s *Spec) { Section[embed.Options](s).Noise = 7.25 }), parsed(t, wideText))
+	p, err := NewPlan(embedSpec(func(s *Spec) { runfile.Section[embed.Options](s).Noise = 7.25 }), parsed(t, wideText))
 	if err != nil || p.Embedding.Sigma != 7.25 {
 		t.Errorf("plan %+v, %v", p, err)
 	}
@@ -103,7 +104,7 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, share %v", name, share), func(t *testing.T) {
 				s := embedSpec(func(*Spec) {})
 				s.Pipeline, s.Teachers, s.Sections[spec.Pipeline] = spec.Pipeline, 400, spec.Sections[spec.Pipeline]
-				Section[embed.WarmStart](s).Embed = share
+				runfile.Section[embed.WarmStart](s).Embed = share
 				p, err := NewPlan(s, schema)
 				if err != nil {
 					t.Fatal(err)
@@ -132,7 +133,7 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 					t.Errorf("the aggregator is told %v", told)
 				}
 				// Without a share the class counts are asked, as before.
-				Section[embed.WarmStart](s).Embed = 0
+				runfile.Section[embed.WarmStart](s).Embed = 0
 				if p, err := NewPlan(s, schema); err != nil || p.Embedding != nil || !(p.ClassShareEpsilon > 0) {
 					t.Errorf("share 0: plan %+v, %v", p, err)
 				}
@@ -186,7 +187,7 @@ func TestEmbedSpecsThatCannotWork(t *testing.T) {
 				text = strings.Replace(text, "privacy: {epsilon: 1, delta: 1e-5}\n", "", 1)
 			}
 			dir := write(t, map[string]string{"schema.yaml": c.schema, "run.yaml": text})
-			s, err := Load(filepath.Join(dir, "run.yaml"))
+			s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
 			if err == nil {
 				_, err = Prepare(s)
 			}
@@ -209,10 +210,10 @@ func TestForecastOfEmbeddings(t *testing.T) {
 	}{
 		"embed":           {embedSpec(func(*Spec) {}), wideText, ""},
 		"embed of images": {embedSpec(func(*Spec) {}), imageSchema, ""},
-		"noise by hand":   {embedSpec(func(s *Spec) { Section[embed.Options](s).Noise = 300 }), unlabelled, ""},
-		"gpate":           {gpateSpec(func(s *Spec) { Section[embed.WarmStart](s).Embed = 0.3 }), wideText, "gradients"},
-		"dpgan":           {dpganSpec(func(s *Spec) { Section[embed.WarmStart](s).Embed = 0.3 }), imageSchema, "gradient sums"},
-		"pategan":         {embedSpec(func(s *Spec) { s.Pipeline, s.Teachers, Section[embed.WarmStart](s).Embed = "pategan", 400, 0.2 }), wideText, "votes"},
+		"noise by hand":   {embedSpec(func(s *Spec) { runfile.Section[embed.Options](s).Noise = 300 }), unlabelled, ""},
+		"gpate":           {gpateSpec(func(s *Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.3 }), wideText, "gradients"},
+		"dpgan":           {dpganSpec(func(s *Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.3 }), imageSchema, "gradient sums"},
+		"pategan":         {embedSpec(func(s *Spec) { s.Pipeline, s.Teachers, runfile.Section[embed.WarmStart](s).Embed = "pategan", 400, 0.2 }), wideText, "votes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := parsed(t, c.schema)
@@ -248,7 +249,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Embedding.Entries || !strings.Contains(m.Content, fmt.Sprint(p.Embedding.Entries)) {
 				t.Errorf("leaving %+v, a message has %d bytes", m, answer)
 			}
-			q, err := Section[embed.Options](c.spec).ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
+			q, err := runfile.Section[embed.Options](c.spec).ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -266,19 +267,19 @@ func TestForecastOfEmbeddings(t *testing.T) {
 // A checkpoint is of its options, and of its start's.
 func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 	schema := parsed(t, wideText)
-	of := func(s *Spec) string { return s.identity(schema, false) }
+	of := func(s *Spec) string { return identity(s, schema, false) }
 	changes := map[string]func(*Spec){
-		"waves":   func(s *Spec) { Section[embed.Options](s).Features.Waves++ },
-		"columns": func(s *Spec) { Section[embed.Options](s).Features.Columns = 0.123 },
-		"scales":  func(s *Spec) { Section[embed.Options](s).Features.Scales = []float64{0.7} },
-		"steps":   func(s *Spec) { Section[embed.Options](s).Fit.Steps = 123 },
-		"batch":   func(s *Spec) { Section[embed.Options](s).Fit.Batch = 123 },
+		"waves":   func(s *Spec) { runfile.Section[embed.Options](s).Features.Waves++ },
+		"columns": func(s *Spec) { runfile.Section[embed.Options](s).Features.Columns = 0.123 },
+		"scales":  func(s *Spec) { runfile.Section[embed.Options](s).Features.Scales = []float64{0.7} },
+		"steps":   func(s *Spec) { runfile.Section[embed.Options](s).Fit.Steps = 123 },
+		"batch":   func(s *Spec) { runfile.Section[embed.Options](s).Fit.Batch = 123 },
 	}
 	for _, pipeline := range []string{"embed", "pategan", "gpate", "dpgan"} {
 		spec := func(change func(*Spec)) *Spec {
 			return embedSpec(func(s *Spec) {
 				if s.Pipeline = pipeline; pipeline != "embed" {
-					Section[embed.WarmStart](s).Embed = 0.3
+					runfile.Section[embed.WarmStart](s).Embed = 0.3
 				}
 				change(s)
 			})
@@ -290,21 +291,23 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 			}
 		}
 		if of(spec(func(s *Spec) {
-			*Section[embed.Options](s) = Section[embed.Options](s).ChosenFor(encode.New(schema), 2, 0)
+			*runfile.Section[embed.Options](s) = runfile.Section[embed.Options](s).ChosenFor(encode.New(schema), 2, 0)
 		})) != want {
 			t.Errorf("%s: what is chosen changes the identity", pipeline)
 		}
 		if pipeline == "embed" {
-			if of(spec(func(s *Spec) { Section[embed.Options](s).Noise = 9 })) == want {
+			if of(spec(func(s *Spec) { runfile.Section[embed.Options](s).Noise = 9 })) == want {
 				t.Error("the noise does not change the identity")
 			}
 			continue
 		}
-		none := of(spec(func(s *Spec) { Section[embed.WarmStart](s).Embed = 0 }))
-		if none == want || of(spec(func(s *Spec) { Section[embed.WarmStart](s).Embed = 0.31 })) == want {
+		none := of(spec(func(s *Spec) { runfile.Section[embed.WarmStart](s).Embed = 0 }))
+		if none == want || of(spec(func(s *Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.31 })) == want {
 			t.Errorf("%s: the share does not change the identity", pipeline)
 		}
-		if of(spec(func(s *Spec) { Section[embed.WarmStart](s).Embed, Section[embed.Options](s).Features.Waves = 0, 77 })) != none {
+		if of(spec(func(s *Spec) {
+			runfile.Section[embed.WarmStart](s).Embed, runfile.Section[embed.Options](s).Features.Waves = 0, 77
+		})) != none {
 			t.Errorf("%s: features change the identity of a run without a start", pipeline)
 		}
 	}
@@ -313,8 +316,8 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 // The round that nodes are sent says what the options do.
 func TestEmbeddingRounds(t *testing.T) {
 	e := encode.New(parsed(t, wideText))
-	o := Section[embed.Options](embedSpec(func(s *Spec) {
-		Section[embed.Options](s).Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
+	o := runfile.Section[embed.Options](embedSpec(func(s *Spec) {
+		runfile.Section[embed.Options](s).Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
 	})).ChosenFor(e, 2, 0)
 	q, err := o.Question(e, 2)
 	if err != nil {

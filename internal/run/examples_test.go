@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/student"
 )
@@ -27,7 +28,7 @@ func TestTheDemosRunIsValid(t *testing.T) {
 	if err := os.CopyFS(dir, flchain.Files); err != nil {
 		t.Fatal(err)
 	}
-	s, err := run.Load(filepath.Join(dir, "run.yaml"))
+	s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +57,12 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	if !worker.Queue || worker.Dataset != learner.Dataset || worker.Aggregator != learner.Aggregator || worker.TLS != learner.TLS || worker.Out == learner.Out {
 		t.Errorf("the worker is %+v, the student %+v", worker, learner)
 	}
-	spec, err := run.Load(learner.Run)
+	spec, err := runfile.Load(learner.Run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := pategan.DefaultOptions(); !reflect.DeepEqual(*run.Section[pategan.Options](spec), want) {
-		t.Errorf("the example's options are %+v, the defaults %+v", run.Section[pategan.Options](spec), want)
+	if want := pategan.DefaultOptions(); !reflect.DeepEqual(*runfile.Section[pategan.Options](spec), want) {
+		t.Errorf("the example's options are %+v, the defaults %+v", runfile.Section[pategan.Options](spec), want)
 	}
 	job, err := run.Prepare(spec)
 	if err != nil {
@@ -141,7 +142,7 @@ func TestTheExamplesShowEveryField(t *testing.T) {
 	for name, of := range map[string]reflect.Type{
 		"aggregator.yaml": reflect.TypeFor[aggregator.Config](), "teacher-north.yaml": reflect.TypeFor[node.Config](),
 		"teacher-south.yaml": reflect.TypeFor[node.Config](), "student.yaml": reflect.TypeFor[student.Config](),
-		"run.yaml": run.FileType(), "policy.yaml": reflect.TypeFor[sitepolicy.Policy](),
+		"run.yaml": runfile.FileType(), "policy.yaml": reflect.TypeFor[sitepolicy.Policy](),
 	} {
 		raw, err := os.ReadFile(filepath.Join(clusterDir, name))
 		if err != nil {
@@ -162,7 +163,7 @@ func TestThePageOfARunNamesEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := fieldNames(run.FileType())
+	fields := fieldNames(runfile.FileType())
 	for name := range pipelines.Sections() {
 		if !slices.Contains(fields, name) {
 			t.Errorf("a run.yaml has no section %s", name)

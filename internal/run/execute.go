@@ -13,7 +13,9 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -80,7 +82,7 @@ func Prepare(s *Spec) (*Job, error) {
 
 // Round is the largest round that the job asks, with nobody's records, for nodes to check.
 func (j *Job) Round() *conclavev1.Round {
-	return j.Spec.work().largest(j.Plan, encode.New(j.Schema), j.Spec.Teachers).round
+	return workOf(j.Spec).largest(j.Plan, encode.New(j.Schema), j.Spec.Teachers).round
 }
 
 // ErrStopped says that the caller's context ended before the run did.
@@ -186,25 +188,25 @@ func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained traine
 // train lets the pipeline learn until its questions are asked or the budget is used.
 func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (trainer, *oracle, error) {
 	s, schema, plan := j.Spec, j.Schema, j.Plan
-	learner, err := s.work().student(encode.New(schema), plan)
+	learner, err := workOf(s).student(encode.New(schema), plan)
 	if err != nil {
 		return nil, nil, err
 	}
 	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
 	ask := &oracle{
-		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, teacher: s.work().teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
+		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, teacher: workOf(s).teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
 		waiting: func(p *conclavev1.Progress) {
 			waiting := status
 			if plan.Rounds == 0 && !p.WaitingForQuorum {
 				return // that one round takes no time worth a line
 			}
 			if plan.Rounds == 0 {
-				waiting.Of, waiting.Rounds = "step", Section[embed.Options](s).ChosenFor(encode.New(schema), plan.Classes, 0).Fit.Steps
+				waiting.Of, waiting.Rounds = "step", runfile.Section[embed.Options](s).ChosenFor(encode.New(schema), plan.Classes, 0).Fit.Steps
 			}
 			o.Watch(waiting.waitingFor(p))
 		},
 	}
-	start, err := s.start(plan, encode.New(schema), ask, func(done, steps int) {
+	start, err := start(s, plan, encode.New(schema), ask, func(done, steps int) {
 		status.EpsilonSpent = learner.Notes().Spent
 		if plan.Rounds == 0 { // all that there is to see
 			status.Round, status.Rounds, status.Of = done, steps, "step"
@@ -221,7 +223,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	if start != nil {
 		learner.StartWith(start)
 	}
-	checkpoint, identity := results.CheckpointPath(o.Out), s.identity(schema, o.Coin)
+	checkpoint, identity := results.CheckpointPath(o.Out), identity(s, schema, o.Coin)
 	restored, err := learner.Restore(checkpoint, identity)
 	if err != nil {
 		return nil, nil, err
@@ -279,11 +281,14 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 }
 
 // identity names everything a checkpoint depends on.
-func (s *Spec) identity(schema *partition.Schema, coin bool) string {
-	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.training(schema).Chosen())
-	if share := s.warmShare(schema); share > 0 {
-		text += fmt.Sprintf(" %v %+v", share, Section[embed.Options](s).ChosenFor(encode.New(schema), classesOf(schema), 0))
+func identity(s *Spec, schema *partition.Schema, coin bool) string {
+	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.Training(schema).Chosen())
+	if share := warmShare(s, schema); share > 0 {
+		text += fmt.Sprintf(" %v %+v", share, runfile.Section[embed.Options](s).ChosenFor(encode.New(schema), runfile.ClassesOf(schema), 0))
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
+
+// DatasetBudget is the budget of the dataset of a local run of the job.
+func (j *Job) DatasetBudget() privacy.Budget { return j.Spec.Privacy.DatasetBudget(j.Plan.Filter()) }

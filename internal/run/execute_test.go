@@ -5,6 +5,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -17,25 +18,25 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 		s.Name, s.Privacy.Epsilon, s.Privacy.Delta = "r1", 1, 1e-5
 		return s
 	}
-	want := base().identity(schema, false)
-	if again := base().identity(schema, false); again != want {
+	want := identity(base(), schema, false)
+	if again := identity(base(), schema, false); again != want {
 		t.Error("the same spec has two identities")
 	}
-	if base().identity(schema, true) == want {
+	if identity(base(), schema, true) == want {
 		t.Error("coin flips have the identity of votes")
 	}
 	for name, change := range map[string]func(*Spec){
 		"name":     func(s *Spec) { s.Name = "r2" },
 		"seed":     func(s *Spec) { s.Seed++ },
 		"teachers": func(s *Spec) { s.Teachers++ },
-		"queries":  func(s *Spec) { Section[pategan.Options](s).Queries++ },
-		"rate":     func(s *Spec) { Section[pategan.Options](s).Student.GeneratorRate *= 1.0000001 },
-		"steps":    func(s *Spec) { Section[pategan.Options](s).Student.GeneratorSteps++ },
-		"teacher":  func(s *Spec) { Section[pategan.Options](s).Teacher.Batch++ },
-		"votes":    func(s *Spec) { Section[pategan.Options](s).Votes = "plain" },
+		"queries":  func(s *Spec) { runfile.Section[pategan.Options](s).Queries++ },
+		"rate":     func(s *Spec) { runfile.Section[pategan.Options](s).Student.GeneratorRate *= 1.0000001 },
+		"steps":    func(s *Spec) { runfile.Section[pategan.Options](s).Student.GeneratorSteps++ },
+		"teacher":  func(s *Spec) { runfile.Section[pategan.Options](s).Teacher.Batch++ },
+		"votes":    func(s *Spec) { runfile.Section[pategan.Options](s).Votes = "plain" },
 	} {
 		s := base()
-		if change(s); s.identity(schema, false) == want {
+		if change(s); identity(s, schema, false) == want {
 			t.Errorf("%s does not change the identity", name)
 		}
 	}
@@ -45,7 +46,7 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 		"path":     func(s *Spec) { s.Path, s.Text = "x", "y" },
 	} {
 		s := base()
-		if change(s); s.identity(schema, false) != want {
+		if change(s); identity(s, schema, false) != want {
 			t.Errorf("%s changes the identity, though no question depends on it", name)
 		}
 	}

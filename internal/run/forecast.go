@@ -95,7 +95,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	if f.FilterEpsilon, err = budget.Filter.Epsilon(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}
-	l := s.work().largest(p, encode.New(schema), node.Teachers)
+	l := workOf(s).largest(p, encode.New(schema), node.Teachers)
 	if l.answersAClass > 0 && len(all) > 0 {
 		if f.Unanimous, err = pate.TeachersToSurvive(all[0], l.answersAClass, survival); err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node 
 		f.Leaving = append(f.Leaving, Message{l.answerName, l.answerContent, p.Rounds, proto.Size(l.answer)})
 		f.Arriving = append(f.Arriving, Message{"round", l.roundContent, p.Rounds, proto.Size(l.round)})
 	}
-	leaving, arriving := s.stageMessages(schema, p)
+	leaving, arriving := stageMessages(s, schema, p)
 	f.Leaving, f.Arriving = append(f.Leaving, leaving...), append(f.Arriving, arriving...)
 	f.Leaving = append(f.Leaving, Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0})
 }

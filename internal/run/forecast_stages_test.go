@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 // What is asked after the training is forecast too: its price, and what leaves a node for it.
@@ -24,13 +25,13 @@ func TestForecastOfStages(t *testing.T) {
 		"pgb":        {func(s *Spec) { s.Post = []string{"pgb"} }, []string{"score sums"}, []privacy.Kind{privacy.Exponential}, false},
 		"drs":        {func(s *Spec) { s.Post = []string{"drs"} }, nil, nil, false},
 		"fit":        {func(s *Spec) { s.Weights = "logreg-debiased" }, []string{"derivatives"}, []privacy.Kind{privacy.Gaussian}, false},
-		"pure fit":   {func(s *Spec) { s.Weights, Section[iw.Options](s).Noise = "logreg-noised", "laplace" }, []string{"derivatives"}, []privacy.Kind{privacy.Laplace}, true},
+		"pure fit":   {func(s *Spec) { s.Weights, runfile.Section[iw.Options](s).Noise = "logreg-noised", "laplace" }, []string{"derivatives"}, []privacy.Kind{privacy.Laplace}, true},
 		"network":    {func(s *Spec) { s.Weights = "dp-mlp" }, []string{"weighting sums"}, []privacy.Kind{privacy.SubsampledGaussian}, true},
 		"both":       {func(s *Spec) { s.Post, s.Weights = []string{"pgb"}, "dp-mlp" }, []string{"score sums", "weighting sums"}, []privacy.Kind{privacy.Exponential, privacy.SubsampledGaussian}, true},
 		"one is not": {func(s *Spec) { s.Weights = "discriminator" }, nil, nil, false},
 	} {
 		s := voteSpec()
-		s.Privacy.Epsilon, s.Privacy.Delta, Section[pategan.Options](s).Labels = 2, 1e-5, 100
+		s.Privacy.Epsilon, s.Privacy.Delta, runfile.Section[pategan.Options](s).Labels = 2, 1e-5, 100
 		c.set(s)
 		f, err := NewForecast(s, tinySchema(t), Node{Dataset: "d", Site: "s", Node: "1", Teachers: 1})
 		if err != nil {

@@ -9,11 +9,12 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 func TestForecast(t *testing.T) {
-	s, err := Load("../../examples/flchain/run.yaml")
+	s, err := runfile.Load("../../examples/flchain/run.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestForecast(t *testing.T) {
 			votes = m
 		}
 	}
-	queries := Section[pategan.Options](s).Queries
+	queries := runfile.Section[pategan.Options](s).Queries
 	packed := make([]byte, node.Teachers*(queries/8))
 	real := proto.Size(&conclavev1.WorkRequest{Attempt: 3, Message: &conclavev1.WorkRequest_Votes{
 		Votes: &conclavev1.Votes{Run: s.Name, Round: 1, Teachers: uint32(node.Teachers), Queries: uint32(queries), Packed: packed},
@@ -62,7 +63,7 @@ func TestForecastOfEveryMechanism(t *testing.T) {
 	for _, mechanism := range []pategan.Mechanism{pategan.GNMax, pategan.LNMax, pategan.ConfidentGNMax} {
 		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-		Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Labels = mechanism, 100
+		runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Labels = mechanism, 100
 		f, err := NewForecast(s, tinySchema(t), Node{Dataset: "d", Site: "s", Node: "1", Teachers: 1})
 		if err != nil {
 			t.Errorf("%s: %v", mechanism, err)
@@ -73,12 +74,12 @@ func TestForecastOfEveryMechanism(t *testing.T) {
 		}
 	}
 	s := voteSpec()
-	s.Privacy.Epsilon, s.Privacy.Delta, Section[pategan.Options](s).Noise, Section[pategan.Options](s).Labels = 1, 1e-5, 100, 1000
+	s.Privacy.Epsilon, s.Privacy.Delta, runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 100, 1000
 	f, err := NewForecast(s, tinySchema(t), Node{Teachers: 1})
 	if err != nil || f.Admitted >= 1000 || f.Admitted < 100 || f.Events[1].Count != f.Admitted || f.Claim.Epsilon > 1 {
 		t.Errorf("noise for part of the labels: %+v (%v)", f, err)
 	}
-	Section[pategan.Options](s).Noise = 0.5
+	runfile.Section[pategan.Options](s).Noise = 0.5
 	if _, err := NewForecast(s, tinySchema(t), Node{Teachers: 1}); err == nil || !strings.Contains(err.Error(), "pategan.noise") {
 		t.Errorf("noise that cannot be drawn: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/idx"
@@ -45,10 +46,10 @@ func parsed(t *testing.T, text string) *partition.Schema {
 
 // gpateSpec is a run of G-PATE with its rounds set by hand.
 func gpateSpec(change func(*Spec)) *Spec {
-	s := DefaultSpec()
+	s := runfile.DefaultSpec()
 	s.Name, s.Pipeline, s.Teachers = "g1", "gpate", 400
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-	Section[gpate.Options](s).Rounds, Section[gpate.Options](s).Records, Section[gpate.Options](s).ClassEpsilon, Section[gpate.Options](s).Bins = 5, 12, 0.05, 10
+	runfile.Section[gpate.Options](s).Rounds, runfile.Section[gpate.Options](s).Records, runfile.Section[gpate.Options](s).ClassEpsilon, runfile.Section[gpate.Options](s).Bins = 5, 12, 0.05, 10
 	change(s)
 	return s
 }
@@ -56,7 +57,7 @@ func gpateSpec(change func(*Spec)) *Spec {
 // votesOnGradients makes a run one of votes.
 func votesOnGradients(answers gpate.Answers, mechanism string) func(*Spec) {
 	return func(s *Spec) {
-		Section[gpate.Options](s).Answers, Section[gpate.Options](s).Mechanism, Section[gpate.Options](s).Directions = answers, mechanism, 3
+		runfile.Section[gpate.Options](s).Answers, runfile.Section[gpate.Options](s).Mechanism, runfile.Section[gpate.Options](s).Directions = answers, mechanism, 3
 	}
 }
 
@@ -69,15 +70,17 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		kind   privacy.Kind
 	}{
 		"sum":               {func(*Spec) {}, 1, privacy.Gaussian},
-		"projected sum":     {func(s *Spec) { Section[gpate.Options](s).Directions = 2 }, 1, privacy.Gaussian},
+		"projected sum":     {func(s *Spec) { runfile.Section[gpate.Options](s).Directions = 2 }, 1, privacy.Gaussian},
 		"histogram":         {votesOnGradients(gpate.Histogram, "gnmax"), 36, privacy.GNMax},
 		"winner":            {votesOnGradients(gpate.Winner, "gnmax"), 36, privacy.GNMax},
 		"confident winner":  {votesOnGradients(gpate.Winner, "confident-gnmax"), 36, privacy.ConfidentGNMax},
 		"confident counts":  {votesOnGradients(gpate.Histogram, "confident-gnmax"), 36, privacy.ConfidentGNMax},
-		"chosen directions": {func(s *Spec) { Section[gpate.Options](s).Answers = gpate.Winner }, 0, privacy.ConfidentGNMax},
-		"everything chosen": {func(s *Spec) { Section[gpate.Options](s).Rounds, Section[gpate.Options](s).Records = 0, 0 }, 1, privacy.Gaussian},
+		"chosen directions": {func(s *Spec) { runfile.Section[gpate.Options](s).Answers = gpate.Winner }, 0, privacy.ConfidentGNMax},
+		"everything chosen": {func(s *Spec) {
+			runfile.Section[gpate.Options](s).Rounds, runfile.Section[gpate.Options](s).Records = 0, 0
+		}, 1, privacy.Gaussian},
 		"one record, 1 step": {func(s *Spec) {
-			Section[gpate.Options](s).Rounds, Section[gpate.Options](s).Records, Section[gpate.Options](s).Directions = 1, 1, 1
+			runfile.Section[gpate.Options](s).Rounds, runfile.Section[gpate.Options](s).Records, runfile.Section[gpate.Options](s).Directions = 1, 1, 1
 		}, 1, privacy.Gaussian},
 	} {
 		for _, epsilon := range []float64{0.3, 1, 10} {
@@ -89,7 +92,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o := Section[gpate.Options](s).ChosenFor(encode.New(schema))
+				o := runfile.Section[gpate.Options](s).ChosenFor(encode.New(schema))
 				if p.Rounds != o.Rounds || p.PerRound != o.Records*o.Directions || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != 0.05 {
 					t.Errorf("plan %+v of %d rounds of %d records in %d directions", p, o.Rounds, o.Records, o.Directions)
 				}
@@ -140,15 +143,18 @@ func TestTheGPATEPlanFollowsTheSpec(t *testing.T) {
 		}
 		return p.Training
 	}
-	if m := plan(func(s *Spec) { Section[gpate.Options](s).Noise = 7.5 }); m.Mechanism.Kind != privacy.Gaussian || m.Mechanism.Sigma != 7.5 || m.Variant != "" {
+	if m := plan(func(s *Spec) { runfile.Section[gpate.Options](s).Noise = 7.5 }); m.Mechanism.Kind != privacy.Gaussian || m.Mechanism.Sigma != 7.5 || m.Variant != "" {
 		t.Errorf("sums by hand: %v", m)
 	}
-	if m := plan(func(s *Spec) { votesOnGradients(gpate.Histogram, "gnmax")(s); Section[gpate.Options](s).Noise = 90 }); m.Mechanism.Kind != privacy.GNMax || m.Mechanism.Sigma != 90 || m.Variant != privacy.Histogram {
+	if m := plan(func(s *Spec) {
+		votesOnGradients(gpate.Histogram, "gnmax")(s)
+		runfile.Section[gpate.Options](s).Noise = 90
+	}); m.Mechanism.Kind != privacy.GNMax || m.Mechanism.Sigma != 90 || m.Variant != privacy.Histogram {
 		t.Errorf("counts by hand: %v", m)
 	}
 	m := plan(func(s *Spec) {
 		votesOnGradients(gpate.Winner, "confident-gnmax")(s)
-		Section[gpate.Options](s).Noise, Section[gpate.Options](s).Threshold, Section[gpate.Options](s).ThresholdNoise = 80, 0.75, 2
+		runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).Threshold, runfile.Section[gpate.Options](s).ThresholdNoise = 80, 0.75, 2
 	})
 	if m.Mechanism != (privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: 80, Sigma1: 160, Threshold: 300}) || m.Variant != "" {
 		t.Errorf("confident winners by hand: %v", m)
@@ -163,22 +169,26 @@ func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
 		change func(*Spec)
 		want   []string // nothing: the plan works
 	}{
-		"noise for a part of the rounds": {func(s *Spec) { Section[gpate.Options](s).Noise, Section[gpate.Options](s).Rounds = 6, 1000 }, nil},
-		"too little noise of sums":       {func(s *Spec) { Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is too dear for one round", "set gpate.noise otherwise"}},
-		"hardly any noise of sums":       {func(s *Spec) { Section[gpate.Options](s).Noise = 1e-9 }, []string{"gradients", "set gpate.noise otherwise"}},
-		"too much noise of sums":         {func(s *Spec) { Section[gpate.Options](s).Noise = 1e9 }, []string{"gradients", "set gpate.noise otherwise"}},
-		"too little noise of votes":      {func(s *Spec) { votes(s); Section[gpate.Options](s).Noise = 2 }, []string{"gpate.noise: 2 is too dear for one round of 36 queries"}},
-		"noise below integers":           {func(s *Spec) { votes(s); Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is below 1"}},
-		"too much noise of votes":        {func(s *Spec) { votes(s); Section[gpate.Options](s).Noise = 1e12 }, []string{"gradients", "gpate.noise"}},
+		"noise for a part of the rounds": {func(s *Spec) {
+			runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).Rounds = 6, 1000
+		}, nil},
+		"too little noise of sums":  {func(s *Spec) { runfile.Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is too dear for one round", "set gpate.noise otherwise"}},
+		"hardly any noise of sums":  {func(s *Spec) { runfile.Section[gpate.Options](s).Noise = 1e-9 }, []string{"gradients", "set gpate.noise otherwise"}},
+		"too much noise of sums":    {func(s *Spec) { runfile.Section[gpate.Options](s).Noise = 1e9 }, []string{"gradients", "set gpate.noise otherwise"}},
+		"too little noise of votes": {func(s *Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 2 }, []string{"gpate.noise: 2 is too dear for one round of 36 queries"}},
+		"noise below integers":      {func(s *Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is below 1"}},
+		"too much noise of votes":   {func(s *Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 1e12 }, []string{"gradients", "gpate.noise"}},
 		"no noise on the threshold": {func(s *Spec) {
 			votesOnGradients(gpate.Winner, "confident-gnmax")(s)
-			Section[gpate.Options](s).Noise, Section[gpate.Options](s).ThresholdNoise = 100, 1e-4
+			runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).ThresholdNoise = 100, 1e-4
 		}, []string{"sigma", "gpate.noise"}},
-		"class shares take all":  {func(s *Spec) { Section[gpate.Options](s).ClassEpsilon = 1 }, []string{"gpate.class_epsilon: 1", "privacy.epsilon 1"}},
-		"class shares take more": {func(s *Spec) { votes(s); Section[gpate.Options](s).ClassEpsilon = 1.5 }, []string{"gpate.class_epsilon: 1.5", "privacy.epsilon 1"}},
-		"with noise by hand":     {func(s *Spec) { Section[gpate.Options](s).Noise, Section[gpate.Options](s).ClassEpsilon = 50, 3 }, []string{"gpate.class_epsilon: 3"}},
-		"tiny class shares":      {func(s *Spec) { Section[gpate.Options](s).ClassEpsilon = 1e-9 }, []string{"gpate.class_epsilon: 1e-09", "raise either"}},
-		"too many directions":    {func(s *Spec) { Section[gpate.Options](s).Directions = 7 }, []string{"gpate.directions: 7 are more than the 6 features"}},
+		"class shares take all":  {func(s *Spec) { runfile.Section[gpate.Options](s).ClassEpsilon = 1 }, []string{"gpate.class_epsilon: 1", "privacy.epsilon 1"}},
+		"class shares take more": {func(s *Spec) { votes(s); runfile.Section[gpate.Options](s).ClassEpsilon = 1.5 }, []string{"gpate.class_epsilon: 1.5", "privacy.epsilon 1"}},
+		"with noise by hand": {func(s *Spec) {
+			runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).ClassEpsilon = 50, 3
+		}, []string{"gpate.class_epsilon: 3"}},
+		"tiny class shares":   {func(s *Spec) { runfile.Section[gpate.Options](s).ClassEpsilon = 1e-9 }, []string{"gpate.class_epsilon: 1e-09", "raise either"}},
+		"too many directions": {func(s *Spec) { runfile.Section[gpate.Options](s).Directions = 7 }, []string{"gpate.directions: 7 are more than the 6 features"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := NewPlan(gpateSpec(c.change), schema)
@@ -196,7 +206,9 @@ func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
 
 func TestTheGPATEPlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	schema := parsed(t, wideText)
-	s := gpateSpec(func(s *Spec) { Section[gpate.Options](s).Quorum, Section[gpate.Options](s).Deadline = 0.8, 77 })
+	s := gpateSpec(func(s *Spec) {
+		runfile.Section[gpate.Options](s).Quorum, runfile.Section[gpate.Options](s).Deadline = 0.8, 77
+	})
 	p, err := NewPlan(s, schema)
 	if err != nil {
 		t.Fatal(err)
@@ -237,17 +249,17 @@ func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
 	} {
 		s := gpateSpec(func(s *Spec) {
 			s.Seed = 11
-			Section[gpate.Options](s).Teacher = gpate.Teacher{
+			runfile.Section[gpate.Options](s).Teacher = gpate.Teacher{
 				Model: "logistic", Hidden: 9, Networks: "each", Features: "standard", Cosines: 2, Memory: "run", Steps: 3, Batch: 5, Training: 8, Rate: 0.25, Decay: 0.5,
 			}
-			c.change(Section[gpate.Options](s))
+			c.change(runfile.Section[gpate.Options](s))
 		})
 		want := &conclavev1.TeacherSpec{
 			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_GRADIENT, Classes: 2, Steps: 3, Batch: 5,
 			LearningRate: 0.25, WeightDecay: 0.5, Seed: 11, Features: conclavev1.TeacherSpec_FEATURES_STANDARD,
 		}
 		c.want(want)
-		if got := s.work().teacherSpec(c.schema, 2, c.coin); !proto.Equal(got, want) {
+		if got := workOf(s).teacherSpec(c.schema, 2, c.coin); !proto.Equal(got, want) {
 			t.Errorf("%s: got %v\nwant %v", name, got, want)
 		}
 	}
@@ -256,7 +268,7 @@ func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
 // A forecast of G-PATE names what is charged and what travels, of tables and images.
 func TestForecastOfGPATE(t *testing.T) {
 	images := parsed(t, imageSchema)
-	few := func(s *Spec) { Section[gpate.Options](s).Teacher.Cosines = 2 }
+	few := func(s *Spec) { runfile.Section[gpate.Options](s).Teacher.Cosines = 2 }
 	for name, c := range map[string]struct {
 		schema  *partition.Schema
 		change  func(*Spec)
@@ -292,7 +304,7 @@ func TestForecastOfGPATE(t *testing.T) {
 				t.Errorf("%d teachers must agree", f.Unanimous)
 			}
 			e := encode.New(c.schema)
-			o := Section[gpate.Options](s).ChosenFor(e)
+			o := runfile.Section[gpate.Options](s).ChosenFor(e)
 			answer := &conclavev1.WorkRequest{Attempt: 3}
 			if c.message == "votes" { // four bits for ten bins
 				answer.Message = &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
@@ -311,7 +323,9 @@ func TestForecastOfGPATE(t *testing.T) {
 		})
 	}
 	// Noise for a part of the rounds: what is forecast ends with the budget.
-	f, err := NewForecast(gpateSpec(func(s *Spec) { Section[gpate.Options](s).Noise, Section[gpate.Options](s).Rounds = 6, 1000 }), parsed(t, wideText), Node{Teachers: 1})
+	f, err := NewForecast(gpateSpec(func(s *Spec) {
+		runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).Rounds = 6, 1000
+	}), parsed(t, wideText), Node{Teachers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,23 +423,25 @@ func TestGradientReleases(t *testing.T) {
 
 func TestIdentityNamesThePipelineAndItsOptions(t *testing.T) {
 	schema := parsed(t, wideText)
-	want := gpateSpec(func(*Spec) {}).identity(schema, false)
+	want := identity(gpateSpec(func(*Spec) {}), schema, false)
 	for name, change := range map[string]func(*Spec){
 		"pipeline": func(s *Spec) { s.Pipeline = "pategan" },
-		"records":  func(s *Spec) { Section[gpate.Options](s).Records++ },
-		"answers":  func(s *Spec) { Section[gpate.Options](s).Answers = gpate.Winner },
-		"step":     func(s *Spec) { Section[gpate.Options](s).Student.Step = 0.12345 },
-		"clip":     func(s *Spec) { Section[gpate.Options](s).Clip *= 1.0000001 },
-		"teacher":  func(s *Spec) { Section[gpate.Options](s).Teacher.Batch++ },
+		"records":  func(s *Spec) { runfile.Section[gpate.Options](s).Records++ },
+		"answers":  func(s *Spec) { runfile.Section[gpate.Options](s).Answers = gpate.Winner },
+		"step":     func(s *Spec) { runfile.Section[gpate.Options](s).Student.Step = 0.12345 },
+		"clip":     func(s *Spec) { runfile.Section[gpate.Options](s).Clip *= 1.0000001 },
+		"teacher":  func(s *Spec) { runfile.Section[gpate.Options](s).Teacher.Batch++ },
 	} {
-		if gpateSpec(change).identity(schema, false) == want {
+		if identity(gpateSpec(change), schema, false) == want {
 			t.Errorf("%s does not change the identity", name)
 		}
 	}
-	if gpateSpec(func(s *Spec) { *Section[gpate.Options](s) = Section[gpate.Options](s).ChosenFor(encode.New(schema)) }).identity(schema, false) != want {
+	if identity(gpateSpec(func(s *Spec) {
+		*runfile.Section[gpate.Options](s) = runfile.Section[gpate.Options](s).ChosenFor(encode.New(schema))
+	}), schema, false) != want {
 		t.Error("what is chosen changes the identity where it is written out")
 	}
-	if gpateSpec(func(s *Spec) { Section[pategan.Options](s).Queries++ }).identity(schema, false) != want {
+	if identity(gpateSpec(func(s *Spec) { runfile.Section[pategan.Options](s).Queries++ }), schema, false) != want {
 		t.Error("an option of another pipeline changes the identity")
 	}
 }
@@ -478,7 +494,7 @@ func TestGPATESpecsThatCannotWork(t *testing.T) {
 			}
 			files["other-images.idx"], files["other-labels.idx"] = string(images), string(labels)
 			dir := write(t, files)
-			s, err := Load(filepath.Join(dir, "run.yaml"))
+			s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
 			if err == nil {
 				_, err = Prepare(s)
 			}
@@ -502,8 +518,8 @@ func TestRoundingIsSmallBesideTheBound(t *testing.T) {
 
 // Of winners there are no shares.
 func TestWinnersHaveNoShares(t *testing.T) {
-	s := DefaultSpec()
-	Section[pategan.Options](s).Release = "winner"
+	s := runfile.DefaultSpec()
+	runfile.Section[pategan.Options](s).Release = "winner"
 	if shares := (&pateganTrainer{s: s}).shares(); shares != nil {
 		t.Errorf("%v", shares)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -75,7 +76,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 		}
 		path = record.Run
 	}
-	spec, err := Load(path)
+	spec, err := runfile.Load(path)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +89,11 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s names the schema %s, which is not that of the run in %s; name the run.yaml of the finished run with --run, or put its schema back", path, spec.Schema, o.From)
 	}
 	// As it was run; stages and what is made of them may have changed since.
-	first := DefaultSpec()
-	if err := first.parse(finished.Earlier.Config); err != nil {
+	first := runfile.DefaultSpec()
+	if err := first.Parse(finished.Earlier.Config); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
-	first.resolve(path)
+	first.Resolve(path)
 	if err := first.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
@@ -138,7 +139,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if s.Name = o.Name; s.Name == "" {
 		s.Name = spec.Name + "." + stage
 	}
-	if kept, keeps := s.kept(); keeps && kept == 0 && (len(s.Post) > 0 || s.Weights == iw.Discriminator) {
+	if kept, keeps := s.Kept(); keeps && kept == 0 && (len(s.Post) > 0 || s.Weights == iw.Discriminator) {
 		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them follow a run that keeps some", spec.Name, s.Pipeline)
 	}
 	s.Privacy.Dataset = nil
@@ -151,7 +152,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if o.Delta > 0 {
 		s.Privacy.Delta = o.Delta
 	}
-	paid := len(s.shares(first.Schema)) > 0
+	paid := len(shares(s, first.Schema)) > 0
 	switch {
 	case paid && o.Epsilon == 0:
 		return nil, fmt.Errorf("%s has a price; say with --epsilon what it may spend of what is left of the dataset's budget", stage)
@@ -165,7 +166,7 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
 		return nil, fmt.Errorf("what the stage may spend: %w", err)
 	}
-	if err := s.checkStages(first.Schema); err != nil {
+	if err := s.CheckStages(first.Schema); err != nil {
 		return nil, err
 	}
 	j := &Job{Spec: s, Schema: first.Schema, Plan: &Plan{Plan: plan.Plan{Classes: first.Plan.Classes}}, real: first.real}
@@ -174,9 +175,9 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	}
 	// All of the budget is the one stage's.
 	alone := s.Clone()
-	Section[pgb.StageOptions](alone).Share, Section[iw.Options](alone).Share = 1, 1
+	runfile.Section[pgb.StageOptions](alone).Share, runfile.Section[iw.Options](alone).Share = 1, 1
 	var err error
-	j.Plan.Stages, err = alone.prices(first.Schema, privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: privacy.FilterPLD})
+	j.Plan.Stages, err = prices(alone, first.Schema, privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: privacy.FilterPLD})
 	return j, err
 }
 
@@ -300,11 +301,11 @@ func (t *laterTrainer) Pairs() ([]pipeline.Pair, error) {
 // restore reads the student of the finished run from its checkpoint.
 func (l *Later) restore(ctx context.Context) (trainer, error) {
 	s, plan, e := l.First.Spec, l.First.Plan, encode.New(l.Schema)
-	learner, err := s.work().student(e, plan)
+	learner, err := workOf(s).student(e, plan)
 	if err != nil {
 		return nil, err
 	}
-	start, err := s.start(plan, e, &oracle{plan: plan}, func(int, int) {})
+	start, err := start(s, plan, e, &oracle{plan: plan}, func(int, int) {})
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +313,7 @@ func (l *Later) restore(ctx context.Context) (trainer, error) {
 		learner.StartWith(start)
 	}
 	path := results.CheckpointPath(l.from)
-	restored, err := learner.Restore(path, s.identity(l.Schema, l.coin))
+	restored, err := learner.Restore(path, identity(s, l.Schema, l.coin))
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 const schemaText = `name: tiny
@@ -38,7 +39,7 @@ func write(t *testing.T, files map[string]string) string {
 func load(t *testing.T, text string) (*Spec, error) {
 	t.Helper()
 	dir := write(t, map[string]string{"schema.yaml": schemaText, "run.yaml": text})
-	return Load(filepath.Join(dir, "run.yaml"))
+	return runfile.Load(filepath.Join(dir, "run.yaml"))
 }
 
 // replaced is text with old replaced, which must be there.
@@ -52,7 +53,7 @@ func replaced(t *testing.T, text, old, new string) string {
 
 // voteSpec is a spec of teachers' votes that begins with the class shares.
 func voteSpec() *Spec {
-	s := DefaultSpec()
-	s.Pipeline, Section[embed.WarmStart](s).Embed = "pategan", 0
+	s := runfile.DefaultSpec()
+	s.Pipeline, runfile.Section[embed.WarmStart](s).Embed = "pategan", 0
 	return s
 }

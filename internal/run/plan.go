@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -37,17 +36,17 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Plan: plan.Plan{Classes: classesOf(schema), Shares: s.shares(schema)}}
-	if p.Stages, err = s.prices(schema, budget); err != nil {
+	p := &Plan{Plan: plan.Plan{Classes: runfile.ClassesOf(schema), Shares: shares(s, schema)}}
+	if p.Stages, err = prices(s, schema, budget); err != nil {
 		return nil, err
 	}
 	if p.Stages.Fixed() {
 		budget.Filter = privacy.FilterPLD
 	}
-	if p.Start, err = s.planStart(schema, budget); err != nil {
+	if p.Start, err = planStart(s, schema, budget); err != nil {
 		return nil, err
 	}
-	if err := s.training(schema).Plan(&p.Plan, budget); err != nil {
+	if err := s.Training(schema).Plan(&p.Plan, budget); err != nil {
 		return nil, err
 	}
 	if p.Start != nil {
@@ -59,28 +58,13 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 	return p, p.CheckStages(budget)
 }
 
-func classesOf(schema *partition.Schema) int { return max(1, len(schema.Classes())) }
-
-// problem is what the run is to learn.
-func (s *Spec) problem(schema *partition.Schema) pipeline.Problem {
-	return pipeline.Problem{
-		Run: s.Name, Encoder: encode.New(schema), Classes: classesOf(schema), Teachers: s.Teachers, Seed: s.Seed,
-	}
-}
-
-// training is that of the spec's pipeline.
-func (s *Spec) training(schema *partition.Schema) pipeline.Training {
-	p, _ := pipelines.Named(s.Pipeline)
-	return p.New(s.Sections[s.Pipeline], s.problem(schema))
-}
-
 // prices are those of the spec's stages: each costs its share of epsilon by itself.
-func (s *Spec) prices(schema *partition.Schema, budget privacy.Budget) (all plan.Stages, err error) {
+func prices(s *Spec, schema *partition.Schema, budget privacy.Budget) (all plan.Stages, err error) {
 	for _, stage := range pipelines.Stages {
 		if stage.Price == nil {
 			continue
 		}
-		priced, err := stage.Price(s.Sections[stage.Name], s.followed(schema), budget)
+		priced, err := stage.Price(s.Sections[stage.Name], s.Followed(schema), budget)
 		if err != nil {
 			return nil, err
 		}
@@ -90,12 +74,12 @@ func (s *Spec) prices(schema *partition.Schema, budget privacy.Budget) (all plan
 }
 
 // shares are those of epsilon that stages cost by themselves.
-func (s *Spec) shares(schema *partition.Schema) (all []plan.Share) {
+func shares(s *Spec, schema *partition.Schema) (all []plan.Share) {
 	for _, stage := range pipelines.Stages {
 		if stage.Share == nil {
 			continue
 		}
-		if share := stage.Share(s.Sections[stage.Name], s.followed(schema)); share.Value > 0 {
+		if share := stage.Share(s.Sections[stage.Name], s.Followed(schema)); share.Value > 0 {
 			all = append(all, share)
 		}
 	}
@@ -103,7 +87,7 @@ func (s *Spec) shares(schema *partition.Schema) (all []plan.Share) {
 }
 
 // warmShare is the share of epsilon that a start costs by itself, 0 for none.
-func (s *Spec) warmShare(schema *partition.Schema) float64 {
+func warmShare(s *Spec, schema *partition.Schema) float64 {
 	warm := pipelines.Warm
 	set := warm.Share(s.Sections[warm.Name]).Value
 	switch {
@@ -115,7 +99,7 @@ func (s *Spec) warmShare(schema *partition.Schema) float64 {
 		return 0
 	}
 	left, squares := 1.0, 0.0
-	for _, share := range s.shares(schema) {
+	for _, share := range shares(s, schema) {
 		if share.Pure {
 			left -= share.Value
 		} else {
@@ -131,8 +115,8 @@ func (s *Spec) warmShare(schema *partition.Schema) float64 {
 }
 
 // planStart plans what the run begins with in place of the class shares; nil for none.
-func (s *Spec) planStart(schema *partition.Schema, budget privacy.Budget) (*plan.Start, error) {
-	share, warm := plan.Share{Value: s.warmShare(schema)}, pipelines.Warm
+func planStart(s *Spec, schema *partition.Schema, budget privacy.Budget) (*plan.Start, error) {
+	share, warm := plan.Share{Value: warmShare(s, schema)}, pipelines.Warm
 	if share.Value == 0 {
 		return nil, nil
 	}
@@ -141,7 +125,7 @@ func (s *Spec) planStart(schema *partition.Schema, budget privacy.Budget) (*plan
 	if err != nil {
 		return nil, fmt.Errorf("%s: %v of privacy.epsilon %v: %w", share.Field, share.Value, budget.Epsilon, err)
 	}
-	start, err := warm.Plan(s.Sections[warm.Pipeline], s.problem(schema), sigma)
+	start, err := warm.Plan(s.Sections[warm.Pipeline], s.Problem(schema), sigma)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", share.Field, err)
 	}
@@ -151,7 +135,7 @@ func (s *Spec) planStart(schema *partition.Schema, budget privacy.Budget) (*plan
 
 // RunSpec is the plan as the aggregator registers it.
 func (p *Plan) RunSpec(s *Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
-	quorum, deadline := s.training(schema).Quorum()
+	quorum, deadline := s.Training(schema).Quorum()
 	return &conclavev1.RunSpec{
 		Name: s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,

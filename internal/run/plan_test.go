@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -42,7 +43,7 @@ func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, epsilon %g, %d labels", mechanism, epsilon, labels), func(t *testing.T) {
 					s := voteSpec()
 					s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = epsilon, 1e-5, 500
-					Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Labels = mechanism, labels
+					runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Labels = mechanism, labels
 					p, err := NewPlan(s, schema)
 					if err != nil {
 						t.Fatal(err)
@@ -77,7 +78,9 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 		}
 		return p
 	}
-	p := plan(func(s *Spec) { Section[pategan.Options](s).Labels, Section[pategan.Options](s).Queries = 130, 64 })
+	p := plan(func(s *Spec) {
+		runfile.Section[pategan.Options](s).Labels, runfile.Section[pategan.Options](s).Queries = 130, 64
+	})
 	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || p.Training.Variant != privacy.Histogram {
 		t.Errorf("plan %+v; want 130 labels in 3 rounds, 2 classes, 0.02 for the class shares, whole histograms", p)
 	}
@@ -85,18 +88,20 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 	if want := pategan.LabelsFor(1, 200); p.Queries != want {
 		t.Errorf("%d labels, want %d, chosen from epsilon and teachers", p.Queries, want)
 	}
-	p = plan(func(s *Spec) { Section[pategan.Options](s).Noise, Section[pategan.Options](s).Release = 77, "winner" })
+	p = plan(func(s *Spec) {
+		runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Release = 77, "winner"
+	})
 	if p.Training.Mechanism.Sigma != 77 || p.Training.Variant != "" {
 		t.Errorf("mechanism %v; want sigma 77 by hand and winners only", p.Training)
 	}
 	p = plan(func(s *Spec) {
-		Section[pategan.Options](s).Noise, Section[pategan.Options](s).Mechanism = 0.01, pategan.LNMax
+		runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Mechanism = 0.01, pategan.LNMax
 	})
 	if p.Training.Mechanism.Lambda != 0.01 {
 		t.Errorf("mechanism %v; want lambda 0.01 by hand", p.Training)
 	}
 	p = plan(func(s *Spec) {
-		Section[pategan.Options](s).Noise, Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Threshold, Section[pategan.Options](s).ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
+		runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Threshold, runfile.Section[pategan.Options](s).ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
 	})
 	if m := p.Training.Mechanism; m.Sigma2 != 50 || m.Sigma1 != 100 || math.Abs(m.Threshold-140) > 1e-9 {
 		t.Errorf("mechanism %v; want sigma 50, threshold noise 100, threshold 140 of 200", m)
@@ -136,21 +141,21 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 		{pategan.Plain, true, conclavev1.TeacherSpec_VOTE_COIN},
 	} {
 		s := voteSpec()
-		Section[pategan.Options](s).Votes = c.votes
-		if got := s.work().teacherSpec(nil, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
+		runfile.Section[pategan.Options](s).Votes = c.votes
+		if got := workOf(s).teacherSpec(nil, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
 			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
 		}
 	}
 	s := voteSpec()
-	Section[pategan.Options](s).Teacher.Model, Section[pategan.Options](s).Teacher.Hidden = "hidden", 5
-	if got := s.work().teacherSpec(nil, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
+	runfile.Section[pategan.Options](s).Teacher.Model, runfile.Section[pategan.Options](s).Teacher.Hidden = "hidden", 5
+	if got := workOf(s).teacherSpec(nil, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
 		t.Errorf("hidden layer: %v", got)
 	}
 }
 
 func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
 	s := voteSpec()
-	s.Privacy.Epsilon, s.Privacy.Delta, Section[pategan.Options](s).Noise = 1, 1e-5, 0.5
+	s.Privacy.Epsilon, s.Privacy.Delta, runfile.Section[pategan.Options](s).Noise = 1, 1e-5, 0.5
 	if _, err := NewPlan(s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), "pategan.noise: 0.5 is below 1") {
 		t.Errorf("error %v", err)
 	}
@@ -181,22 +186,26 @@ func TestPlansThatCannotBeAskedAreRefused(t *testing.T) {
 		want   []string // nothing: the plan works
 	}{
 		"tiny epsilon":     {func(s *Spec) { s.Privacy.Epsilon = 1e-5 }, []string{"pategan.class_share: 0.02", "privacy.epsilon 1e-05", "raise either"}},
-		"tiny class share": {func(s *Spec) { Section[pategan.Options](s).ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
+		"tiny class share": {func(s *Spec) { runfile.Section[pategan.Options](s).ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
 		"tiny epsilon, large class share": {func(s *Spec) {
-			s.Privacy.Epsilon, Section[pategan.Options](s).ClassShare = 1e-5, 0.5
+			s.Privacy.Epsilon, runfile.Section[pategan.Options](s).ClassShare = 1e-5, 0.5
 		}, nil},
 		"no noise with lnmax": {func(s *Spec) {
-			Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Noise = pategan.LNMax, 50
+			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Noise = pategan.LNMax, 50
 		}, []string{"pategan.noise: 50", "64 queries", "lambda of lnmax falls"}},
-		"little noise with gnmax":  {func(s *Spec) { Section[pategan.Options](s).Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
-		"little noise, few labels": {func(s *Spec) { Section[pategan.Options](s).Noise, Section[pategan.Options](s).Labels = 10, 2 }, nil},
-		"noise for a part only":    {func(s *Spec) { Section[pategan.Options](s).Noise, Section[pategan.Options](s).Labels = 60, 100000 }, nil},
-		"too much noise":           {func(s *Spec) { Section[pategan.Options](s).Noise = 1e12 }, []string{"sigma", "noise"}},
+		"little noise with gnmax": {func(s *Spec) { runfile.Section[pategan.Options](s).Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
+		"little noise, few labels": {func(s *Spec) {
+			runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Labels = 10, 2
+		}, nil},
+		"noise for a part only": {func(s *Spec) {
+			runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Labels = 60, 100000
+		}, nil},
+		"too much noise": {func(s *Spec) { runfile.Section[pategan.Options](s).Noise = 1e12 }, []string{"sigma", "noise"}},
 		"lambda too small": {func(s *Spec) {
-			Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).Noise = pategan.LNMax, 1e-13
+			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Noise = pategan.LNMax, 1e-13
 		}, []string{"lambda", "pategan.noise"}},
 		"no noise on the threshold": {func(s *Spec) {
-			Section[pategan.Options](s).Mechanism, Section[pategan.Options](s).ThresholdNoise, Section[pategan.Options](s).Noise = pategan.ConfidentGNMax, 1e-3, 100
+			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).ThresholdNoise, runfile.Section[pategan.Options](s).Noise = pategan.ConfidentGNMax, 1e-3, 100
 		}, []string{"sigma", "noise"}},
 	} {
 		t.Run(name, func(t *testing.T) {

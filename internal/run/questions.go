@@ -50,7 +50,7 @@ func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpe
 	if p.Rounds > 0 {
 		one := p.Training.Worst(p.releases(min(p.PerRound, p.Queries)))
 		questions = append(questions, Question{
-			Complete: true, Charges: one, Charged: p.Rounds, Round: s.work().largest(p, e, node.Teachers).round,
+			Complete: true, Charges: one, Charged: p.Rounds, Round: workOf(s).largest(p, e, node.Teachers).round,
 		})
 	}
 	questions = append(questions, p.stageQuestions(s.Name)...)

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -37,25 +38,25 @@ func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipe
 		}
 		list = append(list, results.Snapshot{Name: "after " + strings.Join(s.Post[:i], " and "), Rows: table})
 	}
-	if len(s.Post) > 0 && s.Weights != weightsNone {
+	if len(s.Post) > 0 && s.Weights != runfile.NoWeights {
 		some := make([]int, n) // they stand in no order
 		for i := range some {
 			some[i] = i
 		}
-		list = append(list, results.Snapshot{Name: s.afterPost(), Rows: unweighted.Subset(some)})
+		list = append(list, results.Snapshot{Name: afterPostOf(s), Rows: unweighted.Subset(some)})
 	}
 	return list, nil
 }
 
 // afterPost names the rows after all stages but the weights.
-func (s *Spec) afterPost() string { return "after " + strings.Join(s.Post, " and ") }
+func afterPostOf(s *Spec) string { return "after " + strings.Join(s.Post, " and ") }
 
 // released names the rows of the release.
-func (s *Spec) released() string {
+func releasedOf(s *Spec) string {
 	switch {
 	case s.Weights == iw.None:
-		return s.afterPost()
-	case Section[iw.Options](s).Use == "resample":
+		return afterPostOf(s)
+	case runfile.Section[iw.Options](s).Use == "resample":
 		return fmt.Sprintf("drawn by weight (%s)", s.Weights)
 	}
 	return fmt.Sprintf("weighted (%s)", s.Weights)

@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/ratio"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -135,7 +136,7 @@ columns:
 			"pgb.private: false is for tables"},
 	} {
 		dir := write(t, map[string]string{"schema.yaml": c.schema, "run.yaml": c.text})
-		s, err := Load(filepath.Join(dir, "run.yaml"))
+		s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -149,13 +150,13 @@ columns:
 func staged() map[string]func(*Spec) {
 	gan := func(pipeline string, share float64) func(*Spec) {
 		return func(s *Spec) {
-			s.Pipeline, Section[embed.WarmStart](s).Embed, s.Teachers = pipeline, share, 200
-			Section[pategan.Options](s).Labels, Section[dpgan.Options](s).Steps = 320, 60
+			s.Pipeline, runfile.Section[embed.WarmStart](s).Embed, s.Teachers = pipeline, share, 200
+			runfile.Section[pategan.Options](s).Labels, runfile.Section[dpgan.Options](s).Steps = 320, 60
 		}
 	}
 	post := func(s *Spec) { s.Post = []string{pgb.Stage.Name, drs.Stage.Name} }
 	weights := func(method, noise string) func(*Spec) {
-		return func(s *Spec) { s.Weights, Section[iw.Options](s).Noise = method, noise }
+		return func(s *Spec) { s.Weights, runfile.Section[iw.Options](s).Noise = method, noise }
 	}
 	all := func(changes ...func(*Spec)) func(*Spec) {
 		return func(s *Spec) {
@@ -192,7 +193,7 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 	schema := tinySchema(t)
 	for name, change := range staged() {
 		for _, epsilon := range []float64{2} {
-			s := DefaultSpec()
+			s := runfile.DefaultSpec()
 			change(s)
 			s.Privacy.Epsilon, s.Privacy.Delta = epsilon, 1e-5
 			p, err := NewPlan(s, schema)
@@ -202,9 +203,9 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 			}
 			budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5, Filter: p.Filter()}
 			for i, event := range p.Stages.Cost() {
-				share := Section[iw.Options](s).Share
+				share := runfile.Section[iw.Options](s).Share
 				if event.Kind == privacy.Exponential {
-					share = Section[pgb.StageOptions](s).Share
+					share = runfile.Section[pgb.StageOptions](s).Share
 				}
 				claim, err := privacy.Account([]privacy.Event{event}, 1e-5)
 				if most := share * epsilon; err != nil || claim.Epsilon > most*(1+1e-9) || claim.Epsilon < 0.95*most {
@@ -246,12 +247,12 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	}
 	schema := tinySchema(t)
 	s := voteSpec()
-	s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
+	s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
 	alone, err := NewPlan(s, schema)
 	if err != nil {
 		t.Fatal(err)
 	}
-	Section[pategan.Options](s).Noise = alone.Training.Mechanism.Sigma
+	runfile.Section[pategan.Options](s).Noise = alone.Training.Mechanism.Sigma
 	if _, err := NewPlan(s, schema); err != nil {
 		t.Fatalf("without stages: %v", err)
 	}
@@ -287,8 +288,8 @@ func TestSharesLeaveRoom(t *testing.T) {
 		"weights: logreg-noised\nwarm_start: {embed: 0.5}\nweighting: {noise: laplace, share: 0.6}\n": "warm_start.embed: 0.5, weighting.share: 0.6 leave nothing",
 	} {
 		for _, pipeline := range []string{"pategan", "dpgan"} {
-			s := DefaultSpec()
-			if err := s.parse("pipeline: " + pipeline + "\n" + options); err != nil {
+			s := runfile.DefaultSpec()
+			if err := s.Parse("pipeline: " + pipeline + "\n" + options); err != nil {
 				t.Fatal(err)
 			}
 			s.Privacy.Epsilon, s.Privacy.Delta = 2, 1e-5
@@ -308,18 +309,18 @@ func TestPricesThatCannotBe(t *testing.T) {
 		want   string
 	}{
 		{func(s *Spec) {
-			s.Weights, Section[iw.Options](s).MLP.Rate, Section[iw.Options](s).MLP.Steps = iw.PrivateMLP, 1e-9, 5
+			s.Weights, runfile.Section[iw.Options](s).MLP.Rate, runfile.Section[iw.Options](s).MLP.Steps = iw.PrivateMLP, 1e-9, 5
 		}, "weighting.mlp.rate: 1e-09 over 5 steps takes a unit with a probability below privacy.delta"},
-		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = iw.PrivateMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
-		{func(s *Spec) { s.Weights, Section[iw.Options](s).Share = iw.Debiased, 1e-14 }, "weighting.share"},
-		{func(s *Spec) { s.Post, Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, 1e-13 }, "pgb.share"},
+		{func(s *Spec) { s.Weights, runfile.Section[iw.Options](s).Share = iw.PrivateMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
+		{func(s *Spec) { s.Weights, runfile.Section[iw.Options](s).Share = iw.Debiased, 1e-14 }, "weighting.share"},
+		{func(s *Spec) { s.Post, runfile.Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, 1e-13 }, "pgb.share"},
 		{func(s *Spec) {
-			s.Weights, Section[iw.Options](s).Share, Section[iw.Options](s).Noise = iw.Debiased, 1e-9, "laplace"
+			s.Weights, runfile.Section[iw.Options](s).Share, runfile.Section[iw.Options](s).Noise = iw.Debiased, 1e-9, "laplace"
 		}, "weighting.share"},
 		{func(s *Spec) { s.Weights, s.Release.Rows = iw.Debiased, 10_000_000 }, "10000000 synthetic rows of 4 features are more than"},
 	} {
 		s := voteSpec()
-		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
+		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
 		c.change(s)
 		if _, err := NewPlan(s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want an error with %q", err, c.want)
@@ -354,8 +355,8 @@ func TestFitsThatCannotBe(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := voteSpec()
-		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
-		s.Weights, Section[iw.Options](s).Noise, Section[iw.Options](s).Squares = iw.Debiased, c.noise, c.squares
+		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
+		s.Weights, runfile.Section[iw.Options](s).Noise, runfile.Section[iw.Options](s).Squares = iw.Debiased, c.noise, c.squares
 		if _, err := NewPlan(s, schema); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -391,8 +392,8 @@ func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
 		}
 		// And a run that may spend that much gets selections at least as sharp.
 		s := voteSpec()
-		s.Post, Section[pgb.StageOptions](s).Rounds, Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, int(r.Rounds), 0.5
-		stages, err := s.prices(tinySchema(t), privacy.Budget{Epsilon: 2 * r.EpsilonAdvanced, Delta: r.Delta})
+		s.Post, runfile.Section[pgb.StageOptions](s).Rounds, runfile.Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, int(r.Rounds), 0.5
+		stages, err := prices(s, tinySchema(t), privacy.Budget{Epsilon: 2 * r.EpsilonAdvanced, Delta: r.Delta})
 		if err != nil {
 			if r.Epsilon0 > 1e-3 {
 				t.Errorf("%+v: %v", r, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -44,11 +45,11 @@ type Submission struct {
 // NewSubmission makes a submission of a run.yaml and the schema that it names. It refuses
 // what is on this machine alone, each field by name.
 func NewSubmission(path string) (*Submission, *Job, error) {
-	spec, err := Load(path)
+	spec, err := runfile.Load(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := spec.checkPortable(); err != nil {
+	if err := spec.CheckPortable(); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	job, err := Prepare(spec)
@@ -72,15 +73,15 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 	if len(runFile) > maxSubmittedRun || len(schema) > maxSubmittedSchema {
 		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the queue takes %d and %d", len(runFile), len(schema), maxSubmittedRun, maxSubmittedSchema)
 	}
-	spec := DefaultSpec()
-	if err := spec.parse(string(runFile)); err != nil {
+	spec := runfile.DefaultSpec()
+	if err := spec.Parse(string(runFile)); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)
 	}
 	spec.Text, spec.Path = string(runFile), submittedRun
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)
 	}
-	if err := spec.checkPortable(); err != nil {
+	if err := spec.CheckPortable(); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)
 	}
 	if spec.Name != name {
@@ -95,25 +96,6 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 	return &Submission{Spec: spec, RunFile: runFile, Schema: schema}, nil
 }
 
-// checkPortable refuses what names files of one machine.
-func (s *Spec) checkPortable() error {
-	var errs []error
-	for _, f := range []struct {
-		field, mend string
-		set         bool
-	}{
-		{"data", "the nodes of a cluster bring their data", len(s.Data) > 0},
-		{"evaluate.test", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Test != ""},
-		{"evaluate.train", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Train != ""},
-		{"evaluate.coin_flips", "compare afterwards, with conclave report where the other rows are", s.Evaluate.CoinFlips != ""},
-	} {
-		if f.set {
-			errs = append(errs, fmt.Errorf("%s: names files of this machine, and a run of the queue is executed on another; leave it out: %s", f.field, f.mend))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 var schemaLine = regexp.MustCompile(`(?m)^schema:[ \t].*$`)
 
 // withSchemaBeside is the text of a run.yaml, with the schema beside it.
@@ -125,8 +107,8 @@ func withSchemaBeside(text string) ([]byte, error) {
 		}
 		changed := text[:lines[0][0]] + "schema: " + submittedSchema + end + text[lines[0][1]:]
 		// Whatever that was, it must mean the same but for the path.
-		before, after := DefaultSpec(), DefaultSpec()
-		if before.parse(text) == nil && after.parse(changed) == nil {
+		before, after := runfile.DefaultSpec(), runfile.DefaultSpec()
+		if before.Parse(text) == nil && after.Parse(changed) == nil {
 			before.Schema = submittedSchema
 			if reflect.DeepEqual(before, after) {
 				return []byte(changed), nil
@@ -154,7 +136,7 @@ func (s *Submission) Write(dir string) error {
 // planned anew, as it may differ in the last digits between machines.
 func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 	spec := s.Spec.Clone()
-	spec.resolve(filepath.Join(dir, submittedRun))
+	spec.Resolve(filepath.Join(dir, submittedRun))
 	job, err := Prepare(spec)
 	if err != nil {
 		return nil, err

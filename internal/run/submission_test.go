@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/runfile"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -57,7 +58,7 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 			t.Errorf("%s: the plan is %+v, was %+v", what, again.Plan, job.Plan)
 		}
 		// The folder's own file can be run, too.
-		if _, err := Load(filepath.Join(there, "run.yaml")); err != nil {
+		if _, err := runfile.Load(filepath.Join(there, "run.yaml")); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -124,7 +125,7 @@ func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 
 func specOf(t *testing.T, s *Submission, dir string, change func(*conclavev1.RunSpec)) *conclavev1.RunSpec {
 	t.Helper()
-	spec, err := Load(filepath.Join(dir, "run.yaml"))
+	spec, err := runfile.Load(filepath.Join(dir, "run.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
@@ -23,9 +24,9 @@ const uneven = 0.1
 func (j *Job) weigh(ctx context.Context, p *drawing, session *pipeline.Session, trained trainer, ask *oracle, o Options) (*results.Made, error) {
 	s := j.Spec
 	n := s.Release.Rows
-	resample := s.Weights != iw.None && Section[iw.Options](s).Use == iw.UseResample
+	resample := s.Weights != iw.None && runfile.Section[iw.Options](s).Use == iw.UseResample
 	if resample {
-		n = min(pipeline.MostCandidates, n*Section[iw.Options](s).Pool)
+		n = min(pipeline.MostCandidates, n*runfile.Section[iw.Options](s).Pool)
 	}
 	r, err := p.draw(ctx, n)
 	if err != nil {
@@ -43,7 +44,7 @@ func (j *Job) weigh(ctx context.Context, p *drawing, session *pipeline.Session, 
 	if err != nil {
 		return nil, err
 	}
-	m := &results.Made{Table: table, Unweighted: table, Weights: ratio.SelfNormalized(bounded(logs, Section[iw.Options](s).Bound))}
+	m := &results.Made{Table: table, Unweighted: table, Weights: ratio.SelfNormalized(bounded(logs, runfile.Section[iw.Options](s).Bound))}
 	effective, err := ratio.EffectiveSize(m.Weights)
 	if err != nil {
 		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
@@ -151,9 +152,9 @@ func (w *weigher) withinClasses(odds []float64) []float64 {
 
 // network trains a network that tells real from synthetic rows.
 func (w *weigher) network(ctx context.Context) ([]float64, error) {
-	m := Section[iw.Options](w.Spec).MLP
+	m := runfile.Section[iw.Options](w.Spec).MLP
 	notes := w.trained.Notes()
-	n, err := records(Section[iw.Options](w.Spec).Records, notes)
+	n, err := records(runfile.Section[iw.Options](w.Spec).Records, notes)
 	if err != nil {
 		return nil, err
 	}

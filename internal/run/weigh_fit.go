@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/ratio/logistic"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -26,7 +27,7 @@ type fitted struct {
 
 // regression finds log-weights by the coefficients of a logistic regression.
 func (w *weigher) regression(ctx context.Context) ([]float64, error) {
-	n, err := records(Section[iw.Options](w.Spec).Records, w.trained.Notes())
+	n, err := records(runfile.Section[iw.Options](w.Spec).Records, w.trained.Notes())
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (w *weigher) noise() (ratio.NoiseKind, float64) {
 
 // fitted makes what is public of the fit.
 func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error) {
-	o, e := Section[iw.Options](w.Spec), encode.New(w.Schema)
+	o, e := runfile.Section[iw.Options](w.Spec), encode.New(w.Schema)
 	features, spec, err := iw.NewFeatures(e, w.rows.X, w.rows.Classes, w.Plan.Classes, iw.FeatureOptions{Squares: o.Squares, Clip: o.Clip})
 	if err != nil {
 		return nil, err

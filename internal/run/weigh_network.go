@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -17,7 +18,7 @@ import (
 
 // weighing makes the rounds that train a network to weight rows by.
 func (j *Job) weighing(spec discriminator.Spec, nothing bool) *discriminatorAsker {
-	m := Section[iw.Options](j.Spec).MLP
+	m := runfile.Section[iw.Options](j.Spec).MLP
 	return &discriminatorAsker{
 		spec: described(spec), loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, rate: m.Rate, clip: m.Clip, features: spec.Features, nothing: nothing,
 	}

@@ -51,7 +51,7 @@ type largest struct {
 }
 
 // work returns that of the spec's pipeline.
-func (s *Spec) work() work {
+func workOf(s *Spec) work {
 	switch s.Pipeline {
 	case "gpate":
 		return &gpateWork{s}

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -18,7 +19,7 @@ import (
 type dpganWork struct{ s *Spec }
 
 func (w *dpganWork) chosen(e *encode.Encoder) dpgan.Options {
-	return Section[dpgan.Options](w.s).ChosenFor(e)
+	return runfile.Section[dpgan.Options](w.s).ChosenFor(e)
 }
 
 // teacherSpec: teachers have no models in DPGAN.
@@ -54,7 +55,7 @@ func (w *dpganWork) largest(p *Plan, e *encode.Encoder, _ int) largest {
 }
 
 func (w *dpganWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
-	t, err := dpgan.New(*Section[dpgan.Options](w.s), e, p.Classes, w.s.Seed)
+	t, err := dpgan.New(*runfile.Section[dpgan.Options](w.s), e, p.Classes, w.s.Seed)
 	return &dpganTrainer{t, w, e, p}, err
 }
 

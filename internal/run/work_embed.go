@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -21,7 +22,7 @@ type embedWork struct{ s *Spec }
 func (w *embedWork) teacherSpec(*partition.Schema, int, bool) *conclavev1.TeacherSpec { return nil }
 
 func (w *embedWork) largest(p *Plan, e *encode.Encoder, _ int) largest {
-	q, err := Section[embed.Options](w.s).ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
+	q, err := runfile.Section[embed.Options](w.s).ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
 	if err != nil {
 		q = &embed.Question{} // the plan was made of the same options
 	}
@@ -41,7 +42,7 @@ func embeddingContent(e *Embedding) string {
 }
 
 func (w *embedWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
-	t, err := embed.New(*Section[embed.Options](w.s), e, p.Classes, w.s.Seed)
+	t, err := embed.New(*runfile.Section[embed.Options](w.s), e, p.Classes, w.s.Seed)
 	return &embedTrainer{t}, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -24,7 +25,7 @@ func (w *gpateWork) options(e *encode.Encoder) (gpate.Options, error) {
 }
 
 func (w *gpateWork) chosen(e *encode.Encoder) gpate.Options {
-	return Section[gpate.Options](w.s).ChosenFor(e)
+	return runfile.Section[gpate.Options](w.s).ChosenFor(e)
 }
 
 // teacherSpec is how the run's teachers learn and answer.
@@ -102,7 +103,7 @@ func (w *gpateWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := gpate.New(*Section[gpate.Options](w.s), e, p.Classes, w.s.Seed)
+	t, err := gpate.New(*runfile.Section[gpate.Options](w.s), e, p.Classes, w.s.Seed)
 	return &gpateTrainer{t, w.asker(o, e), p}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -18,7 +19,7 @@ type pateganWork struct{ s *Spec }
 
 // teacherSpec is how the run's teachers learn and vote.
 func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *conclavev1.TeacherSpec {
-	s, o := w.s, Section[pategan.Options](w.s).Teacher
+	s, o := w.s, runfile.Section[pategan.Options](w.s).Teacher
 	t := &conclavev1.TeacherSpec{
 		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Classes: uint32(classes),
 		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: s.Seed,
@@ -32,9 +33,9 @@ func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *
 	switch {
 	case coin:
 		t.Vote = conclavev1.TeacherSpec_VOTE_COIN
-	case Section[pategan.Options](s).Votes == pategan.Relative:
+	case runfile.Section[pategan.Options](s).Votes == pategan.Relative:
 		t.Vote = conclavev1.TeacherSpec_VOTE_RELATIVE
-	case Section[pategan.Options](s).Votes == pategan.Plain:
+	case runfile.Section[pategan.Options](s).Votes == pategan.Plain:
 		t.Vote = conclavev1.TeacherSpec_VOTE_PLAIN
 	default:
 		t.Vote = conclavev1.TeacherSpec_VOTE_CALIBRATED
@@ -44,7 +45,7 @@ func (w *pateganWork) teacherSpec(_ *partition.Schema, classes int, coin bool) *
 
 func (w *pateganWork) largest(p *Plan, e *encode.Encoder, teachers int) largest {
 	width := e.Width()
-	queries, training := min(p.Queries, p.PerRound), Section[pategan.Options](w.s).Teacher.Training
+	queries, training := min(p.Queries, p.PerRound), runfile.Section[pategan.Options](w.s).Teacher.Training
 	class := []int{p.Classes - 1} // the one that takes the most bytes
 	round := voteRound(w.s.Name, uint64(p.Rounds), w.teacherSpec(nil, p.Classes, false), &pipeline.VoteQuestion{
 		Width:    width,
@@ -59,7 +60,7 @@ func (w *pateganWork) largest(p *Plan, e *encode.Encoder, teachers int) largest 
 }
 
 func (w *pateganWork) student(e *encode.Encoder, p *Plan) (trainer, error) {
-	t, err := pategan.New(*Section[pategan.Options](w.s), e, p.Classes, w.s.Seed)
+	t, err := pategan.New(*runfile.Section[pategan.Options](w.s), e, p.Classes, w.s.Seed)
 	return &pateganTrainer{t, w.s, p}, err
 }
 
@@ -77,7 +78,7 @@ func (t *pateganTrainer) learn(ctx context.Context, ask *oracle, rounds int, kee
 // shares summarizes the released shares that the student keeps. Where only
 // winners were released there are none.
 func (t *pateganTrainer) shares() map[uint64]*report.Shares {
-	if Section[pategan.Options](t.s).Release != "histogram" {
+	if runfile.Section[pategan.Options](t.s).Release != "histogram" {
 		return nil
 	}
 	shares := map[uint64]*report.Shares{}

@@ -21,7 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/node"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -322,7 +322,7 @@ func (s set) checkStudent(t *testing.T, p pod, file string) {
 		return
 	}
 	readable(t, c, config.Run)
-	spec, err := run.Load(s.configFile(t, p, config.Run))
+	spec, err := runfile.Load(s.configFile(t, p, config.Run))
 	testkit.Must(t, err)
 	raw, err := os.ReadFile(spec.Schema)
 	testkit.Must(t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
 	jobs "github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -120,7 +121,7 @@ warm_start: {embed: 0}
 dpgan: {steps: 10000, batch: %d, units: %d,
   discriminator: {kind: dense, hidden: 127, layers: 1, classes: told, features: plain}}
 `, data, len(sites), sample, stepRecords), 0o600))
-	spec, err := jobs.Load(path)
+	spec, err := runfile.Load(path)
 	check(b, err)
 	s := &stepStudent{sites: len(sites)}
 	s.job, err = jobs.Prepare(spec)
@@ -146,7 +147,7 @@ dpgan: {steps: 10000, batch: %d, units: %d,
 	}}, zap.New(core), configs...)
 	_, err = s.client.OpenRun(b.Context(), s.job.Plan.RunSpec(spec, s.job.Schema, dataset, false))
 	check(b, err)
-	s.Trainer, err = dpgan.New(*jobs.Section[dpgan.Options](spec), encode.New(s.job.Schema), s.job.Plan.Classes, 1)
+	s.Trainer, err = dpgan.New(*runfile.Section[dpgan.Options](spec), encode.New(s.job.Schema), s.job.Plan.Classes, 1)
 	check(b, err)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 func planCommand() *cobra.Command {
@@ -44,7 +45,7 @@ func planCommand() *cobra.Command {
 // plan is what the run of a file will ask and cost; a node without a number of
 // teachers has all of the run's.
 func plan(path string, node run.Node) (*run.Forecast, error) {
-	spec, err := run.Load(path)
+	spec, err := runfile.Load(path)
 	if err != nil {
 		return nil, err
 	}

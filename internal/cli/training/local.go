@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/progress"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 // Commands are the commands of this package.
@@ -83,7 +83,7 @@ var errInterrupted = errors.New("interrupted; the same command goes on where thi
 
 // execute trains on a cluster of its own and shows the result.
 func execute(ctx context.Context, path string, r *runFlags) error {
-	spec, err := run.Load(path)
+	spec, err := runfile.Load(path)
 	if err != nil {
 		return err
 	}

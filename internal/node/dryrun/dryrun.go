@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -85,8 +86,8 @@ var neverLeaving = []string{
 }
 
 // Spec makes a run's spec of a pipeline with its defaults, for a node by itself.
-func Spec(c node.Config, pipeline string, epsilon, delta float64) (*run.Spec, error) {
-	s := run.DefaultSpec()
+func Spec(c node.Config, pipeline string, epsilon, delta float64) (*runfile.Spec, error) {
+	s := runfile.DefaultSpec()
 	s.Name, s.Schema, s.Pipeline, s.Teachers = "dry-run", c.Schema, pipeline, c.Teachers
 	s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Unit = epsilon, delta, c.Unit
 	if err := s.Validate(); err != nil {
@@ -96,7 +97,7 @@ func Spec(c node.Config, pipeline string, epsilon, delta float64) (*run.Spec, er
 }
 
 // New foresees a run at a node whose records were read.
-func New(c node.Config, site *node.Site, s *run.Spec) (*Report, error) {
+func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 	schema := site.Schema()
 	spec, questions, err := run.Questions(s, schema,
 		run.Node{Dataset: c.Dataset, Site: c.Site, Node: c.Node, Teachers: c.Teachers})

@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -60,17 +60,17 @@ func kindsOf(r *Report) (kinds []sitepolicy.Kind) {
 func TestWhatWouldLeave(t *testing.T) {
 	c, site := siteOf(t, "")
 	for name, want := range map[string]struct {
-		spec  func(*run.Spec)
+		spec  func(*runfile.Spec)
 		kinds []sitepolicy.Kind
 	}{
-		"pategan": {func(s *run.Spec) { run.Section[embed.WarmStart](s).Embed = 0 },
+		"pategan": {func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0 },
 			[]sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.Votes}},
-		"gpate": {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.GradientSum}},
-		"dpgan": {func(s *run.Spec) { run.Section[dpgan.Options](s).Steps = 50 },
+		"gpate": {func(*runfile.Spec) {}, []sitepolicy.Kind{sitepolicy.ClassCounts, sitepolicy.GradientSum}},
+		"dpgan": {func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Steps = 50 },
 			[]sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.DiscriminatorSum}},
-		"embed": {func(*run.Spec) {}, []sitepolicy.Kind{sitepolicy.EmbeddingSum}},
-		"stages": {func(s *run.Spec) {
-			s.Pipeline, s.Post, s.Weights, run.Section[pgb.StageOptions](s).Rounds = "pategan", []string{"pgb"}, "logreg-debiased", 20
+		"embed": {func(*runfile.Spec) {}, []sitepolicy.Kind{sitepolicy.EmbeddingSum}},
+		"stages": {func(s *runfile.Spec) {
+			s.Pipeline, s.Post, s.Weights, runfile.Section[pgb.StageOptions](s).Rounds = "pategan", []string{"pgb"}, "logreg-debiased", 20
 		},
 			[]sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.Votes, sitepolicy.ScoreSum, sitepolicy.Fit}},
 	} {

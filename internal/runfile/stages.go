@@ -1,4 +1,4 @@
-package run
+package runfile
 
 import (
 	"errors"
@@ -11,38 +11,38 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// weightsNone is what a run that weights no rows has for weights.
-const weightsNone = "none"
+// NoWeights is what a run that weights no rows has for weights.
+const NoWeights = "none"
 
-// followed is what the stages know of the run; of its records only where the schema was read.
-func (s *Spec) followed(schema *partition.Schema) pipeline.Followed {
+// Followed is what the stages know of the run; of its records only where the schema was read.
+func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 	f := pipeline.Followed{
 		Schema: schema, Post: s.Post, Weights: s.Weights, Rows: s.Release.Rows,
 		Private: s.Release.Private, Real: s.Evaluate.Train != "", Pipeline: s.Pipeline,
 	}
-	f.Kept, _ = s.kept()
+	f.Kept, _ = s.Kept()
 	if schema == nil {
 		return f
 	}
-	f.Problem = s.problem(schema)
-	if scored, ok := s.training(schema).(pipeline.Scored); ok {
+	f.Problem = s.Problem(schema)
+	if scored, ok := s.Training(schema).(pipeline.Scored); ok {
 		f.ScoredWeights = scored.ScoredWeights()
 	}
 	return f
 }
 
-// kept is how many discriminators the student keeps; ok is false where it has none.
-func (s *Spec) kept() (n int, ok bool) {
+// Kept is how many discriminators the student keeps; ok is false where it has none.
+func (s *Spec) Kept() (n int, ok bool) {
 	if keeper, ok := s.Sections[s.Pipeline].(pipeline.Keeper); ok {
 		return keeper.Kept(), true
 	}
 	return 0, false
 }
 
-// needsDiscriminators is whether a stage needs those that the student keeps.
-func (s *Spec) needsDiscriminators() bool {
+// NeedsDiscriminators is whether a stage needs those that the student keeps.
+func (s *Spec) NeedsDiscriminators() bool {
 	return slices.ContainsFunc(pipelines.Stages, func(stage pipeline.Stage) bool {
-		return stage.Discriminators != nil && stage.Discriminators(s.followed(nil))
+		return stage.Discriminators != nil && stage.Discriminators(s.Followed(nil))
 	})
 }
 
@@ -67,7 +67,7 @@ func (s *Spec) validateStages() (errs []error) {
 			need(false, "post: %s; %s comes first, %s", strings.Join(s.Post, ", "), name, pipelines.Stages[before].Follows)
 		}
 	}
-	if s.needsDiscriminators() {
+	if s.NeedsDiscriminators() {
 		what := "post: " + strings.Join(s.Post, ", ")
 		if len(s.Post) == 0 {
 			what = "weights: " + s.Weights
@@ -76,25 +76,25 @@ func (s *Spec) validateStages() (errs []error) {
 		with := pipelines.Names(func(p pipeline.Pipeline) bool { return p.NoDiscriminator == "" })
 		need(p.NoDiscriminator == "", "%s: there is no discriminator after %s: %s; use %s, or leave the stage out",
 			what, s.Pipeline, p.NoDiscriminator, either(with))
-		kept, keeps := s.kept()
+		kept, keeps := s.Kept()
 		need(!keeps || kept > 0, "%s: no discriminators are stored: %s.student.keep is 0; use 10", what, s.Pipeline)
 	}
 	for _, stage := range pipelines.Stages {
 		if stage.Validate != nil {
-			errs = append(errs, stage.Validate(s.Sections[stage.Name], s.followed(nil))...)
+			errs = append(errs, stage.Validate(s.Sections[stage.Name], s.Followed(nil))...)
 		}
 	}
 	return errs
 }
 
-// checkStages refuses stages that the schema does not allow, before anything is spent.
-func (s *Spec) checkStages(schema *partition.Schema) error {
+// CheckStages refuses stages that the schema does not allow, before anything is spent.
+func (s *Spec) CheckStages(schema *partition.Schema) error {
 	var errs []error
 	for _, stage := range pipelines.Stages {
 		if stage.Check == nil {
 			continue
 		}
-		for _, err := range stage.Check(s.Sections[stage.Name], s.followed(schema)) {
+		for _, err := range stage.Check(s.Sections[stage.Name], s.Followed(schema)) {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Path, err))
 		}
 	}

@@ -1,4 +1,4 @@
-package run
+package runfile
 
 import (
 	"maps"
@@ -55,8 +55,8 @@ func FileType() reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// parse reads the text of a run.yaml over the spec.
-func (s *Spec) parse(text string) error {
+// Parse reads the text of a run.yaml over the spec.
+func (s *Spec) Parse(text string) error {
 	return s.decode(func(file any) error { return config.Decode(strings.NewReader(text), file) })
 }
 

@@ -1,0 +1,84 @@
+package runfile
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Data is the data of one site in a local run.
+type Data struct {
+	Site string `yaml:"site"`
+	// File is CSV, or the idx file of images with that of their labels beside it.
+	File string `yaml:"file"`
+	// Share is the part of the file that is the site's, chosen by a hash of
+	// each record. Sites that share a file get parts that do not overlap.
+	// Teachers are divided in proportion to the shares. Default: 1, all. In a
+	// schema with a column of role site that column says whose a record is, and
+	// shares only divide the teachers.
+	Share float64 `yaml:"share"`
+}
+
+// UnmarshalYAML reads an entry over its defaults.
+func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
+	type fields Data
+	f := fields{Share: 1}
+	if err := unmarshal(&f); err != nil {
+		return err
+	}
+	*d = Data(f)
+	return nil
+}
+
+// checkShares refuses parts of a file that overlap.
+func (s *Spec) checkShares() error {
+	shares := map[string]float64{}
+	for i, d := range s.Data {
+		file := fileKey(d.File)
+		shares[file] += d.Share
+		if shares[file] > 1+1e-9 {
+			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites", i, d.File)
+		}
+	}
+	return nil
+}
+
+// fileKey is the same for all paths of one file, so that no record gets to two
+// sites because its file was named in two ways.
+func fileKey(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path // of a file that is not there, which is an error later
+}
+
+// Sites returns for each entry of Data the part [from, to) of its file: parts
+// of one file follow each other and do not overlap. Where the schema has a site
+// column all of the file is read, and each site takes its own records.
+func (s *Spec) Sites(schema *partition.Schema) [][2]float64 {
+	if schema.SiteColumn() >= 0 {
+		parts := make([][2]float64, len(s.Data))
+		for i := range parts {
+			parts[i] = [2]float64{0, 1}
+		}
+		return parts
+	}
+	used := map[string]float64{}
+	parts := make([][2]float64, len(s.Data))
+	for i, d := range s.Data {
+		file := fileKey(d.File)
+		from := used[file]
+		to := math.Min(1, from+d.Share)
+		if to > 1-1e-9 {
+			to = 1
+		}
+		parts[i] = [2]float64{from, to}
+		used[file] = to
+	}
+	return parts
+}

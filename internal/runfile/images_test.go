@@ -1,0 +1,27 @@
+package runfile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+const twoChannels = `name: bars
+label: y
+format: idx
+image: {height: 4, width: 4, channels: 2}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 32}
+  - {name: y, kind: categorical, categories: [left, right]}
+`
+
+func TestImagesOfTwoChannelsAreRefused(t *testing.T) {
+	two, err := partition.ParseSchema([]byte(twoChannels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := DefaultSpec().checkImages(two); err == nil || !strings.Contains(err.Error(), "2 channels") {
+		t.Errorf("two channels: %v", err)
+	}
+}

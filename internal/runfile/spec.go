@@ -1,0 +1,119 @@
+package runfile
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Spec is a run.yaml. Paths are relative to the file.
+type Spec struct {
+	// Name names the run in the cluster and in its ledger. A name is used once.
+	Name string `yaml:"name"`
+	// Schema is the path of the public schema.yaml.
+	Schema string `yaml:"schema"`
+	// Data lists the sites of a local run; elsewhere nodes bring their data.
+	Data []Data `yaml:"data"`
+	// Privacy is what the run may spend, and for whom.
+	Privacy Privacy `yaml:"privacy"`
+	// Teachers is the number of teachers over all sites. Default: 1000. More
+	// teachers drown the noise better, each learns from fewer records.
+	Teachers int `yaml:"teachers"`
+	// Pipeline: embed (default), gpate or dpgan (tables and images), or pategan (tables); see
+	// package pipelines.
+	Pipeline string `yaml:"pipeline"`
+	// Post lists stages after training, of pategan and dpgan: pgb, drs or both. Default:
+	// none.
+	Post []string `yaml:"post"`
+	// Weights adds a weight to each synthetic row: none (default), discriminator (free),
+	// logreg-noised, logreg-debiased or dp-mlp; for comparison, NOT PRIVATE, logreg or mlp.
+	Weights string `yaml:"weights"`
+	// Release says what is written.
+	Release Release `yaml:"release"`
+	// Evaluate names real rows to measure against; they stay where they are.
+	Evaluate results.Evaluate `yaml:"evaluate"`
+	// Seed makes training repeatable. Noise never depends on it. Default: 1.
+	Seed uint64 `yaml:"seed"`
+	// Sections hold the options of pipelines, stages and warm starts, by the names of the
+	// sections; those of pipelines that the run does not use are left alone.
+	Sections map[string]pipeline.Options `yaml:"-"`
+
+	// Path is the file the spec came from, Text its content.
+	Path string `yaml:"-"`
+	Text string `yaml:"-"`
+}
+
+// Release says what is written.
+type Release struct {
+	// Rows is the number of synthetic rows. Default: 6000. It is public, so
+	// it must not be taken from the data.
+	Rows int `yaml:"rows"`
+	// Format: csv.
+	Format string `yaml:"format"`
+	// Private marks the release as one that is given away: methods that are NOT PRIVATE are
+	// refused. Default: true. Without it there is no certificate.
+	Private bool `yaml:"private"`
+}
+
+// DefaultSpec returns the defaults named at each field.
+func DefaultSpec() *Spec {
+	return &Spec{
+		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
+		Teachers: 1000, Pipeline: pipelines.Default, Weights: iw.None,
+		Release: Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
+	}
+}
+
+// Load reads a run.yaml over the defaults and validates it.
+func Load(path string) (*Spec, error) {
+	s := DefaultSpec()
+	var text string
+	if err := s.decode(func(file any) (err error) { text, err = config.LoadText(path, file); return err }); err != nil {
+		return nil, err
+	}
+	s.Path, s.Text = path, text
+	s.Resolve(path)
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Resolve makes the paths of a spec absolute or relative to the working folder, that are
+// relative to the spec's own path.
+func (s *Spec) Resolve(path string) {
+	s.Path = path
+	for i := range s.Data {
+		s.Data[i].File = config.Resolve(path, s.Data[i].File)
+	}
+	for _, p := range []*string{&s.Schema, &s.Evaluate.Test, &s.Evaluate.Train, &s.Evaluate.CoinFlips} {
+		*p = config.Resolve(path, *p)
+	}
+}
+
+// LoadSchema reads the spec's schema and checks the spec against it.
+func (s *Spec) LoadSchema() (*partition.Schema, error) {
+	schema, err := partition.LoadSchema(s.Schema)
+	if err != nil {
+		return nil, err
+	}
+	if err := schema.CheckUnit(s.Privacy.Unit); err != nil {
+		return nil, fmt.Errorf("%s: privacy.unit: %w", s.Path, err)
+	}
+	if schema.SiteColumn() < 0 {
+		if err := s.checkShares(); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Path, err)
+		}
+	}
+	if schema.Image != nil {
+		if err := s.checkImages(schema); err != nil {
+			return nil, err
+		}
+	}
+	return schema, s.CheckStages(schema)
+}

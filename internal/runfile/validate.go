@@ -1,0 +1,91 @@
+package runfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/evaluate/classify"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// maxTeachers is far beyond what one aggregator serves.
+const maxTeachers = 1_000_000
+
+// Validate reports every field that cannot work.
+func (s *Spec) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	if err := config.CheckName(s.Name); err != nil {
+		need(false, "name: %w", err)
+	}
+	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
+	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
+		errs = append(errs, fmt.Errorf("privacy: %w", err))
+	}
+	if d := s.Privacy.Dataset; d != nil {
+		if _, err := privacy.NewBudget(d.Epsilon, cmp.Or(d.Delta, s.Privacy.Delta)); err != nil {
+			errs = append(errs, fmt.Errorf("privacy.dataset: %w", err))
+		}
+		need(d.Epsilon >= s.Privacy.Epsilon && (d.Delta == 0 || d.Delta >= s.Privacy.Delta), "privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together", d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
+	}
+	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
+	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent", s.Privacy.Guarantee)
+	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
+	_, available := pipelines.Named(s.Pipeline)
+	need(available, "pipeline: %q is not available; use %s", s.Pipeline, either(pipelines.Names(nil)))
+	warm := Section[embed.WarmStart](s)
+	need(s.Pipeline != pipelines.Warm.Pipeline || warm.Embed <= 0, "warm_start.embed: %v is a start for a GAN, and pipeline embed is all of it; leave it out", warm.Embed)
+	errs = append(errs, s.validateStages()...)
+	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows, "release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
+	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
+	need(s.Evaluate.Train == "" || s.Evaluate.Test != "", "evaluate.train: set without evaluate.test; name the real rows to test on too")
+	need(s.Evaluate.CoinFlips == "" || s.Evaluate.Test != "", "evaluate.coin_flips: set without evaluate.test; name the real rows to test on too")
+	if _, err := classify.Named(s.Evaluate.ModelNames()...); err != nil {
+		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
+	}
+	errs = append(errs, s.validateData()...)
+	for _, name := range slices.Sorted(maps.Keys(s.Sections)) {
+		errs = append(errs, s.Sections[name].Validate())
+	}
+	return errors.Join(errs...)
+}
+
+// either lists names to choose from: "a, b or c".
+func either(names []string) string {
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
+func (s *Spec) validateData() (errs []error) {
+	sites := map[string]bool{}
+	for i, d := range s.Data {
+		if err := config.CheckName(d.Site); err != nil {
+			errs = append(errs, fmt.Errorf("data[%d].site: %w", i, err))
+		}
+		if sites[d.Site] {
+			errs = append(errs, fmt.Errorf("data[%d].site: %q is there twice; give each site one entry", i, d.Site))
+		}
+		if d.File == "" {
+			errs = append(errs, fmt.Errorf("data[%d].file: missing; give the path of the site's CSV or idx file", i))
+		}
+		if !(d.Share > 0 && d.Share <= 1) {
+			errs = append(errs, fmt.Errorf("data[%d].share: %v is not above 0 and at most 1", i, d.Share))
+		}
+		sites[d.Site] = true
+	}
+	return errs
+}

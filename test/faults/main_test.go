@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	seed       = flag.Uint64("seed", 0, "seed of the faults; 0 takes a new one")
+	seed       = flag.Uint64("seed", 1, "seed of the faults; 0 takes a new one")
 	faultCount = flag.Int("faults", 0, "how many faults TestFaults draws; 0 takes 8")
 	nodeCount  = flag.Int("nodes", 0, "how many nodes there are; 0 takes 20 from 100 faults on, else 8")
 	loopback   = flag.Bool("loopback", false, "use no namespaces, and leave partitions of the network out")

@@ -129,8 +129,8 @@ func (r Run) checkPlan() (float64, error) {
 	if r.Budget.Filter != privacy.FilterPLD {
 		return 0, r.Plan.Validate()
 	}
-	claim, err := r.Plan.Check(r.Budget)
-	return claim.Epsilon, err
+	price, err := r.Plan.Check(r.Budget)
+	return price.Epsilon, err
 }
 
 // makesRoom answers whether the run may be opened, and can be finished, on top of

@@ -48,7 +48,9 @@ func learn(ctx context.Context, path string) error {
 	}
 	if config.Queue {
 		var printed error
-		err := worker.Work(ctx, config, log, func(r *results.Result) { printed = errors.Join(printed, cli.PrintJSON(r)) })
+		err := worker.Work(ctx, config, log, func(r *results.Result) {
+			printed = errors.Join(printed, cli.PrintJSON(r))
+		})
 		return errors.Join(err, printed)
 	}
 	spec, err := runfile.Load(config.Run)

@@ -16,7 +16,8 @@ func stagedLedger(t *testing.T) []byte {
 	t.Helper()
 	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
 	entries := append(opening(run, 1), first...)
-	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
+	entries = append(entries,
+		ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	second, spent := releases(t, run+".pgb", []privacy.Event{{Kind: privacy.GNMax, Sigma: 200, Count: 8}})
 	entries = append(entries, opening(run+".pgb", 2)[1])
 	entries = append(entries, second...)

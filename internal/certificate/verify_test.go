@@ -110,7 +110,8 @@ func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
 func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
 	entries := append(opening(run, 1), first...)
-	entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
+	entries = append(entries,
+		ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	short := writeLedger(t, entries...)
 	verified, err := ledger.Verify(bytes.NewReader(short))
 	if err != nil {

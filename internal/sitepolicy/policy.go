@@ -148,7 +148,8 @@ func (d *Dataset) validate(at string) (errs []error) {
 		"%q adds up no runs that follow each other; use gdp or rdp", d.Filter)
 	need(len(d.Pipelines) > 0, "pipelines", "none; name those that are allowed: %s", strings.Join(Pipelines(), ", "))
 	for _, name := range d.Pipelines {
-		need(slices.Contains(Pipelines(), name), "pipelines", "%q is none; use %s", name, strings.Join(Pipelines(), ", "))
+		need(slices.Contains(Pipelines(), name), "pipelines", "%q is none; use %s",
+			name, strings.Join(Pipelines(), ", "))
 	}
 	for _, name := range d.Stages {
 		need(slices.Contains(Stages(), name), "stages", "%q is none; use %s", name, strings.Join(Stages(), ", "))

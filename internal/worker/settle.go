@@ -24,7 +24,8 @@ import (
 // settle says how a run ended, or gives it back. What ended it may be the run's own, or the
 // worker's, or that the run is another's by now; only the first is said of the run. The error
 // is the worker's.
-func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, result *results.Result, err error) error {
+func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, result *results.Result,
+	err error) error {
 	// What is known is said although the worker stops, if it can be said soon.
 	saying, silence := context.WithCancel(context.WithoutCancel(ctx))
 	defer silence()

@@ -70,7 +70,8 @@ func TestWhatWouldLeave(t *testing.T) {
 			[]sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.DiscriminatorSum}},
 		"embed": {func(*runfile.Spec) {}, []sitepolicy.Kind{sitepolicy.EmbeddingSum}},
 		"stages": {func(s *runfile.Spec) {
-			s.Pipeline, s.Post, s.Weights, runfile.Section[pgb.StageOptions](s).Rounds = "pategan", []string{"pgb"}, "logreg-debiased", 20
+			s.Pipeline, s.Post, s.Weights = "pategan", []string{"pgb"}, "logreg-debiased"
+			runfile.Section[pgb.StageOptions](s).Rounds = 20
 		},
 			[]sitepolicy.Kind{sitepolicy.EmbeddingSum, sitepolicy.Votes, sitepolicy.ScoreSum, sitepolicy.Fit}},
 	} {

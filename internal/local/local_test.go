@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // smallOptions are those of a student that learns little, and soon.
-const smallOptions = "pategan: {labels: 64, queries: 8, student: {generator_steps: 3, hidden: 8}}"
+const smallOptions = "pategan: {labels: 64, queries: 8, student: {generator_steps: 3, hidden: 8, step: 0.01}}"
 
 const smallRun = `name: small
 schema: schema.yaml

@@ -114,11 +114,11 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 		weighted     bool
 	}{
 		{"boosting and rejection",
-			"post: [pgb, drs]\npgb: {rounds: 20, candidates: 2000}\nevaluate: {test: test.csv}\n",
+			"post: [pgb, drs]\npgb: {rounds: 6, candidates: 700}\nevaluate: {test: test.csv}\n",
 			[]string{"real test rows*", "last generator", "after pgb", "after pgb and drs"}, false},
 		{"weights", "weights: discriminator\n", []string{"last generator", "weighted (discriminator)"}, true},
 		{"boosting, rows drawn by weight",
-			"post: [pgb]\npgb: {rounds: 20, candidates: 2000}\nweights: logreg-noised\nweighting: {use: resample}\n",
+			"post: [pgb]\npgb: {rounds: 6, candidates: 700}\nweights: logreg-noised\nweighting: {use: resample}\n",
 			[]string{"last generator", "after pgb", "drawn by weight (logreg-noised)"}, false},
 		{"none", "evaluate: {test: test.csv}\n", nil, false},
 	} {

@@ -26,7 +26,7 @@ func stagedRun(pipeline, lines string) string {
 	text := strings.Replace(smallRun, "pipeline: pategan", "pipeline: "+pipeline, 1)
 	switch pipeline {
 	case "dpgan":
-		text = strings.Replace(text, smallOptions, "dpgan: {steps: 12, student: {hidden: 8}}", 1)
+		text = strings.Replace(text, smallOptions, "dpgan: {steps: 6, student: {hidden: 8}}", 1)
 	case "embed":
 		text = strings.Replace(text, "warm_start: {embed: 0}\n", "", 1)
 		text = strings.Replace(text, smallOptions, "embed: {fit: {steps: 50}, student: {hidden: 8}}", 1)
@@ -111,19 +111,19 @@ func TestStagesEndToEnd(t *testing.T) {
 		weighted bool
 	}{
 		"pategan, pgb, drs": {
-			stagedRun("pategan", "post: [pgb, drs]\npgb: {rounds: 20, candidates: 2000}\n"),
-			map[string]int{"class-counts": 1, "votes": 8, "scores": 20}, false,
+			stagedRun("pategan", "post: [pgb, drs]\npgb: {rounds: 6, candidates: 400}\n"),
+			map[string]int{"class-counts": 1, "votes": 8, "scores": 6}, false,
 		},
 		"dpgan, pgb": {
-			stagedRun("dpgan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000, complements: false}\n"),
-			map[string]int{"class-counts": 1, "discriminator": 12, "scores": 20}, false,
+			stagedRun("dpgan", "post: [pgb]\npgb: {rounds: 6, candidates: 400, complements: false}\n"),
+			map[string]int{"class-counts": 1, "discriminator": 6, "scores": 6}, false,
 		},
 		"embed, logreg-debiased": {
 			stagedRun("embed", "weights: logreg-debiased\n"), map[string]int{"embedding": 1, "fit": 1}, true,
 		},
 		"pategan, dp-mlp": {
-			stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"),
-			map[string]int{"class-counts": 1, "votes": 8, "discriminator": 15}, true,
+			stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 5}}\n"),
+			map[string]int{"class-counts": 1, "votes": 8, "discriminator": 5}, true,
 		},
 		"pategan, drs, laplace, resampled": {
 			stagedRun("pategan", "post: [drs]\nweights: logreg-noised\nweighting: {noise: laplace, use: "+
@@ -192,10 +192,10 @@ func TestAnInterruptedStageGoesOn(t *testing.T) {
 		kind     string
 		total    int
 	}{
-		"selections": {stagedRun("pategan", "post: [pgb]\npgb: {rounds: 20, candidates: 2000}\n"), "selection", 7,
-			"scores", 20},
-		"dp-mlp": {stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 15}}\n"), "weighting step", 6,
-			"discriminator", 15},
+		"selections": {stagedRun("pategan", "post: [pgb]\npgb: {rounds: 6, candidates: 400}\n"), "selection", 3,
+			"scores", 6},
+		"dp-mlp": {stagedRun("pategan", "weights: dp-mlp\nweighting: {mlp: {steps: 5}}\n"), "weighting step", 2,
+			"discriminator", 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t)
@@ -252,7 +252,7 @@ func TestComparisonsAreNotReleases(t *testing.T) {
 	}
 	for name, lines := range map[string]string{
 		"weights":  "weights: logreg\n",
-		"boosting": "post: [pgb]\npgb: {private: false, rounds: 20, candidates: 2000}\n",
+		"boosting": "post: [pgb]\npgb: {private: false, rounds: 6, candidates: 400}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t)
@@ -300,7 +300,7 @@ func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
 		0o644); err != nil {
 		t.Fatal(err)
 	}
-	text := stagedRun("pategan", "post: [pgb]\npgb: {rounds: 10, candidates: 1000}\nweights: logreg-debiased\n")
+	text := stagedRun("pategan", "post: [pgb]\npgb: {rounds: 5, candidates: 400}\nweights: logreg-debiased\n")
 	text = strings.Replace(text, "delta: 1e-5}", "delta: 1e-5, unit: kappa}", 1)
 	// Both sites may hold records of a unit where a file is divided, so there is one.
 	text = strings.Replace(text,
@@ -310,7 +310,7 @@ func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := published(t, result); got["scores"] != 10 || got["fit"] != 1 {
+	if got := published(t, result); got["scores"] != 5 || got["fit"] != 1 {
 		t.Errorf("releases %v", got)
 	}
 	raw, err := os.ReadFile(result.Outputs["synthetic"])

@@ -48,7 +48,8 @@ func (a *attempt) rows(ctx context.Context, o *outcome) (*table, *results.Result
 
 // run runs the case on a local cluster and returns its synthetic rows. Change, which may be nil,
 // changes the run; of the options of the cluster the hooks count.
-func (a *attempt) run(ctx context.Context, change func(*runfile.Spec), o local.Options) (*table, *results.Result, error) {
+func (a *attempt) run(ctx context.Context, change func(*runfile.Spec),
+	o local.Options) (*table, *results.Result, error) {
 	spec, err := a.load()
 	if err != nil {
 		return nil, nil, err

@@ -39,7 +39,8 @@ func (s *Spec) checkShares() error {
 		file := fileKey(d.File)
 		shares[file] += d.Share
 		if shares[file] > 1+1e-9 {
-			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites", i, d.File)
+			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites",
+				i, d.File)
 		}
 	}
 	return nil

@@ -15,10 +15,12 @@ func (s *Spec) CheckPortable() error {
 		{"data", "the nodes of a cluster bring their data", len(s.Data) > 0},
 		{"evaluate.test", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Test != ""},
 		{"evaluate.train", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Train != ""},
-		{"evaluate.coin_flips", "compare afterwards, with conclave report where the other rows are", s.Evaluate.CoinFlips != ""},
+		{"evaluate.coin_flips", "compare afterwards, with conclave report where the other rows are",
+			s.Evaluate.CoinFlips != ""},
 	} {
 		if f.set {
-			errs = append(errs, fmt.Errorf("%s: names files of this machine, and a run of the queue is executed on another; leave it out: %s", f.field, f.mend))
+			errs = append(errs, fmt.Errorf("%s: names files of this machine, and a run of the queue is executed on "+
+				"another; leave it out: %s", f.field, f.mend))
 		}
 	}
 	return errors.Join(errs...)

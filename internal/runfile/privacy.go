@@ -34,5 +34,6 @@ func (p Privacy) DatasetBudget(filter privacy.Filter) privacy.Budget {
 	if p.Dataset == nil {
 		return b
 	}
-	return privacy.Budget{Epsilon: p.Dataset.Epsilon, Delta: cmp.Or(p.Dataset.Delta, p.Delta), Filter: privacy.FilterRDP}
+	return privacy.Budget{Epsilon: p.Dataset.Epsilon, Delta: cmp.Or(p.Dataset.Delta, p.Delta),
+		Filter: privacy.FilterRDP}
 }

@@ -46,7 +46,8 @@ func FileType() reflect.Type {
 	sections := pipelines.Sections()
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
 		fields = append(fields, reflect.StructField{
-			Name: strings.ToUpper(name), Type: reflect.TypeOf(sections[name]).Elem(), Tag: reflect.StructTag(`yaml:"` + name + `"`),
+			Name: strings.ToUpper(name), Type: reflect.TypeOf(sections[name]).Elem(),
+			Tag: reflect.StructTag(`yaml:"` + name + `"`),
 		})
 	}
 	for i := range fields { // their places are those in another struct

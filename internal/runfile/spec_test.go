@@ -48,44 +48,50 @@ pategan: {queries: 32, student: {memory: 1}}
 
 func TestSpecsThatCannotWork(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"no name":            {replaced(t, good, "name: r1\n", ""), `name: "" is not a name`},
-		"bad name":           {replaced(t, good, "r1", "R 1"), `name: "R 1" is not a name; use`},
-		"path in a name":     {replaced(t, good, "r1", "../r1"), "is not a name"},
-		"no schema":          {replaced(t, good, "schema: schema.yaml\n", ""), "schema: missing; give"},
-		"no privacy":         {"name: r1\nschema: s\n", "privacy: epsilon is 0"},
-		"epsilon 0":          {replaced(t, good, "epsilon: 1", "epsilon: 0"), "privacy: epsilon is 0"},
-		"epsilon negative":   {replaced(t, good, "epsilon: 1", "epsilon: -3"), "privacy: epsilon is -3"},
-		"epsilon infinite":   {replaced(t, good, "epsilon: 1", "epsilon: .inf"), "privacy: epsilon is +Inf"},
-		"epsilon not a one":  {replaced(t, good, "epsilon: 1", "epsilon: .nan"), "privacy: epsilon is NaN"},
-		"delta 0":            {replaced(t, good, "1e-5", "0"), "privacy: delta is 0"},
-		"delta 1":            {replaced(t, good, "1e-5", "1"), "privacy: delta is 1"},
-		"no unit":            {replaced(t, good, "1e-5", `1e-5, unit: ""`), "privacy.unit: empty; use"},
-		"data-dependent":     {replaced(t, good, "1e-5", "1e-5, guarantee: data-dependent"), `privacy.guarantee: "data-dependent" is not available; use`},
-		"no teachers":        {good + "teachers: 0\n", "teachers: 0 is not between"},
-		"teachers negative":  {good + "teachers: -5\n", "teachers: -5 is not between"},
-		"too many teachers":  {good + "teachers: 10000000\n", "teachers: 10000000 is not between"},
-		"other pipeline":     {good + "pipeline: medgan\n", `pipeline: "medgan" is not available; use pategan`},
-		"warm start of 1":    {good + "warm_start: {embed: 1}\n", "warm_start.embed: 1 is not a share of the budget, above 0 and below 1"},
+		"no name":           {replaced(t, good, "name: r1\n", ""), `name: "" is not a name`},
+		"bad name":          {replaced(t, good, "r1", "R 1"), `name: "R 1" is not a name; use`},
+		"path in a name":    {replaced(t, good, "r1", "../r1"), "is not a name"},
+		"no schema":         {replaced(t, good, "schema: schema.yaml\n", ""), "schema: missing; give"},
+		"no privacy":        {"name: r1\nschema: s\n", "privacy: epsilon is 0"},
+		"epsilon 0":         {replaced(t, good, "epsilon: 1", "epsilon: 0"), "privacy: epsilon is 0"},
+		"epsilon negative":  {replaced(t, good, "epsilon: 1", "epsilon: -3"), "privacy: epsilon is -3"},
+		"epsilon infinite":  {replaced(t, good, "epsilon: 1", "epsilon: .inf"), "privacy: epsilon is +Inf"},
+		"epsilon not a one": {replaced(t, good, "epsilon: 1", "epsilon: .nan"), "privacy: epsilon is NaN"},
+		"delta 0":           {replaced(t, good, "1e-5", "0"), "privacy: delta is 0"},
+		"delta 1":           {replaced(t, good, "1e-5", "1"), "privacy: delta is 1"},
+		"no unit":           {replaced(t, good, "1e-5", `1e-5, unit: ""`), "privacy.unit: empty; use"},
+		"data-dependent": {replaced(t, good, "1e-5", "1e-5, guarantee: data-dependent"),
+			`privacy.guarantee: "data-dependent" is not available; use`},
+		"no teachers":       {good + "teachers: 0\n", "teachers: 0 is not between"},
+		"teachers negative": {good + "teachers: -5\n", "teachers: -5 is not between"},
+		"too many teachers": {good + "teachers: 10000000\n", "teachers: 10000000 is not between"},
+		"other pipeline":    {good + "pipeline: medgan\n", `pipeline: "medgan" is not available; use pategan`},
+		"warm start of 1": {good + "warm_start: {embed: 1}\n",
+			"warm_start.embed: 1 is not a share of the budget, above 0 and below 1"},
 		"warm start below 0": {good + "warm_start: {embed: -0.5}\n", "warm_start.embed: -0.5 is not a share"},
 		"warm start of NaN":  {good + "warm_start: {embed: .nan}\n", "warm_start.embed: NaN is not a share"},
 		"other warm start":   {good + "warm_start: {mst: 0.3}\n", `unknown field "mst"`},
-		"embed with a start": {good + "pipeline: embed\nwarm_start: {embed: 0.3}\n", "pipeline embed is all of it; leave it out"},
-		"post":               {good + "post: [pgb]\n", "post: pgb: there is no discriminator after embed"},
-		"weights":            {good + "weights: mst\n", `weights: "mst" is not a method; use none`},
-		"no rows":            {good + "release: {rows: 0}\n", "release.rows: 0 is not between"},
-		"parquet":            {good + "release: {format: parquet}\n", `release.format: "parquet" is not available; use csv`},
+		"embed with a start": {good + "pipeline: embed\nwarm_start: {embed: 0.3}\n",
+			"pipeline embed is all of it; leave it out"},
+		"post":    {good + "post: [pgb]\n", "post: pgb: there is no discriminator after embed"},
+		"weights": {good + "weights: mst\n", `weights: "mst" is not a method; use none`},
+		"no rows": {good + "release: {rows: 0}\n", "release.rows: 0 is not between"},
+		"parquet": {good + "release: {format: parquet}\n",
+			`release.format: "parquet" is not available; use csv`},
 		"train without test": {good + "evaluate: {train: x.csv}\n", "evaluate.train: set without evaluate.test"},
 		"unknown field":      {good + "epsilon: 1\n", `line 4, column 1: unknown field "epsilon"`},
 		"two documents":      {good + "---\nname: x\n", "more than one YAML document"},
-		"site's name":        {good + "data: [{site: North Wing, file: a}]\n", `data[0].site: "North Wing" is not a name`},
-		"site twice":         {good + "data: [{site: a, file: a}, {site: a, file: b}]\n", `data[1].site: "a" is there twice`},
-		"no file":            {good + "data: [{site: a}]\n", "data[0].file: missing; give"},
-		"share negative":     {good + "data: [{site: a, file: a, share: -0.1}]\n", "data[0].share: -0.1 is not"},
-		"share above 1":      {good + "data: [{site: a, file: a, share: 1.5}]\n", "data[0].share: 1.5 is not"},
-		"share 0":            {good + "data: [{site: a, file: a, share: 0}]\n", "data[0].share: 0 is not"},
-		"unknown in data":    {good + "data: [{site: a, file: a, part: 1}]\n", "part"},
-		"bad option":         {good + "pategan: {queries: 1}\n", "pategan.queries: 1 is not between"},
-		"bad mechanism":      {good + "pategan: {mechanism: magic}\n", `pategan.mechanism: "magic" is not one of`},
+		"site's name": {good + "data: [{site: North Wing, file: a}]\n",
+			`data[0].site: "North Wing" is not a name`},
+		"site twice": {good + "data: [{site: a, file: a}, {site: a, file: b}]\n",
+			`data[1].site: "a" is there twice`},
+		"no file":         {good + "data: [{site: a}]\n", "data[0].file: missing; give"},
+		"share negative":  {good + "data: [{site: a, file: a, share: -0.1}]\n", "data[0].share: -0.1 is not"},
+		"share above 1":   {good + "data: [{site: a, file: a, share: 1.5}]\n", "data[0].share: 1.5 is not"},
+		"share 0":         {good + "data: [{site: a, file: a, share: 0}]\n", "data[0].share: 0 is not"},
+		"unknown in data": {good + "data: [{site: a, file: a, part: 1}]\n", "part"},
+		"bad option":      {good + "pategan: {queries: 1}\n", "pategan.queries: 1 is not between"},
+		"bad mechanism":   {good + "pategan: {mechanism: magic}\n", `pategan.mechanism: "magic" is not one of`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, c.text)
@@ -94,7 +100,8 @@ func TestSpecsThatCannotWork(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "none.yaml") {
+	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); err == nil ||
+		!strings.Contains(err.Error(), "none.yaml") {
 		t.Errorf("a missing file: error %v", err)
 	}
 }
@@ -109,7 +116,8 @@ func TestAllMistakesAreNamedAtOnce(t *testing.T) {
 }
 
 func TestLoadSchemaChecksTheSpecAgainstIt(t *testing.T) {
-	for unit, want := range map[string]string{"record": "", "patient": "", "age": "run.yaml: privacy.unit:", "nobody": "run.yaml: privacy.unit:"} {
+	for unit, want := range map[string]string{"record": "", "patient": "", "age": "run.yaml: privacy.unit:",
+		"nobody": "run.yaml: privacy.unit:"} {
 		s, err := load(t, replaced(t, good, "1e-5", "1e-5, unit: "+unit))
 		if err != nil {
 			t.Fatal(err)
@@ -130,11 +138,13 @@ func TestLoadSchemaChecksTheSpecAgainstIt(t *testing.T) {
 
 func TestSharesOfAFileMustNotOverlap(t *testing.T) {
 	for _, files := range [][2]string{{"a.csv", "a.csv"}, {"a.csv", "x/../a.csv"}} {
-		s, err := load(t, fmt.Sprintf("%sdata: [{site: a, file: %s, share: 0.6}, {site: b, file: %s, share: 0.6}]\n", good, files[0], files[1]))
+		s, err := load(t, fmt.Sprintf("%sdata: [{site: a, file: %s, share: 0.6}, {site: b, file: %s, share: 0.6}]\n",
+			good, files[0], files[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.LoadSchema(); err == nil || !strings.Contains(err.Error(), "run.yaml: data[1].share: the shares of") {
+		if _, err := s.LoadSchema(); err == nil ||
+			!strings.Contains(err.Error(), "run.yaml: data[1].share: the shares of") {
 			t.Errorf("%v: error %v", files, err)
 		}
 	}
@@ -185,14 +195,16 @@ func TestSitesNeverOverlap(t *testing.T) {
 		}
 		s := &Spec{}
 		for i, w := range weights {
-			s.Data = append(s.Data, Data{Site: "s" + string(rune('a'+i)), File: "x", Share: float64(w) / float64(total)})
+			s.Data = append(s.Data, Data{Site: "s" + string(rune('a'+i)), File: "x",
+				Share: float64(w) / float64(total)})
 		}
 		if errs := s.validateData(); errs != nil {
 			t.Fatalf("refused: %v", errs)
 		}
 		end := 0.0
 		for i, part := range s.Sites(plainSchema(t)) {
-			if part[0] != end || part[1] <= part[0] || part[1] > 1 || cmpFloat(part[1]-part[0], s.Data[i].Share) > 2e-9 {
+			if part[0] != end || part[1] <= part[0] || part[1] > 1 ||
+				cmpFloat(part[1]-part[0], s.Data[i].Share) > 2e-9 {
 				t.Fatalf("part %d is %v after %v, share %v", i, part, end, s.Data[i].Share)
 			}
 			end = part[1]
@@ -214,8 +226,11 @@ func plainSchema(t interface {
 
 // A site column says whose a record is: sites read all of one file.
 func TestASiteColumnNeedsNoShares(t *testing.T) {
-	schema := "name: x\ncolumns: [{name: a, kind: binary}, {name: s, kind: categorical, categories: [north, south], role: site}]\n"
-	dir := write(t, map[string]string{"schema.yaml": schema, "run.yaml": "name: r\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\ndata: [{site: north, file: x.csv}, {site: south, file: x.csv}]\n"})
+	schema := "name: x\ncolumns: [{name: a, kind: binary}, {name: s, kind: categorical, categories: [north, south], " +
+		"role: site}]\n"
+	dir := write(t, map[string]string{"schema.yaml": schema,
+		"run.yaml": "name: r\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\ndata: [{site: north, file: " +
+			"x.csv}, {site: south, file: x.csv}]\n"})
 	s, err := Load(filepath.Join(dir, "run.yaml"))
 	if err != nil {
 		t.Fatal(err)

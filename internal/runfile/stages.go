@@ -64,7 +64,8 @@ func (s *Spec) validateStages() (errs []error) {
 		need(ok, "post[%d]: %q is not a stage; use %s", i, name, either(names))
 		need(!slices.Contains(s.Post[:i], name), "post[%d]: %q is there twice", i, name)
 		if before, known := place[s.Post[max(0, i-1)]]; ok && known && before > at {
-			need(false, "post: %s; %s comes first, %s", strings.Join(s.Post, ", "), name, pipelines.Stages[before].Follows)
+			need(false, "post: %s; %s comes first, %s", strings.Join(s.Post, ", "), name,
+				pipelines.Stages[before].Follows)
 		}
 	}
 	if s.NeedsDiscriminators() {

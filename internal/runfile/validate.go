@@ -38,20 +38,27 @@ func (s *Spec) Validate() error {
 		if _, err := privacy.NewBudget(d.Epsilon, cmp.Or(d.Delta, s.Privacy.Delta)); err != nil {
 			errs = append(errs, fmt.Errorf("privacy.dataset: %w", err))
 		}
-		need(d.Epsilon >= s.Privacy.Epsilon && (d.Delta == 0 || d.Delta >= s.Privacy.Delta), "privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together", d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
+		need(d.Epsilon >= s.Privacy.Epsilon && (d.Delta == 0 || d.Delta >= s.Privacy.Delta),
+			"privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together",
+			d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
 	}
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
-	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent", s.Privacy.Guarantee)
+	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
+		s.Privacy.Guarantee)
 	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
 	_, available := pipelines.Named(s.Pipeline)
 	need(available, "pipeline: %q is not available; use %s", s.Pipeline, either(pipelines.Names(nil)))
 	warm := Section[embed.WarmStart](s)
-	need(s.Pipeline != pipelines.Warm.Pipeline || warm.Embed <= 0, "warm_start.embed: %v is a start for a GAN, and pipeline embed is all of it; leave it out", warm.Embed)
+	need(s.Pipeline != pipelines.Warm.Pipeline || warm.Embed <= 0,
+		"warm_start.embed: %v is a start for a GAN, and pipeline embed is all of it; leave it out", warm.Embed)
 	errs = append(errs, s.validateStages()...)
-	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows, "release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
+	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows,
+		"release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
 	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
-	need(s.Evaluate.Train == "" || s.Evaluate.Test != "", "evaluate.train: set without evaluate.test; name the real rows to test on too")
-	need(s.Evaluate.CoinFlips == "" || s.Evaluate.Test != "", "evaluate.coin_flips: set without evaluate.test; name the real rows to test on too")
+	need(s.Evaluate.Train == "" || s.Evaluate.Test != "",
+		"evaluate.train: set without evaluate.test; name the real rows to test on too")
+	need(s.Evaluate.CoinFlips == "" || s.Evaluate.Test != "",
+		"evaluate.coin_flips: set without evaluate.test; name the real rows to test on too")
 	if _, err := classify.Named(s.Evaluate.ModelNames()...); err != nil {
 		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
 	}

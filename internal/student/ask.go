@@ -20,13 +20,15 @@ const partSize = 1 << 20
 // Ask sends a round and returns its release, however often the aggregator has
 // to be found again. The round is serialized once, so that a repeated question
 // is the same to the bit. progress may be nil.
-func (c *Client) Ask(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) Ask(ctx context.Context, r *conclavev1.Round,
+	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	return c.askSpanned(ctx, r, &conclavev1.AskRequest{}, progress)
 }
 
 // AskAndForget is [Client.Ask] for a student that never asks the rounds below forget
 // again: once r is released their answers are dropped, which thousands of large ones need.
-func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64,
+	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	return c.askSpanned(ctx, r, &conclavev1.AskRequest{Forget: forget}, progress)
 }
 
@@ -40,7 +42,8 @@ func (c *Client) AskReduced(
 
 // AskAndHold is [Client.Ask] for a round that selects by its own sums, after which the aggregator
 // holds them, also where the round was released before. What was released stays.
-func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round, progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round,
+	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
 	return c.askSpanned(ctx, r, &conclavev1.AskRequest{Hold: true}, progress)
 }
 

@@ -117,7 +117,8 @@ func (r reading) round(number int) *conclavev1.Round {
 	}
 	round := question.Ask("votes", &conclavev1.VoteQuestion{
 		Teacher: &conclavev1.TeacherSpec{
-			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2, Steps: 1, Batch: 4,
+			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_RELATIVE, Classes: 2,
+			Steps: 1, Batch: 4,
 			LearningRate: 0.1, Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
 		},
 		Training: tensor(training), TrainingClasses: classes(training),

@@ -125,13 +125,15 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 			time.Sleep(time.Second) // this thread goes on until the signal has reached the whole process
 		}
 	}
-	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log, Level: &level, Reducers: questions.Reducers, Hooks: aggregator.Hooks{
+	hooks := aggregator.Hooks{
 		BeforeCharge: trap("before"), AfterCharge: trap("after"),
 		Votes: func(run string, round uint64, counts []int64, release *conclavev1.NoisyVotes) {
 			low, high := votesOf(counts, int(release.GetClasses()))
 			fmt.Fprintf(counted, "%s %d %d %d\n", run, round, low, high)
 		},
-	}})
+	}
+	options := aggregator.Options{Logger: log, Level: &level, Reducers: questions.Reducers, Hooks: hooks}
+	server, err := aggregator.New(ctx, config, options)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
 		return nil
 	}

@@ -130,7 +130,8 @@ func start() (*world, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
-	if w.server, err = aggregator.New(ctx, config, aggregator.Options{Hooks: hooks, Reducers: kinds.Reducers}); err != nil {
+	options := aggregator.Options{Hooks: hooks, Reducers: kinds.Reducers}
+	if w.server, err = aggregator.New(ctx, config, options); err != nil {
 		return nil, err
 	}
 	serving, end := context.WithCancel(context.Background())

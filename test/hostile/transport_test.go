@@ -294,32 +294,51 @@ func TestHostileQuestions(t *testing.T) {
 		code  codes.Code
 		says  string
 	}{
-		"half of a round":             {[]*conclavev1.RoundPart{part(0, 2, []byte("x"))}, codes.InvalidArgument, "1 of 2 parts"},
-		"nothing":                     {nil, codes.InvalidArgument, "0 of 0 parts"},
-		"no part":                     {[]*conclavev1.RoundPart{nil}, codes.InvalidArgument, "no round part"},
-		"the second part first":       {[]*conclavev1.RoundPart{part(1, 2, []byte("x"))}, codes.InvalidArgument, "part 0 was due"},
-		"a part twice":                {[]*conclavev1.RoundPart{part(0, 3, []byte("x")), part(0, 3, []byte("x"))}, codes.InvalidArgument, "part 1 was due"},
-		"2^32-1 parts":                {[]*conclavev1.RoundPart{part(0, math.MaxUint32, []byte("x"))}, codes.InvalidArgument, "4294967295 parts"},
-		"part 2^32-1":                 {[]*conclavev1.RoundPart{part(math.MaxUint32, 2, []byte("x"))}, codes.InvalidArgument, "part 0 was due"},
-		"a part of another run":       {[]*conclavev1.RoundPart{part(0, 2, []byte("x")), foreign}, codes.InvalidArgument, "different rounds"},
-		"an empty part":               {[]*conclavev1.RoundPart{part(0, 1, nil)}, codes.InvalidArgument, "0 bytes"},
-		"a part of 2 MiB":             {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 2<<20))}, codes.InvalidArgument, "2097152 bytes"},
-		"a part of 5 MiB":             {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 5<<20))}, codes.ResourceExhausted, "larger than max"},
-		"a run's name of 1 MiB":       {[]*conclavev1.RoundPart{long}, codes.InvalidArgument, "rrr..."},
-		"garbage":                     {[]*conclavev1.RoundPart{part(0, 1, []byte{0xff})}, codes.InvalidArgument, "cannot be read"},
-		"another round inside":        {one(func(r *conclavev1.Round) { r.Number = 7 }), codes.InvalidArgument, "round 7"},
-		"no question":                 {one(func(r *conclavev1.Round) { r.Shape = nil }), codes.InvalidArgument, "asks nothing"},
+		"half of a round": {[]*conclavev1.RoundPart{part(0, 2, []byte("x"))}, codes.InvalidArgument, "1 of 2 parts"},
+		"nothing":         {nil, codes.InvalidArgument, "0 of 0 parts"},
+		"no part":         {[]*conclavev1.RoundPart{nil}, codes.InvalidArgument, "no round part"},
+		"the second part first": {[]*conclavev1.RoundPart{part(1, 2, []byte("x"))}, codes.InvalidArgument,
+			"part 0 was due"},
+		"a part twice": {[]*conclavev1.RoundPart{part(0, 3, []byte("x")), part(0, 3, []byte("x"))},
+			codes.InvalidArgument, "part 1 was due"},
+		"2^32-1 parts": {[]*conclavev1.RoundPart{part(0, math.MaxUint32, []byte("x"))}, codes.InvalidArgument,
+			"4294967295 parts"},
+		"part 2^32-1": {[]*conclavev1.RoundPart{part(math.MaxUint32, 2, []byte("x"))}, codes.InvalidArgument,
+			"part 0 was due"},
+		"a part of another run": {[]*conclavev1.RoundPart{part(0, 2, []byte("x")), foreign},
+			codes.InvalidArgument, "different rounds"},
+		"an empty part": {[]*conclavev1.RoundPart{part(0, 1, nil)}, codes.InvalidArgument, "0 bytes"},
+		"a part of 2 MiB": {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 2<<20))}, codes.InvalidArgument,
+			"2097152 bytes"},
+		"a part of 5 MiB": {[]*conclavev1.RoundPart{part(0, 1, make([]byte, 5<<20))},
+			codes.ResourceExhausted, "larger than max"},
+		"a run's name of 1 MiB": {[]*conclavev1.RoundPart{long}, codes.InvalidArgument, "rrr..."},
+		"garbage": {[]*conclavev1.RoundPart{part(0, 1, []byte{0xff})}, codes.InvalidArgument,
+			"cannot be read"},
+		"another round inside": {one(func(r *conclavev1.Round) {
+			r.Number = 7
+		}), codes.InvalidArgument, "round 7"},
+		"no question": {one(func(r *conclavev1.Round) {
+			r.Shape = nil
+		}), codes.InvalidArgument, "asks nothing"},
 		"2^32-1 queries":              {one(votesOn(math.MaxUint32, 2)), codes.InvalidArgument, "4294967295 queries"},
 		"2^32-1 answers to choose of": {one(votesOn(5, math.MaxUint32)), codes.InvalidArgument, "4294967295 classes"},
 		"2^32-1 class counts": {one(func(r *conclavev1.Round) {
 			*r = *sumRound(run, 0, paysCounts, "class-counts", &conclavev1.Vector{Entries: math.MaxUint32, Bound: 1})
 		}), codes.InvalidArgument, "entries"},
 		"an embedding of 2^32-1": {one(func(r *conclavev1.Round) {
-			*r = *sumRound(run, 0, paysEmbedding, "embedding", &conclavev1.Vector{Entries: math.MaxUint32, Bound: fixed})
+			*r = *sumRound(run, 0, paysEmbedding, "embedding",
+				&conclavev1.Vector{Entries: math.MaxUint32, Bound: fixed})
 		}), codes.InvalidArgument, "entries"},
-		"a pass of its own":         {one(func(r *conclavev1.Round) { r.Serves = make([]byte, 32) }), codes.InvalidArgument, "leave out serves"},
-		"paid by what there is not": {one(func(r *conclavev1.Round) { r.Planned = math.MaxUint32 }), codes.FailedPrecondition, "names entry 4294967295"},
-		"paid by another kind":      {one(func(r *conclavev1.Round) { r.Planned = paysScores }), codes.FailedPrecondition, "pays for scores"},
+		"a pass of its own": {one(func(r *conclavev1.Round) {
+			r.Serves = make([]byte, 32)
+		}), codes.InvalidArgument, "leave out serves"},
+		"paid by what there is not": {one(func(r *conclavev1.Round) {
+			r.Planned = math.MaxUint32
+		}), codes.FailedPrecondition, "names entry 4294967295"},
+		"paid by another kind": {one(func(r *conclavev1.Round) {
+			r.Planned = paysScores
+		}), codes.FailedPrecondition, "pays for scores"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.metrics(t)

@@ -85,7 +85,7 @@ pipeline: pategan
 warm_start: {embed: 0}
 release: {rows: 200}
 evaluate: {test: test.csv.gz}
-pategan: {labels: 64, queries: 16, student: {generator_steps: 5}}
+pategan: {labels: 64, queries: 16, student: {generator_steps: 5, step: 0.01}}
 `
 
 // finishedRun makes a small run the first time it is asked for and returns its

@@ -38,14 +38,14 @@ func TestVerifyAPlannedRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	plan := planFor(t, byPLD, 30)
+	plan := planFor(t, byPLD, 10)
 	price, err := plan.Check(byPLD)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, dataset := range []privacy.Budget{byPLD, {Epsilon: 2, Delta: 1e-6, Filter: privacy.FilterPLD},
 		{Epsilon: 3, Delta: 1e-5, Filter: privacy.FilterRDP}, {Epsilon: 60, Delta: 1e-5}} {
-		for _, releases := range []int{1, 30} {
+		for _, releases := range []int{1, 10} {
 			w := plannedLedger(t, dataset, byPLD, plan, releases)
 			v, err := verifyStrict(w.bytes())
 			if err != nil {

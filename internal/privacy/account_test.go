@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Figures of Balle and Wang's analytic Gaussian mechanism, computed by an
@@ -312,7 +314,7 @@ func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Costly(t, func(t *rapid.T) {
 		events, delta := drawEvents(t, 4), drawDelta.Draw(t, "delta")
 		price, err := Account(events, delta)
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var (
@@ -182,7 +184,7 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Costly(t, func(t *rapid.T) {
 		plan := planned(
 			Event{Kind: Laplace, Epsilon: rapid.Float64Range(0.01, 0.5).Draw(t, "laplace"), Count: 2},
 			sampled(rapid.Float64Range(0.01, 0.5).Draw(t, "rate"), rapid.Float64Range(1, 6).Draw(t, "sigma"),

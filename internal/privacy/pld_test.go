@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // compose is pldEpsilon without the shortcuts for Gaussian lists.
@@ -109,7 +111,7 @@ func TestPLDIsNeverBelow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Costly(t, func(t *rapid.T) {
 		sampled := sampledPair{
 			rate:  math.Exp(rapid.Float64Range(math.Log(1e-4), math.Log(0.9)).Draw(t, "log rate")),
 			sigma: rapid.Float64Range(0.3, 5).Draw(t, "sigma"),
@@ -264,7 +266,7 @@ func TestPLDOfMixtures(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	worst := 0.0
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Costly(t, func(t *rapid.T) {
 		events := Merge(drawEvents(t, 3))
 		delta := drawDelta.Draw(t, "delta")
 		best := rdpEpsilon(events, delta)

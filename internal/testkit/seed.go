@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	_ "pgregory.net/rapid" // defines the flag
+	"pgregory.net/rapid" // defines the flags
 )
 
 // seedVariable is read by rapid as well.
@@ -36,4 +36,19 @@ func Seed(t testing.TB) uint64 {
 	}
 	t.Logf("to draw the same again: %s=%d", seedVariable, seed)
 	return seed
+}
+
+// Costly checks a property whose draws take long. With the fixed seed, which draws the same in
+// every run, it takes the first fifth of the draws; with any other seed all of them.
+func Costly(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	if _, given := os.LookupEnv(seedVariable); !given {
+		checks := flag.Lookup("rapid.checks").Value
+		all := checks.String()
+		n, err := strconv.Atoi(all)
+		Must(t, err)
+		Must(t, checks.Set(strconv.Itoa((n+4)/5)))
+		defer func() { Must(t, checks.Set(all)) }()
+	}
+	rapid.Check(t, property)
 }

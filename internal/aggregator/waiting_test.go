@@ -114,7 +114,7 @@ func TestTermsSayWhatIsCharged(t *testing.T) {
 			t.Errorf("round %d: charged by entry %d %s", i, *entry.Planned, diff)
 		}
 	}
-	m := round.MarkOf(coordinator.LedgerHead{Seq: 7, Hash: roundtest.Schema})
+	m := round.HeadOf(coordinator.LedgerHead{Seq: 7, Hash: roundtest.Schema})
 	if m.GetSeq() != 7 || hex.EncodeToString(m.GetHash()) != roundtest.Schema {
 		t.Errorf("ledger %v", m)
 	}

@@ -30,7 +30,7 @@ type fakeAggregator struct {
 	// are told of it.
 	mu     sync.Mutex
 	refuse error
-	ledger *conclavev1.LedgerMark
+	ledger *conclavev1.LedgerHead
 }
 
 // join is one stream of a node.
@@ -78,7 +78,7 @@ func (f *fakeAggregator) setRefusal(err error) {
 	f.refuse = err
 }
 
-func (f *fakeAggregator) setLedger(m *conclavev1.LedgerMark) {
+func (f *fakeAggregator) setLedger(m *conclavev1.LedgerHead) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ledger = m

@@ -53,19 +53,19 @@ func loadLedgerHead(path string) (*ledgerHead, error) {
 }
 
 // hello is the head as the aggregator is told of it, nil where there is none.
-func (h *ledgerHead) hello() *conclavev1.LedgerMark {
+func (h *ledgerHead) hello() *conclavev1.LedgerHead {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	hash, err := hex.DecodeString(h.head.Hash)
 	if h.head.Seq == 0 || err != nil {
 		return nil
 	}
-	return &conclavev1.LedgerMark{Seq: h.head.Seq, Hash: hash}
+	return &conclavev1.LedgerHead{Seq: h.head.Seq, Hash: hash}
 }
 
 // check refuses a ledger that ends before what is remembered, or has another entry there.
 // What it holds behind that is the aggregator's to check: it refuses the hello.
-func (h *ledgerHead) check(last *conclavev1.LedgerMark) error {
+func (h *ledgerHead) check(last *conclavev1.LedgerHead) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last == nil || h.head.Seq == 0 {
@@ -81,11 +81,11 @@ func (h *ledgerHead) check(last *conclavev1.LedgerMark) error {
 }
 
 // told takes in an entry that the aggregator names.
-func (h *ledgerHead) told(mark *conclavev1.LedgerMark) {
+func (h *ledgerHead) told(head *conclavev1.LedgerHead) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if mark.GetSeq() > h.head.Seq && len(mark.GetHash()) == sha256.Size {
-		h.head = sitepolicy.LedgerHead{Seq: mark.GetSeq(), Hash: hex.EncodeToString(mark.GetHash())}
+	if head.GetSeq() > h.head.Seq && len(head.GetHash()) == sha256.Size {
+		h.head = sitepolicy.LedgerHead{Seq: head.GetSeq(), Hash: hex.EncodeToString(head.GetHash())}
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func mark(seq uint64, hash byte) *conclavev1.LedgerMark {
-	return &conclavev1.LedgerMark{Seq: seq, Hash: bytes.Repeat([]byte{hash}, 32)}
+func headAt(seq uint64, hash byte) *conclavev1.LedgerHead {
+	return &conclavev1.LedgerHead{Seq: seq, Hash: bytes.Repeat([]byte{hash}, 32)}
 }
 
 // What a node is told of the ledger, by a welcome and by rounds, it says when it comes back,
@@ -32,8 +32,8 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 	c := f.config(2)
 	table := questiontest.SmallTable(t, 40, 1)
 	stop, _ := run(t, start(t, c, table))
-	f.setLedger(mark(3, 3))
-	said := func(want *conclavev1.LedgerMark) *join {
+	f.setLedger(headAt(3, 3))
+	said := func(want *conclavev1.LedgerHead) *join {
 		t.Helper()
 		j := f.next()
 		if got := j.hello.GetLedger(); !proto.Equal(got, want) {
@@ -42,7 +42,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 		return j
 	}
 	j := said(nil)
-	ask := func(number uint64, m *conclavev1.LedgerMark) {
+	ask := func(number uint64, m *conclavev1.LedgerHead) {
 		t.Helper()
 		r := voteRound("r", number)
 		for i, p := range partsOf(t, r, 300) {
@@ -56,25 +56,25 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 			t.Fatalf("round %d was answered with %v", number, m)
 		}
 	}
-	ask(0, mark(5, 5))
-	ask(1, mark(4, 4)) // of rounds that are asked side by side one may be behind
-	ask(2, nil)        // from an aggregator that tells nothing
-	ask(3, &conclavev1.LedgerMark{Seq: 9, Hash: []byte("short")})
+	ask(0, headAt(5, 5))
+	ask(1, headAt(4, 4)) // of rounds that are asked side by side one may be behind
+	ask(2, nil)          // from an aggregator that tells nothing
+	ask(3, &conclavev1.LedgerHead{Seq: 9, Hash: []byte("short")})
 	j.leave <- status.Error(codes.Unavailable, "gone")
-	f.setLedger(mark(5, 5))
-	j = said(mark(5, 5))
-	ask(4, mark(6, 6))
+	f.setLedger(headAt(5, 5))
+	j = said(headAt(5, 5))
+	ask(4, headAt(6, 6))
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	site, err := NewSite(c, table, kinds.All)
 	testkit.Must(t, err)
-	if got := site.Hello().GetLedger(); !proto.Equal(got, mark(6, 6)) {
+	if got := site.Hello().GetLedger(); !proto.Equal(got, headAt(6, 6)) {
 		t.Errorf("the site says %v", got)
 	}
 	f.setLedger(nil) // an aggregator of before
 	stop, _ = run(t, start(t, c, table))
-	said(mark(6, 6)).votes(voteRound("r", 5))
+	said(headAt(6, 6)).votes(voteRound("r", 5))
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -86,7 +86,7 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
 	run(t, start(t, c, questiontest.SmallTable(t, 40, 1)))
-	f.setLedger(mark(3, 3))
+	f.setLedger(headAt(3, 3))
 	j := f.next()
 	await := func(seq uint64) {
 		t.Helper()
@@ -97,7 +97,7 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 		})
 	}
 	await(3)
-	j.withdraw(&conclavev1.Withdraw{Run: "r", Over: true, Ledger: mark(7, 7)})
+	j.withdraw(&conclavev1.Withdraw{Run: "r", Over: true, Ledger: headAt(7, 7)})
 	await(7)
 }
 
@@ -109,7 +109,7 @@ func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 	n := start(t, c, questiontest.SmallTable(t, 40, 1))
 	n.ledger.path = ledgerHeadPath(filepath.Join(c.State, "gone"))
 	_, log := run(t, n)
-	f.setLedger(mark(3, 3))
+	f.setLedger(headAt(3, 3))
 	j := f.next()
 	j.ask(voteRound("r", 0))
 	if m := j.reply(); m.GetRefusal() == nil || m.GetRefusal().Reason != question.ErrState.Error() {
@@ -125,11 +125,11 @@ func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 
 // A node does not work for an aggregator whose ledger is not the one that it answered under.
 func TestANodeLeavesALedgerThatWentBack(t *testing.T) {
-	for name, last := range map[string]*conclavev1.LedgerMark{"shorter": mark(4, 4), "another": mark(5, 6)} {
+	for name, last := range map[string]*conclavev1.LedgerHead{"shorter": headAt(4, 4), "another": headAt(5, 6)} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeAggregator(t)
 			c := f.config(2)
-			f.setLedger(mark(5, 5))
+			f.setLedger(headAt(5, 5))
 			stop, _ := run(t, start(t, c, questiontest.SmallTable(t, 40, 1)))
 			f.next().votes(voteRound("r", 0))
 			testkit.Must(t, stop())

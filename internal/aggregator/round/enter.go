@@ -146,7 +146,7 @@ func (rs *Rounds) terms(ctx context.Context, r *run, p *payload.Payload) (*concl
 	if err != nil {
 		return nil, fmt.Errorf("encode the terms of a round: %w", err)
 	}
-	return &conclavev1.RoundTerms{Spec: raw, Ledger: MarkOf(now.Head())}, nil
+	return &conclavev1.RoundTerms{Spec: raw, Ledger: HeadOf(now.Head())}, nil
 }
 
 // stored returns the release of a round that was charged before, nil when there is none, and

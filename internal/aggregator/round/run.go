@@ -234,15 +234,15 @@ func (rs *Rounds) EndRun(ctx context.Context, name string) (closed func(bool), e
 	}, nil
 }
 
-// markTimeout bounds reading the ledger's end for nodes.
-const markTimeout = 5 * time.Second
+// headTimeout bounds reading the ledger's end for nodes.
+const headTimeout = 5 * time.Second
 
 // closed says that a run was closed: its nodes have nothing to decide any more, and are told
 // of the ledger's end, which no later round tells them. Callers hold the run's turn.
 func (rs *Rounds) closed(r *run) {
 	r.closed = true
 	r.cache.drop()
-	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), markTimeout)
+	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), headTimeout)
 	defer cancel()
 	last, err := rs.Store.CheckHead(ctx, r.dataset.Record.Name, coordinator.LedgerHead{})
 	if err != nil {
@@ -250,7 +250,7 @@ func (rs *Rounds) closed(r *run) {
 			zap.Error(err))
 	}
 	over, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
-		Withdraw: &conclavev1.Withdraw{Run: r.spec.PB.GetName(), Over: true, Ledger: MarkOf(last)},
+		Withdraw: &conclavev1.Withdraw{Run: r.spec.PB.GetName(), Over: true, Ledger: HeadOf(last)},
 	}})
 	if err != nil {
 		rs.Log.Error("tell nodes that a run is over", zap.String("run", r.spec.PB.GetName()), zap.Error(err))
@@ -259,12 +259,12 @@ func (rs *Rounds) closed(r *run) {
 	peer.RunOver(r.dataset.Live(), r.spec.PB.GetName(), over)
 }
 
-// MarkOf is an entry of the ledger as nodes are told of it, nil where it names nothing under
+// HeadOf is an entry of the ledger as nodes are told of it, nil where it names nothing under
 // which anything could be spent: the first entry is the dataset's own.
-func MarkOf(m coordinator.LedgerHead) *conclavev1.LedgerMark {
+func HeadOf(m coordinator.LedgerHead) *conclavev1.LedgerHead {
 	hash, err := hex.DecodeString(m.Hash)
 	if m.Seq <= 1 || err != nil {
 		return nil
 	}
-	return &conclavev1.LedgerMark{Seq: m.Seq, Hash: hash}
+	return &conclavev1.LedgerHead{Seq: m.Seq, Hash: hash}
 }

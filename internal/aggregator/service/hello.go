@@ -55,7 +55,7 @@ func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.W
 		return nil, err
 	}
 	welcome, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
-		Welcome: &conclavev1.Welcome{Aggregator: s.Name, Ledger: round.MarkOf(last)},
+		Welcome: &conclavev1.Welcome{Aggregator: s.Name, Ledger: round.HeadOf(last)},
 	}})
 	if err != nil {
 		return nil, err

@@ -225,13 +225,13 @@ func fieldsOf(h *conclavev1.Hello) []Field {
 		{"unit", h.GetUnit(), "from the configuration"},
 		{"manifest", cmp.Or(h.GetManifest(), "64 hexadecimal digits, made at the first start"),
 			"keyed fingerprint of the partitions, by the node's own key; nothing can be read from it"},
-		{"ledger", markText(h.GetLedger()),
+		{"ledger", headText(h.GetLedger()),
 			"the newest entry of the dataset's ledger that the aggregator told of: " +
 				"one that was set back is found by it"},
 	}
 }
 
-func markText(m *conclavev1.LedgerMark) string {
+func headText(m *conclavev1.LedgerHead) string {
 	if m == nil {
 		return "none before the first join"
 	}

@@ -442,7 +442,7 @@ type Hello struct {
 	Manifest string `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	// ledger is the newest entry of the dataset's ledger that the node was told of, and
 	// remembers. A ledger without it is not the one that the node answered under.
-	Ledger        *LedgerMark `protobuf:"bytes,9,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Ledger        *LedgerHead `protobuf:"bytes,9,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -533,7 +533,7 @@ func (x *Hello) GetManifest() string {
 	return ""
 }
 
-func (x *Hello) GetLedger() *LedgerMark {
+func (x *Hello) GetLedger() *LedgerHead {
 	if x != nil {
 		return x.Ledger
 	}
@@ -544,7 +544,7 @@ type Welcome struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Aggregator string                 `protobuf:"bytes,1,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
 	// ledger is the last entry of the dataset's ledger.
-	Ledger        *LedgerMark `protobuf:"bytes,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Ledger        *LedgerHead `protobuf:"bytes,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -586,15 +586,15 @@ func (x *Welcome) GetAggregator() string {
 	return ""
 }
 
-func (x *Welcome) GetLedger() *LedgerMark {
+func (x *Welcome) GetLedger() *LedgerHead {
 	if x != nil {
 		return x.Ledger
 	}
 	return nil
 }
 
-// LedgerMark names an entry of a dataset's ledger. Entries are chained by their hashes.
-type LedgerMark struct {
+// LedgerHead names an entry of a dataset's ledger. Entries are chained by their hashes.
+type LedgerHead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// seq is its number, from 1; hash its SHA-256.
 	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -603,20 +603,20 @@ type LedgerMark struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LedgerMark) Reset() {
-	*x = LedgerMark{}
+func (x *LedgerHead) Reset() {
+	*x = LedgerHead{}
 	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LedgerMark) String() string {
+func (x *LedgerHead) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LedgerMark) ProtoMessage() {}
+func (*LedgerHead) ProtoMessage() {}
 
-func (x *LedgerMark) ProtoReflect() protoreflect.Message {
+func (x *LedgerHead) ProtoReflect() protoreflect.Message {
 	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -628,19 +628,19 @@ func (x *LedgerMark) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LedgerMark.ProtoReflect.Descriptor instead.
-func (*LedgerMark) Descriptor() ([]byte, []int) {
+// Deprecated: Use LedgerHead.ProtoReflect.Descriptor instead.
+func (*LedgerHead) Descriptor() ([]byte, []int) {
 	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *LedgerMark) GetSeq() uint64 {
+func (x *LedgerHead) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
 	}
 	return 0
 }
 
-func (x *LedgerMark) GetHash() []byte {
+func (x *LedgerHead) GetHash() []byte {
 	if x != nil {
 		return x.Hash
 	}
@@ -732,7 +732,7 @@ type RoundTerms struct {
 	// keeps: a site's approval is for these bytes.
 	Spec []byte `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// ledger is an entry of the dataset's ledger from before the round, mostly the last.
-	Ledger        *LedgerMark `protobuf:"bytes,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Ledger        *LedgerHead `protobuf:"bytes,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,7 +774,7 @@ func (x *RoundTerms) GetSpec() []byte {
 	return nil
 }
 
-func (x *RoundTerms) GetLedger() *LedgerMark {
+func (x *RoundTerms) GetLedger() *LedgerHead {
 	if x != nil {
 		return x.Ledger
 	}
@@ -930,7 +930,7 @@ type Withdraw struct {
 	// The run has ended, and round says nothing.
 	Over bool `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
 	// ledger is the last entry of the dataset's ledger, where the run has ended.
-	Ledger        *LedgerMark `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Ledger        *LedgerHead `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -986,7 +986,7 @@ func (x *Withdraw) GetOver() bool {
 	return false
 }
 
-func (x *Withdraw) GetLedger() *LedgerMark {
+func (x *Withdraw) GetLedger() *LedgerHead {
 	if x != nil {
 		return x.Ledger
 	}
@@ -1293,14 +1293,14 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\rschema_sha256\x18\x06 \x01(\tR\fschemaSha256\x12\x12\n" +
 	"\x04unit\x18\a \x01(\tR\x04unit\x12\x1a\n" +
 	"\bmanifest\x18\b \x01(\tR\bmanifest\x12/\n" +
-	"\x06ledger\x18\t \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"Z\n" +
+	"\x06ledger\x18\t \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"Z\n" +
 	"\aWelcome\x12\x1e\n" +
 	"\n" +
 	"aggregator\x18\x01 \x01(\tR\n" +
 	"aggregator\x12/\n" +
-	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"2\n" +
+	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"2\n" +
 	"\n" +
-	"LedgerMark\x12\x10\n" +
+	"LedgerHead\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\"q\n" +
 	"\tRoundPart\x12\x10\n" +
@@ -1312,7 +1312,7 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\n" +
 	"RoundTerms\x12\x12\n" +
 	"\x04spec\x18\x01 \x01(\fR\x04spec\x12/\n" +
-	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"\xe1\x02\n" +
+	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"\xe1\x02\n" +
 	"\fPrivacyEvent\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05sigma\x18\x02 \x01(\x01R\x05sigma\x12 \n" +
@@ -1332,7 +1332,7 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04over\x18\x03 \x01(\bR\x04over\x12/\n" +
-	"\x06ledger\x18\x04 \x01(\v2\x17.conclave.v1.LedgerMarkR\x06ledger\"}\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"}\n" +
 	"\x05Votes\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1a\n" +
@@ -1374,7 +1374,7 @@ var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*WorkResponse)(nil),  // 3: conclave.v1.WorkResponse
 	(*Hello)(nil),         // 4: conclave.v1.Hello
 	(*Welcome)(nil),       // 5: conclave.v1.Welcome
-	(*LedgerMark)(nil),    // 6: conclave.v1.LedgerMark
+	(*LedgerHead)(nil),    // 6: conclave.v1.LedgerHead
 	(*RoundPart)(nil),     // 7: conclave.v1.RoundPart
 	(*RoundTerms)(nil),    // 8: conclave.v1.RoundTerms
 	(*PrivacyEvent)(nil),  // 9: conclave.v1.PrivacyEvent
@@ -1395,10 +1395,10 @@ var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	7,  // 7: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
 	10, // 8: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
 	8,  // 9: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
-	6,  // 10: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerMark
-	6,  // 11: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerMark
-	6,  // 12: conclave.v1.RoundTerms.ledger:type_name -> conclave.v1.LedgerMark
-	6,  // 13: conclave.v1.Withdraw.ledger:type_name -> conclave.v1.LedgerMark
+	6,  // 10: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
+	6,  // 11: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
+	6,  // 12: conclave.v1.RoundTerms.ledger:type_name -> conclave.v1.LedgerHead
+	6,  // 13: conclave.v1.Withdraw.ledger:type_name -> conclave.v1.LedgerHead
 	2,  // 14: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
 	0,  // 15: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
 	3,  // 16: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse

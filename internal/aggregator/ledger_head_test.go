@@ -31,7 +31,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	for round := range uint64(3) {
 		s.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
 	}
-	var told []*conclavev1.LedgerMark
+	var told []*conclavev1.LedgerHead
 	for range 3 {
 		told = append(told, (testkit.Receive(t, node.terms)).GetLedger())
 	}
@@ -41,7 +41,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	}
 	for number, before := range s.ledger(t, spec.Name)[:2] {
 		if m := told[number+1]; !proto.Equal(m,
-			round.MarkOf(coordinator.LedgerHead{Seq: before.Seq, Hash: before.Hash})) {
+			round.HeadOf(coordinator.LedgerHead{Seq: before.Seq, Hash: before.Hash})) {
 			t.Errorf("round %d was asked under %v, the entry before it is %d (%s)", number+1, m, before.Seq,
 				before.Hash)
 		}
@@ -57,20 +57,20 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 
 	client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south")))
 	for name, x := range map[string]struct {
-		mark *conclavev1.LedgerMark
+		head *conclavev1.LedgerHead
 		code codes.Code
 		says string
 	}{
-		"later": {&conclavev1.LedgerMark{Seq: 1000, Hash: opened.GetHash()}, codes.FailedPrecondition,
+		"later": {&conclavev1.LedgerHead{Seq: 1000, Hash: opened.GetHash()}, codes.FailedPrecondition,
 			"the ledger went back"},
-		"another": {&conclavev1.LedgerMark{Seq: 2, Hash: bytes.Repeat([]byte{7}, 32)}, codes.FailedPrecondition,
+		"another": {&conclavev1.LedgerHead{Seq: 2, Hash: bytes.Repeat([]byte{7}, 32)}, codes.FailedPrecondition,
 			"restore a newer backup"},
-		"no number": {&conclavev1.LedgerMark{Hash: opened.GetHash()}, codes.InvalidArgument, "names no entry"},
-		"a short hash": {&conclavev1.LedgerMark{Seq: 2, Hash: opened.GetHash()[:31]}, codes.InvalidArgument,
+		"no number": {&conclavev1.LedgerHead{Hash: opened.GetHash()}, codes.InvalidArgument, "names no entry"},
+		"a short hash": {&conclavev1.LedgerHead{Seq: 2, Hash: opened.GetHash()[:31]}, codes.InvalidArgument,
 			"names no entry"},
 	} {
 		h := hello(d, "south", "b", 4)
-		h.Ledger = x.mark
+		h.Ledger = x.head
 		n := c.tryNode(t, h, roundtest.Silent)
 		testkit.Receive(t, n.ended)
 		roundtest.WantStatus(t, n.err, x.code, x.says)

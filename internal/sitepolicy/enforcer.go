@@ -42,33 +42,33 @@ func New(o Options) *Enforcer {
 
 // Check tells whether anything can be answered: the policy and the ledger can be used, and
 // the policy names the dataset. The error is for the site.
-func (g *Enforcer) Check() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	d, refusal := g.allowed()
+func (e *Enforcer) Check() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d, refusal := e.allowed()
 	if refusal == nil {
-		err := g.ledger.use(func(b *book) ([]Entry, error) {
-			refusal = g.fits(b, d)
+		err := e.ledger.use(func(b *book) ([]Entry, error) {
+			refusal = e.fits(b, d)
 			return nil, nil
 		})
 		if err != nil {
 			refusal = ledgerRefusal(err)
 		}
 	}
-	return g.refuse(refusal)
+	return e.refuse(refusal)
 }
 
 // Figures returns the policy's limit, 0 where it cannot be read, and what has been charged,
 // by the limit's filter: nothing is left when they are equal. The error is why one of them
 // is not known.
-func (g *Enforcer) Figures() (limit, counted float64, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	d, refusal := g.allowed()
+func (e *Enforcer) Figures() (limit, counted float64, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d, refusal := e.allowed()
 	if d != nil {
 		limit = d.Epsilon
 	}
-	err = g.ledger.use(func(b *book) (_ []Entry, err error) {
+	err = e.ledger.use(func(b *book) (_ []Entry, err error) {
 		by := b.limit
 		if d != nil {
 			by = d.Limit()
@@ -76,13 +76,13 @@ func (g *Enforcer) Figures() (limit, counted float64, err error) {
 		counted, err = countedBy(by, b.spent)
 		return nil, err
 	})
-	return limit, counted, errors.Join(g.refuse(refusal), err)
+	return limit, counted, errors.Join(e.refuse(refusal), err)
 }
 
 // Ask tells whether a round may be answered: nil, or a *[Refusal]. It notes a run that was
 // never seen before.
-func (g *Enforcer) Ask(t Request) error {
-	_, err := g.decide(t, false)
+func (e *Enforcer) Ask(t Request) error {
+	_, err := e.decide(t, false)
 	return err
 }
 
@@ -90,23 +90,23 @@ func (g *Enforcer) Ask(t Request) error {
 // may leave when the error is nil: the entry is on disk then. A question that was charged
 // before costs nothing: the entry is the number and hash of the one that paid, and what
 // all charges come to now.
-func (g *Enforcer) Charge(t Request) (*Entry, error) { return g.decide(t, true) }
+func (e *Enforcer) Charge(t Request) (*Entry, error) { return e.decide(t, true) }
 
-func (g *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if err := t.validate(); err != nil {
-		return nil, g.refuse(&Refusal{Rule: RuleTerms,
+		return nil, e.refuse(&Refusal{Rule: RuleTerms,
 			Public: "the aggregator does not say, or not sensibly, what is asked at what price; install " +
 				"matching versions", Private: err.Error()})
 	}
-	if refusal := g.mine(t.Spec); refusal != nil {
-		return nil, g.refuse(refusal)
+	if refusal := e.mine(t.Spec); refusal != nil {
+		return nil, e.refuse(refusal)
 	}
-	d, refusal := g.allowed()
+	d, refusal := e.allowed()
 	var entries []Entry
 	var paid *Entry
-	err = g.ledger.use(func(b *book) ([]Entry, error) {
+	err = e.ledger.use(func(b *book) ([]Entry, error) {
 		entries, paid = nil, nil
 		if d == nil {
 			if b.last.Seq > 0 {
@@ -114,13 +114,13 @@ func (g *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 			}
 			return entries, nil
 		}
-		if refusal = g.fits(b, d); refusal != nil {
+		if refusal = e.fits(b, d); refusal != nil {
 			return nil, nil
 		}
-		entries = b.note(g.opened(b, d), t)
+		entries = b.note(e.opened(b, d), t)
 		var spent float64
 		var due bool
-		switch spent, due, refusal = judge(b, d, t, g.o); {
+		switch spent, due, refusal = judge(b, d, t, e.o); {
 		case refusal != nil || !charge:
 		case !due:
 			seq := b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)]
@@ -139,7 +139,7 @@ func (g *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		refusal = ledgerRefusal(err)
 	}
 	if refusal != nil {
-		return nil, g.refuse(refusal)
+		return nil, e.refuse(refusal)
 	}
 	if n := len(entries); n > 0 && entries[n-1].Type == EntryCharge {
 		return &entries[n-1], nil
@@ -148,11 +148,11 @@ func (g *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 }
 
 // refuse completes a refusal, and is nil for none.
-func (g *Enforcer) refuse(r *Refusal) error {
+func (e *Enforcer) refuse(r *Refusal) error {
 	if r == nil {
 		return nil
 	}
-	r.Site = g.o.Site
+	r.Site = e.o.Site
 	return r
 }
 
@@ -162,13 +162,13 @@ func ledgerRefusal(err error) *Refusal {
 }
 
 // mine checks that a run is about what the node holds.
-func (g *Enforcer) mine(s Spec) *Refusal {
+func (e *Enforcer) mine(s Spec) *Refusal {
 	switch {
-	case s.Dataset != g.o.Dataset:
+	case s.Dataset != e.o.Dataset:
 		return &Refusal{Rule: RuleDataset, Public: "the run is on another dataset than this node's"}
-	case s.SchemaSHA256 != g.o.SchemaSHA256:
+	case s.SchemaSHA256 != e.o.SchemaSHA256:
 		return &Refusal{Rule: RuleTerms, Public: "the run has another schema than this node"}
-	case s.Unit != g.o.Unit:
+	case s.Unit != e.o.Unit:
 		return &Refusal{Rule: RuleTerms, Public: "the run protects another privacy unit than this node's"}
 	}
 	return nil
@@ -176,34 +176,34 @@ func (g *Enforcer) mine(s Spec) *Refusal {
 
 // allowed reads the policy file, if it is another one than before, and returns what it
 // says of the node's dataset. It compares whole texts: times of files tell too little.
-func (g *Enforcer) allowed() (*Dataset, *Refusal) {
-	text, err := readText(g.o.Policy)
+func (e *Enforcer) allowed() (*Dataset, *Refusal) {
+	text, err := readText(e.o.Policy)
 	switch {
 	case err != nil:
-		g.text, g.policy, g.err = nil, nil, err
-	case g.text == nil || !bytes.Equal(text, g.text):
-		g.text = text
-		g.policy, g.err = parseFile(g.o.Policy, text)
+		e.text, e.policy, e.err = nil, nil, err
+	case e.text == nil || !bytes.Equal(text, e.text):
+		e.text = text
+		e.policy, e.err = parseFile(e.o.Policy, text)
 	}
-	if g.err != nil {
+	if e.err != nil {
 		return nil, &Refusal{Rule: RulePolicy,
-			Public: "the file cannot be used; nothing is answered until it is mended", Private: g.err.Error(),
+			Public: "the file cannot be used; nothing is answered until it is mended", Private: e.err.Error(),
 			Waiting: true}
 	}
-	d := g.policy.Dataset(g.o.Dataset)
+	d := e.policy.Dataset(e.o.Dataset)
 	if d == nil {
-		return nil, &Refusal{Rule: RuleDataset, Public: fmt.Sprintf("nothing is allowed on dataset %s", g.o.Dataset)}
+		return nil, &Refusal{Rule: RuleDataset, Public: fmt.Sprintf("nothing is allowed on dataset %s", e.o.Dataset)}
 	}
 	return d, nil
 }
 
 // fits checks that the ledger is this node's, and its rule that of the policy.
-func (g *Enforcer) fits(b *book, d *Dataset) *Refusal {
+func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 	switch {
 	case b.last.Seq == 0:
-	case b.dataset != g.o.Dataset || b.site != g.o.Site || b.node != g.o.Node:
+	case b.dataset != e.o.Dataset || b.site != e.o.Site || b.node != e.o.Node:
 		return ledgerRefusal(fmt.Errorf("%w: %s is that of node %s/%s on dataset %s; give each node a state "+
-			"folder of its own", ErrLedger, g.o.Ledger, b.site, b.node, b.dataset))
+			"folder of its own", ErrLedger, e.o.Ledger, b.site, b.node, b.dataset))
 	case b.limit.Filter != d.Filter && len(b.spent) > 0:
 		return &Refusal{Rule: RuleFilter,
 			Public: "another one than charges were added up by; nothing is answered until it is mended", Waiting: true,
@@ -214,11 +214,11 @@ func (g *Enforcer) fits(b *book, d *Dataset) *Refusal {
 }
 
 // opened are the entries that a ledger needs before others: the first one, or a new limit.
-func (g *Enforcer) opened(b *book, d *Dataset) []Entry {
+func (e *Enforcer) opened(b *book, d *Dataset) []Entry {
 	limit := d.Limit()
 	switch {
 	case b.last.Seq == 0:
-		return []Entry{{Type: EntryOpen, Dataset: g.o.Dataset, Site: g.o.Site, Node: g.o.Node, Limit: &limit}}
+		return []Entry{{Type: EntryOpen, Dataset: e.o.Dataset, Site: e.o.Site, Node: e.o.Node, Limit: &limit}}
 	case b.limit != limit:
 		return []Entry{{Type: EntryLimit, Limit: &limit}}
 	}

@@ -15,25 +15,25 @@ type Forecast struct {
 
 // Forecast tells what would become of so many rounds of the same request, as if earlier events
 // had been charged besides what was. It leaves no trace.
-func (g *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f Forecast, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f Forecast, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	refuse := func(r *Refusal) Forecast {
-		r.Site = g.o.Site
+		r.Site = e.o.Site
 		return Forecast{Refusal: r}
 	}
 	if err := t.validate(); err != nil {
 		return refuse(&Refusal{Rule: RuleTerms, Public: "the terms are none", Private: err.Error()}), nil
 	}
-	if r := g.mine(t.Spec); r != nil {
+	if r := e.mine(t.Spec); r != nil {
 		return refuse(r), nil
 	}
-	d, r := g.allowed()
+	d, r := e.allowed()
 	if r != nil {
 		return refuse(r), nil
 	}
-	err = newSiteLedger(g.o.Ledger, true).use(func(b *book) ([]Entry, error) {
-		if r := firstOf(g.fits(b, d), d.allows(t, g.o.Facts)); r != nil {
+	err = newSiteLedger(e.o.Ledger, true).use(func(b *book) ([]Entry, error) {
+		if r := firstOf(e.fits(b, d), d.allows(t, e.o.Facts)); r != nil {
 			f = refuse(r)
 			return nil, nil
 		}

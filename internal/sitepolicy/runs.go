@@ -62,23 +62,23 @@ type Status struct {
 
 // Status reads the ledger, which it verifies, and the policy. The error says that the
 // ledger cannot be read; everything else is in the status.
-func (g *Enforcer) Status() (*Status, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := &Status{Dataset: g.o.Dataset, Site: g.o.Site, Node: g.o.Node, Runs: []Run{}}
-	d, refusal := g.allowed()
-	err := g.ledger.use(func(b *book) ([]Entry, error) {
+func (e *Enforcer) Status() (*Status, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := &Status{Dataset: e.o.Dataset, Site: e.o.Site, Node: e.o.Node, Runs: []Run{}}
+	d, refusal := e.allowed()
+	err := e.ledger.use(func(b *book) ([]Entry, error) {
 		limit := b.limit
 		if d != nil {
 			limit = d.Limit()
 			s.Limit = &limit
-			if refusal = g.fits(b, d); refusal == nil {
-				refusal = d.enough(g.o.Facts)
+			if refusal = e.fits(b, d); refusal == nil {
+				refusal = d.enough(e.o.Facts)
 			}
 		}
 		s.Entries, s.Head = b.last.Seq, b.last.Hash
 		for _, key := range b.order {
-			run, err := g.status(b.runs[key], key, d, limit.Delta)
+			run, err := e.status(b.runs[key], key, d, limit.Delta)
 			if err != nil {
 				return nil, err
 			}
@@ -98,12 +98,12 @@ func (g *Enforcer) Status() (*Status, error) {
 		return nil, err
 	})
 	if refusal != nil {
-		s.Problem = g.refuse(refusal).Error()
+		s.Problem = e.refuse(refusal).Error()
 	}
 	return s, err
 }
 
-func (g *Enforcer) status(b *runBook, key runKey, d *Dataset, delta float64) (Run, error) {
+func (e *Enforcer) status(b *runBook, key runKey, d *Dataset, delta float64) (Run, error) {
 	run := Run{
 		Run: key.run, SpecSHA256: key.spec, Spec: b.spec, Seen: b.seen, Decided: b.decided, By: b.by,
 		Charges: b.charges, LastCharged: b.charged, Events: b.spent,
@@ -119,7 +119,7 @@ func (g *Enforcer) status(b *runBook, key runKey, d *Dataset, delta float64) (Ru
 			run.State = StateApproved
 		}
 		if r := d.permits(b.spec); r != nil {
-			run.State, run.Reason = StateRefused, g.refuse(r).Error()
+			run.State, run.Reason = StateRefused, e.refuse(r).Error()
 		}
 	}
 	var err error
@@ -167,20 +167,20 @@ var ErrSpec = errors.New("the spec does not tell which run")
 // Decide writes a person's decision about a run into the ledger: that it may begin, or that
 // it may not, or not go on. Spec is the start of the SHA-256 of its spec; it may be empty
 // where one run has the name. By is who decides.
-func (g *Enforcer) Decide(run, spec string, approve bool, by string) (*Run, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (e *Enforcer) Decide(run, spec string, approve bool, by string) (*Run, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	decision := EntryDeny
 	if approve {
 		decision = EntryApprove
 	}
-	d, _ := g.allowed()
+	d, _ := e.allowed()
 	var key runKey
-	if _, err := os.Stat(g.o.Ledger); errors.Is(err, fs.ErrNotExist) {
-		g.ledger.readOnly = true // whoever decides makes no ledger
-		defer func() { g.ledger.readOnly = g.o.ReadOnly }()
+	if _, err := os.Stat(e.o.Ledger); errors.Is(err, fs.ErrNotExist) {
+		e.ledger.readOnly = true // whoever decides makes no ledger
+		defer func() { e.ledger.readOnly = e.o.ReadOnly }()
 	}
-	err := g.ledger.use(func(b *book) ([]Entry, error) {
+	err := e.ledger.use(func(b *book) ([]Entry, error) {
 		named := slices.DeleteFunc(slices.Clone(b.order), func(k runKey) bool { return k.run != run })
 		found := slices.DeleteFunc(slices.Clone(named), func(k runKey) bool { return !strings.HasPrefix(k.spec, spec) })
 		switch len(found) {
@@ -203,12 +203,12 @@ func (g *Enforcer) Decide(run, spec string, approve bool, by string) (*Run, erro
 		return nil, err
 	}
 	var decided Run
-	err = g.ledger.use(func(b *book) ([]Entry, error) {
+	err = e.ledger.use(func(b *book) ([]Entry, error) {
 		delta := b.limit.Delta
 		if d != nil {
 			delta = d.Delta
 		}
-		decided, err = g.status(b.runs[key], key, d, delta)
+		decided, err = e.status(b.runs[key], key, d, delta)
 		return nil, err
 	})
 	return &decided, err

@@ -31,16 +31,20 @@ type process struct {
 	starts  int
 	said    map[string]int // messages of the last start
 
+	supervision
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the supervision ended
+	code   int           // of a program that runs once; after done
+}
+
+// supervision says how a process is supervised.
+type supervision struct {
 	// once ends the supervision when the program has ended with code 0; failed, when it
 	// is set, decides about another code: true ends the supervision.
 	once   bool
 	failed func(code int, said string) bool
 	// line is told every line of standard error that is JSON, with the number of the start.
 	line func(start int, l logLine)
-
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the supervision ended
-	code   int           // of a program that runs once; after done
 }
 
 // logLine is what the checks need of a line of a log.

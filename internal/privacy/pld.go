@@ -1,6 +1,10 @@
 package privacy
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"sync"
+)
 
 // gridError is the share of the sum's variance that a grid may add.
 const gridError = 2e-5
@@ -27,6 +31,38 @@ func pldEpsilon(events []Event, delta float64, side rounding) float64 {
 	if allGaussian(events) {
 		return gdpEpsilon(totalMu(events), delta) // their exact distribution
 	}
+	return figures.of(fmt.Sprint(events, delta, side), func() float64 { return composed(events, delta, side) })
+}
+
+// figures remembers what pldEpsilon returned. A run, its ledger and its certificate ask for the
+// same figures, each of which takes a good part of a second.
+var figures memory
+
+// memory has the last results of a function, by its arguments.
+type memory struct {
+	mu    sync.Mutex
+	known map[string]float64
+}
+
+func (m *memory) of(arguments string, f func() float64) float64 {
+	m.mu.Lock()
+	y, ok := m.known[arguments]
+	m.mu.Unlock()
+	if ok {
+		return y
+	}
+	y = f()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= 1000 || m.known == nil {
+		m.known = map[string]float64{}
+	}
+	m.known[arguments] = y
+	return y
+}
+
+// composed is pldEpsilon of events that are not all Gaussian.
+func composed(events []Event, delta float64, side rounding) float64 {
 	epsilon := pairsEpsilon(dominatingPairs(events, false), delta, side, 0)
 	for _, e := range events {
 		if e.Kind == SubsampledGaussian && e.Rate < 1 {

@@ -424,7 +424,7 @@ func BenchmarkPLD(b *testing.B) {
 			events := []Event{{Kind: SubsampledGaussian, Rate: 0.01, NoiseMultiplier: 1, Count: count}}
 			var epsilon float64
 			for b.Loop() {
-				epsilon = pldEpsilon(events, 1e-5, pessimistic)
+				epsilon = composed(events, 1e-5, pessimistic)
 			}
 			b.ReportMetric(epsilon, "epsilon")
 		})

@@ -26,7 +26,7 @@ type kind struct {
 }
 
 const (
-	small  = "quorum: 0.5, deadline: 1.5, student: {hidden: 8, layers: 1, generator_steps: 2"
+	small = "quorum: 0.5, deadline: 1.5, student: {hidden: 8, layers: 1, generator_steps: 2"
 	// What students learn does not matter here: they take small steps, each in one turn.
 	answer = "pategan: {labels: 128, queries: 16, teacher: {steps: 2, training: 16}, " + small + ", step: 0.01"
 )

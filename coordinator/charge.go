@@ -6,17 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
-
-// MaxRelease is the largest release in bytes. With base64 it takes 1.33 MiB of
-// the 1.5 MiB that every etcd accepts in a request; [Snapshot.CheckRoom] says
-// whether the totals fit beside it.
-const MaxRelease = 1 << 20
 
 // Charge is a release and what it costs.
 type Charge struct {
@@ -33,13 +27,6 @@ type Charge struct {
 	// transaction; at most Round. Their entries stay, and they are never charged or
 	// handed out again: see ErrForgotten.
 	Forget uint64
-}
-
-// releaseRecord is the value of a release's key.
-type releaseRecord struct {
-	Dataset string `json:"dataset"`
-	Seq     uint64 `json:"seq"` // of the entry that paid for it
-	Release []byte `json:"release"`
 }
 
 // Charge pays for a release and stores it, in one transaction, and returns it
@@ -122,12 +109,17 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 				clientv3.WithRange(s.releaseKey(c.Run, c.Forget))))
 			l.run.Forgotten = c.Forget
 		}
-		value, err := encode(releaseRecord{Dataset: l.run.Dataset, Seq: entry.Seq, Release: c.Release})
+		record := releaseRecord{Dataset: l.run.Dataset, Seq: entry.Seq}
+		conditions, err := s.storeRelease(ctx, op, lead, key, c.Release, &record)
+		if conditions == nil || err != nil {
+			return false, err
+		}
+		value, err := encode(record)
 		if err != nil {
 			return false, err
 		}
 		puts = append(puts, clientv3.OpPut(key, value))
-		revision, err := s.commitRun(ctx, op, lead, l, []clientv3.Cmp{absent(key)}, puts...)
+		revision, err := s.commitRun(ctx, op, lead, l, append(conditions, absent(key)), puts...)
 		if revision == 0 {
 			head.forget()
 			return false, err
@@ -155,47 +147,4 @@ func (l *loaded) admit(use privacy.Use) ([]privacy.Event, float64, error) {
 	l.run.Used, l.run.Spent, l.dataset.Spent = ofRun.Used, ofRun.Spent, ofDataset.Spent
 	epsilon, err := ofRun.EpsilonSpent()
 	return events, epsilon, err
-}
-
-// Release returns the stored release of a round with the ledger entry that paid
-// for it; found is false when the round was not charged, or was forgotten: rounds
-// below [Run.Forgotten] were.
-func (s *Store) Release(ctx context.Context, run string,
-	round uint64) (release []byte, entry ledger.Entry, found bool, err error) {
-	if err := checkName("run", run); err != nil {
-		return nil, ledger.Entry{}, false, err
-	}
-	kvs, _, err := s.read(ctx, "read release", s.releaseKey(run, round))
-	if err != nil || kvs[0] == nil {
-		return nil, ledger.Entry{}, false, err
-	}
-	if release, entry, err = s.stored(ctx, kvs[0]); err != nil {
-		return nil, ledger.Entry{}, false, err
-	}
-	return release, entry, true, nil
-}
-
-// stored decodes a release and fetches its entry, which must have its hash.
-func (s *Store) stored(ctx context.Context, kv *mvccpb.KeyValue) ([]byte, ledger.Entry, error) {
-	record, err := decode[releaseRecord](kv)
-	if err != nil {
-		return nil, ledger.Entry{}, err
-	}
-	kvs, _, err := s.read(ctx, "read release", s.entryKey(record.Dataset, record.Seq))
-	if err != nil {
-		return nil, ledger.Entry{}, err
-	}
-	if kvs[0] == nil {
-		return nil, ledger.Entry{}, fmt.Errorf("%w: key %s has no ledger entry; restore etcd from a backup",
-			ErrCorrupt, kv.Key)
-	}
-	entry, err := decodeEntry(kvs[0])
-	if err != nil {
-		return nil, ledger.Entry{}, err
-	}
-	if sum := sha256.Sum256(record.Release); hex.EncodeToString(sum[:]) != entry.ReleaseSHA256 {
-		return nil, ledger.Entry{}, fmt.Errorf("%w: key %s is not the release of its ledger entry; restore etcd "+
-			"from a backup", ErrCorrupt, kv.Key)
-	}
-	return record.Release, entry, nil
 }

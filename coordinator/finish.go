@@ -90,5 +90,7 @@ func (s *Store) closing(lead *Leadership, l *loaded) ([]clientv3.Op, error) {
 		return nil, err
 	}
 	l.run.Closed, l.run.Head = true, l.dataset.Head.Hash
-	return puts, nil
+	// The next round may have parts of a release that was never charged.
+	next := s.releaseKey(l.run.Name, l.run.Releases)
+	return append(puts, clientv3.OpDelete(partsPrefix(next), clientv3.WithPrefix())), nil
 }

@@ -49,10 +49,11 @@ func (n *Snapshot) CheckRoom(release int) error {
 	if err != nil {
 		return err
 	}
-	// Both records are written with the release. What base64 makes of it is
-	// one third longer.
+	// Both records are written with what is stored of the release in its own. What base64
+	// makes of that is one third longer.
 	totals := len(l.datasetKV.Value) + len(record)
-	if release > MaxRelease || base64.StdEncoding.EncodedLen(release)+totals+chargeFrame > maxRequest {
+	if release > MaxRelease ||
+		base64.StdEncoding.EncodedLen(min(release, maxInline))+totals+chargeFrame > maxRequest {
 		return fmt.Errorf("make room for a release: %w: a release of run %q may take %d bytes and the totals of "+
 			"dataset %q take %d, more than %d together; ask fewer queries in a round",
 			ErrTooLarge, l.run.Name, release, l.run.Dataset, totals, maxRequest)

@@ -45,7 +45,7 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	}
 	// A run whose own record takes much of a request.
 	wide := testRun("wide")
-	wide.Spec = bytes.Repeat([]byte{1}, 400<<10)
+	wide.Spec = bytes.Repeat([]byte{1}, 900<<10)
 	if _, err := c.store.OpenRun(ctx, c.lead, wide); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/parts"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/ratio/logistic"
 	"github.com/conclave-dp/conclave/internal/reducer"
@@ -190,10 +191,10 @@ func (s *testStudent) askBytes(ctx context.Context, key payload.Key, raw []byte,
 	if err != nil {
 		return nil, err
 	}
-	parts := uint32((len(raw) + size - 1) / size)
-	for i := range parts {
+	total := uint32((len(raw) + size - 1) / size)
+	for i := range total {
 		data := raw[int(i)*size : min(int(i+1)*size, len(raw))]
-		p := &conclavev1.RoundPart{Run: key.Run, Round: key.Number, Part: i, Parts: parts, Data: data}
+		p := &conclavev1.RoundPart{Run: key.Run, Round: key.Number, Part: i, Parts: total, Data: data}
 		if err := stream.Send(&conclavev1.AskRequest{Part: p}); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
@@ -201,15 +202,16 @@ func (s *testStudent) askBytes(ctx context.Context, key payload.Key, raw []byte,
 	if err := stream.CloseSend(); err != nil {
 		return nil, err
 	}
+	var release parts.Release
 	for {
 		m, err := stream.Recv()
 		if err != nil {
 			return nil, err
 		}
-		if r := m.GetRelease(); r != nil {
-			return r, nil
+		if r, err := release.Add(m); r != nil || err != nil {
+			return r, err
 		}
-		if watch != nil {
+		if watch != nil && m.GetProgress() != nil {
 			watch(m.GetProgress())
 		}
 	}

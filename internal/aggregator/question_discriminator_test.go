@@ -202,8 +202,10 @@ func TestDiscriminatorSumsThatCannotBeAreRejected(t *testing.T) {
 		return x
 	}
 	votesOf := func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
-			Votes: &conclavev1.Votes{Teachers: 8, Queries: 6, Packed: make([]byte, 8)}}}, r)}
+		return []*conclavev1.WorkRequest{
+			roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
+				Votes: &conclavev1.Votes{Teachers: 8, Queries: 6, Packed: make([]byte, 8)}}}, r),
+		}
 	}
 	for name, bad := range map[string]struct {
 		answer roundtest.Answer
@@ -275,7 +277,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 		"rate 1":       {rate(1), codes.FailedPrecondition, "pays for rate 0.25"},
 		"rate NaN":     {rate(math.NaN()), codes.InvalidArgument, "rate NaN"},
 		"many entries": {roundtest.DiscriminatorRound(spec.Name, 0, roundtest.MaxEntries+1, nil),
-			codes.InvalidArgument, "131073 entries"},
+			codes.InvalidArgument, "2097153 entries"},
 		"gradients": {roundtest.GradientRound(spec.Name, 0, 2, nil), codes.FailedPrecondition,
 			something + "gradient-sums"},
 		"votes": {roundtest.VoteRound(spec.Name, 0, 2), codes.FailedPrecondition, something + "votes"},

@@ -166,7 +166,11 @@ func TestEmbeddingSumsThatCannotBeAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := c.dataset()
-			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { roundtest.EmbeddingOf(2)(s); s.DeadlineSeconds = 0.2 })
+			spec, _ := student.open(
+				t,
+				d,
+				func(s *conclavev1.RunSpec) { roundtest.EmbeddingOf(2)(s); s.DeadlineSeconds = 0.2 },
+			)
 			round := roundtest.EmbeddingRound(spec.Name, 0, 6, nil)
 			c.node(t, hello(d, "north", "bad", 2), bad.answer)
 			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)

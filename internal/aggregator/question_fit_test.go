@@ -224,7 +224,14 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		}
 	}
 	refusal := func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "no"}}}, r)}
+		return []*conclavev1.WorkRequest{
+			roundtest.Addressed(
+				&conclavev1.WorkRequest{
+					Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "no"}},
+				},
+				r,
+			),
+		}
 	}
 	huge := make([]int64, roundtest.FitWidth+ratio.Triangle(roundtest.FitWidth))
 	huge[4] = math.MaxInt64
@@ -335,7 +342,10 @@ func TestAStudentThatGoesAwayInAFit(t *testing.T) {
 			return c.server.rounds.Waiting(t.Context(), spec.Name) == 0
 		})
 		if !closing { // other coefficients are asked for in its place
-			student.mustAsk(t, roundtest.FitRound(spec.Name, 0, question.L2, func(q *conclavev1.Fit) { q.Lambda = 0.2 }))
+			student.mustAsk(
+				t,
+				roundtest.FitRound(spec.Name, 0, question.L2, func(q *conclavev1.Fit) { q.Lambda = 0.2 }),
+			)
 			continue
 		}
 		testkit.Eventually(t, "a run that can be closed", func() bool {
@@ -392,8 +402,18 @@ func TestFitQuestionsAreRefused(t *testing.T) {
 	refused(over, n2, roundtest.FitRound(over, 0, question.L2, nil), codes.ResourceExhausted, over)
 	// What there is no noise for is found before a node is asked.
 	wide, n3 := opened(roundtest.GammaOf(1))
-	refused(wide, n3, roundtest.FitRound(wide, 0, question.L2, func(q *conclavev1.Fit) { q.Synthetic, q.Features.Clip = roundtest.Tensor(1, 200), 100 }),
-		codes.InvalidArgument, "gaussian")
+	refused(
+		wide,
+		n3,
+		roundtest.FitRound(
+			wide,
+			0,
+			question.L2,
+			func(q *conclavev1.Fit) { q.Synthetic, q.Features.Clip = roundtest.Tensor(1, 200), 100 },
+		),
+		codes.InvalidArgument,
+		"gaussian",
+	)
 
 	if r := student.mustAsk(t, roundtest.FitRound(run, 0, question.L2, nil)); r.GetTeachers() != 8 {
 		t.Errorf("released %v", r)

@@ -120,8 +120,10 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, roundtest.SumsOf(2))
 		c.node(t, hello(d, "north", "bad", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-			return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
-				Votes: &conclavev1.Votes{Teachers: 8, Queries: 6, Packed: make([]byte, 8)}}}, r)}
+			return []*conclavev1.WorkRequest{
+				roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{
+					Votes: &conclavev1.Votes{Teachers: 8, Queries: 6, Packed: make([]byte, 8)}}}, r),
+			}
 		})
 		_, err := student.ask(testkit.Within(t), roundtest.GradientRound(spec.Name, 0, 2, nil), nil)
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/bad", "votes where a sum was asked")
@@ -175,11 +177,16 @@ func TestVotesOnGradientsAreChargedOneByOne(t *testing.T) {
 			})
 			c.node(t, hello(d, "north", "a", 60), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 				queries := int(r.GetVotes().GetQueries())
-				return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
-					Teachers: 60, Queries: uint32(queries),
-					Packed: roundtest.PackVotes(60, queries, 10,
-						func(teacher, query int) int { return (query + teacher*(query%2)) % 10 }),
-				}}}, r)}
+				return []*conclavev1.WorkRequest{
+					roundtest.Addressed(
+						&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+							Teachers: 60, Queries: uint32(queries),
+							Packed: roundtest.PackVotes(60, queries, 10,
+								func(teacher, query int) int { return (query + teacher*(query%2)) % 10 }),
+						}}},
+						r,
+					),
+				}
 			})
 			for number, records := range []int{4, 11} {
 				r := student.mustAsk(t, roundtest.BinRound(spec.Name, uint64(number), records))
@@ -188,7 +195,9 @@ func TestVotesOnGradientsAreChargedOneByOne(t *testing.T) {
 				if len(v.GetLabels()) != queries || v.GetClasses() != 10 {
 					t.Fatalf("%d labels of %d classes for %d queries", len(v.GetLabels()), v.GetClasses(), queries)
 				}
-				if want := map[bool]int{true: 10 * queries}[m.planned.Variant == privacy.Histogram]; len(v.GetHistogram()) != want {
+				if want := map[bool]int{true: 10 * queries}[m.planned.Variant == privacy.Histogram]; len(
+					v.GetHistogram(),
+				) != want {
 					t.Errorf("a histogram of %d counts, want %d", len(v.GetHistogram()), want)
 				}
 				for _, label := range v.GetLabels() {
@@ -217,7 +226,11 @@ func TestVotesOnGradientsBeyondTheBudgetAreRefused(t *testing.T) {
 	d := c.dataset()
 	// A query costs 2/30²: 40 of them are 0.3-GDP, an epsilon of 1.2; 3 directions of as
 	// many records are 0.52-GDP, an epsilon of 2.2.
-	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { roundtest.BinsBy(roundtest.GNMax(30))(s); s.Epsilon = 1.5 })
+	spec, _ := student.open(
+		t,
+		d,
+		func(s *conclavev1.RunSpec) { roundtest.BinsBy(roundtest.GNMax(30))(s); s.Epsilon = 1.5 },
+	)
 	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
 	_, err := student.ask(testkit.Within(t), roundtest.BinRound(spec.Name, 0, 60), nil)
 	roundtest.WantStatus(t, err, codes.ResourceExhausted, "budget")

@@ -172,7 +172,15 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "first"})
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "held by worker")
 
-	mustSend(t, w.stream, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{Progress: &conclavev1.RunProgress{Round: 3, Rounds: 9, Waiting: "a\nb"}}})
+	mustSend(
+		t,
+		w.stream,
+		&conclavev1.ClaimRunRequest{
+			Message: &conclavev1.ClaimRunRequest_Progress{
+				Progress: &conclavev1.RunProgress{Round: 3, Rounds: 9, Waiting: "a\nb"},
+			},
+		},
+	)
 	watch, err := lab.WatchRun(testkit.Within(t), &conclavev1.WatchRunRequest{Run: "first"})
 	testkit.Must(t, err)
 	for {

@@ -107,7 +107,11 @@ func TestRefusals(t *testing.T) {
 			stream, err := conclavev1.NewTeacherServiceClient(c.dial(t,
 				certs.IssuedFiles(c.certs, certs.RoleNode, "north"))).Work(testkit.Within(t))
 			testkit.Must(t, err)
-			mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{}}})
+			mustSend(
+				t,
+				stream,
+				&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{}}},
+			)
 			_, err = stream.Recv()
 			roundtest.WantStatus(t, err, codes.InvalidArgument, "hello")
 		})

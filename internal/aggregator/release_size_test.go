@@ -45,7 +45,7 @@ func TestRoundsWithoutRoomAreRefusedBeforeNodesAreAsked(t *testing.T) {
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
 		wideNoise(s)
 		// Fields that nobody knows are kept: a spec of this size leaves no room.
-		s.Pipeline = strings.Repeat("p", 200<<10)
+		s.Pipeline = strings.Repeat("p", 900<<10)
 	})
 	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	for range 2 {
@@ -55,7 +55,7 @@ func TestRoundsWithoutRoomAreRefusedBeforeNodesAreAsked(t *testing.T) {
 	if len(node.rounds) != 0 {
 		t.Errorf("the node saw %d rounds", len(node.rounds))
 	}
-	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, roundtest.MaxQueries/4))
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 1000))
 }
 
 // Noise that cannot be drawn is found when the run is opened or the question is

@@ -329,7 +329,13 @@ func TestRounds(t *testing.T) {
 		spec, _ := student.open(t, d, roundtest.Shares(5))
 		counts := func(values ...int64) roundtest.Answer {
 			return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-				return []*conclavev1.WorkRequest{{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: r.GetRun(), Round: r.GetNumber(), Values: values}}}}
+				return []*conclavev1.WorkRequest{
+					{
+						Message: &conclavev1.WorkRequest_Sum{
+							Sum: &conclavev1.Sum{Run: r.GetRun(), Round: r.GetNumber(), Values: values},
+						},
+					},
+				}
 			}
 		}
 		c.node(t, hello(d, "north", "a", 4), counts(700_000, 300_000))

@@ -43,7 +43,14 @@ func TestSpansOfRounds(t *testing.T) {
 
 	refused, _ := student.open(t, refusing, func(s *conclavev1.RunSpec) { s.Teachers = 4 })
 	c.node(t, hello(refusing, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "tell-tale words"}}}, r)}
+		return []*conclavev1.WorkRequest{
+			roundtest.Addressed(
+				&conclavev1.WorkRequest{
+					Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "tell-tale words"}},
+				},
+				r,
+			),
+		}
 	})
 	if _, err := student.ask(testkit.Within(t), roundtest.VoteRound(refused.Name, 0, 3), nil); err == nil {
 		t.Fatal("a refused round was released")

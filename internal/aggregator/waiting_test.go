@@ -61,8 +61,16 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 			break
 		}
 	}
-	mustSend(t, north.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: "another"}}})
-	mustSend(t, north.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: spec.Name}}})
+	mustSend(
+		t,
+		north.stream,
+		&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: "another"}}},
+	)
+	mustSend(
+		t,
+		north.stream,
+		&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: spec.Name}}},
+	)
 	r := testkit.Receive(t, released)
 	if r.GetTeachers() != 8 {
 		t.Errorf("%d teachers took part", r.GetTeachers())

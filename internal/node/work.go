@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -119,8 +120,10 @@ func send(ctx context.Context, stream workStream, out <-chan *conclavev1.WorkReq
 				_ = stream.CloseSend()
 				return
 			}
-			if stream.Send(m) != nil {
-				return
+			for _, part := range parts.OfSum(m) {
+				if stream.Send(part) != nil {
+					return
+				}
 			}
 		case <-ctx.Done():
 			return

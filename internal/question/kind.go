@@ -67,7 +67,10 @@ func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Publi
 // Unmarshal reads parameters that come from outside.
 func Unmarshal(raw []byte, params proto.Message) error {
 	if n := messagesIn(raw, params.ProtoReflect().Descriptor(), maxMessages); n > maxMessages {
-		return fmt.Errorf("the question holds more than %d messages in one; ask about fewer things in a round", maxMessages)
+		return fmt.Errorf(
+			"the question holds more than %d messages in one; ask about fewer things in a round",
+			maxMessages,
+		)
 	}
 	if err := proto.Unmarshal(raw, params); err != nil {
 		return fmt.Errorf("the question's parameters cannot be read: %w; "+

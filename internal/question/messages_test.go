@@ -30,7 +30,11 @@ func TestMessagesInAQuestionAreCounted(t *testing.T) {
 	for range 2 * maxMessages {
 		bomb = append(bomb, 1<<3|2, 0)
 	}
-	if err := Unmarshal(bomb, new(conclavev1.ScoreSum)); err == nil || !strings.Contains(err.Error(), "32768 messages") {
+	if err := Unmarshal(
+		bomb,
+		new(conclavev1.ScoreSum),
+	); err == nil ||
+		!strings.Contains(err.Error(), "32768 messages") {
 		t.Errorf("a bomb was read: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/parts"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -94,10 +95,10 @@ func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told 
 	if err != nil {
 		return nil, err
 	}
-	parts := (len(raw) + partSize - 1) / partSize
-	for i := range parts {
+	total := (len(raw) + partSize - 1) / partSize
+	for i := range total {
 		err := stream.Send(&conclavev1.AskRequest{Forget: told.Forget, Hold: told.Hold, Part: &conclavev1.RoundPart{
-			Run: r.Run, Round: r.Number, Part: uint32(i), Parts: uint32(parts),
+			Run: r.Run, Round: r.Number, Part: uint32(i), Parts: uint32(total),
 			Data: raw[i*partSize : min((i+1)*partSize, len(raw))],
 		}})
 		if errors.Is(err, io.EOF) {
@@ -110,6 +111,7 @@ func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told 
 	if err := stream.CloseSend(); err != nil {
 		return nil, err
 	}
+	var assembly parts.Release
 	for {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -122,7 +124,11 @@ func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told 
 			c.met = true
 			progress(p)
 		}
-		if release := m.GetRelease(); release != nil {
+		release, err := assembly.Add(m)
+		if err != nil {
+			return nil, status.Error(codes.FailedPrecondition, err.Error())
+		}
+		if release != nil {
 			if release.Run != r.Run || release.Round != r.Number {
 				return nil, status.Errorf(codes.FailedPrecondition, "the release is of round %d of run %q",
 					release.Round, release.Run)

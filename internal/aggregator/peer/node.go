@@ -103,6 +103,9 @@ func (n *Node) Withdraw(r Round, message Encoded) {
 // answer: a node that makes one up has not read what came before.
 func (n *Node) Answer(r Round) fault.Kind { return n.outbox.answer(r) }
 
+// Asked says that an attempt at a round was sent to the node, which did not answer it yet.
+func (n *Node) Asked(attempt uint64) bool { return n.outbox.asked(attempt) }
+
 // Attach sends the outbox to a stream from now on, on a goroutine of streams each time that
 // there is something: a node that is asked nothing holds no goroutine for it. broken gets the
 // error of a stream that does not take messages.

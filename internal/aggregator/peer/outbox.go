@@ -148,6 +148,13 @@ func (o *outbox) answer(r Round) fault.Kind {
 	return kind
 }
 
+// asked is [Node.Asked].
+func (o *outbox) asked(attempt uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pending.asked(attempt)
+}
+
 // takeBack takes a round back that was not sent yet; it returns false where it was.
 func (o *outbox) takeBack(r Round) bool {
 	o.mu.Lock()

@@ -1,6 +1,10 @@
 package peer
 
-import "github.com/conclave-dp/conclave/internal/aggregator/fault"
+import (
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+)
 
 const (
 	// maxPending bounds the unanswered rounds that are remembered of a stream. A node has one
@@ -30,6 +34,11 @@ func (p *pending) ask(r Round) {
 	}
 	p.open = append(p.open, r)
 	p.newest = r.Attempt
+}
+
+// asked says that an answer to an attempt is due.
+func (p *pending) asked(attempt uint64) bool {
+	return slices.ContainsFunc(p.open, func(r Round) bool { return r.Attempt == attempt })
 }
 
 // answer uses up the answer to a round: fault.Late where the round was sent so long ago that

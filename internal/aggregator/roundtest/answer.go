@@ -44,7 +44,12 @@ func WantStatus(t testing.TB, err error, code codes.Code, names ...string) {
 // Sums answers every round with the same values.
 func Sums(values []int64) Answer {
 	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{Addressed(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}}, r)}
+		return []*conclavev1.WorkRequest{
+			Addressed(
+				&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}},
+				r,
+			),
+		}
 	}
 }
 

@@ -4,7 +4,8 @@ package roundtest
 // shows in a test.
 const (
 	MaxQueries  = 1 << 16
-	MaxEntries  = 1 << 17
+	MaxCounts   = 1 << 17
+	MaxEntries  = 1 << 21
 	MaxUnits    = 1 << 24
 	MaxFitWidth = 400
 )

@@ -126,8 +126,8 @@ func BadVectors() map[string]Bad[conclavev1.Vector] {
 	}
 	rate := func(r float64) func(*conclavev1.Vector) { return func(v *conclavev1.Vector) { v.Rate = r } }
 	return map[string]bad{
-		"no entries":      {entries(0), "a sum of 0 entries; ask for 1 to 131072"},
-		"many entries":    {entries(MaxEntries + 1), "a sum of 131073 entries"},
+		"no entries":      {entries(0), "a sum of 0 entries; ask for 1 to 2097152"},
+		"many entries":    {entries(MaxEntries + 1), "a sum of 2097153 entries"},
 		"absurdly many":   {entries(math.MaxUint32), "a sum of 4294967295 entries"},
 		"no bound":        {bound(0), "the bound of a sum is 0 steps; use 1 to 1048576"},
 		"a large bound":   {bound(1<<20 + 1), "the bound of a sum is 1048577 steps"},

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -132,6 +133,7 @@ type worker struct {
 	dataset *round.Dataset
 	by      peer.Caller
 	log     *zap.Logger
+	sum     parts.Sum // of which not all parts are there
 }
 
 // take takes one message, or what the stream broke with. An error ends the stream; a wrong
@@ -142,6 +144,16 @@ func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 			return err
 		}
 		return w.rejectAndEnd(err)
+	}
+	if m.GetSum().GetParts() > 0 && !w.node.Asked(m.GetAttempt()) {
+		return w.rejectAndEnd(fault.Rejectf(fault.Foreign, "node %v sent a part of a sum that it was not asked for",
+			w.node.ID))
+	}
+	if m, err = w.sum.Add(m); err != nil {
+		return w.rejectAndEnd(fault.Rejectf(fault.Malformed, "node %v sent a malformed answer: %w", w.node.ID, err))
+	}
+	if m == nil { // more parts are due
+		return nil
 	}
 	var key payload.Key
 	switch a := m.GetMessage().(type) {

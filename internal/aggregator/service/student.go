@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -126,7 +127,13 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 			return peer.ErrAudit
 		}
 	}
-	return stream.Send(&conclavev1.AskResponse{Message: &conclavev1.AskResponse_Release{Release: release}})
+	messages, err := parts.OfRelease(release)
+	for _, m := range messages {
+		if err = stream.Send(m); err != nil {
+			break
+		}
+	}
+	return err
 }
 
 // receiveRound puts a round together. Its size is set aside from what the student may have

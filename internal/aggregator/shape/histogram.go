@@ -10,11 +10,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Bounds of a shape. They keep every message below gRPC's 4 MiB, every release, however its
-// noise falls, below coordinator.MaxRelease, and the noise of a round within seconds.
+// Bounds of a shape. They keep the votes of a node below gRPC's 4 MiB, every release, however
+// its noise falls, below coordinator.MaxRelease, and the noise of a round within seconds.
 const (
 	maxQueries       = 1 << 16
-	maxEntries       = 1 << 17
+	maxCounts        = 1 << 17
+	maxEntries       = 1 << 21
 	maxAnswerClasses = 256
 	// maxAnswerBytes leaves room for the fields around packed votes.
 	maxAnswerBytes = (4 << 20) - 1024
@@ -38,9 +39,9 @@ func newVotes(h *conclavev1.Histogram, planned privacy.Planned, run *spec.Spec) 
 		return nil, fault.Invalidf("votes for one of %d classes; use 2 to %d", classes, maxAnswerClasses)
 	case queries == 0 || queries > maxQueries:
 		return nil, fault.Invalidf("a round asks %d queries; ask 1 to %d", queries, maxQueries)
-	case queries*classes > maxEntries:
+	case queries*classes > maxCounts:
 		return nil, fault.Invalidf("%d queries x %d classes are more than %d counts; ask fewer queries in a round",
-			queries, classes, maxEntries)
+			queries, classes, maxCounts)
 	}
 	return &Votes{
 		asked: int(queries), classes: int(classes), Mechanism: mechanism,

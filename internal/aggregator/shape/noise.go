@@ -31,8 +31,14 @@ func newNoise(v *vector, planned privacy.Planned, run *spec.Spec) (Noise, error)
 		rate = planned.Mechanism.Rate
 	}
 	if v.rate != rate {
-		return nil, fault.Refusedf("the round asks for a sum over a sample of rate %v, and entry %q of the plan of run "+
-			"%q pays for rate %v; ask at that rate", v.rate, planned.Kind, run.PB.GetName(), rate)
+		return nil, fault.Refusedf(
+			"the round asks for a sum over a sample of rate %v, and entry %q of the plan of run "+
+				"%q pays for rate %v; ask at that rate",
+			v.rate,
+			planned.Kind,
+			run.PB.GetName(),
+			rate,
+		)
 	}
 	noise, err := noiseOf(v, planned)
 	if err != nil {
@@ -48,8 +54,13 @@ func noiseOf(v *vector, planned privacy.Planned) (Noise, error) {
 				return nil
 			}
 		}
-		return fmt.Errorf("the plan answers %s by %s noise, which is for sums whose bound is of norm %v; this one is of %v",
-			planned.Kind, planned.Mechanism.Kind, norms, v.norm)
+		return fmt.Errorf(
+			"the plan answers %s by %s noise, which is for sums whose bound is of norm %v; this one is of %v",
+			planned.Kind,
+			planned.Mechanism.Kind,
+			norms,
+			v.norm,
+		)
 	}
 	const l1, l2 = conclavev1.Vector_NORM_L1, conclavev1.Vector_NORM_L2
 	switch m := planned.Mechanism; {

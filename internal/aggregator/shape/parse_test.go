@@ -107,10 +107,24 @@ func TestQuestionsAreRefused(t *testing.T) {
 		r := roundtest.ScoreRound("r", 1, []int64{0, 0}, func(r *conclavev1.Round) { bad.Change(r.GetSum()) })
 		refused{r, selections, bad.Want, invalid}.check(t, "to select by: "+name)
 	}
-	refused{roundtest.ScoreRound("r", 1, []int64{0, 0}, nil), mustSpec(t, roundtest.Asks(roundtest.Planned(runspec.Scores, roundtest.Gaussian(2), 0))),
-		"use one of [exponential]", invalid}.check(t, "a selection by gaussian noise")
-	refused{roundtest.SelectionRound("r", 1, []int64{0, 0}, nil), selections, "the sums of round 0 of run \"r\" are not cached",
-		codes.NotFound}.check(t, "sums that are not there")
+	refused{
+		roundtest.ScoreRound("r", 1, []int64{0, 0}, nil),
+		mustSpec(t, roundtest.Asks(roundtest.Planned(runspec.Scores, roundtest.Gaussian(2), 0))),
+		"use one of [exponential]",
+		invalid,
+	}.check(
+		t,
+		"a selection by gaussian noise",
+	)
+	refused{
+		roundtest.SelectionRound("r", 1, []int64{0, 0}, nil),
+		selections,
+		"the sums of round 0 of run \"r\" are not cached",
+		codes.NotFound,
+	}.check(
+		t,
+		"sums that are not there",
+	)
 }
 
 // A fit's shape is what its parameters make.

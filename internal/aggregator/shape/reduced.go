@@ -42,9 +42,15 @@ func newReduced(of reducer.Reducer, r *conclavev1.Round, planned privacy.Planned
 			r.GetNumber(), r.GetRun(), of.Kind)
 	case result.norm == conclavev1.Vector_NORM_EACH, result.perTeacher, result.entries != reduction.Entries,
 		result.bound != bound:
-		return nil, fault.Invalidf("the round says that %s has the shape {%v}, and its parameters make %d entries that "+
-			"a unit moves by %d in the L2 norm and %d in the L1 norm; install matching versions of student and aggregator",
-			of.Kind, r.GetSum(), reduction.Entries, reduction.L2, reduction.L1)
+		return nil, fault.Invalidf(
+			"the round says that %s has the shape {%v}, and its parameters make %d entries that "+
+				"a unit moves by %d in the L2 norm and %d in the L1 norm; install matching versions of student and aggregator",
+			of.Kind,
+			r.GetSum(),
+			reduction.Entries,
+			reduction.L2,
+			reduction.L1,
+		)
 	}
 	noise, err := newNoise(result, planned, run)
 	if err != nil {

@@ -49,8 +49,13 @@ func newSelection(
 	}
 	for i, e := range q.GetExpected() {
 		if e > sensitivity || e < -sensitivity {
-			return nil, fault.Invalidf("a record is expected to add %d to candidate %d of a selection, outside -%d to %d",
-				e, i+1, sensitivity, sensitivity)
+			return nil, fault.Invalidf(
+				"a record is expected to add %d to candidate %d of a selection, outside -%d to %d",
+				e,
+				i+1,
+				sensitivity,
+				sensitivity,
+			)
 		}
 	}
 	mechanism, err := gnmax.NewExponential(planned.Mechanism.Epsilon, sensitivity)

@@ -16,8 +16,8 @@ import (
 // The bound holds for the longest name and the largest numbers, and is not far
 // above: a bound that refused useful rounds would be of no use.
 func TestNoReleaseIsLargerThanItsBound(t *testing.T) {
-	for _, shape := range []struct{ queries, classes int }{{maxQueries, 2}, {maxEntries / 256, 256},
-		{maxEntries / 65, 65}, {1, 2}} {
+	for _, shape := range []struct{ queries, classes int }{{maxQueries, 2}, {maxCounts / 256, 256},
+		{maxCounts / 65, 65}, {1, 2}} {
 		for _, whole := range []bool{true, false} {
 			q := &Votes{asked: shape.queries, classes: shape.classes, whole: whole}
 			out := &conclavev1.NoisyVotes{Classes: uint32(shape.classes)}
@@ -66,7 +66,8 @@ func TestClampNoisyVotes(t *testing.T) {
 // Tests of other packages have the limits too.
 func TestLimits(t *testing.T) {
 	for name, same := range map[string]bool{
-		"queries": roundtest.MaxQueries == maxQueries, "entries": roundtest.MaxEntries == maxEntries, "units": roundtest.MaxUnits == maxUnits,
+		"queries": roundtest.MaxQueries == maxQueries, "entries": roundtest.MaxEntries == maxEntries,
+		"counts": roundtest.MaxCounts == maxCounts, "units": roundtest.MaxUnits == maxUnits,
 	} {
 		if !same {
 			t.Errorf("the limit of %s is another", name)

@@ -85,7 +85,7 @@ func (q *vector) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64,
 	if len(values) < q.entries {
 		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(values), q.entries)
 	}
-	// Entries are below 2^60 and there are at most 2^17 of them: float64 holds the norms, and
+	// Entries are below 2^60 and there are at most 2^21 of them: float64 holds the norms, and
 	// errs by less than the slack.
 	most := q.most(teachers)
 	var total, squares float64
@@ -135,7 +135,11 @@ func newSum(v *conclavev1.Vector, planned privacy.Planned, run *spec.Spec) (*Sum
 	if err != nil {
 		return nil, err
 	}
-	return &Sum{vector: sum, Noise: noise, limit: sum.most(run.PB.GetTeachers()) + int64(min(64*noise.Scale(), 1<<61))}, nil
+	return &Sum{
+		vector: sum,
+		Noise:  noise,
+		limit:  sum.most(run.PB.GetTeachers()) + int64(min(64*noise.Scale(), 1<<61)),
+	}, nil
 }
 
 // Queries is 1: one release pays for the whole vector.

@@ -460,6 +460,7 @@ type AskResponse struct {
 	//
 	//	*AskResponse_Progress
 	//	*AskResponse_Release
+	//	*AskResponse_Part
 	Message       isAskResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -520,6 +521,15 @@ func (x *AskResponse) GetRelease() *Release {
 	return nil
 }
 
+func (x *AskResponse) GetPart() *ReleasePart {
+	if x != nil {
+		if x, ok := x.Message.(*AskResponse_Part); ok {
+			return x.Part
+		}
+	}
+	return nil
+}
+
 type isAskResponse_Message interface {
 	isAskResponse_Message()
 }
@@ -532,9 +542,77 @@ type AskResponse_Release struct {
 	Release *Release `protobuf:"bytes,2,opt,name=release,proto3,oneof"`
 }
 
+type AskResponse_Part struct {
+	// part is one of a release that is too large for a message; they come in order.
+	Part *ReleasePart `protobuf:"bytes,3,opt,name=part,proto3,oneof"`
+}
+
 func (*AskResponse_Progress) isAskResponse_Message() {}
 
 func (*AskResponse_Release) isAskResponse_Message() {}
+
+func (*AskResponse_Part) isAskResponse_Message() {}
+
+// ReleasePart is a part of a serialized Release, of 1 MiB at most.
+type ReleasePart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          uint32                 `protobuf:"varint,1,opt,name=part,proto3" json:"part,omitempty"`
+	Parts         uint32                 `protobuf:"varint,2,opt,name=parts,proto3" json:"parts,omitempty"`
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleasePart) Reset() {
+	*x = ReleasePart{}
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleasePart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleasePart) ProtoMessage() {}
+
+func (x *ReleasePart) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleasePart.ProtoReflect.Descriptor instead.
+func (*ReleasePart) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ReleasePart) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *ReleasePart) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *ReleasePart) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
 
 // Progress tells a waiting student how a round stands.
 type Progress struct {
@@ -553,7 +631,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -565,7 +643,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -578,7 +656,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Progress) GetTeachersNeeded() uint32 {
@@ -625,7 +703,7 @@ type CloseRunRequest struct {
 
 func (x *CloseRunRequest) Reset() {
 	*x = CloseRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +715,7 @@ func (x *CloseRunRequest) String() string {
 func (*CloseRunRequest) ProtoMessage() {}
 
 func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +728,7 @@ func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CloseRunRequest) GetRun() string {
@@ -669,7 +747,7 @@ type CloseRunResponse struct {
 
 func (x *CloseRunResponse) Reset() {
 	*x = CloseRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +759,7 @@ func (x *CloseRunResponse) String() string {
 func (*CloseRunResponse) ProtoMessage() {}
 
 func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +772,7 @@ func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CloseRunResponse) GetLedgerHead() string {
@@ -715,7 +793,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +805,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +818,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadLedgerRequest) GetRun() string {
@@ -760,7 +838,7 @@ type ReadLedgerResponse struct {
 
 func (x *ReadLedgerResponse) Reset() {
 	*x = ReadLedgerResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +850,7 @@ func (x *ReadLedgerResponse) String() string {
 func (*ReadLedgerResponse) ProtoMessage() {}
 
 func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +863,7 @@ func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerResponse.ProtoReflect.Descriptor instead.
 func (*ReadLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReadLedgerResponse) GetEntry() []byte {
@@ -836,11 +914,16 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"AskRequest\x12*\n" +
 	"\x04part\x18\x01 \x01(\v2\x16.conclave.v1.RoundPartR\x04part\x12\x16\n" +
 	"\x06forget\x18\x02 \x01(\x04R\x06forget\x12\x12\n" +
-	"\x04hold\x18\x03 \x01(\bR\x04hold\"\x7f\n" +
+	"\x04hold\x18\x03 \x01(\bR\x04hold\"\xaf\x01\n" +
 	"\vAskResponse\x123\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.conclave.v1.ProgressH\x00R\bprogress\x120\n" +
-	"\arelease\x18\x02 \x01(\v2\x14.conclave.v1.ReleaseH\x00R\areleaseB\t\n" +
-	"\amessage\"\xd4\x01\n" +
+	"\arelease\x18\x02 \x01(\v2\x14.conclave.v1.ReleaseH\x00R\arelease\x12.\n" +
+	"\x04part\x18\x03 \x01(\v2\x18.conclave.v1.ReleasePartH\x00R\x04partB\t\n" +
+	"\amessage\"K\n" +
+	"\vReleasePart\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x02 \x01(\rR\x05parts\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xd4\x01\n" +
 	"\bProgress\x12'\n" +
 	"\x0fteachers_needed\x18\x01 \x01(\rR\x0eteachersNeeded\x12#\n" +
 	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12+\n" +
@@ -876,7 +959,7 @@ func file_conclave_v1_student_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_student_proto_rawDescData
 }
 
-var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_conclave_v1_student_proto_goTypes = []any{
 	(*RunSpec)(nil),            // 0: conclave.v1.RunSpec
 	(*Planned)(nil),            // 1: conclave.v1.Planned
@@ -884,35 +967,37 @@ var file_conclave_v1_student_proto_goTypes = []any{
 	(*OpenRunResponse)(nil),    // 3: conclave.v1.OpenRunResponse
 	(*AskRequest)(nil),         // 4: conclave.v1.AskRequest
 	(*AskResponse)(nil),        // 5: conclave.v1.AskResponse
-	(*Progress)(nil),           // 6: conclave.v1.Progress
-	(*CloseRunRequest)(nil),    // 7: conclave.v1.CloseRunRequest
-	(*CloseRunResponse)(nil),   // 8: conclave.v1.CloseRunResponse
-	(*ReadLedgerRequest)(nil),  // 9: conclave.v1.ReadLedgerRequest
-	(*ReadLedgerResponse)(nil), // 10: conclave.v1.ReadLedgerResponse
-	(*PrivacyEvent)(nil),       // 11: conclave.v1.PrivacyEvent
-	(*RoundPart)(nil),          // 12: conclave.v1.RoundPart
-	(*Release)(nil),            // 13: conclave.v1.Release
+	(*ReleasePart)(nil),        // 6: conclave.v1.ReleasePart
+	(*Progress)(nil),           // 7: conclave.v1.Progress
+	(*CloseRunRequest)(nil),    // 8: conclave.v1.CloseRunRequest
+	(*CloseRunResponse)(nil),   // 9: conclave.v1.CloseRunResponse
+	(*ReadLedgerRequest)(nil),  // 10: conclave.v1.ReadLedgerRequest
+	(*ReadLedgerResponse)(nil), // 11: conclave.v1.ReadLedgerResponse
+	(*PrivacyEvent)(nil),       // 12: conclave.v1.PrivacyEvent
+	(*RoundPart)(nil),          // 13: conclave.v1.RoundPart
+	(*Release)(nil),            // 14: conclave.v1.Release
 }
 var file_conclave_v1_student_proto_depIdxs = []int32{
 	1,  // 0: conclave.v1.RunSpec.plan:type_name -> conclave.v1.Planned
-	11, // 1: conclave.v1.Planned.mechanism:type_name -> conclave.v1.PrivacyEvent
+	12, // 1: conclave.v1.Planned.mechanism:type_name -> conclave.v1.PrivacyEvent
 	0,  // 2: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
-	12, // 3: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
-	6,  // 4: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
-	13, // 5: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
-	2,  // 6: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
-	4,  // 7: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
-	7,  // 8: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
-	9,  // 9: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
-	3,  // 10: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
-	5,  // 11: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
-	8,  // 12: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
-	10, // 13: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	13, // 3: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
+	7,  // 4: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
+	14, // 5: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
+	6,  // 6: conclave.v1.AskResponse.part:type_name -> conclave.v1.ReleasePart
+	2,  // 7: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
+	4,  // 8: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
+	8,  // 9: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
+	10, // 10: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
+	3,  // 11: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
+	5,  // 12: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
+	9,  // 13: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
+	11, // 14: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
+	11, // [11:15] is the sub-list for method output_type
+	7,  // [7:11] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_student_proto_init() }
@@ -925,6 +1010,7 @@ func file_conclave_v1_student_proto_init() {
 	file_conclave_v1_student_proto_msgTypes[5].OneofWrappers = []any{
 		(*AskResponse_Progress)(nil),
 		(*AskResponse_Release)(nil),
+		(*AskResponse_Part)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -932,7 +1018,7 @@ func file_conclave_v1_student_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_student_proto_rawDesc), len(file_conclave_v1_student_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

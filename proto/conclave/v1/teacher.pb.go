@@ -1080,7 +1080,11 @@ type Sum struct {
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	// values take eight bytes each, whatever they are: the length of an answer,
 	// which encryption does not hide, says nothing of what was added up.
-	Values        []int64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
+	Values []int64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
+	// A sum of more than 131,072 values comes in parts of as many, in order; the last one
+	// has the rest. part counts from 0. Both are 0 in a sum of one part.
+	Part          uint32 `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"`
+	Parts         uint32 `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1134,6 +1138,20 @@ func (x *Sum) GetValues() []int64 {
 		return x.Values
 	}
 	return nil
+}
+
+func (x *Sum) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *Sum) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
 }
 
 // Refusal says why a node does not answer a round. It never holds data.
@@ -1338,11 +1356,13 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1a\n" +
 	"\bteachers\x18\x03 \x01(\rR\bteachers\x12\x18\n" +
 	"\aqueries\x18\x04 \x01(\rR\aqueries\x12\x16\n" +
-	"\x06packed\x18\x05 \x01(\fR\x06packed\"E\n" +
+	"\x06packed\x18\x05 \x01(\fR\x06packed\"o\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\x10R\x06values\"c\n" +
+	"\x06values\x18\x03 \x03(\x10R\x06values\x12\x12\n" +
+	"\x04part\x18\x04 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x05 \x01(\rR\x05parts\"c\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +

@@ -30,7 +30,7 @@ func variants(t testing.TB) map[string]variant {
 		return o
 	}
 	return map[string]variant{
-		"tilt":        {smallOptions(), table, tableRecord},
+		"tilt":        {of(smallOptions(), func(o *Options) { o.Student.Steps = 3 }), table, tableRecord},
 		"climb":       {climbOptions(), table, tableRecord},
 		"wasserstein": {of(climbOptions(), func(o *Options) { o.Discriminator.Loss, o.Discriminator.Decay = Wasserstein, 1 }), table, tableRecord},
 		"kl-wgan":     {of(climbOptions(), func(o *Options) { o.Discriminator.Loss, o.Discriminator.Decay = KLWGAN, 1 }), table, tableRecord},
@@ -51,7 +51,7 @@ func variants(t testing.TB) map[string]variant {
 func TestTheGeneratorFollowsTheRecords(t *testing.T) {
 	for name, o := range map[string]Options{"tilt": smallOptions(), "climb": climbOptions()} {
 		t.Run(name, func(t *testing.T) {
-			o.Steps, o.Rate = 40, 1
+			o.Steps, o.Rate = 20, 1
 			if o.Student.Follow == Climb {
 				o.Steps, o.Student.Every, o.Student.Steps = 200, 1, 2
 			}

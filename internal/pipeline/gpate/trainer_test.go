@@ -23,9 +23,9 @@ func TestLearnsATable(t *testing.T) {
 		t.Skip("trains students")
 	}
 	base := smallOptions()
-	base.Rounds, base.Records, base.Bins, base.Clip = 10, 48, 10, 0.4
+	base.Rounds, base.Records, base.Bins, base.Clip = 8, 48, 10, 0.4
 	base.Teacher.Training, base.Teacher.Steps = 64, 10
-	base.Student.Noise, base.Student.GeneratorSteps, base.Student.GeneratorRate = 8, 30, 5e-3
+	base.Student.Noise, base.Student.GeneratorSteps, base.Student.GeneratorRate = 8, 15, 8e-3
 	e := tableEncoder(t)
 	run := func(o Options, coin bool, noise float64) *Trainer {
 		oracle := newCrowd(t, o, e, 100, tableRecord)

@@ -18,7 +18,7 @@ func TestLearnsFromVotes(t *testing.T) {
 	}
 	run := func(coin bool, labels int) *Trainer {
 		o := DefaultOptions()
-		o.Student.GeneratorSteps = 30
+		o.Student.GeneratorSteps = 15
 		tr, oracle := testTrainer(t, o, 1), newCrowd(t, o, 0.05)
 		oracle.coin = coin
 		if err := tr.Run(context.Background(), oracle, labels, nothing, func(pipeline.Progress) {}); err != nil {
